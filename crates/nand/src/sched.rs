@@ -1,0 +1,324 @@
+//! Who uses which die and which bus when. Contention is reservation: every booking is made at
+//! once and its end returned; there is no event queue.
+//!
+//! State of a die: `free_from` (its array), `register` (its page register, which is what a
+//! cached operation may overlap) and, only where suspension is on, the queue of operations whose
+//! ends nobody has been told.
+
+use std::collections::VecDeque;
+
+use block::{Span, Time};
+
+use crate::{Geometry, Suspend, Timeline, Timing};
+
+/// The start of the array's work and the end of the operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bookings {
+    /// When the cells begin to change or to be sensed.
+    pub start: Time,
+    /// When the operation is done (reads: the last byte has left the bus).
+    pub end: Time,
+}
+
+/// A claim on the end of a detached operation, which a read may still move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Ticket {
+    /// The end as booked.
+    pub end: Time,
+    die: u32,
+    number: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Queued {
+    number: u64,
+    start: Time,
+    end: Time,
+    erase: bool,
+    told: bool,
+    suspended: u8,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Die {
+    free_from: Time,
+    register: Vec<Time>,
+    queue: VecDeque<Queued>,
+    next_number: u64,
+    busy: Span,
+}
+
+/// The timelines of an array.
+#[derive(Clone, Debug)]
+pub struct Sched {
+    buses: Vec<Timeline>,
+    dies: Vec<Die>,
+    dies_per_channel: u32,
+    planes_per_die: u32,
+    suspends: u64,
+    moved: Span,
+}
+
+impl Sched {
+    /// Idle timelines for `geometry`.
+    pub fn new(geometry: &Geometry) -> Sched {
+        let die =
+            Die { register: vec![Time::ZERO; geometry.planes_per_die as usize], ..Die::default() };
+        Sched {
+            buses: vec![Timeline::default(); geometry.channels as usize],
+            dies: vec![die; geometry.dies() as usize],
+            dies_per_channel: geometry.dies_per_channel,
+            planes_per_die: geometry.planes_per_die,
+            suspends: 0,
+            moved: Span::ZERO,
+        }
+    }
+
+    /// Books a read of pages on one die: one sense time, then one transfer per plane in turn.
+    /// `plane` is the first page's plane within its die; `pieces` are 4 KiB pieces to move for
+    /// each page; `sense` is the longest of the pages' sense times.
+    pub fn read(
+        &mut self,
+        t: &Timing,
+        now: Time,
+        at: Time,
+        die: u32,
+        plane: u32,
+        pieces: &[u32],
+        sense: Span,
+    ) -> Bookings {
+        if !t.enabled {
+            return Bookings { start: at, end: at };
+        }
+        let channel = (die / self.dies_per_channel) as usize;
+        let at =
+            if t.cmd > Span::ZERO { self.buses[channel].book(now, at, t.cmd) + t.cmd } else { at };
+        let suspended = if t.suspend.program || t.suspend.erase {
+            self.try_suspend(&t.suspend, at, die)
+        } else {
+            None
+        };
+        let (bus, cell) = (&mut self.buses[channel], &mut self.dies[die as usize]);
+        let independent = t.independent_planes && pieces.len() == 1;
+        let array_free = match suspended {
+            Some(start) => start,
+            None if independent => cell.register[plane as usize].max(cell.queue_floor()),
+            None => cell.free_from,
+        };
+        let start = at.max(array_free);
+        let mut sensed = start + sense;
+        if t.cache_ops {
+            // The sensed page waits in the array until the register has sent the last one.
+            sensed = sensed.max(cell.register[plane as usize]) + t.t_rcbsy;
+        }
+        let mut end = sensed;
+        for n in pieces {
+            let span = t.transfer[*n as usize];
+            end = bus.book(now, end, span) + span;
+        }
+        cell.busy += end - start;
+        if let Some(resume_from) = suspended {
+            let delay = (end - resume_from) + t.suspend.to_suspend + t.suspend.to_resume;
+            self.shift(die, at, delay);
+            return Bookings { start, end };
+        }
+        let last = plane as usize + pieces.len();
+        for register in &mut cell.register[plane as usize..last.min(self.planes_per_die as usize)] {
+            *register = end;
+        }
+        if !independent {
+            cell.free_from = cell.free_from.max(if t.cache_ops { sensed } else { end });
+        }
+        Bookings { start, end }
+    }
+
+    /// Books a program of `pages` pages on one die (planes and word-line pages programmed
+    /// together): data-in one after another, then one array time.
+    #[expect(clippy::too_many_arguments, reason = "an operation, its place and its time")]
+    pub fn program(
+        &mut self,
+        t: &Timing,
+        now: Time,
+        at: Time,
+        die: u32,
+        pages: u32,
+        array: Span,
+        told: bool,
+    ) -> Bookings {
+        if !t.enabled {
+            return Bookings { start: at, end: at };
+        }
+        let channel = (die / self.dies_per_channel) as usize;
+        let (bus, cell) = (&mut self.buses[channel], &mut self.dies[die as usize]);
+        let data_in = t.cmd + t.transfer[t.transfer.len() - 1] + t.transfer_oob;
+        let ready = if t.cache_ops { at.max(cell.register[0]) } else { at.max(cell.free_from) };
+        let mut loaded = ready;
+        let mut first = None;
+        for _ in 0..pages {
+            let begin = bus.book(now, loaded, data_in);
+            first.get_or_insert(begin);
+            loaded = begin + data_in;
+        }
+        let begin = if t.cache_ops {
+            let start = loaded.max(cell.free_from) + t.t_cbsy;
+            cell.register.fill(start);
+            start
+        } else {
+            first.unwrap_or(loaded)
+        };
+        let start = if t.cache_ops { begin } else { loaded };
+        let end = start + array;
+        cell.busy += end - begin;
+        cell.free_from = end;
+        if !t.cache_ops {
+            cell.register.fill(end);
+        }
+        self.enqueue(
+            t,
+            now,
+            die,
+            Queued { number: 0, start, end, erase: false, told, suspended: 0 },
+        );
+        Bookings { start, end }
+    }
+
+    /// Books an erase of one block of each of `planes` planes of a die.
+    pub fn erase(&mut self, t: &Timing, now: Time, at: Time, die: u32, told: bool) -> Bookings {
+        if !t.enabled {
+            return Bookings { start: at, end: at };
+        }
+        let channel = (die / self.dies_per_channel) as usize;
+        let cell = &mut self.dies[die as usize];
+        let at = at.max(cell.free_from);
+        let start =
+            if t.cmd > Span::ZERO { self.buses[channel].book(now, at, t.cmd) + t.cmd } else { at };
+        let cell = &mut self.dies[die as usize];
+        let end = start + t.t_erase;
+        cell.busy += end - start;
+        cell.free_from = end;
+        cell.register.fill(end);
+        self.enqueue(
+            t,
+            now,
+            die,
+            Queued { number: 0, start, end, erase: true, told, suspended: 0 },
+        );
+        Bookings { start, end }
+    }
+
+    /// Makes a die busy for `span` from `at` on (a slow or stuck die).
+    pub fn occupy(&mut self, at: Time, die: u32, span: Span) -> Time {
+        let cell = &mut self.dies[die as usize];
+        cell.free_from = cell.free_from.max(at) + span;
+        cell.register.fill(cell.free_from);
+        cell.free_from
+    }
+
+    /// A claim on the operation booked last on `die`.
+    pub fn ticket(&self, die: u32, end: Time) -> Ticket {
+        Ticket { end, die, number: self.dies[die as usize].next_number }
+    }
+
+    /// When a ticket's operation ends as booked now; a later read may still move it.
+    pub fn peek(&self, ticket: Ticket) -> Time {
+        let queue = &self.dies[ticket.die as usize].queue;
+        match queue.iter().find(|op| op.number == ticket.number) {
+            Some(op) => op.end,
+            None => ticket.end,
+        }
+    }
+
+    /// When a ticket's operation ends; from now on it cannot be moved.
+    pub fn tell(&mut self, ticket: Ticket) -> Time {
+        let queue = &mut self.dies[ticket.die as usize].queue;
+        match queue.iter_mut().find(|op| op.number == ticket.number) {
+            Some(op) => {
+                op.told = true;
+                op.end
+            }
+            None => ticket.end,
+        }
+    }
+
+    /// The die that is free first among `dies`, ties by number.
+    pub fn free_from(&self, die: u32) -> Time {
+        self.dies[die as usize].free_from
+    }
+
+    /// By how much suspensions have moved operations so far, in all: an upper bound on how far
+    /// any one end can have moved since a moment.
+    pub fn moved(&self) -> Span {
+        self.moved
+    }
+    /// Number of suspensions.
+    pub fn suspends(&self) -> u64 {
+        self.suspends
+    }
+    /// Busy time per channel bus.
+    pub fn channel_busy(&self) -> Vec<Span> {
+        self.buses.iter().map(Timeline::busy).collect()
+    }
+    /// Busy time per die.
+    pub fn die_busy(&self) -> Vec<Span> {
+        self.dies.iter().map(|die| die.busy).collect()
+    }
+    /// Gaps forgotten by all buses.
+    pub fn gaps_dropped(&self) -> u64 {
+        self.buses.iter().map(Timeline::dropped).sum()
+    }
+
+    fn enqueue(&mut self, t: &Timing, now: Time, die: u32, mut op: Queued) {
+        let cell = &mut self.dies[die as usize];
+        cell.next_number += 1;
+        if !(t.suspend.program || t.suspend.erase) {
+            return;
+        }
+        while cell.queue.front().is_some_and(|first| first.end <= now) {
+            cell.queue.pop_front();
+        }
+        op.number = cell.next_number;
+        cell.queue.push_back(op);
+    }
+
+    /// If the operation in progress at `at` may be interrupted: when the read may start.
+    fn try_suspend(&mut self, s: &Suspend, at: Time, die: u32) -> Option<Time> {
+        let cell = &mut self.dies[die as usize];
+        let current = cell.queue.iter().position(|op| op.start <= at && at < op.end)?;
+        // A read booked behind the queue has been told its end: nothing before it may move.
+        let last_end = cell.queue.back().map(|op| op.end)?;
+        if cell.free_from > last_end || cell.queue.iter().skip(current).any(|op| op.told) {
+            return None;
+        }
+        let op = &mut cell.queue[current];
+        let allowed = if op.erase { s.erase } else { s.program };
+        if !allowed || op.end - at < s.min_remaining || op.suspended >= s.max_times {
+            return None;
+        }
+        op.suspended += 1;
+        self.suspends += 1;
+        Some(at + s.to_suspend)
+    }
+
+    /// Moves every operation of the die that has not ended at `at` by `delay`.
+    fn shift(&mut self, die: u32, at: Time, delay: Span) {
+        let cell = &mut self.dies[die as usize];
+        for op in cell.queue.iter_mut().filter(|op| op.end > at) {
+            if op.start > at {
+                op.start += delay;
+            }
+            op.end += delay;
+        }
+        cell.free_from += delay;
+        for register in &mut cell.register {
+            *register = (*register).max(cell.free_from);
+        }
+        self.moved += delay;
+    }
+}
+
+impl Die {
+    /// When programs and erases, which every plane takes part in, leave the die to reads.
+    fn queue_floor(&self) -> Time {
+        self.free_from
+    }
+}
