@@ -4,5 +4,7 @@
 //! hands out blocks of records and holds a bounded amount of memory, whatever the trace's length.
 
 mod record;
+pub mod split;
+pub mod tenant;
 
 pub use record::{BLOCK_RECORDS, Flags, Record, Source, SourceError, TraceOp};
