@@ -1,0 +1,192 @@
+//! The configuration of a drive: a schema of keys, values with their origin, and the checked
+//! [`Params`] a drive is built from.
+//!
+//! No silent fallback: an unknown key, a value that does not parse, a name that no registry
+//! knows, two keys that contradict each other and an impossible geometry are errors naming the
+//! key, what was found and what was expected.
+
+mod file;
+mod params;
+mod presets;
+mod resolve;
+mod schema;
+
+pub use file::{load_file, load_text};
+pub use params::{
+    BadParams, BufferParams, CheckpointParams, DramParams, FirmwareParams, FtlKind, GcParams,
+    HybridParams, LinkParams, MapParams, OobMode, Params, Placement, Plp, Streams, WearParams,
+};
+pub use presets::{Preset, preset, presets};
+pub use schema::{Key, KeyKind, SCHEMA, key};
+
+use std::collections::BTreeMap;
+
+use block::{Bytes, Span, parse_rate, parse_size, parse_time};
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// `default`, `preset NAME`, `FILE:LINE` or `command line`.
+    pub from: String,
+    /// The published source of a preset's value, if any.
+    pub source: Option<String>,
+    /// `calibrated`, `published`, `fitted`, `assumed`, `extrapolated` or `assumed-zero`.
+    pub tag: Option<String>,
+}
+
+/// What is wrong with a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// No such key.
+    #[error("{from}: unknown key `{key}`{}", suggestion.as_ref().map(|s| format!("; did you mean `{s}`?")).unwrap_or_default())]
+    UnknownKey {
+        /// Where it was set.
+        from: String,
+        /// The key.
+        key: String,
+        /// The nearest key of the schema.
+        suggestion: Option<String>,
+    },
+    /// A value that is not of the key's kind.
+    #[error("{from}: `{key}` = `{found}`: expected {expected}")]
+    BadValue {
+        /// Where it was set.
+        from: String,
+        /// The key.
+        key: String,
+        /// The value found.
+        found: String,
+        /// What would have been right.
+        expected: String,
+    },
+    /// Values that do not fit together.
+    #[error("{keys}: {reason}")]
+    Contradiction {
+        /// The keys concerned.
+        keys: String,
+        /// What is wrong and what would be right.
+        reason: String,
+    },
+    /// The file cannot be read or is not TOML.
+    #[error("{file}{}: {reason}", line.map(|n| format!(":{n}")).unwrap_or_default())]
+    File {
+        /// The file.
+        file: String,
+        /// Line, from 1.
+        line: Option<usize>,
+        /// What was found and what was expected.
+        reason: String,
+    },
+    /// No preset of that name.
+    #[error("no preset `{name}`; there are: {known}")]
+    UnknownPreset {
+        /// The name asked for.
+        name: String,
+        /// All names.
+        known: String,
+    },
+}
+
+/// Values by key, with their origins. Every key of [`SCHEMA`] has a value: its default at first.
+#[derive(Clone, Debug)]
+pub struct Config {
+    values: BTreeMap<&'static str, (String, Origin)>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let origin = Origin { from: "default".to_string(), source: None, tag: None };
+        let values =
+            SCHEMA.iter().map(|key| (key.name, (key.default.to_string(), origin.clone()))).collect();
+        Config { values }
+    }
+}
+
+impl Config {
+    /// Sets a key from its text; the kind is checked at once.
+    ///
+    /// # Errors
+    /// Unknown key, or a value that is not of the key's kind.
+    pub fn set(&mut self, name: &str, text: &str, origin: Origin) -> Result<(), ConfigError> {
+        let Some(key) = key(name) else {
+            return Err(ConfigError::UnknownKey {
+                from: origin.from,
+                key: name.to_string(),
+                suggestion: schema::nearest(name),
+            });
+        };
+        key.kind.check(text).map_err(|expected| ConfigError::BadValue {
+            from: origin.from.clone(),
+            key: name.to_string(),
+            found: text.to_string(),
+            expected,
+        })?;
+        self.values.insert(key.name, (text.trim().to_string(), origin));
+        Ok(())
+    }
+
+    /// Sets `key=value` as given on a command line.
+    ///
+    /// # Errors
+    /// As [`Config::set`], and a text without `=`.
+    pub fn set_pair(&mut self, pair: &str) -> Result<(), ConfigError> {
+        let origin = Origin { from: "command line".to_string(), source: None, tag: None };
+        match pair.split_once('=') {
+            Some((name, text)) => self.set(name.trim(), text, origin),
+            None => Err(ConfigError::BadValue {
+                from: origin.from,
+                key: pair.to_string(),
+                found: pair.to_string(),
+                expected: "key=value".to_string(),
+            }),
+        }
+    }
+
+    /// The effective configuration: every key, its text and its origin, sorted by key.
+    pub fn entries(&self) -> impl Iterator<Item = (&'static str, &str, &Origin)> {
+        self.values.iter().map(|(key, (text, origin))| (*key, text.as_str(), origin))
+    }
+
+    /// Whether a key was set by anybody.
+    pub fn is_set(&self, name: &str) -> bool {
+        self.values.get(name).is_some_and(|(_, origin)| origin.from != "default")
+    }
+
+    /// The text of a key.
+    ///
+    /// # Panics
+    /// If the schema has no such key.
+    pub fn text(&self, name: &str) -> &str {
+        &self.values[name].0
+    }
+
+    /// The checked parameters of a drive.
+    ///
+    /// # Errors
+    /// The keys that contradict each other or make an impossible drive.
+    pub fn resolve(&self) -> Result<Params, ConfigError> {
+        resolve::resolve(self)
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.text(name).replace('_', "").parse().expect("checked when set")
+    }
+    fn size(&self, name: &str) -> Bytes {
+        parse_size(self.text(name)).expect("checked when set")
+    }
+    fn rate(&self, name: &str) -> u64 {
+        parse_rate(self.text(name)).expect("checked when set")
+    }
+    fn time(&self, name: &str) -> Span {
+        parse_time(self.text(name)).expect("checked when set")
+    }
+    fn times(&self, name: &str) -> Vec<Span> {
+        schema::parse_times(self.text(name)).expect("checked when set")
+    }
+    fn ppm(&self, name: &str) -> u64 {
+        schema::parse_share(self.text(name)).expect("checked when set")
+    }
+    fn flag(&self, name: &str) -> bool {
+        self.text(name) == "true"
+    }
+}

@@ -1,0 +1,242 @@
+//! The checked parameters a drive is built from. No text, no units to parse, no contradictions.
+
+use block::{Bytes, Span};
+use nand::{Geometry, Timing};
+
+/// Parameters of a drive.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// Shape of the array; its slot is the mapping unit, or the page where the unit is larger.
+    pub geometry: Geometry,
+    /// Times of the array.
+    pub timing: Timing,
+    /// Planes of a die program and read together.
+    pub multi_plane: bool,
+    /// Keep whole records: needed for cuts and recovery.
+    pub oob: OobMode,
+    /// 4 KiB pages of the logical space.
+    pub logical_pages: u32,
+    /// 4 KiB pages in a mapping unit.
+    pub unit_pages: u32,
+    /// Over-provisioning in parts per million of the logical pages.
+    pub op_ppm: u64,
+    /// Host link.
+    pub link: LinkParams,
+    /// Controller firmware.
+    pub firmware: FirmwareParams,
+    /// DRAM port.
+    pub dram: DramParams,
+    /// The buffer.
+    pub buffer: BufferParams,
+    /// Which FTL.
+    pub ftl: FtlKind,
+    /// Hybrid FTL.
+    pub hybrid: HybridParams,
+    /// What is collected as a whole: planes a line stripes over, in order, repeated for each
+    /// group of planes. `lines[g]` is the list of planes of group g.
+    pub plane_groups: Vec<Vec<u32>>,
+    /// How the next page of a line is chosen.
+    pub placement: Placement,
+    /// Which writes share a line.
+    pub streams: Streams,
+    /// Open host lines.
+    pub stream_count: u32,
+    /// Cleaning.
+    pub gc: GcParams,
+    /// Wear levelling.
+    pub wear: WearParams,
+    /// Bad blocks.
+    pub bad: BadParams,
+    /// Where the map lies.
+    pub map: MapParams,
+    /// Checkpoints.
+    pub checkpoint: CheckpointParams,
+    /// Commands in flight.
+    pub queue_depth: u32,
+    /// Seed of every draw the drive makes.
+    pub seed: u64,
+}
+
+pub use placement::Placement;
+mod placement {
+    /// How the next page of an open line is chosen.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Placement {
+        /// In stripe order.
+        Stripe,
+        /// The die that is free first.
+        Dynamic,
+        /// Die = mapping unit mod dies of the line.
+        Static,
+    }
+}
+
+/// What is kept beside each slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OobMode {
+    /// Its logical number.
+    Lean,
+    /// The whole record; payloads if sent.
+    Full,
+}
+
+/// Power-loss protection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plp {
+    /// The buffer is lost.
+    None,
+    /// So many of the newest dirty entries are saved.
+    Capacitor(u32),
+    /// All dirty entries are saved.
+    Full,
+}
+
+/// Which FTL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FtlKind {
+    /// Page-mapped.
+    Page,
+    /// Block map with a pool of log blocks.
+    HybridLog,
+}
+
+/// Which writes share a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// Host and cleaning share one head.
+    Single,
+    /// One head for the host, one for cleaning.
+    UserGc,
+    /// By two-bit recency of the unit.
+    HotCold,
+    /// By application.
+    App,
+    /// By write hint.
+    Hint,
+    /// By the buffer's batch stream.
+    Buffer,
+}
+
+/// Host link.
+#[derive(Clone, Debug)]
+pub struct LinkParams {
+    /// Bytes per second in each direction; 0 = free.
+    pub rate: u64,
+}
+
+/// Controller firmware.
+#[derive(Clone, Debug)]
+pub struct FirmwareParams {
+    /// Cores; 0 = free.
+    pub cores: u32,
+    /// Per read command.
+    pub read: Span,
+    /// Per read command of at most 4 KiB.
+    pub read_4k: Span,
+    /// Per write command.
+    pub write: Span,
+    /// Per 4 KiB written.
+    pub per_unit: Span,
+    /// Per completion.
+    pub complete: Span,
+}
+
+/// DRAM port.
+#[derive(Clone, Debug)]
+pub struct DramParams {
+    /// Per access.
+    pub latency: Span,
+    /// Bytes per second; 0 = free.
+    pub rate: u64,
+}
+
+/// The buffer.
+#[derive(Clone, Debug)]
+pub struct BufferParams {
+    /// Registry name of the policy.
+    pub policy: String,
+    /// Data and the policy's tables.
+    pub size: Bytes,
+    /// A write is done when programmed.
+    pub write_through: bool,
+    /// Entries are kept by sector.
+    pub mask: bool,
+    /// Pages of write-back in flight.
+    pub staging: u32,
+    /// Power-loss protection.
+    pub plp: Plp,
+}
+
+/// Hybrid FTL.
+#[derive(Clone, Debug)]
+pub struct HybridParams {
+    /// Log lines in parts per million of all lines.
+    pub log_ppm: u64,
+    /// Log blocks are shared by all data blocks (FAST), else belong to one (BAST).
+    pub full_assoc: bool,
+}
+
+/// Cleaning. Thresholds in free lines; 0 = the default of the drive's head count.
+#[derive(Clone, Debug)]
+pub struct GcParams {
+    /// Victim policy, with its parameter.
+    pub victim: String,
+    /// Copies owed per host page, else a victim at once.
+    pub credit: bool,
+    /// Foreground below this.
+    pub start: u32,
+    /// Foreground until this.
+    pub stop: u32,
+    /// Only cleaning may use these.
+    pub reserve: u32,
+    /// Clean when idle.
+    pub background: bool,
+    /// Free lines (ppm) below which it does.
+    pub bg_start_ppm: u64,
+    /// Idle time before it does.
+    pub idle: Span,
+    /// One cleaning head per stream.
+    pub per_stream: bool,
+    /// Exact minimum within the lowest bucket: `None` = automatic.
+    pub exact: Option<bool>,
+    /// Copies within a plane without the bus.
+    pub copyback: bool,
+}
+
+/// Wear levelling.
+#[derive(Clone, Debug)]
+pub struct WearParams {
+    /// Free lines by erase count.
+    pub dynamic: bool,
+    /// Cold lines are moved.
+    pub static_moves: bool,
+    /// Difference that starts a move.
+    pub delta: u32,
+    /// Erases between moves.
+    pub period: u64,
+}
+
+/// Bad blocks.
+#[derive(Clone, Debug)]
+pub struct BadParams {
+    /// Factory-bad share, ppm.
+    pub factory_ppm: u64,
+    /// Reserve blocks per plane.
+    pub reserve_per_plane: u32,
+}
+
+/// Where the map lies.
+#[derive(Clone, Debug)]
+pub struct MapParams {
+    /// Bytes of cache for translation pages; `None` = the whole map is in DRAM.
+    pub cache: Option<Bytes>,
+    /// LRU instead of CLOCK.
+    pub lru: bool,
+}
+
+/// Checkpoints.
+#[derive(Clone, Debug)]
+pub struct CheckpointParams {
+    /// Slots written between two checkpoints; `None` = no checkpoints.
+    pub interval_slots: Option<u64>,
+}
