@@ -3,6 +3,7 @@
 //! This crate knows no layer; `lab` replays what it yields. Everything here streams: a source
 //! hands out blocks of records and holds a bounded amount of memory, whatever the trace's length.
 
+pub mod generate;
 mod record;
 pub mod split;
 pub mod tenant;

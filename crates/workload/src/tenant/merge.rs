@@ -236,7 +236,7 @@ impl Merge {
         let (a, b) = (self.lanes[leader].head.is_some(), self.lanes[follower].head.is_some());
         let owes = self.owed > 0;
         // A tenant ends with its last record; what is owed for a leader's last request is still paid.
-        let ended = |tenant| if tenant == leader { !a && !(owes && b) } else { !b };
+        let ended = |tenant| if tenant == leader { !(a || owes && b) } else { !b };
         let follow = match self.config.end {
             End::Shortest if ended(leader) || ended(follower) => return Ok(None),
             End::First(tenant) if ended(tenant) => return Ok(None),

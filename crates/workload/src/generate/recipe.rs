@@ -1,0 +1,215 @@
+//! The recipe: a text that names a generator and its parameters, and the registry of names.
+
+use std::sync::Arc;
+
+use block::{Bytes, Span};
+
+use super::clock::Arrival;
+use super::fields::Fields;
+use super::simple::{Addresses, Mix, Simple};
+use super::{Generator, Source};
+use crate::SourceError;
+use crate::tenant::{Tenant, Volumes};
+
+/// What the list says about a generator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GeneratorInfo {
+    /// Its name; `msr:VOLUME` where an argument follows.
+    pub name: &'static str,
+    /// One line.
+    pub doc: &'static str,
+    /// Its keys with their defaults.
+    pub keys: &'static str,
+}
+
+/// Who asks for a generator: what its streams are seeded with and named after.
+pub(super) struct Asked<'a> {
+    pub seed: u64,
+    pub app: &'a str,
+    /// The text after the colon of the name, if there is one.
+    pub argument: Option<&'a str>,
+}
+
+type Build = fn(&Asked<'_>, &mut Fields<'_>) -> Result<Arc<dyn Generator>, SourceError>;
+
+struct Entry {
+    info: GeneratorInfo,
+    build: Build,
+}
+
+const SIMPLE: &str = "size=1GiB bs=4KiB base=0 read=0 discard=0 flush=0 count=1M iat=10us \
+                      arrival=fixed seed app";
+
+macro_rules! entry {
+    ($name:literal, $doc:literal, $keys:expr, $build:expr) => {
+        Entry { info: GeneratorInfo { name: $name, doc: $doc, keys: $keys }, build: $build }
+    };
+}
+
+/// The registry: one line for each generator.
+const ENTRIES: &[Entry] = &[
+    entry!("sequential", "blocks one after the other, round and round", SIMPLE, |a, f| {
+        simple(a, f, "sequential", |_| Ok(Addresses::Sequential))
+    }),
+    entry!("uniform", "every block equally likely", SIMPLE, |a, f| {
+        simple(a, f, "uniform", |_| Ok(Addresses::Uniform))
+    }),
+    entry!("zipf", "Zipf ranks, scattered; theta=0.99 scatter=on", SIMPLE, |a, f| {
+        simple(a, f, "zipf", |f| {
+            Ok(Addresses::Zipf(f.real("theta", 0.99, 0.01, 10.0)?, f.switch("scatter", true)?))
+        })
+    }),
+    entry!("hotcold", "hot=20 % of the space takes hits=80 %; scatter=off", SIMPLE, |a, f| {
+        simple(a, f, "hotcold", |f| {
+            let (hot, hits) = (f.percent("hot", 200_000)?, f.percent("hits", 800_000)?);
+            Ok(Addresses::Hotspot(hot, hits, f.switch("scatter", false)?))
+        })
+    }),
+    entry!(
+        "pareto",
+        "1 − h of the accesses to h of the space; h=0.2 scatter=on",
+        SIMPLE,
+        |a, f| {
+            simple(a, f, "pareto", |f| {
+                Ok(Addresses::Pareto(f.real("h", 0.2, 0.001, 0.999)?, f.switch("scatter", true)?))
+            })
+        }
+    ),
+    entry!("exponential", "exponential, mean=0.1 of the space; scatter=on", SIMPLE, |a, f| {
+        simple(a, f, "exponential", |f| {
+            let mean = f.real("mean", 0.1, 1e-6, 10.0)?;
+            Ok(Addresses::Exponential(mean, f.switch("scatter", true)?))
+        })
+    }),
+    entry!("latest", "writes append, reads prefer the newest; theta=0.99", SIMPLE, |a, f| {
+        simple(a, f, "latest", |f| Ok(Addresses::Latest(f.real("theta", 0.99, 0.01, 10.0)?)))
+    }),
+];
+
+/// The keys all plain generators share, and the law's own.
+fn simple(
+    asked: &Asked<'_>,
+    fields: &mut Fields<'_>,
+    name: &'static str,
+    law: impl FnOnce(&mut Fields<'_>) -> Result<Addresses, SourceError>,
+) -> Result<Arc<dyn Generator>, SourceError> {
+    let addresses = law(fields)?;
+    let block = fields.size("bs", 4096, 512, 512)?;
+    let size = fields.size("size", 1 << 30, block.0, 1)?;
+    let base = fields.size("base", 0, 0, 512)?;
+    if size.0 / block.0 > 1 << 48 {
+        return Err(fields.wrong("size", &size.human(), "at most 2^48 blocks"));
+    }
+    let mix = Mix {
+        read_ppm: fields.percent("read", 0)?,
+        discard_ppm: fields.percent("discard", 0)?,
+        flush_every: fields.count("flush", 0, 0)?,
+    };
+    if mix.read_ppm + mix.discard_ppm > 1_000_000 {
+        let sum = super::fields::percent_text(mix.read_ppm + mix.discard_ppm);
+        return Err(fields.wrong("read and discard", &sum, "at most 100 % together"));
+    }
+    let count = fields.count("count", 1_000_000, 1)?;
+    let arrival = fields.arrival(Arrival::Fixed(Span::from_us(10)), count)?;
+    Ok(Arc::new(Simple {
+        name,
+        seed: asked.seed,
+        app: asked.app.to_string(),
+        addresses,
+        base,
+        blocks: size.0 / block.0,
+        block,
+        mix,
+        count,
+        arrival,
+    }))
+}
+
+/// The names, one-line descriptions and keys of all generators.
+pub fn list() -> Vec<GeneratorInfo> {
+    ENTRIES.iter().map(|entry| entry.info).collect()
+}
+
+/// A parsed recipe. Cloning is cheap; [`Recipe::open`] gives the same records every time.
+#[derive(Clone)]
+pub struct Recipe {
+    text: String,
+    name: &'static str,
+    seed: u64,
+    app: String,
+    generator: Arc<dyn Generator>,
+}
+
+impl Recipe {
+    /// The text it was parsed from.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// A source at the first record.
+    pub fn open(&self) -> Box<dyn Source> {
+        self.generator.open()
+    }
+
+    /// Its effective parameters, for the result; the first says that it is synthetic.
+    pub fn describe(&self) -> Vec<(String, String)> {
+        let own = [
+            ("source", "synthetic".to_string()),
+            ("generator", self.name.to_string()),
+            ("recipe", self.text.clone()),
+            ("seed", self.seed.to_string()),
+            ("app", self.app.clone()),
+        ];
+        let own = own.into_iter().map(|(name, value)| (name.to_string(), value));
+        own.chain(self.generator.describe()).collect()
+    }
+
+    /// No record reaches beyond this byte.
+    pub fn extent(&self) -> Bytes {
+        self.generator.extent()
+    }
+
+    /// A tenant with this recipe as its one file and its extent known.
+    pub fn tenant(&self, name: impl Into<String>) -> Tenant {
+        let recipe = self.clone();
+        let tenant = Tenant::new(name).file(move || Ok(recipe.open()));
+        tenant.extent(self.extent()).volumes(Volumes::Shared)
+    }
+}
+
+/// Parses a recipe.
+///
+/// ```text
+/// recipe = name [ ":" argument ] { "," key [ "=" value ] }
+/// ```
+///
+/// A key without a value means `on`. Sizes have binary units (`4k`, `16KiB`, `1GiB`) or decimal
+/// ones (`2GB`); counts are decimal (`100k` = 100,000); shares are percent; times have a unit
+/// (`10us`). `seed=N` overrides `seed`; `app=NAME` names the random streams, so that two recipes
+/// of one run draw differently. [`list`] has the names and keys.
+///
+/// # Errors
+/// [`SourceError::Recipe`] with the key, the value found and what was expected.
+pub fn parse_recipe(text: &str, seed: u64) -> Result<Recipe, SourceError> {
+    let (head, rest) = text.split_once(',').unwrap_or((text, ""));
+    let (name, argument) = match head.trim().split_once(':') {
+        Some((name, argument)) => (name.trim(), Some(argument.trim())),
+        None => (head.trim(), None),
+    };
+    let plain = |entry: &&Entry| entry.info.name.split(':').next() == Some(name);
+    let Some(entry) = ENTRIES.iter().find(plain) else {
+        let names: Vec<_> = ENTRIES.iter().map(|entry| entry.info.name).collect();
+        let names = names.join(", ");
+        return Err(SourceError::Recipe(format!("no generator `{name}`: there are {names}")));
+    };
+    if argument.is_some() != entry.info.name.contains(':') {
+        let form = entry.info.name;
+        return Err(SourceError::Recipe(format!("`{}`: expected `{form}`", head.trim())));
+    }
+    let mut fields = Fields::parse(name, rest)?;
+    let seed = fields.take("seed", seed, "a whole number below 2^64", |text| text.parse().ok())?;
+    let app = fields.text("app").unwrap_or("app").to_string();
+    let generator = (entry.build)(&Asked { seed, app: &app, argument }, &mut fields)?;
+    fields.finish()?;
+    Ok(Recipe { text: text.to_string(), name: entry.info.name, seed, app, generator })
+}

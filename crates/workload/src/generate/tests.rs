@@ -1,0 +1,199 @@
+use block::{Bytes, EventHash, Time};
+
+use super::*;
+use crate::{BLOCK_RECORDS, SourceError, TraceOp};
+
+/// All records of a recipe.
+fn records(text: &str) -> Vec<Record> {
+    let recipe = parse_recipe(text, 1).unwrap();
+    let (mut source, mut block, mut all) = (recipe.open(), Vec::new(), Vec::new());
+    loop {
+        source.fill(&mut block).unwrap();
+        assert!(block.len() <= BLOCK_RECORDS);
+        if block.is_empty() {
+            break;
+        }
+        all.extend_from_slice(&block);
+    }
+    let extent = recipe.extent().0;
+    assert!(all.iter().all(|r| r.offset.0 + r.len.0 <= extent), "{text}: beyond {extent}");
+    assert!(all.windows(2).all(|w| w[0].at <= w[1].at), "{text}: times fall");
+    assert_eq!(all[0].at, Time::ZERO, "{text}");
+    all
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hash = EventHash::default();
+    for record in records(text).iter().take(1_000_000) {
+        fold(&mut hash, record);
+    }
+    hash.value()
+}
+
+/// Chi-square against equal cells, with the 0.1 % point for `cells - 1` degrees of freedom by
+/// Wilson and Hilferty's approximation (good to a percent from 10 degrees on).
+fn assert_uniform(counts: &[u64], what: &str) {
+    let total: u64 = counts.iter().sum();
+    let expected = total as f64 / counts.len() as f64;
+    let chi: f64 = counts.iter().map(|c| (*c as f64 - expected).powi(2) / expected).sum();
+    let k = counts.len() as f64 - 1.0;
+    let limit = k * (1.0 - 2.0 / (9.0 * k) + 3.09 * (2.0 / (9.0 * k)).sqrt()).powi(3);
+    assert!(chi < limit, "{what}: {chi} of {limit}");
+}
+
+#[test]
+fn sequential_goes_round() {
+    let all = records("sequential,size=40k,bs=8k,count=12,base=1MiB,iat=3us");
+    let blocks: Vec<u64> = all.iter().map(|r| (r.offset.0 - (1 << 20)) / 8192).collect();
+    assert_eq!(blocks, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 1]);
+    assert!(all.iter().all(|r| r.op == TraceOp::Write && r.len == Bytes(8192)));
+    assert_eq!(all[11].at, Time::from_us(33));
+}
+
+#[test]
+fn uniform_is_uniform_and_its_mix_is_kept() {
+    let all = records("uniform,size=1MiB,read=30,discard=5,count=400k");
+    let mut cells = vec![0; 256];
+    for record in &all {
+        cells[(record.offset.0 / 4096) as usize] += 1;
+    }
+    assert_uniform(&cells, "blocks");
+    let share = |op| all.iter().filter(|r| r.op == op).count() as f64 / all.len() as f64;
+    for (op, wanted) in [(TraceOp::Read, 0.3), (TraceOp::Discard, 0.05), (TraceOp::Write, 0.65)] {
+        // Five standard deviations of a share over 400,000 draws are below 0.004.
+        assert!((share(op) - wanted).abs() < 0.004, "{op:?} {}", share(op));
+    }
+}
+
+#[test]
+fn zipf_has_its_skew_where_the_scatter_puts_it() {
+    let counts = |text: &str| {
+        let mut counts = vec![0u64; 1024];
+        for record in records(text) {
+            counts[(record.offset.0 / 4096) as usize] += 1;
+        }
+        counts
+    };
+    let plain = counts("zipf,size=4MiB,count=300k,theta=1.2,scatter=off");
+    let mut scattered = counts("zipf,size=4MiB,count=300k,theta=1.2");
+    assert!(plain[0] > plain[1] && plain[1] > plain[3] && plain[3] > plain[30]);
+    let hottest = scattered.iter().enumerate().max_by_key(|c| c.1).unwrap().0;
+    assert_ne!(hottest, 0, "the scatter moved nothing");
+    // The same ranks, elsewhere: the sorted counts are equal, draw by draw.
+    let mut sorted = plain;
+    sorted.sort_unstable();
+    scattered.sort_unstable();
+    assert_eq!(sorted, scattered);
+}
+
+#[test]
+fn hot_and_cold_get_their_shares() {
+    let all = records("hotcold,size=4MiB,hot=10,hits=90,count=200k");
+    let hot = all.iter().filter(|r| r.offset.0 / 4096 < 102).count() as f64;
+    assert!((hot / 200_000.0 - 0.9).abs() < 0.004, "{hot}");
+}
+
+#[test]
+fn latest_reads_what_was_written_last() {
+    let all = records("latest,size=4MiB,read=50,count=20k");
+    let (mut written, mut near, mut reads) = (0u64, 0, 0);
+    for record in &all {
+        let block = record.offset.0 / 4096;
+        if record.op == TraceOp::Write {
+            assert_eq!(block, written % 1024);
+            written += 1;
+        } else if written > 0 {
+            let back = (written - 1) % 1024 + 1024 - block;
+            reads += 1;
+            near += u64::from(back % 1024 < 32);
+        }
+    }
+    assert!(near * 2 > reads, "{near} of {reads}");
+}
+
+#[test]
+fn flushes_follow_the_writes_and_are_not_counted() {
+    let all = records("uniform,count=10k,read=50,flush=3");
+    let writes = all.iter().filter(|r| r.op == TraceOp::Write).count();
+    let flushes = all.iter().filter(|r| r.op == TraceOp::Flush).count();
+    assert_eq!(flushes, writes / 3);
+    assert_eq!(all.len() - flushes, 10_000);
+    assert!(all.windows(2).all(|w| w[1].op != TraceOp::Flush || w[0].op == TraceOp::Write));
+}
+
+#[test]
+fn arrivals_keep_their_mean() {
+    let all = records("uniform,count=200k,iat=5us,arrival=exp");
+    let mean = all.last().unwrap().at.as_ns() as f64 / 199_999.0;
+    assert!((mean - 5000.0).abs() < 60.0, "{mean}");
+}
+
+#[test]
+fn streams_are_named_so_apps_do_not_disturb_each_other() {
+    let of = |text| records(text).iter().map(|r| r.offset.0).collect::<Vec<_>>();
+    assert_eq!(of("uniform,count=100"), of("uniform,count=100,read=50"));
+    assert_ne!(of("uniform,count=100"), of("uniform,count=100,app=B"));
+    assert_ne!(of("uniform,count=100"), of("uniform,count=100,seed=2"));
+    assert_eq!(of("uniform,count=100"), of("uniform,count=100,seed=1"));
+}
+
+#[test]
+fn every_recipe_says_that_it_is_synthetic() {
+    let info = list();
+    assert!(info.iter().all(|i| !i.doc.is_empty() && !i.keys.is_empty()));
+    let described = parse_recipe("zipf,theta=0.8,size=2GiB", 9).unwrap().describe();
+    let has = |name: &str, value: &str| described.contains(&(name.to_string(), value.to_string()));
+    assert_eq!(described[0], ("source".to_string(), "synthetic".to_string()));
+    assert!(has("generator", "zipf") && has("theta", "0.8") && has("seed", "9"), "{described:?}");
+    assert!(has("size", "2 GiB") && has("bs", "4 KiB") && has("iat", "10 us"), "{described:?}");
+}
+
+#[test]
+fn wrong_recipes_say_what_was_expected() {
+    let cases = [
+        ("unifrom", "no generator `unifrom`: there are sequential, uniform,"),
+        ("uniform,sise=1G", "recipe `uniform`: unknown key `sise`; it has seed, app,"),
+        ("uniform,size=1G,size=2G", "recipe `uniform`: `size` is given twice"),
+        (
+            "uniform,bs=100",
+            "recipe `uniform`: bs=`100`: expected a size such as `16KiB` of at least 512",
+        ),
+        ("uniform,size=2k", "recipe `uniform`: size=`2k`: expected a size"),
+        ("uniform,read=120", "recipe `uniform`: read=`120`: expected percent from 0 to 100"),
+        ("uniform,read=60,discard=50", "recipe `uniform`: read and discard=`110 %`"),
+        ("uniform,count=0", "recipe `uniform`: count=`0`: expected a whole number"),
+        ("uniform,iat=10", "recipe `uniform`: iat=`10`: expected a time"),
+        ("uniform,iat=1s,count=1G", "recipe `uniform`: iat=`1 s`: expected a time"),
+        (
+            "uniform,arrival=poisson",
+            "recipe `uniform`: arrival=`poisson`: expected `fixed` or `exp`",
+        ),
+        ("zipf,theta=0", "recipe `zipf`: theta=`0`: expected a number from 0.01 to 10"),
+        ("zipf,theta=nan", "recipe `zipf`: theta=`nan`: expected"),
+        ("zipf,scatter=yes", "recipe `zipf`: scatter=`yes`: expected `on` or `off`"),
+        ("uniform:x", "`uniform:x`: expected `uniform`"),
+        ("uniform,seed=x", "recipe `uniform`: seed=`x`: expected a whole number"),
+        ("", "no generator ``"),
+    ];
+    for (text, expected) in cases {
+        let Err(error) = parse_recipe(text, 1) else { panic!("`{text}` was taken") };
+        assert!(matches!(error, SourceError::Recipe(_)));
+        assert!(error.to_string().starts_with(expected), "{error}\n{expected}");
+    }
+}
+
+/// Same seed, same bytes, on every platform and in every version.
+#[test]
+fn the_first_million_records_are_pinned() {
+    let golden = include_str!("golden.txt");
+    let hashed = |line: &str| match line.split_once(' ') {
+        Some((_, recipe)) if !line.starts_with('#') => format!("{:016x} {recipe}\n", hash(recipe)),
+        _ => format!("{line}\n"),
+    };
+    let now: String = golden.lines().map(hashed).collect();
+    assert!(now == golden, "records changed; they are now\n{now}");
+    for info in list() {
+        let name = info.name.split(':').next().unwrap();
+        assert!(golden.contains(&format!(" {name}")), "{name} has no golden hash");
+    }
+}
