@@ -4,8 +4,11 @@
 //! hands out blocks of records and holds a bounded amount of memory, whatever the trace's length.
 
 pub mod generate;
+pub mod info;
+pub mod read;
 mod record;
 pub mod split;
 pub mod tenant;
 
+pub use read::{OpenTrace, ReadOptions, ReadSummary, TraceSource, formats, open};
 pub use record::{BLOCK_RECORDS, Flags, Record, Source, SourceError, TraceOp};

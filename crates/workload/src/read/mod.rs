@@ -1,0 +1,132 @@
+//! Readers of trace files: every format becomes the same stream of [`Record`]s.
+//!
+//! [`open`] finds out compression and format by content and hands out an [`OpenTrace`]. A reader
+//! holds one buffer of 1 MiB (a sorting window at most 2^20 requests more) however long the file
+//! is, allocates nothing per line and uses no floating point. What is wrong with a file is an
+//! error with line, column, text found and text expected; what is left out is counted in
+//! [`ReadSummary`].
+
+mod alibaba;
+mod binary;
+mod biotracer;
+mod blkparse;
+mod blktrace;
+mod cloudphysics;
+mod csv;
+mod field;
+mod fio;
+mod fiu;
+mod ids;
+mod input;
+mod msr;
+mod options;
+mod oracle;
+mod registry;
+mod spc;
+mod stage;
+mod systor;
+mod table;
+mod tencent;
+mod text;
+mod vtr;
+mod vtr_read;
+mod window;
+
+use std::io::Read;
+use std::path::Path;
+
+pub use input::Compression;
+pub use options::{ReadOptions, SizeUnit, TimeUnit};
+pub use registry::{Carries, Format, formats};
+pub use stage::ReadSummary;
+pub use vtr::{VtrHeader, VtrTotals, VtrWriter};
+
+use crate::record::{Record, Source, SourceError};
+use input::Input;
+
+/// A [`Source`] that knows what it left out and what its apps are called.
+pub trait TraceSource: Source + Send {
+    /// The counts so far; final once the source is at its end.
+    fn summary(&self) -> &ReadSummary;
+    /// Names of the apps seen so far, by their number.
+    fn apps(&self) -> &[String];
+}
+
+/// A trace file being read.
+pub struct OpenTrace {
+    format: &'static Format,
+    compression: Compression,
+    source: Box<dyn TraceSource>,
+}
+
+impl OpenTrace {
+    /// The format it is read as.
+    pub fn format(&self) -> &'static Format {
+        self.format
+    }
+    /// How it is packed.
+    pub fn compression(&self) -> Compression {
+        self.compression
+    }
+    /// The counts so far; final once the source is at its end.
+    pub fn summary(&self) -> &ReadSummary {
+        self.source.summary()
+    }
+    /// Names of the apps (volumes, devices, files) seen so far; `AppId(n)` is the n-th.
+    pub fn apps(&self) -> &[String] {
+        self.source.apps()
+    }
+    /// The source alone.
+    pub fn into_source(self) -> Box<dyn TraceSource> {
+        self.source
+    }
+}
+
+impl std::fmt::Debug for OpenTrace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OpenTrace({}, {})", self.format.name, self.compression.name())
+    }
+}
+
+impl Source for OpenTrace {
+    fn fill(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
+        self.source.fill(block)
+    }
+}
+
+/// Opens a trace file; `-` is standard input. Compression and format are found out by content.
+///
+/// # Errors
+/// The file cannot be read; it is empty; it fits no format or several; an option the format needs
+/// is missing.
+pub fn open(path: &Path, options: &ReadOptions) -> Result<OpenTrace, SourceError> {
+    open_input(Input::open(path)?, options)
+}
+
+/// The same over any reader; `name` stands in messages.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_reader(
+    name: &Path,
+    reader: Box<dyn Read + Send>,
+    options: &ReadOptions,
+) -> Result<OpenTrace, SourceError> {
+    open_input(Input::from_reader(name, reader)?, options)
+}
+
+fn open_input(mut input: Input, options: &ReadOptions) -> Result<OpenTrace, SourceError> {
+    if input.peek(1)?.is_empty() {
+        return Err(input.unusable("the file is empty; expected a trace"));
+    }
+    let chosen = options.format.as_deref().or(options.columns.as_ref().map(|_| "csv"));
+    let format = match chosen {
+        Some(name) => registry::by_name(name).ok_or_else(|| {
+            input.unusable(format!("no format `{name}`; expected one of: {}", registry::names()))
+        })?,
+        None => registry::detect(&mut input)?,
+    };
+    let compression = input.compression();
+    let source = (format.open)(input, options)?;
+    Ok(OpenTrace { format, compression, source })
+}

@@ -1,0 +1,197 @@
+//! Traces whose lines are not in order of time: a sorting window that also matches issues with
+//! completions, and the even spreading of whole-second times.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use block::Span;
+
+use super::stage::{Done, Raw, ReadSummary};
+use crate::record::TraceOp;
+
+/// Requests held at most; beyond it the oldest leaves whatever its time.
+const HELD: usize = 1 << 20;
+/// A clock that jumps by more than this between two lines is broken.
+const LEAP_PS: u128 = 10 * 86_400 * 1_000_000_000_000;
+
+/// Sorts requests by time within a window.
+pub(crate) struct Window {
+    /// A request leaves when one this much later has been seen ..
+    sort: u128,
+    /// .. or, if it still waits for its completion, this much later.
+    hold: u128,
+    newest: Option<u128>,
+    sent: u128,
+    count: u64,
+    /// (time, order of arrival, slot), oldest first.
+    heap: BinaryHeap<Reverse<(u128, u64, u32)>>,
+    slots: Vec<(Raw, bool)>,
+    free: Vec<u32>,
+    /// Slot of the request that waits at (app, operation, offset).
+    waiting: BTreeMap<(u16, TraceOp, u64), u32>,
+    flushes: VecDeque<(u16, u32)>,
+    pairs: bool,
+}
+
+impl Window {
+    /// Without completions (`hold` = `sort`), or with.
+    pub fn new(sort: u128, hold: u128) -> Window {
+        Window {
+            sort,
+            hold,
+            newest: None,
+            sent: 0,
+            count: 0,
+            heap: BinaryHeap::new(),
+            slots: Vec::new(),
+            free: Vec::new(),
+            waiting: BTreeMap::new(),
+            flushes: VecDeque::new(),
+            pairs: hold > sort,
+        }
+    }
+
+    /// Takes one request.
+    pub fn push(&mut self, mut raw: Raw, sum: &mut ReadSummary) -> Result<(), Cow<'static, str>> {
+        if let Some(newest) = self.newest {
+            if raw.at.abs_diff(newest) > LEAP_PS {
+                return Err(Cow::Borrowed("a time within 10 days of the lines before it"));
+            }
+            if raw.at < self.sent {
+                sum.out_of_window += 1;
+                raw.at = self.sent;
+            } else if raw.at < newest {
+                sum.sorted += 1;
+            }
+        }
+        self.newest = self.newest.max(Some(raw.at));
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.slots.push((raw, false));
+                (self.slots.len() - 1) as u32
+            }
+        };
+        self.slots[slot as usize] = (raw, self.pairs);
+        self.heap.push(Reverse((raw.at, self.count, slot)));
+        self.count += 1;
+        if self.pairs && raw.op == TraceOp::Flush {
+            self.flushes.push_back((raw.app, slot));
+        } else if self.pairs {
+            let old = self.waiting.insert((raw.app, raw.op, raw.offset), slot);
+            // Issued again (requeued) before it completed: the first attempt waits no longer.
+            if let Some(old) = old {
+                self.slots[old as usize].1 = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the request that `done` ends its response time.
+    pub fn complete(&mut self, done: Done, sum: &mut ReadSummary) {
+        let slot = if done.op == TraceOp::Flush {
+            // A flush completes without its sector: the oldest of its device is meant.
+            let at = self.flushes.iter().position(|(app, _)| *app == done.app);
+            at.and_then(|i| self.flushes.remove(i)).map(|(_, slot)| slot)
+        } else {
+            self.waiting.remove(&(done.app, done.op, done.offset))
+        };
+        let Some(slot) = slot else {
+            sum.orphan_completions += 1;
+            return;
+        };
+        let (raw, waits) = &mut self.slots[slot as usize];
+        *waits = false;
+        let took = done.at.checked_sub(raw.at).and_then(|ps| u64::try_from(ps).ok());
+        raw.response = took.map(Span::from_ps);
+    }
+
+    /// The next request whose place is settled.
+    pub fn pop(&mut self, end: bool) -> Option<Raw> {
+        let Reverse((at, _, slot)) = *self.heap.peek()?;
+        let (raw, waits) = self.slots[slot as usize];
+        let patience = if waits { self.hold } else { self.sort };
+        let age = self.newest.unwrap_or(at) - at;
+        if age <= patience && !end && self.heap.len() <= HELD {
+            return None;
+        }
+        self.heap.pop();
+        self.free.push(slot);
+        if waits {
+            let key = (raw.app, raw.op, raw.offset);
+            if self.waiting.get(&key) == Some(&slot) {
+                self.waiting.remove(&key);
+            }
+            self.flushes.retain(|(_, s)| *s != slot);
+        }
+        self.sent = at;
+        Some(raw)
+    }
+}
+
+/// Spreads the requests of each whole second evenly over it, in file order.
+pub(crate) struct Spread {
+    /// Seconds a line may come late.
+    late: u64,
+    newest: u64,
+    /// Every second before this one has been handed out.
+    sent: u64,
+    held: usize,
+    seconds: BTreeMap<u64, Vec<Raw>>,
+    ready: VecDeque<Raw>,
+    last: u128,
+}
+
+const SECOND_PS: u128 = 1_000_000_000_000;
+
+impl Spread {
+    /// Lines may come `late` seconds late.
+    pub fn new(late: u64) -> Spread {
+        Spread {
+            late,
+            newest: 0,
+            sent: 0,
+            held: 0,
+            seconds: BTreeMap::new(),
+            ready: VecDeque::new(),
+            last: 0,
+        }
+    }
+
+    /// Takes one request whose time is a whole second.
+    pub fn push(&mut self, mut raw: Raw, sum: &mut ReadSummary) {
+        let second = (raw.at / SECOND_PS).min(u128::from(u64::MAX)) as u64;
+        if second < self.sent {
+            sum.out_of_window += 1;
+            raw.at = self.ready.back().map_or(self.last, |r| r.at);
+            self.ready.push_back(raw);
+            return;
+        }
+        sum.sorted += u64::from(second < self.newest);
+        self.newest = self.newest.max(second);
+        self.seconds.entry(second).or_default().push(raw);
+        self.held += 1;
+    }
+
+    /// The next request whose place is settled.
+    pub fn pop(&mut self, end: bool) -> Option<Raw> {
+        if self.ready.is_empty() {
+            let (&second, _) = self.seconds.first_key_value()?;
+            if self.newest - second <= self.late && !end && self.held <= HELD {
+                return None;
+            }
+            let raws = self.seconds.remove(&second)?;
+            let n = raws.len() as u128;
+            self.held -= raws.len();
+            self.sent = second.saturating_add(1);
+            for (i, mut raw) in raws.into_iter().enumerate() {
+                raw.at = u128::from(second) * SECOND_PS + SECOND_PS * i as u128 / n;
+                self.ready.push_back(raw);
+            }
+        }
+        let raw = self.ready.pop_front()?;
+        self.last = raw.at;
+        Some(raw)
+    }
+}
