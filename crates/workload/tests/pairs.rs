@@ -17,7 +17,7 @@ struct Captured {
 }
 
 fn open(name: &str) -> Result<Box<dyn Source>, SourceError> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data/own").join(name);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name);
     let io = |source| SourceError::Io { path: path.clone(), source };
     let file = std::fs::File::open(&path).map_err(io)?;
     let decoder = zstd::Decoder::new(file).map_err(io)?;
