@@ -79,6 +79,7 @@ pub const SCHEMA: &[Key] = &[
     k("gc.per_stream", Flag, "false", "one cleaning head per host stream"),
     k("gc.reserve", Count(0, 1 << 20), "0", "free lines only cleaning may use; 0 = heads + 1"),
     k("gc.start", Count(0, 1 << 20), "0", "free lines below which cleaning starts; 0 = 2 + heads"),
+    k("gc.start_share", Share, "0 %", "the same as a share of all lines, which scaling keeps; 0 = gc.start"),
     k("gc.stop", Count(0, 1 << 20), "0", "free lines at which cleaning stops; 0 = gc.start + 1"),
     k("gc.victim", Name, "greedy", "victim policy (`varve list policies`)"),
     k("geometry.blocks", Count(0, 1 << 24), "0", "erase blocks per plane; 0 = what capacity and op need"),
