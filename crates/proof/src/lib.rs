@@ -1,1 +1,37 @@
-//! varve proof.
+//! The crash-proof harness: power cuts everywhere, judged by a model that shares no code with
+//! what it judges.
+//!
+//! Invariants of this crate:
+//! * it makes every cut from a finished run (the image is taken back, the workload is not run
+//!   again), and each image goes through the subject's own recovery;
+//! * the oracle knows only requests and answers: it never looks inside a subject;
+//! * whatever is drawn is drawn before execution and written down ([`Plan`]), so a failure is a
+//!   file that replays.
+//!
+//! A layer joins by implementing [`Subject`] (and [`PageSubject`] if it is a block device); one
+//! that promises more than a block device brings its own [`Oracle`].
+
+mod atlas;
+mod catch;
+mod coverage;
+mod cuts;
+mod failure;
+mod model;
+mod oracle;
+mod plan;
+mod prover;
+mod stamp;
+mod step;
+mod subject;
+
+pub use atlas::{Expect, draw, name, outcome, tolerance, worst};
+pub use coverage::Tally;
+pub use cuts::PowerCut;
+pub use failure::{Contract, Failure};
+pub use model::{Content, Model, Point, Seen, Tolerance, ZERO};
+pub use oracle::{PageOracle, PageSubject};
+pub use plan::{Plan, PlanError};
+pub use prover::{Broken, DEPTH, Density, Prover};
+pub use stamp::{Found, decode, decode_sector, fill_sector, stamp};
+pub use step::{Action, Class, Step};
+pub use subject::{DurableKind, Oracle, Subject};

@@ -1,0 +1,188 @@
+//! What a workload is made of, and its one-line text form.
+
+use std::fmt;
+
+use block::Span;
+
+/// One thing the host does. Pages are 4 KiB, sectors 512 B.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Writes pages, each with a stamp.
+    Write {
+        /// First page.
+        page: u32,
+        /// Pages.
+        count: u32,
+        /// Durable before it is answered.
+        fua: bool,
+    },
+    /// Writes sectors, with bytes.
+    WriteBytes {
+        /// First sector.
+        sector: u32,
+        /// Sectors.
+        count: u32,
+        /// Durable before it is answered.
+        fua: bool,
+    },
+    /// Reads pages and compares.
+    Read {
+        /// First page.
+        page: u32,
+        /// Pages.
+        count: u32,
+    },
+    /// Discards pages.
+    Discard {
+        /// First page.
+        page: u32,
+        /// Pages.
+        count: u32,
+    },
+    /// Makes everything before durable.
+    Flush,
+    /// Nothing, for a while.
+    Idle(Span),
+    /// A clean stop; the last step of a list.
+    Shutdown,
+}
+
+/// One step of a workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// What.
+    pub action: Action,
+    /// Submitted at once, without waiting for what came before.
+    pub overlap: bool,
+    /// Application, and write hint.
+    pub app: u8,
+}
+
+impl Step {
+    /// A step that waits for all before it.
+    pub fn new(action: Action) -> Step {
+        Step { action, overlap: false, app: 0 }
+    }
+
+    /// The name of the kind of action, for coverage.
+    pub fn class(&self) -> Class {
+        match self.action {
+            Action::Write { fua: false, .. } => Class::Write,
+            Action::Write { fua: true, .. } => Class::Fua,
+            Action::WriteBytes { .. } => Class::Bytes,
+            Action::Read { .. } => Class::Read,
+            Action::Discard { .. } => Class::Discard,
+            Action::Flush => Class::Flush,
+            Action::Idle(_) => Class::Idle,
+            Action::Shutdown => Class::Shutdown,
+        }
+    }
+}
+
+/// Kinds of host operations, as coverage counts them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[repr(u8)]
+pub enum Class {
+    /// A write of pages.
+    Write,
+    /// A write of pages with force unit access.
+    Fua,
+    /// A write of sectors.
+    Bytes,
+    /// A read.
+    Read,
+    /// A discard.
+    Discard,
+    /// A flush.
+    Flush,
+    /// An idle gap.
+    Idle,
+    /// A clean stop.
+    Shutdown,
+    /// Power-on: recovery.
+    Mount,
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.overlap {
+            f.write_str("&")?;
+        }
+        match self.action {
+            Action::Write { page, count, fua } => {
+                write!(f, "{} {page} {count}", if fua { "wf" } else { "w" })?;
+            }
+            Action::WriteBytes { sector, count, fua } => {
+                write!(f, "{} {sector} {count}", if fua { "bf" } else { "b" })?;
+            }
+            Action::Read { page, count } => write!(f, "r {page} {count}")?,
+            Action::Discard { page, count } => write!(f, "d {page} {count}")?,
+            Action::Flush => f.write_str("f")?,
+            Action::Idle(span) => write!(f, "i {}", span.as_ps())?,
+            Action::Shutdown => f.write_str("s")?,
+        }
+        if self.app > 0 {
+            write!(f, " @{}", self.app)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::str::FromStr for Step {
+    type Err = String;
+
+    /// `w PAGE COUNT`, `wf` (FUA), `b SECTOR COUNT`, `bf`, `r PAGE COUNT`, `d PAGE COUNT`, `f`,
+    /// `i PICOSECONDS`, `s`; `&` in front: without waiting; `@APP` behind.
+    fn from_str(text: &str) -> Result<Step, String> {
+        let bad = || format!("`{text}`: expected a step such as `w 3 2`, `wf 0 1 @1`, `d 8 4`, `f`");
+        let (overlap, rest) = match text.trim().strip_prefix('&') {
+            Some(rest) => (true, rest),
+            None => (false, text.trim()),
+        };
+        let (body, app) = match rest.split_once('@') {
+            Some((body, app)) => (body, app.trim().parse().map_err(|_| bad())?),
+            None => (rest, 0),
+        };
+        let mut words = body.split_whitespace();
+        let word = words.next().ok_or_else(bad)?;
+        let numbers: Vec<u64> =
+            words.map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
+        let small = |n: u64| u32::try_from(n).map_err(|_| bad());
+        let action = match (word, numbers.as_slice()) {
+            ("w" | "wf", [page, count]) => {
+                Action::Write { page: small(*page)?, count: small(*count)?, fua: word == "wf" }
+            }
+            ("b" | "bf", [sector, count]) => Action::WriteBytes {
+                sector: small(*sector)?,
+                count: small(*count)?,
+                fua: word == "bf",
+            },
+            ("r", [page, count]) => Action::Read { page: small(*page)?, count: small(*count)? },
+            ("d", [page, count]) => Action::Discard { page: small(*page)?, count: small(*count)? },
+            ("f", []) => Action::Flush,
+            ("i", [ps]) => Action::Idle(Span::from_ps(*ps)),
+            ("s", []) => Action::Shutdown,
+            _ => return Err(bad()),
+        };
+        Ok(Step { action, overlap, app })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_step_are_one() {
+        for text in
+            ["w 3 2", "wf 0 1 @2", "&w 9 1", "b 17 3", "bf 0 8", "r 0 64", "d 8 4", "f", "i 500", "s"]
+        {
+            let step: Step = text.parse().unwrap();
+            assert_eq!(step.to_string(), text);
+        }
+        for bad in ["", "w", "w 1", "w 1 2 3", "x 1 2", "w -1 2", "f 1", "w 1 99999999999", "w 1 2 @x"]
+        {
+            assert!(bad.parse::<Step>().is_err(), "{bad}");
+        }
+    }
+}
