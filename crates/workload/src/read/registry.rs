@@ -115,7 +115,7 @@ static FORMATS: &[Format] = &[
         &["fio-v2"],
         Carries { time: false, flush: true, ..TIMED },
         fio::open_v2,
-        Probe::Lines(|l| count(fio::Fio::v2(), l)),
+        Probe::Head(|h| h.starts_with(b"fio version 2 iolog")),
         "fio I/O log version 2: no times, closed loop only",
     ),
     row(
@@ -123,7 +123,7 @@ static FORMATS: &[Format] = &[
         &["fio-v3"],
         Carries { flush: true, ..TIMED },
         fio::open_v3,
-        Probe::Lines(|l| count(fio::Fio::v3(), l)),
+        Probe::Head(|h| h.starts_with(b"fio version 3 iolog")),
         "fio I/O log version 3: times in microseconds",
     ),
     row(
@@ -195,7 +195,7 @@ static FORMATS: &[Format] = &[
         &[],
         Carries { flush: true, ..TIMED },
         cloudphysics::open,
-        Probe::Lines(|l| count(cloudphysics::CloudPhysics::default(), l)),
+        Probe::Head(|h| h.starts_with(b"version,time,op,size,lbn")),
         "CloudPhysics CSV: version,time,op,size,lbn with SCSI operation codes",
     ),
     row(

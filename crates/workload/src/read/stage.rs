@@ -232,6 +232,12 @@ impl Stage {
         self.filter_id == Some(app)
     }
 
+    /// Whether requests go straight into the block, so that there is nothing to drain.
+    #[inline]
+    pub fn is_direct(&self) -> bool {
+        matches!(self.order, Order::Promised(_) | Order::Untimed)
+    }
+
     /// Takes one request; it appears in `block` now or later.
     #[inline]
     pub fn push(&mut self, mut raw: Raw, block: &mut Vec<Record>) -> Result<(), Cow<'static, str>> {
@@ -295,7 +301,7 @@ impl Stage {
     /// Moves requests whose order is settled into `block`, all of them at the end of the file.
     #[inline]
     pub fn drain(&mut self, block: &mut Vec<Record>, end: bool) -> Result<(), Cow<'static, str>> {
-        if matches!(self.order, Order::Promised(_) | Order::Untimed) {
+        if self.is_direct() {
             return Ok(());
         }
         while block.len() < BLOCK_RECORDS {

@@ -108,7 +108,8 @@ impl<F: LineFormat> TextSource<F> {
                 };
                 match item {
                     Ok(Item::One(raw)) => match self.stage.push(raw, block) {
-                        Ok(()) => continue,
+                        Ok(()) if self.stage.is_direct() => continue,
+                        Ok(()) => {}
                         Err(expected) => {
                             let bad = Bad::line(self.input.bytes(range.clone()), expected);
                             self.bad(bad, range)?;

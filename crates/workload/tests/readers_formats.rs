@@ -1,0 +1,495 @@
+//! Every format, every trap of its table row: a tiny input and the exact result or error.
+
+use std::io::Cursor;
+use std::path::Path;
+
+use block::{AppId, Bytes, Span, Time};
+use workload::read::{SizeUnit, TimeUnit, formats, open_reader};
+use workload::{Flags, OpenTrace, ReadOptions, Record, Source, SourceError, TraceOp, open};
+
+fn options(format: &str) -> ReadOptions {
+    let format = (!format.is_empty()).then(|| format.to_string());
+    ReadOptions { format, ..ReadOptions::default() }
+}
+
+fn drain(trace: &mut OpenTrace) -> Result<Vec<Record>, SourceError> {
+    let (mut all, mut block) = (Vec::new(), Vec::new());
+    loop {
+        trace.fill(&mut block)?;
+        if block.is_empty() {
+            return Ok(all);
+        }
+        all.extend_from_slice(&block);
+    }
+}
+
+fn read(text: &[u8], options: &ReadOptions) -> Result<(Vec<Record>, OpenTrace), SourceError> {
+    let input = Box::new(Cursor::new(text.to_vec()));
+    let mut trace = open_reader(Path::new("sample"), input, options)?;
+    let records = drain(&mut trace)?;
+    Ok((records, trace))
+}
+
+fn good(text: &str, format: &str) -> (Vec<Record>, OpenTrace) {
+    read(text.as_bytes(), &options(format)).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn bad(text: &str, format: &str) -> String {
+    match read(text.as_bytes(), &options(format)) {
+        Ok(_) => panic!("must be an error: {text}"),
+        Err(e) => e.to_string(),
+    }
+}
+
+fn ms(n: u64) -> Time {
+    Time::from_us(n * 1000)
+}
+
+/// Operation, time in ms, offset, length.
+fn brief(records: &[Record]) -> Vec<(TraceOp, u64, u64, u64)> {
+    let one = |r: &Record| (r.op, r.at.as_ns() / 1_000_000, r.offset.0, r.len.0);
+    records.iter().map(one).collect()
+}
+
+use TraceOp::{Discard, Flush, Read, Write, Zero};
+
+#[test]
+fn all_formats_of_one_trace_give_the_same_records() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples");
+    let table = ReadOptions {
+        columns: Some("at=1:s,op=2,off=3:sector,len=4:byte".into()),
+        op_map: Some("R=0,W=1".into()),
+        ..ReadOptions::default()
+    };
+    let ns = ReadOptions { time_unit: Some(TimeUnit::Ns), ..options("ssdsim") };
+    let pages = ReadOptions { size_unit: Some(SizeUnit::Page), ..options("flashsim") };
+    let any = ReadOptions::default();
+    let files = [
+        ("same.msr.csv", "msr", any.clone()),
+        ("same.own.csv", "msr", any.clone()),
+        ("same.blkparse", "blkparse", any.clone()),
+        ("same.fio2", "fio2", any.clone()),
+        ("same.fio3", "fio3", any.clone()),
+        ("same.disksim", "disksim", options("disksim")),
+        ("same.ssdsim", "ssdsim", ns),
+        ("same.flashsim", "flashsim", pages),
+        ("same.spc", "spc", any.clone()),
+        ("same.fiu", "fiu", any.clone()),
+        ("same.systor", "systor", any.clone()),
+        ("same.tencent", "tencent", any.clone()),
+        ("same.alibaba", "alibaba", any.clone()),
+        ("same.cloudphysics", "cloudphysics", any.clone()),
+        ("same.biotracer", "biotracer", any),
+        ("same.table", "csv", table),
+    ];
+    for (file, format, options) in files {
+        let mut trace = open(&folder.join(file), &options).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(trace.format().name, format, "{file}");
+        let records = drain(&mut trace).unwrap_or_else(|e| panic!("{e}"));
+        let carries = trace.format().carries;
+        let times = if carries.time { [0, 1000, 3000] } else { [0; 3] };
+        let wanted = [
+            (Write, times[0], 1_048_576, 8192),
+            (Read, times[1], 2_097_152, 4096),
+            (Write, times[2], 1_048_576, 16384),
+        ];
+        assert_eq!(brief(&records), wanted, "{file}");
+        assert!(records.iter().all(|r| r.app == AppId(0)), "{file}");
+        if carries.response && format != "csv" {
+            let took: Vec<_> = records.iter().map(|r| r.response).collect();
+            let wanted = [50, 25, 75].map(|us| Some(Span::from_us(us)));
+            assert_eq!(took, wanted, "{file}");
+        }
+        assert_eq!(trace.summary().records, 3);
+        assert_eq!(trace.summary().skipped, 0);
+        assert_eq!(trace.apps().len(), 1, "{file}");
+    }
+}
+
+#[test]
+fn msr_volumes_are_apps_and_our_two_columns_are_read() {
+    let (r, t) = good("5,a,0,Read,0,512,1\n5,a,1,Write,512,512,1\r\n6,a,0,Read,0,512,1", "");
+    assert_eq!(r.iter().map(|r| r.app.0).collect::<Vec<_>>(), [0, 1, 0]);
+    assert_eq!(t.apps(), ["a_0", "a_1"]);
+    assert_eq!(r[2].at, Time::from_ns(100));
+    let text = "0,x,0,Flush,0,0,4,,k\n1,x,0,Discard,4096,8192,4,FPA,a,b\n2,x,0,Zero,0,4096,4,,\n";
+    let (r, _) = good(text, "");
+    assert_eq!(brief(&r), [(Flush, 0, 0, 0), (Discard, 0, 4096, 8192), (Zero, 0, 0, 4096)]);
+    assert!(r[1].flags.has(Flags::FUA.and(Flags::PREFLUSH).and(Flags::AHEAD)));
+    let by_comm = ReadOptions { app_is_comm: true, ..options("msr") };
+    let (_, t) = read(text.as_bytes(), &by_comm).unwrap();
+    assert_eq!(t.apps(), ["k", "a_b", ""]);
+}
+
+#[test]
+fn a_time_that_falls_is_an_error_naming_the_line_unless_sorted() {
+    let text = "10,a,0,Read,0,512,1\n12,a,0,Read,0,512,1\n11,a,0,Read,512,512,1\n";
+    let error = bad(text, "");
+    assert!(error.starts_with("sample:3:1: found `11,a,0"), "{error}");
+    let sorting = ReadOptions { sort_window: Some(Span::from_us(1)), ..options("msr") };
+    let (r, t) = read(text.as_bytes(), &sorting).unwrap();
+    assert_eq!(r.iter().map(|r| r.at.as_ns()).collect::<Vec<_>>(), [0, 100, 200]);
+    assert_eq!((t.summary().sorted, t.summary().out_of_window), (1, 0));
+}
+
+#[test]
+fn a_week_of_file_time_starts_at_zero_and_106_days_are_the_limit() {
+    let week = 128_166_372_000_000_000u64 + 7 * 86_400 * 10_000_000;
+    let text = format!("128166372000000000,a,0,Read,0,512,1\n{week},a,0,Read,0,512,1\n");
+    assert_eq!(good(&text, "").0[1].at, ms(7 * 86_400_000));
+    let year = 128_166_372_000_000_000u64 + 365 * 86_400 * 10_000_000;
+    let text = format!("128166372000000000,a,0,Read,0,512,1\n{year},a,0,Read,0,512,1\n");
+    assert!(bad(&text, "").contains("within 106 days"));
+}
+
+#[test]
+fn blkparse_takes_issues_once_and_stops_at_the_statistics() {
+    let text = "8,0 0 1 0.000000000 9 Q R 8 + 8 [a]\n8,0 0 2 0.000001000 9 D R 8 + 8 [a]\n\
+                8,0 0 3 0.000002000 9 m N cfq9 slice\n8,0 0 4 0.000101000 9 C R 8 + 8 [0]\n\
+                8,0 0 5 0.000200000 9 C R 999 + 8 [0]\n\
+                CPU0 (8,0):\n Reads Queued: 1, 4KiB\n8,0 0 9 9.0 9 D R 8 + 8 [a]\n";
+    let (r, t) = good(text, "");
+    assert_eq!(brief(&r), [(Read, 0, 4096, 4096)]);
+    assert_eq!(r[0].response, Some(Span::from_us(100)));
+    let s = t.summary();
+    assert_eq!((s.other_events, s.tail_lines, s.orphan_completions), (2, 3, 1));
+    assert_eq!(t.apps(), ["8,0"]);
+}
+
+#[test]
+fn blkparse_rwbs() {
+    let line =
+        |n: u32, rwbs: &str, place: &str| format!("8,0 0 {n} 0.{n:09} 9 D {rwbs} {place}[a]\n");
+    let at = "8 + 8 ";
+    let kinds = [
+        ("R", at, Read, Flags(0)),
+        ("RA", at, Read, Flags::AHEAD),
+        ("WS", at, Write, Flags::SYNC),
+        ("FWFSM", at, Write, Flags::PREFLUSH.and(Flags::FUA).and(Flags::SYNC).and(Flags::META)),
+        ("WFS", at, Write, Flags::FUA.and(Flags::SYNC)),
+        ("D", at, Discard, Flags(0)),
+        ("DS", at, Discard, Flags::SYNC),
+        ("FN", "", Flush, Flags(0)),
+        ("F", "", Flush, Flags(0)),
+        ("FF", "0 + 0 ", Flush, Flags(0)),
+        ("FWS", "", Flush, Flags::PREFLUSH.and(Flags::SYNC)),
+        ("WZ", at, Zero, Flags(0)),
+    ];
+    let text: String = kinds.iter().zip(1..).map(|((k, p, ..), n)| line(n, k, p)).collect();
+    let (r, _) = good(&text, "blkparse");
+    assert_eq!(r.len(), kinds.len());
+    for (r, (kind, _, op, flags)) in r.iter().zip(kinds) {
+        assert_eq!((r.op, r.flags), (op, flags), "{kind}");
+    }
+    assert!(bad(&line(1, "X", at), "blkparse").contains("expected rwbs"));
+    let (r, t) = good(&(line(1, "N", at) + &line(2, "R", at)), "blkparse");
+    assert_eq!((r.len(), t.summary().other_events), (1, 1));
+}
+
+#[test]
+fn blkparse_flush_completes_nowhere_and_a_wild_clock_is_refused() {
+    let text = "8,0 0 1 0.1 9 D FN [a]\n8,0 0 2 0.2 9 C FN 18446744073709551615 [0]\n";
+    let (r, _) = good(text, "blkparse");
+    assert_eq!((r[0].op, r[0].response), (Flush, Some(Span::from_us(100_000))));
+    let text = "8,0 0 1 0.1 9 D R 8 + 8 [a]\n8,0 0 2 1270000000.5 9 D R 16 + 8 [a]\n\
+                8,0 0 3 0.3 9 D R 24 + 8 [a]\n";
+    assert!(bad(text, "").contains("sample:2:1"), "{}", bad(text, ""));
+    let (r, t) = read(text.as_bytes(), &ReadOptions { skip_bad: 1, ..options("") }).unwrap();
+    assert_eq!((r.len(), t.summary().skipped), (2, 1));
+    assert!(t.summary().skipped_examples[0].contains("within 10 days"));
+}
+
+#[test]
+fn blkparse_lines_of_several_cpus_are_sorted() {
+    let text = "8,0 0 1 1.00 9 D R 8 + 8 [a]\n8,0 0 2 1.05 9 D R 16 + 8 [a]\n\
+                8,0 1 1 1.01 9 D R 24 + 8 [a]\n";
+    let (r, t) = good(text, "");
+    assert_eq!(r.iter().map(|r| r.offset.0 / 4096).collect::<Vec<_>>(), [1, 3, 2]);
+    assert_eq!(t.summary().sorted, 1);
+}
+
+fn blk(time: u64, sector: u64, bytes: u32, action: u32, pdu: &[u8], swap: bool) -> Vec<u8> {
+    let mut out = Vec::new();
+    let w32 =
+        |o: &mut Vec<u8>, n: u32| o.extend(if swap { n.to_be_bytes() } else { n.to_le_bytes() });
+    let w64 =
+        |o: &mut Vec<u8>, n: u64| o.extend(if swap { n.to_be_bytes() } else { n.to_le_bytes() });
+    w32(&mut out, 0x6561_7407);
+    w32(&mut out, 1);
+    w64(&mut out, time);
+    w64(&mut out, sector);
+    for n in [bytes, action, 42, 8 << 20, 0] {
+        w32(&mut out, n);
+    }
+    for n in [0, pdu.len() as u16] {
+        out.extend(if swap { n.to_be_bytes() } else { n.to_le_bytes() });
+    }
+    out.extend_from_slice(pdu);
+    out
+}
+
+#[test]
+fn blktrace_in_both_byte_orders_with_cgroups_and_payloads() {
+    const WRITE: u32 = 2 << 16;
+    const READ: u32 = 1 << 16;
+    for swap in [false, true] {
+        let mut file = blk(0, 0, 0, 1 << 26 | 2, b"a message", swap); // notify: skipped
+        file.extend(blk(1_000, 2048, 8192, WRITE | 1, &[], swap)); // queued: skipped
+        file.extend(blk(2_000, 2048, 8192, WRITE | 1 << 19 | 7 | 0x100, &[1; 8], swap));
+        file.extend(blk(3_000, 4096, 4096, READ | 7, &[], swap));
+        file.extend(blk(3_500, 0, 0, WRITE | 1 << 18 | 7, &[], swap)); // empty write + flush
+        file.extend(blk(4_000, 64, 65_536, WRITE | 1 << 29 | 7, &[], swap));
+        file.extend(blk(52_000, 2048, 8192, WRITE | 8, &[], swap));
+        let (r, t) = read(&file, &options("")).unwrap();
+        assert_eq!(t.format().name, "blktrace");
+        let found: Vec<_> = r.iter().map(|r| (r.op, r.at.as_ns(), r.offset.0, r.len.0)).collect();
+        let wanted = [
+            (Write, 0, 1_048_576, 8192),
+            (Read, 1_000, 2_097_152, 4096),
+            (Flush, 1_500, 0, 0),
+            (Discard, 2_000, 32_768, 65_536),
+        ];
+        assert_eq!(found, wanted);
+        assert_eq!(r[0].response, Some(Span::from_us(50)));
+        assert!(r[0].flags.has(Flags::SYNC));
+        assert_eq!((t.summary().other_events, t.apps()), (2, &["8,0".to_string()][..]));
+        let cut = read(&file[..file.len() - 20], &options("")).err().unwrap().to_string();
+        assert!(cut.contains("expected a whole record"), "{cut}");
+        let tolerant = ReadOptions { skip_bad: 1, ..options("") };
+        let (r, t) = read(&file[..file.len() - 20], &tolerant).unwrap();
+        assert_eq!((r.len(), t.summary().skipped), (4, 1));
+    }
+}
+
+#[test]
+fn blktrace_files_of_all_cpus_are_merged_by_time() {
+    let folder = std::env::temp_dir().join(format!("varve-blktrace-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let read_at = |time, sector| blk(time, sector, 512, 1 << 16 | 7, &[], false);
+    std::fs::write(folder.join("x.blktrace.0"), [read_at(10, 1), read_at(30, 3)].concat()).unwrap();
+    std::fs::write(folder.join("x.blktrace.1"), [read_at(20, 2), read_at(40, 4)].concat()).unwrap();
+    std::fs::write(folder.join("y.blktrace.0"), read_at(1, 9)).unwrap();
+    let mut trace = open(&folder.join("x.blktrace.1"), &options("")).unwrap();
+    let records = drain(&mut trace).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(records.iter().map(|r| r.offset.0 / 512).collect::<Vec<_>>(), [1, 2, 3, 4]);
+    assert_eq!(trace.summary().files, 2);
+}
+
+#[test]
+fn fio_logs() {
+    let text = "fio version 2 iolog\n/a add\n/a open\n/a read 0 4096\n/a wait 250 0\n/b write 4096 4096\n\
+                /a sync 0 0\n/a datasync\n/a trim 0 8192\n/a close\n";
+    let (r, t) = good(text, "");
+    assert_eq!(t.format().name, "fio2");
+    assert!(!t.format().carries.time);
+    let ops: Vec<_> = r.iter().map(|r| (r.op, r.app.0, r.at.as_ns())).collect();
+    let later = 250_000;
+    let wanted = [
+        (Read, 0, 0),
+        (Write, 1, later),
+        (Flush, 0, later),
+        (Flush, 0, later),
+        (Discard, 0, later),
+    ];
+    assert_eq!(ops, wanted);
+    assert_eq!(
+        (t.apps(), t.summary().not_requests),
+        (&["/a".to_string(), "/b".to_string()][..], 5)
+    );
+    assert!(
+        bad("fio version 3 iolog\n1 /a wait 5\n1 /a read 0 512\n", "")
+            .contains("expected add, open")
+    );
+    let (r, _) = good("fio version 3 iolog\n7 /a read 0 512\n9 /a read 0 512\n", "");
+    assert_eq!(r[1].at, Time::from_us(2), "version 3 counts microseconds");
+    assert!(bad("1 /a read 0 512\n", "fio3").contains("`fio version 3 iolog`"));
+}
+
+#[test]
+fn five_column_tables_are_never_guessed() {
+    let text = "0.5 3 8 8 1\n1.5 4 8 8 0\n";
+    let error = bad(text, "");
+    assert!(error.contains("disksim, ssdsim, flashsim") && error.contains("--format"), "{error}");
+    let (r, t) = good(text, "disksim");
+    assert_eq!(brief(&r), [(Read, 0, 4096, 4096), (Write, 1, 4096, 4096)]);
+    assert_eq!(t.apps(), ["3", "4"]);
+    // DiskSim reads bit 0 only; the others know 0 and 1.
+    assert_eq!(good("0 0 8 8 6\n", "disksim").0[0].op, Write);
+    assert!(bad(text, "ssdsim").contains("--time-unit"));
+    assert!(bad(text, "flashsim").contains("--size-unit"));
+    let us = ReadOptions { time_unit: Some(TimeUnit::Us), ..options("ssdsim") };
+    let (r, _) = read(b"5 0 8 8 1\n2005 0 8 8 0", &us).unwrap();
+    assert_eq!(
+        brief(&r),
+        [(Read, 0, 4096, 4096), (Write, 2, 4096, 4096)],
+        "no line end at the end"
+    );
+    assert!(read(b"5 0 8 8 6\n", &us).err().unwrap().to_string().contains("0 for a write or 1"));
+    for (unit, len) in [(SizeUnit::Page, 8192), (SizeUnit::Sector, 1024)] {
+        let o = ReadOptions { size_unit: Some(unit), ..options("flashsim") };
+        assert_eq!(read(b"0 0 8 2 1\n", &o).unwrap().0[0].len, Bytes(len));
+    }
+}
+
+#[test]
+fn spc_units_are_address_spaces() {
+    let (r, t) = good("0, 100 ,512, R ,0.10\n1,100,512,w,0.20\n", "");
+    assert_eq!(brief(&r), [(Read, 0, 51_200, 512), (Write, 100, 51_200, 512)]);
+    assert_eq!((r[0].app, r[1].app), (AppId(0), AppId(1)));
+    assert_eq!(t.apps(), ["0", "1"]);
+}
+
+#[test]
+fn fiu_names_hold_blanks_and_padding_ends_it() {
+    let md5 = "d6c75ba46e82326fefa545b57a12e221";
+    let text = format!("1000 7 a b  c 8 8 W 6 0 {md5}\n2000 7 d 16 8 R 6 1 {md5}\n\0\0\0\0\0\0");
+    let (r, t) = good(&text, "");
+    assert_eq!((t.format().name, t.summary().tail_lines), ("fiu", 1));
+    assert_eq!(r[1].at, Time::from_ns(1000));
+    assert_eq!(t.apps(), ["6,0", "6,1"]);
+}
+
+#[test]
+fn systor_is_sorted_and_its_gaps_are_counted() {
+    let text = "Timestamp,Response,IOType,LUN,Offset,Size\n100.5,0.1,R,1,0,512\n100.2,0.1,W,1,512,512\n\
+                101.0,0.1,,1,0,512\n101.0,0.1,R,1,,\n120.0,,R,2,0,512\n100.1,0.1,R,1,1024,512\n";
+    let (r, t) = good(text, "");
+    assert_eq!(brief(&r)[..2], [(Write, 0, 512, 512), (Read, 300, 0, 512)]);
+    let s = t.summary();
+    // The last line lies 20 s back: outside the window, it is placed and counted.
+    assert_eq!((s.incomplete, s.sorted, s.out_of_window, s.records), (2, 1, 1, 4));
+    assert!(r.is_sorted_by_key(|r| r.at));
+    assert_eq!(r[3].response, None);
+}
+
+#[test]
+fn tencent_seconds_are_spread_in_file_order() {
+    let text = "100,0,8,0,5\n101,8,8,1,6\n100,16,8,0,5\n100,24,8,0,5\n100,32,8,0,7\n101,40,8,0,5\n";
+    let (r, t) = good(text, "");
+    let found: Vec<_> = r.iter().map(|r| (r.offset.0 / 4096, r.at.as_ns() / 1_000_000)).collect();
+    assert_eq!(found, [(0, 0), (2, 250), (3, 500), (4, 750), (1, 1000), (5, 1500)]);
+    assert_eq!((t.apps().len(), t.summary().sorted), (3, 3));
+    let one = ReadOptions { app: Some("5".into()), ..options("") };
+    let (r, t) = read(text.as_bytes(), &one).unwrap();
+    assert_eq!((r.len(), t.summary().filtered), (4, 2));
+}
+
+#[test]
+fn alibaba_is_cut_by_device() {
+    let text =
+        "3,W,0,4096,1577808000000000\n9,R,4096,4096,1577808000000500\n3,R,0,512,1577808000000900\n";
+    let one = ReadOptions { app: Some("9".into()), ..options("") };
+    let (r, t) = read(text.as_bytes(), &one).unwrap();
+    assert_eq!((t.format().name, r.len(), r[0].at), ("alibaba", 1, Time::ZERO));
+    let none = ReadOptions { app: Some("4".into()), ..options("") };
+    let error = read(text.as_bytes(), &none).err().unwrap().to_string();
+    assert!(error.contains("no request of `4`") && error.contains("3 9"), "{error}");
+}
+
+#[test]
+fn cloudphysics_codes_and_shift() {
+    let text = "version,time,op,size,lbn\n1,5,8,512,63\n1,5,a,512,71\n1,6,88,4096,63\n1,6,35,0,0\n";
+    let (r, _) = good(text, "");
+    assert_eq!(r.iter().map(|r| r.op).collect::<Vec<_>>(), [Read, Write, Read, Flush]);
+    assert_eq!(r[0].offset, Bytes(63 * 512));
+    let shift = ReadOptions { align_shift: 512, ..options("") };
+    assert_eq!(read(text.as_bytes(), &shift).unwrap().0[2].offset, Bytes(32_768));
+    let back = ReadOptions { align_shift: -(64 * 512), ..options("") };
+    let error = read(text.as_bytes(), &back).err().unwrap().to_string();
+    assert!(error.contains("sample:2:1") && error.contains("inside 2^63"), "{error}");
+    assert!(
+        bad("version,time,op,size,lbn\n1,5,12,512,63\n", "cloudphysics").contains("a SCSI read")
+    );
+}
+
+#[test]
+fn biotracer_drops_the_gap_of_an_unset_clock() {
+    let line = |s: u32, t: &str| format!("{s}\t8\t4096\t4\t{t}\t{t}\t{t}\t{t}\n");
+    let text = line(0, "100.0")
+        + &line(8, "101.0")
+        + &line(16, "1400000000.0")
+        + &line(24, "1400000002.0");
+    let (r, t) = good(&text, "");
+    assert_eq!(t.format().name, "biotracer");
+    assert_eq!(brief(&r).iter().map(|b| b.1).collect::<Vec<_>>(), [0, 1000, 1000, 3000]);
+    assert_eq!(t.summary().clock_leaps, 1);
+}
+
+#[test]
+fn block_lists_say_nothing_of_writes_or_times() {
+    let (r, t) = good("5\n7\n*\n5\n", "");
+    assert_eq!((t.format().name, t.summary().not_requests), ("ids", 1));
+    assert_eq!(
+        brief(&r),
+        [(Read, 0, 20_480, 4096), (Read, 0, 28_672, 4096), (Read, 0, 20_480, 4096)]
+    );
+    assert_eq!(good("5\n7\n", "lirs").0.len(), 2);
+    let (r, t) = good("10 3 0 1\n7 1 0 2\n", "");
+    assert_eq!(t.format().name, "arc");
+    assert_eq!(r.iter().map(|r| r.offset.0 / 4096).collect::<Vec<_>>(), [10, 11, 12, 7]);
+    assert!(bad("10 0 0 1\n", "arc").contains("from 1 to 2^32"));
+    // A long run is expanded a block at a time.
+    let (r, _) = good("0 10000 0 1\n", "arc");
+    assert_eq!((r.len(), r[9999].offset), (10_000, Bytes(9999 * 4096)));
+    let (r, t) = good("18446744073709551615\n", "ids");
+    assert_eq!((t.summary().folded_ids, r[0].offset.0 / 4096), (1, (1 << 50) - 1));
+    let words: Vec<u8> = [1u32, 2, u32::MAX].iter().flat_map(|n| n.to_le_bytes()).collect();
+    let (r, _) = read(&words, &options("u32")).unwrap();
+    assert_eq!(
+        r.iter().map(|r| r.offset.0 / 4096).collect::<Vec<_>>(),
+        [1, 2, u64::from(u32::MAX)]
+    );
+    assert!(
+        read(&words[..7], &options("u32"))
+            .err()
+            .unwrap()
+            .to_string()
+            .contains("a whole 4-byte word")
+    );
+    for name in ["ids", "arc", "u32", "oracle-general"] {
+        let format = formats().iter().find(|f| f.name == name).unwrap();
+        assert!(!format.carries.op);
+    }
+}
+
+#[test]
+fn oracle_general_shows_itself() {
+    let record = |s: u32, id: u64, size: u32, next: i64| {
+        [&s.to_le_bytes()[..], &id.to_le_bytes(), &size.to_le_bytes(), &next.to_le_bytes()].concat()
+    };
+    let file =
+        [record(5, 3, 4096, 2), record(5, 9, 512, -1), record(7, 3, 4096, i64::MAX)].concat();
+    let (r, t) = read(&file, &options("")).unwrap();
+    assert_eq!(t.format().name, "oracle-general");
+    assert_eq!(
+        brief(&r),
+        [(Read, 0, 12_288, 4096), (Read, 0, 36_864, 512), (Read, 2000, 12_288, 4096)]
+    );
+    let error = read(&file[..60], &options("oracleGeneral")).err().unwrap().to_string();
+    assert!(error.contains("found `12 bytes`, expected a whole 24-byte record"), "{error}");
+}
+
+#[test]
+fn any_table_by_its_columns() {
+    let o = ReadOptions {
+        columns: Some("at=2:ms,op=1,off=4:sector,len=3:byte,app=5,resp=6:us".into()),
+        ..ReadOptions::default()
+    };
+    let text = "op,when,size,where,who,took\nread,1.5,4096,8,x,7\nW,2.5,512,16,y,8.5\n";
+    let (r, t) = read(text.as_bytes(), &o).unwrap();
+    assert_eq!(brief(&r), [(Read, 0, 4096, 4096), (Write, 1, 8192, 512)]);
+    assert_eq!(r[1].response, Some(Span::from_ns(8500)));
+    assert_eq!(t.apps(), ["x", "y"]);
+    for columns in [
+        "off=1:byte",
+        "at=1,off=2:byte,len=3:byte",
+        "off=2,len=3:byte",
+        "off=0:byte,len=1:byte",
+        "",
+    ] {
+        let o = ReadOptions { columns: Some(columns.into()), ..ReadOptions::default() };
+        assert!(read(text.as_bytes(), &o).is_err(), "{columns}");
+    }
+    assert!(bad(text, "csv").contains("--columns"));
+}
