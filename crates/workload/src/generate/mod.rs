@@ -12,9 +12,14 @@
 mod clock;
 pub mod dist;
 mod fields;
+mod fio;
+mod msr;
+mod pageset;
 mod recipe;
 mod scatter;
 mod simple;
+mod sizes;
+mod writeback;
 mod zipf;
 
 #[cfg(test)]
@@ -26,9 +31,11 @@ use crate::{Record, Source};
 
 pub use clock::{Arrival, ArrivalClock};
 pub use fields::parse_count;
+pub use msr::{VolumeStats, volumes};
 pub use recipe::{GeneratorInfo, Recipe, list, parse_recipe};
 pub use scatter::Scatter;
 pub use simple::{Addresses, Mix, Simple};
+pub use sizes::{SIZES_KIB, Sizes};
 pub use zipf::Zipf;
 
 /// What a recipe's parameters become: a source that can be opened any number of times, and gives

@@ -7,7 +7,7 @@ use block::{Bytes, Span};
 use super::clock::Arrival;
 use super::fields::Fields;
 use super::simple::{Addresses, Mix, Simple};
-use super::{Generator, Source};
+use super::{Generator, Source, fio, msr};
 use crate::SourceError;
 use crate::tenant::{Tenant, Volumes};
 
@@ -84,6 +84,20 @@ const ENTRIES: &[Entry] = &[
     entry!("latest", "writes append, reads prefer the newest; theta=0.99", SIMPLE, |a, f| {
         simple(a, f, "latest", |f| Ok(Addresses::Latest(f.real("theta", 0.99, 0.01, 10.0)?)))
     }),
+    entry!(
+        "fio",
+        "jobs on files of their own, as fio's: direct, or buffered with write-back",
+        "rw=randwrite rwmixread=50 bs=4KiB jobs=1 size=1GiB(each) iodepth=1 distribution=random \
+         norandommap=off fsync=0 fdatasync=0 prefill=off buffered=off ram=4GiB count=(one pass) \
+         iat=10us arrival=fixed seed app",
+        fio::build
+    ),
+    entry!(
+        "msr:VOLUME",
+        "calibrated to the statistics of an MSR Cambridge volume, as HM_0",
+        "count=1M theta=0.95 read=(volume's) readbytes=(unset) iat=(volume's) arrival=exp seed app",
+        msr::build
+    ),
 ];
 
 /// The keys all plain generators share, and the law's own.

@@ -90,7 +90,7 @@ impl Zipf {
     }
 
     /// The sum of `f(p)` over the probabilities of all ranks, near enough for a calibration:
-    /// exact for the first 4096 ranks, then in bars that grow by a thousandth.
+    /// exact for the first 1024 ranks, then in bars of a 256th of their rank.
     pub fn sum(&self, mut f: impl FnMut(f64) -> f64) -> f64 {
         let total = self.weigh(|_, weight, ranks| weight * ranks);
         self.weigh(|_, weight, ranks| f(weight / total) * ranks)
@@ -99,7 +99,7 @@ impl Zipf {
     fn weigh(&self, mut f: impl FnMut(u64, f64, f64) -> f64) -> f64 {
         let (mut sum, mut k) = (0.0, 1u64);
         while k <= self.n {
-            let width = if k <= 4096 { 1 } else { (k / 1000).min(self.n - k + 1) };
+            let width = if k <= 1024 { 1 } else { (k / 256).min(self.n - k + 1) };
             let middle = k as f64 + (width - 1) as f64 / 2.0;
             sum += f(k, libm::pow(middle, -self.theta), width as f64);
             k += width;
