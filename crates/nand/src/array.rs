@@ -277,6 +277,17 @@ impl Nand {
         let (sense, at) = self.delays(die, sense, at);
         let plane = plane % self.geometry.planes_per_die;
         let booked = self.sched.read(&self.timing, self.now, at, die, plane, pieces, sense);
+        if let Some(shift) = self.sched.take_shift()
+            && let Some(journal) = &mut self.journal
+        {
+            // A cut must find an interrupted operation still under way.
+            for record in &mut journal.records {
+                let plane = self.geometry.plane_of(record.block);
+                if self.geometry.die_of_plane(plane) == shift.die {
+                    shift.apply(&mut record.start, &mut record.end);
+                }
+            }
+        }
         self.stats.reads[cause as usize] += u64::from(slots);
         self.stats.page_reads += pages.len() as u64;
         self.reads += pages.len() as u64;
@@ -394,6 +405,11 @@ impl Nand {
     /// The hash of all operations so far: number, kind, place, start, end.
     pub fn event_hash(&self) -> u64 {
         self.hash.value()
+    }
+    /// Restarts the counters; contents, timelines and operation numbers stay.
+    pub fn reset_stats(&mut self) {
+        self.stats = NandStats::default();
+        self.sched.reset_stats();
     }
     /// The counters.
     pub fn stats(&self) -> NandStats {

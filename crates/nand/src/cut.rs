@@ -88,7 +88,10 @@ impl Nand {
             let done = match cut.instant {
                 _ if record.op > cut.op => false,
                 Instant::Before | Instant::Inside => !is_hit && record.end <= instant,
-                Instant::Booked => record.end <= instant && record.end > record.start,
+                // Without timing an operation has no length: one of this very moment is lost too.
+                Instant::Booked => {
+                    record.end < instant || (record.end == instant && record.start < instant)
+                }
             };
             if done {
                 continue;

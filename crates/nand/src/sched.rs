@@ -57,6 +57,28 @@ pub struct Sched {
     planes_per_die: u32,
     suspends: u64,
     moved: Span,
+    /// The last move not yet asked for.
+    shifted: Option<Shift>,
+}
+
+/// What a suspension moved: every operation of a die that had not ended at a time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shift {
+    pub die: u32,
+    pub at: Time,
+    pub delay: Span,
+}
+
+impl Shift {
+    /// The start and end of an operation of the die after the move.
+    pub fn apply(&self, start: &mut Time, end: &mut Time) {
+        if *end > self.at {
+            if *start > self.at {
+                *start += self.delay;
+            }
+            *end += self.delay;
+        }
+    }
 }
 
 impl Sched {
@@ -71,6 +93,7 @@ impl Sched {
             planes_per_die: geometry.planes_per_die,
             suspends: 0,
             moved: Span::ZERO,
+            shifted: None,
         }
     }
 
@@ -151,7 +174,7 @@ impl Sched {
         let channel = (die / self.dies_per_channel) as usize;
         let (bus, cell) = (&mut self.buses[channel], &mut self.dies[die as usize]);
         let data_in = t.cmd + t.transfer[t.transfer.len() - 1] + t.transfer_oob;
-        let ready = if t.cache_ops { at.max(cell.register[0]) } else { at.max(cell.free_from) };
+        let ready = if t.cache_ops { at.max(cell.register[0]) } else { at.max(cell.idle_from()) };
         let mut loaded = ready;
         let mut first = None;
         for _ in 0..pages {
@@ -188,8 +211,8 @@ impl Sched {
             return Bookings { start: at, end: at };
         }
         let channel = (die / self.dies_per_channel) as usize;
-        let cell = &mut self.dies[die as usize];
-        let at = at.max(cell.free_from);
+        let cell = &self.dies[die as usize];
+        let at = at.max(cell.idle_from());
         let start =
             if t.cmd > Span::ZERO { self.buses[channel].book(now, at, t.cmd) + t.cmd } else { at };
         let cell = &mut self.dies[die as usize];
@@ -240,7 +263,22 @@ impl Sched {
         }
     }
 
-    /// The die that is free first among `dies`, ties by number.
+    /// Pins every operation in every queue and returns the latest end among them (zero if none).
+    pub fn tell_all(&mut self) -> Time {
+        let mut last = Time::ZERO;
+        for op in self.dies.iter_mut().flat_map(|die| die.queue.iter_mut()) {
+            op.told = true;
+            last = last.max(op.end);
+        }
+        last
+    }
+
+    /// The end of the last booking of any die.
+    pub fn busiest(&self) -> Time {
+        self.dies.iter().map(|die| die.free_from).max().unwrap_or_default()
+    }
+
+    /// When a die's array is free.
     pub fn free_from(&self, die: u32) -> Time {
         self.dies[die as usize].free_from
     }
@@ -249,6 +287,20 @@ impl Sched {
     /// any one end can have moved since a moment.
     pub fn moved(&self) -> Span {
         self.moved
+    }
+    /// The move made by the last read, if it made one and nobody asked before.
+    pub(crate) fn take_shift(&mut self) -> Option<Shift> {
+        self.shifted.take()
+    }
+    /// Restarts the busy times and counts; bookings stay.
+    pub fn reset_stats(&mut self) {
+        self.suspends = 0;
+        for die in &mut self.dies {
+            die.busy = Span::ZERO;
+        }
+        for bus in &mut self.buses {
+            bus.reset_stats();
+        }
     }
     /// Number of suspensions.
     pub fn suspends(&self) -> u64 {
@@ -301,13 +353,12 @@ impl Sched {
 
     /// Moves every operation of the die that has not ended at `at` by `delay`.
     fn shift(&mut self, die: u32, at: Time, delay: Span) {
+        let shift = Shift { die, at, delay };
         let cell = &mut self.dies[die as usize];
-        for op in cell.queue.iter_mut().filter(|op| op.end > at) {
-            if op.start > at {
-                op.start += delay;
-            }
-            op.end += delay;
+        for op in &mut cell.queue {
+            shift.apply(&mut op.start, &mut op.end);
         }
+        self.shifted = Some(shift);
         cell.free_from += delay;
         for register in &mut cell.register {
             *register = (*register).max(cell.free_from);
@@ -317,6 +368,11 @@ impl Sched {
 }
 
 impl Die {
+    /// When the array and every register are free: planes that read on their own may outlast the
+    /// array's last common operation.
+    fn idle_from(&self) -> Time {
+        self.register.iter().copied().fold(self.free_from, Time::max)
+    }
     /// When programs and erases, which every plane takes part in, leave the die to reads.
     fn queue_floor(&self) -> Time {
         self.free_from

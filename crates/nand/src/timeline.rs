@@ -54,6 +54,11 @@ impl Timeline {
         start
     }
 
+    /// Restarts `busy` and `dropped`.
+    pub fn reset_stats(&mut self) {
+        self.busy = Span::ZERO;
+        self.dropped = 0;
+    }
     /// The end of the last booking.
     pub fn free_from(&self) -> Time {
         self.free_from
