@@ -51,7 +51,6 @@ pub(super) struct Source<'a> {
 
 /// What a file holds.
 pub(super) struct Loaded {
-    pub name: Option<String>,
     pub title: String,
     pub notes: String,
     pub config: Config,
@@ -77,8 +76,8 @@ pub(super) fn load(source: &Source<'_>) -> Result<Loaded, ConfigError> {
         }
         None => Config::default(),
     };
+    text_of("name")?;
     let mut loaded = Loaded {
-        name: text_of("name")?,
         title: text_of("title")?.unwrap_or_default(),
         notes: text_of("notes")?.unwrap_or_default(),
         config,

@@ -6,15 +6,19 @@
 //! key, what was found and what was expected.
 
 mod file;
+mod mqsim;
 mod params;
 mod presets;
 mod resolve;
 mod schema;
+mod xml;
 
 pub use file::{load_file, load_text};
+pub use mqsim::{Imported, Unmatched, load_mqsim, load_mqsim_text};
 pub use params::{
     BadParams, BufferParams, CheckpointParams, DramParams, FirmwareParams, FtlKind, GcParams,
-    HybridParams, LinkParams, MapParams, OobMode, Params, Placement, Plp, Streams, WearParams,
+    HybridParams, LinkParams, MapParams, OobMode, Params, Placement, PlaneGroup, Plp, Streams,
+    WearParams,
 };
 pub use presets::{Preset, preset, presets};
 pub use schema::{Key, KeyKind, SCHEMA, key};
@@ -132,6 +136,7 @@ impl Config {
     pub fn set_pair(&mut self, pair: &str) -> Result<(), ConfigError> {
         let origin = Origin { from: "command line".to_string(), source: None, tag: None };
         match pair.split_once('=') {
+            Some(("scale", text)) => self.scale(text.trim(), &origin.from),
             Some((name, text)) => self.set(name.trim(), text, origin),
             None => Err(ConfigError::BadValue {
                 from: origin.from,

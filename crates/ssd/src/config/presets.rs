@@ -72,7 +72,7 @@ mod tests {
             let file = format!("presets/{name}.toml");
             let loaded = load(&Source { file: &file, preset: Some(name), text })
                 .unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(loaded.name.as_deref(), Some(*name));
+            assert!(text.starts_with(&format!("name = \"{name}\"\n")), "{file}");
             assert!(!loaded.title.is_empty(), "{name} has no title");
             let mut set = 0;
             for (key, _, origin) in loaded.config.entries() {
