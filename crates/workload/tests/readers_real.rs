@@ -94,6 +94,38 @@ fn shares_are_those_of_the_table() {
     }
 }
 
+/// All nineteen captures against the counters their capture wrote, where the whole set is at hand.
+#[test]
+fn the_whole_set_of_captures_has_the_counts_of_its_capture() {
+    let Some(folder) = std::env::var_os("VARVE_OWN_TRACES").map(PathBuf::from) else {
+        eprintln!(
+            "SKIPPED: only five captures are in this repository; set VARVE_OWN_TRACES for all"
+        );
+        return;
+    };
+    let stats = std::fs::read_to_string(folder.join("STATS.jsonl")).unwrap();
+    let mut seen = 0;
+    for line in stats.lines() {
+        let wanted: serde_json::Value = serde_json::from_str(line).unwrap();
+        let name = wanted["out"].as_str().unwrap();
+        let (_, info) = info(&folder.join(format!("{name}.zst")), &ReadOptions::default());
+        let c = info.total;
+        let count = |key: &str| wanted[key].as_u64().unwrap_or(0);
+        assert_eq!(c.requests(), count("requests"), "{name}");
+        assert_eq!(c.read.requests, count("read"), "{name}");
+        assert_eq!(c.write.requests, count("write"), "{name}");
+        assert_eq!(c.flush.requests, count("flush"), "{name}");
+        assert_eq!(c.discard.requests, count("discard"), "{name}");
+        let mb = |key: &str| (wanted[key].as_f64().unwrap() * 10.0).round() as u64;
+        assert_eq!(tenths(c.read.bytes), mb("read_mb"), "{name}");
+        assert_eq!(tenths(c.write.bytes), mb("write_mb"), "{name}");
+        assert_eq!(tenths(c.footprint_pages * 4096), mb("footprint_mb"), "{name}");
+        assert_eq!(tenths(c.written_pages * 4096), mb("write_footprint_mb"), "{name}");
+        seen += 1;
+    }
+    assert_eq!(seen, 19);
+}
+
 /// The folder of public samples, which this repository does not hold.
 fn public_folder() -> Option<PathBuf> {
     let folder = std::env::var_os("VARVE_PUBLIC_TRACES").map(PathBuf::from);

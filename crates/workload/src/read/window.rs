@@ -118,12 +118,16 @@ impl Window {
         }
         self.heap.pop();
         self.free.push(slot);
-        if waits {
+        if waits && raw.op != TraceOp::Flush {
             let key = (raw.app, raw.op, raw.offset);
             if self.waiting.get(&key) == Some(&slot) {
                 self.waiting.remove(&key);
             }
-            self.flushes.retain(|(_, s)| *s != slot);
+        } else if waits {
+            // Flushes leave about in the order they came: it is near the front.
+            if let Some(i) = self.flushes.iter().position(|(_, s)| *s == slot) {
+                self.flushes.remove(i);
+            }
         }
         self.sent = at;
         Some(raw)
