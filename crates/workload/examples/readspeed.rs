@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use workload::read::{VtrHeader, VtrWriter};
+use workload::read::{VtrHeader, VtrWriter, file_sha256};
 use workload::{BLOCK_RECORDS, ReadOptions, Source, open};
 
 type Failed = Box<dyn std::error::Error>;
@@ -31,20 +31,13 @@ fn convert(from: &Path, to: &Path) -> Result<(), Failed> {
     let header = VtrHeader {
         source: from.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         format: trace.format().name.to_string(),
+        source_sha256: file_sha256(from)?,
+        carries: trace.carries(),
         ..VtrHeader::default()
     };
     let out = std::io::BufWriter::new(std::fs::File::create(to)?);
     let mut writer = VtrWriter::new(out, &header)?;
-    let mut block = Vec::new();
-    loop {
-        trace.fill(&mut block)?;
-        if block.is_empty() {
-            break;
-        }
-        for r in &block {
-            writer.push(r)?;
-        }
-    }
+    writer.copy(&mut trace, to)?;
     let (_, totals) = writer.finish(trace.apps())?;
     writeln!(std::io::stderr(), "{totals:?}")?;
     Ok(())

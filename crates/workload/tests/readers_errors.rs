@@ -269,3 +269,36 @@ fn a_damaged_vtr_is_found_out_at_every_byte() {
         }
     }
 }
+
+#[test]
+fn a_vtr_says_where_it_comes_from_and_what_it_does_not_know() {
+    let options = ReadOptions { format: Some("ids".into()), ..ReadOptions::default() };
+    let input = Box::new(Cursor::new(b"5\n6\n5\n".to_vec()));
+    let mut trace = open_reader(Path::new("keys"), input, &options).unwrap();
+    let header = VtrHeader {
+        source: "keys".into(),
+        source_sha256: "00ff".into(),
+        format: "ids".into(),
+        commands: vec!["varve trace convert".into()],
+        licence: "none stated".into(),
+        carries: trace.carries(),
+        ..VtrHeader::default()
+    };
+    let path = std::env::temp_dir().join(format!("varve-header-{}.vtr", std::process::id()));
+    let mut w = VtrWriter::new(std::fs::File::create(&path).unwrap(), &header).unwrap();
+    assert_eq!(w.copy(&mut trace, &path).unwrap(), 3);
+    w.finish(trace.apps()).unwrap();
+    let again = open(&path, &ReadOptions::default()).unwrap();
+    assert_eq!(again.header(), Some(&header));
+    assert!(!again.carries().op && !again.carries().time);
+    // The footer's names are known before the first record of a file that can be read from behind.
+    assert_eq!(again.apps(), ["ids"]);
+    let wanted = ReadOptions { app: Some("ids".into()), ..ReadOptions::default() };
+    assert_eq!(drain(&mut open(&path, &wanted).unwrap()).unwrap().len(), 3);
+    let other = ReadOptions { app: Some("else".into()), ..ReadOptions::default() };
+    let e = drain(&mut open(&path, &other).unwrap()).unwrap_err().to_string();
+    assert!(e.contains("no app `else`; the file names: ids"), "{e}");
+    let sum = workload::read::file_sha256(&path).unwrap();
+    assert_eq!(sum.len(), 64);
+    std::fs::remove_file(&path).unwrap();
+}

@@ -480,6 +480,7 @@ fn any_table_by_its_columns() {
     let (r, t) = read(text.as_bytes(), &o).unwrap();
     assert_eq!(brief(&r), [(Read, 0, 4096, 4096), (Write, 1, 8192, 512)]);
     assert_eq!(r[1].response, Some(Span::from_ns(8500)));
+    assert!(t.carries().time && t.carries().response);
     assert_eq!(t.apps(), ["x", "y"]);
     for columns in [
         "off=1:byte",

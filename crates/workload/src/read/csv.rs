@@ -9,7 +9,7 @@ use block::Span;
 use super::field::{Bad, Cols, Field};
 use super::stage::{Order, Raw, Stage};
 use super::text::{Item, LineFormat, TextSource, app_of};
-use super::{Input, ReadOptions, SizeUnit, TimeUnit, TraceSource};
+use super::{Carries, Input, ReadOptions, SizeUnit, TimeUnit, TraceSource};
 use crate::SourceError;
 use crate::record::TraceOp;
 
@@ -101,6 +101,13 @@ pub(crate) fn open(input: Input, o: &ReadOptions) -> Result<Box<dyn TraceSource>
     let used = used.into_iter().flatten().map(|(n, _)| n).chain(columns.op).chain(columns.app);
     let format = Csv { columns, ops, last: used.max().unwrap_or(1), separator: None, begun: false };
     Ok(Box::new(TextSource::new(input, format, order, None, o)))
+}
+
+/// What a table of these columns knows.
+pub(crate) fn carries(text: &str) -> Carries {
+    let c = columns(text).unwrap_or_default();
+    let (time, op, response) = (c.at.is_some(), c.op.is_some(), c.resp.is_some());
+    Carries { time, op, response, flush: op }
 }
 
 impl Csv {

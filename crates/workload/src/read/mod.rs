@@ -39,7 +39,7 @@ pub use input::Compression;
 pub use options::{ReadOptions, SizeUnit, TimeUnit};
 pub use registry::{Carries, Format, formats};
 pub use stage::ReadSummary;
-pub use vtr::{VtrHeader, VtrTotals, VtrWriter};
+pub use vtr::{VtrHeader, VtrTotals, VtrWriter, file_sha256};
 
 use crate::record::{Record, Source, SourceError};
 use input::Input;
@@ -50,12 +50,17 @@ pub trait TraceSource: Source + Send {
     fn summary(&self) -> &ReadSummary;
     /// Names of the apps seen so far, by their number.
     fn apps(&self) -> &[String];
+    /// What a `.vtr` file says about itself.
+    fn header(&self) -> Option<&VtrHeader> {
+        None
+    }
 }
 
 /// A trace file being read.
 pub struct OpenTrace {
     format: &'static Format,
     compression: Compression,
+    carries: Carries,
     source: Box<dyn TraceSource>,
 }
 
@@ -67,6 +72,15 @@ impl OpenTrace {
     /// How it is packed.
     pub fn compression(&self) -> Compression {
         self.compression
+    }
+    /// What this trace knows of each request: that of its format, of the columns a `csv` was given,
+    /// or of the file a `.vtr` was made from.
+    pub fn carries(&self) -> Carries {
+        self.carries
+    }
+    /// What a `.vtr` file says about itself; `None` for other formats.
+    pub fn header(&self) -> Option<&VtrHeader> {
+        self.source.header()
     }
     /// The counts so far; final once the source is at its end.
     pub fn summary(&self) -> &ReadSummary {
@@ -128,5 +142,9 @@ fn open_input(mut input: Input, options: &ReadOptions) -> Result<OpenTrace, Sour
     };
     let compression = input.compression();
     let source = (format.open)(input, options)?;
-    Ok(OpenTrace { format, compression, source })
+    let mut carries = source.header().map_or(format.carries, |h| h.carries);
+    if let Some(columns) = options.columns.as_deref().filter(|_| format.name == "csv") {
+        carries = csv::carries(columns);
+    }
+    Ok(OpenTrace { format, compression, carries, source })
 }

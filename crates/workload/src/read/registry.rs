@@ -30,6 +30,13 @@ pub struct Carries {
     pub flush: bool,
 }
 
+impl Default for Carries {
+    /// Everything.
+    fn default() -> Self {
+        ALL
+    }
+}
+
 type Open = fn(Input, &ReadOptions) -> Result<Box<dyn TraceSource>, SourceError>;
 
 enum Probe {

@@ -18,12 +18,15 @@
 //! Counts and names stand in the footer because a writer knows them only at the end. A file
 //! without its footer was cut off: it reads up to the last whole block, then is an error.
 
-use std::io::Write;
+use std::io::{Read, Write};
+use std::path::Path;
 
 use block::crc32c;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
-use crate::record::{Record, TraceOp};
+use super::Carries;
+use crate::record::{BLOCK_RECORDS, Record, Source, SourceError, TraceOp};
 
 /// First bytes of a file.
 pub(crate) const MAGIC: &[u8; 8] = b"varvetr1";
@@ -65,6 +68,8 @@ pub struct VtrHeader {
     pub licence: String,
     /// Made by a generator, not captured.
     pub synthetic: bool,
+    /// What the source knew of each request; results must not claim more.
+    pub carries: Carries,
 }
 
 impl VtrHeader {
@@ -79,8 +84,58 @@ impl VtrHeader {
             "apps": self.apps,
             "licence": self.licence,
             "synthetic": self.synthetic,
+            "carries": {
+                "time": self.carries.time,
+                "op": self.carries.op,
+                "response": self.carries.response,
+                "flush": self.carries.flush,
+            },
         })
     }
+
+    /// Out of a file; what is missing keeps its default.
+    pub(crate) fn from_json(json: &Value) -> VtrHeader {
+        let text = |key: &str| json[key].as_str().unwrap_or_default().to_string();
+        let carries = |key: &str| json["carries"][key].as_bool().unwrap_or(true);
+        VtrHeader {
+            source: text("source"),
+            source_sha256: text("source_sha256"),
+            format: text("format"),
+            commands: names(&json["commands"]),
+            apps: names(&json["apps"]),
+            licence: text("licence"),
+            synthetic: json["synthetic"].as_bool().unwrap_or(false),
+            carries: Carries {
+                time: carries("time"),
+                op: carries("op"),
+                response: carries("response"),
+                flush: carries("flush"),
+            },
+        }
+    }
+}
+
+/// A list of texts.
+pub(crate) fn names(value: &Value) -> Vec<String> {
+    let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
+    list.iter().map(|n| n.as_str().unwrap_or_default().to_string()).collect()
+}
+
+/// SHA-256 of a file as it stands on disk, in hexadecimal: what names a trace's source.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn file_sha256(path: &Path) -> std::io::Result<String> {
+    let mut hash = Sha256::new();
+    let mut file = std::fs::File::open(path)?;
+    let mut chunk = vec![0; 1 << 16];
+    loop {
+        match file.read(&mut chunk)? {
+            0 => break,
+            n => hash.update(&chunk[..n]),
+        }
+    }
+    Ok(hash.finalize().iter().map(|b| format!("{b:02x}")).collect())
 }
 
 /// What a file holds; stands in its footer.
@@ -144,6 +199,29 @@ impl<W: Write> VtrWriter<W> {
         let bytes = &mut self.totals.bytes_by_op[record.op as usize];
         *bytes = bytes.saturating_add(record.len.0);
         if self.block.len() == BLOCK { self.flush_block() } else { Ok(()) }
+    }
+
+    /// Adds every record of `source`; returns how many. `out` names this file in errors.
+    ///
+    /// # Errors
+    /// The source's, or the writer's as [`SourceError::Io`] of `out`.
+    pub fn copy<S: Source + ?Sized>(
+        &mut self,
+        source: &mut S,
+        out: &Path,
+    ) -> Result<u64, SourceError> {
+        let before = self.totals.records;
+        let mut block = Vec::with_capacity(BLOCK_RECORDS);
+        loop {
+            source.fill(&mut block)?;
+            if block.is_empty() {
+                return Ok(self.totals.records - before);
+            }
+            for record in &block {
+                let io = |source| SourceError::Io { path: out.to_path_buf(), source };
+                self.push(record).map_err(io)?;
+            }
+        }
     }
 
     fn flush_block(&mut self) -> std::io::Result<()> {

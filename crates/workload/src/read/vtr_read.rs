@@ -12,7 +12,7 @@ use super::stage::ReadSummary;
 use super::text::shown;
 use super::vtr::{
     BLOCK, COLUMNS, CONSTANT, END_MAGIC, FRAME, MAGIC, MOST, MOST_JSON, OPS, PLAIN, VARINTS,
-    unzigzag,
+    VtrHeader, names, unzigzag,
 };
 use super::{Compression, Input, ReadOptions, TraceSource};
 use crate::record::{BLOCK_RECORDS, Flags, Record, Source, SourceError, TraceOp};
@@ -97,6 +97,7 @@ struct VtrSource {
     left: usize,
     blocks: u64,
     block_at: u64,
+    header: VtrHeader,
     apps: Vec<String>,
     summary: ReadSummary,
     filter: Option<String>,
@@ -113,7 +114,8 @@ pub(crate) fn open(mut input: Input, o: &ReadOptions) -> Result<Box<dyn TraceSou
         return Err(wrong(&input, 0, 0, found, "the magic `varvetr1`"));
     }
     let head = read_json(&mut input, "the header")?;
-    let mut apps = names(&head["apps"]);
+    let header = VtrHeader::from_json(&head);
+    let mut apps = header.apps.clone();
     if apps.is_empty() && input.compression() == Compression::None {
         apps = footer_apps(input.path()).unwrap_or_default();
     }
@@ -131,6 +133,7 @@ pub(crate) fn open(mut input: Input, o: &ReadOptions) -> Result<Box<dyn TraceSou
         left: 0,
         blocks: 0,
         block_at: 0,
+        header,
         apps,
         summary: ReadSummary::default(),
         filter: o.app.clone(),
@@ -157,11 +160,6 @@ fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
 
 fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     bytes.get(at..)?.first_chunk::<8>().map(|b| u64::from_le_bytes(*b))
-}
-
-fn names(value: &Value) -> Vec<String> {
-    let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
-    list.iter().map(|n| n.as_str().unwrap_or_default().to_string()).collect()
 }
 
 /// A length and as much JSON.
@@ -419,6 +417,9 @@ impl TraceSource for VtrSource {
     }
     fn apps(&self) -> &[String] {
         &self.apps
+    }
+    fn header(&self) -> Option<&VtrHeader> {
+        Some(&self.header)
     }
 }
 
