@@ -13,13 +13,16 @@ mod clock;
 pub mod dist;
 mod fields;
 mod fio;
+mod kvstore;
 mod msr;
 mod pageset;
 mod recipe;
 mod scatter;
 mod simple;
 mod sizes;
+pub mod tpcc;
 mod writeback;
+pub mod ycsb;
 mod zipf;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use block::{Bytes, Span};
 use super::clock::Arrival;
 use super::fields::Fields;
 use super::simple::{Addresses, Mix, Simple};
-use super::{Generator, Source, fio, msr};
+use super::{Generator, Source, fio, kvstore, msr};
 use crate::SourceError;
 use crate::tenant::{Tenant, Volumes};
 
@@ -97,6 +97,12 @@ const ENTRIES: &[Entry] = &[
         "calibrated to the statistics of an MSR Cambridge volume, as HM_0",
         "count=1M theta=0.95 read=(volume's) readbytes=(unset) iat=(volume's) arrival=exp seed app",
         msr::build
+    ),
+    entry!(
+        "ycsb:WORKLOAD",
+        "YCSB A to F on a heap file updated in place, without a cache",
+        "records=1M record=1000(bytes) count=1M iat=10us arrival=fixed seed app",
+        kvstore::build
     ),
 ];
 
