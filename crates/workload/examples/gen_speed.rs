@@ -1,11 +1,13 @@
 //! Requests per second of the generators, one thread: `cargo run --release -p varve-workload
 //! --example gen_speed -- [RECIPE..]`. The goal is 20 million (specs/workloads.md, section 8).
+//! `RECIPE+RECIPE` merges two by clock.
 
 use std::process::ExitCode;
 use std::time::Instant;
 
 use workload::generate::parse_recipe;
-use workload::{Record, SourceError};
+use workload::tenant::{Merge, MergeConfig};
+use workload::{Record, Source, SourceError};
 
 const DEFAULT: &[&str] = &[
     "sequential,count=20M,iat=100ns",
@@ -18,9 +20,17 @@ const DEFAULT: &[&str] = &[
     "pareto,size=64GiB,count=20M,iat=100ns,read=30",
 ];
 
+fn open(text: &str) -> Result<Box<dyn Source>, SourceError> {
+    if !text.contains('+') {
+        return Ok(parse_recipe(text, 1)?.open());
+    }
+    let tenants = text.split('+').map(|text| Ok(parse_recipe(text, 1)?.tenant(text)));
+    let tenants = tenants.collect::<Result<_, SourceError>>()?;
+    Ok(Box::new(Merge::new(tenants, MergeConfig::default())?))
+}
+
 fn measure(text: &str) -> Result<(u64, f64), SourceError> {
-    let recipe = parse_recipe(text, 1)?;
-    let (mut source, mut block, mut best) = (recipe.open(), Vec::<Record>::new(), f64::MAX);
+    let (mut source, mut block, mut best) = (open(text)?, Vec::<Record>::new(), f64::MAX);
     let mut total = 0;
     // The best of five: what else runs on the machine only takes time away.
     for _ in 0..5 {
@@ -35,7 +45,7 @@ fn measure(text: &str) -> Result<(u64, f64), SourceError> {
         }
         best = best.min(start.elapsed().as_secs_f64() / records as f64);
         total += records;
-        source = recipe.open();
+        source = open(text)?;
     }
     Ok((total / 5, 1e-6 / best))
 }

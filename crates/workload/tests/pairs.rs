@@ -1,65 +1,16 @@
 //! The published pairs of captured traces, merged: their unit counts are known from an independent
-//! model (specs/isolation.md, 7.3). The parser is this test's own, so that it does not depend on
-//! the readers.
+//! model (specs/isolation.md, 7.3): golden.py of the captured traces, which shares no code with
+//! this crate.
 
-use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use block::{AppId, Bytes, Span, Time};
 use workload::split::{Splitter, UnitSize};
 use workload::tenant::{Factor, Merge, MergeConfig, Tenant};
-use workload::{BLOCK_RECORDS, Flags, Record, Source, SourceError, TraceOp};
+use workload::{ReadOptions, Source, TraceOp};
 
-/// `Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime,Flags,Comm` in ticks of 100 ns.
-struct Captured {
-    path: PathBuf,
-    lines: std::io::Lines<BufReader<zstd::Decoder<'static, BufReader<std::fs::File>>>>,
-}
-
-fn open(name: &str) -> Result<Box<dyn Source>, SourceError> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data").join(name);
-    let io = |source| SourceError::Io { path: path.clone(), source };
-    let file = std::fs::File::open(&path).map_err(io)?;
-    let decoder = zstd::Decoder::new(file).map_err(io)?;
-    let lines = BufReader::new(decoder).lines();
-    Ok(Box::new(Captured { path, lines }))
-}
-
-impl Source for Captured {
-    fn fill(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
-        block.clear();
-        for line in self.lines.by_ref().take(BLOCK_RECORDS) {
-            let line =
-                line.map_err(|source| SourceError::Io { path: self.path.clone(), source })?;
-            let fields: Vec<&str> = line.split(',').collect();
-            let number = |i: usize| fields[i].parse::<u64>().unwrap();
-            let op = match fields[3] {
-                "Read" => TraceOp::Read,
-                "Write" => TraceOp::Write,
-                "Flush" => TraceOp::Flush,
-                "Discard" => TraceOp::Discard,
-                other => panic!("type {other}"),
-            };
-            block.push(Record {
-                at: Time::from_ns(number(0) * 100),
-                offset: Bytes(number(4)),
-                len: Bytes(number(5)),
-                response: Some(Span::from_ns(number(6) * 100)),
-                app: AppId(0),
-                op,
-                flags: Flags::default(),
-                hint: 0,
-            });
-        }
-        Ok(())
-    }
-}
-
-fn tenant(name: &str, files: &[&'static str]) -> Tenant {
-    let add = |tenant: Tenant, file: &&'static str| {
-        let file = *file;
-        tenant.file(move || open(file))
-    };
+fn tenant(name: &str, files: &[&str]) -> Tenant {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");
+    let add = |tenant: Tenant, file: &&str| tenant.trace(data.join(file), ReadOptions::default());
     files.iter().fold(Tenant::new(name), add).drop_flushes()
 }
 

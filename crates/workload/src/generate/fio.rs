@@ -110,9 +110,10 @@ pub(super) fn build(
     }
     let buffered = fields.switch("buffered", false)?;
     let ram = fields.size("ram", 4 << 30, 1 << 20, UNIT_BYTES)?;
-    if size.saturating_mul(jobs) > 1 << 44 {
-        let total = Bytes(size.saturating_mul(jobs)).human();
-        return Err(fields.wrong("size", &total, "files of at most 16 TiB together"));
+    // The page cache keeps one bit for each page of the files.
+    let total = Bytes(size.saturating_mul(jobs));
+    if total.0 > 1 << 42 {
+        return Err(fields.wrong("size", &total.human(), "files of at most 4 TiB together"));
     }
     let count = fields.count("count", size / bs * jobs, 1)?;
     Ok(Arc::new(Fio {
@@ -448,7 +449,10 @@ mod tests {
             ("fio,fsync=1,fdatasync=1", "recipe `fio`: fdatasync=`1`: expected only one"),
             ("fio,jobs=0", "recipe `fio`: jobs=`0`: expected a number from 1"),
             ("fio,size=1k", "recipe `fio`: size=`1k`: expected a size"),
-            ("fio,size=1TiB,jobs=100", "recipe `fio`: size=`100 TiB`: expected files of at most"),
+            (
+                "fio,size=1TiB,jobs=100",
+                "recipe `fio`: size=`100 TiB`: expected files of at most 4 TiB",
+            ),
             ("fio,qd=3", "recipe `fio`: unknown key `qd`; it has seed, app, rw, rwmixread, bs"),
         ];
         for (text, expected) in cases {

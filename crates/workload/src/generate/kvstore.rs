@@ -38,9 +38,9 @@ pub(super) fn build(
     })?;
     let count = fields.count("count", 1_000_000, 1)?;
     let records = fields.count("records", 1_000_000, 1)?;
-    if records.max(count) > 1 << 40 {
+    if records.max(count) > 1_000_000_000 {
         let most = records.max(count).to_string();
-        return Err(fields.wrong("records or count", &most, "at most 2^40"));
+        return Err(fields.wrong("records or count", &most, "at most 1G"));
     }
     let arrival = fields.arrival(Arrival::Fixed(Span::from_us(10)), count)?;
     let (seed, app) = (asked.seed, asked.app.to_string());

@@ -18,7 +18,7 @@ pub struct GeneratorInfo {
     pub name: &'static str,
     /// One line.
     pub doc: &'static str,
-    /// Its keys with their defaults.
+    /// Its keys with their defaults, apart by blanks; a default in brackets is a description.
     pub keys: &'static str,
 }
 
@@ -37,8 +37,16 @@ struct Entry {
     build: Build,
 }
 
-const SIMPLE: &str = "size=1GiB bs=4KiB base=0 read=0 discard=0 flush=0 count=1M iat=10us \
-                      arrival=fixed seed app";
+/// The keys of a plain generator: its own, then those all share.
+macro_rules! keys {
+    ($own:literal) => {
+        concat!(
+            $own,
+            "size=1GiB bs=4KiB base=0 read=0 discard=0 flush=0 count=1M iat=10us arrival=fixed ",
+            "seed app"
+        )
+    };
+}
 
 macro_rules! entry {
     ($name:literal, $doc:literal, $keys:expr, $build:expr) => {
@@ -48,47 +56,62 @@ macro_rules! entry {
 
 /// The registry: one line for each generator.
 const ENTRIES: &[Entry] = &[
-    entry!("sequential", "blocks one after the other, round and round", SIMPLE, |a, f| {
+    entry!("sequential", "blocks one after the other, round and round", keys!(""), |a, f| {
         simple(a, f, "sequential", |_| Ok(Addresses::Sequential))
     }),
-    entry!("uniform", "every block equally likely", SIMPLE, |a, f| {
+    entry!("uniform", "every block equally likely", keys!(""), |a, f| {
         simple(a, f, "uniform", |_| Ok(Addresses::Uniform))
     }),
-    entry!("zipf", "Zipf ranks, scattered; theta=0.99 scatter=on", SIMPLE, |a, f| {
-        simple(a, f, "zipf", |f| {
-            Ok(Addresses::Zipf(f.real("theta", 0.99, 0.01, 10.0)?, f.switch("scatter", true)?))
-        })
-    }),
-    entry!("hotcold", "hot=20 % of the space takes hits=80 %; scatter=off", SIMPLE, |a, f| {
-        simple(a, f, "hotcold", |f| {
-            let (hot, hits) = (f.percent("hot", 200_000)?, f.percent("hits", 800_000)?);
-            Ok(Addresses::Hotspot(hot, hits, f.switch("scatter", false)?))
-        })
-    }),
+    entry!(
+        "zipf",
+        "Zipf ranks, scattered over the space",
+        keys!("theta=0.99 scatter=on "),
+        |a, f| {
+            simple(a, f, "zipf", |f| {
+                Ok(Addresses::Zipf(f.real("theta", 0.99, 0.01, 10.0)?, f.switch("scatter", true)?))
+            })
+        }
+    ),
+    entry!(
+        "hotcold",
+        "hot percent of the space take hits percent of the accesses",
+        keys!("hot=20 hits=80 scatter=off "),
+        |a, f| {
+            simple(a, f, "hotcold", |f| {
+                let (hot, hits) = (f.percent("hot", 200_000)?, f.percent("hits", 800_000)?);
+                Ok(Addresses::Hotspot(hot, hits, f.switch("scatter", false)?))
+            })
+        }
+    ),
     entry!(
         "pareto",
-        "1 − h of the accesses to h of the space; h=0.2 scatter=on",
-        SIMPLE,
+        "1 − h of the accesses go to h of the space, at every scale",
+        keys!("h=0.2 scatter=on "),
         |a, f| {
             simple(a, f, "pareto", |f| {
                 Ok(Addresses::Pareto(f.real("h", 0.2, 0.001, 0.999)?, f.switch("scatter", true)?))
             })
         }
     ),
-    entry!("exponential", "exponential, mean=0.1 of the space; scatter=on", SIMPLE, |a, f| {
-        simple(a, f, "exponential", |f| {
-            let mean = f.real("mean", 0.1, 1e-6, 10.0)?;
-            Ok(Addresses::Exponential(mean, f.switch("scatter", true)?))
-        })
-    }),
-    entry!("latest", "writes append, reads prefer the newest; theta=0.99", SIMPLE, |a, f| {
+    entry!(
+        "exponential",
+        "exponential, with a mean in parts of the space",
+        keys!("mean=0.1 scatter=on "),
+        |a, f| {
+            simple(a, f, "exponential", |f| {
+                let mean = f.real("mean", 0.1, 1e-6, 10.0)?;
+                Ok(Addresses::Exponential(mean, f.switch("scatter", true)?))
+            })
+        }
+    ),
+    entry!("latest", "writes append, reads prefer the newest", keys!("theta=0.99 "), |a, f| {
         simple(a, f, "latest", |f| Ok(Addresses::Latest(f.real("theta", 0.99, 0.01, 10.0)?)))
     }),
     entry!(
         "fio",
         "jobs on files of their own, as fio's: direct, or buffered with write-back",
-        "rw=randwrite rwmixread=50 bs=4KiB jobs=1 size=1GiB(each) iodepth=1 distribution=random \
-         norandommap=off fsync=0 fdatasync=0 prefill=off buffered=off ram=4GiB count=(one pass) \
+        "rw=randwrite rwmixread=(50_where_mixed) bs=4KiB jobs=1 size=1GiB iodepth=1 distribution=random \
+         norandommap=off fsync=0 fdatasync=0 prefill=off buffered=off ram=4GiB count=(one_pass) \
          iat=10us arrival=fixed seed app",
         fio::build
     ),
@@ -101,7 +124,7 @@ const ENTRIES: &[Entry] = &[
     entry!(
         "ycsb:WORKLOAD",
         "YCSB A to F on a heap file updated in place, without a cache",
-        "records=1M record=1000(bytes) count=1M iat=10us arrival=fixed seed app",
+        "records=1M record=1000 count=1M iat=10us arrival=fixed seed app",
         kvstore::build
     ),
 ];

@@ -1,6 +1,7 @@
 use block::{Bytes, EventHash, Time};
 
 use super::*;
+use crate::tenant::{Merge, MergeConfig, Order, parse_share};
 use crate::{BLOCK_RECORDS, SourceError, TraceOp};
 
 /// All records of a recipe.
@@ -146,6 +147,59 @@ fn every_recipe_says_that_it_is_synthetic() {
     assert_eq!(described[0], ("source".to_string(), "synthetic".to_string()));
     assert!(has("generator", "zipf") && has("theta", "0.8") && has("seed", "9"), "{described:?}");
     assert!(has("size", "2 GiB") && has("bs", "4 KiB") && has("iat", "10 us"), "{described:?}");
+}
+
+#[test]
+fn the_list_names_every_key_and_its_default() {
+    for info in list() {
+        let argument = match info.name.split_once(':') {
+            Some(("msr", _)) => "msr:HM_0".to_string(),
+            Some(("ycsb", _)) => "ycsb:A".to_string(),
+            _ => info.name.to_string(),
+        };
+        let keys: Vec<&str> = info.keys.split_whitespace().collect();
+        let Err(error) = parse_recipe(&format!("{argument},nosuchkey"), 1) else { panic!() };
+        let error = error.to_string();
+        let mut known: Vec<&str> = error.split_once("it has ").unwrap().1.split(", ").collect();
+        let mut listed: Vec<&str> = keys.iter().map(|k| k.split('=').next().unwrap()).collect();
+        known.sort_unstable();
+        listed.sort_unstable();
+        assert_eq!(listed, known, "{}", info.name);
+        let plain = keys.iter().filter(|key| key.contains('=') && !key.contains('('));
+        let written: String = plain.map(|key| format!(",{key}")).collect();
+        let describe = |text: &str| {
+            let mut all = parse_recipe(text, 1).unwrap().describe();
+            all.retain(|(name, _)| name != "recipe");
+            all
+        };
+        assert_eq!(describe(&argument), describe(&(argument.clone() + &written)));
+    }
+}
+
+#[test]
+fn recipes_merge_as_tenants() {
+    let tenants = vec![
+        parse_recipe("zipf,size=8MiB,read=50,count=1000", 1).unwrap().tenant("A"),
+        parse_recipe("fio,rw=write,bs=64k,jobs=2,size=4100k", 1)
+            .unwrap()
+            .tenant("B")
+            .rounds(9, true),
+    ];
+    let order = Order::Ratio(parse_share("A:B=1:2", &["A", "B"]).unwrap());
+    let mut merge = Merge::new(tenants, MergeConfig { order, ..MergeConfig::default() }).unwrap();
+    assert_eq!(merge.capacity(), Some(Bytes((8 + 9) << 20)));
+    let (mut block, mut last) = (Vec::new(), Time::ZERO);
+    loop {
+        merge.fill(&mut block).unwrap();
+        let Some(end) = block.last() else { break };
+        last = end.at;
+        assert!(block.iter().all(|r| (r.app.0 == 1) == (r.offset.0 >= 8 << 20)));
+    }
+    let stats = merge.stats();
+    assert_eq!(last, Time::from_us(9_990), "the follower has the leader's times");
+    // The last 64 KiB request may overshoot by 15 units.
+    assert_eq!(stats[0].units, 1000);
+    assert!((2000..2016).contains(&stats[1].units), "{stats:?}");
 }
 
 #[test]

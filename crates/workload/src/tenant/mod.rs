@@ -15,9 +15,11 @@ mod model;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
+
 use block::{AppId, Bytes, Span, Time};
 
-use crate::{Source, SourceError};
+use crate::{ReadOptions, Source, SourceError};
 
 pub use map::{AREA_GRAIN, AddressMap, Area};
 pub use merge::{End, Merge, MergeConfig, MergeStats, Order, Share, TenantStats};
@@ -129,6 +131,12 @@ impl Tenant {
     ) -> Tenant {
         self.files.push(Box::new(open));
         self
+    }
+
+    /// Adds a trace file, read with `options`.
+    pub fn trace(self, path: impl Into<PathBuf>, options: ReadOptions) -> Tenant {
+        let path = path.into();
+        self.file(move || Ok(Box::new(crate::open(&path, &options)?)))
     }
 
     /// Its extent, if known: no record of it reaches beyond this byte.
