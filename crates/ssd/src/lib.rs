@@ -1,1 +1,25 @@
-//! varve ssd.
+//! The modelled drive: DRAM buffer, page-mapped FTL, garbage collection, power-on recovery.
+//!
+//! A [`Drive`] is a [`block::BlockDevice`] in virtual time. It is built from checked [`Params`],
+//! which come from a [`Config`] (keys, presets, files). What it did is in its [`Stats`].
+
+mod backend;
+mod buffer;
+mod bug;
+mod config;
+mod drive;
+mod ftl;
+mod host;
+mod stats;
+
+pub use buffer::{
+    Access, Admission, Batches, Frame, HitAccess, HitSim, List, Policy, PolicyInfo, Pool, ReqInfo,
+    Stream, policies,
+};
+pub use bug::Bug;
+pub use config::*;
+pub use drive::{Drive, Violation};
+pub use ftl::{VictimInfo, victims};
+pub use stats::{
+    AppStats, BufferStats, GcStats, MapStats, MergeStats, OpStats, RecoveryStats, Stats, Wear,
+};

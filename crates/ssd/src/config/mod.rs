@@ -100,8 +100,10 @@ pub struct Config {
 impl Default for Config {
     fn default() -> Self {
         let origin = Origin { from: "default".to_string(), source: None, tag: None };
-        let values =
-            SCHEMA.iter().map(|key| (key.name, (key.default.to_string(), origin.clone()))).collect();
+        let values = SCHEMA
+            .iter()
+            .map(|key| (key.name, (key.default.to_string(), origin.clone())))
+            .collect();
         Config { values }
     }
 }

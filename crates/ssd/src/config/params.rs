@@ -32,9 +32,8 @@ pub struct Params {
     pub ftl: FtlKind,
     /// Hybrid FTL.
     pub hybrid: HybridParams,
-    /// What is collected as a whole: planes a line stripes over, in order, repeated for each
-    /// group of planes. `lines[g]` is the list of planes of group g.
-    pub plane_groups: Vec<Vec<u32>>,
+    /// What is collected as a whole. A line is one row of blocks of one group of planes.
+    pub groups: Vec<PlaneGroup>,
     /// How the next page of a line is chosen.
     pub placement: Placement,
     /// Which writes share a line.
@@ -69,6 +68,13 @@ mod placement {
         /// Die = mapping unit mod dies of the line.
         Static,
     }
+}
+
+/// The planes a line stripes over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlaneGroup {
+    /// In stripe order; the planes of one entry are programmed together.
+    pub stripes: Vec<Vec<u32>>,
 }
 
 /// What is kept beside each slot.

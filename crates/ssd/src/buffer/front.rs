@@ -1,0 +1,733 @@
+//! A request passes the buffer: look-ups, evictions, what goes to flash and what is awaited.
+//!
+//! Generic over the policy inside, one dynamic call per *request* at the edge.
+
+use block::{AppId, Bytes, Data, DeviceError, Lba, Lpn, Op, Request, Time};
+use nand::{Payload, ReadCause};
+
+use super::policy::{Access, Admission, Batches, Policy, ReqInfo, Stream};
+use super::pool::{Frame, Pool};
+use crate::Bug;
+use crate::backend::{Backend, Nothing};
+use crate::ftl::{PageFtl, SlotData, Writer};
+use crate::host::HostSide;
+use crate::stats::{AppStats, BufferStats};
+
+const PAGE: u64 = 4096;
+
+/// What the drive lends the buffer for a request.
+pub(crate) struct Host<'a> {
+    pub side: &'a mut HostSide,
+    pub now: Time,
+    pub unit_pages: u32,
+    pub through: bool,
+    pub staging: u32,
+    /// FLUSH may answer at once while at most so many entries are dirty.
+    pub protected: Option<u32>,
+    pub bug: Option<Bug>,
+}
+
+/// A buffer with its policy, seen from the drive.
+pub(crate) trait Front: std::fmt::Debug + Send {
+    fn on_page(
+        &mut self,
+        ftl: &mut PageFtl,
+        host: Host<'_>,
+        request: Request<'_>,
+    ) -> Result<Time, DeviceError>;
+    /// Hit ratios only.
+    fn touch(&mut self, nothing: &mut Nothing, accesses: &[super::HitAccess]);
+    fn stats(&self) -> (BufferStats, &[AppStats], u64);
+    fn reset_stats(&mut self);
+    /// Dirty entries, oldest first, at most the newest `limit`: what a capacitor saves.
+    fn dirty(&self, limit: usize) -> Vec<(u32, Payload)>;
+    fn check(&self) -> Result<(), String>;
+    fn boxed(&self) -> Box<dyn Front>;
+}
+
+#[derive(Clone, Debug)]
+struct Evicted {
+    page: u32,
+    stream: Stream,
+    mask: u8,
+    app: u16,
+    payload: Payload,
+}
+
+#[derive(Debug)]
+struct Buffer<P> {
+    pool: Pool,
+    policy: P,
+    out: Batches,
+    evicted: Vec<Evicted>,
+    pieces: Vec<Payload>,
+    apps: Vec<AppStats>,
+    stats: BufferStats,
+    read_unwritten: u64,
+    requests: u64,
+    mask: bool,
+}
+
+impl<P: Clone> Clone for Buffer<P> {
+    fn clone(&self) -> Self {
+        Buffer {
+            pool: self.pool.clone(),
+            policy: self.policy.clone(),
+            out: Batches::default(),
+            evicted: self.evicted.clone(),
+            pieces: Vec::new(),
+            apps: self.apps.clone(),
+            ..*self
+        }
+    }
+}
+
+/// A buffer of `entries` entries over `pages` pages, with a policy.
+pub(super) fn boxed<P: Policy>(
+    policy: P,
+    entries: usize,
+    pages: u32,
+    mask: bool,
+) -> Box<dyn Front> {
+    let taken = (policy.overhead().0 / PAGE) as usize;
+    let pool = Pool::new(entries.saturating_sub(taken), pages, mask);
+    Box::new(Buffer {
+        pool,
+        policy,
+        out: Batches { frames: Vec::with_capacity(256) },
+        evicted: Vec::with_capacity(256),
+        pieces: Vec::with_capacity(16),
+        apps: vec![AppStats::default()],
+        stats: BufferStats::default(),
+        read_unwritten: 0,
+        requests: 0,
+        mask,
+    })
+}
+
+/// Builds the buffer a configuration names.
+pub(crate) fn front(name: &str, entries: usize, pages: u32, mask: bool) -> Option<Box<dyn Front>> {
+    super::find(name).map(|info| (info.make)(entries, pages, mask))
+}
+
+/// The sectors of page `page` that a request covers, as bits.
+fn sectors_of(page: u64, offset: u64, end: u64) -> u8 {
+    let start = (offset.max(page * PAGE) - page * PAGE) / 512;
+    let stop = (end.min((page + 1) * PAGE) - page * PAGE).div_ceil(512);
+    ((1u16 << stop) - (1u16 << start)) as u8
+}
+
+impl<P: Policy> Buffer<P> {
+    fn app(&mut self, app: AppId) -> &mut AppStats {
+        let at = app.index();
+        if at >= self.apps.len() {
+            self.apps.resize(at + 1, AppStats::default());
+        }
+        &mut self.apps[at]
+    }
+
+    fn submit<B: Backend>(
+        &mut self,
+        back: &mut B,
+        host: Host<'_>,
+        request: Request<'_>,
+    ) -> Result<Time, DeviceError> {
+        match request.op {
+            Op::Read => self.read(back, host, request),
+            Op::Write => self.write(back, host, request),
+            Op::Flush => self.flush(back, host),
+            Op::Discard => self.discard(back, host, &request),
+        }
+    }
+
+    fn info(&mut self, request: &Request<'_>) -> ReqInfo {
+        self.requests += 1;
+        ReqInfo {
+            id: self.requests,
+            offset: request.lba.bytes(),
+            len: request.sectors.bytes(),
+            app: request.hint.app,
+            hint: request.hint.stream,
+        }
+    }
+
+    fn read<B: Backend>(
+        &mut self,
+        back: &mut B,
+        host: Host<'_>,
+        mut request: Request<'_>,
+    ) -> Result<Time, DeviceError> {
+        let info = self.info(&request);
+        let (offset, end) = (info.offset.0, info.offset.0 + info.len.0);
+        let start = host.side.start_read(host.now, info.len.0);
+        let (mut hits, mut buffered) = (0, 0u64);
+        let (first, last) = (offset / PAGE, end.div_ceil(PAGE));
+        for page in first..last {
+            let access = Access {
+                page: Lpn(page as u32),
+                op: Op::Read,
+                req: &info,
+                index: (page - first) as u32,
+                mapped: false,
+            };
+            let wanted = sectors_of(page, offset, end);
+            self.stats.partial_units += u64::from(wanted != 0xFF);
+            if let Some(frame) = self.pool.find(access.page) {
+                hits += 1;
+                buffered += PAGE;
+                self.policy.hit(&mut self.pool, frame, &access);
+                if self.pool.mask(frame) & wanted != wanted {
+                    // The entry lacks sectors that are on flash.
+                    back.read(start, page as u32, ReadCause::Rmw)?;
+                    self.pool.add_mask(frame, 0xFF);
+                }
+                self.copy_out(back, page as u32, Some(frame), &mut request, offset)?;
+                continue;
+            }
+            self.read_miss(back, &host, start, access, &mut request, offset)?;
+        }
+        let app = self.app(info.app);
+        app.read_units += last - first;
+        app.read_hits += hits;
+        app.requests += 1;
+        app.request_hits += u64::from(hits == last - first);
+        let mut done = back.read_end()?.max(start);
+        if buffered > 0 {
+            done = done.max(host.side.dram(host.now, start, buffered));
+        }
+        self.write_back(back, host.now)?;
+        let waited = back.back_pressure(host.staging);
+        done = done.max(waited.min(done));
+        let sent = host.side.send(host.now, done, info.len.0);
+        Ok(host.side.complete(sent))
+    }
+
+    fn read_miss<B: Backend>(
+        &mut self,
+        back: &mut B,
+        host: &Host<'_>,
+        start: Time,
+        access: Access<'_>,
+        request: &mut Request<'_>,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
+        let page = access.page.0;
+        // A dirty entry given up earlier in this request must be in the map before it is read.
+        if self.evicted.iter().any(|e| e.page == page) {
+            self.write_back(back, host.now)?;
+        }
+        let mapped = back.mapped(page);
+        if mapped {
+            back.read(start, page, ReadCause::Host)?;
+        } else {
+            self.read_unwritten += 1;
+        }
+        self.copy_out(back, page, None, request, offset)?;
+        let access = Access { mapped, ..access };
+        if self.policy.admit(&mut self.pool, &access, &mut self.out) == Admission::Bypass {
+            return Ok(());
+        }
+        self.take_evictions();
+        let frame = self.pool.insert(access.page, access.req.app.0, 0);
+        self.pool.add_mask(frame, 0xFF);
+        if B::REAL && mapped {
+            let payload = match back.data(page) {
+                SlotData::Stamp(stamp) => Payload::Stamp(stamp),
+                SlotData::Bytes(bytes, at) => Payload::Bytes(bytes[at..at + PAGE as usize].into()),
+                SlotData::Unmapped | SlotData::Untracked | SlotData::Unreadable => Payload::None,
+            };
+            self.pool.set_payload(frame, payload);
+        }
+        self.policy.inserted(&mut self.pool, frame, &access);
+        Ok(())
+    }
+
+    /// Gives the caller the data of a page it reads.
+    fn copy_out<B: Backend>(
+        &self,
+        back: &B,
+        page: u32,
+        frame: Option<Frame>,
+        request: &mut Request<'_>,
+        offset: u64,
+    ) -> Result<(), DeviceError> {
+        if matches!(request.data, Data::None) {
+            return Ok(());
+        }
+        let found = match frame.map(|f| self.pool.payload(f)) {
+            Some(Payload::Stamp(stamp)) => SlotData::Stamp(*stamp),
+            Some(Payload::Bytes(bytes)) => SlotData::Bytes(bytes.clone(), 0),
+            Some(Payload::None | Payload::Stamps(_)) => SlotData::Unmapped,
+            None => back.data(page),
+        };
+        if found == SlotData::Unreadable {
+            return Err(DeviceError::Unreadable(Lba(u64::from(page) * 8)));
+        }
+        let start = u64::from(page) * PAGE;
+        match &mut request.data {
+            Data::ReadStamps(out) => {
+                let at = ((start - offset) / PAGE) as usize;
+                out[at] = if let SlotData::Stamp(stamp) = found { stamp } else { 0 };
+            }
+            Data::Read(out) => {
+                let from = offset.max(start);
+                let to = (offset + out.len() as u64).min(start + PAGE);
+                let place = &mut out[(from - offset) as usize..(to - offset) as usize];
+                match found {
+                    SlotData::Bytes(bytes, at) => {
+                        let at = at + (from - start) as usize;
+                        place.copy_from_slice(&bytes[at..at + place.len()]);
+                    }
+                    _ => place.fill(0),
+                }
+            }
+            Data::None | Data::Write(_) | Data::WriteStamps(_) => {}
+        }
+        Ok(())
+    }
+
+    fn write<B: Backend>(
+        &mut self,
+        back: &mut B,
+        host: Host<'_>,
+        request: Request<'_>,
+    ) -> Result<Time, DeviceError> {
+        let info = self.info(&request);
+        let (offset, end) = (info.offset.0, info.offset.0 + info.len.0);
+        let start = host.side.start_write(host.now, info.len.0);
+        let received = host.side.receive(host.now, start, info.len.0);
+        let mut done = received;
+        let (first, last) = (offset / PAGE, end.div_ceil(PAGE));
+        let (mut hits, mut admitted, mut bypassed) = (0, 0u64, None::<(u32, u32)>);
+        for page in first..last {
+            let bits = sectors_of(page, offset, end);
+            self.stats.partial_units += u64::from(bits != 0xFF);
+            let payload = self.copy_in(back, host.now, page as u32, &request, offset, &mut done)?;
+            let mut access = Access {
+                page: Lpn(page as u32),
+                op: Op::Write,
+                req: &info,
+                index: (page - first) as u32,
+                mapped: false,
+            };
+            let frame = match self.pool.find(access.page) {
+                Some(frame) => {
+                    hits += 1;
+                    self.policy.hit(&mut self.pool, frame, &access);
+                    frame
+                }
+                None => {
+                    access.mapped = back.mapped(page as u32);
+                    if self.policy.admit(&mut self.pool, &access, &mut self.out)
+                        == Admission::Bypass
+                    {
+                        self.bypass(
+                            back,
+                            &host,
+                            page as u32,
+                            payload,
+                            &info,
+                            received,
+                            &mut bypassed,
+                        )?;
+                        continue;
+                    }
+                    self.take_evictions();
+                    self.write_back(back, received)?;
+                    done = done.max(back.back_pressure(host.staging));
+                    let frame = self.pool.insert(access.page, info.app.0, 0);
+                    self.policy.inserted(&mut self.pool, frame, &access);
+                    frame
+                }
+            };
+            admitted += PAGE;
+            self.pool.set_dirty(frame);
+            self.pool.add_mask(frame, if matches!(request.data, Data::None) { bits } else { 0xFF });
+            self.pool.set_payload(frame, payload);
+        }
+        if let Some((unit, mask)) = bypassed {
+            self.write_pieces(back, received, unit, mask, &info)?;
+        }
+        let app = self.app(info.app);
+        app.write_units += last - first;
+        app.write_hits += hits;
+        app.requests += 1;
+        app.request_hits += u64::from(hits == last - first);
+        if admitted > 0 {
+            done = done.max(host.side.dram(host.now, received, admitted));
+        }
+        if host.through || request.fua || admitted == 0 {
+            done = done.max(self.write_through(back, &host, first, last)?);
+        }
+        Ok(host.side.complete(done))
+    }
+
+    /// A page that the policy refuses goes to flash with its neighbours of the same mapping unit.
+    #[expect(clippy::too_many_arguments, reason = "the state of the loop it is part of")]
+    fn bypass<B: Backend>(
+        &mut self,
+        back: &mut B,
+        host: &Host<'_>,
+        page: u32,
+        payload: Payload,
+        info: &ReqInfo,
+        ready: Time,
+        gathered: &mut Option<(u32, u32)>,
+    ) -> Result<(), DeviceError> {
+        let (unit, bit) = (page / host.unit_pages, 1 << (page % host.unit_pages));
+        match gathered {
+            Some((same, mask)) if *same == unit => *mask |= bit,
+            _ => {
+                if let Some((unit, mask)) = gathered.take() {
+                    self.write_pieces(back, ready, unit, mask, info)?;
+                }
+                *gathered = Some((unit, bit));
+            }
+        }
+        self.pieces.push(payload);
+        Ok(())
+    }
+
+    fn write_pieces<B: Backend>(
+        &mut self,
+        back: &mut B,
+        ready: Time,
+        unit: u32,
+        mask: u32,
+        info: &ReqInfo,
+    ) -> Result<(), DeviceError> {
+        let writer = Writer { app: info.app.0, hint: info.hint, batch: 0 };
+        let result = back.write(ready, unit, mask, &self.pieces, writer);
+        self.pieces.clear();
+        result
+    }
+
+    /// Programs the request's pages and waits for them.
+    fn write_through<B: Backend>(
+        &mut self,
+        back: &mut B,
+        host: &Host<'_>,
+        first: u64,
+        last: u64,
+    ) -> Result<Time, DeviceError> {
+        for page in first..last {
+            if let Some(frame) = self.pool.find(Lpn(page as u32))
+                && self.pool.is_dirty(frame)
+            {
+                self.clean_unit(back, host, frame)?;
+            }
+        }
+        back.sync()
+    }
+
+    /// The payload a write brings to a page; a part of a page is completed from what it held.
+    fn copy_in<B: Backend>(
+        &mut self,
+        back: &mut B,
+        now: Time,
+        page: u32,
+        request: &Request<'_>,
+        offset: u64,
+        done: &mut Time,
+    ) -> Result<Payload, DeviceError> {
+        let start = u64::from(page) * PAGE;
+        match &request.data {
+            Data::WriteStamps(stamps) => {
+                Ok(Payload::Stamp(stamps[((start - offset) / PAGE) as usize]))
+            }
+            Data::Write(bytes) => {
+                let from = offset.max(start);
+                let to = (offset + bytes.len() as u64).min(start + PAGE);
+                let part = &bytes[(from - offset) as usize..(to - offset) as usize];
+                if part.len() as u64 == PAGE {
+                    return Ok(Payload::Bytes(part.into()));
+                }
+                let mut whole = self.old_bytes(back, now, page, done)?;
+                whole[(from - start) as usize..(to - start) as usize].copy_from_slice(part);
+                Ok(Payload::Bytes(whole.into()))
+            }
+            Data::None | Data::Read(_) | Data::ReadStamps(_) => Ok(Payload::None),
+        }
+    }
+
+    fn old_bytes<B: Backend>(
+        &mut self,
+        back: &mut B,
+        now: Time,
+        page: u32,
+        done: &mut Time,
+    ) -> Result<Vec<u8>, DeviceError> {
+        let frame = self.pool.find(Lpn(page));
+        if let Some(Payload::Bytes(bytes)) = frame.map(|f| self.pool.payload(f)) {
+            return Ok(bytes.to_vec());
+        }
+        if frame.is_none() && back.mapped(page) {
+            back.read(now, page, ReadCause::Rmw)?;
+            *done = (*done).max(back.read_end()?);
+            match back.data(page) {
+                SlotData::Bytes(bytes, at) => return Ok(bytes[at..at + PAGE as usize].to_vec()),
+                SlotData::Unreadable => {
+                    return Err(DeviceError::Unreadable(Lba(u64::from(page) * 8)));
+                }
+                SlotData::Unmapped | SlotData::Untracked | SlotData::Stamp(_) => {}
+            }
+        }
+        Ok(vec![0; PAGE as usize])
+    }
+
+    /// Takes what the policy gave up out of the pool.
+    #[inline]
+    fn take_evictions(&mut self) {
+        if self.out.frames.is_empty() {
+            return;
+        }
+        for i in 0..self.out.frames.len() {
+            let (frame, stream) = self.out.frames[i];
+            let (page, app) = (self.pool.page(frame).0, self.pool.app(frame));
+            let dirty = self.pool.is_dirty(frame);
+            let mask = self.pool.mask(frame);
+            let payload = self.pool.release(frame);
+            if dirty {
+                self.stats.dirty_evictions += 1;
+                self.evicted.push(Evicted { page, stream, mask, app, payload });
+            } else {
+                self.stats.clean_evictions += 1;
+            }
+        }
+        self.out.frames.clear();
+    }
+
+    /// Programs what was evicted dirty. Neighbours of one mapping unit go together.
+    #[inline]
+    fn write_back<B: Backend>(&mut self, back: &mut B, at: Time) -> Result<(), DeviceError> {
+        if self.evicted.is_empty() {
+            return Ok(());
+        }
+        let mut evicted = std::mem::take(&mut self.evicted);
+        let mut result = Ok(());
+        for e in evicted.drain(..) {
+            if result.is_ok() {
+                result = self.write_evicted(back, at, e);
+            }
+        }
+        self.evicted = evicted;
+        result
+    }
+
+    fn write_evicted<B: Backend>(
+        &mut self,
+        back: &mut B,
+        at: Time,
+        e: Evicted,
+    ) -> Result<(), DeviceError> {
+        let unit_pages = back.unit_pages();
+        let writer = Writer { app: e.app, hint: 0, batch: e.stream.number() };
+        let mut ready = at;
+        if e.mask != 0xFF && back.mapped(e.page) {
+            back.read(at, e.page, ReadCause::Rmw)?;
+            ready = ready.max(back.read_end()?);
+        }
+        if unit_pages == 1 {
+            self.pieces.push(e.payload);
+            let result = back.write(ready, e.page, 1, &self.pieces, writer);
+            self.pieces.clear();
+            return result;
+        }
+        // The other dirty pages of the unit are in the buffer: they go now, and stay, clean.
+        let unit = e.page / unit_pages;
+        let mut mask = 0u32;
+        let mut payload = Some(e.payload);
+        for i in 0..unit_pages {
+            let page = unit * unit_pages + i;
+            if page == e.page {
+                self.pieces.extend(payload.take());
+                mask |= 1 << i;
+            } else if let Some(frame) = self.pool.find(Lpn(page))
+                && self.pool.is_dirty(frame)
+            {
+                self.pieces.push(self.pool.payload(frame).clone());
+                mask |= 1 << i;
+                self.pool.set_clean(frame);
+                self.policy.cleaned(&mut self.pool, frame);
+                self.stats.flushed += 1;
+            }
+        }
+        let result = back.write(ready, unit, mask, &self.pieces, writer);
+        self.pieces.clear();
+        result
+    }
+
+    /// Programs the mapping unit of a dirty entry; its entries stay, clean.
+    fn clean_unit<B: Backend>(
+        &mut self,
+        back: &mut B,
+        host: &Host<'_>,
+        frame: Frame,
+    ) -> Result<(), DeviceError> {
+        let unit = self.pool.page(frame).0 / host.unit_pages;
+        let app = self.pool.app(frame);
+        let (mut mask, mut ready) = (0u32, host.now);
+        for i in 0..host.unit_pages {
+            let page = unit * host.unit_pages + i;
+            let Some(frame) = self.pool.find(Lpn(page)) else { continue };
+            if !self.pool.is_dirty(frame) {
+                continue;
+            }
+            if self.pool.mask(frame) != 0xFF && back.mapped(page) {
+                back.read(host.now, page, ReadCause::Rmw)?;
+                ready = ready.max(back.read_end()?);
+                self.pool.add_mask(frame, 0xFF);
+            }
+            mask |= 1 << i;
+            self.pieces.push(self.pool.payload(frame).clone());
+            self.pool.set_clean(frame);
+            self.policy.cleaned(&mut self.pool, frame);
+            self.stats.flushed += 1;
+        }
+        let writer = Writer { app, hint: 0, batch: 0 };
+        let result = back.write(ready, unit, mask, &self.pieces, writer);
+        self.pieces.clear();
+        result
+    }
+
+    fn flush<B: Backend>(&mut self, back: &mut B, host: Host<'_>) -> Result<Time, DeviceError> {
+        let start = host.side.start_other(host.now);
+        if host.protected.is_some_and(|limit| self.pool.dirty() as u64 <= u64::from(limit)) {
+            return Ok(host.side.complete(start));
+        }
+        while let Some(frame) = self.pool.first_dirty() {
+            self.clean_unit(back, &host, frame)?;
+        }
+        let done = back.sync()?.max(start);
+        Ok(host.side.complete(done))
+    }
+
+    fn discard<B: Backend>(
+        &mut self,
+        back: &mut B,
+        host: Host<'_>,
+        request: &Request<'_>,
+    ) -> Result<Time, DeviceError> {
+        let start = host.side.start_other(host.now);
+        let unit = u64::from(host.unit_pages) * PAGE;
+        let offset = request.lba.bytes().0;
+        let end = offset + request.sectors.bytes().0;
+        let (first, last) = (offset.div_ceil(unit), end / unit);
+        if first < last {
+            if host.bug != Some(Bug::DiscardIgnoresBuffer) {
+                let pages = first * u64::from(host.unit_pages)..last * u64::from(host.unit_pages);
+                self.drop_pages(pages);
+            }
+            back.discard(first as u32, (last - first) as u32)?;
+        }
+        Ok(host.side.complete(start))
+    }
+
+    fn drop_pages(&mut self, pages: std::ops::Range<u64>) {
+        if self.pool.resident() == 0 {
+            return;
+        }
+        for page in pages {
+            if let Some(frame) = self.pool.find(Lpn(page as u32)) {
+                self.policy.removed(&mut self.pool, frame);
+                self.pool.release(frame);
+            }
+        }
+    }
+
+    /// Hit ratios only: the same steps without data, time and flash.
+    #[inline]
+    fn touch_one(&mut self, nothing: &mut Nothing, a: &super::HitAccess, info: &mut ReqInfo) {
+        if a.op == Op::Discard {
+            self.drop_pages(u64::from(a.page.0)..u64::from(a.page.0) + 1);
+            let _ = nothing.discard(a.page.0, 1);
+            return;
+        }
+        if a.request != info.id {
+            *info = ReqInfo { id: a.request, len: Bytes(u64::from(a.len)), app: a.app, ..*info };
+        }
+        let mut access = Access { page: a.page, op: a.op, req: info, index: 0, mapped: false };
+        let write = a.op == Op::Write;
+        let hit = match self.pool.find(a.page) {
+            Some(frame) => {
+                self.policy.hit(&mut self.pool, frame, &access);
+                if write {
+                    self.pool.set_dirty(frame);
+                }
+                true
+            }
+            None => {
+                access.mapped = nothing.mapped(a.page.0);
+                if self.policy.admit(&mut self.pool, &access, &mut self.out) != Admission::Bypass {
+                    self.take_evictions();
+                    self.evicted.clear();
+                    let frame = self.pool.insert(a.page, a.app.0, 0);
+                    self.policy.inserted(&mut self.pool, frame, &access);
+                    if write {
+                        self.pool.set_dirty(frame);
+                    }
+                }
+                false
+            }
+        };
+        if write {
+            let _ = nothing.write(Time::ZERO, a.page.0, 1, &[], Writer::default());
+        }
+        let app = self.app(a.app);
+        if write {
+            app.write_units += 1;
+            app.write_hits += u64::from(hit);
+        } else {
+            app.read_units += 1;
+            app.read_hits += u64::from(hit);
+        }
+    }
+}
+
+impl<P: Policy> Front for Buffer<P> {
+    fn on_page(
+        &mut self,
+        ftl: &mut PageFtl,
+        host: Host<'_>,
+        request: Request<'_>,
+    ) -> Result<Time, DeviceError> {
+        self.submit(ftl, host, request)
+    }
+    fn touch(&mut self, nothing: &mut Nothing, accesses: &[super::HitAccess]) {
+        let mut info = ReqInfo::default();
+        for access in accesses {
+            self.touch_one(nothing, access, &mut info);
+        }
+    }
+    fn stats(&self) -> (BufferStats, &[AppStats], u64) {
+        let stats = BufferStats {
+            slots: self.pool.capacity() as u64,
+            peak: self.pool.peak() as u64,
+            dirty: self.pool.dirty() as u64,
+            ..self.stats
+        };
+        (stats, &self.apps, self.read_unwritten)
+    }
+    fn reset_stats(&mut self) {
+        self.stats = BufferStats::default();
+        self.apps.fill(AppStats::default());
+        self.read_unwritten = 0;
+    }
+    fn dirty(&self, limit: usize) -> Vec<(u32, Payload)> {
+        let newest = std::iter::successors(self.pool.last_dirty(), |f| self.pool.dirty_before(*f));
+        let mut saved: Vec<(u32, Payload)> = newest
+            .take(limit)
+            .map(|f| (self.pool.page(f).0, self.pool.payload(f).clone()))
+            .collect();
+        saved.reverse();
+        saved
+    }
+    fn check(&self) -> Result<(), String> {
+        self.policy.check(&self.pool)
+    }
+    fn boxed(&self) -> Box<dyn Front> {
+        let mut copy = self.clone();
+        copy.mask = self.mask;
+        Box::new(copy)
+    }
+}

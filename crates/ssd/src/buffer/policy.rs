@@ -1,0 +1,126 @@
+//! The replacement policy: what it and its caller owe each other.
+
+use block::{AppId, Bytes, Lpn, Op};
+
+use super::front::Front;
+use super::pool::{Frame, Pool};
+
+/// The host request an access belongs to.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReqInfo {
+    /// Number of the request, from 1.
+    pub id: u64,
+    /// First byte.
+    pub offset: Bytes,
+    /// Length of the whole host request.
+    pub len: Bytes,
+    /// Application.
+    pub app: AppId,
+    /// Write hint.
+    pub hint: u8,
+}
+
+/// One 4 KiB page of a request.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    /// The page.
+    pub page: Lpn,
+    /// Read or write.
+    pub op: Op,
+    /// Its request.
+    pub req: &'a ReqInfo,
+    /// Number of the page within the request, from 0.
+    pub index: u32,
+    /// Written and not discarded before this request; asked on misses only.
+    pub mapped: bool,
+}
+
+/// Where a batch goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stream {
+    /// Everything that is not append-only.
+    Other,
+    /// Append-only data.
+    Append,
+    /// A region of the policy's own.
+    Region(u8),
+}
+
+impl Stream {
+    /// The FTL's stream number.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Stream::Other => 0,
+            Stream::Append => 1,
+            Stream::Region(n) => n,
+        }
+    }
+}
+
+/// What a policy says to a miss.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// The page enters the buffer, with this class (0..16).
+    Admit(u8),
+    /// It does not: a read goes to flash, a write goes through.
+    Bypass,
+}
+
+/// Entries a policy gives up, in batches that are programmed together.
+#[derive(Debug, Default)]
+pub struct Batches {
+    pub(crate) frames: Vec<(Frame, Stream)>,
+}
+
+impl Batches {
+    /// Gives up one entry. Dirty entries given up one after another on one stream share flash
+    /// pages.
+    #[inline]
+    pub fn evict(&mut self, frame: Frame, stream: Stream) {
+        self.frames.push((frame, stream));
+    }
+}
+
+/// A replacement policy: order and classes of the pool's entries, nothing else.
+///
+/// | the caller owes | the policy owes |
+/// |---|---|
+/// | `hit` for every resident page, else `admit`, then (if admitted) `inserted`, never anything between | after `Admit` at least one entry is free once the batches are performed; the same inputs give the same outputs |
+/// | every batch is performed: dirty entries programmed, clean ones dropped | no I/O, no time, no floats, no allocation after construction; an entry is in one batch at most |
+/// | discards and write-back of every resident entry are reported | lists and counts stay right under `removed` and `cleaned` in any order |
+pub trait Policy: std::fmt::Debug + Clone + Send + 'static {
+    /// A resident page is accessed (before the caller sets it dirty).
+    fn hit(&mut self, pool: &mut Pool, frame: Frame, access: &Access<'_>);
+    /// A page is missing: make room for it in `out`, or refuse it. Entries given up must already
+    /// be out of the policy's lists.
+    fn admit(&mut self, pool: &mut Pool, access: &Access<'_>, out: &mut Batches) -> Admission;
+    /// The page admitted last is resident in `frame`, in no list yet.
+    fn inserted(&mut self, pool: &mut Pool, frame: Frame, access: &Access<'_>);
+    /// The entry leaves by a discard: take it out of all lists.
+    fn removed(&mut self, pool: &mut Pool, frame: Frame);
+    /// The entry was programmed by a flush and stays, clean.
+    fn cleaned(&mut self, pool: &mut Pool, frame: Frame);
+    /// DRAM the policy's own tables take, to be subtracted from the buffer.
+    fn overhead(&self) -> Bytes {
+        Bytes(0)
+    }
+    /// Checks the policy's lists against the pool; the error says what is wrong.
+    ///
+    /// # Errors
+    /// What does not hold.
+    fn check(&self, pool: &Pool) -> Result<(), String>;
+}
+
+/// One entry of the registry.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyInfo {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Other names.
+    pub aliases: &'static [&'static str],
+    /// What it does.
+    pub doc: &'static str,
+    /// Where its definition comes from.
+    pub source: &'static str,
+    pub(crate) make: fn(entries: usize, pages: u32, mask: bool) -> Box<dyn Front>,
+}

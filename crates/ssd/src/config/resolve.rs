@@ -1,0 +1,550 @@
+//! From texts to [`Params`]: sizes are worked out and everything that does not fit together is
+//! refused, naming the keys.
+
+use block::{Bytes, Span, UNIT_BYTES};
+use nand::{Geometry, OOB_BYTES, PageTypes, Suspend, Timing};
+
+use super::params::*;
+use super::{Config, ConfigError};
+use crate::buffer;
+use crate::ftl::victim;
+
+fn clash(keys: &str, reason: impl Into<String>) -> ConfigError {
+    ConfigError::Contradiction { keys: keys.to_string(), reason: reason.into() }
+}
+
+pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
+    let oob = if c.text("nand.oob") == "full" { OobMode::Full } else { OobMode::Lean };
+    let shape = Shape::new(c, oob)?;
+    let groups = groups(c, &shape)?;
+    let sizes = sizes(c, &shape, &groups)?;
+    let geometry = geometry(&shape, sizes.blocks)?;
+    let timing = timing(c, &shape)?;
+    let checkpoint = CheckpointParams {
+        interval_slots: (c.text("ckpt.mode") == "interval").then(|| {
+            let slots = u64::from(geometry.slots());
+            (slots * c.ppm("ckpt.interval") / 1_000_000).max(1)
+        }),
+    };
+    let map = MapParams {
+        cache: (c.text("map.mode") == "paged").then(|| c.size("map.cache")),
+        lru: c.text("map.evict") == "lru",
+    };
+    if c.text("map.mode") == "full" && c.is_set("map.cache") {
+        return Err(clash("map.cache, map.mode", "a full map has no cache; set map.mode = paged"));
+    }
+    if map.cache.is_some_and(|cache| cache.0 < 2 * u64::from(shape.page)) {
+        return Err(clash(
+            "map.cache",
+            format!("{} holds no two translation pages of {} B", c.text("map.cache"), shape.page),
+        ));
+    }
+    let params = Params {
+        multi_plane: c.flag("nand.multi_plane"),
+        oob,
+        logical_pages: sizes.logical_pages,
+        unit_pages: shape.unit_pages,
+        op_ppm: sizes.op_ppm,
+        link: LinkParams { rate: c.rate("link.rate") },
+        firmware: FirmwareParams {
+            cores: c.count("fw.cores") as u32,
+            read: c.time("fw.read"),
+            read_4k: if c.is_set("fw.read_4k") { c.time("fw.read_4k") } else { c.time("fw.read") },
+            write: c.time("fw.write"),
+            per_unit: c.time("fw.per_unit"),
+            complete: c.time("fw.complete"),
+        },
+        dram: DramParams { latency: c.time("dram.latency"), rate: c.rate("dram.rate") },
+        buffer: buffer_params(c, &geometry, sizes.logical_pages / shape.pages_per_slot, &map)?,
+        ftl: if c.text("ftl") == "page" { FtlKind::Page } else { FtlKind::HybridLog },
+        hybrid: HybridParams {
+            log_ppm: c.ppm("hybrid.log_blocks"),
+            full_assoc: c.text("hybrid.assoc") == "full",
+        },
+        placement: match c.text("placement") {
+            "dynamic" => Placement::Dynamic,
+            "static" => Placement::Static,
+            _ => Placement::Stripe,
+        },
+        streams: streams(c),
+        stream_count: c.count("streams.count") as u32,
+        gc: gc(c)?,
+        wear: WearParams {
+            dynamic: c.text("wl.mode") != "none",
+            static_moves: c.text("wl.mode") == "dynamic+static",
+            delta: c.count("wl.delta") as u32,
+            period: c.count("wl.period"),
+        },
+        bad: BadParams {
+            factory_ppm: c.ppm("bad.factory"),
+            reserve_per_plane: sizes.reserve_per_plane,
+        },
+        queue_depth: c.count("queue_depth") as u32,
+        seed: 0,
+        groups,
+        map,
+        checkpoint,
+        geometry,
+        timing,
+    };
+    let params = Params { gc: shares(c, &params)?, ..params };
+    check_streams(c, &params)?;
+    check_lines(&params)?;
+    Ok(params)
+}
+
+/// Sizes that do not depend on the number of blocks.
+struct Shape {
+    channels: u32,
+    dies: u32,
+    planes: u32,
+    pages: u32,
+    page: u32,
+    oob: u32,
+    slot: u32,
+    pages_per_slot: u32,
+    unit_pages: u32,
+}
+
+impl Shape {
+    fn new(c: &Config, oob_mode: OobMode) -> Result<Shape, ConfigError> {
+        let page = c.size("geometry.page").0;
+        if page == 0 || !page.is_multiple_of(UNIT_BYTES) || page > 1 << 20 {
+            return Err(clash(
+                "geometry.page",
+                format!("{page} B: expected a multiple of 4 KiB up to 1 MiB"),
+            ));
+        }
+        let unit = c.size("unit").0;
+        let power = unit.is_power_of_two() && (UNIT_BYTES..=64 << 10).contains(&unit);
+        if !power || (page % unit != 0 && unit % page != 0) {
+            return Err(clash(
+                "unit, geometry.page",
+                format!(
+                    "{unit} B: expected a power of two from 4 KiB to 64 KiB that divides the page of {page} B or is a multiple of it"
+                ),
+            ));
+        }
+        let slot = unit.min(page) as u32;
+        let oob = match c.size("geometry.oob").0 {
+            0 => page / 8,
+            n => n,
+        };
+        let needed = OOB_BYTES as u64 * (page / u64::from(slot)) + 24;
+        if oob_mode == OobMode::Full && oob < needed {
+            return Err(clash(
+                "geometry.oob, nand.oob",
+                format!("{oob} B of spare area per page: whole records need {needed} B"),
+            ));
+        }
+        Ok(Shape {
+            channels: c.count("geometry.channels") as u32,
+            dies: c.count("geometry.dies") as u32,
+            planes: c.count("geometry.planes") as u32,
+            pages: c.count("geometry.pages") as u32,
+            page: page as u32,
+            oob: oob as u32,
+            slot,
+            pages_per_slot: slot / UNIT_BYTES as u32,
+            unit_pages: (unit / UNIT_BYTES) as u32,
+        })
+    }
+    fn all_planes(&self) -> u32 {
+        self.channels * self.dies * self.planes
+    }
+    fn slots_per_block(&self) -> u64 {
+        u64::from(self.pages) * u64::from(self.page / self.slot)
+    }
+}
+
+fn geometry(s: &Shape, blocks: u32) -> Result<Geometry, ConfigError> {
+    Geometry::new(s.channels, s.dies, s.planes, blocks, s.pages, s.page, s.oob, s.slot)
+        .map_err(|reason| clash("geometry", reason))
+}
+
+struct Sizes {
+    blocks: u32,
+    reserve_per_plane: u32,
+    logical_pages: u32,
+    op_ppm: u64,
+}
+
+/// Blocks, capacity and over-provisioning: any two give the third.
+fn sizes(c: &Config, s: &Shape, groups: &[PlaneGroup]) -> Result<Sizes, ConfigError> {
+    let (capacity, blocks) = (c.size("capacity").0, c.count("geometry.blocks"));
+    let planes = u64::from(s.all_planes());
+    let per_row = planes * s.slots_per_block();
+    let unit = u64::from(s.unit_pages) * UNIT_BYTES;
+    let unit_slots = unit / u64::from(s.slot);
+    let reserve = |blocks: u64| (blocks * c.ppm("bad.reserve")).div_ceil(1_000_000);
+    let data = |blocks: u64, logical: u64| -> Option<u64> {
+        let rows = blocks.checked_sub(reserve(blocks))?;
+        let meta = metadata_lines(c, s, groups, rows, logical) * per_row / groups.len() as u64;
+        (rows * per_row).checked_sub(meta)
+    };
+    let op = c.ppm("op");
+    let (blocks, logical) = match (blocks, capacity) {
+        (0, 0) => {
+            return Err(clash(
+                "capacity, geometry.blocks",
+                "neither is set: the drive has no size",
+            ));
+        }
+        (0, capacity) => {
+            let logical = capacity.div_ceil(unit) * unit_slots;
+            let wanted = (u128::from(logical) * u128::from(1_000_000 + op)).div_ceil(1_000_000);
+            let mut blocks = (wanted as u64).div_ceil(per_row);
+            while data(blocks, logical).is_none_or(|have| u128::from(have) < wanted) {
+                blocks += 1;
+            }
+            (blocks, logical)
+        }
+        (blocks, 0) => {
+            let mut logical = blocks * per_row;
+            // The checkpoint's size depends on the logical size: two rounds settle it.
+            for _ in 0..2 {
+                let have = data(blocks, logical).unwrap_or(0);
+                let units = u128::from(have) * 1_000_000 / u128::from(1_000_000 + op);
+                logical = units as u64 / unit_slots * unit_slots;
+            }
+            (blocks, logical)
+        }
+        (blocks, capacity) => {
+            if c.is_set("op") {
+                return Err(clash("capacity, geometry.blocks, op", "two of them give the third"));
+            }
+            (blocks, capacity.div_ceil(unit) * unit_slots)
+        }
+    };
+    let have = data(blocks, logical).unwrap_or(0);
+    if logical == 0 || have <= logical {
+        return Err(clash(
+            "capacity, geometry.blocks, op",
+            format!("{have} data slots leave no spare space above {logical} logical slots"),
+        ));
+    }
+    let pages = logical * u64::from(s.pages_per_slot);
+    let logical_pages = u32::try_from(pages)
+        .ok()
+        .filter(|n| *n < u32::MAX - 1)
+        .ok_or_else(|| clash("capacity", "more than 2^32 - 2 pages of 4 KiB (16 TiB)"))?;
+    let blocks = u32::try_from(blocks).map_err(|_| clash("geometry.blocks", "too many blocks"))?;
+    Ok(Sizes {
+        blocks,
+        reserve_per_plane: reserve(u64::from(blocks)) as u32,
+        logical_pages,
+        op_ppm: (u128::from(have - logical) * 1_000_000 / u128::from(logical)) as u64,
+    })
+}
+
+/// Lines set apart for two checkpoint areas.
+fn metadata_lines(c: &Config, s: &Shape, groups: &[PlaneGroup], rows: u64, logical: u64) -> u64 {
+    if c.text("ckpt.mode") == "none" {
+        return 0;
+    }
+    let lines = rows * groups.len() as u64;
+    let blocks = rows * u64::from(s.all_planes());
+    let line_slots = s.slots_per_block() * u64::from(s.all_planes()) / groups.len() as u64;
+    crate::ftl::checkpoint_area_lines(
+        c.text("map.mode") == "paged",
+        logical,
+        lines,
+        blocks,
+        u64::from(s.page),
+        u64::from(s.slot),
+        line_slots,
+    ) * 2
+}
+
+/// Planes in stripe order for one choice of line.
+fn groups_for(line: &str, order: &[char], s: &Shape, together: bool) -> Vec<PlaneGroup> {
+    // Digits of a plane, fastest first, in the order asked for; W is the die on its channel.
+    let size = |letter: char| match letter {
+        'C' => s.channels,
+        'W' => s.dies,
+        'P' => s.planes,
+        _ => 1,
+    };
+    let mut planes: Vec<(u32, u32, u32)> = vec![(0, 0, 0)];
+    for letter in order.iter().rev() {
+        planes = planes
+            .iter()
+            .flat_map(|p| {
+                (0..size(*letter)).map(move |i| match letter {
+                    'C' => (i, p.1, p.2),
+                    'W' => (p.0, i, p.2),
+                    'P' => (p.0, p.1, i),
+                    _ => *p,
+                })
+            })
+            .collect();
+    }
+    let number = |(c, w, p): (u32, u32, u32)| (c * s.dies + w) * s.planes + p;
+    let group_of = |(c, w, p): (u32, u32, u32)| match line {
+        "superblock" => 0,
+        "channel" => c,
+        "die" => c * s.dies + w,
+        _ => number((c, w, p)),
+    };
+    let count = match line {
+        "superblock" => 1,
+        "channel" => s.channels,
+        "die" => s.channels * s.dies,
+        _ => s.all_planes(),
+    };
+    let mut groups = vec![PlaneGroup { stripes: Vec::new() }; count as usize];
+    for plane in planes {
+        let stripes = &mut groups[group_of(plane) as usize].stripes;
+        let number = number(plane);
+        let die = number / s.planes;
+        let same = stripes.iter_mut().find(|stripe| together && stripe[0] / s.planes == die);
+        match same {
+            Some(stripe) => stripe.push(number),
+            None => stripes.push(vec![number]),
+        }
+    }
+    for stripe in groups.iter_mut().flat_map(|group| group.stripes.iter_mut()) {
+        stripe.sort_unstable();
+    }
+    groups
+}
+
+fn groups(c: &Config, s: &Shape) -> Result<Vec<PlaneGroup>, ConfigError> {
+    let order: Vec<char> = c.text("order").chars().collect();
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    if sorted != ['C', 'D', 'P', 'W'] {
+        return Err(clash(
+            "order",
+            format!("`{}`: expected the letters C, W, D, P", c.text("order")),
+        ));
+    }
+    let together = c.flag("nand.multi_plane");
+    if c.text("line") != "auto" {
+        return Ok(groups_for(c.text("line"), &order, s, together));
+    }
+    // The largest line for which open heads and the free reserve are at most 1 % of all lines.
+    let heads = 3 * u64::from(c.count("streams.count") as u32).max(1);
+    let blocks = match c.count("geometry.blocks") {
+        0 => {
+            let per_row = u64::from(s.all_planes()) * s.slots_per_block() * u64::from(s.slot);
+            c.size("capacity").0 / per_row.max(1) + 1
+        }
+        n => n,
+    };
+    for line in ["superblock", "channel", "die"] {
+        let groups = groups_for(line, &order, s, together);
+        if heads * 100 <= blocks * groups.len() as u64 {
+            return Ok(groups);
+        }
+    }
+    Ok(groups_for("plane", &order, s, together))
+}
+
+fn timing(c: &Config, s: &Shape) -> Result<Timing, ConfigError> {
+    let page_time = c.time("bus.page_time");
+    let rate = c.rate("bus.rate");
+    if page_time > Span::ZERO && rate > 0 {
+        return Err(clash("bus.page_time, bus.rate", "both say how fast the bus is; set one"));
+    }
+    let pieces = u64::from(s.page) / UNIT_BYTES;
+    let transfer = |bytes: u64| {
+        if page_time > Span::ZERO {
+            Span::from_ps((page_time.as_ps() * bytes).div_ceil(u64::from(s.page)))
+        } else {
+            Span::transfer(bytes, rate)
+        }
+    };
+    let bits = c.count("geometry.cell_bits") as u32;
+    let page_types = match c.text("nand.page_types") {
+        "uniform" => PageTypes::Uniform,
+        "lsb-msb" => PageTypes::Cyclic,
+        _ => PageTypes::MlcPairs,
+    };
+    if page_types == PageTypes::MlcPairs && (bits != 2 || s.pages % 2 != 0 || s.pages < 8) {
+        return Err(clash(
+            "nand.page_types, geometry.cell_bits, geometry.pages",
+            "mlc-pairs needs 2 bits per cell and an even number of at least 8 pages",
+        ));
+    }
+    let one_shot = c.flag("nand.one_shot");
+    if one_shot && s.pages % bits != 0 {
+        return Err(clash(
+            "nand.one_shot, geometry.pages, geometry.cell_bits",
+            format!("{} pages are no whole word lines of {bits}", s.pages),
+        ));
+    }
+    if one_shot && page_types == PageTypes::MlcPairs {
+        return Err(clash("nand.one_shot, nand.page_types", "a one-shot word line has no pairs"));
+    }
+    for key in ["nand.read", "nand.program"] {
+        if c.times(key).is_empty() {
+            return Err(clash(key, "at least one time is needed"));
+        }
+    }
+    let suspend = c.text("nand.suspend");
+    Ok(Timing {
+        cell_bits: bits,
+        page_types,
+        t_read: c.times("nand.read"),
+        t_read_4k: c.times("nand.read_4k"),
+        t_program: c.times("nand.program"),
+        t_erase: c.time("nand.erase"),
+        cmd: c.time("bus.cmd"),
+        transfer: (0..=pieces).map(|n| transfer(n * UNIT_BYTES)).collect(),
+        transfer_oob: if c.flag("bus.oob") { transfer(u64::from(s.oob)) } else { Span::ZERO },
+        cache_ops: c.flag("nand.cache_ops"),
+        t_rcbsy: c.time("nand.t_rcbsy"),
+        t_cbsy: c.time("nand.t_cbsy"),
+        independent_planes: c.flag("nand.independent_planes"),
+        one_shot,
+        suspend: Suspend {
+            program: suspend == "program" || suspend == "both",
+            erase: suspend == "erase" || suspend == "both",
+            min_remaining: c.time("nand.suspend_min"),
+            max_times: c.count("nand.suspend_max") as u8,
+            to_suspend: c.time("nand.t_suspend"),
+            to_resume: c.time("nand.t_resume"),
+        },
+        enabled: c.flag("timing"),
+    })
+}
+
+fn buffer_params(
+    c: &Config,
+    g: &Geometry,
+    slots: u32,
+    map: &MapParams,
+) -> Result<BufferParams, ConfigError> {
+    let policy = c.text("buffer.policy").to_string();
+    if !buffer::is_policy(&policy) {
+        return Err(clash(
+            "buffer.policy",
+            format!("`{policy}`: expected {}", buffer::policy_names()),
+        ));
+    }
+    let (dram, size) = (c.size("dram.size").0, c.size("buffer.size").0);
+    let size = match (dram, size) {
+        (0, size) => size,
+        (dram, 0) => {
+            let map_bytes = map.cache.map_or(4 * u64::from(slots), |cache| cache.0);
+            dram.checked_sub(map_bytes).ok_or_else(|| {
+                clash("dram.size", format!("{dram} B do not hold the map of {map_bytes} B"))
+            })?
+        }
+        _ => {
+            return Err(clash(
+                "dram.size, buffer.size",
+                "the buffer is what dram.size leaves; set one",
+            ));
+        }
+    };
+    if policy == "none" && c.is_set("buffer.size") && size > 0 {
+        return Err(clash(
+            "buffer.policy, buffer.size",
+            "policy `none` has no buffer to give a size",
+        ));
+    }
+    let staging = match c.count("buffer.staging") {
+        0 => 2 * g.planes(),
+        n => n as u32,
+    };
+    let pages = c.count("plp.pages") as u32;
+    Ok(BufferParams {
+        policy,
+        size: Bytes(size),
+        write_through: c.text("buffer.write") == "through",
+        mask: c.text("buffer.subunit") == "mask",
+        staging,
+        plp: match c.text("plp.mode") {
+            "none" => Plp::None,
+            "full" => Plp::Full,
+            _ => Plp::Capacitor(pages),
+        },
+    })
+}
+
+fn gc(c: &Config) -> Result<GcParams, ConfigError> {
+    let name = c.text("gc.victim");
+    victim::check(name)
+        .map_err(|expected| clash("gc.victim", format!("`{name}`: expected {expected}")))?;
+    Ok(GcParams {
+        victim: name.to_string(),
+        credit: c.text("gc.pace") == "credit",
+        start: c.count("gc.start") as u32,
+        stop: c.count("gc.stop") as u32,
+        reserve: c.count("gc.reserve") as u32,
+        background: c.flag("gc.background"),
+        bg_start_ppm: c.ppm("gc.bg_start"),
+        idle: c.time("gc.idle"),
+        per_stream: c.flag("gc.per_stream"),
+        exact: match c.text("gc.exact") {
+            "auto" => None,
+            text => Some(text == "true"),
+        },
+        copyback: c.flag("gc.copyback"),
+    })
+}
+
+/// Thresholds given as a share of all lines.
+fn shares(c: &Config, p: &Params) -> Result<GcParams, ConfigError> {
+    let share = c.ppm("gc.start_share");
+    if share == 0 {
+        return Ok(p.gc.clone());
+    }
+    if p.gc.start > 0 {
+        return Err(clash("gc.start, gc.start_share", "both say when cleaning starts; set one"));
+    }
+    let lines = u64::from(p.geometry.blocks_per_plane) * p.groups.len() as u64;
+    let start = (lines * share).div_ceil(1_000_000) as u32;
+    Ok(GcParams { start, ..p.gc.clone() })
+}
+
+fn streams(c: &Config) -> Streams {
+    match c.text("streams.policy") {
+        "single" => Streams::Single,
+        "hotcold" => Streams::HotCold,
+        "app" => Streams::App,
+        "hint" => Streams::Hint,
+        "buffer" => Streams::Buffer,
+        _ => Streams::UserGc,
+    }
+}
+
+fn check_streams(c: &Config, p: &Params) -> Result<(), ConfigError> {
+    let many = !matches!(p.streams, Streams::Single | Streams::UserGc);
+    if !many && p.stream_count > 1 {
+        return Err(clash(
+            "streams.count, streams.policy",
+            format!("policy {} has one host stream", c.text("streams.policy")),
+        ));
+    }
+    Ok(())
+}
+
+/// The drive must have room for its heads, its reserve and one line to clean.
+fn check_lines(p: &Params) -> Result<(), ConfigError> {
+    let rows = p.geometry.blocks_per_plane - p.bad.reserve_per_plane;
+    let lines = rows * p.groups.len() as u32;
+    let heads = crate::ftl::head_count(p);
+    if heads > (lines / 4).max(1) {
+        return Err(clash(
+            "streams.count, geometry",
+            format!("{heads} open lines of {lines}: at most a quarter of all lines may be open"),
+        ));
+    }
+    let slots_per_line = p.geometry.slots() / p.geometry.blocks_per_plane / p.groups.len() as u32;
+    let meta = crate::ftl::metadata_line_count(p);
+    let usable = lines.saturating_sub(meta);
+    let logical = p.logical_pages / (p.geometry.slot_bytes / UNIT_BYTES as u32);
+    let needed = logical.div_ceil(slots_per_line) + heads + crate::ftl::gc_reserve(p);
+    if p.ftl == FtlKind::Page && needed > usable {
+        return Err(clash(
+            "op, geometry, gc.reserve",
+            format!(
+                "{usable} lines of {slots_per_line} slots do not hold {logical} logical slots, {heads} open lines and the reserve: {needed} lines are needed; give more over-provisioning or smaller lines"
+            ),
+        ));
+    }
+    Ok(())
+}

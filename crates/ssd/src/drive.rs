@@ -1,0 +1,396 @@
+//! The drive: commands in, virtual time out.
+
+use std::sync::Arc;
+
+use block::{BlockDevice, Data, DeviceError, Op, Request, SECTOR_BYTES, Sectors, Time};
+use nand::{Cause, FaultPlan, Image, Nand};
+
+use crate::Bug;
+use crate::buffer::{Front, Host, front};
+use crate::config::{ConfigError, OobMode, Params, Plp};
+use crate::ftl::PageFtl;
+use crate::host::HostSide;
+use crate::stats::{OpStats, Stats, Wear};
+
+/// A promise of the contract that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{contract}: {what}")]
+pub struct Violation {
+    /// The promise (docs/contract.md).
+    pub contract: &'static str,
+    /// What was found.
+    pub what: String,
+}
+
+/// A modelled SSD.
+///
+/// Requests are submitted with non-decreasing times. The answer is the virtual time at which the
+/// request is done; requests in flight share the drive's resources by reservation.
+#[derive(Debug)]
+pub struct Drive {
+    p: Arc<Params>,
+    front: Box<dyn Front>,
+    ftl: PageFtl,
+    side: HostSide,
+    host: [OpStats; 4],
+    write_slots: u64,
+    last: Time,
+    started: bool,
+    bug: Option<Bug>,
+}
+
+impl Clone for Drive {
+    fn clone(&self) -> Self {
+        Drive {
+            p: Arc::clone(&self.p),
+            front: self.front.boxed(),
+            ftl: self.ftl.clone(),
+            side: self.side.clone(),
+            ..*self
+        }
+    }
+}
+
+impl Drive {
+    /// A factory-fresh drive.
+    ///
+    /// # Errors
+    /// Keys that make an impossible drive.
+    pub fn new(params: &Params) -> Result<Drive, ConfigError> {
+        Drive::with_faults(params, &FaultPlan::none())
+    }
+
+    /// A factory-fresh drive that will meet `faults`.
+    ///
+    /// # Errors
+    /// Keys that make an impossible drive.
+    pub fn with_faults(params: &Params, faults: &FaultPlan) -> Result<Drive, ConfigError> {
+        let p = Arc::new(params.clone());
+        let full = p.oob == OobMode::Full;
+        let mut nand = Nand::new(p.geometry.clone(), p.timing.clone(), full);
+        nand.set_faults(&with_factory_bad(&p, faults));
+        let ftl = PageFtl::new(&p, nand);
+        Ok(Drive::assemble(p, ftl))
+    }
+
+    /// Power-on of a drive whose flash holds `image`.
+    ///
+    /// # Errors
+    /// A power cut of nobody's making is not possible here; an array that answers nothing is.
+    pub fn mount(params: &Params, image: Image) -> Result<Drive, DeviceError> {
+        Drive::mount_with(params, image, None)
+    }
+
+    /// Power-on with a planted bug: for the proof harness.
+    ///
+    /// # Errors
+    /// As [`Drive::mount`].
+    pub fn mount_with(
+        params: &Params,
+        image: Image,
+        bug: Option<Bug>,
+    ) -> Result<Drive, DeviceError> {
+        if !image.is_full() {
+            return Err(DeviceError::Unsupported("power-on needs whole records (nand.oob = full)"));
+        }
+        let p = Arc::new(params.clone());
+        let mut nand = Nand::from_image(p.geometry.clone(), p.timing.clone(), image);
+        nand.keep_journal();
+        let ftl = PageFtl::mount(&p, nand, bug)?;
+        let mut drive = Drive::assemble(p, ftl);
+        drive.bug = bug;
+        drive.last = drive.ftl.recovery.map_or(Time::ZERO, |r| Time::ZERO + r.time);
+        Ok(drive)
+    }
+
+    fn assemble(p: Arc<Params>, ftl: PageFtl) -> Drive {
+        let entries = (p.buffer.size.0 / 4096) as usize;
+        let front = front(&p.buffer.policy, entries, p.logical_pages, p.buffer.mask)
+            .expect("checked when resolved");
+        Drive {
+            side: HostSide::new(&p),
+            front,
+            ftl,
+            host: [OpStats::default(); 4],
+            write_slots: 0,
+            last: Time::ZERO,
+            started: false,
+            bug: None,
+            p,
+        }
+    }
+
+    /// The parameters it was built from.
+    pub fn params(&self) -> &Params {
+        &self.p
+    }
+    /// The time of the latest request (after power-on: when the drive was ready).
+    pub fn now(&self) -> Time {
+        self.last
+    }
+    /// The array: journal, images at cuts, counters.
+    pub fn nand(&self) -> &Nand {
+        &self.ftl.nand
+    }
+    /// The array, to keep or prune its journal.
+    pub fn nand_mut(&mut self) -> &mut Nand {
+        &mut self.ftl.nand
+    }
+    /// What the flash holds, after a cut of the fault plan struck or as it is.
+    pub fn power_cut(self) -> (Image, Option<Time>) {
+        self.ftl.nand.power_off()
+    }
+    /// Plants a bug: for the proof harness only.
+    pub fn plant(&mut self, bug: Bug) {
+        self.bug = Some(bug);
+        self.ftl.bug = Some(bug);
+    }
+    /// Switches timing on or off: a precondition needs none.
+    pub fn set_timing(&mut self, on: bool) {
+        self.ftl.nand.set_timing(on);
+        self.side.set_timing(on);
+    }
+    /// Restarts the counters: what was before is warm-up.
+    pub fn reset_stats(&mut self) {
+        self.host = [OpStats::default(); 4];
+        self.write_slots = 0;
+        self.front.reset_stats();
+        self.ftl.reset_stats();
+        self.side.reset_stats();
+    }
+
+    /// The power fails, and the capacitor does what it can: the image that is left. Without
+    /// protection the buffer is lost and only [`Nand::image_at_cut`] says what is on flash.
+    ///
+    /// # Errors
+    /// If the array fails while the buffer is saved.
+    pub fn capacitor_save(mut self) -> Result<Image, DeviceError> {
+        let limit = match self.p.buffer.plp {
+            Plp::None => 0,
+            Plp::Full => usize::MAX,
+            Plp::Capacitor(n) => n as usize,
+        };
+        if limit > 0 {
+            self.ftl.set_now(self.last)?;
+            for (page, payload) in self.front.dirty(limit) {
+                let (unit, bit) = (page / self.p.unit_pages, page % self.p.unit_pages);
+                self.ftl.write_unit(self.last, unit, 1 << bit, &[payload], Default::default())?;
+            }
+            self.ftl.sync()?;
+        }
+        Ok(self.ftl.nand.power_off().0)
+    }
+
+    /// Clean stop: everything on flash, and a checkpoint where they are kept.
+    ///
+    /// # Errors
+    /// As a flush.
+    pub fn shutdown(&mut self, at: Time) -> Result<Time, DeviceError> {
+        let at = at.max(self.last);
+        let flushed = self.submit(at, Request::flush())?;
+        let flushed = if self.p.buffer.plp == Plp::None { flushed } else { self.drain()? };
+        self.ftl.set_now(flushed)?;
+        self.last = flushed;
+        Ok(self.ftl.write_checkpoint()?.max(flushed))
+    }
+
+    /// Programs what a protected buffer still holds.
+    fn drain(&mut self) -> Result<Time, DeviceError> {
+        self.serve(self.last, Request::flush(), None)
+    }
+
+    /// One request through the buffer.
+    fn serve(
+        &mut self,
+        now: Time,
+        request: Request<'_>,
+        protected: Option<u32>,
+    ) -> Result<Time, DeviceError> {
+        let host = Host {
+            side: &mut self.side,
+            now,
+            unit_pages: self.p.unit_pages,
+            through: self.p.buffer.write_through,
+            staging: self.p.buffer.staging,
+            protected,
+            bug: self.bug,
+        };
+        self.front.on_page(&mut self.ftl, host, request)
+    }
+
+    /// How many dirty entries a power cut spares.
+    fn protected(&self) -> Option<u32> {
+        match self.p.buffer.plp {
+            Plp::None => None,
+            Plp::Full => Some(u32::MAX),
+            Plp::Capacitor(n) => Some(n),
+        }
+    }
+
+    /// Checks every invariant and both accounting identities.
+    ///
+    /// # Errors
+    /// The first promise that does not hold.
+    pub fn check(&self) -> Result<(), Violation> {
+        self.front.check().map_err(|what| Violation { contract: "C7", what })?;
+        self.ftl.check()?;
+        let stats = self.ftl.nand.stats();
+        let spp = u64::from(self.p.geometry.slots_per_page);
+        let (sum, pages) = (stats.programs_total(), stats.page_programs * spp);
+        if sum != pages {
+            return Err(Violation {
+                contract: "C8",
+                what: format!("{sum} slots programmed by cause, {pages} by page"),
+            });
+        }
+        // The array counts copies when they are programmed, cleaning when it orders them.
+        let copied = stats.programs[Cause::Gc as usize];
+        let (ordered, waiting) = (self.ftl.copies_ordered(), self.ftl.copies_assembled());
+        if copied + waiting < ordered {
+            return Err(Violation {
+                contract: "C8",
+                what: format!("{ordered} copies were ordered, {copied} programmed, {waiting} wait"),
+            });
+        }
+        Ok(())
+    }
+
+    /// Everything counted so far.
+    pub fn stats(&self) -> Stats {
+        let (buffer, apps, read_unwritten) = self.front.stats();
+        let (busy_link, busy_fw, busy_dram, dropped) = self.side.busy();
+        let mut nand = self.ftl.nand.stats();
+        nand.gaps_dropped += dropped;
+        Stats {
+            host: self.host,
+            read_unwritten,
+            write_slots: self.write_slots,
+            apps: apps.to_vec(),
+            buffer,
+            gc: self.ftl.gc_stats,
+            map: self.ftl.map_stats,
+            merges: Default::default(),
+            recovery: self.ftl.recovery,
+            nand,
+            busy_link,
+            busy_fw,
+            busy_dram,
+            wear: self.wear(),
+            bad_blocks: self.ftl.bad_blocks(),
+            free_blocks: self.ftl.free_blocks(),
+            valid_units: self.ftl.valid_slots(),
+            logical_units: u64::from(self.ftl.slots()),
+            data_units: self.ftl.data_slots(),
+            effective_units: self.ftl.effective_slots(),
+            event_hash: self.ftl.nand.event_hash(),
+        }
+    }
+
+    fn wear(&self) -> Wear {
+        let nand = &self.ftl.nand;
+        let good = || {
+            (0..self.p.geometry.blocks())
+                .map(block::BlockId)
+                .filter(|b| !nand.is_bad(*b))
+                .map(|b| nand.erases(b))
+        };
+        let (min, max) = (good().min().unwrap_or(0), good().max().unwrap_or(0));
+        let steps = (max - min + 1).min(16);
+        let width = (max - min + 1).div_ceil(steps);
+        let mut histogram = vec![0; steps as usize];
+        for erases in good() {
+            histogram[((erases - min) / width) as usize] += 1;
+        }
+        Wear {
+            min,
+            max,
+            sum: good().map(u64::from).sum(),
+            blocks: good().count() as u64,
+            histogram,
+        }
+    }
+
+    fn admit(&mut self, at: Time, request: &Request<'_>) -> Result<(), DeviceError> {
+        if at > Time::LIMIT {
+            return Err(DeviceError::TimeExhausted(at));
+        }
+        if at < self.last {
+            return Err(DeviceError::TimeReversed { at, last: self.last });
+        }
+        let (lba, sectors, capacity) = (request.lba, request.sectors, self.capacity());
+        if lba.0.checked_add(sectors.0).is_none_or(|end| end > capacity.0) {
+            return Err(DeviceError::OutOfRange { lba, sectors, capacity });
+        }
+        if sectors.0 == 0 && request.op != Op::Flush {
+            return Err(DeviceError::Unsupported("a request of no sectors"));
+        }
+        let bytes = sectors.0 * SECTOR_BYTES;
+        let aligned = lba.0.is_multiple_of(8) && sectors.0.is_multiple_of(8);
+        let fits = match (&request.data, request.op) {
+            (Data::None, _) => true,
+            (Data::Write(data), Op::Write) => data.len() as u64 == bytes,
+            (Data::Read(data), Op::Read) => data.len() as u64 == bytes,
+            (Data::WriteStamps(data), Op::Write) => aligned && data.len() as u64 * 4096 == bytes,
+            (Data::ReadStamps(data), Op::Read) => aligned && data.len() as u64 * 4096 == bytes,
+            _ => false,
+        };
+        if !fits {
+            return Err(DeviceError::Unsupported("the payload does not fit the request"));
+        }
+        if !matches!(request.data, Data::None) && self.p.oob != OobMode::Full {
+            return Err(DeviceError::Unsupported("payloads are kept only with nand.oob = full"));
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, request: &Request<'_>) {
+        let stats = &mut self.host[request.op as usize];
+        let (offset, len) = (request.lba.bytes().0, request.sectors.bytes().0);
+        stats.ops += 1;
+        stats.bytes += len;
+        if len > 0 {
+            stats.units += match request.op {
+                Op::Discard => ((offset + len) / 4096).saturating_sub(offset.div_ceil(4096)),
+                _ => (offset + len).div_ceil(4096) - offset / 4096,
+            };
+            if request.op == Op::Write {
+                let slot = u64::from(self.p.geometry.slot_bytes);
+                self.write_slots += (offset + len).div_ceil(slot) - offset / slot;
+            }
+        }
+    }
+}
+
+/// Factory-bad blocks: drawn from the seed, the same for the same seed.
+fn with_factory_bad(p: &Params, faults: &FaultPlan) -> FaultPlan {
+    let mut plan = faults.clone();
+    if p.bad.factory_ppm > 0 {
+        let mut rng = block::Rng::stream(p.seed, "nand/factory-bad");
+        for block in 0..p.geometry.blocks() {
+            if rng.ratio(p.bad.factory_ppm, 1_000_000) {
+                plan.faults.push(nand::Fault::BadBlock { block: block::BlockId(block) });
+            }
+        }
+    }
+    plan
+}
+
+impl BlockDevice for Drive {
+    fn capacity(&self) -> Sectors {
+        Sectors(u64::from(self.p.logical_pages) * 8)
+    }
+
+    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+        self.admit(at, &request)?;
+        self.count(&request);
+        if self.started {
+            self.ftl.clean_idle(at)?;
+        }
+        self.started = true;
+        self.last = at;
+        self.ftl.set_now(at)?;
+        let done = self.serve(at, request, self.protected())?;
+        self.ftl.checkpoint_if_due()?;
+        Ok(done)
+    }
+}

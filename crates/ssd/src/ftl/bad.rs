@@ -1,0 +1,149 @@
+//! Bad blocks: marked when they fail, their data moved, replaced from the plane's spares.
+
+use block::{BlockId, DeviceError, Ppn, Time};
+use nand::{Kind, SlotWrite};
+
+use super::PageFtl;
+use super::head::Append;
+use super::lines::NONE;
+use crate::Bug;
+
+impl PageFtl {
+    /// Takes stock of the blocks at power-on: rows above the lines are spares; bad members are
+    /// replaced by the spare that says it stands for them, or by a fresh one.
+    pub(super) fn adopt_blocks(&mut self) {
+        let rows = self.g.blocks_per_plane - self.p.bad.reserve_per_plane;
+        let mut claims: Vec<(u32, u32, u32)> = Vec::new();
+        for plane in 0..self.g.planes() {
+            for row in rows..self.g.blocks_per_plane {
+                let block = self.g.block_at(plane, row);
+                if self.nand.is_bad(block) {
+                    self.bad_blocks += 1;
+                    continue;
+                }
+                match self.nand.header(block) {
+                    Some(header) if header.line < self.lines.len() => {
+                        claims.push((header.line, plane, block.0));
+                    }
+                    _ => self.spares[plane as usize].push(block.0),
+                }
+            }
+        }
+        for spares in &mut self.spares {
+            // Taken from the end: the lowest number first.
+            spares.reverse();
+        }
+        for line in 0..self.lines.len() {
+            for index in 0..self.lines.members(line).len() as u32 {
+                let member = BlockId(self.lines.members(line)[index as usize]);
+                if !self.nand.is_bad(member) {
+                    continue;
+                }
+                self.bad_blocks += 1;
+                let plane = self.g.plane_of(member);
+                let claim = claims.iter().position(|c| c.0 == line && c.1 == plane);
+                let stand_in = match claim {
+                    Some(at) => Some(claims.swap_remove(at).2),
+                    // A bad block that still holds data stays until that has been moved.
+                    None if self.nand.next_page(member) > 0 => {
+                        self.lines.get_mut(line).evacuate = true;
+                        continue;
+                    }
+                    None => self.spares[plane as usize].pop(),
+                };
+                self.lines.set_member(line, index, stand_in.unwrap_or(NONE));
+            }
+        }
+        // A claim nobody honours is a spare that stood for a member which came back: unused.
+        for (_, plane, block) in claims {
+            self.spares[plane as usize].push(block);
+        }
+    }
+
+    /// A bad member leaves its erased line; a spare of its plane takes its place if there is one.
+    pub(super) fn swap_bad_member(&mut self, line: u32, block: BlockId) {
+        let plane = self.g.plane_of(block);
+        let stand_in = self.spares[plane as usize].pop().unwrap_or(NONE);
+        self.lines.replace_member(line, block, stand_in);
+    }
+
+    /// A program failed: the block is marked bad, the slots go elsewhere, the line is moved soon.
+    pub(super) fn program_failed(
+        &mut self,
+        head: usize,
+        target: &[(BlockId, u32)],
+        slots: Vec<SlotWrite>,
+        block: BlockId,
+        known: Time,
+    ) -> Result<(), DeviceError> {
+        self.retire_in_open_line(block)?;
+        let spp = self.g.slots_per_page;
+        for (index, slot) in slots.into_iter().enumerate() {
+            if slot.oob.kind == Kind::Padding {
+                continue;
+            }
+            let (block, page) = target[index / spp as usize];
+            let place = Ppn(self.g.ppn(block, page).0 + index as u32 % spp);
+            if !self.is_valid(place) {
+                continue;
+            }
+            self.clear_valid(place);
+            let again =
+                Append { oob: slot.oob, cause: slot.cause, payload: slot.payload, ready: known };
+            let moved = self.append(head, again)?;
+            self.place_moved(slot.oob.kind, slot.oob.lpn, place, moved);
+        }
+        Ok(())
+    }
+
+    /// Records other than data keep tables of their own places.
+    fn place_moved(&mut self, kind: Kind, lpn: u32, from: Ppn, to: Ppn) {
+        match kind {
+            Kind::Trim => self.trims.moved(from, to),
+            Kind::Map => {
+                if let Some(paged) = &mut self.paged
+                    && to.0.is_multiple_of(self.g.slots_per_page)
+                {
+                    paged.placed(lpn, to);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Marks a block of an open line bad and stops using it. Its line is closed by its head and
+    /// collected before others.
+    pub(super) fn retire_in_open_line(&mut self, block: BlockId) -> Result<(), DeviceError> {
+        if self.has_bug(Bug::ReuseBadBlock) {
+            return Ok(());
+        }
+        self.nand.mark_bad(self.now, block).map_err(PageFtl::power)?;
+        self.bad_blocks += 1;
+        let line = self.lines.line_of(block);
+        if line == NONE {
+            return Ok(());
+        }
+        self.lines.get_mut(line).evacuate = true;
+        // The head must not aim at the block again: close its line.
+        if let Some(head) = self.heads.iter().position(|h| h.line == line) {
+            let pending = std::mem::take(&mut self.heads[head].slots);
+            debug_assert!(pending.is_empty(), "a head is programmed before its line is closed");
+            self.close_head(head);
+        }
+        self.check_space();
+        Ok(())
+    }
+
+    /// Too few good blocks are left to go on writing: the drive becomes read-only.
+    pub(super) fn check_space(&mut self) {
+        if self.bad_blocks == 0 || self.read_only.is_some() {
+            return;
+        }
+        let line = u64::from(self.lines.full_slots);
+        let needed = u64::from(self.slots())
+            + line * (self.heads.len() as u64 + u64::from(super::gc_reserve(&self.p)));
+        if self.data_slots() < needed {
+            self.read_only = Some("too many blocks are bad");
+        }
+    }
+}

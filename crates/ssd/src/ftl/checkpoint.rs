@@ -1,0 +1,325 @@
+//! Checkpoints of the map: two areas, written in turn, valid by CRC and a closing record.
+//!
+//! Order of durability: everything the checkpoint speaks of, then its body, then the closing
+//! record. An area is erased only when the other one holds a closed checkpoint.
+
+use block::{BlockId, DeviceError, Time, crc32c};
+use nand::{BlockHeader, Cause, Kind, NandError, Oob, PageProgram, Payload, SlotWrite};
+
+use super::PageFtl;
+use super::head::padding;
+use super::lines::NONE;
+use crate::Bug;
+
+const MAGIC: u32 = 0x5641_5256;
+
+/// Where checkpoints go.
+#[derive(Clone, Debug)]
+pub(super) struct State {
+    /// Lines of each area: the first `lines`, and the next `lines`.
+    lines: u32,
+    area: u32,
+    /// Nothing may be appended to the current area (after power-on).
+    sealed: bool,
+    /// Number of the newest checkpoint.
+    id: u64,
+    /// Slots programmed when it was written.
+    clock: u64,
+}
+
+impl State {
+    /// No checkpoint yet.
+    pub fn fresh(meta_lines: u32) -> State {
+        State { lines: meta_lines / 2, area: 0, sealed: true, id: 0, clock: 0 }
+    }
+    /// After power-on: the newest checkpoint lies in `area` (the next goes to the other).
+    pub fn found(meta_lines: u32, area: u32, id: u64, clock: u64) -> State {
+        State { lines: meta_lines / 2, area, sealed: true, id, clock }
+    }
+    pub fn area_lines(&self, area: u32) -> std::ops::Range<u32> {
+        area * self.lines..(area + 1) * self.lines
+    }
+}
+
+/// Lines that one area needs (two checkpoints' worth, so that appending is possible).
+pub(crate) fn area_lines(
+    paged: bool,
+    logical_slots: u64,
+    lines: u64,
+    blocks: u64,
+    page: u64,
+    slot: u64,
+    line_slots: u64,
+) -> u64 {
+    let map = if paged { logical_slots.div_ceil(page / 8) } else { logical_slots };
+    let bytes = 64 + 4 * map + 16 * lines + 8 * blocks;
+    let spp = page / slot;
+    // The body, rounded to pages, and a page for the closing record.
+    let slots = (bytes.div_ceil(slot).div_ceil(spp) + 1) * spp;
+    slots.div_ceil(line_slots).max(1)
+}
+
+/// A checkpoint as read back.
+#[derive(Clone, Debug)]
+pub(super) struct Found {
+    pub area: u32,
+    pub id: u64,
+    pub seq: u64,
+    pub epoch: u64,
+    /// Open lines and, for each member, the page it had reached.
+    pub open: Vec<(u32, Vec<u32>)>,
+    /// Map entries, or the directory of a paged map.
+    pub entries: Vec<u32>,
+}
+
+impl PageFtl {
+    /// Writes a checkpoint if one is due.
+    pub fn checkpoint_if_due(&mut self) -> Result<(), DeviceError> {
+        let (Some(state), Some(interval)) = (&self.checkpoint, self.p.checkpoint.interval_slots)
+        else {
+            return Ok(());
+        };
+        if self.clock - state.clock >= interval {
+            self.write_checkpoint().map(|_| ())
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Writes a checkpoint; when its closing record is on flash.
+    pub fn write_checkpoint(&mut self) -> Result<Time, DeviceError> {
+        if self.checkpoint.is_none() {
+            return Ok(self.now);
+        }
+        self.make_room()?;
+        self.flush_map()?;
+        if !self.trims_are_settled() {
+            self.record_trims()?;
+        }
+        self.program_heads(|_| true)?;
+        self.protect_pairs()?;
+        let told = self.nand.sched_mut().tell_all();
+        let durable = self.now.max(self.nand.programs_end()).max(told);
+        let Some(state) = &mut self.checkpoint else { return Ok(self.now) };
+        state.id += 1;
+        state.clock = self.clock;
+        let id = state.id;
+        let body = self.encode_body();
+        let slots = self.body_slots(&body, id);
+        let area = self.area_for(slots.len(), durable)?;
+        let Some(area) = area else { return Ok(durable) };
+        let early = self.has_bug(Bug::CheckpointBeforeBody);
+        let closing = self.closing_slot(&body, id);
+        if early {
+            self.program_meta(area, std::slice::from_ref(&closing), self.now)?;
+        }
+        let Some(body_end) = self.program_meta(area, &slots, durable)? else { return Ok(durable) };
+        let mut end = body_end;
+        if !early {
+            match self.program_meta(area, &[closing], body_end)? {
+                Some(closed) => end = closed,
+                None => return Ok(durable),
+            }
+        }
+        self.forget_trims();
+        // A flush that follows relies on it for the discards it covers.
+        self.host_end = self.host_end.max(end);
+        Ok(end)
+    }
+
+    fn trims_are_settled(&self) -> bool {
+        self.trims.is_empty()
+    }
+
+    /// The area to write to, erased if need be; `None` if no block of it works.
+    fn area_for(&mut self, slots: usize, durable: Time) -> Result<Option<u32>, DeviceError> {
+        let Some(state) = &self.checkpoint else { return Ok(None) };
+        let spp = self.g.slots_per_page as usize;
+        let needed = slots.div_ceil(spp) + 1;
+        let (area, sealed) = (state.area, state.sealed);
+        if !sealed && self.meta_room(area) >= needed {
+            return Ok(Some(area));
+        }
+        let area = 1 - area;
+        let lines = state.area_lines(area);
+        for line in lines {
+            for index in 0..self.lines.members(line).len() {
+                let member = self.lines.members(line)[index];
+                if member == NONE || self.nand.is_bad(BlockId(member)) {
+                    continue;
+                }
+                match self.nand.erase(durable, BlockId(member), true) {
+                    Ok(_) => {}
+                    Err(NandError::EraseFailed(block, _)) => {
+                        self.nand.mark_bad(durable, block).map_err(PageFtl::power)?;
+                        self.bad_blocks += 1;
+                        self.swap_bad_member(line, block);
+                    }
+                    Err(error) => return Err(PageFtl::power(error)),
+                }
+            }
+        }
+        if let Some(state) = &mut self.checkpoint {
+            state.area = area;
+            state.sealed = false;
+        }
+        Ok((self.meta_room(area) >= needed).then_some(area))
+    }
+
+    /// Unprogrammed pages of an area.
+    fn meta_room(&self, area: u32) -> usize {
+        self.meta_blocks(area)
+            .map(|block| (self.g.pages_per_block - self.nand.next_page(block)) as usize)
+            .sum()
+    }
+
+    fn meta_blocks(&self, area: u32) -> impl Iterator<Item = BlockId> + '_ {
+        let lines = self.checkpoint.as_ref().map_or(0..0, |state| state.area_lines(area));
+        lines
+            .flat_map(|line| self.lines.members(line))
+            .filter(|m| **m != NONE && !self.nand.is_bad(BlockId(**m)))
+            .map(|m| BlockId(*m))
+    }
+
+    /// Programs slots into an area, page by page over its blocks; when the last is done. `None`
+    /// if a program failed: this checkpoint is given up, the last one stands.
+    fn program_meta(
+        &mut self,
+        area: u32,
+        slots: &[SlotWrite],
+        at: Time,
+    ) -> Result<Option<Time>, DeviceError> {
+        let spp = self.g.slots_per_page as usize;
+        let mut end = at;
+        for chunk in slots.chunks(spp) {
+            let mut page = chunk.to_vec();
+            page.resize_with(spp, padding);
+            let block = self.meta_blocks(area).min_by_key(|b| (self.nand.next_page(*b), b.0));
+            let Some(block) = block.filter(|b| self.nand.next_page(*b) < self.g.pages_per_block)
+            else {
+                return Ok(None);
+            };
+            let line = self.lines.line_of(block);
+            let header = BlockHeader { line, opened: 0, epoch: 0 };
+            self.clock += spp as u64;
+            match self.nand.program(at, &[PageProgram { block, slots: &page, header }], true) {
+                Ok(done) => end = end.max(done.end),
+                Err(NandError::ProgramFailed(block, _)) => {
+                    self.nand.mark_bad(self.now, block).map_err(PageFtl::power)?;
+                    self.bad_blocks += 1;
+                    if let Some(state) = &mut self.checkpoint {
+                        state.sealed = true;
+                        // The next one goes to this area again: the other holds the last good one.
+                        state.area = 1 - area;
+                    }
+                    return Ok(None);
+                }
+                Err(error) => return Err(PageFtl::power(error)),
+            }
+        }
+        Ok(Some(end))
+    }
+
+    fn encode_body(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        if !self.full {
+            // Only its size matters where no payload is kept.
+            let entries = self.paged.as_ref().map_or(self.map.len(), |p| p.directory().len());
+            body.resize(32 + 4 * entries + 8 * self.lines.len() as usize, 0);
+            return body;
+        }
+        let mut u64s = |n: u64| body.extend(n.to_le_bytes());
+        u64s(self.seq);
+        u64s(self.epoch);
+        let mut u32s: Vec<u32> = Vec::new();
+        let open: Vec<u32> = self.heads.iter().map(|h| h.line).filter(|l| *l != NONE).collect();
+        u32s.push(open.len() as u32);
+        for line in open {
+            u32s.push(line);
+            let members = self.lines.members(line);
+            u32s.push(members.len() as u32);
+            u32s.extend(members.iter().map(|m| match *m {
+                NONE => 0,
+                block => self.nand.next_page(BlockId(block)),
+            }));
+        }
+        let entries = self.paged.as_ref().map_or(&self.map[..], |p| p.directory());
+        u32s.push(entries.len() as u32);
+        u32s.extend(entries);
+        body.extend(u32s.iter().flat_map(|n| n.to_le_bytes()));
+        body
+    }
+
+    fn body_slots(&self, body: &[u8], id: u64) -> Vec<SlotWrite> {
+        body.chunks(self.g.slot_bytes as usize)
+            .enumerate()
+            .map(|(i, part)| SlotWrite {
+                oob: Oob { kind: Kind::Checkpoint, lpn: i as u32, seq: id, ..Oob::default() },
+                cause: Cause::Metadata,
+                payload: if self.full { Payload::Bytes(part.into()) } else { Payload::None },
+            })
+            .collect()
+    }
+
+    fn closing_slot(&self, body: &[u8], id: u64) -> SlotWrite {
+        let mut bytes = Vec::with_capacity(12);
+        bytes.extend(MAGIC.to_le_bytes());
+        bytes.extend((body.len() as u32).to_le_bytes());
+        bytes.extend(crc32c(0, body).to_le_bytes());
+        SlotWrite {
+            oob: Oob {
+                kind: Kind::CheckpointEnd,
+                lpn: super::checkpoint::NO,
+                seq: id,
+                ..Oob::default()
+            },
+            cause: Cause::Metadata,
+            payload: if self.full { Payload::Bytes(bytes.into()) } else { Payload::None },
+        }
+    }
+}
+
+const NO: u32 = nand::NO_LPN;
+
+/// Puts a checkpoint together from the slots read of one area: `(record, payload)`.
+pub(super) fn assemble(area: u32, slots: &[(Oob, Vec<u8>)], trust_unclosed: bool) -> Option<Found> {
+    let mut ends: Vec<&(Oob, Vec<u8>)> =
+        slots.iter().filter(|(oob, _)| oob.kind == Kind::CheckpointEnd).collect();
+    ends.sort_by_key(|(oob, _)| std::cmp::Reverse(oob.seq));
+    for (end, payload) in ends {
+        let word = |i: usize| {
+            payload.get(4 * i..4 * i + 4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]))
+        };
+        let (Some(MAGIC), Some(len), Some(crc)) = (word(0), word(1), word(2)) else { continue };
+        let mut parts: Vec<(u32, &Vec<u8>)> = slots
+            .iter()
+            .filter(|(oob, _)| oob.kind == Kind::Checkpoint && oob.seq == end.seq)
+            .map(|(oob, part)| (oob.lpn, part))
+            .collect();
+        parts.sort_by_key(|(index, _)| *index);
+        let body: Vec<u8> = parts.iter().flat_map(|(_, part)| part.iter().copied()).collect();
+        let whole = body.len() == len as usize && crc32c(0, &body) == crc;
+        if !whole && !trust_unclosed {
+            continue;
+        }
+        if let Some(found) = decode(area, end.seq, &body) {
+            return Some(found);
+        }
+    }
+    None
+}
+
+fn decode(area: u32, id: u64, body: &[u8]) -> Option<Found> {
+    let u64_at = |i: usize| Some(u64::from_le_bytes(body.get(i..i + 8)?.try_into().ok()?));
+    let (seq, epoch) = (u64_at(0)?, u64_at(8)?);
+    let mut words =
+        body.get(16..)?.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    let mut open = Vec::new();
+    for _ in 0..words.next()? {
+        let (line, count) = (words.next()?, words.next()?);
+        open.push((line, (0..count).map_while(|_| words.next()).collect()));
+    }
+    let count = words.next()?;
+    let entries: Vec<u32> = words.collect();
+    (entries.len() == count as usize).then_some(Found { area, id, seq, epoch, open, entries })
+}

@@ -1,0 +1,125 @@
+//! Erases wait until they are safe.
+//!
+//! A collected line may be erased when everything that made its slots old is on flash: copies,
+//! newer versions written by the host, discards. A power cut before that must still find the
+//! slots here. Each waiting line passes three stages, in order of arrival:
+//! 1. every page that was being assembled when it was queued has been programmed;
+//! 2. no later program can damage one of those pages (word lines are complete);
+//! 3. all programs booked by then have ended.
+
+use block::{BlockId, DeviceError, Span, Time};
+use nand::NandError;
+
+use super::PageFtl;
+use super::lines::{LineState, NONE};
+use crate::Bug;
+
+/// A line that waits for its erase.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    line: u32,
+    /// Assemblies up to this one must be programmed.
+    assembly: u64,
+    /// Stage 3: the time all programs have ended by, and how far ends had moved when it was set.
+    safe: Option<(Time, Span)>,
+}
+
+impl Waiting {
+    /// A line found empty at power-on: it only has to be erased before it is used.
+    pub fn after_mount(line: u32) -> Waiting {
+        Waiting { line, assembly: 0, safe: None }
+    }
+}
+
+impl PageFtl {
+    /// Queues an empty line for its erase.
+    pub(super) fn queue_erase(&mut self, line: u32) -> Result<(), DeviceError> {
+        self.lines.get_mut(line).state = LineState::Erasing;
+        if self.has_bug(Bug::EraseBeforeCopies) {
+            return self.erase_line(line, self.now);
+        }
+        // Discards of this line's slots must be known before it goes: without them the scan at
+        // power-on would bring back something even older.
+        self.record_trims()?;
+        self.waiting.push_back(Waiting { line, assembly: self.assemblies, safe: None });
+        self.settle_erases(self.now)
+    }
+
+    /// Books the erases that have become safe by `now`.
+    pub(super) fn settle_erases(&mut self, now: Time) -> Result<(), DeviceError> {
+        while let Some(front) = self.waiting.front().copied() {
+            if front.safe.is_none() {
+                let open =
+                    |h: &super::head::Head| !h.slots.is_empty() && h.assembly <= front.assembly;
+                if self.heads.iter().any(open) {
+                    return Ok(());
+                }
+                self.protect_pairs()?;
+                self.mark_safe();
+            }
+            let Some((safe, moved)) = self.waiting.front().and_then(|w| w.safe) else {
+                return Ok(());
+            };
+            // A suspended program may end later than booked: the sum of all delays bounds it.
+            let safe = safe + Span::from_ps(self.nand.sched().moved().as_ps() - moved.as_ps());
+            if safe > now {
+                return Ok(());
+            }
+            self.waiting.pop_front();
+            self.erase_line(front.line, now)?;
+        }
+        Ok(())
+    }
+
+    fn mark_safe(&mut self) {
+        let safe = (self.nand.programs_end(), self.nand.sched().moved());
+        if let Some(front) = self.waiting.front_mut() {
+            front.safe = Some(safe);
+        }
+    }
+
+    /// Books the oldest waiting erase now, for the time it becomes safe.
+    pub(super) fn force_erase(&mut self) -> Result<(), DeviceError> {
+        let Some(front) = self.waiting.front().copied() else { return Ok(()) };
+        if front.safe.is_none() {
+            self.program_heads(|_| true)?;
+            self.protect_pairs()?;
+        }
+        // The end of every program is asked for, so none of them may be moved any more.
+        let told = self.nand.sched_mut().tell_all();
+        let safe = self.nand.programs_end().max(told).max(self.now);
+        self.waiting.pop_front();
+        self.erase_line(front.line, safe)
+    }
+
+    fn erase_line(&mut self, line: u32, at: Time) -> Result<(), DeviceError> {
+        let width = self.lines.members(line).len();
+        for index in 0..width {
+            let member = self.lines.members(line)[index];
+            if member == NONE {
+                continue;
+            }
+            let block = BlockId(member);
+            if self.nand.is_bad(block) && !self.has_bug(Bug::ReuseBadBlock) {
+                self.swap_bad_member(line, block);
+                continue;
+            }
+            match self.nand.erase(at, block, false) {
+                Ok(_) => self.count_erase(),
+                Err(NandError::EraseFailed(block, _)) => {
+                    self.nand.mark_bad(at, block).map_err(PageFtl::power)?;
+                    self.bad_blocks += 1;
+                    self.swap_bad_member(line, block);
+                }
+                Err(error) => return Err(PageFtl::power(error)),
+            }
+        }
+        if self.lines.capacity(line) == 0 {
+            self.lines.get_mut(line).state = LineState::Retired;
+        } else {
+            self.release(line);
+        }
+        self.check_space();
+        Ok(())
+    }
+}

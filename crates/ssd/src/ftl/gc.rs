@@ -1,0 +1,371 @@
+//! Garbage collection: one victim at a time, copied slot by slot as fast as the policy of pace
+//! says, then queued for its erase.
+
+use block::{BlockId, DeviceError, Ppn};
+use nand::{Cause, Kind, NO_LPN, Oob, Payload, ReadCause, SlotRead};
+
+use super::PageFtl;
+use super::head::Append;
+use super::host::POISON;
+use super::lines::{LineKind, LineState, NONE};
+use super::victim::Choice;
+use crate::Bug;
+
+/// The victim being collected.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    line: u32,
+    page: u32,
+    member: u32,
+    /// Valid slots when it was chosen.
+    valid: u32,
+    wear: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Collector {
+    victim: Option<Cursor>,
+    /// Copies owed, in units of (line slots - valid of the victim); may be in advance (< 0).
+    debt: i64,
+    active: bool,
+    /// Erases since the last static wear-levelling move.
+    erases: u64,
+    move_cold: bool,
+}
+
+/// The free-line thresholds of a drive.
+#[derive(Clone, Copy)]
+pub(super) struct Thresholds {
+    pub start: u32,
+    pub stop: u32,
+    pub reserve: u32,
+}
+
+impl PageFtl {
+    pub(super) fn thresholds(&self) -> Thresholds {
+        let heads = self.heads.len() as u32;
+        let reserve = super::gc_reserve(&self.p);
+        let start = match self.p.gc.start {
+            0 => (2 + heads).max(reserve + 1),
+            n => n.max(reserve + 1),
+        };
+        let stop = self.p.gc.stop.max(start + 1);
+        Thresholds { start, stop, reserve }
+    }
+
+    /// Lines that are free or will be once their erases are booked.
+    fn free_soon(&self) -> u32 {
+        self.free.count() + self.waiting.len() as u32
+    }
+
+    /// Sees to it that the slot about to be written has room: starts and stops cleaning, and
+    /// cleans whole victims while only the reserve is left.
+    pub(super) fn make_room(&mut self) -> Result<(), DeviceError> {
+        let limits = self.thresholds_cached();
+        let free = self.free_soon();
+        if free >= limits.start && !self.gc.active {
+            return Ok(());
+        }
+        self.gc.active = free < limits.stop && (self.gc.active || free < limits.start);
+        if self.gc.active && !self.p.gc.credit {
+            while self.free_soon() < limits.stop {
+                if !self.collect_whole(true)? {
+                    break;
+                }
+            }
+            self.gc.active = false;
+        }
+        let before = self.nand.programs_end();
+        let mut stalled = false;
+        while self.free.count() <= limits.reserve {
+            stalled = true;
+            if !self.waiting.is_empty() {
+                self.force_erase()?;
+            } else if !self.collect_whole(true)? {
+                if self.free.count() > 0 && self.free.count() + 1 > limits.reserve {
+                    break;
+                }
+                return Err(DeviceError::NoSpace("no line gains space by cleaning"));
+            }
+        }
+        if stalled {
+            let after = self.nand.programs_end();
+            self.stall(after.since(before.max(self.now)));
+        }
+        Ok(())
+    }
+
+    fn thresholds_cached(&self) -> Thresholds {
+        self.thresholds()
+    }
+
+    /// After a host slot: copies what it owes of the current victim.
+    pub(super) fn pay_debt(&mut self) -> Result<(), DeviceError> {
+        if !self.gc.active || !self.p.gc.credit {
+            return Ok(());
+        }
+        if self.gc.victim.is_none() && !self.choose(false)? {
+            return Ok(());
+        }
+        let Some(cursor) = self.gc.victim else { return Ok(()) };
+        let gain = i64::from(self.lines.full_slots - cursor.valid.min(self.lines.full_slots - 1));
+        self.gc.debt += i64::from(cursor.valid);
+        while self.gc.debt >= gain {
+            let copied = self.step()?;
+            if self.gc.victim.is_none() {
+                self.gc_stats.foreground += 1;
+                self.gc.debt = 0;
+                break;
+            }
+            self.gc.debt -= gain * i64::from(copied);
+        }
+        // A victim without valid slots owes nothing: it is done at once.
+        if cursor.valid == 0 && self.gc.victim.is_some() {
+            self.finish_current()?;
+            self.gc_stats.foreground += 1;
+        }
+        Ok(())
+    }
+
+    /// Data slots cleaning has copied since the counters were reset (copies that were being
+    /// assembled then are not among them).
+    pub fn copies_ordered(&self) -> u64 {
+        self.gc_stats.pages - self.moved_map_slots
+    }
+    /// Copies that have a place but are not yet programmed.
+    pub fn copies_assembled(&self) -> u64 {
+        let slots = self.heads.iter().flat_map(|head| &head.slots);
+        slots.filter(|slot| slot.cause == Cause::Gc).count() as u64
+    }
+
+    /// Cleaning while the host is idle until `until`: one page at a time.
+    pub fn clean_idle(&mut self, until: block::Time) -> Result<(), DeviceError> {
+        if !self.p.gc.background {
+            return Ok(());
+        }
+        let lines = u64::from(self.lines.len());
+        let wanted = (lines * self.p.gc.bg_start_ppm / 1_000_000) as u32;
+        let mut at = self.now + self.p.gc.idle;
+        while at < until && self.free_soon() < wanted {
+            self.set_now(at)?;
+            if self.gc.victim.is_none() && !self.choose(false)? {
+                break;
+            }
+            self.step()?;
+            if self.gc.victim.is_none() {
+                self.gc_stats.background += 1;
+            }
+            // The next page is read when the last copy's read and program have been booked.
+            at = at.max(self.nand.sched().busiest()).max(at + block::Span::from_ns(1));
+        }
+        Ok(())
+    }
+
+    /// Collects one victim from start to end; false if there is none worth it.
+    pub(super) fn collect_whole(&mut self, foreground: bool) -> Result<bool, DeviceError> {
+        if self.gc.victim.is_none() && !self.choose(true)? {
+            return Ok(false);
+        }
+        self.finish_current()?;
+        if foreground {
+            self.gc_stats.foreground += 1;
+        }
+        Ok(true)
+    }
+
+    fn finish_current(&mut self) -> Result<(), DeviceError> {
+        while self.gc.victim.is_some() {
+            self.step()?;
+        }
+        self.gc.debt = 0;
+        Ok(())
+    }
+
+    /// Takes the next victim out of the closed lines. Lines with a failed block and cold lines
+    /// due for wear levelling come first; a line without gain is refused.
+    fn choose(&mut self, urgent: bool) -> Result<bool, DeviceError> {
+        let forced = self.forced_victim(urgent);
+        let line = match forced {
+            Some((line, _)) => Some(line),
+            None => {
+                let choice = Choice {
+                    lines: &mut self.lines,
+                    now: self.clock,
+                    rng: &mut self.rng,
+                    exact: self.exact,
+                };
+                self.victim.choose(choice)
+            }
+        };
+        let Some(mut line) = line else { return Ok(false) };
+        let gains =
+            |ftl: &PageFtl, line: u32| ftl.lines.get(line).valid < ftl.lines.capacity(line).max(1);
+        if forced.is_none() && !gains(self, line) {
+            // The policy's choice gains nothing: take the emptiest, if that does.
+            match self.lines.emptiest(true) {
+                Some(other) if gains(self, other) => line = other,
+                _ => return Ok(false),
+            }
+        }
+        let valid = self.lines.get(line).valid;
+        self.lines.take(line, LineState::Victim);
+        self.gc_stats.victims += 1;
+        self.gc_stats.valid_at_choice += u64::from(valid);
+        let wear = forced.is_some_and(|(_, wear)| wear);
+        self.gc.victim = Some(Cursor { line, page: 0, member: 0, valid, wear });
+        Ok(true)
+    }
+
+    /// A line that must be moved whatever the policy says, and whether for wear.
+    fn forced_victim(&mut self, urgent: bool) -> Option<(u32, bool)> {
+        if self.bad_blocks > 0 && !urgent {
+            let hurt =
+                self.lines.closed().iter().copied().filter(|l| self.lines.get(*l).evacuate).min();
+            if let Some(line) = hurt {
+                return Some((line, false));
+            }
+        }
+        if !self.gc.move_cold || urgent {
+            return None;
+        }
+        self.gc.move_cold = false;
+        let erases = |line: u32| self.line_erases(line);
+        let coldest = self.lines.closed().iter().copied().min_by_key(|l| (erases(*l), *l))?;
+        let most = (0..self.lines.len()).map(erases).max()?;
+        (most - erases(coldest) > self.p.wear.delta).then_some((coldest, true))
+    }
+
+    /// A line was erased: static wear levelling may be due.
+    pub(super) fn count_erase(&mut self) {
+        self.gc.erases += 1;
+        if self.p.wear.static_moves && self.gc.erases.is_multiple_of(self.p.wear.period) {
+            self.gc.move_cold = true;
+        }
+    }
+
+    /// Copies the valid slots of the victim's next page that has any; returns how many. The
+    /// victim is done, and queued for its erase, when no page is left.
+    fn step(&mut self) -> Result<u32, DeviceError> {
+        let Some(mut cursor) = self.gc.victim else { return Ok(0) };
+        let width = self.lines.members(cursor.line).len() as u32;
+        let spp = self.g.slots_per_page;
+        while cursor.page < self.g.pages_per_block && self.lines.get(cursor.line).valid > 0 {
+            let member = self.lines.members(cursor.line)[cursor.member as usize];
+            let page = cursor.page;
+            cursor.member += 1;
+            if cursor.member == width {
+                cursor.member = 0;
+                cursor.page += 1;
+            }
+            if member == NONE {
+                continue;
+            }
+            let first = self.g.ppn(BlockId(member), page);
+            let valid = (0..spp).filter(|s| self.is_valid(Ppn(first.0 + s))).count() as u32;
+            if valid > 0 {
+                self.gc.victim = Some(cursor);
+                self.copy_page(cursor, BlockId(member), page, valid)?;
+                return Ok(valid);
+            }
+        }
+        self.gc.victim = None;
+        debug_assert_eq!(self.lines.get(cursor.line).valid, 0, "line {} is not empty", cursor.line);
+        self.write_moved_map()?;
+        self.queue_erase(cursor.line)?;
+        Ok(0)
+    }
+
+    fn copy_page(
+        &mut self,
+        cursor: Cursor,
+        block: BlockId,
+        page: u32,
+        valid: u32,
+    ) -> Result<(), DeviceError> {
+        let pieces = [valid * (self.g.slot_bytes / 4096)];
+        let read = self
+            .nand
+            .read(self.now, &[(block, page)], &pieces, valid, ReadCause::Gc)
+            .map_err(PageFtl::power)?;
+        let first = self.g.ppn(block, page);
+        if self.lines.get(cursor.line).kind == LineKind::Map {
+            return self.move_map_page(first, read);
+        }
+        for slot in 0..self.g.slots_per_page {
+            let from = Ppn(first.0 + slot);
+            if self.is_valid(from) {
+                self.copy_slot(from, read, cursor.wear)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_slot(&mut self, from: Ppn, ready: block::Time, wear: bool) -> Result<(), DeviceError> {
+        let (oob, payload) = if self.full {
+            match self.nand.slot(from) {
+                SlotRead::Good(oob, payload) => (*oob, payload.clone()),
+                SlotRead::DataRot(oob) => {
+                    (Oob { flags: oob.flags | POISON, ..*oob }, Payload::None)
+                }
+                SlotRead::Blank | SlotRead::Unreadable => (self.lost_record(from), Payload::None),
+            }
+        } else {
+            let lpn = self.nand.lpn(from);
+            let kind = if lpn == NO_LPN { Kind::Trim } else { Kind::Data };
+            (Oob { kind, lpn, ..Oob::default() }, Payload::None)
+        };
+        if oob.kind == Kind::Trim {
+            return self.move_trim_record(from, ready);
+        }
+        let mut oob = Oob { tid: 0, ..oob };
+        if oob.kind != Kind::Data || self.map.get(oob.lpn as usize) != Some(&(from.0 + 1)) {
+            // The record names another slot (a misdirected program): the data here is lost.
+            oob = self.lost_record(from);
+            if oob.kind != Kind::Data {
+                self.clear_valid(from);
+                return Ok(());
+            }
+        }
+        if self.has_bug(Bug::FreshSeqOnCopy) {
+            self.seq += 1;
+            oob.seq = self.seq;
+        }
+        if self.paged.is_some() {
+            self.map_moved(oob.lpn);
+        }
+        self.clear_valid(from);
+        let head = self.gc_head(from);
+        let cause = if self.has_bug(Bug::GcCountedAsHost) { Cause::Host } else { Cause::Gc };
+        self.gc_stats.pages += 1;
+        self.gc_stats.wl_pages += u64::from(wear);
+        self.append(head, Append { oob, cause, payload, ready })?;
+        Ok(())
+    }
+
+    /// The record of a slot whose own cannot be read: the map is asked who lies there (a scan,
+    /// but only after an uncorrectable error). Its data is gone; the copy says so.
+    fn lost_record(&self, from: Ppn) -> Oob {
+        match self.map.iter().position(|entry| *entry == from.0 + 1) {
+            Some(slot) => Oob {
+                kind: Kind::Data,
+                flags: POISON,
+                lpn: slot as u32,
+                seq: self.seq,
+                ..Oob::default()
+            },
+            None => Oob { kind: Kind::Trim, lpn: NO_LPN, ..Oob::default() },
+        }
+    }
+
+    fn gc_head(&self, from: Ppn) -> usize {
+        let (first, count) = self.gc_heads;
+        if count == 1 {
+            return first;
+        }
+        // One cleaning head per stream: hot and cold copies stay apart by the age of their line.
+        let line = self.lines.line_of(self.g.block_of(from));
+        let age = self.clock - self.lines.get(line).closed_at;
+        let old = age > u64::from(self.slots());
+        first + if old { 0 } else { 1.min(count - 1) }
+    }
+}

@@ -1,0 +1,397 @@
+//! What the layer above asks of the FTL: write a unit, read slots, discard, make durable.
+
+use std::sync::Arc;
+
+use block::{BlockId, DeviceError, Ppn, Time};
+use nand::{Cause, Kind, Oob, Payload, ReadCause, SlotRead};
+
+use super::PageFtl;
+use super::head::{Append, HeadKind};
+use crate::Bug;
+use crate::config::Streams;
+
+/// What a read of one 4 KiB page found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SlotData {
+    /// Never written, or discarded: zeroes.
+    Unmapped,
+    /// Written, but no payload was kept.
+    Untracked,
+    /// The stamp of the page.
+    Stamp(u64),
+    /// The bytes of the page: from the offset on in the slot's bytes.
+    Bytes(Arc<[u8]>, usize),
+    /// It cannot be read.
+    Unreadable,
+}
+
+/// Who writes, for the choice of a stream.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Writer {
+    pub app: u16,
+    pub hint: u8,
+    pub batch: u8,
+}
+
+/// Pages of one die to read together.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadBatch {
+    pages: [(BlockId, u32); 8],
+    pieces: [u32; 8],
+    count: usize,
+    slots: u32,
+    cause: ReadCause,
+    at: Time,
+    end: Time,
+}
+
+impl Default for ReadBatch {
+    fn default() -> Self {
+        ReadBatch {
+            pages: [(BlockId(0), 0); 8],
+            pieces: [0; 8],
+            count: 0,
+            slots: 0,
+            cause: ReadCause::Host,
+            at: Time::ZERO,
+            end: Time::ZERO,
+        }
+    }
+}
+
+const PAGE: usize = 4096;
+
+impl PageFtl {
+    /// 4 KiB pages in a slot.
+    #[inline(always)]
+    fn slot_pages(&self) -> u32 {
+        self.g.slot_bytes / PAGE as u32
+    }
+
+    /// Whether a 4 KiB page holds data (written and not discarded).
+    pub fn mapped(&self, page: u32) -> bool {
+        self.map[(page / self.slot_pages()) as usize] != 0
+    }
+
+    /// Writes the 4 KiB pages of mapping unit `unit` whose bits are set in `mask`; `pieces` are
+    /// their payloads in ascending order (empty: none). Missing pages of the unit are read first.
+    pub fn write_unit(
+        &mut self,
+        ready: Time,
+        unit: u32,
+        mask: u32,
+        pieces: &[Payload],
+        writer: Writer,
+    ) -> Result<(), DeviceError> {
+        if let Some(why) = self.read_only {
+            return Err(DeviceError::ReadOnly(why));
+        }
+        let slot_pages = self.slot_pages();
+        if self.p.unit_pages == 1 {
+            let payload = pieces.first().cloned().unwrap_or_default();
+            return self.write_slot(ready, unit, payload, writer);
+        }
+        let slots_per_unit = self.p.unit_pages / slot_pages;
+        let whole = u32::MAX >> (32 - self.p.unit_pages);
+        let mut ready = ready;
+        if mask != whole {
+            // Read-modify-write: what is missing comes from flash before anything is written.
+            for i in 0..slots_per_unit {
+                let part = mask >> (i * slot_pages) & (u32::MAX >> (32 - slot_pages));
+                let missing = slot_pages - part.count_ones();
+                let slot = unit * slots_per_unit + i;
+                if missing > 0 && self.map.get(slot as usize).is_some_and(|m| *m != 0) {
+                    self.read_push(ready, slot, missing, ReadCause::Rmw)?;
+                }
+            }
+            ready = ready.max(self.read_finish()?);
+        }
+        let mut given = pieces.iter();
+        for i in 0..slots_per_unit {
+            let slot = unit * slots_per_unit + i;
+            if slot >= self.slots() {
+                break;
+            }
+            let part = mask >> (i * slot_pages) & (u32::MAX >> (32 - slot_pages));
+            let payload = self.merge(slot, part, &mut given);
+            self.write_slot(ready, slot, payload, writer)?;
+        }
+        Ok(())
+    }
+
+    /// The payload of a slot after some of its pages changed.
+    fn merge(&self, slot: u32, part: u32, given: &mut std::slice::Iter<'_, Payload>) -> Payload {
+        if !self.full {
+            return Payload::None;
+        }
+        let pages = self.slot_pages();
+        let new: Vec<Option<&Payload>> =
+            (0..pages).map(|i| if part >> i & 1 == 1 { given.next() } else { None }).collect();
+        if pages == 1 {
+            return match new[0] {
+                Some(payload) => payload.clone(),
+                None => self.read_payload(slot).unwrap_or(Payload::None),
+            };
+        }
+        let old = self.read_payload(slot);
+        let bytes = new.iter().flatten().any(|p| matches!(p, Payload::Bytes(_)))
+            || matches!(old, Some(Payload::Bytes(_)));
+        if bytes {
+            let mut all = match old {
+                Some(Payload::Bytes(old)) => old.to_vec(),
+                _ => vec![0; pages as usize * PAGE],
+            };
+            for (i, piece) in new.iter().enumerate() {
+                if let Some(Payload::Bytes(data)) = piece {
+                    all[i * PAGE..][..PAGE].copy_from_slice(data);
+                }
+            }
+            return Payload::Bytes(all.into());
+        }
+        let mut stamps = match old {
+            Some(Payload::Stamps(old)) => old.to_vec(),
+            _ => vec![0; pages as usize],
+        };
+        for (i, piece) in new.iter().enumerate() {
+            if let Some(Payload::Stamp(stamp)) = piece {
+                stamps[i] = *stamp;
+            }
+        }
+        if stamps.iter().all(|s| *s == 0) { Payload::None } else { Payload::Stamps(stamps.into()) }
+    }
+
+    fn write_slot(
+        &mut self,
+        ready: Time,
+        slot: u32,
+        payload: Payload,
+        writer: Writer,
+    ) -> Result<(), DeviceError> {
+        self.make_room()?;
+        let mut ready = ready;
+        if self.paged.is_some() {
+            ready = self.map_touch(ready, slot, true)?;
+        }
+        let head = self.stream_of(slot, writer);
+        self.invalidate(slot);
+        self.seq += 1;
+        let oob = Oob { kind: Kind::Data, lpn: slot, seq: self.seq, ..Oob::default() };
+        self.append(head, Append { oob, cause: self.host_cause(), payload, ready })?;
+        self.pay_debt()
+    }
+
+    fn host_cause(&self) -> Cause {
+        Cause::Host
+    }
+
+    /// The current place of a slot, if any, stops being current.
+    #[inline]
+    pub(super) fn invalidate(&mut self, slot: u32) {
+        let old = self.map[slot as usize];
+        if old != 0 {
+            self.clear_valid(Ppn(old - 1));
+        }
+    }
+
+    fn stream_of(&mut self, slot: u32, writer: Writer) -> usize {
+        let n = self.host_heads;
+        if n == 1 {
+            return 0;
+        }
+        match self.p.streams {
+            Streams::App => writer.app as usize % n,
+            Streams::Hint => writer.hint as usize % n,
+            Streams::Buffer => (writer.batch as usize).min(n - 1),
+            Streams::HotCold => {
+                // Two bits of recency: which quarter of a drive write it was last written in.
+                let quarter = (self.clock / u64::from((self.slots() / 4).max(1))) as u8 & 3;
+                let (byte, shift) = (slot as usize / 4, (slot % 4) * 2);
+                let last = self.heat[byte] >> shift & 3;
+                let known = self.map[slot as usize] != 0;
+                self.heat[byte] = self.heat[byte] & !(3 << shift) | quarter << shift;
+                usize::from(known && quarter.wrapping_sub(last) & 3 <= 1)
+            }
+            Streams::Single | Streams::UserGc => 0,
+        }
+    }
+
+    /// Adds a slot to the read being gathered; books what cannot be joined with it.
+    pub fn read_push(
+        &mut self,
+        at: Time,
+        slot: u32,
+        pieces: u32,
+        cause: ReadCause,
+    ) -> Result<(), DeviceError> {
+        let mut at = at;
+        if self.paged.is_some() {
+            at = self.map_touch(at, slot, false)?;
+        }
+        let entry = self.map[slot as usize];
+        if entry == 0 {
+            return Ok(());
+        }
+        let (block, page, _) = self.g.place(Ppn(entry - 1));
+        if page >= self.nand.next_page(block) {
+            // Still in the controller's memory: no flash time.
+            return Ok(());
+        }
+        let batch = &mut self.reading;
+        if batch.count > 0 && (batch.cause != cause || batch.at < at) {
+            self.read_issue()?;
+        }
+        let batch = &mut self.reading;
+        if batch.count > 0 {
+            let (last, last_page) = batch.pages[batch.count - 1];
+            if last == block && last_page == page {
+                batch.pieces[batch.count - 1] += pieces;
+                batch.slots += 1;
+                return Ok(());
+            }
+            let next_plane = block.0 == last.0 + 1 && page == last_page;
+            let same_die = self.nand.die_of(block) == self.nand.die_of(last);
+            if self.p.multi_plane && next_plane && same_die && batch.count < 8 {
+                batch.pages[batch.count] = (block, page);
+                batch.pieces[batch.count] = pieces;
+                batch.count += 1;
+                batch.slots += 1;
+                return Ok(());
+            }
+            self.read_issue()?;
+        }
+        let batch = &mut self.reading;
+        batch.pages[0] = (block, page);
+        batch.pieces[0] = pieces;
+        batch.count = 1;
+        batch.slots = 1;
+        batch.cause = cause;
+        batch.at = at;
+        Ok(())
+    }
+
+    fn read_issue(&mut self) -> Result<(), DeviceError> {
+        let b = &self.reading;
+        let (pages, pieces, n) = (b.pages, b.pieces, b.count);
+        let end = self
+            .nand
+            .read(b.at, &pages[..n], &pieces[..n], b.slots, b.cause)
+            .map_err(PageFtl::power)?;
+        self.reading.end = self.reading.end.max(end);
+        self.reading.count = 0;
+        self.reading.slots = 0;
+        Ok(())
+    }
+
+    /// Books what is gathered; when the last byte of all reads since the last call is there.
+    pub fn read_finish(&mut self) -> Result<Time, DeviceError> {
+        if self.reading.count > 0 {
+            self.read_issue()?;
+        }
+        Ok(std::mem::take(&mut self.reading.end))
+    }
+
+    /// The payload of a slot, wherever its newest version is.
+    fn read_payload(&self, slot: u32) -> Option<Payload> {
+        let entry = *self.map.get(slot as usize)?;
+        if entry == 0 {
+            return None;
+        }
+        self.payload_at(Ppn(entry - 1)).ok()
+    }
+
+    /// The payload at a place; an error means it cannot be read.
+    fn payload_at(&self, ppn: Ppn) -> Result<Payload, ()> {
+        let (block, page, slot) = self.g.place(ppn);
+        if page >= self.nand.next_page(block) {
+            let assembled = self.heads.iter().find_map(|head| {
+                let at = head.target.iter().position(|t| *t == (block, page))?;
+                head.slots.get(at * self.g.slots_per_page as usize + slot as usize)
+            });
+            return assembled.map(|s| s.payload.clone()).ok_or(());
+        }
+        match self.nand.slot(ppn) {
+            SlotRead::Good(oob, payload) => {
+                // The record must name the slot that the map says is here (a misdirected write).
+                let names = oob.kind == Kind::Data && self.map[oob.lpn as usize] == ppn.0 + 1;
+                let poisoned = oob.flags & POISON != 0;
+                if names && !poisoned { Ok(payload.clone()) } else { Err(()) }
+            }
+            SlotRead::Blank | SlotRead::DataRot(_) | SlotRead::Unreadable => Err(()),
+        }
+    }
+
+    /// What a 4 KiB page holds, without time: the caller has booked the read.
+    pub fn page_data(&self, page: u32) -> SlotData {
+        let (slot, piece) = (page / self.slot_pages(), (page % self.slot_pages()) as usize);
+        if !self.full {
+            return if self.mapped(page) { SlotData::Untracked } else { SlotData::Unmapped };
+        }
+        let entry = self.map[slot as usize];
+        if entry == 0 {
+            return SlotData::Unmapped;
+        }
+        match self.payload_at(Ppn(entry - 1)) {
+            Err(()) => SlotData::Unreadable,
+            Ok(Payload::None) => SlotData::Untracked,
+            Ok(Payload::Stamp(stamp)) => SlotData::Stamp(stamp),
+            Ok(Payload::Stamps(stamps)) => SlotData::Stamp(stamps[piece]),
+            Ok(Payload::Bytes(bytes)) => SlotData::Bytes(bytes, piece * PAGE),
+        }
+    }
+
+    /// Forgets whole slots. Takes effect in the map at once; durable at the next flush.
+    pub fn discard(&mut self, first: u32, count: u32) -> Result<(), DeviceError> {
+        if let Some(why) = self.read_only {
+            return Err(DeviceError::ReadOnly(why));
+        }
+        let mut any = false;
+        for slot in first..first + count {
+            if self.map[slot as usize] != 0 {
+                if self.paged.is_some() {
+                    let now = self.now;
+                    self.map_touch(now, slot, true)?;
+                }
+                self.invalidate(slot);
+                self.map[slot as usize] = 0;
+                any = true;
+            }
+        }
+        if any && !self.has_bug(Bug::TrimLost) {
+            self.seq += 1;
+            self.trim(first, count)?;
+        }
+        Ok(())
+    }
+
+    /// Puts everything written so far on flash, pending discards too; returns when it is there.
+    pub fn sync(&mut self) -> Result<Time, DeviceError> {
+        self.make_room()?;
+        self.record_trims()?;
+        self.program_heads(|kind| kind == HeadKind::Host)?;
+        self.protect_pairs()?;
+        if self.has_bug(Bug::AckBeforeDrain) {
+            return Ok(self.now);
+        }
+        let told = self.nand.sched_mut().tell_all();
+        Ok(self.now.max(self.host_end).max(told))
+    }
+
+    /// Waits until at most `limit` programs of host data are in flight; when that is. Only the
+    /// ones waited for are pinned; the others may still be suspended.
+    pub fn back_pressure(&mut self, limit: u32) -> Time {
+        let mut when = Time::ZERO;
+        while self.staged.len() > limit as usize {
+            if let Some(ticket) = self.staged.pop_front() {
+                when = when.max(self.nand.sched_mut().tell(ticket));
+            }
+        }
+        // What has ended need not be remembered.
+        while self.staged.front().is_some_and(|t| self.nand.sched().peek(*t) <= self.now) {
+            self.staged.pop_front();
+        }
+        when
+    }
+}
+
+/// OOB flag bit 2: the data was lost before it was copied; reads of it are errors.
+pub(super) const POISON: u8 = 4;

@@ -1,0 +1,376 @@
+//! The page-mapped flash translation layer.
+//!
+//! State: `map` (slot -> place, always the newest version), one valid bit per physical slot, the
+//! line table, the heads with the pages they are assembling, and the lines that wait for their
+//! erase. Invariants, checked by [`PageFtl::check`]:
+//! * `map[s] = p` exactly if the valid bit of p is set and the record beside p names s;
+//! * a line's `valid` is the number of its valid bits;
+//! * a line is erased only when every program that superseded or copied a slot of it, and every
+//!   trim that did, is on flash.
+
+mod bad;
+mod check;
+mod checkpoint;
+mod erase;
+mod free;
+mod gc;
+mod head;
+mod host;
+mod lines;
+mod paged;
+mod recovery;
+mod trim;
+pub(crate) mod victim;
+
+pub(crate) use checkpoint::area_lines as checkpoint_area_lines;
+pub(crate) use host::{SlotData, Writer};
+pub use victim::{VictimInfo, victims};
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use block::{DeviceError, Ppn, Rng, Span, Time};
+use nand::{Geometry, Nand, NandError, Ticket};
+
+use crate::config::{FtlKind, OobMode, Params, Streams};
+use crate::stats::{GcStats, MapStats, RecoveryStats};
+use crate::{Bug, Violation};
+use free::FreeLines;
+use head::{Head, HeadKind};
+use lines::{LineState, LineTable, NONE};
+use paged::PagedMap;
+use trim::Trims;
+use victim::Victim;
+
+/// Open lines a configuration needs at once.
+pub(crate) fn head_count(p: &Params) -> u32 {
+    if p.ftl == FtlKind::HybridLog {
+        return 2;
+    }
+    let host = host_streams(p);
+    let gc = match p.streams {
+        Streams::Single => 0,
+        _ if p.gc.per_stream => host,
+        _ => 1,
+    };
+    host + gc + u32::from(p.map.cache.is_some())
+}
+
+fn host_streams(p: &Params) -> u32 {
+    match p.streams {
+        Streams::Single | Streams::UserGc => 1,
+        _ => p.stream_count,
+    }
+}
+
+/// Free lines only cleaning may use.
+pub(crate) fn gc_reserve(p: &Params) -> u32 {
+    // Moving one victim of a paged map can rewrite a translation page for each of its slots.
+    let map = if p.map.cache.is_some() { p.geometry.slots_per_page + 1 } else { 0 };
+    if p.gc.reserve > 0 { p.gc.reserve.max(1 + map) } else { head_count(p) + 1 + map }
+}
+
+/// Lines set apart for checkpoints.
+pub(crate) fn metadata_line_count(p: &Params) -> u32 {
+    if p.checkpoint.interval_slots.is_none() {
+        return 0;
+    }
+    let g = &p.geometry;
+    let rows = u64::from(g.blocks_per_plane - p.bad.reserve_per_plane);
+    let lines = rows * p.groups.len() as u64;
+    let logical = u64::from(p.logical_pages) * 4096 / u64::from(g.slot_bytes);
+    let area = checkpoint_area_lines(
+        p.map.cache.is_some(),
+        logical,
+        lines,
+        rows * u64::from(g.planes()),
+        u64::from(g.page_bytes),
+        u64::from(g.slot_bytes),
+        u64::from(g.slots()) / u64::from(g.blocks_per_plane) / p.groups.len() as u64,
+    );
+    2 * area as u32
+}
+
+/// The FTL.
+#[derive(Debug)]
+pub(crate) struct PageFtl {
+    pub(crate) p: Arc<Params>,
+    pub(crate) g: Geometry,
+    pub(crate) nand: Nand,
+    map: Vec<u32>,
+    valid: Vec<u64>,
+    valid_total: u64,
+    lines: LineTable,
+    free: FreeLines,
+    heads: Vec<Head>,
+    host_heads: usize,
+    gc_heads: (usize, usize),
+    map_head: usize,
+    victim: Box<dyn Victim>,
+    rng: Rng,
+    exact: bool,
+    /// Sequence number given last.
+    seq: u64,
+    /// Line openings so far.
+    epoch: u64,
+    /// Slots programmed so far: the clock of ages.
+    clock: u64,
+    assemblies: u64,
+    gc: gc::Collector,
+    waiting: VecDeque<erase::Waiting>,
+    trims: Trims,
+    paged: Option<PagedMap>,
+    checkpoint: Option<checkpoint::State>,
+    /// Spare blocks per plane.
+    spares: Vec<Vec<u32>>,
+    heat: Vec<u8>,
+    reading: host::ReadBatch,
+    now: Time,
+    /// Latest end of a program of a host head.
+    host_end: Time,
+    /// Programs of host data in flight, oldest first.
+    staged: VecDeque<Ticket>,
+    full: bool,
+    read_only: Option<&'static str>,
+    bad_blocks: u64,
+    pub(crate) gc_stats: GcStats,
+    pub(crate) map_stats: MapStats,
+    pub(crate) recovery: Option<RecoveryStats>,
+    free_sum: u128,
+    free_samples: u64,
+    /// Slots of translation pages that cleaning moved: among `gc_stats.pages`, but programmed
+    /// as `map`.
+    moved_map_slots: u64,
+    pub(crate) bug: Option<Bug>,
+}
+
+impl Clone for PageFtl {
+    fn clone(&self) -> Self {
+        PageFtl {
+            p: Arc::clone(&self.p),
+            g: self.g.clone(),
+            nand: self.nand.clone(),
+            map: self.map.clone(),
+            valid: self.valid.clone(),
+            lines: self.lines.clone(),
+            free: self.free.clone(),
+            heads: self.heads.clone(),
+            victim: self.victim.boxed(),
+            rng: self.rng.clone(),
+            gc: self.gc.clone(),
+            waiting: self.waiting.clone(),
+            trims: self.trims.clone(),
+            paged: self.paged.clone(),
+            checkpoint: self.checkpoint.clone(),
+            spares: self.spares.clone(),
+            heat: self.heat.clone(),
+            reading: self.reading.clone(),
+            staged: self.staged.clone(),
+            recovery: self.recovery,
+            ..*self
+        }
+    }
+}
+
+impl PageFtl {
+    /// A factory-fresh drive over `nand`.
+    pub fn new(p: &Arc<Params>, nand: Nand) -> PageFtl {
+        let mut ftl = PageFtl::bare(p, nand);
+        ftl.adopt_blocks();
+        let meta = metadata_line_count(p);
+        for line in 0..ftl.lines.len() {
+            if line < meta {
+                ftl.lines.get_mut(line).state = LineState::Meta;
+            } else if ftl.lines.capacity(line) == 0 {
+                ftl.lines.get_mut(line).state = LineState::Retired;
+            } else {
+                ftl.release(line);
+            }
+        }
+        if p.checkpoint.interval_slots.is_some() {
+            ftl.checkpoint = Some(checkpoint::State::fresh(meta));
+        }
+        ftl
+    }
+
+    /// All tables empty, no line in any list.
+    fn bare(p: &Arc<Params>, nand: Nand) -> PageFtl {
+        let g = p.geometry.clone();
+        let rows = g.blocks_per_plane - p.bad.reserve_per_plane;
+        let lines = LineTable::new(&g, &p.groups, rows);
+        let host = host_streams(p) as usize;
+        let count = head_count(p) as usize;
+        let map_heads = usize::from(p.map.cache.is_some());
+        let gc_first = if p.streams == Streams::Single { 0 } else { host };
+        let gc_count = if p.streams == Streams::Single { 1 } else { count - host - map_heads };
+        let slots = (p.logical_pages / (g.slot_bytes / 4096)) as usize;
+        let kind = |i: usize| {
+            if i < host {
+                HeadKind::Host
+            } else if i < count - map_heads {
+                HeadKind::Gc
+            } else {
+                HeadKind::Map
+            }
+        };
+        PageFtl {
+            map: vec![0; slots],
+            valid: vec![0; (g.slots() as usize).div_ceil(64)],
+            valid_total: 0,
+            free: FreeLines::new(lines.len()),
+            heads: (0..count).map(|i| Head::new(kind(i))).collect(),
+            host_heads: host,
+            gc_heads: (gc_first, gc_count),
+            map_head: count - map_heads,
+            victim: victim::make(&p.gc.victim).expect("checked when resolved"),
+            rng: Rng::stream(p.seed, "ssd/victim"),
+            exact: p.gc.exact.unwrap_or(lines.len() < 4096),
+            seq: 0,
+            epoch: 0,
+            clock: 0,
+            assemblies: 0,
+            gc: gc::Collector::default(),
+            waiting: VecDeque::new(),
+            trims: Trims::default(),
+            paged: p.map.cache.map(|cache| PagedMap::new(&g, slots as u32, cache, p.map.lru)),
+            checkpoint: None,
+            spares: vec![Vec::new(); g.planes() as usize],
+            heat: if p.streams == Streams::HotCold {
+                vec![0; slots.div_ceil(4)]
+            } else {
+                Vec::new()
+            },
+            reading: host::ReadBatch::default(),
+            now: Time::ZERO,
+            host_end: Time::ZERO,
+            staged: VecDeque::with_capacity(p.buffer.staging as usize + 64),
+            full: p.oob == OobMode::Full,
+            read_only: None,
+            bad_blocks: 0,
+            gc_stats: GcStats::default(),
+            map_stats: MapStats::default(),
+            recovery: None,
+            free_sum: 0,
+            free_samples: 0,
+            moved_map_slots: 0,
+            bug: None,
+            p: Arc::clone(p),
+            lines,
+            nand,
+            g,
+        }
+    }
+
+    /// The time of the request being served.
+    pub fn set_now(&mut self, now: Time) -> Result<(), DeviceError> {
+        self.now = now;
+        self.nand.set_now(now);
+        if !self.waiting.is_empty() { self.settle_erases(now) } else { Ok(()) }
+    }
+
+    /// Logical slots.
+    pub fn slots(&self) -> u32 {
+        self.map.len() as u32
+    }
+    /// Slots holding current data.
+    pub fn valid_slots(&self) -> u64 {
+        self.valid_total
+    }
+    /// Free lines' blocks.
+    pub fn free_blocks(&self) -> u64 {
+        u64::from(self.free.count()) * self.lines.members(0).len() as u64
+    }
+    /// Blocks marked bad.
+    pub fn bad_blocks(&self) -> u64 {
+        self.bad_blocks
+    }
+    /// Slots of all data lines on good blocks.
+    pub fn data_slots(&self) -> u64 {
+        (0..self.lines.len())
+            .filter(|l| !matches!(self.lines.get(*l).state, LineState::Meta | LineState::Retired))
+            .map(|l| u64::from(self.lines.capacity(l)))
+            .sum()
+    }
+    /// Data slots less what open heads have not yet filled and the mean of free lines: what the
+    /// closed forms of write amplification take as physical space.
+    pub fn effective_slots(&self) -> u64 {
+        let line = u128::from(self.lines.full_slots);
+        let free = if self.free_samples == 0 {
+            u128::from(self.free.count()) * line
+        } else {
+            self.free_sum * line / u128::from(self.free_samples)
+        };
+        // A head's line is half filled on average.
+        let heads =
+            u128::from(line) * self.heads.iter().filter(|h| h.line != NONE).count() as u128 / 2;
+        let free = free + heads;
+        self.data_slots().saturating_sub(free as u64)
+    }
+    /// Restarts the counters; the state stays.
+    pub fn reset_stats(&mut self) {
+        self.gc_stats = GcStats::default();
+        self.map_stats = MapStats::default();
+        self.free_sum = 0;
+        self.free_samples = 0;
+        self.moved_map_slots = 0;
+        self.nand.reset_stats();
+    }
+
+    #[inline(always)]
+    fn is_valid(&self, ppn: Ppn) -> bool {
+        self.valid[ppn.index() >> 6] >> (ppn.0 & 63) & 1 == 1
+    }
+    #[inline(always)]
+    fn set_valid(&mut self, ppn: Ppn, line: u32) {
+        self.valid[ppn.index() >> 6] |= 1 << (ppn.0 & 63);
+        self.valid_total += 1;
+        self.lines.add_valid(line);
+    }
+    #[inline(always)]
+    fn clear_valid(&mut self, ppn: Ppn) {
+        let word = &mut self.valid[ppn.index() >> 6];
+        debug_assert!(*word >> (ppn.0 & 63) & 1 == 1, "slot {ppn} is not valid");
+        *word &= !(1 << (ppn.0 & 63));
+        self.valid_total -= 1;
+        self.lines.drop_valid(self.lines.line_of(self.g.block_of(ppn)));
+    }
+
+    /// Puts a line whose blocks are all erased on the free list.
+    fn release(&mut self, line: u32) {
+        let erases = if self.p.wear.dynamic { self.line_erases(line) } else { 0 };
+        let entry = self.lines.get_mut(line);
+        entry.state = LineState::Free;
+        entry.used = 0;
+        entry.evacuate = false;
+        debug_assert_eq!(entry.valid, 0);
+        self.free.add(line, erases);
+    }
+
+    fn line_erases(&self, line: u32) -> u32 {
+        let members = self.lines.members(line).iter().filter(|m| **m != NONE);
+        members.map(|m| self.nand.erases(block::BlockId(*m))).max().unwrap_or(0)
+    }
+
+    /// The error a failed array operation means to the host.
+    fn power(error: NandError) -> DeviceError {
+        match error {
+            NandError::PowerOff => DeviceError::PowerOff,
+            NandError::ProgramFailed(..) | NandError::EraseFailed(..) => {
+                DeviceError::ReadOnly("an operation failed where no spare block is left")
+            }
+        }
+    }
+
+    fn has_bug(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    /// Time from `since` that host writes stood still for cleaning.
+    fn stall(&mut self, span: Span) {
+        self.gc_stats.stall += span;
+    }
+
+    fn violation(contract: &'static str, what: String) -> Violation {
+        Violation { contract, what }
+    }
+}

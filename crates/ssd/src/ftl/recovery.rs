@@ -1,0 +1,387 @@
+//! Power-on.
+//!
+//! 1. The newest whole checkpoint, if any, gives the map and the lines that were open.
+//! 2. The *tail* is scanned: blocks opened since (their header's epoch is later), and the open
+//!    lines' blocks from the page on that the checkpoint names. Without a checkpoint every block
+//!    is tail.
+//! 3. A slot of the tail beats the checkpoint's place: a copy made by cleaning has an old number,
+//!    but was current when it was copied. Among tail slots the highest number wins.
+//! 4. Discards later than the checkpoint win over older versions.
+//! 5. Lines that hold anything are closed; the others are erased before use: an erase that was
+//!    cut short can look like a whole one.
+//!
+//! Nothing is written: a cut during recovery changes nothing.
+
+use std::sync::Arc;
+
+use block::{BlockId, DeviceError, Ppn, Time};
+use nand::{Kind, Nand, Oob, Payload, ReadCause, SlotRead};
+
+use super::checkpoint::{Found, State, assemble};
+use super::lines::{LineKind, LineState, NONE};
+use super::{PageFtl, metadata_line_count, trim};
+use crate::Bug;
+use crate::config::Params;
+use crate::stats::RecoveryStats;
+
+/// The state of the scan.
+struct Scan {
+    /// Highest number seen per slot, plus one; 0 = only the checkpoint speaks of it.
+    best: Vec<u64>,
+    trims: Vec<(Ppn, Vec<trim::TrimEntry>)>,
+    /// Newest translation pages: (page, number, place of its first slot).
+    map_pages: Vec<(u32, u64, Ppn)>,
+    seq: u64,
+    epoch: u64,
+    pages_read: u64,
+    end: Time,
+    /// Lines of which something was read that is not blank.
+    used: Vec<bool>,
+    lines: u64,
+}
+
+impl PageFtl {
+    /// Builds the FTL of a drive that is powered on with what `nand` holds.
+    pub fn mount(p: &Arc<Params>, nand: Nand, bug: Option<Bug>) -> Result<PageFtl, DeviceError> {
+        let mut ftl = PageFtl::bare(p, nand);
+        ftl.bug = bug;
+        ftl.adopt_blocks();
+        let meta = metadata_line_count(p);
+        let mut scan = Scan {
+            best: vec![0; ftl.map.len()],
+            trims: Vec::new(),
+            map_pages: Vec::new(),
+            seq: 0,
+            epoch: 0,
+            pages_read: 0,
+            end: Time::ZERO,
+            used: vec![false; ftl.lines.len() as usize],
+            lines: 0,
+        };
+        let found = if meta > 0 { ftl.newest_checkpoint(meta, &mut scan)? } else { None };
+        if let Some(found) = &found {
+            ftl.load_checkpoint(found, &mut scan);
+        }
+        ftl.scan_lines(meta, found.as_ref(), &mut scan)?;
+        ftl.load_map_pages(found.is_some(), &mut scan);
+        ftl.apply_trims(found.as_ref().map_or(0, |f| f.seq), &mut scan);
+        ftl.count_valid();
+        ftl.sort_lines(meta, found.as_ref(), &scan);
+        ftl.seq = scan.seq;
+        ftl.epoch = scan.epoch;
+        if meta > 0 {
+            let area = found.as_ref().map_or(0, |f| f.area);
+            ftl.checkpoint = Some(State::found(meta, area, scan.checkpoint_id(found.as_ref()), 0));
+        }
+        ftl.recovery = Some(RecoveryStats {
+            pages_read: scan.pages_read,
+            time: scan.end.since(Time::ZERO),
+            lines: scan.lines,
+            from_checkpoint: found.is_some(),
+        });
+        ftl.now = scan.end;
+        Ok(ftl)
+    }
+
+    fn read_page(&mut self, block: BlockId, page: u32, scan: &mut Scan) -> Result<(), DeviceError> {
+        let spp = self.g.slots_per_page;
+        scan.pages_read += 1;
+        let end = self
+            .nand
+            .read(Time::ZERO, &[(block, page)], &[1], spp, ReadCause::Recovery)
+            .map_err(PageFtl::power)?;
+        scan.end = scan.end.max(end);
+        Ok(())
+    }
+
+    fn newest_checkpoint(
+        &mut self,
+        meta: u32,
+        scan: &mut Scan,
+    ) -> Result<Option<Found>, DeviceError> {
+        let mut newest: Option<Found> = None;
+        for area in 0..2 {
+            let mut slots: Vec<(Oob, Vec<u8>)> = Vec::new();
+            for line in area * (meta / 2)..(area + 1) * (meta / 2) {
+                for index in 0..self.lines.members(line).len() {
+                    let member = self.lines.members(line)[index];
+                    if member != NONE {
+                        self.read_meta_block(BlockId(member), &mut slots, scan)?;
+                    }
+                }
+            }
+            let trust = self.has_bug(Bug::CheckpointBeforeBody);
+            let found = assemble(area, &slots, trust);
+            // Numbers of torn checkpoints are never used again.
+            let last = slots.iter().map(|(oob, _)| oob.seq).max().unwrap_or(0);
+            scan.epoch = scan.epoch.max(last);
+            if let Some(found) = found
+                && newest.as_ref().is_none_or(|n| n.id < found.id)
+            {
+                newest = Some(found);
+            }
+        }
+        Ok(newest)
+    }
+
+    fn read_meta_block(
+        &mut self,
+        block: BlockId,
+        slots: &mut Vec<(Oob, Vec<u8>)>,
+        scan: &mut Scan,
+    ) -> Result<(), DeviceError> {
+        for page in 0..self.g.pages_per_block {
+            self.read_page(block, page, scan)?;
+            let first = self.g.ppn(block, page);
+            let mut blank = 0;
+            for slot in 0..self.g.slots_per_page {
+                match self.nand.slot(Ppn(first.0 + slot)) {
+                    SlotRead::Good(oob, Payload::Bytes(bytes)) => {
+                        slots.push((*oob, bytes.to_vec()))
+                    }
+                    SlotRead::Blank => blank += 1,
+                    _ => {}
+                }
+            }
+            if blank == self.g.slots_per_page {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn load_checkpoint(&mut self, found: &Found, scan: &mut Scan) {
+        scan.seq = scan.seq.max(found.seq);
+        scan.epoch = scan.epoch.max(found.epoch);
+        match &mut self.paged {
+            Some(paged) => {
+                for (tp, entry) in found.entries.iter().enumerate() {
+                    paged.set_directory(tp, *entry, false);
+                }
+            }
+            None => self.map.copy_from_slice(&found.entries),
+        }
+    }
+
+    /// Scans the tail.
+    fn scan_lines(
+        &mut self,
+        meta: u32,
+        found: Option<&Found>,
+        scan: &mut Scan,
+    ) -> Result<(), DeviceError> {
+        for line in meta..self.lines.len() {
+            let open = found.and_then(|f| f.open.iter().find(|(l, _)| *l == line));
+            let mut scanned = false;
+            for index in 0..self.lines.members(line).len() {
+                let member = self.lines.members(line)[index];
+                if member == NONE {
+                    continue;
+                }
+                let block = BlockId(member);
+                let header = self.nand.header(block);
+                let epoch = header.map_or(0, |h| h.epoch);
+                scan.epoch = scan.epoch.max(epoch);
+                let from = match (found, open) {
+                    (Some(f), _) if epoch > f.epoch || header.is_none() => 0,
+                    (Some(_), Some((_, reached))) => reached.get(index).copied().unwrap_or(0),
+                    (Some(_), None) => {
+                        // Settled before the checkpoint: its header was read, no more.
+                        scan.pages_read += 1;
+                        scan.used[line as usize] = true;
+                        continue;
+                    }
+                    (None, _) => 0,
+                };
+                scan.used[line as usize] |= from > 0;
+                scanned = true;
+                self.scan_block(block, line, from, scan)?;
+            }
+            scan.lines += u64::from(scanned);
+        }
+        Ok(())
+    }
+
+    fn scan_block(
+        &mut self,
+        block: BlockId,
+        line: u32,
+        from: u32,
+        scan: &mut Scan,
+    ) -> Result<(), DeviceError> {
+        let mut blanks = 0;
+        for page in from..self.g.pages_per_block {
+            self.read_page(block, page, scan)?;
+            let first = self.g.ppn(block, page);
+            let mut any = false;
+            for slot in 0..self.g.slots_per_page {
+                any |= self.scan_slot(Ppn(first.0 + slot), line, scan);
+            }
+            scan.used[line as usize] |= any;
+            // One blank page may be a program that never took; two end the block.
+            blanks = if any { 0 } else { blanks + 1 };
+            if blanks == 2 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes one slot into account; false if it is blank.
+    fn scan_slot(&mut self, at: Ppn, line: u32, scan: &mut Scan) -> bool {
+        let (oob, payload) = match self.nand.slot(at) {
+            SlotRead::Blank => return false,
+            SlotRead::Unreadable if self.has_bug(Bug::IgnoreOobCrc) => {
+                // The planted bug: whatever the cells say is taken for a record.
+                let lpn = at.0 % self.map.len() as u32;
+                (Oob { kind: Kind::Data, lpn, seq: scan.seq + 1, ..Oob::default() }, Payload::None)
+            }
+            SlotRead::Unreadable => return true,
+            SlotRead::DataRot(oob) => (*oob, Payload::None),
+            SlotRead::Good(oob, payload) => (*oob, payload.clone()),
+        };
+        scan.seq = scan.seq.max(oob.seq);
+        match oob.kind {
+            Kind::Data if (oob.lpn as usize) < self.map.len() => {
+                let seq =
+                    if self.has_bug(Bug::NewestByAddress) { u64::from(at.0) } else { oob.seq };
+                let best = &mut scan.best[oob.lpn as usize];
+                if *best < seq + 1 {
+                    *best = seq + 1;
+                    self.map[oob.lpn as usize] = at.0 + 1;
+                }
+            }
+            Kind::Trim => {
+                if let Payload::Bytes(bytes) = &payload
+                    && let Some(entries) = trim::decode(bytes)
+                {
+                    for entry in &entries {
+                        scan.seq = scan.seq.max(entry.seq);
+                    }
+                    scan.trims.push((at, entries));
+                }
+            }
+            Kind::Map if oob.n == 0 => {
+                self.lines.get_mut(line).kind = LineKind::Map;
+                scan.map_pages.push((oob.lpn, oob.seq, at));
+            }
+            Kind::Map => self.lines.get_mut(line).kind = LineKind::Map,
+            _ => {}
+        }
+        true
+    }
+
+    /// Translation pages of the tail replace the checkpoint's; what they say stands where the
+    /// tail's data says nothing.
+    fn load_map_pages(&mut self, from_checkpoint: bool, scan: &mut Scan) {
+        if self.paged.is_none() {
+            return;
+        }
+        scan.map_pages.sort_unstable_by_key(|(_, seq, _)| *seq);
+        let spp = self.g.slots_per_page;
+        for (tp, seq, at) in scan.map_pages.clone() {
+            let whole = (0..spp).all(|slot| {
+                matches!(self.nand.slot(Ppn(at.0 + slot)),
+                    SlotRead::Good(oob, _) if oob.kind == Kind::Map && oob.lpn == tp && oob.seq == seq)
+            });
+            if whole && let Some(paged) = &mut self.paged {
+                paged.placed(tp, at);
+            }
+        }
+        let Some(paged) = &self.paged else { return };
+        let (entries, pages) = (paged.entries as usize, paged.directory().len());
+        for tp in 0..pages {
+            let stored = self.stored_map_page(tp);
+            let first = tp * entries;
+            let last = (first + entries).min(self.map.len());
+            if from_checkpoint && let Some(stored) = &stored {
+                for (slot, entry) in (first..last).zip(stored) {
+                    if scan.best[slot] == 0 {
+                        self.map[slot] = *entry;
+                    }
+                }
+            }
+            let same = stored.is_some_and(|s| s[..] == self.map[first..last]);
+            let empty = self.map[first..last].iter().all(|e| *e == 0);
+            if let Some(paged) = &mut self.paged {
+                let entry = paged.directory()[tp];
+                paged.set_directory(tp, entry, !same && !(empty && entry == 0));
+            }
+        }
+    }
+
+    fn apply_trims(&mut self, covered: u64, scan: &mut Scan) {
+        let trust_all = !self.has_bug(Bug::TrimLost);
+        for (_, entries) in scan.trims.iter().filter(|_| trust_all) {
+            for entry in entries.iter().filter(|e| e.seq > covered) {
+                let last = (entry.first.saturating_add(entry.count)).min(self.map.len() as u32);
+                for slot in entry.first..last {
+                    let best = &mut scan.best[slot as usize];
+                    if *best < entry.seq + 1 {
+                        *best = entry.seq + 1;
+                        self.map[slot as usize] = 0;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Valid bits and counts from the map; records are valid as long as they are needed.
+    fn count_valid(&mut self) {
+        for slot in 0..self.map.len() {
+            let entry = self.map[slot];
+            if entry == 0 {
+                continue;
+            }
+            let at = Ppn(entry - 1);
+            let line = self.lines.line_of(self.g.block_of(at));
+            if line == NONE {
+                // The block left its line: what the map says is gone with it.
+                self.map[slot] = 0;
+            } else {
+                self.set_valid(at, line);
+            }
+        }
+        if let Some(paged) = &self.paged {
+            let places: Vec<u32> = paged.directory().iter().filter(|e| **e != 0).copied().collect();
+            for entry in places {
+                for slot in 0..self.g.slots_per_page {
+                    let at = Ppn(entry - 1 + slot);
+                    let line = self.lines.line_of(self.g.block_of(at));
+                    self.lines.get_mut(line).kind = LineKind::Map;
+                    self.set_valid(at, line);
+                }
+            }
+        }
+    }
+
+    /// Gives every line its state.
+    fn sort_lines(&mut self, meta: u32, found: Option<&Found>, scan: &Scan) {
+        for (at, entries) in &scan.trims {
+            let line = self.lines.line_of(self.g.block_of(*at));
+            if line != NONE && found.is_none_or(|f| entries.iter().any(|e| e.seq > f.seq)) {
+                self.set_valid(*at, line);
+                self.trims.adopt(*at, entries.clone());
+            }
+        }
+        for line in 0..self.lines.len() {
+            if line < meta {
+                self.lines.get_mut(line).state = LineState::Meta;
+            } else if self.lines.capacity(line) == 0 {
+                self.lines.get_mut(line).state = LineState::Retired;
+            } else if scan.used[line as usize] && self.lines.get(line).valid > 0 {
+                self.lines.close(line, 0);
+            } else {
+                self.lines.get_mut(line).state = LineState::Erasing;
+                self.waiting.push_back(super::erase::Waiting::after_mount(line));
+            }
+        }
+    }
+}
+
+impl Scan {
+    fn checkpoint_id(&self, found: Option<&Found>) -> u64 {
+        // `epoch` was raised above every number met in the metadata areas.
+        self.epoch.max(found.map_or(0, |f| f.id))
+    }
+}

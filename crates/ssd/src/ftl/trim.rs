@@ -1,0 +1,181 @@
+//! Discards made durable: ranges wait in RAM until a flush (or an erase) needs them on flash, and
+//! are then written as trim records.
+//!
+//! A record stays valid until a checkpoint covers it, or none of its ranges has a slot that is
+//! still unmapped. Entries keep the sequence number of their discard when a record is rewritten.
+
+use std::collections::BTreeMap;
+
+use block::{DeviceError, Ppn, Time};
+use nand::{Cause, Kind, NO_LPN, Oob, Payload};
+
+use super::PageFtl;
+use super::head::Append;
+
+/// Ranges the drive remembers at most; further discards are not made durable and the old data
+/// stays readable after a power cut, which the contract allows (C5).
+const RANGES: usize = 65_536;
+/// Entries of one record: 16 bytes each in 4 KiB, less the header.
+const ENTRIES: usize = 255;
+
+/// A discarded range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TrimEntry {
+    pub first: u32,
+    pub count: u32,
+    pub seq: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Trims {
+    pending: Vec<TrimEntry>,
+    records: BTreeMap<u32, Vec<TrimEntry>>,
+    ranges: usize,
+}
+
+impl Trims {
+    /// A record was put in another place.
+    pub fn moved(&mut self, from: Ppn, to: Ppn) {
+        if let Some(entries) = self.records.remove(&from.0) {
+            self.records.insert(to.0, entries);
+        }
+    }
+    /// A record found at power-on.
+    pub fn adopt(&mut self, at: Ppn, entries: Vec<TrimEntry>) {
+        self.ranges += entries.len();
+        self.records.insert(at.0, entries);
+    }
+    pub fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.records.is_empty()
+    }
+    /// Places of all records.
+    pub fn places(&self) -> impl Iterator<Item = Ppn> {
+        self.records.keys().map(|ppn| Ppn(*ppn))
+    }
+}
+
+impl PageFtl {
+    /// Remembers a discard of slots that were mapped.
+    pub(super) fn trim(&mut self, first: u32, count: u32) -> Result<(), DeviceError> {
+        let seq = self.seq;
+        if let Some(last) = self.trims.pending.last_mut()
+            && last.first + last.count == first
+        {
+            // Neighbours join; the later number covers both, as nothing was written in between
+            // to either that the earlier one would have to spare.
+            let joined = last.first..first + count;
+            if joined.clone().all(|slot| self.map[slot as usize] == 0) {
+                last.count += count;
+                last.seq = seq;
+                return Ok(());
+            }
+        }
+        if self.trims.pending.len() + self.trims.ranges >= RANGES {
+            self.prune_trims();
+            if self.trims.pending.len() + self.trims.ranges >= RANGES {
+                return Ok(());
+            }
+        }
+        self.trims.pending.push(TrimEntry { first, count, seq });
+        if self.trims.pending.len() >= ENTRIES { self.record_trims() } else { Ok(()) }
+    }
+
+    /// Writes the pending discards as records.
+    pub(super) fn record_trims(&mut self) -> Result<(), DeviceError> {
+        while !self.trims.pending.is_empty() {
+            let count = self.trims.pending.len().min(ENTRIES);
+            let entries: Vec<TrimEntry> = self.trims.pending.drain(..count).collect();
+            self.write_trim_record(0, entries, self.now)?;
+        }
+        Ok(())
+    }
+
+    fn write_trim_record(
+        &mut self,
+        head: usize,
+        entries: Vec<TrimEntry>,
+        ready: Time,
+    ) -> Result<(), DeviceError> {
+        self.seq += 1;
+        let payload =
+            if self.full { Payload::Bytes(encode(&entries).into()) } else { Payload::None };
+        let oob = Oob { kind: Kind::Trim, lpn: NO_LPN, seq: self.seq, ..Oob::default() };
+        self.trims.ranges += entries.len();
+        // The record's place is known only when it is given, and a failing program may move it:
+        // it is entered under the place it has in the end.
+        let at = self.append(head, Append { oob, cause: Cause::Tx, payload, ready })?;
+        self.trims.records.insert(at.0, entries);
+        Ok(())
+    }
+
+    /// Cleaning met a trim record: its live entries are written again.
+    pub(super) fn move_trim_record(&mut self, from: Ppn, ready: Time) -> Result<(), DeviceError> {
+        self.clear_valid(from);
+        let Some(mut entries) = self.trims.records.remove(&from.0) else { return Ok(()) };
+        self.trims.ranges -= entries.len();
+        entries.retain(|entry| self.is_live(entry));
+        if entries.is_empty() {
+            return Ok(());
+        }
+        self.write_trim_record(self.gc_heads.0, entries, ready)
+    }
+
+    fn is_live(&self, entry: &TrimEntry) -> bool {
+        self.map[entry.first as usize..(entry.first + entry.count) as usize].contains(&0)
+    }
+
+    /// Drops entries whose slots have all been written again.
+    fn prune_trims(&mut self) {
+        let mut records = std::mem::take(&mut self.trims.records);
+        for entries in records.values_mut() {
+            let before = entries.len();
+            entries.retain(|entry| self.is_live(entry));
+            self.trims.ranges -= before - entries.len();
+        }
+        records.retain(|at, entries| {
+            if entries.is_empty() {
+                self.clear_valid(Ppn(*at));
+            }
+            !entries.is_empty()
+        });
+        self.trims.records = records;
+    }
+
+    /// A checkpoint covers every discard up to now.
+    pub(super) fn forget_trims(&mut self) {
+        let records = std::mem::take(&mut self.trims.records);
+        for at in records.keys() {
+            self.clear_valid(Ppn(*at));
+        }
+        self.trims.pending.clear();
+        self.trims.ranges = 0;
+    }
+}
+
+/// Record payload: count u32, then entries {first u32, count u32, seq u64}, little-endian.
+fn encode(entries: &[TrimEntry]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(4 + 16 * entries.len());
+    bytes.extend((entries.len() as u32).to_le_bytes());
+    for entry in entries {
+        bytes.extend(entry.first.to_le_bytes());
+        bytes.extend(entry.count.to_le_bytes());
+        bytes.extend(entry.seq.to_le_bytes());
+    }
+    bytes
+}
+
+/// Reads a record's payload; `None` if it is not one.
+pub(super) fn decode(bytes: &[u8]) -> Option<Vec<TrimEntry>> {
+    let count = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
+    let entries = bytes.get(4..4 + count.checked_mul(16)?)?;
+    Some(
+        entries
+            .chunks_exact(16)
+            .map(|e| TrimEntry {
+                first: u32::from_le_bytes([e[0], e[1], e[2], e[3]]),
+                count: u32::from_le_bytes([e[4], e[5], e[6], e[7]]),
+                seq: u64::from_le_bytes([e[8], e[9], e[10], e[11], e[12], e[13], e[14], e[15]]),
+            })
+            .collect(),
+    )
+}

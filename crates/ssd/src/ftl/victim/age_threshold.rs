@@ -1,0 +1,28 @@
+//! Greedy among lines that have had time to lose what they will lose soon; greedy among all if
+//! none is old enough.
+
+use super::{Choice, Victim};
+
+#[derive(Debug)]
+struct AgeThreshold {
+    lines: u32,
+}
+
+pub(super) fn make(lines: Option<u32>) -> Option<Box<dyn Victim>> {
+    Some(Box::new(AgeThreshold { lines: lines.unwrap_or(16) }))
+}
+
+impl Victim for AgeThreshold {
+    fn choose(&mut self, choice: Choice<'_>) -> Option<u32> {
+        let age = u64::from(self.lines) * u64::from(choice.lines.full_slots);
+        let (lines, now) = (&*choice.lines, choice.now);
+        let old = lines.bucket_firsts().find(|line| now - lines.get(*line).closed_at >= age);
+        match old {
+            Some(line) => Some(line),
+            None => choice.lines.emptiest(choice.exact),
+        }
+    }
+    fn boxed(&self) -> Box<dyn Victim> {
+        Box::new(AgeThreshold { lines: self.lines })
+    }
+}

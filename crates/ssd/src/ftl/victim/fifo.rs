@@ -1,0 +1,19 @@
+//! Closed first (also called circular or LRU cleaning).
+
+use super::{Choice, Victim};
+
+#[derive(Debug)]
+struct Fifo;
+
+pub(super) fn make(_: Option<u32>) -> Option<Box<dyn Victim>> {
+    Some(Box::new(Fifo))
+}
+
+impl Victim for Fifo {
+    fn choose(&mut self, choice: Choice<'_>) -> Option<u32> {
+        choice.lines.oldest()
+    }
+    fn boxed(&self) -> Box<dyn Victim> {
+        Box::new(Fifo)
+    }
+}

@@ -1,0 +1,25 @@
+//! The emptiest of the w lines closed first (windowed greedy; Hu et al., SYSTOR 2009).
+
+use super::{Choice, Victim};
+
+#[derive(Debug)]
+struct Windowed {
+    window: u32,
+}
+
+pub(super) fn make(window: Option<u32>) -> Option<Box<dyn Victim>> {
+    let window = window.unwrap_or(64);
+    (1..=1 << 20).contains(&window).then(|| Box::new(Windowed { window }) as Box<dyn Victim>)
+}
+
+impl Victim for Windowed {
+    fn choose(&mut self, choice: Choice<'_>) -> Option<u32> {
+        let lines = &*choice.lines;
+        std::iter::successors(lines.oldest(), |line| lines.younger(*line))
+            .take(self.window as usize)
+            .min_by_key(|line| lines.get(*line).valid)
+    }
+    fn boxed(&self) -> Box<dyn Victim> {
+        Box::new(Windowed { window: self.window })
+    }
+}

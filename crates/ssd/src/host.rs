@@ -1,0 +1,115 @@
+//! The host side of the controller: link, firmware, DRAM port.
+
+use block::{Span, Time};
+use nand::Timeline;
+
+use crate::config::Params;
+
+/// Resources that every command passes.
+#[derive(Clone, Debug)]
+pub(crate) struct HostSide {
+    down: Timeline,
+    up: Timeline,
+    dram: Timeline,
+    cores: Vec<Time>,
+    fw_busy: Span,
+    rate: u64,
+    page_link: Span,
+    dram_rate: u64,
+    dram_latency: Span,
+    fw: crate::config::FirmwareParams,
+    enabled: bool,
+}
+
+impl HostSide {
+    pub fn new(p: &Params) -> HostSide {
+        HostSide {
+            down: Timeline::default(),
+            up: Timeline::default(),
+            dram: Timeline::default(),
+            cores: vec![Time::ZERO; p.firmware.cores as usize],
+            fw_busy: Span::ZERO,
+            rate: p.link.rate,
+            page_link: Span::transfer(4096, p.link.rate),
+            dram_rate: p.dram.rate,
+            dram_latency: p.dram.latency,
+            fw: p.firmware.clone(),
+            enabled: p.timing.enabled,
+        }
+    }
+
+    /// Switches timing on or off.
+    pub fn set_timing(&mut self, on: bool) {
+        self.enabled = on;
+    }
+
+    fn core(&mut self, at: Time, span: Span) -> Time {
+        if span == Span::ZERO || !self.enabled {
+            return at;
+        }
+        let Some(first) = self.cores.iter_mut().min_by_key(|free| **free) else { return at };
+        let start = at.max(*first);
+        *first = start + span;
+        self.fw_busy += span;
+        start + span
+    }
+
+    /// Firmware of a read command of `bytes`.
+    pub fn start_read(&mut self, at: Time, bytes: u64) -> Time {
+        let span = if bytes <= 4096 { self.fw.read_4k } else { self.fw.read };
+        self.core(at, span)
+    }
+    /// Firmware of a write command of `bytes`.
+    pub fn start_write(&mut self, at: Time, bytes: u64) -> Time {
+        let span = self.fw.write + self.fw.per_unit.times(bytes.div_ceil(4096));
+        self.core(at, span)
+    }
+    /// Firmware of a command without data.
+    pub fn start_other(&mut self, at: Time) -> Time {
+        self.core(at, self.fw.write)
+    }
+    /// Completion of any command.
+    pub fn complete(&mut self, at: Time) -> Time {
+        if self.enabled { at + self.fw.complete } else { at }
+    }
+
+    fn link_span(&self, bytes: u64) -> Span {
+        if bytes == 4096 { self.page_link } else { Span::transfer(bytes, self.rate) }
+    }
+    /// Data from the host; when the last byte is there.
+    pub fn receive(&mut self, now: Time, at: Time, bytes: u64) -> Time {
+        if !self.enabled || self.rate == 0 {
+            return at;
+        }
+        let span = self.link_span(bytes);
+        self.down.book(now, at, span) + span
+    }
+    /// Data to the host.
+    pub fn send(&mut self, now: Time, at: Time, bytes: u64) -> Time {
+        if !self.enabled || self.rate == 0 {
+            return at;
+        }
+        let span = self.link_span(bytes);
+        self.up.book(now, at, span) + span
+    }
+    /// One access to the buffer's DRAM.
+    pub fn dram(&mut self, now: Time, at: Time, bytes: u64) -> Time {
+        if !self.enabled {
+            return at;
+        }
+        let span = self.dram_latency + Span::transfer(bytes, self.dram_rate);
+        self.dram.book(now, at, span) + span
+    }
+
+    /// Busy times: link down and up, firmware, DRAM; and the gaps their timelines forgot.
+    pub fn busy(&self) -> ([Span; 2], Span, Span, u64) {
+        let dropped = self.down.dropped() + self.up.dropped() + self.dram.dropped();
+        ([self.down.busy(), self.up.busy()], self.fw_busy, self.dram.busy(), dropped)
+    }
+    pub fn reset_stats(&mut self) {
+        self.down.reset_stats();
+        self.up.reset_stats();
+        self.dram.reset_stats();
+        self.fw_busy = Span::ZERO;
+    }
+}
