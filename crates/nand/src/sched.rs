@@ -114,8 +114,7 @@ impl Sched {
             return Bookings { start: at, end: at };
         }
         let channel = (die / self.dies_per_channel) as usize;
-        let at =
-            if t.cmd > Span::ZERO { self.buses[channel].book(now, at, t.cmd) + t.cmd } else { at };
+        let at = if t.cmd > Span::ZERO { self.buses[channel].book(now, at, t.cmd).1 } else { at };
         let suspended = if t.suspend.program || t.suspend.erase {
             self.try_suspend(&t.suspend, at, die)
         } else {
@@ -137,7 +136,7 @@ impl Sched {
         let mut end = sensed;
         for n in pieces {
             let span = t.transfer[*n as usize];
-            end = bus.book(now, end, span) + span;
+            end = bus.book(now, end, span).1;
         }
         cell.busy += end - start;
         if let Some(resume_from) = suspended {
@@ -178,9 +177,9 @@ impl Sched {
         let mut loaded = ready;
         let mut first = None;
         for _ in 0..pages {
-            let begin = bus.book(now, loaded, data_in);
+            let (begin, done) = bus.book(now, loaded, data_in);
             first.get_or_insert(begin);
-            loaded = begin + data_in;
+            loaded = done;
         }
         let begin = if t.cache_ops {
             let start = loaded.max(cell.free_from) + t.t_cbsy;
@@ -214,7 +213,7 @@ impl Sched {
         let cell = &self.dies[die as usize];
         let at = at.max(cell.idle_from());
         let start =
-            if t.cmd > Span::ZERO { self.buses[channel].book(now, at, t.cmd) + t.cmd } else { at };
+            if t.cmd > Span::ZERO { self.buses[channel].book(now, at, t.cmd).1 } else { at };
         let cell = &mut self.dies[die as usize];
         let end = start + t.t_erase;
         cell.busy += end - start;

@@ -4,9 +4,13 @@ use block::{Span, Time};
 
 const GAPS: usize = 32;
 
-/// A bus, a link, a DRAM port. A booking takes the first gap that fits, else the end. A read
-/// books the bus after its sense time; another die may need the bus before that, which is what
-/// the gaps are for.
+/// A bus, a link, a DRAM port. A booking takes the idle time it finds from its wish on, in
+/// pieces if need be, else the end. A read books the bus after its sense time; another die may
+/// need the bus before that, which is what the gaps are for.
+///
+/// Why in pieces: a gap shorter than a transfer would otherwise be lost for good, because what
+/// was booked behind it cannot be moved. Against an event simulation, a bus that is 80 % busy was
+/// a third too slow that way; with pieces the two agree within 2 % (`lab`, event_reference).
 ///
 /// Bookings are disjoint; `busy` is their exact sum.
 #[derive(Clone, Debug)]
@@ -31,10 +35,10 @@ impl Default for Timeline {
 }
 
 impl Timeline {
-    /// Books `length` not before `at` and returns the start. `now` is the time of the request
-    /// being served: idle time before it can never be used again.
+    /// Books `length` not before `at`; the moment when it begins and when it is done. `now` is the
+    /// time of the request being served: idle time before it can never be used again.
     #[inline]
-    pub fn book(&mut self, now: Time, at: Time, length: Span) -> Time {
+    pub fn book(&mut self, now: Time, at: Time, length: Span) -> (Time, Time) {
         self.busy += length;
         if at >= self.free_from {
             let idle_from = self.free_from.max(now);
@@ -42,16 +46,14 @@ impl Timeline {
                 self.push_gap(now, idle_from, at);
             }
             self.free_from = at + length;
-            return at;
+            return (at, at + length);
         }
-        if self.count > 0
-            && let Some(start) = self.fill_gap(now, at, length)
-        {
-            return start;
+        if self.count > 0 {
+            return self.book_gaps(now, at, length);
         }
         let start = self.free_from;
         self.free_from = start + length;
-        start
+        (start, start + length)
     }
 
     /// Restarts `busy` and `dropped`.
@@ -91,36 +93,60 @@ impl Timeline {
         self.count += 1;
     }
 
-    fn fill_gap(&mut self, now: Time, at: Time, length: Span) -> Option<Time> {
+    fn book_gaps(&mut self, now: Time, at: Time, length: Span) -> (Time, Time) {
         self.forget_before(now);
-        for i in 0..self.count {
+        let (mut left, mut first, mut i) = (length, None, 0);
+        while i < self.count && left > Span::ZERO {
             let (from, to) = self.gaps[i];
             let start = from.max(at);
-            let end = start + length;
-            if end > to {
+            if start >= to {
+                i += 1;
                 continue;
             }
-            match (from < start, end < to) {
-                (false, false) => {
-                    self.gaps.copy_within(i + 1..self.count, i);
-                    self.count -= 1;
-                }
-                (false, true) => self.gaps[i] = (end, to),
-                (true, false) => self.gaps[i] = (from, start),
-                (true, true) => {
-                    self.gaps[i] = (from, start);
-                    if self.count == GAPS {
-                        self.dropped += 1;
-                    } else {
-                        self.gaps.copy_within(i + 1..self.count, i + 2);
-                        self.gaps[i + 1] = (end, to);
-                        self.count += 1;
-                    }
+            let taken = left.min(to - start);
+            let end = start + taken;
+            left = Span::from_ps(left.as_ps() - taken.as_ps());
+            first.get_or_insert(start);
+            if left == Span::ZERO {
+                self.shrink_gap(i, start, end);
+                return (first.unwrap_or(start), end);
+            }
+            // All of the gap from `start` on is taken.
+            if from < start {
+                self.gaps[i] = (from, start);
+                i += 1;
+            } else {
+                self.remove_gap(i);
+            }
+        }
+        let start = self.free_from;
+        self.free_from = start + left;
+        (first.unwrap_or(start), self.free_from)
+    }
+
+    fn remove_gap(&mut self, i: usize) {
+        self.gaps.copy_within(i + 1..self.count, i);
+        self.count -= 1;
+    }
+
+    /// Takes `start..end` out of gap `i`.
+    fn shrink_gap(&mut self, i: usize, start: Time, end: Time) {
+        let (from, to) = self.gaps[i];
+        match (from < start, end < to) {
+            (false, false) => self.remove_gap(i),
+            (false, true) => self.gaps[i] = (end, to),
+            (true, false) => self.gaps[i] = (from, start),
+            (true, true) => {
+                self.gaps[i] = (from, start);
+                if self.count == GAPS {
+                    self.dropped += 1;
+                } else {
+                    self.gaps.copy_within(i + 1..self.count, i + 2);
+                    self.gaps[i + 1] = (end, to);
+                    self.count += 1;
                 }
             }
-            return Some(start);
         }
-        None
     }
 }
 
@@ -130,36 +156,40 @@ mod tests {
     use block::Rng;
 
     #[test]
-    fn bookings_never_overlap_and_gaps_are_used() {
+    fn no_moment_is_booked_twice_and_no_idle_time_is_passed_over() {
         let mut rng = Rng::new(11);
         for _ in 0..200 {
-            let (mut line, mut booked, mut now) = (Timeline::default(), Vec::new(), 0);
+            let (mut line, mut taken, mut now) = (Timeline::default(), vec![false; 4000], 0);
             let mut sum = 0;
-            for _ in 0..200 {
+            for _ in 0..60 {
                 now += rng.below(20);
                 let at = now + rng.below(60);
                 let length = 1 + rng.below(9);
-                let start =
-                    line.book(Time::from_ps(now), Time::from_ps(at), Span::from_ps(length)).as_ps();
-                assert!(start >= at);
-                booked.push((start, start + length));
+                let (start, end) =
+                    line.book(Time::from_ps(now), Time::from_ps(at), Span::from_ps(length));
+                // The same in the plainest way: the first `length` free picoseconds from `at` on.
+                let free: Vec<usize> =
+                    (at as usize..4000).filter(|t| !taken[*t]).take(length as usize).collect();
+                assert_eq!(start.as_ps() as usize, free[0]);
+                assert_eq!(end.as_ps() as usize, free[free.len() - 1] + 1);
+                free.iter().for_each(|t| taken[*t] = true);
                 sum += length;
             }
             assert_eq!(line.busy().as_ps(), sum);
-            booked.sort_unstable();
-            assert!(booked.windows(2).all(|w| w[0].1 <= w[1].0), "{booked:?}");
+            assert_eq!(line.dropped(), 0);
         }
     }
 
     #[test]
-    fn a_booking_takes_the_first_gap_that_fits() {
+    fn a_booking_takes_the_idle_time_it_finds() {
         let (ps, at) = (Span::from_ps, Time::from_ps);
         let mut line = Timeline::default();
-        assert_eq!(line.book(at(0), at(100), ps(10)), at(100));
-        assert_eq!(line.book(at(0), at(20), ps(30)), at(20));
-        assert_eq!(line.book(at(0), at(0), ps(60)), at(110));
-        assert_eq!(line.book(at(0), at(0), ps(20)), at(0));
-        assert_eq!(line.book(at(0), at(0), ps(50)), at(50));
+        assert_eq!(line.book(at(0), at(100), ps(10)), (at(100), at(110)));
+        assert_eq!(line.book(at(0), at(20), ps(30)), (at(20), at(50)));
+        // 20 before the second, 40 between them.
+        assert_eq!(line.book(at(0), at(0), ps(60)), (at(0), at(90)));
+        assert_eq!(line.book(at(0), at(0), ps(25)), (at(90), at(125)));
+        assert_eq!(line.book(at(0), at(200), ps(1)), (at(200), at(201)));
         assert_eq!(line.dropped(), 0);
     }
 }

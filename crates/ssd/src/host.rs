@@ -82,7 +82,7 @@ impl HostSide {
             return at;
         }
         let span = self.link_span(bytes);
-        self.down.book(now, at, span) + span
+        self.down.book(now, at, span).1
     }
     /// Data to the host.
     pub fn send(&mut self, now: Time, at: Time, bytes: u64) -> Time {
@@ -90,7 +90,7 @@ impl HostSide {
             return at;
         }
         let span = self.link_span(bytes);
-        self.up.book(now, at, span) + span
+        self.up.book(now, at, span).1
     }
     /// One access to the buffer's DRAM.
     pub fn dram(&mut self, now: Time, at: Time, bytes: u64) -> Time {
@@ -98,7 +98,7 @@ impl HostSide {
             return at;
         }
         let span = self.dram_latency + Span::transfer(bytes, self.dram_rate);
-        self.dram.book(now, at, span) + span
+        self.dram.book(now, at, span).1
     }
 
     /// Busy times: link down and up, firmware, DRAM; and the gaps their timelines forgot.
