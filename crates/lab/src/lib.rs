@@ -1,1 +1,25 @@
-//! varve lab.
+//! The laboratory: scenarios, runs, metrics, comparison, report.
+//!
+//! Here the layers meet: a workload (a trace, a recipe, tenants) is replayed on a drive in virtual
+//! time, and what came of it becomes one result document. Promises kept here:
+//! * the same scenario and seed give the same bytes, on any number of threads (contract C9);
+//! * every request submitted is served and every program is accounted for (C8), or there is no
+//!   result;
+//! * what is not known is absent from a document, never 0.
+
+pub mod compare;
+mod device;
+mod error;
+pub mod files;
+pub mod histogram;
+pub mod input;
+pub mod json;
+pub mod replay;
+pub mod report;
+pub mod result;
+mod run;
+pub mod scenario;
+
+pub use device::Device;
+pub use error::LabError;
+pub use run::{Document, Experiment, HostCost, Point};

@@ -1,0 +1,52 @@
+//! What the laboratory needs of a stack under test, beside being a block device.
+
+use block::{BlockDevice, Time};
+use ssd::{Drive, Stats};
+
+use crate::LabError;
+
+/// A modelled device that counts what it does.
+pub trait Device: BlockDevice {
+    /// Everything it counted since it was made or since [`Device::reset_stats`].
+    fn stats(&self) -> Stats;
+
+    /// The counters of [`Device::stats`] restart; the state stays.
+    fn reset_stats(&mut self);
+
+    /// Off: requests take no virtual time (preconditioning, hit ratios, write amplification).
+    fn set_timing(&mut self, on: bool);
+
+    /// Checks that every physical page is in one state and that programs add up (C7, C8).
+    ///
+    /// # Errors
+    /// [`LabError::Check`] with what was found.
+    fn check(&self) -> Result<(), LabError>;
+
+    /// Slots (mapping units, at most a page) in a NAND page.
+    fn slots_per_page(&self) -> u32;
+
+    /// The latest moment anything happened.
+    fn now(&self) -> Time;
+}
+
+impl Device for Drive {
+    fn stats(&self) -> Stats {
+        Drive::stats(self)
+    }
+    fn reset_stats(&mut self) {
+        Drive::reset_stats(self);
+    }
+    fn set_timing(&mut self, on: bool) {
+        Drive::set_timing(self, on);
+    }
+    fn check(&self) -> Result<(), LabError> {
+        Drive::check(self)
+            .map_err(|v| LabError::Check { contract: v.contract.to_string(), what: v.what })
+    }
+    fn slots_per_page(&self) -> u32 {
+        self.params().geometry.slots_per_page
+    }
+    fn now(&self) -> Time {
+        Drive::now(self)
+    }
+}

@@ -1,0 +1,349 @@
+//! Where the requests of a run come from: a trace, the bundled demo, a recipe, or several of them
+//! as tenants. A [`Workload`] is data; [`Prepared`] has looked at it once and opens it as often as
+//! a sweep needs.
+
+mod demo;
+mod place;
+mod survey;
+
+use std::path::PathBuf;
+
+use block::{Bytes, parse_size};
+use workload::generate::parse_recipe;
+use workload::read::{OpenTrace, ReadOptions, open, open_reader};
+use workload::tenant::{
+    AddressMap, Factor, Merge, MergeConfig, Order, Tenant, Volumes, parse_end, parse_map,
+    parse_share,
+};
+use workload::{Source, SourceError};
+
+use crate::LabError;
+use crate::json::{Json, Map, MapExt};
+
+pub use demo::{DEMO_NAME, demo_trace};
+pub use place::Layout;
+pub use survey::Survey;
+
+/// Where records come from.
+#[derive(Clone, Debug)]
+pub enum Origin {
+    /// Trace files, one after the other.
+    Files(Vec<PathBuf>),
+    /// The bundled trace, `@demo`.
+    Demo,
+    /// A generator's recipe.
+    Recipe(String),
+}
+
+impl Origin {
+    /// `@demo`, `gen:RECIPE` or a path.
+    pub fn parse(text: &str) -> Origin {
+        match text.strip_prefix("gen:") {
+            Some(recipe) => Origin::Recipe(recipe.to_string()),
+            None if text == DEMO_NAME => Origin::Demo,
+            None => Origin::Files(vec![PathBuf::from(text)]),
+        }
+    }
+}
+
+/// One application of a workload of several.
+#[derive(Clone, Debug)]
+pub struct TenantSpec {
+    /// Its name.
+    pub name: String,
+    /// Where its records come from.
+    pub origin: Origin,
+    /// By what its times are multiplied, as text.
+    pub stretch: Option<String>,
+    /// How often it is repeated.
+    pub rounds: u64,
+    /// Whether its area is discarded between two rounds.
+    pub round_discard: bool,
+}
+
+/// What to do with addresses that do not suit the drive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fit {
+    /// Refuse a workload that reaches beyond the drive.
+    #[default]
+    Exact,
+    /// Addresses modulo the size of the drive.
+    Wrap,
+    /// Leave out what is never touched: pieces of this size move together, in order.
+    Compact(Bytes),
+}
+
+impl std::str::FromStr for Fit {
+    type Err = String;
+
+    /// `exact`, `wrap`, `compact` (pieces of 1 MiB) or `compact:SIZE`.
+    fn from_str(text: &str) -> Result<Fit, String> {
+        let expected = || {
+            format!("fit `{text}`: expected exact, wrap, compact or compact:SIZE (4 KiB or more)")
+        };
+        match text {
+            "exact" => Ok(Fit::Exact),
+            "wrap" => Ok(Fit::Wrap),
+            "compact" => Ok(Fit::Compact(Bytes(1 << 20))),
+            _ => {
+                let size = text.strip_prefix("compact:").ok_or_else(expected)?;
+                let size = parse_size(size).map_err(|_| expected())?;
+                let valid = size.0.is_power_of_two() && size.0 >= 4096;
+                valid.then_some(Fit::Compact(size)).ok_or_else(expected)
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Fit {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fit::Exact => f.write_str("exact"),
+            Fit::Wrap => f.write_str("wrap"),
+            Fit::Compact(size) => write!(f, "compact:{}", size.human()),
+        }
+    }
+}
+
+/// A workload, as described by a scenario or a command line.
+#[derive(Clone, Debug, Default)]
+pub struct Workload {
+    /// The one source, unless there are tenants.
+    pub origin: Option<Origin>,
+    /// Applications to merge, in order.
+    pub tenants: Vec<TenantSpec>,
+    /// How trace files are read.
+    pub options: ReadOptions,
+    /// Where tenants' addresses lie, as text.
+    pub map: Option<String>,
+    /// `A:B=1:60` instead of clocks.
+    pub ratio: Option<String>,
+    /// When the merged stream ends, as text.
+    pub end: Option<String>,
+    /// Addresses and the drive.
+    pub fit: Fit,
+    /// Leave flushes out.
+    pub drop_flushes: bool,
+}
+
+/// A workload that was looked at once.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    workload: Workload,
+    /// Extents of the tenants, found by reading them.
+    extents: Vec<Bytes>,
+    /// What it holds.
+    pub survey: Survey,
+}
+
+fn open_trace(path: &std::path::Path, options: &ReadOptions) -> Result<OpenTrace, SourceError> {
+    if path.as_os_str() == "-" {
+        return Err(SourceError::Unusable {
+            path: path.to_path_buf(),
+            reason: "a run reads its trace more than once; expected a file, not standard input"
+                .to_string(),
+        });
+    }
+    open(path, options)
+}
+
+/// Opens one file of an origin. `Demo` and `Recipe` count as one file.
+fn open_one(
+    origin: &Origin,
+    file: usize,
+    options: &ReadOptions,
+    seed: u64,
+) -> Result<Box<dyn Source>, SourceError> {
+    Ok(match origin {
+        Origin::Files(paths) => Box::new(open_trace(&paths[file], options)?),
+        Origin::Demo => {
+            let bytes = Box::new(demo_trace());
+            Box::new(open_reader(DEMO_NAME.as_ref(), bytes, &ReadOptions::default())?)
+        }
+        Origin::Recipe(text) => parse_recipe(text, seed)?.open(),
+    })
+}
+
+fn files(origin: &Origin) -> usize {
+    if let Origin::Files(paths) = origin { paths.len() } else { 1 }
+}
+
+impl Workload {
+    /// Several files of one source are chained as one tenant; otherwise the source stands alone.
+    fn is_merged(&self) -> bool {
+        !self.tenants.is_empty() || self.origin.as_ref().is_some_and(|o| files(o) > 1)
+    }
+
+    fn specs(&self) -> Vec<TenantSpec> {
+        if let (true, Some(origin)) = (self.tenants.is_empty(), &self.origin) {
+            return vec![TenantSpec {
+                name: "trace".to_string(),
+                origin: origin.clone(),
+                stretch: None,
+                rounds: 1,
+                round_discard: true,
+            }];
+        }
+        self.tenants.clone()
+    }
+
+    fn tenant(&self, spec: &TenantSpec, seed: u64) -> Result<Tenant, LabError> {
+        let mut tenant = Tenant::new(spec.name.clone());
+        for file in 0..files(&spec.origin) {
+            let (origin, options) = (spec.origin.clone(), self.options.clone());
+            tenant = tenant.file(move || open_one(&origin, file, &options, seed));
+        }
+        let shared = matches!(spec.origin, Origin::Recipe(_)) || self.options.app_is_comm;
+        if shared {
+            tenant = tenant.volumes(Volumes::Shared);
+        }
+        if let Some(text) = &spec.stretch {
+            tenant = tenant.stretch(text.parse::<Factor>()?);
+        }
+        if self.drop_flushes {
+            tenant = tenant.drop_flushes();
+        }
+        Ok(tenant.rounds(spec.rounds, spec.round_discard))
+    }
+
+    fn merge_config(&self, specs: &[TenantSpec]) -> Result<MergeConfig, LabError> {
+        let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+        let mut config = MergeConfig::default();
+        if specs.len() == 1 {
+            config.map = AddressMap::Identity;
+        }
+        if let Some(text) = &self.map {
+            config.map = parse_map(text)?;
+        }
+        if let Some(text) = &self.ratio {
+            config.order = Order::Ratio(parse_share(text, &names)?);
+        }
+        if let Some(text) = &self.end {
+            config.end = parse_end(text, &names)?;
+        }
+        Ok(config)
+    }
+
+    /// Reads the workload once: how far it reaches, what it holds. A recipe knows that of itself.
+    ///
+    /// # Errors
+    /// A wrong trace, recipe or combination.
+    pub fn prepare(&self, seed: u64) -> Result<Prepared, LabError> {
+        if self.origin.is_some() != self.tenants.is_empty() {
+            return Err(LabError::Input(
+                "a workload is either one source or several tenants: expected one of the two"
+                    .to_string(),
+            ));
+        }
+        let mut prepared =
+            Prepared { workload: self.clone(), extents: Vec::new(), survey: Survey::default() };
+        if self.is_merged() {
+            let specs = self.specs();
+            for spec in &specs {
+                let tenant = self.tenant(spec, seed)?.scan_extent()?;
+                prepared.extents.push(tenant.known_extent().unwrap_or_default());
+            }
+            prepared.survey.apps = specs.into_iter().map(|spec| spec.name).collect();
+        }
+        let chunk = if let Fit::Compact(chunk) = self.fit { Some(chunk) } else { None };
+        match &self.origin {
+            Some(Origin::Recipe(text)) if chunk.is_none() => {
+                let recipe = parse_recipe(text, seed)?;
+                prepared.survey.of_recipe(recipe.extent(), recipe.describe());
+            }
+            Some(origin) if !self.is_merged() => {
+                let shared = matches!(origin, Origin::Recipe(_)) || self.options.app_is_comm;
+                let trace = match origin {
+                    Origin::Files(paths) => Some(open_trace(&paths[0], &self.options)?),
+                    _ => None,
+                };
+                prepared.survey = match trace {
+                    Some(trace) => Survey::of_trace(trace, !shared, chunk)?,
+                    None => {
+                        let source = open_one(origin, 0, &self.options, seed)?;
+                        Survey::of_source(source, chunk)?
+                    }
+                };
+            }
+            _ => {
+                let apps = std::mem::take(&mut prepared.survey.apps);
+                let source = prepared.merged(seed)?;
+                prepared.survey = Survey::of_source(source, chunk)?;
+                prepared.survey.apps = apps;
+            }
+        }
+        Ok(prepared)
+    }
+}
+
+impl Prepared {
+    fn merged(&self, seed: u64) -> Result<Box<dyn Source>, LabError> {
+        let specs = self.workload.specs();
+        let config = self.workload.merge_config(&specs)?;
+        let mut tenants = Vec::new();
+        for (spec, extent) in specs.iter().zip(&self.extents) {
+            tenants.push(self.workload.tenant(spec, seed)?.extent(*extent));
+        }
+        Ok(Box::new(Merge::new(tenants, config)?))
+    }
+
+    /// Opens the workload at its first record, its addresses laid out for a drive of `capacity`.
+    ///
+    /// # Errors
+    /// A wrong source; a workload that reaches beyond the drive and may not be wrapped.
+    pub fn open(&self, seed: u64, capacity: Bytes) -> Result<Box<dyn Source>, LabError> {
+        let source = match &self.workload.origin {
+            Some(origin) if !self.workload.is_merged() => {
+                open_one(origin, 0, &self.workload.options, seed)?
+            }
+            _ => self.merged(seed)?,
+        };
+        let layout = self.survey.layout(self.workload.fit, capacity)?;
+        let drop = self.workload.drop_flushes && !self.workload.is_merged();
+        Ok(layout.over(source, drop))
+    }
+
+    /// Bytes of address space the workload needs, laid out as asked.
+    pub fn extent(&self) -> Bytes {
+        self.survey.extent(self.workload.fit)
+    }
+
+    /// Requests, if they were counted.
+    pub fn requests(&self) -> Option<u64> {
+        (self.survey.records > 0).then_some(self.survey.records)
+    }
+
+    /// What a result document says about the workload.
+    pub fn to_json(&self) -> Json {
+        let mut map = self.survey.to_json();
+        map.put("extent_bytes", Json::Int(self.extent().0));
+        let source = |origin: &Origin| match origin {
+            Origin::Files(paths) => {
+                let name = |p: &PathBuf| Json::text(p.to_string_lossy());
+                Json::List(paths.iter().map(name).collect())
+            }
+            Origin::Demo => Json::List(vec![Json::text(DEMO_NAME)]),
+            Origin::Recipe(text) => Json::List(vec![Json::text(format!("gen:{text}"))]),
+        };
+        map.maybe("source", self.workload.origin.as_ref().map(source));
+        map.put("fit", Json::text(self.workload.fit.to_string()));
+        map.put("drop_flushes", Json::Bool(self.workload.drop_flushes));
+        if !self.workload.tenants.is_empty() {
+            let tenant = |spec: &TenantSpec| {
+                let mut map = Map::new();
+                map.put("name", Json::text(&spec.name));
+                map.put("source", source(&spec.origin));
+                map.maybe("stretch", spec.stretch.as_ref().map(Json::text));
+                map.int("rounds", spec.rounds);
+                Json::Map(map)
+            };
+            let tenants = self.workload.tenants.iter().map(tenant).collect();
+            map.put("tenants", Json::List(tenants));
+        }
+        let (map_text, ratio, end) = (&self.workload.map, &self.workload.ratio, &self.workload.end);
+        map.maybe("map", map_text.as_ref().map(Json::text));
+        map.maybe("ratio", ratio.as_ref().map(Json::text));
+        map.maybe("end", end.as_ref().map(Json::text));
+        Json::Map(map)
+    }
+}

@@ -1,0 +1,122 @@
+//! The next records of a workload, by application: one application's wait must not hold up
+//! another's requests.
+
+use workload::{BLOCK_RECORDS, Record, Source, SourceError};
+
+/// Records looked ahead at most. An application whose next request lies beyond this many of the
+/// others' is treated as having none for the moment.
+pub(super) const LOOKAHEAD: usize = 2 * BLOCK_RECORDS;
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy)]
+struct Slot {
+    record: Record,
+    /// Number of the record in the stream.
+    number: u64,
+    next: u32,
+}
+
+/// One application's records in the window, in order.
+struct Lane {
+    head: u32,
+    tail: u32,
+}
+
+/// A window over a source, split by application. Its memory is fixed once all applications have
+/// been seen.
+pub(super) struct Lookahead<'a> {
+    source: &'a mut dyn Source,
+    block: Vec<Record>,
+    slots: Vec<Slot>,
+    free: u32,
+    waiting: usize,
+    lanes: Vec<Lane>,
+    /// Lane of each application, by its number.
+    lane_of: Vec<u32>,
+    number: u64,
+    ended: bool,
+}
+
+impl<'a> Lookahead<'a> {
+    pub(super) fn new(source: &'a mut dyn Source) -> Lookahead<'a> {
+        Lookahead {
+            source,
+            block: Vec::with_capacity(BLOCK_RECORDS),
+            slots: Vec::with_capacity(LOOKAHEAD),
+            free: NONE,
+            waiting: 0,
+            lanes: Vec::new(),
+            lane_of: Vec::new(),
+            number: 0,
+            ended: false,
+        }
+    }
+
+    /// Fills the window as far as whole blocks fit; true if it holds a record.
+    pub(super) fn refill(&mut self) -> Result<bool, SourceError> {
+        while !self.ended && self.waiting + BLOCK_RECORDS <= LOOKAHEAD {
+            self.source.fill(&mut self.block)?;
+            self.ended = self.block.is_empty();
+            for i in 0..self.block.len() {
+                self.append(self.block[i]);
+            }
+        }
+        Ok(self.waiting > 0)
+    }
+
+    fn append(&mut self, record: Record) {
+        let slot = Slot { record, number: self.number, next: NONE };
+        self.number += 1;
+        self.waiting += 1;
+        let index = if self.free == NONE {
+            self.slots.push(slot);
+            (self.slots.len() - 1) as u32
+        } else {
+            let index = self.free;
+            self.free = self.slots[index as usize].next;
+            self.slots[index as usize] = slot;
+            index
+        };
+        let app = usize::from(record.app.0);
+        if self.lane_of.len() <= app {
+            self.lane_of.resize(app + 1, NONE);
+        }
+        if self.lane_of[app] == NONE {
+            self.lane_of[app] = self.lanes.len() as u32;
+            self.lanes.push(Lane { head: NONE, tail: NONE });
+        }
+        let lane = &mut self.lanes[self.lane_of[app] as usize];
+        match lane.tail {
+            NONE => lane.head = index,
+            tail => self.slots[tail as usize].next = index,
+        }
+        lane.tail = index;
+    }
+
+    /// Number of lanes so far. Lanes are numbered by first appearance and never go away.
+    pub(super) fn lanes(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// The next record of a lane and its number in the stream.
+    pub(super) fn head(&self, lane: usize) -> Option<(u64, &Record)> {
+        let slot = self.slots.get(self.lanes[lane].head as usize)?;
+        Some((slot.number, &slot.record))
+    }
+
+    /// Takes the next record of a lane.
+    pub(super) fn pop(&mut self, lane: usize) -> Option<Record> {
+        let lane = &mut self.lanes[lane];
+        let index = lane.head;
+        let slot = self.slots.get_mut(index as usize)?;
+        lane.head = slot.next;
+        if lane.head == NONE {
+            lane.tail = NONE;
+        }
+        slot.next = self.free;
+        self.free = index;
+        self.waiting -= 1;
+        Some(slot.record)
+    }
+}

@@ -1,0 +1,209 @@
+//! Submits one record after the other and notes what came of it.
+
+use block::{AppId, Lba, Op, Request, SECTOR_BYTES, Sectors, Span, Time};
+use workload::{Flags, Record, TraceOp};
+
+use super::flight::InFlight;
+use super::series::Series;
+use super::tally::Tally;
+use super::{MeasureAfter, Mode, Outcome, ReplayPlan, Watch};
+use crate::{Device, LabError};
+
+/// Requests between two looks at whether to stop.
+const TICK: u64 = 8192;
+
+pub(super) struct Player<'a, D: Device> {
+    device: &'a mut D,
+    watch: Watch<'a>,
+    flight: InFlight,
+    tally: Tally,
+    series: Series,
+    /// Virtual time at which the workload's clock is 0.
+    base: Time,
+    last: Time,
+    requests: u64,
+    warm_up: Option<MeasureAfter>,
+    flush_every: Option<u64>,
+    writes_since_flush: u64,
+    slots_per_page: u64,
+}
+
+/// Sectors of a record: outwards for reads and writes, inwards for discards.
+fn sectors(record: &Record, op: Op) -> Option<(Lba, Sectors)> {
+    let end = record.offset.0.checked_add(record.len.0)?;
+    let (first, last) = match op {
+        Op::Discard => (record.offset.0.div_ceil(SECTOR_BYTES), end / SECTOR_BYTES),
+        _ => (record.offset.0 / SECTOR_BYTES, end.div_ceil(SECTOR_BYTES)),
+    };
+    Some((Lba(first), Sectors(last.saturating_sub(first))))
+}
+
+impl<'a, D: Device> Player<'a, D> {
+    pub(super) fn new(device: &'a mut D, plan: &ReplayPlan, watch: Watch<'a>) -> Self {
+        device.reset_stats();
+        let (base, stats) = (device.now(), device.stats());
+        let slots_per_page = u64::from(device.slots_per_page());
+        Player {
+            flight: InFlight::new(plan.queue_depth),
+            tally: Tally::new(base, plan.mode != Mode::Untimed),
+            series: Series::new(base, &stats),
+            base,
+            last: base,
+            requests: 0,
+            warm_up: plan.measure_after,
+            flush_every: plan.flush_every,
+            writes_since_flush: 0,
+            slots_per_page,
+            device,
+            watch,
+        }
+    }
+
+    /// Virtual time at which the workload's clock is 0.
+    pub(super) fn base(&self) -> Time {
+        self.base
+    }
+
+    /// Submits the request of a record that arrives at `arrival`; returns its end.
+    pub(super) fn play(&mut self, arrival: Time, record: &Record) -> Result<Time, LabError> {
+        if self.warm_up.is_some() {
+            self.end_warm_up(arrival)?;
+        }
+        self.requests += 1;
+        if self.requests.is_multiple_of(TICK) {
+            self.watch.tick(TICK)?;
+        }
+        let op = match record.op {
+            TraceOp::Read => Op::Read,
+            TraceOp::Write | TraceOp::Zero => Op::Write,
+            TraceOp::Flush => Op::Flush,
+            TraceOp::Discard => Op::Discard,
+        };
+        if op == Op::Flush {
+            return self.flush(arrival, record.app);
+        }
+        let beyond = || {
+            LabError::Input(format!(
+                "request {}: {} bytes at byte {} end beyond 2^64",
+                self.requests, record.len, record.offset
+            ))
+        };
+        let (lba, len) = sectors(record, op).ok_or_else(beyond)?;
+        if len.0 == 0 {
+            if op == Op::Discard {
+                self.tally.empty_discards += 1;
+                return Ok(arrival);
+            }
+            return Err(LabError::Input(format!(
+                "request {}: a {op:?} of length 0 at byte {}",
+                self.requests, record.offset
+            )));
+        }
+        let mut end = arrival;
+        if record.flags.has(Flags::PREFLUSH) {
+            self.tally.added_flushes += 1;
+            end = self.flush(arrival, record.app)?;
+        }
+        let mut request = match op {
+            Op::Read => Request::read(lba, len),
+            Op::Write => Request::write(lba, len),
+            Op::Flush | Op::Discard => Request::discard(lba, len),
+        };
+        request.hint.stream = record.hint;
+        request.fua = op == Op::Write && record.flags.has(Flags::FUA);
+        end = end.max(self.submit(arrival, request.for_app(record.app))?);
+        if op == Op::Write {
+            self.writes_since_flush += 1;
+            if self.flush_every.is_some_and(|n| self.writes_since_flush >= n) {
+                self.tally.added_flushes += 1;
+                self.flush(arrival, record.app)?;
+            }
+        }
+        Ok(end)
+    }
+
+    fn flush(&mut self, arrival: Time, app: AppId) -> Result<Time, LabError> {
+        self.writes_since_flush = 0;
+        self.submit(arrival, Request::flush().for_app(app))
+    }
+
+    fn submit(&mut self, arrival: Time, request: Request<'_>) -> Result<Time, LabError> {
+        let (op, app) = (request.op, request.hint.app);
+        // Times never fall: behind a request that waited for a place, all wait.
+        let arrival_here = arrival.max(self.base);
+        let at = self.flight.free_at(arrival_here.max(self.last));
+        let end = self.device.submit(at, request).map_err(|source| LabError::Device {
+            request: self.requests,
+            at,
+            source,
+        })?;
+        self.last = at;
+        if self.tally.timed {
+            self.flight.take(end);
+        }
+        let latency = end.since(at);
+        self.tally.add(app, op, at.since(arrival_here), latency, end);
+        if self.series.add(op, latency) {
+            self.series.close(at, &self.device.stats());
+        }
+        Ok(end)
+    }
+
+    /// The measured part begins with the request that arrives now, if it is time.
+    fn end_warm_up(&mut self, arrival: Time) -> Result<(), LabError> {
+        let over = match self.warm_up {
+            None => false,
+            Some(MeasureAfter::Requests(n)) => self.requests >= n,
+            Some(MeasureAfter::Time(span)) => arrival.since(self.base) >= span,
+        };
+        if !over {
+            return Ok(());
+        }
+        self.warm_up = None;
+        // The identities hold for both parts.
+        self.tally.check(&self.device.stats(), self.slots_per_page)?;
+        self.device.reset_stats();
+        let start = arrival.max(self.last);
+        self.tally = Tally::new(start, self.tally.timed);
+        self.series = Series::new(start, &self.device.stats());
+        Ok(())
+    }
+
+    /// A last flush, so that every queue drains; then the checks of the end of a run.
+    pub(super) fn finish(mut self) -> Result<Outcome, LabError> {
+        if let Some(after) = self.warm_up {
+            return Err(LabError::Input(format!(
+                "the workload ends after {} requests, before the measured part begins ({after})",
+                self.requests
+            )));
+        }
+        if self.requests == 0 {
+            return Err(LabError::Input("the workload has no requests".to_string()));
+        }
+        let end = self.tally.end;
+        self.watch.tick(self.requests % TICK)?;
+        self.series.close(end, &self.device.stats());
+        self.device
+            .submit(end.max(self.last), Request::flush())
+            .map_err(|source| LabError::Device { request: self.requests + 1, at: end, source })?;
+        // The last flush is the laboratory's, not the workload's: it is served, but its time is
+        // no part of the run.
+        self.tally.submitted[Op::Flush as usize] += 1;
+        self.tally.added_flushes += 1;
+        let stats = self.device.stats();
+        if stats.buffer.dirty != 0 {
+            return Err(LabError::Check {
+                contract: "served".to_string(),
+                what: format!("{} pages are dirty after the last flush", stats.buffer.dirty),
+            });
+        }
+        self.tally.check(&stats, self.slots_per_page)?;
+        self.device.check()?;
+        Ok(Outcome { stats, tally: self.tally, series: self.series, requests: self.requests })
+    }
+}
+
+/// The span from the start of the workload's clock.
+pub(super) fn on_clock(record: &Record) -> Span {
+    record.at.since(Time::ZERO)
+}

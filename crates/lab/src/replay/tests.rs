@@ -1,0 +1,280 @@
+//! The replay loop against a device whose every latency is known, and against the real drive.
+
+use std::sync::atomic::AtomicBool;
+
+use block::{AppId, BlockDevice, Bytes, DeviceError, Op, Request, Sectors, Span, Time};
+use ssd::{AppStats, Config, Drive, Stats};
+use workload::{BLOCK_RECORDS, Flags, Record, Source, SourceError, TraceOp};
+
+use super::*;
+
+/// Every request takes `service`; any number at a time. Remembers what it was given.
+struct Fixed {
+    service: Span,
+    timing: bool,
+    now: Time,
+    stats: Stats,
+    log: Vec<(Time, Op, u64)>,
+    lose: bool,
+}
+
+impl Fixed {
+    fn new(us: u64) -> Fixed {
+        let service = Span::from_us(us);
+        let (stats, log) = (Stats::default(), Vec::new());
+        Fixed { service, timing: true, now: Time::ZERO, stats, log, lose: false }
+    }
+}
+
+impl BlockDevice for Fixed {
+    fn capacity(&self) -> Sectors {
+        Sectors(1 << 20)
+    }
+    fn submit(&mut self, at: Time, r: Request<'_>) -> Result<Time, DeviceError> {
+        if at < self.now {
+            return Err(DeviceError::TimeReversed { at, last: self.now });
+        }
+        self.now = at;
+        self.log.push((at, r.op, r.lba.0));
+        if !(self.lose && r.op == Op::Read) {
+            self.stats.host[r.op as usize].ops += 1;
+        }
+        if matches!(r.op, Op::Read | Op::Write) {
+            let app = r.hint.app.index();
+            self.stats.apps.resize(self.stats.apps.len().max(app + 1), AppStats::default());
+            self.stats.apps[app].requests += 1;
+        }
+        Ok(if self.timing { at + self.service } else { at })
+    }
+}
+
+impl Device for Fixed {
+    fn stats(&self) -> Stats {
+        self.stats.clone()
+    }
+    fn reset_stats(&mut self) {
+        self.stats = Stats::default();
+    }
+    fn set_timing(&mut self, on: bool) {
+        self.timing = on;
+    }
+    fn check(&self) -> Result<(), LabError> {
+        Ok(())
+    }
+    fn slots_per_page(&self) -> u32 {
+        1
+    }
+    fn now(&self) -> Time {
+        self.now
+    }
+}
+
+struct List(Vec<Record>, usize);
+
+impl Source for List {
+    fn fill(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
+        block.clear();
+        let end = self.0.len().min(self.1 + BLOCK_RECORDS);
+        block.extend_from_slice(&self.0[self.1..end]);
+        self.1 = end;
+        Ok(())
+    }
+}
+
+fn rec(us: u64, op: TraceOp, app: u16, page: u64) -> Record {
+    Record {
+        at: Time::from_us(us),
+        offset: Bytes(page * 4096),
+        len: Bytes(if op == TraceOp::Flush { 0 } else { 4096 }),
+        response: Some(Span::from_us(2)),
+        app: AppId(app),
+        op,
+        flags: Flags::default(),
+        hint: 0,
+    }
+}
+
+const PLAN: ReplayPlan = ReplayPlan {
+    mode: Mode::Open,
+    speed: Speed::ONE,
+    queue_depth: 64,
+    flush_every: None,
+    measure_after: None,
+};
+
+fn run<D: Device>(
+    device: &mut D,
+    list: Vec<Record>,
+    plan: ReplayPlan,
+) -> Result<Outcome, LabError> {
+    let stop = AtomicBool::new(false);
+    let watch = Watch { stop: &stop, progress: &|_| {} };
+    replay(device, &mut List(list, 0), &plan, watch)
+}
+
+fn starts(device: &Fixed) -> Vec<u64> {
+    device.log.iter().map(|(at, ..)| at.as_ns() / 1000).collect()
+}
+
+#[test]
+fn open_keeps_trace_times_and_the_device_depth_holds_back() {
+    let list: Vec<_> = (0..6).map(|i| rec(i, TraceOp::Write, 0, i)).collect();
+    let mut device = Fixed::new(10);
+    let outcome = run(&mut device, list.clone(), PLAN).unwrap();
+    assert_eq!(starts(&device)[..6], [0, 1, 2, 3, 4, 5]);
+    assert_eq!(outcome.tally.queue.count(), 0);
+    let mut device = Fixed::new(10);
+    let outcome = run(&mut device, list, ReplayPlan { queue_depth: 2, ..PLAN }).unwrap();
+    assert_eq!(starts(&device)[..6], [0, 1, 10, 11, 20, 21]);
+    assert_eq!(outcome.tally.queue.count(), 4);
+    assert_eq!(outcome.tally.queue.max().unwrap(), Span::from_us(16));
+    // The wait is apart: the device's own latency stays what it is.
+    assert_eq!(outcome.tally.latency[1].max().unwrap(), Span::from_us(10));
+}
+
+#[test]
+fn speed_is_a_rational() {
+    let list = vec![rec(0, TraceOp::Write, 0, 0), rec(30, TraceOp::Write, 0, 1)];
+    for (speed, at) in [("1", 30), ("3", 10), ("0.5", 60), ("3/2", 20)] {
+        let mut device = Fixed::new(1);
+        let plan = ReplayPlan { speed: speed.parse().unwrap(), ..PLAN };
+        run(&mut device, list.clone(), plan).unwrap();
+        assert_eq!(starts(&device)[1], at, "{speed}");
+    }
+    for bad in ["0", "-1", "1/0", "x", ""] {
+        assert!(bad.parse::<Speed>().is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn closed_keeps_a_depth_and_a_flush_stops_only_its_application() {
+    let closed = |depth, per_app| ReplayPlan { mode: Mode::Closed { depth, per_app }, ..PLAN };
+    let list: Vec<_> = (0..6).map(|i| rec(1000 * i, TraceOp::Write, 0, i)).collect();
+    let mut device = Fixed::new(10);
+    run(&mut device, list, closed(2, false)).unwrap();
+    assert_eq!(starts(&device)[..6], [0, 0, 10, 10, 20, 20]);
+    let list = vec![
+        rec(0, TraceOp::Write, 0, 0),
+        rec(0, TraceOp::Flush, 0, 0),
+        rec(0, TraceOp::Write, 0, 1),
+        rec(0, TraceOp::Write, 1, 7),
+        rec(0, TraceOp::Write, 1, 8),
+    ];
+    let mut device = Fixed::new(10);
+    run(&mut device, list, closed(8, false)).unwrap();
+    let log: Vec<_> =
+        device.log.iter().map(|(at, op, lba)| (at.as_ns() / 1000, *op, lba / 8)).collect();
+    assert_eq!(log[0], (0, Op::Write, 0));
+    assert_eq!(log[1..3], [(0, Op::Write, 7), (0, Op::Write, 8)], "app 1 does not wait");
+    assert_eq!(log[3], (10, Op::Flush, 0), "after what it flushes");
+    assert_eq!(log[4], (20, Op::Write, 1), "after the flush");
+    // A depth of one for each application.
+    let list: Vec<_> = (0..6).map(|i| rec(0, TraceOp::Read, (i > 3) as u16, i)).collect();
+    let mut device = Fixed::new(10);
+    run(&mut device, list, closed(1, true)).unwrap();
+    assert_eq!(starts(&device)[..6], [0, 0, 10, 10, 20, 30]);
+}
+
+#[test]
+fn dependent_keeps_the_pauses_of_the_trace() {
+    // 0 and 1 are apart in the trace (response 2 us, gap 3 us); 6 overlaps with the one at 5.
+    let list = vec![
+        rec(0, TraceOp::Read, 0, 0),
+        rec(5, TraceOp::Read, 0, 1),
+        rec(6, TraceOp::Read, 0, 2),
+        rec(1, TraceOp::Read, 1, 3),
+    ];
+    let mut device = Fixed::new(100);
+    run(&mut device, list.clone(), ReplayPlan { mode: Mode::Dependent, ..PLAN }).unwrap();
+    assert_eq!(starts(&device)[..4], [0, 1, 103, 104]);
+    let mut list = list;
+    list[1].response = None;
+    let error = run(&mut Fixed::new(1), list, ReplayPlan { mode: Mode::Dependent, ..PLAN });
+    assert_eq!(error.err().map(|e| e.exit_code()), Some(3));
+}
+
+#[test]
+fn what_was_submitted_and_not_served_is_no_result() {
+    let mut device = Fixed::new(1);
+    device.lose = true;
+    let error = run(&mut device, vec![rec(0, TraceOp::Read, 0, 0)], PLAN).err().unwrap();
+    assert_eq!(error.exit_code(), 4);
+    assert!(error.to_string().contains("read: 1 submitted, 0 served"), "{error}");
+}
+
+#[test]
+fn the_measured_part_starts_where_it_should() {
+    let list: Vec<_> = (0..10).map(|i| rec(10 * i, TraceOp::Write, 0, i)).collect();
+    for after in ["4", "35 us"] {
+        let plan = ReplayPlan { measure_after: Some(after.parse().unwrap()), ..PLAN };
+        let outcome = run(&mut Fixed::new(1), list.clone(), plan).unwrap();
+        assert_eq!(outcome.tally.latency[1].count(), 6, "{after}");
+        assert_eq!(outcome.requests, 10);
+        assert_eq!(outcome.tally.start, Time::from_us(40));
+    }
+    let plan = ReplayPlan { measure_after: Some(MeasureAfter::Requests(11)), ..PLAN };
+    assert_eq!(run(&mut Fixed::new(1), list.clone(), plan).err().unwrap().exit_code(), 3);
+    let plan = ReplayPlan { flush_every: Some(4), ..PLAN };
+    let outcome = run(&mut Fixed::new(1), list, plan).unwrap();
+    assert_eq!(outcome.tally.added_flushes, 3, "two of flush-every and the last");
+}
+
+#[test]
+fn an_interruption_stops_a_run() {
+    let stop = AtomicBool::new(true);
+    let watch = Watch { stop: &stop, progress: &|_| {} };
+    let list = (0..20_000).map(|i| rec(i, TraceOp::Write, 0, i % 100)).collect();
+    let error = replay(&mut Fixed::new(1), &mut List(list, 0), &PLAN, watch);
+    assert_eq!(error.err().map(|e| e.exit_code()), Some(130));
+}
+
+fn small_drive() -> Drive {
+    let mut config = Config::default();
+    for pair in [
+        "capacity=32 MiB",
+        "op=12.5 %",
+        "geometry.channels=2",
+        "geometry.dies=2",
+        "geometry.pages=64",
+        "buffer.size=1 MiB",
+    ] {
+        config.set_pair(pair).unwrap();
+    }
+    Drive::new(&config.resolve().unwrap()).unwrap()
+}
+
+#[test]
+fn a_steady_state_is_reached_and_costs_no_virtual_time() {
+    let stop = AtomicBool::new(false);
+    let watch = Watch { stop: &stop, progress: &|_| {} };
+    let mut drive = small_drive();
+    let halves = precondition(&mut drive, Precondition::Steady, 1, 7, watch).unwrap();
+    assert!((2..=20).contains(&halves), "{halves}");
+    assert_eq!(Device::now(&drive), Time::ZERO);
+    let before = Device::stats(&drive);
+    assert_eq!(before.valid_units, before.logical_units, "the drive is full");
+    // 12.5 % spare, less heads and reserve: between the closed form and twice it.
+    let list = (0..20_000).map(|i| rec(20 * i, TraceOp::Write, 0, i * 7919 % 8192)).collect();
+    let outcome = run(&mut drive, list, PLAN).unwrap();
+    let (programs, slots) = outcome.stats.waf();
+    assert!(programs > 2 * slots, "{programs} {slots}: cleaning runs from the first request on");
+}
+
+#[test]
+fn preloading_writes_what_is_read_first() {
+    let stop = AtomicBool::new(false);
+    let watch = Watch { stop: &stop, progress: &|_| {} };
+    let list = vec![
+        rec(0, TraceOp::Read, 0, 5),
+        rec(1, TraceOp::Write, 0, 9),
+        rec(2, TraceOp::Read, 0, 9),
+        rec(3, TraceOp::Read, 0, 6),
+    ];
+    let mut drive = small_drive();
+    let count = preload(&mut drive, &mut List(list.clone(), 0), watch).unwrap();
+    assert_eq!(count, 2);
+    let outcome = run(&mut drive, list.clone(), PLAN).unwrap();
+    assert_eq!(outcome.stats.read_unwritten, 0);
+    let outcome = run(&mut small_drive(), list, PLAN).unwrap();
+    assert_eq!(outcome.stats.read_unwritten, 2);
+}

@@ -1,0 +1,161 @@
+//! The charts of a report: what happened over time, and how long requests took.
+
+use serde_json::Value;
+
+use super::chart::{Chart, Scale, Series};
+use super::view::{View, column, number};
+
+/// Bins of the latency charts for each power of ten.
+const BINS: f64 = 12.0;
+
+fn series_of(view: &View<'_>, f: impl Fn(&Value) -> Vec<(f64, Option<f64>)>) -> Vec<Series> {
+    let many = view.groups.len() > 1;
+    let of = |run: &super::view::Run<'_>| {
+        let seeds = view.groups[run.group].runs.len();
+        let mut name = if many { view.label(run.group) } else { String::new() };
+        if seeds > 1 {
+            let gap = if name.is_empty() { "" } else { " " };
+            name = format!("{name}{gap}seed {}", run.seed);
+        }
+        if name.is_empty() {
+            name = "value".to_string();
+        }
+        Series { group: run.group, name, points: f(run.value), faint: seeds > 1 }
+    };
+    view.runs.iter().map(of).filter(|s| !s.points.is_empty()).collect()
+}
+
+/// Write amplification, free blocks and tail latency over the run.
+pub(super) fn over_time(view: &View<'_>) -> String {
+    let timed = view.has("time_ns");
+    let x_of = |value: &Value| -> Vec<f64> {
+        if timed {
+            return column(value, "series.time_ns").into_iter().flatten().collect();
+        }
+        let (mut sum, reads) = (0.0, column(value, "series.host_read_units"));
+        let writes = column(value, "series.host_write_units");
+        let both = reads.into_iter().zip(writes);
+        both.map(|(r, w)| {
+            sum += r.unwrap_or(0.0) + w.unwrap_or(0.0);
+            sum
+        })
+        .collect()
+    };
+    let x = if timed { (Scale::Time, "virtual time") } else { (Scale::Plain, "4 KiB pages moved") };
+    let chart = |title, about, path: &str, y, from_zero| {
+        let points = |value: &Value| x_of(value).into_iter().zip(column(value, path)).collect();
+        let series = series_of(view, points);
+        Chart { title, about, x, y, fill: view.runs.len() == 1, from_zero, steps: false, series }
+            .html()
+    };
+    let mut out = chart(
+        "Write amplification",
+        "pages programmed per page written, per window",
+        "series.waf",
+        Scale::Plain,
+        true,
+    );
+    let free = "erased blocks, at the end of each window";
+    out += &chart("Free blocks", free, "series.free_blocks", Scale::Plain, false);
+    let p99 = "99th percentile per window, logarithmic";
+    out += &chart("Write latency", p99, "series.write_p99_ns", Scale::LogTime, false);
+    out += &chart("Read latency", p99, "series.read_p99_ns", Scale::LogTime, false);
+    out
+}
+
+/// Samples of a group by bin: the histograms of its seeds added, as shares of all.
+fn shares(view: &View<'_>, group: usize, op: &str) -> Vec<(f64, f64)> {
+    let mut bins: std::collections::BTreeMap<i64, f64> = std::collections::BTreeMap::new();
+    let mut total = 0.0;
+    for run in &view.groups[group].runs {
+        let value = &view.runs[*run].value["latency_ns"][op]["histogram"];
+        for pair in value.as_array().into_iter().flatten() {
+            let (Some(edge), Some(n)) = (pair[0].as_f64(), pair[1].as_f64()) else { continue };
+            *bins.entry((edge.max(1.0).log10() * BINS).floor() as i64).or_default() += n;
+            total += n;
+        }
+    }
+    let (Some(first), Some(last)) = (bins.keys().next().copied(), bins.keys().next_back().copied())
+    else {
+        return Vec::new();
+    };
+    let share = |bin| 100.0 * bins.get(&bin).copied().unwrap_or(0.0) / total;
+    // One empty bin on each side, so that the outline stands on the floor.
+    (first - 1..=last + 1).map(|bin| (10f64.powf(bin as f64 / BINS), share(bin))).collect()
+}
+
+/// Quantile by quantile, from the merged histogram of a group.
+fn quantiles(view: &View<'_>, group: usize, op: &str) -> Vec<(f64, Option<f64>)> {
+    let mut merged: std::collections::BTreeMap<u64, f64> = std::collections::BTreeMap::new();
+    let mut total = 0.0;
+    for run in &view.groups[group].runs {
+        let value = &view.runs[*run].value["latency_ns"][op]["histogram"];
+        for pair in value.as_array().into_iter().flatten() {
+            let (Some(edge), Some(n)) = (pair[0].as_f64(), pair[1].as_f64()) else { continue };
+            *merged.entry((edge * 1000.0) as u64).or_default() += n;
+            total += n;
+        }
+    }
+    let mut points = Vec::new();
+    let (mut seen, mut last) = (0.0, f64::MIN);
+    for (edge, n) in merged {
+        seen += n;
+        // As for percentiles: with fewer than 10 samples beyond, a quantile is not known.
+        if total - seen < 10.0 {
+            break;
+        }
+        let q: f64 = seen / total;
+        let place = -(1.0 - q).log10();
+        if place - last >= 0.01 {
+            points.push((q, Some(edge as f64 / 1000.0)));
+            last = place;
+        }
+    }
+    points
+}
+
+/// How many requests took how long, and the tail.
+pub(super) fn latency(view: &View<'_>) -> String {
+    let mut out = String::new();
+    for (op, name) in [("write", "Writes"), ("read", "Reads"), ("flush", "Flushes")] {
+        if !view.runs.iter().any(|r| number(r.value, &format!("latency_ns.{op}.count")).is_some()) {
+            continue;
+        }
+        let group_series = |points: &dyn Fn(usize) -> Vec<(f64, Option<f64>)>| -> Vec<Series> {
+            let of = |group| {
+                let many = view.groups.len() > 1;
+                let name = if many { view.label(group) } else { "share".to_string() };
+                Series { group, name, points: points(group), faint: false }
+            };
+            (0..view.groups.len()).map(of).collect()
+        };
+        let density = |group| {
+            shares(view, group, op).into_iter().map(|(x, y)| (x, Some(y))).collect::<Vec<_>>()
+        };
+        let title = format!("{name}: how long they took");
+        out += &Chart {
+            title: &title,
+            about: "share of requests per bin of 1/12 decade",
+            x: (Scale::LogTime, "latency, logarithmic"),
+            y: Scale::Percent,
+            fill: true,
+            from_zero: true,
+            steps: true,
+            series: group_series(&density),
+        }
+        .html();
+        let title = format!("{name}: the tail");
+        out += &Chart {
+            title: &title,
+            about: "latency that so many requests do not exceed",
+            x: (Scale::Nines, "share of requests"),
+            y: Scale::LogTime,
+            fill: false,
+            from_zero: false,
+            steps: false,
+            series: group_series(&|group| quantiles(view, group, op)),
+        }
+        .html();
+    }
+    out
+}

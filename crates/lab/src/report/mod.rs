@@ -1,0 +1,162 @@
+//! The report: one HTML file that needs no network, drawn from a result document.
+//!
+//! It holds everything: styles, script and charts are inline, and a content-security policy
+//! forbids it to ask for anything else. Charts are drawn here, as SVG; the script adds reading
+//! values off, showing and hiding runs, and switching the colour scheme; without it every number is
+//! still in a table.
+
+mod chart;
+mod charts;
+mod format;
+mod tables;
+mod view;
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use crate::LabError;
+use view::View;
+
+pub use format::{count, grouped, significant};
+pub use tables::CAUSES;
+pub use view::mean_ci;
+
+/// Groups whose lines are shown at first; the others can be switched on.
+const SHOWN: usize = 8;
+
+const MARK: &str = "<svg viewBox=\"0 0 24 24\" aria-hidden=\"true\" fill=\"none\" \
+    stroke=\"currentColor\" stroke-width=\"2\" stroke-linecap=\"round\"><path d=\"M3 19h18M3 14c4-2 \
+    7 2 11 0s5-1 7 0M3 9c4-2 7 2 11 0s5-1 7 0M3 4h18\"/></svg>";
+
+/// The report of a result document; `reproduce` is the command that repeats the run.
+///
+/// # Errors
+/// A document that is not JSON.
+pub fn html(document: &str, reproduce: &str) -> Result<String, LabError> {
+    let value: Value = serde_json::from_str(document)
+        .map_err(|e| LabError::Input(format!("result document: {e}")))?;
+    let view = View::new(&value);
+    let title = value["title"].as_str().unwrap_or("A run of varve");
+    let mut out = String::with_capacity(1 << 20);
+    let _ = write!(
+        out,
+        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\
+         <title>{0}</title><link rel=\"icon\" href=\"data:,\"><style>{1}</style></head><body>\
+         <header><div><div class=\"mark-line\">{MARK}varve {2}</div><h1>{0}</h1>\
+         <p class=\"lead\">{3}</p></div>\
+         <button class=\"theme\" type=\"button\" hidden>Light / dark</button></header><main>",
+        format::escape(title),
+        include_str!("style.css"),
+        format::escape(value["version"].as_str().unwrap_or_default()),
+        format::escape(&lead(&view)),
+    );
+    body(&mut out, &view, reproduce);
+    let _ = writeln!(
+        out,
+        "</main><footer>Schema {}. This file is complete: it asks for nothing over a \
+         network.</footer><div id=\"tip\" role=\"status\"></div><script>{}</script></body></html>",
+        format::escape(value["schema"].as_str().unwrap_or_default()),
+        include_str!("script.js")
+    );
+    Ok(out)
+}
+
+fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
+    *out += &tables::cards(view);
+    if let Some(share) = tables::unwritten_share(view) {
+        let _ = write!(
+            out,
+            "<p class=\"note warn\" style=\"margin-top:18px\">{} % of the pages read were never \
+             written. The drive answers these without touching flash, so read latencies look \
+             better than they are: consider <code>--preload reads</code>.</p>",
+            significant(share * 100.0, 3)
+        );
+    }
+    if view.runs.len() > 1 {
+        *out += "<h2>Summary</h2><p>Means over seeds, with half of the 95 % confidence interval \
+                 where there are several. ★ marks the best of a column.</p>";
+        *out += &tables::summary(view);
+    }
+    let bars = tables::waf_bars(view);
+    if !bars.is_empty() {
+        *out += "<h2>Where writes go</h2><p>Pages programmed for each page the host wrote, by \
+                 cause. The sum is the write amplification.</p>";
+        *out += &bars;
+    }
+    let time = charts::over_time(view);
+    if !time.is_empty() {
+        *out += "<h2>Over the run</h2><p>Windows of equal numbers of requests.</p>";
+        *out += &tables::legend(view, SHOWN);
+        let _ = write!(out, "<div class=\"grid2\">{time}</div>");
+    }
+    let latency = charts::latency(view);
+    if !latency.is_empty() {
+        *out += "<h2>Latency</h2><p>From submission to completion. Time in the host's queue is \
+                 counted apart.</p>";
+        let _ = write!(out, "<div class=\"grid2\">{latency}</div>");
+    }
+    *out += "<h2>Reproduce</h2><p>The same build, configuration and seed give the same bytes.</p>";
+    let _ = write!(
+        out,
+        "<div class=\"copy\"><pre>{}</pre><button class=\"theme\" type=\"button\" hidden>Copy\
+         </button></div>",
+        format::escape(reproduce)
+    );
+    *out += "<h2>Circumstances</h2><p>What was replayed, and how.</p>";
+    *out += &tables::circumstances(view.document);
+    *out += "<h2>Configuration</h2><p>The effective configuration of the drive, with the source \
+             of each value. Swept keys are in the summary.</p>";
+    *out += &tables::config(view.document);
+    *out += "<h2>All numbers</h2><details><summary>Every counter of every run</summary>";
+    *out += &tables::all_numbers(view);
+    *out += "</details><h2>Limits of the model</h2><p class=\"note\">Each die serves requests in \
+             the order they arrive; there is no out-of-order scheduler. A percentile with fewer \
+             than ten samples beyond it is left out. Percentiles of windows are at most 3 % too \
+             high, all others at most 0.8 %.</p>";
+}
+
+/// One sentence: what ran on what, how.
+fn lead(view: &View<'_>) -> String {
+    let d = view.document;
+    let runs = match view.runs.len() {
+        1 => "One run".to_string(),
+        n => format!("{n} runs"),
+    };
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let source: Vec<String> =
+        d["workload"]["source"].as_array().into_iter().flatten().map(text).collect();
+    let short = |s: &String| s.rsplit('/').next().unwrap_or(s).to_string();
+    let source = match source.is_empty() {
+        true => d["workload"]["tenants"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|t| text(&t["name"]))
+            .collect::<Vec<_>>()
+            .join(" + "),
+        false => source.iter().map(short).collect::<Vec<_>>().join(", "),
+    };
+    let requests = d["workload"]["requests"].as_u64();
+    let requests = requests.map_or(String::new(), |n| format!(" ({} requests)", grouped(n)));
+    let mode = match (d["replay"]["mode"].as_str(), d["replay"]["qd"].as_u64()) {
+        (Some("closed"), Some(qd)) => format!("closed loop with {qd} requests in flight"),
+        (Some("open"), _) => format!("open loop at {}× speed", text(&d["replay"]["speed"])),
+        (Some(mode), _) => mode.to_string(),
+        _ => String::new(),
+    };
+    let waited: Vec<f64> = (0..view.groups.len())
+        .filter_map(|g| Some(view.mean(g, "host_queue.waited_share")?.0))
+        .collect();
+    let waited = waited.into_iter().reduce(f64::max).filter(|share| *share > 0.0);
+    let waited = waited.map_or(String::new(), |share| {
+        format!(
+            "; at most {} % of requests waited in the host's queue",
+            significant(share * 100.0, 2)
+        )
+    });
+    format!("{runs} of {source}{requests}, {mode}{waited}.")
+}

@@ -1,0 +1,350 @@
+//! The tables and bars of a report.
+
+use std::fmt::Write;
+
+use serde_json::Value;
+
+use super::format::{bytes, count, escape, grouped, significant, time};
+use super::view::{View, number};
+
+/// Causes of programs, in the order of their bars.
+pub const CAUSES: [(&str, &str); 6] = [
+    ("host", "host data"),
+    ("gc", "garbage collection"),
+    ("tx", "transactions"),
+    ("map", "map pages"),
+    ("metadata", "metadata"),
+    ("padding", "padding"),
+];
+
+type Show = fn(f64) -> String;
+
+/// Columns of the summary: heading, path, how it is written, and which is best (-1 least, 1 most,
+/// 0 neither).
+const COLUMNS: &[(&str, &str, Show, i8)] = &[
+    ("hit ratio", "hit_ratio.total", percent, 1),
+    ("WAF", "waf", three, -1),
+    ("WAF flash", "waf_flash", three, 0),
+    ("write p50", "latency_ns.write.p50", time, -1),
+    ("write p99", "latency_ns.write.p99", time, -1),
+    ("write p99.9", "latency_ns.write.p999", time, -1),
+    ("read p50", "latency_ns.read.p50", time, -1),
+    ("read p99", "latency_ns.read.p99", time, -1),
+    ("read p99.9", "latency_ns.read.p999", time, -1),
+    ("IOPS", "iops", count, 1),
+    ("erases", "erases", count, -1),
+];
+
+fn percent(v: f64) -> String {
+    format!("{} %", significant(v * 100.0, 3))
+}
+fn three(v: f64) -> String {
+    format!("{v:.3}")
+}
+
+fn swatch(group: usize) -> String {
+    format!(
+        "<svg class=\"swatch\" viewBox=\"0 0 22 10\" aria-hidden=\"true\"><path class=\"line c{} d{}\" \
+         style=\"stroke-width:3\" d=\"M1 5L21 5\"/></svg>",
+        group % 8,
+        group / 8 % 4
+    )
+}
+
+/// A button for each group that shows or hides its lines.
+pub(super) fn legend(view: &View<'_>, shown: usize) -> String {
+    if view.groups.len() < 2 {
+        return String::new();
+    }
+    let mut out =
+        String::from("<div class=\"legend\" role=\"group\" aria-label=\"Shown in charts\">");
+    for group in 0..view.groups.len() {
+        let _ = write!(
+            out,
+            "<button type=\"button\" data-group=\"{group}\" aria-pressed=\"{}\">{}{}</button>",
+            group < shown,
+            swatch(group),
+            escape(&view.label(group))
+        );
+    }
+    out + "</div>"
+}
+
+/// One row for each group, the best value of each column marked.
+pub(super) fn summary(view: &View<'_>) -> String {
+    let columns: Vec<_> = COLUMNS.iter().filter(|c| view.has(c.1)).collect();
+    let keys: Vec<&str> = view
+        .groups
+        .first()
+        .map_or(Vec::new(), |g| g.params.iter().map(|(key, _)| key.as_str()).collect());
+    let heading = if keys.is_empty() { "run".to_string() } else { keys.join(" · ") };
+    let mut out = format!(
+        "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">{}</th>",
+        escape(&heading)
+    );
+    for column in &columns {
+        let _ = write!(out, "<th scope=\"col\">{}</th>", column.0);
+    }
+    out += "</tr></thead><tbody>";
+    let best: Vec<Option<f64>> = columns.iter().map(|c| best_of(view, c.1, c.3)).collect();
+    for group in 0..view.groups.len() {
+        let many = view.groups.len() > 1;
+        let mark = if many { swatch(group) } else { String::new() };
+        let seeds = view.groups[group].runs.len();
+        let note = if seeds > 1 { format!(" <small>{seeds} seeds</small>") } else { String::new() };
+        let label = escape(&view.label(group));
+        let _ = write!(out, "<tr><th scope=\"row\">{mark}{label}{note}</th>");
+        for (column, best) in columns.iter().zip(&best) {
+            let Some((mean, half)) = view.mean(group, column.1) else {
+                out += "<td>–</td>";
+                continue;
+            };
+            let class = if *best == Some(mean) { " class=\"best\"" } else { "" };
+            let star = if *best == Some(mean) { "★ " } else { "" };
+            let ci = half.map_or(String::new(), |h| format!(" <small>± {}</small>", (column.2)(h)));
+            let _ = write!(out, "<td{class}>{star}{}{ci}</td>", (column.2)(mean));
+        }
+        out += "</tr>";
+    }
+    out + "</tbody></table></div>"
+}
+
+/// The best mean of a column, if there is something to choose from.
+fn best_of(view: &View<'_>, path: &str, sense: i8) -> Option<f64> {
+    let means: Vec<f64> =
+        (0..view.groups.len()).filter_map(|g| Some(view.mean(g, path)?.0)).collect();
+    let (low, high) = means.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
+    match sense {
+        -1 if means.len() > 1 && low < high => Some(low),
+        1 if means.len() > 1 && low < high => Some(high),
+        _ => None,
+    }
+}
+
+/// Stacked bars: what each page the host wrote cost, by cause.
+pub(super) fn waf_bars(view: &View<'_>) -> String {
+    let slots = |group: usize| view.mean(group, "host.write_slots").map(|m| m.0);
+    let cause = |group: usize, name: &str| {
+        let programs = view.mean(group, &format!("nand.programs.{name}"))?.0;
+        let slots = slots(group).filter(|s| *s > 0.0)?;
+        Some(programs / slots)
+    };
+    let totals: Vec<f64> = (0..view.groups.len()).filter_map(|g| cause(g, "total")).collect();
+    let most = totals.iter().copied().fold(0.0, f64::max);
+    if most <= 0.0 {
+        return String::new();
+    }
+    let used: Vec<_> = CAUSES
+        .iter()
+        .filter(|(name, _)| (0..view.groups.len()).any(|g| cause(g, name).is_some_and(|v| v > 0.0)))
+        .collect();
+    let mut out = String::from("<div class=\"bars\"><div class=\"keys\">");
+    for (name, label) in &used {
+        let _ = write!(out, "<span><i class=\"k-{name}\"></i>{label}</span>");
+    }
+    out += "</div>";
+    for group in 0..view.groups.len() {
+        let Some(total) = cause(group, "total") else { continue };
+        let mut parts = String::new();
+        let mut spoken = Vec::new();
+        for (name, label) in &used {
+            let Some(value) = cause(group, name).filter(|v| *v > 0.0) else { continue };
+            let _ = write!(
+                parts,
+                "<span class=\"k-{name}\" style=\"width:{:.3}%\" title=\"{label} {value:.3}\"></span>",
+                100.0 * value / most
+            );
+            spoken.push(format!("{label} {value:.3}"));
+        }
+        let _ = write!(
+            out,
+            "<div class=\"bar\"><div class=\"label\">{}</div><div class=\"track\" role=\"img\" \
+             aria-label=\"{}\">{parts}</div><div class=\"value\">{total:.3}</div></div>",
+            escape(&view.label(group)),
+            escape(&spoken.join(", "))
+        );
+    }
+    out + "</div>"
+}
+
+/// The figures one looks at first; only where there is one group.
+pub(super) fn cards(view: &View<'_>) -> String {
+    if view.groups.len() != 1 {
+        return String::new();
+    }
+    let mean = |path: &str| view.mean(0, path).map(|m| m.0);
+    let mut items: Vec<(&str, String, String)> = Vec::new();
+    if let Some(waf) = mean("waf") {
+        let flash =
+            mean("waf_flash").map_or(String::new(), |f| format!("{f:.3} without the buffer"));
+        items.push(("Write amplification", format!("{waf:.3}"), flash));
+    }
+    if let Some(hit) = mean("hit_ratio.total") {
+        let part = |name, path: &str| mean(path).map(|v| format!("{name} {}", percent(v)));
+        let parts: Vec<String> = [part("read", "hit_ratio.read"), part("write", "hit_ratio.write")]
+            .into_iter()
+            .flatten()
+            .collect();
+        items.push(("Buffer hits", percent(hit), parts.join(", ")));
+    }
+    for (label, op) in [("Write p99", "write"), ("Read p99", "read")] {
+        if let Some(p99) = mean(&format!("latency_ns.{op}.p99")) {
+            let p50 = mean(&format!("latency_ns.{op}.p50"));
+            let median = p50.map_or(String::new(), |v| format!("median {}", time(v)));
+            items.push((label, time(p99), median));
+        }
+    }
+    if let (Some(written), Some(erases)) = (mean("host.write.bytes"), mean("erases")) {
+        items.push(("Host wrote", bytes(written), format!("{} erases", grouped(erases as u64))));
+    }
+    if let (Some(iops), Some(rate)) = (mean("iops"), mean("bytes_per_s")) {
+        items.push(("Requests per second", count(iops), format!("{}/s", bytes(rate))));
+    }
+    let mut out = String::from("<dl class=\"cards\">");
+    for (label, value, note) in items {
+        let _ = write!(
+            out,
+            "<div class=\"card\"><dt>{label}</dt><dd>{}<small>{}</small></dd></div>",
+            escape(&value),
+            escape(&note)
+        );
+    }
+    out + "</dl>"
+}
+
+/// Every number of the results: a row for each, a column for each run.
+pub(super) fn all_numbers(view: &View<'_>) -> String {
+    let mut rows: Vec<String> = Vec::new();
+    for run in &view.runs {
+        leaves("", run.value, &mut rows);
+    }
+    rows.sort();
+    rows.dedup();
+    let mut out =
+        String::from("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">field</th>");
+    for run in &view.runs {
+        let name = run.value["name"].as_str().unwrap_or_default();
+        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(name).replace(' ', "<br>"));
+    }
+    out += "</tr></thead><tbody>";
+    for row in rows {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(&row));
+        for run in &view.runs {
+            let value = row.split('.').try_fold(run.value, |at, key| at.get(key));
+            // The text of the document itself: nothing is rounded here.
+            let text = value.map_or("–".to_string(), Value::to_string);
+            let _ = write!(out, "<td>{}</td>", escape(&text));
+        }
+        out += "</tr>";
+    }
+    out + "</tbody></table></div>"
+}
+
+fn leaves(prefix: &str, value: &Value, rows: &mut Vec<String>) {
+    for (key, inner) in value.as_object().into_iter().flatten() {
+        if prefix.is_empty() && (key == "series" || key == "params") {
+            continue;
+        }
+        let dot = if prefix.is_empty() { "" } else { "." };
+        let name = format!("{prefix}{dot}{key}");
+        if inner.is_object() {
+            leaves(&name, inner, rows);
+        } else if inner.is_number() {
+            rows.push(name);
+        }
+    }
+}
+
+/// The configuration: what somebody set, then the defaults.
+pub(super) fn config(document: &Value) -> String {
+    let entries: Vec<_> = document["config"].as_object().into_iter().flatten().collect();
+    let (set, defaults): (Vec<_>, Vec<_>) =
+        entries.into_iter().partition(|(_, entry)| entry["from"] != "default");
+    let table = |rows: &[(&String, &Value)]| {
+        let mut out = String::from(
+            "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">key</th>\
+             <th scope=\"col\" class=\"text\">value</th><th scope=\"col\" class=\"text\">from</th>\
+             <th scope=\"col\" class=\"text\">source</th></tr></thead><tbody>",
+        );
+        for (key, entry) in rows {
+            let text = |name: &str| escape(entry[name].as_str().unwrap_or_default());
+            let tag = match entry["tag"].as_str() {
+                Some(tag) => format!("<span class=\"tag\">{}</span> ", escape(tag)),
+                None => String::new(),
+            };
+            let _ = write!(
+                out,
+                "<tr><th scope=\"row\">{}</th><td class=\"text\">{}</td><td class=\"text\">{}</td>\
+                 <td class=\"text wide\">{tag}{}</td></tr>",
+                escape(key),
+                text("value"),
+                text("from"),
+                text("source")
+            );
+        }
+        out + "</tbody></table></div>"
+    };
+    let mut out = String::new();
+    if !set.is_empty() {
+        out += &table(&set);
+    }
+    let _ = write!(
+        out,
+        "<details><summary>{} keys at their defaults</summary>{}</details>",
+        defaults.len(),
+        table(&defaults)
+    );
+    out
+}
+
+/// Replay and workload, as two short tables.
+pub(super) fn circumstances(document: &Value) -> String {
+    let mut out = String::from("<div class=\"grid2\">");
+    for (part, title) in [("workload", "Workload"), ("replay", "Replay")] {
+        let mut rows = Vec::new();
+        facts("", &document[part], &mut rows);
+        let _ = write!(
+            out,
+            "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">{title}</th>\
+             <th scope=\"col\" class=\"text\"></th></tr></thead><tbody>"
+        );
+        for (key, text) in rows {
+            let _ = write!(
+                out,
+                "<tr><th scope=\"row\">{}</th><td class=\"text wide\">{}</td></tr>",
+                escape(&key),
+                escape(&text)
+            );
+        }
+        out += "</tbody></table></div>";
+    }
+    out + "</div>"
+}
+
+fn facts(prefix: &str, value: &Value, rows: &mut Vec<(String, String)>) {
+    for (key, inner) in value.as_object().into_iter().flatten() {
+        let name = if prefix.is_empty() { key.clone() } else { format!("{prefix} {key}") };
+        match inner {
+            Value::Object(_) => facts(&name, inner, rows),
+            Value::Array(items) => {
+                let text = |v: &Value| v.as_str().map_or(v.to_string(), str::to_string);
+                rows.push((name, items.iter().map(text).collect::<Vec<_>>().join(", ")));
+            }
+            Value::Number(n) => {
+                let text = n.as_u64().map_or(n.to_string(), grouped);
+                rows.push((name, text));
+            }
+            Value::String(text) => rows.push((name, text.clone())),
+            other => rows.push((name, other.to_string())),
+        }
+    }
+}
+
+/// Share of the reads that found nothing written, if that is worth a warning.
+pub(super) fn unwritten_share(view: &View<'_>) -> Option<f64> {
+    let share = |run: &super::view::Run<'_>| {
+        let units = number(run.value, "host.read.units").filter(|u| *u > 0.0)?;
+        Some(number(run.value, "host.read_unwritten")? / units)
+    };
+    view.runs.iter().filter_map(share).reduce(f64::max).filter(|s| *s > 0.01)
+}

@@ -1,0 +1,139 @@
+//! What a report shows, taken out of a result document: runs, grouped by what was swept beside
+//! the seed.
+
+use serde_json::Value;
+
+/// One run of a document.
+pub(super) struct Run<'a> {
+    pub value: &'a Value,
+    pub seed: u64,
+    pub group: usize,
+}
+
+/// Runs that differ in their seed alone.
+pub(super) struct Group {
+    /// The swept keys and their values.
+    pub params: Vec<(String, String)>,
+    /// Its runs.
+    pub runs: Vec<usize>,
+}
+
+/// A document, ready to be drawn.
+pub(super) struct View<'a> {
+    pub document: &'a Value,
+    pub runs: Vec<Run<'a>>,
+    pub groups: Vec<Group>,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn new(document: &'a Value) -> View<'a> {
+        let mut view = View { document, runs: Vec::new(), groups: Vec::new() };
+        let results = document["results"].as_array().map_or(&[][..], Vec::as_slice);
+        for value in results {
+            let params: Vec<(String, String)> = value["params"]
+                .as_object()
+                .into_iter()
+                .flatten()
+                .filter(|(key, _)| *key != "seed")
+                .map(|(key, v)| (key.clone(), v.as_str().unwrap_or_default().to_string()))
+                .collect();
+            let known = view.groups.iter().position(|g| g.params == params);
+            let group = known.unwrap_or_else(|| {
+                view.groups.push(Group { params, runs: Vec::new() });
+                view.groups.len() - 1
+            });
+            view.groups[group].runs.push(view.runs.len());
+            let seed = value["params"]["seed"].as_u64().unwrap_or(0);
+            view.runs.push(Run { value, seed, group });
+        }
+        view
+    }
+
+    /// A label as short as the sweep allows: values only, unless there is nothing swept.
+    pub(super) fn label(&self, group: usize) -> String {
+        let params = &self.groups[group].params;
+        if params.is_empty() {
+            return "this run".to_string();
+        }
+        params.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(" · ")
+    }
+
+    /// A metric of every run of a group that has it.
+    pub(super) fn values(&self, group: usize, path: &str) -> Vec<f64> {
+        let runs = self.groups[group].runs.iter();
+        runs.filter_map(|run| number(self.runs[*run].value, path)).collect()
+    }
+
+    /// Mean over the seeds, and half of its 95 % confidence interval if there are several.
+    pub(super) fn mean(&self, group: usize, path: &str) -> Option<(f64, Option<f64>)> {
+        mean_ci(&self.values(group, path))
+    }
+
+    /// Whether any run has a value at `path`.
+    pub(super) fn has(&self, path: &str) -> bool {
+        self.runs.iter().any(|run| number(run.value, path).is_some())
+    }
+}
+
+/// The number at a dotted path.
+pub(super) fn number(value: &Value, path: &str) -> Option<f64> {
+    path.split('.').try_fold(value, |at, key| at.get(key))?.as_f64()
+}
+
+/// The numbers of a column; null is unknown.
+pub(super) fn column(value: &Value, path: &str) -> Vec<Option<f64>> {
+    let list = path.split('.').try_fold(value, |at, key| at.get(key)).and_then(Value::as_array);
+    list.into_iter().flatten().map(Value::as_f64).collect()
+}
+
+/// Mean, and half of the 95 % confidence interval of the mean (Student's t), of a sample.
+pub fn mean_ci(values: &[f64]) -> Option<(f64, Option<f64>)> {
+    let n = values.len();
+    if n == 0 {
+        return None;
+    }
+    let mean = values.iter().sum::<f64>() / n as f64;
+    if n == 1 {
+        return Some((mean, None));
+    }
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / (n - 1) as f64;
+    Some((mean, Some(student_t(n - 1) * (variance / n as f64).sqrt())))
+}
+
+/// The 97.5 % point of Student's t distribution.
+fn student_t(freedom: usize) -> f64 {
+    const T: [f64; 30] = [
+        12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+        2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+        2.052, 2.048, 2.045, 2.042,
+    ];
+    T.get(freedom - 1).copied().unwrap_or(1.96 + 2.4 / freedom as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn confidence_of_a_known_sample() {
+        assert_eq!(mean_ci(&[]), None);
+        assert_eq!(mean_ci(&[3.0]), Some((3.0, None)));
+        let (mean, half) = mean_ci(&[1.0, 2.0, 3.0, 4.0, 5.0]).unwrap();
+        // s = 1.5811, t(4) = 2.776, s/sqrt(5) = 0.7071.
+        assert_eq!(mean, 3.0);
+        assert!((half.unwrap() - 1.9629).abs() < 1e-3);
+        assert!((student_t(31) - 2.04).abs() < 0.01 && (student_t(1000) - 1.962).abs() < 0.001);
+    }
+
+    #[test]
+    fn runs_are_grouped_by_what_is_swept_beside_the_seed() {
+        let run = |policy: &str, seed: u64| serde_json::json!({"params": {"buffer.policy": policy, "seed": seed}, "waf": seed});
+        let document = serde_json::json!({
+            "results": [run("lru", 1), run("lru", 3), run("aoi", 1), run("aoi", 3)]
+        });
+        let view = View::new(&document);
+        assert_eq!(view.groups.len(), 2);
+        assert_eq!(view.label(1), "aoi");
+        assert_eq!(view.mean(0, "waf").unwrap().0, 2.0);
+    }
+}

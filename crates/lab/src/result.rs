@@ -1,0 +1,331 @@
+//! The result document, schema `varve.run/1`: keys sorted, integers where the value is one, ratios
+//! with six decimals, times in nanoseconds; what is not known is absent, never 0.
+
+use block::Op;
+use ssd::{Config, Params, Stats};
+
+use crate::json::{Json, Map, MapExt};
+use crate::replay::{MeasureAfter, Mode, Outcome};
+use crate::scenario::Replay;
+
+/// Name and version of the document's layout.
+pub const SCHEMA: &str = "varve.run/1";
+
+const OPS: [(&str, Op); 4] =
+    [("read", Op::Read), ("write", Op::Write), ("flush", Op::Flush), ("discard", Op::Discard)];
+
+/// One run: what was asked and what came out.
+pub struct RunResult<'a> {
+    /// The keys that were swept and their values here.
+    pub params: &'a [(String, String)],
+    /// The seed of every draw.
+    pub seed: u64,
+    /// The drive.
+    pub drive: &'a Params,
+    /// What the replay found.
+    pub outcome: &'a Outcome,
+    /// Half drive writes a steady state took, if one was asked for.
+    pub steady_halves: u64,
+    /// Units written before because they are read first, if asked for.
+    pub preloaded: Option<u64>,
+}
+
+impl RunResult<'_> {
+    /// The member of `results`.
+    pub fn to_json(&self) -> Json {
+        let (stats, tally) = (&self.outcome.stats, &self.outcome.tally);
+        let mut map = Map::new();
+        let mut params: Map =
+            self.params.iter().map(|(key, text)| (key.clone(), Json::text(text))).collect();
+        params.put("seed", Json::Int(self.seed));
+        map.put("params", Json::Map(params));
+        map.put("name", Json::text(run_name(self.params, self.seed)));
+        map.put("host", host(self));
+        map.put("nand", nand(stats));
+        map.int("erases", stats.nand.erases);
+        let ((total, slots), (programs, host)) = (stats.waf(), stats.waf_flash());
+        map.maybe("waf", Json::ratio(total, slots));
+        map.maybe("waf_flash", Json::ratio(programs, host));
+        map.put("gc", gc(stats));
+        map.maybe("hit_ratio", hit_ratio(stats));
+        map.put("buffer", buffer(stats));
+        if tally.timed {
+            map.maybe("latency_ns", latency(self.outcome));
+            map.put("host_queue", host_queue(self.outcome));
+            times(&mut map, self.outcome);
+            busy(&mut map, self);
+        }
+        map.put("wear", wear(stats));
+        map.int("bad_blocks", stats.bad_blocks);
+        map.int("free_blocks", stats.free_blocks);
+        map.int("valid_units", stats.valid_units);
+        let (logical, data) = (stats.logical_units, stats.data_units);
+        map.maybe("op", Json::ratio(data.saturating_sub(logical), logical));
+        let effective = stats.effective_units.saturating_sub(logical);
+        map.maybe("effective_spare", Json::ratio(effective, logical));
+        extras(&mut map, stats);
+        map.maybe("series", self.outcome.series.to_json(tally.timed));
+        map.put("event_hash", Json::text(format!("{:016x}", stats.event_hash)));
+        if self.steady_halves > 0 {
+            map.int("steady_half_drive_writes", self.steady_halves);
+        }
+        map.maybe("preloaded_units", self.preloaded.map(Json::Int));
+        Json::Map(map)
+    }
+}
+
+/// `buffer.policy=lru buffer.size=16M seed=1`: what tells a run from the others of its sweep.
+pub fn run_name(params: &[(String, String)], seed: u64) -> String {
+    let mut name = String::new();
+    for (key, text) in params {
+        name.push_str(&format!("{key}={text} "));
+    }
+    name + &format!("seed={seed}")
+}
+
+fn host(run: &RunResult<'_>) -> Json {
+    let (stats, tally) = (&run.outcome.stats, &run.outcome.tally);
+    let mut map = Map::new();
+    for (name, op) in OPS {
+        let of = stats.of(op);
+        let mut m = Map::new();
+        m.int("ops", of.ops);
+        m.int("units", of.units);
+        m.int("bytes", of.bytes);
+        map.put(name, Json::Map(m));
+    }
+    map.int("read_unwritten", stats.read_unwritten);
+    map.int("submitted", tally.submitted.iter().sum());
+    map.int("served", stats.host.iter().map(|op| op.ops).sum());
+    map.int("flushes_added", tally.added_flushes);
+    map.int("empty_discards", tally.empty_discards);
+    map.int("write_slots", stats.write_slots);
+    Json::Map(map)
+}
+
+fn nand(stats: &Stats) -> Json {
+    let by_cause = |names: &[&str], counts: &[u64], total: u64| {
+        let mut map = Map::new();
+        names.iter().zip(counts).for_each(|(name, n)| map.int(name, *n));
+        map.int("total", total);
+        Json::Map(map)
+    };
+    let n = &stats.nand;
+    let mut map = Map::new();
+    map.put("programs", by_cause(&nand::Cause::NAMES, &n.programs, n.programs_total()));
+    map.put("reads", by_cause(&nand::ReadCause::NAMES, &n.reads, n.reads_total()));
+    map.int("page_programs", n.page_programs);
+    map.int("page_reads", n.page_reads);
+    Json::Map(map)
+}
+
+fn gc(stats: &Stats) -> Json {
+    let g = &stats.gc;
+    let mut map = Map::new();
+    map.int("victims", g.victims);
+    map.int("foreground", g.foreground);
+    map.int("background", g.background);
+    map.int("pages", g.pages);
+    map.int("wl_pages", g.wl_pages);
+    map.int("lock_pages", g.lock_pages);
+    map.maybe("valid_per_victim", Json::ratio(g.valid_at_choice, g.victims));
+    map.put("stall_ns", Json::span(g.stall));
+    Json::Map(map)
+}
+
+fn hits(reads: (u64, u64), writes: (u64, u64), requests: (u64, u64)) -> Option<Json> {
+    let mut map = Map::new();
+    map.put("total", Json::ratio(reads.0 + writes.0, reads.1 + writes.1)?);
+    map.maybe("read", Json::ratio(reads.0, reads.1));
+    map.maybe("write", Json::ratio(writes.0, writes.1));
+    map.maybe("request", Json::ratio(requests.0, requests.1));
+    Some(Json::Map(map))
+}
+
+fn hit_ratio(stats: &Stats) -> Option<Json> {
+    if stats.buffer.slots == 0 {
+        return None;
+    }
+    let sum = |f: &dyn Fn(&ssd::AppStats) -> u64| stats.apps.iter().map(f).sum::<u64>();
+    let mut all = hits(
+        (sum(&|a| a.read_hits), sum(&|a| a.read_units)),
+        (sum(&|a| a.write_hits), sum(&|a| a.write_units)),
+        (sum(&|a| a.request_hits), sum(&|a| a.requests)),
+    )?;
+    let used: Vec<_> = stats.apps.iter().enumerate().filter(|(_, a)| a.requests > 0).collect();
+    if let (true, Json::Map(map)) = (used.len() > 1, &mut all) {
+        let by_app = used.into_iter().filter_map(|(id, a)| {
+            let one = hits(
+                (a.read_hits, a.read_units),
+                (a.write_hits, a.write_units),
+                (a.request_hits, a.requests),
+            );
+            Some((id.to_string(), one?))
+        });
+        map.put("by_app", Json::Map(by_app.collect()));
+    }
+    Some(all)
+}
+
+fn buffer(stats: &Stats) -> Json {
+    let b = &stats.buffer;
+    let mut map = Map::new();
+    map.int("slots", b.slots);
+    map.int("dirty_evictions", b.dirty_evictions);
+    map.int("clean_evictions", b.clean_evictions);
+    map.int("flushed", b.flushed);
+    map.int("peak", b.peak);
+    map.int("partial_units", b.partial_units);
+    Json::Map(map)
+}
+
+fn latency(outcome: &Outcome) -> Option<Json> {
+    let mut map = Map::new();
+    for (name, op) in OPS {
+        map.maybe(name, outcome.tally.latency[op as usize].to_json(true));
+    }
+    let mut by_app = Map::new();
+    for (id, app) in outcome.tally.apps.iter().enumerate() {
+        let Some(latency) = &app.latency else { continue };
+        let mut one = Map::new();
+        one.maybe("read", latency[0].to_json(false));
+        one.maybe("write", latency[1].to_json(false));
+        if !one.is_empty() {
+            by_app.put(&id.to_string(), Json::Map(one));
+        }
+    }
+    if !by_app.is_empty() {
+        map.put("by_app", Json::Map(by_app));
+    }
+    (!map.is_empty()).then_some(Json::Map(map))
+}
+
+fn host_queue(outcome: &Outcome) -> Json {
+    let tally = &outcome.tally;
+    let mut map = Map::new();
+    let submitted: u64 = tally.latency.iter().map(|h| h.count()).sum();
+    map.int("waited", tally.queue.count());
+    map.maybe("waited_share", Json::ratio(tally.queue.count(), submitted));
+    map.maybe("wait_ns", tally.queue.to_json(false));
+    Json::Map(map)
+}
+
+fn times(map: &mut Map, outcome: &Outcome) {
+    let span = outcome.tally.end.since(outcome.tally.start);
+    map.put("time_ns", Json::span(span));
+    let per_second = |n: u64| {
+        let ps = u128::from(span.as_ps());
+        let rate = (u128::from(n) * 1_000_000_000_000).checked_div(ps);
+        rate.and_then(|r| u64::try_from(r).ok()).map(Json::Int)
+    };
+    let (reads, writes) = (outcome.stats.of(Op::Read), outcome.stats.of(Op::Write));
+    map.maybe("iops", per_second(reads.ops + writes.ops));
+    map.maybe("bytes_per_s", per_second(reads.bytes + writes.bytes));
+}
+
+fn busy(map: &mut Map, run: &RunResult<'_>) {
+    let stats = &run.outcome.stats;
+    let time = run.outcome.tally.end.since(run.outcome.tally.start).as_ps();
+    let share = |span: block::Span| Json::ratio(span.as_ps(), time);
+    let mut busy = Map::new();
+    let list = |spans: &[block::Span]| {
+        let shares: Option<Vec<_>> = spans.iter().map(|span| share(*span)).collect();
+        shares.map(Json::List)
+    };
+    busy.maybe("link", list(&stats.busy_link));
+    let cores = u64::from(run.drive.firmware.cores);
+    busy.maybe("fw", Json::ratio(stats.busy_fw.as_ps(), time.saturating_mul(cores)));
+    busy.maybe("dram", share(stats.busy_dram));
+    busy.maybe("channel", list(&stats.nand.channel_busy));
+    busy.maybe("die", list(&stats.nand.die_busy));
+    map.put("busy", Json::Map(busy));
+    let mut timeline = Map::new();
+    timeline.int("gaps_dropped", stats.nand.gaps_dropped);
+    map.put("timeline", Json::Map(timeline));
+    map.int("suspends", stats.nand.suspends);
+    map.int("read_retries", stats.nand.retries);
+}
+
+fn wear(stats: &Stats) -> Json {
+    let w = &stats.wear;
+    let mut map = Map::new();
+    map.int("min", u64::from(w.min));
+    map.int("max", u64::from(w.max));
+    map.maybe("mean", Json::ratio(w.sum, w.blocks));
+    map.put("histogram", Json::List(w.histogram.iter().map(|n| Json::Int(*n)).collect()));
+    Json::Map(map)
+}
+
+/// Parts that only some drives have.
+fn extras(map: &mut Map, stats: &Stats) {
+    let (m, g) = (&stats.map, &stats.merges);
+    if *m != ssd::MapStats::default() {
+        let mut one = Map::new();
+        one.int("hits", m.hits);
+        one.int("misses", m.misses);
+        one.int("dirty_evictions", m.dirty_evictions);
+        one.int("evict_programs", m.evict_programs);
+        one.int("gc_programs", m.gc_programs);
+        one.int("checkpoint_programs", m.checkpoint_programs);
+        map.put("map", Json::Map(one));
+    }
+    if *g != ssd::MergeStats::default() {
+        let mut one = Map::new();
+        one.int("switch", g.switch);
+        one.int("partial", g.partial);
+        one.int("full", g.full);
+        map.put("merges", Json::Map(one));
+    }
+    if let Some(r) = &stats.recovery {
+        let mut one = Map::new();
+        one.int("pages_read", r.pages_read);
+        one.put("time_ns", Json::span(r.time));
+        one.int("lines", r.lines);
+        one.put("from_checkpoint", Json::Bool(r.from_checkpoint));
+        map.put("recovery", Json::Map(one));
+    }
+}
+
+/// The effective configuration of a drive: every key with its value, its origin, and the source
+/// and tag where there are some.
+pub fn config_json(config: &Config) -> Json {
+    let mut map = Map::new();
+    for (key, text, origin) in config.entries() {
+        let mut one = Map::new();
+        one.put("value", Json::text(text));
+        one.put("from", Json::text(&origin.from));
+        one.maybe("source", origin.source.as_ref().map(Json::text));
+        one.maybe("tag", origin.tag.as_ref().map(Json::text));
+        map.put(key, Json::Map(one));
+    }
+    Json::Map(map)
+}
+
+/// How the workload was replayed.
+pub fn replay_json(replay: &Replay, queue_depth: u32) -> Json {
+    let mut map = Map::new();
+    let mode = match replay.mode {
+        Mode::Open => "open",
+        Mode::Closed { .. } => "closed",
+        Mode::Dependent => "dependent",
+        Mode::Untimed => "untimed",
+    };
+    map.put("mode", Json::text(mode));
+    if let Mode::Closed { depth, per_app } = replay.mode {
+        map.int("qd", u64::from(depth));
+        map.put("per_app", Json::Bool(per_app));
+    }
+    if matches!(replay.mode, Mode::Open | Mode::Dependent) {
+        map.put("speed", Json::text(replay.speed.to_string()));
+    }
+    map.int("device_queue_depth", u64::from(queue_depth));
+    map.put("precondition", Json::text(replay.precondition.name()));
+    map.put("preload", Json::text(if replay.preload { "reads" } else { "none" }));
+    match replay.measure_after {
+        None => {}
+        Some(MeasureAfter::Requests(n)) => map.int("measure_after_requests", n),
+        Some(MeasureAfter::Time(span)) => map.put("measure_after_ns", Json::span(span)),
+    }
+    map.maybe("flush_every", replay.flush_every.map(Json::Int));
+    Json::Map(map)
+}

@@ -1,0 +1,312 @@
+//! One experiment: every combination of what a scenario sweeps, each run on a drive of its own.
+//!
+//! Runs are independent, so any number of threads gives the same bytes: results are put in the
+//! order of the sweep, never in the order of completion.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use block::{BlockDevice, Bytes, UNIT_BYTES};
+use ssd::{Config, Drive, Origin};
+
+use crate::LabError;
+use crate::input::Prepared;
+use crate::json::{Json, Map, MapExt};
+use crate::replay::{Mode, ReplayPlan, Watch, precondition, preload, replay};
+use crate::result::{RunResult, SCHEMA, config_json, replay_json};
+use crate::scenario::{Replay, Scenario, Sweep, share_of};
+
+/// One run of an experiment.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// The swept keys and their values here.
+    pub params: Vec<(String, String)>,
+    /// The seed of every draw.
+    pub seed: u64,
+    /// The drive.
+    pub config: Config,
+}
+
+/// An experiment that was checked as a whole: nothing of it is known to be wrong.
+pub struct Experiment {
+    title: String,
+    replay: Replay,
+    prepared: Prepared,
+    base: Config,
+    queue_depth: u32,
+    seeds: Vec<u64>,
+    points: Vec<Point>,
+}
+
+/// What did not come from the inputs: left out of a deterministic document.
+#[derive(Clone, Copy, Debug)]
+pub struct HostCost {
+    /// Wall-clock milliseconds.
+    pub wall_ms: u64,
+    /// Processor milliseconds, user and system, of all threads.
+    pub cpu_ms: u64,
+    /// Most memory ever resident, in bytes.
+    pub peak_rss: u64,
+}
+
+/// Grain of a drive sized to its workload.
+const SIZED_GRAIN: u64 = 1 << 20;
+
+/// Gives the drive a size if nobody did: that of the workload.
+fn size_to_workload(config: &mut Config, extent: Bytes) -> Result<(), LabError> {
+    if config.text("capacity") != "0" || config.text("geometry.blocks") != "0" {
+        return Ok(());
+    }
+    let size = extent.0.max(1).next_multiple_of(SIZED_GRAIN);
+    let from = "sized to the workload".to_string();
+    let origin = Origin { from, source: None, tag: None };
+    Ok(config.set("capacity", &Bytes(size).human(), origin)?)
+}
+
+/// Bytes of the logical space of a drive.
+fn capacity(config: &Config) -> Result<Bytes, LabError> {
+    Ok(Bytes(u64::from(config.resolve()?.logical_pages) * UNIT_BYTES))
+}
+
+impl Experiment {
+    /// Checks a scenario: reads its workload once, builds the configuration of every run.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it, before anything is run.
+    pub fn new(scenario: &Scenario) -> Result<Experiment, LabError> {
+        scenario.check()?;
+        let first = scenario.seeds.first().copied().unwrap_or(1);
+        let mut base = scenario.config()?;
+        let prepared = scenario.workload.prepare(first)?;
+        prepared.check_mode(scenario.replay.mode)?;
+        size_to_workload(&mut base, prepared.extent())?;
+        let mut points = vec![Point { params: Vec::new(), seed: 0, config: base.clone() }];
+        for sweep in &scenario.sweeps {
+            let mut next = Vec::with_capacity(points.len() * sweep.values.len());
+            for point in &points {
+                for value in &sweep.values {
+                    next.push(swept(point, sweep, value)?);
+                }
+            }
+            points = next;
+        }
+        let mut seeded = Vec::with_capacity(points.len() * scenario.seeds.len());
+        let mut queue_depth = 0;
+        for point in &points {
+            let params = point.config.resolve()?;
+            queue_depth = params.queue_depth;
+            let capacity = Bytes(u64::from(params.logical_pages) * UNIT_BYTES);
+            prepared.open(first, capacity)?;
+            for seed in &scenario.seeds {
+                seeded.push(Point { seed: *seed, ..point.clone() });
+            }
+        }
+        Ok(Experiment {
+            title: scenario.title.clone(),
+            replay: scenario.replay.clone(),
+            prepared,
+            base,
+            queue_depth,
+            seeds: scenario.seeds.clone(),
+            points: seeded,
+        })
+    }
+
+    /// The runs, in the order of the results.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// The workload.
+    pub fn workload(&self) -> &Prepared {
+        &self.prepared
+    }
+
+    /// Runs everything on `threads` threads; `version` goes into the document.
+    ///
+    /// # Errors
+    /// The error of the first run, in order, that fails; then there is no document.
+    pub fn run(
+        &self,
+        threads: usize,
+        version: &str,
+        watch: Watch<'_>,
+    ) -> Result<Document, LabError> {
+        let next = AtomicUsize::new(0);
+        let failed = AtomicBool::new(false);
+        let results: Vec<_> = self.points.iter().map(|_| Mutex::new(None)).collect();
+        let work = || {
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                let Some(point) = self.points.get(i) else { return };
+                // Points before a failed one are finished, so that the error is always the same.
+                if failed.load(Ordering::Relaxed) {
+                    return;
+                }
+                let result = self.run_point(point, watch);
+                if result.is_err() {
+                    failed.store(true, Ordering::Relaxed);
+                }
+                if let Ok(mut slot) = results[i].lock() {
+                    *slot = Some(result);
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads.min(self.points.len()).max(1) {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let mut list = Vec::with_capacity(results.len());
+        for slot in results {
+            match slot.into_inner().ok().flatten() {
+                Some(result) => list.push(result?),
+                None => return Err(LabError::Failed("a run ended without a result".to_string())),
+            }
+        }
+        Ok(Document { map: self.document(list, version), page_ops: 0 }.counted())
+    }
+
+    fn run_point(&self, point: &Point, watch: Watch<'_>) -> Result<Json, LabError> {
+        let mut params = point.config.resolve()?;
+        params.seed = point.seed;
+        let mut drive = Drive::new(&params)?;
+        let capacity = drive.capacity().bytes();
+        let unit = u64::from(params.unit_pages);
+        let how = self.replay.precondition;
+        let halves = precondition(&mut drive, how, unit, point.seed, watch)?;
+        let preloaded = if self.replay.preload {
+            let mut source = self.prepared.open(point.seed, capacity)?;
+            Some(preload(&mut drive, &mut *source, watch)?)
+        } else {
+            None
+        };
+        let plan = ReplayPlan {
+            mode: self.replay.mode,
+            speed: self.replay.speed,
+            queue_depth: params.queue_depth,
+            flush_every: self.replay.flush_every,
+            measure_after: self.replay.measure_after,
+        };
+        let mut source = self.prepared.open(point.seed, capacity)?;
+        let outcome = replay(&mut drive, &mut *source, &plan, watch)?;
+        let result = RunResult {
+            params: &point.params,
+            seed: point.seed,
+            drive: &params,
+            outcome: &outcome,
+            steady_halves: halves,
+            preloaded,
+        };
+        Ok(result.to_json())
+    }
+
+    fn document(&self, results: Vec<Json>, version: &str) -> Map {
+        let mut map = Map::new();
+        map.put("schema", Json::text(SCHEMA));
+        map.put("version", Json::text(version));
+        if !self.title.is_empty() {
+            map.put("title", Json::text(&self.title));
+        }
+        map.put("config", config_json(&self.base));
+        map.put("replay", replay_json(&self.replay, self.queue_depth));
+        map.put("workload", self.prepared.to_json());
+        let seeds = |s: &u64| Json::Int(*s);
+        map.put(
+            "seed",
+            match self.seeds.as_slice() {
+                [one] => Json::Int(*one),
+                many => Json::List(many.iter().map(seeds).collect()),
+            },
+        );
+        map.put("results", Json::List(results));
+        map
+    }
+}
+
+/// A point with one more key set.
+fn swept(point: &Point, sweep: &Sweep, value: &str) -> Result<Point, LabError> {
+    let (mut next, key) = (point.clone(), sweep.key.as_str());
+    let origin = Origin { from: sweep.place.to_string(), source: None, tag: None };
+    let text = match value.ends_with('%') && key.ends_with("size") {
+        true => {
+            let of = capacity(&point.config)?;
+            let expected = || sweep.place.error(format!("`{key}` = `{value}`: expected a share"));
+            share_of(value, of).ok_or_else(expected)?.human()
+        }
+        false => value.to_string(),
+    };
+    next.config.set(key, &text, origin)?;
+    next.params.push((key.to_string(), value.to_string()));
+    Ok(next)
+}
+
+impl Prepared {
+    /// Refuses a mode the workload cannot be replayed in.
+    fn check_mode(&self, mode: Mode) -> Result<(), LabError> {
+        let Some(carries) = &self.survey.carries else { return Ok(()) };
+        if !carries.time && matches!(mode, Mode::Open | Mode::Dependent) {
+            return Err(LabError::Input(format!(
+                "a trace of format {} has no times: expected mode closed or untimed",
+                self.survey.format.unwrap_or("unknown")
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// A finished result document.
+pub struct Document {
+    map: Map,
+    page_ops: u64,
+}
+
+impl Document {
+    /// Counts host pages served and pages copied, for the speed in `run`.
+    fn counted(mut self) -> Document {
+        let number = |map: &Map, path: &[&str]| -> u64 {
+            let mut at = map;
+            for (i, key) in path.iter().enumerate() {
+                match at.get(*key) {
+                    Some(Json::Map(inner)) => at = inner,
+                    Some(Json::Int(n)) if i + 1 == path.len() => return *n,
+                    _ => return 0,
+                }
+            }
+            0
+        };
+        if let Some(Json::List(results)) = self.map.get("results") {
+            let of = |result: &Json| match result {
+                Json::Map(map) => [&["host", "read", "units"][..], &["host", "write", "units"]]
+                    .iter()
+                    .map(|path| number(map, path))
+                    .sum::<u64>()
+                    .saturating_add(number(map, &["gc", "pages"])),
+                _ => 0,
+            };
+            self.page_ops = results.iter().map(of).sum();
+        }
+        self
+    }
+
+    /// Adds what the run cost on this machine: the only part that differs between equal runs.
+    pub fn with_cost(mut self, cost: HostCost) -> Document {
+        let mut map = Map::new();
+        let seconds = |ms: u64| Json::Millionths(ms.saturating_mul(1000));
+        map.put("wall_s", seconds(cost.wall_ms));
+        map.put("cpu_s", seconds(cost.cpu_ms));
+        if cost.peak_rss > 0 {
+            map.int("peak_rss", cost.peak_rss);
+        }
+        let rate = (u128::from(self.page_ops) * 1000).checked_div(u128::from(cost.cpu_ms));
+        map.maybe("page_ops_per_cpu_s", rate.and_then(|r| u64::try_from(r).ok()).map(Json::Int));
+        self.map.put("run", Json::Map(map));
+        self
+    }
+
+    /// The document as text, ending in a newline.
+    pub fn text(&self) -> String {
+        Json::Map(self.map.clone()).pretty()
+    }
+}

@@ -1,0 +1,340 @@
+//! What each key of a scenario means.
+
+use block::{Bytes, parse_time};
+use ssd::{Config, Origin as ValueOrigin};
+use workload::read::{SizeUnit, TimeUnit};
+
+use super::{Base, DEFAULT_DEPTH, Entry, Scenario, Sweep};
+use crate::LabError;
+use crate::input::{Origin, TenantSpec};
+use crate::replay::Mode;
+
+const WORKLOAD_KEYS: &[&str] = &[
+    "trace",
+    "gen",
+    "format",
+    "time-unit",
+    "size-unit",
+    "columns",
+    "op-map",
+    "skip-bad",
+    "app",
+    "app-is-comm",
+    "align-shift",
+    "sort-window",
+    "fit",
+    "drop-flushes",
+    "map",
+    "ratio",
+    "end",
+];
+const REPLAY_KEYS: &[&str] =
+    &["mode", "qd", "per-app", "speed", "precondition", "preload", "measure-after", "flush-every"];
+const TENANT_KEYS: &[&str] = &["trace", "gen", "stretch", "loop", "loop-discard"];
+const TOP: &[&str] = &["title", "seed", "drive", "workload", "tenant", "replay", "sweep"];
+
+/// Whether a key is the scenario's own: every other one belongs to the drive.
+pub(super) fn is_scenario_key(key: &str) -> bool {
+    TOP.contains(&key.split('.').next().unwrap_or(key))
+}
+
+/// `found` among `known`, or the error that lists them.
+fn unknown(entry: &Entry, found: &str, known: &[&str]) -> LabError {
+    entry.place.error(format!("unknown key `{found}`; expected one of {}", known.join(", ")))
+}
+
+/// `3`, `1..5` (both ends included).
+fn seeds(entry: &Entry) -> Result<Vec<u64>, LabError> {
+    let mut seeds = Vec::new();
+    for text in &entry.values {
+        let wrong = || {
+            entry.error(format!("found `{text}`, expected seeds such as `7`, `1..5` or `1,2,3`"))
+        };
+        match text.split_once("..") {
+            None => seeds.push(text.parse().map_err(|_| wrong())?),
+            Some((low, high)) => {
+                let low: u64 = low.trim().parse().map_err(|_| wrong())?;
+                let high: u64 = high.trim().trim_start_matches('=').parse().map_err(|_| wrong())?;
+                if low > high || high - low >= 10_000 {
+                    return Err(wrong());
+                }
+                seeds.extend(low..=high);
+            }
+        }
+    }
+    if seeds.is_empty() {
+        return Err(entry.error("expected at least one seed"));
+    }
+    Ok(seeds)
+}
+
+impl Scenario {
+    /// Takes in one key.
+    pub(super) fn apply(&mut self, entry: Entry) -> Result<(), LabError> {
+        let (head, rest) = entry.key.split_once('.').unwrap_or((&entry.key, ""));
+        match (head, rest) {
+            ("title", "") => self.title = entry.one()?.to_string(),
+            ("seed", "") => self.seeds = seeds(&entry)?,
+            ("drive", "preset") => {
+                let name = entry.one()?.to_string();
+                ssd::preset(&name).map_err(|e| entry.place.error(e.to_string()))?;
+                self.base = Some((Base::Preset(name), entry.place.clone()));
+            }
+            ("drive", "file") => {
+                let path = self.folder.join(entry.one()?);
+                self.base = Some((Base::File(path), entry.place.clone()));
+            }
+            ("drive", "scale") => {
+                self.scale = Some((entry.one()?.to_string(), entry.place.clone()));
+            }
+            ("drive", key) if !key.is_empty() => {
+                let key = key.to_string();
+                check_drive(&entry, &key)?;
+                self.drive.push(Entry { key, ..entry });
+            }
+            ("workload", key) if WORKLOAD_KEYS.contains(&key) => self.workload_key(&entry, key)?,
+            ("workload", key) => return Err(unknown(&entry, key, WORKLOAD_KEYS)),
+            ("tenant", rest) => self.tenant_key(&entry, rest)?,
+            ("replay", key) if REPLAY_KEYS.contains(&key) => self.replay_key(&entry, key)?,
+            ("replay", key) => return Err(unknown(&entry, key, REPLAY_KEYS)),
+            ("sweep", key) if !key.is_empty() => {
+                if entry.values.is_empty() {
+                    return Err(entry.error("expected at least one value"));
+                }
+                check_swept(&entry, key)?;
+                let sweep = Sweep {
+                    key: key.to_string(),
+                    values: entry.values.clone(),
+                    place: entry.place.clone(),
+                };
+                self.sweeps.push(sweep);
+            }
+            _ => return Err(unknown(&entry, &entry.key, TOP)),
+        }
+        Ok(())
+    }
+
+    fn origin(&self, entry: &Entry, is_recipe: bool) -> Result<Origin, LabError> {
+        if is_recipe {
+            let text = entry.one()?.to_string();
+            let parsed = workload::generate::parse_recipe(&text, 0);
+            parsed.map_err(|e| entry.error(e))?;
+            return Ok(Origin::Recipe(text));
+        }
+        match entry.values.as_slice() {
+            [] => Err(entry.error("expected at least one file")),
+            [one] => Ok(match Origin::parse(one) {
+                Origin::Files(paths) => {
+                    Origin::Files(paths.iter().map(|p| self.folder.join(p)).collect())
+                }
+                other => other,
+            }),
+            many => Ok(Origin::Files(many.iter().map(|p| self.folder.join(p)).collect())),
+        }
+    }
+
+    fn workload_key(&mut self, entry: &Entry, key: &str) -> Result<(), LabError> {
+        let text = || entry.one().map(str::to_string);
+        match key {
+            "trace" => self.workload.origin = Some(self.origin(entry, false)?),
+            "gen" => self.workload.origin = Some(self.origin(entry, true)?),
+            "fit" => self.workload.fit = entry.parse()?,
+            "drop-flushes" => self.workload.drop_flushes = entry.flag()?,
+            "map" => self.workload.map = Some(text()?),
+            "ratio" => self.workload.ratio = Some(text()?),
+            "end" => self.workload.end = Some(text()?),
+            _ => {}
+        }
+        let options = &mut self.workload.options;
+        match key {
+            "format" => options.format = Some(text()?),
+            "columns" => options.columns = Some(text()?),
+            "op-map" => options.op_map = Some(text()?),
+            "app" => options.app = Some(text()?),
+            "skip-bad" => options.skip_bad = entry.count(0)?,
+            "app-is-comm" => options.app_is_comm = entry.flag()?,
+            "time-unit" => {
+                let unit = TimeUnit::parse(entry.one()?);
+                let expected = || entry.error("expected ps, ns, 100ns, us, ms or s");
+                options.time_unit = Some(unit.ok_or_else(expected)?);
+            }
+            "size-unit" => {
+                let unit = SizeUnit::parse(entry.one()?);
+                let expected = || entry.error("expected byte, sector, kib or page");
+                options.size_unit = Some(unit.ok_or_else(expected)?);
+            }
+            "align-shift" => {
+                let shift = entry.one()?.parse();
+                let expected = |_| entry.error("expected a whole number of bytes");
+                options.align_shift = shift.map_err(expected)?;
+            }
+            "sort-window" => {
+                let span = parse_time(entry.one()?).map_err(|e| entry.error(e))?;
+                options.sort_window = Some(span);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn tenant_key(&mut self, entry: &Entry, rest: &str) -> Result<(), LabError> {
+        let Some((name, key)) = rest.rsplit_once('.') else {
+            return Err(entry.place.error("expected tables `[tenant.NAME]`"));
+        };
+        if !TENANT_KEYS.contains(&key) {
+            return Err(unknown(entry, key, TENANT_KEYS));
+        }
+        let origin = match key {
+            "trace" | "gen" => Some(self.origin(entry, key == "gen")?),
+            _ => None,
+        };
+        let index = match self.workload.tenants.iter().position(|t| t.name == name) {
+            Some(index) => index,
+            None => {
+                self.workload.tenants.push(TenantSpec {
+                    name: name.to_string(),
+                    origin: Origin::Files(Vec::new()),
+                    stretch: None,
+                    rounds: 1,
+                    round_discard: true,
+                });
+                self.workload.tenants.len() - 1
+            }
+        };
+        let tenant = &mut self.workload.tenants[index];
+        match key {
+            "stretch" => tenant.stretch = Some(entry.one()?.to_string()),
+            "loop" => tenant.rounds = entry.count(1)?,
+            "loop-discard" => tenant.round_discard = entry.flag()?,
+            _ => tenant.origin = origin.unwrap_or_else(|| tenant.origin.clone()),
+        }
+        Ok(())
+    }
+
+    fn replay_key(&mut self, entry: &Entry, key: &str) -> Result<(), LabError> {
+        match key {
+            "mode" => {
+                let mode = entry.one()?;
+                if !["open", "closed", "dependent", "untimed"].contains(&mode) {
+                    let what = format!("found `{mode}`, expected open, closed, dependent, untimed");
+                    return Err(entry.error(what));
+                }
+                self.mode = Some(mode.to_string());
+            }
+            "qd" => {
+                let depth = entry.count(1)?;
+                let depth = u32::try_from(depth).ok().filter(|d| *d <= 1 << 16);
+                self.depth = Some(depth.ok_or_else(|| entry.error("expected at most 65536"))?);
+            }
+            "per-app" => self.per_app = entry.flag()?,
+            "speed" => self.replay.speed = entry.parse()?,
+            "precondition" => self.replay.precondition = entry.parse()?,
+            "preload" => match entry.one()? {
+                "none" => self.replay.preload = false,
+                "reads" => self.replay.preload = true,
+                other => {
+                    return Err(entry.error(format!("found `{other}`, expected none or reads")));
+                }
+            },
+            "measure-after" => self.replay.measure_after = Some(entry.parse()?),
+            _ => self.replay.flush_every = Some(entry.count(1)?),
+        }
+        self.settle_mode();
+        Ok(())
+    }
+
+    /// A depth without a mode means closed; closed without a depth has the default one.
+    fn settle_mode(&mut self) {
+        let closed =
+            Mode::Closed { depth: self.depth.unwrap_or(DEFAULT_DEPTH), per_app: self.per_app };
+        self.replay.mode = match self.mode.as_deref() {
+            Some("open") => Mode::Open,
+            Some("dependent") => Mode::Dependent,
+            Some("untimed") => Mode::Untimed,
+            Some(_) => closed,
+            None if self.depth.is_some() => closed,
+            None => Mode::Open,
+        };
+    }
+
+    /// Checks what only the whole can tell: knobs without an effect are refused.
+    pub(crate) fn check(&self) -> Result<(), LabError> {
+        let closed = matches!(self.replay.mode, Mode::Closed { .. });
+        let fail = |what: &str| Err(LabError::Input(what.to_string()));
+        if !closed && (self.depth.is_some() || self.per_app) {
+            return fail("`qd` and `per-app` have no effect: expected mode closed");
+        }
+        let one = self.replay.speed == crate::replay::Speed::ONE;
+        if !one && !matches!(self.replay.mode, Mode::Open | Mode::Dependent) {
+            return fail("`speed` has no effect: expected mode open or dependent");
+        }
+        for tenant in &self.workload.tenants {
+            if matches!(&tenant.origin, Origin::Files(paths) if paths.is_empty()) {
+                let what = format!("tenant `{}`: expected `trace` or `gen`", tenant.name);
+                return Err(LabError::Input(what));
+            }
+        }
+        if self.workload.tenants.is_empty() {
+            for (what, name) in [(&self.workload.map, "map"), (&self.workload.ratio, "ratio")] {
+                if what.is_some() {
+                    let what = format!("`{name}` has no effect: expected [tenant.NAME] tables");
+                    return Err(LabError::Input(what));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A share of the drive instead of a size.
+pub(crate) fn share_of(text: &str, capacity: Bytes) -> Option<Bytes> {
+    let number = text.trim().strip_suffix('%')?.trim();
+    let (whole, part) = number.split_once('.').unwrap_or((number, ""));
+    let plain = |t: &str| t.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || part.len() > 4 || !plain(whole) || !plain(part) {
+        return None;
+    }
+    let per_million: u64 = format!("{whole}{part:0<4}").parse().ok()?;
+    let bytes = u128::from(capacity.0) * u128::from(per_million) / 1_000_000;
+    Some(Bytes(u64::try_from(bytes).ok()? / 4096 * 4096))
+}
+
+fn value_origin(entry: &Entry) -> ValueOrigin {
+    ValueOrigin {
+        from: entry.place.to_string(),
+        source: entry.source.clone(),
+        tag: entry.tag.clone(),
+    }
+}
+
+/// A drive's key and its value are checked where they stand.
+fn check_drive(entry: &Entry, key: &str) -> Result<(), LabError> {
+    Config::default().set(key, &entry.values.join(", "), value_origin(entry))?;
+    Ok(())
+}
+
+fn check_swept(entry: &Entry, key: &str) -> Result<(), LabError> {
+    for value in &entry.values {
+        let share = key.ends_with("size") && share_of(value, Bytes(1 << 30)).is_some();
+        if !share {
+            Config::default().set(key, value, value_origin(entry))?;
+        }
+    }
+    Ok(())
+}
+
+/// The drive: its base, then its own keys in order.
+pub(super) fn config(scenario: &Scenario) -> Result<Config, LabError> {
+    let mut config = match &scenario.base {
+        None => Config::default(),
+        Some((Base::Preset(name), _)) => ssd::preset(name)?.config,
+        Some((Base::File(path), _)) => ssd::load_file(path)?,
+    };
+    if let Some((text, place)) = &scenario.scale {
+        config.scale(text, &place.to_string())?;
+    }
+    for entry in &scenario.drive {
+        config.set(&entry.key, &entry.values.join(", "), value_origin(entry))?;
+    }
+    Ok(config)
+}

@@ -1,0 +1,194 @@
+//! A TOML text as a flat list of dotted keys, each with its texts and the line it stands on.
+
+use std::collections::BTreeMap;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::LabError;
+
+/// Where something was said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The file, or `command line`.
+    pub file: String,
+    /// Line, from 1; 0 on a command line.
+    pub line: usize,
+}
+
+impl Place {
+    /// The command line.
+    pub fn command_line() -> Place {
+        Place { file: "command line".to_string(), line: 0 }
+    }
+
+    /// An error here.
+    pub fn error(&self, reason: impl Into<String>) -> LabError {
+        match self.line {
+            0 => LabError::Input(format!("{}: {}", self.file, reason.into())),
+            line => LabError::Scenario { file: self.file.clone(), line, reason: reason.into() },
+        }
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.file),
+            line => write!(f, "{}:{line}", self.file),
+        }
+    }
+}
+
+/// One key of a scenario.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Dotted key.
+    pub key: String,
+    /// Its value, or the members of a list.
+    pub values: Vec<String>,
+    /// Published source of a drive's value.
+    pub source: Option<String>,
+    /// How sure a drive's value is.
+    pub tag: Option<String>,
+    /// Where it stands.
+    pub place: Place,
+}
+
+impl Entry {
+    /// The one value; a list is an error.
+    pub fn one(&self) -> Result<&str, LabError> {
+        match self.values.as_slice() {
+            [one] => Ok(one),
+            _ => Err(self.error("expected one value, not a list")),
+        }
+    }
+
+    /// An error about this key.
+    pub fn error(&self, expected: impl std::fmt::Display) -> LabError {
+        self.place.error(format!("`{}`: {expected}", self.key))
+    }
+
+    /// The one value, parsed.
+    pub fn parse<T>(&self) -> Result<T, LabError>
+    where
+        T: std::str::FromStr<Err = String>,
+    {
+        self.one()?.parse().map_err(|e: String| self.error(e))
+    }
+
+    /// The one value as a whole number of at least `low`.
+    pub fn count(&self, low: u64) -> Result<u64, LabError> {
+        let text = self.one()?;
+        let n = text.replace('_', "").parse().ok().filter(|n| *n >= low);
+        n.ok_or_else(|| {
+            self.error(format!("found `{text}`, expected a whole number of at least {low}"))
+        })
+    }
+
+    /// The one value as `true` or `false`.
+    pub fn flag(&self) -> Result<bool, LabError> {
+        match self.one()? {
+            "true" => Ok(true),
+            "false" => Ok(false),
+            other => Err(self.error(format!("found `{other}`, expected true or false"))),
+        }
+    }
+}
+
+struct Reader<'a> {
+    file: &'a str,
+    text: &'a str,
+    /// Entries by position in the file: tenants count in the order they are written.
+    entries: BTreeMap<(usize, String), Entry>,
+}
+
+/// Reads a TOML text; entries are in the order of the file.
+///
+/// # Errors
+/// File and line of what is not TOML, or no plain value.
+pub fn entries(file: &str, text: &str) -> Result<Vec<Entry>, LabError> {
+    let mut reader = Reader { file, text, entries: BTreeMap::new() };
+    let table = DeTable::parse(text).map_err(|error| {
+        let byte = error.span().map_or(0, |span| span.start);
+        reader.place(byte).error(error.message().trim())
+    })?;
+    reader.table("", table.get_ref())?;
+    Ok(reader.entries.into_values().collect())
+}
+
+impl Reader<'_> {
+    fn place(&self, byte: usize) -> Place {
+        let before = &self.text.as_bytes()[..byte.min(self.text.len())];
+        let line = 1 + before.iter().filter(|b| **b == b'\n').count();
+        Place { file: self.file.to_string(), line }
+    }
+
+    fn table(&mut self, prefix: &str, table: &DeTable<'_>) -> Result<(), LabError> {
+        for (key, value) in table {
+            let dot = if prefix.is_empty() { "" } else { "." };
+            let name = format!("{prefix}{dot}{}", key.get_ref());
+            self.entry(name, key.span().start, value)?;
+        }
+        Ok(())
+    }
+
+    fn entry(
+        &mut self,
+        key: String,
+        at: usize,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<(), LabError> {
+        let place = self.place(at);
+        let (mut source, mut tag) = (None, None);
+        let value = match value.get_ref() {
+            DeValue::Table(table) if !table.contains_key("value") => {
+                return self.table(&key, table);
+            }
+            // A drive's value that says where it comes from.
+            DeValue::Table(table) => {
+                for (field, inner) in table {
+                    let wanted = match field.get_ref().as_ref() {
+                        "value" => continue,
+                        "source" => &mut source,
+                        "tag" => &mut tag,
+                        other => {
+                            let what = format!("`{key}`: unknown field `{other}`");
+                            let expected = "expected value, source, tag";
+                            return Err(self
+                                .place(field.span().start)
+                                .error(format!("{what}; {expected}")));
+                        }
+                    };
+                    *wanted = Some(self.text_of(&key, inner)?);
+                }
+                &table["value"]
+            }
+            _ => value,
+        };
+        let values = match value.get_ref() {
+            DeValue::Array(items) => {
+                items.iter().map(|item| self.text_of(&key, item)).collect::<Result<_, _>>()?
+            }
+            _ => vec![self.text_of(&key, value)?],
+        };
+        self.entries.insert((at, key.clone()), Entry { key, values, source, tag, place });
+        Ok(())
+    }
+
+    fn text_of(&self, key: &str, value: &Spanned<DeValue<'_>>) -> Result<String, LabError> {
+        let wrong = || {
+            let expected = "a string, a whole number, true, false or a list of these";
+            self.place(value.span().start).error(format!("`{key}`: expected {expected}"))
+        };
+        match value.get_ref() {
+            DeValue::String(text) => Ok(text.to_string()),
+            DeValue::Boolean(flag) => Ok(flag.to_string()),
+            DeValue::Integer(n) => {
+                let n = i64::from_str_radix(&n.as_str().replace('_', ""), n.radix());
+                n.map(|n| n.to_string()).map_err(|_| wrong())
+            }
+            _ => Err(wrong()),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A scenario: a drive, a workload, a way to replay it, and what to sweep. One text describes a
+//! whole experiment; a command line is turned into the same thing.
+//!
+//! ```toml
+//! title = "Random overwrites on a small drive"
+//! seed = [1, 2, 3]
+//!
+//! [drive]
+//! preset = "femu-default"       # or file = "my-drive.toml"
+//! capacity = "256 MiB"          # any key of `varve list keys`
+//! gc.victim = "greedy"
+//!
+//! [workload]
+//! trace = "hm_0.csv.zst"        # or gen = "uniform,size=256MiB", or [tenant.NAME] tables
+//! fit = "exact"                 # exact, wrap, compact, compact:SIZE
+//!
+//! [replay]
+//! mode = "closed"               # open, closed, dependent, untimed
+//! qd = 32
+//! precondition = "steady"       # none, seq, steady
+//!
+//! [sweep]
+//! buffer.policy = ["lru", "cflru"]
+//! ```
+
+mod build;
+mod entries;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use ssd::Config;
+
+use crate::LabError;
+use crate::input::Workload;
+use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
+
+pub(crate) use build::share_of;
+pub use entries::{Entry, Place, entries};
+
+/// How a scenario's workload is replayed, before the drive is known.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// When requests are submitted.
+    pub mode: Mode,
+    /// How much faster than the workload says.
+    pub speed: Speed,
+    /// State of the drive at the start.
+    pub precondition: Precondition,
+    /// Units read before they are written are written first.
+    pub preload: bool,
+    /// Where the measured part begins.
+    pub measure_after: Option<MeasureAfter>,
+    /// A flush after so many writes.
+    pub flush_every: Option<u64>,
+}
+
+/// Requests in flight of a closed replay that does not say.
+pub const DEFAULT_DEPTH: u32 = 32;
+
+impl Default for Replay {
+    fn default() -> Self {
+        Replay {
+            mode: Mode::Open,
+            speed: Speed::ONE,
+            precondition: Precondition::None,
+            preload: false,
+            measure_after: None,
+            flush_every: None,
+        }
+    }
+}
+
+/// One key of the drive and the values it takes in turn.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// A key of the drive's schema.
+    pub key: String,
+    /// Its values. Sizes may be a share of the drive: `1%`.
+    pub values: Vec<String>,
+    /// Where it was asked for.
+    pub place: Place,
+}
+
+/// A whole experiment.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// One line for people.
+    pub title: String,
+    /// Seeds; every combination of the sweeps is run with each.
+    pub seeds: Vec<u64>,
+    /// The workload.
+    pub workload: Workload,
+    /// The replay.
+    pub replay: Replay,
+    /// Keys that are swept, the first slowest.
+    pub sweeps: Vec<Sweep>,
+    base: Option<(Base, Place)>,
+    scale: Option<(String, Place)>,
+    drive: Vec<Entry>,
+    /// Requests in flight, and whether that is of each application.
+    depth: Option<u32>,
+    per_app: bool,
+    mode: Option<String>,
+    /// Folder that relative paths of traces and drives start from.
+    folder: PathBuf,
+}
+
+#[derive(Clone, Debug)]
+enum Base {
+    Preset(String),
+    File(PathBuf),
+}
+
+impl Default for Scenario {
+    fn default() -> Self {
+        Scenario {
+            title: String::new(),
+            seeds: vec![1],
+            workload: Workload::default(),
+            replay: Replay::default(),
+            sweeps: Vec::new(),
+            base: None,
+            scale: None,
+            drive: Vec::new(),
+            depth: None,
+            per_app: false,
+            mode: None,
+            folder: PathBuf::new(),
+        }
+    }
+}
+
+impl Scenario {
+    /// Reads a scenario file.
+    ///
+    /// # Errors
+    /// File, line, what was found and what was expected.
+    pub fn load(path: &Path) -> Result<Scenario, LabError> {
+        let text = std::fs::read_to_string(path).map_err(|e| {
+            LabError::Input(format!("{}: {e}; expected a scenario file", path.display()))
+        })?;
+        let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        Scenario::from_text(&path.display().to_string(), &text, folder)
+    }
+
+    /// Reads a scenario from the text of a file called `name`; relative paths in it start from
+    /// `folder`.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn from_text(name: &str, text: &str, folder: PathBuf) -> Result<Scenario, LabError> {
+        let mut scenario = Scenario { folder, ..Scenario::default() };
+        for entry in entries(name, text)? {
+            scenario.apply(entry)?;
+        }
+        Ok(scenario)
+    }
+
+    /// Sets `key=value` as given on a command line; `key` is a key of the scenario or of the
+    /// drive. Commas separate the members of a list of `sweep.` and `seed`.
+    ///
+    /// # Errors
+    /// What was found and what was expected.
+    pub fn set_pair(&mut self, pair: &str) -> Result<(), LabError> {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(LabError::Input(format!("--set `{pair}`: expected key=value")));
+        };
+        self.set(key.trim(), value.trim())
+    }
+
+    /// Sets one key from its text, as the command line does.
+    ///
+    /// # Errors
+    /// As [`Scenario::set_pair`].
+    pub fn set(&mut self, key: &str, value: &str) -> Result<(), LabError> {
+        let known = ssd::key(key).is_some() || !build::is_scenario_key(key);
+        let key = if known { format!("drive.{key}") } else { key.to_string() };
+        let list = key == "seed" || key == "seeds" || key.starts_with("sweep.");
+        let values = match list {
+            true => split_list(value),
+            false => vec![value.to_string()],
+        };
+        let place = Place::command_line();
+        // A later word on the command line replaces a list of the file.
+        self.sweeps.retain(|s| format!("sweep.{}", s.key) != key);
+        self.folder_for_command_line(|s| {
+            s.apply(Entry { key: key.clone(), values, source: None, tag: None, place })
+        })
+    }
+
+    /// Paths given on a command line start from the current folder, not from the scenario's.
+    fn folder_for_command_line(
+        &mut self,
+        f: impl FnOnce(&mut Scenario) -> Result<(), LabError>,
+    ) -> Result<(), LabError> {
+        let folder = std::mem::take(&mut self.folder);
+        let result = f(self);
+        self.folder = folder;
+        result
+    }
+
+    /// The drive before anything is swept.
+    ///
+    /// # Errors
+    /// What is wrong with its values.
+    pub fn config(&self) -> Result<Config, LabError> {
+        build::config(self)
+    }
+
+    /// The replay mode, with the depth it was given.
+    pub fn mode(&self) -> Mode {
+        self.replay.mode
+    }
+
+    /// The text of a scenario file that repeats this experiment from any folder.
+    ///
+    /// # Errors
+    /// What is wrong with the drive's values.
+    pub fn to_toml(&self) -> Result<String, LabError> {
+        write::to_toml(self)
+    }
+}
+
+/// Splits at commas outside parentheses: `lru,cflru(window=0.5,x=1)` has two members.
+pub fn split_list(text: &str) -> Vec<String> {
+    let (mut parts, mut depth, mut start) = (Vec::new(), 0i32, 0);
+    for (i, c) in text.char_indices() {
+        match c {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            ',' if depth == 0 => {
+                parts.push(text[start..i].trim().to_string());
+                start = i + 1;
+            }
+            _ => {}
+        }
+    }
+    parts.push(text[start..].trim().to_string());
+    parts.retain(|part| !part.is_empty());
+    parts
+}

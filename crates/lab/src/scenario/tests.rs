@@ -1,0 +1,143 @@
+//! What a scenario accepts, what it refuses and where it says the mistake is.
+
+use std::path::PathBuf;
+
+use super::*;
+
+fn parse(text: &str) -> Result<Scenario, LabError> {
+    Scenario::from_text("s.toml", text, PathBuf::from("/data"))
+}
+
+fn fails(text: &str) -> String {
+    let error = parse(text).and_then(|s| s.config().map(|_| s)).expect_err(text);
+    assert_eq!(error.exit_code(), 3);
+    error.to_string()
+}
+
+#[test]
+fn a_whole_scenario() {
+    let s = parse(
+        r#"
+        title = "t"
+        seed = ["1..3", 9]
+        [drive]
+        preset = "femu-default"
+        scale = "1/8"
+        gc.victim = "fifo"
+        op = { value = "12.5 %", source = "a paper", tag = "assumed" }
+        [tenant.B]
+        gen = "uniform,size=16MiB,count=1k"
+        [tenant.A]
+        trace = ["x.csv", "y.csv"]
+        loop = 3
+        [replay]
+        mode = "closed"
+        qd = 8
+        per-app = true
+        precondition = "steady"
+        measure-after = "2 s"
+        [sweep]
+        buffer.policy = ["lru", "cflru"]
+        buffer.size = ["1%", "8M"]
+        "#,
+    )
+    .unwrap();
+    assert_eq!(s.seeds, [1, 2, 3, 9]);
+    assert_eq!(s.replay.mode, Mode::Closed { depth: 8, per_app: true });
+    let names: Vec<_> = s.workload.tenants.iter().map(|t| t.name.as_str()).collect();
+    assert_eq!(names, ["B", "A"], "in the order of the file");
+    let keys: Vec<_> = s.sweeps.iter().map(|s| s.key.as_str()).collect();
+    assert_eq!(keys, ["buffer.policy", "buffer.size"]);
+    let config = s.config().unwrap();
+    assert_eq!(config.text("gc.victim"), "fifo");
+    let op = config.entries().find(|e| e.0 == "op").unwrap();
+    assert_eq!((op.1, op.2.from.as_str()), ("12.5 %", "s.toml:8"));
+    assert_eq!(op.2.tag.as_deref(), Some("assumed"));
+    s.check().unwrap();
+}
+
+#[test]
+fn errors_name_file_line_and_what_was_expected() {
+    for (text, wanted) in [
+        ("\n\nmode = 1", "s.toml:3: unknown key `mode`; expected one of title, seed"),
+        ("[drive]\ngc.victm = \"fifo\"", "s.toml:2: unknown key `gc.victm`; did you mean"),
+        ("[drive]\nop = 7", "s.toml:2: `op` = `7`: expected a share"),
+        ("[drive]\npreset = \"x\"", "s.toml:2: no preset `x`"),
+        ("[replay]\nqd = \"many\"", "s.toml:2: `replay.qd`: found `many`, expected a whole number"),
+        ("[replay]\nmode = \"fast\"", "s.toml:2: `replay.mode`: found `fast`, expected open"),
+        ("[replay]\nqdd = 1", "s.toml:2: unknown key `qdd`; expected one of mode, qd"),
+        ("[workload]\nfit = \"some\"", "s.toml:2: `workload.fit`: fit `some`: expected exact"),
+        ("[workload]\ngen = \"nope\"", "s.toml:2: `workload.gen`: "),
+        ("[sweep]\ngc.victm = [\"a\"]", "s.toml:2: unknown key `gc.victm`"),
+        ("[sweep]\nbuffer.size = [\"big\"]", "s.toml:2: `buffer.size` = `big`: expected a size"),
+        ("seed = [\"5..1\"]", "s.toml:1: `seed`: found `5..1`"),
+        ("seed = 1.5", "s.toml:1: `seed`: expected a string, a whole number"),
+        ("a = ", "s.toml:1: "),
+        ("[drive]\nop = { value = \"7 %\", sauce = \"x\" }", "s.toml:2: `drive.op`: unknown field"),
+    ] {
+        let found = fails(text);
+        assert!(found.starts_with(wanted), "{text}\n  found {found}\n  wanted {wanted}");
+    }
+}
+
+#[test]
+fn knobs_without_effect_are_refused() {
+    let refused = |text: &str| parse(text).unwrap().check().expect_err(text).to_string();
+    assert!(refused("[replay]\nmode = \"open\"\nqd = 4").contains("no effect"));
+    assert!(refused("[replay]\nmode = \"closed\"\nspeed = \"2\"").contains("no effect"));
+    assert!(refused("[workload]\nratio = \"A:B=1:2\"").contains("no effect"));
+    assert!(refused("[tenant.A]\nloop = 2").contains("expected `trace` or `gen`"));
+}
+
+#[test]
+fn a_command_line_overrides_a_file() {
+    let mut s = parse("[drive]\npreset = \"femu-default\"\n[sweep]\nop = [\"7 %\"]").unwrap();
+    for pair in [
+        "gc.victim=fifo",
+        "sweep.op=7 %,28 %",
+        "replay.qd=4",
+        "seed=1..2,5",
+        "workload.trace=t.csv",
+    ] {
+        s.set_pair(pair).unwrap();
+    }
+    assert_eq!(s.config().unwrap().text("gc.victim"), "fifo");
+    assert_eq!(s.sweeps.len(), 1);
+    assert_eq!(s.sweeps[0].values, ["7 %", "28 %"]);
+    assert_eq!(s.seeds, [1, 2, 5]);
+    assert_eq!(s.mode(), Mode::Closed { depth: 4, per_app: false });
+    let origin = format!("{:?}", s.workload.origin);
+    assert!(origin.contains("\"t.csv\""), "relative to the current folder: {origin}");
+    for bad in ["gc.victm=fifo", "victim", "replay.nope=1", "=x"] {
+        assert!(s.set_pair(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn what_is_written_reads_back_as_the_same() {
+    let mut s = parse(
+        "title = \"a \\\"b\\\"\"\n[drive]\npreset = \"mqsim-default\"\nop = \"9 %\"\n\
+         [workload]\ntrace = \"x.csv\"\nfit = \"compact:64K\"\nskip-bad = 3\ntime-unit = \"ms\"\n\
+         align-shift = -512\n[replay]\nspeed = \"3/2\"\nmeasure-after = \"1 ms\"\nflush-every = 9\n\
+         preload = \"reads\"\n[sweep]\nbuffer.policy = [\"lru\", \"aoi\"]\nbuffer.size = [\"1%\"]",
+    )
+    .unwrap();
+    s.set("seed", "3..4").unwrap();
+    let text = s.to_toml().unwrap();
+    let again = Scenario::from_text("run.toml", &text, PathBuf::from("/elsewhere")).unwrap();
+    let strip = |text: String| -> Vec<String> {
+        text.lines().map(|l| l.split("  # ").next().unwrap_or(l).to_string()).collect()
+    };
+    assert_eq!(strip(again.to_toml().unwrap()), strip(text));
+    assert_eq!(again.seeds, [3, 4]);
+    assert_eq!(format!("{:?}", again.workload), format!("{:?}", s.workload));
+    let texts = |s: &Scenario| -> Vec<String> {
+        s.config().unwrap().entries().map(|(k, v, _)| format!("{k}={v}")).collect()
+    };
+    assert_eq!(texts(&again), texts(&s));
+}
+
+#[test]
+fn lists_split_outside_parentheses() {
+    assert_eq!(split_list("lru, cflru(a,b) ,x,"), ["lru", "cflru(a,b)", "x"]);
+}

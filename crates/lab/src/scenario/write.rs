@@ -1,0 +1,186 @@
+//! A scenario as a file again: what `--out` leaves behind so that one command repeats the run.
+
+use std::fmt::Write;
+use std::path::Path;
+
+use super::Scenario;
+use crate::LabError;
+use crate::input::{Fit, Origin};
+use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
+
+/// A TOML string.
+fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04X}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+fn list(texts: impl IntoIterator<Item = String>) -> String {
+    let items: Vec<String> = texts.into_iter().collect();
+    format!("[{}]", items.join(", "))
+}
+
+fn path_text(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    quoted(&absolute.to_string_lossy())
+}
+
+fn origin(out: &mut String, origin: &Origin) {
+    let _ = match origin {
+        Origin::Demo => writeln!(out, "trace = {}", quoted(crate::input::DEMO_NAME)),
+        Origin::Recipe(text) => writeln!(out, "gen = {}", quoted(text)),
+        Origin::Files(paths) => match paths.as_slice() {
+            [one] => writeln!(out, "trace = {}", path_text(one)),
+            many => writeln!(out, "trace = {}", list(many.iter().map(|p| path_text(p)))),
+        },
+    };
+}
+
+fn drive(out: &mut String, scenario: &Scenario) -> Result<(), LabError> {
+    out.push_str(
+        "\n# Every value somebody set, with its origin; the others are defaults.\n[drive]\n",
+    );
+    for (key, text, from) in scenario.config()?.entries() {
+        if from.from == "default" {
+            continue;
+        }
+        let mut fields = vec![format!("value = {}", quoted(text))];
+        fields.extend(from.source.iter().map(|s| format!("source = {}", quoted(s))));
+        fields.extend(from.tag.iter().map(|t| format!("tag = {}", quoted(t))));
+        let value = match fields.as_slice() {
+            [_] => quoted(text),
+            _ => format!("{{ {} }}", fields.join(", ")),
+        };
+        let _ = writeln!(out, "{key} = {value}  # {}", from.from.replace('\n', " "));
+    }
+    Ok(())
+}
+
+fn workload(out: &mut String, scenario: &Scenario) {
+    let w = &scenario.workload;
+    out.push_str("\n[workload]\n");
+    if let Some(one) = &w.origin {
+        origin(out, one);
+    }
+    if w.fit != Fit::Exact {
+        let _ = writeln!(out, "fit = {}", quoted(&w.fit.to_string()));
+    }
+    if w.drop_flushes {
+        out.push_str("drop-flushes = true\n");
+    }
+    let o = &w.options;
+    let texts = [
+        ("format", &o.format),
+        ("columns", &o.columns),
+        ("op-map", &o.op_map),
+        ("app", &o.app),
+        ("map", &w.map),
+        ("ratio", &w.ratio),
+        ("end", &w.end),
+    ];
+    for (key, text) in texts {
+        if let Some(text) = text {
+            let _ = writeln!(out, "{key} = {}", quoted(text));
+        }
+    }
+    if o.skip_bad > 0 {
+        let _ = writeln!(out, "skip-bad = {}", o.skip_bad);
+    }
+    if o.align_shift != 0 {
+        let _ = writeln!(out, "align-shift = {}", quoted(&o.align_shift.to_string()));
+    }
+    if o.app_is_comm {
+        out.push_str("app-is-comm = true\n");
+    }
+    if let Some(unit) = o.time_unit {
+        let names = ["ps", "ns", "100ns", "us", "ms", "s"];
+        let name = names.iter().find(|n| workload::read::TimeUnit::parse(n) == Some(unit));
+        let _ = writeln!(out, "time-unit = {}", quoted(name.unwrap_or(&"ps")));
+    }
+    if let Some(unit) = o.size_unit {
+        let names = ["byte", "sector", "kib", "page"];
+        let name = names.iter().find(|n| workload::read::SizeUnit::parse(n) == Some(unit));
+        let _ = writeln!(out, "size-unit = {}", quoted(name.unwrap_or(&"byte")));
+    }
+    if let Some(window) = o.sort_window {
+        let _ = writeln!(out, "sort-window = {}", quoted(&format!("{} ps", window.as_ps())));
+    }
+    for tenant in &w.tenants {
+        let _ = writeln!(out, "\n[tenant.{}]", quoted(&tenant.name));
+        origin(out, &tenant.origin);
+        if let Some(text) = &tenant.stretch {
+            let _ = writeln!(out, "stretch = {}", quoted(text));
+        }
+        if tenant.rounds != 1 {
+            let _ = writeln!(out, "loop = {}", tenant.rounds);
+        }
+        if !tenant.round_discard {
+            out.push_str("loop-discard = false\n");
+        }
+    }
+}
+
+fn replay(out: &mut String, scenario: &Scenario) {
+    let r = &scenario.replay;
+    out.push_str("\n[replay]\n");
+    match r.mode {
+        Mode::Open => out.push_str("mode = \"open\"\n"),
+        Mode::Dependent => out.push_str("mode = \"dependent\"\n"),
+        Mode::Untimed => out.push_str("mode = \"untimed\"\n"),
+        Mode::Closed { depth, per_app } => {
+            let _ = writeln!(out, "mode = \"closed\"\nqd = {depth}");
+            if per_app {
+                out.push_str("per-app = true\n");
+            }
+        }
+    }
+    if r.speed != Speed::ONE {
+        let _ = writeln!(out, "speed = {}", quoted(&r.speed.to_string()));
+    }
+    if r.precondition != Precondition::None {
+        let _ = writeln!(out, "precondition = {}", quoted(r.precondition.name()));
+    }
+    if r.preload {
+        out.push_str("preload = \"reads\"\n");
+    }
+    match r.measure_after {
+        None => {}
+        Some(MeasureAfter::Requests(n)) => {
+            let _ = writeln!(out, "measure-after = {n}");
+        }
+        Some(after) => {
+            let _ = writeln!(out, "measure-after = {}", quoted(&after.to_string()));
+        }
+    }
+    if let Some(n) = r.flush_every {
+        let _ = writeln!(out, "flush-every = {n}");
+    }
+}
+
+pub(super) fn to_toml(scenario: &Scenario) -> Result<String, LabError> {
+    let mut out = String::from("# Written by varve: `varve run` on this file repeats the run.\n");
+    let _ = writeln!(out, "title = {}", quoted(&scenario.title));
+    let seeds = scenario.seeds.iter().map(|s| quoted(&s.to_string()));
+    let _ = writeln!(out, "seed = {}", list(seeds));
+    drive(&mut out, scenario)?;
+    workload(&mut out, scenario);
+    replay(&mut out, scenario);
+    if !scenario.sweeps.is_empty() {
+        out.push_str("\n[sweep]\n");
+        for sweep in &scenario.sweeps {
+            let values = sweep.values.iter().map(|v| quoted(v));
+            let _ = writeln!(out, "{} = {}", sweep.key, list(values));
+        }
+    }
+    Ok(out)
+}
