@@ -10,8 +10,8 @@ use crate::subject::DurableKind;
 pub enum PowerCut {
     /// At an operation.
     At(Cut),
-    /// After the last step, with everything begun done.
-    End,
+    /// After so many steps, with everything begun done.
+    After(u64),
 }
 
 /// Ways a program can be cut, as coverage counts them; see [`fault_index`].

@@ -271,7 +271,10 @@ impl Model {
             Seen::Page(content) => short(&content),
             other => format!("{other:?}"),
         };
-        Failure::new(contract, format!("{when} page {page} holds {found}, may hold {}", may.join(" or ")))
+        Failure::new(
+            contract,
+            format!("{when} page {page} holds {found}, may hold {}", may.join(" or ")),
+        )
     }
 
     /// Sectors of which some are, some are not, of one version the page still may hold.

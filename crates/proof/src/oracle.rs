@@ -1,6 +1,6 @@
 //! The oracle of every block device: the [`Model`] and the host's clock.
 
-use block::{BlockDevice, Data, DeviceError, Hint, Lba, Request, Sectors, Span, Time};
+use block::{BlockDevice, Data, DeviceError, EventHash, Hint, Lba, Request, Sectors, Span, Time};
 
 use crate::failure::{Contract, Failure};
 use crate::model::{Model, Point, Seen, Tolerance};
@@ -83,7 +83,11 @@ impl PageOracle {
             DeviceError::Unreadable(_) => Contract::C6,
             _ => Contract::C10,
         };
-        Err(Failure::new(contract, format!("`{what}` was refused: {error}")))
+        let how = match error {
+            DeviceError::PowerOff => "ran in circles until the harness stopped it".to_string(),
+            other => format!("was refused: {other}"),
+        };
+        Err(Failure::new(contract, format!("`{what}` {how}")))
     }
 
     /// Submits a write of the last version of some sectors.
@@ -115,7 +119,8 @@ impl PageOracle {
             Ok(ack) => {
                 self.answered(ack)?;
                 if fua {
-                    let (first, last) = (sector / SECTORS as u32, (sector + count - 1) / SECTORS as u32);
+                    let (first, last) =
+                        (sector / SECTORS as u32, (sector + count - 1) / SECTORS as u32);
                     self.model.forced(self.request, ack, first, last - first + 1);
                 }
                 Ok(())
@@ -233,10 +238,7 @@ impl PageOracle {
                 }
                 Err(error) => self.refused(&error, step),
             },
-            Action::Idle(span) => {
-                self.done = self.done.max(self.at) + span;
-                Ok(())
-            }
+            Action::Idle(_) => Ok(()),
             Action::Shutdown => match subject.stop(self.at) {
                 Ok(ack) => {
                     self.model.flushed(self.request, ack);
@@ -268,10 +270,16 @@ impl<S: PageSubject> Oracle<S> for PageOracle {
     }
 
     fn apply(&mut self, subject: &mut S, step: &Step) -> Result<Class, Failure> {
-        let at = self.tick(step.overlap);
+        if let Action::Idle(span) = step.action {
+            self.done = self.done.max(self.at) + span;
+            return Ok(step.class());
+        }
+        // What a device does between two requests it may book from the earlier one's time on.
+        let before = self.at;
+        self.tick(step.overlap);
         self.request += 1;
-        self.model.settle(at);
-        subject.forget(at);
+        self.model.settle(before);
+        subject.forget(before);
         self.step(subject, step)?;
         Ok(step.class())
     }
@@ -299,6 +307,19 @@ impl<S: PageSubject> Oracle<S> for PageOracle {
         }
         let model = &self.model;
         self.judge(0, true, |page, seen| model.expect_after(page, seen, point))
+    }
+
+    fn digest(&self) -> u64 {
+        let mut hash = EventHash::default();
+        for seen in &self.found {
+            match seen {
+                Seen::Page(content) => content.iter().for_each(|v| hash.add(u64::from(*v))),
+                Seen::Elsewhere { place } => hash.add(1 << 32 | u64::from(*place)),
+                Seen::Unreadable => hash.add(2 << 32),
+                Seen::Garbage => hash.add(3 << 32),
+            }
+        }
+        hash.value()
     }
 
     fn restart(&mut self, other: &PageOracle, subject: &S) {

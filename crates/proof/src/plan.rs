@@ -231,8 +231,11 @@ fn with_seed(name: &str, key: &str, seed: Option<u64>) -> String {
 }
 
 fn cut_table(cut: &PowerCut) -> String {
-    let PowerCut::At(cut) = cut else {
-        return "kind = \"cut\"\ninstant = \"end\"\n".to_string();
+    let cut = match cut {
+        PowerCut::At(cut) => cut,
+        PowerCut::After(steps) => {
+            return format!("kind = \"cut\"\nat = {steps}\ninstant = \"after\"\n");
+        }
     };
     let instant = match cut.instant {
         Instant::Before => "before",
@@ -262,11 +265,11 @@ fn cut_table(cut: &PowerCut) -> String {
 
 fn parse_cut(table: &Table) -> Result<PowerCut, PlanError> {
     let instant = match string(table, "instant")?.as_str() {
-        "end" => return Ok(PowerCut::End),
+        "after" => return Ok(PowerCut::After(integer(table, "at")?)),
         "before" => Instant::Before,
         "inside" => Instant::Inside,
         "booked" => Instant::Booked,
-        _ => return Err(malformed("`instant`: expected before, inside, booked or end")),
+        _ => return Err(malformed("`instant`: expected before, inside, booked or after")),
     };
     let torn = match string(table, "torn")?.as_str() {
         "none" => Torn::Nothing,
@@ -341,9 +344,8 @@ mod tests {
 
     #[test]
     fn a_plan_survives_its_text() {
-        let cut = |instant, torn, left, pair| {
-            PowerCut::At(Cut { op: 17, instant, torn, pair, left })
-        };
+        let cut =
+            |instant, torn, left, pair| PowerCut::At(Cut { op: 17, instant, torn, pair, left });
         let plan = Plan {
             commit: "abc".to_string(),
             seed: 7,
@@ -372,7 +374,7 @@ mod tests {
                 cut(Instant::Before, Torn::Nothing, Left::Old, false),
                 cut(Instant::Inside, Torn::Mixed(5), Left::Mixed(6), true),
                 cut(Instant::Booked, Torn::Prefix, Left::Blank, false),
-                PowerCut::End,
+                PowerCut::After(3),
             ],
             hash: Some(0xFEDC_BA98_7654_3210),
         };

@@ -108,24 +108,61 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
         result.map_err(|failure| Broken { failure, cuts: cuts.to_vec() })
     }
 
+    /// Runs the workload without a cut, powers on once more, and digests everything done and
+    /// found: the same for two runs of one plan (C9). A failure on the way is part of it.
+    pub fn digest(&mut self) -> (u64, u64, String) {
+        let (mut hashes, mut found) = (0, 0);
+        let result = catch::panics(|| {
+            let mut subject = S::build(self.spec)?;
+            let mut oracle = O::new(self.spec, &subject);
+            for step in self.work {
+                oracle.apply(&mut subject, step)?;
+            }
+            hashes = subject.event_hash();
+            let mut after = S::mount(self.spec, subject.image()?)?;
+            oracle.recovered(&mut after, &END)?;
+            hashes ^= after.event_hash().rotate_left(1);
+            found = oracle.digest();
+            Ok(())
+        });
+        (hashes, found, result.err().map(|failure| failure.what).unwrap_or_default())
+    }
+
     fn search(&mut self) -> Result<(), Failure> {
         self.tally.seeds += 1;
         let mut subject = S::build(self.spec)?;
         let mut oracle = O::new(self.spec, &subject);
+        let mut done = 0;
         for step in self.work {
             let first = subject.ops();
             let class = oracle.apply(&mut subject, step)?;
             self.tally.steps += 1;
-            self.cut_all(&subject, &mut oracle, class, first)?;
+            done += 1;
+            if subject.saves_itself() {
+                self.cut_after(&subject, &mut oracle, class, done, 0)?;
+            } else {
+                self.cut_all(&subject, &mut oracle, class, first)?;
+            }
             if self.tally.cuts >= self.density.limit {
                 break;
             }
         }
         subject.check()?;
         self.hash = subject.event_hash();
-        self.trail.push(PowerCut::End);
-        let image = subject.image();
-        self.probe(image, &END, &mut oracle, (Class::Idle, None, false), 0)?;
+        self.cut_after(&subject, &mut oracle, Class::Idle, done, 0)
+    }
+
+    /// Cuts between two steps, with everything begun done.
+    fn cut_after(
+        &mut self,
+        subject: &S,
+        oracle: &mut O,
+        class: Class,
+        steps: u64,
+        depth: usize,
+    ) -> Result<(), Failure> {
+        self.trail.push(PowerCut::After(steps));
+        self.probe(subject.image()?, &END, oracle, (class, None, depth > 0), depth)?;
         self.trail.pop();
         Ok(())
     }
@@ -190,7 +227,11 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
         let booked = subject.ops();
         oracle.recovered(&mut subject, point)?;
         subject.check()?;
-        if booked > 0 && depth < DEPTH && self.rng.ratio(1, self.density.nested) {
+        if booked > 0
+            && depth < DEPTH
+            && !subject.saves_itself()
+            && self.rng.ratio(1, self.density.nested)
+        {
             self.cut_recovery(&subject, oracle, point, booked, depth + 1)?;
         }
         if depth <= DEPTH && self.rng.ratio(1, self.density.resume) {
@@ -232,8 +273,7 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
     /// and a last power-on, which must find everything.
     fn resume(&mut self, mut subject: S, before: &O, depth: usize) -> Result<(), Failure> {
         self.tally.resumed += 1;
-        let mut oracle =
-            self.spare.pop().unwrap_or_else(|| O::new(self.spec, &subject));
+        let mut oracle = self.spare.pop().unwrap_or_else(|| O::new(self.spec, &subject));
         oracle.restart(before, &subject);
         // From this step on, the first operation booked is cut once more.
         let mut cut_at =
@@ -243,13 +283,18 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
             let class = oracle.apply(&mut subject, step)?;
             self.tally.steps += 1;
             let last = subject.ops();
-            if cut_at.is_some_and(|from| i >= from) && last > first {
-                cut_at = None;
-                let op = first + self.rng.below(last - first);
-                if let Some(kind) = subject.op(op) {
-                    let cut = self.any_cut(&subject, kind, op);
-                    self.cut(&subject, &mut oracle, (class, Some(kind), true), &cut, depth + 1)?;
-                }
+            if cut_at.is_none_or(|from| i < from) || last == first {
+                continue;
+            }
+            cut_at = None;
+            if subject.saves_itself() {
+                self.cut_after(&subject, &mut oracle, class, i as u64 + 1, depth + 1)?;
+                continue;
+            }
+            let op = first + self.rng.below(last - first);
+            if let Some(kind) = subject.op(op) {
+                let cut = self.any_cut(&subject, kind, op);
+                self.cut(&subject, &mut oracle, (class, Some(kind), true), &cut, depth + 1)?;
             }
         }
         self.finish(&mut subject, &mut oracle)?;
@@ -261,7 +306,7 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
     fn finish(&self, subject: &mut S, oracle: &mut O) -> Result<(), Failure> {
         oracle.shutdown(subject)?;
         subject.check()?;
-        let mut last = S::mount(self.spec, subject.image())?;
+        let mut last = S::mount(self.spec, subject.image()?)?;
         oracle.recovered(&mut last, &END)?;
         last.check()
     }
@@ -274,9 +319,9 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
         self.hash = subject.event_hash();
         subject.check()?;
         for n in 0..cuts.len().max(1) {
-            let cut = cuts.get(n).unwrap_or(&PowerCut::End);
+            let cut = cuts.get(n).unwrap_or(&PowerCut::After(u64::MAX));
             let image = match cut {
-                PowerCut::End => subject.image(),
+                PowerCut::After(_) => subject.image()?,
                 PowerCut::At(cut) => match subject.image_at_cut(cut) {
                     Some((image, _)) => image,
                     None => {
@@ -311,7 +356,11 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
         steps: &[O::Step],
         next: Option<&PowerCut>,
     ) -> Result<Point, Failure> {
-        for step in steps {
+        let limit = match next {
+            Some(PowerCut::After(steps)) => usize::try_from(*steps).unwrap_or(usize::MAX),
+            _ => usize::MAX,
+        };
+        for step in steps.iter().take(limit) {
             oracle.apply(subject, step)?;
             self.tally.steps += 1;
             if let Some(PowerCut::At(cut)) = next

@@ -134,7 +134,8 @@ impl std::str::FromStr for Step {
     /// `w PAGE COUNT`, `wf` (FUA), `b SECTOR COUNT`, `bf`, `r PAGE COUNT`, `d PAGE COUNT`, `f`,
     /// `i PICOSECONDS`, `s`; `&` in front: without waiting; `@APP` behind.
     fn from_str(text: &str) -> Result<Step, String> {
-        let bad = || format!("`{text}`: expected a step such as `w 3 2`, `wf 0 1 @1`, `d 8 4`, `f`");
+        let bad =
+            || format!("`{text}`: expected a step such as `w 3 2`, `wf 0 1 @1`, `d 8 4`, `f`");
         let (overlap, rest) = match text.trim().strip_prefix('&') {
             Some(rest) => (true, rest),
             None => (false, text.trim()),
@@ -174,13 +175,23 @@ mod tests {
 
     #[test]
     fn text_and_step_are_one() {
-        for text in
-            ["w 3 2", "wf 0 1 @2", "&w 9 1", "b 17 3", "bf 0 8", "r 0 64", "d 8 4", "f", "i 500", "s"]
-        {
+        for text in [
+            "w 3 2",
+            "wf 0 1 @2",
+            "&w 9 1",
+            "b 17 3",
+            "bf 0 8",
+            "r 0 64",
+            "d 8 4",
+            "f",
+            "i 500",
+            "s",
+        ] {
             let step: Step = text.parse().unwrap();
             assert_eq!(step.to_string(), text);
         }
-        for bad in ["", "w", "w 1", "w 1 2 3", "x 1 2", "w -1 2", "f 1", "w 1 99999999999", "w 1 2 @x"]
+        for bad in
+            ["", "w", "w 1", "w 1 2 3", "x 1 2", "w -1 2", "f 1", "w 1 99999999999", "w 1 2 @x"]
         {
             assert!(bad.parse::<Step>().is_err(), "{bad}");
         }

@@ -53,8 +53,17 @@ pub trait Subject: Sized {
     /// Whether a torn program can damage another page.
     fn has_pairs(&self) -> bool;
 
+    /// Its own energy completes what is under way: it is never cut inside an operation, only
+    /// between steps, and then [`Subject::image`] is what is left.
+    fn saves_itself(&self) -> bool {
+        false
+    }
+
     /// What is left if the power goes now, with everything begun done.
-    fn image(&self) -> Self::Image;
+    ///
+    /// # Errors
+    /// If it cannot save itself.
+    fn image(&self) -> Result<Self::Image, Failure>;
 
     /// What `cut` leaves, and its instant.
     fn image_at_cut(&self, cut: &Cut) -> Option<(Self::Image, Time)>;
@@ -101,6 +110,9 @@ pub trait Oracle<S: Subject>: Sized {
     /// # Errors
     /// The promise broken.
     fn recovered(&mut self, subject: &mut S, point: &Point) -> Result<(), Failure>;
+
+    /// A digest of what [`Oracle::recovered`] found last.
+    fn digest(&self) -> u64;
 
     /// Becomes the oracle of a subject of which `other` has just found everything with
     /// [`Oracle::recovered`]. Reuses what it has allocated.

@@ -149,8 +149,7 @@ impl Toy {
             if self.free.len() > 3 {
                 break;
             }
-            let candidate =
-                |b: &BlockId| Some(*b) != self.open && !self.free.contains(b);
+            let candidate = |b: &BlockId| Some(*b) != self.open && !self.free.contains(b);
             let victim = (0..BLOCKS).map(BlockId).filter(candidate);
             let Some(victim) = victim.min_by_key(|b| self.valid(*b).len()) else { break };
             let start = self.nand.programs_end();
@@ -191,7 +190,8 @@ impl BlockDevice for Toy {
                     self.seq += 1;
                     let oob = Oob { kind: Kind::Data, lpn, seq, ..Oob::default() };
                     let place = self.program(at, oob, *stamp)?;
-                    let shifted = if self.broken == Break::WrongPlace && seq % 17 == 0 { 1 } else { 0 };
+                    let shifted =
+                        if self.broken == Break::WrongPlace && seq % 17 == 0 { 1 } else { 0 };
                     self.map.insert((lpn + shifted) % self.pages, (place, seq));
                 }
                 if request.fua && self.broken != Break::AckBeforeProgram {
@@ -265,8 +265,8 @@ impl Subject for Toy {
     fn has_pairs(&self) -> bool {
         false
     }
-    fn image(&self) -> Image {
-        self.nand.image().clone()
+    fn image(&self) -> Result<Image, Failure> {
+        Ok(self.nand.image().clone())
     }
     fn image_at_cut(&self, cut: &Cut) -> Option<(Image, Time)> {
         self.nand.image_at_cut(cut)

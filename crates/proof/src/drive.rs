@@ -1,0 +1,243 @@
+//! The modelled drive as a subject.
+
+use block::{BlockDevice, DeviceError, Request, Sectors, Span, Time};
+use nand::{Cut, Fault, FaultPlan, Image, Instant, Left, OpKind, PageTypes, Torn};
+use ssd::{Bug, Config, Drive, Origin, Params, Plp};
+
+use crate::atlas;
+use crate::failure::{Contract, Failure};
+use crate::model::Tolerance;
+use crate::oracle::PageSubject;
+use crate::plan::{Plan, PlanError};
+use crate::subject::{DurableKind, Subject};
+
+/// What a drive is built from.
+#[derive(Clone, Debug)]
+pub struct DriveSpec {
+    params: Params,
+    faults: FaultPlan,
+    bug: Option<Bug>,
+    bytes: bool,
+    tolerance: Tolerance,
+    bound: Span,
+    /// The power goes at this operation at the latest: a drive that has come so far is running in
+    /// circles (C10), and this is how it stops.
+    stop: FaultPlan,
+}
+
+/// No step of a run comes near so many operations.
+const OPERATIONS_PER_STEP: u64 = 2_000;
+
+/// What a workload must know of a drive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// 4 KiB pages.
+    pub pages: u32,
+    /// Pages of a mapping unit: what a discard takes whole.
+    pub grain: u32,
+    /// Dies.
+    pub dies: u32,
+    /// Erase blocks.
+    pub blocks: u32,
+}
+
+/// The planted bug of a name.
+pub fn bug(name: &str) -> Option<Bug> {
+    Bug::ALL.iter().copied().find(|bug| format!("{bug:?}") == name)
+}
+
+/// The names of all planted bugs.
+pub fn bug_names() -> Vec<String> {
+    Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect()
+}
+
+impl DriveSpec {
+    /// The drive of a plan.
+    ///
+    /// # Errors
+    /// If its configuration makes none.
+    pub fn of(plan: &Plan) -> Result<DriveSpec, PlanError> {
+        let wrong = |e: ssd::ConfigError| PlanError::Config(e.to_string());
+        let mut config = match &plan.preset {
+            Some(name) => ssd::preset(name).map_err(wrong)?.config,
+            None => Config::default(),
+        };
+        for (key, text) in &plan.config {
+            let origin = Origin { from: "plan".to_string(), source: None, tag: None };
+            config.set(key, text, origin).map_err(wrong)?;
+        }
+        let params = config.resolve().map_err(wrong)?;
+        let bug = match &plan.bug {
+            None => None,
+            Some(name) => Some(
+                bug(name).ok_or_else(|| PlanError::Malformed(format!("`bug`: no bug `{name}`")))?,
+            ),
+        };
+        let geometry = &params.geometry;
+        let page_units = geometry.page_bytes / 4096;
+        let units = page_units.max(params.unit_pages);
+        // Pages of several planes or of a word line are one operation, and one fault may take
+        // a page that others are merged from.
+        let shared = params.map.cache.is_some() || params.checkpoint.interval_slots.is_some();
+        let slow =
+            plan.faults.iter().any(|f| atlas::worst(&[*f]) != atlas::Expect::M || is_slow(f));
+        let bound = if slow || !params.timing.enabled { Span::ZERO } else { bound(&params) };
+        let steps = (plan.work.len() + plan.after.len()) as u64 + 10;
+        let runaway = Fault::Cut(Cut {
+            op: steps * OPERATIONS_PER_STEP,
+            instant: Instant::Before,
+            torn: Torn::Nothing,
+            pair: false,
+            left: Left::Old,
+        });
+        let mut faults = FaultPlan { faults: plan.faults.clone() };
+        faults.faults.push(runaway);
+        let tolerance = atlas::tolerance(&plan.faults, units, shared);
+        Ok(DriveSpec { params, faults, bug, bytes: plan.bytes, tolerance, bound, stop: FaultPlan { faults: vec![runaway] } })
+    }
+
+    /// What a workload must know of the drive.
+    pub fn shape(&self) -> Shape {
+        Shape {
+            pages: self.params.logical_pages,
+            grain: self.params.unit_pages,
+            dies: self.params.geometry.dies(),
+            blocks: self.params.geometry.blocks(),
+        }
+    }
+
+    /// Its parameters.
+    pub fn params(&self) -> &Params {
+        &self.params
+    }
+}
+
+fn is_slow(fault: &Fault) -> bool {
+    matches!(fault, Fault::ReadRetry { .. } | Fault::SlowDie { .. } | Fault::StuckOp { .. })
+}
+
+/// No request of a healthy drive takes longer than reading, programming and erasing all of it
+/// four times over, one page after another (C10).
+fn bound(params: &Params) -> Span {
+    let (g, t) = (&params.geometry, &params.timing);
+    let longest = |spans: &[Span]| spans.iter().copied().max().unwrap_or(Span::ZERO);
+    let transfer = longest(&t.transfer) + t.transfer_oob + t.cmd;
+    let page = longest(&t.t_read) + longest(&t.t_program) + transfer.times(2);
+    let whole = page.times(g.pages()) + t.t_erase.times(u64::from(g.blocks()));
+    whole.times(4) + Span::from_us(100_000)
+}
+
+/// A drive under proof.
+pub struct DriveSubject {
+    drive: Drive,
+}
+
+impl DriveSubject {
+    /// The drive.
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+}
+
+impl BlockDevice for DriveSubject {
+    fn capacity(&self) -> Sectors {
+        self.drive.capacity()
+    }
+    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+        self.drive.submit(at, request)
+    }
+}
+
+impl Subject for DriveSubject {
+    type Spec = DriveSpec;
+    type Image = Image;
+
+    fn build(spec: &DriveSpec) -> Result<DriveSubject, Failure> {
+        let mut drive = Drive::with_faults(&spec.params, &spec.faults)
+            .map_err(|e| Failure::new(Contract::C10, format!("no drive: {e}")))?;
+        drive.nand_mut().keep_journal();
+        if let Some(bug) = spec.bug {
+            drive.plant(bug);
+        }
+        Ok(DriveSubject { drive })
+    }
+
+    fn mount(spec: &DriveSpec, image: Image) -> Result<DriveSubject, Failure> {
+        Drive::mount_with(&spec.params, image, spec.bug)
+            .map(|mut drive| {
+                drive.nand_mut().set_faults(&spec.stop);
+                DriveSubject { drive }
+            })
+            .map_err(|e| Failure::new(Contract::C1, format!("power-on failed: {e}")))
+    }
+
+    fn ready(&self) -> Time {
+        self.drive.now()
+    }
+    fn ops(&self) -> u64 {
+        self.drive.nand().ops()
+    }
+
+    fn op(&self, op: u64) -> Option<DurableKind> {
+        let mut journal = self.drive.nand().journal();
+        let first = journal.next()?;
+        let record = match op.checked_sub(first.op)? {
+            0 => first,
+            n => journal.nth(n as usize - 1)?,
+        };
+        debug_assert_eq!(record.op, op);
+        Some(match record.kind {
+            OpKind::Program => DurableKind::Program,
+            OpKind::Erase => DurableKind::Erase,
+            OpKind::MarkBad => DurableKind::MarkBad,
+        })
+    }
+
+    fn has_pairs(&self) -> bool {
+        let timing = self.drive.nand().timing();
+        timing.page_types != PageTypes::Uniform && !timing.one_shot
+    }
+    fn saves_itself(&self) -> bool {
+        self.drive.params().buffer.plp != Plp::None
+    }
+    fn image(&self) -> Result<Image, Failure> {
+        if !self.saves_itself() {
+            return Ok(self.drive.nand().image().clone());
+        }
+        let saved = self.drive.clone().capacitor_save();
+        saved.map_err(|e| Failure::new(Contract::C1, format!("the buffer was not saved: {e}")))
+    }
+    fn image_at_cut(&self, cut: &Cut) -> Option<(Image, Time)> {
+        self.drive.nand().image_at_cut(cut)
+    }
+    fn forget(&mut self, before: Time) {
+        self.drive.nand_mut().prune_journal(before);
+    }
+    fn check(&self) -> Result<(), Failure> {
+        self.drive.check().map_err(|violation| {
+            let contract = violation.contract.parse().unwrap_or(Contract::C7);
+            Failure::new(contract, violation.what)
+        })
+    }
+    fn event_hash(&self) -> u64 {
+        self.drive.nand().event_hash()
+    }
+}
+
+impl PageSubject for DriveSubject {
+    fn discard_grain(spec: &DriveSpec) -> u32 {
+        spec.params.unit_pages
+    }
+    fn bytes(spec: &DriveSpec) -> bool {
+        spec.bytes
+    }
+    fn tolerance(spec: &DriveSpec) -> Tolerance {
+        spec.tolerance
+    }
+    fn bound(spec: &DriveSpec) -> Span {
+        spec.bound
+    }
+    fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
+        self.drive.shutdown(at)
+    }
+}

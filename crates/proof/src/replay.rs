@@ -1,0 +1,120 @@
+//! Plans at work: searched for a broken promise, or followed.
+
+use std::path::Path;
+
+use crate::coverage::Tally;
+use crate::drive::{DriveSpec, DriveSubject};
+use crate::failure::{Contract, Failure};
+use crate::oracle::PageOracle;
+use crate::plan::{Plan, PlanError};
+use crate::prover::{Broken, Density, Prover};
+
+/// What came of following a plan.
+#[derive(Clone, Debug)]
+pub struct ReplayOutcome {
+    /// The promise broken, if one was.
+    pub failure: Option<Failure>,
+    /// The line the plan says it broke when it was written.
+    pub expected: Option<Contract>,
+    /// Event hash of the run up to the first cut.
+    pub hash: u64,
+    /// Whether it is the plan's hash: the same build does the same operations.
+    pub hash_matches: Option<bool>,
+    /// Every cut of the plan was come to.
+    pub reached: bool,
+    /// Steps performed.
+    pub steps: u64,
+}
+
+impl ReplayOutcome {
+    /// The plan's failure is there, or gone if it named none.
+    pub fn as_written(&self) -> bool {
+        self.failure.as_ref().map(|f| f.contract) == self.expected
+    }
+}
+
+impl std::fmt::Display for ReplayOutcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (&self.failure, self.expected) {
+            (Some(failure), _) => write!(f, "broken: {failure}")?,
+            (None, Some(contract)) => write!(f, "holds; the plan was written for {contract}")?,
+            (None, None) => write!(f, "holds")?,
+        }
+        if !self.reached {
+            write!(f, "; a cut names an operation that the run does not come to")?;
+        }
+        if self.hash_matches == Some(false) {
+            write!(f, "; other operations than when it was written")?;
+        }
+        write!(f, " ({} steps, event hash {:016x})", self.steps, self.hash)
+    }
+}
+
+/// Follows a plan.
+///
+/// # Errors
+/// If its configuration makes no drive.
+pub fn replay(plan: &Plan) -> Result<ReplayOutcome, PlanError> {
+    let spec = DriveSpec::of(plan)?;
+    let mut prover: Prover<'_, DriveSubject, PageOracle> =
+        Prover::new(&spec, &plan.work, &plan.after, plan.seed, Density::SHORT);
+    let result = prover.walk(&plan.cuts);
+    Ok(ReplayOutcome {
+        failure: result.err().map(|broken| broken.failure),
+        expected: plan.contract,
+        hash: prover.hash,
+        hash_matches: plan.hash.map(|hash| hash == prover.hash),
+        reached: !prover.missed,
+        steps: prover.tally.steps,
+    })
+}
+
+/// Reads a plan file and follows it.
+///
+/// # Errors
+/// If it cannot be read, or its configuration makes no drive.
+pub fn replay_file(path: &Path) -> Result<ReplayOutcome, PlanError> {
+    replay(&Plan::load(path)?)
+}
+
+/// What came of a search.
+#[derive(Clone, Debug)]
+pub struct HuntOutcome {
+    /// What was tried.
+    pub tally: Tally,
+    /// Event hash of the whole run.
+    pub hash: u64,
+    /// The first broken promise, and how to get there.
+    pub broken: Option<Broken>,
+}
+
+/// Searches the run of a plan for a broken promise. The plan's own cuts are not looked at.
+pub fn hunt(plan: &Plan, spec: &DriveSpec, density: Density) -> HuntOutcome {
+    let mut prover: Prover<'_, DriveSubject, PageOracle> =
+        Prover::new(spec, &plan.work, &plan.after, plan.seed, density);
+    let broken = prover.hunt().err();
+    let mut tally = std::mem::take(&mut prover.tally);
+    for fault in &plan.faults {
+        let key =
+            format!("{}:{}", crate::atlas::name(fault), crate::atlas::worst(&[*fault]).letter());
+        *tally.media.entry(key).or_default() += 1;
+    }
+    HuntOutcome { tally, hash: prover.hash, broken }
+}
+
+/// C9: performs the run of a plan without cuts twice and compares.
+///
+/// # Errors
+/// A difference.
+pub fn twice(plan: &Plan, spec: &DriveSpec) -> Result<(), Failure> {
+    let run = || {
+        let mut prover: Prover<'_, DriveSubject, PageOracle> =
+            Prover::new(spec, &plan.work, &plan.after, plan.seed, Density::SHORT);
+        prover.digest()
+    };
+    let (first, second) = (run(), run());
+    if first == second {
+        return Ok(());
+    }
+    Err(Failure::new(Contract::C9, format!("two runs differ: {first:x?} and {second:x?}")))
+}
