@@ -155,10 +155,14 @@ impl Nand {
             fixed => fixed,
         };
         match torn {
-            // Reads as blank, but the cells were touched: the block must not be appended to.
+            // Reads as blank, but the cells were touched: the block must not be appended to. Of a
+            // word line programmed at once a later page may have taken.
             Torn::Nothing => {
+                let block = record.block.index();
+                let reached = image.meta[block].next_page;
                 self.unprogram(image, record);
-                image.meta[record.block.index()].disturbed = true;
+                image.meta[block].next_page = reached;
+                image.meta[block].disturbed = true;
                 return;
             }
             Torn::Prefix => self.set_states(image, record, record.page, |slot| {

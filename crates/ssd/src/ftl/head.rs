@@ -306,9 +306,6 @@ impl PageFtl {
             if line == NONE {
                 continue;
             }
-            debug_assert!(
-                self.heads[head].slots.is_empty() || self.heads[head].kind != HeadKind::Host
-            );
             for index in 0..self.lines.members(line).len() {
                 let member = self.lines.members(line)[index];
                 if member != NONE {
@@ -327,8 +324,11 @@ impl PageFtl {
             return Ok(());
         };
         let end = self.nand.timing().word_line_end(last, pages);
+        if end < next {
+            return Ok(());
+        }
         // The group being assembled has its places already: they must not move.
-        if end >= next && !self.heads[head].slots.is_empty() {
+        if !self.heads[head].slots.is_empty() {
             self.program_head(head)?;
         }
         self.heads[head].target.clear();

@@ -182,8 +182,11 @@ impl PageFtl {
                 let header = self.nand.header(block);
                 let epoch = header.map_or(0, |h| h.epoch);
                 scan.epoch = scan.epoch.max(epoch);
+                // A block without a header is none of the tail: what it holds is left from an
+                // erase cut short, or was cut off with its first page. Neither is newer than
+                // the checkpoint's word on it.
                 let from = match (found, open) {
-                    (Some(f), _) if epoch > f.epoch || header.is_none() => 0,
+                    (Some(f), _) if epoch > f.epoch => 0,
                     (Some(_), Some((_, reached))) => reached.get(index).copied().unwrap_or(0),
                     (Some(_), None) => {
                         // Settled before the checkpoint: its header was read, no more.
