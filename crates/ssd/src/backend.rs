@@ -33,6 +33,8 @@ pub(crate) trait Backend {
     /// Programs what is being assembled of host data; when all of it that this request waits
     /// for is on flash.
     fn sync(&mut self) -> Result<Time, DeviceError>;
+    /// Programs what this request has written; when that is on flash.
+    fn through(&mut self) -> Result<Time, DeviceError>;
     /// Waits until at most `limit` pages of write-back are in flight; when that is.
     fn back_pressure(&mut self, limit: u32) -> Time;
 }
@@ -74,6 +76,9 @@ impl Backend for PageFtl {
     }
     fn sync(&mut self) -> Result<Time, DeviceError> {
         PageFtl::sync(self)
+    }
+    fn through(&mut self) -> Result<Time, DeviceError> {
+        PageFtl::write_through(self)
     }
     fn back_pressure(&mut self, limit: u32) -> Time {
         PageFtl::back_pressure(self, limit)
@@ -128,6 +133,9 @@ impl Backend for Nothing {
         Ok(())
     }
     fn sync(&mut self) -> Result<Time, DeviceError> {
+        Ok(Time::ZERO)
+    }
+    fn through(&mut self) -> Result<Time, DeviceError> {
         Ok(Time::ZERO)
     }
     fn back_pressure(&mut self, _: u32) -> Time {

@@ -357,7 +357,7 @@ impl<P: Policy> Buffer<P> {
             done = done.max(host.side.dram(host.now, received, admitted));
         }
         if host.through || request.fua || admitted == 0 {
-            done = done.max(self.write_through(back, &host, first, last)?);
+            done = done.max(self.write_through(back, &host, first, last, request.fua)?);
         }
         Ok(host.side.complete(done))
     }
@@ -409,6 +409,7 @@ impl<P: Policy> Buffer<P> {
         host: &Host<'_>,
         first: u64,
         last: u64,
+        fua: bool,
     ) -> Result<Time, DeviceError> {
         for page in first..last {
             if let Some(frame) = self.pool.find(Lpn(page as u32))
@@ -417,7 +418,7 @@ impl<P: Policy> Buffer<P> {
                 self.clean_unit(back, host, frame)?;
             }
         }
-        back.sync()
+        if fua { back.sync() } else { back.through() }
     }
 
     /// The payload a write brings to a page; a part of a page is completed from what it held.

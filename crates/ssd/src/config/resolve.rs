@@ -537,7 +537,20 @@ fn check_lines(p: &Params) -> Result<(), ConfigError> {
     let meta = crate::ftl::metadata_line_count(p);
     let usable = lines.saturating_sub(meta);
     let logical = p.logical_pages / (p.geometry.slot_bytes / UNIT_BYTES as u32);
-    let needed = logical.div_ceil(slots_per_line) + heads + crate::ftl::gc_reserve(p);
+    // Every erase may pad the word lines of all heads: that much of a line is never gained.
+    let padded = heads * crate::ftl::pair_padding(p);
+    let pages = p.geometry.pages_per_block;
+    if padded >= pages {
+        return Err(clash(
+            "geometry.pages, nand.page_types",
+            format!(
+                "blocks of {pages} pages: completing the word lines of {heads} heads pads {padded} pages for each erase"
+            ),
+        ));
+    }
+    let gained = u64::from(slots_per_line) * u64::from(pages - padded) / u64::from(pages);
+    let needed =
+        u64::from(logical).div_ceil(gained.max(1)) as u32 + heads + crate::ftl::gc_reserve(p);
     if p.ftl == FtlKind::Page && needed > usable {
         return Err(clash(
             "op, geometry, gc.reserve",

@@ -54,6 +54,10 @@ impl PageFtl {
                 if self.heads.iter().any(open) {
                     return Ok(());
                 }
+                // Completing word lines costs padding: not before the line is needed.
+                if self.has_pairs() && self.free.count() > self.thresholds().start {
+                    return Ok(());
+                }
                 self.protect_pairs()?;
                 self.mark_safe();
             }

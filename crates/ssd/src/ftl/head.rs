@@ -127,6 +127,7 @@ impl PageFtl {
                 if kind == HeadKind::Host {
                     self.host_end = self.host_end.max(done.end);
                     self.staged.push_back(done.ticket);
+                    self.booked.push(done.ticket);
                 }
                 slots.clear();
                 Ok(())
@@ -286,19 +287,15 @@ impl PageFtl {
         Ok(())
     }
 
+    /// Whether a later program can damage an earlier page.
+    pub(super) fn has_pairs(&self) -> bool {
+        pair_padding(&self.p) > 0
+    }
+
     /// Completes the word lines of open lines, so that no later program can damage a page that is
     /// on flash now. Costs nothing where pages share no cells, or are programmed together.
     pub(super) fn protect_pairs(&mut self) -> Result<(), DeviceError> {
-        if self.nand.timing().one_shot || self.has_bug(Bug::IgnoreTornPair) {
-            return Ok(());
-        }
-        if self.nand.timing().paired_lower(1, self.g.pages_per_block).is_none()
-            && self
-                .nand
-                .timing()
-                .paired_lower(4.min(self.g.pages_per_block - 1), self.g.pages_per_block)
-                .is_none()
-        {
+        if !self.has_pairs() || self.has_bug(Bug::IgnoreTornPair) {
             return Ok(());
         }
         for head in 0..self.heads.len() {
@@ -355,6 +352,16 @@ impl PageFtl {
             let ppn = Ppn(first.0 + slot);
             self.is_valid(ppn) || self.nand.lpn(ppn) != NO_LPN
         })
+    }
+}
+
+/// Pages of a block that may have to be padded so that the pages before them are safe.
+pub(crate) fn pair_padding(p: &crate::config::Params) -> u32 {
+    match p.timing.page_types {
+        _ if p.timing.one_shot => 0,
+        nand::PageTypes::Uniform => 0,
+        nand::PageTypes::Cyclic => p.timing.cell_bits - 1,
+        nand::PageTypes::MlcPairs => 5,
     }
 }
 

@@ -363,6 +363,15 @@ impl PageFtl {
         Ok(())
     }
 
+    /// Programs what the request being served has written; when that is done. Unlike
+    /// [`PageFtl::sync`] it waits for nobody else's programs and protects no paired pages: a
+    /// write through is on flash, but only a flush or FUA promises that it stays there.
+    pub fn write_through(&mut self) -> Result<Time, DeviceError> {
+        self.program_heads(|kind| kind == HeadKind::Host)?;
+        let sched = self.nand.sched_mut();
+        Ok(self.booked.iter().map(|ticket| sched.tell(*ticket)).fold(self.now, Time::max))
+    }
+
     /// Puts everything written so far on flash, pending discards too; returns when it is there.
     pub fn sync(&mut self) -> Result<Time, DeviceError> {
         self.make_room()?;

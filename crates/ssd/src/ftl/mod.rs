@@ -23,6 +23,7 @@ mod trim;
 pub(crate) mod victim;
 
 pub(crate) use checkpoint::area_lines as checkpoint_area_lines;
+pub(crate) use head::pair_padding;
 pub(crate) use host::{SlotData, Writer};
 pub use victim::{VictimInfo, victims};
 
@@ -128,6 +129,8 @@ pub(crate) struct PageFtl {
     now: Time,
     /// Latest end of a program of a host head.
     host_end: Time,
+    /// Programs of host heads that the request being served has booked.
+    booked: Vec<Ticket>,
     /// Programs of host data in flight, oldest first.
     staged: VecDeque<Ticket>,
     full: bool,
@@ -165,6 +168,7 @@ impl Clone for PageFtl {
             spares: self.spares.clone(),
             heat: self.heat.clone(),
             reading: self.reading.clone(),
+            booked: self.booked.clone(),
             staged: self.staged.clone(),
             recovery: self.recovery,
             ..*self
@@ -243,6 +247,7 @@ impl PageFtl {
             reading: host::ReadBatch::default(),
             now: Time::ZERO,
             host_end: Time::ZERO,
+            booked: Vec::new(),
             staged: VecDeque::with_capacity(p.buffer.staging as usize + 64),
             full: p.oob == OobMode::Full,
             read_only: None,
@@ -264,6 +269,7 @@ impl PageFtl {
     /// The time of the request being served.
     pub fn set_now(&mut self, now: Time) -> Result<(), DeviceError> {
         self.now = now;
+        self.booked.clear();
         self.nand.set_now(now);
         if !self.waiting.is_empty() { self.settle_erases(now) } else { Ok(()) }
     }

@@ -1,0 +1,139 @@
+//! The whole drive, small: it keeps what it is told, through cleaning and power cycles.
+
+use block::{BlockDevice, Data, Lba, Request, Rng, Sectors, Time};
+use ssd::{Config, Drive};
+
+fn config(pairs: &[&str]) -> Config {
+    let mut config = Config::default();
+    for pair in [
+        "geometry.channels=2",
+        "geometry.dies=1",
+        "geometry.pages=8",
+        "capacity=512 KiB",
+        "op=60 %",
+        "nand.oob=full",
+        "buffer.policy=lru",
+        "buffer.size=32 KiB",
+    ]
+    .iter()
+    .chain(pairs)
+    {
+        config.set_pair(pair).unwrap();
+    }
+    config
+}
+
+/// Random writes, discards, flushes and reads against an array of stamps.
+fn exercise(pairs: &[&str], seed: u64) {
+    let params = config(pairs).resolve().unwrap_or_else(|e| panic!("{pairs:?}: {e}"));
+    let mut drive = Drive::new(&params).unwrap();
+    let pages = params.logical_pages as u64;
+    let mut model = vec![0u64; pages as usize];
+    let mut rng = Rng::new(seed);
+    let mut at = Time::ZERO;
+    for round in 1..6000u64 {
+        let page = rng.below(pages);
+        let count = rng.between(1, 5.min(pages - page));
+        let (lba, sectors) = (Lba(page * 8), Sectors(count * 8));
+        let range = page as usize..(page + count) as usize;
+        let done = match rng.below(20) {
+            0 => drive.submit(at, Request::flush()),
+            1 => {
+                let unit = u64::from(params.unit_pages);
+                let (first, last) = (page.div_ceil(unit) * unit, (page + count) / unit * unit);
+                if first < last {
+                    model[first as usize..last as usize].fill(0);
+                }
+                drive.submit(at, Request::discard(lba, sectors))
+            }
+            2..6 => {
+                let mut got = vec![0; count as usize];
+                let done =
+                    drive.submit(at, Request::read(lba, sectors).with(Data::ReadStamps(&mut got)));
+                assert_eq!(got, model[range], "round {round} {pairs:?}");
+                done
+            }
+            n => {
+                let stamps: Vec<u64> = (0..count).map(|i| round << 8 | i).collect();
+                model[range].copy_from_slice(&stamps);
+                let request = Request::write(lba, sectors).with(Data::WriteStamps(&stamps));
+                drive.submit(at, if n == 19 { request.with_fua() } else { request })
+            }
+        };
+        at = at.max(done.unwrap_or_else(|e| panic!("round {round} {pairs:?}: {e}")));
+        if round % 500 == 0 {
+            drive.check().unwrap_or_else(|e| panic!("round {round} {pairs:?}: {e}"));
+        }
+    }
+    drive.shutdown(at).unwrap();
+    let stats = drive.stats();
+    let full_scan = params.checkpoint.interval_slots.is_none();
+    assert!(stats.nand.erases > 0, "{pairs:?}: nothing was cleaned");
+    let (image, _) = drive.power_cut();
+    let mut drive = Drive::mount(&params, image).unwrap();
+    drive.check().unwrap_or_else(|e| panic!("mounted {pairs:?}: {e}"));
+    assert_eq!(drive.stats().recovery.unwrap().from_checkpoint, !full_scan);
+    let mut got = vec![0; pages as usize];
+    let now = drive.now();
+    for page in 0..pages {
+        let at = page as usize;
+        let request = Request::read(Lba(page * 8), Sectors(8));
+        drive.submit(now, request.with(Data::ReadStamps(&mut got[at..at + 1]))).unwrap();
+    }
+    for page in 0..pages as usize {
+        assert_eq!(got[page], model[page], "page {page} after power-on, {pairs:?}");
+    }
+}
+
+#[test]
+fn keeps_what_it_is_told() {
+    let variants: &[&[&str]] = &[
+        &[],
+        &["buffer.policy=none", "buffer.size=0"],
+        &["buffer.write=through"],
+        &["geometry.page=16 KiB", "capacity=1 MiB"],
+        &["geometry.page=16 KiB", "unit=16 KiB", "capacity=1 MiB"],
+        &["geometry.page=16 KiB", "unit=8 KiB", "capacity=1 MiB"],
+        &["geometry.page=8 KiB", "unit=32 KiB", "capacity=1 MiB"],
+        &["geometry.planes=2", "geometry.page=8 KiB", "capacity=1 MiB"],
+        &["geometry.planes=2", "nand.one_shot=true", "geometry.cell_bits=2", "capacity=1 MiB"],
+        &["geometry.cell_bits=2", "nand.page_types=lsb-msb", "op=150 %", "geometry.pages=16"],
+        &[
+            "geometry.cell_bits=2",
+            "nand.page_types=mlc-pairs",
+            "geometry.pages=32",
+            "op=150 %",
+            "capacity=2 MiB",
+        ],
+        &["nand.cache_ops=true", "gc.pace=burst"],
+        &["ckpt.mode=interval"],
+        &["ckpt.mode=interval", "geometry.page=16 KiB", "capacity=2 MiB"],
+        &["map.mode=paged", "map.cache=8 KiB", "op=150 %"],
+        &[
+            "map.mode=paged",
+            "map.cache=16 KiB",
+            "ckpt.mode=interval",
+            "op=150 %",
+            "geometry.page=8 KiB",
+            "capacity=4 MiB",
+        ],
+        &["streams.policy=hotcold", "streams.count=2", "op=120 %"],
+        &["gc.victim=fifo", "line=die"],
+        &["gc.victim=cost-benefit", "wl.mode=dynamic+static", "wl.delta=2", "wl.period=10"],
+        &[
+            "nand.suspend=both",
+            "nand.suspend_min=10 us",
+            "nand.t_suspend=5 us",
+            "gc.background=true",
+            "gc.idle=1 us",
+        ],
+        &["placement=dynamic"],
+        &["placement=static", "line=superblock"],
+        &["timing=false"],
+        &["bad.reserve=10 %", "bad.factory=3 %"],
+        &["plp.mode=full"],
+    ];
+    for (i, pairs) in variants.iter().enumerate() {
+        exercise(pairs, 77 + i as u64);
+    }
+}
