@@ -129,8 +129,9 @@ impl Sched {
         };
         let start = at.max(array_free);
         let mut sensed = start + sense;
-        if t.cache_ops {
-            // The sensed page waits in the array until the register has sent the last one.
+        if t.cache_ops && suspended.is_none() {
+            // The sensed page waits in the array until the register has sent the last one. (An
+            // interrupted operation has given up the register with the array.)
             sensed = sensed.max(cell.register[plane as usize]) + t.t_rcbsy;
         }
         let mut end = sensed;

@@ -6,7 +6,7 @@ use nand::{
     Payload, ReadCause, SlotRead, SlotWrite, Suspend, Timing, Torn,
 };
 
-fn nand(enabled: bool) -> Nand {
+fn nand(enabled: bool, cache_ops: bool) -> Nand {
     let timing = Timing {
         cell_bits: 1,
         page_types: PageTypes::Uniform,
@@ -17,7 +17,7 @@ fn nand(enabled: bool) -> Nand {
         cmd: Span::ZERO,
         transfer: vec![Span::ZERO, Span::ZERO],
         transfer_oob: Span::ZERO,
-        cache_ops: false,
+        cache_ops,
         t_rcbsy: Span::ZERO,
         t_cbsy: Span::ZERO,
         independent_planes: false,
@@ -56,7 +56,7 @@ fn first_slot(nand: &Nand, cut: &Cut, block: u32) -> String {
 
 #[test]
 fn without_timing_what_came_before_is_done() {
-    let mut nand = nand(false);
+    let mut nand = nand(false, false);
     program(&mut nand, Time::from_us(1), 0);
     program(&mut nand, Time::from_us(2), 1);
     assert_eq!(first_slot(&nand, &cut(1, Instant::Booked), 0), "good");
@@ -66,7 +66,7 @@ fn without_timing_what_came_before_is_done() {
 
 #[test]
 fn an_interrupted_program_is_under_way_until_its_new_end() {
-    let mut nand = nand(true);
+    let mut nand = nand(true, false);
     program(&mut nand, Time::ZERO, 0);
     let ends = |nand: &Nand| nand.journal().next().unwrap().end;
     assert_eq!(ends(&nand), Time::from_us(500));
@@ -77,4 +77,16 @@ fn an_interrupted_program_is_under_way_until_its_new_end() {
     program(&mut nand, Time::from_us(520), 1);
     assert_eq!(first_slot(&nand, &cut(1, Instant::Booked), 0), "torn", "at 520 us");
     assert_eq!(first_slot(&nand, &cut(1, Instant::Before), 0), "good", "at 550 us");
+}
+
+#[test]
+fn with_cache_operations_an_interrupting_read_does_not_wait_for_what_it_interrupts() {
+    let mut nand = nand(true, true);
+    for block in 0..3 {
+        nand.erase(Time::ZERO, BlockId(block), false).unwrap();
+    }
+    nand.set_now(Time::from_us(100));
+    let read = nand.read(Time::from_us(100), &[(BlockId(3), 0)], &[1], 1, ReadCause::Host).unwrap();
+    assert_eq!(read, Time::from_us(150));
+    assert_eq!(nand.journal().last().unwrap().end, Time::from_us(6050));
 }
