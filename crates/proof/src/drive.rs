@@ -93,7 +93,15 @@ impl DriveSpec {
         let mut faults = FaultPlan { faults: plan.faults.clone() };
         faults.faults.push(runaway);
         let tolerance = atlas::tolerance(&plan.faults, units, shared);
-        Ok(DriveSpec { params, faults, bug, bytes: plan.bytes, tolerance, bound, stop: FaultPlan { faults: vec![runaway] } })
+        Ok(DriveSpec {
+            params,
+            faults,
+            bug,
+            bytes: plan.bytes,
+            tolerance,
+            bound,
+            stop: FaultPlan { faults: vec![runaway] },
+        })
     }
 
     /// What a workload must know of the drive.

@@ -77,4 +77,19 @@ impl Failure {
     pub fn new(contract: Contract, what: impl Into<String>) -> Failure {
         Failure { contract, what: what.into() }
     }
+
+    /// What two failures of one cause have in common: the line of the contract and, where an
+    /// assertion failed, its place; numbers left out.
+    pub fn signature(&self) -> String {
+        let text: String = match self.contract {
+            Contract::Panic => self.what.split(": ").next().unwrap_or_default().to_string(),
+            _ => {
+                let seen = self.what.split(", may hold").next().unwrap_or_default();
+                let words = seen.split_whitespace();
+                let names = words.filter(|word| word.chars().all(char::is_alphabetic));
+                names.collect::<Vec<_>>().join(" ")
+            }
+        };
+        format!("{}: {text}", self.contract)
+    }
 }

@@ -2,7 +2,7 @@
 //! numbers, in that order. What is left still breaks the same line of the contract.
 
 use crate::drive::DriveSpec;
-use crate::failure::Contract;
+use crate::failure::{Contract, Failure};
 use crate::plan::Plan;
 use crate::prover::Density;
 use crate::replay::{hunt, replay};
@@ -14,19 +14,19 @@ const PATIENCE: u64 = 40_000;
 /// A shrink under way.
 struct Shrink {
     best: Plan,
-    contract: Contract,
+    failure: Failure,
     density: Density,
     attempts: u32,
 }
 
-/// Shrinks a plan that breaks `contract`, in at most so many attempts. Each attempt searches the
+/// Shrinks a plan that ends in `failure`, in at most so many attempts. Each attempt searches the
 /// smaller run anew, because removing a step renumbers the operations after it. A plan that no
 /// search breaks again is returned as it is.
-pub fn shrink(plan: &Plan, contract: Contract, attempts: u32) -> Plan {
+pub fn shrink(plan: &Plan, failure: &Failure, attempts: u32) -> Plan {
     let plain = Density { nested: u64::MAX, resume: u64::MAX, limit: PATIENCE, operations: 1 };
     let deep = Density { nested: 1, resume: 2, limit: PATIENCE, operations: 1 };
     for density in [plain, deep] {
-        let mut shrink = Shrink { best: plan.clone(), contract, density, attempts };
+        let mut shrink = Shrink { best: plan.clone(), failure: failure.clone(), density, attempts };
         if shrink.attempt(plan.clone()) {
             shrink.run();
             return shrink.best;
@@ -60,15 +60,18 @@ impl Shrink {
         let Ok(spec) = DriveSpec::of(&plan) else { return false };
         fit(&mut plan, spec.shape().pages);
         let Some(broken) = hunt(&plan, &spec, self.density).broken else { return false };
-        if broken.failure.contract != self.contract {
+        if broken.failure.contract != self.failure.contract
+            || (self.failure.contract == Contract::Panic
+                && broken.failure.signature() != self.failure.signature())
+        {
             return false;
         }
         plan.cuts = broken.cuts;
-        plan.contract = Some(self.contract);
+        plan.contract = Some(self.failure.contract);
         plan.what = broken.failure.what;
         // A plan is only worth keeping if following it shows the failure.
         let Ok(outcome) = replay(&plan) else { return false };
-        if outcome.failure.is_none_or(|f| f.contract != self.contract) {
+        if outcome.failure.is_none_or(|f| f.contract != self.failure.contract) {
             return false;
         }
         plan.hash = Some(outcome.hash);

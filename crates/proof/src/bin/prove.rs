@@ -1,6 +1,7 @@
 //! Draws runs from seeds and cuts the power everywhere in each, until a number of cuts or minutes
 //! is reached or a promise is broken.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -8,11 +9,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use proof::{Density, Draw, DriveSpec, Failure, Plan, Tally, draw_run, hunt, shrink, twice};
+use proof::{
+    Density, Draw, DriveSpec, Failure, Plan, Tally, draw_run, hunt, replay_file, shrink, twice,
+};
 
 const USAGE: &str = "\
 prove [--cuts N] [--minutes N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
-      [--keep-going] [--commit TEXT] [--out DIR]
+      [--keep-going] [--commit TEXT] [--out DIR] [--replay PLAN]
   Stops at N cuts (default 1000000) or N minutes. Exit code 1: a promise was broken; its plan file
   is written to DIR (default .).  --long: longer runs, operations sampled.  --bug: plants a bug.";
 
@@ -31,6 +34,7 @@ struct Options {
     bug: Option<String>,
     commit: String,
     out: PathBuf,
+    replay: Option<PathBuf>,
 }
 
 fn options() -> Result<Options, String> {
@@ -45,6 +49,7 @@ fn options() -> Result<Options, String> {
         bug: None,
         commit: String::new(),
         out: PathBuf::from("."),
+        replay: None,
     };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -63,6 +68,7 @@ fn options() -> Result<Options, String> {
             "--bug" => o.bug = Some(value()?),
             "--commit" => o.commit = value()?,
             "--out" => o.out = PathBuf::from(value()?),
+            "--replay" => o.replay = Some(PathBuf::from(value()?)),
             _ => return Err(format!("unknown option {arg}")),
         }
     }
@@ -171,7 +177,7 @@ fn report(shared: &Shared, start: Instant) {
 
 /// Writes the plan of a broken promise, small.
 fn keep(shared: &Shared, plan: &Plan, failure: &Failure) {
-    let small = shrink(plan, failure.contract, 400);
+    let small = shrink(plan, failure, 400);
     let name = format!("{}-{}.toml", failure.contract.to_string().to_lowercase(), plan.seed);
     let path = shared.options.out.join(name);
     println!("seed {}: {failure}", plan.seed);
@@ -196,6 +202,18 @@ fn main() -> ExitCode {
         eprintln!("no bug `{bug}`; there are: {}", proof::bug_names().join(", "));
         return ExitCode::from(2);
     }
+    if let Some(path) = &options.replay {
+        return match replay_file(path) {
+            Ok(outcome) => {
+                println!("{outcome}");
+                ExitCode::from(u8::from(outcome.failure.is_some()))
+            }
+            Err(problem) => {
+                eprintln!("{}: {problem}", path.display());
+                ExitCode::from(2)
+            }
+        };
+    }
     let start = Instant::now();
     let shared = Shared {
         next: AtomicU64::new(options.seed),
@@ -216,10 +234,10 @@ fn main() -> ExitCode {
     report(&shared, start);
     let broken = shared.broken.lock().expect("no worker panics");
     println!("violations {}", broken.len());
-    let mut kept = std::collections::BTreeSet::new();
+    let mut kept = BTreeSet::new();
     for (plan, failure) in broken.iter() {
-        // Of each line of the contract the first plan is enough.
-        if kept.insert(failure.contract) {
+        // Of each kind the first plan is enough.
+        if kept.insert(failure.signature()) {
             keep(&shared, plan, failure);
         }
     }
