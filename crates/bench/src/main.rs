@@ -1,0 +1,42 @@
+//! What a run costs the machine it runs on: CPU seconds, memory, allocations.
+//!
+//! Everything varve prints elsewhere is the same on every machine; this program's figures are
+//! not, and no other part reads a process's clock or memory. `bench/peers.sh` runs it beside the
+//! simulators it is compared with. Output is one `name value` pair a line.
+
+mod args;
+mod drive;
+mod generate;
+mod lru;
+mod memory;
+mod meter;
+
+use std::process::ExitCode;
+
+use args::Args;
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let command = words.next().unwrap_or_default();
+    let args = Args::new(words.collect());
+    let done = match command.as_str() {
+        "drive" => drive::run(args),
+        "lru" => lru::run(args),
+        "memory" => memory::run(args),
+        "trace" => generate::run(args),
+        "help" | "-h" | "--help" => {
+            for help in [drive::HELP, lru::HELP, memory::HELP, generate::HELP] {
+                println!("{help}");
+            }
+            return ExitCode::SUCCESS;
+        }
+        other => Err(format!("`{other}`: expected drive, lru, memory, trace or help")),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("varve-bench: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
