@@ -39,7 +39,8 @@ pub(crate) trait Front: std::fmt::Debug + Send {
     fn touch(&mut self, nothing: &mut Nothing, accesses: &[super::HitAccess]);
     fn stats(&self) -> (BufferStats, &[AppStats], u64);
     fn reset_stats(&mut self);
-    /// Dirty entries, oldest first, at most the newest `limit`: what a capacitor saves.
+    /// The oldest `limit` dirty entries, in order: what a capacitor saves. A flush that was
+    /// answered at once relied on those; newer ones have been promised to nobody.
     fn dirty(&self, limit: usize) -> Vec<(u32, Payload)>;
     fn check(&self) -> Result<(), String>;
     fn boxed(&self) -> Box<dyn Front>;
@@ -715,13 +716,10 @@ impl<P: Policy> Front for Buffer<P> {
         self.read_unwritten = 0;
     }
     fn dirty(&self, limit: usize) -> Vec<(u32, Payload)> {
-        let newest = std::iter::successors(self.pool.last_dirty(), |f| self.pool.dirty_before(*f));
-        let mut saved: Vec<(u32, Payload)> = newest
+        std::iter::successors(self.pool.first_dirty(), |f| self.pool.dirty_after(*f))
             .take(limit)
             .map(|f| (self.pool.page(f).0, self.pool.payload(f).clone()))
-            .collect();
-        saved.reverse();
-        saved
+            .collect()
     }
     fn check(&self) -> Result<(), String> {
         self.policy.check(&self.pool)

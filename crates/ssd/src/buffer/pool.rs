@@ -261,14 +261,10 @@ impl Pool {
     pub(crate) fn first_dirty(&self) -> Option<Frame> {
         self.dirty.front()
     }
-    /// The entry that became dirty last.
-    pub(crate) fn last_dirty(&self) -> Option<Frame> {
-        self.dirty.back()
-    }
-    /// The entry that became dirty just before.
-    pub(crate) fn dirty_before(&self, frame: Frame) -> Option<Frame> {
-        let prev = self.dirty_links[frame.0 as usize].0;
-        (prev != NONE).then_some(Frame(prev))
+    /// The entry that became dirty next.
+    pub(crate) fn dirty_after(&self, frame: Frame) -> Option<Frame> {
+        let next = self.dirty_links[frame.0 as usize].1;
+        (next != NONE).then_some(Frame(next))
     }
     /// Dirty entries.
     pub fn dirty(&self) -> usize {
