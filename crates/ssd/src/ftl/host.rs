@@ -351,7 +351,9 @@ impl PageFtl {
                     let now = self.now;
                     self.map_touch(now, slot, true)?;
                 }
-                self.invalidate(slot);
+                if !self.has_bug(Bug::LeakValid) {
+                    self.invalidate(slot);
+                }
                 self.map[slot as usize] = 0;
                 any = true;
             }
