@@ -158,7 +158,7 @@ run_sims() {
     n=$(awk 'NF {n++} END {print n}' "$scratch/$name/trace")
     same "$name" "$(sed -n 's/.*total requests serviced:\([0-9]*\).*/\1/p' "$scratch/$name.peer.out")" "$n"
     same "$name" "$n" "$(awk '$1 == "served" {print $2}' "$scratch/$name.varve.out")"
-    row "$name" "$n" "$(awk '$1 == "waf" {print $2}' "$scratch/$name.varve.out")"
+    row "$name" "$n" "$(awk '$1 == "waf" {w = $2} END {print w ? w : "-"}' "$scratch/$name.varve.out")"
   done <"$scratch/rows"
 }
 

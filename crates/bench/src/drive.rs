@@ -152,7 +152,9 @@ fn report(params: &Params, outcome: &Outcome, cpu: f64, allocations: u64) -> Res
     println!("host_pages {host_pages}");
     println!("gc_pages {copied}");
     println!("erases {}", stats.nand.erases);
-    println!("waf {:.4}", programs as f64 / accepted.max(1) as f64);
+    if accepted > 0 {
+        println!("waf {:.4}", programs as f64 / accepted as f64);
+    }
     for (name, op) in [("read", Op::Read), ("write", Op::Write)] {
         for (label, at) in [("p50", 5_000), ("p99", 9_900), ("p999", 9_990)] {
             if let Some(span) = outcome.tally.latency[op as usize].percentile(at) {
