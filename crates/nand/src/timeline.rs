@@ -75,7 +75,7 @@ impl Timeline {
     }
 
     fn forget_before(&mut self, now: Time) {
-        let stale = self.gaps[..self.count].iter().take_while(|gap| gap.1 <= now).count();
+        let stale = self.gaps[..self.count].partition_point(|gap| gap.1 <= now);
         if stale > 0 {
             self.gaps.copy_within(stale..self.count, 0);
             self.count -= stale;
@@ -95,7 +95,8 @@ impl Timeline {
 
     fn book_gaps(&mut self, now: Time, at: Time, length: Span) -> (Time, Time) {
         self.forget_before(now);
-        let (mut left, mut first, mut i) = (length, None, 0);
+        let (mut left, mut first) = (length, None);
+        let mut i = self.gaps[..self.count].partition_point(|gap| gap.1 <= at);
         while i < self.count && left > Span::ZERO {
             let (from, to) = self.gaps[i];
             let start = from.max(at);

@@ -159,6 +159,14 @@ impl Config {
         self.values.get(name).is_some_and(|(_, origin)| origin.from != "default")
     }
 
+    /// Whether a key was set by the user, not only by the preset the user started from: what a
+    /// preset says may be left without effect by another choice, what the user says may not.
+    pub fn is_asked(&self, name: &str) -> bool {
+        self.values.get(name).is_some_and(|(_, origin)| {
+            origin.from != "default" && !origin.from.starts_with("preset")
+        })
+    }
+
     /// The text of a key.
     ///
     /// # Panics

@@ -30,7 +30,7 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
         cache: (c.text("map.mode") == "paged").then(|| c.size("map.cache")),
         lru: c.text("map.evict") == "lru",
     };
-    if c.text("map.mode") == "full" && c.is_set("map.cache") {
+    if c.text("map.mode") == "full" && c.is_asked("map.cache") {
         return Err(clash("map.cache, map.mode", "a full map has no cache; set map.mode = paged"));
     }
     if map.cache.is_some_and(|cache| cache.0 < 2 * u64::from(shape.page)) {
@@ -439,7 +439,7 @@ fn buffer_params(
             ));
         }
     };
-    if policy == "none" && c.is_set("buffer.size") && size > 0 {
+    if policy == "none" && c.is_asked("buffer.size") && size > 0 {
         return Err(clash(
             "buffer.policy, buffer.size",
             "policy `none` has no buffer to give a size",

@@ -31,6 +31,8 @@ pub(super) struct Collector {
     /// Erases since the last static wear-levelling move.
     erases: u64,
     move_cold: bool,
+    /// Valid slots ahead of the cursor whose map entries are known to be in the cache.
+    touched: u32,
 }
 
 /// The free-line thresholds of a drive.
@@ -212,6 +214,7 @@ impl PageFtl {
         self.gc_stats.victims += 1;
         self.gc_stats.valid_at_choice += u64::from(valid);
         let wear = forced.is_some_and(|(_, wear)| wear);
+        self.gc.touched = 0;
         self.gc.victim = Some(Cursor { line, page: 0, member: 0, valid, wear });
         Ok(true)
     }
@@ -264,6 +267,10 @@ impl PageFtl {
             let valid = (0..spp).filter(|s| self.is_valid(Ppn(first.0 + s))).count() as u32;
             if valid > 0 {
                 self.gc.victim = Some(cursor);
+                if self.gc.touched < valid {
+                    self.touch_ahead(cursor, BlockId(member), page);
+                }
+                self.gc.touched = self.gc.touched.saturating_sub(valid);
                 self.copy_page(cursor, BlockId(member), page, valid)?;
                 return Ok(valid);
             }
@@ -273,6 +280,36 @@ impl PageFtl {
         self.write_moved_map()?;
         self.queue_erase(cursor.line)?;
         Ok(0)
+    }
+
+    /// Loads the map entries of the next valid slots together: the misses overlap, where copying
+    /// slot by slot would wait for each of them in turn.
+    fn touch_ahead(&mut self, cursor: Cursor, block: BlockId, page: u32) {
+        const AHEAD: u32 = 24;
+        let spp = self.g.slots_per_page;
+        let members = self.lines.members(cursor.line);
+        let (mut at, mut index) = (cursor.page, cursor.member as usize);
+        let (mut block, mut page) = (block, page);
+        let (mut count, mut sum) = (0, 0u32);
+        for _ in 0..4 * AHEAD {
+            let first = self.g.ppn(block, page);
+            for slot in (0..spp).map(|s| Ppn(first.0 + s)).filter(|s| self.is_valid(*s)) {
+                sum ^= self.map.get(self.nand.lpn(slot) as usize).copied().unwrap_or(0);
+                count += 1;
+            }
+            if count >= AHEAD || at == self.g.pages_per_block {
+                break;
+            }
+            if members[index] != NONE {
+                (block, page) = (BlockId(members[index]), at);
+            }
+            index += 1;
+            if index == members.len() {
+                (index, at) = (0, at + 1);
+            }
+        }
+        std::hint::black_box(sum);
+        self.gc.touched = count;
     }
 
     fn copy_page(

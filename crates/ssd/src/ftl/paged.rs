@@ -42,6 +42,7 @@ pub(super) struct PagedMap {
     tail: u32,
     /// Translation pages that the victim in progress made dirty without being cached.
     moved: Vec<u32>,
+    is_moved: Vec<bool>,
 }
 
 impl PagedMap {
@@ -61,6 +62,7 @@ impl PagedMap {
             head: NONE,
             tail: NONE,
             moved: Vec::new(),
+            is_moved: vec![false; pages],
         }
     }
     /// A translation page has a new place.
@@ -251,7 +253,8 @@ impl PageFtl {
         let frame = paged.frame_of[tp as usize];
         if frame != NONE {
             paged.frames[frame as usize].dirty = true;
-        } else if paged.moved.last() != Some(&tp) && !paged.moved.contains(&tp) {
+        } else if !paged.is_moved[tp as usize] {
+            paged.is_moved[tp as usize] = true;
             paged.moved.push(tp);
         }
     }
@@ -260,6 +263,7 @@ impl PageFtl {
     pub(super) fn write_moved_map(&mut self) -> Result<(), DeviceError> {
         while let Some(tp) = self.paged.as_mut().and_then(|paged| paged.moved.pop()) {
             let Some(paged) = &mut self.paged else { return Ok(()) };
+            paged.is_moved[tp as usize] = false;
             let frame = paged.frame_of[tp as usize];
             if frame != NONE {
                 paged.frames[frame as usize].dirty = true;
