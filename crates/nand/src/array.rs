@@ -307,7 +307,19 @@ impl Nand {
             Some(Overlay::Holds(other)) => ppn = *other,
             Some(Overlay::DataRot) | None => {}
         }
-        let rotten = self.image.overlay.get(&ppn) == Some(&Overlay::DataRot);
+        match self.truth(ppn) {
+            SlotRead::Good(oob, _) if self.image.overlay.get(&ppn) == Some(&Overlay::DataRot) => {
+                SlotRead::DataRot(oob)
+            }
+            found => found,
+        }
+    }
+
+    /// What the cells of a slot hold, whatever faults make of reading them: for checkers.
+    ///
+    /// # Panics
+    /// If only logical numbers are kept.
+    pub fn truth(&self, ppn: Ppn) -> SlotRead<'_> {
         let Contents::Full(blocks) = &self.image.contents else {
             panic!("only logical numbers are kept");
         };
@@ -320,7 +332,6 @@ impl Nand {
         match image.states[at] {
             PageState::Blank => SlotRead::Blank,
             PageState::Torn => SlotRead::Unreadable,
-            PageState::Good if rotten => SlotRead::DataRot(&image.oobs[at]),
             PageState::Good => match &image.payloads {
                 Some(payloads) => SlotRead::Good(&image.oobs[at], &payloads[at]),
                 None => SlotRead::Good(&image.oobs[at], &Payload::None),

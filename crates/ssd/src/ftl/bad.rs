@@ -93,7 +93,8 @@ impl PageFtl {
             let moved = self.append(head, again)?;
             self.place_moved(slot.oob.kind, slot.oob.lpn, place, moved);
         }
-        Ok(())
+        // Somebody waits for these slots: they are programmed now, whole group or not.
+        if self.heads[head].slots.is_empty() { Ok(()) } else { self.program_head(head) }
     }
 
     /// Records other than data keep tables of their own places.

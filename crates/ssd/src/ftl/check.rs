@@ -57,7 +57,7 @@ impl PageFtl {
         if !self.full {
             return Some(self.nand.lpn(at)).filter(|lpn| *lpn != NO_LPN);
         }
-        match self.nand.slot(at) {
+        match self.nand.truth(at) {
             SlotRead::Good(oob, _) if oob.kind == Kind::Data => Some(oob.lpn),
             _ => None,
         }

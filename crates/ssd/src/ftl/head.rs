@@ -133,10 +133,7 @@ impl PageFtl {
                 Ok(())
             }
             Err(NandError::ProgramFailed(block, known)) => {
-                let failed =
-                    self.program_failed(head, &target, std::mem::take(&mut slots), block, known);
-                self.heads[head].slots.clear();
-                failed
+                self.program_failed(head, &target, std::mem::take(&mut slots), block, known)
             }
             Err(error) => Err(PageFtl::power(error)),
         };
