@@ -1,2 +1,65 @@
 //! The `varve` command line.
-fn main() {}
+//!
+//! Exit codes: 0 ok, 1 failed, 2 usage, 3 bad configuration or input (with file, line and what was
+//! expected), 4 a consistency check failed, 5 a comparison is outside its tolerance, 130
+//! interrupted. With `--json` standard output is exactly one JSON document.
+
+mod args;
+mod compare;
+mod cost;
+mod doctor;
+mod experiment;
+mod list;
+mod plan;
+mod stop;
+mod table;
+mod trace;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use lab::LabError;
+
+use args::{Args, Command};
+
+/// Version and commit, as results carry it.
+pub const VERSION: &str = env!("VARVE_VERSION");
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    stop::on_interrupt();
+    let result = match args.command {
+        Command::Sim(sim) => experiment::sim(&sim),
+        Command::Run(run) => experiment::run(&run),
+        Command::Compare(compare) => compare::compare(&compare),
+        Command::Trace(trace) => trace::trace(&trace),
+        Command::List(list) => list::list(&list),
+        Command::Doctor(doctor) => doctor::doctor(&doctor),
+        Command::Replay(replay) => plan::replay(&replay),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "varve: {error}");
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Writes to standard output; a reader that has seen enough (`| head`) is no failure.
+///
+/// # Errors
+/// Any other reason why standard output cannot be written.
+fn print(text: &str) -> Result<(), LabError> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result.map_err(|e| LabError::io("standard output", e)),
+    }
+}
+
+/// Writes a line to standard error; nothing depends on whether it can be read.
+fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}

@@ -9,7 +9,7 @@ use ssd::Stats;
 
 use crate::json::{Json, Map, MapExt, millionths};
 
-const MOST_WINDOWS: usize = 512;
+const MOST_WINDOWS: usize = 192;
 const FIRST_LENGTH: u64 = 256;
 
 /// Sub-buckets of the windows' histograms for each power of two: percentiles are at most 3 % too

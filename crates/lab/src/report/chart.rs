@@ -42,9 +42,10 @@ impl Scale {
 
     fn label(self, value: f64) -> String {
         match self {
-            Scale::Plain => count(value),
-            Scale::Time | Scale::LogTime => time(value).replace(".00", ""),
-            Scale::Percent => format!("{} %", significant(value, 3).trim_end_matches(".00")),
+            _ if value == 0.0 && self != Scale::Nines => "0".to_string(),
+            Scale::Plain => short(&count(value)),
+            Scale::Time | Scale::LogTime => short(&time(value)),
+            Scale::Percent => short(&format!("{} %", significant(value, 3))),
             Scale::Nines => {
                 let text = format!("{:.3}", value * 100.0);
                 format!("p{}", text.trim_end_matches('0').trim_end_matches('.'))
@@ -62,6 +63,16 @@ impl Scale {
             Scale::Nines => "nines",
         }
     }
+}
+
+/// A tick without zeroes that say nothing: `20.0 s` is `20 s`.
+fn short(text: &str) -> String {
+    let (number, unit) = text.split_once(' ').unwrap_or((text, ""));
+    let number = match number.contains('.') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    format!("{number} {unit}").trim_end().to_string()
 }
 
 /// One line.
@@ -249,16 +260,21 @@ impl Chart<'_> {
         let mut path = String::new();
         let (mut pen_down, mut last_y) = (false, 0.0);
         let (mut first_x, mut last_x) = (None, 0.0);
-        for (x, y) in &series.points {
+        for (i, (x, y)) in series.points.iter().enumerate() {
             let Some(y) = y else {
                 pen_down = false;
                 continue;
             };
+            let alone = !pen_down && series.points.get(i + 1).is_none_or(|next| next.1.is_none());
             let (px, py) = (fx(*x), fy(*y));
             if pen_down && self.steps {
                 let _ = write!(path, "L{px:.1} {last_y:.1}");
             }
             let _ = write!(path, "{}{px:.1} {py:.1}", if pen_down { 'L' } else { 'M' });
+            if alone {
+                // A dot: with round caps even the shortest line shows.
+                path.push_str("h.01");
+            }
             first_x.get_or_insert(px);
             (pen_down, last_y, last_x) = (true, py, px);
         }
@@ -302,6 +318,10 @@ mod tests {
             assert!((2..=9).contains(&a.ticks.len()), "{low} {high} {:?}", a.ticks);
         }
         assert_eq!(linear(0.0, 7.3, 4.0).ticks, [0.0, 2.0, 4.0, 6.0, 8.0]);
+        assert_eq!(Scale::Time.label(2e10), "20 s");
+        assert_eq!(Scale::LogTime.label(1e5), "100 µs");
+        assert_eq!(Scale::Percent.label(12.5), "12.5 %");
+        assert_eq!(Scale::Nines.label(0.999), "p99.9");
     }
 
     #[test]
@@ -320,6 +340,6 @@ mod tests {
         let html = chart(vec![(0.0, Some(1.0)), (1e9, None), (2e9, Some(2.0))]).html();
         assert!(html.contains("&lt;x&gt;") && !html.contains("<x>"));
         assert!(!html.contains("NaN") && !html.contains("inf"));
-        assert_eq!(html.matches('M').count(), 2, "a gap lifts the pen");
+        assert_eq!(html.matches("h.01").count(), 2, "a gap lifts the pen, a lone point is a dot");
     }
 }

@@ -138,7 +138,7 @@ pub(super) fn latency(view: &View<'_>) -> String {
             about: "share of requests per bin of 1/12 decade",
             x: (Scale::LogTime, "latency, logarithmic"),
             y: Scale::Percent,
-            fill: true,
+            fill: view.groups.len() == 1,
             from_zero: true,
             steps: true,
             series: group_series(&density),

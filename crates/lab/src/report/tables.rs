@@ -19,12 +19,10 @@ pub const CAUSES: [(&str, &str); 6] = [
 
 type Show = fn(f64) -> String;
 
-/// Columns of the summary: heading, path, how it is written, and which is best (-1 least, 1 most,
-/// 0 neither).
+/// Columns of the summary: heading, path, how it is written, and which is best (-1 least, 1 most).
 const COLUMNS: &[(&str, &str, Show, i8)] = &[
     ("hit ratio", "hit_ratio.total", percent, 1),
     ("WAF", "waf", three, -1),
-    ("WAF flash", "waf_flash", three, 0),
     ("write p50", "latency_ns.write.p50", time, -1),
     ("write p99", "latency_ns.write.p99", time, -1),
     ("write p99.9", "latency_ns.write.p999", time, -1),
@@ -176,7 +174,7 @@ pub(super) fn cards(view: &View<'_>) -> String {
     let mut items: Vec<(&str, String, String)> = Vec::new();
     if let Some(waf) = mean("waf") {
         let flash =
-            mean("waf_flash").map_or(String::new(), |f| format!("{f:.3} without the buffer"));
+            mean("waf_flash").map_or(String::new(), |f| format!("{f:.3} of what reaches flash"));
         items.push(("Write amplification", format!("{waf:.3}"), flash));
     }
     if let Some(hit) = mean("hit_ratio.total") {
@@ -330,6 +328,8 @@ fn facts(prefix: &str, value: &Value, rows: &mut Vec<(String, String)>) {
                 let text = |v: &Value| v.as_str().map_or(v.to_string(), str::to_string);
                 rows.push((name, items.iter().map(text).collect::<Vec<_>>().join(", ")));
             }
+            // A kind of request the workload has none of says nothing.
+            Value::Number(n) if prefix == "by_op" && n.as_u64() == Some(0) => {}
             Value::Number(n) => {
                 let text = n.as_u64().map_or(n.to_string(), grouped);
                 rows.push((name, text));

@@ -323,11 +323,30 @@ fn check_swept(entry: &Entry, key: &str) -> Result<(), LabError> {
     Ok(())
 }
 
+/// MQSim's device configurations are XML; no other drive is.
+fn is_mqsim(path: &std::path::Path) -> bool {
+    path.extension().is_some_and(|e| e.eq_ignore_ascii_case("xml"))
+}
+
+pub(super) fn notes(scenario: &Scenario) -> Result<Vec<String>, LabError> {
+    match &scenario.base {
+        Some((Base::File(path), _)) if is_mqsim(path) => {
+            let imported = ssd::load_mqsim(path)?;
+            let note = |u: ssd::Unmatched| {
+                format!("{}:{}: {} = {}: {}", path.display(), u.line, u.key, u.value, u.reason)
+            };
+            Ok(imported.unmatched.into_iter().map(note).collect())
+        }
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// The drive: its base, then its own keys in order.
 pub(super) fn config(scenario: &Scenario) -> Result<Config, LabError> {
     let mut config = match &scenario.base {
         None => Config::default(),
         Some((Base::Preset(name), _)) => ssd::preset(name)?.config,
+        Some((Base::File(path), _)) if is_mqsim(path) => ssd::load_mqsim(path)?.config,
         Some((Base::File(path), _)) => ssd::load_file(path)?,
     };
     if let Some((text, place)) = &scenario.scale {

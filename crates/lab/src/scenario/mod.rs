@@ -184,7 +184,15 @@ impl Scenario {
             true => split_list(value),
             false => vec![value.to_string()],
         };
-        let place = Place::command_line();
+        self.set_list(&key, values)
+    }
+
+    /// Sets one key from the members of a list, as the command line does.
+    ///
+    /// # Errors
+    /// As [`Scenario::set_pair`].
+    pub fn set_list(&mut self, key: &str, values: Vec<String>) -> Result<(), LabError> {
+        let (key, place) = (key.to_string(), Place::command_line());
         // A later word on the command line replaces a list of the file.
         self.sweeps.retain(|s| format!("sweep.{}", s.key) != key);
         self.folder_for_command_line(|s| {
@@ -201,6 +209,22 @@ impl Scenario {
         let result = f(self);
         self.folder = folder;
         result
+    }
+
+    /// Forgets the drive, so that another one can be named.
+    pub fn forget_drive(&mut self) {
+        self.base = None;
+        self.scale = None;
+        self.drive.clear();
+    }
+
+    /// What the user should know before a run: values of an imported configuration that have no
+    /// counterpart here.
+    ///
+    /// # Errors
+    /// A configuration that cannot be read.
+    pub fn notes(&self) -> Result<Vec<String>, LabError> {
+        build::notes(self)
     }
 
     /// The drive before anything is swept.

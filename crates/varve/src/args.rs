@@ -1,0 +1,336 @@
+//! What the command line accepts.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand};
+
+/// A flash storage stack in user space: modelled and live.
+#[derive(Parser)]
+#[command(name = "varve", version = crate::VERSION, max_term_width = 100)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Replay a trace or a recipe on a modelled drive; compare policies and buffer sizes
+    Sim(Box<Sim>),
+    /// Run a scenario file
+    Run(Run),
+    /// Compare result documents: differing configuration first, then metrics
+    Compare(Compare),
+    /// Look at, convert, make and merge traces
+    #[command(subcommand)]
+    Trace(Box<Trace>),
+    /// List what there is by name
+    List(List),
+    /// What works on this machine
+    Doctor(Doctor),
+    /// Follow a plan file: a failure, again
+    Replay(Replay),
+}
+
+/// Where results go.
+#[derive(ClapArgs)]
+pub struct Output {
+    /// Print one JSON document on standard output, everything else on standard error
+    #[arg(long)]
+    pub json: bool,
+    /// Leave out what differs between equal runs (wall clock, processor time, memory)
+    #[arg(long)]
+    pub deterministic: bool,
+    /// Write results.json, report.html and run.toml to this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Runs at a time; the results do not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// No progress bar
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Sim {
+    /// A trace file, @demo (bundled) or gen:RECIPE (`varve list generators`)
+    #[arg(value_name = "TRACE")]
+    pub trace: String,
+    /// The drive: a preset (`varve list presets`), a TOML file, or MQSim's ssdconfig.xml
+    #[arg(long, value_name = "PRESET|FILE")]
+    pub ssd: Option<String>,
+    /// Set a key of the drive (`varve list keys`) or of the scenario
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Size of the drive's buffer; several are swept; 1% is a share of the drive
+    #[arg(long, value_name = "SIZE[,SIZE..]")]
+    pub buffer: Option<String>,
+    /// Buffer policy (`varve list policies`); several are swept
+    #[arg(long, value_name = "NAME[,NAME..]")]
+    pub policy: Option<String>,
+    /// Seeds: 7, 1..5 or 1,2,3
+    #[arg(long, value_name = "SEEDS")]
+    pub seed: Option<String>,
+    #[command(flatten)]
+    pub replay: ReplayArgs,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// If the trace does not suit the drive: exact (refuse), wrap, compact, compact:SIZE
+    #[arg(long, value_name = "HOW")]
+    pub fit: Option<String>,
+    /// Leave out the trace's flushes
+    #[arg(long)]
+    pub drop_flushes: bool,
+    /// One line for the report
+    #[arg(long, value_name = "TEXT")]
+    pub title: Option<String>,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+/// How requests are submitted.
+#[derive(ClapArgs)]
+pub struct ReplayArgs {
+    /// open (trace times), closed (--qd in flight), dependent, untimed
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<String>,
+    /// Requests in flight of a closed replay
+    #[arg(long, value_name = "N")]
+    pub qd: Option<String>,
+    /// --qd is that of each application
+    #[arg(long)]
+    pub per_app: bool,
+    /// Replay faster: 10, 3/2, 0.5
+    #[arg(long, value_name = "RATIO")]
+    pub speed: Option<String>,
+    /// State of the drive before: none, seq, steady
+    #[arg(long, value_name = "HOW")]
+    pub precondition: Option<String>,
+    /// Write before what the trace reads first: none, reads
+    #[arg(long, value_name = "WHAT")]
+    pub preload: Option<String>,
+    /// Measure only after N requests, or after a time such as 2s
+    #[arg(long, value_name = "N|TIME")]
+    pub measure_after: Option<String>,
+    /// A flush after every N writes
+    #[arg(long, value_name = "N")]
+    pub flush_every: Option<String>,
+}
+
+/// How a trace file is read.
+#[derive(ClapArgs, Default)]
+pub struct Reading {
+    /// Format of the trace (`varve list formats`); found out by content if absent
+    #[arg(long, value_name = "NAME")]
+    pub format: Option<String>,
+    /// Unit of the time column, where a format does not fix it
+    #[arg(long, value_name = "UNIT")]
+    pub time_unit: Option<String>,
+    /// Unit of the size column, where a format does not fix it
+    #[arg(long, value_name = "UNIT")]
+    pub size_unit: Option<String>,
+    /// Columns of a CSV: at=1:us,op=2,off=3:sector,len=4:byte
+    #[arg(long, value_name = "SPEC")]
+    pub columns: Option<String>,
+    /// Operations of a CSV: R=0,W=1
+    #[arg(long = "op", value_name = "MAP")]
+    pub op_map: Option<String>,
+    /// Bad lines to leave out before giving up
+    #[arg(long, value_name = "N")]
+    pub skip_bad: Option<String>,
+    /// Only this volume, device or file
+    #[arg(long, value_name = "NAME")]
+    pub app: Option<String>,
+    /// The issuing thread is the application
+    #[arg(long)]
+    pub app_is_comm: bool,
+    /// Bytes added to every offset
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    pub align_shift: Option<String>,
+    /// Sort requests within this time
+    #[arg(long, value_name = "TIME")]
+    pub sort_window: Option<String>,
+}
+
+impl Reading {
+    /// The options as keys of a scenario.
+    pub fn keys(&self) -> Vec<(&'static str, String)> {
+        let texts = [
+            ("format", &self.format),
+            ("time-unit", &self.time_unit),
+            ("size-unit", &self.size_unit),
+            ("columns", &self.columns),
+            ("op-map", &self.op_map),
+            ("skip-bad", &self.skip_bad),
+            ("app", &self.app),
+            ("align-shift", &self.align_shift),
+            ("sort-window", &self.sort_window),
+        ];
+        let mut keys: Vec<_> =
+            texts.into_iter().filter_map(|(key, text)| Some((key, text.clone()?))).collect();
+        if self.app_is_comm {
+            keys.push(("app-is-comm", "true".to_string()));
+        }
+        keys
+    }
+}
+
+#[derive(ClapArgs)]
+pub struct Run {
+    /// The scenario, or @demo
+    #[arg(value_name = "SCENARIO.toml")]
+    pub scenario: String,
+    /// Set a key of the scenario or of the drive
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    #[command(flatten)]
+    pub output: Output,
+}
+
+#[derive(ClapArgs)]
+pub struct Compare {
+    /// Result documents, or folders with a results.json; the first is the base
+    #[arg(value_name = "RUN", num_args = 2.., required = true)]
+    pub runs: Vec<PathBuf>,
+    /// Exit with 5 if METRIC differs from the base by more than PCT percent
+    #[arg(long, value_name = "METRIC=PCT")]
+    pub fail_over: Vec<String>,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Subcommand)]
+pub enum Trace {
+    /// Counts, sizes, footprint, working set
+    Info(Info),
+    /// Any format to .vtr
+    Convert(Convert),
+    /// A recipe to .vtr (`varve list generators`)
+    Gen(Gen),
+    /// Several applications to one stream
+    Merge(Merge),
+}
+
+#[derive(ClapArgs)]
+pub struct Info {
+    /// The trace, or @demo
+    pub trace: String,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// Length of a working-set window
+    #[arg(long, value_name = "TIME", default_value = "10s")]
+    pub window: String,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Convert {
+    /// The trace to read
+    pub trace: String,
+    /// The .vtr file to write
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// Leave out untouched address space: compact, compact:SIZE
+    #[arg(long, value_name = "HOW")]
+    pub fit: Option<String>,
+    /// Only the first N requests
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Licence or terms of the data, for the header
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub licence: String,
+}
+
+#[derive(ClapArgs)]
+pub struct Gen {
+    /// The recipe, such as uniform,size=1GiB,count=1M
+    pub recipe: String,
+    /// The .vtr file to write
+    pub output: PathBuf,
+    /// Seed of every draw
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+#[derive(ClapArgs)]
+pub struct Merge {
+    /// Applications: A=one.csv,two.csv B=gen:RECIPE
+    #[arg(value_name = "NAME=FILE[,FILE..]", required = true)]
+    pub apps: Vec<String>,
+    /// The .vtr file to write
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// Address map: partition, identity, modulo:SIZE
+    #[arg(long, value_name = "MAP")]
+    pub map: Option<String>,
+    /// Multiply an application's times: A=10
+    #[arg(long, value_name = "NAME=FACTOR")]
+    pub stretch: Vec<String>,
+    /// Repeat an application: B=6
+    #[arg(long = "loop", value_name = "NAME=N")]
+    pub rounds: Vec<String>,
+    /// Discard an application's area between rounds: on, off
+    #[arg(long, value_name = "on|off")]
+    pub loop_discard: Option<String>,
+    /// shortest, longest, first:NAME
+    #[arg(long, value_name = "END")]
+    pub end: Option<String>,
+    /// Instead of clocks: A:B=1:60
+    #[arg(long, value_name = "A:B=N:M")]
+    pub ratio: Option<String>,
+    /// Leave out flushes
+    #[arg(long)]
+    pub drop_flushes: bool,
+    /// Seed of recipes
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+#[derive(ClapArgs)]
+pub struct List {
+    #[arg(value_enum)]
+    pub what: What,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub enum What {
+    /// Buffer policies
+    Policies,
+    /// Victim policies of garbage collection
+    Victims,
+    /// Drives
+    Presets,
+    /// Trace formats
+    Formats,
+    /// Bundled scenarios
+    Scenarios,
+    /// Workload generators
+    Generators,
+    /// Keys of a drive's configuration
+    Keys,
+}
+
+#[derive(ClapArgs)]
+pub struct Doctor {
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Replay {
+    /// The plan file
+    pub plan: PathBuf,
+    /// Print one JSON document
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,89 @@
+//! `varve list`: everything that has a name.
+
+use lab::LabError;
+use lab::json::{Json, Map, MapExt};
+
+use crate::args::{List, What};
+use crate::{print, table};
+
+/// Scenarios that come with the program: name and text.
+const SCENARIOS: &[(&str, &str)] = &[
+    ("demo.toml", include_str!("../../../scenarios/demo.toml")),
+    ("steady-random.toml", include_str!("../../../scenarios/steady-random.toml")),
+];
+
+/// `varve list WHAT`.
+pub fn list(args: &List) -> Result<(), LabError> {
+    let (heading, rows) = rows(args.what)?;
+    if args.json {
+        let item = |row: &Vec<String>| {
+            let pairs = heading.iter().zip(row).map(|(k, v)| (k.to_string(), Json::text(v)));
+            Json::Map(pairs.collect())
+        };
+        let mut map = Map::new();
+        map.put("schema", Json::text("varve.list/1"));
+        map.put("version", Json::text(crate::VERSION));
+        map.put("results", Json::List(rows.iter().map(item).collect()));
+        return print(&Json::Map(map).pretty());
+    }
+    let mut out = table::plain(&heading.iter().map(|h| h.to_string()).collect::<Vec<_>>());
+    rows.into_iter().for_each(|row| {
+        out.add_row(row);
+    });
+    print(&table::text(&out))
+}
+
+type Rows = (&'static [&'static str], Vec<Vec<String>>);
+
+fn rows(what: What) -> Result<Rows, LabError> {
+    Ok(match what {
+        What::Policies => {
+            let row = |p: &ssd::PolicyInfo| {
+                vec![p.name.into(), p.aliases.join(", "), p.doc.into(), p.source.into()]
+            };
+            (
+                &["policy", "aliases", "what it does", "source"],
+                ssd::policies().iter().map(row).collect(),
+            )
+        }
+        What::Victims => {
+            let row = |v: &ssd::VictimInfo| vec![v.name.into(), v.doc.into()];
+            (&["victim", "what is cleaned first"], ssd::victims().iter().map(row).collect())
+        }
+        What::Presets => {
+            let row = |name: &str| {
+                let preset = ssd::preset(name)?;
+                Ok::<_, LabError>(vec![name.to_string(), preset.title])
+            };
+            let rows = ssd::presets().into_iter().map(row).collect::<Result<_, _>>()?;
+            (&["preset", "drive"], rows)
+        }
+        What::Formats => {
+            let row = |f: &workload::read::Format| {
+                vec![f.name.to_string(), f.aliases.join(", "), f.about.to_string()]
+            };
+            (&["format", "aliases", "what it is"], workload::formats().iter().map(row).collect())
+        }
+        What::Scenarios => {
+            let row = |(name, text): &(&str, &str)| {
+                let scenario = lab::scenario::Scenario::from_text(name, text, Default::default())?;
+                Ok::<_, LabError>(vec![name.to_string(), scenario.title])
+            };
+            let rows = SCENARIOS.iter().map(row).collect::<Result<_, _>>()?;
+            (&["scenario", "what it shows"], rows)
+        }
+        What::Generators => {
+            let row = |g: workload::generate::GeneratorInfo| {
+                vec![g.name.to_string(), g.doc.to_string(), g.keys.to_string()]
+            };
+            (
+                &["generator", "what it makes", "keys"],
+                workload::generate::list().into_iter().map(row).collect(),
+            )
+        }
+        What::Keys => {
+            let row = |k: &ssd::Key| vec![k.name.into(), k.default.into(), k.doc.into()];
+            (&["key", "default", "meaning"], ssd::SCHEMA.iter().map(row).collect())
+        }
+    })
+}

@@ -1,0 +1,42 @@
+//! `varve replay PLAN`: a failure, again, from its plan file.
+
+use lab::LabError;
+use lab::json::{Json, Map, MapExt};
+use proof::{Plan, PlanError};
+
+use crate::args::Replay;
+use crate::print;
+
+/// Follows a plan: exit 0 if every promise holds, 4 if one is broken.
+pub fn replay(args: &Replay) -> Result<(), LabError> {
+    let bad = |e: PlanError| LabError::Input(e.to_string());
+    let plan = Plan::load(&args.plan).map_err(bad)?;
+    let outcome = proof::replay(&plan).map_err(bad)?;
+    if args.json {
+        let mut map = Map::new();
+        map.put("schema", Json::text("varve.replay/1"));
+        map.put("version", Json::text(crate::VERSION));
+        map.put("plan", Json::text(args.plan.to_string_lossy()));
+        map.int("seed", plan.seed);
+        let mut result = Map::new();
+        result.put("holds", Json::Bool(outcome.failure.is_none()));
+        result.put("as_written", Json::Bool(outcome.as_written()));
+        result.put("reached", Json::Bool(outcome.reached));
+        result.int("steps", outcome.steps);
+        result.put("event_hash", Json::text(format!("{:016x}", outcome.hash)));
+        result.maybe("same_operations", outcome.hash_matches.map(Json::Bool));
+        let failure = outcome.failure.as_ref().map(|f| Json::text(f.to_string()));
+        result.maybe("failure", failure);
+        map.put("results", Json::Map(result));
+        print(&Json::Map(map).pretty())?;
+    } else {
+        print(&format!("{outcome}\n"))?;
+    }
+    match outcome.failure {
+        None => Ok(()),
+        Some(failure) => Err(LabError::Check {
+            contract: failure.contract.to_string(),
+            what: failure.what.clone(),
+        }),
+    }
+}

@@ -1,0 +1,176 @@
+//! The table of a result document, for people.
+
+use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use lab::LabError;
+use lab::compare::metric;
+use lab::report::{CAUSES, grouped, mean_ci, significant};
+use serde_json::Value;
+
+/// A table without frames: columns by blanks, the heading underlined.
+pub fn plain(heading: &[String]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    table.set_header(heading);
+    table
+}
+
+/// Aligns every column from `first` on to the right.
+pub fn numbers(table: &mut Table, first: usize) {
+    for (i, column) in table.column_iter_mut().enumerate() {
+        if i >= first {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+}
+
+/// The table as text without blanks at the ends of lines, nor the margin on the left.
+pub fn text(table: &Table) -> String {
+    let bare = |l: String| l.strip_prefix(' ').unwrap_or(&l).trim_end().to_string();
+    let lines: Vec<String> = table.lines().map(bare).collect();
+    lines.join("\n") + "\n"
+}
+
+/// Runs that differ in their seed alone.
+struct Group<'a> {
+    params: Vec<(String, String)>,
+    runs: Vec<&'a Value>,
+}
+
+fn groups(document: &Value) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for run in document["results"].as_array().into_iter().flatten() {
+        let params: Vec<(String, String)> = run["params"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| *key != "seed")
+            .map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_string()))
+            .collect();
+        match groups.iter_mut().find(|g| g.params == params) {
+            Some(group) => group.runs.push(run),
+            None => groups.push(Group { params, runs: vec![run] }),
+        }
+    }
+    groups
+}
+
+impl Group<'_> {
+    fn mean(&self, path: &str) -> Option<(f64, Option<f64>)> {
+        let values: Vec<f64> = self.runs.iter().filter_map(|run| metric(run, path)).collect();
+        mean_ci(&values)
+    }
+
+    /// Pages programmed by cause for each page the host wrote.
+    fn causes(&self) -> String {
+        let Some((slots, _)) = self.mean("host.write_slots").filter(|m| m.0 > 0.0) else {
+            return "-".to_string();
+        };
+        let parts = CAUSES.iter().filter_map(|(name, _)| {
+            let programs = self.mean(&format!("nand.programs.{name}"))?.0;
+            (programs > 0.0).then(|| format!("{name} {:.2}", programs / slots))
+        });
+        parts.collect::<Vec<_>>().join(" + ")
+    }
+}
+
+fn or_dash(value: Option<String>) -> String {
+    value.unwrap_or_else(|| "-".to_string())
+}
+
+fn micros(ns: f64) -> String {
+    significant(ns / 1000.0, 3)
+}
+
+/// Percentiles of an operation as `p50/p99/p99.9`.
+fn percentiles(group: &Group<'_>, op: &str) -> String {
+    let one = |p: &str| {
+        or_dash(group.mean(&format!("latency_ns.{op}.{p}")).map(|(mean, _)| micros(mean)))
+    };
+    let list = [one("p50"), one("p99"), one("p999")];
+    if list.iter().all(|t| t == "-") { "-".to_string() } else { list.join(" / ") }
+}
+
+/// The table of a document, with what one must know to read it.
+///
+/// # Errors
+/// A document that is not JSON.
+pub fn results(document: &str) -> Result<String, LabError> {
+    let document: Value = serde_json::from_str(document)
+        .map_err(|e| LabError::Failed(format!("result document: {e}")))?;
+    let groups = groups(&document);
+    let swept: Vec<String> =
+        groups.first().map_or(Vec::new(), |g| g.params.iter().map(|p| p.0.clone()).collect());
+    let mut keys: Vec<&str> = swept.iter().map(String::as_str).collect();
+    keys.retain(|k| *k != "buffer.policy" && *k != "buffer.size");
+    let mut heading: Vec<String> = vec!["policy".into(), "buffer".into()];
+    heading.extend(keys.iter().map(|k| k.to_string()));
+    let first_number = heading.len();
+    let rest =
+        ["hit %", "WAF", "WAF by cause", "read us 50/99/99.9", "write us 50/99/99.9", "erases"];
+    heading.extend(rest.iter().map(|h| h.to_string()));
+    let mut table = plain(&heading);
+    let best = best_waf(&groups);
+    for group in &groups {
+        let setting = |key: &str| {
+            let swept = group.params.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
+            let config = || document["config"][key]["value"].as_str().map(str::to_string);
+            or_dash(swept.or_else(config))
+        };
+        let mut row = vec![setting("buffer.policy"), setting("buffer.size")];
+        row.extend(keys.iter().map(|key| setting(key)));
+        let hit = group.mean("hit_ratio.total").map(|(m, _)| significant(m * 100.0, 3));
+        row.push(or_dash(hit));
+        row.push(or_dash(group.mean("waf").map(|(mean, half)| {
+            let ci = half.map_or(String::new(), |h| format!(" ± {h:.3}"));
+            let star = if best == Some(mean) { "* " } else { "" };
+            format!("{star}{mean:.3}{ci}")
+        })));
+        row.push(group.causes());
+        row.push(percentiles(group, "read"));
+        row.push(percentiles(group, "write"));
+        row.push(or_dash(group.mean("erases").map(|(m, _)| grouped(m.round() as u64))));
+        table.add_row(row);
+    }
+    numbers(&mut table, first_number);
+    let mut out = text(&table);
+    out.push_str(&footnotes(&document, &groups, best.is_some()));
+    Ok(out)
+}
+
+/// The least WAF, if there is more than one to choose from.
+fn best_waf(groups: &[Group<'_>]) -> Option<f64> {
+    let means: Vec<f64> = groups.iter().filter_map(|g| Some(g.mean("waf")?.0)).collect();
+    let low = means.iter().copied().fold(f64::MAX, f64::min);
+    (means.len() > 1 && means.iter().any(|m| *m > low)).then_some(low)
+}
+
+fn footnotes(document: &Value, groups: &[Group<'_>], star: bool) -> String {
+    let mut notes = Vec::new();
+    if star {
+        notes.push("* best WAF".to_string());
+    }
+    let seeds = groups.iter().map(|g| g.runs.len()).max().unwrap_or(1);
+    if seeds > 1 {
+        notes.push(format!("means of {seeds} seeds, ± half of the 95 % confidence interval"));
+    }
+    let mode = document["replay"]["mode"].as_str().unwrap_or_default();
+    notes.push(match (mode, document["replay"]["qd"].as_u64()) {
+        ("closed", Some(qd)) => format!("closed loop, {qd} in flight"),
+        ("open", _) => "open loop".to_string(),
+        (mode, _) => mode.to_string(),
+    });
+    let unwritten = groups.iter().flat_map(|g| &g.runs).filter_map(|run| {
+        let reads = metric(run, "host.read.units").filter(|u| *u > 0.0)?;
+        Some(metric(run, "host.read_unwritten")? / reads)
+    });
+    let mut out = notes.join("; ") + "\n";
+    if let Some(share) = unwritten.reduce(f64::max).filter(|share| *share > 0.01) {
+        out.push_str(&format!(
+            "warning: {} % of the pages read were never written and cost no flash time; \
+             consider --preload reads\n",
+            significant(share * 100.0, 3)
+        ));
+    }
+    out
+}

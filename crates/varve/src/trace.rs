@@ -1,0 +1,393 @@
+//! `varve trace`: look at, convert, make and merge traces.
+
+use std::io::BufWriter;
+use std::path::Path;
+
+use block::{Bytes, parse_time};
+use lab::LabError;
+use lab::input::{DEMO_NAME, Fit, Origin, Workload, demo_trace};
+use lab::json::{Json, Map, MapExt};
+use lab::report::{grouped, significant};
+use lab::scenario::{Scenario, split_list};
+use workload::generate::parse_recipe;
+use workload::info::{Counts, InfoOptions, Tally, TraceInfo, trace_info};
+use workload::read::{ReadOptions, VtrHeader, VtrWriter, file_sha256, open, open_reader};
+use workload::{OpenTrace, Record, Source, SourceError};
+
+use crate::args::{Convert, Gen, Info, Merge, Reading, Trace};
+use crate::{print, table};
+
+/// `varve trace ..`.
+pub fn trace(args: &Trace) -> Result<(), LabError> {
+    match args {
+        Trace::Info(args) => info(args),
+        Trace::Convert(args) => convert(args),
+        Trace::Gen(args) => gen_trace(args),
+        Trace::Merge(args) => merge(args),
+    }
+}
+
+/// The options, read by the rules of scenarios.
+fn options(reading: &Reading) -> Result<ReadOptions, LabError> {
+    let mut scenario = Scenario::default();
+    for (key, text) in reading.keys() {
+        scenario.set(&format!("workload.{key}"), &text)?;
+    }
+    Ok(scenario.workload.options)
+}
+
+fn open_any(name: &str, options: &ReadOptions) -> Result<OpenTrace, LabError> {
+    if name == DEMO_NAME {
+        return Ok(open_reader(Path::new(DEMO_NAME), Box::new(demo_trace()), options)?);
+    }
+    Ok(open(Path::new(name), options)?)
+}
+
+fn info(args: &Info) -> Result<(), LabError> {
+    let window = parse_time(&args.window).map_err(|e| LabError::Input(format!("--window {e}")))?;
+    if window.as_ps() == 0 {
+        return Err(LabError::Input("--window 0: expected a time above 0".to_string()));
+    }
+    let mut trace = open_any(&args.trace, &options(&args.reading)?)?;
+    let found = trace_info(&mut trace, &InfoOptions { window, ..InfoOptions::default() })?;
+    if args.json { print(&info_json(args, &trace, &found).pretty()) } else { shown(&trace, &found) }
+}
+
+fn percent(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "-".to_string();
+    }
+    format!("{} %", significant(100.0 * part as f64 / whole as f64, 3))
+}
+
+fn mb(bytes: u64) -> String {
+    format!("{:.1} MB", bytes as f64 / 1e6)
+}
+
+fn shown(trace: &OpenTrace, info: &TraceInfo) -> Result<(), LabError> {
+    let t = &info.total;
+    let mut list = table::plain(&["".to_string(), "".to_string()]);
+    let mut row = |key: &str, text: String| {
+        list.add_row(vec![key.to_string(), text]);
+    };
+    let packed = trace.compression().name();
+    row("format", format!("{} ({})", trace.format().name, packed));
+    row("requests", grouped(t.requests()));
+    let kind = |tally: &Tally| {
+        format!(
+            "{} ({}), {}",
+            grouped(tally.requests),
+            percent(tally.requests, t.requests()),
+            mb(tally.bytes)
+        )
+    };
+    row("reads", kind(&t.read));
+    row("writes", kind(&t.write));
+    for (name, tally) in [("flushes", &t.flush), ("discards", &t.discard), ("zeroes", &t.zero)] {
+        if tally.requests > 0 {
+            row(name, kind(tally));
+        }
+    }
+    row("span", format!("{} s", significant(info.span().as_ps() as f64 / 1e12, 4)));
+    row("footprint", format!("{} in 4 KiB pages", mb(t.footprint_pages * 4096)));
+    row("reaches", mb(t.end.0));
+    row(
+        "rewrites",
+        format!(
+            "{} of the pages written were written before",
+            percent(t.page_rewrites, t.page_writes)
+        ),
+    );
+    let transfers = t.transfers().requests;
+    row("sequential", percent(t.sequential, transfers));
+    row("aligned to 4 KiB", percent(t.aligned, transfers));
+    row("mean size", format!("{} B", grouped(t.transfers().mean().0)));
+    let ws = &info.working_set;
+    if let Some(mean) = ws.total_pages.checked_div(ws.windows) {
+        let window = significant(ws.window.as_ps() as f64 / 1e12, 3);
+        let text =
+            format!("{} per {window} s, at most {}", mb(mean * 4096), mb(ws.max_pages * 4096));
+        row("working set", text);
+    }
+    let s = trace.summary();
+    if s.skipped > 0 {
+        row("bad lines left out", grouped(s.skipped));
+    }
+    if info.untracked_pages > 0 {
+        row("page visits not tracked", grouped(info.untracked_pages));
+    }
+    let mut out = table::text(&list).trim_start_matches('\n').to_string();
+    out.push('\n');
+    let mut sizes = table::plain(&["size", "reads", "writes"].map(str::to_string));
+    for class in info.sizes.iter().filter(|c| c.read.requests + c.write.requests > 0) {
+        let bound =
+            class.up_to.map_or("larger".to_string(), |b: Bytes| format!("to {}", b.human()));
+        sizes.add_row(vec![bound, grouped(class.read.requests), grouped(class.write.requests)]);
+    }
+    table::numbers(&mut sizes, 1);
+    out.push_str(&table::text(&sizes));
+    if info.apps.len() > 1 {
+        let mut apps = table::plain(&["app", "reads", "writes", "footprint"].map(str::to_string));
+        for app in &info.apps {
+            let name = trace.apps().get(usize::from(app.app.0)).cloned();
+            let c = &app.counts;
+            apps.add_row(vec![
+                name.unwrap_or_else(|| app.app.to_string()),
+                grouped(c.read.requests),
+                grouped(c.write.requests),
+                mb(c.footprint_pages * 4096),
+            ]);
+        }
+        table::numbers(&mut apps, 1);
+        out.push('\n');
+        out.push_str(&table::text(&apps));
+    }
+    print(&out)
+}
+
+fn counts_json(c: &Counts) -> Map {
+    let mut map = Map::new();
+    let kinds = [
+        ("read", &c.read),
+        ("write", &c.write),
+        ("flush", &c.flush),
+        ("discard", &c.discard),
+        ("zero", &c.zero),
+    ];
+    for (name, tally) in kinds {
+        let mut one = Map::new();
+        one.int("requests", tally.requests);
+        one.int("bytes", tally.bytes);
+        map.put(name, Json::Map(one));
+    }
+    map.int("requests", c.requests());
+    map.int("footprint_pages", c.footprint_pages);
+    map.int("read_pages", c.read_pages);
+    map.int("written_pages", c.written_pages);
+    map.int("page_writes", c.page_writes);
+    map.int("page_rewrites", c.page_rewrites);
+    map.int("sequential", c.sequential);
+    map.int("aligned", c.aligned);
+    map.int("end_bytes", c.end.0);
+    map
+}
+
+fn info_json(args: &Info, trace: &OpenTrace, info: &TraceInfo) -> Json {
+    let mut map = Map::new();
+    map.put("schema", Json::text("varve.trace/1"));
+    map.put("version", Json::text(crate::VERSION));
+    let mut config = Map::new();
+    config.put("source", Json::text(&args.trace));
+    config.put("format", Json::text(trace.format().name));
+    config.put("compression", Json::text(trace.compression().name()));
+    map.put("config", Json::Map(config));
+    let mut results = counts_json(&info.total);
+    results.put("span_ns", Json::span(info.span()));
+    results.int("skipped_bad", trace.summary().skipped);
+    results.int("untracked_pages", info.untracked_pages);
+    let size = |class: &workload::info::SizeClass| {
+        let mut one = Map::new();
+        one.maybe("up_to_bytes", class.up_to.map(|b| Json::Int(b.0)));
+        one.int("reads", class.read.requests);
+        one.int("writes", class.write.requests);
+        Json::Map(one)
+    };
+    results.put("sizes", Json::List(info.sizes.iter().map(size).collect()));
+    let mut set = Map::new();
+    set.put("window_ns", Json::span(info.working_set.window));
+    set.int("windows", info.working_set.windows);
+    set.int("total_pages", info.working_set.total_pages);
+    set.int("max_pages", info.working_set.max_pages);
+    results.put("working_set", Json::Map(set));
+    let app = |app: &workload::info::AppInfo| {
+        let mut one = counts_json(&app.counts);
+        one.maybe("name", trace.apps().get(usize::from(app.app.0)).map(Json::text));
+        Json::Map(one)
+    };
+    results.put("apps", Json::List(info.apps.iter().map(app).collect()));
+    map.put("results", Json::Map(results));
+    Json::Map(map)
+}
+
+/// The first so many records of a source.
+struct First {
+    source: Box<dyn Source>,
+    left: u64,
+}
+
+impl Source for First {
+    fn fill(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
+        block.clear();
+        if self.left > 0 {
+            self.source.fill(block)?;
+            block.truncate(usize::try_from(self.left).unwrap_or(usize::MAX));
+            self.left -= block.len() as u64;
+        }
+        Ok(())
+    }
+}
+
+/// Writes a source to a .vtr file: whole, or not at all.
+fn write_vtr(
+    path: &Path,
+    header: &VtrHeader,
+    apps: &[String],
+    source: &mut dyn Source,
+) -> Result<(), LabError> {
+    let mut name = path.file_name().unwrap_or_default().to_os_string();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    let io = |e| LabError::io(path, e);
+    let mut write = || -> Result<(), LabError> {
+        let file = std::fs::File::create(&part).map_err(io)?;
+        let mut out = VtrWriter::new(BufWriter::new(file), header).map_err(io)?;
+        let records = out.copy(source, path)?;
+        let (buffer, totals) = out.finish(apps).map_err(io)?;
+        let file = buffer.into_inner().map_err(|e| io(e.into_error()))?;
+        file.sync_all().map_err(io)?;
+        std::fs::rename(&part, path).map_err(io)?;
+        print(&format!(
+            "wrote {}: {} requests, {} bytes\n",
+            path.display(),
+            grouped(records),
+            grouped(totals.file_bytes)
+        ))
+    };
+    let result = write();
+    if result.is_err() {
+        // The first error counts; a part that cannot be removed does no harm.
+        let _ = std::fs::remove_file(&part);
+    }
+    result
+}
+
+/// The command that made a file, without the folders it ran in.
+fn command() -> String {
+    let short = |word: String| word.rsplit('/').next().unwrap_or(&word).to_string();
+    std::env::args().map(short).collect::<Vec<_>>().join(" ")
+}
+
+fn convert(args: &Convert) -> Result<(), LabError> {
+    let options = options(&args.reading)?;
+    let trace = open_any(&args.trace, &options)?;
+    let path = Path::new(&args.trace);
+    let header = VtrHeader {
+        source: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        source_sha256: if path.is_file() {
+            file_sha256(path).map_err(|e| LabError::io(path, e))?
+        } else {
+            String::new()
+        },
+        format: trace.format().name.to_string(),
+        commands: vec![command()],
+        licence: args.licence.clone(),
+        ..VtrHeader::default()
+    };
+    let fit: Fit = match &args.fit {
+        Some(text) => text.parse().map_err(LabError::Input)?,
+        None => Fit::Exact,
+    };
+    let left = args.limit.unwrap_or(u64::MAX);
+    if let Fit::Wrap = fit {
+        return Err(LabError::Input("--fit wrap: expected compact or compact:SIZE".to_string()));
+    }
+    if let Fit::Compact(_) = fit {
+        let origin = Some(Origin::parse(&args.trace));
+        let prepared = Workload { origin, options, fit, ..Workload::default() }.prepare(1)?;
+        let source = prepared.open(1, prepared.extent())?;
+        let apps = prepared.survey.apps.clone();
+        return write_vtr(&args.output, &header, &apps, &mut First { source, left });
+    }
+    // Names of applications are known only at the end: they are asked for after the last record.
+    let mut names = open_any(&args.trace, &options)?;
+    let mut block = Vec::new();
+    loop {
+        names.fill(&mut block)?;
+        if block.is_empty() {
+            break;
+        }
+    }
+    let apps = names.apps().to_vec();
+    write_vtr(&args.output, &header, &apps, &mut First { source: Box::new(trace), left })
+}
+
+fn gen_trace(args: &Gen) -> Result<(), LabError> {
+    let recipe = parse_recipe(&args.recipe, args.seed)?;
+    let described = recipe.describe().into_iter().map(|(k, v)| format!("{k}={v}"));
+    let header = VtrHeader {
+        source: format!("gen:{}", args.recipe),
+        format: "recipe".to_string(),
+        commands: vec![command(), described.collect::<Vec<_>>().join(" ")],
+        synthetic: true,
+        ..VtrHeader::default()
+    };
+    write_vtr(&args.output, &header, &[], &mut *recipe.open())
+}
+
+/// `NAME=VALUE` for one of the applications.
+fn for_app<'a>(
+    text: &'a str,
+    what: &str,
+    names: &[String],
+) -> Result<(&'a str, &'a str), LabError> {
+    let pair = text.split_once('=').filter(|(name, _)| names.iter().any(|n| n == name));
+    pair.ok_or_else(|| {
+        let names = names.join(", ");
+        LabError::Input(format!("{what} `{text}`: expected NAME=VALUE with one of {names}"))
+    })
+}
+
+fn merge(args: &Merge) -> Result<(), LabError> {
+    let mut scenario = Scenario::default();
+    let mut names = Vec::new();
+    for app in &args.apps {
+        let Some((name, files)) = app.split_once('=') else {
+            return Err(LabError::Input(format!("`{app}`: expected NAME=FILE[,FILE..]")));
+        };
+        names.push(name.to_string());
+        match files.strip_prefix("gen:") {
+            Some(recipe) => scenario.set(&format!("tenant.{name}.gen"), recipe)?,
+            None => scenario.set_list(&format!("tenant.{name}.trace"), split_list(files))?,
+        }
+    }
+    for text in &args.stretch {
+        let (name, factor) = for_app(text, "--stretch", &names)?;
+        scenario.set(&format!("tenant.{name}.stretch"), factor)?;
+    }
+    for text in &args.rounds {
+        let (name, rounds) = for_app(text, "--loop", &names)?;
+        scenario.set(&format!("tenant.{name}.loop"), rounds)?;
+    }
+    if let Some(text) = &args.loop_discard {
+        let flag = match text.as_str() {
+            "on" => "true",
+            "off" => "false",
+            other => {
+                return Err(LabError::Input(format!(
+                    "--loop-discard `{other}`: expected on or off"
+                )));
+            }
+        };
+        for name in &names {
+            scenario.set(&format!("tenant.{name}.loop-discard"), flag)?;
+        }
+    }
+    for (key, text) in [("map", &args.map), ("end", &args.end), ("ratio", &args.ratio)] {
+        if let Some(text) = text {
+            scenario.set(&format!("workload.{key}"), text)?;
+        }
+    }
+    for (key, text) in args.reading.keys() {
+        scenario.set(&format!("workload.{key}"), &text)?;
+    }
+    scenario.workload.drop_flushes = args.drop_flushes;
+    let prepared = scenario.workload.prepare(args.seed)?;
+    let header = VtrHeader {
+        source: args.apps.join(" "),
+        format: "merge".to_string(),
+        commands: vec![command()],
+        ..VtrHeader::default()
+    };
+    let mut source = prepared.open(args.seed, Bytes(u64::MAX))?;
+    write_vtr(&args.output, &header, &names, &mut *source)
+}

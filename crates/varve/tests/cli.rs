@@ -1,0 +1,340 @@
+//! The command line as scripts see it: exit codes, one JSON document, errors with file and line,
+//! the same bytes from equal runs.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+/// A folder of one test's own, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("varve-cli-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+    fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+    fn run(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+        command.current_dir(&self.0).args(args).output().unwrap()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+const SMALL: &[&str] = &[
+    "--set",
+    "capacity=32 MiB",
+    "--set",
+    "op=12.5 %",
+    "--set",
+    "geometry.channels=2",
+    "--set",
+    "geometry.dies=2",
+    "--set",
+    "geometry.pages=64",
+    "--buffer",
+    "1M",
+];
+const RECIPE: &str = "gen:uniform,size=32MiB,count=20k,read=30,iat=40us";
+
+fn sim<'a>(source: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    [&["sim", source], SMALL, more].concat()
+}
+
+#[test]
+fn usage_is_2_and_success_is_0() {
+    let folder = Folder::new("usage");
+    assert_eq!(code(&folder.run(&["no-such-command"])), 2);
+    assert_eq!(code(&folder.run(&["sim"])), 2);
+    assert_eq!(code(&folder.run(&["sim", "x", "--no-such-flag"])), 2);
+    assert_eq!(code(&folder.run(&["compare", "one"])), 2);
+    assert_eq!(code(&folder.run(&["--help"])), 0);
+    for what in ["policies", "victims", "presets", "formats", "scenarios", "generators", "keys"] {
+        let plain = folder.run(&["list", what]);
+        assert_eq!(code(&plain), 0, "{what}");
+        assert!(stdout(&plain).lines().count() > 2, "{what}");
+        let json: Value =
+            serde_json::from_slice(&folder.run(&["list", what, "--json"]).stdout).unwrap();
+        assert!(!json["results"].as_array().unwrap().is_empty(), "{what}");
+    }
+}
+
+#[test]
+fn json_is_exactly_one_document_and_equal_runs_give_equal_bytes() {
+    let folder = Folder::new("json");
+    let more = [
+        "--json",
+        "--deterministic",
+        "--seed",
+        "1..2",
+        "--policy",
+        "lru,fifo",
+        "--precondition",
+        "seq",
+    ];
+    let args = sim(RECIPE, &more);
+    let first = folder.run(&args);
+    assert_eq!(code(&first), 0, "{}", stderr(&first));
+    let document: Value = serde_json::from_slice(&first.stdout).expect("one document, no more");
+    assert_eq!(document["schema"], "varve.run/1");
+    assert_eq!(document["seed"], serde_json::json!([1, 2]));
+    let results = document["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4);
+    assert_eq!(results[1]["name"], "buffer.policy=lru seed=2");
+    assert_eq!(document["config"]["op"]["value"], "12.5 %");
+    assert_eq!(document["config"]["op"]["from"], "command line");
+    assert!(document.get("run").is_none(), "nothing of this machine");
+    assert_ne!(results[0]["event_hash"], results[1]["event_hash"], "the seed matters");
+    for result in results {
+        check_identities(result);
+    }
+    for threads in ["1", "2", "7"] {
+        let again = folder.run(&[&args[..], &["--threads", threads]].concat());
+        assert_eq!(again.stdout, first.stdout, "{threads} threads");
+    }
+    let with_cost = folder.run(&sim(RECIPE, &["--json"]));
+    let document: Value = serde_json::from_slice(&with_cost.stdout).unwrap();
+    assert!(document["run"]["wall_s"].is_number());
+}
+
+/// C8 from the document alone, as any reader can check it.
+fn check_identities(result: &Value) {
+    let sum = |map: &Value| -> u64 {
+        let map = map.as_object().unwrap();
+        map.iter().filter(|(k, _)| *k != "total").map(|(_, v)| v.as_u64().unwrap()).sum()
+    };
+    let programs = &result["nand"]["programs"];
+    assert_eq!(sum(programs), programs["total"].as_u64().unwrap());
+    let reads = &result["nand"]["reads"];
+    assert_eq!(sum(reads), reads["total"].as_u64().unwrap());
+    assert_eq!(result["host"]["submitted"], result["host"]["served"]);
+    let waf = programs["total"].as_f64().unwrap() / result["host"]["write_slots"].as_f64().unwrap();
+    assert!((waf - result["waf"].as_f64().unwrap()).abs() < 1e-6);
+    let windows = result["series"]["programs"]["gc"].as_array().unwrap();
+    assert!(windows.len() > 10);
+    let writes = &result["latency_ns"]["write"];
+    let buckets = writes["histogram"].as_array().unwrap();
+    let count: u64 = buckets.iter().map(|pair| pair[1].as_u64().unwrap()).sum();
+    assert_eq!(count, writes["count"].as_u64().unwrap());
+    assert!(writes["p50"].as_f64().unwrap() <= writes["p99"].as_f64().unwrap());
+    assert!(writes.get("p9999").is_none(), "14,000 samples do not know their p99.99");
+}
+
+#[test]
+fn bad_input_is_3_and_says_where() {
+    let folder = Folder::new("input");
+    let scenario = folder.file("s.toml", "title = \"x\"\n\n[replay]\nmode = \"fast\"\n");
+    let output = folder.run(&["run", scenario.to_str().unwrap()]);
+    assert_eq!(code(&output), 3);
+    assert!(stderr(&output).contains("s.toml:4: `replay.mode`: found `fast`, expected open"));
+    let drive = folder.file("d.toml", "[gc]\nvictm = \"fifo\"\n");
+    let output = folder.run(&["sim", RECIPE, "--ssd", drive.to_str().unwrap()]);
+    assert_eq!(code(&output), 3);
+    assert!(
+        stderr(&output).contains("d.toml:2: unknown key `gc.victm`; did you mean `gc.victim`?")
+    );
+    folder.file(
+        "t.csv",
+        "128166372003061629,hm,0,Read,0,4096,10\n128166372003061630,hm,0,Raed,0,4096,10\n",
+    );
+    let output = folder.run(&sim("t.csv", &["--format", "msr"]));
+    assert_eq!(code(&output), 3);
+    let text = stderr(&output);
+    assert!(
+        text.contains("t.csv:2:") && text.contains("Raed") && text.contains("expected"),
+        "{text}"
+    );
+    for args in [
+        sim("no-such-file.csv", &[]),
+        sim(RECIPE, &["--policy", "no-such-policy"]),
+        sim(RECIPE, &["--ssd", "no-such-preset"]),
+        sim(RECIPE, &["--set", "gc.victim=no-such-victim"]),
+        sim(RECIPE, &["--set", "nonsense"]),
+        sim(RECIPE, &["--speed", "0"]),
+        sim(RECIPE, &["--mode", "open", "--qd", "4"]),
+        sim(RECIPE, &["--measure-after", "1M"]),
+        sim(RECIPE, &["--seed", "5..1"]),
+        sim("gen:no-such-generator", &[]),
+        sim("gen:uniform,size=64MiB,count=10", &[]),
+        vec!["run", "no-such-scenario.toml"],
+        vec!["compare", "no-such-run", "no-such-run"],
+        vec!["replay", "no-such-plan.toml"],
+        vec!["trace", "info", "no-such-trace"],
+    ] {
+        let output = folder.run(&args);
+        assert_eq!(code(&output), 3, "{args:?}: {}", stderr(&output));
+        assert!(stdout(&output).is_empty(), "{args:?}");
+        assert!(stderr(&output).starts_with("varve: "), "{args:?}");
+    }
+}
+
+#[test]
+fn a_folder_repeats_its_run_and_comparison_has_a_tolerance() {
+    let folder = Folder::new("folder");
+    let more = ["--deterministic", "--out", "a", "--precondition", "steady", "--title", "t <b>&\""];
+    let output = folder.run(&sim(RECIPE, &more));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(
+        text.contains("WAF by cause") && text.contains("reproduce: varve run a/run.toml"),
+        "{text}"
+    );
+    let names = |path: &Path| {
+        let mut names: Vec<_> =
+            std::fs::read_dir(path).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let a = folder.0.join("a");
+    assert_eq!(names(&a), ["report.html", "results.json", "run.toml"], "no part is left");
+    let again = folder.run(&["run", "a/run.toml", "--deterministic", "--out", "b"]);
+    assert_eq!(code(&again), 0, "{}", stderr(&again));
+    let results = |dir: &str| -> Value {
+        let text = std::fs::read(folder.0.join(dir).join("results.json")).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    };
+    assert_eq!(results("a")["results"], results("b")["results"]);
+    let html = std::fs::read_to_string(a.join("report.html")).unwrap();
+    assert!(html.contains("t &lt;b&gt;&amp;&quot;") && !html.contains("<b>&"));
+    // Nothing is asked for over a network: no address, no file.
+    for outside in ["http://", "https://", "src=", "url(", "@import", "//cdn"] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+    assert_eq!(code(&folder.run(&["compare", "a", "b", "--fail-over", "waf=0"])), 0);
+    let other = folder.run(&[
+        "run",
+        "a/run.toml",
+        "--set",
+        "gc.victim=fifo",
+        "--set",
+        "op=28 %",
+        "--out",
+        "c",
+    ]);
+    assert_eq!(code(&other), 0, "{}", stderr(&other));
+    let compared = folder.run(&["compare", "a", "c", "--fail-over", "waf=2"]);
+    assert_eq!(code(&compared), 5);
+    let text = stdout(&compared);
+    assert!(text.find("gc.victim").unwrap() < text.find("waf").unwrap(), "configuration first");
+    assert!(stderr(&compared).contains("waf"));
+    assert_eq!(code(&folder.run(&["compare", "a", "c", "--fail-over", "wfa=2"])), 3);
+    let json = folder.run(&["compare", "a", "c", "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["schema"], "varve.compare/1");
+}
+
+#[test]
+fn traces_are_made_read_and_merged() {
+    let folder = Folder::new("trace");
+    let run = |args: &[&str]| {
+        let output = folder.run(args);
+        assert_eq!(code(&output), 0, "{args:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    run(&["trace", "gen", "uniform,size=8MiB,count=5k,read=50", "a.vtr"]);
+    run(&["trace", "gen", "sequential,size=4MiB,count=3k", "b.vtr", "--seed", "2"]);
+    let again = std::fs::read(folder.0.join("a.vtr")).unwrap();
+    run(&["trace", "gen", "uniform,size=8MiB,count=5k,read=50", "a.vtr"]);
+    assert_eq!(std::fs::read(folder.0.join("a.vtr")).unwrap(), again);
+    run(&[
+        "trace",
+        "merge",
+        "A=a.vtr",
+        "B=b.vtr",
+        "--stretch",
+        "A=2",
+        "--end",
+        "longest",
+        "-o",
+        "m.vtr",
+    ]);
+    let info: Value = serde_json::from_str(&run(&["trace", "info", "m.vtr", "--json"])).unwrap();
+    assert_eq!(info["results"]["requests"], 8000);
+    assert_eq!(info["results"]["apps"].as_array().unwrap().len(), 2);
+    run(&["trace", "convert", "m.vtr", "c.vtr", "--limit", "1000"]);
+    assert!(run(&["trace", "info", "c.vtr"]).contains("1,000"));
+    let args = sim(
+        "m.vtr",
+        &["--json", "--deterministic", "--fit", "wrap", "--mode", "closed", "--qd", "8"],
+    );
+    let document: Value = serde_json::from_str(&run(&args)).unwrap();
+    let by_app = &document["results"][0]["hit_ratio"]["by_app"];
+    assert!(by_app["0"]["total"].is_number() && by_app["1"]["total"].is_number(), "{by_app}");
+    let latency = &document["results"][0]["latency_ns"]["by_app"];
+    assert_eq!(
+        latency["0"]["write"]["count"].as_u64().unwrap()
+            + latency["0"]["read"]["count"].as_u64().unwrap(),
+        5000
+    );
+    assert!(!folder.0.join("x.vtr").exists());
+    assert_eq!(code(&folder.run(&["trace", "convert", "none.csv", "x.vtr"])), 3);
+    assert!(!folder.0.join("x.vtr").exists() && !folder.0.join("x.vtr.part").exists());
+}
+
+#[test]
+fn the_demo_runs_and_says_where_its_report_is() {
+    let folder = Folder::new("demo");
+    let output = folder.run(&["sim", "@demo"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(text.contains("wrote varve-demo/results.json  varve-demo/report.html"), "{text}");
+    assert!(folder.0.join("varve-demo/report.html").exists());
+    let json = folder.run(&["sim", "@demo", "--json", "--out", "here", "--quiet"]);
+    let document: Value = serde_json::from_slice(&json.stdout).unwrap();
+    let result = &document["results"][0];
+    assert!(result["waf"].as_f64().unwrap() > 1.2, "cleaning really runs: {}", result["waf"]);
+    assert!(result["latency_ns"]["read"]["p99"].is_number());
+    assert!(folder.0.join("here/results.json").exists());
+}
+
+#[test]
+fn the_doctor_tells_what_it_found() {
+    let folder = Folder::new("doctor");
+    let output = folder.run(&["doctor", "--json"]);
+    assert_eq!(code(&output), 0);
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(document["machine"]["threads"].is_string());
+    assert!(document.get("results").is_none(), "what was not checked has no result");
+    assert_eq!(code(&folder.run(&["doctor", "--quick"])), 2);
+}
+
+#[cfg(unix)]
+#[test]
+fn control_c_is_130() {
+    let folder = Folder::new("stop");
+    let recipe = "gen:uniform,size=32MiB,count=500M";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_varve"))
+        .current_dir(&folder.0)
+        .args(sim(recipe, &["--out", "o", "--quiet", "--mode", "untimed"]))
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!folder.0.join("o").exists(), "no half result");
+}
