@@ -57,8 +57,11 @@ impl PageFtl {
         if !self.full {
             return Some(self.nand.lpn(at)).filter(|lpn| *lpn != NO_LPN);
         }
-        match self.nand.truth(at) {
-            SlotRead::Good(oob, _) if oob.kind == Kind::Data => Some(oob.lpn),
+        // Where a planted fault makes a read differ from the truth, nothing can be concluded.
+        match (self.nand.truth(at), self.nand.slot(at)) {
+            (SlotRead::Good(oob, _), SlotRead::Good(seen, _)) if oob == seen => {
+                (oob.kind == Kind::Data).then_some(oob.lpn)
+            }
             _ => None,
         }
     }

@@ -99,23 +99,25 @@ impl PageFtl {
     fn erase_line(&mut self, line: u32, at: Time) -> Result<(), DeviceError> {
         let width = self.lines.members(line).len();
         for index in 0..width {
-            let member = self.lines.members(line)[index];
-            if member == NONE {
-                continue;
-            }
-            let block = BlockId(member);
-            if self.nand.is_bad(block) && !self.has_bug(Bug::ReuseBadBlock) {
-                self.swap_bad_member(line, block);
-                continue;
-            }
-            match self.nand.erase(at, block, false) {
-                Ok(_) => self.count_erase(),
-                Err(NandError::EraseFailed(block, _)) => {
-                    self.nand.mark_bad(at, block).map_err(PageFtl::power)?;
-                    self.bad_blocks += 1;
+            // A spare that takes a bad member's place may have been used before: erased as well.
+            while self.lines.members(line)[index] != NONE {
+                let block = BlockId(self.lines.members(line)[index]);
+                if self.nand.is_bad(block) && !self.has_bug(Bug::ReuseBadBlock) {
                     self.swap_bad_member(line, block);
+                    continue;
                 }
-                Err(error) => return Err(PageFtl::power(error)),
+                match self.nand.erase(at, block, false) {
+                    Ok(_) => {
+                        self.count_erase();
+                        break;
+                    }
+                    Err(NandError::EraseFailed(block, _)) => {
+                        self.nand.mark_bad(at, block).map_err(PageFtl::power)?;
+                        self.bad_blocks += 1;
+                        self.swap_bad_member(line, block);
+                    }
+                    Err(error) => return Err(PageFtl::power(error)),
+                }
             }
         }
         if self.lines.capacity(line) == 0 {
