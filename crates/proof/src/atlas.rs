@@ -30,10 +30,11 @@ pub fn outcome(fault: &Fault) -> Outcome {
         Fault::Cut(_)
         | Fault::ReadRetry { .. }
         | Fault::SlowDie { .. }
-        | Fault::StuckOp { .. }
-        | Fault::BadBlock { .. } => Outcome::Masked,
+        | Fault::StuckOp { .. } => Outcome::Masked,
         // Masked while the reserve lasts; a tiny drive has little of it.
-        Fault::ProgramFail { .. } | Fault::EraseFail { .. } => Outcome::ReadOnly,
+        Fault::ProgramFail { .. } | Fault::EraseFail { .. } | Fault::BadBlock { .. } => {
+            Outcome::ReadOnly
+        }
         Fault::ProgramNoop { .. }
         | Fault::MisdirectWrite { .. }
         | Fault::ReadUncorrectable { .. }
@@ -80,7 +81,8 @@ pub fn worst(faults: &[Fault]) -> Expect {
 /// error. After a mount, a page whose record cannot be trusted cannot be told from one never
 /// written, so an older version of the same page may come back: detection needs a record
 /// elsewhere, which only a checkpoint is. What is never excused is another page's data.
-/// `shared`: one array page stands for all of the drive (translation pages): it may take all.
+/// `shared`: some array pages speak of many logical ones (translation pages, trim records): one
+/// of them may take all.
 pub fn tolerance(faults: &[Fault], page_units: u32, shared: bool) -> Tolerance {
     let mut all = Tolerance::default();
     for fault in faults {

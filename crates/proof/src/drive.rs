@@ -9,6 +9,7 @@ use crate::failure::{Contract, Failure};
 use crate::model::Tolerance;
 use crate::oracle::PageSubject;
 use crate::plan::{Plan, PlanError};
+use crate::step::Class;
 use crate::subject::{DurableKind, Subject};
 
 /// What a drive is built from.
@@ -76,9 +77,11 @@ impl DriveSpec {
         let geometry = &params.geometry;
         let page_units = geometry.page_bytes / 4096;
         let units = page_units.max(params.unit_pages);
-        // Pages of several planes or of a word line are one operation, and one fault may take
-        // a page that others are merged from.
-        let shared = params.map.cache.is_some() || params.checkpoint.interval_slots.is_some();
+        // Translation pages, checkpoints and trim records each speak of many pages.
+        let discards = plan.work.iter().chain(&plan.after).any(|s| s.class() == Class::Discard);
+        let shared = params.map.cache.is_some()
+            || params.checkpoint.interval_slots.is_some()
+            || discards;
         let slow =
             plan.faults.iter().any(|f| atlas::worst(&[*f]) != atlas::Expect::M || is_slow(f));
         let bound = if slow || !params.timing.enabled { Span::ZERO } else { bound(&params) };
