@@ -29,7 +29,7 @@ impl Default for Cause {
 }
 
 /// One page of a program operation.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct PageProgram<'a> {
     /// Where.
     pub block: BlockId,

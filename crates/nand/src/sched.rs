@@ -35,7 +35,6 @@ struct Queued {
     start: Time,
     end: Time,
     erase: bool,
-    told: bool,
     suspended: u8,
 }
 
@@ -44,6 +43,8 @@ struct Die {
     free_from: Time,
     register: Vec<Time>,
     queue: VecDeque<Queued>,
+    /// Ends up to here have been told to somebody: they cannot move any more.
+    told_until: Time,
     next_number: u64,
     busy: Span,
 }
@@ -114,7 +115,6 @@ impl Sched {
             return Bookings { start: at, end: at };
         }
         let channel = (die / self.dies_per_channel) as usize;
-        let at = if t.cmd > Span::ZERO { self.buses[channel].book(now, at, t.cmd).1 } else { at };
         let suspended = if t.suspend.program || t.suspend.erase {
             self.try_suspend(&t.suspend, at, die)
         } else {
@@ -127,7 +127,7 @@ impl Sched {
             None if independent => cell.register[plane as usize].max(cell.queue_floor()),
             None => cell.free_from,
         };
-        let start = at.max(array_free);
+        let start = command(bus, t.cmd, now, at.max(array_free));
         let mut sensed = start + sense;
         if t.cache_ops && suspended.is_none() {
             // The sensed page waits in the array until the register has sent the last one. (An
@@ -200,7 +200,7 @@ impl Sched {
             t,
             now,
             die,
-            Queued { number: 0, start, end, erase: false, told, suspended: 0 },
+            Queued { number: 0, start, end, erase: false, suspended: 0 }, told,
         );
         Bookings { start, end }
     }
@@ -213,8 +213,7 @@ impl Sched {
         let channel = (die / self.dies_per_channel) as usize;
         let cell = &self.dies[die as usize];
         let at = at.max(cell.idle_from());
-        let start =
-            if t.cmd > Span::ZERO { self.buses[channel].book(now, at, t.cmd).1 } else { at };
+        let start = command(&mut self.buses[channel], t.cmd, now, at);
         let cell = &mut self.dies[die as usize];
         let end = start + t.t_erase;
         cell.busy += end - start;
@@ -224,7 +223,7 @@ impl Sched {
             t,
             now,
             die,
-            Queued { number: 0, start, end, erase: true, told, suspended: 0 },
+            Queued { number: 0, start, end, erase: true, suspended: 0 }, told,
         );
         Bookings { start, end }
     }
@@ -245,19 +244,17 @@ impl Sched {
     /// When a ticket's operation ends as booked now; a later read may still move it.
     pub fn peek(&self, ticket: Ticket) -> Time {
         let queue = &self.dies[ticket.die as usize].queue;
-        match queue.iter().find(|op| op.number == ticket.number) {
-            Some(op) => op.end,
-            None => ticket.end,
-        }
+        position(queue, ticket.number).map_or(ticket.end, |at| queue[at].end)
     }
 
     /// When a ticket's operation ends; from now on it cannot be moved.
     pub fn tell(&mut self, ticket: Ticket) -> Time {
-        let queue = &mut self.dies[ticket.die as usize].queue;
-        match queue.iter_mut().find(|op| op.number == ticket.number) {
-            Some(op) => {
-                op.told = true;
-                op.end
+        let cell = &mut self.dies[ticket.die as usize];
+        match position(&cell.queue, ticket.number) {
+            Some(at) => {
+                let end = cell.queue[at].end;
+                cell.told_until = cell.told_until.max(end);
+                end
             }
             None => ticket.end,
         }
@@ -266,9 +263,11 @@ impl Sched {
     /// Pins every operation in every queue and returns the latest end among them (zero if none).
     pub fn tell_all(&mut self) -> Time {
         let mut last = Time::ZERO;
-        for op in self.dies.iter_mut().flat_map(|die| die.queue.iter_mut()) {
-            op.told = true;
-            last = last.max(op.end);
+        for die in &mut self.dies {
+            if let Some(op) = die.queue.back() {
+                die.told_until = die.told_until.max(op.end);
+                last = last.max(op.end);
+            }
         }
         last
     }
@@ -319,7 +318,7 @@ impl Sched {
         self.buses.iter().map(Timeline::dropped).sum()
     }
 
-    fn enqueue(&mut self, t: &Timing, now: Time, die: u32, mut op: Queued) {
+    fn enqueue(&mut self, t: &Timing, now: Time, die: u32, mut op: Queued, told: bool) {
         let cell = &mut self.dies[die as usize];
         cell.next_number += 1;
         if !(t.suspend.program || t.suspend.erase) {
@@ -329,16 +328,22 @@ impl Sched {
             cell.queue.pop_front();
         }
         op.number = cell.next_number;
+        if told {
+            cell.told_until = cell.told_until.max(op.end);
+        }
         cell.queue.push_back(op);
     }
 
     /// If the operation in progress at `at` may be interrupted: when the read may start.
     fn try_suspend(&mut self, s: &Suspend, at: Time, die: u32) -> Option<Time> {
         let cell = &mut self.dies[die as usize];
-        let current = cell.queue.iter().position(|op| op.start <= at && at < op.end)?;
+        let current = cell.queue.partition_point(|op| op.end <= at);
+        if cell.queue.get(current)?.start > at {
+            return None;
+        }
         // A read booked behind the queue has been told its end: nothing before it may move.
         let last_end = cell.queue.back().map(|op| op.end)?;
-        if cell.free_from > last_end || cell.queue.iter().skip(current).any(|op| op.told) {
+        if cell.free_from > last_end || cell.told_until > at {
             return None;
         }
         let op = &mut cell.queue[current];
@@ -365,6 +370,24 @@ impl Sched {
         }
         self.moved += delay;
     }
+}
+
+/// Where in a queue the operation of a number is: numbers follow each other.
+fn position(queue: &VecDeque<Queued>, number: u64) -> Option<usize> {
+    let first = queue.front()?.number;
+    usize::try_from(number.checked_sub(first)?).ok().filter(|at| *at < queue.len())
+}
+
+/// Sends the command of an operation of a die that is free at `at`; when the array may begin.
+///
+/// Command cycles take bus time and slip in between data: they do not wait for transfers that
+/// are booked ahead. If they did, a sense would begin only when all data booked so far has left,
+/// and a busy bus would stand idle for a sense time once per round of requests.
+fn command(bus: &mut Timeline, cmd: Span, now: Time, at: Time) -> Time {
+    if cmd > Span::ZERO {
+        bus.book(now, at, cmd);
+    }
+    at + cmd
 }
 
 impl Die {

@@ -197,8 +197,8 @@ impl<P: Policy> Buffer<P> {
             done = done.max(host.side.dram(host.now, start, buffered));
         }
         self.write_back(back, host.now)?;
-        let waited = back.back_pressure(host.staging);
-        done = done.max(waited.min(done));
+        // A read does not wait for the write-back it causes: its data goes to the host at once.
+        back.back_pressure(host.staging);
         let sent = host.side.send(host.now, done, info.len.0);
         Ok(host.side.complete(sent))
     }
@@ -419,7 +419,10 @@ impl<P: Policy> Buffer<P> {
                 self.clean_unit(back, host, frame)?;
             }
         }
-        if fua { back.sync() } else { back.through() }
+        let done = if fua { back.sync()? } else { back.through()? };
+        // All of it has been waited for.
+        back.back_pressure(0);
+        Ok(done)
     }
 
     /// The payload a write brings to a page; a part of a page is completed from what it held.

@@ -158,12 +158,14 @@ impl PageFtl {
             let page = [PageProgram { block: *block, slots, header }];
             return self.nand.program(ready, &page, false);
         }
-        let pages: Vec<PageProgram<'_>> = target
-            .iter()
-            .zip(slots.chunks_exact(spp))
-            .map(|((block, _), slots)| PageProgram { block: *block, slots, header })
-            .collect();
-        self.nand.program(ready, &pages, false)
+        // Planes of a die times pages of a word line: at most 8 x 5.
+        let mut pages = [PageProgram { block: target[0].0, slots: &slots[..spp], header }; 40];
+        for ((page, (block, _)), slots) in
+            pages.iter_mut().zip(target).zip(slots.chunks_exact(spp))
+        {
+            *page = PageProgram { block: *block, slots, header };
+        }
+        self.nand.program(ready, &pages[..target.len()], false)
     }
 
     pub(super) fn header(&self, line: u32) -> BlockHeader {

@@ -40,6 +40,8 @@ pub(crate) struct ReadBatch {
     pieces: [u32; 8],
     count: usize,
     slots: u32,
+    /// The slot added last: its other 4 KiB pages are no further slot.
+    last: u32,
     cause: ReadCause,
     at: Time,
     end: Time,
@@ -52,6 +54,7 @@ impl Default for ReadBatch {
             pieces: [0; 8],
             count: 0,
             slots: 0,
+            last: 0,
             cause: ReadCause::Host,
             at: Time::ZERO,
             end: Time::ZERO,
@@ -89,7 +92,7 @@ impl PageFtl {
         let slot_pages = self.slot_pages();
         if self.p.unit_pages == 1 {
             let payload = pieces.first().cloned().unwrap_or_default();
-            return self.write_slot(ready, unit, payload, writer);
+            return self.write_slot(ready, unit, payload, 0, writer);
         }
         let slots_per_unit = self.p.unit_pages / slot_pages;
         let whole = u32::MAX >> (32 - self.p.unit_pages);
@@ -113,10 +116,23 @@ impl PageFtl {
                 break;
             }
             let part = mask >> (i * slot_pages) & (u32::MAX >> (32 - slot_pages));
+            // What cannot be read cannot be written again: a slot of it stays where it is, a part
+            // of it takes the slot along. Reads of it are errors, never zeroes.
+            let lost = part.count_ones() < slot_pages && self.is_lost(slot);
+            if lost && part == 0 {
+                continue;
+            }
             let payload = self.merge(slot, part, &mut given);
-            self.write_slot(ready, slot, payload, writer)?;
+            let flags = if lost { POISON } else { 0 };
+            self.write_slot(ready, slot, payload, flags, writer)?;
         }
         Ok(())
+    }
+
+    /// Whether a slot's data cannot be read.
+    fn is_lost(&self, slot: u32) -> bool {
+        let entry = self.map[slot as usize];
+        self.full && entry != 0 && self.payload_at(Ppn(entry - 1)).is_err()
     }
 
     /// The payload of a slot after some of its pages changed.
@@ -165,6 +181,7 @@ impl PageFtl {
         ready: Time,
         slot: u32,
         payload: Payload,
+        flags: u8,
         writer: Writer,
     ) -> Result<(), DeviceError> {
         self.make_room()?;
@@ -175,7 +192,7 @@ impl PageFtl {
         let head = self.stream_of(slot, writer);
         self.invalidate(slot);
         self.seq += 1;
-        let oob = Oob { kind: Kind::Data, lpn: slot, seq: self.seq, ..Oob::default() };
+        let oob = Oob { kind: Kind::Data, flags, lpn: slot, seq: self.seq, ..Oob::default() };
         self.append(head, Append { oob, cause: self.host_cause(), payload, ready })?;
         self.pay_debt()
     }
@@ -245,7 +262,8 @@ impl PageFtl {
             let (last, last_page) = batch.pages[batch.count - 1];
             if last == block && last_page == page {
                 batch.pieces[batch.count - 1] += pieces;
-                batch.slots += 1;
+                batch.slots += u32::from(batch.last != slot);
+                batch.last = slot;
                 return Ok(());
             }
             let next_plane = block.0 == last.0 + 1 && page == last_page;
@@ -255,6 +273,7 @@ impl PageFtl {
                 batch.pieces[batch.count] = pieces;
                 batch.count += 1;
                 batch.slots += 1;
+                batch.last = slot;
                 return Ok(());
             }
             self.read_issue()?;
@@ -264,6 +283,7 @@ impl PageFtl {
         batch.pieces[0] = pieces;
         batch.count = 1;
         batch.slots = 1;
+        batch.last = slot;
         batch.cause = cause;
         batch.at = at;
         Ok(())
