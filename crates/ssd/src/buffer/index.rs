@@ -1,27 +1,26 @@
-//! Page number to entry: a flat array for small spaces, open addressing for large ones.
+//! Page number to entry: a flat array where the space is small beside the buffer, else open
+//! addressing, whose table stays in the processor's cache where the array would not.
 
 const NONE: u32 = u32::MAX;
-/// Spaces up to this many pages (64 GiB) get a flat array: 4 bytes a page, one memory access.
-const FLAT: u32 = 16 << 20;
+const EMPTY: u64 = u64::MAX;
+/// Up to this many pages of space per entry a flat array is at most twice the hashed table.
+const FLAT_PER_ENTRY: usize = 8;
 
 #[derive(Clone, Debug)]
 pub(super) enum Index {
+    /// Entry plus one, so that the array comes zeroed from the system.
     Flat(Vec<u32>),
-    Hashed { keys: Vec<u32>, values: Vec<u32>, shift: u32 },
+    /// Page in the upper half, entry in the lower.
+    Hashed { table: Vec<u64>, shift: u32 },
 }
 
 impl Index {
     pub fn new(entries: usize, pages: u32) -> Index {
-        if pages <= FLAT {
-            // Stored plus one, so that the pages of the array come zeroed from the system.
+        if pages as usize <= entries.max(1 << 13) * FLAT_PER_ENTRY {
             return Index::Flat(vec![0; pages as usize]);
         }
         let size = (entries.max(4) * 2).next_power_of_two();
-        Index::Hashed {
-            keys: vec![NONE; size],
-            values: vec![NONE; size],
-            shift: 64 - size.trailing_zeros(),
-        }
+        Index::Hashed { table: vec![EMPTY; size], shift: 64 - size.trailing_zeros() }
     }
 
     #[inline(always)]
@@ -33,16 +32,17 @@ impl Index {
     pub fn get(&self, page: u32) -> u32 {
         match self {
             Index::Flat(table) => table[page as usize].wrapping_sub(1),
-            Index::Hashed { keys, values, shift } => {
+            Index::Hashed { table, shift } => {
                 let mut at = Index::home(page, *shift);
                 loop {
-                    if keys[at] == page {
-                        return values[at];
+                    let entry = table[at];
+                    if (entry >> 32) as u32 == page && entry != EMPTY {
+                        return entry as u32;
                     }
-                    if keys[at] == NONE {
+                    if entry == EMPTY {
                         return NONE;
                     }
-                    at = (at + 1) & (keys.len() - 1);
+                    at = (at + 1) & (table.len() - 1);
                 }
             }
         }
@@ -52,13 +52,12 @@ impl Index {
     pub fn insert(&mut self, page: u32, value: u32) {
         match self {
             Index::Flat(table) => table[page as usize] = value + 1,
-            Index::Hashed { keys, values, shift } => {
+            Index::Hashed { table, shift } => {
                 let mut at = Index::home(page, *shift);
-                while keys[at] != NONE {
-                    at = (at + 1) & (keys.len() - 1);
+                while table[at] != EMPTY {
+                    at = (at + 1) & (table.len() - 1);
                 }
-                keys[at] = page;
-                values[at] = value;
+                table[at] = u64::from(page) << 32 | u64::from(value);
             }
         }
     }
@@ -67,27 +66,27 @@ impl Index {
     pub fn remove(&mut self, page: u32) {
         match self {
             Index::Flat(table) => table[page as usize] = 0,
-            Index::Hashed { keys, values, shift } => {
-                let last = keys.len() - 1;
+            Index::Hashed { table, shift } => {
+                let last = table.len() - 1;
                 let mut at = Index::home(page, *shift);
-                while keys[at] != page {
+                while (table[at] >> 32) as u32 != page || table[at] == EMPTY {
                     at = (at + 1) & last;
                 }
                 // Backward shift: no tombstones, so look-ups stay short for ever.
                 let mut hole = at;
                 loop {
                     at = (at + 1) & last;
-                    if keys[at] == NONE {
+                    let entry = table[at];
+                    if entry == EMPTY {
                         break;
                     }
-                    let home = Index::home(keys[at], *shift);
+                    let home = Index::home((entry >> 32) as u32, *shift);
                     if at.wrapping_sub(home) & last >= at.wrapping_sub(hole) & last {
-                        keys[hole] = keys[at];
-                        values[hole] = values[at];
+                        table[hole] = entry;
                         hole = at;
                     }
                 }
-                keys[hole] = NONE;
+                table[hole] = EMPTY;
             }
         }
     }
@@ -100,7 +99,7 @@ mod tests {
 
     #[test]
     fn both_kinds_agree_with_a_map() {
-        for pages in [1000, FLAT + 1] {
+        for pages in [1000, 1 << 24] {
             let (mut index, mut model) = (Index::new(64, pages), BTreeMap::new());
             let mut rng = block::Rng::new(u64::from(pages));
             for _ in 0..20_000 {
