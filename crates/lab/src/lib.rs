@@ -19,6 +19,7 @@ pub mod report;
 pub mod result;
 mod run;
 pub mod scenario;
+pub mod selfcheck;
 
 pub use device::Device;
 pub use error::LabError;
