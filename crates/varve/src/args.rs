@@ -25,7 +25,7 @@ pub enum Command {
     Trace(Box<Trace>),
     /// List what there is by name
     List(List),
-    /// What works on this machine
+    /// What works on this machine; with --self-check, the model against closed forms
     Doctor(Doctor),
     /// Follow a plan file: a failure, again
     Replay(Replay),
@@ -321,6 +321,12 @@ pub enum What {
 
 #[derive(ClapArgs)]
 pub struct Doctor {
+    /// Check the model against closed forms
+    #[arg(long)]
+    pub self_check: bool,
+    /// Only the quick part of the self-check
+    #[arg(long, requires = "self_check")]
+    pub quick: bool,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

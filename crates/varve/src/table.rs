@@ -68,7 +68,8 @@ impl Group<'_> {
         };
         let parts = CAUSES.iter().filter_map(|(name, _)| {
             let programs = self.mean(&format!("nand.programs.{name}"))?.0;
-            (programs > 0.0).then(|| format!("{name} {:.2}", programs / slots))
+            // Less than half a hundredth of a page says nothing in two decimals.
+            (programs / slots >= 0.005).then(|| format!("{name} {:.2}", programs / slots))
         });
         parts.collect::<Vec<_>>().join(" + ")
     }

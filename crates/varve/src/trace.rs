@@ -118,6 +118,12 @@ fn shown(trace: &OpenTrace, info: &TraceInfo) -> Result<(), LabError> {
     }
     let mut out = table::text(&list).trim_start_matches('\n').to_string();
     out.push('\n');
+    out.push_str(&sizes_and_apps(trace, info));
+    print(&out)
+}
+
+/// Requests by size, and by application if there are several.
+fn sizes_and_apps(trace: &OpenTrace, info: &TraceInfo) -> String {
     let mut sizes = table::plain(&["size", "reads", "writes"].map(str::to_string));
     for class in info.sizes.iter().filter(|c| c.read.requests + c.write.requests > 0) {
         let bound =
@@ -125,7 +131,7 @@ fn shown(trace: &OpenTrace, info: &TraceInfo) -> Result<(), LabError> {
         sizes.add_row(vec![bound, grouped(class.read.requests), grouped(class.write.requests)]);
     }
     table::numbers(&mut sizes, 1);
-    out.push_str(&table::text(&sizes));
+    let mut out = table::text(&sizes);
     if info.apps.len() > 1 {
         let mut apps = table::plain(&["app", "reads", "writes", "footprint"].map(str::to_string));
         for app in &info.apps {
@@ -142,7 +148,7 @@ fn shown(trace: &OpenTrace, info: &TraceInfo) -> Result<(), LabError> {
         out.push('\n');
         out.push_str(&table::text(&apps));
     }
-    print(&out)
+    out
 }
 
 fn counts_json(c: &Counts) -> Map {

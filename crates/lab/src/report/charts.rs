@@ -20,7 +20,9 @@ fn series_of(view: &View<'_>, f: impl Fn(&Value) -> Vec<(f64, Option<f64>)>) -> 
         if name.is_empty() {
             name = "value".to_string();
         }
-        Series { group: run.group, name, points: f(run.value), faint: seeds > 1 }
+        // The first seed of a group is drawn in full, the others show the spread.
+        let faint = seeds > 1 && run.seed != view.runs[view.groups[run.group].runs[0]].seed;
+        Series { group: run.group, name, points: f(run.value), faint }
     };
     view.runs.iter().map(of).filter(|s| !s.points.is_empty()).collect()
 }
@@ -56,7 +58,7 @@ pub(super) fn over_time(view: &View<'_>) -> String {
         true,
     );
     let free = "erased blocks, at the end of each window";
-    out += &chart("Free blocks", free, "series.free_blocks", Scale::Plain, false);
+    out += &chart("Free blocks", free, "series.free_blocks", Scale::Plain, true);
     let p99 = "99th percentile per window, logarithmic";
     out += &chart("Write latency", p99, "series.write_p99_ns", Scale::LogTime, false);
     out += &chart("Read latency", p99, "series.read_p99_ns", Scale::LogTime, false);

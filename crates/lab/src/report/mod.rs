@@ -77,8 +77,11 @@ fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
         );
     }
     if view.runs.len() > 1 {
-        *out += "<h2>Summary</h2><p>Means over seeds, with half of the 95 % confidence interval \
-                 where there are several. ★ marks the best of a column.</p>";
+        *out += "<h2>Summary</h2><p>";
+        if view.groups.iter().any(|g| g.runs.len() > 1) {
+            *out += "Means over seeds, ± half of the 95 % confidence interval. ";
+        }
+        *out += "★ marks the best of a column.</p>";
         *out += &tables::summary(view);
     }
     let bars = tables::waf_bars(view);

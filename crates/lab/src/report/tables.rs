@@ -30,11 +30,14 @@ const COLUMNS: &[(&str, &str, Show, i8)] = &[
     ("read p99", "latency_ns.read.p99", time, -1),
     ("read p99.9", "latency_ns.read.p999", time, -1),
     ("IOPS", "iops", count, 1),
-    ("erases", "erases", count, -1),
+    ("erases", "erases", whole, -1),
 ];
 
 fn percent(v: f64) -> String {
     format!("{} %", significant(v * 100.0, 3))
+}
+fn whole(v: f64) -> String {
+    grouped(v.round() as u64)
 }
 fn three(v: f64) -> String {
     format!("{v:.3}")
@@ -84,7 +87,7 @@ pub(super) fn summary(view: &View<'_>) -> String {
         let _ = write!(out, "<th scope=\"col\">{}</th>", column.0);
     }
     out += "</tr></thead><tbody>";
-    let best: Vec<Option<f64>> = columns.iter().map(|c| best_of(view, c.1, c.3)).collect();
+    let best: Vec<Option<String>> = columns.iter().map(|c| best_of(view, c)).collect();
     for group in 0..view.groups.len() {
         let many = view.groups.len() > 1;
         let mark = if many { swatch(group) } else { String::new() };
@@ -97,26 +100,30 @@ pub(super) fn summary(view: &View<'_>) -> String {
                 out += "<td>–</td>";
                 continue;
             };
-            let class = if *best == Some(mean) { " class=\"best\"" } else { "" };
-            let star = if *best == Some(mean) { "★ " } else { "" };
+            let shown = (column.2)(mean);
+            let is_best = best.as_ref() == Some(&shown);
+            let class = if is_best { " class=\"best\"" } else { "" };
+            let star = if is_best { "★ " } else { "" };
             let ci = half.map_or(String::new(), |h| format!(" <small>± {}</small>", (column.2)(h)));
-            let _ = write!(out, "<td{class}>{star}{}{ci}</td>", (column.2)(mean));
+            let _ = write!(out, "<td{class}>{star}{shown}{ci}</td>");
         }
         out += "</tr>";
     }
     out + "</tbody></table></div>"
 }
 
-/// The best mean of a column, if there is something to choose from.
-fn best_of(view: &View<'_>, path: &str, sense: i8) -> Option<f64> {
+/// The best mean of a column as it is shown, if there is something to choose from: what looks
+/// equal is equal.
+fn best_of(view: &View<'_>, column: &(&str, &str, Show, i8)) -> Option<String> {
+    let (_, path, show, sense) = column;
     let means: Vec<f64> =
         (0..view.groups.len()).filter_map(|g| Some(view.mean(g, path)?.0)).collect();
-    let (low, high) = means.iter().fold((f64::MAX, f64::MIN), |(l, h), v| (l.min(*v), h.max(*v)));
-    match sense {
-        -1 if means.len() > 1 && low < high => Some(low),
-        1 if means.len() > 1 && low < high => Some(high),
-        _ => None,
-    }
+    let best = match sense {
+        1 => means.iter().copied().reduce(f64::max)?,
+        _ => means.iter().copied().reduce(f64::min)?,
+    };
+    let best = show(best);
+    means.iter().any(|mean| show(*mean) != best).then_some(best)
 }
 
 /// Stacked bars: what each page the host wrote cost, by cause.
