@@ -7,9 +7,11 @@ use nand::{Cause, FaultPlan, Image, Nand};
 
 use crate::Bug;
 use crate::buffer::{Front, Host, front};
-use crate::config::{ConfigError, OobMode, Params, Plp};
+use crate::config::{ConfigError, FtlKind, OobMode, Params, Plp};
+use crate::either::Ftl;
 use crate::ftl::PageFtl;
 use crate::host::HostSide;
+use crate::hybrid::HybridFtl;
 use crate::stats::{OpStats, Stats, Wear};
 
 /// A promise of the contract that does not hold.
@@ -30,7 +32,7 @@ pub struct Violation {
 pub struct Drive {
     p: Arc<Params>,
     front: Box<dyn Front>,
-    ftl: PageFtl,
+    ftl: Ftl,
     side: HostSide,
     host: [OpStats; 4],
     write_slots: u64,
@@ -69,7 +71,10 @@ impl Drive {
         let full = p.oob == OobMode::Full;
         let mut nand = Nand::new(p.geometry.clone(), p.timing.clone(), full);
         nand.set_faults(&with_factory_bad(&p, faults));
-        let ftl = PageFtl::new(&p, nand);
+        let ftl = match p.ftl {
+            FtlKind::Page => Ftl::Page(Box::new(PageFtl::new(&p, nand))),
+            FtlKind::HybridLog => Ftl::Hybrid(Box::new(HybridFtl::new(&p, nand))),
+        };
         Ok(Drive::assemble(p, ftl))
     }
 
@@ -96,14 +101,17 @@ impl Drive {
         let p = Arc::new(params.clone());
         let mut nand = Nand::from_image(p.geometry.clone(), p.timing.clone(), image);
         nand.keep_journal();
-        let ftl = PageFtl::mount(&p, nand, bug)?;
+        let ftl = match p.ftl {
+            FtlKind::Page => Ftl::Page(Box::new(PageFtl::mount(&p, nand, bug)?)),
+            FtlKind::HybridLog => Ftl::Hybrid(Box::new(HybridFtl::mount(&p, nand, bug)?)),
+        };
         let mut drive = Drive::assemble(p, ftl);
         drive.bug = bug;
-        drive.last = drive.ftl.recovery.map_or(Time::ZERO, |r| Time::ZERO + r.time);
+        drive.last = drive.ftl.recovery().map_or(Time::ZERO, |r| Time::ZERO + r.time);
         Ok(drive)
     }
 
-    fn assemble(p: Arc<Params>, ftl: PageFtl) -> Drive {
+    fn assemble(p: Arc<Params>, ftl: Ftl) -> Drive {
         let entries = (p.buffer.size.0 / 4096) as usize;
         let front = front(&p.buffer.policy, entries, p.logical_pages, p.buffer.mask)
             .expect("checked when resolved");
@@ -130,24 +138,24 @@ impl Drive {
     }
     /// The array: journal, images at cuts, counters.
     pub fn nand(&self) -> &Nand {
-        &self.ftl.nand
+        self.ftl.nand()
     }
     /// The array, to keep or prune its journal.
     pub fn nand_mut(&mut self) -> &mut Nand {
-        &mut self.ftl.nand
+        self.ftl.nand_mut()
     }
     /// What the flash holds, after a cut of the fault plan struck or as it is.
     pub fn power_cut(self) -> (Image, Option<Time>) {
-        self.ftl.nand.power_off()
+        self.ftl.power_off()
     }
     /// Plants a bug: for the proof harness only.
     pub fn plant(&mut self, bug: Bug) {
         self.bug = Some(bug);
-        self.ftl.bug = Some(bug);
+        self.ftl.plant(bug);
     }
     /// Switches timing on or off: a precondition needs none.
     pub fn set_timing(&mut self, on: bool) {
-        self.ftl.nand.set_timing(on);
+        self.ftl.nand_mut().set_timing(on);
         self.side.set_timing(on);
     }
     /// Restarts the counters: what was before is warm-up.
@@ -174,11 +182,11 @@ impl Drive {
             self.ftl.set_now(self.last)?;
             for (page, payload) in self.front.dirty(limit) {
                 let (unit, bit) = (page / self.p.unit_pages, page % self.p.unit_pages);
-                self.ftl.write_unit(self.last, unit, 1 << bit, &[payload], Default::default())?;
+                self.ftl.save(self.last, unit, 1 << bit, payload)?;
             }
             self.ftl.sync()?;
         }
-        Ok(self.ftl.nand.power_off().0)
+        Ok(self.ftl.power_off().0)
     }
 
     /// Clean stop: everything on flash, and a checkpoint where they are kept.
@@ -215,7 +223,10 @@ impl Drive {
             protected,
             bug: self.bug,
         };
-        self.front.on_page(&mut self.ftl, host, request)
+        match &mut self.ftl {
+            Ftl::Page(ftl) => self.front.on_page(ftl, host, request),
+            Ftl::Hybrid(ftl) => self.front.on_hybrid(ftl, host, request),
+        }
     }
 
     /// How many dirty entries a power cut spares.
@@ -234,7 +245,7 @@ impl Drive {
     pub fn check(&self) -> Result<(), Violation> {
         self.front.check().map_err(|what| Violation { contract: "C7", what })?;
         self.ftl.check()?;
-        let stats = self.ftl.nand.stats();
+        let stats = self.ftl.nand().stats();
         let spp = u64::from(self.p.geometry.slots_per_page);
         let (sum, pages) = (stats.programs_total(), stats.page_programs * spp);
         if sum != pages {
@@ -259,7 +270,7 @@ impl Drive {
     pub fn stats(&self) -> Stats {
         let (buffer, apps, read_unwritten) = self.front.stats();
         let (busy_link, busy_fw, busy_dram, dropped) = self.side.busy();
-        let mut nand = self.ftl.nand.stats();
+        let mut nand = self.ftl.nand().stats();
         nand.gaps_dropped += dropped;
         Stats {
             host: self.host,
@@ -267,10 +278,10 @@ impl Drive {
             write_slots: self.write_slots,
             apps: apps.to_vec(),
             buffer,
-            gc: self.ftl.gc_stats,
-            map: self.ftl.map_stats,
-            merges: Default::default(),
-            recovery: self.ftl.recovery,
+            gc: self.ftl.gc_stats(),
+            map: self.ftl.map_stats(),
+            merges: self.ftl.merge_stats(),
+            recovery: self.ftl.recovery(),
             nand,
             busy_link,
             busy_fw,
@@ -282,12 +293,12 @@ impl Drive {
             logical_units: u64::from(self.ftl.slots()),
             data_units: self.ftl.data_slots(),
             effective_units: self.ftl.effective_slots(),
-            event_hash: self.ftl.nand.event_hash(),
+            event_hash: self.ftl.nand().event_hash(),
         }
     }
 
     fn wear(&self) -> Wear {
-        let nand = &self.ftl.nand;
+        let nand = self.ftl.nand();
         let good = || {
             (0..self.p.geometry.blocks())
                 .map(block::BlockId)

@@ -1,4 +1,4 @@
-//! The modelled drive: DRAM buffer, page-mapped FTL, garbage collection, power-on recovery.
+//! The modelled drive: DRAM buffer, page-mapped or hybrid FTL, garbage collection, power-on recovery.
 //!
 //! A [`Drive`] is a [`block::BlockDevice`] in virtual time. It is built from checked [`Params`],
 //! which come from a [`Config`] (keys, presets, files). What it did is in its [`Stats`].
@@ -8,8 +8,10 @@ mod buffer;
 mod bug;
 mod config;
 mod drive;
+mod either;
 mod ftl;
 mod host;
+mod hybrid;
 mod stats;
 
 pub use buffer::{

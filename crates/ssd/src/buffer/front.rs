@@ -11,6 +11,7 @@ use crate::Bug;
 use crate::backend::{Backend, Nothing};
 use crate::ftl::{PageFtl, SlotData, Writer};
 use crate::host::HostSide;
+use crate::hybrid::HybridFtl;
 use crate::stats::{AppStats, BufferStats};
 
 const PAGE: u64 = 4096;
@@ -32,6 +33,12 @@ pub(crate) trait Front: std::fmt::Debug + Send {
     fn on_page(
         &mut self,
         ftl: &mut PageFtl,
+        host: Host<'_>,
+        request: Request<'_>,
+    ) -> Result<Time, DeviceError>;
+    fn on_hybrid(
+        &mut self,
+        ftl: &mut HybridFtl,
         host: Host<'_>,
         request: Request<'_>,
     ) -> Result<Time, DeviceError>;
@@ -696,6 +703,14 @@ impl<P: Policy> Front for Buffer<P> {
     fn on_page(
         &mut self,
         ftl: &mut PageFtl,
+        host: Host<'_>,
+        request: Request<'_>,
+    ) -> Result<Time, DeviceError> {
+        self.submit(ftl, host, request)
+    }
+    fn on_hybrid(
+        &mut self,
+        ftl: &mut HybridFtl,
         host: Host<'_>,
         request: Request<'_>,
     ) -> Result<Time, DeviceError> {

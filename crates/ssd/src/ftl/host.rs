@@ -140,40 +140,7 @@ impl PageFtl {
         if !self.full {
             return Payload::None;
         }
-        let pages = self.slot_pages();
-        let new: Vec<Option<&Payload>> =
-            (0..pages).map(|i| if part >> i & 1 == 1 { given.next() } else { None }).collect();
-        if pages == 1 {
-            return match new[0] {
-                Some(payload) => payload.clone(),
-                None => self.read_payload(slot).unwrap_or(Payload::None),
-            };
-        }
-        let old = self.read_payload(slot);
-        let bytes = new.iter().flatten().any(|p| matches!(p, Payload::Bytes(_)))
-            || matches!(old, Some(Payload::Bytes(_)));
-        if bytes {
-            let mut all = match old {
-                Some(Payload::Bytes(old)) => old.to_vec(),
-                _ => vec![0; pages as usize * PAGE],
-            };
-            for (i, piece) in new.iter().enumerate() {
-                if let Some(Payload::Bytes(data)) = piece {
-                    all[i * PAGE..][..PAGE].copy_from_slice(data);
-                }
-            }
-            return Payload::Bytes(all.into());
-        }
-        let mut stamps = match old {
-            Some(Payload::Stamps(old)) => old.to_vec(),
-            _ => vec![0; pages as usize],
-        };
-        for (i, piece) in new.iter().enumerate() {
-            if let Some(Payload::Stamp(stamp)) = piece {
-                stamps[i] = *stamp;
-            }
-        }
-        if stamps.iter().all(|s| *s == 0) { Payload::None } else { Payload::Stamps(stamps.into()) }
+        merge_pieces(self.slot_pages(), part, given, || self.read_payload(slot))
     }
 
     fn write_slot(
@@ -425,4 +392,47 @@ impl PageFtl {
 }
 
 /// OOB flag bit 2: the data was lost before it was copied; reads of it are errors.
-pub(super) const POISON: u8 = 4;
+pub(crate) const POISON: u8 = 4;
+
+/// The payload of a slot of `pages` pages after those whose bits are set in `part` changed to the
+/// next of `given`; `old` is what it held.
+pub(crate) fn merge_pieces(
+    pages: u32,
+    part: u32,
+    given: &mut std::slice::Iter<'_, Payload>,
+    old: impl Fn() -> Option<Payload>,
+) -> Payload {
+    let new: Vec<Option<&Payload>> =
+        (0..pages).map(|i| if part >> i & 1 == 1 { given.next() } else { None }).collect();
+    if pages == 1 {
+        return match new[0] {
+            Some(payload) => payload.clone(),
+            None => old().unwrap_or(Payload::None),
+        };
+    }
+    let old = old();
+    let bytes = new.iter().flatten().any(|p| matches!(p, Payload::Bytes(_)))
+        || matches!(old, Some(Payload::Bytes(_)));
+    if bytes {
+        let mut all = match old {
+            Some(Payload::Bytes(old)) => old.to_vec(),
+            _ => vec![0; pages as usize * PAGE],
+        };
+        for (i, piece) in new.iter().enumerate() {
+            if let Some(Payload::Bytes(data)) = piece {
+                all[i * PAGE..][..PAGE].copy_from_slice(data);
+            }
+        }
+        return Payload::Bytes(all.into());
+    }
+    let mut stamps = match old {
+        Some(Payload::Stamps(old)) => old.to_vec(),
+        _ => vec![0; pages as usize],
+    };
+    for (i, piece) in new.iter().enumerate() {
+        if let Some(Payload::Stamp(stamp)) = piece {
+            stamps[i] = *stamp;
+        }
+    }
+    if stamps.iter().all(|s| *s == 0) { Payload::None } else { Payload::Stamps(stamps.into()) }
+}

@@ -19,12 +19,13 @@ mod host;
 mod lines;
 mod paged;
 mod recovery;
-mod trim;
+pub(crate) mod trim;
 pub(crate) mod victim;
 
 pub(crate) use checkpoint::area_lines as checkpoint_area_lines;
+pub(crate) use free::FreeLines;
 pub(crate) use head::pair_padding;
-pub(crate) use host::{SlotData, Writer};
+pub(crate) use host::{POISON, SlotData, Writer, merge_pieces};
 pub use victim::{VictimInfo, victims};
 
 use std::collections::VecDeque;
@@ -36,7 +37,6 @@ use nand::{Geometry, Nand, NandError, Ticket};
 use crate::config::{FtlKind, OobMode, Params, Streams};
 use crate::stats::{GcStats, MapStats, RecoveryStats};
 use crate::{Bug, Violation};
-use free::FreeLines;
 use head::{Head, HeadKind};
 use lines::{LineState, LineTable, NONE};
 use paged::PagedMap;

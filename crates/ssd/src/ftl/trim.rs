@@ -16,11 +16,11 @@ use super::head::Append;
 /// stays readable after a power cut, which the contract allows (C5).
 const RANGES: usize = 65_536;
 /// Entries of one record: 16 bytes each in 4 KiB, less the header.
-const ENTRIES: usize = 255;
+pub(crate) const ENTRIES: usize = 255;
 
 /// A discarded range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TrimEntry {
+pub(crate) struct TrimEntry {
     pub first: u32,
     pub count: u32,
     pub seq: u64,
@@ -153,7 +153,7 @@ impl PageFtl {
 }
 
 /// Record payload: count u32, then entries {first u32, count u32, seq u64}, little-endian.
-fn encode(entries: &[TrimEntry]) -> Vec<u8> {
+pub(crate) fn encode(entries: &[TrimEntry]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(4 + 16 * entries.len());
     bytes.extend((entries.len() as u32).to_le_bytes());
     for entry in entries {
@@ -165,7 +165,7 @@ fn encode(entries: &[TrimEntry]) -> Vec<u8> {
 }
 
 /// Reads a record's payload; `None` if it is not one.
-pub(super) fn decode(bytes: &[u8]) -> Option<Vec<TrimEntry>> {
+pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<TrimEntry>> {
     let count = u32::from_le_bytes(bytes.get(..4)?.try_into().ok()?) as usize;
     let entries = bytes.get(4..4 + count.checked_mul(16)?)?;
     Some(

@@ -20,7 +20,8 @@ impl HybridFtl {
         ready: Time,
     ) -> Result<(), DeviceError> {
         let position = self.lines[line as usize].reached;
-        debug_assert!(position < self.layout.slots, "line {line} is full");
+        assert!(position < self.layout.slots, "line {line} is full");
+        debug_assert!(!self.lines[line as usize].hurt, "line {line} has failed");
         if self.lines[line as usize].slots.is_empty() {
             self.assemblies += 1;
             self.open_assemblies.insert(self.assemblies, line);

@@ -67,13 +67,12 @@ impl HybridFtl {
         // Discards of this line's slots must be known before it goes: without them power-on would
         // bring back something even older.
         self.record_trims()?;
-        let concerns = |l: &u32| {
-            let other = self.lines[*l as usize].owner;
-            other == NONE || owner == NONE || other == owner
-        };
-        let assembly = if self.open_assemblies.values().any(concerns) { self.assemblies } else { 0 };
-        // Completed word lines matter only where something newer lies on an open line.
-        let assembly = if self.has_pairs() { self.assemblies } else { assembly };
+        let concerns = |l: &Line| l.owner == NONE || owner == NONE || l.owner == owner;
+        let in_memory = self.open_assemblies.values().any(|l| concerns(&self.lines[*l as usize]));
+        // Where something newer lies on a line that goes on, its word lines must be complete.
+        let exposed = |l: &Line| l.open && l.data_end > 0 && concerns(l);
+        let exposed = self.has_pairs() && self.lines.iter().any(exposed);
+        let assembly = if in_memory || exposed { self.assemblies } else { 0 };
         let safe = (assembly == 0).then(|| self.programs_end());
         self.waiting.push_back(Waiting { line, assembly, safe });
         Ok(())
@@ -253,7 +252,8 @@ impl HybridFtl {
             for member in 0..self.layout.members(line).len() as u32 {
                 let block = BlockId(self.layout.members(line)[member as usize]);
                 let plane = self.g.plane_of(block);
-                let lent = claims.iter().any(|c| c.2 == block.0);
+                let lent =
+                    self.layout.line_of(block) != line || claims.iter().any(|c| c.2 == block.0);
                 if !self.nand.is_bad(block) && !lent {
                     continue;
                 }
@@ -261,7 +261,7 @@ impl HybridFtl {
                 let stand_in = match claim {
                     Some(at) => Some(claims.swap_remove(at).2),
                     // A bad block that still holds data stays until that has been moved.
-                    None if self.nand.next_page(block) > 0 && !lent => continue,
+                    None if !lent && self.nand.next_page(block) > 0 => continue,
                     None => self.spares[plane as usize].pop(),
                 };
                 match stand_in {
