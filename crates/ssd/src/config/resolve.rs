@@ -410,6 +410,43 @@ fn timing(c: &Config, s: &Shape) -> Result<Timing, ConfigError> {
     })
 }
 
+/// Bytes of DRAM for the buffer: its own key, or what one budget leaves.
+fn buffer_size(c: &Config, policy: &str, slots: u32, map: &MapParams) -> Result<u64, ConfigError> {
+    let (dram, asked) = (c.size("dram.size").0, c.is_asked("buffer.size"));
+    if dram > 0 && asked {
+        return Err(clash(
+            "dram.size, buffer.size",
+            "the buffer is what dram.size leaves; set one",
+        ));
+    }
+    if policy == "none" {
+        if asked && c.size("buffer.size").0 > 0 {
+            return Err(clash(
+                "buffer.policy, buffer.size",
+                "policy `none` has no buffer to give a size",
+            ));
+        }
+        return Ok(0);
+    }
+    let size = if dram > 0 {
+        let map_bytes = map.cache.map_or(4 * u64::from(slots), |cache| cache.0);
+        dram.checked_sub(map_bytes).ok_or_else(|| {
+            clash("dram.size", format!("{dram} B do not hold the map of {map_bytes} B"))
+        })?
+    } else {
+        c.size("buffer.size").0
+    };
+    if size < UNIT_BYTES {
+        return Err(clash(
+            "buffer.policy, buffer.size",
+            format!(
+                "{size} B hold no 4 KiB entry for policy `{policy}`; give a size, or set buffer.policy = none"
+            ),
+        ));
+    }
+    Ok(size)
+}
+
 fn buffer_params(
     c: &Config,
     g: &Geometry,
@@ -423,28 +460,7 @@ fn buffer_params(
             format!("`{policy}`: expected {}", buffer::policy_names()),
         ));
     }
-    let (dram, size) = (c.size("dram.size").0, c.size("buffer.size").0);
-    let size = match (dram, size) {
-        (0, size) => size,
-        (dram, 0) => {
-            let map_bytes = map.cache.map_or(4 * u64::from(slots), |cache| cache.0);
-            dram.checked_sub(map_bytes).ok_or_else(|| {
-                clash("dram.size", format!("{dram} B do not hold the map of {map_bytes} B"))
-            })?
-        }
-        _ => {
-            return Err(clash(
-                "dram.size, buffer.size",
-                "the buffer is what dram.size leaves; set one",
-            ));
-        }
-    };
-    if policy == "none" && c.is_asked("buffer.size") && size > 0 {
-        return Err(clash(
-            "buffer.policy, buffer.size",
-            "policy `none` has no buffer to give a size",
-        ));
-    }
+    let size = buffer_size(c, &policy, slots, map)?;
     let staging = match c.count("buffer.staging") {
         0 => 2 * g.planes(),
         n => n as u32,

@@ -59,7 +59,12 @@ pub const SCHEMA: &[Key] = &[
         "lru",
         "replacement policy of the DRAM buffer (`varve list policies`)",
     ),
-    k("buffer.size", Size, "0", "DRAM for data and the policy's tables; 0 with policy `none`"),
+    k(
+        "buffer.size",
+        Size,
+        "16 MiB",
+        "DRAM for data and the policy's tables; without effect with policy `none`",
+    ),
     k(
         "buffer.staging",
         Count(0, 1 << 20),

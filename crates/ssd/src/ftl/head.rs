@@ -160,8 +160,7 @@ impl PageFtl {
         }
         // Planes of a die times pages of a word line: at most 8 x 5.
         let mut pages = [PageProgram { block: target[0].0, slots: &slots[..spp], header }; 40];
-        for ((page, (block, _)), slots) in
-            pages.iter_mut().zip(target).zip(slots.chunks_exact(spp))
+        for ((page, (block, _)), slots) in pages.iter_mut().zip(target).zip(slots.chunks_exact(spp))
         {
             *page = PageProgram { block: *block, slots, header };
         }

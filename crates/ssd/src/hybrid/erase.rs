@@ -57,6 +57,7 @@ impl HybridFtl {
         entry.role = Role::Erasing;
         // What it still has in memory was superseded before it was programmed.
         entry.slots.clear();
+        entry.reached = entry.flushed;
         let (owner, assembly) = (entry.owner, entry.assembly);
         if self.open_assemblies.get(&assembly) == Some(&line) {
             self.open_assemblies.remove(&assembly);
