@@ -130,33 +130,52 @@ impl Shape {
     /// Saturated read, bytes per second, and what limits it.
     pub fn read_limit(&self, cache: bool) -> (f64, &'static str) {
         let x = self.bus(self.page) as f64 * self.planes as f64;
-        let sense = self.mean(&self.read) + self.cmd as f64;
-        let die = if cache { sense.max(x) + self.cache_busy.0 as f64 } else { sense + x };
-        self.limit(self.planes * self.page, die, x + self.cmd as f64)
+        let cmd = self.cmd as f64;
+        let die = |sense: f64| {
+            if cache { (sense + cmd).max(x) + self.cache_busy.0 as f64 } else { sense + cmd + x }
+        };
+        self.limit(self.planes * self.page, &self.read, cache, &die, x + cmd)
     }
 
     /// Saturated write-through, bytes per second, and what limits it.
     pub fn write_limit(&self, cache: bool) -> (f64, &'static str) {
         let pages = self.planes * self.one_shot;
         let x = (self.bus(self.page) + self.cmd) as f64 * pages as f64;
-        let program = self.mean(&self.program);
-        let die = if cache { program.max(x) + self.cache_busy.1 as f64 } else { program + x };
-        self.limit(pages * self.page, die, x)
+        let die = |program: f64| {
+            if cache { program.max(x) + self.cache_busy.1 as f64 } else { program + x }
+        };
+        self.limit(pages * self.page, &self.program, cache, &die, x)
     }
 
-    /// The least of link, buses and dies, where an operation of `bytes` keeps a die busy for
-    /// `die` and its bus for `bus` picoseconds.
-    fn limit(&self, bytes: u64, die: f64, bus: f64) -> (f64, &'static str) {
-        let ps = PS as f64;
-        let mut limits = vec![(self.dies as f64 * bytes as f64 * ps / die, "dies")];
-        if bus > 0.0 {
-            limits.push((self.channels as f64 * bytes as f64 * ps / bus, "bus"));
-        }
-        if self.link > 0 {
-            limits.push((self.link as f64, "link"));
-        }
-        let least = limits.into_iter().min_by(|a, b| a.0.total_cmp(&b.0));
-        least.expect("there are always dies")
+    /// The least of link, buses and dies, where an operation of `bytes` whose array time is one
+    /// of `times` keeps a die busy for `die(array)` and its bus for `bus` picoseconds.
+    ///
+    /// All dies are at pages of one type at a time, and what limits may change with the type: a
+    /// row of fast pages can be bound by the bus and a row of slow ones by the dies. So the times
+    /// of rows are added. Cached operations run ahead and even that out: there the means count.
+    fn limit(
+        &self,
+        bytes: u64,
+        times: &[u64],
+        cache: bool,
+        die: &dyn Fn(f64) -> f64,
+        bus: f64,
+    ) -> (f64, &'static str) {
+        let (row, per_channel) = (self.dies * bytes, (self.dies / self.channels) as f64);
+        let link = transfer(row, self.link) as f64;
+        let others = (per_channel * bus).max(link);
+        let kinds = (0..self.types).map(|kind| Shape::of(times, kind) as f64);
+        let time = if cache {
+            die(self.mean(times)).max(others)
+        } else {
+            kinds.map(|array| die(array).max(others)).sum::<f64>() / self.types as f64
+        };
+        let name = match () {
+            () if time > others => "dies",
+            () if link >= others => "link",
+            () => "bus",
+        };
+        (row as f64 * PS as f64 / time, name)
     }
 }
 
@@ -269,16 +288,15 @@ fn saturated(preset: &str, config: &Config, read: bool, cache: bool) -> Result<C
     let start = quiet(&d);
     let ends = serve(&mut d, start, 8, (0..rows + warm).map(|i| (read, i * row, row)))?;
     let measured = rate(&ends, warm as usize, row);
+    let dropped = d.stats().nand.gaps_dropped;
     let (expected, limit) = if read { shape.read_limit(cache) } else { shape.write_limit(cache) };
     let kind = if read { "read" } else { "write" };
     let cached = if cache { ", cached" } else { "" };
-    Ok(Check::near(
-        SECTION,
-        format!("{preset}: saturated {kind}{cached}, MB/s ({limit})"),
-        expected / 1e6,
-        measured / 1e6,
-        0.5,
-    ))
+    let name = format!("{preset}: saturated {kind}{cached}, MB/s ({limit})");
+    let mut check = Check::near(SECTION, name, expected / 1e6, measured / 1e6, 0.5);
+    // A forgotten gap would mean a booking that is later than it need be.
+    check.pass &= dropped == 0;
+    Ok(check)
 }
 
 /// Bytes per second of all requests but the first `warm`.
@@ -365,7 +383,8 @@ mod tests {
             ("samsung-970pro", &[], f64::NAN, 3523.2, "link", 2339.9, Some(2834.0)),
             ("femu-default", &[], 40.0, 6553.6, "dies", 1310.7, None),
             ("mqsim-default", &[], 99.60, 2664.0, "bus", 1312.0, Some(1398.1)),
-            ("simplessd-mlc", &["link.rate=none"], 93.46, 3200.0, "bus", 2135.8, Some(2330.2)),
+            // The published 2135.8 is that of the mean page; rows of fast pages are bus-bound.
+            ("simplessd-mlc", &["link.rate=none"], 93.46, 3200.0, "bus", 2058.8, Some(2330.2)),
             ("confzns-tlc", &[], 90.0, 5242.9, "bus", 1906.5, Some(2330.2)),
         ];
         for (preset, more, page, read, limit, write, cached) in rows {

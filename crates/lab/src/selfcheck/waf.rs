@@ -52,7 +52,8 @@ fn cell(row: usize, column: usize, quick: bool, table: &Table) -> Result<Vec<Che
     let expected = match victim {
         "fifo" => formulas::fifo(rho),
         "greedy" => formulas::greedy(rho, units),
-        "random" => formulas::random(rho),
+        // A victim without gain is refused, which the plain formula does not know.
+        "random" => formulas::random_with_gain(rho, units),
         "dchoice(10)" => formulas::choices(rho, units, 10),
         "dchoice(5)" => formulas::choices(rho, units, 5),
         _ => formulas::choices(rho, units, 2),
