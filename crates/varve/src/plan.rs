@@ -9,7 +9,12 @@ use crate::print;
 
 /// Follows a plan: exit 0 if every promise holds, 4 if one is broken.
 pub fn replay(args: &Replay) -> Result<(), LabError> {
-    let bad = |e: PlanError| LabError::Input(e.to_string());
+    let file = args.plan.display();
+    let bad = |e: PlanError| match e {
+        // It names the file itself.
+        PlanError::File(text) => LabError::Input(text),
+        other => LabError::Input(format!("{file}: {other}")),
+    };
     let plan = Plan::load(&args.plan).map_err(bad)?;
     let outcome = proof::replay(&plan).map_err(bad)?;
     if args.json {

@@ -338,3 +338,34 @@ fn control_c_is_130() {
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(!folder.0.join("o").exists(), "no half result");
 }
+
+#[test]
+fn a_plan_replays_and_a_broken_promise_is_4() {
+    let folder = Folder::new("plan");
+    let path = folder.0.join("p.toml");
+    let replay = || folder.run(&["replay", "p.toml", "--json"]);
+    let (plan, _, _) = proof::draw_run(7, &proof::Draw::HEALTHY);
+    plan.save(&path).unwrap();
+    let output = replay();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["results"]["holds"], true);
+    // The same harness, with a bug planted in the drive: some seed's run breaks a promise.
+    let broken = (0..40).find_map(|seed| {
+        let (mut plan, _, _) = proof::draw_run(seed, &proof::Draw::HEALTHY);
+        plan.bug = Some("AckBeforeDrain".to_string());
+        let spec = proof::DriveSpec::of(&plan).unwrap();
+        let broken = proof::hunt(&plan, &spec, proof::Density::SHORT).broken?;
+        plan.cuts = broken.cuts;
+        Some(plan)
+    });
+    broken.expect("a planted bug is found").save(&path).unwrap();
+    let output = replay();
+    assert_eq!(code(&output), 4, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["results"]["holds"], false);
+    std::fs::write(&path, "plan = 1\nwork = 7\n").unwrap();
+    let output = replay();
+    assert_eq!(code(&output), 3);
+    assert!(stderr(&output).contains("p.toml"), "{}", stderr(&output));
+}
