@@ -6,6 +6,7 @@
 //! key, what was found and what was expected.
 
 mod file;
+mod layer;
 mod mqsim;
 mod params;
 mod presets;

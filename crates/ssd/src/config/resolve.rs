@@ -5,7 +5,7 @@ use block::{Bytes, Span, UNIT_BYTES};
 use nand::{Geometry, OOB_BYTES, PageTypes, Suspend, Timing};
 
 use super::params::*;
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, layer};
 use crate::buffer;
 use crate::ftl::victim;
 
@@ -14,6 +14,7 @@ fn clash(keys: &str, reason: impl Into<String>) -> ConfigError {
 }
 
 pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
+    layer::check_keys(c)?;
     let oob = if c.text("nand.oob") == "full" { OobMode::Full } else { OobMode::Lean };
     let shape = Shape::new(c, oob)?;
     let groups = groups(c, &shape)?;
@@ -55,7 +56,7 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
             complete: c.time("fw.complete"),
         },
         dram: DramParams { latency: c.time("dram.latency"), rate: c.rate("dram.rate") },
-        buffer: buffer_params(c, &geometry, sizes.logical_pages / shape.pages_per_slot, &map)?,
+        buffer: buffer_params(c, &geometry, map_bytes(c, &shape, &sizes, &groups))?,
         ftl: if c.text("ftl") == "page" { FtlKind::Page } else { FtlKind::HybridLog },
         hybrid: HybridParams {
             log_ppm: c.ppm("hybrid.log_blocks"),
@@ -410,8 +411,16 @@ fn timing(c: &Config, s: &Shape) -> Result<Timing, ConfigError> {
     })
 }
 
+/// DRAM that the map takes.
+fn map_bytes(c: &Config, s: &Shape, sizes: &Sizes, groups: &[PlaneGroup]) -> u64 {
+    let slots = u64::from(sizes.logical_pages / s.pages_per_slot);
+    let rows = u64::from(sizes.blocks - sizes.reserve_per_plane);
+    let line = s.slots_per_block() * u64::from(s.all_planes()) / groups.len() as u64;
+    layer::map_bytes(c, slots, rows, groups, line)
+}
+
 /// Bytes of DRAM for the buffer: its own key, or what one budget leaves.
-fn buffer_size(c: &Config, policy: &str, slots: u32, map: &MapParams) -> Result<u64, ConfigError> {
+fn buffer_size(c: &Config, policy: &str, map_bytes: u64) -> Result<u64, ConfigError> {
     let (dram, asked) = (c.size("dram.size").0, c.is_asked("buffer.size"));
     if dram > 0 && asked {
         return Err(clash(
@@ -429,7 +438,6 @@ fn buffer_size(c: &Config, policy: &str, slots: u32, map: &MapParams) -> Result<
         return Ok(0);
     }
     let size = if dram > 0 {
-        let map_bytes = map.cache.map_or(4 * u64::from(slots), |cache| cache.0);
         dram.checked_sub(map_bytes).ok_or_else(|| {
             clash("dram.size", format!("{dram} B do not hold the map of {map_bytes} B"))
         })?
@@ -447,12 +455,7 @@ fn buffer_size(c: &Config, policy: &str, slots: u32, map: &MapParams) -> Result<
     Ok(size)
 }
 
-fn buffer_params(
-    c: &Config,
-    g: &Geometry,
-    slots: u32,
-    map: &MapParams,
-) -> Result<BufferParams, ConfigError> {
+fn buffer_params(c: &Config, g: &Geometry, map_bytes: u64) -> Result<BufferParams, ConfigError> {
     let policy = c.text("buffer.policy").to_string();
     if !buffer::is_policy(&policy) {
         return Err(clash(
@@ -460,7 +463,7 @@ fn buffer_params(
             format!("`{policy}`: expected {}", buffer::policy_names()),
         ));
     }
-    let size = buffer_size(c, &policy, slots, map)?;
+    let size = buffer_size(c, &policy, map_bytes)?;
     let staging = match c.count("buffer.staging") {
         0 => 2 * g.planes(),
         n => n as u32,
@@ -567,7 +570,10 @@ fn check_lines(p: &Params) -> Result<(), ConfigError> {
     let gained = u64::from(slots_per_line) * u64::from(pages - padded) / u64::from(pages);
     let needed =
         u64::from(logical).div_ceil(gained.max(1)) as u32 + heads + crate::ftl::gc_reserve(p);
-    if p.ftl == FtlKind::Page && needed > usable {
+    if p.ftl == FtlKind::HybridLog {
+        return layer::check_hybrid_lines(p, lines);
+    }
+    if needed > usable {
         return Err(clash(
             "op, geometry, gc.reserve",
             format!(

@@ -151,7 +151,12 @@ pub const SCHEMA: &[Key] = &[
         "full",
         "log blocks belong to one data block (BAST) or to all (FAST)",
     ),
-    k("hybrid.log_blocks", Share, "3 %", "lines used as log blocks"),
+    k(
+        "hybrid.log_blocks",
+        Share,
+        "3 %",
+        "lines used as log blocks, at least two with full associativity",
+    ),
     k(
         "line",
         Choice(&["auto", "superblock", "channel", "die", "plane"]),
