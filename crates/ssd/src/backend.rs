@@ -11,6 +11,8 @@ pub(crate) trait Backend {
     const REAL: bool;
     /// 4 KiB pages in a mapping unit.
     fn unit_pages(&self) -> u32;
+    /// Why new writes are refused, if they are. What was admitted before is still written.
+    fn read_only(&self) -> Option<&'static str>;
     /// Whether a 4 KiB page holds data.
     fn mapped(&self, page: u32) -> bool;
     /// Adds a 4 KiB page to the read being gathered.
@@ -44,6 +46,9 @@ impl Backend for PageFtl {
 
     fn unit_pages(&self) -> u32 {
         self.p.unit_pages
+    }
+    fn read_only(&self) -> Option<&'static str> {
+        self.read_only
     }
     fn mapped(&self, page: u32) -> bool {
         PageFtl::mapped(self, page)
@@ -102,6 +107,9 @@ impl Backend for Nothing {
 
     fn unit_pages(&self) -> u32 {
         1
+    }
+    fn read_only(&self) -> Option<&'static str> {
+        None
     }
     fn mapped(&self, page: u32) -> bool {
         self.written[page as usize / 64] >> (page % 64) & 1 == 1

@@ -140,6 +140,11 @@ impl<P: Policy> Buffer<P> {
         host: Host<'_>,
         request: Request<'_>,
     ) -> Result<Time, DeviceError> {
+        if let Some(why) = back.read_only()
+            && matches!(request.op, Op::Write | Op::Discard)
+        {
+            return Err(DeviceError::ReadOnly(why));
+        }
         match request.op {
             Op::Read => self.read(back, host, request),
             Op::Write => self.write(back, host, request),
@@ -232,6 +237,10 @@ impl<P: Policy> Buffer<P> {
         }
         self.copy_out(back, page, None, request, offset)?;
         let access = Access { mapped, ..access };
+        if back.read_only().is_some() {
+            // Nothing may be evicted any more: reads pass by.
+            return Ok(());
+        }
         if self.policy.admit(&mut self.pool, &access, &mut self.out) == Admission::Bypass {
             return Ok(());
         }
@@ -592,14 +601,20 @@ impl<P: Policy> Buffer<P> {
             }
             mask |= 1 << i;
             self.pieces.push(self.pool.payload(frame).clone());
-            self.pool.set_clean(frame);
-            self.policy.cleaned(&mut self.pool, frame);
-            self.stats.flushed += 1;
         }
         let writer = Writer { app, hint: 0, batch: 0 };
         let result = back.write(ready, unit, mask, &self.pieces, writer);
         self.pieces.clear();
-        result
+        result?;
+        // Only now: what could not be written stays dirty, and the next flush fails as this one.
+        for i in (0..host.unit_pages).filter(|i| mask >> i & 1 == 1) {
+            if let Some(frame) = self.pool.find(Lpn(unit * host.unit_pages + i)) {
+                self.pool.set_clean(frame);
+                self.policy.cleaned(&mut self.pool, frame);
+                self.stats.flushed += 1;
+            }
+        }
+        Ok(())
     }
 
     fn flush<B: Backend>(&mut self, back: &mut B, host: Host<'_>) -> Result<Time, DeviceError> {

@@ -86,9 +86,6 @@ impl PageFtl {
         pieces: &[Payload],
         writer: Writer,
     ) -> Result<(), DeviceError> {
-        if let Some(why) = self.read_only {
-            return Err(DeviceError::ReadOnly(why));
-        }
         let slot_pages = self.slot_pages();
         if self.p.unit_pages == 1 {
             let payload = pieces.first().cloned().unwrap_or_default();
@@ -328,9 +325,6 @@ impl PageFtl {
 
     /// Forgets whole slots. Takes effect in the map at once; durable at the next flush.
     pub fn discard(&mut self, first: u32, count: u32) -> Result<(), DeviceError> {
-        if let Some(why) = self.read_only {
-            return Err(DeviceError::ReadOnly(why));
-        }
         let mut any = false;
         for slot in first..first + count {
             if self.map[slot as usize] != 0 {

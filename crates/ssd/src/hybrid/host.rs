@@ -34,9 +34,6 @@ impl HybridFtl {
         mask: u32,
         pieces: &[Payload],
     ) -> Result<(), DeviceError> {
-        if let Some(why) = self.read_only {
-            return Err(DeviceError::ReadOnly(why));
-        }
         let pages = self.slot_pages();
         let missing = pages - mask.count_ones();
         let mut ready = ready;
@@ -157,6 +154,9 @@ impl Backend for HybridFtl {
     fn unit_pages(&self) -> u32 {
         self.p.unit_pages
     }
+    fn read_only(&self) -> Option<&'static str> {
+        self.read_only
+    }
     fn mapped(&self, page: u32) -> bool {
         self.map[(page / self.slot_pages()) as usize] != 0
     }
@@ -195,9 +195,6 @@ impl Backend for HybridFtl {
     }
     /// Takes effect in the map at once; durable at the next flush.
     fn discard(&mut self, first: u32, count: u32) -> Result<(), DeviceError> {
-        if let Some(why) = self.read_only {
-            return Err(DeviceError::ReadOnly(why));
-        }
         let last = (first + count).min(self.slots());
         let mut any = false;
         for slot in first..last {

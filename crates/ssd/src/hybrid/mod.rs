@@ -116,7 +116,7 @@ pub(crate) struct HybridFtl {
     /// Programs of host data in flight, oldest first.
     staged: VecDeque<Ticket>,
     full: bool,
-    read_only: Option<&'static str>,
+    pub(crate) read_only: Option<&'static str>,
     bad_blocks: u64,
     pub(crate) gc_stats: GcStats,
     pub(crate) merge_stats: MergeStats,
