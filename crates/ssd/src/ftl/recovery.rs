@@ -66,6 +66,7 @@ impl PageFtl {
         ftl.load_map_pages(found.is_some(), &mut scan);
         ftl.apply_trims(found.as_ref().map_or(0, |f| f.seq), &mut scan);
         ftl.count_valid();
+        ftl.mark_stale_map_pages();
         ftl.sort_lines(meta, found.as_ref(), &scan);
         ftl.seq = scan.seq;
         ftl.epoch = scan.epoch;
@@ -304,11 +305,22 @@ impl PageFtl {
                     }
                 }
             }
-            let same = stored.is_some_and(|s| s[..] == self.map[first..last]);
+        }
+    }
+
+    /// A translation page whose copy on flash is not the map (the tail's data and discards are
+    /// newer) is dirty as soon as it is cached, and a checkpoint writes it first.
+    fn mark_stale_map_pages(&mut self) {
+        let Some(paged) = &self.paged else { return };
+        let (entries, pages) = (paged.entries as usize, paged.directory().len());
+        for tp in 0..pages {
+            let first = tp * entries;
+            let last = (first + entries).min(self.map.len());
+            let same = self.stored_map_page(tp).is_some_and(|s| s[..] == self.map[first..last]);
             let empty = self.map[first..last].iter().all(|e| *e == 0);
             if let Some(paged) = &mut self.paged {
                 let entry = paged.directory()[tp];
-                paged.set_directory(tp, entry, !same && !(empty && entry == 0));
+                paged.set_directory(tp, entry, !(same || empty && entry == 0));
             }
         }
     }
