@@ -9,7 +9,6 @@ const PAGE_ONLY: &[&str] = &[
     "ckpt.interval",
     "gc.background",
     "gc.bg_start",
-    "gc.copyback",
     "gc.exact",
     "gc.idle",
     "gc.pace",

@@ -115,7 +115,6 @@ const MATCHED: &[&str] = &[
     "Queue_Fetch_Size",
     "Static_Wearleveling_Enabled",
     "Static_Wearleveling_Threshold",
-    "Use_Copyback_for_GC",
 ];
 
 /// Keys that are known and have no counterpart.
@@ -137,6 +136,7 @@ const UNMATCHED: &[(&str, &str)] = &[
     ("SATA_Processing_Delay", "the link is its rate; see fw.read and fw.write"),
     ("Seed", "say so when running: --seed"),
     ("Transaction_Scheduling_Policy", "dies serve in order of submission"),
+    ("Use_Copyback_for_GC", "copies cross the bus: a cleaning head is rarely in the same plane"),
 ];
 
 struct Import<'a> {
@@ -372,9 +372,6 @@ impl<'a> Import<'a> {
                 }
             };
             self.set("gc.victim", &victim, element)?;
-        }
-        if let Some((element, word)) = self.word("Use_Copyback_for_GC") {
-            self.set("gc.copyback", if word == "TRUE" { "true" } else { "false" }, element)?;
         }
         let on = |key: &str| self.word(key).is_none_or(|(_, word)| word == "TRUE");
         let mode = match (on("Dynamic_Wearleveling_Enabled"), on("Static_Wearleveling_Enabled")) {

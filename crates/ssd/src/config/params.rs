@@ -205,8 +205,6 @@ pub struct GcParams {
     pub per_stream: bool,
     /// Exact minimum within the lowest bucket: `None` = automatic.
     pub exact: Option<bool>,
-    /// Copies within a plane without the bus.
-    pub copyback: bool,
 }
 
 /// Wear levelling.

@@ -501,7 +501,6 @@ fn gc(c: &Config) -> Result<GcParams, ConfigError> {
             "auto" => None,
             text => Some(text == "true"),
         },
-        copyback: c.flag("gc.copyback"),
     })
 }
 

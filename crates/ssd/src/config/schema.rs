@@ -107,7 +107,6 @@ pub const SCHEMA: &[Key] = &[
     k("fw.write", Time, "0", "firmware time of a write command"),
     k("gc.background", Flag, "false", "clean when idle"),
     k("gc.bg_start", Share, "10 %", "free lines below which background cleaning runs"),
-    k("gc.copyback", Flag, "false", "copies within a plane do not use the bus"),
     k(
         "gc.exact",
         Choice(&["auto", "true", "false"]),

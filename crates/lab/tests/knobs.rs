@@ -1,0 +1,269 @@
+//! Every key of the schema changes a number. Each row names a base configuration, a second value
+//! and the figure that must differ; a key without a row fails the test, and so does a row whose
+//! figure stays.
+
+use std::collections::BTreeMap;
+
+use block::{AppId, BlockDevice, Data, Hint, Lba, Op, Request, Rng, Sectors, Time};
+use ssd::{Config, Drive, SCHEMA, Stats};
+
+/// Key, base configuration over [`BASE`] (`-key`: without that of `BASE`), second value, figure.
+type Row = (&'static str, &'static [&'static str], &'static str, &'static str);
+
+/// A small drive that cleans, evicts and is never idle for long.
+const BASE: &[&str] = &[
+    "geometry.channels=2",
+    "geometry.dies=2",
+    "geometry.planes=2",
+    "geometry.blocks=48",
+    "geometry.pages=24",
+    "geometry.page=8 KiB",
+    "line=die",
+    "op=40 %",
+    "bus.rate=400 MB/s",
+    "buffer.size=256 KiB",
+];
+
+const LOG: &[&str] = &["ftl=hybrid-log", "op=60 %", "hybrid.log_blocks=10 %"];
+const CKPT: &[&str] = &["nand.oob=full", "ckpt.mode=interval", "op=60 %"];
+const TWO_TYPES: &[&str] =
+    &["geometry.cell_bits=2", "nand.read=40 us, 80 us", "nand.program=200 us, 600 us"];
+const CACHED: &[&str] = &["nand.cache_ops=true"];
+const SUSPEND: &[&str] = &["nand.suspend=both", "nand.t_suspend=5 us", "nand.program=900 us"];
+const PAGED: &[&str] = &["map.mode=paged", "map.cache=32 KiB", "op=60 %"];
+const STREAMS: &[&str] = &["streams.policy=app", "streams.count=2"];
+const COLD: &[&str] = &["wl.mode=dynamic+static", "wl.delta=2", "wl.period=10"];
+const IDLE: &[&str] = &["gc.background=true", "gc.idle=1 ms", "gc.bg_start=20 %"];
+const BIG_LINES: &[&str] = &[
+    "geometry.pages=4096",
+    "geometry.page=4 KiB",
+    "geometry.blocks=64",
+    "geometry.channels=1",
+    "geometry.dies=1",
+    "geometry.planes=1",
+    "line=superblock",
+    "buffer.policy=none",
+    "buffer.size=0",
+    "op=100 %",
+    "timing=false",
+];
+
+const ROWS: &[Row] = &[
+    ("bad.factory", &["bad.reserve=10 %", "op=60 %"], "3 %", "bad blocks"),
+    ("bad.reserve", &[], "10 %", "logical pages"),
+    ("buffer.policy", &[], "fifo", "hits"),
+    ("buffer.size", &[], "512 KiB", "hits"),
+    ("buffer.staging", &["buffer.staging=1"], "64", "write latency"),
+    ("buffer.subunit", &[], "mask", "rmw reads"),
+    ("buffer.write", &[], "through", "write latency"),
+    ("bus.cmd", &[], "1 us", "read latency"),
+    ("bus.oob", &[], "true", "bus busy"),
+    ("bus.page_time", &["bus.rate=none"], "30 us", "read latency"),
+    ("bus.rate", &[], "200 MB/s", "read latency"),
+    ("capacity", &["geometry.blocks=0", "capacity=24 MiB"], "32 MiB", "logical pages"),
+    ("ckpt.interval", CKPT, "25 %", "metadata programs"),
+    ("ckpt.mode", CKPT, "none", "metadata programs"),
+    ("dram.latency", &[], "10 us", "write latency"),
+    ("dram.rate", &[], "100 MB/s", "write latency"),
+    ("dram.size", &["-buffer.size", "dram.size=1 MiB"], "2 MiB", "buffer slots"),
+    ("ftl", &["op=60 %"], "hybrid-log", "merges"),
+    ("fw.complete", &[], "3 us", "read latency"),
+    ("fw.cores", &["fw.read=200 us"], "4", "read latency"),
+    ("fw.per_unit", &[], "3 us", "write latency"),
+    ("fw.read", &[], "9 us", "read latency"),
+    ("fw.read_4k", &["fw.read=9 us"], "3 us", "read latency"),
+    ("fw.write", &[], "9 us", "write latency"),
+    ("gc.background", &["gc.idle=1 ms", "gc.bg_start=20 %"], "true", "background victims"),
+    ("gc.bg_start", IDLE, "9 %", "background victims"),
+    ("gc.exact", BIG_LINES, "false", "erases and copies"),
+    ("gc.idle", IDLE, "30 ms", "background victims"),
+    ("gc.pace", &[], "burst", "write latency"),
+    ("gc.per_stream", STREAMS, "true", "erases and copies"),
+    ("gc.reserve", &[], "12", "erases and copies"),
+    ("gc.start", &[], "16", "erases and copies"),
+    ("gc.start_share", &[], "10 %", "erases and copies"),
+    ("gc.stop", &["gc.start=10", "gc.pace=burst"], "20", "erases and copies"),
+    ("gc.victim", &[], "fifo", "erases and copies"),
+    ("geometry.blocks", &[], "64", "logical pages"),
+    ("geometry.cell_bits", &["nand.one_shot=true"], "2", "page programs"),
+    ("geometry.channels", &[], "4", "read latency"),
+    ("geometry.dies", &[], "4", "read latency"),
+    ("geometry.oob", &["bus.oob=true"], "64", "bus busy"),
+    ("geometry.page", &[], "16 KiB", "page programs"),
+    ("geometry.pages", &[], "32", "logical pages"),
+    ("geometry.planes", &[], "1", "page programs"),
+    ("hybrid.assoc", LOG, "block", "merges"),
+    ("hybrid.log_blocks", LOG, "20 %", "merges"),
+    ("line", &[], "channel", "erases and copies"),
+    ("link.rate", &[], "100 MB/s", "read latency"),
+    ("map.cache", PAGED, "96 KiB", "map misses"),
+    ("map.evict", PAGED, "lru", "map misses"),
+    ("map.mode", &["op=60 %"], "paged", "map misses"),
+    ("nand.cache_ops", &[], "true", "write latency"),
+    ("nand.erase", &[], "20 ms", "read latency"),
+    ("nand.independent_planes", &[], "true", "read latency"),
+    ("nand.multi_plane", &[], "false", "write latency"),
+    ("nand.one_shot", &["geometry.cell_bits=2"], "true", "write latency"),
+    ("nand.oob", &[], "full", "stamps are kept"),
+    ("nand.page_types", TWO_TYPES, "lsb-msb", "read latency"),
+    ("nand.program", &[], "900 us", "write latency"),
+    ("nand.read", &[], "90 us", "read latency"),
+    ("nand.read_4k", &[], "20 us", "read latency"),
+    ("nand.suspend", SUSPEND, "none", "suspensions"),
+    ("nand.suspend_max", SUSPEND, "1", "suspensions"),
+    ("nand.suspend_min", SUSPEND, "500 us", "suspensions"),
+    ("nand.t_cbsy", CACHED, "50 us", "write latency"),
+    ("nand.t_rcbsy", CACHED, "50 us", "read latency"),
+    ("nand.t_resume", SUSPEND, "100 us", "write latency"),
+    ("nand.t_suspend", SUSPEND, "90 us", "read latency"),
+    ("op", &[], "80 %", "logical pages"),
+    ("order", &["line=superblock"], "PWCD", "read latency"),
+    ("placement", &["line=superblock"], "dynamic", "read latency"),
+    ("plp.mode", &[], "full", "flush latency"),
+    ("plp.pages", &["plp.mode=capacitor"], "40", "flush latency"),
+    ("queue_depth", &[], "1", "time in the host's queue"),
+    ("streams.count", STREAMS, "1", "erases and copies"),
+    ("streams.policy", &[], "single", "erases and copies"),
+    ("timing", &[], "false", "read latency"),
+    ("unit", &[], "8 KiB", "rmw reads"),
+    ("wl.delta", COLD, "40", "wear-levelling copies"),
+    ("wl.mode", &["wl.delta=2", "wl.period=10"], "dynamic+static", "wear-levelling copies"),
+    ("wl.period", COLD, "400", "wear-levelling copies"),
+];
+
+/// What a run adds up.
+#[derive(Default)]
+struct Sums {
+    latency: [u64; 4],
+    queued: u64,
+    stamps: bool,
+}
+
+fn run(config: &Config) -> (Stats, Sums) {
+    let mut d = Drive::new(&config.resolve().unwrap()).unwrap();
+    let pages = d.capacity().0 / 8;
+    let mut sums = Sums::default();
+    let stamp = Request::write(Lba(0), Sectors(8)).with(Data::WriteStamps(&[7]));
+    sums.stamps = d.submit(Time::ZERO, stamp).is_ok();
+    d.set_timing(false);
+    for page in 0..pages {
+        d.submit(Time::ZERO, Request::write(Lba(page * 8), Sectors(8))).unwrap();
+    }
+    d.set_timing(config.text("timing") == "true");
+    let mut rng = Rng::stream(5, "knobs");
+    let depth = config.resolve().unwrap().queue_depth as usize;
+    let (mut at, mut flight) = (Time::from_us(1_000_000), Vec::<Time>::new());
+    let first = at.as_ps();
+    let mut arrival = first;
+    // Two drive writes at least, so that every policy has something to decide.
+    for i in 0..(4 * pages).max(8_000) {
+        arrival += rng.below(2 * 250_000_000);
+        // Now and then the host pauses: time for work in the background.
+        arrival += if i % 400 == 399 { 100_000_000_000 } else { 0 };
+        let request = request(&mut rng, pages);
+        // The drive takes so many commands at a time; the rest wait in the host's queue.
+        at = at.max(Time::from_ps(arrival));
+        flight.retain(|end| *end > at);
+        if flight.len() >= depth {
+            let index = (0..flight.len()).min_by_key(|i| flight[*i]).unwrap();
+            at = at.max(flight.swap_remove(index));
+        }
+        sums.queued += at.as_ps() - arrival.min(at.as_ps());
+        let op = request.op as usize;
+        let end = d.submit(at, request).unwrap();
+        sums.latency[op] += end.since(at).as_ps();
+        flight.push(end);
+    }
+    d.check().unwrap();
+    (d.stats(), sums)
+}
+
+/// Nine of ten writes go to a tenth of the pages; requests of 512 B to 16 KiB.
+fn request(rng: &mut Rng, pages: u64) -> Request<'static> {
+    let hot = rng.ratio(9, 10);
+    let space = if hot { pages / 10 } else { pages - 8 };
+    let page = rng.below(space);
+    let sectors = *rng.pick(&[1u64, 8, 8, 8, 16, 32]);
+    let (lba, sectors) = (Lba(page * 8), Sectors(sectors));
+    let request = match rng.below(100) {
+        0..50 => Request::write(lba, sectors),
+        50..97 => Request::read(Lba(rng.below(pages - 8) * 8), sectors),
+        97 => Request::discard(lba, Sectors(32)),
+        _ => Request::flush(),
+    };
+    let hint = Hint { app: AppId(u16::from(hot)), stream: u8::from(hot) };
+    Request { hint, ..request }
+}
+
+fn figures(config: &Config) -> BTreeMap<&'static str, String> {
+    let (s, sums) = run(config);
+    let hits: u64 = s.apps.iter().map(|a| a.read_hits + a.write_hits).sum();
+    let busy: u64 = s.nand.channel_busy.iter().map(|b| b.as_ps()).sum();
+    let latency = |op: Op| sums.latency[op as usize].to_string();
+    BTreeMap::from([
+        ("bad blocks", s.bad_blocks.to_string()),
+        ("logical pages", (s.logical_units).to_string()),
+        ("hits", hits.to_string()),
+        ("buffer slots", s.buffer.slots.to_string()),
+        ("bus busy", busy.to_string()),
+        ("read latency", latency(Op::Read)),
+        ("write latency", latency(Op::Write)),
+        ("flush latency", latency(Op::Flush)),
+        ("rmw reads", s.nand.reads[nand::ReadCause::Rmw as usize].to_string()),
+        ("metadata programs", s.nand.programs[nand::Cause::Metadata as usize].to_string()),
+        ("merges", format!("{:?}", s.merges)),
+        ("background victims", s.gc.background.to_string()),
+        ("erases and copies", format!("{} {}", s.nand.erases, s.gc.pages)),
+        ("page programs", s.nand.page_programs.to_string()),
+        ("map misses", s.map.misses.to_string()),
+        ("suspensions", s.nand.suspends.to_string()),
+        ("wear-levelling copies", s.gc.wl_pages.to_string()),
+        ("stamps are kept", sums.stamps.to_string()),
+        ("time in the host's queue", sums.queued.to_string()),
+    ])
+}
+
+fn config(row: &Row, second: bool) -> Config {
+    let mut config = Config::default();
+    let without = |pair: &&&str| {
+        let key = pair.split('=').next().unwrap_or_default();
+        !row.1.iter().any(|other| other.strip_prefix('-') == Some(key))
+    };
+    let more = row.1.iter().filter(|pair| !pair.starts_with('-'));
+    for pair in BASE.iter().filter(without).chain(more) {
+        config.set_pair(pair).unwrap();
+    }
+    if second {
+        config.set_pair(&format!("{}={}", row.0, row.2)).unwrap();
+    }
+    // A paged map has a cache only where the map is paged.
+    if config.text("map.mode") == "paged" && config.text("map.cache") == "0" {
+        config.set_pair("map.cache=32 KiB").unwrap();
+    }
+    config
+}
+
+#[test]
+fn every_key_has_a_row() {
+    let keys: Vec<&str> = SCHEMA.iter().map(|key| key.name).collect();
+    let rows: Vec<&str> = ROWS.iter().map(|row| row.0).collect();
+    assert_eq!(keys, rows);
+}
+
+#[test]
+fn every_key_changes_its_number() {
+    let still: Vec<String> = ROWS
+        .iter()
+        .filter_map(|row| {
+            let (a, b) = (config(row, false), config(row, true));
+            for c in [&a, &b] {
+                if let Err(error) = c.resolve() {
+                    return Some(format!("{}: {error}", row.0));
+                }
+            }
+            let (a, b) = (&figures(&a)[row.3], &figures(&b)[row.3]);
+            (a == b).then(|| format!("{} = {}: {} stays {a}", row.0, row.2, row.3))
+        })
+        .collect();
+    assert!(still.is_empty(), "{still:#?}");
+}
