@@ -181,6 +181,10 @@ pub fn preload<D: Device>(
     let is_needed = |unit: u64| needed[(unit / 64) as usize] & (1 << (unit % 64)) != 0;
     let mut unit = 0;
     while unit < units as u64 {
+        if needed[(unit / 64) as usize] == 0 {
+            unit = (unit / 64 + 1) * 64;
+            continue;
+        }
         if !is_needed(unit) {
             unit += 1;
             continue;
