@@ -375,7 +375,7 @@ fn leave(station: &mut Station) -> Option<usize> {
 fn drive(shape: &Shape) -> Drive {
     let mut config = Config::default();
     let rate = |ns: u64| {
-        if ns == 0 { "none".to_string() } else { format!("{} kB/s", 4_096_000_000 / ns) }
+        4_096_000_000u64.checked_div(ns).map_or("none".to_string(), |kb| format!("{kb} kB/s"))
     };
     for pair in [
         format!("geometry.channels={}", shape.channels),

@@ -101,6 +101,7 @@ impl Sched {
     /// Books a read of pages on one die: one sense time, then one transfer per plane in turn.
     /// `plane` is the first page's plane within its die; `pieces` are 4 KiB pieces to move for
     /// each page; `sense` is the longest of the pages' sense times.
+    #[expect(clippy::too_many_arguments, reason = "an operation, its place and its time")]
     pub fn read(
         &mut self,
         t: &Timing,
@@ -200,7 +201,8 @@ impl Sched {
             t,
             now,
             die,
-            Queued { number: 0, start, end, erase: false, suspended: 0 }, told,
+            Queued { number: 0, start, end, erase: false, suspended: 0 },
+            told,
         );
         Bookings { start, end }
     }
@@ -223,7 +225,8 @@ impl Sched {
             t,
             now,
             die,
-            Queued { number: 0, start, end, erase: true, suspended: 0 }, told,
+            Queued { number: 0, start, end, erase: true, suspended: 0 },
+            told,
         );
         Bookings { start, end }
     }

@@ -161,3 +161,27 @@ pub fn run(quick: bool, threads: usize, progress: &mut dyn FnMut(&str)) -> Vec<C
     checks.extend(orders());
     checks
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_quick_check_passes_and_its_order_does_not_depend_on_threads() {
+        let mut parts = 0;
+        let one = run(true, 1, &mut |_| parts += 1);
+        let wrong: Vec<&Check> = one.iter().filter(|check| !check.pass).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        assert!(parts > 20 && one.len() > 100);
+        assert_eq!(one, run(true, 3, &mut |_| {}));
+    }
+
+    #[test]
+    fn a_check_that_is_off_fails() {
+        let near = |measured| Check::near("x", String::new(), 100.0, measured, 2.0).pass;
+        assert!(near(98.1) && near(101.9) && !near(97.9) && !near(102.1) && !near(f64::NAN));
+        assert!(!Check::exact("x", String::new(), &1, &2).pass);
+        let broken = Job::new("x", "broken", || Err(Trouble("no drive".to_string())));
+        assert!(broken.run().iter().all(|check| !check.pass && check.measured == "no drive"));
+    }
+}

@@ -376,7 +376,9 @@ mod tests {
     #[test]
     fn the_table_of_closed_forms_is_reproduced() {
         let near = |a: f64, b: f64, digits: f64| assert!((a - b).abs() <= digits, "{a} and {b}");
-        let rows: [(&str, &[&str], f64, f64, &str, f64, Option<f64>); 8] = [
+        type Row =
+            (&'static str, &'static [&'static str], f64, f64, &'static str, f64, Option<f64>);
+        let rows: [Row; 8] = [
             ("paper-nolog", &[], 50.0, 5242.9, "dies", 524.3, None),
             ("paper-isolation", &["bus.cmd=0"], 35.0, 3276.8, "bus", 845.6, Some(873.8)),
             ("paper-remap", &[], 80.48, 6200.0, "link", 2830.3, Some(2995.9)),

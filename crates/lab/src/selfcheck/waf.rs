@@ -32,12 +32,12 @@ type Table = Arc<Mutex<[[f64; 7]; 4]>>;
 pub fn jobs(quick: bool) -> (Vec<Job>, impl FnOnce() -> Vec<Check>) {
     let table = Table::default();
     let mut jobs = Vec::new();
-    for row in 0..SPARES.len() {
+    for (row, spare) in SPARES.iter().enumerate() {
         // Quick: the rows with the least work, and no random victims.
         let columns = if quick { if row < 2 { 0..0 } else { 1..3 } } else { 0..COLUMNS.len() };
         for column in columns.rev() {
             let table = Arc::clone(&table);
-            let name = format!("write amplification: {}, {}", SPARES[row], COLUMNS[column].0);
+            let name = format!("write amplification: {spare}, {}", COLUMNS[column].0);
             jobs.push(Job::new(SECTION, name, move || cell(row, column, quick, &table)));
         }
     }
