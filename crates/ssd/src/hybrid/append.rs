@@ -47,6 +47,9 @@ impl HybridFtl {
             entry.valid += 1;
             self.mapped_total += 1;
             self.map[slot.oob.lpn as usize] = at.0 + 1;
+            if self.full {
+                self.newest[slot.oob.lpn as usize] = slot.oob.seq;
+            }
         }
         entry.slots.push(slot);
         if entry.reached % self.layout.group == 0 { self.program_line(line) } else { Ok(()) }

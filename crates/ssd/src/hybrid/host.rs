@@ -41,6 +41,8 @@ impl HybridFtl {
             self.read_push(ready, slot, missing, ReadCause::Rmw)?;
             ready = ready.max(self.read_finish()?);
         }
+        // What cannot be read takes the slot along: reads of it are errors, never zeroes.
+        let lost = self.full && missing > 0 && self.is_lost(slot);
         let payload = if self.full {
             let old = || match self.map[slot as usize] {
                 0 => None,
@@ -58,12 +60,18 @@ impl HybridFtl {
         self.seq += 1;
         self.clock += 1;
         self.lines[line as usize].used = self.clock;
-        let oob = Oob { kind: Kind::Data, lpn: slot, seq: self.seq, ..Oob::default() };
+        let flags = if lost { POISON } else { 0 };
+        let oob = Oob { kind: Kind::Data, flags, lpn: slot, seq: self.seq, ..Oob::default() };
         self.append(line, SlotWrite { oob, cause: Cause::Host, payload }, ready)?;
         if self.touched.last() != Some(&line) {
             self.touched.push(line);
         }
         self.switch_if_whole(line)
+    }
+
+    fn is_lost(&self, slot: u32) -> bool {
+        let entry = self.map[slot as usize];
+        entry != 0 && self.payload_at(Ppn(entry - 1), slot).is_err()
     }
 
     /// Adds a slot to the read being gathered; books what cannot be joined with it.
@@ -134,9 +142,11 @@ impl HybridFtl {
                 SlotRead::Blank | SlotRead::DataRot(_) | SlotRead::Unreadable => return Err(()),
             },
         };
-        // The record must name the slot that the map says is here (a misdirected write).
-        let names = oob.kind == Kind::Data && oob.lpn == slot;
-        if names && oob.flags & POISON == 0 { Ok(payload.clone()) } else { Err(()) }
+        if self.is_newest(oob, slot) && oob.flags & POISON == 0 {
+            Ok(payload.clone())
+        } else {
+            Err(())
+        }
     }
 
     fn program_touched(&mut self) -> Result<(), DeviceError> {

@@ -320,6 +320,11 @@ impl HybridFtl {
         }
     }
 
+    /// Whether a record is that of the newest version of a slot.
+    pub(super) fn is_newest(&self, oob: &Oob, slot: u32) -> bool {
+        oob.kind == Kind::Data && oob.lpn == slot && oob.seq == self.newest[slot as usize]
+    }
+
     /// What a copy of the slot at a place consists of. Data that cannot be read is marked as lost.
     fn record_of(&self, at: Ppn, slot: u32) -> (Oob, Payload) {
         if let Some((line, index)) = self.assembled(at) {
@@ -331,13 +336,11 @@ impl HybridFtl {
             return (Oob { flags: 0, ..lost }, Payload::None);
         }
         match self.nand.slot(at) {
-            SlotRead::Good(oob, payload) if oob.kind == Kind::Data && oob.lpn == slot => {
-                (*oob, payload.clone())
-            }
-            SlotRead::DataRot(oob) if oob.kind == Kind::Data && oob.lpn == slot => {
+            SlotRead::Good(oob, payload) if self.is_newest(oob, slot) => (*oob, payload.clone()),
+            SlotRead::DataRot(oob) if self.is_newest(oob, slot) => {
                 (Oob { flags: oob.flags | POISON, ..*oob }, Payload::None)
             }
-            _ => (Oob { seq: self.seq, ..lost }, Payload::None),
+            _ => (Oob { seq: self.newest[slot as usize], ..lost }, Payload::None),
         }
     }
 }

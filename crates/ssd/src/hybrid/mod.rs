@@ -85,6 +85,9 @@ pub(crate) struct HybridFtl {
     lines: Vec<Line>,
     map: Vec<u32>,
     mapped_total: u64,
+    /// Whole records only: the number of the newest version of each slot. A place that holds
+    /// another version (a misdirected program) holds none.
+    newest: Vec<u64>,
     /// The data line of each logical block.
     data_of: Vec<u32>,
     /// Block associativity: the log line of each logical block that can still be appended to.
@@ -151,6 +154,7 @@ impl HybridFtl {
             lines: vec![Line::fresh(Role::Erasing); layout.len() as usize],
             map: vec![0; logical_slots(p) as usize],
             mapped_total: 0,
+            newest: vec![0; if p.oob == OobMode::Full { logical_slots(p) as usize } else { 0 }],
             data_of: vec![NONE; blocks as usize],
             log_of: vec![NONE; if p.hybrid.full_assoc { 0 } else { blocks as usize }],
             logs: Vec::new(),

@@ -28,6 +28,8 @@ use crate::stats::RecoveryStats;
 #[derive(Clone, Copy)]
 struct Found {
     slot: u32,
+    /// The highest is current: the number of the version.
+    rank: u64,
     seq: u64,
     line: u32,
     position: u32,
@@ -119,8 +121,8 @@ impl HybridFtl {
         match oob.kind {
             Kind::Data if (oob.lpn as usize) < self.map.len() => {
                 let by_address = self.bug == Some(Bug::NewestByAddress);
-                let seq = if by_address { u64::from(at.0) } else { oob.seq };
-                scan.found.push(Found { slot: oob.lpn, seq, line, position });
+                let rank = if by_address { u64::from(at.0) } else { oob.seq };
+                scan.found.push(Found { slot: oob.lpn, rank, seq: oob.seq, line, position });
             }
             Kind::Trim => {
                 if scan.records.last() != Some(&line) {
@@ -143,7 +145,7 @@ impl HybridFtl {
         let mut best = vec![0u64; self.map.len()];
         for found in &scan.found {
             let best = &mut best[found.slot as usize];
-            *best = (*best).max(found.seq + 1);
+            *best = (*best).max(found.rank + 1);
         }
         if !self.has_bug(Bug::TrimLost) {
             for trim in &scan.trims {
@@ -154,7 +156,7 @@ impl HybridFtl {
                 }
             }
         }
-        let newest = |f: &&Found| best[f.slot as usize] == f.seq + 1;
+        let newest = |f: &&Found| best[f.slot as usize] == f.rank + 1;
         let mut current: Vec<Found> = scan.found.iter().filter(newest).copied().collect();
         current.sort_unstable_by_key(|f| (f.slot, self.lines[f.line as usize].epoch, f.position));
         current
@@ -202,6 +204,7 @@ impl HybridFtl {
             if self.map[found.slot as usize] == 0 {
                 let at = self.layout.ppn(&self.g, found.line, found.position);
                 self.map[found.slot as usize] = at.0 + 1;
+                self.newest[found.slot as usize] = found.seq;
                 self.lines[found.line as usize].valid += 1;
                 self.mapped_total += 1;
             }
