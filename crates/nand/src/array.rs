@@ -22,12 +22,6 @@ pub struct SlotWrite {
     pub payload: Payload,
 }
 
-impl Default for Cause {
-    fn default() -> Self {
-        Cause::Padding
-    }
-}
-
 /// One page of a program operation.
 #[derive(Clone, Copy, Debug)]
 pub struct PageProgram<'a> {

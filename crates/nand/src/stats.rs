@@ -3,7 +3,7 @@
 use block::Span;
 
 /// Why a slot was programmed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[repr(u8)]
 pub enum Cause {
     /// Host data.
@@ -17,6 +17,7 @@ pub enum Cause {
     /// Checkpoints, trim records and other records of the drive itself.
     Metadata = 4,
     /// Slots filled with nothing so that a page, a super-page or a word line is complete.
+    #[default]
     Padding = 5,
 }
 

@@ -190,8 +190,8 @@ impl BlockDevice for Toy {
                     self.seq += 1;
                     let oob = Oob { kind: Kind::Data, lpn, seq, ..Oob::default() };
                     let place = self.program(at, oob, *stamp)?;
-                    let shifted =
-                        if self.broken == Break::WrongPlace && seq % 17 == 0 { 1 } else { 0 };
+                    let misplaced = self.broken == Break::WrongPlace && seq.is_multiple_of(17);
+                    let shifted = u32::from(misplaced);
                     self.map.insert((lpn + shifted) % self.pages, (place, seq));
                 }
                 if request.fua && self.broken != Break::AckBeforeProgram {

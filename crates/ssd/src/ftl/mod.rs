@@ -307,8 +307,7 @@ impl PageFtl {
             self.free_sum * line / u128::from(self.free_samples)
         };
         // A head's line is half filled on average.
-        let heads =
-            u128::from(line) * self.heads.iter().filter(|h| h.line != NONE).count() as u128 / 2;
+        let heads = line * self.heads.iter().filter(|h| h.line != NONE).count() as u128 / 2;
         let free = free + heads;
         self.data_slots().saturating_sub(free as u64)
     }
