@@ -23,6 +23,9 @@ pub trait Device: BlockDevice {
     /// [`LabError::Check`] with what was found.
     fn check(&self) -> Result<(), LabError>;
 
+    /// Forgets what a flushed buffer holds: preloading must not count as hits later.
+    fn cool_buffer(&mut self);
+
     /// Slots (mapping units, at most a page) in a NAND page.
     fn slots_per_page(&self) -> u32;
 
@@ -46,6 +49,9 @@ impl Device for Drive {
         let sweep = stats.data_units <= touched.saturating_mul(4);
         if sweep { Drive::check(self) } else { Drive::check_counts(self) }
             .map_err(|v| LabError::Check { contract: v.contract.to_string(), what: v.what })
+    }
+    fn cool_buffer(&mut self) {
+        Drive::cool_buffer(self);
     }
     fn slots_per_page(&self) -> u32 {
         self.params().geometry.slots_per_page

@@ -112,12 +112,9 @@ impl Drive {
     }
 
     fn assemble(p: Arc<Params>, ftl: Ftl) -> Drive {
-        let entries = (p.buffer.size.0 / 4096) as usize;
-        let front = front(&p.buffer.policy, entries, p.logical_pages, p.buffer.mask)
-            .expect("checked when resolved");
         Drive {
             side: HostSide::new(&p),
-            front,
+            front: new_front(&p),
             ftl,
             host: [OpStats::default(); 4],
             write_slots: 0,
@@ -157,6 +154,14 @@ impl Drive {
     pub fn set_timing(&mut self, on: bool) {
         self.ftl.nand_mut().set_timing(on);
         self.side.set_timing(on);
+    }
+    /// Empties the buffer without a program, as a power cycle after a flush would.
+    ///
+    /// # Panics
+    /// If an entry is dirty: flush first.
+    pub fn cool_buffer(&mut self) {
+        assert_eq!(self.front.stats().0.dirty, 0, "only a flushed buffer may be emptied");
+        self.front = new_front(&self.p);
     }
     /// Restarts the counters: what was before is warm-up.
     pub fn reset_stats(&mut self) {
@@ -379,6 +384,12 @@ impl Drive {
             }
         }
     }
+}
+
+/// An empty buffer.
+fn new_front(p: &Params) -> Box<dyn Front> {
+    let entries = (p.buffer.size.0 / 4096) as usize;
+    front(&p.buffer.policy, entries, p.logical_pages, p.buffer.mask).expect("checked when resolved")
 }
 
 /// Factory-bad blocks: drawn from the seed, the same for the same seed.

@@ -197,6 +197,7 @@ pub fn preload<D: Device>(
         count += unit - first;
     }
     flush(device)?;
+    device.cool_buffer();
     Ok(count)
 }
 

@@ -61,6 +61,7 @@ impl Device for Fixed {
     fn check(&self) -> Result<(), LabError> {
         Ok(())
     }
+    fn cool_buffer(&mut self) {}
     fn slots_per_page(&self) -> u32 {
         1
     }

@@ -118,7 +118,7 @@ impl Shape {
         }
         let unit = c.size("unit").0;
         let power = unit.is_power_of_two() && (UNIT_BYTES..=64 << 10).contains(&unit);
-        if !power || (page % unit != 0 && unit % page != 0) {
+        if !power || (!page.is_multiple_of(unit) && !unit.is_multiple_of(page)) {
             return Err(clash(
                 "unit, geometry.page",
                 format!(
@@ -228,7 +228,7 @@ fn sizes(c: &Config, s: &Shape, groups: &[PlaneGroup]) -> Result<Sizes, ConfigEr
     let logical_pages = u32::try_from(pages)
         .ok()
         .filter(|n| *n < u32::MAX - 1)
-        .ok_or_else(|| clash("capacity", "more than 2^32 - 2 pages of 4 KiB (16 TiB)"))?;
+        .ok_or_else(|| clash("capacity", "more than 2^32 - 2 pages of 4 KiB (16 TiB); addresses with gaps fit if they are compacted (`--fit compact`)"))?;
     let blocks = u32::try_from(blocks).map_err(|_| clash("geometry.blocks", "too many blocks"))?;
     Ok(Sizes {
         blocks,
@@ -362,14 +362,15 @@ fn timing(c: &Config, s: &Shape) -> Result<Timing, ConfigError> {
         "lsb-msb" => PageTypes::Cyclic,
         _ => PageTypes::MlcPairs,
     };
-    if page_types == PageTypes::MlcPairs && (bits != 2 || s.pages % 2 != 0 || s.pages < 8) {
+    if page_types == PageTypes::MlcPairs && (bits != 2 || !s.pages.is_multiple_of(2) || s.pages < 8)
+    {
         return Err(clash(
             "nand.page_types, geometry.cell_bits, geometry.pages",
             "mlc-pairs needs 2 bits per cell and an even number of at least 8 pages",
         ));
     }
     let one_shot = c.flag("nand.one_shot");
-    if one_shot && s.pages % bits != 0 {
+    if one_shot && !s.pages.is_multiple_of(bits) {
         return Err(clash(
             "nand.one_shot, geometry.pages, geometry.cell_bits",
             format!("{} pages are no whole word lines of {bits}", s.pages),
