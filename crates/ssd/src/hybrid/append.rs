@@ -52,7 +52,8 @@ impl HybridFtl {
             }
         }
         entry.slots.push(slot);
-        if entry.reached % self.layout.group == 0 { self.program_line(line) } else { Ok(()) }
+        let full = entry.reached.is_multiple_of(self.layout.group);
+        if full { self.program_line(line) } else { Ok(()) }
     }
 
     /// Programs what a line has assembled, padded to whole pages (one-shot: whole word lines).
