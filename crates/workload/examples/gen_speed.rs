@@ -1,5 +1,5 @@
 //! Requests per second of the generators, one thread: `cargo run --release -p varve-workload
-//! --example gen_speed -- [RECIPE..]`. The goal is 20 million (specs/workloads.md, section 8).
+//! --example gen_speed -- [RECIPE..]`. The goal is 20 million.
 //! `RECIPE+RECIPE` merges two by clock.
 
 use std::process::ExitCode;

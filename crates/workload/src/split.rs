@@ -1,7 +1,6 @@
 //! A request cut into units of the drive (4 KiB or a larger power of two).
 //!
-//! Rules: specs/workloads.md, section 4. A read or write touches every unit it overlaps, ascending,
-//! each once; a discard touches only units that lie wholly inside it. Nothing is allocated.
+//! A read or write touches every unit it overlaps, ascending, each once; a discard touches only units that lie wholly inside it. Nothing is allocated.
 
 use block::{AppId, Bytes, SECTOR_BYTES, UNIT_BYTES};
 

@@ -1,6 +1,5 @@
 //! The published pairs of captured traces, merged: their unit counts are known from an independent
-//! model (specs/isolation.md, 7.3): golden.py of the captured traces, which shares no code with
-//! this crate.
+//! model, which shares no code with this crate.
 
 use std::path::Path;
 

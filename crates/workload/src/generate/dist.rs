@@ -112,7 +112,7 @@ impl Exponential {
     }
 }
 
-/// Gamma with a shape and a mean: file sizes (filebench's `gamma`, section 7.4).
+/// Gamma with a shape and a mean: file sizes (filebench's `gamma`).
 ///
 /// G. Marsaglia and W. W. Tsang, "A simple method for generating gamma variables", ACM TOMS 26(3),
 /// 2000; normals by Marsaglia's polar method.

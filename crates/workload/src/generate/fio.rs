@@ -1,4 +1,4 @@
-//! `fio`: jobs on files, as the micro-benchmarks of papers 1 and 2 (specs/workloads.md, 7.2).
+//! `fio`: jobs on files, as the micro-benchmarks of papers 1 and 2.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Generators: recipes that make requests where no trace is at hand.
 //!
-//! Rules (specs/workloads.md, section 7.1): a pinned generator with named child streams
+//! Rules: a pinned generator with named child streams
 //! (`app/generator/purpose`), so that adding an app does not change another's draws; powers and
 //! logarithms from the pure-Rust `libm`; the same seed gives the same bytes on every platform;
 //! every generator prints its effective parameters and is labelled synthetic; nothing is allocated

@@ -1,5 +1,5 @@
-//! `msr:VOLUME`: synthetic targets with the statistics of MSR Cambridge volumes (specs/workloads.md,
-//! 7.9). What the statistics do not say is assumed, and every assumption is printed.
+//! `msr:VOLUME`: synthetic targets with the statistics of MSR Cambridge volumes.
+//! What the statistics do not say is assumed, and every assumption is printed.
 
 use std::sync::Arc;
 

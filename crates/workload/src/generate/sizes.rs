@@ -2,7 +2,7 @@
 
 use block::{Bytes, Rng};
 
-/// Sizes in KiB: the powers of two from 4 to 256 (specs/workloads.md, 7.9: "{4, 8, … 256} KiB").
+/// Sizes in KiB: the powers of two from 4 to 256.
 pub const SIZES_KIB: [u64; 7] = [4, 8, 16, 32, 64, 128, 256];
 
 /// Draws a size of [`SIZES_KIB`] with weights q^k, q solved for the mean.

@@ -1,5 +1,4 @@
-//! TPC-C's draws: the non-uniform numbers, the last names, the deck of transactions
-//! (specs/workloads.md, 7.5).
+//! TPC-C's draws: the non-uniform numbers, the last names, the deck of transactions.
 
 use block::Rng;
 

@@ -1,4 +1,4 @@
-//! Buffered writes: the host's page cache between the jobs and the drive (specs/workloads.md, 7.2).
+//! Buffered writes: the host's page cache between the jobs and the drive.
 //! Without it "buffered random write" is not what a drive sees.
 
 use block::{AppId, Bytes, Span, Time, UNIT_BYTES};
@@ -7,7 +7,7 @@ use super::fio::{Fio, Jobs, Step};
 use super::pageset::PageSet;
 use crate::{BLOCK_RECORDS, Flags, Record, Source, SourceError, TraceOp};
 
-/// Largest merged write, 1,280 KiB: what the capturing kernel splits at (section 3.2).
+/// Largest merged write, 1,280 KiB: what the kernel of the captures in `data/` splits at.
 const LARGEST_PAGES: u64 = 1_310_720 / UNIT_BYTES;
 /// Dirty pages are written after this long at the latest.
 const OLDEST: Span = Span::from_us(5_000_000);

@@ -1,4 +1,4 @@
-//! YCSB's key distributions and workloads (specs/workloads.md, 7.6).
+//! YCSB's key distributions and workloads.
 //!
 //! The formulas and constants are those of the benchmark (B. F. Cooper et al., SoCC 2010; the
 //! Zipfian draw after J. Gray et al., SIGMOD 1994), so that keys are the keys it would use. Powers

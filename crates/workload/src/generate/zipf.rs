@@ -12,7 +12,7 @@ const PER_OCTAVE: u64 = 16;
 /// II): ranks are put into at most `16 log2 n` buckets of neighbours; a bucket is drawn by an alias
 /// table (A. J. Walker, 1977), as if all its ranks had its first rank's probability; a rank of it
 /// is drawn uniformly and kept with the ratio of its own probability to the first one's. The
-/// law is exact. Rejection-inversion, which section 7.1 names, gives the same law but needs a
+/// law is exact. Rejection-inversion, the usual choice, gives the same law but needs a
 /// power for each draw, and with the pure-Rust `libm` makes a quarter as many requests a second.
 #[derive(Clone, Debug)]
 pub struct Zipf {

@@ -6,7 +6,7 @@ use super::stream::Stream;
 use crate::{Record, SourceError, TraceOp};
 
 /// Areas of `partition` are whole multiples of this, 1 MiB, so that no 1 MiB chunk of the drive
-/// belongs to two tenants (specs/workloads.md, section 5).
+/// belongs to two tenants.
 pub const AREA_GRAIN: Bytes = Bytes(1 << 20);
 
 /// How tenants' address spaces become the drive's.

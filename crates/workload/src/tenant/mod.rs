@@ -1,6 +1,6 @@
 //! Tenants: the requests of several applications become one stream for one drive.
 //!
-//! Rules: specs/workloads.md, section 5. A [`Tenant`] says where an application's records come from
+//! A [`Tenant`] says where an application's records come from
 //! and how its clock and addresses are changed; [`Merge`] yields the one stream. Every file is read
 //! block by block, so memory does not grow with a trace; what needs to be known in advance (the
 //! extent of each application, for `partition`) is a parameter, found by [`Tenant::scan_extent`].
@@ -30,7 +30,7 @@ use stream::Stream;
 /// Opens a source at its beginning; called once for each round.
 pub type Open = Box<dyn FnMut() -> Result<Box<dyn Source>, SourceError>>;
 
-/// One tick of the trace formats of section 2, 100 ns: the step between the last record of a file
+/// One tick of the MSR formats, 100 ns: the step between the last record of a file
 /// or round and the start of the next.
 pub const TRACE_TICK: Span = Span::from_ns(100);
 
