@@ -8,27 +8,39 @@ use super::head::Append;
 use super::lines::NONE;
 use crate::Bug;
 
+/// A spare whose header says which line it was put into.
+struct Claim {
+    line: u32,
+    plane: u32,
+    block: u32,
+    epoch: u64,
+    bad: bool,
+}
+
 impl PageFtl {
     /// Takes stock of the blocks at power-on: rows above the lines are spares; bad members are
     /// replaced by the spare that says it stands for them, or by a fresh one.
     pub(super) fn adopt_blocks(&mut self) {
         let rows = self.g.blocks_per_plane - self.p.bad.reserve_per_plane;
-        let mut claims: Vec<(u32, u32, u32)> = Vec::new();
+        let mut claims: Vec<Claim> = Vec::new();
         for plane in 0..self.g.planes() {
             for row in rows..self.g.blocks_per_plane {
                 let block = self.g.block_at(plane, row);
-                if self.nand.is_bad(block) {
-                    self.bad_blocks += 1;
-                    continue;
-                }
+                let bad = self.nand.is_bad(block);
+                self.bad_blocks += u64::from(bad);
                 match self.nand.header(block) {
+                    // One that failed too may still hold what has not been moved yet.
                     Some(header) if header.line < self.lines.len() => {
-                        claims.push((header.line, plane, block.0));
+                        let (line, epoch) = (header.line, header.epoch);
+                        claims.push(Claim { line, plane, block: block.0, epoch, bad });
                     }
+                    _ if bad => {}
                     _ => self.spares[plane as usize].push(block.0),
                 }
             }
         }
+        // Of several spares that stood for one member in turn the last one counts.
+        claims.sort_unstable_by_key(|claim| (std::cmp::Reverse(claim.epoch), claim.block));
         for spares in &mut self.spares {
             // Taken from the end: the lowest number first.
             spares.reverse();
@@ -41,9 +53,13 @@ impl PageFtl {
                 }
                 self.bad_blocks += 1;
                 let plane = self.g.plane_of(member);
-                let claim = claims.iter().position(|c| c.0 == line && c.1 == plane);
+                let claim = claims.iter().position(|c| c.line == line && c.plane == plane);
                 let stand_in = match claim {
-                    Some(at) => Some(claims.swap_remove(at).2),
+                    Some(at) => {
+                        let claim = claims.remove(at);
+                        self.lines.get_mut(line).evacuate |= claim.bad;
+                        Some(claim.block)
+                    }
                     // A bad block that still holds data stays until that has been moved.
                     None if self.nand.next_page(member) > 0 => {
                         self.lines.get_mut(line).evacuate = true;
@@ -55,8 +71,8 @@ impl PageFtl {
             }
         }
         // A claim nobody honours is a spare that stood for a member which came back: unused.
-        for (_, plane, block) in claims {
-            self.spares[plane as usize].push(block);
+        for claim in claims.iter().filter(|claim| !claim.bad) {
+            self.spares[claim.plane as usize].push(claim.block);
         }
     }
 

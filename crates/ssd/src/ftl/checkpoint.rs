@@ -19,6 +19,8 @@ pub(super) struct State {
     /// Lines of each area: the first `lines`, and the next `lines`.
     lines: u32,
     area: u32,
+    /// The area of the newest closed checkpoint, which stays until a newer one is closed.
+    closed: Option<u32>,
     /// Nothing may be appended to the current area (after power-on).
     sealed: bool,
     /// Number of the newest checkpoint.
@@ -30,11 +32,12 @@ pub(super) struct State {
 impl State {
     /// No checkpoint yet.
     pub fn fresh(meta_lines: u32) -> State {
-        State { lines: meta_lines / 2, area: 0, sealed: true, id: 0, clock: 0 }
+        State { lines: meta_lines / 2, area: 0, closed: None, sealed: true, id: 0, clock: 0 }
     }
-    /// After power-on: the newest checkpoint lies in `area` (the next goes to the other).
-    pub fn found(meta_lines: u32, area: u32, id: u64, clock: u64) -> State {
-        State { lines: meta_lines / 2, area, sealed: true, id, clock }
+    /// After power-on: the newest checkpoint lies in `closed` (the next goes to the other area).
+    pub fn found(meta_lines: u32, closed: Option<u32>, id: u64, clock: u64) -> State {
+        let area = closed.unwrap_or(0);
+        State { lines: meta_lines / 2, area, closed, sealed: true, id, clock }
     }
     pub fn area_lines(&self, area: u32) -> std::ops::Range<u32> {
         area * self.lines..(area + 1) * self.lines
@@ -121,6 +124,9 @@ impl PageFtl {
                 None => return Ok(durable),
             }
         }
+        if let Some(state) = &mut self.checkpoint {
+            state.closed = Some(area);
+        }
         self.forget_trims();
         // A flush that follows relies on it for the discards it covers.
         self.host_end = self.host_end.max(end);
@@ -140,7 +146,8 @@ impl PageFtl {
         if !sealed && self.meta_room(area) >= needed {
             return Ok(Some(area));
         }
-        let area = 1 - area;
+        // Never the one that is relied upon, even if the other has no working block left.
+        let area = 1 - state.closed.unwrap_or(area);
         let lines = state.area_lines(area);
         for line in lines {
             for index in 0..self.lines.members(line).len() {
@@ -239,7 +246,9 @@ impl PageFtl {
             let members = self.lines.members(line);
             u32s.push(members.len() as u32);
             u32s.extend(members.iter().map(|m| match *m {
-                NONE => 0,
+                // Nothing of a missing member is tail: the bad block it was may come back at
+                // power-on, with what it held before its line was opened again.
+                NONE => u32::MAX,
                 block => self.nand.next_page(BlockId(block)),
             }));
         }

@@ -50,6 +50,7 @@ impl PageFtl {
     pub(super) fn thresholds(&self) -> Thresholds {
         let heads = self.heads.len() as u32;
         let reserve = super::gc_reserve(&self.p);
+        // Between the start and the reserve the pace of cleaning works: at least two lines.
         let start = match self.p.gc.start {
             0 => (2 + heads).max(reserve + 1),
             n => n.max(reserve + 1),
@@ -82,12 +83,12 @@ impl PageFtl {
         }
         let before = self.nand.programs_end();
         let mut stalled = false;
-        while self.free.count() <= limits.reserve {
+        while self.free.count() < limits.reserve {
             stalled = true;
             if !self.waiting.is_empty() {
                 self.force_erase()?;
             } else if !self.collect_whole(true)? {
-                if self.free.count() > 0 && self.free.count() + 1 > limits.reserve {
+                if self.free.count() > 0 && self.free.count() + 1 >= limits.reserve {
                     break;
                 }
                 return Err(DeviceError::NoSpace("no line gains space by cleaning"));
@@ -377,8 +378,8 @@ impl PageFtl {
             // The record names another slot (a misdirected program): the data here is lost.
             oob = self.lost_record(from);
             if oob.kind != Kind::Data {
-                self.clear_valid(from);
-                return Ok(());
+                // A trim record, then: what it said is known.
+                return self.move_trim_record(from, ready);
             }
         }
         if self.has_bug(Bug::FreshSeqOnCopy) {

@@ -71,8 +71,7 @@ impl PageFtl {
         ftl.seq = scan.seq;
         ftl.epoch = scan.epoch;
         if meta > 0 {
-            let area = found.as_ref().map_or(0, |f| f.area);
-            ftl.checkpoint = Some(State::found(meta, area, scan.checkpoint_id(found.as_ref()), 0));
+            ftl.checkpoint = Some(State::found(meta, found.as_ref().map(|f| f.area), scan.checkpoint_id(found.as_ref()), 0));
         }
         ftl.recovery = Some(RecoveryStats {
             pages_read: scan.pages_read,
