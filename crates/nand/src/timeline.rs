@@ -39,6 +39,10 @@ impl Timeline {
     /// time of the request being served: idle time before it can never be used again.
     #[inline]
     pub fn book(&mut self, now: Time, at: Time, length: Span) -> (Time, Time) {
+        if length == Span::ZERO {
+            // A bus without a limit makes nobody wait, whatever is booked on it.
+            return (at, at);
+        }
         self.busy += length;
         if at >= self.free_from {
             let idle_from = self.free_from.max(now);
