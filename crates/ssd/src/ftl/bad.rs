@@ -104,27 +104,25 @@ impl PageFtl {
                 continue;
             }
             self.clear_valid(place);
+            if slot.oob.kind == Kind::Trim {
+                self.trims.moves(place);
+            }
             let again =
                 Append { oob: slot.oob, cause: slot.cause, payload: slot.payload, ready: known };
             let moved = self.append(head, again)?;
-            self.place_moved(slot.oob.kind, slot.oob.lpn, place, moved);
+            self.place_moved(slot.oob.kind, slot.oob.lpn, moved);
         }
         // Somebody waits for these slots: they are programmed now, whole group or not.
         if self.heads[head].slots.is_empty() { Ok(()) } else { self.program_head(head) }
     }
 
-    /// Records other than data keep tables of their own places.
-    fn place_moved(&mut self, kind: Kind, lpn: u32, from: Ppn, to: Ppn) {
-        match kind {
-            Kind::Trim => self.trims.moved(from, to),
-            Kind::Map => {
-                if let Some(paged) = &mut self.paged
-                    && to.0.is_multiple_of(self.g.slots_per_page)
-                {
-                    paged.placed(lpn, to);
-                }
-            }
-            _ => {}
+    /// Translation pages keep a table of their own places.
+    fn place_moved(&mut self, kind: Kind, lpn: u32, to: Ppn) {
+        if kind == Kind::Map
+            && let Some(paged) = &mut self.paged
+            && to.0.is_multiple_of(self.g.slots_per_page)
+        {
+            paged.placed(lpn, to);
         }
     }
 

@@ -89,8 +89,10 @@ impl PageFtl {
         if kind != Kind::Padding {
             self.set_valid(ppn, line);
         }
-        if kind == Kind::Data {
-            self.map[lpn as usize] = ppn.0 + 1;
+        match kind {
+            Kind::Data => self.map[lpn as usize] = ppn.0 + 1,
+            Kind::Trim => self.trims.placed(ppn),
+            _ => {}
         }
         if full {
             self.program_head(head)?;

@@ -129,7 +129,7 @@ impl PageFtl {
     /// Whether a slot's data cannot be read.
     fn is_lost(&self, slot: u32) -> bool {
         let entry = self.map[slot as usize];
-        self.full && entry != 0 && self.payload_at(Ppn(entry - 1)).is_err()
+        self.full && entry != 0 && self.payload_at(slot, Ppn(entry - 1)).is_err()
     }
 
     /// The payload of a slot after some of its pages changed.
@@ -225,7 +225,9 @@ impl PageFtl {
         if batch.count > 0 {
             let (last, last_page) = batch.pages[batch.count - 1];
             if last == block && last_page == page {
-                batch.pieces[batch.count - 1] += pieces;
+                // (After a fault took a translation page, two slots may name one place.)
+                let merged = batch.pieces[batch.count - 1] + pieces;
+                batch.pieces[batch.count - 1] = merged.min(self.g.page_bytes / 4096);
                 batch.slots += u32::from(batch.last != slot);
                 batch.last = slot;
                 return Ok(());
@@ -280,11 +282,11 @@ impl PageFtl {
         if entry == 0 {
             return None;
         }
-        self.payload_at(Ppn(entry - 1)).ok()
+        self.payload_at(slot, Ppn(entry - 1)).ok()
     }
 
-    /// The payload at a place; an error means it cannot be read.
-    fn payload_at(&self, ppn: Ppn) -> Result<Payload, ()> {
+    /// The payload of a slot at a place; an error means it cannot be read.
+    fn payload_at(&self, logical: u32, ppn: Ppn) -> Result<Payload, ()> {
         let (block, page, slot) = self.g.place(ppn);
         if page >= self.nand.next_page(block) {
             let assembled = self.heads.iter().find_map(|head| {
@@ -296,7 +298,7 @@ impl PageFtl {
         match self.nand.slot(ppn) {
             SlotRead::Good(oob, payload) => {
                 // The record must name the slot that the map says is here (a misdirected write).
-                let names = oob.kind == Kind::Data && self.map[oob.lpn as usize] == ppn.0 + 1;
+                let names = oob.kind == Kind::Data && oob.lpn == logical;
                 let poisoned = oob.flags & POISON != 0;
                 if names && !poisoned { Ok(payload.clone()) } else { Err(()) }
             }
@@ -314,7 +316,7 @@ impl PageFtl {
         if entry == 0 {
             return SlotData::Unmapped;
         }
-        match self.payload_at(Ppn(entry - 1)) {
+        match self.payload_at(slot, Ppn(entry - 1)) {
             Err(()) => SlotData::Unreadable,
             Ok(Payload::None) => SlotData::Untracked,
             Ok(Payload::Stamp(stamp)) => SlotData::Stamp(stamp),

@@ -31,12 +31,30 @@ pub(super) struct Trims {
     pending: Vec<TrimEntry>,
     records: BTreeMap<u32, Vec<TrimEntry>>,
     ranges: usize,
+    arriving: Option<Arriving>,
+}
+
+/// The record about to be appended: it is entered under its place before that is programmed,
+/// because a failing program moves it on.
+#[derive(Clone, Debug)]
+enum Arriving {
+    New(Vec<TrimEntry>),
+    From(Ppn),
 }
 
 impl Trims {
-    /// A record was put in another place.
-    pub fn moved(&mut self, from: Ppn, to: Ppn) {
-        if let Some(entries) = self.records.remove(&from.0) {
+    /// The record at `from` is about to be appended elsewhere.
+    pub fn moves(&mut self, from: Ppn) {
+        self.arriving = Some(Arriving::From(from));
+    }
+    /// The record about to be appended has a place.
+    pub fn placed(&mut self, to: Ppn) {
+        let entries = match self.arriving.take() {
+            Some(Arriving::New(entries)) => Some(entries),
+            Some(Arriving::From(from)) => self.records.remove(&from.0),
+            None => None,
+        };
+        if let Some(entries) = entries {
             self.records.insert(to.0, entries);
         }
     }
@@ -101,11 +119,8 @@ impl PageFtl {
             if self.full { Payload::Bytes(encode(&entries).into()) } else { Payload::None };
         let oob = Oob { kind: Kind::Trim, lpn: NO_LPN, seq: self.seq, ..Oob::default() };
         self.trims.ranges += entries.len();
-        // The record's place is known only when it is given, and a failing program may move it:
-        // it is entered under the place it has in the end.
-        let at = self.append(head, Append { oob, cause: Cause::Tx, payload, ready })?;
-        self.trims.records.insert(at.0, entries);
-        Ok(())
+        self.trims.arriving = Some(Arriving::New(entries));
+        self.append(head, Append { oob, cause: Cause::Tx, payload, ready }).map(|_| ())
     }
 
     /// Cleaning met a trim record: its live entries are written again.
