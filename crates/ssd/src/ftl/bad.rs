@@ -109,21 +109,10 @@ impl PageFtl {
             }
             let again =
                 Append { oob: slot.oob, cause: slot.cause, payload: slot.payload, ready: known };
-            let moved = self.append(head, again)?;
-            self.place_moved(slot.oob.kind, slot.oob.lpn, moved);
+            self.append(head, again)?;
         }
         // Somebody waits for these slots: they are programmed now, whole group or not.
         if self.heads[head].slots.is_empty() { Ok(()) } else { self.program_head(head) }
-    }
-
-    /// Translation pages keep a table of their own places.
-    fn place_moved(&mut self, kind: Kind, lpn: u32, to: Ppn) {
-        if kind == Kind::Map
-            && let Some(paged) = &mut self.paged
-            && to.0.is_multiple_of(self.g.slots_per_page)
-        {
-            paged.placed(lpn, to);
-        }
     }
 
     /// Marks a block of an open line bad and stops using it. Its line is closed by its head and

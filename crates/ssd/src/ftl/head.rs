@@ -83,6 +83,7 @@ impl PageFtl {
         h.ready = h.ready.max(slot.ready);
         let lpn = slot.oob.lpn;
         let kind = slot.oob.kind;
+        let first_of_map = slot.oob.n == 0;
         h.slots.push(SlotWrite { oob: slot.oob, cause: slot.cause, payload: slot.payload });
         let full = h.slots.len() as u32 == h.target.len() as u32 * spp;
         let line = h.line;
@@ -92,6 +93,11 @@ impl PageFtl {
         match kind {
             Kind::Data => self.map[lpn as usize] = ppn.0 + 1,
             Kind::Trim => self.trims.placed(ppn),
+            Kind::Map if first_of_map => {
+                if let Some(paged) = &mut self.paged {
+                    paged.placed(lpn, ppn);
+                }
+            }
             _ => {}
         }
         if full {

@@ -220,28 +220,13 @@ impl PageFtl {
             Vec::new()
         };
         let slot_bytes = self.g.slot_bytes as usize;
-        let mut place = None;
         for slot in 0..spp as usize {
             let part = bytes.get(slot * slot_bytes..).unwrap_or(&[]);
             let part = &part[..part.len().min(slot_bytes)];
             let payload = if self.full { Payload::Bytes(part.into()) } else { Payload::None };
             let oob = Oob { kind: Kind::Map, lpn: tp, n: slot as u16, seq, ..Oob::default() };
-            // The directory is set before the last slot, whose program may fail and move it.
-            if slot + 1 == spp as usize
-                && let (Some(at), Some(paged)) = (place, &mut self.paged)
-            {
-                paged.placed(tp, at);
-            }
-            let at =
-                self.append(self.map_head, Append { oob, cause: Cause::Map, payload, ready })?;
-            if slot == 0 {
-                place = Some(at);
-                if spp == 1
-                    && let Some(paged) = &mut self.paged
-                {
-                    paged.placed(tp, at);
-                }
-            }
+            // Its first slot enters it in the directory.
+            self.append(self.map_head, Append { oob, cause: Cause::Map, payload, ready })?;
         }
         Ok(())
     }
