@@ -27,10 +27,9 @@ pub fn name(fault: &Fault) -> &'static str {
 /// The outcome promised while the power stays on.
 pub fn outcome(fault: &Fault) -> Outcome {
     match fault {
-        Fault::Cut(_)
-        | Fault::ReadRetry { .. }
-        | Fault::SlowDie { .. }
-        | Fault::StuckOp { .. } => Outcome::Masked,
+        Fault::Cut(_) | Fault::ReadRetry { .. } | Fault::SlowDie { .. } | Fault::StuckOp { .. } => {
+            Outcome::Masked
+        }
         // Masked while the reserve lasts; a tiny drive has little of it.
         Fault::ProgramFail { .. } | Fault::EraseFail { .. } | Fault::BadBlock { .. } => {
             Outcome::ReadOnly
@@ -91,6 +90,8 @@ pub fn tolerance(faults: &[Fault], page_units: u32, shared: bool) -> Tolerance {
             Outcome::Detected => {
                 all.unreadable = if shared { u32::MAX } else { all.unreadable + page_units };
                 all.older = true;
+                all.stale |=
+                    matches!(fault, Fault::MisdirectWrite { .. } | Fault::MisdirectRead { .. });
             }
             Outcome::ReadOnly => all.read_only = true,
         }

@@ -44,6 +44,9 @@ pub struct Tolerance {
     pub unreadable: u32,
     /// After a mount, at most as many may hold an older version of themselves.
     pub older: bool,
+    /// With the power on too: a program that missed its page left the older version there, and
+    /// nothing in a record says which version the reader expects.
+    pub stale: bool,
     /// The device may have become read-only.
     pub read_only: bool,
 }

@@ -196,7 +196,7 @@ impl PageOracle {
             let Err(failure) = expect(page, *seen) else { continue };
             let excused = match seen {
                 Seen::Unreadable => true,
-                other => older && self.tolerance.older && self.model.was_submitted(*other),
+                other => older && self.model.was_submitted(*other),
             };
             damaged += 1;
             if !excused || damaged > self.tolerance.unreadable {
@@ -220,7 +220,7 @@ impl PageOracle {
             Action::Read { page, count } => {
                 self.read_each(subject, page, count)?;
                 let model = &self.model;
-                self.judge(page, false, |page, seen| model.expect_last(page, seen))
+                self.judge(page, self.tolerance.stale, |page, seen| model.expect_last(page, seen))
             }
             Action::Discard { page, count } => {
                 self.model.discard(self.request, page, count);
@@ -306,7 +306,7 @@ impl<S: PageSubject> Oracle<S> for PageOracle {
             return Err(broken(format!("{took:?} to read {pages} pages back")));
         }
         let model = &self.model;
-        self.judge(0, true, |page, seen| model.expect_after(page, seen, point))
+        self.judge(0, self.tolerance.older, |page, seen| model.expect_after(page, seen, point))
     }
 
     fn digest(&self) -> u64 {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use block::{Rng, Span};
+use nand::{Fault, Outcome};
 
 use crate::atlas;
 use crate::drive::{DriveSpec, Shape};
@@ -19,11 +20,13 @@ pub struct Draw {
     pub faulty: u64,
     /// One in so many runs sends bytes instead of stamps; 0: none does.
     pub bytes: u64,
+    /// Drives with hardly any spare space too.
+    pub tight: bool,
 }
 
 impl Draw {
     /// Short runs, every operation of which is cut.
-    pub const SHORT: Draw = Draw { steps: (20, 90), faulty: 6, bytes: 24 };
+    pub const SHORT: Draw = Draw { steps: (20, 90), faulty: 6, bytes: 24, tight: false };
     /// Short runs of healthy flash.
     pub const HEALTHY: Draw = Draw { faulty: 0, ..Draw::SHORT };
 }
@@ -35,7 +38,10 @@ pub fn draw(seed: u64, what: &Draw) -> (Plan, DriveSpec, u64) {
     let mut rng = Rng::stream(seed, "swarm/config");
     let mut refused = 0;
     loop {
-        let config = config(&mut rng);
+        let mut config = config(&mut rng);
+        if !what.tight {
+            config.remove("bad.factory");
+        }
         let mut plan = Plan { seed, config, ..Plan::default() };
         let Ok(spec) = DriveSpec::of(&plan) else {
             refused += 1;
@@ -43,6 +49,10 @@ pub fn draw(seed: u64, what: &Draw) -> (Plan, DriveSpec, u64) {
             continue;
         };
         let shape = spec.shape();
+        if !what.tight && !is_roomy(&shape) {
+            refused += 1;
+            continue;
+        }
         let mut rng = Rng::stream(seed, "swarm/work");
         plan.bytes = what.bytes > 0 && rng.ratio(1, what.bytes);
         let lean = Weights::draw(&mut rng, plan.bytes);
@@ -54,14 +64,31 @@ pub fn draw(seed: u64, what: &Draw) -> (Plan, DriveSpec, u64) {
         let count = rng.between(2, 14);
         plan.after = lean.steps(&mut rng, &shape, count);
         if what.faulty > 0 && rng.ratio(1, what.faulty) && !plan.bytes {
-            for _ in 0..rng.between(1, 3) {
-                plan.faults.push(atlas::draw(&mut rng, 2 * count, shape.dies, shape.blocks));
-            }
+            plan.faults = faults(&mut rng, &plan, &shape, 2 * count);
         }
         let spec = DriveSpec::of(&plan).expect("the same configuration");
         return (plan, spec, refused);
     }
 }
+
+/// One to three faults of the array.
+fn faults(rng: &mut Rng, plan: &Plan, shape: &Shape, ops: u64) -> Vec<Fault> {
+    // A translation page has no second copy: without it nothing can be said of what it named.
+    let paged = plan.config.get("map.mode").is_some_and(|mode| mode == "paged");
+    let untold = |fault: &Fault| paged && atlas::outcome(fault) == Outcome::Detected;
+    (0..rng.between(1, 3))
+        .map(|_| atlas::draw(rng, ops, shape.dies, shape.blocks))
+        .filter(|fault| !untold(fault))
+        .collect()
+}
+
+/// Whether a power cut at the worst moment leaves a drive room to clean: several lines beyond the
+/// data and the open ones, each of more than one program group.
+fn is_roomy(shape: &Shape) -> bool {
+    shape.spare_lines >= SPARE_LINES && shape.line_groups >= LINE_GROUPS
+}
+const SPARE_LINES: u32 = 12;
+const LINE_GROUPS: u32 = 3;
 
 /// Sets keys of a configuration from draws.
 struct Keys<'a> {
@@ -172,7 +199,6 @@ fn cleaning(k: &mut Keys<'_>) {
     );
     k.maybe(2, "gc.pace", &["burst"]);
     k.maybe(4, "gc.background", &["true"]);
-    k.maybe(6, "gc.copyback", &["true"]);
     k.maybe(6, "gc.exact", &["true", "false"]);
     let policy = k.pick(
         "streams.policy",

@@ -14,10 +14,11 @@ use proof::{
 };
 
 const USAGE: &str = "\
-prove [--cuts N] [--minutes N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
+prove [--cuts N] [--minutes N] [--threads N] [--seed N] [--long] [--healthy] [--tight] [--bug NAME]
       [--keep-going] [--commit TEXT] [--out DIR] [--replay PLAN]
   Stops at N cuts (default 1000000) or N minutes. Exit code 1: a promise was broken; its plan file
-  is written to DIR (default .).  --long: longer runs, operations sampled.  --bug: plants a bug.";
+  is written to DIR (default .).  --long: longer runs, operations sampled.  --healthy: no faults of
+  the array.  --tight: drives with hardly any spare space too.  --bug: plants a bug.";
 
 /// A run that is not done after this long is stuck.
 const STUCK: Duration = Duration::from_secs(120);
@@ -30,6 +31,7 @@ struct Options {
     seed: u64,
     long: bool,
     healthy: bool,
+    tight: bool,
     keep_going: bool,
     bug: Option<String>,
     commit: String,
@@ -45,6 +47,7 @@ fn options() -> Result<Options, String> {
         seed: 1,
         long: false,
         healthy: false,
+        tight: false,
         keep_going: false,
         bug: None,
         commit: String::new(),
@@ -64,6 +67,7 @@ fn options() -> Result<Options, String> {
             "--seed" => o.seed = number(value()?)?,
             "--long" => o.long = true,
             "--healthy" => o.healthy = true,
+            "--tight" => o.tight = true,
             "--keep-going" => o.keep_going = true,
             "--bug" => o.bug = Some(value()?),
             "--commit" => o.commit = value()?,
@@ -89,11 +93,9 @@ struct Shared {
 
 fn work(shared: &Shared, worker: usize) {
     let o = &shared.options;
-    let kind = match (o.long, o.healthy) {
-        (true, _) => Draw { steps: (500, 3000), faulty: if o.healthy { 0 } else { 6 }, bytes: 0 },
-        (false, true) => Draw::HEALTHY,
-        (false, false) => Draw::SHORT,
-    };
+    let short = if o.healthy { Draw::HEALTHY } else { Draw::SHORT };
+    let short = Draw { tight: o.tight, ..short };
+    let kind = if o.long { Draw { steps: (500, 3000), bytes: 0, ..short } } else { short };
     let density =
         if o.long { Density { operations: 40, ..Density::SHORT } } else { Density::SHORT };
     while !shared.stop.load(Ordering::Relaxed) {
