@@ -1,6 +1,8 @@
 //! Garbage collection: one victim at a time, copied slot by slot as fast as the policy of pace
 //! says, then queued for its erase.
 
+use std::collections::VecDeque;
+
 use block::{BlockId, DeviceError, Ppn};
 use nand::{Cause, Kind, NO_LPN, Oob, Payload, ReadCause, SlotRead};
 
@@ -33,6 +35,8 @@ pub(super) struct Collector {
     move_cold: bool,
     /// Valid slots ahead of the cursor whose map entries are known to be in the cache.
     touched: u32,
+    /// Pages of the victim that have been read and not yet copied, and when they are there.
+    read: VecDeque<(Ppn, block::Time)>,
 }
 
 /// Draws of a victim before the emptiest line is taken instead.
@@ -265,17 +269,54 @@ impl PageFtl {
         }
     }
 
-    /// Copies the valid slots of the victim's next page that has any; returns how many. The
-    /// victim is done, and queued for its erase, when no page is left.
+    /// One step of the victim: reads its next page that holds anything, or, once enough pages
+    /// have been read ahead, copies what is still valid of the oldest; returns how many slots.
+    /// The victim is done, and queued for its erase, when no page is left.
+    ///
+    /// Reading ahead keeps the dies busy: a program booked before its data is there would hold
+    /// its die until the read ends.
     fn step(&mut self) -> Result<u32, DeviceError> {
         let Some(mut cursor) = self.gc.victim else { return Ok(0) };
-        let width = self.lines.members(cursor.line).len() as u32;
+        if self.gc.read.len() < self.read_ahead()
+            && let Some((block, page, valid)) = self.next_page(&mut cursor)
+        {
+            self.gc.victim = Some(cursor);
+            if self.gc.touched < valid {
+                self.touch_ahead(cursor, block, page);
+            }
+            self.gc.touched = self.gc.touched.saturating_sub(valid);
+            let pieces = [valid * (self.g.slot_bytes / 4096)];
+            let ready = self
+                .nand
+                .read(self.now, &[(block, page)], &pieces, valid, ReadCause::Gc)
+                .map_err(PageFtl::power)?;
+            self.gc.read.push_back((self.g.ppn(block, page), ready));
+            return Ok(0);
+        }
+        if let Some((first, ready)) = self.gc.read.pop_front() {
+            return self.copy_page(cursor, first, ready);
+        }
+        self.gc.victim = None;
+        debug_assert_eq!(self.lines.get(cursor.line).valid, 0, "line {} is not empty", cursor.line);
+        self.write_moved_map()?;
+        self.queue_erase(cursor.line)?;
+        Ok(0)
+    }
+
+    /// Pages of the victim read before the first of them is copied.
+    fn read_ahead(&self) -> usize {
+        (4 * self.g.planes() as usize).clamp(8, 256)
+    }
+
+    /// The victim's next page that holds valid slots, and how many.
+    fn next_page(&self, cursor: &mut Cursor) -> Option<(BlockId, u32, u32)> {
+        let members = self.lines.members(cursor.line);
         let spp = self.g.slots_per_page;
         while cursor.page < self.g.pages_per_block && self.lines.get(cursor.line).valid > 0 {
-            let member = self.lines.members(cursor.line)[cursor.member as usize];
+            let member = members[cursor.member as usize];
             let page = cursor.page;
             cursor.member += 1;
-            if cursor.member == width {
+            if cursor.member as usize == members.len() {
                 cursor.member = 0;
                 cursor.page += 1;
             }
@@ -285,20 +326,10 @@ impl PageFtl {
             let first = self.g.ppn(BlockId(member), page);
             let valid = (0..spp).filter(|s| self.is_valid(Ppn(first.0 + s))).count() as u32;
             if valid > 0 {
-                self.gc.victim = Some(cursor);
-                if self.gc.touched < valid {
-                    self.touch_ahead(cursor, BlockId(member), page);
-                }
-                self.gc.touched = self.gc.touched.saturating_sub(valid);
-                self.copy_page(cursor, BlockId(member), page, valid)?;
-                return Ok(valid);
+                return Some((BlockId(member), page, valid));
             }
         }
-        self.gc.victim = None;
-        debug_assert_eq!(self.lines.get(cursor.line).valid, 0, "line {} is not empty", cursor.line);
-        self.write_moved_map()?;
-        self.queue_erase(cursor.line)?;
-        Ok(0)
+        None
     }
 
     /// Loads the map entries of the next valid slots together: the misses overlap, where copying
@@ -331,29 +362,27 @@ impl PageFtl {
         self.gc.touched = count;
     }
 
+    /// Copies what is valid of a page that was read; how many slots that is.
     fn copy_page(
         &mut self,
         cursor: Cursor,
-        block: BlockId,
-        page: u32,
-        valid: u32,
-    ) -> Result<(), DeviceError> {
-        let pieces = [valid * (self.g.slot_bytes / 4096)];
-        let read = self
-            .nand
-            .read(self.now, &[(block, page)], &pieces, valid, ReadCause::Gc)
-            .map_err(PageFtl::power)?;
-        let first = self.g.ppn(block, page);
+        first: Ppn,
+        ready: block::Time,
+    ) -> Result<u32, DeviceError> {
+        let slots = self.g.slots_per_page;
         if self.lines.get(cursor.line).kind == LineKind::Map {
-            return self.move_map_page(first, read);
+            self.move_map_page(first, ready)?;
+            return Ok(slots);
         }
-        for slot in 0..self.g.slots_per_page {
-            let from = Ppn(first.0 + slot);
+        let mut copied = 0;
+        for from in (0..slots).map(|slot| Ppn(first.0 + slot)) {
+            // What the host wrote again since it was read is not copied.
             if self.is_valid(from) {
-                self.copy_slot(from, read, cursor.wear)?;
+                self.copy_slot(from, ready, cursor.wear)?;
+                copied += 1;
             }
         }
-        Ok(())
+        Ok(copied)
     }
 
     fn copy_slot(&mut self, from: Ppn, ready: block::Time, wear: bool) -> Result<(), DeviceError> {

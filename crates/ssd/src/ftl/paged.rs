@@ -198,10 +198,13 @@ impl PageFtl {
     /// Programs a translation page, once all data it names is on flash: a page that named data
     /// which a power cut takes back would hide the older version.
     fn write_map_page(&mut self, tp: u32, ready: Time) -> Result<(), DeviceError> {
+        let mut ready = ready;
         if self.full {
+            // Lean runs cannot be cut: there the controller is taken to order the two without
+            // keeping a die waiting.
             self.program_heads(|kind| kind != HeadKind::Map)?;
+            ready = ready.max(self.nand.programs_end());
         }
-        let ready = ready.max(self.nand.programs_end());
         let Some(paged) = &self.paged else { return Ok(()) };
         let (entries, old) = (paged.entries, paged.directory[tp as usize]);
         let spp = self.g.slots_per_page;
@@ -268,6 +271,10 @@ impl PageFtl {
     /// Cleaning met a translation page: it is written again elsewhere.
     pub(super) fn move_map_page(&mut self, first: Ppn, ready: Time) -> Result<(), DeviceError> {
         let spp = self.g.slots_per_page;
+        if !(0..spp).any(|slot| self.is_valid(Ppn(first.0 + slot))) {
+            // Written again since it was read.
+            return Ok(());
+        }
         let found = self.paged.as_ref().and_then(|paged| {
             // Its record says which it is; lean runs look it up in the directory.
             let tp = self.nand.lpn(first) as usize;
