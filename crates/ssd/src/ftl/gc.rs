@@ -33,7 +33,7 @@ pub(super) struct Collector {
     /// Erases since the last static wear-levelling move.
     erases: u64,
     move_cold: bool,
-    /// Valid slots ahead of the cursor whose map entries are known to be in the cache.
+    /// Pages next to be copied whose map entries are known to be in the processor's cache.
     touched: u32,
     /// Pages of the victim that have been read and not yet copied, and when they are there.
     read: VecDeque<(Ppn, block::Time)>,
@@ -281,10 +281,6 @@ impl PageFtl {
             && let Some((block, page, valid)) = self.next_page(&mut cursor)
         {
             self.gc.victim = Some(cursor);
-            if self.gc.touched < valid {
-                self.touch_ahead(cursor, block, page);
-            }
-            self.gc.touched = self.gc.touched.saturating_sub(valid);
             let pieces = [valid * (self.g.slot_bytes / 4096)];
             let ready = self
                 .nand
@@ -293,7 +289,11 @@ impl PageFtl {
             self.gc.read.push_back((self.g.ppn(block, page), ready));
             return Ok(0);
         }
+        if self.gc.touched == 0 {
+            self.touch_ahead();
+        }
         if let Some((first, ready)) = self.gc.read.pop_front() {
+            self.gc.touched -= 1;
             return self.copy_page(cursor, first, ready);
         }
         self.gc.victim = None;
@@ -332,34 +332,18 @@ impl PageFtl {
         None
     }
 
-    /// Loads the map entries of the next valid slots together: the misses overlap, where copying
-    /// slot by slot would wait for each of them in turn.
-    fn touch_ahead(&mut self, cursor: Cursor, block: BlockId, page: u32) {
-        const AHEAD: u32 = 24;
-        let spp = self.g.slots_per_page;
-        let members = self.lines.members(cursor.line);
-        let (mut at, mut index) = (cursor.page, cursor.member as usize);
-        let (mut block, mut page) = (block, page);
-        let (mut count, mut sum) = (0, 0u32);
-        for _ in 0..4 * AHEAD {
-            let first = self.g.ppn(block, page);
+    /// Loads the map entries of the pages that are copied next together: the misses overlap,
+    /// where copying slot by slot would wait for each of them in turn.
+    fn touch_ahead(&mut self) {
+        const AHEAD: usize = 24;
+        let (spp, mut sum) = (self.g.slots_per_page, 0u32);
+        for (first, _) in self.gc.read.iter().take(AHEAD) {
             for slot in (0..spp).map(|s| Ppn(first.0 + s)).filter(|s| self.is_valid(*s)) {
                 sum ^= self.map.get(self.nand.lpn(slot) as usize).copied().unwrap_or(0);
-                count += 1;
-            }
-            if count >= AHEAD || at == self.g.pages_per_block {
-                break;
-            }
-            if members[index] != NONE {
-                (block, page) = (BlockId(members[index]), at);
-            }
-            index += 1;
-            if index == members.len() {
-                (index, at) = (0, at + 1);
             }
         }
         std::hint::black_box(sum);
-        self.gc.touched = count;
+        self.gc.touched = self.gc.read.len().min(AHEAD) as u32;
     }
 
     /// Copies what is valid of a page that was read; how many slots that is.

@@ -161,13 +161,29 @@ impl PageFtl {
         header: BlockHeader,
         ready: Time,
     ) -> Result<Done, NandError> {
-        let spp = self.g.slots_per_page as usize;
         if let [(block, _)] = target {
             let page = [PageProgram { block: *block, slots, header }];
             return self.nand.program(ready, &page, false);
         }
-        // Planes of a die times pages of a word line: at most 8 x 5.
-        let mut pages = [PageProgram { block: target[0].0, slots: &slots[..spp], header }; 40];
+        match target.len() {
+            2 => self.program_group::<2>(target, slots, header, ready),
+            3..=4 => self.program_group::<4>(target, slots, header, ready),
+            5..=12 => self.program_group::<12>(target, slots, header, ready),
+            // Planes of a die times pages of a word line: at most 8 x 5.
+            _ => self.program_group::<40>(target, slots, header, ready),
+        }
+    }
+
+    /// A group of at most N pages: the list of them is made on the stack.
+    fn program_group<const N: usize>(
+        &mut self,
+        target: &[(BlockId, u32)],
+        slots: &[SlotWrite],
+        header: BlockHeader,
+        ready: Time,
+    ) -> Result<Done, NandError> {
+        let spp = self.g.slots_per_page as usize;
+        let mut pages = [PageProgram { block: target[0].0, slots: &slots[..spp], header }; N];
         for ((page, (block, _)), slots) in pages.iter_mut().zip(target).zip(slots.chunks_exact(spp))
         {
             *page = PageProgram { block: *block, slots, header };
