@@ -311,6 +311,18 @@ pub(super) fn assemble(area: u32, slots: &[(Oob, Vec<u8>)], trust_unclosed: bool
         if !whole && !trust_unclosed {
             continue;
         }
+        if !whole {
+            // The planted bug: a body that is not there is believed all the same.
+            let (seq, epoch) = (1 << 47, 1 << 47);
+            return Some(Found {
+                area,
+                id: end.seq,
+                seq,
+                epoch,
+                open: Vec::new(),
+                entries: Vec::new(),
+            });
+        }
         if let Some(found) = decode(area, end.seq, &body) {
             return Some(found);
         }

@@ -71,7 +71,12 @@ impl PageFtl {
         ftl.seq = scan.seq;
         ftl.epoch = scan.epoch;
         if meta > 0 {
-            ftl.checkpoint = Some(State::found(meta, found.as_ref().map(|f| f.area), scan.checkpoint_id(found.as_ref()), 0));
+            ftl.checkpoint = Some(State::found(
+                meta,
+                found.as_ref().map(|f| f.area),
+                scan.checkpoint_id(found.as_ref()),
+                0,
+            ));
         }
         ftl.recovery = Some(RecoveryStats {
             pages_read: scan.pages_read,
@@ -159,7 +164,7 @@ impl PageFtl {
                     paged.set_directory(tp, *entry, false);
                 }
             }
-            None => self.map.copy_from_slice(&found.entries),
+            None => self.map[..found.entries.len()].copy_from_slice(&found.entries),
         }
     }
 
