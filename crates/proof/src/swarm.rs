@@ -121,6 +121,9 @@ fn config(rng: &mut Rng) -> Config {
     k.set("nand.oob", "full");
     shape(&mut k);
     cells(&mut k);
+    if k.one_in(48) {
+        return wide(k);
+    }
     cleaning(&mut k);
     buffer(&mut k);
     // The rest: where the map lies, and checkpoints.
@@ -134,6 +137,32 @@ fn config(rng: &mut Rng) -> Config {
         k.pick("map.evict", &["clock", "lru"]);
     }
     k.maybe(12, "timing", &["false"]);
+    k.config
+}
+
+/// A drive large enough for more translation pages than the map cache holds.
+fn wide(mut k: Keys<'_>) -> Config {
+    k.set("geometry.channels", 1);
+    k.set("geometry.dies", 2);
+    k.set("geometry.planes", 1);
+    k.set("geometry.cell_bits", 1);
+    k.set("geometry.page", "4 KiB");
+    k.set("geometry.pages", 32);
+    k.set("geometry.blocks", 36);
+    k.set("nand.page_types", "uniform");
+    k.set("nand.one_shot", "false");
+    k.set("unit", "4 KiB");
+    k.set("op", "60 %");
+    k.set("line", "plane");
+    k.set("map.mode", "paged");
+    k.set("map.cache", "8 KiB");
+    k.pick("map.evict", &["clock", "lru"]);
+    if k.one_in(2) {
+        k.set("ckpt.mode", "interval");
+        k.pick("ckpt.interval", &["0.5 %", "1 %", "3 %"]);
+    }
+    cleaning(&mut k);
+    buffer(&mut k);
     k.config
 }
 
@@ -224,10 +253,8 @@ fn buffer(k: &mut Keys<'_>) {
     k.maybe(4, "buffer.write", &["through"]);
     k.maybe(3, "buffer.staging", &["1", "2", "4"]);
     k.maybe(6, "buffer.subunit", &["mask"]);
-    if k.one_in(6) {
-        if k.pick("plp.mode", &["full", "capacitor"]) == "capacitor" {
-            k.pick("plp.pages", &["1", "4", "16"]);
-        }
+    if k.one_in(6) && k.pick("plp.mode", &["full", "capacitor"]) == "capacitor" {
+        k.pick("plp.pages", &["1", "4", "16"]);
     }
 }
 
