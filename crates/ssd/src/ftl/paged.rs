@@ -302,6 +302,8 @@ impl PageFtl {
         let mut dirty: Vec<u32> = paged.frames.iter().filter(|f| f.dirty).map(|f| f.tp).collect();
         dirty.extend((0..paged.stale.len()).filter(|tp| paged.stale[*tp]).map(|tp| tp as u32));
         paged.stale.fill(false);
+        // The victim in progress may have moved slots of pages that are not cached.
+        dirty.append(&mut paged.moved);
         dirty.sort_unstable();
         dirty.dedup();
         for frame in &mut paged.frames {

@@ -17,6 +17,8 @@ use super::head::Append;
 const RANGES: usize = 65_536;
 /// Entries of one record: 16 bytes each in 4 KiB, less the header.
 pub(crate) const ENTRIES: usize = 255;
+/// Records are merged when there are so many more than twice what the last merge left.
+const MERGE: usize = 4;
 
 /// A discarded range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,6 +34,8 @@ pub(super) struct Trims {
     records: BTreeMap<u32, Vec<TrimEntry>>,
     ranges: usize,
     arriving: Option<Arriving>,
+    /// Records there were after the last merge.
+    merged: usize,
 }
 
 /// The record about to be appended: it is entered under its place before that is programmed,
@@ -100,12 +104,50 @@ impl PageFtl {
 
     /// Writes the pending discards as records.
     pub(super) fn record_trims(&mut self) -> Result<(), DeviceError> {
+        if self.trims.pending.is_empty() {
+            return Ok(());
+        }
+        if self.trims.records.len() >= 2 * self.trims.merged + MERGE {
+            self.merge_trims();
+        }
         while !self.trims.pending.is_empty() {
             let count = self.trims.pending.len().min(ENTRIES);
             let entries: Vec<TrimEntry> = self.trims.pending.drain(..count).collect();
             self.write_trim_record(0, entries, self.now)?;
         }
         Ok(())
+    }
+
+    /// Says again, in as few entries as possible, what all records say of slots that are unmapped
+    /// now. Discards of the same slots, flush after flush, would otherwise fill the drive: each
+    /// record lives as long as one of its slots stays unmapped. The old records are not valid any
+    /// more, but no line of them is erased before the new ones are on flash.
+    fn merge_trims(&mut self) {
+        let records = std::mem::take(&mut self.trims.records);
+        let mut all = std::mem::take(&mut self.trims.pending);
+        all.extend(records.values().flatten());
+        for at in records.keys() {
+            self.clear_valid(Ppn(*at));
+        }
+        self.trims.ranges = 0;
+        all.sort_unstable_by_key(|entry| entry.first);
+        self.seq += 1;
+        let seq = self.seq;
+        // Slots before this one have been looked at.
+        let mut next = 0;
+        for entry in all {
+            for slot in entry.first.max(next)..entry.first + entry.count {
+                next = slot + 1;
+                if self.map[slot as usize] != 0 {
+                    continue;
+                }
+                match self.trims.pending.last_mut() {
+                    Some(last) if last.first + last.count == slot => last.count += 1,
+                    _ => self.trims.pending.push(TrimEntry { first: slot, count: 1, seq }),
+                }
+            }
+        }
+        self.trims.merged = self.trims.pending.len().div_ceil(ENTRIES);
     }
 
     fn write_trim_record(
