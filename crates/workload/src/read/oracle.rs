@@ -60,7 +60,10 @@ impl BinFormat for Oracle {
         }
         let seconds = u128::from(u32_at(record, 0));
         let (id, size) = (u64_at(record, 4), u64::from(u32_at(record, 12)));
-        stage.apps.id(b"ids").map_err(|e| input.unusable(e))?;
+        if stage.apps.names().is_empty() {
+            // All of them are one space of ids: it is named once.
+            stage.apps.id(b"ids").map_err(|e| input.unusable(e))?;
+        }
         let offset = fold(id, stage) * self.unit;
         let time = seconds * u128::from(TimeUnit::S.ps());
         Ok(Step::One(Raw::new(time, TraceOp::Read, offset, size)))
