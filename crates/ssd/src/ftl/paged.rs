@@ -304,6 +304,7 @@ impl PageFtl {
         paged.stale.fill(false);
         // The victim in progress may have moved slots of pages that are not cached.
         dirty.append(&mut paged.moved);
+        paged.is_moved.fill(false);
         dirty.sort_unstable();
         dirty.dedup();
         for frame in &mut paged.frames {
