@@ -179,10 +179,14 @@ fn report(shared: &Shared, start: Instant) {
 
 /// Writes the plan of a broken promise, small.
 fn keep(shared: &Shared, plan: &Plan, failure: &Failure) {
-    let small = shrink(plan, failure, 400);
+    println!("seed {}: {failure}", plan.seed);
     let name = format!("{}-{}.toml", failure.contract.to_string().to_lowercase(), plan.seed);
     let path = shared.options.out.join(name);
-    println!("seed {}: {failure}", plan.seed);
+    // As it is first: shrinking a long run may take longer than anybody waits.
+    if let Err(error) = plan.save(&path) {
+        println!("  plan not written: {error}");
+    }
+    let small = shrink(plan, failure, 400);
     println!("  {} steps shrunk to {}: {}", plan.work.len(), small.work.len(), small.what);
     match small.save(&path) {
         Ok(()) => println!("  plan: {}", path.display()),
