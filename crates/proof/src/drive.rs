@@ -40,11 +40,6 @@ pub struct Shape {
     pub dies: u32,
     /// Erase blocks.
     pub blocks: u32,
-    /// Lines beyond those that the logical pages, and moves of translation pages, fill.
-    pub spare_lines: u32,
-    /// Program groups in a line: what is padded as a whole when somebody must wait. Word lines
-    /// programmed at once count half: each erase may pad one of each head.
-    pub line_groups: u32,
 }
 
 /// The planted bug of a name.
@@ -73,6 +68,10 @@ impl DriveSpec {
             config.set(key, text, origin).map_err(wrong)?;
         }
         let params = config.resolve().map_err(wrong)?;
+        // Blocks bad from the factory may leave too little: such a drive is refused.
+        let bad = |fault: &&Fault| matches!(fault, Fault::BadBlock { .. });
+        let bad = FaultPlan { faults: plan.faults.iter().copied().filter(|f| bad(&f)).collect() };
+        Drive::with_faults(&params, &bad).map_err(wrong)?;
         let bug = match &plan.bug {
             None => None,
             Some(name) => Some(
@@ -118,24 +117,7 @@ impl DriveSpec {
     /// What a workload must know of the drive.
     pub fn shape(&self) -> Shape {
         let (p, g) = (&self.params, &self.params.geometry);
-        let groups = p.groups.len() as u32;
-        let line_blocks = g.planes() / groups;
-        let line_slots = g.slots_per_block() * line_blocks;
-        let logical = p.logical_pages / (g.slot_bytes / 4096);
-        // Factory-bad and metadata blocks are known to the drive alone.
-        let free = Drive::new(p).map_or(0, |drive| drive.stats().free_blocks) as u32;
-        // Moving one line of a paged map may rewrite a translation page for each of its slots.
-        let translation = if p.map.cache.is_some() { 8 } else { 0 };
-        let word_line = if p.timing.one_shot { p.timing.cell_bits } else { 1 };
-        Shape {
-            pages: p.logical_pages,
-            grain: p.unit_pages,
-            dies: g.dies(),
-            blocks: g.blocks(),
-            spare_lines: (free / line_blocks)
-                .saturating_sub(logical.div_ceil(line_slots) + translation),
-            line_groups: g.pages_per_block / word_line / if p.timing.one_shot { 2 } else { 1 },
-        }
+        Shape { pages: p.logical_pages, grain: p.unit_pages, dies: g.dies(), blocks: g.blocks() }
     }
 
     /// Its parameters.

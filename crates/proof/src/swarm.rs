@@ -20,13 +20,11 @@ pub struct Draw {
     pub faulty: u64,
     /// One in so many runs sends bytes instead of stamps; 0: none does.
     pub bytes: u64,
-    /// Drives with hardly any spare space too.
-    pub tight: bool,
 }
 
 impl Draw {
     /// Short runs, every operation of which is cut.
-    pub const SHORT: Draw = Draw { steps: (20, 90), faulty: 6, bytes: 24, tight: false };
+    pub const SHORT: Draw = Draw { steps: (20, 90), faulty: 6, bytes: 24 };
     /// Short runs of healthy flash.
     pub const HEALTHY: Draw = Draw { faulty: 0, ..Draw::SHORT };
 }
@@ -38,10 +36,7 @@ pub fn draw(seed: u64, what: &Draw) -> (Plan, DriveSpec, u64) {
     let mut rng = Rng::stream(seed, "swarm/config");
     let mut refused = 0;
     loop {
-        let mut config = config(&mut rng);
-        if !what.tight {
-            config.remove("bad.factory");
-        }
+        let config = config(&mut rng);
         let mut plan = Plan { seed, config, ..Plan::default() };
         let Ok(spec) = DriveSpec::of(&plan) else {
             refused += 1;
@@ -49,10 +44,6 @@ pub fn draw(seed: u64, what: &Draw) -> (Plan, DriveSpec, u64) {
             continue;
         };
         let shape = spec.shape();
-        if !what.tight && !is_roomy(&shape) {
-            refused += 1;
-            continue;
-        }
         let mut rng = Rng::stream(seed, "swarm/work");
         plan.bytes = what.bytes > 0 && rng.ratio(1, what.bytes);
         let lean = Weights::draw(&mut rng, plan.bytes);
@@ -66,7 +57,11 @@ pub fn draw(seed: u64, what: &Draw) -> (Plan, DriveSpec, u64) {
         if what.faulty > 0 && rng.ratio(1, what.faulty) && !plan.bytes {
             plan.faults = faults(&mut rng, &plan, &shape, 2 * count);
         }
-        let spec = DriveSpec::of(&plan).expect("the same configuration");
+        let spec = DriveSpec::of(&plan).unwrap_or_else(|_| {
+            // Its bad blocks would leave too little space.
+            plan.faults.clear();
+            DriveSpec::of(&plan).expect("the same configuration")
+        });
         return (plan, spec, refused);
     }
 }
@@ -81,14 +76,6 @@ fn faults(rng: &mut Rng, plan: &Plan, shape: &Shape, ops: u64) -> Vec<Fault> {
         .filter(|fault| !untold(fault))
         .collect()
 }
-
-/// Whether a power cut at the worst moment leaves a drive room to clean: several lines beyond the
-/// data and the open ones, each of more than one program group.
-fn is_roomy(shape: &Shape) -> bool {
-    shape.spare_lines >= SPARE_LINES && shape.line_groups >= LINE_GROUPS
-}
-const SPARE_LINES: u32 = 12;
-const LINE_GROUPS: u32 = 3;
 
 /// Sets keys of a configuration from draws.
 struct Keys<'a> {

@@ -75,6 +75,12 @@ impl Drive {
             FtlKind::Page => Ftl::Page(Box::new(PageFtl::new(&p, nand))),
             FtlKind::HybridLog => Ftl::Hybrid(Box::new(HybridFtl::new(&p, nand))),
         };
+        if let Some(reason) = ftl.read_only() {
+            return Err(ConfigError::Contradiction {
+                keys: "bad.factory, bad.reserve, op".to_string(),
+                reason: format!("{reason} from the factory: nothing could be written"),
+            });
+        }
         Ok(Drive::assemble(p, ftl))
     }
 

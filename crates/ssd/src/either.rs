@@ -35,6 +35,9 @@ impl Ftl {
     pub fn nand_mut(&mut self) -> &mut Nand {
         either!(self, ftl => &mut ftl.nand)
     }
+    pub fn read_only(&self) -> Option<&'static str> {
+        either!(self, ftl => ftl.read_only)
+    }
     pub fn power_off(self) -> (Image, Option<Time>) {
         either!(self, ftl => ftl.nand.power_off())
     }

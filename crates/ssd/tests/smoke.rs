@@ -10,7 +10,7 @@ fn config(pairs: &[&str]) -> Config {
         "geometry.dies=1",
         "geometry.pages=8",
         "capacity=512 KiB",
-        "op=60 %",
+        "op=80 %",
         "nand.oob=full",
         "buffer.policy=lru",
         "buffer.size=32 KiB",

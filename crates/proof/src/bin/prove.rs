@@ -14,11 +14,11 @@ use proof::{
 };
 
 const USAGE: &str = "\
-prove [--cuts N] [--minutes N] [--threads N] [--seed N] [--long] [--healthy] [--tight] [--bug NAME]
+prove [--cuts N] [--minutes N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
       [--keep-going] [--commit TEXT] [--out DIR] [--replay PLAN]
   Stops at N cuts (default 1000000) or N minutes. Exit code 1: a promise was broken; its plan file
   is written to DIR (default .).  --long: longer runs, operations sampled.  --healthy: no faults of
-  the array.  --tight: drives with hardly any spare space too.  --bug: plants a bug.";
+  the array.  --bug: plants a bug.";
 
 /// A run that is not done after this long is stuck.
 const STUCK: Duration = Duration::from_secs(120);
@@ -31,7 +31,6 @@ struct Options {
     seed: u64,
     long: bool,
     healthy: bool,
-    tight: bool,
     keep_going: bool,
     bug: Option<String>,
     commit: String,
@@ -47,7 +46,6 @@ fn options() -> Result<Options, String> {
         seed: 1,
         long: false,
         healthy: false,
-        tight: false,
         keep_going: false,
         bug: None,
         commit: String::new(),
@@ -67,7 +65,6 @@ fn options() -> Result<Options, String> {
             "--seed" => o.seed = number(value()?)?,
             "--long" => o.long = true,
             "--healthy" => o.healthy = true,
-            "--tight" => o.tight = true,
             "--keep-going" => o.keep_going = true,
             "--bug" => o.bug = Some(value()?),
             "--commit" => o.commit = value()?,
@@ -94,7 +91,6 @@ struct Shared {
 fn work(shared: &Shared, worker: usize) {
     let o = &shared.options;
     let short = if o.healthy { Draw::HEALTHY } else { Draw::SHORT };
-    let short = Draw { tight: o.tight, ..short };
     let kind = if o.long { Draw { steps: (500, 3000), bytes: 0, ..short } } else { short };
     let density =
         if o.long { Density { operations: 40, ..Density::SHORT } } else { Density::SHORT };

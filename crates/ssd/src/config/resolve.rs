@@ -556,23 +556,21 @@ fn check_lines(p: &Params) -> Result<(), ConfigError> {
     let meta = crate::ftl::metadata_line_count(p);
     let usable = lines.saturating_sub(meta);
     let logical = p.logical_pages / (p.geometry.slot_bytes / UNIT_BYTES as u32);
-    // Every erase may pad the word lines of all heads: that much of a line is never gained.
-    let padded = heads * crate::ftl::pair_padding(p);
-    let pages = p.geometry.pages_per_block;
-    if padded >= pages {
-        return Err(clash(
-            "geometry.pages, nand.page_types",
-            format!(
-                "blocks of {pages} pages: completing the word lines of {heads} heads pads {padded} pages for each erase"
-            ),
-        ));
-    }
-    let gained = u64::from(slots_per_line) * u64::from(pages - padded) / u64::from(pages);
-    let needed =
-        u64::from(logical).div_ceil(gained.max(1)) as u32 + heads + crate::ftl::gc_reserve(p);
     if p.ftl == FtlKind::HybridLog {
         return layer::check_hybrid_lines(p, lines);
     }
+    // Every erase may complete the program group, and the word lines, of every head: that much of
+    // a line is never gained.
+    let padded = heads * crate::ftl::erase_padding(p);
+    if padded >= slots_per_line {
+        return Err(clash(
+            "geometry, nand.page_types, streams.count",
+            format!(
+                "lines of {slots_per_line} slots: completing what {heads} heads are programming pads {padded} slots for each erase"
+            ),
+        ));
+    }
+    let needed = crate::ftl::lines_needed(p);
     if needed > usable {
         return Err(clash(
             "op, geometry, gc.reserve",

@@ -121,7 +121,7 @@ pub const SCHEMA: &[Key] = &[
         "copies owed per host page, or a victim at once",
     ),
     k("gc.per_stream", Flag, "false", "one cleaning head per host stream"),
-    k("gc.reserve", Count(0, 1 << 20), "0", "free lines only cleaning may use; 0 = heads + 1"),
+    k("gc.reserve", Count(0, 1 << 20), "0", "free lines only cleaning may use; 0 = heads + 2"),
     k("gc.start", Count(0, 1 << 20), "0", "free lines below which cleaning starts; 0 = 2 + heads"),
     k(
         "gc.start_share",

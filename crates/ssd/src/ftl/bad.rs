@@ -144,8 +144,7 @@ impl PageFtl {
             return;
         }
         let line = u64::from(self.lines.full_slots);
-        let needed = u64::from(self.slots())
-            + line * (self.heads.len() as u64 + u64::from(super::gc_reserve(&self.p)));
+        let needed = line * u64::from(super::lines_needed(&self.p));
         if self.data_slots() < needed {
             self.read_only = Some("too many blocks are bad");
         }

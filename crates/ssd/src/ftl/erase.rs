@@ -31,7 +31,42 @@ impl Waiting {
     }
 }
 
+/// A free line whose erase is booked: a power cut before its end can still find old data there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Emptying {
+    line: u32,
+    end: Time,
+    /// How far ends had moved when it was booked.
+    moved: Span,
+}
+
 impl PageFtl {
+    /// When at least one free line is empty on flash, whatever a power cut leaves; the present
+    /// if that is so already. Programs of anything but copies wait for it: a power cut then
+    /// always leaves a line to clean into. (A line of nothing but copies whose originals are
+    /// there still counts as empty at power-on.) With no free line at all there is nothing to
+    /// wait for.
+    pub(super) fn cushion(&mut self) -> Time {
+        if self.emptying.is_empty() {
+            return Time::ZERO;
+        }
+        let (now, moved) = (self.now, self.nand.sched().moved());
+        let end = |e: &Emptying| e.end + Span::from_ps(moved.as_ps() - e.moved.as_ps());
+        self.emptying.retain(|e| end(e) > now);
+        if self.free.count() as usize > self.emptying.len() {
+            return Time::ZERO;
+        }
+        let first = self.emptying.iter().map(end).min().unwrap_or(Time::ZERO);
+        // Somebody relies on this end now: it must not move any more.
+        self.nand.sched_mut().tell_all();
+        first
+    }
+
+    /// A free line has been opened.
+    pub(super) fn no_longer_free(&mut self, line: u32) {
+        self.emptying.retain(|e| e.line != line);
+    }
+
     /// Queues an empty line for its erase.
     pub(super) fn queue_erase(&mut self, line: u32) -> Result<(), DeviceError> {
         self.lines.get_mut(line).state = LineState::Erasing;
@@ -49,9 +84,7 @@ impl PageFtl {
     pub(super) fn settle_erases(&mut self, now: Time) -> Result<(), DeviceError> {
         while let Some(front) = self.waiting.front().copied() {
             if front.safe.is_none() {
-                let open =
-                    |h: &super::head::Head| !h.slots.is_empty() && h.assembly <= front.assembly;
-                if self.heads.iter().any(open) {
+                if self.heads.iter().any(|head| head.waits_for(front.assembly)) {
                     return Ok(());
                 }
                 // Completing word lines costs padding: not before the line is needed.
@@ -86,7 +119,11 @@ impl PageFtl {
     pub(super) fn force_erase(&mut self) -> Result<(), DeviceError> {
         let Some(front) = self.waiting.front().copied() else { return Ok(()) };
         if front.safe.is_none() {
-            self.program_heads(|_| true)?;
+            for head in 0..self.heads.len() {
+                if self.heads[head].waits_for(front.assembly) {
+                    self.program_head(head)?;
+                }
+            }
             self.protect_pairs()?;
         }
         // The end of every program is asked for, so none of them may be moved any more.
@@ -98,6 +135,7 @@ impl PageFtl {
 
     fn erase_line(&mut self, line: u32, at: Time) -> Result<(), DeviceError> {
         let width = self.lines.members(line).len();
+        let mut end = at;
         for index in 0..width {
             // A spare that takes a bad member's place may have been used before: erased as well.
             while self.lines.members(line)[index] != NONE {
@@ -107,7 +145,8 @@ impl PageFtl {
                     continue;
                 }
                 match self.nand.erase(at, block, false) {
-                    Ok(_) => {
+                    Ok(done) => {
+                        end = end.max(done.end);
                         self.count_erase();
                         break;
                     }
@@ -124,6 +163,8 @@ impl PageFtl {
             self.lines.get_mut(line).state = LineState::Retired;
         } else {
             self.release(line);
+            let moved = self.nand.sched().moved();
+            self.emptying.push(Emptying { line, end, moved });
         }
         self.check_space();
         Ok(())

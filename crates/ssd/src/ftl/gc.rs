@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use block::{BlockId, DeviceError, Ppn};
-use nand::{Cause, Kind, NO_LPN, Oob, Payload, ReadCause, SlotRead};
+use nand::{Cause, Kind, Oob, Payload, ReadCause, SlotRead};
 
 use super::PageFtl;
 use super::head::Append;
@@ -77,8 +77,12 @@ impl PageFtl {
             return Ok(());
         }
         self.gc.active = free < limits.stop && (self.gc.active || free < limits.start);
+        // Where lines gain hardly more than the padding their erases cost, each line is collected
+        // once and the host goes on with what that gave.
+        let mut victims = self.lines.len();
         if self.gc.active && !self.p.gc.credit {
-            while self.free_soon() < limits.stop {
+            while self.free_soon() < limits.stop && victims > 0 {
+                victims -= 1;
                 if !self.collect_whole(true)? {
                     break;
                 }
@@ -87,11 +91,15 @@ impl PageFtl {
         }
         let before = self.nand.programs_end();
         let mut stalled = false;
+        let mut victims = 4 * self.lines.len();
         while self.free.count() < limits.reserve {
             stalled = true;
             if !self.waiting.is_empty() {
                 self.force_erase()?;
-            } else if !self.collect_whole(true)? {
+                continue;
+            }
+            victims = victims.saturating_sub(1);
+            if victims == 0 || !self.collect_whole(true)? {
                 if self.free.count() > 0 && self.free.count() + 1 >= limits.reserve {
                     break;
                 }
@@ -370,6 +378,10 @@ impl PageFtl {
     }
 
     fn copy_slot(&mut self, from: Ppn, ready: block::Time, wear: bool) -> Result<(), DeviceError> {
+        // What the drive knows of its records stands, whatever a misdirected read shows here.
+        if self.trims.holds(from) {
+            return self.move_trim_record(from, ready);
+        }
         let (oob, payload) = if self.full {
             match self.nand.slot(from) {
                 SlotRead::Good(oob, payload) => (*oob, payload.clone()),
@@ -379,21 +391,12 @@ impl PageFtl {
                 SlotRead::Blank | SlotRead::Unreadable => (self.lost_record(from), Payload::None),
             }
         } else {
-            let lpn = self.nand.lpn(from);
-            let kind = if lpn == NO_LPN { Kind::Trim } else { Kind::Data };
-            (Oob { kind, lpn, ..Oob::default() }, Payload::None)
+            (Oob { kind: Kind::Data, lpn: self.nand.lpn(from), ..Oob::default() }, Payload::None)
         };
-        if oob.kind == Kind::Trim {
-            return self.move_trim_record(from, ready);
-        }
         let mut oob = Oob { tid: 0, ..oob };
         if oob.kind != Kind::Data || self.map.get(oob.lpn as usize) != Some(&(from.0 + 1)) {
             // The record names another slot (a misdirected program): the data here is lost.
             oob = self.lost_record(from);
-            if oob.kind != Kind::Data {
-                // A trim record, then: what it said is known.
-                return self.move_trim_record(from, ready);
-            }
         }
         if self.has_bug(Bug::FreshSeqOnCopy) {
             self.seq += 1;
@@ -414,16 +417,9 @@ impl PageFtl {
     /// The record of a slot whose own cannot be read: the map is asked who lies there (a scan,
     /// but only after an uncorrectable error). Its data is gone; the copy says so.
     fn lost_record(&self, from: Ppn) -> Oob {
-        match self.map.iter().position(|entry| *entry == from.0 + 1) {
-            Some(slot) => Oob {
-                kind: Kind::Data,
-                flags: POISON,
-                lpn: slot as u32,
-                seq: self.seq,
-                ..Oob::default()
-            },
-            None => Oob { kind: Kind::Trim, lpn: NO_LPN, ..Oob::default() },
-        }
+        let slot = self.map.iter().position(|entry| *entry == from.0 + 1);
+        let lpn = slot.expect("a valid slot that is no record is mapped") as u32;
+        Oob { kind: Kind::Data, flags: POISON, lpn, seq: self.seq, ..Oob::default() }
     }
 
     fn gc_head(&self, from: Ppn) -> usize {

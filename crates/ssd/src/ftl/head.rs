@@ -50,6 +50,11 @@ impl Head {
             assembly: 0,
         }
     }
+
+    /// Whether it is still assembling what it began no later than assembly number `until`.
+    pub fn waits_for(&self, until: u64) -> bool {
+        !self.slots.is_empty() && self.assembly <= until
+    }
 }
 
 /// What a slot to append is.
@@ -124,7 +129,10 @@ impl PageFtl {
             slots.push(padding());
         }
         let h = &self.heads[head];
-        let (line, ready, kind) = (h.line, h.ready.max(self.now), h.kind);
+        let (line, mut ready, kind) = (h.line, h.ready.max(self.now), h.kind);
+        if slots.iter().any(|slot| !matches!(slot.cause, Cause::Gc | Cause::Padding)) {
+            ready = ready.max(self.cushion());
+        }
         let header = self.header(line);
         let result = self.program_pages(&target, &slots, header, ready);
         let count = slots.len() as u32;
@@ -265,14 +273,16 @@ impl PageFtl {
     }
 
     fn open_line(&mut self, head: usize) -> Result<(), DeviceError> {
-        while self.free.count() == 0 {
-            if self.waiting.is_empty() {
-                return Err(DeviceError::NoSpace("every line is full and none can be erased"));
-            }
+        // The last free line is not taken while another can be booked to become free.
+        while self.free.count() <= 1 && !self.waiting.is_empty() {
             self.force_erase()?;
+        }
+        if self.free.count() == 0 {
+            return Err(DeviceError::NoSpace("every line is full and none can be erased"));
         }
         let kind = self.heads[head].kind;
         let line = self.free.take(kind != HeadKind::Gc).expect("counted above");
+        self.no_longer_free(line);
         self.epoch += 1;
         let (seq, epoch) = (self.seq, self.epoch);
         let entry = self.lines.get_mut(line);
@@ -378,13 +388,24 @@ impl PageFtl {
 }
 
 /// Pages of a block that may have to be padded so that the pages before them are safe.
-pub(crate) fn pair_padding(p: &crate::config::Params) -> u32 {
+fn pair_padding(p: &crate::config::Params) -> u32 {
     match p.timing.page_types {
         _ if p.timing.one_shot => 0,
         nand::PageTypes::Uniform => 0,
         nand::PageTypes::Cyclic => p.timing.cell_bits - 1,
         nand::PageTypes::MlcPairs => 5,
     }
+}
+
+/// Slots that one head may have to pad before an erase: its program group, and the word lines of
+/// the blocks it is programming.
+pub(crate) fn erase_padding(p: &crate::config::Params) -> u32 {
+    let group = &p.groups[0];
+    let stripe = group.stripes.iter().map(|planes| planes.len() as u32).max().unwrap_or(1);
+    let word_line = if p.timing.one_shot { p.timing.cell_bits } else { 1 };
+    let slots = p.geometry.slots_per_page;
+    let planes: u32 = group.stripes.iter().map(|planes| planes.len() as u32).sum();
+    stripe * word_line * slots - 1 + planes * pair_padding(p) * slots
 }
 
 pub(super) fn padding() -> SlotWrite {

@@ -327,6 +327,8 @@ impl PageFtl {
 
     /// Forgets whole slots. Takes effect in the map at once; durable at the next flush.
     pub fn discard(&mut self, first: u32, count: u32) -> Result<(), DeviceError> {
+        // The record this leads to must not need the lines that only cleaning may use.
+        self.make_room()?;
         let mut any = false;
         for slot in first..first + count {
             if self.map[slot as usize] != 0 {

@@ -20,11 +20,12 @@ mod lines;
 mod paged;
 mod recovery;
 pub(crate) mod trim;
+mod twins;
 pub(crate) mod victim;
 
 pub(crate) use checkpoint::area_lines as checkpoint_area_lines;
 pub(crate) use free::FreeLines;
-pub(crate) use head::pair_padding;
+pub(crate) use head::erase_padding;
 pub(crate) use host::{POISON, SlotData, Writer, merge_pieces};
 pub use victim::{VictimInfo, victims};
 
@@ -68,7 +69,19 @@ fn host_streams(p: &Params) -> u32 {
 pub(crate) fn gc_reserve(p: &Params) -> u32 {
     // Moving one victim of a paged map can rewrite a translation page for each of its slots.
     let map = if p.map.cache.is_some() { p.geometry.slots_per_page + 1 } else { 0 };
-    if p.gc.reserve > 0 { p.gc.reserve.max(1 + map) } else { head_count(p) + 1 + map }
+    // One line to collect into, and one for the discards that must be on flash before an erase.
+    if p.gc.reserve > 0 { p.gc.reserve.max(2 + map) } else { head_count(p) + 2 + map }
+}
+
+/// Data lines a drive needs: for its logical slots when every line holds as much as an erase is
+/// sure to gain, for its heads, and for the reserve.
+pub(crate) fn lines_needed(p: &Params) -> u32 {
+    let g = &p.geometry;
+    let rows = g.blocks_per_plane * p.groups.len() as u32;
+    let line = g.slots() / rows;
+    let padded = head_count(p) * erase_padding(p);
+    let logical = p.logical_pages / (g.slot_bytes / 4096);
+    logical.div_ceil(line.saturating_sub(padded).max(1)) + head_count(p) + gc_reserve(p)
 }
 
 /// Lines set apart for checkpoints.
@@ -119,6 +132,8 @@ pub(crate) struct PageFtl {
     assemblies: u64,
     gc: gc::Collector,
     waiting: VecDeque<erase::Waiting>,
+    /// Free lines whose erase is booked and had not ended when last looked at.
+    emptying: Vec<erase::Emptying>,
     trims: Trims,
     paged: Option<PagedMap>,
     checkpoint: Option<checkpoint::State>,
@@ -162,6 +177,7 @@ impl Clone for PageFtl {
             rng: self.rng.clone(),
             gc: self.gc.clone(),
             waiting: self.waiting.clone(),
+            emptying: self.emptying.clone(),
             trims: self.trims.clone(),
             paged: self.paged.clone(),
             checkpoint: self.checkpoint.clone(),
@@ -194,6 +210,7 @@ impl PageFtl {
         if p.checkpoint.interval_slots.is_some() {
             ftl.checkpoint = Some(checkpoint::State::fresh(meta));
         }
+        ftl.check_space();
         ftl
     }
 
@@ -235,6 +252,7 @@ impl PageFtl {
             assemblies: 0,
             gc: gc::Collector::default(),
             waiting: VecDeque::new(),
+            emptying: Vec::new(),
             trims: Trims::default(),
             paged: p.map.cache.map(|cache| PagedMap::new(&g, slots as u32, cache, p.map.lru)),
             checkpoint: None,

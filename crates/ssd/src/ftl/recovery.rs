@@ -7,7 +7,8 @@
 //! 3. A slot of the tail beats the checkpoint's place: a copy made by cleaning has an old number,
 //!    but was current when it was copied. Among tail slots the highest number wins.
 //! 4. Discards later than the checkpoint win over older versions.
-//! 5. Lines that hold anything are closed; the others are erased before use: an erase that was
+//! 5. Of two copies of one version either may count (see `twins`).
+//! 6. Lines that hold anything are closed; the others are erased before use: an erase that was
 //!    cut short can look like a whole one.
 //!
 //! Nothing is written: a cut during recovery changes nothing.
@@ -19,16 +20,19 @@ use nand::{Kind, Nand, Oob, Payload, ReadCause, SlotRead};
 
 use super::checkpoint::{Found, State, assemble};
 use super::lines::{LineKind, LineState, NONE};
+use super::twins::Twin;
 use super::{PageFtl, metadata_line_count, trim};
 use crate::Bug;
 use crate::config::Params;
 use crate::stats::RecoveryStats;
 
 /// The state of the scan.
-struct Scan {
+pub(super) struct Scan {
     /// Highest number seen per slot, plus one; 0 = only the checkpoint speaks of it.
-    best: Vec<u64>,
-    trims: Vec<(Ppn, Vec<trim::TrimEntry>)>,
+    pub best: Vec<u64>,
+    /// Further places of versions met more than once.
+    pub twins: Vec<Twin>,
+    pub trims: Vec<(Ppn, Vec<trim::TrimEntry>)>,
     /// Newest translation pages: (page, number, place of its first slot).
     map_pages: Vec<(u32, u64, Ppn)>,
     seq: u64,
@@ -36,7 +40,7 @@ struct Scan {
     pages_read: u64,
     end: Time,
     /// Lines of which something was read that is not blank.
-    used: Vec<bool>,
+    pub used: Vec<bool>,
     lines: u64,
 }
 
@@ -49,6 +53,7 @@ impl PageFtl {
         let meta = metadata_line_count(p);
         let mut scan = Scan {
             best: vec![0; ftl.map.len()],
+            twins: Vec::new(),
             trims: Vec::new(),
             map_pages: Vec::new(),
             seq: 0,
@@ -67,7 +72,10 @@ impl PageFtl {
         ftl.apply_trims(found.as_ref().map_or(0, |f| f.seq), &mut scan);
         ftl.count_valid();
         ftl.mark_stale_map_pages();
-        ftl.sort_lines(meta, found.as_ref(), &scan);
+        let spare = ftl.adopt_records(found.as_ref().map_or(0, |f| f.seq), &mut scan);
+        ftl.empty_twin_lines(meta, found.as_ref(), &scan, spare);
+        ftl.sort_lines(meta, &scan);
+        ftl.check_space();
         ftl.seq = scan.seq;
         ftl.epoch = scan.epoch;
         if meta > 0 {
@@ -257,6 +265,8 @@ impl PageFtl {
                 if *best < seq + 1 {
                     *best = seq + 1;
                     self.map[oob.lpn as usize] = at.0 + 1;
+                } else if *best == seq + 1 {
+                    self.met_again(oob.lpn, seq, at, &mut scan.twins);
                 }
             }
             Kind::Trim => {
@@ -375,14 +385,7 @@ impl PageFtl {
     }
 
     /// Gives every line its state.
-    fn sort_lines(&mut self, meta: u32, found: Option<&Found>, scan: &Scan) {
-        for (at, entries) in &scan.trims {
-            let line = self.lines.line_of(self.g.block_of(*at));
-            if line != NONE && found.is_none_or(|f| entries.iter().any(|e| e.seq > f.seq)) {
-                self.set_valid(*at, line);
-                self.trims.adopt(*at, entries.clone());
-            }
-        }
+    fn sort_lines(&mut self, meta: u32, scan: &Scan) {
         for line in 0..self.lines.len() {
             if line < meta {
                 self.lines.get_mut(line).state = LineState::Meta;

@@ -21,7 +21,7 @@ pub(crate) const ENTRIES: usize = 255;
 const MERGE: usize = 4;
 
 /// A discarded range.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TrimEntry {
     pub first: u32,
     pub count: u32,
@@ -66,6 +66,20 @@ impl Trims {
     pub fn adopt(&mut self, at: Ppn, entries: Vec<TrimEntry>) {
         self.ranges += entries.len();
         self.records.insert(at.0, entries);
+    }
+    /// Whether a record lies at a place.
+    pub fn holds(&self, at: Ppn) -> bool {
+        self.records.contains_key(&at.0)
+    }
+    /// What the record at a place says.
+    pub fn entries(&self, at: Ppn) -> &[TrimEntry] {
+        self.records.get(&at.0).map_or(&[], Vec::as_slice)
+    }
+    /// The record at a place is not needed any more.
+    pub fn release(&mut self, at: Ppn) {
+        if let Some(entries) = self.records.remove(&at.0) {
+            self.ranges -= entries.len();
+        }
     }
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.records.is_empty()
@@ -177,7 +191,7 @@ impl PageFtl {
         self.write_trim_record(self.gc_heads.0, entries, ready)
     }
 
-    fn is_live(&self, entry: &TrimEntry) -> bool {
+    pub(super) fn is_live(&self, entry: &TrimEntry) -> bool {
         self.map[entry.first as usize..(entry.first + entry.count) as usize].contains(&0)
     }
 
