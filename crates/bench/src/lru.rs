@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use block::{Lpn, Op, UNIT_BYTES};
-use ssd::{HitAccess, HitSim};
+use ssd::{BufferShape, HitAccess, HitSim};
 use workload::read::{self, ReadOptions};
 use workload::{BLOCK_RECORDS, Record, Source, TraceOp};
 
@@ -29,8 +29,8 @@ pub fn run(mut args: Args) -> Result<(), String> {
     let pages = args.number("pages", 1 << 20)?;
     args.finish()?;
     let pages = u32::try_from(pages).map_err(|_| format!("--pages {pages}: at most 2^32 - 1"))?;
-    let mut sim = HitSim::new(&policy, entries as usize, pages)
-        .ok_or_else(|| format!("--policy {policy}: no such policy"))?;
+    let shape = BufferShape::alone(entries as usize, pages);
+    let mut sim = HitSim::new(&policy, shape).map_err(|e| format!("--policy: {e}"))?;
     let options = ReadOptions { format: Some(format), ..ReadOptions::default() };
     let mut source = read::open(Path::new(&trace), &options).map_err(|e| e.to_string())?;
 
@@ -80,7 +80,14 @@ fn split(record: &Record, id: u64, pages: u32, out: &mut Vec<HitAccess>) -> Resu
     }
     for page in first..end {
         let page = Lpn(page as u32);
-        out.push(HitAccess { page, op, app: record.app, request: id, len: len as u32 });
+        out.push(HitAccess {
+            page,
+            op,
+            app: record.app,
+            request: id,
+            len: len as u32,
+            next_use: u64::MAX,
+        });
     }
     Ok(())
 }

@@ -172,6 +172,7 @@ fn buffer(stats: &Stats) -> Json {
     let mut map = Map::new();
     map.int("slots", b.slots);
     map.int("dirty_evictions", b.dirty_evictions);
+    map.int("padded", b.padded);
     map.int("clean_evictions", b.clean_evictions);
     map.int("flushed", b.flushed);
     map.int("peak", b.peak);

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use block::{AppId, Lpn, Op};
-use ssd::{HitAccess, HitSim};
+use ssd::{BufferShape, HitAccess, HitSim};
 use workload::read::{self, ReadOptions};
 use workload::{BLOCK_RECORDS, Source, TraceOp};
 
@@ -20,7 +20,8 @@ fn misses(
     let mut source = read::open(path, options).unwrap_or_else(|e| panic!("{e}"));
     // Sparse addresses become dense numbers in order of first use: a policy sees only identity.
     let mut dense = std::collections::BTreeMap::new();
-    let mut sim = HitSim::new(policy, entries, 1 << 21).expect("a policy of the registry");
+    let mut sim = HitSim::new(policy, BufferShape::alone(entries, 1 << 21))
+        .expect("a policy of the registry");
     let (mut records, mut accesses) = (Vec::with_capacity(BLOCK_RECORDS), Vec::new());
     loop {
         source.fill(&mut records).unwrap_or_else(|e| panic!("{e}"));
@@ -40,7 +41,14 @@ fn misses(
             for page in first..=last {
                 let next = dense.len() as u32;
                 let page = Lpn(*dense.entry(page).or_insert(next));
-                accesses.push(HitAccess { page, op, app: AppId(0), request: 1, len: 4096 });
+                accesses.push(HitAccess {
+                    page,
+                    op,
+                    app: AppId(0),
+                    request: 1,
+                    len: 4096,
+                    next_use: u64::MAX,
+                });
             }
         }
         sim.play(&accesses);

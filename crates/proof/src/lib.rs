@@ -27,6 +27,7 @@ mod stamp;
 mod step;
 mod subject;
 mod swarm;
+pub mod twin;
 
 pub use atlas::{Expect, name as fault_name, outcome, tolerance, worst};
 pub use coverage::Tally;

@@ -6,7 +6,7 @@ use block::{BlockDevice, Data, DeviceError, Divider, Op, Request, SECTOR_BYTES, 
 use nand::{Cause, FaultPlan, Image, Nand};
 
 use crate::Bug;
-use crate::buffer::{Front, Host, front};
+use crate::buffer::{Front, Host, PolicySpec};
 use crate::config::{ConfigError, FtlKind, OobMode, Params, Plp};
 use crate::either::Ftl;
 use crate::ftl::PageFtl;
@@ -394,8 +394,9 @@ impl Drive {
 
 /// An empty buffer.
 fn new_front(p: &Params) -> Box<dyn Front> {
-    let entries = (p.buffer.size.0 / 4096) as usize;
-    front(&p.buffer.policy, entries, p.logical_pages, p.buffer.mask).expect("checked when resolved")
+    PolicySpec::parse(&p.buffer.policy)
+        .and_then(|spec| spec.build(p.buffer_shape()))
+        .expect("checked when resolved")
 }
 
 /// Factory-bad blocks: drawn from the seed, the same for the same seed.

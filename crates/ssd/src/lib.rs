@@ -15,8 +15,8 @@ mod hybrid;
 mod stats;
 
 pub use buffer::{
-    Access, Admission, Batches, Frame, HitAccess, HitSim, List, Policy, PolicyInfo, Pool, ReqInfo,
-    Stream, policies,
+    Access, Admission, Batches, BufferShape, Frame, HitAccess, HitSim, List, Policy, PolicyInfo,
+    PolicyOption, PolicySpec, Pool, ReqInfo, Stream, policies, split_policies,
 };
 pub use bug::Bug;
 pub use config::*;

@@ -76,6 +76,8 @@ pub struct BufferStats {
     pub slots: u64,
     /// Dirty entries evicted (programmed).
     pub dirty_evictions: u64,
+    /// Entries written with them only to complete a block.
+    pub padded: u64,
     /// Clean entries evicted.
     pub clean_evictions: u64,
     /// Dirty entries programmed by a flush, which stay.

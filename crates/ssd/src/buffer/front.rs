@@ -68,6 +68,8 @@ struct Buffer<P> {
     policy: P,
     out: Batches,
     evicted: Vec<Evicted>,
+    /// Pages to be written with what was evicted.
+    pads: Vec<std::ops::Range<u32>>,
     pieces: Vec<Payload>,
     apps: Vec<AppStats>,
     stats: BufferStats,
@@ -83,6 +85,7 @@ impl<P: Clone> Clone for Buffer<P> {
             policy: self.policy.clone(),
             out: Batches::default(),
             evicted: self.evicted.clone(),
+            pads: self.pads.clone(),
             pieces: Vec::new(),
             apps: self.apps.clone(),
             ..*self
@@ -90,20 +93,14 @@ impl<P: Clone> Clone for Buffer<P> {
     }
 }
 
-/// A buffer of `entries` entries over `pages` pages, with a policy.
-pub(super) fn boxed<P: Policy>(
-    policy: P,
-    entries: usize,
-    pages: u32,
-    mask: bool,
-) -> Box<dyn Front> {
-    let taken = (policy.overhead().0 / PAGE) as usize;
-    let pool = Pool::new(entries.saturating_sub(taken), pages, mask);
+/// A buffer over a pool, with a policy.
+pub(super) fn boxed<P: Policy>(policy: P, pool: Pool, mask: bool) -> Box<dyn Front> {
     Box::new(Buffer {
         pool,
         policy,
-        out: Batches { frames: Vec::with_capacity(256) },
+        out: Batches { frames: Vec::with_capacity(256), pad: Vec::new() },
         evicted: Vec::with_capacity(256),
+        pads: Vec::new(),
         pieces: Vec::with_capacity(16),
         apps: vec![AppStats::default()],
         stats: BufferStats::default(),
@@ -113,9 +110,14 @@ pub(super) fn boxed<P: Policy>(
     })
 }
 
-/// Builds the buffer a configuration names.
-pub(crate) fn front(name: &str, entries: usize, pages: u32, mask: bool) -> Option<Box<dyn Front>> {
-    super::find(name).map(|info| (info.make)(entries, pages, mask))
+/// What an entry keeps of a page on flash; `None` if it cannot be read.
+fn payload_of(data: SlotData) -> Option<Payload> {
+    match data {
+        SlotData::Stamp(stamp) => Some(Payload::Stamp(stamp)),
+        SlotData::Bytes(bytes, at) => Some(Payload::Bytes(bytes[at..at + PAGE as usize].into())),
+        SlotData::Unmapped | SlotData::Untracked => Some(Payload::None),
+        SlotData::Unreadable => None,
+    }
 }
 
 /// The sectors of page `page` that a request covers, as bits.
@@ -182,6 +184,7 @@ impl<P: Policy> Buffer<P> {
                 req: &info,
                 index: (page - first) as u32,
                 mapped: false,
+                next_use: u64::MAX,
             };
             let wanted = sectors_of(page, offset, end);
             self.stats.partial_units += u64::from(wanted != 0xFF);
@@ -247,12 +250,10 @@ impl<P: Policy> Buffer<P> {
         self.take_evictions();
         let frame = self.pool.insert(access.page, access.req.app.0, 0);
         self.pool.add_mask(frame, 0xFF);
-        if B::REAL && mapped {
-            let payload = match back.data(page) {
-                SlotData::Stamp(stamp) => Payload::Stamp(stamp),
-                SlotData::Bytes(bytes, at) => Payload::Bytes(bytes[at..at + PAGE as usize].into()),
-                SlotData::Unmapped | SlotData::Untracked | SlotData::Unreadable => Payload::None,
-            };
+        if B::REAL
+            && mapped
+            && let Some(payload) = payload_of(back.data(page))
+        {
             self.pool.set_payload(frame, payload);
         }
         self.policy.inserted(&mut self.pool, frame, &access);
@@ -269,7 +270,13 @@ impl<P: Policy> Buffer<P> {
         offset: u64,
     ) -> Result<(), DeviceError> {
         if matches!(request.data, Data::None) {
-            return Ok(());
+            // Nobody looks at the data; that there is none is told all the same.
+            let lost = B::REAL && frame.is_none() && back.data(page) == SlotData::Unreadable;
+            return if lost {
+                Err(DeviceError::Unreadable(Lba(u64::from(page) * 8)))
+            } else {
+                Ok(())
+            };
         }
         let found = match frame.map(|f| self.pool.payload(f)) {
             Some(Payload::Stamp(stamp)) => SlotData::Stamp(*stamp),
@@ -326,6 +333,7 @@ impl<P: Policy> Buffer<P> {
                 req: &info,
                 index: (page - first) as u32,
                 mapped: false,
+                next_use: u64::MAX,
             };
             let frame = match self.pool.find(access.page) {
                 Some(frame) => {
@@ -516,6 +524,28 @@ impl<P: Policy> Buffer<P> {
             }
         }
         self.out.frames.clear();
+        self.pads.append(&mut self.out.pad);
+    }
+
+    /// Adds what a policy wants written with the entries it gave up: the other pages of a range,
+    /// read from flash. What is dirty in the buffer, or unreadable, stays as it is.
+    fn fill_pads<B: Backend>(&mut self, back: &mut B, at: Time) -> Result<(), DeviceError> {
+        for pages in std::mem::take(&mut self.pads) {
+            let given = self.evicted.iter().find(|e| pages.contains(&e.page));
+            let Some((stream, app)) = given.map(|e| (e.stream, e.app)) else { continue };
+            for page in pages {
+                let dirty = self.pool.find(Lpn(page)).is_some_and(|f| self.pool.is_dirty(f));
+                if dirty || !back.mapped(page) || self.evicted.iter().any(|e| e.page == page) {
+                    continue;
+                }
+                back.read(at, page, ReadCause::Rmw)?;
+                if let Some(payload) = payload_of(back.data(page)) {
+                    self.stats.padded += 1;
+                    self.evicted.push(Evicted { page, stream, mask: 0xFF, app, payload });
+                }
+            }
+        }
+        back.read_end().map(|_| ())
     }
 
     /// Programs what was evicted dirty. Neighbours of one mapping unit go together.
@@ -524,13 +554,18 @@ impl<P: Policy> Buffer<P> {
         if self.evicted.is_empty() {
             return Ok(());
         }
-        let mut evicted = std::mem::take(&mut self.evicted);
-        let mut result = Ok(());
-        for e in evicted.drain(..) {
-            if result.is_ok() {
-                result = self.write_evicted(back, at, e);
-            }
+        if !self.pads.is_empty() {
+            self.fill_pads(back, at)?;
         }
+        let mut evicted = std::mem::take(&mut self.evicted);
+        let mut written = 0;
+        let result = evicted.iter().try_for_each(|e| {
+            self.write_evicted(back, at, e)?;
+            written += 1;
+            Ok(())
+        });
+        // What could not be written stays the newest version of its page.
+        evicted.drain(..written);
         self.evicted = evicted;
         result
     }
@@ -539,7 +574,7 @@ impl<P: Policy> Buffer<P> {
         &mut self,
         back: &mut B,
         at: Time,
-        e: Evicted,
+        e: &Evicted,
     ) -> Result<(), DeviceError> {
         let unit_pages = back.unit_pages();
         let writer = Writer { app: e.app, hint: 0, batch: e.stream.number() };
@@ -549,7 +584,7 @@ impl<P: Policy> Buffer<P> {
             ready = ready.max(back.read_end()?);
         }
         if unit_pages == 1 {
-            self.pieces.push(e.payload);
+            self.pieces.push(e.payload.clone());
             let result = back.write(ready, e.page, 1, &self.pieces, writer);
             self.pieces.clear();
             return result;
@@ -557,7 +592,7 @@ impl<P: Policy> Buffer<P> {
         // The other dirty pages of the unit are in the buffer: they go now, and stay, clean.
         let unit = e.page / unit_pages;
         let mut mask = 0u32;
-        let mut payload = Some(e.payload);
+        let mut payload = Some(e.payload.clone());
         for i in 0..unit_pages {
             let page = unit * unit_pages + i;
             if page == e.page {
@@ -649,8 +684,17 @@ impl<P: Policy> Buffer<P> {
                 self.drop_pages(pages);
             }
             back.discard(first as u32, (last - first) as u32)?;
+            let grain = host.unit_pages;
+            self.forget(back, first as u32 * grain..last as u32 * grain);
         }
         Ok(host.side.complete(start))
+    }
+
+    fn forget<B: Backend>(&mut self, back: &B, pages: std::ops::Range<u32>) {
+        let pool = &self.pool;
+        let written =
+            |page| back.mapped(page) || pool.find(Lpn(page)).is_some_and(|f| pool.is_dirty(f));
+        self.policy.forget(pages, &written);
     }
 
     fn drop_pages(&mut self, pages: std::ops::Range<u64>) {
@@ -671,12 +715,28 @@ impl<P: Policy> Buffer<P> {
         if a.op == Op::Discard {
             self.drop_pages(u64::from(a.page.0)..u64::from(a.page.0) + 1);
             let _ = nothing.discard(a.page.0, 1);
+            self.forget(nothing, a.page.0..a.page.0 + 1);
+            return;
+        }
+        if a.op == Op::Flush {
+            while let Some(frame) = self.pool.first_dirty() {
+                self.pool.set_clean(frame);
+                self.policy.cleaned(&mut self.pool, frame);
+                self.stats.flushed += 1;
+            }
             return;
         }
         if a.request != info.id {
             *info = ReqInfo { id: a.request, len: Bytes(u64::from(a.len)), app: a.app, ..*info };
         }
-        let mut access = Access { page: a.page, op: a.op, req: info, index: 0, mapped: false };
+        let mut access = Access {
+            page: a.page,
+            op: a.op,
+            req: info,
+            index: 0,
+            mapped: false,
+            next_use: a.next_use,
+        };
         let write = a.op == Op::Write;
         let hit = match self.pool.find(a.page) {
             Some(frame) => {
@@ -690,6 +750,9 @@ impl<P: Policy> Buffer<P> {
                 access.mapped = nothing.mapped(a.page.0);
                 if self.policy.admit(&mut self.pool, &access, &mut self.out) != Admission::Bypass {
                     self.take_evictions();
+                    if !self.pads.is_empty() {
+                        let _ = self.fill_pads(nothing, Time::ZERO);
+                    }
                     self.evicted.clear();
                     let frame = self.pool.insert(a.page, a.app.0, 0);
                     self.policy.inserted(&mut self.pool, frame, &access);

@@ -2,7 +2,7 @@
 
 use block::{AppId, Lpn, Op};
 
-use super::{Front, front};
+use super::{BufferShape, Front, PolicySpec};
 use crate::backend::Nothing;
 use crate::stats::AppStats;
 
@@ -11,7 +11,7 @@ use crate::stats::AppStats;
 pub struct HitAccess {
     /// The page.
     pub page: Lpn,
-    /// Read, write or discard.
+    /// Read, write, discard or flush (of everything).
     pub op: Op,
     /// Application.
     pub app: AppId,
@@ -19,6 +19,8 @@ pub struct HitAccess {
     pub request: u64,
     /// Length of that request in bytes.
     pub len: u32,
+    /// Number of the access that uses the page next, if known: `u64::MAX` else.
+    pub next_use: u64,
 }
 
 /// A buffer alone.
@@ -29,10 +31,13 @@ pub struct HitSim {
 }
 
 impl HitSim {
-    /// A buffer of `entries` 4 KiB entries (the policy's own tables are taken from them) over a
-    /// space of `pages` pages; `None` if there is no such policy.
-    pub fn new(policy: &str, entries: usize, pages: u32) -> Option<HitSim> {
-        Some(HitSim { front: front(policy, entries, pages, false)?, nothing: Nothing::new(pages) })
+    /// A buffer with a policy, such as `lru` or `cflru(window=50 %)`.
+    ///
+    /// # Errors
+    /// No such policy or option, or a buffer too small for it.
+    pub fn new(policy: &str, shape: BufferShape) -> Result<HitSim, String> {
+        let front = PolicySpec::parse(policy)?.build(shape)?;
+        Ok(HitSim { front, nothing: Nothing::new(shape.pages) })
     }
     /// Plays accesses in order. A block of some thousand at a time is fastest.
     pub fn play(&mut self, accesses: &[HitAccess]) {

@@ -10,28 +10,15 @@ mod index;
 mod policies;
 mod policy;
 mod pool;
+mod spec;
 
-pub(crate) use front::{Front, Host, front};
+pub(crate) use front::{Front, Host};
 pub use hitsim::{HitAccess, HitSim};
 pub use policy::{Access, Admission, Batches, Policy, PolicyInfo, ReqInfo, Stream};
 pub use pool::{Frame, List, Pool};
+pub use spec::{BufferShape, PolicyOption, PolicySpec, split_policies};
 
 /// The buffer policies there are.
 pub fn policies() -> &'static [PolicyInfo] {
     policies::REGISTRY
-}
-
-/// Whether a name or alias is one of the registry's.
-pub(crate) fn is_policy(name: &str) -> bool {
-    find(name).is_some()
-}
-
-pub(crate) fn find(name: &str) -> Option<&'static PolicyInfo> {
-    policies::REGISTRY.iter().find(|info| info.name == name || info.aliases.contains(&name))
-}
-
-/// All names, for messages.
-pub(crate) fn policy_names() -> String {
-    let names: Vec<&str> = policies::REGISTRY.iter().map(|info| info.name).collect();
-    format!("one of {}", names.join(", "))
 }

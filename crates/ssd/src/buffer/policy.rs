@@ -4,6 +4,7 @@ use block::{AppId, Bytes, Lpn, Op};
 
 use super::front::Front;
 use super::pool::{Frame, Pool};
+use super::spec::{PolicyOption, Setup};
 
 /// The host request an access belongs to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,6 +34,9 @@ pub struct Access<'a> {
     pub index: u32,
     /// Written and not discarded before this request; asked on misses only.
     pub mapped: bool,
+    /// Number of the access that uses the page next; `u64::MAX` if none does, or nobody knows.
+    /// For clairvoyant policies only.
+    pub next_use: u64,
 }
 
 /// Where a batch goes.
@@ -70,6 +74,8 @@ pub enum Admission {
 #[derive(Debug, Default)]
 pub struct Batches {
     pub(crate) frames: Vec<(Frame, Stream)>,
+    /// Pages around the entries given up that are written with them, for completeness.
+    pub(crate) pad: Vec<std::ops::Range<u32>>,
 }
 
 impl Batches {
@@ -78,6 +84,12 @@ impl Batches {
     #[inline]
     pub fn evict(&mut self, frame: Frame, stream: Stream) {
         self.frames.push((frame, stream));
+    }
+
+    /// The entries given up are part of these pages: what is missing is read from flash, and all
+    /// of them are written.
+    pub fn pad(&mut self, pages: std::ops::Range<u32>) {
+        self.pad.push(pages);
     }
 }
 
@@ -100,6 +112,15 @@ pub trait Policy: std::fmt::Debug + Clone + Send + 'static {
     fn removed(&mut self, pool: &mut Pool, frame: Frame);
     /// The entry was programmed by a flush and stays, clean.
     fn cleaned(&mut self, pool: &mut Pool, frame: Frame);
+    /// Pages were discarded; their entries have left. What the policy remembers of them beside
+    /// the entries goes as well. `written` says of any page whether it still holds data.
+    fn forget(&mut self, pages: std::ops::Range<u32>, written: &dyn Fn(u32) -> bool) {
+        let _ = (pages, written);
+    }
+    /// Entries per class, by name, for reports.
+    fn occupancy(&self, each: &mut dyn FnMut(&'static str, usize)) {
+        let _ = each;
+    }
     /// DRAM the policy's own tables take, to be subtracted from the buffer.
     fn overhead(&self) -> Bytes {
         Bytes(0)
@@ -122,5 +143,9 @@ pub struct PolicyInfo {
     pub doc: &'static str,
     /// Where its definition comes from.
     pub source: &'static str,
-    pub(crate) make: fn(entries: usize, pages: u32, mask: bool) -> Box<dyn Front>,
+    /// What it can be told, in parentheses after its name.
+    pub options: &'static [PolicyOption],
+    /// It must know every page's next use: runs of hit ratios alone.
+    pub clairvoyant: bool,
+    pub(crate) make: fn(&Setup<'_>) -> Result<Box<dyn Front>, String>,
 }

@@ -22,6 +22,7 @@ pub use params::{
     WearParams,
 };
 pub use presets::{Preset, preset, presets};
+pub(crate) use schema::parse_share;
 pub use schema::{Key, KeyKind, SCHEMA, key};
 
 use std::collections::BTreeMap;

@@ -1,5 +1,6 @@
 //! The checked parameters a drive is built from. No text, no units to parse, no contradictions.
 
+use crate::buffer::BufferShape;
 use block::{Bytes, Span};
 use nand::{Geometry, Timing};
 
@@ -171,6 +172,22 @@ pub struct BufferParams {
     pub staging: u32,
     /// Power-loss protection.
     pub plp: Plp,
+}
+
+impl Params {
+    /// The buffer as its policy sees it.
+    pub(crate) fn buffer_shape(&self) -> BufferShape {
+        let g = &self.geometry;
+        BufferShape {
+            entries: (self.buffer.size.0 / 4096) as usize,
+            pages: self.logical_pages,
+            mask: self.buffer.mask,
+            seed: self.seed,
+            planes: g.planes(),
+            page_entries: g.page_bytes / 4096,
+            block_pages: g.pages_per_block * (g.page_bytes / 4096),
+        }
+    }
 }
 
 /// Hybrid FTL.

@@ -6,7 +6,7 @@ use nand::{Geometry, OOB_BYTES, PageTypes, Suspend, Timing};
 
 use super::params::*;
 use super::{Config, ConfigError, layer};
-use crate::buffer;
+use crate::buffer::PolicySpec;
 use crate::ftl::victim;
 
 fn clash(keys: &str, reason: impl Into<String>) -> ConfigError {
@@ -91,6 +91,10 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
     let params = Params { gc: shares(c, &params)?, ..params };
     check_streams(c, &params)?;
     check_lines(&params)?;
+    // A policy may need more entries than there are.
+    PolicySpec::parse(&params.buffer.policy)
+        .and_then(|spec| spec.build(params.buffer_shape()))
+        .map_err(|reason| clash("buffer.policy, buffer.size", reason))?;
     Ok(params)
 }
 
@@ -458,10 +462,11 @@ fn buffer_size(c: &Config, policy: &str, map_bytes: u64) -> Result<u64, ConfigEr
 
 fn buffer_params(c: &Config, g: &Geometry, map_bytes: u64) -> Result<BufferParams, ConfigError> {
     let policy = c.text("buffer.policy").to_string();
-    if !buffer::is_policy(&policy) {
+    let spec = PolicySpec::parse(&policy).map_err(|reason| clash("buffer.policy", reason))?;
+    if spec.info.clairvoyant {
         return Err(clash(
             "buffer.policy",
-            format!("`{policy}`: expected {}", buffer::policy_names()),
+            format!("`{policy}` must know the future: it runs where only hits are counted"),
         ));
     }
     let size = buffer_size(c, &policy, map_bytes)?;

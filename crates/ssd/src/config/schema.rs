@@ -293,7 +293,7 @@ pub(super) fn parse_times(text: &str) -> Result<Vec<Span>, String> {
 }
 
 /// A share in parts per million.
-pub(super) fn parse_share(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_share(text: &str) -> Result<u64, String> {
     let expected = || "a share such as `7 %` or `12.5 %`".to_string();
     let number = text.trim().strip_suffix('%').ok_or_else(expected)?.trim();
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
@@ -307,7 +307,7 @@ pub(super) fn parse_share(text: &str) -> Result<u64, String> {
 
 impl KeyKind {
     /// Checks that a text is of this kind; the error says what was expected.
-    pub(super) fn check(self, text: &str) -> Result<(), String> {
+    pub(crate) fn check(self, text: &str) -> Result<(), String> {
         let text = text.trim();
         match self {
             Count(low, high) => match text.replace('_', "").parse::<u64>() {

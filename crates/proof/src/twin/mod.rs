@@ -1,0 +1,158 @@
+//! Naive twins of the buffer policies: textbook data structures, victims found by scanning, no
+//! code shared with what they judge. A policy must agree with its twin on every access.
+
+mod fifo;
+mod lru;
+mod none;
+
+use std::collections::BTreeSet;
+
+use block::Op;
+use ssd::{BufferShape, HitAccess, HitSim, PolicySpec};
+
+/// What a twin gave up or kept.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Accesses that hit.
+    pub hits: u64,
+    /// Entries given up that had to be programmed.
+    pub dirty: u64,
+    /// Entries given up that had not.
+    pub clean: u64,
+    /// Pages written only to complete a block.
+    pub padded: u64,
+}
+
+impl Tally {
+    /// An entry was given up.
+    pub fn gone(&mut self, dirty: bool) {
+        if dirty {
+            self.dirty += 1;
+        } else {
+            self.clean += 1;
+        }
+    }
+}
+
+/// One access as a twin sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Use {
+    /// The page.
+    pub page: u32,
+    /// A write.
+    pub write: bool,
+    /// Number of its request.
+    pub request: u64,
+    /// Length of that request in bytes.
+    pub len: u32,
+    /// It held data before this request.
+    pub mapped: bool,
+    /// Number of the access that uses it next.
+    pub next_use: u64,
+}
+
+/// A policy written down naively, with its entries.
+pub trait Twin {
+    /// Serves one access.
+    fn access(&mut self, a: Use, tally: &mut Tally, written: &BTreeSet<u32>);
+    /// A page is discarded; `written` no longer has it.
+    fn discard(&mut self, page: u32, written: &BTreeSet<u32>);
+    /// Everything dirty is programmed, in the order in which it became dirty, and stays.
+    fn flush(&mut self);
+}
+
+/// The twin of a policy with these options; `None` if there is none.
+pub fn twin(policy: &str, shape: BufferShape) -> Option<Box<dyn Twin>> {
+    let spec = PolicySpec::parse(policy).ok()?;
+    let n = shape.entries;
+    Some(match spec.info.name {
+        "none" => Box::new(none::None),
+        "fifo" => Box::new(fifo::Fifo::new(n)),
+        "lru" => Box::new(lru::Lru::new(n)),
+        _ => return None,
+    })
+}
+
+/// Plays a list of accesses to a policy and to its twin; the first access after which they
+/// differ, and how.
+///
+/// # Panics
+/// If the policy has no twin or cannot be built.
+pub fn first_difference(
+    policy: &str,
+    shape: BufferShape,
+    accesses: &[HitAccess],
+) -> Option<(usize, String)> {
+    let mut sim = HitSim::new(policy, shape).expect("a policy of the registry");
+    let mut twin = twin(policy, shape).expect("a policy with a twin");
+    let mut written = BTreeSet::new();
+    let mut tally = Tally::default();
+    for (at, access) in accesses.iter().enumerate() {
+        let page = access.page.0;
+        let flush = access.op == Op::Flush;
+        match access.op {
+            Op::Flush => twin.flush(),
+            Op::Discard => {
+                written.remove(&page);
+                twin.discard(page, &written);
+            }
+            Op::Read | Op::Write => {
+                let write = access.op == Op::Write;
+                let a = Use {
+                    page,
+                    write,
+                    request: access.request,
+                    len: access.len,
+                    mapped: written.contains(&page),
+                    next_use: access.next_use,
+                };
+                twin.access(a, &mut tally, &written);
+                if write {
+                    written.insert(page);
+                }
+            }
+        }
+        sim.play(std::slice::from_ref(access));
+        let buffer = sim.buffer();
+        let hits = sim.apps().iter().map(|app| app.read_hits + app.write_hits).sum();
+        let seen = Tally {
+            hits,
+            dirty: buffer.dirty_evictions,
+            clean: buffer.clean_evictions,
+            padded: buffer.padded,
+        };
+        if seen != tally {
+            return Some((at, format!("the policy {seen:?}, its twin {tally:?}")));
+        }
+        // Lists are walked where they change most, and now and then.
+        if (flush || at % 64 == 0)
+            && let Err(what) = sim.check()
+        {
+            return Some((at, what));
+        }
+    }
+    sim.check().err().map(|what| (accesses.len(), what))
+}
+
+/// The fewest accesses found that still make a policy and its twin differ.
+pub fn shrunk(policy: &str, shape: BufferShape, accesses: &[HitAccess]) -> Vec<HitAccess> {
+    let mut kept = accesses.to_vec();
+    if let Some((at, _)) = first_difference(policy, shape, &kept) {
+        kept.truncate(at + 1);
+    }
+    let mut part = kept.len() / 2;
+    while part > 0 {
+        let mut start = 0;
+        while start < kept.len() {
+            let mut fewer = kept.clone();
+            fewer.drain(start..(start + part).min(kept.len()));
+            if first_difference(policy, shape, &fewer).is_some() {
+                kept = fewer;
+            } else {
+                start += part;
+            }
+        }
+        part /= 2;
+    }
+    kept
+}

@@ -1,0 +1,85 @@
+//! Every policy of the registry agrees with its naive twin on every access.
+
+use block::{AppId, Lpn, Op, Rng};
+use proof::twin::{first_difference, shrunk};
+use ssd::{BufferShape, HitAccess};
+
+/// Requests of all sizes over a small space: hot pages, runs, discards and flushes.
+fn accesses(rng: &mut Rng, pages: u32, count: usize) -> Vec<HitAccess> {
+    let mut out = Vec::with_capacity(count);
+    let mut request = 0;
+    let hot = rng.between(1, u64::from(pages) / 2);
+    while out.len() < count {
+        request += 1;
+        let op = match rng.below(100) {
+            0 => Op::Flush,
+            1..4 => Op::Discard,
+            4..44 => Op::Read,
+            _ => Op::Write,
+        };
+        let long = rng.ratio(1, 3);
+        let len = if long { rng.between(2, 24) } else { 1 };
+        let space = if rng.ratio(2, 3) { hot } else { u64::from(pages) };
+        let first = rng.below(space);
+        let len = len.min(u64::from(pages) - first);
+        for page in first..first + len {
+            out.push(HitAccess {
+                page: Lpn(page as u32),
+                op,
+                app: AppId(0),
+                request,
+                len: (len * 4096) as u32,
+                next_use: u64::MAX,
+            });
+            if op == Op::Flush {
+                break;
+            }
+        }
+    }
+    let mut next = vec![u64::MAX; pages as usize];
+    for (at, access) in out.iter_mut().enumerate().rev() {
+        access.next_use = next[access.page.0 as usize];
+        match access.op {
+            Op::Read | Op::Write => next[access.page.0 as usize] = at as u64,
+            Op::Discard => next[access.page.0 as usize] = u64::MAX,
+            Op::Flush => {}
+        }
+    }
+    out
+}
+
+/// Policies with the options worth trying beside the defaults.
+const POLICIES: &[&str] = &["none", "fifo", "lru"];
+
+#[test]
+fn policies_agree_with_their_twins() {
+    for policy in POLICIES {
+        for seed in 0..40 {
+            let mut rng = Rng::new(seed);
+            let shape = BufferShape {
+                planes: rng.between(1, 4) as u32,
+                page_entries: 1 << rng.below(3),
+                block_pages: 8 << rng.below(2),
+                seed,
+                ..BufferShape::alone(rng.between(9, 64) as usize, rng.between(64, 400) as u32)
+            };
+            let list = accesses(&mut rng, shape.pages, 2500);
+            if let Some((at, how)) = first_difference(policy, shape, &list) {
+                let few = shrunk(policy, shape, &list);
+                let few: Vec<String> =
+                    few.iter().map(|a| format!("{:?} {} #{}", a.op, a.page.0, a.request)).collect();
+                panic!("{policy}, seed {seed}, {shape:?}: access {at}: {how}\n{}", few.join("\n"));
+            }
+        }
+    }
+}
+
+#[test]
+fn every_policy_has_a_twin() {
+    let shape = BufferShape::alone(512, 4096);
+    for info in ssd::policies() {
+        assert!(proof::twin::twin(info.name, shape).is_some(), "{} has no twin", info.name);
+        let tried = POLICIES.iter().any(|p| p.split('(').next() == Some(info.name));
+        assert!(tried, "{} is not tried", info.name);
+    }
+}
