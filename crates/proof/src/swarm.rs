@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use block::{Rng, Span};
-use nand::{Fault, Outcome};
+use nand::Fault;
 
 use crate::atlas;
 use crate::drive::{DriveSpec, Shape};
@@ -55,7 +55,7 @@ pub fn draw(seed: u64, what: &Draw) -> (Plan, DriveSpec, u64) {
         let count = rng.between(2, 14);
         plan.after = lean.steps(&mut rng, &shape, count);
         if what.faulty > 0 && rng.ratio(1, what.faulty) && !plan.bytes {
-            plan.faults = faults(&mut rng, &plan, &shape, 2 * count);
+            plan.faults = faults(&mut rng, &shape, 2 * count);
         }
         let spec = DriveSpec::of(&plan).unwrap_or_else(|_| {
             // Its bad blocks would leave too little space.
@@ -67,14 +67,8 @@ pub fn draw(seed: u64, what: &Draw) -> (Plan, DriveSpec, u64) {
 }
 
 /// One to three faults of the array.
-fn faults(rng: &mut Rng, plan: &Plan, shape: &Shape, ops: u64) -> Vec<Fault> {
-    // A translation page has no second copy: without it nothing can be said of what it named.
-    let paged = plan.config.get("map.mode").is_some_and(|mode| mode == "paged");
-    let untold = |fault: &Fault| paged && atlas::outcome(fault) == Outcome::Detected;
-    (0..rng.between(1, 3))
-        .map(|_| atlas::draw(rng, ops, shape.dies, shape.blocks))
-        .filter(|fault| !untold(fault))
-        .collect()
+fn faults(rng: &mut Rng, shape: &Shape, ops: u64) -> Vec<Fault> {
+    (0..rng.between(1, 3)).map(|_| atlas::draw(rng, ops, shape.dies, shape.blocks)).collect()
 }
 
 /// Sets keys of a configuration from draws.

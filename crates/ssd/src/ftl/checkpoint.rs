@@ -62,6 +62,17 @@ pub(crate) fn area_lines(
     slots.div_ceil(line_slots).max(1)
 }
 
+/// A line that was open when a checkpoint was written.
+#[derive(Clone, Debug)]
+pub(super) struct OpenLine {
+    pub line: u32,
+    /// Which opening of a line it was: only blocks whose header says so belong to it. A bad block
+    /// that a spare had replaced may be a member again after power-on.
+    pub epoch: u64,
+    /// The page each member had reached.
+    pub reached: Vec<u32>,
+}
+
 /// A checkpoint as read back.
 #[derive(Clone, Debug)]
 pub(super) struct Found {
@@ -69,8 +80,8 @@ pub(super) struct Found {
     pub id: u64,
     pub seq: u64,
     pub epoch: u64,
-    /// Open lines and, for each member, the page it had reached.
-    pub open: Vec<(u32, Vec<u32>)>,
+    /// Open lines.
+    pub open: Vec<OpenLine>,
     /// Map entries, or the directory of a paged map.
     pub entries: Vec<u32>,
 }
@@ -243,11 +254,11 @@ impl PageFtl {
         u32s.push(open.len() as u32);
         for line in open {
             u32s.push(line);
+            let epoch = self.lines.get(line).opened_epoch;
+            u32s.extend([epoch as u32, (epoch >> 32) as u32]);
             let members = self.lines.members(line);
             u32s.push(members.len() as u32);
             u32s.extend(members.iter().map(|m| match *m {
-                // Nothing of a missing member is tail: the bad block it was may come back at
-                // power-on, with what it held before its line was opened again.
                 NONE => u32::MAX,
                 block => self.nand.next_page(BlockId(block)),
             }));
@@ -337,8 +348,11 @@ fn decode(area: u32, id: u64, body: &[u8]) -> Option<Found> {
         body.get(16..)?.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     let mut open = Vec::new();
     for _ in 0..words.next()? {
-        let (line, count) = (words.next()?, words.next()?);
-        open.push((line, (0..count).map_while(|_| words.next()).collect()));
+        let (line, low, high) = (words.next()?, words.next()?, words.next()?);
+        let epoch = u64::from(high) << 32 | u64::from(low);
+        let count = words.next()?;
+        let reached = (0..count).map_while(|_| words.next()).collect();
+        open.push(OpenLine { line, epoch, reached });
     }
     let count = words.next()?;
     let entries: Vec<u32> = words.collect();

@@ -47,6 +47,20 @@ pub(super) struct Scan {
 impl PageFtl {
     /// Builds the FTL of a drive that is powered on with what `nand` holds.
     pub fn mount(p: &Arc<Params>, nand: Nand, bug: Option<Bug>) -> Result<PageFtl, DeviceError> {
+        let ftl = PageFtl::mount_from(p, nand, bug, true)?;
+        if ftl.has_whole_map() {
+            return Ok(ftl);
+        }
+        // A translation page is lost to a fault. The data's own records are the second copy.
+        PageFtl::mount_from(p, ftl.nand, bug, false)
+    }
+
+    fn mount_from(
+        p: &Arc<Params>,
+        nand: Nand,
+        bug: Option<Bug>,
+        from_checkpoint: bool,
+    ) -> Result<PageFtl, DeviceError> {
         let mut ftl = PageFtl::bare(p, nand);
         ftl.bug = bug;
         ftl.adopt_blocks();
@@ -64,6 +78,7 @@ impl PageFtl {
             lines: 0,
         };
         let found = if meta > 0 { ftl.newest_checkpoint(meta, &mut scan)? } else { None };
+        let found = found.filter(|_| from_checkpoint);
         if let Some(found) = &found {
             ftl.load_checkpoint(found, &mut scan);
         }
@@ -184,7 +199,7 @@ impl PageFtl {
         scan: &mut Scan,
     ) -> Result<(), DeviceError> {
         for line in meta..self.lines.len() {
-            let open = found.and_then(|f| f.open.iter().find(|(l, _)| *l == line));
+            let open = found.and_then(|f| f.open.iter().find(|o| o.line == line));
             let mut scanned = false;
             for index in 0..self.lines.members(line).len() {
                 let member = self.lines.members(line)[index];
@@ -200,8 +215,10 @@ impl PageFtl {
                 // the checkpoint's word on it.
                 let from = match (found, open) {
                     (Some(f), _) if epoch > f.epoch => 0,
-                    (Some(_), Some((_, reached))) => reached.get(index).copied().unwrap_or(0),
-                    (Some(_), None) => {
+                    (Some(_), Some(open)) if open.epoch == epoch => {
+                        open.reached.get(index).copied().unwrap_or(0)
+                    }
+                    (Some(_), _) => {
                         // Settled before the checkpoint: its header was read, no more.
                         scan.pages_read += 1;
                         scan.used[line as usize] = true;
@@ -337,6 +354,14 @@ impl PageFtl {
                 paged.set_directory(tp, entry, !(same || empty && entry == 0));
             }
         }
+    }
+
+    /// Whether every translation page that a checkpoint relies on can be read.
+    fn has_whole_map(&self) -> bool {
+        let relies = self.recovery.is_some_and(|r| r.from_checkpoint);
+        let Some(paged) = self.paged.as_ref().filter(|_| relies) else { return true };
+        let kept = paged.directory().iter().enumerate().filter(|(_, entry)| **entry != 0);
+        kept.into_iter().all(|(tp, _)| self.stored_map_page(tp).is_some())
     }
 
     fn apply_trims(&mut self, covered: u64, scan: &mut Scan) {
