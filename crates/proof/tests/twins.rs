@@ -49,7 +49,18 @@ fn accesses(rng: &mut Rng, pages: u32, count: usize) -> Vec<HitAccess> {
 }
 
 /// Policies with the options worth trying beside the defaults.
-const POLICIES: &[&str] = &["none", "fifo", "lru"];
+const POLICIES: &[&str] = &[
+    "aoi(cap=3, chunk=16 KiB)",
+    "aoi(cap=3, chunk=32 KiB, lat=literal, program_unit=3)",
+    "aoi(cap=2, chunk=64 KiB, lat=per-request, threshold=8 KiB)",
+    "aoi(cap=3, chunk=32 KiB, lat=frontier)",
+    "aoi(cap=3, chunk=32 KiB, lat=mapped-any, program_unit=1)",
+    "aoi(cap=3, chunk=128 KiB, lat=evidence, program_unit=4)",
+    "aoi(cap=3, chunk=32 KiB, lat=sweep, charge=bits)",
+    "none",
+    "fifo",
+    "lru",
+];
 
 #[test]
 fn policies_agree_with_their_twins() {

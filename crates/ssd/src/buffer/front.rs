@@ -191,7 +191,10 @@ impl<P: Policy> Buffer<P> {
             if let Some(frame) = self.pool.find(access.page) {
                 hits += 1;
                 buffered += PAGE;
-                self.policy.hit(&mut self.pool, frame, &access);
+                if !P::SHEDS || back.read_only().is_none() {
+                    // Where nothing may be evicted any more, a hit that would changes nothing.
+                    self.hit(frame, &access);
+                }
                 if self.pool.mask(frame) & wanted != wanted {
                     // The entry lacks sectors that are on flash.
                     back.read(start, page as u32, ReadCause::Rmw)?;
@@ -244,11 +247,12 @@ impl<P: Policy> Buffer<P> {
             // Nothing may be evicted any more: reads pass by.
             return Ok(());
         }
-        if self.policy.admit(&mut self.pool, &access, &mut self.out) == Admission::Bypass {
+        let Admission::Admit(class) = self.policy.admit(&mut self.pool, &access, &mut self.out)
+        else {
             return Ok(());
-        }
+        };
         self.take_evictions();
-        let frame = self.pool.insert(access.page, access.req.app.0, 0);
+        let frame = self.pool.insert(access.page, access.req.app.0, class);
         self.pool.add_mask(frame, 0xFF);
         if B::REAL
             && mapped
@@ -338,14 +342,18 @@ impl<P: Policy> Buffer<P> {
             let frame = match self.pool.find(access.page) {
                 Some(frame) => {
                     hits += 1;
-                    self.policy.hit(&mut self.pool, frame, &access);
+                    self.hit(frame, &access);
+                    if P::SHEDS {
+                        self.write_back(back, received)?;
+                        done = done.max(back.back_pressure(host.staging));
+                    }
                     frame
                 }
                 None => {
                     access.mapped = back.mapped(page as u32);
-                    if self.policy.admit(&mut self.pool, &access, &mut self.out)
-                        == Admission::Bypass
-                    {
+                    let Admission::Admit(class) =
+                        self.policy.admit(&mut self.pool, &access, &mut self.out)
+                    else {
                         self.bypass(
                             back,
                             &host,
@@ -356,11 +364,11 @@ impl<P: Policy> Buffer<P> {
                             &mut bypassed,
                         )?;
                         continue;
-                    }
+                    };
                     self.take_evictions();
                     self.write_back(back, received)?;
                     done = done.max(back.back_pressure(host.staging));
-                    let frame = self.pool.insert(access.page, info.app.0, 0);
+                    let frame = self.pool.insert(access.page, info.app.0, class);
                     self.policy.inserted(&mut self.pool, frame, &access);
                     frame
                 }
@@ -502,6 +510,16 @@ impl<P: Policy> Buffer<P> {
             }
         }
         Ok(vec![0; PAGE as usize])
+    }
+
+    /// A hit, and the entries it pushes out.
+    #[inline]
+    fn hit(&mut self, frame: Frame, access: &Access<'_>) {
+        self.policy.hit(&mut self.pool, frame, access);
+        if P::SHEDS {
+            self.policy.shed(&mut self.pool, &mut self.out);
+            self.take_evictions();
+        }
     }
 
     /// Takes what the policy gave up out of the pool.
@@ -740,7 +758,10 @@ impl<P: Policy> Buffer<P> {
         let write = a.op == Op::Write;
         let hit = match self.pool.find(a.page) {
             Some(frame) => {
-                self.policy.hit(&mut self.pool, frame, &access);
+                self.hit(frame, &access);
+                if P::SHEDS {
+                    self.evicted.clear();
+                }
                 if write {
                     self.pool.set_dirty(frame);
                 }
@@ -748,13 +769,15 @@ impl<P: Policy> Buffer<P> {
             }
             None => {
                 access.mapped = nothing.mapped(a.page.0);
-                if self.policy.admit(&mut self.pool, &access, &mut self.out) != Admission::Bypass {
+                if let Admission::Admit(class) =
+                    self.policy.admit(&mut self.pool, &access, &mut self.out)
+                {
                     self.take_evictions();
                     if !self.pads.is_empty() {
                         let _ = self.fill_pads(nothing, Time::ZERO);
                     }
                     self.evicted.clear();
-                    let frame = self.pool.insert(a.page, a.app.0, 0);
+                    let frame = self.pool.insert(a.page, a.app.0, class);
                     self.policy.inserted(&mut self.pool, frame, &access);
                     if write {
                         self.pool.set_dirty(frame);

@@ -4,9 +4,13 @@
 //! evicted; if the controller still holds too much unwritten data, the *request* waits. So hit
 //! ratios are equal with timing on and off.
 
+mod blocks;
+mod clean_first;
 mod front;
+mod ghosts;
 mod hitsim;
 mod index;
+mod lat;
 mod policies;
 mod policy;
 mod pool;

@@ -86,6 +86,15 @@ impl Batches {
         self.frames.push((frame, stream));
     }
 
+    /// Entries given up so far.
+    pub fn len(&self) -> usize {
+        self.frames.len()
+    }
+    /// None yet.
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
     /// The entries given up are part of these pages: what is missing is read from flash, and all
     /// of them are written.
     pub fn pad(&mut self, pages: std::ops::Range<u32>) {
@@ -101,8 +110,16 @@ impl Batches {
 /// | every batch is performed: dirty entries programmed, clean ones dropped | no I/O, no time, no floats, no allocation after construction; an entry is in one batch at most |
 /// | discards and write-back of every resident entry are reported | lists and counts stay right under `removed` and `cleaned` in any order |
 pub trait Policy: std::fmt::Debug + Clone + Send + 'static {
+    /// Whether a hit can push other entries out: `shed` follows every `hit`.
+    const SHEDS: bool = false;
+
     /// A resident page is accessed (before the caller sets it dirty).
     fn hit(&mut self, pool: &mut Pool, frame: Frame, access: &Access<'_>);
+    /// Directly after `hit`, where the policy sheds: the entries pushed out by it, which never
+    /// are the one that was hit.
+    fn shed(&mut self, pool: &mut Pool, out: &mut Batches) {
+        let _ = (pool, out);
+    }
     /// A page is missing: make room for it in `out`, or refuse it. Entries given up must already
     /// be out of the policy's lists.
     fn admit(&mut self, pool: &mut Pool, access: &Access<'_>, out: &mut Batches) -> Admission;

@@ -114,6 +114,16 @@ impl PolicySpec {
         Ok(PolicySpec { info, given })
     }
 
+    /// The text of an option: as given, or its default.
+    ///
+    /// # Panics
+    /// If the policy lists no such option.
+    pub fn option(&self, name: &str) -> &str {
+        let option = self.info.options.iter().find(|o| o.name == name);
+        let option = option.unwrap_or_else(|| panic!("{} lists `{name}`", self.info.name));
+        self.given.get(name).map_or(option.default, String::as_str)
+    }
+
     pub(crate) fn build(&self, shape: BufferShape) -> Result<Box<dyn Front>, String> {
         (self.info.make)(&Setup { shape, spec: self })
             .map_err(|e| format!("{}: {e}", self.info.name))
@@ -140,9 +150,7 @@ pub fn split_policies(list: &str) -> Vec<&str> {
 
 impl Setup<'_> {
     fn text(&self, name: &str) -> &str {
-        let option = self.spec.info.options.iter().find(|o| o.name == name);
-        let option = option.unwrap_or_else(|| panic!("{} lists `{name}`", self.spec.info.name));
-        self.spec.given.get(name).map_or(option.default, String::as_str)
+        self.spec.option(name)
     }
     /// A whole number.
     pub fn count(&self, name: &str) -> u64 {
