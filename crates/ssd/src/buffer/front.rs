@@ -2,7 +2,7 @@
 //!
 //! Generic over the policy inside, one dynamic call per *request* at the edge.
 
-use block::{AppId, Bytes, Data, DeviceError, Lba, Lpn, Op, Request, Time};
+use block::{AppId, Data, DeviceError, Lba, Lpn, Op, Request, Time};
 use nand::{Payload, ReadCause};
 
 use super::policy::{Access, Admission, Batches, Policy, ReqInfo, Stream};
@@ -14,7 +14,7 @@ use crate::host::HostSide;
 use crate::hybrid::HybridFtl;
 use crate::stats::{AppStats, BufferStats};
 
-const PAGE: u64 = 4096;
+pub(super) const PAGE: u64 = 4096;
 
 /// What the drive lends the buffer for a request.
 pub(crate) struct Host<'a> {
@@ -54,28 +54,28 @@ pub(crate) trait Front: std::fmt::Debug + Send {
 }
 
 #[derive(Clone, Debug)]
-struct Evicted {
-    page: u32,
-    stream: Stream,
-    mask: u8,
-    app: u16,
-    payload: Payload,
+pub(super) struct Evicted {
+    pub(super) page: u32,
+    pub(super) stream: Stream,
+    pub(super) mask: u8,
+    pub(super) app: u16,
+    pub(super) payload: Payload,
 }
 
 #[derive(Debug)]
-struct Buffer<P> {
-    pool: Pool,
-    policy: P,
-    out: Batches,
-    evicted: Vec<Evicted>,
+pub(super) struct Buffer<P> {
+    pub(super) pool: Pool,
+    pub(super) policy: P,
+    pub(super) out: Batches,
+    pub(super) evicted: Vec<Evicted>,
     /// Pages to be written with what was evicted.
-    pads: Vec<std::ops::Range<u32>>,
-    pieces: Vec<Payload>,
-    apps: Vec<AppStats>,
-    stats: BufferStats,
-    read_unwritten: u64,
-    requests: u64,
-    mask: bool,
+    pub(super) pads: Vec<std::ops::Range<u32>>,
+    pub(super) pieces: Vec<Payload>,
+    pub(super) apps: Vec<AppStats>,
+    pub(super) stats: BufferStats,
+    pub(super) read_unwritten: u64,
+    pub(super) requests: u64,
+    pub(super) mask: bool,
 }
 
 impl<P: Clone> Clone for Buffer<P> {
@@ -111,7 +111,7 @@ pub(super) fn boxed<P: Policy>(policy: P, pool: Pool, mask: bool) -> Box<dyn Fro
 }
 
 /// What an entry keeps of a page on flash; `None` if it cannot be read.
-fn payload_of(data: SlotData) -> Option<Payload> {
+pub(super) fn payload_of(data: SlotData) -> Option<Payload> {
     match data {
         SlotData::Stamp(stamp) => Some(Payload::Stamp(stamp)),
         SlotData::Bytes(bytes, at) => Some(Payload::Bytes(bytes[at..at + PAGE as usize].into())),
@@ -128,7 +128,7 @@ fn sectors_of(page: u64, offset: u64, end: u64) -> u8 {
 }
 
 impl<P: Policy> Buffer<P> {
-    fn app(&mut self, app: AppId) -> &mut AppStats {
+    pub(super) fn app(&mut self, app: AppId) -> &mut AppStats {
         let at = app.index();
         if at >= self.apps.len() {
             self.apps.resize(at + 1, AppStats::default());
@@ -514,288 +514,11 @@ impl<P: Policy> Buffer<P> {
 
     /// A hit, and the entries it pushes out.
     #[inline]
-    fn hit(&mut self, frame: Frame, access: &Access<'_>) {
+    pub(super) fn hit(&mut self, frame: Frame, access: &Access<'_>) {
         self.policy.hit(&mut self.pool, frame, access);
         if P::SHEDS {
             self.policy.shed(&mut self.pool, &mut self.out);
             self.take_evictions();
-        }
-    }
-
-    /// Takes what the policy gave up out of the pool.
-    #[inline]
-    fn take_evictions(&mut self) {
-        if self.out.frames.is_empty() {
-            return;
-        }
-        for i in 0..self.out.frames.len() {
-            let (frame, stream) = self.out.frames[i];
-            let (page, app) = (self.pool.page(frame).0, self.pool.app(frame));
-            let dirty = self.pool.is_dirty(frame);
-            let mask = self.pool.mask(frame);
-            let payload = self.pool.release(frame);
-            if dirty {
-                self.stats.dirty_evictions += 1;
-                self.evicted.push(Evicted { page, stream, mask, app, payload });
-            } else {
-                self.stats.clean_evictions += 1;
-            }
-        }
-        self.out.frames.clear();
-        self.pads.append(&mut self.out.pad);
-    }
-
-    /// Adds what a policy wants written with the entries it gave up: the other pages of a range,
-    /// read from flash. What is dirty in the buffer, or unreadable, stays as it is.
-    fn fill_pads<B: Backend>(&mut self, back: &mut B, at: Time) -> Result<(), DeviceError> {
-        for pages in std::mem::take(&mut self.pads) {
-            let given = self.evicted.iter().find(|e| pages.contains(&e.page));
-            let Some((stream, app)) = given.map(|e| (e.stream, e.app)) else { continue };
-            for page in pages {
-                let dirty = self.pool.find(Lpn(page)).is_some_and(|f| self.pool.is_dirty(f));
-                if dirty || !back.mapped(page) || self.evicted.iter().any(|e| e.page == page) {
-                    continue;
-                }
-                back.read(at, page, ReadCause::Rmw)?;
-                if let Some(payload) = payload_of(back.data(page)) {
-                    self.stats.padded += 1;
-                    self.evicted.push(Evicted { page, stream, mask: 0xFF, app, payload });
-                }
-            }
-        }
-        back.read_end().map(|_| ())
-    }
-
-    /// Programs what was evicted dirty. Neighbours of one mapping unit go together.
-    #[inline]
-    fn write_back<B: Backend>(&mut self, back: &mut B, at: Time) -> Result<(), DeviceError> {
-        if self.evicted.is_empty() {
-            return Ok(());
-        }
-        if !self.pads.is_empty() {
-            self.fill_pads(back, at)?;
-        }
-        let mut evicted = std::mem::take(&mut self.evicted);
-        let mut written = 0;
-        let result = evicted.iter().try_for_each(|e| {
-            self.write_evicted(back, at, e)?;
-            written += 1;
-            Ok(())
-        });
-        // What could not be written stays the newest version of its page.
-        evicted.drain(..written);
-        self.evicted = evicted;
-        result
-    }
-
-    fn write_evicted<B: Backend>(
-        &mut self,
-        back: &mut B,
-        at: Time,
-        e: &Evicted,
-    ) -> Result<(), DeviceError> {
-        let unit_pages = back.unit_pages();
-        let writer = Writer { app: e.app, hint: 0, batch: e.stream.number() };
-        let mut ready = at;
-        if e.mask != 0xFF && back.mapped(e.page) {
-            back.read(at, e.page, ReadCause::Rmw)?;
-            ready = ready.max(back.read_end()?);
-        }
-        if unit_pages == 1 {
-            self.pieces.push(e.payload.clone());
-            let result = back.write(ready, e.page, 1, &self.pieces, writer);
-            self.pieces.clear();
-            return result;
-        }
-        // The other dirty pages of the unit are in the buffer: they go now, and stay, clean.
-        let unit = e.page / unit_pages;
-        let mut mask = 0u32;
-        let mut payload = Some(e.payload.clone());
-        for i in 0..unit_pages {
-            let page = unit * unit_pages + i;
-            if page == e.page {
-                self.pieces.extend(payload.take());
-                mask |= 1 << i;
-            } else if let Some(frame) = self.pool.find(Lpn(page))
-                && self.pool.is_dirty(frame)
-            {
-                self.pieces.push(self.pool.payload(frame).clone());
-                mask |= 1 << i;
-                self.pool.set_clean(frame);
-                self.policy.cleaned(&mut self.pool, frame);
-                self.stats.flushed += 1;
-            }
-        }
-        let result = back.write(ready, unit, mask, &self.pieces, writer);
-        self.pieces.clear();
-        result
-    }
-
-    /// Programs the mapping unit of a dirty entry; its entries stay, clean.
-    fn clean_unit<B: Backend>(
-        &mut self,
-        back: &mut B,
-        host: &Host<'_>,
-        frame: Frame,
-    ) -> Result<(), DeviceError> {
-        let unit = self.pool.page(frame).0 / host.unit_pages;
-        let app = self.pool.app(frame);
-        let (mut mask, mut ready) = (0u32, host.now);
-        for i in 0..host.unit_pages {
-            let page = unit * host.unit_pages + i;
-            let Some(frame) = self.pool.find(Lpn(page)) else { continue };
-            if !self.pool.is_dirty(frame) {
-                continue;
-            }
-            if self.pool.mask(frame) != 0xFF && back.mapped(page) {
-                back.read(host.now, page, ReadCause::Rmw)?;
-                ready = ready.max(back.read_end()?);
-                self.pool.add_mask(frame, 0xFF);
-            }
-            mask |= 1 << i;
-            self.pieces.push(self.pool.payload(frame).clone());
-        }
-        let writer = Writer { app, hint: 0, batch: 0 };
-        let result = back.write(ready, unit, mask, &self.pieces, writer);
-        self.pieces.clear();
-        result?;
-        // Only now: what could not be written stays dirty, and the next flush fails as this one.
-        for i in (0..host.unit_pages).filter(|i| mask >> i & 1 == 1) {
-            if let Some(frame) = self.pool.find(Lpn(unit * host.unit_pages + i)) {
-                self.pool.set_clean(frame);
-                self.policy.cleaned(&mut self.pool, frame);
-                self.stats.flushed += 1;
-            }
-        }
-        Ok(())
-    }
-
-    fn flush<B: Backend>(&mut self, back: &mut B, host: Host<'_>) -> Result<Time, DeviceError> {
-        let start = host.side.start_other(host.now);
-        if host.protected.is_some_and(|limit| self.pool.dirty() as u64 <= u64::from(limit)) {
-            return Ok(host.side.complete(start));
-        }
-        let left = usize::from(host.bug == Some(Bug::FlushSkipsNewest));
-        while let Some(frame) = self.pool.first_dirty()
-            && self.pool.dirty() > left
-        {
-            self.clean_unit(back, &host, frame)?;
-        }
-        let done = back.sync()?.max(start);
-        Ok(host.side.complete(done))
-    }
-
-    fn discard<B: Backend>(
-        &mut self,
-        back: &mut B,
-        host: Host<'_>,
-        request: &Request<'_>,
-    ) -> Result<Time, DeviceError> {
-        let start = host.side.start_other(host.now);
-        let unit = u64::from(host.unit_pages) * PAGE;
-        let offset = request.lba.bytes().0;
-        let end = offset + request.sectors.bytes().0;
-        let (first, last) = (offset.div_ceil(unit), end / unit);
-        if first < last {
-            if host.bug != Some(Bug::DiscardIgnoresBuffer) {
-                let pages = first * u64::from(host.unit_pages)..last * u64::from(host.unit_pages);
-                self.drop_pages(pages);
-            }
-            back.discard(first as u32, (last - first) as u32)?;
-            let grain = host.unit_pages;
-            self.forget(back, first as u32 * grain..last as u32 * grain);
-        }
-        Ok(host.side.complete(start))
-    }
-
-    fn forget<B: Backend>(&mut self, back: &B, pages: std::ops::Range<u32>) {
-        let pool = &self.pool;
-        let written =
-            |page| back.mapped(page) || pool.find(Lpn(page)).is_some_and(|f| pool.is_dirty(f));
-        self.policy.forget(pages, &written);
-    }
-
-    fn drop_pages(&mut self, pages: std::ops::Range<u64>) {
-        if self.pool.resident() == 0 {
-            return;
-        }
-        for page in pages {
-            if let Some(frame) = self.pool.find(Lpn(page as u32)) {
-                self.policy.removed(&mut self.pool, frame);
-                self.pool.release(frame);
-            }
-        }
-    }
-
-    /// Hit ratios only: the same steps without data, time and flash.
-    #[inline]
-    fn touch_one(&mut self, nothing: &mut Nothing, a: &super::HitAccess, info: &mut ReqInfo) {
-        if a.op == Op::Discard {
-            self.drop_pages(u64::from(a.page.0)..u64::from(a.page.0) + 1);
-            let _ = nothing.discard(a.page.0, 1);
-            self.forget(nothing, a.page.0..a.page.0 + 1);
-            return;
-        }
-        if a.op == Op::Flush {
-            while let Some(frame) = self.pool.first_dirty() {
-                self.pool.set_clean(frame);
-                self.policy.cleaned(&mut self.pool, frame);
-                self.stats.flushed += 1;
-            }
-            return;
-        }
-        if a.request != info.id {
-            *info = ReqInfo { id: a.request, len: Bytes(u64::from(a.len)), app: a.app, ..*info };
-        }
-        let mut access = Access {
-            page: a.page,
-            op: a.op,
-            req: info,
-            index: 0,
-            mapped: false,
-            next_use: a.next_use,
-        };
-        let write = a.op == Op::Write;
-        let hit = match self.pool.find(a.page) {
-            Some(frame) => {
-                self.hit(frame, &access);
-                if P::SHEDS {
-                    self.evicted.clear();
-                }
-                if write {
-                    self.pool.set_dirty(frame);
-                }
-                true
-            }
-            None => {
-                access.mapped = nothing.mapped(a.page.0);
-                if let Admission::Admit(class) =
-                    self.policy.admit(&mut self.pool, &access, &mut self.out)
-                {
-                    self.take_evictions();
-                    if !self.pads.is_empty() {
-                        let _ = self.fill_pads(nothing, Time::ZERO);
-                    }
-                    self.evicted.clear();
-                    let frame = self.pool.insert(a.page, a.app.0, class);
-                    self.policy.inserted(&mut self.pool, frame, &access);
-                    if write {
-                        self.pool.set_dirty(frame);
-                    }
-                }
-                false
-            }
-        };
-        if write {
-            let _ = nothing.write(Time::ZERO, a.page.0, 1, &[], Writer::default());
-        }
-        let app = self.app(a.app);
-        if write {
-            app.write_units += 1;
-            app.write_hits += u64::from(hit);
-        } else {
-            app.read_units += 1;
-            app.read_hits += u64::from(hit);
         }
     }
 }

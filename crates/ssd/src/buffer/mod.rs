@@ -15,6 +15,8 @@ mod policies;
 mod policy;
 mod pool;
 mod spec;
+mod touch;
+mod writeback;
 
 pub(crate) use front::{Front, Host};
 pub use hitsim::{HitAccess, HitSim};

@@ -1,10 +1,22 @@
 //! The registry: one file and one line per policy.
 
+mod aoi;
+mod arc;
+mod belady;
+mod clock;
 mod fifo;
+mod lirs;
+mod lists;
 mod lru;
 mod none;
+mod s3_fifo;
+mod sieve;
+mod two_q;
+mod w_tinylfu;
 
 use super::policy::PolicyInfo;
+use super::spec::PolicyOption;
+use crate::config::KeyKind::{Count, Flag, Share};
 
 /// All policies.
 pub(super) const REGISTRY: &[PolicyInfo] = &[
@@ -34,5 +46,151 @@ pub(super) const REGISTRY: &[PolicyInfo] = &[
         options: &[],
         clairvoyant: false,
         make: |setup| setup.buffer(lru::Lru::default()),
+    },
+    PolicyInfo {
+        name: "clock",
+        aliases: &[],
+        doc: "a queue with a bit: what was hit goes round once more",
+        source: "textbook; counts confirmed by a second program",
+        options: &[],
+        clairvoyant: false,
+        make: |setup| setup.buffer(clock::Clock::default()),
+    },
+    PolicyInfo {
+        name: "sieve",
+        aliases: &[],
+        doc: "a queue whose hand takes out what was not hit and leaves the rest in place",
+        source: "Zhang, Yang, Yue, Vigfusson, Rashmi, NSDI 2024; counts confirmed by a second program",
+        options: &[],
+        clairvoyant: false,
+        make: |setup| setup.buffer(sieve::Sieve::default()),
+    },
+    PolicyInfo {
+        name: "2q",
+        aliases: &[],
+        doc: "a queue of new pages, ghosts of what left it, a list of what came back",
+        source: "Johnson, Shasha, VLDB 1994 (the full version); shares and results as in open code",
+        options: &[
+            PolicyOption {
+                name: "in",
+                kind: Share,
+                default: "25 %",
+                doc: "share of the queue of new pages (A1in)",
+            },
+            PolicyOption {
+                name: "out",
+                kind: Share,
+                default: "50 %",
+                doc: "pages remembered after they left it (A1out), as a share of the entries",
+            },
+        ],
+        clairvoyant: false,
+        make: |setup| {
+            let (new, out) = (setup.share_of_entries("in"), setup.share_of_entries("out"));
+            setup.buffer(two_q::TwoQ::new(new, out, setup.shape.pages))
+        },
+    },
+    PolicyInfo {
+        name: "arc",
+        aliases: &[],
+        doc: "pages seen once and seen again, in shares that ghosts adapt",
+        source: "Megiddo, Modha, FAST 2003; target in 1/65536; ratios confirmed by a second program",
+        options: &[],
+        clairvoyant: false,
+        make: |setup| setup.buffer(arc::Arc::new(setup.shape.entries, setup.shape.pages)),
+    },
+    PolicyInfo {
+        name: "lirs",
+        aliases: &[],
+        doc: "pages with a short distance between uses stay, the rest pass through a small queue",
+        source: "Jiang, Zhang, SIGMETRICS 2002; stack of at most 2 N pages as in open code; discards are our reading",
+        options: &[PolicyOption {
+            name: "hir",
+            kind: Share,
+            default: "1 %",
+            doc: "share of the entries that may be other than low inter-reference, at least one",
+        }],
+        clairvoyant: false,
+        make: |setup| {
+            let hir = setup.share_of_entries("hir");
+            setup.buffer(lirs::Lirs::new(setup.shape.entries, hir, setup.shape.pages))
+        },
+    },
+    PolicyInfo {
+        name: "s3-fifo",
+        aliases: &[],
+        doc: "a small queue, a main queue and a queue of ghosts",
+        source: "Yang, Zhang, Qiu, Yue, Rashmi, SOSP 2023; rules as in open code since December 2024",
+        options: &[
+            PolicyOption {
+                name: "small",
+                kind: Share,
+                default: "10 %",
+                doc: "share of the small queue",
+            },
+            PolicyOption {
+                name: "ghost",
+                kind: Share,
+                default: "90 %",
+                doc: "pages remembered, as a share of the entries",
+            },
+            PolicyOption {
+                name: "hits",
+                kind: Count(1, 3),
+                default: "2",
+                doc: "hits that take an entry from the small queue to the main one",
+            },
+        ],
+        clairvoyant: false,
+        make: |setup| {
+            let small = setup.share_of_entries("small").clamp(1, setup.shape.entries.max(1));
+            let limits = s3_fifo::Limits {
+                small,
+                main: setup.shape.entries.saturating_sub(small),
+                ghosts: setup.share_of_entries("ghost"),
+                hits: setup.count("hits") as u8,
+            };
+            setup.buffer(s3_fifo::S3Fifo::new(limits, setup.shape.pages))
+        },
+    },
+    PolicyInfo {
+        name: "w-tinylfu",
+        aliases: &[],
+        doc: "a small LRU window before a segmented LRU that only the more frequent enter",
+        source: "Einziger, Friedman, Manes, ACM TOS 2017; window as in open code, sketch and the rest our reading",
+        options: &[PolicyOption {
+            name: "window",
+            kind: Share,
+            default: "1 %",
+            doc: "share of the window, at least one entry",
+        }],
+        clairvoyant: false,
+        make: |setup| {
+            let window = setup.share_of_entries("window");
+            setup.buffer(w_tinylfu::WTinyLfu::new(setup.shape.entries, window))
+        },
+    },
+    PolicyInfo {
+        name: "belady",
+        aliases: &[],
+        doc: "what is used again last goes first: a bound on misses, not on programs",
+        source: "Belady, IBM Systems Journal 1966; counts confirmed by a second program",
+        options: &[PolicyOption {
+            name: "clean",
+            kind: Flag,
+            default: "false",
+            doc: "among entries never used again the clean ones go first (belady-clean)",
+        }],
+        clairvoyant: true,
+        make: |setup| setup.buffer(belady::Belady::new(setup.shape.entries, setup.flag("clean"))),
+    },
+    PolicyInfo {
+        name: "aoi",
+        aliases: &["isolation"],
+        doc: "append-only data kept apart by a table of chunks written large and written again",
+        source: "Jeong et al., IEEE Access 2021 (paper 3), gaps filled as the options say",
+        options: aoi::OPTIONS,
+        clairvoyant: false,
+        make: aoi::make,
     },
 ];
