@@ -60,6 +60,23 @@ const POLICIES: &[&str] = &[
     "none",
     "fifo",
     "lru",
+    "clock",
+    "sieve",
+    "2q",
+    "2q(in=50 %, out=10 %)",
+    "2q(in=0 %, out=200 %)",
+    "arc",
+    "lirs",
+    "lirs(hir=30 %)",
+    "lirs(hir=100 %)",
+    "s3-fifo",
+    "s3-fifo(small=40 %, ghost=20 %, hits=1)",
+    "s3-fifo(small=100 %, ghost=0 %)",
+    "w-tinylfu",
+    "w-tinylfu(window=30 %)",
+    "w-tinylfu(window=100 %)",
+    "belady",
+    "belady(clean=true)",
 ];
 
 #[test]

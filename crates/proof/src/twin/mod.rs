@@ -1,9 +1,18 @@
 //! Naive twins of the buffer policies: textbook data structures, victims found by scanning, no
 //! code shared with what they judge. A policy must agree with its twin on every access.
 
+mod aoi;
+mod arc;
+mod belady;
+mod clock;
 mod fifo;
+mod lirs;
 mod lru;
 mod none;
+mod s3_fifo;
+mod sieve;
+mod two_q;
+mod w_tinylfu;
 
 use std::collections::BTreeSet;
 
@@ -61,14 +70,33 @@ pub trait Twin {
     fn flush(&mut self);
 }
 
+/// A share such as `12.5 %`, which the registry has checked.
+fn parts_per_million(text: &str) -> u64 {
+    let number: f64 = text.trim_end_matches('%').trim().parse().expect("a share");
+    (number * 10_000.0).round() as u64
+}
+
 /// The twin of a policy with these options; `None` if there is none.
 pub fn twin(policy: &str, shape: BufferShape) -> Option<Box<dyn Twin>> {
     let spec = PolicySpec::parse(policy).ok()?;
     let n = shape.entries;
+    let share = |name: &str| parts_per_million(spec.option(name));
     Some(match spec.info.name {
         "none" => Box::new(none::None),
         "fifo" => Box::new(fifo::Fifo::new(n)),
         "lru" => Box::new(lru::Lru::new(n)),
+        "clock" => Box::new(clock::Clock::new(n)),
+        "sieve" => Box::new(sieve::Sieve::new(n)),
+        "2q" => Box::new(two_q::TwoQ::new(n, share("in"), share("out"))),
+        "arc" => Box::new(arc::Arc::new(n)),
+        "lirs" => Box::new(lirs::Lirs::new(n, share("hir"))),
+        "s3-fifo" => {
+            let hits = spec.option("hits").parse().ok()?;
+            Box::new(s3_fifo::S3Fifo::new(n, share("small"), share("ghost"), hits))
+        }
+        "w-tinylfu" => Box::new(w_tinylfu::WTinyLfu::new(n, share("window"))),
+        "belady" => Box::new(belady::Belady::new(n, spec.option("clean") == "true")),
+        "aoi" => Box::new(aoi::Aoi::new(&spec, shape)),
         _ => return None,
     })
 }
