@@ -89,7 +89,8 @@ impl WTinyLfu {
             self.probation.push(candidate);
             return;
         }
-        let from = if self.probation.is_empty() { &mut self.protected } else { &mut self.probation };
+        let from =
+            if self.probation.is_empty() { &mut self.protected } else { &mut self.probation };
         let Some(victim) = from.first().copied() else {
             tally.gone(candidate.1);
             return;
