@@ -77,6 +77,23 @@ const POLICIES: &[&str] = &[
     "w-tinylfu(window=100 %)",
     "belady",
     "belady(clean=true)",
+    "2-level-lru",
+    "2-level-lru(borrow=true)",
+    "2-level-lru(hot=80 %)",
+    "cflru",
+    "cflru(window=75 %)",
+    "cflru(window=100 %)",
+    "lru-wsr",
+    "ccf-lru",
+    "ad-lru",
+    "ad-lru(min_lc=10 %)",
+    "ad-lru(min_lc=100 %)",
+    "pt-lru",
+    "pt-lru(p=50 %)",
+    "vbbms",
+    "vbbms(random=30 %, random_block=5, sequential_block=9)",
+    "bplru",
+    "fab",
 ];
 
 #[test]

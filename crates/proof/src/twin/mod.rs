@@ -1,17 +1,26 @@
 //! Naive twins of the buffer policies: textbook data structures, victims found by scanning, no
 //! code shared with what they judge. A policy must agree with its twin on every access.
 
+mod ad_lru;
 mod aoi;
 mod arc;
 mod belady;
+mod bplru;
+mod ccf_lru;
+mod cflru;
 mod clock;
+mod fab;
 mod fifo;
 mod lirs;
 mod lru;
+mod lru_wsr;
 mod none;
+mod pt_lru;
 mod s3_fifo;
 mod sieve;
+mod two_level_lru;
 mod two_q;
+mod vbbms;
 mod w_tinylfu;
 
 use std::collections::BTreeSet;
@@ -81,6 +90,7 @@ pub fn twin(policy: &str, shape: BufferShape) -> Option<Box<dyn Twin>> {
     let spec = PolicySpec::parse(policy).ok()?;
     let n = shape.entries;
     let share = |name: &str| parts_per_million(spec.option(name));
+    let part = |name: &str| (n as u64 * share(name) / 1_000_000) as usize;
     Some(match spec.info.name {
         "none" => Box::new(none::None),
         "fifo" => Box::new(fifo::Fifo::new(n)),
@@ -97,6 +107,22 @@ pub fn twin(policy: &str, shape: BufferShape) -> Option<Box<dyn Twin>> {
         "w-tinylfu" => Box::new(w_tinylfu::WTinyLfu::new(n, share("window"))),
         "belady" => Box::new(belady::Belady::new(n, spec.option("clean") == "true")),
         "aoi" => Box::new(aoi::Aoi::new(&spec, shape)),
+        "2-level-lru" => {
+            let borrow = spec.option("borrow") == "true";
+            Box::new(two_level_lru::TwoLevelLru::new(n, part("hot"), borrow))
+        }
+        "cflru" => Box::new(cflru::Cflru::new(n, part("window"))),
+        "lru-wsr" => Box::new(lru_wsr::LruWsr::new(n)),
+        "ccf-lru" => Box::new(ccf_lru::CcfLru::new(n)),
+        "ad-lru" => Box::new(ad_lru::AdLru::new(n, part("min_lc"))),
+        "pt-lru" => Box::new(pt_lru::PtLru::new(shape, share("p"))),
+        "vbbms" => {
+            let width = ["random_block", "sequential_block"];
+            let width = width.map(|name| spec.option(name).parse().expect("a number"));
+            Box::new(vbbms::Vbbms::new(n, part("random"), width))
+        }
+        "bplru" => Box::new(bplru::Bplru::new(shape)),
+        "fab" => Box::new(fab::Fab::new(shape)),
         _ => return None,
     })
 }

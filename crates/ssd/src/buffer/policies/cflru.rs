@@ -6,7 +6,7 @@
 //!
 //! Invariants: class 0 = work, others = window.
 
-use super::common::{check_held, share_or_third};
+use super::common::{check_held, share_or_third, walk_lists};
 use crate::buffer::clean_first::{CleanFirst, Ranks};
 use crate::buffer::policy::PolicyInfo;
 use crate::buffer::{Access, Admission, Batches, Frame, List, Policy, PolicyOption, Pool, Stream};
@@ -106,9 +106,8 @@ impl Policy for Cflru {
         each("window", self.window.len());
     }
     fn check(&self, pool: &Pool) -> Result<(), String> {
-        let work = pool.iter(&self.work).filter(|f| pool.class(*f) == 0).count();
-        let most = pool.capacity() - self.cap;
-        if work != self.work.len() || work > self.cap || self.window.len() > most {
+        let work = walk_lists(pool, &[(0, &self.work)])?;
+        if work > self.cap || self.window.len() > pool.capacity() - self.cap {
             return Err(format!("{work} in work, {} in the window", self.window.len()));
         }
         self.window.check(&self.ranks, pool)?;

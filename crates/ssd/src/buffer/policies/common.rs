@@ -14,6 +14,11 @@ pub(super) fn share_or_third(setup: &Setup<'_>, name: &str) -> Result<usize, Str
 
 /// Checks that these lists, each with its class, hold every resident entry.
 pub(super) fn check_lists(pool: &Pool, lists: &[(u8, &List)]) -> Result<(), String> {
+    check_held(pool, walk_lists(pool, lists)?)
+}
+
+/// Checks that the entries of these lists have the class of their list; how many there are.
+pub(super) fn walk_lists(pool: &Pool, lists: &[(u8, &List)]) -> Result<usize, String> {
     let mut held = 0;
     for (class, list) in lists {
         let walked = pool.iter(list).count();
@@ -25,7 +30,7 @@ pub(super) fn check_lists(pool: &Pool, lists: &[(u8, &List)]) -> Result<(), Stri
         }
         held += walked;
     }
-    check_held(pool, held)
+    Ok(held)
 }
 
 /// Checks that the lists hold as many entries as are resident.

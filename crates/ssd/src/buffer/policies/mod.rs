@@ -1,17 +1,27 @@
 //! The registry: one file and one line per policy.
 
+mod ad_lru;
 mod aoi;
 mod arc;
 mod belady;
+mod bplru;
+mod ccf_lru;
+mod cflru;
 mod clock;
+mod common;
+mod fab;
 mod fifo;
 mod lirs;
 mod lists;
 mod lru;
+mod lru_wsr;
 mod none;
+mod pt_lru;
 mod s3_fifo;
 mod sieve;
+mod two_level_lru;
 mod two_q;
+mod vbbms;
 mod w_tinylfu;
 
 use super::policy::PolicyInfo;
@@ -193,4 +203,13 @@ pub(super) const REGISTRY: &[PolicyInfo] = &[
         clairvoyant: false,
         make: aoi::make,
     },
+    two_level_lru::INFO,
+    cflru::INFO,
+    lru_wsr::INFO,
+    ccf_lru::INFO,
+    ad_lru::INFO,
+    pt_lru::INFO,
+    vbbms::INFO,
+    bplru::INFO,
+    fab::INFO,
 ];

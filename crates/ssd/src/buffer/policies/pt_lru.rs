@@ -4,7 +4,7 @@
 //! clean and one of the second is dirty. Draws come from the policy's own stream, one for each
 //! victim that is sought while nothing is cold and clean but something is cold and dirty.
 
-use super::common::{check_held, check_lists};
+use super::common::{check_held, walk_lists};
 use crate::buffer::clean_first::{CleanFirst, Ranks};
 use crate::buffer::policy::PolicyInfo;
 use crate::buffer::{Access, Admission, Batches, Frame, List, Policy, PolicyOption, Pool, Stream};
@@ -128,8 +128,7 @@ impl Policy for PtLru {
                 return Err(format!("page {} is in the wrong list", pool.page(frame).0));
             }
         }
-        check_lists(pool, &[(CLEAN, &self.clean), (DIRTY, &self.dirty)]).or_else(|_| {
-            check_held(pool, self.clean.len() + self.dirty.len() + self.hit.len())
-        })
+        let cold = walk_lists(pool, &[(CLEAN, &self.clean), (DIRTY, &self.dirty)])?;
+        check_held(pool, cold + self.hit.len())
     }
 }
