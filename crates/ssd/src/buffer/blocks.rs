@@ -184,7 +184,7 @@ impl Blocks {
     }
     /// Moves a block of a queue to its front.
     #[inline]
-    pub fn to_front(&mut self, queue: &mut Queue, id: BlockId) {
+    pub fn promote(&mut self, queue: &mut Queue, id: BlockId) {
         if queue.head != id.0 {
             self.unlink(queue, id);
             self.push_front(queue, id);

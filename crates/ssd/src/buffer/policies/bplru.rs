@@ -54,7 +54,7 @@ impl Bplru {
             self.blocks.unlink(&mut self.queue, id);
             self.blocks.push_back(&mut self.queue, id);
         } else {
-            self.blocks.to_front(&mut self.queue, id);
+            self.blocks.promote(&mut self.queue, id);
         }
     }
 }

@@ -66,7 +66,7 @@ impl Policy for Fab {
         if a.op == Op::Write {
             let block = self.blocks.of(frame);
             let bucket = &mut self.buckets[self.blocks.len(block)];
-            self.blocks.to_front(bucket, block);
+            self.blocks.promote(bucket, block);
         }
     }
     #[inline]

@@ -94,7 +94,7 @@ impl Region {
         let block = match self.blocks.find(page) {
             Some(block) => {
                 if class == RANDOM {
-                    self.blocks.to_front(&mut self.queue, block);
+                    self.blocks.promote(&mut self.queue, block);
                 }
                 block
             }
@@ -157,7 +157,7 @@ impl Policy for Vbbms {
     fn hit(&mut self, pool: &mut Pool, frame: Frame, _: &Access<'_>) {
         if pool.class(frame) == RANDOM {
             let block = self.random.blocks.of(frame);
-            self.random.blocks.to_front(&mut self.random.queue, block);
+            self.random.blocks.promote(&mut self.random.queue, block);
         } else {
             self.sequential.leave(pool, frame);
             self.moving = Some(frame);
