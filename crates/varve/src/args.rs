@@ -23,6 +23,8 @@ pub enum Command {
     /// Look at, convert, make and merge traces
     #[command(subcommand)]
     Trace(Box<Trace>),
+    /// Repeat a paper's experiments: the paper's numbers beside ours
+    Reproduce(Reproduce),
     /// List what there is by name
     List(List),
     /// What works on this machine; with --self-check, the model against closed forms
@@ -49,6 +51,38 @@ pub struct Output {
     /// No progress bar
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// A paper whose experiments can be repeated.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Paper {
+    /// Append-only data isolation in the buffer (paper 3)
+    Isolation,
+}
+
+#[derive(ClapArgs)]
+pub struct Reproduce {
+    /// The paper
+    #[arg(value_enum)]
+    pub paper: Paper,
+    /// Captured pairs at three sizes only: some tens of seconds
+    #[arg(long)]
+    pub quick: bool,
+    /// Folder of the captured traces
+    #[arg(long, value_name = "DIR", default_value = "data")]
+    pub data: PathBuf,
+    /// 4 KiB accesses of each generated workload
+    #[arg(long, value_name = "N", default_value_t = 20_000_000)]
+    pub units: u64,
+    /// Print one JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Write study.json and study.html to this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Threads; the results do not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
 }
 
 #[derive(ClapArgs)]

@@ -11,6 +11,7 @@ mod doctor;
 mod experiment;
 mod list;
 mod plan;
+mod reproduce;
 mod stop;
 mod table;
 mod trace;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Run(run) => experiment::run(&run),
         Command::Compare(compare) => compare::compare(&compare),
         Command::Trace(trace) => trace::trace(&trace),
+        Command::Reproduce(paper) => reproduce::reproduce(&paper),
         Command::List(list) => list::list(&list),
         Command::Doctor(doctor) => doctor::doctor(&doctor),
         Command::Replay(replay) => plan::replay(&replay),

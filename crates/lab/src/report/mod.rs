@@ -38,9 +38,23 @@ pub fn html(document: &str, reproduce: &str) -> Result<String, LabError> {
         .map_err(|e| LabError::Input(format!("result document: {e}")))?;
     let view = View::new(&value);
     let title = value["title"].as_str().unwrap_or("A run of varve");
-    let mut out = String::with_capacity(1 << 20);
-    let _ = write!(
-        out,
+    let schema = value["schema"].as_str().unwrap_or_default();
+    let mut main = String::with_capacity(1 << 20);
+    body(&mut main, &view, reproduce);
+    let version = value["version"].as_str().unwrap_or_default();
+    Ok(frame(title, version, &lead(&view), schema, &main))
+}
+
+/// A page of another kind in the same frame; `command` is what repeats it.
+pub(crate) fn page(title: &str, version: &str, command: &str, body: &str) -> String {
+    let mut main = body.to_string();
+    repeat(&mut main, command);
+    frame(title, version, "", "varve-study/1", &main)
+}
+
+/// The frame of every page: head, styles, script.
+fn frame(title: &str, version: &str, lead: &str, schema: &str, main: &str) -> String {
+    format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
@@ -48,21 +62,27 @@ pub fn html(document: &str, reproduce: &str) -> Result<String, LabError> {
          <title>{0}</title><link rel=\"icon\" href=\"data:,\"><style>{1}</style></head><body>\
          <header><div><div class=\"mark-line\">{MARK}varve {2}</div><h1>{0}</h1>\
          <p class=\"lead\">{3}</p></div>\
-         <button class=\"theme\" type=\"button\" hidden>Light / dark</button></header><main>",
+         <button class=\"theme\" type=\"button\" hidden>Light / dark</button></header><main>{main}\
+         </main><footer>Schema {4}. This file is complete: it asks for nothing over a \
+         network.</footer><div id=\"tip\" role=\"status\"></div><script>{5}</script></body></html>\n",
         format::escape(title),
         include_str!("style.css"),
-        format::escape(value["version"].as_str().unwrap_or_default()),
-        format::escape(&lead(&view)),
-    );
-    body(&mut out, &view, reproduce);
-    let _ = writeln!(
-        out,
-        "</main><footer>Schema {}. This file is complete: it asks for nothing over a \
-         network.</footer><div id=\"tip\" role=\"status\"></div><script>{}</script></body></html>",
-        format::escape(value["schema"].as_str().unwrap_or_default()),
+        format::escape(version),
+        format::escape(lead),
+        format::escape(schema),
         include_str!("script.js")
+    )
+}
+
+/// The command that repeats it.
+fn repeat(out: &mut String, command: &str) {
+    *out += "<h2>Reproduce</h2><p>The same build, configuration and seed give the same bytes.</p>";
+    let _ = write!(
+        out,
+        "<div class=\"copy\"><pre>{}</pre><button class=\"theme\" type=\"button\" hidden>Copy\
+         </button></div>",
+        format::escape(command)
     );
-    Ok(out)
 }
 
 fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
@@ -102,13 +122,7 @@ fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
                  counted apart.</p>";
         let _ = write!(out, "<div class=\"grid2\">{latency}</div>");
     }
-    *out += "<h2>Reproduce</h2><p>The same build, configuration and seed give the same bytes.</p>";
-    let _ = write!(
-        out,
-        "<div class=\"copy\"><pre>{}</pre><button class=\"theme\" type=\"button\" hidden>Copy\
-         </button></div>",
-        format::escape(reproduce)
-    );
+    repeat(out, reproduce);
     *out += "<h2>Circumstances</h2><p>What was replayed, and how.</p>";
     *out += &tables::circumstances(view.document);
     *out += "<h2>Configuration</h2><p>The effective configuration of the drive, with the source \

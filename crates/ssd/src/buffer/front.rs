@@ -50,6 +50,8 @@ pub(crate) trait Front: std::fmt::Debug + Send {
     /// answered at once relied on those; newer ones have been promised to nobody.
     fn dirty(&self, limit: usize) -> Vec<(u32, Payload)>;
     fn check(&self) -> Result<(), String>;
+    /// Entries per list, by the policy's names.
+    fn occupancy(&self) -> Vec<(&'static str, usize)>;
     fn boxed(&self) -> Box<dyn Front>;
 }
 
@@ -541,10 +543,7 @@ impl<P: Policy> Front for Buffer<P> {
         self.submit(ftl, host, request)
     }
     fn touch(&mut self, nothing: &mut Nothing, accesses: &[super::HitAccess]) {
-        let mut info = ReqInfo::default();
-        for access in accesses {
-            self.touch_one(nothing, access, &mut info);
-        }
+        self.touch_all(nothing, accesses);
     }
     fn stats(&self) -> (BufferStats, &[AppStats], u64) {
         let stats = BufferStats {
@@ -568,6 +567,11 @@ impl<P: Policy> Front for Buffer<P> {
     }
     fn check(&self) -> Result<(), String> {
         self.policy.check(&self.pool)
+    }
+    fn occupancy(&self) -> Vec<(&'static str, usize)> {
+        let mut all = Vec::new();
+        self.policy.occupancy(&mut |name, count| all.push((name, count)));
+        all
     }
     fn boxed(&self) -> Box<dyn Front> {
         let mut copy = self.clone();

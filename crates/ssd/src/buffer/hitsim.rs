@@ -51,6 +51,10 @@ impl HitSim {
     pub fn buffer(&self) -> crate::stats::BufferStats {
         self.front.stats().0
     }
+    /// Entries per list and other counts of the policy, by name.
+    pub fn occupancy(&self) -> Vec<(&'static str, usize)> {
+        self.front.occupancy()
+    }
     /// Checks the policy's lists.
     ///
     /// # Errors

@@ -9,15 +9,30 @@ use crate::backend::{Backend, Nothing};
 use crate::ftl::Writer;
 
 impl<P: Policy> Buffer<P> {
-    /// Hit ratios only: the same steps without data, time and flash.
-    #[inline]
-    pub(super) fn touch_one(&mut self, nothing: &mut Nothing, a: &HitAccess, info: &mut ReqInfo) {
-        if a.op == Op::Discard {
-            self.drop_pages(u64::from(a.page.0)..u64::from(a.page.0) + 1);
-            let _ = nothing.discard(a.page.0, 1);
-            self.forget(nothing, a.page.0..a.page.0 + 1);
-            return;
+    /// Plays accesses in order.
+    pub(super) fn touch_all(&mut self, nothing: &mut Nothing, accesses: &[HitAccess]) {
+        let mut info = ReqInfo::default();
+        let mut at = 0;
+        while at < accesses.len() {
+            let first = accesses[at];
+            if first.op != Op::Discard {
+                self.touch_one(nothing, &first, &mut info);
+                at += 1;
+                continue;
+            }
+            // Neighbours are discarded together.
+            let run = accesses[at..].iter().zip(first.page.0..);
+            let run = run.take_while(|(a, page)| a.op == Op::Discard && a.page.0 == *page).count();
+            let pages = first.page.0..first.page.0 + run as u32;
+            self.drop_pages(u64::from(pages.start)..u64::from(pages.end));
+            let _ = nothing.discard(pages.start, run as u32);
+            self.forget(nothing, pages);
+            at += run;
         }
+    }
+
+    #[inline]
+    fn touch_one(&mut self, nothing: &mut Nothing, a: &HitAccess, info: &mut ReqInfo) {
         if a.op == Op::Flush {
             while let Some(frame) = self.pool.first_dirty() {
                 self.pool.set_clean(frame);

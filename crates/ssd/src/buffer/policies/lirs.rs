@@ -45,7 +45,7 @@ impl Stack {
         self.len -= 1;
     }
     #[inline]
-    fn to_top(&mut self, place: u32) {
+    fn raise(&mut self, place: u32) {
         if self.top != place {
             self.remove(place);
             self.push(place);
@@ -101,7 +101,7 @@ impl Lirs {
     #[inline]
     fn stack_up(&mut self, pool: &mut Pool, frame: Frame) {
         if pool.bit(frame, STACKED) {
-            self.stack.to_top(frame.0);
+            self.stack.raise(frame.0);
         } else {
             pool.set_bit(frame, STACKED, true);
             self.stack.push(frame.0);
@@ -174,7 +174,7 @@ impl Policy for Lirs {
                 pool.to_front(&mut self.queue, frame);
             }
         } else {
-            self.stack.to_top(frame.0);
+            self.stack.raise(frame.0);
         }
         self.prune(pool);
         self.trim();

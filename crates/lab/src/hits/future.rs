@@ -1,0 +1,63 @@
+//! When each page is used next: what a clairvoyant policy is told.
+
+use std::collections::HashMap;
+
+use block::Op;
+use ssd::HitAccess;
+
+use super::pages::{Pages, is_access};
+use crate::LabError;
+
+/// More accesses than this are not held in memory (4 bytes each).
+const MOST: usize = 1 << 30;
+const NEVER: u32 = u32::MAX;
+
+/// The next use of every access of a workload, by its number.
+pub struct Future {
+    next: Vec<u32>,
+    at: usize,
+    pub distinct: u64,
+}
+
+impl Future {
+    /// Reads the whole workload.
+    pub fn read(pages: &mut Pages) -> Result<Future, LabError> {
+        let mut next: Vec<u32> = Vec::new();
+        let mut last: HashMap<u32, u32> = HashMap::new();
+        let mut seen = std::collections::HashSet::new();
+        let mut block = Vec::new();
+        while pages.fill(&mut block)? {
+            for access in block.drain(..) {
+                if access.op == Op::Discard {
+                    // What is used after a discard is another page to a buffer.
+                    last.remove(&access.page.0);
+                    continue;
+                }
+                if !is_access(access.op) {
+                    continue;
+                }
+                if next.len() == MOST {
+                    return Err(LabError::Input(format!(
+                        "a clairvoyant policy holds one number per access: at most {MOST}"
+                    )));
+                }
+                let number = next.len() as u32;
+                if let Some(before) = last.insert(access.page.0, number) {
+                    next[before as usize] = number;
+                }
+                seen.insert(access.page.0);
+                next.push(NEVER);
+            }
+        }
+        Ok(Future { next, at: 0, distinct: seen.len() as u64 })
+    }
+
+    /// Tells the next accesses their future.
+    pub fn tell(&mut self, block: &mut [HitAccess]) {
+        for access in block.iter_mut().filter(|a| is_access(a.op)) {
+            let next = self.next[self.at];
+            access.next_use = if next == NEVER { u64::MAX } else { u64::from(next) };
+            self.at += 1;
+        }
+    }
+}

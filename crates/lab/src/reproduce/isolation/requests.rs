@@ -1,0 +1,61 @@
+//! Fig. 3: how large the requests of a log-structured store are.
+
+use std::path::Path;
+
+use workload::{ReadOptions, TraceOp, open};
+
+use super::{Options, share};
+use crate::LabError;
+use crate::reproduce::{Section, Table};
+
+/// Upper ends of the classes in bytes.
+const CLASSES: [(&str, u64); 8] = [
+    ("<= 4K", 4 << 10),
+    ("<= 16K", 16 << 10),
+    ("<= 64K", 64 << 10),
+    ("<= 128K", 128 << 10),
+    ("<= 256K", 256 << 10),
+    ("<= 512K", 512 << 10),
+    ("<= 1M", 1 << 20),
+    ("> 1M", u64::MAX),
+];
+
+/// The distribution of the captured RocksDB traces.
+pub fn section(options: &Options) -> Result<Section, LabError> {
+    let heads = CLASSES.iter().map(|(name, _)| (*name).to_string());
+    let mut table = Table::new(std::iter::once("% of requests".to_string()).chain(heads));
+    for name in ["ycsb_load_rocksdb", "ycsb_a_rocksdb"] {
+        let counts = classes(&options.data.join(format!("{name}_ext4.csv.zst")))?;
+        for (what, counts) in [("writes", counts[1]), ("reads", counts[0])] {
+            let all: u64 = counts.iter().sum();
+            let cells = counts.iter().map(|n| share(*n, all));
+            table.row(std::iter::once(format!("{name} {what}")).chain(cells));
+        }
+    }
+    Ok(Section {
+        title: "Fig. 3: request sizes of RocksDB".to_string(),
+        note: "Captured with direct I/O. The paper shows large sequential writes, and reads large and of various sizes.".to_string(),
+        table,
+    })
+}
+
+fn classes(path: &Path) -> Result<[[u64; CLASSES.len()]; 2], LabError> {
+    let mut source = open(path, &ReadOptions::default())?;
+    let mut counts = [[0; CLASSES.len()]; 2];
+    let mut block = Vec::new();
+    loop {
+        workload::Source::fill(&mut source, &mut block)?;
+        if block.is_empty() {
+            return Ok(counts);
+        }
+        for record in &block {
+            let row = match record.op {
+                TraceOp::Read => 0,
+                TraceOp::Write | TraceOp::Zero => 1,
+                TraceOp::Flush | TraceOp::Discard => continue,
+            };
+            let class = CLASSES.iter().position(|(_, end)| record.len.0 <= *end);
+            counts[row][class.unwrap_or(CLASSES.len() - 1)] += 1;
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! The papers' experiments, repeated: what a paper reports beside what comes out here.
+//!
+//! Nothing here is tuned until it agrees: statements about direction are checked and told as they
+//! come out, and every table says what it was run on.
+
+pub mod isolation;
+mod study;
+
+pub use study::{Check, Section, Study, Table};

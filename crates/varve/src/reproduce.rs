@@ -1,0 +1,53 @@
+//! `varve reproduce`: a paper's experiments, the paper's numbers beside ours.
+
+use lab::LabError;
+use lab::files::write_whole;
+use lab::reproduce::{Study, isolation};
+
+use crate::args::{Paper, Reproduce};
+use crate::{VERSION, note, print};
+
+/// `varve reproduce`.
+pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
+    let threads = args
+        .threads
+        .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let study = match args.paper {
+        Paper::Isolation => isolation::run(&isolation::Options {
+            scale: if args.quick { isolation::Scale::Quick } else { isolation::Scale::Default },
+            data: args.data.clone(),
+            units: args.units,
+            threads,
+            command: command(args),
+        })?,
+    };
+    show(args, &study)?;
+    match study.checks.iter().filter(|check| !check.holds).count() {
+        0 => Ok(()),
+        n => {
+            note(&format!("{n} statements about direction do not hold here; see above"));
+            Ok(())
+        }
+    }
+}
+
+/// The command that gives the same bytes again.
+fn command(args: &Reproduce) -> String {
+    let mut words = vec!["varve reproduce isolation".to_string()];
+    if args.quick {
+        words.push("--quick".to_string());
+    } else {
+        words.push(format!("--units {}", args.units));
+    }
+    words.join(" ")
+}
+
+fn show(args: &Reproduce, study: &Study) -> Result<(), LabError> {
+    let json = study.json().pretty();
+    if let Some(folder) = &args.out {
+        std::fs::create_dir_all(folder).map_err(|e| LabError::io(folder, e))?;
+        write_whole(&folder.join("study.json"), json.as_bytes())?;
+        write_whole(&folder.join("study.html"), study.html(VERSION).as_bytes())?;
+    }
+    if args.json { print(&json) } else { print(&study.text()) }
+}
