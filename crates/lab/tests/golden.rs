@@ -19,7 +19,7 @@ impl Accesses {
     fn of(path: &Path, options: &ReadOptions, id_bytes: u64) -> Accesses {
         let mut source = read::open(path, options).unwrap_or_else(|e| panic!("{e}"));
         // Sparse addresses become dense numbers in order of first use: a policy sees only identity.
-        let mut dense = std::collections::HashMap::new();
+        let mut dense = std::collections::BTreeMap::new();
         let (mut records, mut accesses) = (Vec::with_capacity(BLOCK_RECORDS), Vec::new());
         loop {
             source.fill(&mut records).unwrap_or_else(|e| panic!("{e}"));

@@ -43,7 +43,7 @@ impl WTinyLfu {
         hash ^= hash / (1 << 32);
         hash = hash.wrapping_mul(15_485_907_386_658_061_715);
         let block = hash / (1 << 32) % self.blocks;
-        let columns = hash ^ hash / (1 << 40);
+        let columns = hash ^ (hash / (1 << 40));
         [0, 1, 2, 3].map(|row| (block, row, columns / 32_u64.pow(row as u32) % 32))
     }
     fn count(&mut self, page: u32) {
