@@ -225,10 +225,36 @@ fn cleaning(k: &mut Keys<'_>) {
     }
 }
 
+/// Every policy that needs no knowledge of the future, small enough for tiny buffers.
+const POLICIES: &[&str] = &[
+    "fifo",
+    "clock",
+    "sieve",
+    "2q",
+    "arc",
+    "lirs",
+    "s3-fifo",
+    "w-tinylfu",
+    "2-level-lru",
+    "cflru",
+    "lru-wsr",
+    "ccf-lru",
+    "ad-lru",
+    "pt-lru",
+    "vbbms(random_block=4, sequential_block=3)",
+    "bplru",
+    "fab",
+    "aoi(cap=1, chunk=16 KiB, threshold=8 KiB)",
+    "aoi(cap=2, chunk=8 KiB, threshold=8 KiB, lat=sweep)",
+    "aoi(cap=1, chunk=32 KiB, threshold=4 KiB, lat=literal)",
+];
+
 fn buffer(k: &mut Keys<'_>) {
-    let policy = k.pick("buffer.policy", &["none", "none", "fifo", "lru", "lru"]);
-    if policy == "none" {
+    if k.pick("buffer.policy", &["none", "lru", "other", "other"]) == "none" {
         return;
+    }
+    if k.config["buffer.policy"] == "other" {
+        k.pick("buffer.policy", POLICIES);
     }
     k.pick("buffer.size", &["8 KiB", "16 KiB", "32 KiB", "64 KiB", "256 KiB"]);
     k.maybe(4, "buffer.write", &["through"]);

@@ -115,6 +115,12 @@ pub struct Sim {
     /// Leave out the trace's flushes
     #[arg(long)]
     pub drop_flushes: bool,
+    /// Count hits alone: no flash, no time, all policies and sizes over one reading of the trace
+    #[arg(long)]
+    pub hits: bool,
+    /// With --hits: the miss-ratio curve of LRU for all sizes: exact, or of a sample such as 1/100
+    #[arg(long, value_name = "SAMPLE", requires = "hits")]
+    pub curve: Option<String>,
     /// One line for the report
     #[arg(long, value_name = "TEXT")]
     pub title: Option<String>,

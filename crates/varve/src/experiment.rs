@@ -64,13 +64,17 @@ pub fn sim(args: &Sim) -> Result<(), LabError> {
     if args.drop_flushes {
         scenario.set("workload.drop-flushes", "true")?;
     }
-    for (key, list) in [("buffer.policy", &args.policy), ("buffer.size", &args.buffer)] {
+    let swept = [("buffer.policy", &args.policy), ("buffer.size", &args.buffer)];
+    for (key, list) in swept.into_iter().filter(|_| !args.hits) {
         if let Some(list) = list {
             sweep(&mut scenario, key, list)?;
         }
     }
     for pair in &args.set {
         scenario.set_pair(pair)?;
+    }
+    if args.hits {
+        return crate::hits::hits(&scenario, args);
     }
     if scenario.title.is_empty() {
         let name = args.trace.rsplit('/').next().unwrap_or(&args.trace);

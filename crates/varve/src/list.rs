@@ -39,10 +39,13 @@ fn rows(what: What) -> Result<Rows, LabError> {
     Ok(match what {
         What::Policies => {
             let row = |p: &ssd::PolicyInfo| {
-                vec![p.name.into(), p.aliases.join(", "), p.doc.into(), p.source.into()]
+                let options = p.options.iter().map(|o| format!("{}={}", o.name, o.default));
+                let options: Vec<String> = options.collect();
+                let aliases = p.aliases.join(", ");
+                vec![p.name.into(), aliases, options.join(", "), p.doc.into(), p.source.into()]
             };
             (
-                &["policy", "aliases", "what it does", "source"],
+                &["policy", "aliases", "options", "what it does", "source"],
                 ssd::policies().iter().map(row).collect(),
             )
         }

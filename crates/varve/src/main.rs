@@ -9,6 +9,7 @@ mod compare;
 mod cost;
 mod doctor;
 mod experiment;
+mod hits;
 mod list;
 mod plan;
 mod reproduce;

@@ -54,6 +54,7 @@ pub fn document(hits: &Hits, apps: &[String]) -> Json {
             let mut one = Map::new();
             one.int("entries", point.entries);
             one.int("misses", point.misses);
+            one.put("standard_error", Json::Millionths(point.error));
             Json::Map(one)
         });
         one.put("points", Json::List(points.collect()));

@@ -9,6 +9,8 @@ mod curve;
 mod document;
 mod future;
 mod pages;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};

@@ -287,7 +287,7 @@ impl Scenario {
 }
 
 /// A share of the drive instead of a size.
-pub(crate) fn share_of(text: &str, capacity: Bytes) -> Option<Bytes> {
+pub fn share_of(text: &str, capacity: Bytes) -> Option<Bytes> {
     let number = text.trim().strip_suffix('%')?.trim();
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));
     let plain = |t: &str| t.bytes().all(|b| b.is_ascii_digit());

@@ -38,7 +38,7 @@ use crate::LabError;
 use crate::input::Workload;
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
 
-pub(crate) use build::share_of;
+pub use build::share_of;
 pub use entries::{Entry, Place, entries};
 
 /// How a scenario's workload is replayed, before the drive is known.

@@ -176,7 +176,7 @@ pub struct BufferParams {
 
 impl Params {
     /// The buffer as its policy sees it.
-    pub(crate) fn buffer_shape(&self) -> BufferShape {
+    pub fn buffer_shape(&self) -> BufferShape {
         let g = &self.geometry;
         BufferShape {
             entries: (self.buffer.size.0 / 4096) as usize,

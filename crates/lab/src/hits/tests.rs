@@ -1,0 +1,127 @@
+//! Counting agrees with itself: curve and policy, one thread and many, sizes alone and together.
+
+use block::{Bytes, Rng, Time};
+use ssd::BufferShape;
+use workload::{Flags, Record, Source, SourceError, TraceOp};
+
+use super::*;
+
+struct Given {
+    records: Vec<Record>,
+    at: usize,
+}
+
+impl Source for Given {
+    fn fill(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
+        block.clear();
+        let end = (self.at + workload::BLOCK_RECORDS).min(self.records.len());
+        block.extend_from_slice(&self.records[self.at..end]);
+        self.at = end;
+        Ok(())
+    }
+}
+
+const PAGES: u64 = 4096;
+
+fn records(seed: u64) -> Vec<Record> {
+    let mut rng = Rng::new(seed);
+    let record = |n: u64| {
+        let hot = rng.ratio(3, 4);
+        let first = rng.below(if hot { PAGES / 16 } else { PAGES - 8 });
+        let op = match rng.below(40) {
+            0 => TraceOp::Discard,
+            1..20 => TraceOp::Read,
+            _ => TraceOp::Write,
+        };
+        Record {
+            at: Time::from_ps(n),
+            offset: Bytes(first * 4096),
+            len: Bytes(rng.between(1, 8) * 4096),
+            response: None,
+            app: block::AppId((n % 2) as u16),
+            op,
+            flags: Flags::default(),
+            hint: 0,
+        }
+    };
+    (0..20_000).map(record).collect()
+}
+
+fn plan(cells: &[(&str, u64)], threads: usize, curve: Option<Sample>) -> HitPlan {
+    let cell = |(policy, entries): &(&str, u64)| Cell {
+        policy: (*policy).to_string(),
+        size: Bytes(entries * 4096),
+    };
+    HitPlan {
+        cells: cells.iter().map(cell).collect(),
+        capacity: Bytes(PAGES * 4096),
+        shape: BufferShape::alone(0, 0),
+        flushes: true,
+        discards: true,
+        threads,
+        curve,
+    }
+}
+
+fn counted(plan: &HitPlan) -> Hits {
+    count(plan, &|| Ok(Box::new(Given { records: records(7), at: 0 }))).unwrap()
+}
+
+const CELLS: [(&str, u64); 6] = [
+    ("lru", 64),
+    ("lru", 700),
+    ("arc", 200),
+    ("s3-fifo", 200),
+    ("belady", 200),
+    ("aoi(cap=4)", 200),
+];
+
+#[test]
+fn any_number_of_threads_counts_the_same() {
+    let one = counted(&plan(&CELLS, 1, None));
+    let many = counted(&plan(&CELLS, 4, None));
+    for (a, b) in one.rows.iter().zip(&many.rows) {
+        assert_eq!((&a.cell, &a.apps, &a.buffer), (&b.cell, &b.apps, &b.buffer));
+    }
+}
+
+#[test]
+fn no_policy_beats_the_clairvoyant() {
+    let rows = counted(&plan(&CELLS, 2, None)).rows;
+    let hits = |name: &str| {
+        rows.iter().find(|r| r.cell.policy == name && r.entries == 200).unwrap().accesses(None).1
+    };
+    assert!(hits("belady") > hits("arc") && hits("belady") > hits("s3-fifo"));
+}
+
+#[test]
+fn the_exact_curve_is_lru_at_every_size() {
+    let sizes = [1, 2, 3, 63, 64, 65, 700, 4000];
+    let cells: Vec<(&str, u64)> = sizes.iter().map(|n| ("lru", *n)).collect();
+    let found = counted(&plan(&cells, 2, Some(Sample::All)));
+    let curve = found.curve.unwrap();
+    for row in &found.rows {
+        let (units, hits) = row.accesses(None);
+        assert_eq!(curve.misses(row.entries), units - hits, "{} entries", row.entries);
+    }
+}
+
+#[test]
+fn a_sample_is_as_far_off_as_it_says() {
+    let found = counted(&plan(&[("lru", 64)], 1, Some(Sample::All)));
+    let sampled = counted(&plan(&[("lru", 64)], 1, Some(Sample::OneIn(8)))).curve.unwrap();
+    let exact = found.curve.unwrap();
+    for entries in [128, 512, 2048] {
+        let ratio = |curve: &Curve| curve.misses(entries) * 1_000_000 / curve.accesses();
+        let off = ratio(&exact).abs_diff(ratio(&sampled));
+        assert!(off <= 4 * sampled.error(entries) + 2000, "{entries}: {off}");
+    }
+}
+
+#[test]
+fn a_page_beyond_the_space_is_told() {
+    let mut small = plan(&[("lru", 64)], 1, None);
+    small.capacity = Bytes(4096);
+    let error = count(&small, &|| Ok(Box::new(Given { records: records(7), at: 0 }))).unwrap_err();
+    assert!(error.to_string().contains("the address space ends at page 1"), "{error}");
+}
