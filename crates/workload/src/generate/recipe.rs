@@ -7,7 +7,7 @@ use block::{Bytes, Span};
 use super::clock::Arrival;
 use super::fields::Fields;
 use super::simple::{Addresses, Mix, Simple};
-use super::{Generator, Source, fio, kvstore, msr};
+use super::{Generator, Source, fio, kvstore, lsm, msr, sstables};
 use crate::SourceError;
 use crate::tenant::{Tenant, Volumes};
 
@@ -126,6 +126,23 @@ const ENTRIES: &[Entry] = &[
         "YCSB A to F on a heap file updated in place, without a cache",
         "records=1M record=1000 count=1M iat=10us arrival=fixed seed app",
         kvstore::build
+    ),
+    entry!(
+        "lsm",
+        "a leveled LSM tree's files and requests, as RocksDB's: load, YCSB run, fillrandom",
+        "preset=rocksdb-small phase=load workload=A records=(preset's) record=1164B \
+         count=(records_or_a_fifth) memtable=(preset's) file=(preset's) level1=(preset's) growth=10 \
+         trigger=4 slowdown=20 stop=36 io_read=512KiB io_write=1MiB ahead=2MiB cut=on cache=8MiB \
+         filter=off area=(by_the_data) placement=next-fit discard=on threads=2 rate=190MB \
+         insert_iat=17us iat=75us seed app",
+        lsm::build
+    ),
+    entry!(
+        "sstables",
+        "files written front to back in large requests, the oldest deleted, point reads",
+        "file=64MiB bs=512KiB live=2GiB read=0 discard=on flush=on count=1M iat=10us arrival=fixed \
+         seed app",
+        sstables::build
     ),
 ];
 

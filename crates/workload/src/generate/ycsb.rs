@@ -82,7 +82,14 @@ impl ScrambledZipfian {
     /// The next key number.
     #[inline]
     pub fn draw(&self, rng: &mut Rng) -> u64 {
-        self.min + hash(self.rank(rng.unit_f64())) % self.count
+        self.draw_ranked(rng).0
+    }
+
+    /// The next key number and the rank it has by this draw.
+    #[inline]
+    pub(super) fn draw_ranked(&self, rng: &mut Rng) -> (u64, u64) {
+        let rank = self.rank(rng.unit_f64());
+        (self.min + hash(rank) % self.count, rank)
     }
 }
 
@@ -217,28 +224,35 @@ impl Operations {
         self.next
     }
 
-    fn key(&mut self) -> u64 {
+    fn key(&mut self) -> (u64, u64) {
         match &mut self.keys {
-            Keys::Zipfian(keys) => keys.draw(&mut self.draws),
-            Keys::Latest(keys) => keys.draw(self.next - 1, &mut self.draws),
+            Keys::Zipfian(keys) => keys.draw_ranked(&mut self.draws),
+            Keys::Latest(keys) => (keys.draw(self.next - 1, &mut self.draws), 0),
         }
     }
 
     /// The next operation.
     #[inline]
     pub fn draw(&mut self) -> KvOp {
+        self.draw_ranked().0
+    }
+
+    /// The next operation and, where its key is zipfian, the rank the key has by this draw.
+    #[inline]
+    pub(super) fn draw_ranked(&mut self) -> (KvOp, u64) {
         let reads = self.choices.below(100) < self.workload.read_percent();
         if !reads && self.workload.inserts() {
             self.next += 1;
-            return KvOp::Insert(self.next - 1);
+            return (KvOp::Insert(self.next - 1), 0);
         }
-        let key = self.key();
-        match (self.workload, reads) {
+        let (key, rank) = self.key();
+        let op = match (self.workload, reads) {
             (Workload::E, _) => KvOp::Scan(key, self.choices.between(1, 100)),
             (_, true) => KvOp::Read(key),
             (Workload::F, false) => KvOp::ReadModifyWrite(key),
             (_, false) => KvOp::Update(key),
-        }
+        };
+        (op, rank)
     }
 }
 

@@ -96,6 +96,11 @@ impl Zipf {
         self.weigh(|_, weight, ranks| f(weight / total) * ranks)
     }
 
+    /// The sum of `k^-theta` over all ranks, as near.
+    pub(super) fn zeta(&self) -> f64 {
+        self.weigh(|_, weight, ranks| weight * ranks)
+    }
+
     fn weigh(&self, mut f: impl FnMut(u64, f64, f64) -> f64) -> f64 {
         let (mut sum, mut k) = (0.0, 1u64);
         while k <= self.n {
