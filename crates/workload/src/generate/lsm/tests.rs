@@ -177,9 +177,18 @@ fn writes_go_to_free_space_and_reads_to_what_was_written() {
 
 #[test]
 fn wrong_recipes_are_refused_and_a_full_area_is_an_error() {
-    for bad in
-        ["preset=x", "phase=x", "workload=E", "records=10", "iat=1s", "level1=1MiB", "area=1MiB"]
-    {
+    for bad in [
+        "preset=x",
+        "phase=x",
+        "workload=E",
+        "records=10",
+        "iat=1s",
+        "level1=1MiB",
+        "threads=65",
+        "trigger=9,slowdown=8",
+        "growth=1001",
+        "area=1MiB",
+    ] {
         assert!(parse_recipe(&format!("lsm,{bad}"), 1).is_err(), "{bad}");
     }
     let mut source = parse_recipe("lsm,area=400MiB", 1).unwrap().open();
