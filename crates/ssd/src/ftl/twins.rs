@@ -69,8 +69,9 @@ impl PageFtl {
         let mut spare = Vec::new();
         for (at, mut entries) in records {
             entries.retain(|e| e.seq > covered && self.is_live(e));
-            let news = entries.iter().fold(false, |news, e| said.insert(*e) || news);
-            if news {
+            let before = said.len();
+            said.extend(entries.iter().copied());
+            if said.len() > before {
                 let line = self.lines.line_of(self.g.block_of(at));
                 self.set_valid(at, line);
                 self.trims.adopt(at, entries);

@@ -15,7 +15,6 @@ use workload::Source;
 use super::{Check, Section, Study, Table};
 use crate::LabError;
 use crate::hits::{Cell, HitPlan, HitRow, count};
-use mixes::Mix;
 use pairs::{CAPACITY, PAIRS, Pair};
 
 const MIB: u64 = 1 << 20;
@@ -104,6 +103,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     }
     without_discards(options, pairs, &mut study)?;
     chunks(options, pairs, &mut study)?;
+    mixes::synthetic_mix(options, &mut study)?;
     study.sections.push(tables());
     if options.scale == Scale::Default {
         mixes::run(options, &mut study)?;
@@ -339,15 +339,4 @@ fn statements() -> Section {
         note: "Its simulator and traces are not published, nor are the NAND times, the geometry and the FTL it used; bars of its figures cannot be read off.".to_string(),
         table,
     }
-}
-
-/// A mix at the middle size, for the statement about generated workloads.
-pub(crate) fn ratio_checks(mix: &Mix, rows: &[HitRow], study: &mut Study) {
-    let (a, v, t) =
-        (hits(rows, "aoi(cap=32)", 32), hits(rows, "vbbms", 32), hits(rows, "2-level-lru", 32));
-    study.checks.push(Check {
-        what: format!("{}, 32 MiB: aoi at least 1.2 times vbbms and 2 times 2-level-lru", mix.name),
-        found: format!("{} and {}", times(a, v), times(a, t)),
-        holds: a * 10 >= v * 12 && a >= 2 * t,
-    });
 }
