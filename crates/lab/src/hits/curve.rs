@@ -2,12 +2,13 @@
 //! counted with a tree of marks over time; or of a sample of the pages, chosen by hash (SHARDS:
 //! Waldspurger et al., FAST 2015, fixed rate), its distances scaled back.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use block::Op;
 use ssd::HitAccess;
 
 use super::pages::is_access;
+use super::table::PageTable;
 
 /// Which pages are looked at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,7 +38,7 @@ const PARTS: usize = 8;
 pub struct Curve {
     sample: Sample,
     /// When each page was accessed last, as a place in `marks`.
-    last: HashMap<u32, u32>,
+    last: PageTable,
     /// Places in `marks` that a discarded page has left. A buffer deeper than a hole has a free
     /// entry, which its next miss takes: so a hole is filled by the next access from below it.
     holes: BTreeSet<u32>,
@@ -58,7 +59,7 @@ impl Curve {
     pub fn new(sample: Sample) -> Curve {
         Curve {
             sample,
-            last: HashMap::new(),
+            last: PageTable::default(),
             holes: BTreeSet::new(),
             marks: vec![0; ROOM + 1],
             clock: 0,
@@ -86,8 +87,9 @@ impl Curve {
             return;
         }
         if access.op == Op::Discard {
-            if let Some(at) = self.last.remove(&page) {
-                self.holes.insert(at);
+            match self.last.set(page, 0) {
+                0 => {}
+                at => drop(self.holes.insert(at)),
             }
             return;
         }
@@ -101,12 +103,12 @@ impl Curve {
         }
         self.clock += 1;
         let now = self.clock;
-        let before = self.last.insert(page, now);
+        let before = Some(self.last.set(page, now)).filter(|before| *before != 0);
         let distance = match before {
             None => 0,
             // The page itself, and all places above it.
             Some(before) => {
-                let all = self.last.len() + self.holes.len();
+                let all = self.last.len + self.holes.len();
                 all - self.marked_to(before) as usize + 1
             }
         };
@@ -152,7 +154,7 @@ impl Curve {
 
     /// Numbers the latest accesses from 1 again; the tree doubles if they fill half of it.
     fn pack(&mut self) {
-        let pages = self.last.iter().map(|(page, at)| (*at, Some(*page)));
+        let pages = self.last.iter().map(|(page, at)| (at, Some(page)));
         let holes = self.holes.iter().map(|at| (*at, None));
         let mut order: Vec<(u32, Option<u32>)> = pages.chain(holes).collect();
         order.sort_unstable();
@@ -164,7 +166,7 @@ impl Curve {
         for (_, page) in order {
             self.clock += 1;
             match page {
-                Some(page) => drop(self.last.insert(page, self.clock)),
+                Some(page) => drop(self.last.set(page, self.clock)),
                 None => drop(self.holes.insert(self.clock)),
             }
             self.mark(self.clock, true);

@@ -1,11 +1,10 @@
 //! When each page is used next: what a clairvoyant policy is told.
 
-use std::collections::HashMap;
-
 use block::Op;
 use ssd::HitAccess;
 
 use super::pages::{Pages, is_access};
+use super::table::PageTable;
 use crate::LabError;
 
 /// More accesses than this are not held in memory (4 bytes each).
@@ -23,14 +22,13 @@ impl Future {
     /// Reads the whole workload.
     pub fn read(pages: &mut Pages) -> Result<Future, LabError> {
         let mut next: Vec<u32> = Vec::new();
-        let mut last: HashMap<u32, u32> = HashMap::new();
-        let mut seen = std::collections::HashSet::new();
+        let (mut last, mut seen) = (PageTable::default(), PageTable::default());
         let mut block = Vec::new();
         while pages.fill(&mut block)? {
             for access in block.drain(..) {
                 if access.op == Op::Discard {
                     // What is used after a discard is another page to a buffer.
-                    last.remove(&access.page.0);
+                    last.set(access.page.0, 0);
                     continue;
                 }
                 if !is_access(access.op) {
@@ -42,14 +40,16 @@ impl Future {
                     )));
                 }
                 let number = next.len() as u32;
-                if let Some(before) = last.insert(access.page.0, number) {
-                    next[before as usize] = number;
+                // Numbers are kept plus one: 0 is none.
+                match last.set(access.page.0, number + 1) {
+                    0 => {}
+                    before => next[before as usize - 1] = number,
                 }
-                seen.insert(access.page.0);
+                seen.set(access.page.0, 1);
                 next.push(NEVER);
             }
         }
-        Ok(Future { next, at: 0, distinct: seen.len() as u64 })
+        Ok(Future { next, at: 0, distinct: seen.len as u64 })
     }
 
     /// Tells the next accesses their future.

@@ -88,11 +88,11 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     let mut study = Study {
         title: "Append-only data isolation in the buffer (paper 3)".to_string(),
         command: options.command.clone(),
-        note: format!(
-            "Hit ratios of 4 KiB pages, no timing, buffers beside a drive of 300 GiB. Targets \
-             and stores have address areas of their own, clocks start at 0, the shorter ends the \
-             run, flushes are dropped, discards honoured unless said otherwise."
-        ),
+        note:
+            "Hit ratios of 4 KiB pages, no timing, buffers beside a drive of 300 GiB. Targets and \
+               stores have address areas of their own, clocks start at 0, the shorter ends the \
+               run, flushes are dropped, discards honoured unless said otherwise."
+                .to_string(),
         checks: Vec::new(),
         sections: Vec::new(),
     };
