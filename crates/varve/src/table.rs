@@ -118,7 +118,9 @@ pub fn results(document: &str) -> Result<String, LabError> {
             let config = || document["config"][key]["value"].as_str().map(str::to_string);
             or_dash(swept.or_else(config))
         };
-        let mut row = vec![setting("buffer.policy"), setting("buffer.size")];
+        let policy = setting("buffer.policy");
+        let size = if policy == "none" { "-".to_string() } else { setting("buffer.size") };
+        let mut row = vec![policy, size];
         row.extend(keys.iter().map(|key| setting(key)));
         let hit = group.mean("hit_ratio.total").map(|(m, _)| significant(m * 100.0, 3));
         row.push(or_dash(hit));

@@ -437,7 +437,7 @@ fn buffer_size(c: &Config, policy: &str, map_bytes: u64) -> Result<u64, ConfigEr
         if asked && c.size("buffer.size").0 > 0 {
             return Err(clash(
                 "buffer.policy, buffer.size",
-                "policy `none` has no buffer to give a size",
+                "policy `none` has no buffer to give a size: set a policy too (`--policy lru`)",
             ));
         }
         return Ok(0);
