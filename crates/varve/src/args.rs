@@ -71,6 +71,9 @@ pub struct Reproduce {
     /// Folder of the captured traces
     #[arg(long, value_name = "DIR", default_value = "data")]
     pub data: PathBuf,
+    /// Folder of MSR Cambridge traces (mds_0.csv, ..) for the targets, instead of generators
+    #[arg(long, value_name = "DIR")]
+    pub msr: Option<PathBuf>,
     /// 4 KiB accesses of each generated workload
     #[arg(long, value_name = "N", default_value_t = 20_000_000)]
     pub units: u64,

@@ -16,6 +16,7 @@ pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
         Paper::Isolation => isolation::run(&isolation::Options {
             scale: if args.quick { isolation::Scale::Quick } else { isolation::Scale::Default },
             data: args.data.clone(),
+            msr: args.msr.clone(),
             units: args.units,
             threads,
             command: command(args),
@@ -38,6 +39,9 @@ fn command(args: &Reproduce) -> String {
         words.push("--quick".to_string());
     } else {
         words.push(format!("--units {}", args.units));
+    }
+    if let Some(folder) = &args.msr {
+        words.push(format!("--msr {}", folder.display()));
     }
     words.join(" ")
 }

@@ -4,8 +4,8 @@
 //! store is the LSM model, checked against two captures of RocksDB (`crates/workload/README.md`).
 
 use workload::generate::parse_recipe;
-use workload::tenant::{Merge, MergeConfig, Order, Share};
-use workload::{Record, Source, SourceError, TraceOp};
+use workload::tenant::{Merge, MergeConfig, Order, Share, Tenant};
+use workload::{ReadOptions, Record, Source, SourceError, TraceOp};
 
 use super::{Options, PAPER, STORE, TARGET, find, percent, rows, share, times};
 use crate::LabError;
@@ -94,12 +94,29 @@ impl Source for First {
 }
 
 impl Mix {
-    fn open(&self, units: u64) -> Result<Box<dyn Source>, LabError> {
+    /// The target's own trace, if there is a folder of them: `mds_0.csv`, plain or compressed.
+    fn trace(&self, options: &Options) -> Result<Option<Tenant>, LabError> {
+        let volume = self.target.strip_prefix("msr:").and_then(|rest| rest.split(',').next());
+        let (Some(folder), Some(volume)) = (&options.msr, volume) else { return Ok(None) };
+        let name = volume.to_lowercase();
+        let paths = ["csv", "csv.gz", "csv.zst"].map(|end| folder.join(format!("{name}.{end}")));
+        let path = paths.iter().find(|path| path.is_file()).ok_or_else(|| {
+            LabError::Input(format!(
+                "{}: expected {name}.csv, {name}.csv.gz or {name}.csv.zst",
+                folder.display()
+            ))
+        })?;
+        let reading = ReadOptions { format: Some("msr".to_string()), ..ReadOptions::default() };
+        Ok(Some(Tenant::new("target").trace(path, reading).scan_extent()?))
+    }
+
+    fn open(&self, options: &Options, units: u64) -> Result<Box<dyn Source>, LabError> {
         let recipe = |text: &str, app: &str| parse_recipe(&format!("{text},app={app}"), SEED);
-        let tenants = vec![
-            recipe(&self.target, "target")?.tenant("target"),
-            recipe(self.store, "store")?.tenant("store"),
-        ];
+        let target = match self.trace(options)? {
+            Some(trace) => trace,
+            None => recipe(&self.target, "target")?.tenant("target"),
+        };
+        let tenants = vec![target, recipe(self.store, "store")?.tenant("store")];
         let order = Order::Ratio(Share {
             leader: TARGET,
             follower: STORE,
@@ -122,8 +139,8 @@ pub fn synthetic_mix(options: &Options, study: &mut Study) -> Result<(), LabErro
         "aoi(cap=32, lat=sweep)",
     ]);
     let mut table = Table::new(["policy", "TA %", "all %", "TA % without discards"]);
-    let with = rows(options, &policies, &[32], true, &|| synthetic(true).open(units))?;
-    let without = rows(options, &policies, &[32], true, &|| synthetic(false).open(units))?;
+    let with = rows(options, &policies, &[32], true, &|| synthetic(true).open(options, units))?;
+    let without = rows(options, &policies, &[32], true, &|| synthetic(false).open(options, units))?;
     for policy in &policies {
         let cell = |rows: &[HitRow], app| {
             find(rows, policy, 32).map_or("-".to_string(), |row| percent(row, app))
@@ -167,7 +184,7 @@ pub fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
     let mixes = table_1();
     let mut counted = Vec::new();
     for mix in &mixes {
-        counted.push(rows(options, PAPER, &SIZES, true, &|| mix.open(options.units))?);
+        counted.push(rows(options, PAPER, &SIZES, true, &|| mix.open(options, options.units))?);
     }
     hit_ratios(options, &mixes, &counted, study, true);
     hit_ratios(options, &mixes, &counted, study, false);
@@ -198,7 +215,11 @@ fn hit_ratios(
     study.sections.push(Section {
         title: format!("Fig. {figure}: {what} hit ratio, W1 to W14"),
         note: format!(
-            "In per cent. Synthetic targets with the statistics of the MSR volumes and the reads of Table 1; {} pages each; the store writes the paper's share of pages, but at most {RATIO} for one of the target.",
+            "In per cent. {}; {} pages each; the store writes the paper's share of pages, but at most {RATIO} for one of the target.",
+            match options.msr {
+                Some(_) => "Targets are the traces given",
+                None => "Synthetic targets with the statistics of the MSR volumes and the reads of Table 1",
+            },
             options.units
         ),
         table,

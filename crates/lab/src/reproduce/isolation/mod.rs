@@ -38,6 +38,8 @@ pub struct Options {
     pub scale: Scale,
     /// The folder of the captured traces.
     pub data: PathBuf,
+    /// A folder of MSR Cambridge traces to take the targets from, instead of generators.
+    pub msr: Option<PathBuf>,
     /// 4 KiB accesses of each generated workload.
     pub units: u64,
     /// Threads that count.
