@@ -52,6 +52,42 @@ const ROWS: &[Row] = &[
         second: [321_548, 733_037, 1_146_148],
         rest: [15_181, 1_474_554, 1_234_798],
     },
+    Row {
+        policy: "aoi(cap=32, charge=bits, lat=literal)",
+        first: [38_096, 65_432],
+        second: [77_776, 466_386, 907_221],
+        rest: [13_063, 1_631_795, 1_432_996],
+    },
+    Row {
+        policy: "aoi(cap=32, charge=bits, lat=per-request)",
+        first: [38_879, 78_371],
+        second: [92_857, 546_864, 960_445],
+        rest: [10_052, 1_595_633, 1_410_781],
+    },
+    Row {
+        policy: "aoi(cap=32, charge=bits, lat=frontier)",
+        first: [94_299, 121_127],
+        second: [199_011, 875_382, 1_203_843],
+        rest: [7_765, 1_487_644, 1_189_398],
+    },
+    Row {
+        policy: "aoi(cap=32, charge=bits, lat=mapped)",
+        first: [94_654, 121_347],
+        second: [200_442, 876_877, 1_204_365],
+        rest: [7_781, 1_487_217, 1_187_896],
+    },
+    Row {
+        policy: "aoi(cap=32, charge=bits, lat=evidence)",
+        first: [94_649, 121_338],
+        second: [242_990, 736_992, 1_087_935],
+        rest: [8_393, 1_617_016, 1_170_454],
+    },
+    Row {
+        policy: "aoi(cap=32, charge=bits, lat=sweep)",
+        first: [94_709, 121_234],
+        second: [199_402, 863_880, 1_191_501],
+        rest: [7_826, 1_499_346, 1_185_988],
+    },
 ];
 
 fn tenant(name: &str, files: &[&str]) -> Tenant {
@@ -151,4 +187,29 @@ fn a_database_beside_a_load_and_a_run() {
             row.policy
         );
     }
+}
+
+/// Single counts of the first pair at 8 MiB, and of the second at 32 MiB with chunks of 4 KiB.
+#[test]
+fn isolation_follows_its_options() {
+    let cases = [
+        ("aoi(cap=32, program_unit=4)", 94_610),
+        ("aoi(cap=32, program_unit=16)", 94_605),
+        ("aoi(cap=8)", 94_709),
+        ("aoi(cap=32, chunk=256 KiB)", 104_008),
+    ];
+    let mut buffers: Vec<HitSim> = cases.iter().map(|(policy, _)| buffer(policy, 8)).collect();
+    play("sqlite_wal_full", &["ycsb_load_rocksdb"], &mut buffers);
+    for ((policy, expected), buffer) in cases.iter().zip(&buffers) {
+        assert_eq!(hits(buffer, TARGET), *expected, "{policy}");
+    }
+    let mut small = [buffer("aoi(cap=32, chunk=4 KiB)", 32), buffer("aoi(cap=32)", 32)];
+    play("tpcc_run_mariadb", &["ycsb_load_rocksdb", "ycsb_a_rocksdb"], &mut small);
+    assert_eq!(hits(&small[0], TARGET), 514_596);
+    let count = |name: &str| {
+        small[1].occupancy().iter().find(|(list, _)| *list == name).map(|(_, count)| *count)
+    };
+    assert_eq!(count("chunks written large"), Some(1_828));
+    assert_eq!(count("chunks written again"), Some(315));
+    assert_eq!(count("append-only chunks"), Some(1_665));
 }
