@@ -37,9 +37,8 @@ fn command(args: &Reproduce) -> String {
     let mut words = vec!["varve reproduce isolation".to_string()];
     if args.quick {
         words.push("--quick".to_string());
-    } else {
-        words.push(format!("--units {}", args.units));
     }
+    words.push(format!("--units {}", args.units));
     if let Some(folder) = &args.msr {
         words.push(format!("--msr {}", folder.display()));
     }
