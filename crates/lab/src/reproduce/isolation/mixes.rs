@@ -7,13 +7,14 @@ use workload::generate::parse_recipe;
 use workload::tenant::{Merge, MergeConfig, Order, Share, Tenant};
 use workload::{ReadOptions, Record, Source, SourceError, TraceOp};
 
+use super::numbers::{self, Counted};
 use super::{Options, PAPER, STORE, TARGET, find, percent, rows, share, times};
 use crate::LabError;
 use crate::hits::HitRow;
 use crate::reproduce::{Check, Section, Study, Table};
 
-const SIZES: [u64; 5] = [8, 16, 32, 64, 128];
-const AOI: &str = "aoi(cap=32)";
+pub const SIZES: [u64; 5] = [8, 16, 32, 64, 128];
+pub const AOI: &str = "aoi(cap=32)";
 const SEED: u64 = 1;
 /// Units of the store for each of the target, at most: the paper's 5847 would leave the target of
 /// a short run with a few thousand accesses.
@@ -189,6 +190,8 @@ pub fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
     hit_ratios(options, &mixes, &counted, study, true);
     hit_ratios(options, &mixes, &counted, study, false);
     against_vbbms(&mixes, &counted, study);
+    let names = mixes.iter().map(|mix| mix.name).collect();
+    study.sections.push(numbers::section(&Counted { names, rows: &counted }));
     Ok(())
 }
 

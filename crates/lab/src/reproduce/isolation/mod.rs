@@ -2,6 +2,7 @@
 //! with and the modern ones it was not.
 
 mod mixes;
+mod numbers;
 mod pairs;
 mod paper;
 mod requests;
@@ -107,10 +108,10 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     chunks(options, pairs, &mut study)?;
     mixes::synthetic_mix(options, &mut study)?;
     study.sections.push(tables());
-    if options.scale == Scale::Default {
-        mixes::run(options, &mut study)?;
+    match options.scale {
+        Scale::Quick => study.sections.push(statements()),
+        Scale::Default => mixes::run(options, &mut study)?,
     }
-    study.sections.push(statements());
     Ok(study)
 }
 
