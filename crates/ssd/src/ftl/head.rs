@@ -369,7 +369,11 @@ impl PageFtl {
             let page = [PageProgram { block, slots: &slots, header }];
             match self.nand.program(self.now, &page, false) {
                 Ok(done) => self.host_end = self.host_end.max(done.end),
-                Err(NandError::ProgramFailed(..)) => return self.retire_in_open_line(block),
+                Err(NandError::ProgramFailed(_, known)) => {
+                    // Until it has failed it can still damage the page it was to protect.
+                    self.host_end = self.host_end.max(known);
+                    return self.retire_in_open_line(block);
+                }
                 Err(error) => return Err(PageFtl::power(error)),
             }
             self.clock += spp as u64;
