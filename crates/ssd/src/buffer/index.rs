@@ -4,7 +4,7 @@
 const NONE: u32 = u32::MAX;
 const EMPTY: u64 = u64::MAX;
 /// Up to this many pages of space per entry a flat array is at most twice the hashed table.
-const FLAT_PER_ENTRY: usize = 8;
+const FLAT_PER_ENTRY: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(super) enum Index {

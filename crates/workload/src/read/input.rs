@@ -168,6 +168,7 @@ impl Input {
     }
 
     /// The next `n` bytes, or all that are left if fewer.
+    #[inline]
     pub fn take(&mut self, n: usize) -> Result<&[u8], SourceError> {
         if self.end - self.start < n {
             self.peek(n)?;

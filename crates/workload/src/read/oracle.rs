@@ -48,6 +48,8 @@ pub(crate) fn looks_like(head: &[u8]) -> bool {
 }
 
 impl BinFormat for Oracle {
+    // Inlined, the record goes from the bytes to the block without a copy of its intermediate forms.
+    #[inline(always)]
     fn step(&mut self, input: &mut Input, stage: &mut Stage) -> Result<Step, SourceError> {
         let at = input.offset();
         let record = input.take(RECORD)?;

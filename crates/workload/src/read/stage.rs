@@ -239,7 +239,7 @@ impl Stage {
     }
 
     /// Takes one request; it appears in `block` now or later.
-    #[inline]
+    #[inline(always)]
     pub fn push(&mut self, mut raw: Raw, block: &mut Vec<Record>) -> Result<(), Cow<'static, str>> {
         if self.filter.is_some() && !self.wanted(raw.app) {
             self.summary.filtered += 1;
