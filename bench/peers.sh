@@ -7,7 +7,8 @@
 #   CACHESIM   the `cachesim` program of libCacheSim
 #   ZIPF       a trace in libCacheSim's oracleGeneral format
 #   VARVE      our program (target/release/varve-bench of this checkout)
-#   POLICIES   replacement policies compared with CACHESIM (lru fifo)
+#   POLICIES   replacement policies compared with CACHESIM, each as here or here=there
+#              (lru fifo clock sieve arc s3-fifo=s3fifo 2q=twoq)
 #   CACHE      entries of that cache (100000)
 #   SCRATCH    where generated traces and results go for the time of the run ($TMPDIR or /tmp)
 #
@@ -19,7 +20,7 @@ export LC_ALL=C
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 VARVE=${VARVE:-$here/target/release/varve-bench}
-POLICIES=${POLICIES:-lru fifo}
+POLICIES=${POLICIES:-lru fifo clock sieve arc s3-fifo=s3fifo 2q=twoq}
 CACHE=${CACHE:-100000}
 runs=5
 only=
@@ -171,15 +172,17 @@ run_caches() {
   CACHESIM=$(realpath "$CACHESIM"); ZIPF=$(realpath "$ZIPF"); VARVE=$(realpath "$VARVE")
   cd "$scratch"   # the peer leaves a directory `result` where it runs
   for r in $(seq "$runs"); do
-    for p in $POLICIES; do
+    for both in $POLICIES; do
+      p=${both%%=*}
       wanted "$p" || continue
       echo "run $r of $runs: $p" >&2
-      sample "$p.peer" "$CACHESIM" "$ZIPF" oracleGeneral "$p" "$CACHE" --ignore-obj-size 1 --num-thread 1
+      sample "$p.peer" "$CACHESIM" "$ZIPF" oracleGeneral "${both#*=}" "$CACHE" --ignore-obj-size 1 --num-thread 1
       sample "$p.varve" "$VARVE" lru --trace "$ZIPF" --cache "$CACHE" --policy "$p"
     done
   done
   head_line "cache of $CACHE" 'miss ratio, peer / varve'
-  for p in $POLICIES; do
+  for both in $POLICIES; do
+    p=${both%%=*}
     wanted "$p" || continue
     n=$(sed -n 's/.* \([0-9]*\) req, miss ratio.*/\1/p' "$p.peer.out" | tail -n 1)
     same "$p" "$n" "$(awk '$1 == "served" {print $2}' "$p.varve.out")"
