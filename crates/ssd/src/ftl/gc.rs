@@ -398,10 +398,6 @@ impl PageFtl {
             // The record names another slot (a misdirected program): the data here is lost.
             oob = self.lost_record(from);
         }
-        if self.has_bug(Bug::FreshSeqOnCopy) {
-            self.seq += 1;
-            oob.seq = self.seq;
-        }
         if self.paged.is_some() {
             self.map_moved(oob.lpn);
         }

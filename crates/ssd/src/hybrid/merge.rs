@@ -253,11 +253,7 @@ impl HybridFtl {
                     Some((line, _)) => self.lines[line as usize].ready,
                     None => self.read_source(at, first + last, slot, &mut read)?,
                 };
-                let (mut oob, payload) = self.record_of(at, slot);
-                if self.has_bug(Bug::FreshSeqOnCopy) {
-                    self.seq += 1;
-                    oob.seq = self.seq;
-                }
+                let (oob, payload) = self.record_of(at, slot);
                 let planted = self.has_bug(Bug::GcCountedAsHost);
                 let cause = if planted { Cause::Host } else { Cause::Gc };
                 self.clear_valid(at);
