@@ -560,9 +560,10 @@ impl<P: Policy> Front for Buffer<P> {
         self.read_unwritten = 0;
     }
     fn dirty(&self, limit: usize) -> Vec<(u32, Payload)> {
-        std::iter::successors(self.pool.first_dirty(), |f| self.pool.dirty_after(*f))
+        let left = self.evicted.iter().map(|e| (e.page, e.payload.clone()));
+        let entries = std::iter::successors(self.pool.first_dirty(), |f| self.pool.dirty_after(*f));
+        left.chain(entries.map(|f| (self.pool.page(f).0, self.pool.payload(f).clone())))
             .take(limit)
-            .map(|f| (self.pool.page(f).0, self.pool.payload(f).clone()))
             .collect()
     }
     fn check(&self) -> Result<(), String> {

@@ -173,9 +173,12 @@ impl<P: Policy> Buffer<P> {
         host: Host<'_>,
     ) -> Result<Time, DeviceError> {
         let start = host.side.start_other(host.now);
-        if host.protected.is_some_and(|limit| self.pool.dirty() as u64 <= u64::from(limit)) {
+        let dirty = (self.pool.dirty() + self.evicted.len()) as u64;
+        if host.protected.is_some_and(|limit| dirty <= u64::from(limit)) {
             return Ok(host.side.complete(start));
         }
+        // Left from a request that failed: as old as any entry.
+        self.write_back(back, host.now)?;
         let left = usize::from(host.bug == Some(Bug::FlushSkipsNewest));
         while let Some(frame) = self.pool.first_dirty()
             && self.pool.dirty() > left
