@@ -324,7 +324,9 @@ impl PageFtl {
         let mut entries = Vec::with_capacity(paged.entries as usize);
         for slot in 0..self.g.slots_per_page {
             match self.nand.slot(Ppn(place + slot)) {
-                SlotRead::Good(oob, Payload::Bytes(bytes)) if oob.kind == Kind::Map => {
+                SlotRead::Good(oob, Payload::Bytes(bytes))
+                    if oob.kind == Kind::Map && oob.lpn as usize == tp =>
+                {
                     entries.extend(
                         bytes.chunks_exact(8).map(|e| u32::from_le_bytes([e[0], e[1], e[2], e[3]])),
                     );

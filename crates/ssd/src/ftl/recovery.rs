@@ -389,8 +389,9 @@ impl PageFtl {
             }
             let at = Ppn(entry - 1);
             let line = self.lines.line_of(self.g.block_of(at));
-            if line == NONE {
-                // The block left its line: what the map says is gone with it.
+            if line == NONE || self.is_valid(at) {
+                // The block left its line: what the map says is gone with it. Or a fault let two
+                // entries name one place: only one of them can be right.
                 self.map[slot] = 0;
             } else {
                 self.set_valid(at, line);
