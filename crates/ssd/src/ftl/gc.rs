@@ -100,6 +100,11 @@ impl PageFtl {
             }
             victims = victims.saturating_sub(1);
             if victims == 0 || !self.collect_whole(true)? {
+                if self.trims.can_merge() {
+                    // What many records say fits into few.
+                    self.merge_trims();
+                    continue;
+                }
                 if self.free.count() > 0 && self.free.count() + 1 >= limits.reserve {
                     break;
                 }

@@ -81,7 +81,8 @@ pub(crate) fn lines_needed(p: &Params) -> u32 {
     let line = g.slots() / rows;
     let padded = head_count(p) * erase_padding(p);
     let logical = p.logical_pages / (g.slot_bytes / 4096);
-    logical.div_ceil(line.saturating_sub(padded).max(1)) + head_count(p) + gc_reserve(p)
+    let kept = logical + trim::record_slots(logical);
+    kept.div_ceil(line.saturating_sub(padded).max(1)) + head_count(p) + gc_reserve(p)
 }
 
 /// Lines set apart for checkpoints.

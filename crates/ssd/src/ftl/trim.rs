@@ -20,6 +20,13 @@ pub(crate) const ENTRIES: usize = 255;
 /// Records are merged when there are so many more than twice what the last merge left.
 const MERGE: usize = 4;
 
+/// Slots that merged records take at most on a drive of so many logical slots, and one for the
+/// record being written.
+pub(crate) fn record_slots(logical: u32) -> u32 {
+    // Ranges that do not touch: at most every other slot begins one.
+    (logical.div_ceil(2).min(RANGES as u32)).div_ceil(ENTRIES as u32) + 1
+}
+
 /// A discarded range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TrimEntry {
@@ -66,6 +73,10 @@ impl Trims {
     pub fn adopt(&mut self, at: Ppn, entries: Vec<TrimEntry>) {
         self.ranges += entries.len();
         self.records.insert(at.0, entries);
+    }
+    /// Whether there are records that one could replace.
+    pub fn can_merge(&self) -> bool {
+        self.records.len() > self.merged + 1
     }
     /// Whether a record lies at a place.
     pub fn holds(&self, at: Ppn) -> bool {
@@ -136,7 +147,7 @@ impl PageFtl {
     /// now. Discards of the same slots, flush after flush, would otherwise fill the drive: each
     /// record lives as long as one of its slots stays unmapped. The old records are not valid any
     /// more, but no line of them is erased before the new ones are on flash.
-    fn merge_trims(&mut self) {
+    pub(super) fn merge_trims(&mut self) {
         let records = std::mem::take(&mut self.trims.records);
         let mut all = std::mem::take(&mut self.trims.pending);
         all.extend(records.values().flatten());
