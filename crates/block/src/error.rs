@@ -35,6 +35,9 @@ pub enum DeviceError {
     /// A unit could not be read: detected, never returned as data (contract C6).
     #[error("uncorrectable read at sector {0}")]
     Unreadable(Lba),
+    /// A plain write or discard of a page that an open transaction has written.
+    #[error("sector {0} belongs to a page of an open transaction")]
+    InTransaction(Lba),
     /// Power is gone; nothing works until the drive is mounted again.
     #[error("power is off")]
     PowerOff,

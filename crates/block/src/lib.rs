@@ -16,6 +16,7 @@ mod hash;
 mod ram;
 mod rng;
 mod time;
+mod tx;
 mod units;
 
 pub use convert::{ParseUnitError, parse_rate, parse_size, parse_time};
@@ -27,4 +28,5 @@ pub use hash::EventHash;
 pub use ram::RamDevice;
 pub use rng::Rng;
 pub use time::{Span, Time};
+pub use tx::{Remap, Transactional, TxError, TxLimits};
 pub use units::{AppId, BlockId, Bytes, Lba, Lpn, Ppn, SECTOR_BYTES, Sectors, TxId, UNIT_BYTES};
