@@ -103,6 +103,7 @@ impl PageFtl {
                 if self.trims.can_merge() {
                     // What many records say fits into few.
                     self.merge_trims();
+                    victims = 4 * self.lines.len();
                     continue;
                 }
                 if self.free.count() > 0 && self.free.count() + 1 >= limits.reserve {
@@ -387,21 +388,29 @@ impl PageFtl {
         if self.trims.holds(from) {
             return self.move_trim_record(from, ready);
         }
-        let (oob, payload) = if self.full {
+        let (oob, mut payload) = if self.full {
             match self.nand.slot(from) {
                 SlotRead::Good(oob, payload) => (*oob, payload.clone()),
                 SlotRead::DataRot(oob) => {
                     (Oob { flags: oob.flags | POISON, ..*oob }, Payload::None)
                 }
-                SlotRead::Blank | SlotRead::Unreadable => (self.lost_record(from), Payload::None),
+                SlotRead::Blank | SlotRead::Unreadable => (Oob::default(), Payload::None),
             }
         } else {
             (Oob { kind: Kind::Data, lpn: self.nand.lpn(from), ..Oob::default() }, Payload::None)
         };
         let mut oob = Oob { tid: 0, ..oob };
         if oob.kind != Kind::Data || self.map.get(oob.lpn as usize) != Some(&(from.0 + 1)) {
-            // The record names another slot (a misdirected program): the data here is lost.
-            oob = self.lost_record(from);
+            // No record, or one that names another slot (a misdirected program): the data here
+            // is lost.
+            payload = Payload::None;
+            match self.lost_record(from) {
+                Some(lost) => oob = lost,
+                None => {
+                    self.clear_valid(from);
+                    return Ok(());
+                }
+            }
         }
         if self.paged.is_some() {
             self.map_moved(oob.lpn);
@@ -416,11 +425,11 @@ impl PageFtl {
     }
 
     /// The record of a slot whose own cannot be read: the map is asked who lies there (a scan,
-    /// but only after an uncorrectable error). Its data is gone; the copy says so.
-    fn lost_record(&self, from: Ppn) -> Oob {
-        let slot = self.map.iter().position(|entry| *entry == from.0 + 1);
-        let lpn = slot.expect("a valid slot that is no record is mapped") as u32;
-        Oob { kind: Kind::Data, flags: POISON, lpn, seq: self.seq, ..Oob::default() }
+    /// but only after an uncorrectable error). Its data is gone; the copy says so. `None` if
+    /// nobody does: what lay there is not wanted.
+    fn lost_record(&self, from: Ppn) -> Option<Oob> {
+        let lpn = self.map.iter().position(|entry| *entry == from.0 + 1)? as u32;
+        Some(Oob { kind: Kind::Data, flags: POISON, lpn, seq: self.seq, ..Oob::default() })
     }
 
     fn gc_head(&self, from: Ppn) -> usize {

@@ -130,7 +130,9 @@ impl PageFtl {
         }
         let h = &self.heads[head];
         let (line, mut ready, kind) = (h.line, h.ready.max(self.now), h.kind);
-        if slots.iter().any(|slot| !matches!(slot.cause, Cause::Gc | Cause::Padding)) {
+        if !self.emptying.is_empty()
+            && slots.iter().any(|slot| !matches!(slot.cause, Cause::Gc | Cause::Padding))
+        {
             ready = ready.max(self.cushion());
         }
         let header = self.header(line);

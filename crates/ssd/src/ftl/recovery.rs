@@ -397,15 +397,20 @@ impl PageFtl {
                 self.set_valid(at, line);
             }
         }
-        if let Some(paged) = &self.paged {
-            let places: Vec<u32> = paged.directory().iter().filter(|e| **e != 0).copied().collect();
-            for entry in places {
-                for slot in 0..self.g.slots_per_page {
-                    let at = Ppn(entry - 1 + slot);
-                    let line = self.lines.line_of(self.g.block_of(at));
-                    self.lines.get_mut(line).kind = LineKind::Map;
-                    self.set_valid(at, line);
+        let directory = self.paged.as_ref().map_or(Vec::new(), |paged| paged.directory().to_vec());
+        for (tp, entry) in directory.into_iter().enumerate().filter(|(_, entry)| *entry != 0) {
+            let places = (0..self.g.slots_per_page).map(|slot| Ppn(entry - 1 + slot));
+            let line = self.lines.line_of(self.g.block_of(Ppn(entry - 1)));
+            if line == NONE || places.clone().any(|at| self.is_valid(at)) {
+                // A fault made data out of it. What it said is in the map by now.
+                if let Some(paged) = &mut self.paged {
+                    paged.set_directory(tp, 0, true);
                 }
+                continue;
+            }
+            self.lines.get_mut(line).kind = LineKind::Map;
+            for at in places {
+                self.set_valid(at, line);
             }
         }
     }

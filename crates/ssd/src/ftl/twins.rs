@@ -62,7 +62,10 @@ impl PageFtl {
         let mut records = std::mem::take(&mut scan.trims);
         records.retain(|(at, entries)| {
             let line = self.lines.line_of(self.g.block_of(*at));
-            line != NONE && entries.iter().any(|e| e.seq > covered && self.is_live(e))
+            // (A fault may have made the map name a record's place.)
+            line != NONE
+                && !self.is_valid(*at)
+                && entries.iter().any(|e| e.seq > covered && self.is_live(e))
         });
         records.sort_by_key(|(at, _)| (self.line_epoch(*at), *at));
         let mut said = BTreeSet::new();
@@ -174,7 +177,7 @@ impl PageFtl {
     ) {
         let elsewhere = |ftl: &PageFtl, at: Ppn| {
             let other = ftl.lines.line_of(ftl.g.block_of(at));
-            other != NONE && other != line && ftl.holds(other, scan)
+            other != NONE && other != line && ftl.holds(other, scan) && !ftl.is_valid(at)
         };
         let lies_here = |ftl: &PageFtl, at: Ppn| ftl.lines.line_of(ftl.g.block_of(at)) == line;
         let slots: Vec<(u32, Ppn)> = twins
