@@ -203,14 +203,21 @@ impl Experiment {
     }
 
     fn document(&self, results: Vec<Json>, version: &str) -> Map {
+        let mut map = self.heading(SCHEMA, version);
+        map.put("replay", replay_json(&self.replay, self.queue_depth));
+        map.put("results", Json::List(results));
+        map
+    }
+
+    /// What every document of this experiment begins with: what it is, of what, from which seed.
+    pub fn heading(&self, schema: &str, version: &str) -> Map {
         let mut map = Map::new();
-        map.put("schema", Json::text(SCHEMA));
+        map.put("schema", Json::text(schema));
         map.put("version", Json::text(version));
         if !self.title.is_empty() {
             map.put("title", Json::text(&self.title));
         }
         map.put("config", config_json(&self.base));
-        map.put("replay", replay_json(&self.replay, self.queue_depth));
         map.put("workload", self.prepared.to_json());
         let seeds = |s: &u64| Json::Int(*s);
         map.put(
@@ -220,7 +227,6 @@ impl Experiment {
                 many => Json::List(many.iter().map(seeds).collect()),
             },
         );
-        map.put("results", Json::List(results));
         map
     }
 }

@@ -1,12 +1,12 @@
 //! `varve sim --hits`: hit ratios alone, of many policies and sizes over one decoding.
 
 use block::Bytes;
-use lab::hits::{Cell, HitPlan, Hits, Sample, count, document};
+use lab::hits::{Cell, HitPlan, Hits, SCHEMA as HITS, Sample, count, document};
 use lab::scenario::{Scenario, share_of, split_list};
 use lab::{Experiment, LabError};
 
 use crate::args::Sim;
-use crate::{print, table};
+use crate::{VERSION, print, table};
 
 /// Counts what the command line asks for.
 pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
@@ -38,7 +38,6 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
         cells: cells.collect(),
         capacity,
         shape: params.buffer_shape(),
-        flushes: true,
         discards: true,
         threads: args.output.threads.map_or_else(
             || std::thread::available_parallelism().map_or(1, usize::from),
@@ -49,7 +48,7 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
     let workload = experiment.workload();
     let found = count(&plan, &|| workload.open(seed, capacity))?;
     if args.output.json {
-        return print(&document(&found, &[]).pretty());
+        return print(&document(experiment.heading(HITS, VERSION), &found).pretty());
     }
     print(&shown(&found))
 }

@@ -46,7 +46,7 @@ fn command(args: &Reproduce) -> String {
 }
 
 fn show(args: &Reproduce, study: &Study) -> Result<(), LabError> {
-    let json = study.json().pretty();
+    let json = study.json(VERSION).pretty();
     if let Some(folder) = &args.out {
         std::fs::create_dir_all(folder).map_err(|e| LabError::io(folder, e))?;
         write_whole(&folder.join("study.json"), json.as_bytes())?;

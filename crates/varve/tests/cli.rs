@@ -246,6 +246,23 @@ fn a_folder_repeats_its_run_and_comparison_has_a_tolerance() {
 }
 
 #[test]
+fn hit_counts_are_a_document_like_a_run() {
+    let folder = Folder::new("hits");
+    let cells = ["--policy", "lru,sieve", "--buffer", "1 MiB,2 MiB"];
+    let output = folder.run(&[&["sim", RECIPE, "--hits", "--json"], &cells[..]].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document, no more");
+    assert_eq!(document["schema"], "varve.hits/1");
+    assert_eq!(document["seed"], 1);
+    assert!(document["version"].is_string() && document["config"]["op"]["value"].is_string());
+    let results = document["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4);
+    assert_eq!(results[3]["policy"], "sieve");
+    let hits = |at: usize| results[at]["unit_hits"].as_u64().unwrap();
+    assert!(0 < hits(0) && hits(0) < hits(1), "the larger buffer holds what the smaller does");
+}
+
+#[test]
 fn traces_are_made_read_and_merged() {
     let folder = Folder::new("trace");
     let run = |args: &[&str]| {

@@ -3,10 +3,11 @@
 use super::{Hits, Sample};
 use crate::json::{Json, Map, MapExt};
 
-/// The rows and the curve of a count.
-pub fn document(hits: &Hits, apps: &[String]) -> Json {
-    let mut map = Map::new();
-    map.put("schema", Json::text("varve-hits/1"));
+/// The schema of [`document`].
+pub const SCHEMA: &str = "varve.hits/1";
+
+/// The rows and the curve of a count, after what the experiment says of itself.
+pub fn document(mut map: Map, hits: &Hits) -> Json {
     map.int("accesses", hits.accesses);
     map.maybe("distinct_pages", hits.distinct.map(Json::Int));
     let rows = hits.rows.iter().map(|row| {
@@ -24,8 +25,7 @@ pub fn document(hits: &Hits, apps: &[String]) -> Json {
         one.int("padded", row.buffer.padded);
         let each = row.apps.iter().enumerate().map(|(at, app)| {
             let mut one = Map::new();
-            let name = apps.get(at).cloned().unwrap_or_else(|| at.to_string());
-            one.put("app", Json::text(name));
+            one.int("app", at as u64);
             one.int("read_units", app.read_units);
             one.int("read_hits", app.read_hits);
             one.int("write_units", app.write_units);
@@ -42,7 +42,7 @@ pub fn document(hits: &Hits, apps: &[String]) -> Json {
         one.put("occupancy", Json::List(lists.collect()));
         Json::Map(one)
     });
-    map.put("rows", Json::List(rows.collect()));
+    map.put("results", Json::List(rows.collect()));
     if let Some(curve) = &hits.curve {
         let mut one = Map::new();
         one.put("policy", Json::text("lru"));

@@ -23,7 +23,7 @@ use workload::Source;
 use crate::LabError;
 
 pub use curve::{Curve, CurvePoint, Sample};
-pub use document::document;
+pub use document::{SCHEMA, document};
 use future::Future;
 use pages::Pages;
 
@@ -48,8 +48,6 @@ pub struct HitPlan {
     pub capacity: Bytes,
     /// Everything else a policy may ask about the drive; `entries` and `pages` are set here.
     pub shape: BufferShape,
-    /// Whether flushes clean what is dirty, or are left out.
-    pub flushes: bool,
     /// Whether discards are honoured, or are left out.
     pub discards: bool,
     /// Threads that play.

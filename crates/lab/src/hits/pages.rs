@@ -22,7 +22,6 @@ pub struct Pages {
     splitter: Splitter,
     records: Vec<Record>,
     pages: u32,
-    flushes: bool,
     discards: bool,
 }
 
@@ -34,7 +33,6 @@ impl Pages {
             splitter: Splitter::new(size),
             records: Vec::new(),
             pages,
-            flushes: plan.flushes,
             discards: plan.discards,
         }
     }
@@ -74,9 +72,7 @@ impl Pages {
         let len = u32::try_from(record.len.0).unwrap_or(u32::MAX);
         let access = HitAccess { page: Lpn(0), op, app, request: number, len, next_use: u64::MAX };
         if op == Op::Flush {
-            if self.flushes {
-                out.push(access);
-            }
+            out.push(access);
             return Ok(());
         }
         for unit in units {

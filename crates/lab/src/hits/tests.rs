@@ -56,7 +56,6 @@ fn plan(cells: &[(&str, u64)], threads: usize, curve: Option<Sample>) -> HitPlan
         cells: cells.iter().map(cell).collect(),
         capacity: Bytes(PAGES * 4096),
         shape: BufferShape::alone(0, 0),
-        flushes: true,
         discards: true,
         threads,
         curve,

@@ -49,7 +49,7 @@ pub fn html(document: &str, reproduce: &str) -> Result<String, LabError> {
 pub(crate) fn page(title: &str, version: &str, command: &str, body: &str) -> String {
     let mut main = body.to_string();
     repeat(&mut main, command);
-    frame(title, version, "", "varve-study/1", &main)
+    frame(title, version, "", "varve.study/1", &main)
 }
 
 /// The frame of every page: head, styles, script.

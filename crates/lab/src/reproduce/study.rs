@@ -60,6 +60,8 @@ pub struct Study {
     pub command: String,
     /// What was run, at what scale, from which sources.
     pub note: String,
+    /// Seed of its generators.
+    pub seed: u64,
     /// Statements that were checked.
     pub checks: Vec<Check>,
     /// Its parts.
@@ -100,7 +102,7 @@ impl Study {
     }
 
     /// The study as a document.
-    pub fn json(&self) -> Json {
+    pub fn json(&self, version: &str) -> Json {
         let texts = |texts: &[String]| Json::List(texts.iter().map(Json::text).collect());
         let sections = self.sections.iter().map(|section| {
             let mut one = Map::new();
@@ -118,12 +120,18 @@ impl Study {
             Json::Map(one)
         });
         let mut map = Map::new();
-        map.put("schema", Json::text("varve-study/1"));
-        map.put("title", Json::text(&self.title));
-        map.put("command", Json::text(&self.command));
-        map.put("note", Json::text(&self.note));
-        map.put("checks", Json::List(checks.collect()));
-        map.put("sections", Json::List(sections.collect()));
+        map.put("schema", Json::text("varve.study/1"));
+        map.put("version", Json::text(version));
+        let mut config = Map::new();
+        config.put("title", Json::text(&self.title));
+        config.put("command", Json::text(&self.command));
+        config.put("note", Json::text(&self.note));
+        map.put("config", Json::Map(config));
+        map.int("seed", self.seed);
+        let mut results = Map::new();
+        results.put("checks", Json::List(checks.collect()));
+        results.put("sections", Json::List(sections.collect()));
+        map.put("results", Json::Map(results));
         Json::Map(map)
     }
 

@@ -96,6 +96,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
                stores have address areas of their own, clocks start at 0, the shorter ends the \
                run, flushes are dropped, discards honoured unless said otherwise."
                 .to_string(),
+        seed: mixes::SEED,
         checks: Vec::new(),
         sections: Vec::new(),
     };
@@ -107,6 +108,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     without_discards(options, pairs, &mut study)?;
     chunks(options, pairs, &mut study)?;
     mixes::synthetic_mix(options, &mut study)?;
+    mixes::mix_readings(options, &mut study)?;
     study.sections.push(tables());
     match options.scale {
         Scale::Quick => study.sections.push(statements()),
@@ -130,7 +132,6 @@ fn rows(
         cells: cells.collect(),
         capacity: CAPACITY,
         shape: BufferShape::alone(0, 0),
-        flushes: true,
         discards,
         threads: options.threads,
         curve: None,

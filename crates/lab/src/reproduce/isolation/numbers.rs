@@ -102,7 +102,7 @@ pub fn section(c: &Counted<'_>) -> Section {
         "13",
         "mean gain at 8 MB (here: over vbbms)",
         "+74 %, base not stated",
-        &format!("{} of 100", mean),
+        &format!("{:+} %", mean as i64 - 100),
     ]);
     table.row(["14", "total hit ratio, aoi, %", "0.008 to 3.04", &c.percent_range(&all, None)]);
     table.row([

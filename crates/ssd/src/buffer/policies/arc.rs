@@ -21,7 +21,6 @@ pub(super) struct Arc {
     once: List,
     again: List,
     ghosts: Ghosts<2>,
-    incoming: u8,
 }
 
 impl Arc {
@@ -32,7 +31,6 @@ impl Arc {
             once: List::default(),
             again: List::default(),
             ghosts: Ghosts::new(entries + 1, pages),
-            incoming: ONCE,
         }
     }
 
@@ -105,17 +103,15 @@ impl Policy for Arc {
             if pool.free() == 0 {
                 self.replace(pool, class == AGAIN, out);
             }
-            self.incoming = AGAIN;
+            Admission::Admit(AGAIN)
         } else {
             self.make_room(pool, out);
-            self.incoming = ONCE;
+            Admission::Admit(ONCE)
         }
-        Admission::Admit(self.incoming)
     }
     #[inline]
     fn inserted(&mut self, pool: &mut Pool, frame: Frame, _: &Access<'_>) {
-        pool.set_class(frame, self.incoming);
-        let list = if self.incoming == AGAIN { &mut self.again } else { &mut self.once };
+        let list = if pool.class(frame) == AGAIN { &mut self.again } else { &mut self.once };
         pool.push_front(list, frame);
     }
     fn removed(&mut self, pool: &mut Pool, frame: Frame) {

@@ -23,7 +23,6 @@ pub(super) struct S3Fifo {
     ghosts: Ghosts<1>,
     limits: Limits,
     ever_evicted: bool,
-    incoming: u8,
 }
 
 /// Lengths of the queues, and the hits that take an entry from the small to the main one.
@@ -43,7 +42,6 @@ impl S3Fifo {
             ghosts: Ghosts::new(limits.ghosts, pages),
             limits,
             ever_evicted: false,
-            incoming: SMALL,
         }
     }
 
@@ -107,13 +105,11 @@ impl Policy for S3Fifo {
             self.make_room(pool, out);
         }
         let filling = !self.ever_evicted && self.small.len() >= self.limits.small;
-        self.incoming = if ghost.is_some() || filling { MAIN } else { SMALL };
-        Admission::Admit(self.incoming)
+        Admission::Admit(if ghost.is_some() || filling { MAIN } else { SMALL })
     }
     #[inline]
     fn inserted(&mut self, pool: &mut Pool, frame: Frame, _: &Access<'_>) {
-        pool.set_class(frame, self.incoming);
-        let queue = if self.incoming == MAIN { &mut self.main } else { &mut self.small };
+        let queue = if pool.class(frame) == MAIN { &mut self.main } else { &mut self.small };
         pool.push_front(queue, frame);
     }
     fn removed(&mut self, pool: &mut Pool, frame: Frame) {

@@ -19,7 +19,6 @@ pub(super) struct TwoQ {
     out: Ghosts<1>,
     in_limit: usize,
     out_limit: usize,
-    incoming: u8,
 }
 
 impl TwoQ {
@@ -31,7 +30,6 @@ impl TwoQ {
             out: Ghosts::new(out_limit, pages),
             in_limit,
             out_limit,
-            incoming: IN,
         }
     }
 
@@ -58,20 +56,18 @@ impl Policy for TwoQ {
     }
     #[inline]
     fn admit(&mut self, pool: &mut Pool, access: &Access<'_>, out: &mut Batches) -> Admission {
-        self.incoming = IN;
-        if let Some(ghost) = self.out.find(access.page.0) {
+        let ghost = self.out.find(access.page.0);
+        if let Some(ghost) = ghost {
             self.out.remove(ghost);
-            self.incoming = MAIN;
         }
         if pool.free() == 0 {
             self.make_room(pool, out);
         }
-        Admission::Admit(self.incoming)
+        Admission::Admit(if ghost.is_some() { MAIN } else { IN })
     }
     #[inline]
     fn inserted(&mut self, pool: &mut Pool, frame: Frame, _: &Access<'_>) {
-        pool.set_class(frame, self.incoming);
-        let list = if self.incoming == MAIN { &mut self.main } else { &mut self.new };
+        let list = if pool.class(frame) == MAIN { &mut self.main } else { &mut self.new };
         pool.push_front(list, frame);
     }
     fn removed(&mut self, pool: &mut Pool, frame: Frame) {
