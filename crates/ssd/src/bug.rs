@@ -30,10 +30,44 @@ pub enum Bug {
     FlushSkipsNewest,
     /// Freed slots stay counted as valid (C7).
     LeakValid,
+    /// Cleaning gives a copy a new sequence number (C4).
+    TxFreshSeq,
+    /// The end flag goes with the last write, not with the commit (C4).
+    TxEndEarly,
+    /// The end page does not wait for the others (C4).
+    TxNoBarrier,
+    /// Power-on counts the pages of a transaction and does not compare their digest (C4).
+    TxCountOnly,
+    /// End pages are erased without a state record (C4).
+    TxNoRecord,
+    /// The state record is programmed after the erase (C4).
+    TxRecordLate,
+    /// The state record does not name the losers (C4).
+    TxRecordNoLosers,
+    /// The state record's floor passes over open transactions (C4).
+    TxRecordFloorNext,
+    /// With counted end pages, only these lead to a state record (C4).
+    TxRecordForEndOnly,
+    /// Transaction numbers begin at 1 after every power-on (C4).
+    TxTidsRestart,
+    /// Old pages are reclaimed before the end page is on flash (C4).
+    TxEarlyReuse,
+    /// An abort leaves the transaction's copies in the map (C4).
+    TxAbortMapsCopy,
+    /// A conflict loses the page that the transaction holds (C4).
+    TxHeldLost,
+    /// A lock does not go along with the old page that cleaning moves (C4).
+    TxLockStays,
+    /// Cleaning drops trim records (C5).
+    TxTrimDropped,
+    /// Several transactions are committed by a record each (C4).
+    TxManyApart,
+    /// A line is appended to after a power cut (C1).
+    TxAppendAfterCut,
 }
 
 impl Bug {
-    /// All of them.
+    /// All of a drive without transactions.
     pub const ALL: [Bug; 13] = [
         Bug::EraseBeforeCopies,
         Bug::AckBeforeDrain,
@@ -48,5 +82,28 @@ impl Bug {
         Bug::DiscardIgnoresBuffer,
         Bug::FlushSkipsNewest,
         Bug::LeakValid,
+    ];
+
+    /// Those of transactions, and some of the others that transactions must notice too.
+    pub const TX: [Bug; 19] = [
+        Bug::NewestByAddress,
+        Bug::EraseBeforeCopies,
+        Bug::TxFreshSeq,
+        Bug::TxEndEarly,
+        Bug::TxNoBarrier,
+        Bug::TxCountOnly,
+        Bug::TxNoRecord,
+        Bug::TxRecordLate,
+        Bug::TxRecordNoLosers,
+        Bug::TxRecordFloorNext,
+        Bug::TxRecordForEndOnly,
+        Bug::TxTidsRestart,
+        Bug::TxEarlyReuse,
+        Bug::TxAbortMapsCopy,
+        Bug::TxHeldLost,
+        Bug::TxLockStays,
+        Bug::TxTrimDropped,
+        Bug::TxManyApart,
+        Bug::TxAppendAfterCut,
     ];
 }

@@ -30,15 +30,15 @@ pub struct Violation {
 /// request is done; requests in flight share the drive's resources by reservation.
 #[derive(Debug)]
 pub struct Drive {
-    p: Arc<Params>,
-    front: Box<dyn Front>,
-    ftl: Ftl,
-    side: HostSide,
+    pub(crate) p: Arc<Params>,
+    pub(crate) front: Box<dyn Front>,
+    pub(crate) ftl: Ftl,
+    pub(crate) side: HostSide,
     host: [OpStats; 4],
     write_slots: u64,
     last: Time,
     started: bool,
-    bug: Option<Bug>,
+    pub(crate) bug: Option<Bug>,
 }
 
 impl Clone for Drive {
@@ -219,21 +219,13 @@ impl Drive {
     }
 
     /// One request through the buffer.
-    fn serve(
+    pub(crate) fn serve(
         &mut self,
         now: Time,
         request: Request<'_>,
         protected: Option<u32>,
     ) -> Result<Time, DeviceError> {
-        let host = Host {
-            side: &mut self.side,
-            now,
-            unit_pages: self.p.unit_pages,
-            through: self.p.buffer.write_through,
-            staging: self.p.buffer.staging,
-            protected,
-            bug: self.bug,
-        };
+        let host = lend(&mut self.side, &self.p, now, protected, self.bug);
         match &mut self.ftl {
             Ftl::Page(ftl) => self.front.on_page(ftl, host, request),
             Ftl::Hybrid(ftl) => self.front.on_hybrid(ftl, host, request),
@@ -241,7 +233,7 @@ impl Drive {
     }
 
     /// How many dirty entries a power cut spares.
-    fn protected(&self) -> Option<u32> {
+    pub(crate) fn protected(&self) -> Option<u32> {
         match self.p.buffer.plp {
             Plp::None => None,
             Plp::Full => Some(u32::MAX),
@@ -341,7 +333,7 @@ impl Drive {
         wear
     }
 
-    fn admit(&mut self, at: Time, request: &Request<'_>) -> Result<(), DeviceError> {
+    pub(crate) fn admit(&mut self, at: Time, request: &Request<'_>) -> Result<(), DeviceError> {
         if at > Time::LIMIT {
             return Err(DeviceError::TimeExhausted(at));
         }
@@ -374,6 +366,17 @@ impl Drive {
         Ok(())
     }
 
+    /// An admitted request begins.
+    pub(crate) fn start(&mut self, at: Time, request: &Request<'_>) -> Result<(), DeviceError> {
+        self.count(request);
+        if self.started {
+            self.ftl.clean_idle(at)?;
+        }
+        self.started = true;
+        self.last = at;
+        self.ftl.set_now(at)
+    }
+
     fn count(&mut self, request: &Request<'_>) {
         let stats = &mut self.host[request.op as usize];
         let (offset, len) = (request.lba.bytes().0, request.sectors.bytes().0);
@@ -389,6 +392,25 @@ impl Drive {
                 self.write_slots += (offset + len).div_ceil(slot) - offset / slot;
             }
         }
+    }
+}
+
+/// What the buffer needs for a request.
+pub(crate) fn lend<'a>(
+    side: &'a mut HostSide,
+    p: &Params,
+    now: Time,
+    protected: Option<u32>,
+    bug: Option<Bug>,
+) -> Host<'a> {
+    Host {
+        side,
+        now,
+        unit_pages: p.unit_pages,
+        through: p.buffer.write_through,
+        staging: p.buffer.staging,
+        protected,
+        bug,
     }
 }
 
@@ -420,13 +442,10 @@ impl BlockDevice for Drive {
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         self.admit(at, &request)?;
-        self.count(&request);
-        if self.started {
-            self.ftl.clean_idle(at)?;
+        if self.p.tx.is_some() {
+            self.refuse_owned(&request)?;
         }
-        self.started = true;
-        self.last = at;
-        self.ftl.set_now(at)?;
+        self.start(at, &request)?;
         let done = self.serve(at, request, self.protected())?;
         self.ftl.checkpoint_if_due()?;
         Ok(done)

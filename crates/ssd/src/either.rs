@@ -47,6 +47,20 @@ impl Ftl {
     pub fn set_now(&mut self, now: Time) -> Result<(), DeviceError> {
         either!(self, ftl => ftl.set_now(now))
     }
+    /// The FTL that can have transactions.
+    pub fn page(&self) -> Option<&PageFtl> {
+        match self {
+            Ftl::Page(ftl) => Some(ftl),
+            Ftl::Hybrid(_) => None,
+        }
+    }
+    /// The FTL that can have transactions.
+    pub fn page_mut(&mut self) -> Option<&mut PageFtl> {
+        match self {
+            Ftl::Page(ftl) => Some(ftl),
+            Ftl::Hybrid(_) => None,
+        }
+    }
     /// Writes one 4 KiB page of a mapping unit.
     pub fn save(
         &mut self,

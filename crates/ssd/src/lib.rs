@@ -13,6 +13,7 @@ mod ftl;
 mod host;
 mod hybrid;
 mod stats;
+mod tx;
 
 pub use buffer::{
     Access, Admission, Batches, BufferShape, Frame, HitAccess, HitSim, List, Policy, PolicyInfo,
@@ -23,5 +24,6 @@ pub use config::*;
 pub use drive::{Drive, Violation};
 pub use ftl::{VictimInfo, victims};
 pub use stats::{
-    AppStats, BufferStats, GcStats, MapStats, MergeStats, OpStats, RecoveryStats, Stats, Wear,
+    AppStats, BufferStats, GcStats, MapStats, MergeStats, OpStats, RecoveryStats, Stats, TxStats,
+    Wear,
 };

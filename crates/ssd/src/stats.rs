@@ -193,3 +193,32 @@ impl Stats {
         (self.nand.programs_total(), self.nand.programs[nand::Cause::Host as usize])
     }
 }
+
+/// Transactions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TxStats {
+    /// Transactions begun, committed and aborted.
+    pub begun: u64,
+    /// Committed ones.
+    pub committed: u64,
+    /// Aborted ones.
+    pub aborted: u64,
+    /// Commits of several at once.
+    pub together: u64,
+    /// State records programmed.
+    pub records: u64,
+    /// Of them because a line to be erased proved a commit.
+    pub records_gc: u64,
+    /// Of them to commit several transactions.
+    pub records_commit: u64,
+    /// Pages written again while they were held: a program saved each.
+    pub held_replaced: u64,
+    /// Candidates for cleaning passed over because they were locked.
+    pub skipped: u64,
+    /// Locked lines collected all the same.
+    pub locked_victims: u64,
+    /// Times that every candidate was locked.
+    pub blocked: u64,
+    /// Aborted or crashed transactions with pages on flash now.
+    pub losers: u64,
+}

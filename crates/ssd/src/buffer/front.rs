@@ -42,6 +42,10 @@ pub(crate) trait Front: std::fmt::Debug + Send {
         host: Host<'_>,
         request: Request<'_>,
     ) -> Result<Time, DeviceError>;
+    /// Sees to it that the FTL has the newest version of a page.
+    fn settle(&mut self, ftl: &mut PageFtl, host: &Host<'_>, page: u32) -> Result<(), DeviceError>;
+    /// The FTL has a newer version of a page than the buffer.
+    fn outdated(&mut self, page: u32);
     /// Hit ratios only.
     fn touch(&mut self, nothing: &mut Nothing, accesses: &[super::HitAccess]);
     fn stats(&self) -> (BufferStats, &[AppStats], u64);
@@ -541,6 +545,12 @@ impl<P: Policy> Front for Buffer<P> {
         request: Request<'_>,
     ) -> Result<Time, DeviceError> {
         self.submit(ftl, host, request)
+    }
+    fn settle(&mut self, ftl: &mut PageFtl, host: &Host<'_>, page: u32) -> Result<(), DeviceError> {
+        self.settle_page(ftl, host, page)
+    }
+    fn outdated(&mut self, page: u32) {
+        self.drop_page(page);
     }
     fn touch(&mut self, nothing: &mut Nothing, accesses: &[super::HitAccess]) {
         self.touch_all(nothing, accesses);

@@ -11,6 +11,7 @@ mod ghosts;
 mod hitsim;
 mod index;
 mod lat;
+mod own;
 mod policies;
 mod policy;
 mod pool;

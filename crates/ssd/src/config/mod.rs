@@ -12,14 +12,15 @@ mod params;
 mod presets;
 mod resolve;
 mod schema;
+mod tx;
 mod xml;
 
 pub use file::{load_file, load_text};
 pub use mqsim::{Imported, Unmatched, load_mqsim, load_mqsim_text};
 pub use params::{
     BadParams, BufferParams, CheckpointParams, DramParams, FirmwareParams, FtlKind, GcParams,
-    HybridParams, LinkParams, MapParams, OobMode, Params, Placement, PlaneGroup, Plp, Streams,
-    WearParams,
+    HybridParams, LinkParams, LockMode, MapParams, OobMode, Params, Placement, PlaneGroup, Plp,
+    Streams, TxParams, WearParams,
 };
 pub use presets::{Preset, preset, presets};
 pub(crate) use schema::parse_share;

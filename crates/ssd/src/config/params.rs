@@ -51,6 +51,8 @@ pub struct Params {
     pub map: MapParams,
     /// Checkpoints.
     pub checkpoint: CheckpointParams,
+    /// Transactions, if the drive has them.
+    pub tx: Option<TxParams>,
     /// Commands in flight.
     pub queue_depth: u32,
     /// Seed of every draw the drive makes.
@@ -260,4 +262,34 @@ pub struct MapParams {
 pub struct CheckpointParams {
     /// Slots written between two checkpoints; `None` = no checkpoints.
     pub interval_slots: Option<u64>,
+}
+
+/// What garbage collection does about lines that hold old pages of open transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    /// Takes them when nothing else is near.
+    Prefer,
+    /// Never takes them.
+    Hard,
+    /// Does not look.
+    Ignore,
+}
+
+/// Transactions in the FTL (paper 4).
+#[derive(Clone, Debug)]
+pub struct TxParams {
+    /// The paper's literal rules, which lose data, instead of the ones that do not.
+    pub paper: bool,
+    /// The end page names the others instead of waiting for them.
+    pub counted: bool,
+    /// Locked lines.
+    pub lock: LockMode,
+    /// Pages of all open transactions.
+    pub pages: u32,
+    /// Transactions open at once.
+    pub max_open: u32,
+    /// Numbers from the oldest open transaction to the next.
+    pub span: u64,
+    /// Aborted or crashed transactions with pages on flash.
+    pub losers: u32,
 }

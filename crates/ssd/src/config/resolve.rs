@@ -85,10 +85,12 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
         groups,
         map,
         checkpoint,
+        tx: None,
         geometry,
         timing,
     };
     let params = Params { gc: shares(c, &params)?, ..params };
+    let params = Params { tx: super::tx::params(c, &params)?, ..params };
     check_streams(c, &params)?;
     check_lines(&params)?;
     // A policy may need more entries than there are.

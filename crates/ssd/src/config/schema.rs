@@ -242,6 +242,33 @@ pub const SCHEMA: &[Key] = &[
         "which writes share a line",
     ),
     k("timing", Flag, "true", "false: no time is modelled (hit ratios, write amplification)"),
+    k(
+        "tx.commit",
+        Choice(&["barrier", "counted"]),
+        "barrier",
+        "the end page waits for the others of its transaction, or names them",
+    ),
+    k(
+        "tx.lock",
+        Choice(&["prefer", "hard", "ignore"]),
+        "prefer",
+        "lines with old pages of open transactions: collected last, never, or as any other",
+    ),
+    k("tx.losers", Count(1, 320), "320", "aborted transactions with pages on flash"),
+    k("tx.max_open", Count(1, 256), "64", "transactions open at once"),
+    k(
+        "tx.mode",
+        Choice(&["off", "nolog", "paper"]),
+        "off",
+        "transactions without logging (paper 4), or the paper's literal rules",
+    ),
+    k(
+        "tx.pages",
+        Count(0, 65_535),
+        "0",
+        "pages of open transactions; 0 = half of the spare pages, at most 10000",
+    ),
+    k("tx.span", Count(2, 16_384), "16384", "numbers from the oldest open transaction to the next"),
     k("unit", Size, "4 KiB", "mapping unit"),
     k(
         "wl.delta",

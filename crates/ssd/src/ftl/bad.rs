@@ -100,12 +100,16 @@ impl PageFtl {
             }
             let (block, page) = target[index / spp as usize];
             let place = Ppn(self.g.ppn(block, page).0 + index as u32 % spp);
+            self.tx_place_failed(slot.oob.tid, place);
             if !self.is_valid(place) {
                 continue;
             }
             self.clear_valid(place);
             if slot.oob.kind == Kind::Trim {
                 self.trims.moves(place);
+            }
+            if slot.oob.kind == Kind::State {
+                self.state_record_moves(place);
             }
             let again =
                 Append { oob: slot.oob, cause: slot.cause, payload: slot.payload, ready: known };

@@ -35,12 +35,14 @@ impl PageFtl {
             .map_or(0, |paged| paged.directory().iter().filter(|e| **e != 0).count() as u64)
             * u64::from(self.g.slots_per_page);
         let valid: u64 = self.valid.iter().map(|w| u64::from(w.count_ones())).sum();
-        if valid != mapped + records + map_slots || valid != self.valid_total {
+        let tx = self.tx_valid_slots();
+        if valid != mapped + records + map_slots + tx || valid != self.valid_total {
             return fail(format!(
-                "{valid} valid bits, {} counted, for {mapped} mapped slots, {records} trim records and {map_slots} slots of translation pages",
+                "{valid} valid bits, {} counted, for {mapped} mapped slots, {records} trim records, {map_slots} slots of translation pages and {tx} of transactions",
                 self.valid_total
             ));
         }
+        self.check_transactions()?;
         self.check_lines()
     }
 

@@ -7,6 +7,8 @@
 //! 2. no later program can damage one of those pages (word lines are complete);
 //! 3. all programs booked by then have ended.
 
+use std::collections::VecDeque;
+
 use block::{BlockId, DeviceError, Span, Time};
 use nand::NandError;
 
@@ -20,6 +22,8 @@ pub(super) struct Waiting {
     line: u32,
     /// Assemblies up to this one must be programmed.
     assembly: u64,
+    /// A state record says what the line proves of commits.
+    proven: bool,
     /// Stage 3: the time all programs have ended by, and how far ends had moved when it was set.
     safe: Option<(Time, Span)>,
 }
@@ -27,7 +31,7 @@ pub(super) struct Waiting {
 impl Waiting {
     /// A line found empty at power-on: it only has to be erased before it is used.
     pub fn after_mount(line: u32) -> Waiting {
-        Waiting { line, assembly: 0, safe: None }
+        Waiting { line, assembly: 0, proven: true, safe: None }
     }
 }
 
@@ -76,13 +80,19 @@ impl PageFtl {
         // Discards of this line's slots must be known before it goes: without them the scan at
         // power-on would bring back something even older.
         self.record_trims()?;
-        self.waiting.push_back(Waiting { line, assembly: self.assemblies, safe: None });
+        self.keep_evidence(line)?;
+        let assembly = self.assemblies;
+        self.waiting.push_back(Waiting { line, assembly, proven: true, safe: None });
         self.settle_erases(self.now)
     }
 
     /// Books the erases that have become safe by `now`.
     pub(super) fn settle_erases(&mut self, now: Time) -> Result<(), DeviceError> {
         while let Some(front) = self.waiting.front().copied() {
+            if !front.proven {
+                self.prove_waiting()?;
+                continue;
+            }
             if front.safe.is_none() {
                 if self.heads.iter().any(|head| head.waits_for(front.assembly)) {
                     return Ok(());
@@ -117,6 +127,9 @@ impl PageFtl {
 
     /// Books the oldest waiting erase now, for the time it becomes safe.
     pub(super) fn force_erase(&mut self) -> Result<(), DeviceError> {
+        if self.waiting.front().is_some_and(|front| !front.proven) {
+            self.prove_waiting()?;
+        }
         let Some(front) = self.waiting.front().copied() else { return Ok(()) };
         if front.safe.is_none() {
             for head in 0..self.heads.len() {
@@ -133,7 +146,37 @@ impl PageFtl {
         self.erase_line(front.line, safe)
     }
 
+    /// After power-on: lines that prove commits which no state record covers go to the end of the
+    /// queue, behind the others, and wait for one record that covers them all. There is another
+    /// line: the one that was empty, or held nothing but copies, when the last commit was
+    /// programmed proves nothing.
+    pub(super) fn sort_waiting(&mut self) {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        for entry in &mut waiting {
+            entry.proven = !self.holds_evidence(entry.line);
+        }
+        waiting.make_contiguous().sort_by_key(|entry| !entry.proven);
+        self.waiting = waiting;
+    }
+
+    fn prove_waiting(&mut self) -> Result<(), DeviceError> {
+        let (mut proven, mut open) = (VecDeque::new(), VecDeque::new());
+        for entry in std::mem::take(&mut self.waiting) {
+            if entry.proven { proven.push_back(entry) } else { open.push_back(entry) }
+        }
+        self.waiting = proven;
+        let needed = open.iter().map(|entry| entry.line).find(|line| self.holds_evidence(*line));
+        let written = needed.map_or(Ok(()), |line| self.keep_evidence(line));
+        for mut entry in open {
+            entry.proven = written.is_ok();
+            entry.assembly = self.assemblies;
+            self.waiting.push_back(entry);
+        }
+        written
+    }
+
     fn erase_line(&mut self, line: u32, at: Time) -> Result<(), DeviceError> {
+        let late = self.has_bug(Bug::TxRecordLate) && self.holds_evidence(line);
         let width = self.lines.members(line).len();
         let mut end = at;
         for index in 0..width {
@@ -144,9 +187,11 @@ impl PageFtl {
                     self.swap_bad_member(line, block);
                     continue;
                 }
+                let losers = self.losers_in(block);
                 match self.nand.erase(at, block, false) {
                     Ok(done) => {
                         end = end.max(done.end);
+                        self.losers_erased(&losers, done.end);
                         self.count_erase();
                         break;
                     }
@@ -167,6 +212,6 @@ impl PageFtl {
             self.emptying.push(Emptying { line, end, moved });
         }
         self.check_space();
-        Ok(())
+        if late { self.keep_evidence_late() } else { Ok(()) }
     }
 }

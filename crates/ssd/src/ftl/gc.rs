@@ -246,14 +246,33 @@ impl PageFtl {
                 _ => return Ok(false),
             }
         }
+        if self.tx.is_some() && forced.is_none() {
+            match self.unlocked_victim(line) {
+                Some(other) => line = other,
+                None => return Ok(false),
+            }
+        }
+        self.take_victim(line, forced.is_some_and(|(_, wear)| wear));
+        Ok(true)
+    }
+
+    fn take_victim(&mut self, line: u32, wear: bool) {
         let valid = self.lines.get(line).valid;
         self.lines.take(line, LineState::Victim);
         self.gc_stats.victims += 1;
         self.gc_stats.valid_at_choice += u64::from(valid);
-        let wear = forced.is_some_and(|(_, wear)| wear);
         self.gc.touched = 0;
         self.gc.victim = Some(Cursor { line, page: 0, member: 0, valid, wear });
-        Ok(true)
+    }
+
+    /// Collects a closed line, whatever the policy says.
+    pub(super) fn collect_line(&mut self, line: u32) -> Result<(), DeviceError> {
+        self.finish_current()?;
+        if self.lines.get(line).state == LineState::Closed {
+            self.take_victim(line, false);
+            self.finish_current()?;
+        }
+        Ok(())
     }
 
     /// A line that must be moved whatever the policy says, and whether for wear.
@@ -388,6 +407,9 @@ impl PageFtl {
         if self.trims.holds(from) {
             return self.move_trim_record(from, ready);
         }
+        if self.is_state_record(from) {
+            return self.move_state_record();
+        }
         let (oob, mut payload) = if self.full {
             match self.nand.slot(from) {
                 SlotRead::Good(oob, payload) => (*oob, payload.clone()),
@@ -399,8 +421,16 @@ impl PageFtl {
         } else {
             (Oob { kind: Kind::Data, lpn: self.nand.lpn(from), ..Oob::default() }, Payload::None)
         };
-        let mut oob = Oob { tid: 0, ..oob };
-        if oob.kind != Kind::Data || self.map.get(oob.lpn as usize) != Some(&(from.0 + 1)) {
+        // A page of an open transaction keeps its number; any other is plain from now on, once
+        // what proves its transaction is on flash.
+        let open = self.tx.is_some()
+            && oob.kind == Kind::Data
+            && self.tx_at(oob.lpn, from) == Some(oob.tid);
+        let ready = if oob.tid != 0 && !open { ready.max(self.tx_proven()) } else { ready };
+        let tid = if open { oob.tid } else { 0 };
+        let mut oob = Oob { tid, flags: oob.flags & POISON, n: 0, digest: 0, ..oob };
+        if oob.kind != Kind::Data || !open && self.map.get(oob.lpn as usize) != Some(&(from.0 + 1))
+        {
             // No record, or one that names another slot (a misdirected program): the data here
             // is lost.
             payload = Payload::None;
@@ -418,6 +448,9 @@ impl PageFtl {
         self.clear_valid(from);
         let head = self.gc_head(from);
         let cause = if self.has_bug(Bug::GcCountedAsHost) { Cause::Host } else { Cause::Gc };
+        if self.tx.is_some() {
+            oob = self.copied_record(oob);
+        }
         self.gc_stats.pages += 1;
         self.gc_stats.wl_pages += u64::from(wear);
         self.append(head, Append { oob, cause, payload, ready })?;
@@ -428,6 +461,9 @@ impl PageFtl {
     /// but only after an uncorrectable error). Its data is gone; the copy says so. `None` if
     /// nobody does: what lay there is not wanted.
     fn lost_record(&self, from: Ppn) -> Option<Oob> {
+        if let Some(oob) = self.tx_record_at(from) {
+            return Some(Oob { kind: Kind::Data, flags: POISON, ..oob });
+        }
         let lpn = self.map.iter().position(|entry| *entry == from.0 + 1)? as u32;
         Some(Oob { kind: Kind::Data, flags: POISON, lpn, seq: self.seq, ..Oob::default() })
     }

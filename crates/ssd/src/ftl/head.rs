@@ -87,7 +87,7 @@ impl PageFtl {
         let ppn = Ppn(self.g.ppn(block, page).0 + slot_index);
         h.ready = h.ready.max(slot.ready);
         let lpn = slot.oob.lpn;
-        let kind = slot.oob.kind;
+        let (kind, tid) = (slot.oob.kind, slot.oob.tid);
         let first_of_map = slot.oob.n == 0;
         h.slots.push(SlotWrite { oob: slot.oob, cause: slot.cause, payload: slot.payload });
         let full = h.slots.len() as u32 == h.target.len() as u32 * spp;
@@ -96,8 +96,21 @@ impl PageFtl {
             self.set_valid(ppn, line);
         }
         match kind {
-            Kind::Data => self.map[lpn as usize] = ppn.0 + 1,
-            Kind::Trim => self.trims.placed(ppn),
+            // A page of an open transaction: the map goes on naming the committed version.
+            Kind::Data if tid != 0 => self.tx_placed(lpn, tid, ppn),
+            Kind::Data => {
+                if self.tx.is_some() {
+                    self.tx_old_page_moves(lpn, ppn);
+                }
+                self.map[lpn as usize] = ppn.0 + 1;
+            }
+            Kind::Trim => {
+                self.trims.placed(ppn);
+                if tid != 0 {
+                    self.tx_record_placed(tid);
+                }
+            }
+            Kind::State => self.state_record_placed(ppn),
             Kind::Map if first_of_map => {
                 if let Some(paged) = &mut self.paged {
                     paged.placed(lpn, ppn);
@@ -146,6 +159,11 @@ impl PageFtl {
                     self.host_end = self.host_end.max(done.end);
                     self.staged.push_back(done.ticket);
                     self.booked.push(done.ticket);
+                }
+                if let Some(tx) = &mut self.tx {
+                    for slot in slots.iter().filter(|slot| slot.oob.tid != 0) {
+                        tx.booked(slot.oob.tid, done.ticket);
+                    }
                 }
                 slots.clear();
                 Ok(())

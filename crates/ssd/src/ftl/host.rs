@@ -88,6 +88,11 @@ impl PageFtl {
     ) -> Result<(), DeviceError> {
         let slot_pages = self.slot_pages();
         if self.p.unit_pages == 1 {
+            if self.tx_owner(unit).is_some() {
+                // The buffer completes a block with what it has read: nothing new, and a fresh
+                // number would hide the transaction's version.
+                return Ok(());
+            }
             let payload = pieces.first().cloned().unwrap_or_default();
             return self.write_slot(ready, unit, payload, 0, writer);
         }
@@ -161,7 +166,7 @@ impl PageFtl {
         self.pay_debt()
     }
 
-    fn host_cause(&self) -> Cause {
+    pub(super) fn host_cause(&self) -> Cause {
         Cause::Host
     }
 
@@ -174,7 +179,7 @@ impl PageFtl {
         }
     }
 
-    fn stream_of(&mut self, slot: u32, writer: Writer) -> usize {
+    pub(super) fn stream_of(&mut self, slot: u32, writer: Writer) -> usize {
         let n = self.host_heads;
         if n == 1 {
             return 0;
@@ -286,7 +291,7 @@ impl PageFtl {
     }
 
     /// The payload of a slot at a place; an error means it cannot be read.
-    fn payload_at(&self, logical: u32, ppn: Ppn) -> Result<Payload, ()> {
+    pub(super) fn payload_at(&self, logical: u32, ppn: Ppn) -> Result<Payload, ()> {
         let (block, page, slot) = self.g.place(ppn);
         if page >= self.nand.next_page(block) {
             let assembled = self.heads.iter().find_map(|head| {

@@ -21,6 +21,7 @@ mod paged;
 mod recovery;
 pub(crate) mod trim;
 mod twins;
+pub(crate) mod tx;
 pub(crate) mod victim;
 
 pub(crate) use checkpoint::area_lines as checkpoint_area_lines;
@@ -69,8 +70,10 @@ fn host_streams(p: &Params) -> u32 {
 pub(crate) fn gc_reserve(p: &Params) -> u32 {
     // Moving one victim of a paged map can rewrite a translation page for each of its slots.
     let map = if p.map.cache.is_some() { p.geometry.slots_per_page + 1 } else { 0 };
+    // What a commit programs while nothing may be cleaned, and state records before erases.
+    let tx = u32::from(p.tx.is_some());
     // One line to collect into, and one for the discards that must be on flash before an erase.
-    if p.gc.reserve > 0 { p.gc.reserve.max(2 + map) } else { head_count(p) + 2 + map }
+    if p.gc.reserve > 0 { p.gc.reserve.max(2 + map + tx) } else { head_count(p) + 2 + map + tx }
 }
 
 /// Data lines a drive needs: for its logical slots when every line holds as much as an erase is
@@ -79,10 +82,18 @@ pub(crate) fn lines_needed(p: &Params) -> u32 {
     let g = &p.geometry;
     let rows = g.blocks_per_plane * p.groups.len() as u32;
     let line = g.slots() / rows;
-    let padded = head_count(p) * erase_padding(p);
+    // An erase may need a state record.
+    let padded = head_count(p) * erase_padding(p) + u32::from(p.tx.is_some());
     let logical = p.logical_pages / (g.slot_bytes / 4096);
-    let kept = logical + trim::record_slots(logical);
+    let kept = logical + trim::record_slots(logical) + p.tx.as_ref().map_or(0, tx::slots_needed);
     kept.div_ceil(line.saturating_sub(padded).max(1)) + head_count(p) + gc_reserve(p)
+}
+
+/// Whether the lines there are suffice.
+pub(crate) fn lines_fit(p: &Params) -> bool {
+    let rows = p.geometry.blocks_per_plane - p.bad.reserve_per_plane;
+    let lines = rows * p.groups.len() as u32;
+    lines_needed(p) <= lines.saturating_sub(metadata_line_count(p))
 }
 
 /// Lines set apart for checkpoints.
@@ -138,6 +149,8 @@ pub(crate) struct PageFtl {
     trims: Trims,
     paged: Option<PagedMap>,
     checkpoint: Option<checkpoint::State>,
+    /// Transactions, if the drive has them.
+    tx: Option<Box<tx::Tx>>,
     /// Spare blocks per plane.
     spares: Vec<Vec<u32>>,
     heat: Vec<u8>,
@@ -182,6 +195,7 @@ impl Clone for PageFtl {
             trims: self.trims.clone(),
             paged: self.paged.clone(),
             checkpoint: self.checkpoint.clone(),
+            tx: self.tx.clone(),
             spares: self.spares.clone(),
             heat: self.heat.clone(),
             reading: self.reading.clone(),
@@ -257,6 +271,7 @@ impl PageFtl {
             trims: Trims::default(),
             paged: p.map.cache.map(|cache| PagedMap::new(&g, slots as u32, cache, p.map.lru)),
             checkpoint: None,
+            tx: p.tx.as_ref().map(|tx| Box::new(tx::Tx::new(tx, lines.len()))),
             spares: vec![Vec::new(); g.planes() as usize],
             heat: if p.streams == Streams::HotCold {
                 vec![0; slots.div_ceil(4)]

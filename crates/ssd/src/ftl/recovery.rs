@@ -33,6 +33,8 @@ pub(super) struct Scan {
     /// Further places of versions met more than once.
     pub twins: Vec<Twin>,
     pub trims: Vec<(Ppn, Vec<trim::TrimEntry>)>,
+    /// Slots of transactions, decided about when all of flash has been seen.
+    pub tagged: Vec<super::tx::Tagged>,
     /// Newest translation pages: (page, number, place of its first slot).
     map_pages: Vec<(u32, u64, Ppn)>,
     seq: u64,
@@ -69,6 +71,7 @@ impl PageFtl {
             best: vec![0; ftl.map.len()],
             twins: Vec::new(),
             trims: Vec::new(),
+            tagged: Vec::new(),
             map_pages: Vec::new(),
             seq: 0,
             epoch: 0,
@@ -83,9 +86,11 @@ impl PageFtl {
             ftl.load_checkpoint(found, &mut scan);
         }
         ftl.scan_lines(meta, found.as_ref(), &mut scan)?;
+        ftl.tx_recover(&mut scan)?;
         ftl.load_map_pages(found.is_some(), &mut scan);
         ftl.apply_trims(found.as_ref().map_or(0, |f| f.seq), &mut scan);
         ftl.count_valid();
+        ftl.adopt_state_record();
         ftl.mark_stale_map_pages();
         let spare = ftl.adopt_records(found.as_ref().map_or(0, |f| f.seq), &mut scan);
         ftl.empty_twin_lines(meta, found.as_ref(), &scan, spare);
@@ -253,7 +258,9 @@ impl PageFtl {
             scan.used[line as usize] |= any;
             // One blank page may be a program that never took; two end the block.
             blanks = if any { 0 } else { blanks + 1 };
-            if blanks == 2 {
+            // An erase cut short may have left a page behind many blank ones; where it may be a
+            // transaction's, it must be seen.
+            if blanks == 2 && self.tx.is_none() {
                 break;
             }
         }
@@ -274,6 +281,23 @@ impl PageFtl {
             SlotRead::Good(oob, payload) => (*oob, payload.clone()),
         };
         scan.seq = scan.seq.max(oob.seq);
+        if oob.tid != 0 || oob.kind == Kind::State {
+            scan.tagged.push(super::tx::Tagged { at, line, oob, payload });
+        } else {
+            self.take_slot(at, line, oob, &payload, scan);
+        }
+        true
+    }
+
+    /// Takes a slot into account that counts.
+    pub(super) fn take_slot(
+        &mut self,
+        at: Ppn,
+        line: u32,
+        oob: Oob,
+        payload: &Payload,
+        scan: &mut Scan,
+    ) {
         match oob.kind {
             Kind::Data if (oob.lpn as usize) < self.map.len() => {
                 let seq =
@@ -287,7 +311,7 @@ impl PageFtl {
                 }
             }
             Kind::Trim => {
-                if let Payload::Bytes(bytes) = &payload
+                if let Payload::Bytes(bytes) = payload
                     && let Some(entries) = trim::decode(bytes)
                 {
                     for entry in &entries {
@@ -303,7 +327,6 @@ impl PageFtl {
             Kind::Map => self.lines.get_mut(line).kind = LineKind::Map,
             _ => {}
         }
-        true
     }
 
     /// Translation pages of the tail replace the checkpoint's; what they say stands where the
@@ -428,6 +451,9 @@ impl PageFtl {
                 self.lines.get_mut(line).state = LineState::Erasing;
                 self.waiting.push_back(super::erase::Waiting::after_mount(line));
             }
+        }
+        if self.tx.is_some() {
+            self.sort_waiting();
         }
     }
 }

@@ -11,6 +11,7 @@ use nand::{Cause, Kind, NO_LPN, Oob, Payload};
 
 use super::PageFtl;
 use super::head::Append;
+use crate::Bug;
 
 /// Ranges the drive remembers at most; further discards are not made durable and the old data
 /// stays readable after a power cut, which the contract allows (C5).
@@ -105,13 +106,16 @@ impl PageFtl {
     /// Remembers a discard of slots that were mapped.
     pub(super) fn trim(&mut self, first: u32, count: u32) -> Result<(), DeviceError> {
         let seq = self.seq;
-        if let Some(last) = self.trims.pending.last_mut()
+        if let Some(last) = self.trims.pending.last().copied()
             && last.first + last.count == first
         {
             // Neighbours join; the later number covers both, as nothing was written in between
             // to either that the earlier one would have to spare.
-            let joined = last.first..first + count;
-            if joined.clone().all(|slot| self.map[slot as usize] == 0) {
+            let mut joined = last.first..first + count;
+            let gone = |slot| self.map[slot as usize] == 0 && self.tx_owner(slot).is_none();
+            if joined.all(gone)
+                && let Some(last) = self.trims.pending.last_mut()
+            {
                 last.count += count;
                 last.seq = seq;
                 return Ok(());
@@ -160,14 +164,24 @@ impl PageFtl {
         let seq = self.seq;
         // Slots before this one have been looked at.
         let mut next = 0;
-        for entry in all {
+        let owned = self.tx.as_ref().is_some_and(|tx| tx.owns_any());
+        for entry in &all {
             for slot in entry.first.max(next)..entry.first + entry.count {
                 next = slot + 1;
                 if self.map[slot as usize] != 0 {
                     continue;
                 }
+                if owned && self.tx_owner(slot).is_some() {
+                    // The transaction's version is newer than the discard, and must stay so.
+                    let here = all.iter().filter(|e| (e.first..e.first + e.count).contains(&slot));
+                    let seq = here.map(|e| e.seq).max().unwrap_or(entry.seq);
+                    self.trims.pending.push(TrimEntry { first: slot, count: 1, seq });
+                    continue;
+                }
                 match self.trims.pending.last_mut() {
-                    Some(last) if last.first + last.count == slot => last.count += 1,
+                    Some(last) if last.first + last.count == slot && last.seq == seq => {
+                        last.count += 1;
+                    }
                     _ => self.trims.pending.push(TrimEntry { first: slot, count: 1, seq }),
                 }
             }
@@ -182,9 +196,20 @@ impl PageFtl {
         ready: Time,
     ) -> Result<(), DeviceError> {
         self.seq += 1;
+        let oob = Oob { kind: Kind::Trim, lpn: NO_LPN, seq: self.seq, ..Oob::default() };
+        // What it says may be a transaction's discard: not before that is known to be committed.
+        self.append_trims(head, entries, oob, ready.max(self.tx_proven()))
+    }
+
+    pub(super) fn append_trims(
+        &mut self,
+        head: usize,
+        entries: Vec<TrimEntry>,
+        oob: Oob,
+        ready: Time,
+    ) -> Result<(), DeviceError> {
         let payload =
             if self.full { Payload::Bytes(encode(&entries).into()) } else { Payload::None };
-        let oob = Oob { kind: Kind::Trim, lpn: NO_LPN, seq: self.seq, ..Oob::default() };
         self.trims.ranges += entries.len();
         self.trims.arriving = Some(Arriving::New(entries));
         self.append(head, Append { oob, cause: Cause::Tx, payload, ready }).map(|_| ())
@@ -196,7 +221,7 @@ impl PageFtl {
         let Some(mut entries) = self.trims.records.remove(&from.0) else { return Ok(()) };
         self.trims.ranges -= entries.len();
         entries.retain(|entry| self.is_live(entry));
-        if entries.is_empty() {
+        if entries.is_empty() || self.has_bug(Bug::TxTrimDropped) {
             return Ok(());
         }
         self.write_trim_record(self.gc_heads.0, entries, ready)

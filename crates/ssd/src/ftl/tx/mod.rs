@@ -1,0 +1,202 @@
+//! Transactions without logging (paper 4).
+//!
+//! State: the P2P table (pages of open transactions), one held page per transaction, the lock
+//! count of each line, the losers, and what the newest state record says. Invariants, checked by
+//! `check.rs` (the names of the design are in brackets):
+//! * the map names committed versions only, the table pages of open transactions only [I1];
+//! * a line's lock count is the number of entries whose mapped page lies in it [I2];
+//! * a page is in at most one open transaction [I3];
+//! * every committed transaction with a tagged page on flash is committed by what flash alone
+//!   says, and no loser with a page on flash is [I6].
+//!
+//! Correctness rests on sequence numbers, evidence and numbers that never return: nothing on
+//! flash refers to an old page, so cleaning may move one.
+
+mod begin;
+mod check;
+mod clean;
+mod commit;
+mod evidence;
+mod mount;
+mod record;
+mod table;
+mod write;
+
+pub(in crate::ftl) use mount::Tagged;
+pub(crate) use table::Place;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use block::{Ppn, Span, Time};
+use nand::{Payload, Ticket};
+
+use super::PageFtl;
+use crate::config::{LockMode, TxParams};
+use crate::stats::TxStats;
+use record::Record;
+use table::Table;
+
+/// OOB flag bit 0: the end page of a transaction.
+pub(super) const END: u8 = 1;
+
+/// Slots that transactions need beside the logical space: their pages, and records.
+pub(crate) fn slots_needed(tx: &TxParams) -> u32 {
+    tx.pages + tx.pages.div_ceil(super::trim::ENTRIES as u32) + 2
+}
+
+/// The newest page of an open transaction: programmed when it is known to be last, or not.
+#[derive(Clone, Debug)]
+struct Held {
+    entry: u32,
+    payload: Payload,
+    ready: Time,
+}
+
+/// An open transaction.
+#[derive(Clone, Debug)]
+struct Open {
+    /// Its entries in the table, chained.
+    first: u32,
+    pages: u32,
+    /// Of them, pages that read as zeroes once it is committed.
+    trimmed: u32,
+    held: Option<Held>,
+    /// Slots of it that have been given a place on flash.
+    placed: u64,
+    /// Programs of it that may be under way.
+    tickets: Vec<Ticket>,
+    /// When those asked for before are done.
+    flushed: Time,
+}
+
+const FRESH: Open = Open {
+    first: table::NONE,
+    pages: 0,
+    trimmed: 0,
+    held: None,
+    placed: 0,
+    tickets: Vec::new(),
+    flushed: Time::ZERO,
+};
+
+/// Everything about transactions.
+#[derive(Clone, Debug)]
+pub(crate) struct Tx {
+    pub counted: bool,
+    lock: LockMode,
+    max_open: u32,
+    span: u64,
+    loser_limit: u32,
+    table: Table,
+    open: BTreeMap<u64, Open>,
+    /// The transaction that begins next.
+    next: u64,
+    /// Per line: entries of the table whose mapped page lies in it.
+    locks: Vec<u32>,
+    /// Not committed, and their slots that are not erased yet.
+    losers: BTreeMap<u64, u64>,
+    /// Committed ones from the oldest open one on.
+    committed: BTreeSet<u64>,
+    /// What the newest state record says, and where it is.
+    record: Record,
+    record_at: Option<Ppn>,
+    /// The state record about to be appended.
+    arriving: Option<Record>,
+    /// What proves the latest commit is on flash by then.
+    proven: Time,
+    /// Erases that took a loser's last page end by then, and how far ends had moved.
+    forgotten: (Time, Span),
+    pub stats: TxStats,
+}
+
+impl Tx {
+    pub fn new(p: &TxParams, lines: u32) -> Tx {
+        Tx {
+            counted: p.counted,
+            lock: p.lock,
+            max_open: p.max_open,
+            span: p.span,
+            loser_limit: p.losers,
+            table: Table::new(p.pages),
+            open: BTreeMap::new(),
+            next: 1,
+            locks: vec![0; lines as usize],
+            losers: BTreeMap::new(),
+            committed: BTreeSet::new(),
+            record: Record::default(),
+            record_at: None,
+            arriving: None,
+            proven: Time::ZERO,
+            forgotten: (Time::ZERO, Span::ZERO),
+            stats: TxStats::default(),
+        }
+    }
+
+    /// Whether an open transaction has written a page; which one.
+    pub fn owner(&self, lpn: u32) -> Option<u64> {
+        self.table.get(lpn).map(|entry| entry.tid)
+    }
+    /// Whether any transaction has written a page and is open.
+    pub fn owns_any(&self) -> bool {
+        self.table.len() > 0
+    }
+    /// Open ones, oldest first.
+    fn oldest(&self) -> u64 {
+        self.open.keys().next().copied().unwrap_or(self.next)
+    }
+    /// Whether a transaction of which a page is on flash is committed.
+    fn is_committed(&self, tid: u64) -> bool {
+        tid < self.next && !self.open.contains_key(&tid) && !self.losers.contains_key(&tid)
+    }
+    /// A slot of an open transaction has a place.
+    fn placed(&mut self, lpn: u32, tid: u64, at: Ppn) {
+        if let Some(number) = self.table.find(lpn)
+            && self.table.entry(number).tid == tid
+        {
+            self.table.entry_mut(number).place = Place::At(at);
+        }
+        self.count_placed(tid);
+    }
+    fn count_placed(&mut self, tid: u64) {
+        if let Some(open) = self.open.get_mut(&tid) {
+            open.placed += 1;
+        }
+    }
+    /// A program that ends with `ticket` holds a slot of a transaction.
+    pub fn booked(&mut self, tid: u64, ticket: Ticket) {
+        if let Some(open) = self.open.get_mut(&tid) {
+            open.tickets.push(ticket);
+        }
+    }
+}
+
+impl PageFtl {
+    /// The transaction that has written a slot and is open.
+    #[inline]
+    pub fn tx_owner(&self, slot: u32) -> Option<u64> {
+        self.tx.as_ref().and_then(|tx| tx.owner(slot))
+    }
+
+    /// The first of some slots that an open transaction has written.
+    pub fn tx_owned(&self, first: u32, count: u32) -> Option<u32> {
+        let tx = self.tx.as_ref()?;
+        if !tx.owns_any() {
+            return None;
+        }
+        if count <= tx.table.len() {
+            return (first..first + count).find(|slot| tx.owner(*slot).is_some());
+        }
+        let range = first..first + count;
+        tx.table.iter().map(|entry| entry.lpn).filter(|lpn| range.contains(lpn)).min()
+    }
+
+    /// Counters of transactions.
+    pub fn tx_stats(&self) -> Option<TxStats> {
+        self.tx.as_ref().map(|tx| TxStats { losers: tx.losers.len() as u64, ..tx.stats })
+    }
+
+    /// The line of a mapped slot's entry.
+    fn line_of_entry(&self, entry: u32) -> u32 {
+        self.lines.line_of(self.g.block_of(Ppn(entry - 1)))
+    }
+}
