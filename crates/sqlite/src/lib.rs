@@ -4,4 +4,7 @@
 //! any mode: SQLite and its SQL are the unmodified ones. The same seed gives the same statements
 //! with the same values, so that bytes and pages can be held against published tables.
 
+pub mod files;
+pub mod host;
+pub mod pages;
 pub mod workload;

@@ -54,6 +54,11 @@ impl Overwrite {
         Overwrite { shape, draws, value: vec![0; shape.value] }
     }
 
+    /// The table.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
     /// Makes the table and fills it in key order in one transaction: one draw a byte.
     ///
     /// # Errors

@@ -1,0 +1,9 @@
+//! SQLite's files as the experiments need them: watched call by call, and in memory.
+
+mod memory;
+mod stage;
+mod tap;
+
+pub use memory::Memory;
+pub use stage::{Settings, Stage, StageError, Synchronous, api};
+pub use tap::{Both, Shared, Tap, Watched};
