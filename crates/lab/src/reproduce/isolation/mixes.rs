@@ -5,8 +5,9 @@
 
 use workload::generate::parse_recipe;
 use workload::tenant::{Merge, MergeConfig, Order, Share, Tenant};
-use workload::{ReadOptions, Record, Source, SourceError, TraceOp};
+use workload::{ReadOptions, Source};
 
+use super::first::First;
 use super::numbers::{self, Counted};
 use super::{Options, PAPER, STORE, TARGET, find, percent, rows, share, times};
 use crate::LabError;
@@ -75,28 +76,6 @@ fn synthetic(discard: bool, kib: u64, ratio: u64) -> Mix {
     }
 }
 
-/// The first so many 4 KiB accesses of a stream.
-struct First {
-    source: Box<dyn Source>,
-    left: u64,
-}
-
-impl Source for First {
-    fn fill(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
-        self.source.fill(block)?;
-        for at in 0..block.len() {
-            if self.left == 0 {
-                block.truncate(at);
-                break;
-            }
-            if matches!(block[at].op, TraceOp::Read | TraceOp::Write) {
-                self.left = self.left.saturating_sub(block[at].len.0.div_ceil(4096));
-            }
-        }
-        Ok(())
-    }
-}
-
 impl Mix {
     /// The target's own trace, if there is a folder of them: `mds_0.csv`, plain or compressed.
     fn trace(&self, options: &Options) -> Result<Option<Tenant>, LabError> {
@@ -128,7 +107,7 @@ impl Mix {
             follower_share: self.ratio,
         });
         let config = MergeConfig { order, ..MergeConfig::default() };
-        Ok(Box::new(First { source: Box::new(Merge::new(tenants, config)?), left: units }))
+        Ok(Box::new(First::new(Box::new(Merge::new(tenants, config)?), units)))
     }
 }
 

@@ -1,8 +1,10 @@
 //! Paper 3: append-only data isolation in the drive's buffer, beside every policy it is compared
 //! with and the modern ones it was not.
 
+mod first;
 mod mixes;
 mod numbers;
+mod occupancy;
 mod pairs;
 mod paper;
 mod requests;
@@ -107,6 +109,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     }
     without_discards(options, pairs, &mut study)?;
     chunks(options, pairs, &mut study)?;
+    study.sections.push(occupancy::section(options, &PAIRS[1])?);
     mixes::synthetic_mix(options, &mut study)?;
     mixes::mix_readings(options, &mut study)?;
     study.sections.push(tables());

@@ -1,0 +1,40 @@
+//! How the buffer is divided while a run goes on.
+
+use super::first::First;
+use super::mixes::AOI;
+use super::pairs::Pair;
+use super::{Options, find, rows};
+use crate::LabError;
+use crate::reproduce::{Section, Table};
+
+/// Points of a run at which is looked.
+const POINTS: u64 = 10;
+const MIB: u64 = 32;
+
+/// The lists of isolation and the chunks it knows, after each tenth of a pair.
+pub fn section(options: &Options, pair: &Pair) -> Result<Section, LabError> {
+    let open = || pair.open(&options.data);
+    let whole = rows(options, &[AOI], &[MIB], true, &open)?;
+    let units = find(&whole, AOI, MIB).map_or(0, |row| row.accesses(None).0);
+    let mut table = None;
+    for point in 1..=POINTS {
+        let left = units * point / POINTS;
+        let part = rows(options, &[AOI], &[MIB], true, &|| {
+            Ok(Box::new(First::new(pair.open(&options.data)?, left)))
+        })?;
+        let Some(row) = find(&part, AOI, MIB) else { continue };
+        let names = row.occupancy.iter().map(|(name, _)| (*name).to_string());
+        let table = table.get_or_insert_with(|| {
+            Table::new(std::iter::once("accesses".to_string()).chain(names))
+        });
+        let counts = row.occupancy.iter().map(|(_, count)| count.to_string());
+        table.row(std::iter::once(row.accesses(None).0.to_string()).chain(counts));
+    }
+    Ok(Section {
+        title: format!("Beyond the paper: how the buffer is divided, {}", pair.name),
+        note: format!(
+            "{AOI} at {MIB} MiB: entries in each list, and chunks by what the look-up table says of them."
+        ),
+        table: table.unwrap_or_else(|| Table::new(["accesses"])),
+    })
+}
