@@ -86,7 +86,9 @@ impl Transactional for Drive {
         let (lba, sectors) = place(page, 1);
         let request = Request::write(lba, sectors).with(data);
         self.admit(at, &request)?;
-        self.pages()?.tx_admit(tid.0, page.0)?;
+        let ftl = self.pages()?;
+        ftl.tx_lose_held(tid.0, page.0);
+        ftl.tx_admit(tid.0, page.0)?;
         self.start(at, &request)?;
         if self.pages()?.tx_owner(page.0).is_none() {
             self.settle(page.0)?;

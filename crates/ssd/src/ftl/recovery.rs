@@ -455,6 +455,19 @@ impl PageFtl {
         if self.tx.is_some() {
             self.sort_waiting();
         }
+        if self.has_bug(Bug::TxAppendAfterCut) {
+            self.append_after_cut();
+        }
+    }
+
+    /// The planted bug: the last line with room is opened again.
+    fn append_after_cut(&mut self) {
+        let pages = self.g.pages_per_block;
+        let members = |line| self.lines.members(line).iter().filter(|m| **m != NONE);
+        let room = |line: &u32| members(*line).any(|m| self.nand.next_page(BlockId(*m)) < pages);
+        let Some(line) = self.lines.closed().iter().copied().rev().find(room) else { return };
+        self.lines.take(line, LineState::Open);
+        self.heads[0].line = line;
     }
 }
 

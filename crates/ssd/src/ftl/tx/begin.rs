@@ -1,10 +1,10 @@
 //! Transactions begin and are aborted; losers are kept few.
 
-use block::{BlockId, DeviceError, Lpn, Ppn, TxError, TxId, TxLimits};
+use block::{BlockId, DeviceError, Lpn, Ppn, Time, TxError, TxId, TxLimits};
 use nand::SlotRead;
 
 use super::table::Place;
-use super::{FRESH, PageFtl, Tx};
+use super::{FRESH, Open, PageFtl, Tx};
 use crate::Bug;
 use crate::ftl::lines::{LineState, NONE};
 
@@ -61,12 +61,20 @@ impl PageFtl {
         if tx.losers.len() + tx.open.len() >= tx.loser_limit as usize {
             self.tx_erase_losers()?;
         }
+        let now = self.now;
         let Some(tx) = &mut self.tx else { return Err(off()) };
-        if tx.losers.len() + tx.open.len() >= tx.loser_limit as usize {
+        let limit = tx.loser_limit as usize;
+        if tx.losers.len() + tx.open.len() >= limit {
             return Err(TxError::TooManyOpen(tx.open.len() as u32));
         }
+        // A loser whose last erase has not ended is back after a power cut, and a commit that has
+        // not ended leaves one: this transaction must not become one more before that.
+        tx.fading.retain(|end| *end > now);
+        let crowded = tx.losers.len() + tx.open.len() + tx.fading.len() >= limit;
+        let fading = tx.fading.iter().copied().max().filter(|_| crowded);
+        let after = fading.unwrap_or(Time::ZERO);
         tx.next = tid + 1;
-        tx.open.insert(tid, FRESH);
+        tx.open.insert(tid, Open { after, ..FRESH });
         tx.stats.begun += 1;
         Ok(())
     }

@@ -207,6 +207,7 @@ impl PageFtl {
             tx.open.remove(&tid);
             tx.committed.insert(tid);
             tx.proven = tx.proven.max(done);
+            tx.fading.push(done);
         }
     }
 
@@ -240,8 +241,9 @@ impl PageFtl {
         ready: Time,
     ) -> Result<(usize, u64), DeviceError> {
         let seq = self.take_seq();
+        let after = self.tx.as_ref().map_or(ready, |tx| tx.open[&tid].after);
         let oob = Oob { kind: Kind::Trim, lpn: NO_LPN, seq, tid, ..oob };
-        self.append_trims(0, entries, oob, ready)?;
+        self.append_trims(0, entries, oob, ready.max(after))?;
         Ok((0, seq))
     }
 

@@ -37,19 +37,13 @@ impl PageFtl {
         };
         // Nothing it says may be untrue while it can be read: what it calls committed is proven
         // before it is programmed, and of what it has forgotten nothing is left.
-        let (erased, moved) = tx.forgotten;
-        let moved = self.nand.sched().moved().as_ps() - moved.as_ps();
-        let erased = if erased > Time::ZERO {
-            self.nand.sched_mut().tell_all();
-            erased + block::Span::from_ps(moved)
-        } else {
-            erased
-        };
+        let erased = tx.fading.iter().copied().max().unwrap_or(Time::ZERO);
         let payload = PageFtl::record_payload(record.encode());
         let seq = self.take_seq();
         let Some(tx) = &mut self.tx else { return Ok(0) };
-        tx.forgotten = (Time::ZERO, block::Span::ZERO);
-        let ready = ready.max(tx.proven).max(erased).max(self.now);
+        let now = self.now;
+        tx.fading.retain(|end| *end > now);
+        let ready = ready.max(tx.proven).max(erased).max(now);
         tx.arriving = Some(record);
         tx.stats.records += 1;
         let oob = Oob { kind: Kind::State, lpn: NO_LPN, seq, ..Oob::default() };
@@ -142,19 +136,20 @@ impl PageFtl {
 
     /// The erase of a block that held slots of these losers ends at `end`.
     pub(in crate::ftl) fn losers_erased(&mut self, tids: &[u64], end: Time) {
-        let moved = self.nand.sched().moved();
+        let mut forgotten = false;
         let Some(tx) = &mut self.tx else { return };
         for tid in tids {
             let Some(left) = tx.losers.get_mut(tid) else { continue };
             *left -= 1;
             if *left == 0 {
                 tx.losers.remove(tid);
-                let (erased, since) = &mut tx.forgotten;
-                if *erased == Time::ZERO {
-                    *since = moved;
-                }
-                *erased = (*erased).max(end);
+                tx.fading.push(end);
+                forgotten = true;
             }
+        }
+        if forgotten {
+            // Somebody relies on this end: it must not move any more.
+            self.nand.sched_mut().tell_all();
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) use table::Place;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use block::{Ppn, Span, Time};
+use block::{Ppn, Time};
 use nand::{Payload, Ticket};
 
 use super::PageFtl;
@@ -67,6 +67,8 @@ struct Open {
     tickets: Vec<Ticket>,
     /// When those asked for before are done.
     flushed: Time,
+    /// None of its pages may be on flash before.
+    after: Time,
 }
 
 const FRESH: Open = Open {
@@ -77,6 +79,7 @@ const FRESH: Open = Open {
     placed: 0,
     tickets: Vec::new(),
     flushed: Time::ZERO,
+    after: Time::ZERO,
 };
 
 /// Everything about transactions.
@@ -104,8 +107,9 @@ pub(crate) struct Tx {
     arriving: Option<Record>,
     /// What proves the latest commit is on flash by then.
     proven: Time,
-    /// Erases that took a loser's last page end by then, and how far ends had moved.
-    forgotten: (Time, Span),
+    /// Ends of erases that took a loser's last page, and of commits: before that a power cut
+    /// leaves one loser more.
+    fading: Vec<Time>,
     pub stats: TxStats,
 }
 
@@ -127,7 +131,7 @@ impl Tx {
             record_at: None,
             arriving: None,
             proven: Time::ZERO,
-            forgotten: (Time::ZERO, Span::ZERO),
+            fading: Vec::new(),
             stats: TxStats::default(),
         }
     }

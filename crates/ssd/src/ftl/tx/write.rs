@@ -20,13 +20,6 @@ impl PageFtl {
         payload: Payload,
         last: bool,
     ) -> Result<(), TxError> {
-        if self.has_bug(Bug::TxHeldLost)
-            && let Some(tx) = &mut self.tx
-            && tx.owner(lpn).is_some_and(|owner| owner != tid)
-            && let Some(open) = tx.open.get_mut(&tid)
-        {
-            open.held = None;
-        }
         self.tx_admit(tid, lpn)?;
         self.tx_open(tid)?;
         self.tx_make_way(tid, lpn)?;
@@ -40,6 +33,16 @@ impl PageFtl {
             self.tx_spill(tid, END)?;
         }
         Ok(())
+    }
+
+    /// The planted bug: the page that a transaction holds is gone when another one is refused.
+    pub fn tx_lose_held(&mut self, tid: u64, lpn: u32) {
+        if self.has_bug(Bug::TxHeldLost)
+            && self.tx_admit(tid, lpn).is_err()
+            && let Some(open) = self.tx.as_mut().and_then(|tx| tx.open.get_mut(&tid))
+        {
+            open.held = None;
+        }
     }
 
     /// The page a transaction holds is programmed to make way for another one.
@@ -99,16 +102,16 @@ impl PageFtl {
         ready: Time,
     ) -> Result<usize, DeviceError> {
         let Some(tx) = &mut self.tx else { return Ok(0) };
-        let Some(held) = tx.open.get_mut(&tid).and_then(|open| open.held.take()) else {
-            return Ok(0);
-        };
+        let Some(open) = tx.open.get_mut(&tid) else { return Ok(0) };
+        let after = open.after;
+        let Some(held) = open.held.take() else { return Ok(0) };
         let (lpn, seq) = (tx.table.entry(held.entry).lpn, tx.table.entry(held.entry).seq);
         let head = self.stream_of(lpn, Writer::default());
         let slot = Append {
             oob: Oob { kind: Kind::Data, lpn, seq, tid, ..oob },
             cause: self.host_cause(),
             payload: held.payload.clone(),
-            ready: held.ready.max(ready),
+            ready: held.ready.max(ready).max(after),
         };
         let result = self.append(head, slot);
         if result.is_err()
