@@ -12,8 +12,10 @@ mod abi;
 pub mod counts;
 pub mod event;
 pub mod passthrough;
+pub mod store;
 pub mod vfs;
 
 pub use abi::{Api, Host, Name, RegisterError, register};
 pub use counts::{Counter, Counts, KindCounts};
 pub use passthrough::register_observed;
+pub use store::{Checkpoint, Device, Options, Stats, Store, StoreError, Stores, Virtual, Way};

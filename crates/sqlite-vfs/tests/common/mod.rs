@@ -2,6 +2,9 @@
 
 #![allow(dead_code)] // Each test uses its part.
 
+pub mod crash;
+pub mod cut;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,0 +1,455 @@
+//! The state of a store: objects on a device, and pages as one owner or as everybody sees them.
+//!
+//! Invariants:
+//! * what everybody sees of a page is the group's version, else the device's committed one; an
+//!   owner sees its own transaction's version before these;
+//! * an object's `meta` is what the device's table says, but for plain changes (`stale`);
+//! * the clock never runs backwards: every device call starts when the one before was done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use block::{Data, DeviceError, Lba, Lpn, Request, Sectors, Time, TxError, TxId};
+
+use super::device::Device;
+use super::locks::{Locks, Shm};
+use super::space::{EXTENT, Space};
+use super::table::{Layout, Meta, PAGE, Part, decode};
+use super::wal::Wal;
+use super::{Bug, Options, Stats};
+
+pub(super) type Done<T> = Result<T, TxError>;
+/// Number of an object in its store.
+pub(super) type Id = u32;
+pub(super) const PAGE_BYTES: u64 = PAGE as u64;
+
+/// Whose transaction it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Owner {
+    /// A connection: all databases it writes commit together.
+    Connection(usize),
+    /// A database: its journal tells when it commits.
+    Object(Id),
+}
+
+#[derive(Default)]
+pub(super) struct Object {
+    pub(super) name: String,
+    pub(super) meta: Meta,
+    /// `meta` differs from the table by a plain change.
+    pub(super) stale: bool,
+    pub(super) locks: Locks,
+    pub(super) shm: Shm,
+    /// Files open on it.
+    pub(super) open: u32,
+    /// Its state as a write-ahead log, while it is open as one.
+    pub(super) wal: Option<Wal>,
+}
+
+/// A transaction: on the device under a number, or collected for the group.
+#[derive(Default)]
+pub(super) struct Tx {
+    pub(super) tid: Option<TxId>,
+    /// Pages the device holds for it.
+    pub(super) pages: BTreeSet<(Id, u64)>,
+    pub(super) metas: BTreeMap<Id, Meta>,
+    /// Pages collected for the group.
+    pub(super) kept: BTreeMap<(Id, u64), Box<[u8]>>,
+    pub(super) writes: u64,
+}
+
+/// Whole transactions that wait to become one.
+#[derive(Default)]
+pub(super) struct Group {
+    pub(super) pages: BTreeMap<(Id, u64), Box<[u8]>>,
+    pub(super) metas: BTreeMap<Id, Meta>,
+    pub(super) writes: u64,
+    pub(super) since: Time,
+}
+
+/// A journal in memory.
+#[derive(Default)]
+pub(super) struct Journal {
+    pub(super) data: Vec<u8>,
+    /// The object that holds a durable copy, after the device had no room for a transaction.
+    pub(super) durable: Option<Id>,
+}
+
+pub(super) struct Core {
+    pub(super) device: Box<dyn Device>,
+    pub(super) now: Time,
+    pub(super) layout: Layout,
+    pub(super) space: Space,
+    pub(super) objects: BTreeMap<Id, Object>,
+    pub(super) names: BTreeMap<String, Id>,
+    pub(super) journals: BTreeMap<String, Journal>,
+    pub(super) open: BTreeMap<Owner, Tx>,
+    pub(super) group: Group,
+    pub(super) options: Options,
+    pub(super) stats: Stats,
+    pub(super) bug: Option<Bug>,
+    /// Plain writes that no flush has followed.
+    pub(super) unflushed: bool,
+    pub(super) next_file: u64,
+    pub(super) next_id: Id,
+    pub(super) error: Option<String>,
+    /// The name under which files of this store are opened.
+    pub(super) path: String,
+    /// A commit has failed, and nobody knows whether it counts.
+    pub(super) broken: bool,
+}
+
+impl Core {
+    /// Reads a store's table. `None`: the device holds no store.
+    pub(super) fn mount(mut device: Box<dyn Device>, options: Options) -> Done<Option<Core>> {
+        let mut page = vec![0u8; PAGE];
+        let now = read_plain(device.as_mut(), Time::ZERO, 0, &mut page)?;
+        let Some(layout) = Layout::decode(&page) else { return Ok(None) };
+        let mut core = Core::empty(device, now, layout, options);
+        let mut parts: BTreeMap<Id, Vec<(u32, Part)>> = BTreeMap::new();
+        for slot in 0..layout.slots {
+            core.read_lpn(layout.slot(slot), &mut page)?;
+            if let Some(part) = decode(&page) {
+                parts.entry(part.id).or_default().push((slot, part));
+            }
+        }
+        for (id, mut found) in parts {
+            found.sort_by_key(|(_, part)| part.part);
+            let wanted = found.first().map_or(0, |(_, first)| first.parts);
+            let whole = found.len() == wanted
+                && found.iter().enumerate().all(|(i, (_, part))| part.part == i);
+            if !whole {
+                return Err(DeviceError::Unsupported("the object table is damaged").into());
+            }
+            let mut object = Object { name: found[0].1.name.clone(), ..Object::default() };
+            object.meta.size = found[0].1.size;
+            for (slot, part) in found {
+                core.space.slots.remove(&slot);
+                object.meta.slots.push(slot);
+                for extent in part.extents {
+                    if !core.space.extents.remove(&extent) {
+                        return Err(DeviceError::Unsupported("two objects name one extent").into());
+                    }
+                    object.meta.extents.push(extent);
+                }
+            }
+            core.next_id = core.next_id.max(id + 1);
+            core.names.insert(object.name.clone(), id);
+            core.objects.insert(id, object);
+        }
+        core.load_durable_journals()?;
+        Ok(Some(core))
+    }
+
+    /// Makes an empty store. What the device held is gone.
+    pub(super) fn format(mut device: Box<dyn Device>, options: Options) -> Done<Core> {
+        let pages = device.capacity().0 / (PAGE_BYTES / block::SECTOR_BYTES);
+        let layout = Layout::of(u32::try_from(pages).unwrap_or(u32::MAX));
+        if layout.extents() == 0 {
+            return Err(DeviceError::NoSpace("the device is too small for a store").into());
+        }
+        let all = Request::discard(Lba(0), device.capacity());
+        let now = device.submit(Time::ZERO, all)?;
+        let mut core = Core::empty(device, now, layout, options);
+        core.write_lpn(0, &layout.encode())?;
+        core.flush_device()?;
+        Ok(core)
+    }
+
+    fn empty(device: Box<dyn Device>, now: Time, layout: Layout, options: Options) -> Core {
+        let space = Space {
+            extents: (0..layout.extents()).collect(),
+            slots: (0..layout.slots).collect(),
+            limbo: Vec::new(),
+        };
+        Core {
+            device,
+            now,
+            layout,
+            space,
+            objects: BTreeMap::new(),
+            names: BTreeMap::new(),
+            journals: BTreeMap::new(),
+            open: BTreeMap::new(),
+            group: Group::default(),
+            options,
+            stats: Stats::default(),
+            bug: None,
+            unflushed: false,
+            next_file: 1,
+            next_id: 1,
+            error: None,
+            path: String::new(),
+            broken: false,
+        }
+    }
+
+    pub(super) fn has_bug(&self, bug: Bug) -> bool {
+        self.bug == Some(bug)
+    }
+
+    // The device, in time.
+
+    pub(super) fn read_lpn(&mut self, lpn: u32, out: &mut [u8]) -> Done<()> {
+        self.now = read_plain(self.device.as_mut(), self.now, lpn, out)?;
+        Ok(())
+    }
+
+    pub(super) fn write_lpn(&mut self, lpn: u32, data: &[u8]) -> Done<()> {
+        let request = Request::write(Lba(u64::from(lpn) * 8), Sectors(8)).with(Data::Write(data));
+        self.now = self.device.submit(self.now, request)?;
+        self.unflushed = true;
+        Ok(())
+    }
+
+    pub(super) fn flush_device(&mut self) -> Done<()> {
+        self.now = self.device.submit(self.now, Request::flush())?;
+        self.unflushed = false;
+        self.stats.flushes += 1;
+        Ok(())
+    }
+
+    pub(super) fn discard_extents(&mut self, extents: &[u32]) -> Done<()> {
+        for extent in extents {
+            let first = u64::from(self.layout.extent(*extent)) * 8;
+            let request = Request::discard(Lba(first), Sectors(EXTENT * 8));
+            self.now = self.device.submit(self.now, request)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn lpn(&self, meta: &Meta, page: u64) -> Option<u32> {
+        let extent = meta.extents.get(usize::try_from(page / EXTENT).ok()?)?;
+        Some(self.layout.extent(*extent) + (page % EXTENT) as u32)
+    }
+
+    // Objects.
+
+    pub(super) fn id_of(&self, name: &str) -> Option<Id> {
+        self.names.get(name).copied()
+    }
+
+    /// The object of that name, made if it is not there. Nothing is written yet.
+    pub(super) fn make(&mut self, name: &str) -> Id {
+        if let Some(id) = self.id_of(name) {
+            return id;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        self.names.insert(name.to_string(), id);
+        self.objects.insert(id, Object { name: name.to_string(), ..Object::default() });
+        id
+    }
+
+    /// What everybody sees of an object's size and place.
+    pub(super) fn shared_meta(&self, id: Id) -> Meta {
+        self.meta(None, id).cloned().unwrap_or_default()
+    }
+
+    /// The newest version of an object's size and place that `owner` sees.
+    fn meta(&self, owner: Option<Owner>, id: Id) -> Option<&Meta> {
+        owner
+            .and_then(|owner| self.open.get(&owner)?.metas.get(&id))
+            .or_else(|| self.group.metas.get(&id))
+            .or_else(|| self.objects.get(&id).map(|o| &o.meta))
+    }
+
+    /// Where a page lies for `owner`; `None` beyond the object's extents.
+    pub(super) fn place(&self, owner: Option<Owner>, id: Id, page: u64) -> Option<u32> {
+        self.lpn(self.meta(owner, id)?, page)
+    }
+
+    pub(super) fn size_of(&self, owner: Option<Owner>, id: Id) -> u64 {
+        self.meta(owner, id).map_or(0, |meta| meta.size)
+    }
+
+    /// One page as `owner` sees it. Beyond the object's extents it reads as zeroes.
+    pub(super) fn read_page(
+        &mut self,
+        owner: Option<Owner>,
+        id: Id,
+        page: u64,
+        out: &mut [u8],
+    ) -> Done<()> {
+        let mut tid = None;
+        if let Some(tx) = owner.and_then(|owner| self.open.get(&owner)) {
+            if let Some(kept) = tx.kept.get(&(id, page)) {
+                out.copy_from_slice(kept);
+                return Ok(());
+            }
+            if tx.pages.contains(&(id, page)) {
+                tid = tx.tid;
+            }
+        }
+        if tid.is_none()
+            && let Some(kept) = self.group.pages.get(&(id, page))
+        {
+            out.copy_from_slice(kept);
+            return Ok(());
+        }
+        let lpn = self.place(owner, id, page);
+        match (lpn, tid) {
+            (Some(lpn), Some(tid)) => {
+                self.now = self.device.tx_read(self.now, tid, Lpn(lpn), Data::Read(out))?;
+            }
+            (Some(lpn), None) => self.read_lpn(lpn, out)?,
+            (None, _) => out.fill(0),
+        }
+        self.stats.reads += 1;
+        Ok(())
+    }
+
+    /// Reads from any offset; answers how many bytes there were.
+    pub(super) fn read(
+        &mut self,
+        owner: Option<Owner>,
+        id: Id,
+        out: &mut [u8],
+        at: u64,
+    ) -> Done<usize> {
+        let size = self.size_of(owner, id);
+        let there = size.saturating_sub(at).min(out.len() as u64) as usize;
+        let mut buffer = vec![0u8; PAGE];
+        let mut done = 0;
+        while done < there {
+            let (page, inside) = split(at + done as u64);
+            let take = (PAGE - inside).min(there - done);
+            let part = &mut out[done..done + take];
+            if take == PAGE {
+                self.read_page(owner, id, page, part)?;
+            } else {
+                self.read_page(owner, id, page, &mut buffer)?;
+                part.copy_from_slice(&buffer[inside..inside + take]);
+            }
+            done += take;
+        }
+        Ok(there)
+    }
+
+    /// Calls `put` with every whole page that a write of `data` at `at` makes, read from what
+    /// `owner` sees where only parts are written. Bytes beyond the old size count as zeroes.
+    pub(super) fn pages_of(
+        &mut self,
+        owner: Option<Owner>,
+        id: Id,
+        data: &[u8],
+        at: u64,
+        mut put: impl FnMut(&mut Core, u64, &[u8]) -> Done<()>,
+    ) -> Done<()> {
+        let size = self.size_of(owner, id);
+        let mut buffer = vec![0u8; PAGE];
+        let mut done = 0;
+        while done < data.len() {
+            let (page, inside) = split(at + done as u64);
+            let take = (PAGE - inside).min(data.len() - done);
+            if take == PAGE {
+                put(self, page, &data[done..done + PAGE])?;
+            } else {
+                let old = size.saturating_sub(page * PAGE_BYTES).min(PAGE_BYTES) as usize;
+                if old > 0 {
+                    self.read_page(owner, id, page, &mut buffer)?;
+                }
+                buffer[old..].fill(0);
+                buffer[inside..inside + take].copy_from_slice(&data[done..done + take]);
+                put(self, page, &buffer)?;
+            }
+            done += take;
+        }
+        Ok(())
+    }
+
+    // Plain changes.
+
+    /// Writes outside any transaction; durable after the next [`Core::sync_plain`].
+    pub(super) fn write_plain(&mut self, id: Id, data: &[u8], at: u64) -> Done<()> {
+        self.usable()?;
+        self.flush_group()?;
+        let end = at + data.len() as u64;
+        let wanted = Meta::extents_for(end);
+        let missing =
+            wanted.saturating_sub(self.objects.get(&id).map_or(0, |o| o.meta.extents.len()));
+        let mut fresh = Vec::new();
+        for _ in 0..missing {
+            fresh.push(self.space.extent()?);
+        }
+        if let Some(object) = self.objects.get_mut(&id) {
+            object.meta.extents.extend(fresh);
+            object.stale |= missing > 0;
+        }
+        self.pages_of(None, id, data, at, |core, page, bytes| {
+            core.stats.plain += 1;
+            let lpn = core.objects.get(&id).and_then(|object| core.lpn(&object.meta, page));
+            let lpn = lpn.ok_or(DeviceError::Unsupported("a page without a place"))?;
+            core.write_lpn(lpn, bytes)
+        })?;
+        if let Some(object) = self.objects.get_mut(&id)
+            && object.meta.size < end
+        {
+            object.meta.size = end;
+            object.stale = true;
+        }
+        Ok(())
+    }
+
+    /// Cuts an object outside any transaction; the record is written at once.
+    pub(super) fn truncate_plain(&mut self, id: Id, size: u64) -> Done<()> {
+        self.flush_group()?;
+        let Some(object) = self.objects.get_mut(&id) else { return Ok(()) };
+        if size >= object.meta.size {
+            return Ok(());
+        }
+        object.meta.size = size;
+        let keep = Meta::extents_for(size);
+        self.space.limbo.extend(object.meta.extents.split_off(keep.min(object.meta.extents.len())));
+        object.stale = true;
+        self.write_stale()
+    }
+
+    /// Writes the records that plain changes have left behind, with plain writes.
+    pub(super) fn write_stale(&mut self) -> Done<()> {
+        let stale: Vec<Id> =
+            self.objects.iter().filter(|(_, o)| o.stale).map(|(id, _)| *id).collect();
+        for id in stale {
+            let Some(object) = self.objects.get(&id) else { continue };
+            let (mut meta, name) = (object.meta.clone(), object.name.clone());
+            while meta.slots.len() < meta.parts() {
+                meta.slots.push(self.space.slot()?);
+            }
+            // A part that is no longer needed is overwritten before the first one says so: a
+            // record of too many parts would be a damaged table.
+            for part in 0..meta.parts() {
+                self.write_lpn(self.layout.slot(meta.slots[part]), &meta.encode(id, &name, part))?;
+                self.stats.table += 1;
+            }
+            for slot in meta.slots.split_off(meta.parts()) {
+                self.write_lpn(self.layout.slot(slot), &[0; PAGE])?;
+                self.space.slots.insert(slot);
+            }
+            if let Some(object) = self.objects.get_mut(&id) {
+                object.meta = meta;
+                object.stale = false;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes all plain changes durable.
+    pub(super) fn sync_plain(&mut self) -> Done<()> {
+        self.write_stale()?;
+        if self.unflushed {
+            self.flush_device()?;
+            let free = std::mem::take(&mut self.space.limbo);
+            self.discard_extents(&free)?;
+            self.space.extents.extend(free);
+        }
+        Ok(())
+    }
+}
+
+fn split(at: u64) -> (u64, usize) {
+    (at / PAGE_BYTES, (at % PAGE_BYTES) as usize)
+}
+
+fn read_plain(device: &mut dyn Device, now: Time, lpn: u32, out: &mut [u8]) -> Done<Time> {
+    let request = Request::read(Lba(u64::from(lpn) * 8), Sectors(8)).with(Data::Read(out));
+    Ok(device.submit(now, request)?)
+}

@@ -1,0 +1,19 @@
+//! What a store stands on, and what becomes of the device's errors.
+
+use block::{DeviceError, Remap, Transactional, TxError};
+
+use crate::vfs::Code;
+
+/// A device with both capabilities: transactions without logging, and remapping of pages.
+pub trait Device: Transactional + Remap + Send {}
+
+impl<D: Transactional + Remap + Send> Device for D {}
+
+/// SQLite's code for a device's error; `otherwise` for what SQLite has no better word for.
+pub(super) fn code(error: &TxError, otherwise: Code) -> Code {
+    match error {
+        TxError::Full(_) | TxError::Device(DeviceError::NoSpace(_)) => Code::FULL,
+        TxError::Conflict { .. } | TxError::TooManyOpen(_) | TxError::Span { .. } => Code::BUSY,
+        TxError::Unknown(_) | TxError::Device(_) => otherwise,
+    }
+}

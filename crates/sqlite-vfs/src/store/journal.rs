@@ -1,0 +1,320 @@
+//! Journals and super-journals in memory, what their end means, and their durable copies.
+//!
+//! Invariants:
+//! * a journal is *live* while its magic stands at its beginning;
+//! * the deletion of a super-journal commits if, and only if, every journal it lists ends with its
+//!   name: that is how SQLite itself decides at recovery;
+//! * a database whose journal has a durable copy is written plainly, after the copy is durable;
+//!   the copy goes when all of the database is durable.
+
+use super::core::{Core, Done, Id, Journal, Owner};
+use super::table::{Meta, PAGE};
+use super::{Bug, Way};
+use block::{Data, DeviceError, Lpn};
+
+/// What SQLite writes at the beginning of each header, and after the name of a super-journal.
+const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
+/// The database of a journal.
+pub(super) fn database_of(journal: &str) -> Option<&str> {
+    journal.strip_suffix("-journal")
+}
+
+pub(super) fn journal_of(database: &str) -> String {
+    format!("{database}-journal")
+}
+
+fn is_super(name: &str) -> bool {
+    crate::vfs::Kind::of_name(name) == crate::vfs::Kind::Super
+}
+
+/// The super-journal that a journal's last record names.
+fn named_super(journal: &[u8]) -> Option<&[u8]> {
+    let rest = journal.strip_suffix(&MAGIC)?;
+    let (rest, _sum) = rest.split_last_chunk::<4>()?;
+    let (rest, length) = rest.split_last_chunk::<4>()?;
+    let length = u32::from_be_bytes(*length) as usize;
+    rest.get(rest.len().checked_sub(length)?..)
+}
+
+impl Core {
+    pub(super) fn journal_live(&self, database: &str) -> bool {
+        let journal = self.journals.get(&journal_of(database));
+        let unchecked = self.has_bug(Bug::MagicUnchecked);
+        journal.is_some_and(|j| j.data.starts_with(&MAGIC) || (unchecked && !j.data.is_empty()))
+    }
+
+    /// Whether a database is written the stock way, because its journal is durable.
+    pub(super) fn journal_durable(&self, database: &str) -> bool {
+        self.journals.get(&journal_of(database)).is_some_and(|j| j.durable.is_some())
+    }
+
+    pub(super) fn journal_write(&mut self, name: &str, data: &[u8], at: u64) -> Done<()> {
+        if at == 0 && data.len() >= 8 && data[..8] == [0; 8] {
+            self.journal_over(name)?;
+        }
+        let journal = self.journals.entry(name.to_string()).or_default();
+        patch(&mut journal.data, data, at);
+        match journal.durable {
+            Some(copy) => self.write_plain(copy, data, at),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn journal_truncate(&mut self, name: &str, size: u64) -> Done<()> {
+        if size == 0 {
+            self.journal_over(name)?;
+        }
+        let Some(journal) = self.journals.get_mut(name) else { return Ok(()) };
+        journal.data.truncate(usize::try_from(size).unwrap_or(usize::MAX));
+        match journal.durable {
+            Some(copy) => self.truncate_plain(copy, size),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn journal_sync(&mut self, name: &str) -> Done<()> {
+        if is_super(name) {
+            let elsewhere = "databases of different stores cannot commit together";
+            let listed = self.listed(name).ok_or(DeviceError::Unsupported(elsewhere))?;
+            if listed.iter().any(|journal| self.durable(journal)) {
+                return self.make_durable(name, &listed);
+            }
+        }
+        if self.durable(name) { self.sync_plain() } else { Ok(()) }
+    }
+
+    /// Deletes a journal or a super-journal, whose full name is `full`.
+    pub(super) fn journal_delete(&mut self, name: &str, full: &str) -> Done<()> {
+        if is_super(name) {
+            self.super_over(name, full)?;
+        } else {
+            self.journal_over(name)?;
+        }
+        self.journals.remove(name);
+        Ok(())
+    }
+
+    /// A journal is finalised: by the life of the journal that is the commit.
+    fn journal_over(&mut self, name: &str) -> Done<()> {
+        let Some(id) = database_of(name).and_then(|database| self.id_of(database)) else {
+            return Ok(());
+        };
+        if self.durable(name) {
+            // Even with `synchronous=OFF`: the copy may not go before the database is there.
+            self.sync_plain()?;
+            self.drop_copy(name)?;
+        }
+        if self.options.way == Way::JournalLife {
+            self.commit(&[Owner::Object(id)])
+        } else {
+            Ok(())
+        }
+    }
+
+    fn super_over(&mut self, name: &str, full: &str) -> Done<()> {
+        let listed = self.listed(name).unwrap_or_default();
+        let carries = |journal: &String| {
+            let journal = self.journals.get(journal);
+            journal.and_then(|j| named_super(&j.data)) == Some(full.as_bytes())
+        };
+        let all = !listed.is_empty() && listed.iter().all(carries);
+        let counts =
+            (all || self.has_bug(Bug::SuperWithoutNames)) && !self.has_bug(Bug::SuperIgnored);
+        if counts {
+            let ids: Vec<Id> = listed.iter().filter_map(|j| self.id_of(database_of(j)?)).collect();
+            let owners: Vec<Owner> = match self.options.way {
+                Way::JournalLife => ids.into_iter().map(Owner::Object).collect(),
+                Way::Controls => {
+                    let wrote = |owner: &&Owner| ids.iter().any(|id| self.wrote(**owner, *id));
+                    self.open.keys().filter(wrote).copied().collect()
+                }
+            };
+            self.commit(&owners)?;
+        }
+        if self.durable(name) {
+            self.sync_plain()?;
+            self.drop_copy(name)?;
+        }
+        Ok(())
+    }
+
+    /// The journals a super-journal names, as objects of this store; `None`: of somebody else.
+    pub(super) fn listed(&self, name: &str) -> Option<Vec<String>> {
+        let data = self.journals.get(name).map(|j| j.data.as_slice()).unwrap_or_default();
+        let names = data.split(|b| *b == 0).filter(|name| !name.is_empty());
+        names.map(|name| self.object_of(std::str::from_utf8(name).ok()?)).collect()
+    }
+
+    /// The object behind a file's full name, if it lies in this store.
+    pub(super) fn object_of(&self, full: &str) -> Option<String> {
+        let inside = full.strip_prefix(&self.path)?;
+        match inside.as_bytes().first() {
+            None => Some("main".to_string()),
+            Some(b'/') if inside.len() > 1 => Some(inside[1..].to_string()),
+            Some(b'-') => Some(format!("main{inside}")),
+            _ => None,
+        }
+    }
+
+    // Durable copies.
+
+    fn durable(&self, name: &str) -> bool {
+        self.journals.get(name).is_some_and(|j| j.durable.is_some())
+    }
+
+    /// The device has no room for `owner`'s transaction: its journals become durable, then it is
+    /// committed as it is, half done, and goes on with plain writes. SQLite has journalled every
+    /// page before it wrote it, so until the journals end, they undo it. `false`: there is no
+    /// journal to do that with.
+    pub(super) fn fall_back(&mut self, owner: Owner) -> Done<bool> {
+        let Some(tx) = self.open.get(&owner) else { return Ok(false) };
+        let mut ids: Vec<Id> = tx.metas.keys().copied().collect();
+        ids.extend(tx.pages.iter().chain(tx.kept.keys()).map(|(id, _)| *id));
+        ids.sort_unstable();
+        ids.dedup();
+        let names = ids.iter().filter_map(|id| self.objects.get(id)).map(|o| o.name.clone());
+        let databases: Vec<String> = names.collect();
+        if !databases.iter().all(|database| self.journal_live(database)) {
+            return Ok(false);
+        }
+        let mut journals: Vec<String> = databases.iter().map(|name| journal_of(name)).collect();
+        let supers: Vec<String> = self.journals.keys().filter(|n| is_super(n)).cloned().collect();
+        for name in supers {
+            let listed = self.listed(&name).unwrap_or_default();
+            let named = |journal: &String| {
+                self.journals.get(journal).and_then(|j| named_super(&j.data)).is_some()
+            };
+            if listed.iter().any(|journal| journals.contains(journal)) && listed.iter().any(named) {
+                self.copy_out(&name)?;
+                journals.extend(listed);
+            }
+        }
+        for journal in &journals {
+            self.copy_out(journal)?;
+        }
+        self.sync_plain()?;
+        self.stats.fallbacks += 1;
+        self.release(owner)?;
+        Ok(true)
+    }
+
+    /// Commits a transaction half done. What could not be sent is written plainly after that.
+    fn release(&mut self, owner: Owner) -> Done<()> {
+        let Some(tx) = self.open.get_mut(&owner) else { return Ok(()) };
+        let kept = std::mem::take(&mut tx.kept);
+        self.commit(&[owner])?;
+        for ((id, page), bytes) in kept {
+            let place = self.place(None, id, page);
+            if let Some(lpn) = place {
+                self.write_lpn(lpn, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn make_durable(&mut self, name: &str, listed: &[String]) -> Done<()> {
+        self.copy_out(name)?;
+        let mut owners = Vec::new();
+        for journal in listed {
+            self.copy_out(journal)?;
+            let id = database_of(journal).and_then(|database| self.id_of(database));
+            let wrote = |owner: &&Owner| id.is_some_and(|id| self.wrote(**owner, id));
+            owners.extend(self.open.keys().filter(wrote).copied());
+        }
+        self.sync_plain()?;
+        owners.sort_unstable();
+        owners.dedup();
+        for owner in owners {
+            self.release(owner)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a journal of memory to an object of the same name.
+    fn copy_out(&mut self, name: &str) -> Done<()> {
+        let Some(journal) = self.journals.get(name) else { return Ok(()) };
+        if journal.durable.is_some() {
+            return Ok(());
+        }
+        let data = journal.data.clone();
+        let copy = self.make(name);
+        self.write_plain(copy, &data, 0)?;
+        self.journals.entry(name.to_string()).or_default().durable = Some(copy);
+        Ok(())
+    }
+
+    /// Removes a durable copy; durable when it returns.
+    fn drop_copy(&mut self, name: &str) -> Done<()> {
+        let Some(copy) = self.journals.get_mut(name).and_then(|j| j.durable.take()) else {
+            return Ok(());
+        };
+        self.remove_object(copy)
+    }
+
+    /// Removes an object with its record, in a transaction of its own.
+    pub(super) fn remove_object(&mut self, id: Id) -> Done<()> {
+        self.flush_group()?;
+        let Some(object) = self.objects.get(&id) else { return Ok(()) };
+        let meta: Meta = object.meta.clone();
+        if !meta.slots.is_empty() {
+            let tid = self.device.tx_begin()?;
+            for slot in &meta.slots {
+                let page = Lpn(self.layout.slot(*slot));
+                let zero = [0u8; PAGE];
+                self.now = self.device.tx_write(self.now, tid, page, Data::Write(&zero), false)?;
+            }
+            self.now = self.device.tx_commit(self.now, &[tid])?;
+        }
+        if let Some(object) = self.objects.remove(&id) {
+            self.names.remove(&object.name);
+        }
+        self.space.slots.extend(meta.slots);
+        self.space.extents.extend(meta.extents.iter().copied());
+        self.discard_extents(&meta.extents)
+    }
+
+    /// After a mount: journals whose copies were found are there again, and are hot.
+    pub(super) fn load_durable_journals(&mut self) -> Done<()> {
+        let found: Vec<(String, Id)> = self
+            .names
+            .iter()
+            .filter(|(name, _)| database_of(name).is_some() || is_super(name))
+            .map(|(name, id)| (name.clone(), *id))
+            .collect();
+        for (name, id) in found {
+            let size = usize::try_from(self.size_of(None, id)).unwrap_or(usize::MAX);
+            let mut data = vec![0u8; size];
+            self.read(None, id, &mut data, 0)?;
+            self.journals.insert(name, Journal { data, durable: Some(id) });
+        }
+        Ok(())
+    }
+}
+
+/// Writes into bytes in memory, which grow.
+pub(super) fn patch(bytes: &mut Vec<u8>, data: &[u8], at: u64) {
+    let at = usize::try_from(at).unwrap_or(usize::MAX);
+    let end = at.saturating_add(data.len());
+    if bytes.len() < end {
+        bytes.resize(end, 0);
+    }
+    bytes[at..end].copy_from_slice(data);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_names_its_super_journal_at_its_end() {
+        let mut journal = b"pages\0\0\0\x01ram/main-mj0".to_vec();
+        journal.extend(12u32.to_be_bytes());
+        journal.extend([1, 2, 3, 4]);
+        journal.extend(MAGIC);
+        assert_eq!(named_super(&journal), Some(&b"ram/main-mj0"[..]).map(|n| &n[n.len() - 12..]));
+        assert_eq!(named_super(&journal[1..journal.len() - 1]), None);
+        assert_eq!(named_super(&MAGIC), None);
+        assert_eq!(named_super(b""), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! A store: SQLite's files as objects on a transactional device.
+//!
+//! Invariants:
+//! * only database pages, the store's own records and write-ahead logs reach the device; journals,
+//!   super-journals, temporary files and shared memory live in RAM;
+//! * a commit is durable when SQLite is told so, unless group commit was asked for, or
+//!   `synchronous=OFF`;
+//! * one lock guards a store; no call into SQLite is made under it.
+
+mod core;
+mod device;
+mod file;
+mod journal;
+mod locks;
+mod open;
+mod space;
+mod table;
+mod tx;
+mod vfs;
+mod wal;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use block::{Span, Time, TxError};
+
+pub use device::Device;
+pub use open::OpenError;
+pub use vfs::{Stores, Virtual};
+
+use self::core::Core;
+
+/// How a store learns that a transaction is over.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Way {
+    /// From SQLite's file controls (way B): in process, every journal mode but OFF.
+    #[default]
+    Controls,
+    /// From the life of the journal (way A): needs file operations only, but a journal.
+    JournalLife,
+}
+
+/// What a checkpoint of a write-ahead log does.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Checkpoint {
+    /// Copies pages into the database, as SQLite asks.
+    #[default]
+    Copy,
+    /// Moves them by remapping when the whole log is checkpointed.
+    Remap,
+}
+
+/// How a store works. The defaults are durable at every COMMIT.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// How it learns of commits.
+    pub way: Way,
+    /// What a checkpoint does.
+    pub checkpoint: Checkpoint,
+    /// Page writes that are collected before whole transactions go to the device together; 0: each
+    /// goes at its COMMIT. Lowers durability: after a crash of the program or of the machine the
+    /// last transactions may be missing.
+    pub group: u64,
+    /// How long the first of them may wait, in the store's time.
+    pub group_time: Span,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            way: Way::default(),
+            checkpoint: Checkpoint::default(),
+            group: 0,
+            group_time: Span::from_us(1_000_000),
+        }
+    }
+}
+
+/// The paper's group, used where `synchronous=OFF` asks for none of ours.
+const DEFAULT_GROUP: u64 = 1_000;
+
+impl Options {
+    fn group_limit(&self) -> u64 {
+        if self.group == 0 { DEFAULT_GROUP } else { self.group }
+    }
+}
+
+/// What a store has done since it was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Stats {
+    /// Commits that SQLite was told of.
+    pub commits: u64,
+    /// Of these, transactions that went into a group.
+    pub grouped: u64,
+    /// Groups made durable.
+    pub groups: u64,
+    /// Transactions taken back.
+    pub aborts: u64,
+    /// Pages read.
+    pub reads: u64,
+    /// Pages written in transactions.
+    pub tagged: u64,
+    /// Pages written outside any.
+    pub plain: u64,
+    /// Pages of the object table.
+    pub table: u64,
+    /// Flushes of the device.
+    pub flushes: u64,
+    /// Transactions that outgrew the device and went on with durable journals.
+    pub fallbacks: u64,
+    /// Pages moved by remapping.
+    pub remapped: u64,
+}
+
+/// Wrong on purpose: what a test plants to see that it is found.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Bug {
+    CommitAtSync,
+    PhaseTwoPerFile,
+    SuperIgnored,
+    SuperWithoutNames,
+    MagicUnchecked,
+    SpillUntagged,
+    SizeOutsideTransaction,
+    PhaseTwoErrorSwallowed,
+    HalfGroup,
+    CheckpointTagged,
+    JournalDropped,
+}
+
+/// Why a store cannot be made or opened.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The device holds no store.
+    #[error("the device holds no store")]
+    NoStore,
+    /// The device failed or refused.
+    #[error(transparent)]
+    Device(#[from] TxError),
+}
+
+/// A store; clones are the same one.
+#[derive(Clone)]
+pub struct Store(Arc<Mutex<Core>>);
+
+impl Store {
+    /// Makes an empty store. What the device held is gone.
+    ///
+    /// # Errors
+    /// [`StoreError::Device`].
+    pub fn format(device: Box<dyn Device>, options: Options) -> Result<Store, StoreError> {
+        Ok(Store(Arc::new(Mutex::new(Core::format(device, options)?))))
+    }
+
+    /// Opens the store that a device holds. Writes nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn mount(device: Box<dyn Device>, options: Options) -> Result<Store, StoreError> {
+        let core = Core::mount(device, options)?.ok_or(StoreError::NoStore)?;
+        Ok(Store(Arc::new(Mutex::new(core))))
+    }
+
+    /// What it has done.
+    pub fn stats(&self) -> Stats {
+        self.core().stats
+    }
+
+    /// The time its device answered last.
+    pub fn now(&self) -> Time {
+        self.core().now
+    }
+
+    /// Lets time pass until `at`: a workload that thinks.
+    pub fn advance(&self, at: Time) {
+        let mut core = self.core();
+        core.now = core.now.max(at);
+    }
+
+    /// Makes the group and everything written plainly durable.
+    ///
+    /// # Errors
+    /// [`StoreError::Device`].
+    pub fn flush(&self) -> Result<(), StoreError> {
+        let mut core = self.core();
+        core.flush_group()?;
+        Ok(core.sync_plain()?)
+    }
+
+    /// Works on the device, as a harness or a report does: between SQLite's calls.
+    pub fn with_device<T>(&self, body: impl FnOnce(&mut dyn Device) -> T) -> T {
+        body(self.core().device.as_mut())
+    }
+
+    /// The names and sizes of its objects.
+    pub fn objects(&self) -> Vec<(String, u64)> {
+        let core = self.core();
+        core.names.iter().map(|(name, id)| (name.clone(), core.size_of(None, *id))).collect()
+    }
+
+    /// Plants a bug.
+    #[doc(hidden)]
+    pub fn plant(&self, bug: Bug) {
+        self.core().bug = Some(bug);
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        // A panic under the lock has become an I/O error; the state is as after any failed call.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,384 @@
+//! Transactions of the store: what is tagged, what commits together, what is taken back.
+//!
+//! Invariants:
+//! * a commit is one call to the device for all its transactions, with the records of every object
+//!   whose size or place they changed;
+//! * a group is made of whole transactions and never taken back; it is on the device before any
+//!   transaction that does not wait in it writes its first page there.
+
+use std::collections::BTreeSet;
+
+use block::{Data, DeviceError, Lpn, TxError, TxId};
+
+use super::Bug;
+use super::core::{Core, Done, Group, Id, Owner, PAGE_BYTES, Tx};
+use super::table::{Meta, PAGE};
+
+/// Pages of the device's table of open transactions that only records may take.
+const RECORDS: usize = 8;
+
+impl Core {
+    /// Writes into `owner`'s transaction, which begins here if there is none. `group`: collect it.
+    pub(super) fn write_tagged(
+        &mut self,
+        owner: Owner,
+        group: bool,
+        id: Id,
+        data: &[u8],
+        at: u64,
+    ) -> Done<()> {
+        self.begin(owner, group)?;
+        let end = at + data.len() as u64;
+        if end > self.size_of(Some(owner), id) {
+            self.grow(owner, id, end)?;
+        }
+        self.pages_of(Some(owner), id, data, at, |core, page, bytes| {
+            core.put(owner, id, page, bytes)
+        })?;
+        if end > self.size_of(Some(owner), id) {
+            self.change(owner, id).size = end;
+        }
+        Ok(())
+    }
+
+    pub(super) fn truncate_tagged(
+        &mut self,
+        owner: Owner,
+        group: bool,
+        id: Id,
+        size: u64,
+    ) -> Done<()> {
+        if size >= self.size_of(Some(owner), id) {
+            return Ok(());
+        }
+        if self.has_bug(Bug::SizeOutsideTransaction) {
+            return self.truncate_plain(id, size);
+        }
+        self.begin(owner, group)?;
+        let base = self.shared_meta(id);
+        let meta = self.change(owner, id);
+        meta.size = size;
+        let keep = Meta::extents_for(size).min(meta.extents.len());
+        let gone = meta.extents.split_off(keep);
+        // Extents that only this transaction knows go back when it ends, not before: it may have
+        // written pages there.
+        let fresh: Vec<u32> = gone.iter().copied().filter(|e| !base.extents.contains(e)).collect();
+        meta.extents.extend(fresh);
+        if let Some(tx) = self.open.get_mut(&owner) {
+            let end = size.div_ceil(PAGE_BYTES);
+            tx.kept.retain(|(object, page), _| *object != id || *page < end);
+            tx.pages.retain(|(object, page)| *object != id || *page < end);
+        }
+        Ok(())
+    }
+
+    /// After a commit of unknown outcome nothing is written until the next mount.
+    pub(super) fn usable(&self) -> Done<()> {
+        let broken = "a commit has failed; the store must be opened anew";
+        if self.broken { Err(DeviceError::ReadOnly(broken).into()) } else { Ok(()) }
+    }
+
+    fn begin(&mut self, owner: Owner, group: bool) -> Done<()> {
+        self.usable()?;
+        if !self.open.contains_key(&owner) {
+            let mut tx = Tx::default();
+            if !group {
+                self.flush_group()?;
+                tx.tid = Some(self.device.tx_begin()?);
+            }
+            self.open.insert(owner, tx);
+        }
+        Ok(())
+    }
+
+    /// The transaction's own version of an object's size and place.
+    fn change(&mut self, owner: Owner, id: Id) -> &mut Meta {
+        let shared = self.shared_meta(id);
+        self.open.entry(owner).or_default().metas.entry(id).or_insert(shared)
+    }
+
+    /// Gives the object extents for `end` bytes.
+    fn grow(&mut self, owner: Owner, id: Id, end: u64) -> Done<()> {
+        let wanted = Meta::extents_for(end);
+        while self.change(owner, id).extents.len() < wanted {
+            let extent = self.space.extent()?;
+            self.change(owner, id).extents.push(extent);
+        }
+        if self.has_bug(Bug::SizeOutsideTransaction) {
+            let meta = self.change(owner, id).clone();
+            if let Some(object) = self.objects.get_mut(&id) {
+                object.meta = Meta { size: end, ..meta };
+                object.stale = true;
+            }
+            self.sync_plain()?;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, owner: Owner, id: Id, page: u64, bytes: &[u8]) -> Done<()> {
+        let most = self.most_kept();
+        let tx = self.open.entry(owner).or_default();
+        tx.writes += 1;
+        if tx.tid.is_none() {
+            tx.kept.insert((id, page), bytes.into());
+            if tx.kept.len() >= most {
+                self.hand_over(owner)?;
+            }
+            return Ok(());
+        }
+        self.send(owner, id, page, bytes)
+    }
+
+    /// Pages a transaction may collect before it goes to the device by itself.
+    fn most_kept(&self) -> usize {
+        ((self.device.tx_limits().pages as usize).saturating_sub(RECORDS) / 3).max(1)
+    }
+
+    /// One page to the device, in a transaction that has a number.
+    fn send(&mut self, owner: Owner, id: Id, page: u64, bytes: &[u8]) -> Done<()> {
+        let tid = self.open.get(&owner).and_then(|tx| tx.tid);
+        let tid = tid.ok_or(TxError::Unknown(TxId(0)))?;
+        let held: usize = self.open.values().map(|tx| tx.pages.len()).sum();
+        let most = self.device.tx_limits().pages;
+        // Room is left for the records, or what is full could not even be committed as it is.
+        if held + RECORDS >= most as usize && !self.open[&owner].pages.contains(&(id, page)) {
+            return Err(TxError::Full(most));
+        }
+        let lpn = self.place(Some(owner), id, page);
+        let lpn = lpn.ok_or(DeviceError::Unsupported("a page without a place"))?;
+        self.now = self.device.tx_write(self.now, tid, Lpn(lpn), Data::Write(bytes), false)?;
+        self.stats.tagged += 1;
+        if let Some(tx) = self.open.get_mut(&owner) {
+            tx.pages.insert((id, page));
+        }
+        Ok(())
+    }
+
+    /// Turns a collected transaction into one with a number on the device.
+    fn hand_over(&mut self, owner: Owner) -> Done<()> {
+        self.flush_group()?;
+        if self.open.get(&owner).is_some_and(|tx| tx.tid.is_none()) {
+            let tid = self.device.tx_begin()?;
+            self.open.entry(owner).or_default().tid = Some(tid);
+        }
+        while let Some(((id, page), bytes)) =
+            self.open.get_mut(&owner).and_then(|tx| tx.kept.pop_first())
+        {
+            if let Err(error) = self.send(owner, id, page, &bytes) {
+                // What could not be sent stays, and is read from here.
+                self.open.entry(owner).or_default().kept.insert((id, page), bytes);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits the transactions of `owners` together. Those that wait in the group answer now and
+    /// are durable later. After an error all of them are taken back.
+    pub(super) fn commit(&mut self, owners: &[Owner]) -> Done<()> {
+        self.usable()?;
+        let there: Vec<Owner> =
+            owners.iter().copied().filter(|owner| self.open.contains_key(owner)).collect();
+        if there.is_empty() {
+            return Ok(());
+        }
+        self.stats.commits += 1;
+        let collected = |core: &Core, owner: &Owner| core.open[owner].tid.is_none();
+        let done = if there.iter().all(|owner| collected(self, owner)) {
+            self.join_group(&there)
+        } else {
+            self.commit_now(&there)
+        };
+        if done.is_err() {
+            for owner in there {
+                self.abort(owner)?;
+            }
+        }
+        done
+    }
+
+    fn commit_now(&mut self, owners: &[Owner]) -> Done<()> {
+        self.flush_group()?;
+        for owner in owners {
+            self.hand_over(*owner)?;
+        }
+        let mut tids = Vec::new();
+        for owner in owners {
+            self.write_records(*owner)?;
+            tids.extend(self.open[owner].tid);
+        }
+        match self.device.tx_commit(self.now, &tids) {
+            Ok(now) => self.now = now,
+            Err(error) => {
+                // Committed or not: only a mount can tell, and until then nothing may be reused.
+                self.broken |= matches!(error, TxError::Device(_));
+                return Err(error);
+            }
+        }
+        for owner in owners {
+            let metas = self.open.remove(owner).unwrap_or_default().metas;
+            for (id, meta) in metas {
+                self.replace(id, meta)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the records of a transaction's objects that it has changed.
+    fn write_records(&mut self, owner: Owner) -> Done<()> {
+        let metas: Vec<Id> = self.open[&owner].metas.keys().copied().collect();
+        let tid = self.open[&owner].tid.ok_or(TxError::Unknown(TxId(0)))?;
+        for id in metas {
+            let old = self.objects.get(&id).map(|o| o.meta.clone()).unwrap_or_default();
+            // Extents kept for pages beyond the new size are let go with the commit.
+            let mut meta = self.change(owner, id).clone();
+            meta.extents.truncate(Meta::extents_for(meta.size));
+            if meta == old && !meta.slots.is_empty() {
+                continue;
+            }
+            while meta.slots.len() < meta.parts() {
+                meta.slots.push(self.space.slot()?);
+            }
+            let gone = meta.slots.split_off(meta.parts());
+            let name = self.objects.get(&id).map(|o| o.name.clone()).unwrap_or_default();
+            self.change(owner, id).slots = meta.slots.clone();
+            for part in (0..meta.parts()).filter(|part| meta.changed(&old, *part)) {
+                let page = Lpn(self.layout.slot(meta.slots[part]));
+                let bytes = meta.encode(id, &name, part);
+                self.now = self.device.tx_write(self.now, tid, page, Data::Write(&bytes), false)?;
+                self.stats.table += 1;
+            }
+            for slot in gone {
+                let page = Lpn(self.layout.slot(slot));
+                let zero = [0u8; PAGE];
+                self.now = self.device.tx_write(self.now, tid, page, Data::Write(&zero), false)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `meta` what the table says; places that only the old version named are free.
+    fn replace(&mut self, id: Id, mut meta: Meta) -> Done<()> {
+        let Some(object) = self.objects.get_mut(&id) else { return Ok(()) };
+        let all: BTreeSet<u32> = object.meta.extents.iter().chain(&meta.extents).copied().collect();
+        let slots: BTreeSet<u32> = object.meta.slots.iter().copied().collect();
+        meta.extents.truncate(Meta::extents_for(meta.size));
+        let free: Vec<u32> = all.into_iter().filter(|e| !meta.extents.contains(e)).collect();
+        self.space.slots.extend(slots.into_iter().filter(|slot| !meta.slots.contains(slot)));
+        object.meta = meta;
+        object.stale = false;
+        self.space.extents.extend(free.iter().copied());
+        self.discard_extents(&free)
+    }
+
+    /// Takes a transaction back.
+    pub(super) fn abort(&mut self, owner: Owner) -> Done<()> {
+        let Some(tx) = self.open.remove(&owner) else { return Ok(()) };
+        self.stats.aborts += 1;
+        for (id, meta) in &tx.metas {
+            let shared = self.shared_meta(*id);
+            let fresh = |mine: &[u32], old: &[u32]| -> Vec<u32> {
+                mine.iter().copied().filter(|place| !old.contains(place)).collect()
+            };
+            self.space.extents.extend(fresh(&meta.extents, &shared.extents));
+            self.space.slots.extend(fresh(&meta.slots, &shared.slots));
+        }
+        if let Some(tid) = tx.tid {
+            self.now = self.device.tx_abort(self.now, tid)?;
+        }
+        Ok(())
+    }
+
+    /// Whether `owner`'s transaction has written `id`.
+    pub(super) fn wrote(&self, owner: Owner, id: Id) -> bool {
+        self.open.get(&owner).is_some_and(|tx| {
+            let mine = (id, 0)..=(id, u64::MAX);
+            tx.metas.contains_key(&id)
+                || tx.pages.range(mine.clone()).next().is_some()
+                || tx.kept.range(mine).next().is_some()
+        })
+    }
+
+    // The group.
+
+    fn join_group(&mut self, owners: &[Owner]) -> Done<()> {
+        let more: usize = owners.iter().map(|owner| self.open[owner].kept.len()).sum();
+        if self.group.pages.len() + more > self.most_kept() * 2 {
+            self.flush_group()?;
+        }
+        if self.group.writes == 0 {
+            self.group.since = self.now;
+        }
+        for owner in owners {
+            let tx = self.open.remove(owner).unwrap_or_default();
+            self.group.writes += tx.writes.max(1);
+            self.group.pages.extend(tx.kept);
+            for (id, meta) in tx.metas {
+                self.regroup(id, meta);
+            }
+            self.stats.grouped += 1;
+        }
+        let old = self.now.since(self.group.since) >= self.options.group_time;
+        if self.group.writes >= self.options.group_limit() || old {
+            self.flush_group()?;
+        }
+        Ok(())
+    }
+
+    /// The group's newest version of an object. What only the one before named is free: nothing
+    /// of it is on the device.
+    fn regroup(&mut self, id: Id, meta: Meta) {
+        let end = meta.size.div_ceil(PAGE_BYTES);
+        let late: Vec<_> =
+            self.group.pages.range((id, end)..=(id, u64::MAX)).map(|(place, _)| *place).collect();
+        for place in late {
+            self.group.pages.remove(&place);
+        }
+        let durable = self.objects.get(&id).map(|o| o.meta.extents.clone()).unwrap_or_default();
+        if let Some(old) = self.group.metas.insert(id, meta.clone()) {
+            let named = |e: &u32| durable.contains(e) || meta.extents.contains(e);
+            self.space.extents.extend(old.extents.into_iter().filter(|e| !named(e)));
+        }
+    }
+
+    /// Makes the group durable. After an error it waits on, whole.
+    pub(super) fn flush_group(&mut self) -> Done<()> {
+        if self.group.writes == 0 {
+            return Ok(());
+        }
+        let group = std::mem::take(&mut self.group);
+        // Under a number of its own that no connection has: an address is never odd.
+        let owner = Owner::Connection(1);
+        let tid = self.device.tx_begin()?;
+        let metas = group.metas.clone();
+        self.open.insert(owner, Tx { tid: Some(tid), metas, ..Tx::default() });
+        let done = self.send_group(owner, &group);
+        if done.is_err() {
+            // The pages stay in memory, and so do their places: only the number is given up.
+            let given_up = self.open.remove(&owner).unwrap_or_default();
+            for (id, meta) in given_up.metas {
+                let kept = group.metas.get(&id).map(|m| m.slots.as_slice()).unwrap_or_default();
+                self.space.slots.extend(meta.slots.into_iter().filter(|slot| !kept.contains(slot)));
+            }
+            self.group = group;
+            self.now = self.device.tx_abort(self.now, tid)?;
+        } else {
+            self.stats.groups += 1;
+        }
+        done
+    }
+
+    fn send_group(&mut self, owner: Owner, group: &Group) -> Done<()> {
+        let half = group.pages.len() / 2;
+        for (sent, ((id, page), bytes)) in group.pages.iter().enumerate() {
+            if sent == half && self.has_bug(Bug::HalfGroup) {
+                let tid = self.open[&owner].tid.ok_or(TxError::Unknown(TxId(0)))?;
+                self.now = self.device.tx_commit(self.now, &[tid])?;
+                let next = self.device.tx_begin()?;
+                self.open.entry(owner).or_default().tid = Some(next);
+            }
+            self.send(owner, *id, *page, bytes)?;
+        }
+        self.commit_now(&[owner])
+    }
+}

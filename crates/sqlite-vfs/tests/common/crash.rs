@@ -1,0 +1,246 @@
+//! The crash harness: a workload of transfers, a spilling transaction, ROLLBACK, ROLLBACK TO and
+//! DELETE; the power is cut at one operation after the other; then reopen, and check integrity, the
+//! sum, every acknowledged commit, at most one more, and that two databases agree.
+
+use rusqlite::Connection;
+use varve_sqlite_vfs::store::Bug;
+use varve_sqlite_vfs::{Checkpoint, Options, Stats, Store, Stores, Way};
+
+use super::cut::{Medium, Ram};
+use super::{api, ask, open, unique};
+
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    pub journal: &'static str,
+    pub locking: &'static str,
+    pub sync: &'static str,
+    pub way: Way,
+    pub batch: bool,
+    pub two: bool,
+    pub group: u64,
+    pub checkpoint: Checkpoint,
+    /// One I/O error instead of a power cut.
+    pub once: bool,
+    /// Pages the device keeps for open transactions.
+    pub pages: u32,
+    pub bug: Option<Bug>,
+    pub cache: u32,
+}
+
+pub const PLAIN: Case = Case {
+    journal: "DELETE",
+    locking: "NORMAL",
+    sync: "FULL",
+    way: Way::Controls,
+    batch: false,
+    two: false,
+    group: 0,
+    checkpoint: Checkpoint::Copy,
+    once: false,
+    pages: 10_000,
+    bug: None,
+    cache: 8,
+};
+
+#[derive(Default, Debug)]
+pub struct Outcome {
+    pub operations: u64,
+    pub cuts: u64,
+    pub bad: Vec<String>,
+    pub stats: Stats,
+}
+
+const CREATE: &str = "CREATE TABLE a(id INTEGER PRIMARY KEY, b INT, pad BLOB);
+    CREATE TABLE c(v INT); INSERT INTO c VALUES(0);
+    WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < 100)
+    INSERT INTO a SELECT i, CASE WHEN i > 90 THEN 0 ELSE 100 END, randomblob(900) FROM x;";
+const STEPS: i64 = 6;
+const SUM: &str = "9000";
+
+/// Runs cases against one VFS.
+pub struct Harness {
+    vfs: String,
+    stores: Stores,
+}
+
+impl Harness {
+    pub fn new() -> Harness {
+        let (vfs, stores) = (unique("crash"), Stores::new());
+        stores.register(&api(), &vfs, false, None).unwrap();
+        Harness { vfs, stores }
+    }
+
+    fn mount(&self, medium: &mut impl Medium, name: &str, case: &Case) -> Result<Store, String> {
+        let options = Options {
+            way: case.way,
+            group: case.group,
+            checkpoint: case.checkpoint,
+            ..Options::default()
+        };
+        let store = Store::mount(medium.power_on(), options).map_err(|e| e.to_string())?;
+        self.stores.add(name, &store);
+        Ok(store)
+    }
+
+    fn open(&self, name: &str, case: &Case) -> rusqlite::Result<Connection> {
+        let batch = u8::from(case.batch);
+        let db = open(&format!("file:{name}?batch={batch}"), &self.vfs)?;
+        let set = |schema: &str| {
+            format!(
+                "PRAGMA {schema}locking_mode={}; PRAGMA {schema}journal_mode={}; \
+                 PRAGMA {schema}synchronous={}; PRAGMA {schema}cache_size={}; \
+                 PRAGMA {schema}wal_autocheckpoint=20;",
+                case.locking, case.journal, case.sync, case.cache
+            )
+        };
+        db.execute_batch(&set(""))?;
+        if case.two {
+            db.execute_batch(&format!("ATTACH 'file:{name}/two.db?batch={batch}' AS q;"))?;
+            db.execute_batch(&set("q."))?;
+        }
+        Ok(db)
+    }
+
+    /// One run to the cut or to its end; the last acknowledged step.
+    fn work(db: &Connection, case: &Case) -> i64 {
+        let mut acknowledged = 0;
+        for k in 1..=STEPS {
+            let aside = match k {
+                3 => "BEGIN; UPDATE a SET b = b + 1000, pad = randomblob(900); ROLLBACK;",
+                5 => {
+                    "BEGIN; SAVEPOINT s; UPDATE a SET b = b - 5, pad = randomblob(900); \
+                     ROLLBACK TO s; UPDATE a SET pad = randomblob(901) WHERE id % 7 = 0; COMMIT;"
+                }
+                _ => "",
+            };
+            if db.execute_batch(aside).is_err() {
+                let _ = db.execute_batch("ROLLBACK");
+                if !case.once {
+                    return acknowledged;
+                }
+            }
+            let more = match k {
+                2 => "DELETE FROM a WHERE id > 90;",
+                4 => "UPDATE a SET pad = randomblob(950);",
+                _ => "",
+            };
+            let other = if case.two { format!("UPDATE q.c SET v = {k};") } else { String::new() };
+            let step = format!(
+                "BEGIN; UPDATE a SET b = b - 10 WHERE id = {}; UPDATE a SET b = b + 10 WHERE id = {};
+                 UPDATE c SET v = {k}; {more} {other} COMMIT;",
+                k * 7 % 40 + 1,
+                k * 11 % 40 + 41
+            );
+            match db.execute_batch(&step) {
+                Ok(()) => acknowledged = k,
+                Err(_) => {
+                    let _ = db.execute_batch("ROLLBACK");
+                    return acknowledged;
+                }
+            }
+        }
+        acknowledged
+    }
+
+    /// Cuts at every `stride`-th operation, or reports what went wrong.
+    pub fn run(&self, case: Case, stride: u64) -> Outcome {
+        let mut medium = Ram::blank();
+        medium.pages = 10_000;
+        let name = unique("store");
+        let store = Store::format(medium.power_on(), Options::default()).unwrap();
+        self.stores.add(&name, &store);
+        {
+            let plain = Case { batch: false, bug: None, pages: 10_000, ..case };
+            let db = self.open(&name, &plain).unwrap();
+            db.execute_batch(CREATE).unwrap();
+            if case.two {
+                db.execute_batch("CREATE TABLE q.c(v INT); INSERT INTO q.c VALUES(0)").unwrap();
+            }
+        }
+        store.flush().unwrap();
+        self.stores.remove(&name);
+        drop(store);
+        let start = medium.image();
+        medium.pages = case.pages;
+        let mut outcome = Outcome::default();
+        let mut cut = 0;
+        loop {
+            medium.restore(&start);
+            let acknowledged = {
+                let store = self.mount(&mut medium, &name, &case).unwrap();
+                let db = self.open(&name, &case).unwrap();
+                assert_eq!(ask(&db, "SELECT count(*) FROM a"), "100");
+                if let Some(bug) = case.bug {
+                    store.plant(bug);
+                }
+                {
+                    let power = medium.power();
+                    let mut power = power.lock().unwrap();
+                    (power.operations, power.cut_at, power.once) = (0, cut, case.once);
+                }
+                let acknowledged = Harness::work(&db, &case);
+                if cut == 0 {
+                    outcome.operations = medium.power().lock().unwrap().operations;
+                    outcome.stats = store.stats();
+                    assert!(case.bug.is_some() || acknowledged == STEPS, "{case:?}");
+                }
+                if !case.once {
+                    // The power is off before the connection is closed, or closing would commit.
+                    let _ = medium.image();
+                }
+                drop(db);
+                self.stores.remove(&name);
+                acknowledged
+            };
+            outcome.cuts += 1;
+            if let Err(why) = self.check(&mut medium, &name, &case, acknowledged) {
+                outcome.bad.push(format!("cut {cut} acknowledged {acknowledged}: {why}"));
+            }
+            self.stores.remove(&name);
+            cut += if cut == 0 { 1 } else { stride };
+            if cut > outcome.operations {
+                return outcome;
+            }
+        }
+    }
+
+    fn check(
+        &self,
+        medium: &mut impl Medium,
+        name: &str,
+        case: &Case,
+        acknowledged: i64,
+    ) -> Result<(), String> {
+        let case = &Case { pages: 10_000, bug: None, ..*case };
+        let _store = self.mount(medium, name, case)?;
+        let db = self.open(name, case).map_err(|e| e.to_string())?;
+        let schemas: &[&str] = if case.two { &["main", "q"] } else { &["main"] };
+        for schema in schemas {
+            let found = ask(&db, &format!("PRAGMA {schema}.integrity_check"));
+            if found != "ok" {
+                return Err(format!("{schema}: {}", found.lines().next().unwrap_or("")));
+            }
+        }
+        let sum = ask(&db, "SELECT sum(b) FROM a");
+        if sum != SUM {
+            return Err(format!("sum {sum}"));
+        }
+        let there: i64 = ask(&db, "SELECT v FROM c").parse().map_err(|_| "no counter")?;
+        let lazy = case.group > 0
+            || case.sync == "OFF"
+            || (case.sync == "NORMAL" && case.journal == "WAL");
+        if there < acknowledged && !lazy {
+            return Err(format!("the acknowledged commit {acknowledged} is lost: {there}"));
+        }
+        if there > acknowledged + 1 {
+            return Err(format!("{there} is ahead of {acknowledged}"));
+        }
+        if case.two {
+            let other = ask(&db, "SELECT v FROM q.c");
+            if other != there.to_string() {
+                return Err(format!("split: {there} and {other}"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,252 @@
+//! A device that loses its power at a chosen operation.
+//!
+//! Plain writes since the last flush are in a cache: a power cut keeps a part of them, drawn from a
+//! seed. Transactions are those of the device below, whose committed bytes outlive it.
+
+#![allow(dead_code)] // Each test uses its part.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use block::{
+    BlockDevice, Data, DeviceError, Lba, Lpn, Op, RamDevice, Remap, Request, Rng, Sectors, Time,
+    Transactional, TxError, TxId, TxLimits,
+};
+use varve_sqlite_vfs::Device;
+
+/// The switch of one device.
+#[derive(Default)]
+pub struct Power {
+    /// Mutating operations so far.
+    pub operations: u64,
+    /// At this one the device fails; 0: never.
+    pub cut_at: u64,
+    /// Only that operation fails, and the device goes on.
+    pub once: bool,
+    pub off: bool,
+}
+
+/// What outlives a power cut. Another device can be put under the harness by this trait: its
+/// operations are whatever it counts as mutating.
+pub trait Medium {
+    type Image: Clone;
+    /// Blank.
+    fn blank() -> Self;
+    /// The power goes, and comes back: a new device over what the old one left.
+    fn power_on(&mut self) -> Box<dyn Device>;
+    /// The switch of the device made last.
+    fn power(&self) -> Arc<Mutex<Power>>;
+    /// What is on it when the power is off.
+    fn image(&mut self) -> Self::Image;
+    /// Makes it what it was.
+    fn restore(&mut self, image: &Self::Image);
+}
+
+const SECTORS: Sectors = Sectors(8 * 2_048);
+
+/// RAM below a cache that a power cut loses.
+pub struct Ram {
+    inner: Arc<Mutex<RamDevice>>,
+    cache: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
+    power: Arc<Mutex<Power>>,
+    seed: u64,
+    pub pages: u32,
+}
+
+impl Ram {
+    fn device(&self) -> RamDevice {
+        let limits = TxLimits { max_open: 64, pages: self.pages, span: 16_384, next: TxId(1) };
+        RamDevice::new(SECTORS).with_limits(limits)
+    }
+}
+
+impl Medium for Ram {
+    type Image = Vec<u8>;
+
+    fn blank() -> Ram {
+        Ram {
+            inner: Arc::new(Mutex::new(RamDevice::new(SECTORS))),
+            cache: Arc::default(),
+            power: Arc::default(),
+            seed: 1,
+            pages: 10_000,
+        }
+    }
+
+    fn power_on(&mut self) -> Box<dyn Device> {
+        let image = self.image();
+        self.restore(&image);
+        self.seed += 1;
+        Box::new(CutDevice {
+            inner: Arc::clone(&self.inner),
+            power: Arc::clone(&self.power),
+            cache: Arc::clone(&self.cache),
+            seed: self.seed,
+        })
+    }
+
+    fn power(&self) -> Arc<Mutex<Power>> {
+        Arc::clone(&self.power)
+    }
+
+    fn image(&mut self) -> Vec<u8> {
+        let mut power = self.power.lock().unwrap();
+        if !std::mem::replace(&mut power.off, true) {
+            lose(&mut *self.inner.lock().unwrap(), &mut self.cache.lock().unwrap(), self.seed);
+        }
+        let mut bytes = vec![0u8; SECTORS.bytes().index()];
+        let read = Request::read(Lba(0), SECTORS).with(Data::Read(&mut bytes));
+        self.inner.lock().unwrap().submit(Time::ZERO, read).unwrap();
+        bytes
+    }
+
+    fn restore(&mut self, image: &Vec<u8>) {
+        self.power.lock().unwrap().off = true;
+        let mut device = self.device();
+        let write = Request::write(Lba(0), SECTORS).with(Data::Write(image));
+        device.submit(Time::ZERO, write).unwrap();
+        self.inner = Arc::new(Mutex::new(device));
+        self.cache = Arc::default();
+        self.power = Arc::default();
+    }
+}
+
+pub struct CutDevice<D> {
+    inner: Arc<Mutex<D>>,
+    power: Arc<Mutex<Power>>,
+    /// Plain writes that no flush has followed, by page.
+    cache: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
+    seed: u64,
+}
+
+/// The power goes: each page of the cache is kept or not.
+fn lose<D: BlockDevice>(device: &mut D, cache: &mut BTreeMap<u64, Vec<u8>>, seed: u64) {
+    let mut rng = Rng::new(seed);
+    for (page, bytes) in std::mem::take(cache) {
+        if rng.ratio(1, 2) {
+            write_through(device, page, &bytes);
+        }
+    }
+}
+
+fn write_through<D: BlockDevice>(device: &mut D, page: u64, bytes: &[u8]) {
+    let request = Request::write(Lba(page * 8), Sectors(8)).with(Data::Write(bytes));
+    device.submit(Time::ZERO, request).unwrap();
+}
+
+impl<D: Transactional + Remap> CutDevice<D> {
+    fn mutate(&self) -> Result<MutexGuard<'_, D>, DeviceError> {
+        let mut power = self.power.lock().unwrap();
+        if !power.off {
+            power.operations += 1;
+            if power.operations == power.cut_at {
+                if power.once {
+                    return Err(DeviceError::Io("one error".to_string()));
+                }
+                power.off = true;
+                let mut inner = self.inner.lock().unwrap();
+                lose(&mut *inner, &mut self.cache.lock().unwrap(), self.seed);
+            }
+        }
+        if power.off { Err(DeviceError::PowerOff) } else { Ok(self.inner.lock().unwrap()) }
+    }
+
+    fn alive(&self) -> Result<MutexGuard<'_, D>, DeviceError> {
+        if self.power.lock().unwrap().off {
+            return Err(DeviceError::PowerOff);
+        }
+        Ok(self.inner.lock().unwrap())
+    }
+
+    /// A page that goes into a transaction leaves the cache: its plain version is the older one.
+    fn cache_out(&self, inner: &mut D, page: Lpn) {
+        if let Some(bytes) = self.cache.lock().unwrap().remove(&u64::from(page.0)) {
+            write_through(inner, u64::from(page.0), &bytes);
+        }
+    }
+}
+
+impl<D: Transactional + Remap> BlockDevice for CutDevice<D> {
+    fn capacity(&self) -> Sectors {
+        self.inner.lock().unwrap().capacity()
+    }
+
+    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+        let page = request.lba.0 / 8;
+        match (request.op, request.data) {
+            (Op::Write, Data::Write(bytes)) => {
+                let inner = self.mutate()?;
+                assert_eq!(bytes.len(), 4_096);
+                self.cache.lock().unwrap().insert(page, bytes.to_vec());
+                drop(inner);
+            }
+            (Op::Flush, _) => {
+                let mut inner = self.mutate()?;
+                for (page, bytes) in std::mem::take(&mut *self.cache.lock().unwrap()) {
+                    write_through(&mut *inner, page, &bytes);
+                }
+            }
+            (Op::Discard, _) => {
+                let mut inner = self.mutate()?;
+                let pages = page..page + request.sectors.0 / 8;
+                self.cache.lock().unwrap().retain(|page, _| !pages.contains(page));
+                inner.submit(at, Request::discard(request.lba, request.sectors))?;
+            }
+            (_, Data::Read(out)) => {
+                let mut inner = self.alive()?;
+                if let Some(bytes) = self.cache.lock().unwrap().get(&page) {
+                    out.copy_from_slice(bytes);
+                    return Ok(at);
+                }
+                let read = Request::read(request.lba, request.sectors).with(Data::Read(out));
+                inner.submit(at, read)?;
+            }
+            _ => return Err(DeviceError::Unsupported("not in this harness")),
+        }
+        Ok(at)
+    }
+}
+
+impl<D: Transactional + Remap> Transactional for CutDevice<D> {
+    fn tx_limits(&self) -> TxLimits {
+        self.inner.lock().unwrap().tx_limits()
+    }
+    fn tx_begin(&mut self) -> Result<TxId, TxError> {
+        self.alive()?.tx_begin()
+    }
+    fn tx_write(
+        &mut self,
+        at: Time,
+        tid: TxId,
+        page: Lpn,
+        data: Data<'_>,
+        last: bool,
+    ) -> Result<Time, TxError> {
+        let mut inner = self.mutate()?;
+        self.cache_out(&mut *inner, page);
+        inner.tx_write(at, tid, page, data, last)
+    }
+    fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {
+        self.mutate()?.tx_trim(at, tid, first, count)
+    }
+    fn tx_read(&mut self, at: Time, tid: TxId, page: Lpn, data: Data<'_>) -> Result<Time, TxError> {
+        self.alive()?.tx_read(at, tid, page, data)
+    }
+    fn tx_commit(&mut self, at: Time, tids: &[TxId]) -> Result<Time, TxError> {
+        self.mutate()?.tx_commit(at, tids)
+    }
+    fn tx_abort(&mut self, at: Time, tid: TxId) -> Result<Time, TxError> {
+        self.mutate()?.tx_abort(at, tid)
+    }
+}
+
+impl<D: Transactional + Remap> Remap for CutDevice<D> {
+    fn remap(&mut self, at: Time, pairs: &[(Lpn, Lpn)]) -> Result<Time, TxError> {
+        let mut inner = self.mutate()?;
+        for (to, from) in pairs {
+            self.cache_out(&mut *inner, *from);
+            self.cache.lock().unwrap().remove(&u64::from(to.0));
+        }
+        inner.remap(at, pairs)
+    }
+}

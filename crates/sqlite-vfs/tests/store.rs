@@ -1,0 +1,49 @@
+//! A store as a connection sees it.
+
+mod common;
+
+use block::{RamDevice, Sectors};
+use common::{api, ask, open, unique};
+use varve_sqlite_vfs::{Options, Store, Stores};
+
+struct Rig {
+    stores: Stores,
+    vfs: String,
+    name: String,
+    store: Store,
+}
+
+fn rig(options: Options) -> Rig {
+    let store = Store::format(Box::new(RamDevice::new(Sectors(32 * 2_048))), options).unwrap();
+    let (stores, vfs, name) = (Stores::new(), unique("vfs"), unique("store"));
+    stores.register(&api(), &vfs, false, None).unwrap();
+    stores.add(&name, &store);
+    Rig { stores, vfs, name, store }
+}
+
+#[test]
+fn a_commit_reaches_the_device_once() {
+    let rig = rig(Options::default());
+    let db = open(&rig.name, &rig.vfs).unwrap();
+    db.execute_batch("CREATE TABLE t(a, b); INSERT INTO t VALUES(1, 'x')").unwrap();
+    let before = rig.store.stats();
+    db.execute_batch("UPDATE t SET b = 'y'").unwrap();
+    let after = rig.store.stats();
+    assert_eq!((after.tagged - before.tagged, after.table, after.plain), (2, before.table, 0));
+    assert_eq!((after.commits - before.commits, after.flushes), (1, before.flushes));
+    assert_eq!(ask(&db, "SELECT b FROM t"), "y");
+    assert_eq!(rig.store.objects()[0].0, "main");
+    drop(db);
+    rig.stores.remove(&rig.name);
+    let reason = open(&rig.name, &rig.vfs).unwrap_err();
+    assert_eq!(reason.sqlite_error_code(), Some(rusqlite::ErrorCode::CannotOpen));
+}
+
+#[test]
+fn journal_mode_off_is_refused_with_a_hint() {
+    let rig = rig(Options::default());
+    let db = open(&rig.name, &rig.vfs).unwrap();
+    let answer = ask(&db, "PRAGMA journal_mode=OFF");
+    assert!(answer.contains("MEMORY") && answer.contains("refuses"), "{answer}");
+    assert_eq!(ask(&db, "PRAGMA journal_mode=MEMORY"), "memory");
+}
