@@ -7,4 +7,5 @@
 pub mod files;
 pub mod host;
 pub mod pages;
+pub mod reproduce;
 pub mod workload;

@@ -27,7 +27,7 @@ impl Flash {
 }
 
 /// A device that can do all that the compared systems ask for, and counts the work of its flash.
-pub trait Below: Transactional + Remap + Send {
+pub trait Below: Transactional + Remap {
     /// The work since the last reset; `None` for a device without flash.
     fn flash(&self) -> Option<Flash>;
     /// Starts counting again.

@@ -13,12 +13,11 @@
 use std::collections::BTreeSet;
 
 use block::{Data, DeviceError, Lba, Lpn, Request, Sectors, Span, Time, TxError, TxId};
-use varve_sqlite_vfs::event::{Call, Event};
 use varve_sqlite_vfs::vfs::Kind;
 
 use super::Below;
 use super::log::parts;
-use crate::files::Tap;
+use crate::files::Heard;
 
 const PAGE: u64 = 4096;
 const SECTORS: u64 = 8;
@@ -118,7 +117,6 @@ pub struct Engine {
     checkpoint: Option<Option<u32>>,
     pairs: Vec<(Lpn, Lpn)>,
     /// Why a call was refused.
-    failed: Option<TxError>,
     tally: Tally,
 }
 
@@ -148,15 +146,29 @@ impl Engine {
             writes: 0,
             checkpoint: None,
             pairs: Vec::new(),
-            failed: None,
             tally: Tally::default(),
         }
+    }
+
+    /// The same host at a later time: a drive that has been used has a clock of its own.
+    pub fn at(mut self, now: Time) -> Engine {
+        self.now = now;
+        self.start();
+        self
     }
 
     /// The same host without a page cache: every read of SQLite's is the device's.
     pub fn uncached(mut self) -> Engine {
         self.cached = false;
         self
+    }
+
+    /// What SQLite has done since the last time, in its order.
+    ///
+    /// # Errors
+    /// The device's; the run is worth nothing then.
+    pub fn hear(&mut self, calls: &[(Kind, Heard)]) -> Result<(), TxError> {
+        calls.iter().try_for_each(|(kind, call)| self.serve(*kind, *call))
     }
 
     /// An operation is over: the host's own time passes.
@@ -177,14 +189,10 @@ impl Engine {
     /// Sends down what the host still holds.
     ///
     /// # Errors
-    /// The device's, of this call or the first of the run.
+    /// The device's.
     pub fn finish(&mut self) -> Result<(), TxError> {
-        if let Some(error) = &self.failed {
-            return Err(error.clone());
-        }
-        for area in [Area::Headers, Area::Log, Area::Database] {
-            self.write_back(area)?;
-        }
+        self.sync_log()?;
+        self.write_back(Area::Database)?;
         self.end_group()?;
         self.tally.total = self.now.since(self.started);
         Ok(())
@@ -266,10 +274,12 @@ impl Engine {
     /// A log of aligned images and headers apart is made durable by one flush.
     fn sync_log(&mut self) -> Result<(), TxError> {
         let headers = std::mem::take(&mut self.dirty[Area::Headers as usize]);
-        self.tally.headers += headers.len() as u64;
-        self.tally.log -= headers.len() as u64;
+        let count = headers.len() as u64;
         self.dirty[Area::Log as usize].extend(headers);
-        self.write_back(Area::Log)
+        self.write_back(Area::Log)?;
+        self.tally.headers += count;
+        self.tally.log -= count;
+        Ok(())
     }
 
     fn write(&mut self, kind: Kind, at: u64, bytes: u64) -> Result<(), TxError> {
@@ -417,36 +427,22 @@ impl Engine {
         }
     }
 
-    fn serve(&mut self, kind: Kind, call: &Call<'_>) -> Result<(), TxError> {
-        match *call {
-            Call::Read { at, bytes } if bytes > 0 => self.read(kind, at, bytes)?,
-            Call::Write { at, data } if !data.is_empty() => {
-                self.write(kind, at, data.len() as u64)?;
-            }
-            Call::Truncate(size) => self.cut(kind, size),
-            Call::Delete(_) => self.cut(kind, 0),
-            Call::Sync => match (kind, self.system) {
+    fn serve(&mut self, kind: Kind, call: Heard) -> Result<(), TxError> {
+        match call {
+            Heard::Read(at, bytes) => self.read(kind, at, bytes)?,
+            Heard::Write(at, bytes) => self.write(kind, at, bytes)?,
+            Heard::Cut(size) => self.cut(kind, size),
+            Heard::Sync => match (kind, self.system) {
                 (Kind::Database, System::Transactions(_)) => {}
                 (Kind::Database, _) => self.write_back(Area::Database)?,
                 (Kind::Wal, System::Remapped { .. }) => self.sync_log()?,
                 (Kind::Wal | Kind::Journal, _) => self.write_back(Area::Log)?,
                 (Kind::Super | Kind::Temp, _) => {}
             },
-            Call::Commit => self.commit()?,
-            Call::CheckpointStart => self.checkpoint = Some(None),
-            Call::CheckpointDone => self.checkpoint = None,
-            _ => {}
+            Heard::Commit => self.commit()?,
+            Heard::CheckpointStart => self.checkpoint = Some(None),
+            Heard::CheckpointDone => self.checkpoint = None,
         }
         Ok(())
-    }
-}
-
-impl Tap for Engine {
-    fn event(&mut self, event: &Event<'_>) {
-        if self.failed.is_none()
-            && let Err(error) = self.serve(event.kind, &event.call)
-        {
-            self.failed = Some(error);
-        }
     }
 }

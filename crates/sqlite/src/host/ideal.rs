@@ -168,7 +168,7 @@ impl<D: Transactional + Remap> Remap for Ideal<D> {
     }
 }
 
-impl<D: Transactional + Remap + Send> Below for Ideal<D> {
+impl<D: Transactional + Remap> Below for Ideal<D> {
     fn flash(&self) -> Option<Flash> {
         Some(self.flash)
     }

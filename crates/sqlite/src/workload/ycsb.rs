@@ -31,7 +31,7 @@ pub struct Done {
 }
 
 /// A store of records and the operations on it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Ycsb {
     records: u64,
     values: Rng,

@@ -1,0 +1,156 @@
+//! The FTL drive below a host.
+
+use block::{
+    BlockDevice, Data, DeviceError, Lba, Lpn, Remap, Request, Rng, Sectors, Time, Transactional,
+    TxError, TxId, TxLimits,
+};
+use nand::Cause;
+use ssd::{ConfigError, Drive, Params, preset};
+
+use super::renamed::Renamed;
+use super::{Below, Flash};
+
+/// A drive whose first pages can be remapped.
+#[derive(Clone, Debug)]
+pub struct Ssd {
+    drive: Renamed<Drive>,
+    base: Flash,
+}
+
+/// The drive of paper 4 with keys set.
+///
+/// # Errors
+/// Keys that make no drive.
+pub fn params(keys: &[&str]) -> Result<Params, ConfigError> {
+    let mut config = preset("paper-nolog")?.config;
+    for pair in keys {
+        config.set_pair(pair)?;
+    }
+    config.resolve()
+}
+
+impl Ssd {
+    /// A drive filled once from its first page to `filled`, then overwritten `overwrites` times
+    /// at random there. The first `renamed` pages can be remapped.
+    ///
+    /// # Errors
+    /// The drive's.
+    pub fn aged(
+        params: &Params,
+        renamed: u32,
+        filled: u32,
+        overwrites: u64,
+    ) -> Result<Ssd, AgedError> {
+        let mut drive = Drive::new(params)?;
+        let mut rng = Rng::stream(1, "sqlite/aging");
+        let mut at = Time::ZERO;
+        let random = (0..overwrites).map(|_| rng.below(filled.into()));
+        for page in (0..u64::from(filled)).chain(random) {
+            at = drive.submit(at, Request::write(Lba(8 * page), Sectors(8)))?;
+        }
+        drive.submit(at, Request::flush())?;
+        let mut ssd = Ssd { drive: Renamed::new(drive, renamed), base: Flash::default() };
+        ssd.reset();
+        Ok(ssd)
+    }
+
+    /// When the drive was last asked.
+    pub fn now(&self) -> Time {
+        self.drive.below().now()
+    }
+
+    /// The drive's own checks of its books.
+    ///
+    /// # Errors
+    /// A promise that does not hold.
+    pub fn check(&self) -> Result<(), ssd::Violation> {
+        self.drive.below().check()
+    }
+
+    fn count(&self) -> Flash {
+        let stats = self.drive.below().stats();
+        let of = |cause: Cause| stats.nand.programs[cause as usize];
+        Flash {
+            host: of(Cause::Host),
+            tx: of(Cause::Tx),
+            gc: of(Cause::Gc),
+            additional: stats.gc.lock_pages,
+            other: of(Cause::Map) + of(Cause::Metadata) + of(Cause::Padding),
+            erases: stats.nand.erases,
+        }
+    }
+}
+
+/// Why a drive cannot be made or filled.
+#[derive(Debug, thiserror::Error)]
+pub enum AgedError {
+    /// Its keys.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A request.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+}
+
+impl BlockDevice for Ssd {
+    fn capacity(&self) -> Sectors {
+        self.drive.capacity()
+    }
+    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+        self.drive.submit(at, request)
+    }
+}
+
+impl Transactional for Ssd {
+    fn tx_limits(&self) -> TxLimits {
+        self.drive.tx_limits()
+    }
+    fn tx_begin(&mut self) -> Result<TxId, TxError> {
+        self.drive.tx_begin()
+    }
+    fn tx_write(
+        &mut self,
+        at: Time,
+        tid: TxId,
+        page: Lpn,
+        data: Data<'_>,
+        last: bool,
+    ) -> Result<Time, TxError> {
+        self.drive.tx_write(at, tid, page, data, last)
+    }
+    fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {
+        self.drive.tx_trim(at, tid, first, count)
+    }
+    fn tx_read(&mut self, at: Time, tid: TxId, page: Lpn, data: Data<'_>) -> Result<Time, TxError> {
+        self.drive.tx_read(at, tid, page, data)
+    }
+    fn tx_commit(&mut self, at: Time, tids: &[TxId]) -> Result<Time, TxError> {
+        self.drive.tx_commit(at, tids)
+    }
+    fn tx_abort(&mut self, at: Time, tid: TxId) -> Result<Time, TxError> {
+        self.drive.tx_abort(at, tid)
+    }
+}
+
+impl Remap for Ssd {
+    fn remap(&mut self, at: Time, pairs: &[(Lpn, Lpn)]) -> Result<Time, TxError> {
+        self.drive.remap(at, pairs)
+    }
+}
+
+impl Below for Ssd {
+    fn flash(&self) -> Option<Flash> {
+        let (now, base) = (self.count(), self.base);
+        Some(Flash {
+            host: now.host - base.host,
+            tx: now.tx - base.tx,
+            gc: now.gc - base.gc,
+            additional: now.additional - base.additional,
+            other: now.other - base.other,
+            erases: now.erases - base.erases,
+        })
+    }
+    fn reset(&mut self) {
+        self.base = self.count();
+    }
+}

@@ -1,0 +1,65 @@
+//! Paper 4: transactions in the drive beside write-ahead logging, with SQLite above.
+//!
+//! Pages first: what each system writes is counted by the model and by an independent counter,
+//! which must agree. Then time, on flash without cleaning and on the FTL drive.
+
+mod experiment;
+mod overwrite;
+mod paper;
+mod text;
+mod tpcc;
+mod ycsb;
+
+use lab::LabError;
+use lab::reproduce::Study;
+
+pub use experiment::{Outcome, Variant};
+
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scale {
+    /// Two sizes of values, 5,000 overwrites of 16 MiB, a small drive: some tens of seconds.
+    Quick,
+    /// Seven sizes, 200,000 overwrites of 200,000 keys, the paper's drive: an hour or more, and
+    /// memory for a database of 3.3 GB, its copy and a drive's maps.
+    Default,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much.
+    pub scale: Scale,
+    /// The command that repeats it.
+    pub command: String,
+}
+
+/// The seed of all generators but those of the byte tables, which have their own.
+const SEED: u64 = 4;
+
+/// Runs the experiments.
+///
+/// # Errors
+/// A drive that refuses, or SQLite.
+pub fn run(options: &Options) -> Result<Study, LabError> {
+    let mut study = Study {
+        title: "Transactions in the drive instead of logging (paper 4)".to_string(),
+        command: options.command.clone(),
+        note: "SQLite itself, in process, in virtual time: 4 KiB pages, cache 4096 pages, \
+               autocheckpoint 1000, 30 us of the host for each operation. The host's page cache \
+               holds the files: pages go down when SQLite syncs, file-system metadata is left \
+               out. Base-WAL: stock SQLite. SW-WAL: the log's page images aligned, its headers \
+               apart, checkpoints by remapping. NoLgn: transactions of the drive, commit = \
+               barrier unless counted is said, lock = prefer. FULL: durable at every commit. NORMAL: at checkpoints, \
+               NoLgn in groups of 1000 page writes. Read the paper's figures as +-8 points: \
+               they are ratios of means, and differ by as much among themselves."
+            .to_string(),
+        seed: SEED,
+        checks: Vec::new(),
+        sections: Vec::new(),
+    };
+    overwrite::run(options.scale, &mut study)?;
+    ycsb::run(options.scale, &mut study)?;
+    tpcc::run(options.scale, &mut study)?;
+    Ok(study)
+}

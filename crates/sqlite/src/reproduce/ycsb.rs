@@ -1,0 +1,80 @@
+//! Fig. 10 and Table 1: the six workloads of YCSB in NORMAL mode.
+
+use lab::LabError;
+use lab::reproduce::{Check, Section, Study, Table};
+
+use super::experiment::{Drives, NORMAL, Outcome, load};
+use super::paper::{YCSB_NO, YCSB_SW};
+use super::text::{change, hundredths, mean, percent};
+use super::{SEED, Scale};
+use crate::workload::ycsb::{Workload, Ycsb};
+
+/// Runs the workloads.
+pub fn run(scale: Scale, study: &mut Study) -> Result<(), LabError> {
+    let (records, count) = match scale {
+        Scale::Quick => (5000, 20_000),
+        Scale::Default => (200_000, 200_000),
+    };
+    let mut start = Ycsb::new(records, SEED);
+    let loaded = load(|db| start.load(db))?;
+    let used = Drives::new(scale, loaded.pages(), 100)?;
+    let mut table = Table::new([
+        "workload",
+        "WAL op/s",
+        "SW-WAL op/s",
+        "NoLgn op/s",
+        "SW-WAL",
+        "NoLgn",
+        "flash pages SW-WAL",
+        "NoLgn",
+    ]);
+    let (mut sw, mut no) = (Vec::new(), Vec::new());
+    use Workload::{A, B, C, D, E, F};
+    for workload in [A, B, C, D, E, F] {
+        let runs: Vec<Outcome> = NORMAL
+            .iter()
+            .map(|variant| {
+                let mut work = start.clone();
+                let drive = used.copy(variant.commit);
+                let now = drive.now();
+                loaded.run(variant, Box::new(drive), now, &mut |db, each| {
+                    work.run(db, workload, count, SEED, each).map(|_| ())
+                })
+            })
+            .collect::<Result<_, _>>()?;
+        let faster = |n: usize| change(runs[n].rate(), runs[0].rate());
+        let flash = |n: usize| change(runs[n].flash.programs(), runs[0].flash.programs());
+        sw.push(faster(1));
+        no.push(faster(2));
+        table.row([
+            format!("{workload:?}"),
+            hundredths(runs[0].rate(), 1000),
+            hundredths(runs[1].rate(), 1000),
+            hundredths(runs[2].rate(), 1000),
+            percent(faster(1)),
+            percent(faster(2)),
+            percent(flash(1)),
+            percent(flash(2)),
+        ]);
+    }
+    let names = ["mean", "-", "-", "-"].map(str::to_string);
+    let means = [percent(mean(&sw)), percent(mean(&no)), "-".to_string(), "-".to_string()];
+    table.row(names.into_iter().chain(means));
+    table.row(["paper", "-", "-", "-", YCSB_SW, YCSB_NO, "-", "-"]);
+    study.checks.push(Check {
+        what: "Fig. 10: A and F gain most, C nothing".to_string(),
+        found: no.iter().map(|tenths| percent(*tenths)).collect::<Vec<_>>().join(", "),
+        holds: no[2] == 0 && no[0].min(no[5]) > no[1].max(no[3]).max(no[4]),
+    });
+    study.sections.push(Section {
+        title: "Fig. 10 and Table 1: YCSB, NORMAL mode, on the drive".to_string(),
+        note: format!(
+            "{records} records of 10 fields of 100 B, {count} operations. A 50 % read, 50 % \
+             update; B 95/5; C read only; D 95 % read, 5 % insert, latest; E 95 % scan, 5 % \
+             insert; F 50 % read, 50 % read-modify-write; zipfian but for D. Reads find the \
+             database in the host's page cache."
+        ),
+        table,
+    });
+    Ok(())
+}

@@ -1,0 +1,29 @@
+//! The experiments at their smallest: pages are those of the independent counter, and the same
+//! command gives the same bytes.
+
+use sqlite::reproduce::{Options, Scale, run};
+
+#[test]
+fn the_quick_study_agrees_with_the_independent_counter() {
+    let options = Options { scale: Scale::Quick, command: "a test".to_string() };
+    let study = run(&options).unwrap();
+    let text = study.text();
+    println!("{text}");
+    for statement in [
+        "the model writes exactly the pages",
+        "pages are within 1 %",
+        "NORMAL: NoLgn programs fewer pages than SW-WAL",
+        "FULL: NoLgn programs fewer pages than SW-WAL",
+        "TPC-C's consistency conditions",
+    ] {
+        let check = study.checks.iter().find(|check| check.what.starts_with(statement));
+        let check = check.unwrap_or_else(|| panic!("nobody says {statement}"));
+        assert!(check.holds, "{}: {}", check.what, check.found);
+    }
+    for section in &study.sections {
+        for row in &section.table.rows {
+            assert_eq!(row.len(), section.table.heading.len(), "{}", section.title);
+        }
+    }
+    assert_eq!(run(&options).unwrap().text(), text);
+}
