@@ -94,6 +94,10 @@ pub(super) struct Core {
     pub(super) error: Option<String>,
     /// The name under which files of this store are opened.
     pub(super) path: String,
+    /// Bytes of a durable journal that no flush has followed.
+    pub(super) unsynced_copy: bool,
+    /// The journal write that fails, counted from here.
+    pub(super) journal_fault: Option<u64>,
     /// A commit has failed, and nobody knows whether it counts.
     pub(super) broken: bool,
 }
@@ -180,6 +184,8 @@ impl Core {
             error: None,
             path: String::new(),
             broken: false,
+            unsynced_copy: false,
+            journal_fault: None,
         }
     }
 
@@ -437,6 +443,7 @@ impl Core {
         self.write_stale()?;
         if self.unflushed {
             self.flush_device()?;
+            self.unsynced_copy = false;
             let free = std::mem::take(&mut self.space.limbo);
             self.discard_extents(&free)?;
             self.space.extents.extend(free);

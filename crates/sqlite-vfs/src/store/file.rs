@@ -8,11 +8,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use block::TxError;
+use block::{DeviceError, TxError};
 
 use super::core::{Core, Done, Id, Owner};
 use super::device::code;
-use super::journal::{journal_of, patch};
+use super::journal::patch;
 use super::{Bug, Checkpoint, Store, Way};
 use crate::abi::Name;
 use crate::vfs::{Answer, Caller, Code, Control, File, Kind, Level, Raw, Reply, flag};
@@ -178,7 +178,9 @@ impl StoreFile {
                 let log = core.id_of(&format!("{}-wal", self.object));
                 let logged =
                     log.is_some_and(|log| core.objects.get(&log).is_some_and(|o| o.open > 0));
-                let logged = logged && !core.has_bug(Bug::CheckpointTagged);
+                if self.checkpoint && core.has_bug(Bug::CheckpointTagged) {
+                    return true;
+                }
                 // The planted bug takes a spill for something else: the journal is not closed yet.
                 let spilled = core.has_bug(Bug::SpillUntagged) && !self.wish;
                 object.is_some() && self.level == Level::Exclusive && !logged && !spilled
@@ -201,11 +203,16 @@ impl StoreFile {
         plain: impl FnOnce(&mut Core) -> Done<()>,
     ) -> Done<()> {
         if !self.tagged(core, id) {
+            core.journal_first(&self.object)?;
             return plain(core);
         }
         let owner = self.owner(core, caller, id);
         match tagged(core, owner, self.grouping(core)) {
             Err(TxError::Full(most)) => {
+                if self.in_batch {
+                    // SQLite takes an I/O error, but not FULL, for a reason to do it with a journal.
+                    return Err(DeviceError::Unsupported("a batch this large").into());
+                }
                 if core.fall_back(owner)? {
                     return plain(core);
                 }
@@ -461,9 +468,9 @@ impl File for StoreFile {
                 Ok(Reply::Done)
             }
             Control::BatchCommit if self.in_batch => {
+                // Durable at COMMIT_PHASETWO, which follows: in mode MEMORY SQLite also makes one
+                // batch for each of several files, and those are to commit together.
                 self.in_batch = false;
-                let owner = self.owner(&core, caller, id);
-                core.commit(&[owner]).map_err(failed)?;
                 Ok(Reply::Done)
             }
             Control::BatchRollback if self.in_batch => {
@@ -517,9 +524,6 @@ impl File for StoreFile {
         if core.options.way == Way::Controls && self.kind == Kind::Database && core.wrote(owner, id)
         {
             done = core.abort(owner);
-        }
-        if core.has_bug(Bug::JournalDropped) {
-            core.journals.remove(&journal_of(&self.object));
         }
         if let Some(object) = core.objects.get_mut(&id) {
             object.locks.unlock(self.number, Level::None);

@@ -50,15 +50,32 @@ impl Core {
     }
 
     pub(super) fn journal_write(&mut self, name: &str, data: &[u8], at: u64) -> Done<()> {
+        self.journal_fault = self.journal_fault.map(|left| left.saturating_sub(1));
+        if self.journal_fault == Some(0) {
+            self.journal_fault = None;
+            return Err(DeviceError::Io("one error in a journal".to_string()).into());
+        }
+        self.stats.journal_writes += 1;
         if at == 0 && data.len() >= 8 && data[..8] == [0; 8] {
             self.journal_over(name)?;
         }
         let journal = self.journals.entry(name.to_string()).or_default();
         patch(&mut journal.data, data, at);
         match journal.durable {
-            Some(copy) => self.write_plain(copy, data, at),
+            Some(copy) => {
+                self.write_plain(copy, data, at)?;
+                self.unsynced_copy = true;
+                Ok(())
+            }
             None => Ok(()),
         }
+    }
+
+    /// Before a database is written plainly, what its durable journal says must be durable: SQLite
+    /// sees to that itself, but not with `synchronous=OFF`.
+    pub(super) fn journal_first(&mut self, database: &str) -> Done<()> {
+        let needed = self.unsynced_copy && self.journal_durable(database);
+        if needed { self.sync_plain() } else { Ok(()) }
     }
 
     pub(super) fn journal_truncate(&mut self, name: &str, size: u64) -> Done<()> {

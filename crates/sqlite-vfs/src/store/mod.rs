@@ -107,6 +107,8 @@ pub struct Stats {
     pub flushes: u64,
     /// Transactions that outgrew the device and went on with durable journals.
     pub fallbacks: u64,
+    /// Writes to journals, which stay in RAM.
+    pub journal_writes: u64,
     /// Pages moved by remapping.
     pub remapped: u64,
 }
@@ -126,7 +128,6 @@ pub enum Bug {
     PhaseTwoErrorSwallowed,
     HalfGroup,
     CheckpointTagged,
-    JournalDropped,
 }
 
 /// Why a store cannot be made or opened.
@@ -203,6 +204,12 @@ impl Store {
     #[doc(hidden)]
     pub fn plant(&self, bug: Bug) {
         self.core().bug = Some(bug);
+    }
+
+    /// Lets the `n`-th write to a journal from here fail.
+    #[doc(hidden)]
+    pub fn fail_journal_write(&self, n: u64) {
+        self.core().journal_fault = Some(n);
     }
 
     fn core(&self) -> MutexGuard<'_, Core> {

@@ -51,9 +51,6 @@ impl Core {
         if size >= self.size_of(Some(owner), id) {
             return Ok(());
         }
-        if self.has_bug(Bug::SizeOutsideTransaction) {
-            return self.truncate_plain(id, size);
-        }
         self.begin(owner, group)?;
         let base = self.shared_meta(id);
         let meta = self.change(owner, id);
@@ -103,14 +100,6 @@ impl Core {
         while self.change(owner, id).extents.len() < wanted {
             let extent = self.space.extent()?;
             self.change(owner, id).extents.push(extent);
-        }
-        if self.has_bug(Bug::SizeOutsideTransaction) {
-            let meta = self.change(owner, id).clone();
-            if let Some(object) = self.objects.get_mut(&id) {
-                object.meta = Meta { size: end, ..meta };
-                object.stale = true;
-            }
-            self.sync_plain()?;
         }
         Ok(())
     }
@@ -203,8 +192,11 @@ impl Core {
             self.hand_over(*owner)?;
         }
         let mut tids = Vec::new();
+        let late = self.has_bug(Bug::SizeOutsideTransaction);
         for owner in owners {
-            self.write_records(*owner)?;
+            if !late {
+                self.write_records(*owner)?;
+            }
             tids.extend(self.open[owner].tid);
         }
         match self.device.tx_commit(self.now, &tids) {
@@ -219,9 +211,12 @@ impl Core {
             let metas = self.open.remove(owner).unwrap_or_default().metas;
             for (id, meta) in metas {
                 self.replace(id, meta)?;
+                if let Some(object) = self.objects.get_mut(&id) {
+                    object.stale = late;
+                }
             }
         }
-        Ok(())
+        if late { self.write_stale() } else { Ok(()) }
     }
 
     /// Writes the records of a transaction's objects that it has changed.

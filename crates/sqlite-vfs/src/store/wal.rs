@@ -250,11 +250,8 @@ impl Core {
         // behind the last one does not pass SQLite's checksums.
         if let Some(object) = self.objects.get_mut(&id) {
             let whole = object.meta.extents.len() as u64 * EXTENT * PAGE_BYTES;
-            let slotless = object.meta.slots.is_empty();
-            if object.wal.is_some() && object.meta.size != whole {
+            if object.meta.size != whole {
                 object.meta.size = whole;
-                object.stale = true;
-            } else if !slotless && object.stale && object.meta.size == whole {
                 object.stale = true;
             }
         }
@@ -269,7 +266,7 @@ impl Core {
         let wal = self.wal(id)?;
         let Some(frame) = wal.read.take() else { return Ok(false) };
         let size = wal.page_size();
-        let fits = size == PAGE_BYTES && data.len() as u64 == size && at % size == 0;
+        let fits = size == PAGE_BYTES && data.len() as u64 == size && at.is_multiple_of(size);
         if !fits || wal.moved.contains_key(&frame) {
             return Ok(false);
         }

@@ -25,6 +25,12 @@ pub struct Case {
     pub pages: u32,
     pub bug: Option<Bug>,
     pub cache: u32,
+    /// Instead of the device, a journal fails, at every write to one.
+    pub journal_faults: bool,
+    /// The file shrinks with its contents.
+    pub vacuum: bool,
+    /// After opening.
+    pub then: &'static str,
 }
 
 pub const PLAIN: Case = Case {
@@ -40,6 +46,9 @@ pub const PLAIN: Case = Case {
     pages: 10_000,
     bug: None,
     cache: 8,
+    journal_faults: false,
+    vacuum: false,
+    then: "",
 };
 
 #[derive(Default, Debug)]
@@ -98,6 +107,7 @@ impl Harness {
             db.execute_batch(&format!("ATTACH 'file:{name}/two.db?batch={batch}' AS q;"))?;
             db.execute_batch(&set("q."))?;
         }
+        db.execute_batch(case.then)?;
         Ok(db)
     }
 
@@ -115,13 +125,14 @@ impl Harness {
             };
             if db.execute_batch(aside).is_err() {
                 let _ = db.execute_batch("ROLLBACK");
-                if !case.once {
+                if !case.once && !case.journal_faults {
                     return acknowledged;
                 }
             }
             let more = match k {
                 2 => "DELETE FROM a WHERE id > 90;",
                 4 => "UPDATE a SET pad = randomblob(950);",
+                6 => "INSERT INTO a SELECT id + 1000, 0, randomblob(900) FROM a WHERE id <= 40;",
                 _ => "",
             };
             let other = if case.two { format!("UPDATE q.c SET v = {k};") } else { String::new() };
@@ -151,7 +162,10 @@ impl Harness {
         self.stores.add(&name, &store);
         {
             let plain = Case { batch: false, bug: None, pages: 10_000, ..case };
-            let db = self.open(&name, &plain).unwrap();
+            let db = self.open(&name, &Case { then: "", ..plain }).unwrap();
+            if case.vacuum {
+                db.execute_batch("PRAGMA auto_vacuum=FULL; VACUUM").unwrap();
+            }
             db.execute_batch(CREATE).unwrap();
             if case.two {
                 db.execute_batch("CREATE TABLE q.c(v INT); INSERT INTO q.c VALUES(0)").unwrap();
@@ -176,15 +190,23 @@ impl Harness {
                 {
                     let power = medium.power();
                     let mut power = power.lock().unwrap();
-                    (power.operations, power.cut_at, power.once) = (0, cut, case.once);
+                    let device = if case.journal_faults { 0 } else { cut };
+                    (power.operations, power.cut_at, power.once) = (0, device, case.once);
+                }
+                let before = store.stats().journal_writes;
+                if case.journal_faults && cut > 0 {
+                    store.fail_journal_write(cut);
                 }
                 let acknowledged = Harness::work(&db, &case);
                 if cut == 0 {
                     outcome.operations = medium.power().lock().unwrap().operations;
                     outcome.stats = store.stats();
+                    if case.journal_faults {
+                        outcome.operations = outcome.stats.journal_writes - before;
+                    }
                     assert!(case.bug.is_some() || acknowledged == STEPS, "{case:?}");
                 }
-                if !case.once {
+                if !case.once && !case.journal_faults {
                     // The power is off before the connection is closed, or closing would commit.
                     let _ = medium.image();
                 }
