@@ -6,6 +6,7 @@
 
 pub mod files;
 pub mod host;
+pub mod measure;
 pub mod pages;
 pub mod reproduce;
 pub mod workload;

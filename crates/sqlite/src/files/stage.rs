@@ -187,10 +187,18 @@ impl Stage {
     /// # Errors
     /// SQLite's, or a setting it does not take.
     pub fn open(&self, name: &str, settings: &Settings) -> Result<Connection, StageError> {
-        let path = format!("/{}/{name}", self.room);
-        let db = Connection::open_with_flags_and_vfs(path, OpenFlags::default(), VFS)?;
+        let db = self.open_as_it_is(name)?;
         settings.apply(&db)?;
         Ok(db)
+    }
+
+    /// Opens a database of the room with the settings it has.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn open_as_it_is(&self, name: &str) -> Result<Connection, StageError> {
+        let path = format!("/{}/{name}", self.room);
+        Ok(Connection::open_with_flags_and_vfs(path, OpenFlags::default(), VFS)?)
     }
 }
 

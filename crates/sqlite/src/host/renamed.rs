@@ -54,7 +54,7 @@ impl<D: Transactional> BlockDevice for Renamed<D> {
         if request.op == Op::Flush {
             return self.below.submit(at, request);
         }
-        if request.lba.0 % SECTORS != 0 || request.sectors.0 != SECTORS {
+        if !request.lba.0.is_multiple_of(SECTORS) || request.sectors.0 != SECTORS {
             return Err(DeviceError::Unsupported("a renamed page is read and written whole"));
         }
         let place = self.place(Lpn((request.lba.0 / SECTORS) as u32));

@@ -280,7 +280,7 @@ impl Drives {
 
 fn drive(scale: Scale, renamed: u32, percent: u32, commit: &str) -> Result<Ssd, LabError> {
     let small = ["capacity=256 MiB", "geometry.channels=4", "geometry.dies=2", "geometry.pages=64"];
-    let mut keys = vec!["tx.mode=nolog", "nand.oob=full", "line=plane", commit];
+    let mut keys = vec!["tx.mode=nolog", "nand.oob=full", commit];
     if scale == Scale::Quick {
         keys.extend(small);
     }

@@ -1,0 +1,190 @@
+//! `varve sqlite measure`: what a workload of SQL makes SQLite write, in each way to use it.
+//!
+//! Invariants:
+//! * the database is opened read-only and never changed: every run is on a copy in memory;
+//! * every figure and every line of advice comes from a run; a line says what it does to
+//!   durability in the same sentence.
+
+mod advice;
+mod report;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use block::{RamDevice, Sectors, Time};
+use lab::LabError;
+use rusqlite::{Connection, OpenFlags, backup::Backup};
+use varve_sqlite_vfs::{Counter, Counts};
+
+pub use report::Report;
+
+use crate::files::{Both, Memory, Recorder, Settings, Shared, Stage, StageError, Synchronous};
+use crate::host::{Commit, Engine, Ideal, Layout, System};
+use crate::pages::{PageCounter, Pages};
+
+/// Page writes of a group.
+const GROUP: u64 = 1000;
+/// Dies of the modelled flash.
+const DIES: usize = 64;
+
+/// A way to use a database.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mode {
+    /// Its name.
+    pub name: &'static str,
+    /// SQLite's settings; `None`: those the database and the workload have.
+    pub settings: Option<Settings>,
+    /// How the files reach the device.
+    pub system: System,
+    /// What is durable when.
+    pub durability: &'static str,
+}
+
+const EACH: &str = "durable when COMMIT returns";
+
+/// The modes, the database as it is first.
+pub const MODES: [Mode; 7] = [
+    Mode {
+        name: "as it is",
+        settings: None,
+        system: System::Files,
+        durability: "what the database's own settings give",
+    },
+    Mode {
+        name: "DELETE, FULL",
+        settings: Some(Settings::new("delete", Synchronous::Full)),
+        system: System::Files,
+        durability: EACH,
+    },
+    Mode {
+        name: "WAL, FULL",
+        settings: Some(Settings::new("wal", Synchronous::Full)),
+        system: System::Files,
+        durability: EACH,
+    },
+    Mode {
+        name: "WAL, NORMAL",
+        settings: Some(Settings::new("wal", Synchronous::Normal)),
+        system: System::Files,
+        durability: "the last transactions before a power cut may be lost, none is torn",
+    },
+    Mode {
+        name: "store",
+        settings: Some(Settings::new("memory", Synchronous::Full)),
+        system: System::Transactions(None),
+        durability: EACH,
+    },
+    Mode {
+        name: "store, exclusive",
+        settings: Some(Settings::new("memory", Synchronous::Full).exclusive(true)),
+        system: System::Transactions(None),
+        durability: "durable when COMMIT returns; one connection only",
+    },
+    Mode {
+        name: "store, grouped",
+        settings: Some(Settings::new("memory", Synchronous::Full)),
+        system: System::Transactions(Some(GROUP)),
+        durability: "up to 1000 page writes may be lost in a power cut or a crash of the program, \
+                     in order, none is torn",
+    },
+];
+
+/// What a run in a mode gave.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The mode.
+    pub mode: Mode,
+    /// What SQLite asked of its files.
+    pub counts: Counts,
+    /// Pages that reached a device, by the counter beside the model.
+    pub counted: Pages,
+    /// Pages the model wrote.
+    pub pages: u64,
+    /// Virtual time on flash without cleaning, in nanoseconds, none of the host's in it.
+    pub nanoseconds: u64,
+}
+
+fn stage(error: StageError) -> LabError {
+    match error {
+        StageError::Sqlite(error) => LabError::Input(error.to_string()),
+        other => LabError::Failed(other.to_string()),
+    }
+}
+
+fn input(what: impl std::fmt::Display) -> impl Fn(rusqlite::Error) -> LabError {
+    move |error| LabError::Input(format!("{what}: {error}"))
+}
+
+/// Copies a database into memory, under a read lock.
+fn copy(path: &Path) -> Result<Memory, LabError> {
+    let from = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
+        .map_err(input(path.display()))?;
+    let files = Memory::new(1);
+    let nobody = Arc::new(Counter::default());
+    let room = Stage::new(&files, nobody).map_err(stage)?;
+    let settings = Settings::new("off", Synchronous::Off);
+    let mut to = room.open("main", &settings).map_err(stage)?;
+    let work = Backup::new(&from, &mut to).map_err(input(path.display()))?;
+    work.step(-1).map_err(input(path.display()))?;
+    drop(work);
+    to.close().map_err(|(_, error)| input(path.display())(error))?;
+    Ok(files)
+}
+
+/// Runs a workload of SQL on a copy of a database in every mode.
+///
+/// # Errors
+/// A database that cannot be read, or SQL that fails.
+pub fn measure(database: &Path, workload: &str) -> Result<Report, LabError> {
+    let files = copy(database)?;
+    let rows = MODES.iter().map(|mode| run(&files, mode, workload)).collect::<Result<_, _>>()?;
+    Ok(Report { rows })
+}
+
+fn run(files: &Memory, mode: &Mode, workload: &str) -> Result<Row, LabError> {
+    let files = files.fork();
+    let pages = files.list().iter().map(|(_, bytes)| bytes.div_ceil(4096)).max().unwrap_or(0);
+    let (counter, calls) = (Counter::default(), Shared::new(Recorder::default()));
+    let counted = Shared::new(PageCounter::new(GROUP));
+    let both = Both(Arc::new(counter.clone()), Arc::new(Both(calls.clone(), counted.clone())));
+    let room = Stage::new(&files, Arc::new(both)).map_err(stage)?;
+    let db = match &mode.settings {
+        Some(settings) => room.open("main", settings),
+        None => room.open_as_it_is("main"),
+    }
+    .map_err(stage)?;
+    db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
+        .map_err(input("the database"))?;
+    calls.get().take();
+    counter.reset();
+    counted.get().reset();
+    db.execute_batch(workload).map_err(input("the workload"))?;
+    if !db.is_autocommit() {
+        return Err(LabError::Input("the workload ends inside a transaction".to_string()));
+    }
+    let wal: String =
+        db.query_row("PRAGMA journal_mode", [], |row| row.get(0)).map_err(input("journal_mode"))?;
+    if wal == "wal" {
+        db.query_row("PRAGMA wal_checkpoint(FULL)", [], |row| row.get::<_, i64>(0))
+            .map_err(input("the last checkpoint"))?;
+    }
+    let calls = calls.get().take();
+    // Room for all the workload has made the database, and its journals, grow by.
+    let grown = files.list().iter().map(|(_, bytes)| bytes.div_ceil(4096)).max().unwrap_or(0);
+    let log = 2 * calls.len() as u64 + 1024;
+    let layout = Layout { database: 0, pages: (pages.max(grown) + log) as u32, log: log as u32 };
+    let sectors = Sectors(8 * u64::from(layout.total()));
+    let device = Ideal::new(RamDevice::new(sectors), DIES, Commit::Counted);
+    let mut host =
+        Engine::new(Box::new(device), mode.system, layout, block::Span::ZERO).at(Time::ZERO);
+    let failed = |error: block::TxError| LabError::Failed(format!("{}: {error}", mode.name));
+    host.hear(&calls).map_err(failed)?;
+    host.finish().map_err(failed)?;
+    Ok(Row {
+        mode: *mode,
+        counts: counter.counts(),
+        counted: counted.get().finish(),
+        pages: host.tally().pages(),
+        nanoseconds: host.tally().total.as_ns(),
+    })
+}
