@@ -4,8 +4,10 @@
 mod common;
 
 use common::crash::{Case, Harness, Outcome, PLAIN};
+use common::cut::{Medium, Ram};
+use common::{api, ask, open, unique};
 use varve_sqlite_vfs::store::Bug;
-use varve_sqlite_vfs::{Checkpoint, Way};
+use varve_sqlite_vfs::{Checkpoint, Options, Store, Stores, Way};
 
 const JOURNALS: [&str; 4] = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY"];
 const LOCKINGS: [&str; 2] = ["NORMAL", "EXCLUSIVE"];
@@ -112,19 +114,36 @@ fn with_a_log() {
     }
 }
 
-/// By the life of the journal, but with a log: the journal of the last change before it is still
-/// there, without its magic, because the lock is never given up.
-const STALE_JOURNAL: Case = Case {
-    journal: "PERSIST",
-    locking: "EXCLUSIVE",
-    way: Way::JournalLife,
-    then: "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=20;",
-    ..PLAIN
-};
+/// By the life of the journal: one connection leaves a journal without its magic, the next one
+/// works without journals, so that its pages are plain and durable at its sync. What a power cut
+/// leaves of them.
+fn after_a_stale_journal(bug: Option<Bug>) -> String {
+    let (vfs, name, stores) = (unique("stale"), unique("store"), Stores::new());
+    stores.register(&api(), &vfs, false, None).unwrap();
+    let options = Options { way: Way::JournalLife, ..Options::default() };
+    let mut medium = Ram::blank();
+    let store = Store::format(medium.power_on(), options).unwrap();
+    stores.add(&name, &store);
+    if let Some(bug) = bug {
+        store.plant(bug);
+    }
+    let first = open(&name, &vfs).unwrap();
+    first
+        .execute_batch("PRAGMA journal_mode=PERSIST; CREATE TABLE t(a); INSERT INTO t VALUES(1)")
+        .unwrap();
+    drop(first);
+    let second = open(&name, &vfs).unwrap();
+    second.execute_batch("PRAGMA journal_mode=MEMORY; UPDATE t SET a = 2").unwrap();
+    let _ = medium.image();
+    drop(second);
+    stores.add(&name, &Store::mount(medium.power_on(), options).unwrap());
+    ask(&open(&name, &vfs).unwrap(), "SELECT a FROM t")
+}
 
 #[test]
 fn a_stale_journal_tags_nothing() {
-    good(&Harness::new(), STALE_JOURNAL, 1);
+    assert_eq!(after_a_stale_journal(None), "2");
+    assert_ne!(after_a_stale_journal(Some(Bug::MagicUnchecked)), "2");
 }
 
 #[test]
@@ -157,7 +176,6 @@ fn planted_bugs_are_found() {
         (Bug::HalfGroup, Case { group: 20, ..PLAIN }),
         (Bug::CheckpointTagged, Case { journal: "WAL", locking: "EXCLUSIVE", ..PLAIN }),
         (Bug::SuperWithoutNames, Case { journal_faults: true, ..two }),
-        (Bug::MagicUnchecked, STALE_JOURNAL),
     ];
     let mut missed = Vec::new();
     for (bug, case) in planted {

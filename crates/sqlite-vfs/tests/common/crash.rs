@@ -29,8 +29,6 @@ pub struct Case {
     pub journal_faults: bool,
     /// The file shrinks with its contents.
     pub vacuum: bool,
-    /// After opening.
-    pub then: &'static str,
 }
 
 pub const PLAIN: Case = Case {
@@ -48,7 +46,6 @@ pub const PLAIN: Case = Case {
     cache: 8,
     journal_faults: false,
     vacuum: false,
-    then: "",
 };
 
 #[derive(Default, Debug)]
@@ -107,7 +104,6 @@ impl Harness {
             db.execute_batch(&format!("ATTACH 'file:{name}/two.db?batch={batch}' AS q;"))?;
             db.execute_batch(&set("q."))?;
         }
-        db.execute_batch(case.then)?;
         Ok(db)
     }
 
@@ -162,7 +158,7 @@ impl Harness {
         self.stores.add(&name, &store);
         {
             let plain = Case { batch: false, bug: None, pages: 10_000, ..case };
-            let db = self.open(&name, &Case { then: "", ..plain }).unwrap();
+            let db = self.open(&name, &plain).unwrap();
             if case.vacuum {
                 db.execute_batch("PRAGMA auto_vacuum=FULL; VACUUM").unwrap();
             }
