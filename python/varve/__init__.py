@@ -1,0 +1,1 @@
+"""varve: a flash storage stack in user space."""
