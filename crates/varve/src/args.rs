@@ -25,6 +25,9 @@ pub enum Command {
     Trace(Box<Trace>),
     /// Repeat a paper's experiments: the paper's numbers beside ours
     Reproduce(Reproduce),
+    /// SQLite: what a workload makes it write, in every way to use a database
+    #[command(subcommand)]
+    Sqlite(Sqlite),
     /// List what there is by name
     List(List),
     /// What works on this machine; with --self-check, the model against closed forms
@@ -58,6 +61,27 @@ pub struct Output {
 pub enum Paper {
     /// Append-only data isolation in the buffer (paper 3)
     Isolation,
+    /// Transactions in the drive instead of logging, with SQLite above (paper 4)
+    Nolog,
+}
+
+#[derive(Subcommand)]
+pub enum Sqlite {
+    /// Run SQL on copies of a database in every mode: writes, syncs, pages, advice
+    Measure(Measure),
+}
+
+#[derive(ClapArgs)]
+pub struct Measure {
+    /// The database; it is opened read-only and never changed
+    #[arg(value_name = "DB")]
+    pub database: PathBuf,
+    /// The SQL to run
+    #[arg(long, value_name = "FILE")]
+    pub workload: PathBuf,
+    /// Print one JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
 }
 
 #[derive(ClapArgs)]
@@ -65,7 +89,7 @@ pub struct Reproduce {
     /// The paper
     #[arg(value_enum)]
     pub paper: Paper,
-    /// Captured pairs at three sizes only: some tens of seconds
+    /// Captured pairs at three sizes, or two sizes of values: some tens of seconds
     #[arg(long)]
     pub quick: bool,
     /// Folder of the captured traces

@@ -13,6 +13,7 @@ mod hits;
 mod list;
 mod plan;
 mod reproduce;
+mod sqlite;
 mod stop;
 mod table;
 mod trace;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Compare(compare) => compare::compare(&compare),
         Command::Trace(trace) => trace::trace(&trace),
         Command::Reproduce(paper) => reproduce::reproduce(&paper),
+        Command::Sqlite(command) => sqlite::sqlite(&command),
         Command::List(list) => list::list(&list),
         Command::Doctor(doctor) => doctor::doctor(&doctor),
         Command::Replay(replay) => plan::replay(&replay),

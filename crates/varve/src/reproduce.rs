@@ -3,6 +3,7 @@
 use lab::LabError;
 use lab::files::write_whole;
 use lab::reproduce::{Study, isolation};
+use sqlite::reproduce as nolog;
 
 use crate::args::{Paper, Reproduce};
 use crate::{VERSION, note, print};
@@ -21,6 +22,10 @@ pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
             threads,
             command: command(args),
         })?,
+        Paper::Nolog => nolog::run(&nolog::Options {
+            scale: if args.quick { nolog::Scale::Quick } else { nolog::Scale::Default },
+            command: command(args),
+        })?,
     };
     show(args, &study)?;
     match study.checks.iter().filter(|check| !check.holds).count() {
@@ -34,9 +39,16 @@ pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
 
 /// The command that gives the same bytes again.
 fn command(args: &Reproduce) -> String {
-    let mut words = vec!["varve reproduce isolation".to_string()];
+    let paper = match args.paper {
+        Paper::Isolation => "isolation",
+        Paper::Nolog => "nolog",
+    };
+    let mut words = vec![format!("varve reproduce {paper}")];
     if args.quick {
         words.push("--quick".to_string());
+    }
+    if args.paper == Paper::Nolog {
+        return words.join(" ");
     }
     words.push(format!("--units {}", args.units));
     if let Some(folder) = &args.msr {
