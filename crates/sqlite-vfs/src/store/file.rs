@@ -238,43 +238,12 @@ impl StoreFile {
         }
     }
 
-    fn pragma(&mut self, name: &str, value: Option<&str>) -> Reply {
-        let Place::Object(store, _) = &self.place else { return Reply::NotFound };
-        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
-        let mut core = store.core();
-        if is("journal_mode") && value.is_some_and(|v| v.eq_ignore_ascii_case("off")) {
-            return Reply::Refused(
-                "varve refuses journal_mode=OFF: ROLLBACK is undefined there, and wrong sums need \
-                 no crash. journal_mode=MEMORY writes no more to the store."
-                    .to_string(),
-            );
+    /// The store of an object.
+    pub(super) fn store(&self) -> Option<&Store> {
+        match &self.place {
+            Place::Object(store, _) => Some(store),
+            _ => None,
         }
-        if is("varve_group") {
-            if let Some(value) = value {
-                let Ok(pages) = value.parse() else {
-                    return Reply::Refused(format!("varve_group: {value} is no number of pages"));
-                };
-                if let Err(error) = core.flush_group() {
-                    return Reply::Refused(format!("varve_group: {error}"));
-                }
-                core.options.group = pages;
-            }
-            return Reply::Text(core.options.group.to_string());
-        }
-        if is("varve_flush") {
-            let done = core.flush_group().and_then(|()| core.sync_plain());
-            return match done {
-                Ok(()) => Reply::Text("ok".to_string()),
-                Err(error) => Reply::Refused(format!("varve_flush: {error}")),
-            };
-        }
-        if is("varve_stats") {
-            return Reply::Text(format!("{:?}", core.stats));
-        }
-        if is("varve_error") {
-            return Reply::Text(core.error.clone().unwrap_or_default());
-        }
-        Reply::NotFound
     }
 
     fn log_of(&self, core: &Core) -> Option<Id> {

@@ -13,6 +13,7 @@ mod file;
 mod journal;
 mod locks;
 mod open;
+mod pragma;
 mod space;
 mod table;
 mod tx;

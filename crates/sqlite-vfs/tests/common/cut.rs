@@ -5,7 +5,7 @@
 
 #![allow(dead_code)] // Each test uses its part.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use block::{
@@ -49,6 +49,7 @@ pub struct Ram {
     inner: Arc<Mutex<RamDevice>>,
     cache: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
     power: Arc<Mutex<Power>>,
+    touched: Arc<Mutex<BTreeSet<u64>>>,
     seed: u64,
     pub pages: u32,
 }
@@ -61,13 +62,15 @@ impl Ram {
 }
 
 impl Medium for Ram {
-    type Image = Vec<u8>;
+    /// Pages that were ever written.
+    type Image = BTreeMap<u64, Vec<u8>>;
 
     fn blank() -> Ram {
         Ram {
             inner: Arc::new(Mutex::new(RamDevice::new(SECTORS))),
             cache: Arc::default(),
             power: Arc::default(),
+            touched: Arc::default(),
             seed: 1,
             pages: 10_000,
         }
@@ -81,6 +84,7 @@ impl Medium for Ram {
             inner: Arc::clone(&self.inner),
             power: Arc::clone(&self.power),
             cache: Arc::clone(&self.cache),
+            touched: Arc::clone(&self.touched),
             seed: self.seed,
         })
     }
@@ -89,22 +93,28 @@ impl Medium for Ram {
         Arc::clone(&self.power)
     }
 
-    fn image(&mut self) -> Vec<u8> {
+    fn image(&mut self) -> BTreeMap<u64, Vec<u8>> {
         let mut power = self.power.lock().unwrap();
         if !std::mem::replace(&mut power.off, true) {
             lose(&mut *self.inner.lock().unwrap(), &mut self.cache.lock().unwrap(), self.seed);
         }
-        let mut bytes = vec![0u8; SECTORS.bytes().index()];
-        let read = Request::read(Lba(0), SECTORS).with(Data::Read(&mut bytes));
-        self.inner.lock().unwrap().submit(Time::ZERO, read).unwrap();
-        bytes
+        let mut inner = self.inner.lock().unwrap();
+        let page = |page: &u64| {
+            let mut bytes = vec![0u8; 4_096];
+            let read = Request::read(Lba(page * 8), Sectors(8)).with(Data::Read(&mut bytes));
+            inner.submit(Time::ZERO, read).unwrap();
+            (*page, bytes)
+        };
+        self.touched.lock().unwrap().iter().map(page).collect()
     }
 
-    fn restore(&mut self, image: &Vec<u8>) {
+    fn restore(&mut self, image: &BTreeMap<u64, Vec<u8>>) {
         self.power.lock().unwrap().off = true;
         let mut device = self.device();
-        let write = Request::write(Lba(0), SECTORS).with(Data::Write(image));
-        device.submit(Time::ZERO, write).unwrap();
+        for (page, bytes) in image {
+            write_through(&mut device, *page, bytes);
+        }
+        self.touched = Arc::new(Mutex::new(image.keys().copied().collect()));
         self.inner = Arc::new(Mutex::new(device));
         self.cache = Arc::default();
         self.power = Arc::default();
@@ -116,6 +126,7 @@ pub struct CutDevice<D> {
     power: Arc<Mutex<Power>>,
     /// Plain writes that no flush has followed, by page.
     cache: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
+    touched: Arc<Mutex<BTreeSet<u64>>>,
     seed: u64,
 }
 
@@ -177,6 +188,7 @@ impl<D: Transactional + Remap> BlockDevice for CutDevice<D> {
             (Op::Write, Data::Write(bytes)) => {
                 let inner = self.mutate()?;
                 assert_eq!(bytes.len(), 4_096);
+                self.touched.lock().unwrap().insert(page);
                 self.cache.lock().unwrap().insert(page, bytes.to_vec());
                 drop(inner);
             }
@@ -223,6 +235,7 @@ impl<D: Transactional + Remap> Transactional for CutDevice<D> {
         last: bool,
     ) -> Result<Time, TxError> {
         let mut inner = self.mutate()?;
+        self.touched.lock().unwrap().insert(u64::from(page.0));
         self.cache_out(&mut *inner, page);
         inner.tx_write(at, tid, page, data, last)
     }
@@ -244,6 +257,7 @@ impl<D: Transactional + Remap> Remap for CutDevice<D> {
     fn remap(&mut self, at: Time, pairs: &[(Lpn, Lpn)]) -> Result<Time, TxError> {
         let mut inner = self.mutate()?;
         for (to, from) in pairs {
+            self.touched.lock().unwrap().extend([u64::from(to.0), u64::from(from.0)]);
             self.cache_out(&mut *inner, *from);
             self.cache.lock().unwrap().remove(&u64::from(to.0));
         }
