@@ -9,4 +9,5 @@ pub mod host;
 pub mod measure;
 pub mod pages;
 pub mod reproduce;
+pub mod transfer;
 pub mod workload;
