@@ -44,12 +44,15 @@ pub struct Shape {
 
 /// The planted bug of a name.
 pub fn bug(name: &str) -> Option<Bug> {
-    Bug::ALL.iter().copied().find(|bug| format!("{bug:?}") == name)
+    Bug::ALL.iter().chain(&Bug::TX).copied().find(|bug| format!("{bug:?}") == name)
 }
 
 /// The names of all planted bugs.
 pub fn bug_names() -> Vec<String> {
-    Bug::ALL.iter().map(|bug| format!("{bug:?}")).collect()
+    let mut names: Vec<String> =
+        Bug::ALL.iter().chain(&Bug::TX).map(|bug| format!("{bug:?}")).collect();
+    names.dedup();
+    names
 }
 
 impl DriveSpec {
@@ -120,6 +123,18 @@ impl DriveSpec {
         Shape { pages: p.logical_pages, grain: p.unit_pages, dies: g.dies(), blocks: g.blocks() }
     }
 
+    /// Whether payloads are bytes.
+    pub(crate) fn is_bytes(&self) -> bool {
+        self.bytes
+    }
+    /// Its faults may make the drive read-only.
+    pub(crate) fn may_stop(&self) -> bool {
+        self.tolerance.read_only
+    }
+    /// No request may take longer; zero: not looked at.
+    pub(crate) fn longest(&self) -> Span {
+        self.bound
+    }
     /// Its parameters.
     pub fn params(&self) -> &Params {
         &self.params
@@ -153,6 +168,10 @@ impl DriveSubject {
     /// The drive.
     pub fn drive(&self) -> &Drive {
         &self.drive
+    }
+    /// The drive, to be asked for more than a block device has.
+    pub(crate) fn drive_mut(&mut self) -> &mut Drive {
+        &mut self.drive
     }
 }
 

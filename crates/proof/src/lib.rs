@@ -28,6 +28,7 @@ mod step;
 mod subject;
 mod swarm;
 pub mod twin;
+mod tx;
 
 pub use atlas::{Expect, name as fault_name, outcome, tolerance, worst};
 pub use coverage::Tally;
@@ -44,3 +45,4 @@ pub use stamp::{Found, decode, decode_sector, fill_sector, stamp};
 pub use step::{Action, Class, Step};
 pub use subject::{DurableKind, Oracle, Subject};
 pub use swarm::{Draw, draw as draw_run};
+pub use tx::{TxOracle, draw_tx};

@@ -239,6 +239,15 @@ impl PageOracle {
                 Err(error) => self.refused(&error, step),
             },
             Action::Idle(_) => Ok(()),
+            Action::Begin { .. }
+            | Action::TxWrite { .. }
+            | Action::TxTrim { .. }
+            | Action::TxRead { .. }
+            | Action::Commit { .. }
+            | Action::Abort { .. }
+            | Action::Remap { .. } => {
+                Err(broken(format!("`{step}` is not for a device without transactions")))
+            }
             Action::Shutdown => match subject.stop(self.at) {
                 Ok(ack) => {
                     self.model.flushed(self.request, ack);

@@ -59,6 +59,11 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Whether its drive has transactions.
+    pub fn has_transactions(&self) -> bool {
+        self.config.get("tx.mode").is_some_and(|mode| mode != "off")
+    }
+
     /// Reads a plan file.
     ///
     /// # Errors

@@ -8,6 +8,9 @@ use crate::failure::{Contract, Failure};
 use crate::oracle::PageOracle;
 use crate::plan::{Plan, PlanError};
 use crate::prover::{Broken, Density, Prover};
+use crate::step::Step;
+use crate::subject::Oracle;
+use crate::tx::TxOracle;
 
 /// What came of following a plan.
 #[derive(Clone, Debug)]
@@ -56,17 +59,24 @@ impl std::fmt::Display for ReplayOutcome {
 /// If its configuration makes no drive.
 pub fn replay(plan: &Plan) -> Result<ReplayOutcome, PlanError> {
     let spec = DriveSpec::of(plan)?;
-    let mut prover: Prover<'_, DriveSubject, PageOracle> =
-        Prover::new(&spec, &plan.work, &plan.after, plan.seed, Density::SHORT);
+    Ok(match plan.has_transactions() {
+        true => follow::<TxOracle>(plan, &spec),
+        false => follow::<PageOracle>(plan, &spec),
+    })
+}
+
+fn follow<O: Oracle<DriveSubject, Step = Step>>(plan: &Plan, spec: &DriveSpec) -> ReplayOutcome {
+    let mut prover: Prover<'_, DriveSubject, O> =
+        Prover::new(spec, &plan.work, &plan.after, plan.seed, Density::SHORT);
     let result = prover.walk(&plan.cuts);
-    Ok(ReplayOutcome {
+    ReplayOutcome {
         failure: result.err().map(|broken| broken.failure),
         expected: plan.contract,
         hash: prover.hash,
         hash_matches: plan.hash.map(|hash| hash == prover.hash),
         reached: !prover.missed,
         steps: prover.tally.steps,
-    })
+    }
 }
 
 /// Reads a plan file and follows it.
@@ -90,7 +100,18 @@ pub struct HuntOutcome {
 
 /// Searches the run of a plan for a broken promise. The plan's own cuts are not looked at.
 pub fn hunt(plan: &Plan, spec: &DriveSpec, density: Density) -> HuntOutcome {
-    let mut prover: Prover<'_, DriveSubject, PageOracle> =
+    match plan.has_transactions() {
+        true => search::<TxOracle>(plan, spec, density),
+        false => search::<PageOracle>(plan, spec, density),
+    }
+}
+
+fn search<O: Oracle<DriveSubject, Step = Step>>(
+    plan: &Plan,
+    spec: &DriveSpec,
+    density: Density,
+) -> HuntOutcome {
+    let mut prover: Prover<'_, DriveSubject, O> =
         Prover::new(spec, &plan.work, &plan.after, plan.seed, density);
     let broken = prover.hunt().err();
     let mut tally = std::mem::take(&mut prover.tally);
@@ -102,15 +123,23 @@ pub fn hunt(plan: &Plan, spec: &DriveSpec, density: Density) -> HuntOutcome {
     HuntOutcome { tally, hash: prover.hash, broken }
 }
 
+fn digest<O: Oracle<DriveSubject, Step = Step>>(
+    plan: &Plan,
+    spec: &DriveSpec,
+) -> (u64, u64, String) {
+    let mut prover: Prover<'_, DriveSubject, O> =
+        Prover::new(spec, &plan.work, &plan.after, plan.seed, Density::SHORT);
+    prover.digest()
+}
+
 /// C9: performs the run of a plan without cuts twice and compares.
 ///
 /// # Errors
 /// A difference.
 pub fn twice(plan: &Plan, spec: &DriveSpec) -> Result<(), Failure> {
-    let run = || {
-        let mut prover: Prover<'_, DriveSubject, PageOracle> =
-            Prover::new(spec, &plan.work, &plan.after, plan.seed, Density::SHORT);
-        prover.digest()
+    let run = || match plan.has_transactions() {
+        true => digest::<TxOracle>(plan, spec),
+        false => digest::<PageOracle>(plan, spec),
     };
     let (first, second) = (run(), run());
     if first == second {

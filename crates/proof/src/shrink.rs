@@ -112,7 +112,7 @@ impl Shrink {
     fn config(&mut self) {
         let keys: Vec<String> = self.best.config.keys().cloned().collect();
         for key in keys {
-            if key != "nand.oob" && !key.starts_with("geometry.") {
+            if key != "nand.oob" && key != "tx.mode" && !key.starts_with("geometry.") {
                 let mut plan = self.best.clone();
                 plan.config.remove(&key);
                 self.attempt(plan);
@@ -179,6 +179,11 @@ fn plainer(step: &Step) -> Vec<Step> {
             forms.push(Step { action: Action::Write { page, count, fua: false }, ..*step });
         }
     }
+    if let Action::TxWrite { tx, page, count } = step.action
+        && count > 1
+    {
+        forms.push(Step { action: Action::TxWrite { tx, page, count: 1 }, ..*step });
+    }
     forms
 }
 
@@ -194,7 +199,19 @@ fn fit(plan: &mut Plan, pages: u32) {
             | Action::Read { page, count }
             | Action::Discard { page, count } => into(page, count, pages),
             Action::WriteBytes { sector, count, .. } => into(sector, count, pages * 8),
-            Action::Flush | Action::Idle(_) | Action::Shutdown => {}
+            Action::TxWrite { page, count, .. }
+            | Action::TxTrim { page, count, .. }
+            | Action::TxRead { page, count, .. } => into(page, count, pages),
+            Action::Remap { to, from, count } => {
+                into(to, count, pages);
+                into(from, count, pages);
+            }
+            Action::Flush
+            | Action::Idle(_)
+            | Action::Shutdown
+            | Action::Begin { .. }
+            | Action::Commit { .. }
+            | Action::Abort { .. } => {}
         }
     }
 }

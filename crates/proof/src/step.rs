@@ -45,6 +45,58 @@ pub enum Action {
     Idle(Span),
     /// A clean stop; the last step of a list.
     Shutdown,
+    /// Begins a transaction, which the host calls by a number of its own from 0 to 31. Nothing
+    /// if that one is open.
+    Begin {
+        /// The host's number.
+        tx: u8,
+    },
+    /// A transaction, begun by this if it is not open, writes pages.
+    TxWrite {
+        /// The host's number.
+        tx: u8,
+        /// First page.
+        page: u32,
+        /// Pages.
+        count: u32,
+    },
+    /// A transaction discards pages.
+    TxTrim {
+        /// The host's number.
+        tx: u8,
+        /// First page.
+        page: u32,
+        /// Pages.
+        count: u32,
+    },
+    /// An open transaction reads pages.
+    TxRead {
+        /// The host's number.
+        tx: u8,
+        /// First page.
+        page: u32,
+        /// Pages.
+        count: u32,
+    },
+    /// Commits the open ones of these transactions together.
+    Commit {
+        /// Bit i: the host's number i.
+        set: u32,
+    },
+    /// Ends an open transaction.
+    Abort {
+        /// The host's number.
+        tx: u8,
+    },
+    /// Gives pages the names of others.
+    Remap {
+        /// First page of the destination.
+        to: u32,
+        /// First page of the source.
+        from: u32,
+        /// Pages.
+        count: u32,
+    },
 }
 
 /// One step of a workload.
@@ -75,6 +127,14 @@ impl Step {
             Action::Flush => Class::Flush,
             Action::Idle(_) => Class::Idle,
             Action::Shutdown => Class::Shutdown,
+            Action::Begin { .. } => Class::Begin,
+            Action::TxWrite { .. } => Class::TxWrite,
+            Action::TxTrim { .. } => Class::TxTrim,
+            Action::TxRead { .. } => Class::TxRead,
+            Action::Commit { set } if set.count_ones() > 1 => Class::CommitMany,
+            Action::Commit { .. } => Class::Commit,
+            Action::Abort { .. } => Class::Abort,
+            Action::Remap { .. } => Class::Remap,
         }
     }
 }
@@ -99,6 +159,22 @@ pub enum Class {
     Idle,
     /// A clean stop.
     Shutdown,
+    /// A transaction begins.
+    Begin,
+    /// A write of a transaction.
+    TxWrite,
+    /// A discard of a transaction.
+    TxTrim,
+    /// A read of a transaction.
+    TxRead,
+    /// A commit.
+    Commit,
+    /// A commit of several.
+    CommitMany,
+    /// An abort.
+    Abort,
+    /// Pages change their names.
+    Remap,
     /// Power-on: recovery.
     Mount,
 }
@@ -120,6 +196,13 @@ impl fmt::Display for Step {
             Action::Flush => f.write_str("f")?,
             Action::Idle(span) => write!(f, "i {}", span.as_ps())?,
             Action::Shutdown => f.write_str("s")?,
+            Action::Begin { tx } => write!(f, "tb {tx}")?,
+            Action::TxWrite { tx, page, count } => write!(f, "tw {tx} {page} {count}")?,
+            Action::TxTrim { tx, page, count } => write!(f, "td {tx} {page} {count}")?,
+            Action::TxRead { tx, page, count } => write!(f, "tr {tx} {page} {count}")?,
+            Action::Commit { set } => write!(f, "tc {set}")?,
+            Action::Abort { tx } => write!(f, "ta {tx}")?,
+            Action::Remap { to, from, count } => write!(f, "tm {to} {from} {count}")?,
         }
         if self.app > 0 {
             write!(f, " @{}", self.app)?;
@@ -132,7 +215,8 @@ impl std::str::FromStr for Step {
     type Err = String;
 
     /// `w PAGE COUNT`, `wf` (FUA), `b SECTOR COUNT`, `bf`, `r PAGE COUNT`, `d PAGE COUNT`, `f`,
-    /// `i PICOSECONDS`, `s`; `&` in front: without waiting; `@APP` behind.
+    /// `i PICOSECONDS`, `s`; of transactions `tb TX`, `tw TX PAGE COUNT`, `td ..`, `tr ..`,
+    /// `tc BITS`, `ta TX`, and `tm TO FROM COUNT`; `&` in front: without waiting; `@APP` behind.
     fn from_str(text: &str) -> Result<Step, String> {
         let bad =
             || format!("`{text}`: expected a step such as `w 3 2`, `wf 0 1 @1`, `d 8 4`, `f`");
@@ -149,6 +233,7 @@ impl std::str::FromStr for Step {
         let numbers: Vec<u64> =
             words.map(str::parse).collect::<Result<_, _>>().map_err(|_| bad())?;
         let small = |n: u64| u32::try_from(n).map_err(|_| bad());
+        let tx = |n: u64| u8::try_from(n).ok().filter(|n| *n < 32).ok_or_else(bad);
         let action = match (word, numbers.as_slice()) {
             ("w" | "wf", [page, count]) => {
                 Action::Write { page: small(*page)?, count: small(*count)?, fua: word == "wf" }
@@ -163,6 +248,21 @@ impl std::str::FromStr for Step {
             ("f", []) => Action::Flush,
             ("i", [ps]) => Action::Idle(Span::from_ps(*ps)),
             ("s", []) => Action::Shutdown,
+            ("tb", [t]) => Action::Begin { tx: tx(*t)? },
+            ("ta", [t]) => Action::Abort { tx: tx(*t)? },
+            ("tc", [set]) => Action::Commit { set: small(*set)? },
+            ("tw", [t, page, count]) => {
+                Action::TxWrite { tx: tx(*t)?, page: small(*page)?, count: small(*count)? }
+            }
+            ("td", [t, page, count]) => {
+                Action::TxTrim { tx: tx(*t)?, page: small(*page)?, count: small(*count)? }
+            }
+            ("tr", [t, page, count]) => {
+                Action::TxRead { tx: tx(*t)?, page: small(*page)?, count: small(*count)? }
+            }
+            ("tm", [to, from, count]) => {
+                Action::Remap { to: small(*to)?, from: small(*from)?, count: small(*count)? }
+            }
             _ => return Err(bad()),
         };
         Ok(Step { action, overlap, app })
@@ -186,13 +286,30 @@ mod tests {
             "f",
             "i 500",
             "s",
+            "tb 0",
+            "&tw 3 7 1",
+            "td 31 0 9",
+            "tr 1 2 3",
+            "tc 5",
+            "ta 2",
+            "tm 0 8 4",
         ] {
             let step: Step = text.parse().unwrap();
             assert_eq!(step.to_string(), text);
         }
-        for bad in
-            ["", "w", "w 1", "w 1 2 3", "x 1 2", "w -1 2", "f 1", "w 1 99999999999", "w 1 2 @x"]
-        {
+        for bad in [
+            "tb 32",
+            "tw 1 2",
+            "",
+            "w",
+            "w 1",
+            "w 1 2 3",
+            "x 1 2",
+            "w -1 2",
+            "f 1",
+            "w 1 99999999999",
+            "w 1 2 @x",
+        ] {
             assert!(bad.parse::<Step>().is_err(), "{bad}");
         }
     }

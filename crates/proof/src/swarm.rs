@@ -29,7 +29,7 @@ impl Draw {
     pub const HEALTHY: Draw = Draw { faulty: 0, ..Draw::SHORT };
 }
 
-type Config = BTreeMap<String, String>;
+pub(crate) type Config = BTreeMap<String, String>;
 
 /// Draws the run of a seed, and says how many configurations were refused on the way.
 pub fn draw(seed: u64, what: &Draw) -> (Plan, DriveSpec, u64) {
@@ -72,27 +72,27 @@ fn faults(rng: &mut Rng, shape: &Shape, ops: u64) -> Vec<Fault> {
 }
 
 /// Sets keys of a configuration from draws.
-struct Keys<'a> {
-    rng: &'a mut Rng,
-    config: Config,
+pub(crate) struct Keys<'a> {
+    pub(crate) rng: &'a mut Rng,
+    pub(crate) config: Config,
 }
 
 impl Keys<'_> {
-    fn set(&mut self, key: &str, value: impl ToString) {
+    pub(crate) fn set(&mut self, key: &str, value: impl ToString) {
         self.config.insert(key.to_string(), value.to_string());
     }
-    fn pick(&mut self, key: &str, values: &[&str]) -> String {
+    pub(crate) fn pick(&mut self, key: &str, values: &[&str]) -> String {
         let value = (*self.rng.pick(values)).to_string();
         self.set(key, &value);
         value
     }
     /// Sets the key in one of `n` cases.
-    fn maybe(&mut self, n: u64, key: &str, values: &[&str]) {
+    pub(crate) fn maybe(&mut self, n: u64, key: &str, values: &[&str]) {
         if self.rng.ratio(1, n) {
             self.pick(key, values);
         }
     }
-    fn one_in(&mut self, n: u64) -> bool {
+    pub(crate) fn one_in(&mut self, n: u64) -> bool {
         self.rng.ratio(1, n)
     }
 }
@@ -164,7 +164,7 @@ fn shape(k: &mut Keys<'_>) {
     k.maybe(10, "bad.factory", &["2 %", "8 %"]);
 }
 
-fn cells(k: &mut Keys<'_>) {
+pub(crate) fn cells(k: &mut Keys<'_>) {
     match k.rng.below(6) {
         0 => {
             k.set("geometry.cell_bits", 2);
@@ -193,7 +193,7 @@ fn cells(k: &mut Keys<'_>) {
     k.maybe(4, "nand.erase", &["100 us", "20 ms"]);
 }
 
-fn cleaning(k: &mut Keys<'_>) {
+pub(crate) fn cleaning(k: &mut Keys<'_>) {
     k.pick(
         "gc.victim",
         &[
@@ -249,7 +249,7 @@ const POLICIES: &[&str] = &[
     "aoi(cap=1, chunk=32 KiB, threshold=4 KiB, lat=literal)",
 ];
 
-fn buffer(k: &mut Keys<'_>) {
+pub(crate) fn buffer(k: &mut Keys<'_>) {
     if k.pick("buffer.policy", &["none", "lru", "other", "other"]) == "none" {
         return;
     }

@@ -64,6 +64,8 @@ pub enum Bug {
     TxManyApart,
     /// A line is appended to after a power cut (C1).
     TxAppendAfterCut,
+    /// Cleaning drops what a remap record says of pages not yet copied (C4).
+    RemapDropped,
 }
 
 impl Bug {
@@ -85,7 +87,7 @@ impl Bug {
     ];
 
     /// Those of transactions, and some of the others that transactions must notice too.
-    pub const TX: [Bug; 19] = [
+    pub const TX: [Bug; 20] = [
         Bug::NewestByAddress,
         Bug::EraseBeforeCopies,
         Bug::TxFreshSeq,
@@ -105,5 +107,6 @@ impl Bug {
         Bug::TxTrimDropped,
         Bug::TxManyApart,
         Bug::TxAppendAfterCut,
+        Bug::RemapDropped,
     ];
 }

@@ -219,6 +219,10 @@ pub struct TxStats {
     pub locked_victims: u64,
     /// Times that every candidate was locked.
     pub blocked: u64,
+    /// Pages that changed their names.
+    pub remapped: u64,
+    /// Remap records programmed.
+    pub remap_records: u64,
     /// Aborted or crashed transactions with pages on flash now.
     pub losers: u64,
 }

@@ -5,8 +5,8 @@
 //! the old version.
 
 use block::{
-    BlockDevice, Data, DeviceError, Lba, Lpn, Op, Request, Sectors, Time, Transactional, TxError,
-    TxId, TxLimits,
+    BlockDevice, Data, DeviceError, Lba, Lpn, Op, Remap, Request, Sectors, Time, Transactional,
+    TxError, TxId, TxLimits,
 };
 use nand::Payload;
 
@@ -178,6 +178,32 @@ impl Transactional for Drive {
         self.admit(at, &Request::flush())?;
         self.pages()?.tx_abort(tid.0);
         Ok(at)
+    }
+}
+
+impl Remap for Drive {
+    fn remap(&mut self, at: Time, pairs: &[(Lpn, Lpn)]) -> Result<Time, TxError> {
+        for page in pairs.iter().flat_map(|(to, from)| [*to, *from]) {
+            let (lba, sectors) = place(page, 1);
+            self.admit(at, &Request::discard(lba, sectors))?;
+            if let Some(owner) = self.pages()?.tx_owner(page.0) {
+                return Err(TxError::Conflict { page, owner: TxId(owner) });
+            }
+        }
+        let request = Request::flush();
+        self.admit(at, &request)?;
+        self.pages()?;
+        self.start(at, &request)?;
+        let start = self.side.start_other(at);
+        for page in pairs.iter().flat_map(|(to, from)| [*to, *from]) {
+            self.settle(page.0)?;
+        }
+        let pairs: Vec<(u32, u32)> = pairs.iter().map(|(to, from)| (to.0, from.0)).collect();
+        let done = self.pages()?.remap(&pairs)?;
+        for page in pairs.iter().flat_map(|(to, from)| [*to, *from]) {
+            self.front.outdated(page);
+        }
+        Ok(self.side.complete(done.max(start)))
     }
 }
 

@@ -10,15 +10,16 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proof::{
-    Density, Draw, DriveSpec, Failure, Plan, Tally, draw_run, hunt, replay_file, shrink, twice,
+    Density, Draw, DriveSpec, Failure, Plan, Tally, draw_run, draw_tx, hunt, replay_file, shrink,
+    twice,
 };
 
 const USAGE: &str = "\
-prove [--cuts N] [--minutes N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
+prove [--tx] [--cuts N] [--minutes N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
       [--keep-going] [--commit TEXT] [--out DIR] [--replay PLAN]
   Stops at N cuts (default 1000000) or N minutes. Exit code 1: a promise was broken; its plan file
   is written to DIR (default .).  --long: longer runs, operations sampled.  --healthy: no faults of
-  the array.  --bug: plants a bug.";
+  the array.  --bug: plants a bug.  --tx: drives and hosts with transactions.";
 
 /// A run that is not done after this long is stuck.
 const STUCK: Duration = Duration::from_secs(120);
@@ -31,6 +32,7 @@ struct Options {
     seed: u64,
     long: bool,
     healthy: bool,
+    tx: bool,
     keep_going: bool,
     bug: Option<String>,
     commit: String,
@@ -46,6 +48,7 @@ fn options() -> Result<Options, String> {
         seed: 1,
         long: false,
         healthy: false,
+        tx: false,
         keep_going: false,
         bug: None,
         commit: String::new(),
@@ -65,6 +68,7 @@ fn options() -> Result<Options, String> {
             "--seed" => o.seed = number(value()?)?,
             "--long" => o.long = true,
             "--healthy" => o.healthy = true,
+            "--tx" => o.tx = true,
             "--keep-going" => o.keep_going = true,
             "--bug" => o.bug = Some(value()?),
             "--commit" => o.commit = value()?,
@@ -97,7 +101,8 @@ fn work(shared: &Shared, worker: usize) {
     while !shared.stop.load(Ordering::Relaxed) {
         let seed = shared.next.fetch_add(1, Ordering::Relaxed);
         shared.busy.lock().expect("no worker panics")[worker] = Some((seed, Instant::now()));
-        let (mut plan, mut spec, refused) = draw_run(seed, &kind);
+        let (mut plan, mut spec, refused) =
+            if o.tx { draw_tx(seed, &kind) } else { draw_run(seed, &kind) };
         plan.commit = o.commit.clone();
         if let Some(bug) = &o.bug {
             plan.bug = Some(bug.clone());

@@ -292,4 +292,6 @@ pub struct TxParams {
     pub span: u64,
     /// Aborted or crashed transactions with pages on flash.
     pub losers: u32,
+    /// Pairs in a remap record.
+    pub pairs: u32,
 }

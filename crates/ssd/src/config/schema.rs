@@ -268,6 +268,7 @@ pub const SCHEMA: &[Key] = &[
         "0",
         "pages of open transactions; 0 = half of the spare pages, at most 10000",
     ),
+    k("tx.pairs", Count(1, 204), "204", "pairs in a remap record"),
     k("tx.span", Count(2, 16_384), "16384", "numbers from the oldest open transaction to the next"),
     k("unit", Size, "4 KiB", "mapping unit"),
     k(

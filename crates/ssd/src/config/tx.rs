@@ -4,7 +4,8 @@ use super::params::{FtlKind, LockMode, OobMode, Params, TxParams};
 use super::{Config, ConfigError};
 
 /// Keys without effect while `tx.mode = off`.
-const KEYS: &[&str] = &["tx.commit", "tx.lock", "tx.losers", "tx.max_open", "tx.pages", "tx.span"];
+const KEYS: &[&str] =
+    &["tx.commit", "tx.lock", "tx.losers", "tx.max_open", "tx.pages", "tx.pairs", "tx.span"];
 /// Pages of open transactions unless asked for: the paper's table.
 const PAGES: u32 = 10_000;
 
@@ -34,6 +35,7 @@ pub(super) fn params(c: &Config, p: &Params) -> Result<Option<TxParams>, ConfigE
         max_open: c.count("tx.max_open") as u32,
         span: c.count("tx.span"),
         losers: c.count("tx.losers") as u32,
+        pairs: c.count("tx.pairs") as u32,
     };
     if tx.max_open > tx.losers {
         return Err(clash(

@@ -111,6 +111,9 @@ impl PageFtl {
             if slot.oob.kind == Kind::State {
                 self.state_record_moves(place);
             }
+            if slot.oob.kind == Kind::Remap {
+                self.remap_record_moves(place);
+            }
             let again =
                 Append { oob: slot.oob, cause: slot.cause, payload: slot.payload, ready: known };
             self.append(head, again)?;

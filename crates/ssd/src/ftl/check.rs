@@ -62,7 +62,7 @@ impl PageFtl {
         // Where a planted fault makes a read differ from the truth, nothing can be concluded.
         match (self.nand.truth(at), self.nand.slot(at)) {
             (SlotRead::Good(oob, _), SlotRead::Good(seen, _)) if oob == seen => {
-                (oob.kind == Kind::Data).then_some(oob.lpn)
+                (oob.kind == Kind::Data).then_some(self.named(at, *oob).lpn)
             }
             _ => None,
         }

@@ -192,6 +192,7 @@ impl PageFtl {
                     Ok(done) => {
                         end = end.max(done.end);
                         self.losers_erased(&losers, done.end);
+                        self.forget_aliases(block);
                         self.count_erase();
                         break;
                     }

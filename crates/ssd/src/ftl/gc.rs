@@ -106,6 +106,11 @@ impl PageFtl {
                     victims = 4 * self.lines.len();
                     continue;
                 }
+                if self.can_merge_remaps() {
+                    self.merge_remaps()?;
+                    victims = 4 * self.lines.len();
+                    continue;
+                }
                 if self.free.count() > 0 && self.free.count() + 1 >= limits.reserve {
                     break;
                 }
@@ -410,6 +415,9 @@ impl PageFtl {
         if self.is_state_record(from) {
             return self.move_state_record();
         }
+        if self.is_remap_record(from) {
+            return self.move_remap_record(from);
+        }
         let (oob, mut payload) = if self.full {
             match self.nand.slot(from) {
                 SlotRead::Good(oob, payload) => (*oob, payload.clone()),
@@ -426,7 +434,10 @@ impl PageFtl {
         let open = self.tx.is_some()
             && oob.kind == Kind::Data
             && self.tx_at(oob.lpn, from) == Some(oob.tid);
-        let ready = if oob.tid != 0 && !open { ready.max(self.tx_proven()) } else { ready };
+        let named = if self.tx.is_some() { self.named(from, oob) } else { oob };
+        let told = oob.tid != 0 && !open || named != oob;
+        let ready = if told { ready.max(self.tx_proven()) } else { ready };
+        let oob = named;
         let tid = if open { oob.tid } else { 0 };
         let mut oob = Oob { tid, flags: oob.flags & POISON, n: 0, digest: 0, ..oob };
         if oob.kind != Kind::Data || !open && self.map.get(oob.lpn as usize) != Some(&(from.0 + 1))

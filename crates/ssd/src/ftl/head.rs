@@ -111,6 +111,7 @@ impl PageFtl {
                 }
             }
             Kind::State => self.state_record_placed(ppn),
+            Kind::Remap => self.remap_record_placed(ppn, tid),
             Kind::Map if first_of_map => {
                 if let Some(paged) = &mut self.paged {
                     paged.placed(lpn, ppn);

@@ -303,7 +303,8 @@ impl PageFtl {
         match self.nand.slot(ppn) {
             SlotRead::Good(oob, payload) => {
                 // The record must name the slot that the map says is here (a misdirected write).
-                let names = oob.kind == Kind::Data && oob.lpn == logical;
+                let lpn = if self.tx.is_some() { self.named(ppn, *oob).lpn } else { oob.lpn };
+                let names = oob.kind == Kind::Data && lpn == logical;
                 let poisoned = oob.flags & POISON != 0;
                 if names && !poisoned { Ok(payload.clone()) } else { Err(()) }
             }

@@ -85,7 +85,8 @@ pub(crate) fn lines_needed(p: &Params) -> u32 {
     // An erase may need a state record.
     let padded = head_count(p) * erase_padding(p) + u32::from(p.tx.is_some());
     let logical = p.logical_pages / (g.slot_bytes / 4096);
-    let kept = logical + trim::record_slots(logical) + p.tx.as_ref().map_or(0, tx::slots_needed);
+    let tx = p.tx.as_ref().map_or(0, |tx| tx::slots_needed(tx, logical));
+    let kept = logical + trim::record_slots(logical) + tx;
     kept.div_ceil(line.saturating_sub(padded).max(1)) + head_count(p) + gc_reserve(p)
 }
 

@@ -33,8 +33,10 @@ pub(super) struct Scan {
     /// Further places of versions met more than once.
     pub twins: Vec<Twin>,
     pub trims: Vec<(Ppn, Vec<trim::TrimEntry>)>,
-    /// Slots of transactions, decided about when all of flash has been seen.
-    pub tagged: Vec<super::tx::Tagged>,
+    /// Which transactions are committed, and which slots have other names.
+    pub names: super::tx::Names,
+    /// A slot of a transaction was met, and the drive has none.
+    foreign: bool,
     /// Newest translation pages: (page, number, place of its first slot).
     map_pages: Vec<(u32, u64, Ppn)>,
     seq: u64,
@@ -71,7 +73,8 @@ impl PageFtl {
             best: vec![0; ftl.map.len()],
             twins: Vec::new(),
             trims: Vec::new(),
-            tagged: Vec::new(),
+            names: super::tx::Names::default(),
+            foreign: false,
             map_pages: Vec::new(),
             seq: 0,
             epoch: 0,
@@ -85,12 +88,19 @@ impl PageFtl {
         if let Some(found) = &found {
             ftl.load_checkpoint(found, &mut scan);
         }
+        ftl.tx_decide(meta, &mut scan);
         ftl.scan_lines(meta, found.as_ref(), &mut scan)?;
-        ftl.tx_recover(&mut scan)?;
+        if scan.foreign {
+            return Err(DeviceError::Unsupported(
+                "the flash holds transactions: power it on with tx.mode as it was written",
+            ));
+        }
+        scan.seq = scan.seq.max(scan.names.seq);
         ftl.load_map_pages(found.is_some(), &mut scan);
         ftl.apply_trims(found.as_ref().map_or(0, |f| f.seq), &mut scan);
+        ftl.apply_remaps(&mut scan);
         ftl.count_valid();
-        ftl.adopt_state_record();
+        ftl.adopt_tx_records(&mut scan);
         ftl.mark_stale_map_pages();
         let spare = ftl.adopt_records(found.as_ref().map_or(0, |f| f.seq), &mut scan);
         ftl.empty_twin_lines(meta, found.as_ref(), &scan, spare);
@@ -281,23 +291,22 @@ impl PageFtl {
             SlotRead::Good(oob, payload) => (*oob, payload.clone()),
         };
         scan.seq = scan.seq.max(oob.seq);
-        if oob.tid != 0 || oob.kind == Kind::State {
-            scan.tagged.push(super::tx::Tagged { at, line, oob, payload });
-        } else {
-            self.take_slot(at, line, oob, &payload, scan);
+        if oob.tid != 0 || matches!(oob.kind, Kind::State | Kind::Remap) {
+            scan.foreign |= self.tx.is_none();
+            if !scan.names.committed.contains(&oob.tid) {
+                return true;
+            }
         }
+        let mut oob = oob;
+        if oob.kind == Kind::Data && self.tx.is_some() {
+            (oob.lpn, oob.seq) = scan.names.renamed(at, oob.lpn, oob.seq);
+        }
+        self.take_slot(at, line, oob, &payload, scan);
         true
     }
 
     /// Takes a slot into account that counts.
-    pub(super) fn take_slot(
-        &mut self,
-        at: Ppn,
-        line: u32,
-        oob: Oob,
-        payload: &Payload,
-        scan: &mut Scan,
-    ) {
+    fn take_slot(&mut self, at: Ppn, line: u32, oob: Oob, payload: &Payload, scan: &mut Scan) {
         match oob.kind {
             Kind::Data if (oob.lpn as usize) < self.map.len() => {
                 let seq =

@@ -55,6 +55,10 @@ enum Arriving {
 }
 
 impl Trims {
+    /// A discard that some other record stood for until now.
+    pub fn wait(&mut self, entry: TrimEntry) {
+        self.pending.push(entry);
+    }
     /// The record at `from` is about to be appended elsewhere.
     pub fn moves(&mut self, from: Ppn) {
         self.arriving = Some(Arriving::From(from));

@@ -13,7 +13,8 @@ impl PageFtl {
     pub(in crate::ftl) fn tx_valid_slots(&self) -> u64 {
         self.tx.as_ref().map_or(0, |tx| {
             let pages = tx.table.iter().filter(|entry| matches!(entry.place, Place::At(_)));
-            pages.count() as u64 + u64::from(tx.record_at.is_some())
+            let records = u64::from(tx.record_at.is_some()) + tx.remaps.len() as u64;
+            pages.count() as u64 + records
         })
     }
 

@@ -19,10 +19,11 @@ mod commit;
 mod evidence;
 mod mount;
 mod record;
+mod remap;
 mod table;
 mod write;
 
-pub(in crate::ftl) use mount::Tagged;
+pub(in crate::ftl) use mount::Names;
 pub(crate) use table::Place;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,14 +35,16 @@ use super::PageFtl;
 use crate::config::{LockMode, TxParams};
 use crate::stats::TxStats;
 use record::Record;
+use remap::Remaps;
 use table::Table;
 
 /// OOB flag bit 0: the end page of a transaction.
 pub(super) const END: u8 = 1;
 
 /// Slots that transactions need beside the logical space: their pages, and records.
-pub(crate) fn slots_needed(tx: &TxParams) -> u32 {
-    tx.pages + tx.pages.div_ceil(super::trim::ENTRIES as u32) + 2
+pub(crate) fn slots_needed(tx: &TxParams, logical: u32) -> u32 {
+    let remaps = logical.div_ceil(tx.pairs) + 1;
+    tx.pages + tx.pages.div_ceil(super::trim::ENTRIES as u32) + 2 + remaps
 }
 
 /// The newest page of an open transaction: programmed when it is known to be last, or not.
@@ -110,6 +113,7 @@ pub(crate) struct Tx {
     /// Ends of erases that took a loser's last page, and of commits: before that a power cut
     /// leaves one loser more.
     fading: Vec<Time>,
+    remaps: Remaps,
     pub stats: TxStats,
 }
 
@@ -132,6 +136,7 @@ impl Tx {
             arriving: None,
             proven: Time::ZERO,
             fading: Vec::new(),
+            remaps: Remaps::new(p.pairs as usize),
             stats: TxStats::default(),
         }
     }

@@ -11,11 +11,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use block::{BlockId, DeviceError, Ppn};
-use nand::{Kind, NO_LPN, Oob, Payload};
+use block::{BlockId, Ppn};
+use nand::{Kind, NO_LPN, Oob, Payload, SlotRead};
 
 use super::commit::Finals;
 use super::record::Record;
+use super::remap::{self, Alias, Pair};
 use super::{END, PageFtl};
 use crate::Bug;
 use crate::ftl::lines::NONE;
@@ -24,11 +25,10 @@ use crate::ftl::trim;
 
 /// A slot whose meaning depends on all of flash.
 #[derive(Clone, Debug)]
-pub(in crate::ftl) struct Tagged {
-    pub at: Ppn,
-    pub line: u32,
-    pub oob: Oob,
-    pub payload: Payload,
+struct Tagged {
+    at: Ppn,
+    oob: Oob,
+    payload: Payload,
 }
 
 /// What the readable slots of one transaction say.
@@ -58,17 +58,13 @@ impl Seen {
 }
 
 impl PageFtl {
-    /// Decides about every tagged slot of the scan and gives the committed ones to it.
-    pub(in crate::ftl) fn tx_recover(&mut self, scan: &mut Scan) -> Result<(), DeviceError> {
-        let tagged = std::mem::take(&mut scan.tagged);
+    /// Looks for the slots of transactions and remaps before the scan takes anything into
+    /// account, and decides what is committed. The scan books the reads.
+    pub(in crate::ftl) fn tx_decide(&mut self, meta: u32, scan: &mut Scan) {
         if self.tx.is_none() {
-            return match tagged.is_empty() {
-                true => Ok(()),
-                false => Err(DeviceError::Unsupported(
-                    "the flash holds transactions: power it on with tx.mode as it was written",
-                )),
-            };
+            return;
         }
+        let tagged = self.tagged_slots(meta);
         let newest = tagged
             .iter()
             .filter(|slot| slot.oob.kind == Kind::State)
@@ -79,19 +75,27 @@ impl PageFtl {
             .max_by_key(|(seq, at, _)| (*seq, *at));
         let record = newest.as_ref().map(|(_, _, record)| record.clone()).unwrap_or_default();
         let ended = self.ended(&tagged);
-        let committed = |tid: u64| ended.contains(&tid) || record.covers(tid);
+        let committed = |tid: u64| tid == 0 || ended.contains(&tid) || record.covers(tid);
         let mut next = record.next.max(record.floor).max(1);
         for tid in record.losers.iter().chain(&record.committed) {
             next = next.max(tid + 1);
         }
         let mut losers: BTreeMap<u64, u64> = BTreeMap::new();
-        let mut take = Vec::new();
-        for slot in tagged.into_iter().filter(|slot| slot.oob.tid != 0) {
-            next = next.max(slot.oob.tid + 1);
-            if committed(slot.oob.tid) {
-                take.push(slot);
-            } else {
-                *losers.entry(slot.oob.tid).or_default() += 1;
+        for slot in &tagged {
+            let tid = slot.oob.tid;
+            next = next.max(tid + 1);
+            if !committed(tid) {
+                *losers.entry(tid).or_default() += 1;
+                continue;
+            }
+            if tid != 0 {
+                scan.names.committed.insert(tid);
+            }
+            if slot.oob.kind == Kind::Remap
+                && let Payload::Bytes(bytes) = &slot.payload
+                && let Some(pairs) = remap::decode(bytes)
+            {
+                scan.names.add(slot.at, slot.oob.seq, pairs);
             }
         }
         // Blocks outside of all lines: bad ones, and spares that were in use.
@@ -113,10 +117,28 @@ impl PageFtl {
             tx.record = record;
             tx.record_at = newest.map(|(_, at, _)| at);
         }
-        for slot in take {
-            self.take_slot(slot.at, slot.line, slot.oob, &slot.payload, scan);
+    }
+
+    fn tagged_slots(&self, meta: u32) -> Vec<Tagged> {
+        let mut tagged = Vec::new();
+        let lines = meta..self.lines.len();
+        let blocks = lines.flat_map(|line| self.lines.members(line)).filter(|m| **m != NONE);
+        for block in blocks.map(|m| BlockId(*m)) {
+            let first = self.g.ppn(block, 0);
+            for at in (0..self.g.slots_per_block()).map(|slot| Ppn(first.0 + slot)) {
+                let (oob, payload) = match self.nand.slot(at) {
+                    SlotRead::Good(oob, payload) => (*oob, payload),
+                    SlotRead::DataRot(oob) => (*oob, &Payload::None),
+                    SlotRead::Blank | SlotRead::Unreadable => continue,
+                };
+                if oob.tid != 0 || matches!(oob.kind, Kind::State | Kind::Remap) {
+                    let kept = oob.kind != Kind::Data;
+                    let payload = if kept { payload.clone() } else { Payload::None };
+                    tagged.push(Tagged { at, oob, payload });
+                }
+            }
         }
-        Ok(())
+        tagged
     }
 
     /// The transactions that an end page commits.
@@ -138,6 +160,9 @@ impl PageFtl {
                         seen.trims.extend(entries);
                     }
                 }
+                (Kind::Remap, Payload::Bytes(_)) => {
+                    seen.records.insert(oob.seq);
+                }
                 _ => {}
             }
         }
@@ -151,14 +176,93 @@ impl PageFtl {
             .collect()
     }
 
-    /// The newest state record is needed, wherever it is.
-    pub(in crate::ftl) fn adopt_state_record(&mut self) {
-        let Some(at) = self.tx.as_ref().and_then(|tx| tx.record_at) else { return };
-        let line = self.lines.line_of(self.g.block_of(at));
-        if line != NONE && !self.is_valid(at) {
-            self.set_valid(at, line);
-        } else if let Some(tx) = &mut self.tx {
-            tx.record_at = None;
+    /// The sources of committed pairs are unmapped as of their pair.
+    pub(in crate::ftl) fn apply_remaps(&mut self, scan: &mut Scan) {
+        let pairs: Vec<Pair> = scan.names.pairs().collect();
+        for pair in pairs {
+            let unmapped = [Some(pair.from), Some(pair.to).filter(|_| pair.seq == 0)];
+            for slot in unmapped.into_iter().flatten() {
+                let Some(best) = scan.best.get_mut(slot as usize) else { continue };
+                if *best < pair.fresh + 1 {
+                    *best = pair.fresh + 1;
+                    self.map[slot as usize] = 0;
+                }
+            }
         }
+    }
+
+    /// The newest state record is needed, and the remap records that still say something, newest
+    /// first.
+    pub(in crate::ftl) fn adopt_tx_records(&mut self, scan: &mut Scan) {
+        let names = std::mem::take(&mut scan.names);
+        let Some(tx) = &mut self.tx else { return };
+        for (at, lpn, seq) in &names.renamed {
+            tx.remaps.aliases.insert(at.0, Alias { lpn: *lpn, seq: *seq });
+        }
+        if let Some(at) = tx.record_at {
+            let line = self.lines.line_of(self.g.block_of(at));
+            if line != NONE && !self.is_valid(at) {
+                self.set_valid(at, line);
+            } else if let Some(tx) = &mut self.tx {
+                tx.record_at = None;
+            }
+        }
+        let mut records = names.records;
+        records.sort_by_key(|(at, seq, _)| std::cmp::Reverse((*seq, *at)));
+        let mut said = BTreeSet::new();
+        for (at, _, pairs) in records {
+            let gone = |slot: u32| self.map.get(slot as usize) == Some(&0);
+            let needed = |pair: &Pair| {
+                names.used.contains(pair) || gone(pair.from) || pair.seq == 0 && gone(pair.to)
+            };
+            let line = self.lines.line_of(self.g.block_of(at));
+            let more = pairs.iter().any(|pair| needed(pair) && !said.contains(pair));
+            if more && line != NONE && !self.is_valid(at) {
+                said.extend(pairs.iter().copied());
+                self.set_valid(at, line);
+                if let Some(tx) = &mut self.tx {
+                    tx.remaps.adopt(at, pairs);
+                }
+            }
+        }
+    }
+}
+
+/// What the scan must know of names, and what it finds.
+#[derive(Default)]
+pub(in crate::ftl) struct Names {
+    pub committed: BTreeSet<u64>,
+    records: Vec<(Ppn, u64, Vec<Pair>)>,
+    steps: BTreeMap<(u32, u64), Pair>,
+    used: BTreeSet<Pair>,
+    renamed: Vec<(Ppn, u32, u64)>,
+    /// The highest number of any pair.
+    pub seq: u64,
+}
+
+impl Names {
+    fn add(&mut self, at: Ppn, seq: u64, pairs: Vec<Pair>) {
+        for pair in &pairs {
+            self.seq = self.seq.max(pair.fresh);
+            if pair.seq != 0 {
+                self.steps.insert((pair.from, pair.seq), *pair);
+            }
+        }
+        self.records.push((at, seq, pairs));
+    }
+    fn pairs(&self) -> impl Iterator<Item = Pair> {
+        self.records.iter().flat_map(|(_, _, pairs)| pairs.iter().copied())
+    }
+    /// The slot and version that a data slot is by now.
+    pub fn renamed(&mut self, at: Ppn, lpn: u32, seq: u64) -> (u32, u64) {
+        let mut name = (lpn, seq);
+        while let Some(pair) = self.steps.get(&name) {
+            self.used.insert(*pair);
+            name = (pair.to, pair.fresh);
+        }
+        if name != (lpn, seq) {
+            self.renamed.push((at, name.0, name.1));
+        }
+        name
     }
 }

@@ -1,0 +1,8 @@
+//! Transactions under proof: their reference model, their oracle, their draws.
+
+mod draw;
+mod model;
+mod oracle;
+
+pub use draw::draw_tx;
+pub use oracle::TxOracle;
