@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use block::{BlockId, EventHash, Ppn, Span, Time};
+use block::{BlockId, EventHash, Time};
 
-use crate::image::{BlockImage, BlockMeta, Contents, Overlay};
+use crate::image::{BlockImage, BlockMeta, Contents};
 use crate::journal::Journal;
+use crate::trouble::Fate;
 use crate::{
-    BlockHeader, Cause, Fault, FaultPlan, Geometry, Image, Instant, NO_LPN, NandStats, Oob, OpKind,
-    OpRecord, PageState, Payload, ReadCause, Sched, Ticket, Timing,
+    Backing, BlockHeader, Cause, Fault, FaultPlan, Geometry, Image, Instant, NandStats, Oob,
+    OpKind, OpRecord, Payload, ReadCause, Sched, Ticket, Timing,
 };
 
 /// One slot to program.
@@ -56,38 +57,29 @@ pub enum NandError {
     PowerOff,
 }
 
-/// What a read finds in a slot.
-#[derive(Debug, PartialEq, Eq)]
-pub enum SlotRead<'a> {
-    /// Erased.
-    Blank,
-    /// The record and the payload.
-    Good(&'a Oob, &'a Payload),
-    /// The record is fine, the payload fails its check.
-    DataRot(&'a Oob),
-    /// Nothing can be trusted.
-    Unreadable,
-}
-
 /// The flash array.
 #[derive(Clone, Debug)]
 pub struct Nand {
-    geometry: Geometry,
-    timing: Timing,
-    sched: Sched,
-    image: Image,
+    pub(crate) geometry: Geometry,
+    pub(crate) timing: Timing,
+    pub(crate) sched: Sched,
+    pub(crate) image: Image,
     pub(crate) journal: Option<Journal>,
-    faults: Vec<Fault>,
-    stats: NandStats,
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) stats: NandStats,
     hash: EventHash,
     now: Time,
     /// Durable operations so far.
-    op: u64,
+    pub(crate) op: u64,
     /// Page reads so far.
-    reads: u64,
+    pub(crate) reads: u64,
     /// The latest end of all programs booked.
     programs_end: Time,
     off: Option<Time>,
+    /// Where the cells are kept beside memory, if anywhere.
+    pub(crate) backing: Option<Arc<dyn Backing>>,
+    /// Why the backing failed: nothing works from then on.
+    pub(crate) broken: Option<String>,
 }
 
 impl Nand {
@@ -113,9 +105,25 @@ impl Nand {
             reads: 0,
             programs_end: Time::ZERO,
             off: None,
+            backing: None,
+            broken: None,
             geometry,
             timing,
         }
+    }
+
+    /// Keeps what is programmed from here on in `backing`, which holds what the image holds.
+    ///
+    /// # Panics
+    /// If only logical numbers are kept, or cuts may be asked for: a backing takes nothing back.
+    pub fn back(&mut self, backing: Arc<dyn Backing>) {
+        assert!(self.image.is_full(), "a backing needs whole records");
+        assert!(self.journal.is_none(), "a backing takes nothing back");
+        self.backing = Some(backing);
+    }
+    /// Why the backing failed, if it did.
+    pub fn broken(&self) -> Option<&str> {
+        self.broken.as_deref()
     }
 
     /// Keeps a journal of recent operations, so that a cut can be asked for.
@@ -186,6 +194,7 @@ impl Nand {
                 failed.get_or_insert(program.block);
             }
             self.store(program, page, fate);
+            self.powered()?;
             if !self.faults.is_empty() {
                 self.lay_overlays(program.block, page);
             }
@@ -223,6 +232,7 @@ impl Nand {
         let fails = !self.faults.is_empty() && self.take_erase_fault();
         if !fails {
             self.wipe(block);
+            self.powered()?;
         }
         self.stats.erases += 1;
         let op = self.record(OpKind::Erase, block, 0, booked.start, booked.end, before);
@@ -240,6 +250,12 @@ impl Nand {
     pub fn mark_bad(&mut self, at: Time, block: BlockId) -> Result<(), NandError> {
         self.powered()?;
         self.image.meta[block.index()].bad = true;
+        if let Some(backing) = &self.backing
+            && let Err(error) = backing.mark_bad(block, self.image.meta[block.index()].erases)
+        {
+            self.broken = Some(error);
+            return Err(NandError::PowerOff);
+        }
         let op = self.record(OpKind::MarkBad, block, 0, at, at, None);
         self.strike(op)
     }
@@ -288,69 +304,6 @@ impl Nand {
         self.hash.add(u64::from(block.0) << 32 | u64::from(page) << 2 | 1);
         self.hash.add(booked.end.as_ps());
         Ok(booked.end)
-    }
-
-    /// What a read of a slot finds.
-    ///
-    /// # Panics
-    /// If only logical numbers are kept.
-    pub fn slot(&self, ppn: Ppn) -> SlotRead<'_> {
-        let mut ppn = ppn;
-        match self.image.overlay.get(&ppn) {
-            Some(Overlay::Unreadable) => return SlotRead::Unreadable,
-            Some(Overlay::Holds(other)) => ppn = *other,
-            Some(Overlay::DataRot) | None => {}
-        }
-        match self.truth(ppn) {
-            SlotRead::Good(oob, _) if self.image.overlay.get(&ppn) == Some(&Overlay::DataRot) => {
-                SlotRead::DataRot(oob)
-            }
-            found => found,
-        }
-    }
-
-    /// What the cells of a slot hold, whatever faults make of reading them: for checkers.
-    ///
-    /// # Panics
-    /// If only logical numbers are kept.
-    pub fn truth(&self, ppn: Ppn) -> SlotRead<'_> {
-        let Contents::Full(blocks) = &self.image.contents else {
-            panic!("only logical numbers are kept");
-        };
-        let (block, page, slot) = self.geometry.place(ppn);
-        let image = &blocks[block.index()];
-        if image.states.is_empty() {
-            return SlotRead::Blank;
-        }
-        let at = (page * self.geometry.slots_per_page + slot) as usize;
-        match image.states[at] {
-            PageState::Blank => SlotRead::Blank,
-            PageState::Torn => SlotRead::Unreadable,
-            PageState::Good => match &image.payloads {
-                Some(payloads) => SlotRead::Good(&image.oobs[at], &payloads[at]),
-                None => SlotRead::Good(&image.oobs[at], &Payload::None),
-            },
-        }
-    }
-
-    /// The logical number beside a slot that holds data ([`NO_LPN`] otherwise), for cleaning.
-    #[inline(always)]
-    pub fn lpn(&self, ppn: Ppn) -> u32 {
-        match &self.image.contents {
-            Contents::Lean(lpns) => lpns[ppn.index()].wrapping_sub(1),
-            Contents::Full(_) => match self.slot(ppn) {
-                SlotRead::Good(oob, _) | SlotRead::DataRot(oob) => oob.lpn,
-                SlotRead::Blank | SlotRead::Unreadable => NO_LPN,
-            },
-        }
-    }
-
-    /// The header beside the first page of a block.
-    pub fn header(&self, block: BlockId) -> Option<BlockHeader> {
-        match &self.image.contents {
-            Contents::Full(blocks) => blocks[block.index()].header,
-            Contents::Lean(_) => None,
-        }
     }
 
     /// The die of a block.
@@ -429,76 +382,7 @@ impl Nand {
 
     #[inline(always)]
     fn powered(&self) -> Result<(), NandError> {
-        if self.off.is_some() { Err(NandError::PowerOff) } else { Ok(()) }
-    }
-
-    /// Writes one page's cells and counts it.
-    fn store(&mut self, program: &PageProgram<'_>, page: u32, fate: Fate) {
-        let (block, at) = (program.block, program.block.index());
-        let slots = self.geometry.slots_per_page;
-        assert!(page < self.geometry.pages_per_block, "block {block} is full");
-        assert!(!self.image.meta[at].bad, "program of bad block {block}");
-        assert_eq!(program.slots.len(), slots as usize, "a program fills its page");
-        self.image.meta[at].next_page = page + 1;
-        let disturbed = self.image.meta[at].disturbed;
-        match &mut self.image.contents {
-            Contents::Lean(lpns) => {
-                let first = (block.0 * self.geometry.slots_per_block() + page * slots) as usize;
-                for (cell, slot) in
-                    lpns[first..first + slots as usize].iter_mut().zip(program.slots)
-                {
-                    *cell = slot.oob.lpn.wrapping_add(1);
-                    self.stats.programs[slot.cause as usize] += 1;
-                }
-            }
-            Contents::Full(blocks) => {
-                let image = Arc::make_mut(&mut blocks[at]);
-                if image.states.is_empty() {
-                    *image = BlockImage::erased(self.geometry.slots_per_block() as usize);
-                }
-                let first = (page * slots) as usize;
-                for (i, slot) in program.slots.iter().enumerate() {
-                    self.stats.programs[slot.cause as usize] += 1;
-                    image.states[first + i] = match fate {
-                        // Cells that an erase left half-way do not hold what is put there.
-                        _ if disturbed => PageState::Torn,
-                        Fate::Works => PageState::Good,
-                        Fate::Fails => PageState::Torn,
-                        Fate::Noop => PageState::Blank,
-                    };
-                    image.oobs[first + i] = slot.oob;
-                    if slot.payload != Payload::None || image.payloads.is_some() {
-                        let room = image.states.len();
-                        image.payloads.get_or_insert_with(|| vec![Payload::None; room].into())
-                            [first + i] = slot.payload.clone();
-                    }
-                }
-                if page == 0 && fate == Fate::Works && !disturbed {
-                    image.header = Some(program.header);
-                }
-            }
-        }
-        if !self.image.overlay.is_empty() {
-            let first = self.geometry.ppn(block, page);
-            for slot in 0..slots {
-                self.image.overlay.remove(&Ppn(first.0 + slot));
-            }
-        }
-    }
-
-    fn wipe(&mut self, block: BlockId) {
-        let at = block.index();
-        let old = self.image.meta[at];
-        self.image.meta[at] = BlockMeta { erases: old.erases + 1, ..BlockMeta::default() };
-        let slots = self.geometry.slots_per_block() as usize;
-        match &mut self.image.contents {
-            Contents::Lean(lpns) => lpns[at * slots..(at + 1) * slots].fill(0),
-            Contents::Full(blocks) => blocks[at] = Arc::clone(&self.image.blank),
-        }
-        if !self.image.overlay.is_empty() {
-            let first = (at * slots) as u32;
-            self.image.overlay.retain(|ppn, _| !(first..first + slots as u32).contains(&ppn.0));
-        }
+        if self.off.is_some() || self.broken.is_some() { Err(NandError::PowerOff) } else { Ok(()) }
     }
 
     #[inline]
@@ -548,143 +432,5 @@ impl Nand {
         self.image = image;
         self.off = Some(instant);
         Err(NandError::PowerOff)
-    }
-}
-
-/// What becomes of one page's program.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
-    Works,
-    Fails,
-    Noop,
-}
-
-/// The fault plan at work.
-impl Nand {
-    fn program_fate(&mut self, block: BlockId) -> Fate {
-        let op = self.op;
-        let mut fate = Fate::Works;
-        let mut i = 0;
-        while i < self.faults.len() {
-            let (hit, keep) = match self.faults[i] {
-                Fault::ProgramFail { at, always } if at <= op => {
-                    fate = Fate::Fails;
-                    if always {
-                        // From now on the fault belongs to this block.
-                        self.faults[i] = Fault::ProgramFail { at: u64::MAX, always };
-                        self.faults.push(Fault::BadBlock { block });
-                    }
-                    (true, false)
-                }
-                Fault::BadBlock { block: bad } if bad == block => {
-                    fate = Fate::Fails;
-                    (true, true)
-                }
-                Fault::ProgramNoop { at } if at <= op => {
-                    fate = Fate::Noop;
-                    (true, false)
-                }
-                _ => (false, true),
-            };
-            if hit && !keep {
-                self.faults.remove(i);
-            } else {
-                i += 1;
-            }
-        }
-        fate
-    }
-
-    /// Faults that leave the program alone and change what reads of the page find.
-    fn lay_overlays(&mut self, block: BlockId, page: u32) {
-        let op = self.op;
-        let first = self.geometry.ppn(block, page);
-        let slots = self.geometry.slots_per_page;
-        let mut laid = Vec::new();
-        self.faults.retain(|fault| match fault {
-            Fault::BitRot { at, oob } if *at <= op => {
-                laid.push(if *oob { Overlay::Unreadable } else { Overlay::DataRot });
-                false
-            }
-            Fault::MisdirectWrite { at } if *at <= op && page > 0 => {
-                laid.push(Overlay::Holds(Ppn(first.0 - slots)));
-                false
-            }
-            _ => true,
-        });
-        for overlay in laid {
-            self.lay(first, slots, overlay);
-        }
-    }
-
-    fn lay(&mut self, first: Ppn, slots: u32, overlay: Overlay) {
-        for slot in 0..slots {
-            let what = match overlay {
-                Overlay::Holds(other) => Overlay::Holds(Ppn(other.0 + slot)),
-                same => same,
-            };
-            self.image.overlay.insert(Ppn(first.0 + slot), what);
-        }
-    }
-
-    fn take_erase_fault(&mut self) -> bool {
-        let op = self.op;
-        let found =
-            self.faults.iter().position(|f| matches!(f, Fault::EraseFail { at } if *at <= op));
-        if let Some(i) = found {
-            self.faults.remove(i);
-        }
-        found.is_some()
-    }
-
-    fn read_faults(&mut self, block: BlockId, page: u32, sense: Span) -> Span {
-        let (read, mut sense) = (self.reads, sense);
-        let first = self.geometry.ppn(block, page);
-        let slots = self.geometry.slots_per_page;
-        let base = sense;
-        for i in (0..self.faults.len()).rev() {
-            match self.faults[i] {
-                Fault::ReadRetry { read: at, steps } if at <= read => {
-                    sense += base.times(u64::from(steps));
-                    self.stats.retries += u64::from(steps);
-                }
-                Fault::ReadUncorrectable { read: at } if at <= read => {
-                    self.lay(first, slots, Overlay::Unreadable);
-                }
-                Fault::MisdirectRead { read: at } if at <= read && page > 0 => {
-                    self.lay(first, slots, Overlay::Holds(Ppn(first.0 - slots)));
-                }
-                _ => continue,
-            }
-            self.faults.remove(i);
-        }
-        sense
-    }
-
-    /// Slow and stuck dies.
-    fn delays(&mut self, die: u32, span: Span, at: Time) -> (Span, Time) {
-        if self.faults.is_empty() {
-            return (span, at);
-        }
-        let (op, mut span) = (self.op, span);
-        let mut stuck = None;
-        for (i, fault) in self.faults.iter().enumerate() {
-            match fault {
-                Fault::SlowDie { die: slow, factor, from, to }
-                    if *slow == die && at >= *from && at < *to =>
-                {
-                    span = span.times(u64::from(*factor));
-                }
-                Fault::StuckOp { at: stuck_at, span: extra } if *stuck_at <= op => {
-                    span += *extra;
-                    stuck = Some(i);
-                }
-                _ => {}
-            }
-        }
-        if let Some(i) = stuck {
-            self.faults.remove(i);
-        }
-        (span, at)
     }
 }

@@ -19,6 +19,8 @@ pub enum Payload {
     Stamps(Arc<[u64]>),
     /// The bytes of the slot (records of the drive may be shorter).
     Bytes(Arc<[u8]>),
+    /// Bytes that only the backing holds, at this place.
+    Stored(Ppn),
 }
 
 /// The state of one slot's cells.
@@ -83,6 +85,30 @@ pub(crate) enum Overlay {
     Holds(Ppn),
 }
 
+/// A block as a backing holds it.
+#[derive(Clone, Debug, Default)]
+pub struct FoundBlock {
+    /// The header beside its first page.
+    pub header: Option<BlockHeader>,
+    /// Times it was erased.
+    pub erases: u32,
+    /// Whether it is marked bad.
+    pub bad: bool,
+    /// All its slots; none if it is erased.
+    pub slots: Vec<FoundSlot>,
+}
+
+/// A slot as a backing holds it.
+#[derive(Clone, Debug, Default)]
+pub struct FoundSlot {
+    /// Its cells.
+    pub state: PageState,
+    /// The record beside it.
+    pub oob: Oob,
+    /// Its data: [`Payload::Stored`], but for records of the drive, which power-on reads.
+    pub payload: Payload,
+}
+
 impl Image {
     /// An array of erased blocks; `full` keeps whole records and payloads.
     pub fn blank(geometry: &Geometry, full: bool) -> Image {
@@ -100,6 +126,29 @@ impl Image {
             blank,
             overlay: BTreeMap::new(),
         }
+    }
+
+    /// Puts what a backing holds into a block of a blank image.
+    ///
+    /// # Panics
+    /// If only logical numbers are kept, or `found` does not fill the block.
+    pub fn load(&mut self, geometry: &Geometry, block: BlockId, found: FoundBlock) {
+        let Contents::Full(blocks) = &mut self.contents else {
+            panic!("only logical numbers are kept");
+        };
+        let meta = &mut self.meta[block.index()];
+        (meta.erases, meta.bad) = (found.erases, found.bad);
+        let Some(last) = found.slots.iter().rposition(|slot| slot.state != PageState::Blank) else {
+            return;
+        };
+        assert_eq!(found.slots.len(), geometry.slots_per_block() as usize, "a whole block");
+        meta.next_page = last as u32 / geometry.slots_per_page + 1;
+        blocks[block.index()] = Arc::new(BlockImage {
+            header: found.header,
+            states: found.slots.iter().map(|slot| slot.state).collect(),
+            oobs: found.slots.iter().map(|slot| slot.oob).collect(),
+            payloads: Some(found.slots.into_iter().map(|slot| slot.payload).collect()),
+        });
     }
 
     /// Whether whole records are kept.

@@ -12,6 +12,8 @@
 //! caller wrote beside each slot.
 
 mod array;
+mod backing;
+mod cells;
 mod cut;
 mod fault;
 mod geometry;
@@ -22,12 +24,15 @@ mod sched;
 mod stats;
 mod timeline;
 mod timing;
+mod trouble;
 
-pub use array::{Done, Nand, NandError, PageProgram, SlotRead, SlotWrite};
+pub use array::{Done, Nand, NandError, PageProgram, SlotWrite};
+pub use backing::Backing;
+pub use cells::SlotRead;
 pub use cut::{Cut, Instant, Left, Torn};
 pub use fault::{Fault, FaultPlan, Outcome};
 pub use geometry::Geometry;
-pub use image::{BlockImage, Image, PageState, Payload};
+pub use image::{BlockImage, FoundBlock, FoundSlot, Image, PageState, Payload};
 pub use journal::{OpKind, OpRecord};
 pub use oob::{BlockHeader, Kind, NO_LPN, OOB_BYTES, Oob, OobError};
 pub use sched::{Bookings, Sched, Ticket};

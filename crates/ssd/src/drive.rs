@@ -117,6 +117,31 @@ impl Drive {
         Ok(drive)
     }
 
+    /// Power-on of a live drive: `image` is what `backing` holds, and what is programmed from
+    /// here on is kept there. Timing is off: the time of a live drive is its caller's.
+    ///
+    /// # Errors
+    /// As [`Drive::mount`]; a drive that can only be modelled.
+    pub fn live(
+        params: &Params,
+        image: Image,
+        backing: Arc<dyn nand::Backing>,
+    ) -> Result<Drive, DeviceError> {
+        if !image.is_full() || params.ftl != FtlKind::Page || params.map.cache.is_some() {
+            return Err(DeviceError::Unsupported(
+                "a live drive needs ftl = page, map.mode = full and nand.oob = full",
+            ));
+        }
+        let p = Arc::new(params.clone());
+        let mut nand = Nand::from_image(p.geometry.clone(), p.timing.clone(), image);
+        nand.set_timing(false);
+        nand.back(backing);
+        let ftl = Ftl::Page(Box::new(PageFtl::mount(&p, nand, None)?));
+        let mut drive = Drive::assemble(p, ftl);
+        drive.side.set_timing(false);
+        Ok(drive)
+    }
+
     fn assemble(p: Arc<Params>, ftl: Ftl) -> Drive {
         Drive {
             side: HostSide::new(&p),

@@ -291,7 +291,8 @@ impl<P: Policy> Buffer<P> {
         let found = match frame.map(|f| self.pool.payload(f)) {
             Some(Payload::Stamp(stamp)) => SlotData::Stamp(*stamp),
             Some(Payload::Bytes(bytes)) => SlotData::Bytes(bytes.clone(), 0),
-            Some(Payload::None | Payload::Stamps(_)) => SlotData::Unmapped,
+            // What the buffer holds came from the host: none of it lies in a backing alone.
+            Some(Payload::None | Payload::Stamps(_) | Payload::Stored(_)) => SlotData::Unmapped,
             None => back.data(page),
         };
         if found == SlotData::Unreadable {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::{BlockId, DeviceError, Ppn, Time};
-use nand::{Cause, Kind, Oob, Payload, ReadCause, SlotRead};
+use nand::{Cause, Kind, Nand, Oob, Payload, ReadCause, SlotRead};
 
 use super::PageFtl;
 use super::head::{Append, HeadKind};
@@ -23,6 +23,23 @@ pub(crate) enum SlotData {
     Bytes(Arc<[u8]>, usize),
     /// It cannot be read.
     Unreadable,
+}
+
+impl SlotData {
+    /// What 4 KiB page `piece` of a slot with this payload holds.
+    pub fn of(nand: &Nand, payload: Result<Payload, ()>, piece: usize) -> SlotData {
+        match payload {
+            Err(()) => SlotData::Unreadable,
+            Ok(Payload::None) => SlotData::Untracked,
+            Ok(Payload::Stamp(stamp)) => SlotData::Stamp(stamp),
+            Ok(Payload::Stamps(stamps)) => SlotData::Stamp(stamps[piece]),
+            Ok(Payload::Bytes(bytes)) => SlotData::Bytes(bytes, piece * PAGE),
+            Ok(Payload::Stored(at)) => match nand.fetch(at) {
+                Some(bytes) => SlotData::Bytes(bytes, piece * PAGE),
+                None => SlotData::Unreadable,
+            },
+        }
+    }
 }
 
 /// Who writes, for the choice of a stream.
@@ -322,13 +339,7 @@ impl PageFtl {
         if entry == 0 {
             return SlotData::Unmapped;
         }
-        match self.payload_at(slot, Ppn(entry - 1)) {
-            Err(()) => SlotData::Unreadable,
-            Ok(Payload::None) => SlotData::Untracked,
-            Ok(Payload::Stamp(stamp)) => SlotData::Stamp(stamp),
-            Ok(Payload::Stamps(stamps)) => SlotData::Stamp(stamps[piece]),
-            Ok(Payload::Bytes(bytes)) => SlotData::Bytes(bytes, piece * PAGE),
-        }
+        SlotData::of(&self.nand, self.payload_at(slot, Ppn(entry - 1)), piece)
     }
 
     /// Forgets whole slots. Takes effect in the map at once; durable at the next flush.

@@ -185,13 +185,7 @@ impl Backend for HybridFtl {
         if !self.full {
             return SlotData::Untracked;
         }
-        match self.payload_at(Ppn(entry - 1), slot) {
-            Err(()) => SlotData::Unreadable,
-            Ok(Payload::None) => SlotData::Untracked,
-            Ok(Payload::Stamp(stamp)) => SlotData::Stamp(stamp),
-            Ok(Payload::Stamps(stamps)) => SlotData::Stamp(stamps[piece]),
-            Ok(Payload::Bytes(bytes)) => SlotData::Bytes(bytes, piece * PAGE),
-        }
+        SlotData::of(&self.nand, self.payload_at(Ppn(entry - 1), slot), piece)
     }
     fn write(
         &mut self,

@@ -170,12 +170,12 @@ impl PageFtl {
             Place::Trimmed => return Ok(Some((at, SlotData::Unmapped))),
             Place::Held => {
                 let held = open.held.as_ref().map(|held| held.payload.clone());
-                return Ok(Some((at, shown(Ok(held.unwrap_or_default())))));
+                return Ok(Some((at, SlotData::of(&self.nand, Ok(held.unwrap_or_default()), 0))));
             }
             Place::At(place) => place,
         };
         let ready = self.tx_read_flash(at, place)?;
-        Ok(Some((ready, shown(self.payload_at(lpn, place)))))
+        Ok(Some((ready, SlotData::of(&self.nand, self.payload_at(lpn, place), 0))))
     }
 
     fn tx_read_flash(&mut self, at: Time, place: Ppn) -> Result<Time, DeviceError> {
@@ -196,15 +196,5 @@ impl PageFtl {
     /// Whether a transaction is open.
     pub fn tx_is_open(&self, tid: u64) -> bool {
         self.tx.as_ref().is_some_and(|tx| tx.open.contains_key(&tid))
-    }
-}
-
-fn shown(payload: Result<Payload, ()>) -> SlotData {
-    match payload {
-        Err(()) => SlotData::Unreadable,
-        Ok(Payload::None) => SlotData::Untracked,
-        Ok(Payload::Stamp(stamp)) => SlotData::Stamp(stamp),
-        Ok(Payload::Stamps(stamps)) => SlotData::Stamp(stamps.first().copied().unwrap_or(0)),
-        Ok(Payload::Bytes(bytes)) => SlotData::Bytes(bytes, 0),
     }
 }
