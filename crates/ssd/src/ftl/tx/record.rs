@@ -51,8 +51,11 @@ impl Record {
 
     /// Reads a payload; `None` if it is none.
     pub fn decode(bytes: &[u8]) -> Option<Record> {
-        let (body, crc) = bytes.split_at_checked(bytes.len().checked_sub(4)?)?;
-        if crc32c(0, body).to_le_bytes() != crc {
+        // On media a payload fills its page: what follows the record is not its own.
+        let field = |i: usize| Some(u32::from_le_bytes(bytes.get(i..i + 4)?.try_into().ok()?));
+        let length = 28 + u64::from(field(20)?) + 6 * u64::from(field(24)?);
+        let (body, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+        if rest.get(..4)? != crc32c(0, body).to_le_bytes() {
             return None;
         }
         let u32_at = |i: usize| Some(u32::from_le_bytes(body.get(i..i + 4)?.try_into().ok()?));
@@ -93,6 +96,8 @@ mod tests {
         };
         let bytes = record.encode();
         assert_eq!(Record::decode(&bytes).as_ref(), Some(&record));
+        let page = [&bytes[..], &[0; 100]].concat();
+        assert_eq!(Record::decode(&page).as_ref(), Some(&record));
         for bit in 0..8 * bytes.len() {
             let mut torn = bytes.clone();
             torn[bit / 8] ^= 1 << (bit % 8);

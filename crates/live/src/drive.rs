@@ -1,0 +1,292 @@
+//! The device: a drive over an image file.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use block::{
+    BlockDevice, Bytes, Data, DeviceError, Lpn, Op, Request, Sectors, Time, Transactional, TxError,
+    TxId, TxLimits,
+};
+use ssd::{Config, Drive, Origin, Params};
+
+use crate::error::LiveError;
+use crate::file::{FileStats, ImageFile};
+use crate::layout::{Layout, PAGE, read_superblock, superblock};
+use crate::load::load;
+use crate::medium::{FileMedium, Medium};
+
+/// What a drive on an image is made of, unless told otherwise: one block at a time, so that what
+/// is written together lies together in the file.
+const KEYS: [(&str, &str); 13] = [
+    ("geometry.channels", "1"),
+    ("geometry.dies", "1"),
+    ("geometry.planes", "1"),
+    ("geometry.page", "4 KiB"),
+    ("geometry.blocks", "0"),
+    ("unit", "4 KiB"),
+    ("op", "28 %"),
+    ("map.mode", "full"),
+    ("nand.oob", "full"),
+    ("buffer.policy", "none"),
+    ("streams.policy", "user+gc"),
+    ("ckpt.mode", "none"),
+    ("tx.mode", "nolog"),
+];
+
+/// Zeroes written at a time when an image is made.
+const ZEROES: usize = 1 << 20;
+
+/// A drive whose flash is an image file.
+#[derive(Debug)]
+pub struct ImageDrive {
+    drive: Drive,
+    file: Arc<ImageFile>,
+    /// Holds the lock on the image.
+    lock: Option<File>,
+}
+
+fn config(capacity: Bytes) -> Result<Config, LiveError> {
+    let mut config = Config::default();
+    let origin = || Origin { from: "image".to_string(), source: None, tag: None };
+    for (key, text) in KEYS {
+        config.set(key, text, origin())?;
+    }
+    config.set("capacity", &capacity.human(), origin())?;
+    // Spare space is a share of the capacity, and some blocks of it are never filled: a small
+    // image has small blocks.
+    let pages = (capacity.0 / PAGE / 64).next_power_of_two().clamp(16, 512);
+    config.set("geometry.pages", &pages.to_string(), origin())?;
+    Ok(config)
+}
+
+impl ImageDrive {
+    /// Makes an image for `capacity` bytes of data at `path`, which must not exist. All of it is
+    /// written once, so that later writes need no new space from the file system.
+    ///
+    /// # Errors
+    /// [`LiveError`]; nothing is left behind.
+    pub fn create(path: &Path, capacity: Bytes) -> Result<ImageDrive, LiveError> {
+        let io = |error| LiveError::Io { path: path.to_path_buf(), error };
+        let config = config(capacity)?;
+        let params = config.resolve()?;
+        let mut options = OpenOptions::new();
+        let file = options.read(true).write(true).create_new(true).open(path).map_err(io)?;
+        let made = locked(path, &file).and_then(|lock| {
+            let layout = Layout::of(&params.geometry);
+            let medium = FileMedium(file);
+            format(&medium, layout, &config).map_err(io)?;
+            Ok((lock, medium))
+        });
+        match made {
+            Ok((lock, medium)) => ImageDrive::start(path, &params, Arc::new(medium), Some(lock)),
+            Err(error) => {
+                // The error that led here says more than one of the removal would.
+                let _ = std::fs::remove_file(path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Powers on the drive of an image.
+    ///
+    /// # Errors
+    /// [`LiveError`]; the image is as it was.
+    pub fn open(path: &Path) -> Result<ImageDrive, LiveError> {
+        let io = |error| LiveError::Io { path: path.to_path_buf(), error };
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
+        let lock = locked(path, &file)?;
+        let length = file.metadata().map_err(io)?.len();
+        if length < PAGE {
+            let what = format!("{length} bytes: expected a varve image");
+            return Err(LiveError::NotAnImage { path: path.to_path_buf(), what });
+        }
+        let medium = FileMedium(file);
+        let params = recognise(path, &medium)?;
+        let expected = Layout::of(&params.geometry).bytes();
+        if length < expected {
+            let what = format!("{length} bytes: expected {expected}; its end is missing");
+            return Err(LiveError::NotAnImage { path: path.to_path_buf(), what });
+        }
+        ImageDrive::start(path, &params, Arc::new(medium), Some(lock))
+    }
+
+    /// Makes an image for `capacity` bytes on another medium.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn create_on(medium: Arc<dyn Medium>, capacity: Bytes) -> Result<ImageDrive, LiveError> {
+        let path = PathBuf::from("image");
+        let config = config(capacity)?;
+        let params = config.resolve()?;
+        format(&*medium, Layout::of(&params.geometry), &config)
+            .map_err(|error| LiveError::Io { path: path.clone(), error })?;
+        ImageDrive::start(&path, &params, medium, None)
+    }
+
+    /// Powers on the drive of an image on another medium.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn open_on(medium: Arc<dyn Medium>) -> Result<ImageDrive, LiveError> {
+        let path = PathBuf::from("image");
+        let params = recognise(&path, &*medium)?;
+        ImageDrive::start(&path, &params, medium, None)
+    }
+
+    /// Bytes that an image for `capacity` bytes of data takes.
+    ///
+    /// # Errors
+    /// A capacity no drive can be made for.
+    pub fn image_bytes(capacity: Bytes) -> Result<Bytes, LiveError> {
+        Ok(Bytes(Layout::of(&config(capacity)?.resolve()?.geometry).bytes()))
+    }
+
+    fn start(
+        path: &Path,
+        params: &Params,
+        medium: Arc<dyn Medium>,
+        lock: Option<File>,
+    ) -> Result<ImageDrive, LiveError> {
+        let layout = Layout::of(&params.geometry);
+        let loaded = load(&params.geometry, layout, &*medium)
+            .map_err(|error| LiveError::Io { path: path.to_path_buf(), error })?;
+        let file = Arc::new(ImageFile::new(layout, medium, loaded.blocks, loaded.checks));
+        let drive = Drive::live(params, loaded.image, Arc::clone(&file) as _)
+            .map_err(|error| LiveError::Device { path: path.to_path_buf(), error })?;
+        Ok(ImageDrive { drive, file, lock })
+    }
+
+    /// The drive inside: its counters and checks.
+    pub fn drive(&self) -> &Drive {
+        &self.drive
+    }
+    /// What was written to the file since it was opened.
+    pub fn file_stats(&self) -> FileStats {
+        self.file.stats()
+    }
+    /// Makes everything durable and lets go of the file.
+    ///
+    /// # Errors
+    /// As a flush.
+    pub fn close(mut self) -> Result<(), DeviceError> {
+        let at = self.drive.now();
+        self.submit(at, Request::flush())?;
+        drop(self.lock.take());
+        Ok(())
+    }
+
+    /// The file's error, where the drive only says that it stands still.
+    fn explain(&self, error: DeviceError) -> DeviceError {
+        match (error, self.drive.nand().broken()) {
+            (DeviceError::PowerOff, Some(text)) => DeviceError::Io(text.to_string()),
+            (error, _) => error,
+        }
+    }
+    fn explain_tx(&self, error: TxError) -> TxError {
+        match error {
+            TxError::Device(error) => TxError::Device(self.explain(error)),
+            error => error,
+        }
+    }
+    fn durable(&self, at: Time) -> Result<Time, DeviceError> {
+        self.file.sync().map(|()| at).map_err(DeviceError::Io)
+    }
+}
+
+/// One process at a time.
+fn locked(path: &Path, file: &File) -> Result<File, LiveError> {
+    let io = |error| LiveError::Io { path: path.to_path_buf(), error };
+    let lock = file.try_clone().map_err(io)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(LiveError::InUse { path: path.to_path_buf() }),
+        Err(TryLockError::Error(error)) => Err(io(error)),
+    }
+}
+
+/// Writes an empty image; its superblock last, so that what has one is whole.
+fn format(medium: &dyn Medium, layout: Layout, config: &Config) -> std::io::Result<()> {
+    let mut text = String::new();
+    for (key, value, origin) in config.entries().filter(|(key, ..)| config.is_set(key)) {
+        debug_assert_eq!(origin.from, "image");
+        text += &format!("{key} = {value}\n");
+    }
+    let first = superblock(layout, &text)
+        .ok_or_else(|| std::io::Error::other("the configuration does not fit the superblock"))?;
+    let zeroes = vec![0; ZEROES];
+    let mut at = PAGE;
+    while at < layout.bytes() {
+        let part = (layout.bytes() - at).min(ZEROES as u64);
+        medium.write(at, &zeroes[..part as usize])?;
+        at += part;
+    }
+    medium.sync()?;
+    medium.write(0, &first)?;
+    medium.sync()
+}
+
+/// The drive an image was made for.
+fn recognise(path: &Path, medium: &dyn Medium) -> Result<Params, LiveError> {
+    let mut bytes = vec![0; PAGE as usize];
+    let io = |error| LiveError::Io { path: path.to_path_buf(), error };
+    medium.read(0, &mut bytes).map_err(io)?;
+    let wrong = |what| LiveError::NotAnImage { path: path.to_path_buf(), what };
+    let (layout, text) = read_superblock(&bytes).map_err(wrong)?;
+    let mut config = Config::default();
+    for line in text.lines() {
+        let Some((key, value)) = line.split_once(" = ") else {
+            return Err(wrong(format!("`{line}` in its configuration: expected `key = value`")));
+        };
+        let origin = Origin { from: path.display().to_string(), source: None, tag: None };
+        config.set(key, value, origin)?;
+    }
+    let params = config.resolve()?;
+    if Layout::of(&params.geometry) != layout {
+        return Err(wrong("its size is not what its configuration says".to_string()));
+    }
+    Ok(params)
+}
+
+impl BlockDevice for ImageDrive {
+    fn capacity(&self) -> Sectors {
+        self.drive.capacity()
+    }
+    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+        let durable = request.op == Op::Flush || request.fua;
+        let done = self.drive.submit(at, request).map_err(|e| self.explain(e))?;
+        if durable { self.durable(done) } else { Ok(done) }
+    }
+}
+
+impl Transactional for ImageDrive {
+    fn tx_limits(&self) -> TxLimits {
+        self.drive.tx_limits()
+    }
+    fn tx_begin(&mut self) -> Result<TxId, TxError> {
+        self.drive.tx_begin()
+    }
+    fn tx_write(
+        &mut self,
+        at: Time,
+        tid: TxId,
+        page: Lpn,
+        data: Data<'_>,
+        last: bool,
+    ) -> Result<Time, TxError> {
+        self.drive.tx_write(at, tid, page, data, last).map_err(|e| self.explain_tx(e))
+    }
+    fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {
+        self.drive.tx_trim(at, tid, first, count).map_err(|e| self.explain_tx(e))
+    }
+    fn tx_read(&mut self, at: Time, tid: TxId, page: Lpn, data: Data<'_>) -> Result<Time, TxError> {
+        self.drive.tx_read(at, tid, page, data).map_err(|e| self.explain_tx(e))
+    }
+    fn tx_commit(&mut self, at: Time, tids: &[TxId]) -> Result<Time, TxError> {
+        let done = self.drive.tx_commit(at, tids).map_err(|e| self.explain_tx(e))?;
+        Ok(self.durable(done)?)
+    }
+    fn tx_abort(&mut self, at: Time, tid: TxId) -> Result<Time, TxError> {
+        self.drive.tx_abort(at, tid).map_err(|e| self.explain_tx(e))
+    }
+}

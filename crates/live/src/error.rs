@@ -1,0 +1,41 @@
+//! Why an image cannot be made or opened.
+
+use std::path::PathBuf;
+
+/// What is wrong with an image, or with where it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum LiveError {
+    /// The system refused.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// The image.
+        path: PathBuf,
+        /// What the system said.
+        error: std::io::Error,
+    },
+    /// The file is no image, or one that this program cannot read.
+    #[error("{}: {what}", path.display())]
+    NotAnImage {
+        /// The file.
+        path: PathBuf,
+        /// What was found and what was expected.
+        what: String,
+    },
+    /// Another process has it open for writing.
+    #[error("{}: in use by another process", path.display())]
+    InUse {
+        /// The image.
+        path: PathBuf,
+    },
+    /// No drive can be made of this configuration.
+    #[error("{0}")]
+    Config(#[from] ssd::ConfigError),
+    /// The drive does not start.
+    #[error("{}: {error}", path.display())]
+    Device {
+        /// The image.
+        path: PathBuf,
+        /// Why.
+        error: block::DeviceError,
+    },
+}

@@ -1,0 +1,23 @@
+//! A drive whose flash is an image file.
+//!
+//! The FTL is the modelled one, without time; its array keeps every page in the file as well. A
+//! write is durable when a flush, a write with FUA or a commit has returned: then it is on the
+//! file, and `fdatasync` has returned too.
+//!
+//! Invariants:
+//! * what is in the file is what the array held some operations ago, whatever subset of the
+//!   sectors written since the last `fdatasync` a power cut leaves;
+//! * after an error of the file nothing is written any more: the next power-on starts from what
+//!   was durable.
+
+mod drive;
+mod error;
+mod file;
+mod layout;
+mod load;
+mod medium;
+
+pub use drive::ImageDrive;
+pub use error::LiveError;
+pub use file::FileStats;
+pub use medium::{FileMedium, Medium};

@@ -1,0 +1,288 @@
+//! Power cuts of the machine below an image: of the sectors written since the last `fdatasync`
+//! any subset is there afterwards. Acknowledged means on the file.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use block::{
+    BlockDevice, Bytes, Data, Lba, Lpn, Request, Rng, Sectors, Time, Transactional, TxError, TxId,
+};
+use live::{ImageDrive, Medium};
+
+const SECTOR: usize = 512;
+const PAGE: usize = 4096;
+
+/// A medium that remembers what is not synced, sector by sector.
+#[derive(Debug, Default)]
+struct Fickle(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    durable: Vec<u8>,
+    /// Versions of each sector since the last sync, oldest first.
+    pending: BTreeMap<usize, Vec<[u8; SECTOR]>>,
+    /// Calls left before the power goes.
+    left: Option<u64>,
+}
+
+impl State {
+    fn step(&mut self) -> io::Result<()> {
+        match &mut self.left {
+            Some(0) => Err(io::Error::other("power cut")),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Medium for Fickle {
+    fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        let state = self.0.lock().unwrap();
+        for (i, byte) in out.iter_mut().enumerate() {
+            let place = at as usize + i;
+            let newest = state.pending.get(&(place / SECTOR)).and_then(|v| v.last());
+            *byte = match newest {
+                Some(sector) => sector[place % SECTOR],
+                None => state.durable.get(place).copied().unwrap_or(0),
+            };
+        }
+        Ok(())
+    }
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut state = self.0.lock().unwrap();
+        state.step()?;
+        let end = at as usize + bytes.len();
+        if state.durable.len() < end {
+            state.durable.resize(end.next_multiple_of(SECTOR), 0);
+        }
+        for number in at as usize / SECTOR..end.div_ceil(SECTOR) {
+            let start = number * SECTOR;
+            let old = state.pending.get(&number).and_then(|v| v.last()).copied();
+            let mut sector = old.unwrap_or_else(|| {
+                state.durable[start..start + SECTOR].try_into().expect("whole sectors")
+            });
+            let (from, to) = (start.max(at as usize), (start + SECTOR).min(end));
+            sector[from - start..to - start]
+                .copy_from_slice(&bytes[from - at as usize..to - at as usize]);
+            state.pending.entry(number).or_default().push(sector);
+        }
+        Ok(())
+    }
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.0.lock().unwrap();
+        state.step()?;
+        for (number, versions) in std::mem::take(&mut state.pending) {
+            let newest = versions.last().expect("written at least once");
+            state.durable[number * SECTOR..(number + 1) * SECTOR].copy_from_slice(newest);
+        }
+        Ok(())
+    }
+}
+
+impl Fickle {
+    /// What a power cut leaves: each sector as it was, or any later version of it.
+    fn after_cut(&self, rng: &mut Rng) -> Fickle {
+        let state = self.0.lock().unwrap();
+        let mut durable = state.durable.clone();
+        let all_or_nothing = rng.below(4);
+        for (number, versions) in &state.pending {
+            let pick = match all_or_nothing {
+                0 => 0,
+                1 => versions.len() as u64,
+                _ => rng.below(versions.len() as u64 + 1),
+            };
+            if pick > 0 {
+                durable[number * SECTOR..(number + 1) * SECTOR]
+                    .copy_from_slice(&versions[pick as usize - 1]);
+            }
+        }
+        Fickle(Mutex::new(State { durable, ..State::default() }))
+    }
+    fn cut_after(&self, calls: u64) {
+        self.0.lock().unwrap().left = Some(calls);
+    }
+}
+
+fn content(page: u32, version: u64) -> [u8; PAGE] {
+    let mut bytes = [0; PAGE];
+    for (i, chunk) in bytes.chunks_exact_mut(16).enumerate() {
+        chunk[..8].copy_from_slice(&version.to_le_bytes());
+        chunk[8..].copy_from_slice(&(u64::from(page) << 32 | i as u64).to_le_bytes());
+    }
+    if version == 0 { [0; PAGE] } else { bytes }
+}
+
+fn read(drive: &mut ImageDrive, page: u32) -> u64 {
+    let mut found = [0; PAGE];
+    let lba = Lba(u64::from(page) * 8);
+    drive
+        .submit(Time::ZERO, Request::read(lba, Sectors(8)).with(Data::Read(&mut found)))
+        .unwrap_or_else(|e| panic!("page {page}: {e}"));
+    let version = u64::from_le_bytes(found[..8].try_into().expect("eight bytes"));
+    assert!(found == content(page, version), "page {page} is torn");
+    version
+}
+
+/// What pages must or may hold.
+#[derive(Clone, Debug, Default)]
+struct Ledger {
+    /// Durable for sure.
+    settled: BTreeMap<u32, u64>,
+    /// Written, not flushed: old or any of these.
+    floating: BTreeMap<u32, Vec<u64>>,
+}
+
+/// A commit that was under way: all of it, or nothing.
+type Doubt = Vec<(u32, u64)>;
+
+const CAPACITY: Bytes = Bytes(3 << 20);
+const PAGES: u64 = 200;
+
+/// Works until the power goes; the commit under way then, if any.
+fn work(drive: &mut ImageDrive, rng: &mut Rng, ledger: &mut Ledger, version: &mut u64) -> Doubt {
+    let mut open: Vec<(TxId, Doubt)> = Vec::new();
+    loop {
+        match rng.below(12) {
+            0..=5 => {
+                if open.len() < 3 {
+                    match drive.tx_begin() {
+                        Ok(tid) => open.push((tid, Vec::new())),
+                        Err(TxError::Span { .. }) => {}
+                        Err(e) => panic!("{e}"),
+                    }
+                }
+                let Some(at) = (!open.is_empty()).then(|| rng.below(open.len() as u64) as usize)
+                else {
+                    continue;
+                };
+                let page = rng.below(PAGES) as u32;
+                *version += 1;
+                let data = content(page, *version);
+                match drive.tx_write(Time::ZERO, open[at].0, Lpn(page), Data::Write(&data), false) {
+                    Ok(_) => {
+                        // A plain write still floating becomes the committed version below it.
+                        open[at].1.retain(|(p, _)| *p != page);
+                        open[at].1.push((page, *version));
+                    }
+                    Err(TxError::Conflict { .. }) => {}
+                    Err(_) => return Doubt::new(),
+                }
+            }
+            6..=8 if !open.is_empty() => {
+                let (tid, pages) = open.swap_remove(rng.below(open.len() as u64) as usize);
+                if rng.below(4) == 0 {
+                    if drive.tx_abort(Time::ZERO, tid).is_err() {
+                        return Doubt::new();
+                    }
+                    continue;
+                }
+                match drive.tx_commit(Time::ZERO, &[tid]) {
+                    Ok(_) => {
+                        for (page, version) in pages {
+                            ledger.settled.insert(page, version);
+                            ledger.floating.remove(&page);
+                        }
+                    }
+                    Err(_) => return pages,
+                }
+            }
+            9 | 10 => {
+                let page = rng.below(PAGES) as u32;
+                if open.iter().any(|(_, pages)| pages.iter().any(|(p, _)| *p == page)) {
+                    continue;
+                }
+                *version += 1;
+                let data = content(page, *version);
+                let request = Request::write(Lba(u64::from(page) * 8), Sectors(8));
+                ledger.floating.entry(page).or_default().push(*version);
+                if drive.submit(Time::ZERO, request.with(Data::Write(&data))).is_err() {
+                    return Doubt::new();
+                }
+            }
+            _ => {
+                if drive.submit(Time::ZERO, Request::flush()).is_err() {
+                    return Doubt::new();
+                }
+                for (page, versions) in std::mem::take(&mut ledger.floating) {
+                    ledger.settled.insert(page, *versions.last().expect("written"));
+                }
+            }
+        }
+    }
+}
+
+fn judge(drive: &mut ImageDrive, ledger: &mut Ledger, doubt: &Doubt, seed: u64) {
+    let mut happened = None;
+    for page in 0..PAGES as u32 {
+        let found = read(drive, page);
+        let settled = ledger.settled.get(&page).copied().unwrap_or(0);
+        let doubted = doubt.iter().find(|(p, _)| *p == page).map(|(_, version)| *version);
+        let floats = ledger.floating.get(&page).is_some_and(|v| v.contains(&found));
+        if doubted == Some(found) {
+            assert_ne!(happened, Some(false), "seed {seed}: half a commit, page {page}");
+            happened = Some(true);
+        } else {
+            assert!(
+                found == settled || floats,
+                "seed {seed}: page {page} holds {found}, settled {settled}, may be {:?}",
+                ledger.floating.get(&page)
+            );
+            if doubted.is_some() {
+                assert_ne!(happened, Some(true), "seed {seed}: half a commit, page {page}");
+                happened = Some(false);
+            }
+        }
+        ledger.settled.insert(page, found);
+    }
+    ledger.floating.clear();
+}
+
+fn trial(seed: u64) -> u64 {
+    let mut rng = Rng::stream(seed, "live/crash");
+    let mut medium = Arc::new(Fickle::default());
+    let mut drive = ImageDrive::create_on(Arc::clone(&medium) as _, CAPACITY).expect("an image");
+    let (mut ledger, mut version) = (Ledger::default(), 0);
+    let cuts = 12;
+    for _ in 0..cuts {
+        medium.cut_after(1 + rng.below(400));
+        let doubt = work(&mut drive, &mut rng, &mut ledger, &mut version);
+        medium = Arc::new(medium.after_cut(&mut rng));
+        drive = ImageDrive::open_on(Arc::clone(&medium) as _)
+            .unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        drive.drive().check().unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        judge(&mut drive, &mut ledger, &doubt, seed);
+    }
+    cuts
+}
+
+#[test]
+fn what_was_acknowledged_is_there_after_any_power_cut() {
+    let cuts: u64 = (0..40).map(trial).sum();
+    println!("{cuts} cuts");
+}
+
+#[test]
+fn a_file_that_is_no_image_says_so() {
+    let folder = std::env::temp_dir().join(format!("varve-live-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join("x");
+    std::fs::write(&path, vec![7; 10_000]).expect("a file");
+    let error = ImageDrive::open(&path).expect_err("no image");
+    assert!(error.to_string().contains("varveimg"), "{error}");
+    let path = folder.join("y");
+    let mut drive = ImageDrive::create(&path, CAPACITY).expect("an image");
+    assert!(matches!(ImageDrive::open(&path), Err(live::LiveError::InUse { .. })));
+    let tid = drive.tx_begin().expect("open");
+    let data = content(3, 9);
+    drive.tx_write(Time::ZERO, tid, Lpn(3), Data::Write(&data), false).expect("written");
+    drive.tx_commit(Time::ZERO, &[tid]).expect("committed");
+    drop(drive);
+    let mut drive = ImageDrive::open(&path).expect("the same image");
+    assert_eq!(read(&mut drive, 3), 9);
+    drive.close().expect("closed");
+    std::fs::remove_dir_all(&folder).expect("removed");
+}
