@@ -15,6 +15,7 @@ use crate::file::{FileStats, ImageFile};
 use crate::layout::{Layout, PAGE, read_superblock, superblock};
 use crate::load::load;
 use crate::medium::{FileMedium, Medium};
+use crate::planted::Planted;
 
 /// What a drive on an image is made of, unless told otherwise: one block at a time, so that what
 /// is written together lies together in the file.
@@ -79,7 +80,9 @@ impl ImageDrive {
             Ok((lock, medium))
         });
         match made {
-            Ok((lock, medium)) => ImageDrive::start(path, &params, Arc::new(medium), Some(lock)),
+            Ok((lock, medium)) => {
+                ImageDrive::start(path, &params, Arc::new(medium), Some(lock), None)
+            }
             Err(error) => {
                 // The error that led here says more than one of the removal would.
                 let _ = std::fs::remove_file(path);
@@ -108,7 +111,7 @@ impl ImageDrive {
             let what = format!("{length} bytes: expected {expected}; its end is missing");
             return Err(LiveError::NotAnImage { path: path.to_path_buf(), what });
         }
-        ImageDrive::start(path, &params, Arc::new(medium), Some(lock))
+        ImageDrive::start(path, &params, Arc::new(medium), Some(lock), None)
     }
 
     /// Makes an image for `capacity` bytes on another medium.
@@ -121,7 +124,7 @@ impl ImageDrive {
         let params = config.resolve()?;
         format(&*medium, Layout::of(&params.geometry), &config)
             .map_err(|error| LiveError::Io { path: path.clone(), error })?;
-        ImageDrive::start(&path, &params, medium, None)
+        ImageDrive::start(&path, &params, medium, None, None)
     }
 
     /// Powers on the drive of an image on another medium.
@@ -129,9 +132,21 @@ impl ImageDrive {
     /// # Errors
     /// [`LiveError`].
     pub fn open_on(medium: Arc<dyn Medium>) -> Result<ImageDrive, LiveError> {
+        ImageDrive::open_with(medium, None)
+    }
+
+    /// The same with a planted bug: for the crash test.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    #[doc(hidden)]
+    pub fn open_with(
+        medium: Arc<dyn Medium>,
+        planted: Option<Planted>,
+    ) -> Result<ImageDrive, LiveError> {
         let path = PathBuf::from("image");
         let params = recognise(&path, &*medium)?;
-        ImageDrive::start(&path, &params, medium, None)
+        ImageDrive::start(&path, &params, medium, None, planted)
     }
 
     /// Bytes that an image for `capacity` bytes of data takes.
@@ -147,11 +162,12 @@ impl ImageDrive {
         params: &Params,
         medium: Arc<dyn Medium>,
         lock: Option<File>,
+        planted: Option<Planted>,
     ) -> Result<ImageDrive, LiveError> {
         let layout = Layout::of(&params.geometry);
-        let loaded = load(&params.geometry, layout, &*medium)
+        let loaded = load(&params.geometry, layout, &*medium, planted)
             .map_err(|error| LiveError::Io { path: path.to_path_buf(), error })?;
-        let file = Arc::new(ImageFile::new(layout, medium, loaded.blocks, loaded.checks));
+        let file = Arc::new(ImageFile::new(layout, medium, loaded.blocks, loaded.checks, planted));
         let drive = Drive::live(params, loaded.image, Arc::clone(&file) as _)
             .map_err(|error| LiveError::Device { path: path.to_path_buf(), error })?;
         Ok(ImageDrive { drive, file, lock })
@@ -284,6 +300,9 @@ impl Transactional for ImageDrive {
     }
     fn tx_commit(&mut self, at: Time, tids: &[TxId]) -> Result<Time, TxError> {
         let done = self.drive.tx_commit(at, tids).map_err(|e| self.explain_tx(e))?;
+        if self.file.has(Planted::CommitNotSynced) {
+            return Ok(done);
+        }
         Ok(self.durable(done)?)
     }
     fn tx_abort(&mut self, at: Time, tid: TxId) -> Result<Time, TxError> {

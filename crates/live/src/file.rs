@@ -17,6 +17,7 @@ use nand::{Backing, OOB_BYTES, Oob, PageProgram, Payload};
 
 use crate::layout::{BlockState, HAS_CRC, LOST, Layout, PAGE, closes_others, encode_oob};
 use crate::medium::Medium;
+use crate::planted::Planted;
 
 /// Pages gathered at most.
 const RUN: usize = 256;
@@ -84,6 +85,7 @@ struct State {
 pub(crate) struct ImageFile {
     layout: Layout,
     medium: Arc<dyn Medium>,
+    planted: Option<Planted>,
     state: Mutex<State>,
 }
 
@@ -93,6 +95,7 @@ impl ImageFile {
         medium: Arc<dyn Medium>,
         blocks: Vec<BlockState>,
         checks: Vec<Check>,
+        planted: Option<Planted>,
     ) -> ImageFile {
         let state = State {
             run: Run::default(),
@@ -103,12 +106,16 @@ impl ImageFile {
             stats: FileStats::default(),
             failed: None,
         };
-        ImageFile { layout, medium, state: Mutex::new(state) }
+        ImageFile { layout, medium, planted, state: Mutex::new(state) }
     }
 
     /// Nothing below panics while it holds the lock but a broken rule of the array.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn has(&self, bug: Planted) -> bool {
+        self.planted == Some(bug)
     }
 
     pub fn stats(&self) -> FileStats {
@@ -196,7 +203,8 @@ impl ImageFile {
             oob.data_crc = crc32c(0, &s.run.pages[start..]);
             s.checks[at.index()] = Check { crc: oob.data_crc, sound: true };
         }
-        let salt = s.blocks[block.index()].salt(block);
+        let same = self.has(Planted::SameSalt);
+        let salt = if same { 0 } else { s.blocks[block.index()].salt(block) };
         s.run.oobs.extend_from_slice(&encode_oob(&oob, salt));
         Ok(())
     }
@@ -215,8 +223,9 @@ impl Backing for ImageFile {
         let [slot] = program.slots else {
             return Err("an image has one slot in a page".to_string());
         };
-        let last = page + 1 == self.layout.pages;
-        if last || closes_others(slot.oob.kind) || page == 0 && s.erased.contains(&block.0) {
+        let last = page + 1 == self.layout.pages && !self.has(Planted::LastPageEarly);
+        let closes = closes_others(slot.oob.kind) && !self.has(Planted::RecordBeforeOthers);
+        if last || closes || page == 0 && s.erased.contains(&block.0) {
             self.sync_state(s)?;
         }
         if page == 0 {
@@ -244,7 +253,9 @@ impl Backing for ImageFile {
 
     fn erase(&self, block: BlockId, erases: u32) -> Result<(), String> {
         let s = &mut *self.lock();
-        self.sync_state(s)?;
+        if !self.has(Planted::EraseBeforeCopies) {
+            self.sync_state(s)?;
+        }
         let state = BlockState { header: None, erases, bad: false };
         s.blocks[block.index()] = state;
         s.erased.insert(block.0);

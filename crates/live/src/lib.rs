@@ -16,8 +16,11 @@ mod file;
 mod layout;
 mod load;
 mod medium;
+mod planted;
 
 pub use drive::ImageDrive;
 pub use error::LiveError;
 pub use file::FileStats;
 pub use medium::{FileMedium, Medium};
+#[doc(hidden)]
+pub use planted::Planted;

@@ -9,6 +9,7 @@ use nand::{FoundBlock, FoundSlot, Geometry, Image, Kind, OOB_BYTES, Oob, PageSta
 use crate::file::Check;
 use crate::layout::{BlockState, HAS_CRC, LOST, Layout, PAGE, Record, SECTOR, decode_oob};
 use crate::medium::Medium;
+use crate::planted::Planted;
 
 /// What an image file holds.
 pub(crate) struct Loaded {
@@ -22,6 +23,7 @@ pub(crate) fn load(
     geometry: &Geometry,
     layout: Layout,
     medium: &dyn Medium,
+    planted: Option<Planted>,
 ) -> std::io::Result<Loaded> {
     let mut image = Image::blank(geometry, true);
     let mut blocks = Vec::with_capacity(layout.blocks as usize);
@@ -38,8 +40,10 @@ pub(crate) fn load(
             }
             Some(state) => {
                 medium.read(layout.oob(block, 0), &mut records)?;
-                let salt = state.salt(block);
-                let slots = Slots { layout, medium, block, salt, records: &records };
+                let same = planted == Some(Planted::SameSalt);
+                let salt = if same { 0 } else { state.salt(block) };
+                let trusting = planted == Some(Planted::PayloadNotChecked);
+                let slots = Slots { layout, medium, block, salt, records: &records, trusting };
                 let first = (block.0 * layout.pages) as usize;
                 let slots = slots.read(&mut checks[first..first + layout.pages as usize])?;
                 FoundBlock { header: state.header, erases: state.erases, bad: state.bad, slots }
@@ -62,6 +66,8 @@ struct Slots<'a> {
     block: BlockId,
     salt: u32,
     records: &'a [u8],
+    /// The planted bug: payloads are not looked at.
+    trusting: bool,
 }
 
 impl Slots<'_> {
@@ -76,7 +82,7 @@ impl Slots<'_> {
                 Record::Blank => FoundSlot::default(),
                 Record::Other => FoundSlot { state: PageState::Torn, ..FoundSlot::default() },
                 Record::Good(oob) => {
-                    let doubtful = !full || page == last;
+                    let doubtful = (!full || page == last) && !self.trusting;
                     self.slot(page as u32, oob, doubtful, &mut checks[page])?
                 }
             });
