@@ -7,6 +7,7 @@
 mod args;
 mod drive;
 mod generate;
+mod image;
 mod lru;
 mod memory;
 mod meter;
@@ -21,16 +22,17 @@ fn main() -> ExitCode {
     let args = Args::new(words.collect());
     let done = match command.as_str() {
         "drive" => drive::run(args),
+        "image" => image::run(args),
         "lru" => lru::run(args),
         "memory" => memory::run(args),
         "trace" => generate::run(args),
         "help" | "-h" | "--help" => {
-            for help in [drive::HELP, lru::HELP, memory::HELP, generate::HELP] {
+            for help in [drive::HELP, image::HELP, lru::HELP, memory::HELP, generate::HELP] {
                 println!("{help}");
             }
             return ExitCode::SUCCESS;
         }
-        other => Err(format!("`{other}`: expected drive, lru, memory, trace or help")),
+        other => Err(format!("`{other}`: expected drive, image, lru, memory, trace or help")),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
