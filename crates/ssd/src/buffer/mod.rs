@@ -15,9 +15,11 @@ mod own;
 mod policies;
 mod policy;
 mod pool;
+mod reading;
 mod spec;
 mod touch;
 mod writeback;
+mod writing;
 
 pub(crate) use front::{Front, Host};
 pub use hitsim::{HitAccess, HitSim};

@@ -12,6 +12,7 @@ mod params;
 mod presets;
 mod resolve;
 mod schema;
+mod shape;
 mod tx;
 mod xml;
 
