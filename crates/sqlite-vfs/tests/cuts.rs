@@ -1,5 +1,5 @@
-//! Power cuts at mutating operations of the device below a store. The first test cuts at every one;
-//! the others, whose cases are many, at every one of a stride that is prime to the workload.
+//! Power cuts at mutating operations of the device below a store: by file controls and with a log at
+//! every one, in all other cases at every third or, with `VARVE_CUTS=all`, at every one.
 
 mod common;
 
@@ -12,12 +12,18 @@ use varve_sqlite_vfs::{Checkpoint, Options, Store, Stores, Way};
 const JOURNALS: [&str; 4] = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY"];
 const LOCKINGS: [&str; 2] = ["NORMAL", "EXCLUSIVE"];
 
+/// Every third operation, which is enough between changes; with `VARVE_CUTS=all` every one.
+fn stride() -> u64 {
+    if std::env::var("VARVE_CUTS").is_ok_and(|v| v == "all") { 1 } else { 3 }
+}
+
 /// Runs a case and wants nothing bad; the cuts made.
 fn good(harness: &Harness, case: Case, stride: u64) -> Outcome {
     let outcome = harness.run(case, stride);
     let (count, first) = (outcome.bad.len(), outcome.bad.first());
     assert!(outcome.bad.is_empty(), "{case:?}: {count} of {}: {first:?}", outcome.cuts);
     assert!(outcome.operations >= 4, "{case:?}: {outcome:?}");
+    println!("{} cuts, {} operations: {case:?}", outcome.cuts, outcome.operations);
     outcome
 }
 
@@ -42,7 +48,7 @@ fn by_file_controls() {
 
 #[test]
 fn by_file_controls_without_syncs() {
-    let cuts = all(&JOURNALS, 3, |case| Some(Case { sync: "OFF", ..case }));
+    let cuts = all(&JOURNALS, stride(), |case| Some(Case { sync: "OFF", ..case }));
     assert!(cuts > 30, "{cuts}");
 }
 
@@ -50,17 +56,17 @@ fn by_file_controls_without_syncs() {
 fn in_groups() {
     for way in [Way::Controls, Way::JournalLife] {
         let journals = if way == Way::Controls { &JOURNALS[..] } else { &JOURNALS[..3] };
-        let cuts = all(journals, 3, |case| Some(Case { way, group: 20, ..case }));
+        let cuts = all(journals, stride(), |case| Some(Case { way, group: 20, ..case }));
         assert!(cuts > 300, "{cuts}");
     }
 }
 
 #[test]
 fn by_the_life_of_the_journal() {
-    let cuts = all(&JOURNALS[..3], 3, |case| Some(Case { way: Way::JournalLife, ..case }));
+    let cuts = all(&JOURNALS[..3], stride(), |case| Some(Case { way: Way::JournalLife, ..case }));
     assert!(cuts > 600, "{cuts}");
     // Without syncs SQLite makes no super-journal: two files then commit one after the other.
-    let cuts = all(&JOURNALS[..3], 3, |case| {
+    let cuts = all(&JOURNALS[..3], stride(), |case| {
         (!case.two).then_some(Case { way: Way::JournalLife, sync: "OFF", ..case })
     });
     assert!(cuts > 5, "{cuts}");
@@ -69,17 +75,18 @@ fn by_the_life_of_the_journal() {
 #[test]
 fn in_batches() {
     for sync in ["FULL", "OFF"] {
-        let cuts = all(&JOURNALS, 3, |case| Some(Case { batch: true, sync, ..case }));
+        let cuts = all(&JOURNALS, stride(), |case| Some(Case { batch: true, sync, ..case }));
         assert!(cuts > 40, "{cuts}");
     }
 }
 
 #[test]
 fn one_io_error() {
-    let cuts = all(&JOURNALS, 3, |case| Some(Case { once: true, ..case }));
+    let cuts = all(&JOURNALS, stride(), |case| Some(Case { once: true, ..case }));
     assert!(cuts > 500, "{cuts}");
-    let cuts =
-        all(&JOURNALS[..3], 5, |case| Some(Case { once: true, way: Way::JournalLife, ..case }));
+    let cuts = all(&JOURNALS[..3], stride(), |case| {
+        Some(Case { once: true, way: Way::JournalLife, ..case })
+    });
     assert!(cuts > 300, "{cuts}");
 }
 
@@ -89,9 +96,16 @@ fn a_transaction_that_outgrows_the_device() {
     for way in [Way::Controls, Way::JournalLife] {
         for journal in ["DELETE", "TRUNCATE", "PERSIST"] {
             for locking in LOCKINGS {
-                for (two, sync) in [(false, "FULL"), (false, "OFF"), (true, "FULL")] {
-                    let case = Case { journal, locking, two, sync, way, pages: 20, ..PLAIN };
-                    let outcome = good(&harness, case, 3);
+                for (two, sync, once) in [
+                    (false, "FULL", false),
+                    (false, "OFF", false),
+                    (true, "FULL", false),
+                    (true, "FULL", true),
+                ] {
+                    let batch = two && way == Way::Controls;
+                    let small = Case { pages: 20, once, batch, ..PLAIN };
+                    let case = Case { journal, locking, two, sync, way, ..small };
+                    let outcome = good(&harness, case, stride());
                     assert!(outcome.stats.fallbacks > 0, "{case:?}: {outcome:?}");
                 }
             }
@@ -104,8 +118,8 @@ fn with_a_log() {
     let harness = Harness::new();
     for checkpoint in [Checkpoint::Copy, Checkpoint::Remap] {
         for locking in LOCKINGS {
-            for sync in ["FULL", "NORMAL"] {
-                let case = Case { journal: "WAL", locking, sync, checkpoint, ..PLAIN };
+            for (sync, once) in [("FULL", false), ("NORMAL", false), ("FULL", true)] {
+                let case = Case { journal: "WAL", locking, sync, checkpoint, once, ..PLAIN };
                 let outcome = good(&harness, case, 1);
                 let moved = outcome.stats.remapped > 0;
                 assert_eq!(moved, checkpoint == Checkpoint::Remap, "{case:?}: {outcome:?}");
@@ -149,7 +163,7 @@ fn a_stale_journal_tags_nothing() {
 #[test]
 fn a_file_that_shrinks() {
     for way in [Way::Controls, Way::JournalLife] {
-        let cuts = all(&JOURNALS[..3], 3, |case| Some(Case { vacuum: true, way, ..case }));
+        let cuts = all(&JOURNALS[..3], stride(), |case| Some(Case { vacuum: true, way, ..case }));
         assert!(cuts > 500, "{cuts}");
     }
 }
@@ -159,6 +173,54 @@ fn one_error_in_a_journal() {
     for way in [Way::Controls, Way::JournalLife] {
         let cuts = all(&JOURNALS[..3], 7, |case| Some(Case { journal_faults: true, way, ..case }));
         assert!(cuts > 500, "{cuts}");
+    }
+}
+
+/// A transaction over two stores, with the power of both cut at operation `cut`: what is there
+/// afterwards, whether COMMIT was answered, and the operations.
+fn over_two_stores(cut: u64, journal: &str) -> (String, String, bool, u64) {
+    let (vfs, one, two, stores) = (unique("two"), unique("one"), unique("two"), Stores::new());
+    stores.register(&api(), &vfs, false, None).unwrap();
+    let (mut first, mut second) = (Ram::blank(), Ram::blank());
+    let connect = || {
+        let db = open(&one, &vfs)?;
+        db.execute_batch(&format!(
+            "PRAGMA journal_mode={journal}; ATTACH 'file:{two}' AS q; PRAGMA q.journal_mode={journal}"
+        ))?;
+        Ok::<_, rusqlite::Error>(db)
+    };
+    let options = Options::default();
+    stores.add(&one, &Store::format(first.power_on(), options).unwrap());
+    stores.add(&two, &Store::format(second.power_on_with(first.power()), options).unwrap());
+    let db = connect().unwrap();
+    db.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)").unwrap();
+    db.execute_batch("CREATE TABLE q.u(a); INSERT INTO q.u VALUES(1)").unwrap();
+    {
+        let power = first.power();
+        let mut power = power.lock().unwrap();
+        (power.operations, power.cut_at) = (0, cut);
+    }
+    let done = db.execute_batch("BEGIN; UPDATE t SET a = 2; UPDATE q.u SET a = 2; COMMIT").is_ok();
+    let operations = first.power().lock().unwrap().operations;
+    let _ = (first.image(), second.image());
+    drop(db);
+    stores.add(&one, &Store::mount(first.power_on(), options).unwrap());
+    stores.add(&two, &Store::mount(second.power_on_with(first.power()), options).unwrap());
+    let db = connect().unwrap();
+    (ask(&db, "SELECT a FROM t"), ask(&db, "SELECT a FROM q.u"), done, operations)
+}
+
+#[test]
+fn two_stores_commit_through_durable_journals() {
+    for journal in ["DELETE", "TRUNCATE", "PERSIST"] {
+        let (one, two, done, operations) = over_two_stores(0, journal);
+        assert_eq!((one.as_str(), two.as_str(), done), ("2", "2", true));
+        assert!(operations > 20, "{operations}");
+        for cut in 1..=operations {
+            let (one, two, done, _) = over_two_stores(cut, journal);
+            assert_eq!(one, two, "{journal} cut {cut}");
+            assert!(one == "2" || (one == "1" && !done), "{journal} cut {cut}: {one} {done}");
+        }
     }
 }
 

@@ -10,7 +10,6 @@ use rusqlite::Connection;
 use varve_sqlite_vfs::{Checkpoint, Options, Store, Stores, Virtual, Way};
 
 struct Rig {
-    stores: Stores,
     vfs: String,
     name: String,
     store: Store,
@@ -22,7 +21,7 @@ impl Rig {
         let (stores, vfs, name) = (Stores::new(), unique("vfs"), unique("store"));
         stores.register(&api(), &vfs, false, None).unwrap();
         stores.add(&name, &store);
-        Rig { stores, vfs, name, store }
+        Rig { vfs, name, store }
     }
 
     fn new(options: Options) -> Rig {
@@ -191,24 +190,6 @@ fn limits_are_told_as_what_they_are() {
     assert_eq!(ask(&db, "SELECT count(*) FROM t"), "200");
     assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok");
     db.execute_batch("DELETE FROM t; VACUUM").unwrap();
-}
-
-#[test]
-fn stores_do_not_commit_together() {
-    let rig = Rig::new(Options::default());
-    let other =
-        Store::format(Box::new(RamDevice::new(Sectors(8 * 2_048))), Options::default()).unwrap();
-    let second = unique("second");
-    rig.stores.add(&second, &other);
-    let db = rig.open("CREATE TABLE t(a)");
-    db.execute_batch(&format!("ATTACH 'file:{second}' AS q; CREATE TABLE q.u(a)")).unwrap();
-    let both =
-        db.execute_batch("BEGIN; INSERT INTO t VALUES(1); INSERT INTO q.u VALUES(1); COMMIT");
-    assert!(both.is_err());
-    let _ = db.execute_batch("ROLLBACK");
-    assert_eq!(ask(&db, "SELECT (SELECT count(*) FROM t) + (SELECT count(*) FROM q.u)"), "0");
-    db.execute_batch("INSERT INTO q.u VALUES(1)").unwrap();
-    assert_eq!(ask(&db, "SELECT count(*) FROM q.u"), "1");
 }
 
 #[test]

@@ -398,6 +398,7 @@ impl Core {
 
     /// Cuts an object outside any transaction; the record is written at once.
     pub(super) fn truncate_plain(&mut self, id: Id, size: u64) -> Done<()> {
+        self.usable()?;
         self.flush_group()?;
         let Some(object) = self.objects.get_mut(&id) else { return Ok(()) };
         if size >= object.meta.size {
@@ -440,6 +441,7 @@ impl Core {
 
     /// Makes all plain changes durable.
     pub(super) fn sync_plain(&mut self) -> Done<()> {
+        self.usable()?;
         self.write_stale()?;
         if self.unflushed {
             self.flush_device()?;

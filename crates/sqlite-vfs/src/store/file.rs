@@ -13,7 +13,7 @@ use block::{DeviceError, TxError};
 use super::core::{Core, Done, Id, Owner};
 use super::device::code;
 use super::journal::patch;
-use super::{Bug, Checkpoint, Store, Way};
+use super::{Bug, Checkpoint, Store, Stores, Way};
 use crate::abi::Name;
 use crate::vfs::{Answer, Caller, Code, Control, File, Kind, Level, Raw, Reply, flag};
 
@@ -48,9 +48,16 @@ pub(super) struct StoreFile {
     /// The last transaction was never synced: `synchronous=OFF`.
     unsynced: bool,
     shm: bool,
+    /// A super-journal may name files of other stores.
+    stores: Option<Stores>,
 }
 
 impl StoreFile {
+    pub(super) fn among(mut self, stores: &Stores) -> StoreFile {
+        self.stores = (self.kind == Kind::Super).then(|| stores.clone());
+        self
+    }
+
     pub(super) fn temporary(vfs: &str) -> StoreFile {
         StoreFile::new(vfs, Kind::Temp, Place::Memory(Vec::new()))
     }
@@ -72,6 +79,7 @@ impl StoreFile {
             wish: false,
             unsynced: false,
             shm: false,
+            stores: None,
         }
     }
 
@@ -167,9 +175,11 @@ impl StoreFile {
     }
 
     /// Whether a change of the database belongs to a transaction.
-    fn tagged(&self, core: &Core, id: Id) -> bool {
+    fn tagged(&self, core: &Core, caller: Caller, id: Id) -> bool {
         let object = core.objects.get(&id);
-        if self.kind != Kind::Database || core.journal_durable(&self.object) {
+        // A fall-back that failed half way has left the transaction as it was.
+        let begun = core.wrote(self.owner(core, caller, id), id);
+        if self.kind != Kind::Database || (core.journal_durable(&self.object) && !begun) {
             return false;
         }
         match core.options.way {
@@ -202,7 +212,7 @@ impl StoreFile {
         tagged: impl FnOnce(&mut Core, Owner, bool) -> Done<()>,
         plain: impl FnOnce(&mut Core) -> Done<()>,
     ) -> Done<()> {
-        if !self.tagged(core, id) {
+        if !self.tagged(core, caller, id) {
             core.journal_first(&self.object)?;
             return plain(core);
         }
@@ -345,7 +355,18 @@ impl File for StoreFile {
         self.wish = false;
         match &self.place {
             Place::Memory(_) => Ok(()),
-            Place::Journal(store, name) => store.core().journal_sync(name).map_err(failed),
+            Place::Journal(store, name) => {
+                if let Some(stores) = &self.stores
+                    && !stores.bind(store, name).map_err(failed)?
+                {
+                    store.core().error = Some(
+                        "one COMMIT cannot bind a database of a store and one of another VFS"
+                            .to_string(),
+                    );
+                    return Err(Code::IOERR_FSYNC);
+                }
+                store.core().journal_sync(name).map_err(failed)
+            }
             Place::Object(store, id) => {
                 let mut core = store.core();
                 if self.kind == Kind::Wal {
@@ -355,7 +376,11 @@ impl File for StoreFile {
                     let owner = self.owner(&core, caller, *id);
                     return core.commit(&[owner]).map_err(failed);
                 }
-                if self.tagged(&core, *id) { Ok(()) } else { core.sync_plain().map_err(failed) }
+                if self.tagged(&core, caller, *id) {
+                    Ok(())
+                } else {
+                    core.sync_plain().map_err(failed)
+                }
             }
         }
     }

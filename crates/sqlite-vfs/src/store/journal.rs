@@ -46,7 +46,8 @@ impl Core {
 
     /// Whether a database is written the stock way, because its journal is durable.
     pub(super) fn journal_durable(&self, database: &str) -> bool {
-        self.journals.get(&journal_of(database)).is_some_and(|j| j.durable.is_some())
+        let journal = self.journals.get(&journal_of(database));
+        journal.is_some_and(|j| j.durable.is_some() && !j.data.is_empty())
     }
 
     pub(super) fn journal_write(&mut self, name: &str, data: &[u8], at: u64) -> Done<()> {
@@ -56,7 +57,9 @@ impl Core {
             return Err(DeviceError::Io("one error in a journal".to_string()).into());
         }
         self.stats.journal_writes += 1;
-        if at == 0 && data.len() >= 8 && data[..8] == [0; 8] {
+        // Zeroes end a live journal; the header of a new one also begins with them.
+        let live = self.journals.get(name).is_some_and(|j| j.data.starts_with(&MAGIC));
+        if live && at == 0 && data.len() >= 8 && data[..8] == [0; 8] {
             self.journal_over(name)?;
         }
         let journal = self.journals.entry(name.to_string()).or_default();
@@ -92,10 +95,10 @@ impl Core {
 
     pub(super) fn journal_sync(&mut self, name: &str) -> Done<()> {
         if is_super(name) {
-            let elsewhere = "databases of different stores cannot commit together";
-            let listed = self.listed(name).ok_or(DeviceError::Unsupported(elsewhere))?;
+            let listed = self.listed(name).unwrap_or_default();
             if listed.iter().any(|journal| self.durable(journal)) {
-                return self.make_durable(name, &listed);
+                self.copy_out(name)?;
+                return self.make_durable(&listed);
             }
         }
         if self.durable(name) { self.sync_plain() } else { Ok(()) }
@@ -156,11 +159,16 @@ impl Core {
         Ok(())
     }
 
-    /// The journals a super-journal names, as objects of this store; `None`: of somebody else.
-    pub(super) fn listed(&self, name: &str) -> Option<Vec<String>> {
+    /// The full names of the journals a super-journal lists.
+    pub(super) fn listed_names(&self, name: &str) -> Vec<String> {
         let data = self.journals.get(name).map(|j| j.data.as_slice()).unwrap_or_default();
         let names = data.split(|b| *b == 0).filter(|name| !name.is_empty());
-        names.map(|name| self.object_of(std::str::from_utf8(name).ok()?)).collect()
+        names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    }
+
+    /// The same as objects of this store; `None`: some are elsewhere, and it commits nothing here.
+    fn listed(&self, name: &str) -> Option<Vec<String>> {
+        self.listed_names(name).iter().map(|name| self.object_of(name)).collect()
     }
 
     /// The object behind a file's full name, if it lies in this store.
@@ -230,8 +238,8 @@ impl Core {
         Ok(())
     }
 
-    fn make_durable(&mut self, name: &str, listed: &[String]) -> Done<()> {
-        self.copy_out(name)?;
+    /// Makes journals durable, and commits what their databases have written as it is.
+    pub(super) fn make_durable(&mut self, listed: &[String]) -> Done<()> {
         let mut owners = Vec::new();
         for journal in listed {
             self.copy_out(journal)?;
@@ -249,8 +257,9 @@ impl Core {
     }
 
     /// Writes a journal of memory to an object of the same name.
-    fn copy_out(&mut self, name: &str) -> Done<()> {
-        let Some(journal) = self.journals.get(name) else { return Ok(()) };
+    pub(super) fn copy_out(&mut self, name: &str) -> Done<()> {
+        // One that SQLite still has in its own memory comes later, and is durable from its start.
+        let journal = self.journals.entry(name.to_string()).or_default();
         if journal.durable.is_some() {
             return Ok(());
         }
@@ -271,6 +280,7 @@ impl Core {
 
     /// Removes an object with its record, in a transaction of its own.
     pub(super) fn remove_object(&mut self, id: Id) -> Done<()> {
+        self.usable()?;
         self.flush_group()?;
         let Some(object) = self.objects.get(&id) else { return Ok(()) };
         let meta: Meta = object.meta.clone();

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use block::Rng;
+use block::{Rng, TxError};
 
 use super::file::StoreFile;
 use super::table::LONGEST_NAME;
@@ -42,6 +42,30 @@ impl Stores {
     /// Forgets a name.
     pub fn remove(&self, name: &str) -> Option<Store> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&clean(name))
+    }
+
+    /// Before a super-journal is durable: if it binds databases of several stores, which cannot
+    /// commit together, it and their journals become durable, and their pages plain. Stores are
+    /// taken one after the other. `false`: somebody else's database is among them.
+    pub(super) fn bind(&self, home: &Store, name: &str) -> Result<bool, TxError> {
+        let listed = home.core().listed_names(name);
+        let mut found: BTreeMap<String, (Store, Vec<String>)> = BTreeMap::new();
+        for full in listed {
+            let Some((store, object)) = self.find(&full) else { return Ok(false) };
+            let path = store.core().path.clone();
+            found.entry(path).or_insert((store, Vec::new())).1.push(object);
+        }
+        if found.len() > 1 {
+            {
+                let mut core = home.core();
+                core.copy_out(name)?;
+                core.sync_plain()?;
+            }
+            for (store, journals) in found.values() {
+                store.core().make_durable(journals)?;
+            }
+        }
+        Ok(true)
     }
 
     /// The store with the longest name that begins `path`, and the object in it.
@@ -136,7 +160,10 @@ impl Vfs for StoreVfs {
             return self.fail(format!("{text}: longer than {LONGEST_NAME} bytes"));
         }
         match StoreFile::open(&self.name, store, kind, &object, text, name, flags) {
-            Ok(file) => Ok((Box::new(file), flags & !flag::CREATE)),
+            Ok(file) => {
+                let file = file.among(&self.stores);
+                Ok((Box::new(file), flags & !flag::CREATE))
+            }
             Err(Code::CANTOPEN) => {
                 self.fail(format!("{text}: there is no such object in the store"))
             }

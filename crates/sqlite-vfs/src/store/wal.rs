@@ -223,6 +223,7 @@ impl Core {
     }
 
     pub(super) fn wal_truncate(&mut self, id: Id, size: u64) -> Done<()> {
+        self.usable()?;
         let wal = self.wal(id)?;
         wal.size = wal.size.min(size);
         if size == 0 {

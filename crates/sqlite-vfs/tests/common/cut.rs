@@ -55,6 +55,24 @@ pub struct Ram {
 }
 
 impl Ram {
+    /// As `power_on`, with the switch of another device: both go off together.
+    pub fn power_on_with(&mut self, power: Arc<Mutex<Power>>) -> Box<dyn Device> {
+        let image = self.image();
+        self.restore(&image);
+        self.power = power;
+        self.made()
+    }
+
+    fn made(&self) -> Box<dyn Device> {
+        Box::new(CutDevice {
+            inner: Arc::clone(&self.inner),
+            power: Arc::clone(&self.power),
+            cache: Arc::clone(&self.cache),
+            touched: Arc::clone(&self.touched),
+            seed: self.seed,
+        })
+    }
+
     fn device(&self) -> RamDevice {
         let limits = TxLimits { max_open: 64, pages: self.pages, span: 16_384, next: TxId(1) };
         RamDevice::new(SECTORS).with_limits(limits)
@@ -80,13 +98,7 @@ impl Medium for Ram {
         let image = self.image();
         self.restore(&image);
         self.seed += 1;
-        Box::new(CutDevice {
-            inner: Arc::clone(&self.inner),
-            power: Arc::clone(&self.power),
-            cache: Arc::clone(&self.cache),
-            touched: Arc::clone(&self.touched),
-            seed: self.seed,
-        })
+        self.made()
     }
 
     fn power(&self) -> Arc<Mutex<Power>> {
@@ -94,10 +106,8 @@ impl Medium for Ram {
     }
 
     fn image(&mut self) -> BTreeMap<u64, Vec<u8>> {
-        let mut power = self.power.lock().unwrap();
-        if !std::mem::replace(&mut power.off, true) {
-            lose(&mut *self.inner.lock().unwrap(), &mut self.cache.lock().unwrap(), self.seed);
-        }
+        self.power.lock().unwrap().off = true;
+        lose(&mut *self.inner.lock().unwrap(), &mut self.cache.lock().unwrap(), self.seed);
         let mut inner = self.inner.lock().unwrap();
         let page = |page: &u64| {
             let mut bytes = vec![0u8; 4_096];
