@@ -45,4 +45,4 @@ pub use stamp::{Found, decode, decode_sector, fill_sector, stamp};
 pub use step::{Action, Class, Step};
 pub use subject::{DurableKind, Oracle, Subject};
 pub use swarm::{Draw, draw as draw_run};
-pub use tx::{TxOracle, draw_tx};
+pub use tx::{TxOracle, draw_paper, draw_tx};

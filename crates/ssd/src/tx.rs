@@ -99,6 +99,10 @@ impl Transactional for Drive {
         let ftl = self.pages()?;
         ftl.tx_write(received, tid.0, page.0, payload, last)?;
         let pressed = ftl.back_pressure(staging);
+        if self.p.tx.as_ref().is_some_and(|tx| tx.paper) {
+            // The map names the new page at once.
+            self.front.outdated(page.0);
+        }
         let done = self.side.dram(at, received, 4096).max(pressed);
         Ok(self.side.complete(done))
     }
@@ -176,7 +180,13 @@ impl Transactional for Drive {
 
     fn tx_abort(&mut self, at: Time, tid: TxId) -> Result<Time, TxError> {
         self.admit(at, &Request::flush())?;
+        let pages = self.pages()?.tx_pages(tid.0);
         self.pages()?.tx_abort(tid.0);
+        if self.p.tx.as_ref().is_some_and(|tx| tx.paper) {
+            for page in pages {
+                self.front.outdated(page.0);
+            }
+        }
         Ok(at)
     }
 }

@@ -192,3 +192,55 @@ fn a_drive_without_transactions_says_so() {
     config.set("ckpt.mode", "interval", origin).unwrap();
     assert!(config.resolve().unwrap_err().to_string().contains("ckpt.mode"));
 }
+
+#[test]
+fn losers_in_open_lines_are_erased_too() {
+    let keys = [
+        ("geometry.channels", "1"),
+        ("geometry.blocks", "15"),
+        ("geometry.pages", "7"),
+        ("op", "200 %"),
+        ("tx.losers", "4"),
+        ("tx.max_open", "4"),
+    ];
+    let mut host = Host::new(&keys);
+    let tids = [host.begin(), host.begin()];
+    host.write(tids[0], 0, 1).unwrap();
+    host.write(tids[0], 1, 1).unwrap();
+    host.write(tids[1], 13, 1).unwrap();
+    host.write(tids[1], 14, 1).unwrap();
+    host.at = host.drive.tx_abort(host.at, tids[1]).unwrap();
+    for page in [10, 29, 21] {
+        let tid = host.begin();
+        host.write(tid, page, 1).unwrap();
+    }
+    host.at = host.drive.tx_abort(host.at, tids[0]).unwrap();
+    let tid = host.begin();
+    host.write(tid, 11, 1).unwrap();
+    host.drive.check().expect("invariants");
+}
+
+/// Without aborts and cuts the paper's rules and ours program the same host pages, less those that
+/// are written again while they are held.
+#[test]
+fn the_literal_rules_program_the_same_host_pages() {
+    let mut programs = Vec::new();
+    for keys in [[("tx.mode", "paper")], [("tx.lock", "hard")]] {
+        let mut host = Host::new(&keys);
+        let mut rng = block::Rng::new(7);
+        for round in 0..200u64 {
+            let tid = host.begin();
+            for _ in 0..1 + rng.below(4) {
+                host.write(tid, rng.below(60) as u32, round + 1).unwrap();
+            }
+            host.commit(&[tid]);
+        }
+        host.at = host.drive.submit(host.at, Request::flush()).unwrap();
+        let held = host.drive.tx_stats().unwrap().held_replaced;
+        programs.push(host.drive.stats().nand.programs[0] + held);
+        let seen: Vec<u64> = (0..60).map(|page| host.read(page)).collect();
+        programs.extend(seen);
+    }
+    let (paper, ours) = programs.split_at(programs.len() / 2);
+    assert_eq!(paper, ours);
+}

@@ -48,6 +48,18 @@ pub fn draw_tx(seed: u64, what: &Draw) -> (Plan, DriveSpec, u64) {
     }
 }
 
+/// The run of a seed on a drive that follows the paper's literal rules, as far as these have its
+/// steps; without overlap, so that the order of address decides nothing that the paper orders.
+pub fn draw_paper(seed: u64, what: &Draw) -> (Plan, DriveSpec) {
+    let (mut plan, _, _) = draw_tx(seed, what);
+    plan.config.insert("tx.mode".to_string(), "paper".to_string());
+    for steps in [&mut plan.work, &mut plan.after] {
+        steps.retain(|step| !matches!(step.action, Action::TxTrim { .. } | Action::Remap { .. }));
+    }
+    let spec = DriveSpec::of(&plan).expect("the same drive");
+    (plan, spec)
+}
+
 fn config(rng: &mut Rng) -> Config {
     let mut k = Keys { rng, config: Config::new() };
     k.set("nand.oob", "full");

@@ -4,5 +4,5 @@ mod draw;
 mod model;
 mod oracle;
 
-pub use draw::draw_tx;
+pub use draw::{draw_paper, draw_tx};
 pub use oracle::TxOracle;

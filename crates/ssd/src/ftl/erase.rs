@@ -187,11 +187,11 @@ impl PageFtl {
                     self.swap_bad_member(line, block);
                     continue;
                 }
-                let losers = self.losers_in(block);
+                let tids = self.uncommitted_in(block);
                 match self.nand.erase(at, block, false) {
                     Ok(done) => {
                         end = end.max(done.end);
-                        self.losers_erased(&losers, done.end);
+                        self.uncommitted_erased(&tids, done.end);
                         self.forget_aliases(block);
                         self.count_erase();
                         break;

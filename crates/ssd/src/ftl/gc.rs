@@ -429,6 +429,9 @@ impl PageFtl {
         } else {
             (Oob { kind: Kind::Data, lpn: self.nand.lpn(from), ..Oob::default() }, Payload::None)
         };
+        if self.is_paper() && self.paper_old_page_lost(from) {
+            return Ok(());
+        }
         // A page of an open transaction keeps its number; any other is plain from now on, once
         // what proves its transaction is on flash.
         let open = self.tx.is_some()
@@ -439,7 +442,10 @@ impl PageFtl {
         let ready = if told { ready.max(self.tx_proven()) } else { ready };
         let oob = named;
         let tid = if open { oob.tid } else { 0 };
-        let mut oob = Oob { tid, flags: oob.flags & POISON, n: 0, digest: 0, ..oob };
+        let mut oob = match self.is_paper() && open {
+            true => oob,
+            false => Oob { tid, flags: oob.flags & POISON, n: 0, digest: 0, ..oob },
+        };
         if oob.kind != Kind::Data || !open && self.map.get(oob.lpn as usize) != Some(&(from.0 + 1))
         {
             // No record, or one that names another slot (a misdirected program): the data here

@@ -96,6 +96,11 @@ impl PageFtl {
             ));
         }
         scan.seq = scan.seq.max(scan.names.seq);
+        if ftl.is_paper() {
+            ftl.paper_recover(meta);
+            scan.twins.clear();
+            scan.trims.clear();
+        }
         ftl.load_map_pages(found.is_some(), &mut scan);
         ftl.apply_trims(found.as_ref().map_or(0, |f| f.seq), &mut scan);
         ftl.apply_remaps(&mut scan);

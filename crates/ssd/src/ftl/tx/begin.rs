@@ -86,22 +86,29 @@ impl PageFtl {
             tx.may_begin(tid)?;
         }
         match tx.owner(lpn) {
-            Some(owner) if owner == tid => Ok(()),
+            // In the paper's table every write is an entry.
+            Some(owner) if owner == tid && tx.paper.is_none() => Ok(()),
+            Some(owner) if owner == tid && tx.owned() < tx.table.capacity() => Ok(()),
+            Some(owner) if owner == tid => Err(TxError::Full(tx.table.capacity())),
             Some(owner) => Err(TxError::Conflict { page: Lpn(lpn), owner: TxId(owner) }),
-            None if tx.table.len() >= tx.table.capacity() => {
-                Err(TxError::Full(tx.table.capacity()))
-            }
+            None if tx.owned() >= tx.table.capacity() => Err(TxError::Full(tx.table.capacity())),
             None => Ok(()),
         }
     }
 
     /// Ends a transaction; the committed versions are what the map names.
     pub fn tx_abort(&mut self, tid: u64) {
+        if self.is_paper() {
+            return self.paper_abort(tid);
+        }
         let bug = self.has_bug(Bug::TxAbortMapsCopy);
         let Some(tx) = &mut self.tx else { return };
         let Some(open) = tx.open.remove(&tid) else { return };
-        if open.placed > 0 {
-            tx.losers.insert(tid, open.placed);
+        if open.left.slots > 0 {
+            tx.losers.insert(tid, open.left);
+        } else {
+            // Its last slot may be back if the power goes before the erase ends.
+            tx.fading.push(open.left.until);
         }
         tx.stats.aborted += 1;
         for (lpn, place) in self.tx_unchain(open.first) {

@@ -13,6 +13,9 @@ impl PageFtl {
     pub(in crate::ftl) fn tx_valid_slots(&self) -> u64 {
         self.tx.as_ref().map_or(0, |tx| {
             let pages = tx.table.iter().filter(|entry| matches!(entry.place, Place::At(_)));
+            if let Some(paper) = &tx.paper {
+                return paper.old_pages();
+            }
             let records = u64::from(tx.record_at.is_some()) + tx.remaps.len() as u64;
             pages.count() as u64 + records
         })
@@ -23,7 +26,7 @@ impl PageFtl {
     /// # Errors
     /// The first that does not hold.
     pub(in crate::ftl) fn check_transactions(&self) -> Result<(), Violation> {
-        let Some(tx) = &self.tx else { return Ok(()) };
+        let Some(tx) = self.tx.as_ref().filter(|tx| tx.paper.is_none()) else { return Ok(()) };
         let fail = |what: String| Err(PageFtl::violation("C4", what));
         let mut locks = vec![0u32; self.lines.len() as usize];
         let mut per_tid: BTreeMap<u64, u32> = BTreeMap::new();
@@ -105,8 +108,9 @@ impl PageFtl {
                 continue;
             }
             if let Some(left) = tx.losers.get(&tid) {
-                if *left < count {
-                    return fail(format!("I6: loser {tid} has {count} slots, counts {left}"));
+                if left.slots < count {
+                    let counted = left.slots;
+                    return fail(format!("I6: loser {tid} has {count} slots, counts {counted}"));
                 }
                 if tx.record.covers(tid) || (ended.contains(&tid) && !tx.counted) {
                     return fail(format!("I6: flash says that loser {tid} is committed"));

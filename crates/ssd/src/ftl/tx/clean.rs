@@ -56,6 +56,9 @@ impl PageFtl {
 
     /// The open transaction whose version of a slot lies at a place.
     pub(in crate::ftl) fn tx_at(&self, lpn: u32, at: Ppn) -> Option<u64> {
+        if let Some(paper) = &self.tx.as_ref()?.paper {
+            return paper.new_at(lpn, at);
+        }
         let entry = self.tx.as_ref()?.table.get(lpn)?;
         (entry.place == Place::At(at)).then_some(entry.tid)
     }
@@ -75,6 +78,9 @@ impl PageFtl {
 
     /// A tagged slot was given a place.
     pub(in crate::ftl) fn tx_placed(&mut self, lpn: u32, tid: u64, at: Ppn) {
+        if self.is_paper() {
+            return self.paper_placed(lpn, at);
+        }
         if let Some(tx) = &mut self.tx {
             tx.placed(lpn, tid, at);
         }
@@ -90,7 +96,7 @@ impl PageFtl {
     /// The committed version of a slot is about to be named at another place: a lock on it goes
     /// along.
     pub(in crate::ftl) fn tx_old_page_moves(&mut self, lpn: u32, to: Ppn) {
-        if self.tx_owner(lpn).is_none() {
+        if self.tx_owner(lpn).is_none() || self.is_paper() {
             return;
         }
         let from = self.map[lpn as usize];

@@ -44,6 +44,9 @@ impl PageFtl {
         let mut tids = tids.to_vec();
         tids.sort_unstable();
         tids.dedup();
+        if self.is_paper() {
+            return self.paper_commit(&tids);
+        }
         let Some(tx) = &self.tx else { return Err(off()) };
         if let Some(tid) = tids.iter().find(|tid| !tx.open.contains_key(tid)) {
             return Err(TxError::Unknown(TxId(*tid)));

@@ -106,7 +106,7 @@ impl PageFtl {
 
     /// Whether a line proves a commit that the newest state record does not.
     pub(in crate::ftl) fn holds_evidence(&self, line: u32) -> bool {
-        let Some(tx) = &self.tx else { return false };
+        let Some(tx) = self.tx.as_ref().filter(|tx| tx.paper.is_none()) else { return false };
         let any = tx.counted && !self.has_bug(Bug::TxRecordForEndOnly);
         let members = self.lines.members(line).iter().filter(|m| **m != NONE);
         members.map(|member| BlockId(*member)).filter(|b| self.nand.next_page(*b) > 0).any(|b| {
@@ -123,34 +123,35 @@ impl PageFtl {
         })
     }
 
-    /// A block was erased: losers without a slot on flash are forgotten. Called before the erase
-    /// with what the block holds.
-    pub(in crate::ftl) fn losers_in(&self, block: BlockId) -> Vec<u64> {
+    /// The transactions that are not committed and have slots in a block, one for each slot.
+    pub(in crate::ftl) fn uncommitted_in(&self, block: BlockId) -> Vec<u64> {
         match &self.tx {
-            Some(tx) if !tx.losers.is_empty() => {
-                self.tids_in(block).filter(|tid| tx.losers.contains_key(tid)).collect()
+            Some(tx) if !tx.losers.is_empty() || !tx.open.is_empty() => {
+                let known = |tid: &u64| tx.losers.contains_key(tid) || tx.open.contains_key(tid);
+                self.tids_in(block).filter(known).collect()
             }
             _ => Vec::new(),
         }
     }
 
-    /// The erase of a block that held slots of these losers ends at `end`.
-    pub(in crate::ftl) fn losers_erased(&mut self, tids: &[u64], end: Time) {
-        let mut forgotten = false;
-        let Some(tx) = &mut self.tx else { return };
+    /// The erase of a block that held slots of these ends at `end`. Losers without any left are
+    /// forgotten.
+    pub(in crate::ftl) fn uncommitted_erased(&mut self, tids: &[u64], end: Time) {
+        let Some(tx) = self.tx.as_mut().filter(|_| !tids.is_empty()) else { return };
         for tid in tids {
-            let Some(left) = tx.losers.get_mut(tid) else { continue };
-            *left -= 1;
-            if *left == 0 {
-                tx.losers.remove(tid);
-                tx.fading.push(end);
-                forgotten = true;
+            let loser = tx.losers.get_mut(tid);
+            let Some(left) = loser.or(tx.open.get_mut(tid).map(|open| &mut open.left)) else {
+                continue;
+            };
+            left.slots -= 1;
+            left.until = left.until.max(end);
+            let left = *left;
+            if left.slots == 0 && tx.losers.remove(tid).is_some() {
+                tx.fading.push(left.until);
             }
         }
-        if forgotten {
-            // Somebody relies on this end: it must not move any more.
-            self.nand.sched_mut().tell_all();
-        }
+        // Somebody relies on this end: it must not move any more.
+        self.nand.sched_mut().tell_all();
     }
 
     /// A program failed at a place that was given to a slot of a transaction: unless the cells
@@ -161,11 +162,13 @@ impl PageFtl {
         }
         let Some(tx) = &mut self.tx else { return };
         if let Some(open) = tx.open.get_mut(&tid) {
-            open.placed -= 1;
+            open.left.slots -= 1;
         } else if let Some(left) = tx.losers.get_mut(&tid) {
-            *left -= 1;
-            if *left == 0 {
+            left.slots -= 1;
+            let left = *left;
+            if left.slots == 0 {
                 tx.losers.remove(&tid);
+                tx.fading.push(left.until);
             }
         }
     }

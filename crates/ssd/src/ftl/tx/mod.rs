@@ -18,6 +18,7 @@ mod clean;
 mod commit;
 mod evidence;
 mod mount;
+mod paper;
 mod record;
 mod remap;
 mod table;
@@ -34,6 +35,7 @@ use nand::{Payload, Ticket};
 use super::PageFtl;
 use crate::config::{LockMode, TxParams};
 use crate::stats::TxStats;
+use paper::Paper;
 use record::Record;
 use remap::Remaps;
 use table::Table;
@@ -55,6 +57,15 @@ struct Held {
     ready: Time,
 }
 
+/// What is left of a transaction on flash.
+#[derive(Clone, Copy, Debug, Default)]
+struct Left {
+    /// Slots of it that have been given a place and not been erased since.
+    slots: u64,
+    /// The others are gone by then.
+    until: Time,
+}
+
 /// An open transaction.
 #[derive(Clone, Debug)]
 struct Open {
@@ -64,8 +75,7 @@ struct Open {
     /// Of them, pages that read as zeroes once it is committed.
     trimmed: u32,
     held: Option<Held>,
-    /// Slots of it that have been given a place on flash.
-    placed: u64,
+    left: Left,
     /// Programs of it that may be under way.
     tickets: Vec<Ticket>,
     /// When those asked for before are done.
@@ -79,7 +89,7 @@ const FRESH: Open = Open {
     pages: 0,
     trimmed: 0,
     held: None,
-    placed: 0,
+    left: Left { slots: 0, until: Time::ZERO },
     tickets: Vec::new(),
     flushed: Time::ZERO,
     after: Time::ZERO,
@@ -99,8 +109,8 @@ pub(crate) struct Tx {
     next: u64,
     /// Per line: entries of the table whose mapped page lies in it.
     locks: Vec<u32>,
-    /// Not committed, and their slots that are not erased yet.
-    losers: BTreeMap<u64, u64>,
+    /// Not committed, and what is left of them.
+    losers: BTreeMap<u64, Left>,
     /// Committed ones from the oldest open one on.
     committed: BTreeSet<u64>,
     /// What the newest state record says, and where it is.
@@ -114,6 +124,8 @@ pub(crate) struct Tx {
     /// leaves one loser more.
     fading: Vec<Time>,
     remaps: Remaps,
+    /// The paper's literal rules instead.
+    paper: Option<Paper>,
     pub stats: TxStats,
 }
 
@@ -121,7 +133,8 @@ impl Tx {
     pub fn new(p: &TxParams, lines: u32) -> Tx {
         Tx {
             counted: p.counted,
-            lock: p.lock,
+            lock: if p.paper { LockMode::Hard } else { p.lock },
+            paper: p.paper.then(Paper::default),
             max_open: p.max_open,
             span: p.span,
             loser_limit: p.losers,
@@ -143,11 +156,18 @@ impl Tx {
 
     /// Whether an open transaction has written a page; which one.
     pub fn owner(&self, lpn: u32) -> Option<u64> {
+        if let Some(paper) = &self.paper {
+            return paper.owner(lpn);
+        }
         self.table.get(lpn).map(|entry| entry.tid)
     }
     /// Whether any transaction has written a page and is open.
     pub fn owns_any(&self) -> bool {
-        self.table.len() > 0
+        self.owned() > 0
+    }
+    /// Entries in use.
+    fn owned(&self) -> u32 {
+        self.table.len() + self.paper.as_ref().map_or(0, |paper| paper.len() as u32)
     }
     /// Open ones, oldest first.
     fn oldest(&self) -> u64 {
@@ -168,7 +188,7 @@ impl Tx {
     }
     fn count_placed(&mut self, tid: u64) {
         if let Some(open) = self.open.get_mut(&tid) {
-            open.placed += 1;
+            open.left.slots += 1;
         }
     }
     /// A program that ends with `ticket` holds a slot of a transaction.
@@ -191,6 +211,9 @@ impl PageFtl {
         let tx = self.tx.as_ref()?;
         if !tx.owns_any() {
             return None;
+        }
+        if let Some(paper) = &tx.paper {
+            return paper.lpns().filter(|lpn| (first..first + count).contains(lpn)).min();
         }
         if count <= tx.table.len() {
             return (first..first + count).find(|slot| tx.owner(*slot).is_some());

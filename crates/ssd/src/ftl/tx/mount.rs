@@ -17,7 +17,7 @@ use nand::{Kind, NO_LPN, Oob, Payload, SlotRead};
 use super::commit::Finals;
 use super::record::Record;
 use super::remap::{self, Alias, Pair};
-use super::{END, PageFtl};
+use super::{END, Left, PageFtl};
 use crate::Bug;
 use crate::ftl::lines::NONE;
 use crate::ftl::recovery::Scan;
@@ -61,7 +61,7 @@ impl PageFtl {
     /// Looks for the slots of transactions and remaps before the scan takes anything into
     /// account, and decides what is committed. The scan books the reads.
     pub(in crate::ftl) fn tx_decide(&mut self, meta: u32, scan: &mut Scan) {
-        if self.tx.is_none() {
+        if self.tx.is_none() || self.is_paper() {
             return;
         }
         let tagged = self.tagged_slots(meta);
@@ -80,12 +80,12 @@ impl PageFtl {
         for tid in record.losers.iter().chain(&record.committed) {
             next = next.max(tid + 1);
         }
-        let mut losers: BTreeMap<u64, u64> = BTreeMap::new();
+        let mut losers: BTreeMap<u64, Left> = BTreeMap::new();
         for slot in &tagged {
             let tid = slot.oob.tid;
             next = next.max(tid + 1);
             if !committed(tid) {
-                *losers.entry(tid).or_default() += 1;
+                losers.entry(tid).or_default().slots += 1;
                 continue;
             }
             if tid != 0 {
@@ -106,7 +106,7 @@ impl PageFtl {
             for tid in self.tids_in(block) {
                 next = next.max(tid + 1);
                 if !committed(tid) {
-                    *losers.entry(tid).or_default() += 1;
+                    losers.entry(tid).or_default().slots += 1;
                 }
             }
         }

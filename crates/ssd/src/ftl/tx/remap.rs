@@ -123,6 +123,9 @@ impl PageFtl {
     /// Makes destinations name the pages of sources, in order; when that is durable.
     pub fn remap(&mut self, pairs: &[(u32, u32)]) -> Result<Time, TxError> {
         let Some(tx) = &self.tx else { return Err(off()) };
+        if tx.paper.is_some() {
+            return Err(super::paper::NOT_THERE.into());
+        }
         for (to, from) in pairs {
             for page in [*to, *from] {
                 if let Some(owner) = tx.owner(page) {

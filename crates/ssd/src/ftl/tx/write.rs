@@ -22,6 +22,9 @@ impl PageFtl {
     ) -> Result<(), TxError> {
         self.tx_admit(tid, lpn)?;
         self.tx_open(tid)?;
+        if self.is_paper() {
+            return self.paper_write(ready, (tid, lpn), payload, last);
+        }
         self.tx_make_way(tid, lpn)?;
         let seq = self.take_seq();
         let entry = self.tx_enter(tid, lpn, Place::Held, seq);
@@ -136,6 +139,9 @@ impl PageFtl {
 
     /// A discard by a transaction: recorded at its commit.
     pub fn tx_trim(&mut self, tid: u64, first: u32, count: u32) -> Result<(), TxError> {
+        if self.is_paper() {
+            return Err(super::paper::NOT_THERE.into());
+        }
         let mut fresh = 0;
         for lpn in first..first + count {
             self.tx_admit(tid, lpn)?;
@@ -163,6 +169,17 @@ impl PageFtl {
     ) -> Result<Option<(Time, SlotData)>, TxError> {
         let Some(tx) = &self.tx else { return Err(off()) };
         let Some(open) = tx.open.get(&tid) else { return Err(TxError::Unknown(TxId(tid))) };
+        if tx.paper.is_some() {
+            if tx.owner(lpn) != Some(tid) {
+                return Ok(None);
+            }
+            let Some(place) = self.paper_place(lpn) else {
+                return Ok(Some((at, SlotData::Unmapped)));
+            };
+            let ready = self.tx_read_flash(at, place)?;
+            let found = SlotData::of(&self.nand, self.payload_at(lpn, place), 0);
+            return Ok(Some((ready, found)));
+        }
         let Some(entry) = tx.table.get(lpn).filter(|entry| entry.tid == tid) else {
             return Ok(None);
         };
@@ -189,6 +206,9 @@ impl PageFtl {
     /// Pages that a transaction has written.
     pub fn tx_pages(&self, tid: u64) -> Vec<Lpn> {
         let Some(tx) = &self.tx else { return Vec::new() };
+        if let Some(paper) = &tx.paper {
+            return paper.lpns_of(tid).into_iter().map(Lpn).collect();
+        }
         let first = tx.open.get(&tid).map_or(super::table::NONE, |open| open.first);
         tx.table.chain(first).map(|(_, entry)| Lpn(entry.lpn)).collect()
     }
