@@ -1,6 +1,7 @@
 //! Transactions under proof: their reference model, their oracle, their draws.
 
 mod draw;
+mod look;
 mod model;
 mod oracle;
 

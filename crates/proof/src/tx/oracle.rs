@@ -8,6 +8,7 @@ use block::{
     Transactional, TxError, TxId,
 };
 
+use super::look::fill;
 use super::model::TxModel;
 use crate::drive::{DriveSpec, DriveSubject};
 use crate::failure::{Contract, Failure};
@@ -17,23 +18,22 @@ use crate::subject::{Oracle, Subject};
 
 /// Between two requests.
 const TICK: Span = Span::from_ns(1);
-const PAGE: usize = 4096;
 
 /// An open transaction as the host knows it.
 #[derive(Clone, Debug)]
-struct Open {
-    tid: TxId,
-    pages: BTreeMap<u32, u64>,
+pub(super) struct Open {
+    pub tid: TxId,
+    pub pages: BTreeMap<u32, u64>,
 }
 
 /// Judges a transactional drive.
 pub struct TxOracle {
-    model: TxModel,
-    open: BTreeMap<u8, Open>,
+    pub(super) model: TxModel,
+    pub(super) open: BTreeMap<u8, Open>,
     request: u32,
-    at: Time,
-    done: Time,
-    bytes: bool,
+    pub(super) at: Time,
+    pub(super) done: Time,
+    pub(super) bytes: bool,
     bound: Span,
     /// Locked lines are never collected, or blocks have failed: there may be no space.
     hard: bool,
@@ -47,27 +47,17 @@ pub struct TxOracle {
     found: Vec<Option<u64>>,
 }
 
-fn broken(contract: Contract, what: String) -> Failure {
+pub(super) fn broken(contract: Contract, what: String) -> Failure {
     Failure::new(contract, what)
 }
 
-fn fill(token: u64) -> Vec<u8> {
-    token.to_le_bytes().repeat(PAGE / 8)
-}
-
-/// The token of a page of bytes; none if it is mixed.
-fn token_of(bytes: &[u8]) -> Option<u64> {
-    let first: [u8; 8] = bytes[..8].try_into().ok()?;
-    bytes.chunks_exact(8).all(|word| word == first).then_some(u64::from_le_bytes(first))
-}
-
 impl TxOracle {
-    fn tick(&mut self, overlap: bool) -> Time {
+    pub(super) fn tick(&mut self, overlap: bool) -> Time {
         self.at = if overlap { self.at } else { self.at.max(self.done) } + TICK;
         self.at
     }
 
-    fn answered(&mut self, ack: Time) -> Result<(), Failure> {
+    pub(super) fn answered(&mut self, ack: Time) -> Result<(), Failure> {
         let (from, bound) = (self.at.max(self.done), self.bound);
         if ack < self.at {
             return Err(broken(
@@ -110,71 +100,6 @@ impl TxOracle {
 
     fn held_pages(&self) -> u32 {
         self.open.values().map(|open| open.pages.len() as u32).sum()
-    }
-
-    /// Reads some pages from outside of all transactions.
-    fn read(
-        &mut self,
-        subject: &mut DriveSubject,
-        page: u32,
-        count: u32,
-    ) -> Result<Vec<Option<u64>>, DeviceError> {
-        let (lba, sectors) = (Lba(u64::from(page) * 8), Sectors(u64::from(count) * 8));
-        let request = Request::read(lba, sectors);
-        let (ack, found);
-        if self.bytes {
-            let mut bytes = vec![0xA5; PAGE * count as usize];
-            ack = subject.submit(self.at, request.with(Data::Read(&mut bytes)))?;
-            found = bytes.chunks_exact(PAGE).map(token_of).collect();
-        } else {
-            let mut stamps = vec![u64::MAX; count as usize];
-            ack = subject.submit(self.at, request.with(Data::ReadStamps(&mut stamps)))?;
-            found = stamps.into_iter().map(Some).collect();
-        }
-        self.done = self.done.max(ack);
-        Ok(found)
-    }
-
-    /// Reads all pages that a transaction has written, as it sees them, and one it has not.
-    fn read_own(&mut self, subject: &mut DriveSubject, tx: u8) -> Result<(), Failure> {
-        let Some(open) = self.open.get(&tx).cloned() else { return Ok(()) };
-        for (page, token) in &open.pages {
-            self.read_as(subject, open.tid, *page, *token)?;
-        }
-        Ok(())
-    }
-
-    fn read_as(
-        &mut self,
-        subject: &mut DriveSubject,
-        tid: TxId,
-        page: u32,
-        expected: u64,
-    ) -> Result<(), Failure> {
-        let at = self.tick(false);
-        let drive = subject.drive_mut();
-        let (result, found);
-        if self.bytes {
-            let mut bytes = vec![0xA5; PAGE];
-            result = drive.tx_read(at, tid, Lpn(page), Data::Read(&mut bytes));
-            found = token_of(&bytes);
-        } else {
-            let mut stamp = [u64::MAX];
-            result = drive.tx_read(at, tid, Lpn(page), Data::ReadStamps(&mut stamp));
-            found = Some(stamp[0]);
-        }
-        match result {
-            Ok(ack) => self.answered(ack)?,
-            Err(error) => {
-                let what = format!("page {page} could not be read by {tid}: {error}");
-                return Err(broken(Contract::C4, what));
-            }
-        }
-        if found != Some(expected) {
-            let what = format!("{tid} reads {found:x?} from page {page}, wrote {expected:x}");
-            return Err(broken(Contract::C4, what));
-        }
-        Ok(())
     }
 
     /// Why the drive must refuse to begin `tid`, if it must.

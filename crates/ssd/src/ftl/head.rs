@@ -226,7 +226,7 @@ impl PageFtl {
     }
 
     /// Chooses the next program group of a head, opening a line if need be.
-    fn aim(&mut self, head: usize, lpn: u32) -> Result<(), DeviceError> {
+    pub(super) fn aim(&mut self, head: usize, lpn: u32) -> Result<(), DeviceError> {
         loop {
             if self.heads[head].line == NONE {
                 self.open_line(head)?;

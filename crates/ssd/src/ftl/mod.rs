@@ -353,6 +353,9 @@ impl PageFtl {
         self.free_sum = 0;
         self.free_samples = 0;
         self.moved_map_slots = 0;
+        if let Some(tx) = &mut self.tx {
+            tx.stats = crate::stats::TxStats::default();
+        }
         self.nand.reset_stats();
     }
 

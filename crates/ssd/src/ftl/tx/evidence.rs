@@ -25,6 +25,10 @@ impl PageFtl {
     ) -> Result<usize, DeviceError> {
         let (no_losers, floor_next) =
             (self.has_bug(Bug::TxRecordNoLosers), self.has_bug(Bug::TxRecordFloorNext));
+        // Opening a line can need an erase, and that a state record of its own: first that one.
+        if self.heads[0].target.is_empty() {
+            self.aim(0, NO_LPN)?;
+        }
         let Some(tx) = &mut self.tx else { return Ok(0) };
         let open = tx.open.keys().copied().filter(|tid| !also.contains(tid)).min();
         let floor = open.filter(|_| !floor_next).unwrap_or(tx.next);
