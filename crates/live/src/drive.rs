@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Bytes, Data, DeviceError, Lpn, Op, Request, Sectors, Time, Transactional, TxError,
-    TxId, TxLimits,
+    BlockDevice, Bytes, Data, DeviceError, Lpn, Op, Remap, Request, Sectors, Time, Transactional,
+    TxError, TxId, TxLimits,
 };
 use ssd::{Config, Drive, Origin, Params};
 
+use crate::cut::CutMedium;
 use crate::error::LiveError;
 use crate::file::{FileStats, ImageFile};
 use crate::layout::{Layout, PAGE, read_superblock, superblock};
@@ -34,6 +35,15 @@ const KEYS: [(&str, &str); 13] = [
     ("ckpt.mode", "none"),
     ("tx.mode", "nolog"),
 ];
+
+/// A power cut to come, for whoever wants to see what it leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PowerCut {
+    /// The write to the file, or sync of it, that no longer happens, counted from 1.
+    pub at: u64,
+    /// Draws what is left of what was not synced.
+    pub seed: u64,
+}
 
 /// Zeroes written at a time when an image is made.
 const ZEROES: usize = 1 << 20;
@@ -96,6 +106,15 @@ impl ImageDrive {
     /// # Errors
     /// [`LiveError`]; the image is as it was.
     pub fn open(path: &Path) -> Result<ImageDrive, LiveError> {
+        ImageDrive::open_until(path, None)
+    }
+
+    /// The same, and the power of the machine goes at `cut`: the file is left as after that, and
+    /// the drive fails.
+    ///
+    /// # Errors
+    /// [`LiveError`]; the image is as it was.
+    pub fn open_until(path: &Path, cut: Option<PowerCut>) -> Result<ImageDrive, LiveError> {
         let io = |error| LiveError::Io { path: path.to_path_buf(), error };
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
         let lock = locked(path, &file)?;
@@ -111,7 +130,13 @@ impl ImageDrive {
             let what = format!("{length} bytes: expected {expected}; its end is missing");
             return Err(LiveError::NotAnImage { path: path.to_path_buf(), what });
         }
-        ImageDrive::start(path, &params, Arc::new(medium), Some(lock), None)
+        let mut medium: Arc<dyn Medium> = Arc::new(medium);
+        if let Some(cut) = cut {
+            let fickle = CutMedium::new(medium, cut.seed);
+            fickle.cut_after(cut.at);
+            medium = Arc::new(fickle);
+        }
+        ImageDrive::start(path, &params, medium, Some(lock), None)
     }
 
     /// Makes an image for `capacity` bytes on another medium.
@@ -307,5 +332,12 @@ impl Transactional for ImageDrive {
     }
     fn tx_abort(&mut self, at: Time, tid: TxId) -> Result<Time, TxError> {
         self.drive.tx_abort(at, tid).map_err(|e| self.explain_tx(e))
+    }
+}
+
+impl Remap for ImageDrive {
+    fn remap(&mut self, at: Time, pairs: &[(Lpn, Lpn)]) -> Result<Time, TxError> {
+        let done = self.drive.remap(at, pairs).map_err(|e| self.explain_tx(e))?;
+        Ok(self.durable(done)?)
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Pages of one block that follow each other are gathered and written together. What must be
 //! durable before what is said once here, in [`nand::Backing`]'s calls:
+//! * before the first write after power-on: what power-on has found;
 //! * before an erase: everything programmed (what it destroys was superseded by that);
 //! * before the first page of a block: its erase;
 //! * before the last page of a block, and before a record that speaks for others: everything.
@@ -69,8 +70,12 @@ pub(crate) struct Check {
 #[derive(Debug)]
 struct State {
     run: Run,
-    /// Whether anything was written since the last sync.
+    /// Whether anything was written since the last sync, and whether any of it was programmed.
     dirty: bool,
+    programmed: bool,
+    /// Whether what was found at power-on is durable: a process that was killed may have left it to
+    /// the system's cache.
+    settled: bool,
     /// Blocks whose erase is not durable.
     erased: BTreeSet<u32>,
     blocks: Vec<BlockState>,
@@ -100,6 +105,8 @@ impl ImageFile {
         let state = State {
             run: Run::default(),
             dirty: false,
+            programmed: false,
+            settled: false,
             erased: BTreeSet::new(),
             blocks,
             checks,
@@ -131,6 +138,11 @@ impl ImageFile {
         if let Some(failed) = &s.failed {
             return Err(failed.clone());
         }
+        if !s.settled {
+            s.settled = true;
+            s.stats.syncs += 1;
+            self.medium.sync().map_err(|e| fail(s, &e))?;
+        }
         s.stats.writes += 1;
         s.stats.bytes += bytes.len() as u64;
         s.dirty = true;
@@ -144,7 +156,7 @@ impl ImageFile {
             // What was written before a sync that fails is in an unknown state, and a second
             // sync would say nothing of it: there is no second one.
             self.medium.sync().map_err(|e| fail(s, &e))?;
-            s.dirty = false;
+            (s.dirty, s.programmed) = (false, false);
             s.erased.clear();
         }
         match &s.failed {
@@ -158,6 +170,7 @@ impl ImageFile {
         if run.oobs.is_empty() {
             return Ok(());
         }
+        s.programmed = true;
         self.write(s, self.layout.page(run.block, run.first), &run.pages)?;
         self.write(s, self.layout.oob(run.block, run.first), &run.oobs)?;
         // The buffers serve the next run.
@@ -253,7 +266,8 @@ impl Backing for ImageFile {
 
     fn erase(&self, block: BlockId, erases: u32) -> Result<(), String> {
         let s = &mut *self.lock();
-        if !self.has(Planted::EraseBeforeCopies) {
+        let floating = s.programmed || !s.run.oobs.is_empty();
+        if floating && !self.has(Planted::EraseBeforeCopies) {
             self.sync_state(s)?;
         }
         let state = BlockState { header: None, erases, bad: false };

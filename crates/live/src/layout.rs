@@ -199,7 +199,7 @@ pub fn decode_oob(bytes: &[u8], salt: u32) -> Record {
 
 /// Whether a record says what others are: it may be programmed only when they are durable.
 pub fn closes_others(kind: Kind) -> bool {
-    matches!(kind, Kind::State | Kind::CheckpointEnd)
+    matches!(kind, Kind::State | Kind::Remap | Kind::CheckpointEnd)
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@
 //! * after an error of the file nothing is written any more: the next power-on starts from what
 //!   was durable.
 
+mod cut;
 mod drive;
 mod error;
 mod file;
@@ -18,7 +19,8 @@ mod load;
 mod medium;
 mod planted;
 
-pub use drive::ImageDrive;
+pub use cut::CutMedium;
+pub use drive::{ImageDrive, PowerCut};
 pub use error::LiveError;
 pub use file::FileStats;
 pub use medium::{FileMedium, Medium};

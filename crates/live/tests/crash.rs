@@ -8,102 +8,33 @@ use std::sync::{Arc, Mutex};
 use block::{
     BlockDevice, Bytes, Data, Lba, Lpn, Request, Rng, Sectors, Time, Transactional, TxError, TxId,
 };
-use live::{ImageDrive, Medium, Planted};
+use live::{CutMedium, ImageDrive, Medium, Planted};
 
-const SECTOR: usize = 512;
 const PAGE: usize = 4096;
 
-/// A medium that remembers what is not synced, sector by sector.
+/// Memory that keeps everything.
 #[derive(Debug, Default)]
-struct Fickle(Mutex<State>);
+struct Memory(Mutex<Vec<u8>>);
 
-#[derive(Debug, Default)]
-struct State {
-    durable: Vec<u8>,
-    /// Versions of each sector since the last sync, oldest first.
-    pending: BTreeMap<usize, Vec<[u8; SECTOR]>>,
-    /// Calls left before the power goes.
-    left: Option<u64>,
-}
-
-impl State {
-    fn step(&mut self) -> io::Result<()> {
-        match &mut self.left {
-            Some(0) => Err(io::Error::other("power cut")),
-            Some(left) => {
-                *left -= 1;
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-}
-
-impl Medium for Fickle {
+impl Medium for Memory {
     fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
-        let state = self.0.lock().unwrap();
-        for (i, byte) in out.iter_mut().enumerate() {
-            let place = at as usize + i;
-            let newest = state.pending.get(&(place / SECTOR)).and_then(|v| v.last());
-            *byte = match newest {
-                Some(sector) => sector[place % SECTOR],
-                None => state.durable.get(place).copied().unwrap_or(0),
-            };
-        }
+        let bytes = self.0.lock().unwrap();
+        let there = bytes.len().saturating_sub(at as usize).min(out.len());
+        out[..there].copy_from_slice(&bytes[at as usize..at as usize + there]);
+        out[there..].fill(0);
         Ok(())
     }
-    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        let mut state = self.0.lock().unwrap();
-        state.step()?;
-        let end = at as usize + bytes.len();
-        if state.durable.len() < end {
-            state.durable.resize(end.next_multiple_of(SECTOR), 0);
+    fn write(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        let mut bytes = self.0.lock().unwrap();
+        let end = at as usize + data.len();
+        if bytes.len() < end {
+            bytes.resize(end, 0);
         }
-        for number in at as usize / SECTOR..end.div_ceil(SECTOR) {
-            let start = number * SECTOR;
-            let old = state.pending.get(&number).and_then(|v| v.last()).copied();
-            let mut sector = old.unwrap_or_else(|| {
-                state.durable[start..start + SECTOR].try_into().expect("whole sectors")
-            });
-            let (from, to) = (start.max(at as usize), (start + SECTOR).min(end));
-            sector[from - start..to - start]
-                .copy_from_slice(&bytes[from - at as usize..to - at as usize]);
-            state.pending.entry(number).or_default().push(sector);
-        }
+        bytes[at as usize..end].copy_from_slice(data);
         Ok(())
     }
     fn sync(&self) -> io::Result<()> {
-        let mut state = self.0.lock().unwrap();
-        state.step()?;
-        for (number, versions) in std::mem::take(&mut state.pending) {
-            let newest = versions.last().expect("written at least once");
-            state.durable[number * SECTOR..(number + 1) * SECTOR].copy_from_slice(newest);
-        }
         Ok(())
-    }
-}
-
-impl Fickle {
-    /// What a power cut leaves: each sector as it was, or any later version of it.
-    fn after_cut(&self, rng: &mut Rng) -> Fickle {
-        let state = self.0.lock().unwrap();
-        let mut durable = state.durable.clone();
-        let all_or_nothing = rng.below(4);
-        for (number, versions) in &state.pending {
-            let pick = match all_or_nothing {
-                0 => 0,
-                1 => versions.len() as u64,
-                _ => rng.below(versions.len() as u64 + 1),
-            };
-            if pick > 0 {
-                durable[number * SECTOR..(number + 1) * SECTOR]
-                    .copy_from_slice(&versions[pick as usize - 1]);
-            }
-        }
-        Fickle(Mutex::new(State { durable, ..State::default() }))
-    }
-    fn cut_after(&self, calls: u64) {
-        self.0.lock().unwrap().left = Some(calls);
     }
 }
 
@@ -253,22 +184,21 @@ fn judge(drive: &mut ImageDrive, ledger: &mut Ledger, doubt: &Doubt) -> Result<(
 
 /// Runs that many power cuts one after the other, each in whatever the last one left.
 fn trial(seed: u64, planted: Option<Planted>) -> Result<u64, String> {
-    let mut rng = Rng::stream(seed, "live/crash");
-    let mut medium = Arc::new(Fickle::default());
-    drop(ImageDrive::create_on(Arc::clone(&medium) as _, CAPACITY).expect("an image"));
-    let open = |medium: &Arc<Fickle>| {
-        ImageDrive::open_with(Arc::clone(medium) as _, planted).map_err(|e| e.to_string())
-    };
+    let (mut rng, mut doubt) = (Rng::stream(seed, "live/crash"), Doubt::new());
+    let memory: Arc<dyn Medium> = Arc::new(Memory::default());
+    drop(ImageDrive::create_on(Arc::clone(&memory), CAPACITY).expect("an image"));
     let (mut ledger, mut version) = (Ledger::default(), 0);
-    let mut drive = open(&medium)?;
     let cuts = 12;
-    for _ in 0..cuts {
-        medium.cut_after(1 + rng.below(400));
-        let doubt = work(&mut drive, &mut rng, &mut ledger, &mut version);
-        medium = Arc::new(medium.after_cut(&mut rng));
-        drive = open(&medium)?;
+    for cut in 0..=cuts {
+        let medium = Arc::new(CutMedium::new(Arc::clone(&memory), rng.next_u64()));
+        let mut drive =
+            ImageDrive::open_with(Arc::clone(&medium) as _, planted).map_err(|e| e.to_string())?;
         drive.drive().check().map_err(|e| e.to_string())?;
         judge(&mut drive, &mut ledger, &doubt)?;
+        if cut < cuts {
+            medium.cut_after(1 + rng.below(400));
+            doubt = work(&mut drive, &mut rng, &mut ledger, &mut version);
+        }
     }
     Ok(cuts)
 }

@@ -121,6 +121,10 @@ impl Nand {
         assert!(self.journal.is_none(), "a backing takes nothing back");
         self.backing = Some(backing);
     }
+    /// Whether a block that looks erased is: what a backing holds of an erase is all or nothing.
+    pub fn erases_are_whole(&self) -> bool {
+        self.backing.is_some()
+    }
     /// Why the backing failed, if it did.
     pub fn broken(&self) -> Option<&str> {
         self.broken.as_deref()

@@ -14,7 +14,8 @@ use crate::PageProgram;
 /// A place that outlives the process. Errors are texts for people: nobody can go on after one.
 ///
 /// A program or an erase need not be durable when the call returns; what the caller relies on is
-/// up to whoever owns both, with two exceptions that the backing owes the array:
+/// up to whoever owns both, with three exceptions that the backing owes the array:
+/// * an erase is all or nothing;
 /// * an erase is carried out only after every program before it is durable;
 /// * a page is programmed only after the erase of its block is durable.
 pub trait Backing: Debug + Send + Sync {

@@ -2,24 +2,73 @@
 
 use std::path::Path;
 
-use super::{Options, Store};
+use block::Bytes;
+use live::{ImageDrive, LiveError, PowerCut};
+
+use super::{Options, Store, StoreError};
+
+/// Bytes a new image holds unless `?capacity=` says otherwise.
+pub(super) const CAPACITY: Bytes = Bytes(64 << 20);
 
 /// Why a name cannot be opened as a store.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// There is no device that lies in a file: RAM would forget, and a name that sounds durable
-    /// may not lead to it.
-    #[error("{0}: this build has no device that lies in an image file, so nothing was opened")]
-    NoFileDevice(String),
+    /// The image cannot be opened or made.
+    #[error(transparent)]
+    Image(#[from] LiveError),
+    /// The image holds no store, or its device fails.
+    #[error("{path}: {error}")]
+    Store {
+        /// The image.
+        path: String,
+        /// Why.
+        error: StoreError,
+    },
+}
+
+impl OpenError {
+    /// Whether another process has the store.
+    pub fn is_busy(&self) -> bool {
+        matches!(self, OpenError::Image(LiveError::InUse { .. }))
+    }
 }
 
 impl Store {
-    /// Opens the store in an image file, for good durable. Stores in memory are made by
-    /// [`Store::format`] and given a name by [`super::Stores::add`].
+    /// Opens the store in an image file; what it acknowledges is on the file. One process at a
+    /// time. Stores in memory are made by [`Store::format`] and given a name by
+    /// [`super::Stores::add`].
     ///
     /// # Errors
-    /// [`OpenError`]; every name, until a device lies in a file.
-    pub fn open(path: &Path, _options: Options) -> Result<Store, OpenError> {
-        Err(OpenError::NoFileDevice(path.display().to_string()))
+    /// [`OpenError`].
+    pub fn open(path: &Path, options: Options) -> Result<Store, OpenError> {
+        Store::open_until(path, options, None)
+    }
+
+    /// The same, and the power of the machine goes at `cut`: the file is left as after that.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_until(
+        path: &Path,
+        options: Options,
+        cut: Option<PowerCut>,
+    ) -> Result<Store, OpenError> {
+        let device = ImageDrive::open_until(path, cut)?;
+        Store::mount(Box::new(device), options)
+            .map_err(|error| OpenError::Store { path: path.display().to_string(), error })
+    }
+
+    /// Makes an image file for `capacity` bytes, and an empty store in it. The file takes about
+    /// a third more. The fuller a store, the more its cleaning writes: see the README.
+    ///
+    /// # Errors
+    /// [`OpenError`]; nothing is left behind.
+    pub fn create(path: &Path, capacity: Bytes, options: Options) -> Result<Store, OpenError> {
+        let device = ImageDrive::create(path, capacity)?;
+        Store::format(Box::new(device), options).map_err(|error| {
+            // The error that led here says more than one of the removal would.
+            let _ = std::fs::remove_file(path);
+            OpenError::Store { path: path.display().to_string(), error }
+        })
     }
 }

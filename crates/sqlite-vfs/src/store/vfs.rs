@@ -3,19 +3,38 @@
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use block::{Rng, TxError};
+use live::PowerCut;
 
+use super::core::Core;
 use super::file::StoreFile;
+use super::open::CAPACITY;
 use super::table::LONGEST_NAME;
 use super::{Options, Store};
 use crate::abi::{Api, Host, Name, RegisterError, register};
 use crate::vfs::{Answer, Code, File, Kind, Vfs, flag};
 
-/// Stores by name; clones are the same set. Stores may be added while the VFS is in use.
+/// Stores by name; clones are the same set. Stores may be added while the VFS is in use. Those
+/// in image files are there as long as a file of theirs is open.
 #[derive(Clone, Default)]
-pub struct Stores(Arc<Mutex<BTreeMap<String, Store>>>);
+pub struct Stores(Arc<Mutex<BTreeMap<String, Held>>>);
+
+enum Held {
+    Kept(Store),
+    /// The files that are open keep it; with the last of them the image is let go.
+    InUse(Weak<Mutex<Core>>),
+}
+
+impl Held {
+    fn store(&self) -> Option<Store> {
+        match self {
+            Held::Kept(store) => Some(store.clone()),
+            Held::InUse(core) => core.upgrade().map(Store),
+        }
+    }
+}
 
 /// Random numbers and time of a modelled run, which must not depend on the machine.
 pub struct Virtual {
@@ -34,14 +53,21 @@ impl Stores {
     /// Gives a store a name, or another store that name: files that are open stay with the old
     /// one. `name` itself is the store's object `main`, `name/x` is `x`.
     pub fn add(&self, name: &str, store: &Store) {
+        self.hold(name, store, Held::Kept(store.clone()));
+    }
+
+    fn hold(&self, name: &str, store: &Store, held: Held) {
         let name = clean(name);
         store.core().path.clone_from(&name);
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(name, store.clone());
+        let mut stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.retain(|_, held| held.store().is_some());
+        stores.insert(name, held);
     }
 
     /// Forgets a name.
     pub fn remove(&self, name: &str) -> Option<Store> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&clean(name))
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&clean(name));
+        held.and_then(|held| held.store())
     }
 
     /// Before a super-journal is durable: if it binds databases of several stores, which cannot
@@ -74,9 +100,10 @@ impl Stores {
         stores
             .iter()
             .filter(|(name, _)| path.starts_with(name.as_str()))
-            .filter_map(|(name, store)| {
+            .filter_map(|(name, held)| {
+                let store = held.store()?;
                 let object = store.core().object_of(path)?;
-                Some((name.len(), store.clone(), object))
+                Some((name.len(), store, object))
             })
             .max_by_key(|(length, _, _)| *length)
             .map(|(_, store, object)| (store, object))
@@ -98,7 +125,14 @@ impl Stores {
         let vfs_name = name.to_string();
         register(api, name, default, move |host| {
             let model = virtually.map(|v| (Mutex::new(Rng::new(v.seed)), v.start));
-            Box::new(StoreVfs { name: vfs_name, stores, host, model, error: Mutex::default() })
+            Box::new(StoreVfs {
+                name: vfs_name,
+                stores,
+                host,
+                model,
+                error: Mutex::default(),
+                opening: Mutex::default(),
+            })
         })
     }
 }
@@ -125,12 +159,53 @@ struct StoreVfs {
     host: Host,
     model: Option<(Mutex<Rng>, i64)>,
     error: Mutex<Option<String>>,
+    /// One image is opened at a time.
+    opening: Mutex<()>,
 }
 
 impl StoreVfs {
     fn fail<T>(&self, reason: String) -> Answer<T> {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
         Err(Code::CANTOPEN)
+    }
+
+    /// Opens the image that `path` names, or begins with, or makes it.
+    fn open_image(&self, path: &str, kind: Kind, name: &Name<'_>, flags: c_int) -> Answer<Store> {
+        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((store, _)) = self.stores.find(path) {
+            return Ok(store);
+        }
+        let found = Path::new(path).ancestors().find(|path| path.is_file());
+        let make = kind == Kind::Database && flags & flag::CREATE != 0;
+        let capacity = match name.parameter("capacity").map(|text| block::parse_size(&text)) {
+            Some(Err(wrong)) => return self.fail(format!("capacity: expected {}", wrong.expected)),
+            Some(Ok(capacity)) => capacity,
+            None => CAPACITY,
+        };
+        // A machine that fails on command: `?power_cut=N` is the write or sync that never happens.
+        let number = |key| name.parameter(key).and_then(|text| text.parse().ok());
+        let cut =
+            number("power_cut").map(|at| PowerCut { at, seed: number("cut_seed").unwrap_or(0) });
+        let (image, store) = match found {
+            Some(image) => (image, Store::open_until(image, Options::default(), cut)),
+            None if make => {
+                let image = Path::new(path);
+                (image, Store::create(image, capacity, Options::default()))
+            }
+            None => return self.fail(format!("{path}: there is no such image")),
+        };
+        match store {
+            Ok(store) => {
+                let held = Held::InUse(Arc::downgrade(&store.0));
+                self.stores.hold(&image.to_string_lossy(), &store, held);
+                Ok(store)
+            }
+            Err(reason) if reason.is_busy() => {
+                self.fail::<()>(format!("{reason}; a store serves one process at a time")).ok();
+                Err(Code::BUSY)
+            }
+            Err(reason) => self.fail(reason.to_string()),
+        }
     }
 
     fn find(&self, name: &Name<'_>) -> Option<(Store, String)> {
@@ -148,13 +223,9 @@ impl Vfs for StoreVfs {
             if kind == Kind::Temp {
                 return Ok((Box::new(StoreFile::temporary(&self.name)), flags));
             }
-            return match Store::open(Path::new(text), Options::default()) {
-                Ok(store) => {
-                    self.stores.add(text, &store);
-                    self.open(name, flags)
-                }
-                Err(reason) => self.fail(reason.to_string()),
-            };
+            // Held until the file that was asked for is open and keeps it.
+            let _store = self.open_image(text, kind, name, flags)?;
+            return self.open(name, flags);
         };
         if object.len() > LONGEST_NAME {
             return self.fail(format!("{text}: longer than {LONGEST_NAME} bytes"));
@@ -201,7 +272,12 @@ impl Vfs for StoreVfs {
     fn time(&self) -> Option<i64> {
         let (_, start) = self.model.as_ref()?;
         let stores = self.stores.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let latest = stores.values().map(|store| store.core().now.as_ns()).max().unwrap_or(0);
+        let latest = stores
+            .values()
+            .filter_map(Held::store)
+            .map(|store| store.core().now.as_ns())
+            .max()
+            .unwrap_or(0);
         Some(start + i64::try_from(latest / 1_000_000).unwrap_or(0))
     }
 

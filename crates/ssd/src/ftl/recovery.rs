@@ -461,6 +461,8 @@ impl PageFtl {
                 self.lines.get_mut(line).state = LineState::Retired;
             } else if scan.used[line as usize] && self.lines.get(line).valid > 0 {
                 self.lines.close(line, 0);
+            } else if self.nand.erases_are_whole() && self.is_blank(line) {
+                self.release(line);
             } else {
                 self.lines.get_mut(line).state = LineState::Erasing;
                 self.waiting.push_back(super::erase::Waiting::after_mount(line));
@@ -472,6 +474,12 @@ impl PageFtl {
         if self.has_bug(Bug::TxAppendAfterCut) {
             self.append_after_cut();
         }
+    }
+
+    /// Whether nothing was programmed in a line since it was erased.
+    fn is_blank(&self, line: u32) -> bool {
+        let mut members = self.lines.members(line).iter().filter(|m| **m != NONE);
+        members.all(|m| self.nand.next_page(BlockId(*m)) == 0)
     }
 
     /// The planted bug: the last line with room is opened again.

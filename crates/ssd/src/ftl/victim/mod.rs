@@ -30,7 +30,7 @@ pub(crate) struct Choice<'a> {
 /// The caller owes: the table's lists are right. The policy owes: a closed line, or `None` if
 /// there is none; the same inputs give the same line; no floats, no allocation. Whether the line
 /// gains space is the caller's question.
-pub(crate) trait Victim: std::fmt::Debug {
+pub(crate) trait Victim: std::fmt::Debug + Send {
     /// The next victim.
     fn choose(&mut self, choice: Choice<'_>) -> Option<u32>;
     /// For a cloned drive.
