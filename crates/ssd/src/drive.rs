@@ -216,6 +216,10 @@ impl Drive {
         };
         if limit > 0 {
             self.ftl.set_now(self.last)?;
+            if let Some(ftl) = self.ftl.page_mut() {
+                // They are lost; what they lock is space for what is saved.
+                ftl.tx_abort_all();
+            }
             for (page, payload) in self.front.dirty(limit) {
                 let (unit, bit) = (page / self.p.unit_pages, page % self.p.unit_pages);
                 self.ftl.save(self.last, unit, 1 << bit, payload)?;

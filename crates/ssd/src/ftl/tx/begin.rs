@@ -122,6 +122,15 @@ impl PageFtl {
         }
     }
 
+    /// Ends all transactions.
+    pub fn tx_abort_all(&mut self) {
+        let open: Vec<u64> =
+            self.tx.as_ref().map(|tx| tx.open.keys().copied().collect()).unwrap_or_default();
+        for tid in open {
+            self.tx_abort(tid);
+        }
+    }
+
     /// Takes a transaction's entries out of the table; their old pages are no longer locked.
     pub(super) fn tx_unchain(&mut self, first: u32) -> Vec<(u32, Place)> {
         let mut entries = Vec::new();
@@ -189,7 +198,7 @@ impl PageFtl {
                     self.close_head(head);
                 }
             }
-            if self.lines.get(line).state == LineState::Closed {
+            if matches!(self.lines.get(line).state, LineState::Closed | LineState::Victim) {
                 self.collect_line(line)?;
             }
             while !self.waiting.is_empty() {
