@@ -159,7 +159,9 @@ impl PageFtl {
         self.program_heads(|_| true)?;
         self.protect_pairs()?;
         let told = self.nand.sched_mut().tell_all();
-        let ready = self.now.max(self.nand.programs_end()).max(told);
+        let open = self.tx.as_ref().and_then(|tx| tx.open.get(&tid));
+        let after = open.map_or(Time::ZERO, |open| open.after);
+        let ready = self.now.max(self.nand.programs_end()).max(told).max(after);
         let mut entries = Vec::with_capacity(pairs.len());
         let mut names: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
         for (to, from) in pairs {
