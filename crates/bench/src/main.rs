@@ -11,6 +11,7 @@ mod image;
 mod lru;
 mod memory;
 mod meter;
+mod sqlite;
 
 use std::process::ExitCode;
 
@@ -25,14 +26,19 @@ fn main() -> ExitCode {
         "image" => image::run(args),
         "lru" => lru::run(args),
         "memory" => memory::run(args),
+        "sqlite" => sqlite::run(args),
         "trace" => generate::run(args),
         "help" | "-h" | "--help" => {
-            for help in [drive::HELP, image::HELP, lru::HELP, memory::HELP, generate::HELP] {
+            for help in
+                [drive::HELP, image::HELP, lru::HELP, memory::HELP, sqlite::HELP, generate::HELP]
+            {
                 println!("{help}");
             }
             return ExitCode::SUCCESS;
         }
-        other => Err(format!("`{other}`: expected drive, image, lru, memory, trace or help")),
+        other => {
+            Err(format!("`{other}`: expected drive, image, lru, memory, sqlite, trace or help"))
+        }
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
