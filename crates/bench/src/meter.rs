@@ -51,6 +51,18 @@ pub fn allocations() -> u64 {
     (stats.allocations + stats.reallocations) as u64
 }
 
+/// Bytes this process has given to write calls so far.
+///
+/// # Errors
+/// The system does not tell.
+pub fn written() -> Result<u64, String> {
+    let path = "/proc/self/io";
+    let text = fs::read_to_string(path).map_err(|e| format!("{path}: {e}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("wchar:"));
+    line.and_then(|rest| rest.trim().parse().ok())
+        .ok_or_else(|| format!("{path}: expected a line `wchar: N`"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -63,45 +75,5 @@ mod tests {
         assert!(touched.iter().map(|b| u64::from(*b)).sum::<u64>() > 0);
         assert!(peak_rss_kib().is_ok_and(|kib| kib >= 8 << 10));
         assert!(cpu_seconds().is_ok_and(|s| s >= 0.0));
-    }
-}
-
-/// What this process has written.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Written {
-    /// Bytes given to write calls.
-    pub calls: u64,
-    /// Bytes the kernel counts as written to storage: whole pages.
-    pub storage: u64,
-}
-
-impl std::ops::Sub for Written {
-    type Output = Written;
-    fn sub(self, other: Written) -> Written {
-        Written { calls: self.calls - other.calls, storage: self.storage - other.storage }
-    }
-}
-
-impl std::ops::AddAssign for Written {
-    fn add_assign(&mut self, other: Written) {
-        self.calls += other.calls;
-        self.storage += other.storage;
-    }
-}
-
-/// What this process has written so far.
-///
-/// # Errors
-/// The system does not tell.
-pub fn written() -> Result<Written, String> {
-    let text =
-        std::fs::read_to_string("/proc/self/io").map_err(|e| format!("/proc/self/io: {e}"))?;
-    let field = |name: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-        line.trim_start_matches(':').trim().parse().ok()
-    };
-    match (field("wchar"), field("write_bytes")) {
-        (Some(calls), Some(storage)) => Ok(Written { calls, storage }),
-        _ => Err("/proc/self/io: no `wchar` and `write_bytes`".to_string()),
     }
 }

@@ -20,7 +20,7 @@ use crate::planted::Planted;
 
 /// What a drive on an image is made of, unless told otherwise: one block at a time, so that what
 /// is written together lies together in the file.
-const KEYS: [(&str, &str); 13] = [
+const KEYS: [(&str, &str); 14] = [
     ("geometry.channels", "1"),
     ("geometry.dies", "1"),
     ("geometry.planes", "1"),
@@ -33,6 +33,7 @@ const KEYS: [(&str, &str); 13] = [
     ("buffer.policy", "none"),
     ("streams.policy", "user+gc"),
     ("ckpt.mode", "none"),
+    ("tx.commit", "counted"),
     ("tx.mode", "nolog"),
 ];
 
@@ -66,7 +67,7 @@ fn config(capacity: Bytes) -> Result<Config, LiveError> {
     config.set("capacity", &capacity.human(), origin())?;
     // Spare space is a share of the capacity, and some blocks of it are never filled: a small
     // image has small blocks.
-    let pages = (capacity.0 / PAGE / 64).next_power_of_two().clamp(16, 512);
+    let pages = (capacity.0 / PAGE / 128).next_power_of_two().clamp(16, 512);
     config.set("geometry.pages", &pages.to_string(), origin())?;
     Ok(config)
 }

@@ -5,12 +5,13 @@
 //! * before the first write after power-on: what power-on has found;
 //! * before an erase: everything programmed (what it destroys was superseded by that);
 //! * before the first page of a block: its erase;
-//! * before the last page of a block, and before a record that speaks for others: everything.
+//! * before the last page of a block: everything programmed;
+//! * before a record that speaks for others: everything, erases too.
 //!
 //! So at power-on only the last page of a full block, and the pages of blocks that are not full,
 //! can have a record in the file and no payload.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{BlockId, Ppn, crc32c};
@@ -70,14 +71,14 @@ pub(crate) struct Check {
 #[derive(Debug)]
 struct State {
     run: Run,
-    /// Whether anything was written since the last sync, and whether any of it was programmed.
+    /// Whether anything was written since the last sync.
     dirty: bool,
-    programmed: bool,
     /// Whether what was found at power-on is durable: a process that was killed may have left it to
     /// the system's cache.
     settled: bool,
-    /// Blocks whose erase is not durable.
-    erased: BTreeSet<u32>,
+    /// Blocks whose erase is not durable, and whether it is in the file: it waits for the sync
+    /// that makes durable what was programmed before it, and costs none of its own.
+    erased: BTreeMap<u32, bool>,
     blocks: Vec<BlockState>,
     checks: Vec<Check>,
     stats: FileStats,
@@ -105,9 +106,8 @@ impl ImageFile {
         let state = State {
             run: Run::default(),
             dirty: false,
-            programmed: false,
             settled: false,
-            erased: BTreeSet::new(),
+            erased: BTreeMap::new(),
             blocks,
             checks,
             stats: FileStats::default(),
@@ -156,8 +156,12 @@ impl ImageFile {
             // What was written before a sync that fails is in an unknown state, and a second
             // sync would say nothing of it: there is no second one.
             self.medium.sync().map_err(|e| fail(s, &e))?;
-            (s.dirty, s.programmed) = (false, false);
-            s.erased.clear();
+            s.dirty = false;
+            s.erased.retain(|_, written| !*written);
+        }
+        let waiting: Vec<u32> = s.erased.iter().filter(|e| !*e.1).map(|e| *e.0).collect();
+        for block in waiting {
+            self.write_erase(s, BlockId(block))?;
         }
         match &s.failed {
             Some(failed) => Err(failed.clone()),
@@ -165,12 +169,22 @@ impl ImageFile {
         }
     }
 
+    /// Makes everything durable, erases too.
+    fn settle(&self, s: &mut State) -> Result<(), String> {
+        self.sync_state(s)?;
+        if s.erased.is_empty() { Ok(()) } else { self.sync_state(s) }
+    }
+
+    fn write_erase(&self, s: &mut State, block: BlockId) -> Result<(), String> {
+        s.erased.insert(block.0, true);
+        self.write(s, self.layout.header(block), &s.blocks[block.index()].encode())
+    }
+
     fn write_run(&self, s: &mut State) -> Result<(), String> {
         let run = std::mem::take(&mut s.run);
         if run.oobs.is_empty() {
             return Ok(());
         }
-        s.programmed = true;
         self.write(s, self.layout.page(run.block, run.first), &run.pages)?;
         self.write(s, self.layout.oob(run.block, run.first), &run.oobs)?;
         // The buffers serve the next run.
@@ -238,7 +252,9 @@ impl Backing for ImageFile {
         };
         let last = page + 1 == self.layout.pages && !self.has(Planted::LastPageEarly);
         let closes = closes_others(slot.oob.kind) && !self.has(Planted::RecordBeforeOthers);
-        if last || closes || page == 0 && s.erased.contains(&block.0) {
+        if closes || page == 0 && s.erased.contains_key(&block.0) {
+            self.settle(s)?;
+        } else if last {
             self.sync_state(s)?;
         }
         if page == 0 {
@@ -266,19 +282,14 @@ impl Backing for ImageFile {
 
     fn erase(&self, block: BlockId, erases: u32) -> Result<(), String> {
         let s = &mut *self.lock();
-        let floating = s.programmed || !s.run.oobs.is_empty();
-        if floating && !self.has(Planted::EraseBeforeCopies) {
-            self.sync_state(s)?;
-        }
-        let state = BlockState { header: None, erases, bad: false };
-        s.blocks[block.index()] = state;
-        s.erased.insert(block.0);
-        self.write(s, self.layout.header(block), &state.encode())
+        s.blocks[block.index()] = BlockState { header: None, erases, bad: false };
+        s.erased.insert(block.0, false);
+        if self.has(Planted::EraseBeforeCopies) { self.write_erase(s, block) } else { Ok(()) }
     }
 
     fn mark_bad(&self, block: BlockId, erases: u32) -> Result<(), String> {
         let s = &mut *self.lock();
-        self.sync_state(s)?;
+        self.settle(s)?;
         let state = BlockState { header: None, erases, bad: true };
         s.blocks[block.index()] = state;
         self.write(s, self.layout.header(block), &state.encode())

@@ -215,7 +215,7 @@ fn the_alarm_works() {
     for bug in Planted::ALL {
         // Two need a rare moment: the search begins a little before one that has it.
         let first = match bug {
-            Planted::EraseBeforeCopies => 420,
+            Planted::EraseBeforeCopies => 4150,
             Planted::RecordBeforeOthers => 130,
             _ => 0,
         };

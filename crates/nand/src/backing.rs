@@ -16,7 +16,7 @@ use crate::PageProgram;
 /// A program or an erase need not be durable when the call returns; what the caller relies on is
 /// up to whoever owns both, with three exceptions that the backing owes the array:
 /// * an erase is all or nothing;
-/// * an erase is carried out only after every program before it is durable;
+/// * an erase takes effect only after every program before it is durable;
 /// * a page is programmed only after the erase of its block is durable.
 pub trait Backing: Debug + Send + Sync {
     /// A page is programmed. Payloads are bytes, none, or [`crate::Payload::Stored`]: then they
