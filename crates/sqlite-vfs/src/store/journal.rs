@@ -281,6 +281,8 @@ impl Core {
     /// Removes an object with its record, in a transaction of its own.
     pub(super) fn remove_object(&mut self, id: Id) -> Done<()> {
         self.usable()?;
+        // A client may have left a transaction open on it, with its journal: it ends here.
+        self.abort(Owner::Object(id))?;
         self.flush_group()?;
         let Some(object) = self.objects.get(&id) else { return Ok(()) };
         let meta: Meta = object.meta.clone();
@@ -332,6 +334,25 @@ pub(super) fn patch(bytes: &mut Vec<u8>, data: &[u8], at: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_database_with_an_open_transaction_can_be_deleted_before_its_journal() {
+        let device = block::RamDevice::new(block::Sectors(64 * 2048));
+        let options = super::super::Options { way: Way::JournalLife, ..Default::default() };
+        let mut core = Core::format(Box::new(device), options).unwrap();
+        let id = core.make("main");
+        core.write_plain(id, &[1; PAGE], 0).unwrap();
+        core.journal_write("main-journal", &MAGIC, 0).unwrap();
+        core.write_tagged(Owner::Object(id), false, id, &[2; PAGE], 0).unwrap();
+        core.remove_object(id).unwrap();
+        core.journal_delete("main-journal", "main-journal").unwrap();
+        assert!(core.objects.is_empty() && core.open.is_empty());
+        let again = core.make("main");
+        core.write_plain(again, &[3; PAGE], 0).unwrap();
+        let mut out = [0; 2 * PAGE];
+        assert_eq!(core.read(None, again, &mut out, 0).unwrap(), PAGE);
+        assert_eq!(out[..PAGE], [3; PAGE]);
+    }
 
     #[test]
     fn a_journal_names_its_super_journal_at_its_end() {
