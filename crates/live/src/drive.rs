@@ -218,6 +218,12 @@ impl ImageDrive {
         Ok(())
     }
 
+    /// After an error of the file the drive inside is where that call left it: it is not asked again.
+    fn usable(&self) -> Result<(), DeviceError> {
+        let broken = self.drive.nand().broken();
+        broken.map_or(Ok(()), |text| Err(DeviceError::Io(text.to_string())))
+    }
+
     /// The file's error, where the drive only says that it stands still.
     fn explain(&self, error: DeviceError) -> DeviceError {
         match (error, self.drive.nand().broken()) {
@@ -295,6 +301,7 @@ impl BlockDevice for ImageDrive {
         self.drive.capacity()
     }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+        self.usable()?;
         let durable = request.op == Op::Flush || request.fua;
         let done = self.drive.submit(at, request).map_err(|e| self.explain(e))?;
         if durable { self.durable(done) } else { Ok(done) }
@@ -316,15 +323,19 @@ impl Transactional for ImageDrive {
         data: Data<'_>,
         last: bool,
     ) -> Result<Time, TxError> {
+        self.usable()?;
         self.drive.tx_write(at, tid, page, data, last).map_err(|e| self.explain_tx(e))
     }
     fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {
+        self.usable()?;
         self.drive.tx_trim(at, tid, first, count).map_err(|e| self.explain_tx(e))
     }
     fn tx_read(&mut self, at: Time, tid: TxId, page: Lpn, data: Data<'_>) -> Result<Time, TxError> {
+        self.usable()?;
         self.drive.tx_read(at, tid, page, data).map_err(|e| self.explain_tx(e))
     }
     fn tx_commit(&mut self, at: Time, tids: &[TxId]) -> Result<Time, TxError> {
+        self.usable()?;
         let done = self.drive.tx_commit(at, tids).map_err(|e| self.explain_tx(e))?;
         if self.file.has(Planted::CommitNotSynced) {
             return Ok(done);
@@ -332,12 +343,14 @@ impl Transactional for ImageDrive {
         Ok(self.durable(done)?)
     }
     fn tx_abort(&mut self, at: Time, tid: TxId) -> Result<Time, TxError> {
+        self.usable()?;
         self.drive.tx_abort(at, tid).map_err(|e| self.explain_tx(e))
     }
 }
 
 impl Remap for ImageDrive {
     fn remap(&mut self, at: Time, pairs: &[(Lpn, Lpn)]) -> Result<Time, TxError> {
+        self.usable()?;
         let done = self.drive.remap(at, pairs).map_err(|e| self.explain_tx(e))?;
         Ok(self.durable(done)?)
     }

@@ -246,3 +246,28 @@ fn a_file_that_is_no_image_says_so() {
     drive.close().expect("closed");
     std::fs::remove_dir_all(&folder).expect("removed");
 }
+
+/// Whoever holds the drive may not see at once that the power went: SQLite, for one, goes on with
+/// its rollback. Every call is then an error, and none of them a panic.
+#[test]
+fn after_a_cut_every_call_is_an_error() {
+    let memory = Arc::new(Memory::default());
+    drop(ImageDrive::create_on(Arc::clone(&memory) as Arc<dyn Medium>, CAPACITY).unwrap());
+    for cut in 1..12 {
+        let medium = Arc::new(CutMedium::new(Arc::clone(&memory) as Arc<dyn Medium>, cut));
+        let mut drive = ImageDrive::open_on(Arc::clone(&medium) as Arc<dyn Medium>).unwrap();
+        let tid = drive.tx_begin().unwrap();
+        medium.cut_after(cut);
+        let mut failed = false;
+        // More pages than the drive holds back before it programs some.
+        for page in 0..400 {
+            let data = content(page, 1);
+            let done = drive.tx_write(Time::ZERO, tid, Lpn(page % 150), Data::Write(&data), false);
+            assert!(!failed || done.is_err(), "cut {cut}: page {page} was taken after the cut");
+            failed |= done.is_err();
+        }
+        assert!(drive.tx_commit(Time::ZERO, &[tid]).is_err(), "cut {cut}");
+        assert!(drive.tx_abort(Time::ZERO, tid).is_err(), "cut {cut}");
+        assert!(drive.submit(Time::ZERO, Request::flush()).is_err(), "cut {cut}");
+    }
+}
