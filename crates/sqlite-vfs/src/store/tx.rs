@@ -110,7 +110,8 @@ impl Core {
         tx.writes += 1;
         if tx.tid.is_none() {
             tx.kept.insert((id, page), bytes.into());
-            if tx.kept.len() >= most {
+            // Where others have taken the room, that must be told now: a COMMIT could only fail.
+            if tx.kept.len() >= most || self.is_crowded() {
                 self.hand_over(owner)?;
             }
             return Ok(());
@@ -121,6 +122,13 @@ impl Core {
     /// Pages a transaction may collect before it goes to the device by itself.
     fn most_kept(&self) -> usize {
         ((self.device.tx_limits().pages as usize).saturating_sub(RECORDS) / 3).max(1)
+    }
+
+    /// Whether all that is collected would no longer fit beside what the device holds.
+    fn is_crowded(&self) -> bool {
+        let held: usize = self.open.values().map(|tx| tx.pages.len()).sum();
+        let kept: usize = self.open.values().map(|tx| tx.kept.len()).sum();
+        held > 0 && held + kept + RECORDS >= self.device.tx_limits().pages as usize
     }
 
     /// One page to the device, in a transaction that has a number.

@@ -1,0 +1,268 @@
+//! An open file of a store: which of SQLite's calls belong to which transaction.
+//!
+//! Invariants:
+//! * by file controls, a database write is tagged while its lock is EXCLUSIVE, no log is open and
+//!   its journal has no durable copy; all tagged files of a connection commit at its first
+//!   `COMMIT_PHASETWO`, or with the super-journal;
+//! * by the life of the journal, a database write is tagged while its journal is live.
+
+mod calls;
+
+use std::ffi::c_int;
+
+use block::{DeviceError, TxError};
+
+use super::core::{Core, Done, Id, Owner};
+use super::device::code;
+use super::{Bug, Store, Stores, Way};
+use crate::abi::Name;
+use crate::vfs::{Answer, Caller, Code, Kind, Level, flag};
+
+/// What a file stands on.
+enum Place {
+    /// An object; the name of the database for a log.
+    Object(Store, Id),
+    /// A journal or super-journal, by its name.
+    Journal(Store, String),
+    /// Nobody else's memory.
+    Memory(Vec<u8>),
+}
+
+pub(super) struct StoreFile {
+    vfs: String,
+    kind: Kind,
+    place: Place,
+    /// The object's name, and the name SQLite opened.
+    object: String,
+    full: String,
+    /// Number among the files of its store.
+    number: u64,
+    level: Level,
+    batch: bool,
+    in_batch: bool,
+    read_only: bool,
+    delete_on_close: bool,
+    /// Inside a checkpoint.
+    checkpoint: bool,
+    /// `SQLITE_FCNTL_SYNC` came, and no sync yet.
+    wish: bool,
+    /// The last transaction was never synced: `synchronous=OFF`.
+    unsynced: bool,
+    shm: bool,
+    /// A super-journal may name files of other stores.
+    stores: Option<Stores>,
+}
+
+impl StoreFile {
+    pub(super) fn among(mut self, stores: &Stores) -> StoreFile {
+        self.stores = (self.kind == Kind::Super).then(|| stores.clone());
+        self
+    }
+
+    pub(super) fn temporary(vfs: &str) -> StoreFile {
+        StoreFile::new(vfs, Kind::Temp, Place::Memory(Vec::new()))
+    }
+
+    fn new(vfs: &str, kind: Kind, place: Place) -> StoreFile {
+        StoreFile {
+            vfs: vfs.to_string(),
+            kind,
+            place,
+            object: String::new(),
+            full: String::new(),
+            number: 0,
+            level: Level::None,
+            batch: false,
+            in_batch: false,
+            read_only: false,
+            delete_on_close: false,
+            checkpoint: false,
+            wish: false,
+            unsynced: false,
+            shm: false,
+            stores: None,
+        }
+    }
+
+    pub(super) fn open(
+        vfs: &str,
+        store: Store,
+        kind: Kind,
+        object: &str,
+        full: &str,
+        name: &Name<'_>,
+        flags: c_int,
+    ) -> Answer<StoreFile> {
+        if kind == Kind::Temp {
+            return Ok(StoreFile::temporary(vfs));
+        }
+        let place = {
+            let mut core = store.core();
+            let (create, only) = (flags & flag::CREATE != 0, flags & flag::EXCLUSIVE != 0);
+            if matches!(kind, Kind::Journal | Kind::Super) {
+                match core.journals.contains_key(object) {
+                    true if create && only => return Err(Code::CANTOPEN),
+                    false if !create => return Err(Code::CANTOPEN),
+                    _ => core.journals.entry(object.to_string()).or_default(),
+                };
+                None
+            } else {
+                let id = match core.id_of(object) {
+                    Some(_) if create && only => return Err(Code::CANTOPEN),
+                    None if !create => return Err(Code::CANTOPEN),
+                    _ => core.make(object),
+                };
+                if kind == Kind::Wal {
+                    core.wal_open(id).map_err(|e| code(&e, Code::IOERR))?;
+                }
+                if let Some(found) = core.objects.get_mut(&id) {
+                    found.open += 1;
+                }
+                if let Some(group) = name.parameter("group").and_then(|g| g.parse().ok()) {
+                    core.options.group = group;
+                }
+                Some(id)
+            }
+        };
+        let number = {
+            let mut core = store.core();
+            core.next_file += 1;
+            core.next_file
+        };
+        let place = match place {
+            Some(id) => Place::Object(store, id),
+            None => Place::Journal(store, object.to_string()),
+        };
+        Ok(StoreFile {
+            object: object.to_string(),
+            full: full.to_string(),
+            number,
+            batch: name.parameter("batch").is_some_and(|b| b == "1" || b == "on"),
+            read_only: flags & flag::READONLY != 0,
+            delete_on_close: flags & flag::DELETEONCLOSE != 0,
+            ..StoreFile::new(vfs, kind, place)
+        })
+    }
+
+    pub(super) fn delete(store: &Store, object: &str, full: &str) -> Answer<()> {
+        let mut core = store.core();
+        let failed = |e: TxError| code(&e, Code::IOERR_DELETE);
+        if core.journals.contains_key(object) {
+            return core.journal_delete(object, full).map_err(failed);
+        }
+        let id = core.id_of(object).ok_or(Code::IOERR_DELETE_NOENT)?;
+        if core.objects.get(&id).is_some_and(|o| o.open > 0) && Kind::of_name(object) != Kind::Wal {
+            return Err(Code::BUSY);
+        }
+        core.remove_object(id).map_err(failed)
+    }
+
+    /// As a file system would say for an empty file: no.
+    pub(super) fn is_there(store: &Store, object: &str) -> bool {
+        let core = store.core();
+        if let Some(journal) = core.journals.get(object) {
+            return !journal.data.is_empty();
+        }
+        core.id_of(object).is_some_and(|id| core.size_of(None, id) > 0)
+    }
+
+    fn owner(&self, core: &Core, caller: Caller, id: Id) -> Owner {
+        match (core.options.way, caller) {
+            (Way::Controls, Some(connection)) if !core.has_bug(Bug::PhaseTwoPerFile) => {
+                Owner::Connection(connection)
+            }
+            _ => Owner::Object(id),
+        }
+    }
+
+    /// Whether a change of the database belongs to a transaction.
+    fn tagged(&self, core: &Core, caller: Caller, id: Id) -> bool {
+        let object = core.objects.get(&id);
+        // A fall-back that failed half way has left the transaction as it was.
+        let begun = core.wrote(self.owner(core, caller, id), id);
+        if self.kind != Kind::Database || (core.journal_durable(&self.object) && !begun) {
+            return false;
+        }
+        match core.options.way {
+            Way::JournalLife => core.journal_live(&self.object),
+            Way::Controls => {
+                let log = core.id_of(&format!("{}-wal", self.object));
+                let logged =
+                    log.is_some_and(|log| core.objects.get(&log).is_some_and(|o| o.open > 0));
+                if self.checkpoint && core.has_bug(Bug::CheckpointTagged) {
+                    return true;
+                }
+                // The planted bug takes a spill for something else: the journal is not closed yet.
+                let spilled = core.has_bug(Bug::SpillUntagged) && !self.wish;
+                object.is_some() && self.level == Level::Exclusive && !logged && !spilled
+            }
+        }
+    }
+
+    fn grouping(&self, core: &Core) -> bool {
+        core.options.group > 0 || self.unsynced
+    }
+
+    /// Runs a change in the transaction of this file; where the device has no room for it, the
+    /// journals become durable and the change is made plainly.
+    fn change(
+        &self,
+        core: &mut Core,
+        caller: Caller,
+        id: Id,
+        tagged: impl FnOnce(&mut Core, Owner, bool) -> Done<()>,
+        plain: impl FnOnce(&mut Core) -> Done<()>,
+    ) -> Done<()> {
+        if !self.tagged(core, caller, id) {
+            core.journal_first(&self.object)?;
+            return plain(core);
+        }
+        let owner = self.owner(core, caller, id);
+        match tagged(core, owner, self.grouping(core)) {
+            Err(TxError::Full(most)) => {
+                if self.in_batch {
+                    // SQLite takes an I/O error, but not FULL, for a reason to do it with a journal.
+                    return Err(DeviceError::Unsupported("a batch this large").into());
+                }
+                if core.fall_back(owner)? {
+                    return plain(core);
+                }
+                core.error = Some(format!(
+                    "the transaction has more than the {most} pages this device keeps; \
+                     with journal_mode=DELETE it may be larger"
+                ));
+                Err(TxError::Full(most))
+            }
+            done => done,
+        }
+    }
+
+    fn commit(&mut self, core: &mut Core, caller: Caller, id: Id) -> Answer<()> {
+        let owner = self.owner(core, caller, id);
+        self.unsynced = std::mem::take(&mut self.wish);
+        if core.options.way == Way::JournalLife {
+            return Ok(());
+        }
+        match core.commit(&[owner]) {
+            Err(_) if core.has_bug(Bug::PhaseTwoErrorSwallowed) => Ok(()),
+            done => done.map_err(|e| code(&e, Code::IOERR)),
+        }
+    }
+
+    /// The store of an object.
+    pub(super) fn store(&self) -> Option<&Store> {
+        match &self.place {
+            Place::Object(store, _) => Some(store),
+            _ => None,
+        }
+    }
+
+    fn log_of(&self, core: &Core) -> Option<Id> {
+        let log = core.id_of(&format!("{}-wal", self.object))?;
+        core.objects.get(&log).is_some_and(|o| o.wal.is_some()).then_some(log)
+    }
+
+    fn database(&self, core: &Core) -> Option<Id> {
+        core.id_of(self.object.strip_suffix("-wal")?)
+    }
+}
