@@ -19,7 +19,7 @@ fn stride() -> u64 {
 
 /// Runs a case and wants nothing bad; the cuts made.
 fn good(harness: &Harness, case: Case, stride: u64) -> Outcome {
-    let outcome = harness.run(case, stride);
+    let outcome = harness.run::<Ram>(case, stride);
     let (count, first) = (outcome.bad.len(), outcome.bad.first());
     assert!(outcome.bad.is_empty(), "{case:?}: {count} of {}: {first:?}", outcome.cuts);
     assert!(outcome.operations >= 4, "{case:?}: {outcome:?}");
@@ -110,6 +110,17 @@ fn a_transaction_that_outgrows_the_device() {
                 }
             }
         }
+    }
+}
+
+/// Pages that one database collects while another has nearly filled the device: a COMMIT that finds
+/// no room for them can only fail, where a write still falls back to durable journals.
+#[test]
+fn a_group_beside_a_large_transaction() {
+    let harness = Harness::new();
+    for pages in 20..28 {
+        let case = Case { way: Way::JournalLife, group: 20, two: true, pages, ..PLAIN };
+        good(&harness, case, 40);
     }
 }
 
@@ -233,7 +244,7 @@ fn planted_bugs_are_found() {
         (Bug::PhaseTwoPerFile, Case { journal: "MEMORY", ..two }),
         (Bug::SuperIgnored, two),
         (Bug::SpillUntagged, PLAIN),
-        (Bug::SizeOutsideTransaction, PLAIN),
+        (Bug::SizeOutsideTransaction, Case { grows: true, ..PLAIN }),
         (Bug::PhaseTwoErrorSwallowed, Case { once: true, ..PLAIN }),
         (Bug::HalfGroup, Case { group: 20, ..PLAIN }),
         (Bug::CheckpointTagged, Case { journal: "WAL", locking: "EXCLUSIVE", ..PLAIN }),
@@ -241,9 +252,18 @@ fn planted_bugs_are_found() {
     ];
     let mut missed = Vec::new();
     for (bug, case) in planted {
-        let outcome = harness.run(Case { bug: Some(bug), ..case }, 1);
+        let mut outcome = harness.run::<Ram>(Case { bug: Some(bug), ..case }, 1);
+        if case.journal_faults {
+            // Few of the errors in journals come between the two names: more kinds of journals.
+            for journal in ["TRUNCATE", "PERSIST"] {
+                let more = harness.run::<Ram>(Case { bug: Some(bug), journal, ..case }, 1);
+                outcome.cuts += more.cuts;
+                outcome.bad.extend(more.bad);
+            }
+        }
         println!("{bug:?}: {} of {}: {:?}", outcome.bad.len(), outcome.cuts, outcome.bad.first());
-        if outcome.bad.is_empty() {
+        // One finding may be luck.
+        if outcome.bad.len() < 3 {
             missed.push(bug);
         }
     }

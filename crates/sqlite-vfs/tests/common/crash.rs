@@ -2,11 +2,13 @@
 //! DELETE; the power is cut at one operation after the other; then reopen, and check integrity, the
 //! sum, every acknowledged commit, at most one more, and that two databases agree.
 
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use rusqlite::Connection;
 use varve_sqlite_vfs::store::Bug;
-use varve_sqlite_vfs::{Checkpoint, Options, Stats, Store, Stores, Way};
+use varve_sqlite_vfs::{Checkpoint, Device, Options, Stats, Store, Stores, Way};
 
-use super::cut::{Medium, Ram};
+use super::cut::Medium;
 use super::{api, ask, open, unique};
 
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +29,8 @@ pub struct Case {
     pub cache: u32,
     /// Instead of the device, a journal fails, at every write to one.
     pub journal_faults: bool,
+    /// The file grows with every step.
+    pub grows: bool,
     /// The file shrinks with its contents.
     pub vacuum: bool,
 }
@@ -45,8 +49,16 @@ pub const PLAIN: Case = Case {
     bug: None,
     cache: 8,
     journal_faults: false,
+    grows: false,
     vacuum: false,
 };
+
+impl Case {
+    /// Acknowledged commits may be missing at the end, as was asked for.
+    pub fn lazy(&self) -> bool {
+        self.group > 0 || self.sync == "OFF" || (self.sync == "NORMAL" && self.journal == "WAL")
+    }
+}
 
 #[derive(Default, Debug)]
 pub struct Outcome {
@@ -60,13 +72,13 @@ const CREATE: &str = "CREATE TABLE a(id INTEGER PRIMARY KEY, b INT, pad BLOB);
     CREATE TABLE c(v INT); INSERT INTO c VALUES(0);
     WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < 100)
     INSERT INTO a SELECT i, CASE WHEN i > 90 THEN 0 ELSE 100 END, randomblob(900) FROM x;";
-const STEPS: i64 = 6;
+pub const STEPS: i64 = 6;
 const SUM: &str = "9000";
 
 /// Runs cases against one VFS.
 pub struct Harness {
     vfs: String,
-    stores: Stores,
+    pub stores: Stores,
 }
 
 impl Harness {
@@ -76,19 +88,19 @@ impl Harness {
         Harness { vfs, stores }
     }
 
-    fn mount(&self, medium: &mut impl Medium, name: &str, case: &Case) -> Result<Store, String> {
+    pub fn mount(&self, device: Box<dyn Device>, name: &str, case: &Case) -> Result<Store, String> {
         let options = Options {
             way: case.way,
             group: case.group,
             checkpoint: case.checkpoint,
             ..Options::default()
         };
-        let store = Store::mount(medium.power_on(), options).map_err(|e| e.to_string())?;
+        let store = Store::mount(device, options).map_err(|e| e.to_string())?;
         self.stores.add(name, &store);
         Ok(store)
     }
 
-    fn open(&self, name: &str, case: &Case) -> rusqlite::Result<Connection> {
+    pub fn open(&self, name: &str, case: &Case) -> rusqlite::Result<Connection> {
         let batch = u8::from(case.batch);
         let db = open(&format!("file:{name}?batch={batch}"), &self.vfs)?;
         let set = |schema: &str| {
@@ -108,7 +120,8 @@ impl Harness {
     }
 
     /// One run to the cut or to its end; the last acknowledged step.
-    fn work(db: &Connection, case: &Case) -> i64 {
+    /// `said` is told of each as it happens.
+    pub fn work(db: &Connection, case: &Case, said: &AtomicI64) -> i64 {
         let mut acknowledged = 0;
         for k in 1..=STEPS {
             let aside = match k {
@@ -126,6 +139,7 @@ impl Harness {
                 }
             }
             let more = match k {
+                _ if case.grows => "INSERT INTO a SELECT NULL, 0, randomblob(900) FROM a LIMIT 12;",
                 2 => "DELETE FROM a WHERE id > 90;",
                 4 => "UPDATE a SET pad = randomblob(950);",
                 6 => "INSERT INTO a SELECT id + 1000, 0, randomblob(900) FROM a WHERE id <= 40;",
@@ -139,7 +153,10 @@ impl Harness {
                 k * 11 % 40 + 41
             );
             match db.execute_batch(&step) {
-                Ok(()) => acknowledged = k,
+                Ok(()) => {
+                    acknowledged = k;
+                    said.store(k, Ordering::SeqCst);
+                }
                 Err(_) => {
                     let _ = db.execute_batch("ROLLBACK");
                     return acknowledged;
@@ -149,35 +166,39 @@ impl Harness {
         acknowledged
     }
 
-    /// Cuts at every `stride`-th operation, or reports what went wrong.
-    pub fn run(&self, case: Case, stride: u64) -> Outcome {
-        let mut medium = Ram::blank();
-        medium.pages = 10_000;
-        let name = unique("store");
-        let store = Store::format(medium.power_on(), Options::default()).unwrap();
-        self.stores.add(&name, &store);
-        {
-            let plain = Case { batch: false, bug: None, pages: 10_000, ..case };
-            let db = self.open(&name, &plain).unwrap();
-            if case.vacuum {
-                db.execute_batch("PRAGMA auto_vacuum=FULL; VACUUM").unwrap();
-            }
-            db.execute_batch(CREATE).unwrap();
-            if case.two {
-                db.execute_batch("CREATE TABLE q.c(v INT); INSERT INTO q.c VALUES(0)").unwrap();
-            }
+    /// Makes the databases of a case on a new store.
+    pub fn prepare(&self, device: Box<dyn Device>, name: &str, case: &Case) -> Store {
+        let store = Store::format(device, Options::default()).unwrap();
+        self.stores.add(name, &store);
+        let plain = Case { batch: false, bug: None, pages: 10_000, ..*case };
+        let db = self.open(name, &plain).unwrap();
+        if case.vacuum {
+            db.execute_batch("PRAGMA auto_vacuum=FULL; VACUUM").unwrap();
         }
+        db.execute_batch(CREATE).unwrap();
+        if case.two {
+            db.execute_batch("CREATE TABLE q.c(v INT); INSERT INTO q.c VALUES(0)").unwrap();
+        }
+        drop(db);
         store.flush().unwrap();
-        self.stores.remove(&name);
-        drop(store);
+        self.stores.remove(name);
+        store
+    }
+
+    /// Cuts at every `stride`-th operation, or reports what went wrong.
+    pub fn run<M: Medium>(&self, case: Case, stride: u64) -> Outcome {
+        let mut medium = M::blank();
+        medium.hold(10_000);
+        let name = unique("store");
+        drop(self.prepare(medium.power_on(), &name, &case));
         let start = medium.image();
-        medium.pages = case.pages;
+        medium.hold(case.pages);
         let mut outcome = Outcome::default();
         let mut cut = 0;
         loop {
             medium.restore(&start);
             let acknowledged = {
-                let store = self.mount(&mut medium, &name, &case).unwrap();
+                let store = self.mount(medium.power_on(), &name, &case).unwrap();
                 let db = self.open(&name, &case).unwrap();
                 assert_eq!(ask(&db, "SELECT count(*) FROM a"), "100");
                 if let Some(bug) = case.bug {
@@ -193,7 +214,7 @@ impl Harness {
                 if case.journal_faults && cut > 0 {
                     store.fail_journal_write(cut);
                 }
-                let acknowledged = Harness::work(&db, &case);
+                let acknowledged = Harness::work(&db, &case, &AtomicI64::new(0));
                 if cut == 0 {
                     outcome.operations = medium.power().lock().unwrap().operations;
                     outcome.stats = store.stats();
@@ -230,35 +251,38 @@ impl Harness {
         acknowledged: i64,
     ) -> Result<(), String> {
         let case = &Case { pages: 10_000, bug: None, ..*case };
-        let _store = self.mount(medium, name, case)?;
+        let _store = self.mount(medium.power_on(), name, case)?;
         let db = self.open(name, case).map_err(|e| e.to_string())?;
+        let floor = if case.lazy() { 0 } else { acknowledged };
+        Harness::look(&db, case, floor, acknowledged + 1).map(|_| ())
+    }
+
+    /// Integrity, the sum, and as many steps as were acknowledged, or one more; how many.
+    pub fn look(db: &Connection, case: &Case, floor: i64, ceiling: i64) -> Result<i64, String> {
         let schemas: &[&str] = if case.two { &["main", "q"] } else { &["main"] };
         for schema in schemas {
-            let found = ask(&db, &format!("PRAGMA {schema}.integrity_check"));
+            let found = ask(db, &format!("PRAGMA {schema}.integrity_check"));
             if found != "ok" {
                 return Err(format!("{schema}: {}", found.lines().next().unwrap_or("")));
             }
         }
-        let sum = ask(&db, "SELECT sum(b) FROM a");
+        let sum = ask(db, "SELECT sum(b) FROM a");
         if sum != SUM {
             return Err(format!("sum {sum}"));
         }
-        let there: i64 = ask(&db, "SELECT v FROM c").parse().map_err(|_| "no counter")?;
-        let lazy = case.group > 0
-            || case.sync == "OFF"
-            || (case.sync == "NORMAL" && case.journal == "WAL");
-        if there < acknowledged && !lazy {
-            return Err(format!("the acknowledged commit {acknowledged} is lost: {there}"));
+        let there: i64 = ask(db, "SELECT v FROM c").parse().map_err(|_| "no counter")?;
+        if there < floor {
+            return Err(format!("the acknowledged commit {floor} is lost: {there}"));
         }
-        if there > acknowledged + 1 {
-            return Err(format!("{there} is ahead of {acknowledged}"));
+        if there > ceiling {
+            return Err(format!("{there} is ahead of {ceiling}"));
         }
         if case.two {
-            let other = ask(&db, "SELECT v FROM q.c");
+            let other = ask(db, "SELECT v FROM q.c");
             if other != there.to_string() {
                 return Err(format!("split: {there} and {other}"));
             }
         }
-        Ok(())
+        Ok(there)
     }
 }

@@ -15,7 +15,7 @@ use block::{
 use varve_sqlite_vfs::Device;
 
 /// The switch of one device.
-#[derive(Default)]
+#[derive(Default, Debug)]
 pub struct Power {
     /// Mutating operations so far.
     pub operations: u64,
@@ -38,6 +38,8 @@ pub trait Medium {
     fn power(&self) -> Arc<Mutex<Power>>;
     /// What is on it when the power is off.
     fn image(&mut self) -> Self::Image;
+    /// Pages the next device keeps for open transactions, where that is free.
+    fn hold(&mut self, pages: u32);
     /// Makes it what it was.
     fn restore(&mut self, image: &Self::Image);
 }
@@ -51,7 +53,7 @@ pub struct Ram {
     power: Arc<Mutex<Power>>,
     touched: Arc<Mutex<BTreeSet<u64>>>,
     seed: u64,
-    pub pages: u32,
+    pages: u32,
 }
 
 impl Ram {
@@ -116,6 +118,10 @@ impl Medium for Ram {
             (*page, bytes)
         };
         self.touched.lock().unwrap().iter().map(page).collect()
+    }
+
+    fn hold(&mut self, pages: u32) {
+        self.pages = pages;
     }
 
     fn restore(&mut self, image: &BTreeMap<u64, Vec<u8>>) {

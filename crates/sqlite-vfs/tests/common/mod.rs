@@ -4,6 +4,8 @@
 
 pub mod crash;
 pub mod cut;
+pub mod flash;
+pub mod image;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

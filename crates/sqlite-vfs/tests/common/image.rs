@@ -1,0 +1,125 @@
+//! Images in files under the crash harness: the power goes at a write to the file, or a sync of it.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use block::Bytes;
+use live::{CutMedium, ImageDrive, Medium as Below};
+use varve_sqlite_vfs::Device;
+
+use super::cut::{Medium, Power};
+
+/// What the drive of an image stands on here: a file in memory.
+#[derive(Debug, Default)]
+struct Memory(Mutex<Vec<u8>>);
+
+impl Below for Memory {
+    fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        let (bytes, at) = (self.0.lock().unwrap(), at as usize);
+        let there = bytes.get(at..at + out.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
+        out.copy_from_slice(there);
+        Ok(())
+    }
+    fn write(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        let (mut bytes, at) = (self.0.lock().unwrap(), at as usize);
+        if bytes.len() < at + data.len() {
+            bytes.resize(at + data.len(), 0);
+        }
+        bytes[at..at + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Counts writes and syncs, and cuts the power below at the chosen one.
+#[derive(Debug)]
+struct Switch {
+    below: CutMedium,
+    power: Arc<Mutex<Power>>,
+}
+
+impl Switch {
+    fn step(&self) {
+        let mut power = self.power.lock().unwrap();
+        if !power.off {
+            power.operations += 1;
+            if power.operations == power.cut_at {
+                power.off = true;
+                self.below.cut_after(1);
+            }
+        }
+    }
+}
+
+impl Below for Switch {
+    fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        self.below.read(at, out)
+    }
+    fn write(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        self.step();
+        self.below.write(at, data)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.step();
+        self.below.sync()
+    }
+}
+
+/// An image whose file loses what was not synced.
+pub struct Image {
+    file: Arc<Memory>,
+    switch: Option<Arc<Switch>>,
+    power: Arc<Mutex<Power>>,
+    seed: u64,
+}
+
+impl Image {
+    /// The power goes now, unless it went before.
+    fn off(&mut self) {
+        let Some(switch) = self.switch.take() else { return };
+        let was = std::mem::replace(&mut self.power.lock().unwrap().off, true);
+        if !was {
+            switch.below.cut_after(1);
+            assert!(switch.below.sync().is_err(), "the power is off");
+        }
+    }
+}
+
+impl Medium for Image {
+    type Image = Vec<u8>;
+
+    fn blank() -> Image {
+        let file = Arc::new(Memory::default());
+        let capacity = Bytes(4 << 20);
+        drop(ImageDrive::create_on(Arc::clone(&file) as _, capacity).unwrap());
+        Image { file, switch: None, power: Arc::default(), seed: 0 }
+    }
+
+    fn power_on(&mut self) -> Box<dyn Device> {
+        self.off();
+        self.seed += 1;
+        self.power = Arc::default();
+        let below = CutMedium::new(Arc::clone(&self.file) as _, self.seed);
+        let switch = Arc::new(Switch { below, power: Arc::clone(&self.power) });
+        self.switch = Some(Arc::clone(&switch));
+        Box::new(ImageDrive::open_on(switch).expect("what a cut leaves can be opened"))
+    }
+
+    fn power(&self) -> Arc<Mutex<Power>> {
+        Arc::clone(&self.power)
+    }
+
+    fn image(&mut self) -> Vec<u8> {
+        self.off();
+        self.file.0.lock().unwrap().clone()
+    }
+
+    fn hold(&mut self, _pages: u32) {}
+
+    fn restore(&mut self, image: &Vec<u8>) {
+        self.off();
+        self.file = Arc::new(Memory(Mutex::new(image.clone())));
+    }
+}
