@@ -188,14 +188,16 @@ impl Core {
         self.journals.get(name).is_some_and(|j| j.durable.is_some())
     }
 
-    /// The device has no room for `owner`'s transaction: its journals become durable, then it is
+    /// The device has no room for `owner`'s transaction, which was to write `next`: its journals become durable, then it is
     /// committed as it is, half done, and goes on with plain writes. SQLite has journalled every
     /// page before it wrote it, so until the journals end, they undo it. `false`: there is no
     /// journal to do that with.
-    pub(super) fn fall_back(&mut self, owner: Owner) -> Done<bool> {
+    pub(super) fn fall_back(&mut self, owner: Owner, next: Id) -> Done<bool> {
         let Some(tx) = self.open.get(&owner) else { return Ok(false) };
         let mut ids: Vec<Id> = tx.metas.keys().copied().collect();
         ids.extend(tx.pages.iter().chain(tx.kept.keys()).map(|(id, _)| *id));
+        // It may have found the device full at its very first page.
+        ids.push(next);
         ids.sort_unstable();
         ids.dedup();
         let names = ids.iter().filter_map(|id| self.objects.get(id)).map(|o| o.name.clone());

@@ -224,7 +224,7 @@ impl StoreFile {
                     // SQLite takes an I/O error, but not FULL, for a reason to do it with a journal.
                     return Err(DeviceError::Unsupported("a batch this large").into());
                 }
-                if core.fall_back(owner)? {
+                if core.fall_back(owner, id)? {
                     return plain(core);
                 }
                 core.error = Some(format!(
