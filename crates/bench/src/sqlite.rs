@@ -13,14 +13,15 @@ use crate::meter;
 
 /// Text of the `sqlite` command.
 pub const HELP: &str = "\
-varve-bench sqlite [--value 4096] [--data 16777216] [--commits 500] [--rounds 7] [--fill 25]
-                   [--dir FOLDER]
+varve-bench sqlite [--value 4096] [--data 16777216] [--commits 500] [--rounds 10] [--fill 25]
+                   [--age 0] [--dir FOLDER]
     Overwrites of random rows of --value bytes in a table of --data bytes, a durable transaction
-    each (synchronous=FULL), in --rounds rounds of --commits; the systems take turns. Stock SQLite in WAL and
-    DELETE mode, with its checkpoints; the same SQLite on a store in an image file that the data
-    fills to about --fill percent, locking normal and exclusive. For each: commits per second
-    (median of the rounds) and bytes of the write calls per commit; then ratios. Before that, every
-    system overwrites as many rows as the image holds, so that cleaning is part of what is measured.";
+    each (synchronous=FULL), in --rounds rounds of --commits; the systems take turns. Stock SQLite
+    in WAL and DELETE mode, with its checkpoints, the last one included; the same SQLite on a store
+    in an image file that --data fills to --fill percent, locking normal and exclusive. For each: commits per
+    second (median of the rounds) and bytes of the write calls per commit; then ratios. With --age,
+    every system first overwrites so many rows: the table is as scattered as one in use, and
+    cleaning is part of every commit of the store.";
 
 /// A way to keep the database.
 struct System {
@@ -58,14 +59,15 @@ pub fn run(mut args: Args) -> Result<(), String> {
     let value = args.number("value", 4096)?.max(1);
     let data = args.number("data", 16 << 20)?.max(value);
     let commits = args.number("commits", 500)?.max(1);
-    let rounds = args.number("rounds", 7)?.max(1);
+    let rounds = args.number("rounds", 10)?.max(1);
+    let age = args.number("age", 0)?;
     let fill = args.number("fill", 25)?.clamp(5, 80);
     let folder = args.value("dir")?.map_or_else(std::env::temp_dir, PathBuf::from);
     args.finish()?;
     let folder = folder.join(format!("varve-bench-sqlite-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
     let shape = Shape::holding(data, value as usize);
-    let done = measure(&folder, shape, data * 100 / fill, commits, rounds);
+    let done = measure(&folder, shape, data * 100 / fill, age, commits, rounds);
     // What the measurement says matters more than files that cannot be removed.
     let _ = std::fs::remove_dir_all(&folder);
     done
@@ -75,6 +77,7 @@ fn measure(
     folder: &Path,
     shape: Shape,
     capacity: u64,
+    age: u64,
     commits: u64,
     rounds: u64,
 ) -> Result<(), String> {
@@ -89,19 +92,23 @@ fn measure(
     let mut all = Vec::new();
     for system in &SYSTEMS {
         all.push(
-            start(folder, system, shape, capacity).map_err(|e| format!("{}: {e}", system.name))?,
+            start(folder, system, shape, capacity, age)
+                .map_err(|e| format!("{}: {e}", system.name))?,
         );
     }
-    // The first round is warm-up: the store's pages are turned over, the log reaches its length.
-    for round in 0..=rounds {
+    for _ in 0..rounds {
         for one in &mut all {
             let (before, start) = (meter::written()?, Instant::now());
             one.load.run(&one.db, commits, &mut || {}).map_err(|e| e.to_string())?;
-            if round > 0 {
-                one.seconds.push(start.elapsed().as_secs_f64());
-                one.written += meter::written()? - before;
-            }
+            one.seconds.push(start.elapsed().as_secs_f64());
+            one.written += meter::written()? - before;
         }
+    }
+    for one in all.iter_mut().filter(|one| one.system.name == "wal") {
+        let before = meter::written()?;
+        let last = "PRAGMA wal_checkpoint(TRUNCATE)";
+        one.db.execute_batch(last).map_err(|e| format!("{last}: {e}"))?;
+        one.written += meter::written()? - before;
     }
     let per_commit = |n: u64| n as f64 / (rounds * commits) as f64;
     let speed = |one: &Running| commits as f64 / median(&one.seconds);
@@ -127,6 +134,7 @@ fn start(
     system: &'static System,
     shape: Shape,
     capacity: u64,
+    age: u64,
 ) -> rusqlite::Result<Running> {
     let path = folder.join(system.name).display().to_string();
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
@@ -146,9 +154,7 @@ fn start(
     load.load(&mut db)?;
     db.execute_batch(system.pragmas)?;
     db.execute_batch("PRAGMA wal_autocheckpoint=1000;")?;
-    // Everywhere the same history, as much as the image holds: from here on cleaning is part of
-    // every commit of the store, and the table as scattered as any that is in use.
-    load.run(&db, capacity / shape.value as u64, &mut || {})?;
+    load.run(&db, age, &mut || {})?;
     if system.store {
         db.execute_batch("PRAGMA varve_flush;")?;
     }

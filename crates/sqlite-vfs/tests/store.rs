@@ -15,7 +15,9 @@ struct Rig {
 
 fn rig(options: Options) -> Rig {
     let store = Store::format(Box::new(RamDevice::new(Sectors(32 * 2_048))), options).unwrap();
-    let (stores, vfs, name) = (Stores::new(), unique("vfs"), unique("store"));
+    // Where no image can be made: a store is there or not.
+    let name = format!("nowhere/{}", unique("store"));
+    let (stores, vfs) = (Stores::new(), unique("vfs"));
     stores.register(&api(), &vfs, false, None).unwrap();
     stores.add(&name, &store);
     Rig { stores, vfs, name, store }
@@ -46,4 +48,20 @@ fn journal_mode_off_is_refused_with_a_hint() {
     let answer = ask(&db, "PRAGMA journal_mode=OFF");
     assert!(answer.contains("MEMORY") && answer.contains("refuses"), "{answer}");
     assert_eq!(ask(&db, "PRAGMA journal_mode=MEMORY"), "memory");
+}
+
+#[test]
+fn a_store_whose_name_begins_as_another_ones_is_a_store_of_its_own() {
+    let folder = common::Folder::new();
+    let vfs = unique("vfs");
+    Stores::new().register(&api(), &vfs, false, None).unwrap();
+    let name = |image: &str| format!("file:{}?capacity=4MiB", folder.file(image));
+    let first = open(&name("a.varve"), &vfs).unwrap();
+    first.execute_batch("CREATE TABLE t(a)").unwrap();
+    let second = open(&name("a.varve-2"), &vfs).unwrap();
+    assert_eq!(ask(&second, "SELECT count(*) FROM sqlite_schema"), "0");
+    second.execute_batch("CREATE TABLE u(a)").unwrap();
+    drop((first, second));
+    let again = open(&name("a.varve-2"), &vfs).unwrap();
+    assert_eq!(ask(&again, "SELECT name FROM sqlite_schema"), "u");
 }

@@ -37,6 +37,13 @@ fn named_super(journal: &[u8]) -> Option<&[u8]> {
     rest.get(rest.len().checked_sub(length)?..)
 }
 
+/// Whether a suffix is one that SQLite gives the files beside a database; another store may have a
+/// name that begins as this one's.
+fn is_companion(suffix: &str) -> bool {
+    let draw = |text: &str| text.len() == 9 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    matches!(suffix, "-journal" | "-wal" | "-shm") || suffix.strip_prefix("-mj").is_some_and(draw)
+}
+
 impl Core {
     pub(super) fn journal_live(&self, database: &str) -> bool {
         let journal = self.journals.get(&journal_of(database));
@@ -177,7 +184,7 @@ impl Core {
         match inside.as_bytes().first() {
             None => Some("main".to_string()),
             Some(b'/') if inside.len() > 1 => Some(inside[1..].to_string()),
-            Some(b'-') => Some(format!("main{inside}")),
+            Some(b'-') if is_companion(inside) => Some(format!("main{inside}")),
             _ => None,
         }
     }
