@@ -13,9 +13,12 @@ pub mod counts;
 pub mod event;
 pub mod passthrough;
 pub mod store;
+pub mod tally;
 pub mod vfs;
 
 pub use abi::{Api, Host, Name, RegisterError, register};
 pub use counts::{Counter, Counts, KindCounts};
 pub use passthrough::register_observed;
-pub use store::{Checkpoint, Device, Options, Stats, Store, StoreError, Stores, Virtual, Way};
+pub use store::{
+    Checkpoint, Device, OpenError, Options, Stats, Store, StoreError, Stores, Virtual, Way,
+};

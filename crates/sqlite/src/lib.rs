@@ -4,10 +4,13 @@
 //! any mode: SQLite and its SQL are the unmodified ones. The same seed gives the same statements
 //! with the same values, so that bytes and pages can be held against published tables.
 
+pub mod crash;
 pub mod files;
 pub mod host;
+pub mod image;
 pub mod measure;
 pub mod pages;
+pub mod program;
 pub mod reproduce;
 pub mod transfer;
 pub mod workload;

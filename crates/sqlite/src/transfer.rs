@@ -38,7 +38,7 @@ fn page_size(db: &Connection) -> rusqlite::Result<u64> {
     db.query_row("PRAGMA page_size", [], |row| row.get(0))
 }
 
-fn intact(db: &Connection, what: &str) -> Result<(), LabError> {
+pub(crate) fn intact(db: &Connection, what: &str) -> Result<(), LabError> {
     let found: String =
         db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(input(what))?;
     if found == "ok" { Ok(()) } else { Err(wrong(format!("{what}: integrity check: {found}"))) }
@@ -116,17 +116,27 @@ pub fn export(from: &mut Connection, database: &Path) -> Result<Moved, LabError>
         let _ = std::fs::remove_file(&temporary);
     }
     done?;
-    let folder = match database.parent() {
+    sync_folder(database)?;
+    Ok(Moved { bytes: image.len() as u64, page })
+}
+
+/// Makes the names in a file's folder durable.
+pub(crate) fn sync_folder(file: &Path) -> Result<(), LabError> {
+    let folder = match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
     let sync = File::open(folder).and_then(|folder| folder.sync_all());
-    sync.map_err(|e| LabError::io(folder, e))?;
-    Ok(Moved { bytes: image.len() as u64, page })
+    sync.map_err(|e| LabError::io(folder, e))
+}
+
+/// The database of a connection as one piece.
+pub(crate) fn serialized(db: &mut Connection, what: &str) -> Result<Vec<u8>, LabError> {
+    Ok(db.serialize("main").map_err(input(what))?.to_vec())
 }
 
 /// A name of its own beside a file's.
-fn beside(path: &Path) -> PathBuf {
+pub(crate) fn beside(path: &Path) -> PathBuf {
     let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
     name.push(format!(".{}.tmp", std::process::id()));
     path.with_file_name(name)

@@ -35,7 +35,7 @@ fn row<'a>(report: &'a Report, name: &str) -> &'a Row {
 fn one_update_makes_the_calls_of_the_table() {
     let path = database("update.db", "delete");
     let before = std::fs::read(&path).unwrap();
-    let report = measure(&path, "UPDATE t SET v = randomblob(1000) WHERE id = 500").unwrap();
+    let report = measure(&path, "UPDATE t SET v = randomblob(1000) WHERE id = 500", None).unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), before, "the database was changed");
     // Writes, bytes, syncs, deletes, and of the writes those to the database.
     for (name, expected) in [
@@ -57,7 +57,7 @@ fn one_update_makes_the_calls_of_the_table() {
     assert!(report.advice().iter().any(|line| line.starts_with("store: 66 % fewer pages; dur")));
     // Under locking EXCLUSIVE page 1 is written by the first transaction only.
     let two = "UPDATE t SET v = randomblob(999) WHERE id = 5; UPDATE t SET v = NULL WHERE id = 5";
-    let report = measure(&path, two).unwrap();
+    let report = measure(&path, two, None).unwrap();
     let writes = ["store", "store, exclusive"].map(|name| row(&report, name).pages);
     assert_eq!(writes, [4, 3]);
 }
@@ -69,7 +69,7 @@ fn settings_that_are_good_already_are_said_to_be() {
     for n in 0..300 {
         work += &format!("UPDATE t SET v = randomblob(1000) WHERE id = {};", 1 + n % 8);
     }
-    let report = measure(&path, &work).unwrap();
+    let report = measure(&path, &work, None).unwrap();
     let [base, delete, wal, normal] = ["as it is", "DELETE, FULL", "WAL, FULL", "WAL, NORMAL"]
         .map(|name| row(&report, name).pages);
     assert_eq!(base, wal, "a WAL database as it is");
@@ -91,10 +91,10 @@ fn what_cannot_be_measured_is_refused_with_the_reason() {
         ("UPDATE absent SET v = 1", "no such table"),
         ("BEGIN; UPDATE t SET k = 1 WHERE id = 3", "ends inside a transaction"),
     ] {
-        let error = measure(&path, sql).unwrap_err().to_string();
+        let error = measure(&path, sql, None).unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
     let missing = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("missing.db");
-    assert!(measure(&missing, "SELECT 1").is_err());
+    assert!(measure(&missing, "SELECT 1", None).is_err());
     assert!(!missing.exists());
 }

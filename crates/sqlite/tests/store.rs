@@ -137,3 +137,22 @@ fn a_log_is_written_once_and_its_pages_are_moved() {
     // The log's own header is on a page of its own when the log starts again, or is not.
     assert!(stats.plain.abs_diff(tally.pages()) <= 1, "{} {}", stats.plain, tally.pages());
 }
+
+/// The real store on the FTL drive, beside the model on a copy of that drive.
+#[test]
+fn over_the_drive_the_store_writes_the_pages_of_the_model() {
+    use sqlite::host::{Ssd, params};
+    use sqlite::reproduce::store::{VARIANTS, keep, modelled, slack};
+
+    let small = ["capacity=64 MiB", "geometry.channels=2", "geometry.dies=2", "geometry.pages=64"];
+    let params = params(&[&["tx.mode=nolog", "nand.oob=full"], &small[..]].concat()).unwrap();
+    let used = Ssd::aged(&params, params.logical_pages / 2, 4096).unwrap();
+    for (at, (variant, mode)) in VARIANTS.into_iter().enumerate() {
+        let tally = modelled(variant, used.clone(), SHAPE, COUNT).unwrap();
+        let kept = keep(&format!("drive-{at}"), variant, used.clone(), SHAPE, COUNT).unwrap();
+        let slack = slack(variant, &tally);
+        assert!(kept.pages().abs_diff(tally.pages()) <= slack, "{mode} {}", variant.name);
+        assert_eq!(kept.stats.remapped, tally.remapped, "{mode} {}", variant.name);
+        assert!(kept.flash.host >= kept.pages(), "{:?}", kept.flash);
+    }
+}

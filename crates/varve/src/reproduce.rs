@@ -24,6 +24,7 @@ pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
         })?,
         Paper::Nolog => nolog::run(&nolog::Options {
             scale: if args.quick { nolog::Scale::Quick } else { nolog::Scale::Default },
+            threads,
             command: command(args),
         })?,
     };

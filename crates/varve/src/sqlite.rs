@@ -1,28 +1,136 @@
 //! `varve sqlite`: what SQLite writes, and what it need not.
 
+use std::path::Path;
+
+use ::sqlite::{crash, image, program};
+use clap::CommandFactory;
+use clap::error::ErrorKind;
 use lab::LabError;
 
-use crate::args::{Measure, Sqlite};
-use crate::{VERSION, print};
+use crate::args::{Args, Check, Export, Import, Measure, Sqlite};
+use crate::{VERSION, note, print};
+
+/// What every command that writes a store says first.
+const FIRST: &str = "A store in an image file is durable at every COMMIT (fdatasync), unless group commit or \
+     synchronous=OFF is asked for. Behind a file system on a real drive gains are smaller than in \
+     the model.";
 
 /// `varve sqlite`.
 pub fn sqlite(command: &Sqlite) -> Result<(), LabError> {
     match command {
         Sqlite::Measure(args) => measure(args),
+        Sqlite::Import(args) => import(args),
+        Sqlite::Export(args) => export(args),
+        Sqlite::Check(args) => check(args),
+    }
+}
+
+fn read(path: &Path) -> Result<String, LabError> {
+    std::fs::read_to_string(path).map_err(|e| LabError::io(path, e))
+}
+
+/// A target that exists is a wrong call, like an unknown option: exit code 2.
+fn must_not_exist(path: &Path) {
+    if path.exists() {
+        let text = format!("{}: exists already; expected a name for a new file", path.display());
+        Args::command().error(ErrorKind::ValueValidation, text).exit();
     }
 }
 
 fn measure(args: &Measure) -> Result<(), LabError> {
-    let workload =
-        std::fs::read_to_string(&args.workload).map_err(|e| LabError::io(&args.workload, e))?;
-    if !args.database.is_file() {
+    let (Some(database), Some(workload)) = (&args.database, &args.workload) else {
+        return watch(args);
+    };
+    let sql = read(workload)?;
+    if !database.is_file() {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
-        return Err(LabError::io(&args.database, missing));
+        return Err(LabError::io(database, missing));
     }
-    let report = ::sqlite::measure::measure(&args.database, &workload)?;
+    let report = ::sqlite::measure::measure(database, &sql, args.ssd.as_deref())?;
     if args.json {
-        let (database, file) = (args.database.display(), args.workload.display());
+        let (database, file) = (database.display(), workload.display());
         return print(&report.json(VERSION, &database.to_string(), &file.to_string()).pretty());
     }
     print(&report.text())
+}
+
+/// A program under the counting library.
+fn watch(args: &Measure) -> Result<(), LabError> {
+    let found = program::run(&args.program, args.library.as_deref(), args.json)?;
+    match args.json {
+        true => print(&found.json(VERSION).pretty())?,
+        false => print(&found.text())?,
+    }
+    match found.success {
+        true => Ok(()),
+        false => Err(LabError::Failed(format!("the program failed: {}", found.status))),
+    }
+}
+
+fn import(args: &Import) -> Result<(), LabError> {
+    must_not_exist(&args.store);
+    note(FIRST);
+    let made = image::import(&args.database, &args.store, args.page_size, args.capacity)?;
+    if made.moved.page != 4096 {
+        note(&format!("pages of {} bytes: 4096 write least; see --page-size", made.moved.page));
+    }
+    print(&format!(
+        "{}: {} bytes in pages of {}, verified; the store holds {}, its image takes {}\n",
+        args.store.display(),
+        made.moved.bytes,
+        made.moved.page,
+        made.capacity.human(),
+        made.image.human()
+    ))
+}
+
+fn export(args: &Export) -> Result<(), LabError> {
+    must_not_exist(&args.database);
+    let moved = image::export(&args.store, &args.database)?;
+    print(&format!(
+        "{}: {} bytes in pages of {}, verified\n",
+        args.database.display(),
+        moved.bytes,
+        moved.page
+    ))
+}
+
+fn check(args: &Check) -> Result<(), LabError> {
+    let name = args.store.display();
+    let sound = image::check(&args.store)?;
+    let list: Vec<String> =
+        sound.databases.iter().map(|(name, bytes)| format!("{name} ({bytes} bytes)")).collect();
+    print(&format!(
+        "{name}: drive and {} pages sound; databases intact: {}\n",
+        sound.pages,
+        if list.is_empty() { "none".to_string() } else { list.join(", ") }
+    ))?;
+    if args.crash.is_none() && args.at.is_none() {
+        return Ok(());
+    }
+    let mut again = format!("varve sqlite check {name}");
+    let workload = match &args.workload {
+        Some(file) => {
+            again += &format!(" --workload {}", file.display());
+            read(file)?
+        }
+        None => crash::workload(),
+    };
+    let plan = crash::Plan {
+        cuts: args.crash.unwrap_or(1),
+        seed: args.seed,
+        only: args.at,
+        workload,
+        again,
+    };
+    let report = crash::check(&args.store, &plan)?;
+    print(&format!(
+        "{} power cuts, of {} possible, in a run of {} commits: every acknowledged commit was \
+         there{}; {} times the one under way was, too; nothing else\n",
+        report.cuts,
+        report.calls,
+        report.commits,
+        if report.relaxed { " or, as the SQL allows, missing at the end" } else { "" },
+        report.beyond
+    ))
 }

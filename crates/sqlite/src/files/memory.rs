@@ -27,10 +27,63 @@ fn base(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
+/// A page's bytes. Most pages of a large value end in one byte repeated: those take little room.
+#[derive(Clone)]
+enum Page {
+    Whole(Box<[u8; PAGE]>),
+    /// `fill` after the first bytes, up to the end.
+    Even {
+        head: Box<[u8]>,
+        fill: u8,
+    },
+}
+
+impl Page {
+    fn zero() -> Page {
+        Page::Even { head: Box::default(), fill: 0 }
+    }
+
+    /// The page of these bytes, [`PAGE`] of them.
+    fn of(bytes: &[u8]) -> Page {
+        let fill = bytes[PAGE - 1];
+        let head = bytes.iter().rposition(|byte| *byte != fill).map_or(0, |last| last + 1);
+        if head <= PAGE / 4 {
+            return Page::Even { head: bytes[..head].into(), fill };
+        }
+        let mut whole = Box::new([0; PAGE]);
+        whole.copy_from_slice(bytes);
+        Page::Whole(whole)
+    }
+
+    fn read(&self, start: usize, out: &mut [u8]) {
+        match self {
+            Page::Whole(bytes) => out.copy_from_slice(&bytes[start..start + out.len()]),
+            Page::Even { head, fill } => {
+                let known = head.get(start..).unwrap_or_default();
+                let known = &known[..known.len().min(out.len())];
+                out[..known.len()].copy_from_slice(known);
+                out[known.len()..].fill(*fill);
+            }
+        }
+    }
+
+    fn bytes(&mut self) -> &mut [u8; PAGE] {
+        if let Page::Even { .. } = self {
+            let mut whole = Box::new([0; PAGE]);
+            self.read(0, &mut whole[..]);
+            *self = Page::Whole(whole);
+        }
+        match self {
+            Page::Whole(bytes) => bytes,
+            Page::Even { .. } => unreachable!("made whole above"),
+        }
+    }
+}
+
 /// A file's bytes, in pages that copies share until one of them writes.
 #[derive(Clone, Default)]
 struct Content {
-    pages: Vec<Arc<[u8; PAGE]>>,
+    pages: Vec<Arc<Page>>,
     size: usize,
 }
 
@@ -41,7 +94,7 @@ impl Content {
         while done < bytes {
             let (page, start) = ((at + done) / PAGE, (at + done) % PAGE);
             let part = (PAGE - start).min(bytes - done);
-            out[done..done + part].copy_from_slice(&self.pages[page][start..start + part]);
+            self.pages[page].read(start, &mut out[done..done + part]);
             done += part;
         }
         out[bytes..].fill(0);
@@ -54,8 +107,14 @@ impl Content {
         while done < data.len() {
             let (page, start) = ((at + done) / PAGE, (at + done) % PAGE);
             let part = (PAGE - start).min(data.len() - done);
-            let place = Arc::make_mut(&mut self.pages[page]);
-            place[start..start + part].copy_from_slice(&data[done..done + part]);
+            let bytes = &data[done..done + part];
+            match part {
+                PAGE => self.pages[page] = Arc::new(Page::of(bytes)),
+                _ => {
+                    let place = Arc::make_mut(&mut self.pages[page]).bytes();
+                    place[start..start + part].copy_from_slice(bytes);
+                }
+            }
             done += part;
         }
     }
@@ -63,9 +122,9 @@ impl Content {
     /// What is behind the end is zero when the file grows again.
     fn resize(&mut self, size: usize) {
         if size < self.size && !size.is_multiple_of(PAGE) {
-            Arc::make_mut(&mut self.pages[size / PAGE])[size % PAGE..].fill(0);
+            Arc::make_mut(&mut self.pages[size / PAGE]).bytes()[size % PAGE..].fill(0);
         }
-        self.pages.resize_with(size.div_ceil(PAGE), || Arc::new([0; PAGE]));
+        self.pages.resize_with(size.div_ceil(PAGE), || Arc::new(Page::zero()));
         self.size = size;
     }
 }
@@ -299,11 +358,17 @@ mod tests {
         let mut rng = Rng::new(5);
         for _ in 0..3000 {
             let (at, len) = (rng.below(20_000) as usize, rng.below(9000) as usize);
+            // As SQLite writes: whole pages at their places.
+            let whole = rng.ratio(1, 3);
+            let (at, len) = if whole { (at / PAGE * PAGE, PAGE) } else { (at, len) };
             if rng.ratio(1, 10) {
                 content.resize(at);
                 bytes.resize(at, 0);
             } else if len > 0 {
-                let data: Vec<u8> = (0..len).map(|_| rng.next_u64() as u8).collect();
+                let even = rng.ratio(1, 2);
+                let data: Vec<u8> = (0..len)
+                    .map(|n| if even { u8::from(n > 9) } else { rng.next_u64() as u8 })
+                    .collect();
                 content.write(&data, at);
                 bytes.resize(bytes.len().max(at + len), 0);
                 bytes[at..at + len].copy_from_slice(&data);

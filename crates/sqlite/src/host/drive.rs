@@ -7,13 +7,12 @@ use block::{
 use nand::Cause;
 use ssd::{ConfigError, Drive, Params, preset};
 
-use super::renamed::Renamed;
 use super::{Below, Flash};
 
-/// A drive whose first pages can be remapped.
+/// The drive with what its flash has done.
 #[derive(Clone, Debug)]
 pub struct Ssd {
-    drive: Renamed<Drive>,
+    drive: Drive,
     base: Flash,
 }
 
@@ -22,7 +21,15 @@ pub struct Ssd {
 /// # Errors
 /// Keys that make no drive.
 pub fn params(keys: &[&str]) -> Result<Params, ConfigError> {
-    let mut config = preset("paper-nolog")?.config;
+    params_of("paper-nolog", keys)
+}
+
+/// A drive of a preset with keys set.
+///
+/// # Errors
+/// A preset that is not there, keys that make no drive.
+pub fn params_of(name: &str, keys: &[&str]) -> Result<Params, ConfigError> {
+    let mut config = preset(name)?.config;
     for pair in keys {
         config.set_pair(pair)?;
     }
@@ -31,17 +38,13 @@ pub fn params(keys: &[&str]) -> Result<Params, ConfigError> {
 
 impl Ssd {
     /// A drive filled once from its first page to `filled`, then overwritten `overwrites` times
-    /// at random there. The first `renamed` pages can be remapped.
+    /// at random there. No time passes in it meanwhile.
     ///
     /// # Errors
     /// The drive's.
-    pub fn aged(
-        params: &Params,
-        renamed: u32,
-        filled: u32,
-        overwrites: u64,
-    ) -> Result<Ssd, AgedError> {
+    pub fn aged(params: &Params, filled: u32, overwrites: u64) -> Result<Ssd, AgedError> {
         let mut drive = Drive::new(params)?;
+        drive.set_timing(false);
         let mut rng = Rng::stream(1, "sqlite/aging");
         let mut at = Time::ZERO;
         let random = (0..overwrites).map(|_| rng.below(filled.into()));
@@ -49,14 +52,15 @@ impl Ssd {
             at = drive.submit(at, Request::write(Lba(8 * page), Sectors(8)))?;
         }
         drive.submit(at, Request::flush())?;
-        let mut ssd = Ssd { drive: Renamed::new(drive, renamed), base: Flash::default() };
+        drive.set_timing(true);
+        let mut ssd = Ssd { drive, base: Flash::default() };
         ssd.reset();
         Ok(ssd)
     }
 
     /// When the drive was last asked.
     pub fn now(&self) -> Time {
-        self.drive.below().now()
+        self.drive.now()
     }
 
     /// The drive's own checks of its books.
@@ -64,11 +68,11 @@ impl Ssd {
     /// # Errors
     /// A promise that does not hold.
     pub fn check(&self) -> Result<(), ssd::Violation> {
-        self.drive.below().check()
+        self.drive.check()
     }
 
     fn count(&self) -> Flash {
-        let stats = self.drive.below().stats();
+        let stats = self.drive.stats();
         let of = |cause: Cause| stats.nand.programs[cause as usize];
         Flash {
             host: of(Cause::Host),

@@ -3,12 +3,12 @@
 mod device;
 mod drive;
 mod engine;
+mod handle;
 mod ideal;
 mod log;
-mod renamed;
 
 pub use device::{Below, Flash};
-pub use drive::{AgedError, Ssd, params};
+pub use drive::{AgedError, Ssd, params, params_of};
 pub use engine::{Engine, Layout, System, Tally};
+pub use handle::Handle;
 pub use ideal::{Commit, Ideal};
-pub use renamed::Renamed;

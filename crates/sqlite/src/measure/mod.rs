@@ -17,9 +17,10 @@ use rusqlite::{Connection, OpenFlags, backup::Backup};
 use varve_sqlite_vfs::{Counter, Counts};
 
 pub use report::Report;
+pub(crate) use report::kind_json;
 
 use crate::files::{Both, Memory, Recorder, Settings, Shared, Stage, StageError, Synchronous};
-use crate::host::{Commit, Engine, Ideal, Layout, System};
+use crate::host::{AgedError, Commit, Engine, Flash, Ideal, Layout, Ssd, System, params_of};
 use crate::pages::{PageCounter, Pages};
 
 /// Page writes of a group.
@@ -102,6 +103,8 @@ pub struct Row {
     pub pages: u64,
     /// Virtual time on flash without cleaning, in nanoseconds, none of the host's in it.
     pub nanoseconds: u64,
+    /// What the same requests cost on a modelled drive, cleaning included.
+    pub flash: Option<Flash>,
 }
 
 fn stage(error: StageError) -> LabError {
@@ -131,17 +134,32 @@ fn copy(path: &Path) -> Result<Memory, LabError> {
     Ok(files)
 }
 
-/// Runs a workload of SQL on a copy of a database in every mode.
+/// Runs a workload of SQL on a copy of a database in every mode. With `ssd`, a preset, the requests
+/// also go to such a drive with transactions, that was filled and overwritten at random once.
 ///
 /// # Errors
-/// A database that cannot be read, or SQL that fails.
-pub fn measure(database: &Path, workload: &str) -> Result<Report, LabError> {
+/// A database that cannot be read, SQL that fails, a drive that cannot have transactions.
+pub fn measure(database: &Path, workload: &str, ssd: Option<&str>) -> Result<Report, LabError> {
     let files = copy(database)?;
-    let rows = MODES.iter().map(|mode| run(&files, mode, workload)).collect::<Result<_, _>>()?;
-    Ok(Report { rows })
+    let used = ssd.map(aged).transpose()?;
+    let rows = MODES
+        .iter()
+        .map(|mode| run(&files, mode, workload, used.as_ref()))
+        .collect::<Result<_, _>>()?;
+    Ok(Report { rows, ssd: ssd.map(str::to_string) })
 }
 
-fn run(files: &Memory, mode: &Mode, workload: &str) -> Result<Row, LabError> {
+/// A used drive of a preset.
+fn aged(preset: &str) -> Result<Ssd, LabError> {
+    let params = params_of(preset, &["tx.mode=nolog", "nand.oob=full", "tx.commit=counted"])?;
+    let pages = params.logical_pages;
+    Ssd::aged(&params, pages, pages.into()).map_err(|error| match error {
+        AgedError::Config(error) => LabError::Config(error),
+        AgedError::Device(error) => LabError::Failed(format!("{preset}: {error}")),
+    })
+}
+
+fn run(files: &Memory, mode: &Mode, workload: &str, used: Option<&Ssd>) -> Result<Row, LabError> {
     let files = files.fork();
     let pages = files.list().iter().map(|(_, bytes)| bytes.div_ceil(4096)).max().unwrap_or(0);
     let (counter, calls) = (Counter::default(), Shared::new(Recorder::default()));
@@ -180,7 +198,15 @@ fn run(files: &Memory, mode: &Mode, workload: &str) -> Result<Row, LabError> {
     let failed = |error: block::TxError| LabError::Failed(format!("{}: {error}", mode.name));
     host.hear(&calls).map_err(failed)?;
     host.finish().map_err(failed)?;
+    let flash = used.map(|ssd| {
+        let now = ssd.now();
+        let mut host =
+            Engine::new(Box::new(ssd.clone()), mode.system, layout, block::Span::ZERO).at(now);
+        host.hear(&calls).and_then(|()| host.finish()).map_err(failed)?;
+        Ok::<_, LabError>(host.device().flash().unwrap_or_default())
+    });
     Ok(Row {
+        flash: flash.transpose()?,
         mode: *mode,
         counts: counter.counts(),
         counted: counted.get().finish(),

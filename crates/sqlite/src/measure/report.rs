@@ -3,6 +3,7 @@
 use lab::json::{Json, Map, MapExt};
 use lab::reproduce::Table;
 use lab::reproduce::{Section, Study};
+use varve_sqlite_vfs::KindCounts;
 use varve_sqlite_vfs::vfs::Kind;
 
 use super::{Row, advice};
@@ -12,6 +13,8 @@ use super::{Row, advice};
 pub struct Report {
     /// The modes' rows, the database as it is first.
     pub rows: Vec<Row>,
+    /// The drive that `flash` in the rows is of.
+    pub ssd: Option<String>,
 }
 
 const KINDS: [(Kind, &str); 4] = [
@@ -46,6 +49,8 @@ impl Report {
             "bytes / floor",
             "pages to device",
             "device ms",
+            "flash pages",
+            "waf",
         ]);
         for row in &self.rows {
             let total = row.counts.total();
@@ -60,6 +65,8 @@ impl Report {
                 ratio(total.bytes, row.counts.floor_bytes),
                 row.pages.to_string(),
                 ratio(row.nanoseconds, 1_000_000),
+                row.flash.map_or_else(|| "-".to_string(), |flash| flash.programs().to_string()),
+                row.flash.map_or_else(|| "-".to_string(), |f| ratio(f.programs(), row.pages)),
             ]);
         }
         let section = Section { title: String::new(), note: FIRST.to_string(), table };
@@ -85,6 +92,9 @@ impl Report {
         let mut config = Map::new();
         config.put("database", Json::text(database));
         config.put("workload", Json::text(workload));
+        if let Some(ssd) = &self.ssd {
+            config.put("ssd", Json::text(ssd));
+        }
         let rows = self.rows.iter().map(|row| {
             let mut one = Map::new();
             one.put("mode", Json::text(row.mode.name));
@@ -95,21 +105,19 @@ impl Report {
             one.int("floor_bytes", row.counts.floor_bytes);
             one.int("device_pages", row.pages);
             one.int("device_ns", row.nanoseconds);
+            if let Some(flash) = row.flash {
+                one.int("flash_pages", flash.programs());
+                one.int("flash_erases", flash.erases);
+                if let Some(waf) = Json::ratio(flash.programs(), row.pages) {
+                    one.put("waf", waf);
+                }
+            }
             if let Some(ratio) = Json::ratio(row.counts.total().bytes, row.counts.floor_bytes) {
                 one.put("bytes_per_floor", ratio);
             }
             let mut files = Map::new();
             for (kind, name) in KINDS {
-                let count = row.counts.of(kind);
-                let mut file = Map::new();
-                file.int("reads", count.reads);
-                file.int("read_bytes", count.read_bytes);
-                file.int("writes", count.writes);
-                file.int("bytes", count.bytes);
-                file.int("syncs", count.syncs);
-                file.int("deletes", count.deletes);
-                file.int("truncates", count.truncates);
-                files.put(name, Json::Map(file));
+                files.put(name, kind_json(&row.counts.of(kind)));
             }
             one.put("files", Json::Map(files));
             Json::Map(one)
@@ -126,6 +134,19 @@ impl Report {
         map.put("results", Json::Map(results));
         Json::Map(map)
     }
+}
+
+/// Counts of a kind of file.
+pub(crate) fn kind_json(count: &KindCounts) -> Json {
+    let mut file = Map::new();
+    file.int("reads", count.reads);
+    file.int("read_bytes", count.read_bytes);
+    file.int("writes", count.writes);
+    file.int("bytes", count.bytes);
+    file.int("syncs", count.syncs);
+    file.int("deletes", count.deletes);
+    file.int("truncates", count.truncates);
+    Json::Map(file)
 }
 
 fn ratio(n: u64, d: u64) -> String {

@@ -1,6 +1,8 @@
 //! One run: a system, a database, a workload, a device.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use block::{RamDevice, Sectors, Span, Time};
 use lab::LabError;
@@ -9,7 +11,7 @@ use rusqlite::Connection;
 use super::Scale;
 use crate::files::{Both, Memory, Recorder, Settings, Shared, Stage, Synchronous};
 use crate::host::{
-    Below, Commit, Engine, Flash, Ideal, Layout, Renamed, Ssd, System, Tally, params,
+    Below, Commit, Engine, Flash, Handle, Ideal, Layout, Ssd, System, Tally, params,
 };
 use crate::pages::{PageCounter, Pages};
 use crate::workload::Each;
@@ -154,7 +156,7 @@ impl Outcome {
     }
 }
 
-fn failed(error: impl std::fmt::Display) -> LabError {
+pub(super) fn failed(error: impl std::fmt::Display) -> LabError {
     LabError::Failed(error.to_string())
 }
 
@@ -194,17 +196,17 @@ impl Loaded {
         Box::new(Ideal::new(RamDevice::new(sectors), DIES, commit))
     }
 
-    /// Runs a workload with a system over a device that has been used until `now`. `work` is
-    /// told a connection and whom to call after each operation.
+    /// Runs a workload with a system over a device that has been used until `now`, on a host that
+    /// takes `cpu` for an operation. `work` is told a connection and whom to call after each.
     pub fn run(
         &self,
         variant: &Variant,
         device: Box<dyn Below>,
-        now: Time,
+        (now, cpu): (Time, Span),
         work: &mut dyn FnMut(&Connection, Each<'_>) -> rusqlite::Result<()>,
     ) -> Result<Outcome, LabError> {
         let files = self.files.fork();
-        let mut host = Engine::new(device, variant.system, self.layout, CPU).at(now);
+        let mut host = Engine::new(device, variant.system, self.layout, cpu).at(now);
         let (calls, pages) =
             (Shared::new(Recorder::default()), Shared::new(PageCounter::new(GROUP)));
         let both = Both(calls.clone(), pages.clone());
@@ -248,49 +250,67 @@ impl Loaded {
 /// Drives of the scale, filled up to a share of their pages in per cent and overwritten at random,
 /// one for each way to commit.
 pub struct Drives {
-    barrier: Ssd,
-    counted: Ssd,
-    renamed: u32,
+    barrier: Handle<Ssd>,
+    counted: Handle<Ssd>,
 }
 
 impl Drives {
-    /// Ages drives whose first `renamed` pages can be remapped.
-    pub fn new(scale: Scale, renamed: u32, percent: u32) -> Result<Drives, LabError> {
-        let aged = |commit| drive(scale, renamed, percent, commit);
-        Ok(Drives {
-            barrier: aged("tx.commit=barrier")?,
-            counted: aged("tx.commit=counted")?,
-            renamed,
-        })
-    }
-
-    /// Whether they serve a database with so many pages.
-    pub fn serve(&self, renamed: u32) -> bool {
-        self.renamed == renamed
+    /// Ages drives.
+    pub fn new(scale: Scale, threads: usize, percent: u32) -> Result<Drives, LabError> {
+        let ways = ["tx.commit=barrier", "tx.commit=counted"];
+        let mut aged = beside(threads, &ways, |way| drive(scale, percent, &[way]))?.into_iter();
+        let mut next = || aged.next().ok_or_else(|| failed("a drive is missing"));
+        Ok(Drives { barrier: Handle::new(next()?), counted: Handle::new(next()?) })
     }
 
     /// A fresh copy for a variant.
     pub fn copy(&self, commit: Commit) -> Ssd {
         match commit {
-            Commit::Barrier => self.barrier.clone(),
-            Commit::Counted => self.counted.clone(),
+            Commit::Barrier => self.barrier.get().clone(),
+            Commit::Counted => self.counted.get().clone(),
         }
     }
 }
 
-fn drive(scale: Scale, renamed: u32, percent: u32, commit: &str) -> Result<Ssd, LabError> {
+/// A drive of the scale with further keys set.
+pub fn drive(scale: Scale, percent: u32, more: &[&str]) -> Result<Ssd, LabError> {
     let small = ["capacity=256 MiB", "geometry.channels=4", "geometry.dies=2", "geometry.pages=64"];
-    let mut keys = vec!["tx.mode=nolog", "nand.oob=full", commit];
-    if scale == Scale::Quick {
-        keys.extend(small);
+    let mut keys = vec!["tx.mode=nolog", "nand.oob=full"];
+    keys.extend(more);
+    match scale {
+        Scale::Quick => keys.extend(small),
+        // A line is a block of every die, and what is cleaned at a time. With the paper's 1024
+        // pages a block it would be 65,536 pages, as many as a run of this length writes.
+        Scale::Default => keys.push("geometry.pages=128"),
     }
     let params = params(&keys)?;
-    let pages = u64::from(params.logical_pages);
-    let filled = pages * u64::from(percent) / 100;
-    if u64::from(Renamed::<Ssd>::needs(renamed)) > pages {
-        return Err(LabError::Failed(format!(
-            "a database of {renamed} pages does not fit into a drive of {pages}"
-        )));
-    }
-    Ssd::aged(&params, renamed, filled as u32, filled).map_err(failed)
+    let filled = u64::from(params.logical_pages) * u64::from(percent) / 100;
+    Ssd::aged(&params, filled as u32, filled).map_err(failed)
+}
+
+/// Does independent jobs, so many at a time; the results are in the jobs' order.
+pub fn beside<J: Sync, T: Send>(
+    threads: usize,
+    jobs: &[J],
+    work: impl Fn(&J) -> Result<T, LabError> + Sync,
+) -> Result<Vec<T>, LabError> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(BTreeMap::new());
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, jobs.len().max(1)) {
+            scope.spawn(|| {
+                loop {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(at) else { return };
+                    let result = work(job);
+                    if result.is_err() {
+                        // What has not begun need not.
+                        next.store(jobs.len(), Ordering::Relaxed);
+                    }
+                    done.lock().unwrap_or_else(PoisonError::into_inner).insert(at, result);
+                }
+            });
+        }
+    });
+    done.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
 }

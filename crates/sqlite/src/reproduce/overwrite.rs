@@ -4,7 +4,7 @@ use lab::LabError;
 use lab::reproduce::{Check, Section, Study, Table};
 
 use super::Scale;
-use super::experiment::{Drives, FULL, Loaded, NORMAL, Outcome, Variant, load};
+use super::experiment::{CPU, Drives, FULL, Loaded, NORMAL, Outcome, Variant, beside, load};
 use super::paper::{self, Claim};
 use super::text::{change, hundredths, mean, percent, share};
 use crate::workload::bench::{Overwrite, Shape};
@@ -20,6 +20,10 @@ struct Size {
 /// What is run.
 struct Plan {
     sizes: Vec<usize>,
+    /// Overwrites counted before cleaning: as many as the independent counter's tables had. A
+    /// table that is overwritten for longer has emptier pages.
+    counted: u64,
+    /// Overwrites on the drive.
     count: u64,
     keys: Option<u64>,
     expected: &'static [[u64; 8]; 7],
@@ -31,6 +35,7 @@ impl Plan {
         match scale {
             Scale::Quick => Plan {
                 sizes: vec![256, 4096],
+                counted: 5000,
                 count: 5000,
                 keys: None,
                 expected: &paper::EXPECTED_16M,
@@ -38,7 +43,8 @@ impl Plan {
             },
             Scale::Default => Plan {
                 sizes: paper::SIZES.to_vec(),
-                count: 200_000,
+                counted: 5000,
+                count: 40_000,
                 keys: Some(200_000),
                 expected: &paper::EXPECTED_200K,
                 from: "200,000 keys",
@@ -53,6 +59,14 @@ impl Plan {
         }
     }
 
+    /// What a table says of its scale.
+    fn scale(&self) -> String {
+        format!(
+            "{}: {} overwrites before cleaning, {} on the drive, one a transaction.",
+            self.from, self.counted, self.count
+        )
+    }
+
     fn expected(&self, value: usize) -> [u64; 8] {
         let at = paper::SIZES.iter().position(|size| *size == value);
         at.map_or([0; 8], |at| self.expected[at])
@@ -60,31 +74,24 @@ impl Plan {
 }
 
 /// Runs all sizes and writes the sections.
-pub fn run(scale: Scale, study: &mut Study) -> Result<(), LabError> {
+pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabError> {
     let plan = Plan::new(scale);
     let mut sizes: Vec<Size> = Vec::new();
-    let mut aged: Option<Drives> = None;
+    let used = Drives::new(scale, threads, 100)?;
+    let variants: Vec<&Variant> = FULL.iter().chain(&NORMAL).collect();
     for value in &plan.sizes {
         let mut work = Overwrite::new(plan.shape(*value));
-        let loaded = load(|db| work.load(db))?;
-        let used = match aged.take().filter(|drives| drives.serve(loaded.pages())) {
-            Some(drives) => drives,
-            None => Drives::new(scale, loaded.pages(), 100)?,
-        };
-        let all = |variants: &[Variant]| -> Result<Vec<[Outcome; 2]>, LabError> {
-            variants
-                .iter()
-                .map(|variant| both(&loaded, &used, variant, &work, plan.count))
-                .collect()
-        };
-        let (full, normal) = (all(&FULL)?, all(&NORMAL)?);
-        sizes.push(Size { value: *value, full, normal });
-        aged = Some(used);
+        let loaded = load(|db| work.load_even(db))?;
+        let mut runs =
+            beside(threads, &variants, |variant| both(&loaded, &used, variant, &work, &plan))?;
+        let normal = runs.split_off(FULL.len());
+        sizes.push(Size { value: *value, full: runs, normal });
     }
+    drop(used);
     pages(&plan, &sizes, study);
     claims(&plan, &sizes, study);
-    parts(&sizes, study);
-    cleaning(&sizes, study);
+    parts(&plan, &sizes, study);
+    cleaning(&plan, &sizes, study);
     Ok(())
 }
 
@@ -93,15 +100,18 @@ fn both(
     used: &Drives,
     variant: &Variant,
     start: &Overwrite,
-    count: u64,
+    plan: &Plan,
 ) -> Result<[Outcome; 2], LabError> {
-    let run = |device, now| {
+    let run = |device, now, count| {
         let mut work = start.clone();
-        loaded.run(variant, device, now, &mut |db, each| work.run(db, count, each))
+        loaded.run(variant, device, (now, CPU), &mut |db, each| work.run(db, count, each))
     };
     let drive = used.copy(variant.commit);
     let now = drive.now();
-    Ok([run(loaded.ideal(variant.commit), block::Time::ZERO)?, run(Box::new(drive), now)?])
+    Ok([
+        run(loaded.ideal(variant.commit), block::Time::ZERO, plan.counted)?,
+        run(Box::new(drive), now, plan.count)?,
+    ])
 }
 
 /// Pages a transaction, the independent counter's expectation beside them.
@@ -147,10 +157,10 @@ fn pages(plan: &Plan, sizes: &[Size], study: &mut Study) {
     study.sections.push(Section {
         title: "Pages written a transaction, before cleaning".to_string(),
         note: format!(
-            "{} overwrites, {}. \"exp.\": what an independent counter found with SQLite 3.53.4 \
+            "{} \"exp.\": what an independent counter found with SQLite 3.53.4 \
              and 5,000 overwrites; its SW-WAL is a log of unaligned frames, here headers have \
              pages of their own.",
-            plan.count, plan.from
+            plan.scale()
         ),
         table,
     });
@@ -237,13 +247,15 @@ fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) {
     }
     study.sections.push(Section {
         title: "Figs. 6, 7 and 8: flash pages, throughput, latency".to_string(),
-        note: "\"No cleaning\": 64 dies, each page on the one that is free first. \"Drive\": the \
-               FTL drive, filled once and overwritten at random as often, cleaning included; \
-               remapping is a second map above it whose records are charged. Locking NORMAL."
-            .to_string(),
+        note: format!(
+            "{} \"No cleaning\": 64 dies, each page on the one that is free first. \"Drive\": the \
+             FTL drive, filled once and overwritten at random as often, cleaning included; \
+             remapping is the drive's own. Locking NORMAL.",
+            plan.scale()
+        ),
         table,
     });
-    sizes_table(sizes, study);
+    sizes_table(plan, sizes, study);
     let order = |full: bool| {
         let at = |which| against(sizes, full, which, 1, &programs);
         (at(1), at(2))
@@ -266,7 +278,7 @@ fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) {
 }
 
 /// Every size: throughput and latency on the drive.
-fn sizes_table(sizes: &[Size], study: &mut Study) {
+fn sizes_table(plan: &Plan, sizes: &[Size], study: &mut Study) {
     let mut table = Table::new([
         "value",
         "mode",
@@ -301,15 +313,17 @@ fn sizes_table(sizes: &[Size], study: &mut Study) {
     }
     study.sections.push(Section {
         title: "The same, size by size".to_string(),
-        note: "Virtual time. 99 %: of 100 transactions 99 took no longer; in NORMAL mode the rest \
-               waited for a checkpoint or a group."
-            .to_string(),
+        note: format!(
+            "{} Virtual time. 99 %: of 100 transactions 99 took no longer; in NORMAL mode the rest \
+             waited for a checkpoint or a group.",
+            plan.scale()
+        ),
         table,
     });
 }
 
 /// Fig. 3: where the time of WAL goes.
-fn parts(sizes: &[Size], study: &mut Study) {
+fn parts(plan: &Plan, sizes: &[Size], study: &mut Study) {
     let mut table =
         Table::new(["value", "mode", "WAL write", "WAL sync", "data write", "data sync", "host"]);
     for size in sizes {
@@ -336,16 +350,18 @@ fn parts(sizes: &[Size], study: &mut Study) {
     }
     study.sections.push(Section {
         title: "Fig. 3: time of Base-WAL on the drive, by what it is spent on".to_string(),
-        note: "Write: until the pages are on flash; sync: what the flush takes after that. The \
-               drive has no buffer, so that a write ends when it is durable. A checkpoint's reads \
-               find the log in the host's page cache."
-            .to_string(),
+        note: format!(
+            "{} Write: until the pages are on flash; sync: what the flush takes after that. The \
+             drive has no buffer, so that a write ends when it is durable. A checkpoint's reads \
+             find the log in the host's page cache.",
+            plan.scale()
+        ),
         table,
     });
 }
 
 /// Fig. 9: what cleaning copies, and what locks add.
-fn cleaning(sizes: &[Size], study: &mut Study) {
+fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) {
     let mut table = Table::new([
         "value",
         "mode",
@@ -390,10 +406,12 @@ fn cleaning(sizes: &[Size], study: &mut Study) {
     });
     study.sections.push(Section {
         title: "Fig. 9: on the drive, pages by cause".to_string(),
-        note: "The paper: cleaning's share grows with the size, up to 62 %; locks add 3.5 % in \
-               the mean, at most 6 %. Here the lock is a preference: a locked line is collected \
-               when eight candidates were passed over."
-            .to_string(),
+        note: format!(
+            "{} The paper: cleaning's share grows with the size, up to 62 %; locks add 3.5 % in \
+             the mean, at most 6 %. Here the lock is a preference: a locked line is collected \
+             when eight candidates were passed over.",
+            plan.scale()
+        ),
         table,
     });
 }

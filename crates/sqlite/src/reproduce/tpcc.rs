@@ -3,7 +3,7 @@
 use lab::LabError;
 use lab::reproduce::{Check, Section, Study, Table};
 
-use super::experiment::{Drives, FULL, NORMAL, Outcome, load};
+use super::experiment::{CPU, Drives, FULL, NORMAL, Outcome, beside, load};
 use super::paper::{TPCC_NO, TPCC_SW};
 use super::text::{change, hundredths, mean, percent};
 use super::{SEED, Scale as Amount};
@@ -16,10 +16,10 @@ fn tpmc(done: &Done, outcome: &Outcome) -> u64 {
 }
 
 /// Runs the free spaces.
-pub fn run(amount: Amount, study: &mut Study) -> Result<(), LabError> {
+pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabError> {
     let (scale, count, free) = match amount {
         Amount::Quick => (Scale::reduced(4, 30), 1500, &[75, 25][..]),
-        Amount::Default => (Scale::full(4), 20_000, &[75, 62, 50, 37, 25][..]),
+        Amount::Default => (Scale::full(4), 5_000, &[75, 62, 50, 37, 25][..]),
     };
     let start = Tpcc::new(scale, Mix::Deck, SEED);
     let loaded = load(|db| start.load(db))?;
@@ -29,22 +29,24 @@ pub fn run(amount: Amount, study: &mut Study) -> Result<(), LabError> {
     let mut gains: [[Vec<i64>; 3]; 2] = Default::default();
     let mut faults = Vec::new();
     for percent_free in free {
-        let used = Drives::new(amount, loaded.pages(), 100 - percent_free)?;
+        let used = Drives::new(amount, threads, 100 - percent_free)?;
         let full = [FULL[0], FULL[1], FULL[2], FULL[6]];
         for (variants, mode) in [(&full[..], "FULL"), (&NORMAL[..], "NORMAL")] {
-            let mut runs = Vec::new();
-            for variant in variants {
+            let runs = beside(threads, variants, |variant| {
                 let (mut work, mut done, mut found) = (start.clone(), Done::default(), Vec::new());
                 let drive = used.copy(variant.commit);
                 let now = drive.now();
-                let outcome = loaded.run(variant, Box::new(drive), now, &mut |db, each| {
+                let device = Box::new(drive);
+                let outcome = loaded.run(variant, device, (now, CPU), &mut |db, each| {
                     done = work.run(db, count, each)?;
                     found = broken(db)?;
                     Ok(())
                 })?;
-                faults.extend(found);
-                runs.push((tpmc(&done, &outcome), outcome));
-            }
+                Ok((tpmc(&done, &outcome), outcome, found))
+            })?;
+            faults.extend(
+                runs.iter().flat_map(|(_, _, found)| found.iter().map(ToString::to_string)),
+            );
             let faster = |n: usize| change(runs[n].0, runs[0].0);
             let counted = (runs.len() > 3).then(|| faster(3));
             let found = [Some(faster(1)), Some(faster(2)), counted];

@@ -3,21 +3,21 @@
 use lab::LabError;
 use lab::reproduce::{Check, Section, Study, Table};
 
-use super::experiment::{Drives, NORMAL, Outcome, load};
+use super::experiment::{CPU, Drives, NORMAL, Outcome, beside, load};
 use super::paper::{YCSB_NO, YCSB_SW};
 use super::text::{change, hundredths, mean, percent};
 use super::{SEED, Scale};
 use crate::workload::ycsb::{Workload, Ycsb};
 
 /// Runs the workloads.
-pub fn run(scale: Scale, study: &mut Study) -> Result<(), LabError> {
+pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabError> {
     let (records, count) = match scale {
         Scale::Quick => (5000, 20_000),
-        Scale::Default => (200_000, 200_000),
+        Scale::Default => (200_000, 40_000),
     };
     let mut start = Ycsb::new(records, SEED);
     let loaded = load(|db| start.load(db))?;
-    let used = Drives::new(scale, loaded.pages(), 100)?;
+    let used = Drives::new(scale, threads, 100)?;
     let mut table = Table::new([
         "workload",
         "WAL op/s",
@@ -31,17 +31,14 @@ pub fn run(scale: Scale, study: &mut Study) -> Result<(), LabError> {
     let (mut sw, mut no) = (Vec::new(), Vec::new());
     use Workload::{A, B, C, D, E, F};
     for workload in [A, B, C, D, E, F] {
-        let runs: Vec<Outcome> = NORMAL
-            .iter()
-            .map(|variant| {
-                let mut work = start.clone();
-                let drive = used.copy(variant.commit);
-                let now = drive.now();
-                loaded.run(variant, Box::new(drive), now, &mut |db, each| {
-                    work.run(db, workload, count, SEED, each).map(|_| ())
-                })
+        let runs: Vec<Outcome> = beside(threads, &NORMAL, |variant| {
+            let mut work = start.clone();
+            let drive = used.copy(variant.commit);
+            let now = drive.now();
+            loaded.run(variant, Box::new(drive), (now, CPU), &mut |db, each| {
+                work.run(db, workload, count, SEED, each).map(|_| ())
             })
-            .collect::<Result<_, _>>()?;
+        })?;
         let faster = |n: usize| change(runs[n].rate(), runs[0].rate());
         let flash = |n: usize| change(runs[n].flash.programs(), runs[0].flash.programs());
         sw.push(faster(1));

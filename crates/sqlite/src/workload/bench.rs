@@ -64,6 +64,19 @@ impl Overwrite {
     /// # Errors
     /// SQLite's.
     pub fn load(&mut self, db: &mut Connection) -> Result<()> {
+        self.fill(db, false)
+    }
+
+    /// The same draws, keys and lengths, but each value is its first byte repeated: as many pages,
+    /// and files in memory keep them in little room.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn load_even(&mut self, db: &mut Connection) -> Result<()> {
+        self.fill(db, true)
+    }
+
+    fn fill(&mut self, db: &mut Connection, even: bool) -> Result<()> {
         let work = db.transaction()?;
         work.execute(CREATE, [])?;
         {
@@ -71,6 +84,9 @@ impl Overwrite {
             for number in 0..self.shape.keys {
                 for byte in &mut self.value {
                     *byte = self.draws.draw() as u8;
+                }
+                if even && let Some(first) = self.value.first().copied() {
+                    self.value.fill(first);
                 }
                 insert.execute(params![key(number).as_slice(), self.value])?;
             }

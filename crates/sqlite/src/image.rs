@@ -1,0 +1,304 @@
+//! Databases into image files and out of them.
+//!
+//! Invariants: an image appears under its name only when its store was closed, opened again and
+//! found to hold what was read; nothing that exists is overwritten; a store is opened only for as
+//! long as a command works on it.
+
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use block::Bytes;
+use lab::LabError;
+use live::{ImageDrive, LiveError};
+use rusqlite::{Connection, OpenFlags};
+use varve_sqlite_vfs::{OpenError, Options, RegisterError, Store, Stores};
+
+use crate::files::api;
+use crate::transfer::{self, Moved, beside, sync_folder};
+
+const VFS: &str = "varve-image";
+/// The least a store holds.
+const LEAST: u64 = 64 << 20;
+/// Room for each byte of the database: cleaning costs little while a store is a quarter full.
+const ROOM: u64 = 4;
+
+static STORES: LazyLock<Result<Stores, RegisterError>> = LazyLock::new(|| {
+    let stores = Stores::new();
+    stores.register(&api(), VFS, false, None)?;
+    Ok(stores)
+});
+
+/// A store under a name of this process, until it is dropped.
+pub struct Served {
+    name: String,
+    store: Store,
+}
+
+impl Served {
+    /// Serves `store` under `name`, which must be nobody else's.
+    ///
+    /// # Errors
+    /// A VFS that SQLite does not take.
+    pub fn new(name: &str, store: Store) -> Result<Served, LabError> {
+        let stores = STORES.as_ref().map_err(|e| LabError::Failed(e.to_string()))?;
+        let name = format!("/image/{name}");
+        stores.add(&name, &store);
+        Ok(Served { name, store })
+    }
+
+    /// The store.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Opens the database of an object.
+    ///
+    /// # Errors
+    /// SQLite's.
+    pub fn open(&self, object: &str) -> Result<Connection, LabError> {
+        let path = match object {
+            "main" => self.name.clone(),
+            other => format!("{}/{other}", self.name),
+        };
+        Connection::open_with_flags_and_vfs(path, OpenFlags::default(), VFS)
+            .map_err(|error| LabError::Input(format!("object {object}: {error}")))
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        if let Ok(stores) = &*STORES {
+            stores.remove(&self.name);
+        }
+    }
+}
+
+/// Why an image cannot be used, with the exit code that says so.
+pub fn refused(error: OpenError) -> LabError {
+    match error {
+        OpenError::Image(error) => unusable(error),
+        error @ OpenError::Store { .. } => LabError::Input(error.to_string()),
+    }
+}
+
+/// The same for its drive.
+pub fn unusable(error: LiveError) -> LabError {
+    match error {
+        LiveError::Io { path, error } => LabError::Io { path, source: error },
+        LiveError::Config(error) => LabError::Config(error),
+        error @ LiveError::NotAnImage { .. } => LabError::Input(error.to_string()),
+        error => LabError::Failed(error.to_string()),
+    }
+}
+
+/// Removes a file that did not become what it should, whatever happens to whoever made it.
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // It has its final name, or the error on its way says more than one of the removal would.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+fn bytes_of(database: &Path) -> Result<u64, LabError> {
+    let wrong = |error| LabError::Input(format!("{}: {error}", database.display()));
+    let db =
+        Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(wrong)?;
+    let get = |pragma: &str| {
+        db.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, u64>(0)).map_err(wrong)
+    };
+    Ok(get("page_count")? * get("page_size")?)
+}
+
+/// A copy of a database with pages of another size, beside `to`.
+fn resized(database: &Path, to: &Path, page: u32) -> Result<Temporary, LabError> {
+    let wrong = |error| LabError::Input(format!("{}: {error}", database.display()));
+    let copy = Temporary(beside(&to.with_extension("pages")));
+    let db =
+        Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_ONLY).map_err(wrong)?;
+    db.execute_batch(&format!("PRAGMA page_size={page}")).map_err(wrong)?;
+    let name = copy.0.to_str().ok_or_else(|| {
+        LabError::Input(format!("{}: expected a name in UTF-8", copy.0.display()))
+    })?;
+    db.execute("VACUUM INTO ?1", [name]).map_err(wrong)?;
+    Ok(copy)
+}
+
+/// What an import made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Imported {
+    /// The database.
+    pub moved: Moved,
+    /// Bytes the store can hold.
+    pub capacity: Bytes,
+    /// Bytes of the image file.
+    pub image: Bytes,
+}
+
+/// Puts a database into a new store in an image file. With `page`, its pages get that size;
+/// `capacity`: bytes the store can hold, else four times the database and at least 64 MiB.
+///
+/// # Errors
+/// A database that cannot be read, an image that cannot be made or is there already, a copy that
+/// is not what was read. Nothing is left behind.
+pub fn import(
+    database: &Path,
+    image: &Path,
+    page: Option<u32>,
+    capacity: Option<Bytes>,
+) -> Result<Imported, LabError> {
+    if image.exists() {
+        return Err(LabError::Input(format!("{}: exists already", image.display())));
+    }
+    if !database.is_file() {
+        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
+        return Err(LabError::io(database, missing));
+    }
+    let copy = page.map(|page| resized(database, image, page)).transpose()?;
+    let database = copy.as_ref().map_or(database, |copy| &copy.0);
+    let bytes = bytes_of(database)?;
+    let capacity = capacity.unwrap_or(Bytes((ROOM * bytes).max(LEAST)));
+    if capacity.0 < bytes {
+        return Err(LabError::Input(format!(
+            "capacity {}: expected at least the {} of the database",
+            capacity.human(),
+            Bytes(bytes).human()
+        )));
+    }
+    let temporary = Temporary(beside(image));
+    let name = temporary.0.display().to_string();
+    let store = Store::create(&temporary.0, capacity, Options::default()).map_err(refused)?;
+    let served = Served::new(&name, store)?;
+    let mut into = served.open("main")?;
+    let moved = transfer::import(database, &mut into)?;
+    let written = transfer::serialized(&mut into, "the store")?;
+    into.close().map_err(|(_, error)| LabError::Failed(error.to_string()))?;
+    served.store().flush().map_err(|error| LabError::Failed(error.to_string()))?;
+    drop(served);
+    // What counts is what the next one to open it finds.
+    let store = Store::open(&temporary.0, Options::default()).map_err(refused)?;
+    let served = Served::new(&name, store)?;
+    let mut again = served.open("main")?;
+    if transfer::serialized(&mut again, "the store")? != written {
+        let what = "the store holds another database when it is opened again".to_string();
+        return Err(LabError::Check { contract: "served".to_string(), what });
+    }
+    transfer::intact(&again, "the store")?;
+    drop(again);
+    drop(served);
+    let file = std::fs::File::open(&temporary.0).map_err(|e| LabError::io(&temporary.0, e))?;
+    file.sync_all().map_err(|e| LabError::io(&temporary.0, e))?;
+    let image_bytes = file.metadata().map_err(|e| LabError::io(&temporary.0, e))?.len();
+    std::fs::rename(&temporary.0, image).map_err(|e| LabError::io(image, e))?;
+    sync_folder(image)?;
+    Ok(Imported { moved, capacity, image: Bytes(image_bytes) })
+}
+
+/// Writes the database of a store to a new file, byte for byte.
+///
+/// # Errors
+/// An image that holds no store or no database, a file that is there already or cannot be written.
+pub fn export(image: &Path, database: &Path) -> Result<Moved, LabError> {
+    if database.exists() {
+        return Err(LabError::Input(format!("{}: exists already", database.display())));
+    }
+    let served = Served::new(
+        &image.display().to_string(),
+        Store::open(image, Options::default()).map_err(refused)?,
+    )?;
+    if !served.store().objects().iter().any(|(name, _)| name == "main") {
+        let found: Vec<String> =
+            served.store().objects().into_iter().map(|(name, _)| name).collect();
+        return Err(LabError::Input(format!(
+            "{}: found objects [{}], expected `main`",
+            image.display(),
+            found.join(", ")
+        )));
+    }
+    transfer::export(&mut served.open("main")?, database)
+}
+
+/// What an image that is sound holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sound {
+    /// Databases, by object, with their bytes.
+    pub databases: Vec<(String, u64)>,
+    /// Pages of the drive that hold data, all read.
+    pub pages: u64,
+}
+
+/// Checks the drive of an image: its books, and every page that it holds.
+///
+/// # Errors
+/// The first promise that does not hold.
+pub fn check_drive(drive: &mut ImageDrive) -> Result<u64, LabError> {
+    use block::{BlockDevice, Data, Lba, Request, Sectors};
+    drive.drive().check().map_err(|broken| LabError::Check {
+        contract: broken.contract.to_string(),
+        what: broken.what,
+    })?;
+    let mut page = [0; 4096];
+    for number in 0..drive.capacity().0 / 8 {
+        let at = drive.drive().now();
+        let read = Request::read(Lba(8 * number), Sectors(8)).with(Data::Read(&mut page));
+        drive.submit(at, read).map_err(|error| LabError::Check {
+            contract: "C1".to_string(),
+            what: format!("page {number} of the drive: {error}"),
+        })?;
+    }
+    Ok(drive.drive().stats().valid_units)
+}
+
+/// Checks the databases of a store: integrity and foreign keys.
+///
+/// # Errors
+/// The first that is damaged.
+pub fn check_store(served: &Served) -> Result<Vec<(String, u64)>, LabError> {
+    let names = served.store().objects();
+    let is_log = |name: &str| {
+        ["-wal", "-journal"].iter().any(|end| {
+            name.strip_suffix(end).is_some_and(|base| names.iter().any(|(name, _)| name == base))
+        })
+    };
+    let mut found = Vec::new();
+    for (name, bytes) in names.iter().filter(|(name, _)| !is_log(name)) {
+        let db = served.open(name)?;
+        let wrong = |error: rusqlite::Error| LabError::Check {
+            contract: "served".to_string(),
+            what: format!("object {name}: {error}"),
+        };
+        let said: String =
+            db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(wrong)?;
+        if said != "ok" {
+            return Err(LabError::Check {
+                contract: "served".to_string(),
+                what: format!("object {name}: integrity check: {said}"),
+            });
+        }
+        let mut keys = db.prepare("PRAGMA foreign_key_check").map_err(wrong)?;
+        if let Some(row) = keys.query([]).map_err(wrong)?.next().map_err(wrong)? {
+            let table: String = row.get(0).map_err(wrong)?;
+            return Err(LabError::Check {
+                contract: "served".to_string(),
+                what: format!("object {name}: table {table} breaks a foreign key"),
+            });
+        }
+        found.push((name.clone(), *bytes));
+    }
+    Ok(found)
+}
+
+/// Checks an image file.
+///
+/// # Errors
+/// A file that is no image; the first promise that does not hold.
+pub fn check(image: &Path) -> Result<Sound, LabError> {
+    let mut drive = ImageDrive::open(image).map_err(unusable)?;
+    let pages = check_drive(&mut drive)?;
+    let name = image.display().to_string();
+    let store = Store::mount(Box::new(drive), Options::default())
+        .map_err(|error| LabError::Input(format!("{name}: {error}")))?;
+    let databases = check_store(&Served::new(&name, store)?)?;
+    Ok(Sound { databases, pages })
+}
