@@ -10,7 +10,7 @@ use varve_sqlite_vfs::{Options, Store};
 fn image(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_file(&path);
-    drop(Store::create(&path, Bytes(1 << 20), Options::default()).unwrap());
+    drop(Store::create(&path, Bytes(4 << 20), Options::default()).unwrap());
     path
 }
 
