@@ -214,6 +214,7 @@ impl ImageDrive {
     pub fn close(mut self) -> Result<(), DeviceError> {
         let at = self.drive.now();
         self.submit(at, Request::flush())?;
+        self.file.let_go().map_err(DeviceError::Io)?;
         drop(self.lock.take());
         Ok(())
     }
@@ -239,6 +240,13 @@ impl ImageDrive {
     }
     fn durable(&self, at: Time) -> Result<Time, DeviceError> {
         self.file.sync().map(|()| at).map_err(DeviceError::Io)
+    }
+}
+
+/// What nobody waits for may be lost here, as in any power cut: nobody was told that it is there.
+impl Drop for ImageDrive {
+    fn drop(&mut self) {
+        let _ = self.file.let_go();
     }
 }
 

@@ -80,6 +80,8 @@ struct State {
     /// that makes durable what was programmed before it, and costs none of its own.
     erased: BTreeMap<u32, bool>,
     blocks: Vec<BlockState>,
+    /// Blocks opened since power-on and not full, and their pages.
+    partial: BTreeMap<u32, u32>,
     checks: Vec<Check>,
     stats: FileStats,
     /// Why the file failed.
@@ -109,6 +111,7 @@ impl ImageFile {
             settled: false,
             erased: BTreeMap::new(),
             blocks,
+            partial: BTreeMap::new(),
             checks,
             stats: FileStats::default(),
             failed: None,
@@ -167,6 +170,18 @@ impl ImageFile {
             Some(failed) => Err(failed.clone()),
             None => Ok(()),
         }
+    }
+
+    /// The image is let go: everything is durable, and the blocks that are not full say how far.
+    pub fn let_go(&self) -> Result<(), String> {
+        let s = &mut *self.lock();
+        self.sync_state(s)?;
+        for (block, pages) in std::mem::take(&mut s.partial) {
+            let block = BlockId(block);
+            s.blocks[block.index()].settled = pages;
+            self.write(s, self.layout.header(block), &s.blocks[block.index()].encode())?;
+        }
+        self.settle(s)
     }
 
     /// Makes everything durable, erases too.
@@ -258,10 +273,15 @@ impl Backing for ImageFile {
             self.sync_state(s)?;
         }
         if page == 0 {
-            let state = BlockState { header: Some(program.header), erases, bad: false };
+            let state =
+                BlockState { header: Some(program.header), erases, ..BlockState::default() };
             s.blocks[block.index()] = state;
             self.write(s, self.layout.header(block), &state.encode())?;
         }
+        match page + 1 == self.layout.pages {
+            true => s.partial.remove(&block.0),
+            false => s.partial.insert(block.0, page + 1),
+        };
         let at = Ppn(block.0 * self.layout.pages + page);
         match &slot.payload {
             Payload::None => self.append(s, at, &slot.oob, None),
@@ -282,15 +302,16 @@ impl Backing for ImageFile {
 
     fn erase(&self, block: BlockId, erases: u32) -> Result<(), String> {
         let s = &mut *self.lock();
-        s.blocks[block.index()] = BlockState { header: None, erases, bad: false };
+        s.blocks[block.index()] = BlockState { erases, ..BlockState::default() };
         s.erased.insert(block.0, false);
+        s.partial.remove(&block.0);
         if self.has(Planted::EraseBeforeCopies) { self.write_erase(s, block) } else { Ok(()) }
     }
 
     fn mark_bad(&self, block: BlockId, erases: u32) -> Result<(), String> {
         let s = &mut *self.lock();
         self.settle(s)?;
-        let state = BlockState { header: None, erases, bad: true };
+        let state = BlockState { erases, bad: true, ..BlockState::default() };
         s.blocks[block.index()] = state;
         self.write(s, self.layout.header(block), &state.encode())
     }

@@ -117,6 +117,9 @@ pub struct BlockState {
     pub header: Option<BlockHeader>,
     pub erases: u32,
     pub bad: bool,
+    /// Pages of this opening that were durable when the image was let go: damage of one of them is
+    /// damage, not a program cut short. 0 where nobody had time to say.
+    pub settled: u32,
 }
 
 impl BlockState {
@@ -129,6 +132,7 @@ impl BlockState {
         bytes[16..20].copy_from_slice(&header.line.to_le_bytes());
         bytes[24..32].copy_from_slice(&header.opened.to_le_bytes());
         bytes[32..40].copy_from_slice(&header.epoch.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.settled.to_le_bytes());
         seal(&mut bytes);
         bytes
     }
@@ -150,6 +154,7 @@ impl BlockState {
             header: (bytes[12] & 2 != 0).then_some(header),
             erases: u32_at(bytes, 8),
             bad: bytes[12] & 1 != 0,
+            settled: u32_at(bytes, 40),
         })
     }
 
@@ -209,7 +214,7 @@ mod tests {
     #[test]
     fn a_block_of_another_opening_is_not_believed() {
         let header = BlockHeader { line: 3, opened: 77, epoch: 9 };
-        let state = BlockState { header: Some(header), erases: 4, bad: false };
+        let state = BlockState { header: Some(header), erases: 4, bad: false, settled: 6 };
         assert_eq!(BlockState::decode(&state.encode()), Some(state));
         assert_eq!(BlockState::decode(&[0; SECTOR]), Some(BlockState::default()));
         let mut torn = state.encode();

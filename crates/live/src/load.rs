@@ -35,7 +35,7 @@ pub(crate) fn load(
         // A damaged header takes its block along: no record below it can be believed.
         let state = BlockState::decode(&sector);
         let found = match state {
-            Some(BlockState { header: None, erases, bad }) => {
+            Some(BlockState { header: None, erases, bad, .. }) => {
                 FoundBlock { erases, bad, ..FoundBlock::default() }
             }
             Some(state) => {
@@ -43,7 +43,9 @@ pub(crate) fn load(
                 let same = planted == Some(Planted::SameSalt);
                 let salt = if same { 0 } else { state.salt(block) };
                 let trusting = planted == Some(Planted::PayloadNotChecked);
-                let slots = Slots { layout, medium, block, salt, records: &records, trusting };
+                let settled = state.settled;
+                let slots =
+                    Slots { layout, medium, block, salt, records: &records, settled, trusting };
                 let first = (block.0 * layout.pages) as usize;
                 let slots = slots.read(&mut checks[first..first + layout.pages as usize])?;
                 FoundBlock { header: state.header, erases: state.erases, bad: state.bad, slots }
@@ -66,6 +68,8 @@ struct Slots<'a> {
     block: BlockId,
     salt: u32,
     records: &'a [u8],
+    /// Pages that are known to have been durable.
+    settled: u32,
     /// The planted bug: payloads are not looked at.
     trusting: bool,
 }
@@ -82,7 +86,8 @@ impl Slots<'_> {
                 Record::Blank => FoundSlot::default(),
                 Record::Other => FoundSlot { state: PageState::Torn, ..FoundSlot::default() },
                 Record::Good(oob) => {
-                    let doubtful = (!full || page == last) && !self.trusting;
+                    let doubtful = !full && page as u32 >= self.settled || page == last;
+                    let doubtful = doubtful && !self.trusting;
                     self.slot(page as u32, oob, doubtful, &mut checks[page])?
                 }
             });
