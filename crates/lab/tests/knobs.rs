@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use block::{AppId, BlockDevice, Data, Hint, Lba, Op, Request, Rng, Sectors, Time};
+use block::{
+    AppId, BlockDevice, Data, Hint, Lba, Lpn, Op, Remap, Request, Rng, Sectors, Time, Transactional,
+};
 use ssd::{Config, Drive, SCHEMA, Stats};
 
 /// Key, base configuration over [`BASE`] (`-key`: without that of `BASE`), second value, figure.
@@ -34,6 +36,9 @@ const PAGED: &[&str] = &["map.mode=paged", "map.cache=32 KiB", "op=60 %"];
 const STREAMS: &[&str] = &["streams.policy=app", "streams.count=2"];
 const COLD: &[&str] = &["wl.mode=dynamic+static", "wl.delta=2", "wl.period=10"];
 const IDLE: &[&str] = &["gc.background=true", "gc.idle=1 ms", "gc.bg_start=20 %"];
+const TX: &[&str] = &["nand.oob=full", "op=60 %", "tx.mode=nolog", "tx.max_open=8"];
+const TX_WIDE: &[&str] =
+    &["-line", "nand.oob=full", "op=200 %", "tx.mode=nolog", "tx.max_open=8", "tx.pages=100"];
 const BIG_LINES: &[&str] = &[
     "geometry.pages=4096",
     "geometry.page=4 KiB",
@@ -125,6 +130,14 @@ const ROWS: &[Row] = &[
     ("streams.count", STREAMS, "1", "erases and copies"),
     ("streams.policy", &[], "single", "erases and copies"),
     ("timing", &[], "false", "read latency"),
+    ("tx.commit", TX_WIDE, "counted", "commit latency"),
+    ("tx.lock", TX, "ignore", "transactions"),
+    ("tx.losers", TX, "8", "transactions"),
+    ("tx.max_open", TX, "4", "limits of transactions"),
+    ("tx.mode", &["nand.oob=full", "op=60 %"], "nolog", "limits of transactions"),
+    ("tx.pages", TX, "64", "limits of transactions"),
+    ("tx.pairs", TX_WIDE, "4", "transactions"),
+    ("tx.span", TX, "16", "limits of transactions"),
     ("unit", &[], "8 KiB", "rmw reads"),
     ("wl.delta", COLD, "40", "wear-levelling copies"),
     ("wl.mode", &["wl.delta=2", "wl.period=10"], "dynamic+static", "wear-levelling copies"),
@@ -137,6 +150,50 @@ struct Sums {
     latency: [u64; 4],
     queued: u64,
     stamps: bool,
+    commits: u64,
+    limits: String,
+    tx: String,
+}
+
+/// Transactions of a few pages, some of them aborted, and pages that change their names.
+fn transactions(d: &mut Drive, at: Time) -> u64 {
+    let mut rng = Rng::stream(5, "knobs/tx");
+    let pages = d.capacity().0 / 8;
+    let (mut at, mut latency, mut open) = (at, 0, Vec::new());
+    for i in 0..3_000u64 {
+        if let Ok(tid) = d.tx_begin() {
+            open.push(tid);
+        }
+        for tid in &open {
+            let page = Lpn(rng.below(pages) as u32);
+            // A page of another transaction, or no room: the next one will do.
+            at = d.tx_write(at, *tid, page, Data::None, false).unwrap_or(at);
+        }
+        if open.len() > 3 || i % 3 == 0 {
+            if open.is_empty() {
+                continue;
+            }
+            let tid = open.remove(0);
+            let end = match rng.below(3) {
+                0 => d.tx_abort(at, tid).unwrap(),
+                _ => d.tx_commit(at, &[tid]).unwrap(),
+            };
+            latency += end.since(at).as_ps();
+            at = end;
+        }
+        if i % 100 == 99 {
+            for tid in open.drain(..) {
+                at = d.tx_abort(at, tid).unwrap();
+            }
+            let first = rng.below(pages - 16) as u32;
+            let pairs: Vec<_> = (first..first + 8).map(|p| (Lpn(p), Lpn(p + 8))).collect();
+            at = d.remap(at, &pairs).unwrap();
+        }
+    }
+    for tid in open {
+        at = d.tx_abort(at, tid).unwrap();
+    }
+    latency
 }
 
 fn run(config: &Config) -> (Stats, Sums) {
@@ -174,7 +231,12 @@ fn run(config: &Config) -> (Stats, Sums) {
         sums.latency[op] += end.since(at).as_ps();
         flight.push(end);
     }
+    if config.text("tx.mode") != "off" {
+        sums.commits = transactions(&mut d, at);
+    }
     d.check().unwrap();
+    sums.limits = format!("{:?}", d.tx_limits());
+    sums.tx = format!("{:?}", d.tx_stats());
     (d.stats(), sums)
 }
 
@@ -219,6 +281,9 @@ fn figures(config: &Config) -> BTreeMap<&'static str, String> {
         ("suspensions", s.nand.suspends.to_string()),
         ("wear-levelling copies", s.gc.wl_pages.to_string()),
         ("stamps are kept", sums.stamps.to_string()),
+        ("commit latency", sums.commits.to_string()),
+        ("limits of transactions", sums.limits),
+        ("transactions", format!("{} {} {}", sums.tx, s.nand.erases, s.gc.pages)),
         ("time in the host's queue", sums.queued.to_string()),
     ])
 }
