@@ -1,0 +1,1 @@
+//! The host log: address remapping over any block device (paper 1).

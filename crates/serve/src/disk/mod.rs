@@ -1,0 +1,116 @@
+//! What a front-end serves: a device of bytes that many threads use at once.
+
+use std::fmt::Debug;
+use std::io;
+
+/// What a disk can do. Nothing is advertised that is not here, nothing here is hidden.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Capabilities {
+    /// Size in bytes.
+    pub size: u64,
+    /// Bytes below which a write costs a read as well; a power of two. Any offset and length is
+    /// served.
+    pub block: u32,
+    /// Bytes of a write that a power cut leaves whole or not at all.
+    pub atomic: u32,
+    /// There is something to flush: an acknowledged write may be lost until then.
+    pub volatile: bool,
+    /// [`Disk::trim`] does something.
+    pub trim: bool,
+    /// Refuses whatever would change it.
+    pub read_only: bool,
+}
+
+/// Why a disk refuses.
+#[derive(Debug, thiserror::Error)]
+pub enum DiskError {
+    /// The request reaches beyond the end.
+    #[error("{bytes} bytes at {at}: the disk has {size}")]
+    Range {
+        /// First byte.
+        at: u64,
+        /// Length of the request.
+        bytes: u64,
+        /// Size of the disk.
+        size: u64,
+    },
+    /// The disk may only be read.
+    #[error("the disk is read-only")]
+    ReadOnly,
+    /// The power is off.
+    #[error("the power is off")]
+    PowerOff,
+    /// The data there is known to be damaged.
+    #[error("damaged: {0}")]
+    Damaged(String),
+    /// After a failed write or flush nothing is written any more.
+    #[error("stopped after an error: {0}")]
+    Stopped(String),
+    /// What the system below said.
+    #[error(transparent)]
+    Io(#[from] io::Error),
+}
+
+/// A run of bytes that is in one state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Nothing is stored there: it reads as zeroes.
+    pub hole: bool,
+}
+
+/// A device of bytes. All methods may be called by many threads at once; a request of zero bytes
+/// succeeds and does nothing.
+///
+/// A write that was answered is seen by every read that begins afterwards. It is durable when a
+/// [`Disk::flush`] that began after the answer has returned, or when the write itself was asked
+/// to be. Overlapping requests in flight together take effect in some order.
+pub trait Disk: Debug + Send + Sync {
+    /// What it can do; never changes.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Reads exactly `into.len()` bytes.
+    ///
+    /// # Errors
+    /// [`DiskError`]; `into` holds nothing to be believed then.
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError>;
+
+    /// Writes all of `from`; with `fua` it is durable when this returns.
+    ///
+    /// # Errors
+    /// [`DiskError`]; each block holds old or new bytes then.
+    fn write(&self, at: u64, from: &[u8], fua: bool) -> Result<(), DiskError>;
+
+    /// Returns when everything answered before is durable. Has no address.
+    ///
+    /// # Errors
+    /// [`DiskError`]; nothing is known to be durable then.
+    fn flush(&self) -> Result<(), DiskError>;
+
+    /// Forgets whole blocks inside the range: they read as zeroes. Any length.
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    fn trim(&self, at: u64, bytes: u64, fua: bool) -> Result<(), DiskError>;
+
+    /// Makes a range read as zeroes, exact to the byte, any length. With `keep` the space stays
+    /// taken: real zeroes are written.
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    fn zero(&self, at: u64, bytes: u64, keep: bool, fua: bool) -> Result<(), DiskError>;
+
+    /// Whether [`Disk::zero`] of this range needs no data written at all.
+    fn zero_is_fast(&self, at: u64, bytes: u64, keep: bool) -> bool;
+
+    /// The state of a range as at most `most` extents from `at` on, covering all of the range
+    /// unless `most` is reached.
+    ///
+    /// # Errors
+    /// [`DiskError`].
+    fn extents(&self, at: u64, bytes: u64, most: usize) -> Result<Vec<Extent>, DiskError>;
+
+    /// Counters of the stack, one name and number each, for people and for `stats`.
+    fn counters(&self) -> Vec<(&'static str, u64)>;
+}

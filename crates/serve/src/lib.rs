@@ -1,0 +1,8 @@
+//! Front-ends: a stack becomes a device that ordinary programs use.
+//!
+//! A front-end speaks to clients and knows [`Disk`] only; a stack is a [`Disk`] over whatever
+//! keeps the bytes.
+
+pub mod disk;
+
+pub use disk::{Capabilities, Disk, DiskError, Extent};
