@@ -23,6 +23,6 @@ pub use cut::CutMedium;
 pub use drive::{ImageDrive, PowerCut};
 pub use error::LiveError;
 pub use file::FileStats;
-pub use medium::{FileMedium, Medium};
+pub use medium::{FileMedium, Medium, write_zeroes};
 #[doc(hidden)]
 pub use planted::Planted;

@@ -2,8 +2,15 @@
 
 use std::fmt::Debug;
 use std::fs::File;
-use std::io;
+use std::io::{self, Seek, SeekFrom};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::io::Errno;
+
+/// Zeroes written at a time where nothing better is there.
+const ZEROES: usize = 64 << 10;
 
 /// Bytes that outlive the process.
 pub trait Medium: Debug + Send + Sync {
@@ -22,6 +29,45 @@ pub trait Medium: Debug + Send + Sync {
     /// # Errors
     /// What the system said. What was written since the last success may or may not be there.
     fn sync(&self) -> io::Result<()>;
+
+    /// Bytes it has.
+    ///
+    /// # Errors
+    /// What the system said; unsupported where nobody can say.
+    fn size(&self) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    /// Makes a range inside it read as zeroes, and gives its space back where that is possible;
+    /// durable after the next [`Medium::sync`], until then each sector is old or zero.
+    ///
+    /// # Errors
+    /// What the system said.
+    fn discard(&self, at: u64, bytes: u64) -> io::Result<()> {
+        write_zeroes(self, at, bytes)
+    }
+    /// The first run of bytes from `at` on that may hold something; `None`: zeroes to the end. The
+    /// run may reach beyond the end.
+    ///
+    /// # Errors
+    /// What the system said.
+    fn data_from(&self, at: u64) -> io::Result<Option<Range<u64>>> {
+        Ok(Some(at..u64::MAX))
+    }
+}
+
+/// Writes zeroes, for real.
+///
+/// # Errors
+/// What the medium said.
+pub fn write_zeroes<M: Medium + ?Sized>(medium: &M, at: u64, bytes: u64) -> io::Result<()> {
+    let zeroes = vec![0; ZEROES.min(usize::try_from(bytes).unwrap_or(ZEROES))];
+    let mut done = 0;
+    while done < bytes {
+        let piece = (bytes - done).min(ZEROES as u64);
+        medium.write(at + done, &zeroes[..piece as usize])?;
+        done += piece;
+    }
+    Ok(())
 }
 
 /// A file, or a block device.
@@ -37,5 +83,28 @@ impl Medium for FileMedium {
     }
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
+    }
+    /// The position of the file is nobody's: all else says where.
+    fn size(&self) -> io::Result<u64> {
+        (&self.0).seek(SeekFrom::End(0))
+    }
+    fn discard(&self, at: u64, bytes: u64) -> io::Result<()> {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match fallocate(&self.0, how, at, bytes) {
+            // The file system, or the device, has no holes; or the range is finer than its blocks.
+            Err(Errno::OPNOTSUPP | Errno::INVAL) => write_zeroes(self, at, bytes),
+            result => Ok(result?),
+        }
+    }
+    fn data_from(&self, at: u64) -> io::Result<Option<Range<u64>>> {
+        let start = match rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Data(at)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => return Ok(None),
+            // A device, or a file system that keeps no such account.
+            Err(Errno::INVAL) => return Ok(Some(at..u64::MAX)),
+            Err(error) => return Err(error.into()),
+        };
+        let end = rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Hole(start))?;
+        Ok(Some(start..end))
     }
 }

@@ -5,4 +5,4 @@
 
 pub mod disk;
 
-pub use disk::{Capabilities, Disk, DiskError, Extent};
+pub use disk::{Capabilities, Disk, DiskError, Done, Extent};

@@ -1,7 +1,11 @@
 //! What a front-end serves: a device of bytes that many threads use at once.
 
+mod done;
+
 use std::fmt::Debug;
 use std::io;
+
+pub use done::Done;
 
 /// What a disk can do. Nothing is advertised that is not here, nothing here is hidden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +41,9 @@ pub enum DiskError {
     /// The disk may only be read.
     #[error("the disk is read-only")]
     ReadOnly,
+    /// There is no room left; what was there before still is.
+    #[error("no space: {0}")]
+    NoSpace(String),
     /// The power is off.
     #[error("the power is off")]
     PowerOff,
@@ -65,7 +72,8 @@ pub struct Extent {
 ///
 /// A write that was answered is seen by every read that begins afterwards. It is durable when a
 /// [`Disk::flush`] that began after the answer has returned, or when the write itself was asked
-/// to be. Overlapping requests in flight together take effect in some order.
+/// to be. Overlapping requests in flight together take effect in some order. What a method did is
+/// done when it returns; its answer leaves when [`Done`] says so.
 pub trait Disk: Debug + Send + Sync {
     /// What it can do; never changes.
     fn capabilities(&self) -> Capabilities;
@@ -74,32 +82,32 @@ pub trait Disk: Debug + Send + Sync {
     ///
     /// # Errors
     /// [`DiskError`]; `into` holds nothing to be believed then.
-    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError>;
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<Done, DiskError>;
 
     /// Writes all of `from`; with `fua` it is durable when this returns.
     ///
     /// # Errors
     /// [`DiskError`]; each block holds old or new bytes then.
-    fn write(&self, at: u64, from: &[u8], fua: bool) -> Result<(), DiskError>;
+    fn write(&self, at: u64, from: &[u8], fua: bool) -> Result<Done, DiskError>;
 
     /// Returns when everything answered before is durable. Has no address.
     ///
     /// # Errors
     /// [`DiskError`]; nothing is known to be durable then.
-    fn flush(&self) -> Result<(), DiskError>;
+    fn flush(&self) -> Result<Done, DiskError>;
 
     /// Forgets whole blocks inside the range: they read as zeroes. Any length.
     ///
     /// # Errors
     /// [`DiskError`].
-    fn trim(&self, at: u64, bytes: u64, fua: bool) -> Result<(), DiskError>;
+    fn trim(&self, at: u64, bytes: u64, fua: bool) -> Result<Done, DiskError>;
 
     /// Makes a range read as zeroes, exact to the byte, any length. With `keep` the space stays
     /// taken: real zeroes are written.
     ///
     /// # Errors
     /// [`DiskError`].
-    fn zero(&self, at: u64, bytes: u64, keep: bool, fua: bool) -> Result<(), DiskError>;
+    fn zero(&self, at: u64, bytes: u64, keep: bool, fua: bool) -> Result<Done, DiskError>;
 
     /// Whether [`Disk::zero`] of this range needs no data written at all.
     fn zero_is_fast(&self, at: u64, bytes: u64, keep: bool) -> bool;
@@ -110,6 +118,15 @@ pub trait Disk: Debug + Send + Sync {
     /// # Errors
     /// [`DiskError`].
     fn extents(&self, at: u64, bytes: u64, most: usize) -> Result<Vec<Extent>, DiskError>;
+
+    /// A clean stop: everything is durable, and what makes the next start quick is written. The
+    /// disk is not used afterwards.
+    ///
+    /// # Errors
+    /// As a flush.
+    fn close(&self) -> Result<(), DiskError> {
+        self.flush().map(Done::wait)
+    }
 
     /// Counters of the stack, one name and number each, for people and for `stats`.
     fn counters(&self) -> Vec<(&'static str, u64)>;
