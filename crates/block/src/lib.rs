@@ -10,6 +10,7 @@
 mod convert;
 mod crc;
 mod device;
+mod disk;
 mod div;
 mod error;
 mod hash;
@@ -22,6 +23,7 @@ mod units;
 pub use convert::{ParseUnitError, parse_rate, parse_size, parse_time};
 pub use crc::crc32c;
 pub use device::{BlockDevice, Data, Hint, Op, Request};
+pub use disk::{CutDevice, DiskCut, DiskFault, DiskImage, Fate};
 pub use div::Divider;
 pub use error::DeviceError;
 pub use hash::EventHash;
