@@ -4,5 +4,6 @@
 //! keeps the bytes.
 
 pub mod disk;
+pub mod fuse;
 
 pub use disk::{Capabilities, Disk, DiskError, Done, Extent};
