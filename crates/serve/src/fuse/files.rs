@@ -23,7 +23,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 
 use super::command::{Command, Handles, line};
 use super::{CONTROL, DISK, STATS};
-use crate::disk::{Disk, DiskError};
+use crate::disk::{Disk, DiskError, Done};
 
 /// Bytes of one request at most; larger ones the kernel splits.
 const LARGEST: u32 = 1 << 20;
@@ -132,18 +132,25 @@ impl Files {
         match error {
             DiskError::Range { .. } => beyond,
             DiskError::ReadOnly => Errno::EROFS,
+            DiskError::NoSpace(_) => self.counted(Errno::ENOSPC),
             DiskError::Io(e) if e.kind() == io::ErrorKind::StorageFull => {
-                self.errors.fetch_add(1, Ordering::Relaxed);
-                Errno::ENOSPC
+                self.counted(Errno::ENOSPC)
             }
             DiskError::PowerOff
             | DiskError::Damaged(_)
             | DiskError::Stopped(_)
-            | DiskError::Io(_) => {
-                self.errors.fetch_add(1, Ordering::Relaxed);
-                Errno::EIO
-            }
+            | DiskError::Io(_) => self.counted(Errno::EIO),
         }
+    }
+
+    fn counted(&self, error: Errno) -> Errno {
+        self.errors.fetch_add(1, Ordering::Relaxed);
+        error
+    }
+
+    /// Waits until the answer of the disk may leave.
+    fn answered(&self, answer: Result<Done, DiskError>, beyond: Errno) -> Result<(), Errno> {
+        answer.map(Done::wait).map_err(|e| self.refused(&e, beyond))
     }
 
     /// Whether all of a range lies inside.
@@ -155,12 +162,18 @@ impl Files {
         // A file ends where it ends: what lies beyond is not there, and that is no error.
         let left = self.disk.capabilities().size.saturating_sub(at);
         let bytes = u64::from(bytes.min(LARGEST)).min(left) as usize;
+        if bytes == 0 {
+            return reply.data(&[]);
+        }
         BUFFER.with_borrow_mut(|buffer| {
             if buffer.len() < bytes {
                 buffer.resize(bytes, 0);
             }
             match self.disk.read(at, &mut buffer[..bytes]) {
-                Ok(()) => reply.data(&buffer[..bytes]),
+                Ok(done) => {
+                    done.wait();
+                    reply.data(&buffer[..bytes]);
+                }
                 Err(e) => reply.error(self.refused(&e, Errno::EIO)),
             }
         });
@@ -173,10 +186,7 @@ impl Files {
         }
         // O_SYNC holds the bit of O_DSYNC; RWF_DSYNC sets it for one write.
         let durable = flags.0 as u32 & OFlags::DSYNC.bits() != 0;
-        match self.disk.write(at, data, durable) {
-            Ok(()) => Ok(bytes),
-            Err(e) => Err(self.refused(&e, Errno::ENOSPC)),
-        }
+        self.answered(self.disk.write(at, data, durable), Errno::ENOSPC).map(|()| bytes)
     }
 
     fn carry_out(&self, handle: FileHandle, data: &[u8]) -> Result<u32, Errno> {
@@ -201,7 +211,7 @@ impl Files {
         if !self.inside(at, bytes) {
             return Err(Errno::ENOSPC);
         }
-        self.disk.zero(at, bytes, keep, false).map_err(|e| self.refused(&e, Errno::ENOSPC))
+        self.answered(self.disk.zero(at, bytes, keep, false), Errno::ENOSPC)
     }
 
     /// The first byte from `at` on that is data, or is not.
@@ -257,10 +267,8 @@ fn finish(result: Result<(), Errno>, reply: ReplyEmpty) {
 
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        // Each is an improvement where the kernel has it; write-back caching is never asked for.
-        for wanted in [InitFlags::FUSE_ASYNC_DIO] {
-            let _ = config.add_capabilities(wanted);
-        }
+        // Better where the kernel has it, and no worse without. Write-back caching is never asked for.
+        let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
         let refused = |what: &str| io::Error::other(format!("the kernel refuses {what}"));
         config.set_max_write(LARGEST).map_err(|_| refused("requests of 1 MiB"))?;
         config.set_max_background(BACKGROUND).map_err(|_| refused("256 requests at once"))?;
@@ -395,7 +403,7 @@ impl Filesystem for Files {
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let result = match node(ino) {
-            Ok(Node::Disk) => self.disk.flush().map_err(|e| self.refused(&e, Errno::EIO)),
+            Ok(Node::Disk) => self.answered(self.disk.flush(), Errno::EIO),
             Ok(_) => Ok(()),
             Err(e) => Err(e),
         };

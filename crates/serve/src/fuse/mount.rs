@@ -100,6 +100,10 @@ impl Mount {
 
     fn over(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> io::Result<Mount> {
         let dir = dir.canonicalize()?;
+        // The kernel would take a file, too.
+        if !dir.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
         let capabilities = disk.capabilities();
         let errors = Arc::new(AtomicU64::new(0));
         let files = Files::new(disk, options.stats, options.command, errors.clone());
@@ -168,7 +172,7 @@ impl Mount {
             std::thread::sleep(AGAIN);
         }
         let (dir, made) = (self.dir, self.made);
-        self.session.umount_and_join().map_err(FuseError::Session)?;
+        self.session.join().map_err(FuseError::Session)?;
         if made {
             fs::remove_dir(&dir).map_err(|source| FuseError::Unmount { dir, source })?;
         }

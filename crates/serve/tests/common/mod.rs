@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use serve::{Capabilities, Disk, DiskError, Extent};
+use serve::{Capabilities, Disk, DiskError, Done, Extent};
 
 const BLOCK: usize = 4096;
 
@@ -97,14 +97,14 @@ impl Disk for Forgetful {
         }
     }
 
-    fn read(&self, at: u64, into: &mut [u8]) -> Result<(), DiskError> {
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<Done, DiskError> {
         self.admit(at, into.len() as u64)?;
         let now = self.now.lock().unwrap();
         into.copy_from_slice(&now.bytes[at as usize..][..into.len()]);
-        Ok(())
+        Ok(Done::NOW)
     }
 
-    fn write(&self, at: u64, from: &[u8], fua: bool) -> Result<(), DiskError> {
+    fn write(&self, at: u64, from: &[u8], fua: bool) -> Result<Done, DiskError> {
         self.admit(at, from.len() as u64)?;
         let at = at as usize;
         let mut now = self.now.lock().unwrap();
@@ -115,21 +115,21 @@ impl Disk for Forgetful {
             self.seen.forced.fetch_add(1, Ordering::SeqCst);
             copy(&self.now, &self.safe);
         }
-        Ok(())
+        Ok(Done::NOW)
     }
 
-    fn flush(&self) -> Result<(), DiskError> {
+    fn flush(&self) -> Result<Done, DiskError> {
         self.seen.flushes.fetch_add(1, Ordering::SeqCst);
         self.admit(0, 0)?;
         copy(&self.now, &self.safe);
-        Ok(())
+        Ok(Done::NOW)
     }
 
-    fn trim(&self, at: u64, bytes: u64, fua: bool) -> Result<(), DiskError> {
+    fn trim(&self, at: u64, bytes: u64, fua: bool) -> Result<Done, DiskError> {
         self.zero(at, bytes, false, fua)
     }
 
-    fn zero(&self, at: u64, bytes: u64, keep: bool, _: bool) -> Result<(), DiskError> {
+    fn zero(&self, at: u64, bytes: u64, keep: bool, _: bool) -> Result<Done, DiskError> {
         self.admit(at, bytes)?;
         let seen = if keep { &self.seen.kept } else { &self.seen.zeroed };
         seen.fetch_add(bytes, Ordering::SeqCst);
@@ -139,7 +139,7 @@ impl Disk for Forgetful {
         for block in from.div_ceil(BLOCK)..to / BLOCK {
             now.there[block] = keep;
         }
-        Ok(())
+        Ok(Done::NOW)
     }
 
     fn zero_is_fast(&self, _: u64, _: u64, keep: bool) -> bool {
