@@ -276,6 +276,9 @@ impl PageSubject for DriveSubject {
     fn bound(spec: &DriveSpec) -> Span {
         spec.bound
     }
+    fn busy(&self) -> Time {
+        self.drive.nand().sched().busiest()
+    }
     fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
         self.drive.shutdown(at)
     }

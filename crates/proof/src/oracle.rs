@@ -21,6 +21,8 @@ pub trait PageSubject: Subject + BlockDevice {
     fn tolerance(spec: &Self::Spec) -> Tolerance;
     /// No request may take longer (C10); zero: not looked at.
     fn bound(spec: &Self::Spec) -> Span;
+    /// When all it has begun will have ended.
+    fn busy(&self) -> Time;
     /// A clean stop.
     ///
     /// # Errors
@@ -36,6 +38,8 @@ pub struct PageOracle {
     at: Time,
     /// When the last of them is answered.
     done: Time,
+    /// When what earlier requests began has ended: no later request answers for that.
+    busy: Time,
     bytes: bool,
     tolerance: Tolerance,
     bound: Span,
@@ -57,7 +61,7 @@ impl PageOracle {
     }
 
     fn answered(&mut self, ack: Time) -> Result<(), Failure> {
-        let (from, bound) = (self.at.max(self.done), self.bound);
+        let (from, bound) = (self.at.max(self.done).max(self.busy), self.bound);
         if ack < self.at {
             return Err(broken(format!("answered at {ack:?}, before {:?}", self.at)));
         }
@@ -269,6 +273,7 @@ impl<S: PageSubject> Oracle<S> for PageOracle {
             request: 0,
             at: subject.ready(),
             done: subject.ready(),
+            busy: subject.ready(),
             bytes: S::bytes(spec),
             tolerance: S::tolerance(spec),
             bound: S::bound(spec),
@@ -289,6 +294,7 @@ impl<S: PageSubject> Oracle<S> for PageOracle {
         self.request += 1;
         self.model.settle(before);
         subject.forget(before);
+        self.busy = subject.busy();
         self.step(subject, step)?;
         Ok(step.class())
     }

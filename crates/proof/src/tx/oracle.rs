@@ -13,6 +13,7 @@ use super::model::TxModel;
 use crate::drive::{DriveSpec, DriveSubject};
 use crate::failure::{Contract, Failure};
 use crate::model::Point;
+use crate::oracle::PageSubject;
 use crate::step::{Action, Class, Step};
 use crate::subject::{Oracle, Subject};
 
@@ -33,6 +34,8 @@ pub struct TxOracle {
     request: u32,
     pub(super) at: Time,
     pub(super) done: Time,
+    /// When what earlier steps began has ended: no later one answers for that.
+    busy: Time,
     pub(super) bytes: bool,
     bound: Span,
     /// Locked lines are never collected, or blocks have failed: there may be no space.
@@ -58,7 +61,7 @@ impl TxOracle {
     }
 
     pub(super) fn answered(&mut self, ack: Time) -> Result<(), Failure> {
-        let (from, bound) = (self.at.max(self.done), self.bound);
+        let (from, bound) = (self.at.max(self.done).max(self.busy), self.bound);
         if ack < self.at {
             return Err(broken(
                 Contract::C10,
@@ -407,6 +410,7 @@ impl Oracle<DriveSubject> for TxOracle {
             request: 0,
             at: subject.ready(),
             done: subject.ready(),
+            busy: subject.ready(),
             bytes: spec.is_bytes(),
             bound: spec.longest(),
             faulty: spec.may_stop(),
@@ -424,6 +428,7 @@ impl Oracle<DriveSubject> for TxOracle {
             return Ok(step.class());
         }
         let before = self.at;
+        self.busy = subject.busy();
         self.tick(step.overlap);
         self.request += 1;
         self.model.settle(before);

@@ -295,6 +295,9 @@ impl PageSubject for Toy {
     fn bound(_: &Spec) -> Span {
         Span::from_us(10_000_000)
     }
+    fn busy(&self) -> Time {
+        self.nand.sched().busiest()
+    }
     fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
         self.submit(at, Request::flush())
     }

@@ -76,14 +76,18 @@ pub(crate) fn gc_reserve(p: &Params) -> u32 {
     if p.gc.reserve > 0 { p.gc.reserve.max(2 + map + tx) } else { head_count(p) + 2 + map + tx }
 }
 
+/// Slots that an erase may cost: completing what it relies on, and a state record.
+pub(crate) fn erase_cost(p: &Params) -> u32 {
+    head_count(p) * erase_padding(p) + u32::from(p.tx.is_some())
+}
+
 /// Data lines a drive needs: for its logical slots when every line holds as much as an erase is
 /// sure to gain, for its heads, and for the reserve.
 pub(crate) fn lines_needed(p: &Params) -> u32 {
     let g = &p.geometry;
     let rows = g.blocks_per_plane * p.groups.len() as u32;
     let line = g.slots() / rows;
-    // An erase may need a state record.
-    let padded = head_count(p) * erase_padding(p) + u32::from(p.tx.is_some());
+    let padded = erase_cost(p);
     let logical = p.logical_pages / (g.slot_bytes / 4096);
     let tx = p.tx.as_ref().map_or(0, |tx| tx::slots_needed(tx, logical));
     let kept = logical + trim::record_slots(logical) + tx;

@@ -6,19 +6,26 @@ use nand::Oob;
 use super::{PageFtl, Place};
 use crate::Bug;
 use crate::config::LockMode;
+use crate::ftl::erase_cost;
 
 /// Locked candidates passed over before a locked line is taken.
 const SKIP: u64 = 8;
 
 impl PageFtl {
     /// The line to collect instead of `choice` where that holds old pages of open transactions;
-    /// `None` if there is none.
+    /// `None` if there is none. With [`LockMode::Prefer`] an unlocked line must gain more than the
+    /// padding before its erase may cost, or cleaning would go round among full lines.
     pub(in crate::ftl) fn unlocked_victim(&mut self, choice: u32) -> Option<u32> {
         let Some(tx) = &self.tx else { return Some(choice) };
         if tx.lock == LockMode::Ignore || tx.locks[choice as usize] == 0 {
             return Some(choice);
         }
-        let gains = |line: u32| self.lines.get(line).valid < self.lines.capacity(line).max(1);
+        let cost = match tx.lock {
+            LockMode::Prefer => erase_cost(&self.p),
+            _ => 0,
+        };
+        let gains =
+            |line: u32| self.lines.get(line).valid + cost < self.lines.capacity(line).max(1);
         let mut lines: Vec<u32> =
             self.lines.closed().iter().copied().filter(|line| gains(*line)).collect();
         lines.sort_unstable_by_key(|line| (self.lines.get(*line).valid, *line));
