@@ -13,7 +13,7 @@ use crate::meter;
 
 /// Text of the `sqlite` command.
 pub const HELP: &str = "\
-varve-bench sqlite [--value 4096] [--data 16777216] [--commits 500] [--rounds 10] [--fill 25]
+varve-bench sqlite [--value 4096] [--data 16777216] [--commits 500] [--rounds 10] [--fill 17]
                    [--age 0] [--dir FOLDER]
     Overwrites of random rows of --value bytes in a table of --data bytes, a durable transaction
     each (synchronous=FULL), in --rounds rounds of --commits; the systems take turns. Stock SQLite
@@ -61,7 +61,7 @@ pub fn run(mut args: Args) -> Result<(), String> {
     let commits = args.number("commits", 500)?.max(1);
     let rounds = args.number("rounds", 10)?.max(1);
     let age = args.number("age", 0)?;
-    let fill = args.number("fill", 25)?.clamp(5, 80);
+    let fill = args.number("fill", 17)?.clamp(5, 80);
     let folder = args.value("dir")?.map_or_else(std::env::temp_dir, PathBuf::from);
     args.finish()?;
     let folder = folder.join(format!("varve-bench-sqlite-{}", std::process::id()));

@@ -117,7 +117,7 @@ pub struct Import {
     /// Bytes of a page in the store, such as 4096, instead of the database's
     #[arg(long, value_name = "BYTES", value_parser = page_size)]
     pub page_size: Option<u32>,
-    /// Bytes the store can hold; 4 times the database and at least 64 MiB if absent
+    /// Bytes the store can hold; 6 times the database and at least 64 MiB if absent
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub capacity: Option<block::Bytes>,
 }

@@ -163,6 +163,12 @@ struct StoreVfs {
     opening: Mutex<()>,
 }
 
+/// The whole number that parameter `key` of the URI gives, if it is there.
+fn number(name: &Name<'_>, key: &str) -> Result<Option<u64>, String> {
+    let Some(text) = name.parameter(key) else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| format!("{key}={text}: expected a whole number"))
+}
+
 impl StoreVfs {
     fn fail<T>(&self, reason: String) -> Answer<T> {
         *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
@@ -183,9 +189,11 @@ impl StoreVfs {
             None => CAPACITY,
         };
         // A machine that fails on command: `?power_cut=N` is the write or sync that never happens.
-        let number = |key| name.parameter(key).and_then(|text| text.parse().ok());
-        let cut =
-            number("power_cut").map(|at| PowerCut { at, seed: number("cut_seed").unwrap_or(0) });
+        let (at, seed) = match (number(name, "power_cut"), number(name, "cut_seed")) {
+            (Ok(at), Ok(seed)) => (at, seed.unwrap_or(0)),
+            (Err(reason), _) | (_, Err(reason)) => return self.fail(reason),
+        };
+        let cut = at.map(|at| PowerCut { at, seed });
         let (image, store) = match found {
             Some(image) => (image, Store::open_until(image, Options::default(), cut)),
             None if make => {
@@ -230,8 +238,15 @@ impl Vfs for StoreVfs {
         if object.len() > LONGEST_NAME {
             return self.fail(format!("{text}: longer than {LONGEST_NAME} bytes"));
         }
-        match StoreFile::open(&self.name, store, kind, &object, text, name, flags) {
+        let group = match number(name, "group") {
+            Ok(group) => group,
+            Err(reason) => return self.fail(reason),
+        };
+        match StoreFile::open(&self.name, store.clone(), kind, &object, text, name, flags) {
             Ok(file) => {
+                if let Some(group) = group {
+                    store.core().options.group = group;
+                }
                 let file = file.among(&self.stores);
                 Ok((Box::new(file), flags & !flag::CREATE))
             }

@@ -118,9 +118,6 @@ impl StoreFile {
                 if let Some(found) = core.objects.get_mut(&id) {
                     found.open += 1;
                 }
-                if let Some(group) = name.parameter("group").and_then(|g| g.parse().ok()) {
-                    core.options.group = group;
-                }
                 Some(id)
             }
         };

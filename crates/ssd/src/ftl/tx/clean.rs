@@ -13,17 +13,14 @@ const SKIP: u64 = 8;
 
 impl PageFtl {
     /// The line to collect instead of `choice` where that holds old pages of open transactions;
-    /// `None` if there is none. With [`LockMode::Prefer`] an unlocked line must gain more than the
-    /// padding before its erase may cost, or cleaning would go round among full lines.
+    /// `None` if there is none. An unlocked line must gain more than the padding before its erase
+    /// may cost, or cleaning would go round among full lines.
     pub(in crate::ftl) fn unlocked_victim(&mut self, choice: u32) -> Option<u32> {
         let Some(tx) = &self.tx else { return Some(choice) };
         if tx.lock == LockMode::Ignore || tx.locks[choice as usize] == 0 {
             return Some(choice);
         }
-        let cost = match tx.lock {
-            LockMode::Prefer => erase_cost(&self.p),
-            _ => 0,
-        };
+        let cost = erase_cost(&self.p);
         let gains =
             |line: u32| self.lines.get(line).valid + cost < self.lines.capacity(line).max(1);
         let mut lines: Vec<u32> =
