@@ -130,7 +130,7 @@ const ROWS: &[Row] = &[
     ("streams.count", STREAMS, "1", "erases and copies"),
     ("streams.policy", &[], "single", "erases and copies"),
     ("timing", &[], "false", "read latency"),
-    ("tx.commit", TX_WIDE, "counted", "commit latency"),
+    ("tx.commit", TX_WIDE, "barrier", "commit latency"),
     ("tx.lock", TX, "ignore", "transactions"),
     ("tx.losers", TX, "8", "transactions"),
     ("tx.max_open", TX, "4", "limits of transactions"),

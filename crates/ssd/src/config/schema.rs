@@ -245,7 +245,7 @@ pub const SCHEMA: &[Key] = &[
     k(
         "tx.commit",
         Choice(&["barrier", "counted"]),
-        "barrier",
+        "counted",
         "the end page waits for the others of its transaction, or names them",
     ),
     k(
