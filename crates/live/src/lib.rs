@@ -19,7 +19,7 @@ mod load;
 mod medium;
 mod planted;
 
-pub use cut::CutMedium;
+pub use cut::{CutMedium, Left};
 pub use drive::{ImageDrive, PowerCut};
 pub use error::LiveError;
 pub use file::FileStats;

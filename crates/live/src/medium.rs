@@ -45,6 +45,10 @@ pub trait Medium: Debug + Send + Sync {
     fn discard(&self, at: u64, bytes: u64) -> io::Result<()> {
         write_zeroes(self, at, bytes)
     }
+    /// Whether [`Medium::discard`] of aligned 4 KiB blocks writes nothing.
+    fn discard_is_fast(&self) -> bool {
+        false
+    }
     /// The first run of bytes from `at` on that may hold something; `None`: zeroes to the end. The
     /// run may reach beyond the end.
     ///
@@ -95,6 +99,13 @@ impl Medium for FileMedium {
             Err(Errno::OPNOTSUPP | Errno::INVAL) => write_zeroes(self, at, bytes),
             result => Ok(result?),
         }
+    }
+    /// A hole beyond the end changes nothing, and is refused where there are none. (A device
+    /// refuses whatever is beyond its end.)
+    fn discard_is_fast(&self) -> bool {
+        let how = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        self.size()
+            .is_ok_and(|size| fallocate(&self.0, how, size.next_multiple_of(4096), 4096).is_ok())
     }
     fn data_from(&self, at: u64) -> io::Result<Option<Range<u64>>> {
         let start = match rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Data(at)) {

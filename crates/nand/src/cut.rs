@@ -106,6 +106,18 @@ impl Nand {
         Some((image, instant))
     }
 
+    /// The image that is left when the power goes at `instant`; what was under way is torn as
+    /// `cut` says, whose operation and instant are not looked at. The array itself is unchanged.
+    pub fn image_at(&self, instant: Time, cut: &Cut) -> Image {
+        let mut image = self.image().clone();
+        for record in self.journal.iter().flat_map(|journal| journal.records.iter().rev()) {
+            if record.end > instant {
+                self.take_back(&mut image, record, (record.start < instant).then_some(cut));
+            }
+        }
+        image
+    }
+
     /// Undoes one operation, or leaves it torn as `cut` says.
     fn take_back(&self, image: &mut Image, record: &OpRecord, torn: Option<&Cut>) {
         let at = record.block.index();

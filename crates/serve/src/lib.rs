@@ -5,5 +5,6 @@
 
 pub mod disk;
 pub mod fuse;
+pub mod power;
 
 pub use disk::{Capabilities, Disk, DiskError, Done, Extent};

@@ -1,11 +1,23 @@
 //! What a front-end serves: a device of bytes that many threads use at once.
 
 mod done;
+mod drive;
+mod group;
+mod medium;
+mod model;
+mod ram;
+mod read_only;
 
 use std::fmt::Debug;
 use std::io;
 
 pub use done::Done;
+pub use drive::CutDrive;
+pub use group::Group;
+pub use medium::MediumDisk;
+pub use model::{ModelDisk, Modelled, Timing};
+pub use ram::RamDisk;
+pub use read_only::ReadOnly;
 
 /// What a disk can do. Nothing is advertised that is not here, nothing here is hidden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +68,17 @@ pub enum DiskError {
     /// What the system below said.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// Whether a request lies inside a disk of `size` bytes.
+///
+/// # Errors
+/// [`DiskError::Range`].
+pub fn inside(at: u64, bytes: u64, size: u64) -> Result<(), DiskError> {
+    match at.checked_add(bytes) {
+        Some(end) if end <= size => Ok(()),
+        _ => Err(DiskError::Range { at, bytes, size }),
+    }
 }
 
 /// A run of bytes that is in one state.

@@ -1,0 +1,247 @@
+//! The drives a [`ModelDisk`] serves: the model in memory, whose power can be cut, and the one on
+//! an image.
+
+use block::{BlockDevice, DeviceError, Op, Request, Rng, Sectors, Time};
+use live::ImageDrive;
+use nand::{Cut, Fault, FaultPlan, Image, Instant, Left, Torn};
+use ssd::{ConfigError, Drive, Params, Plp, Stats};
+
+use super::{ModelDisk, Modelled};
+use crate::power::{LastCut, Power, PowerError, PowerState, When};
+
+fn counters(stats: &Stats) -> Vec<(&'static str, u64)> {
+    let host = |op| stats.of(op);
+    vec![
+        ("host_reads", host(Op::Read).ops),
+        ("host_read_bytes", host(Op::Read).bytes),
+        ("host_writes", host(Op::Write).ops),
+        ("host_write_bytes", host(Op::Write).bytes),
+        ("host_flushes", host(Op::Flush).ops),
+        ("host_discards", host(Op::Discard).ops),
+        ("write_slots", stats.write_slots),
+        ("nand_programs", stats.nand.programs_total()),
+        ("nand_reads", stats.nand.reads_total()),
+        ("nand_erases", stats.nand.erases),
+        ("gc_victims", stats.gc.victims),
+        ("gc_copies", stats.gc.pages),
+        ("buffer_dirty", stats.buffer.dirty),
+        ("bad_blocks", stats.bad_blocks),
+        ("free_blocks", stats.free_blocks),
+        ("valid_slots", stats.valid_units),
+    ]
+}
+
+fn unit(params: &Params) -> u32 {
+    params.unit_pages * 4096
+}
+
+#[derive(Debug)]
+enum State {
+    On(Box<Drive>),
+    Off(Image),
+}
+
+/// A modelled drive in memory. When its power goes the flash is left as at that moment: what was
+/// under way is torn, what was in the buffer is gone, or saved if the drive can.
+#[derive(Debug)]
+pub struct CutDrive {
+    params: Params,
+    capacity: Sectors,
+    state: State,
+    /// The power goes at the next flush.
+    at_flush: bool,
+    rng: Rng,
+    /// Operations before the last power-on.
+    before: u64,
+    cuts: u64,
+    last: Option<LastCut>,
+    now: Time,
+}
+
+impl CutDrive {
+    /// A factory-fresh drive; what a cut leaves is drawn from `seed`.
+    ///
+    /// # Errors
+    /// Keys that make an impossible drive.
+    pub fn new(params: &Params, seed: u64) -> Result<CutDrive, ConfigError> {
+        let mut drive = Drive::new(params)?;
+        drive.nand_mut().keep_journal();
+        Ok(CutDrive {
+            params: params.clone(),
+            capacity: drive.capacity(),
+            state: State::On(Box::new(drive)),
+            at_flush: false,
+            rng: Rng::stream(seed, "serve/drive"),
+            before: 0,
+            cuts: 0,
+            last: None,
+            now: Time::ZERO,
+        })
+    }
+
+    fn torn(&mut self) -> Cut {
+        let seed = self.rng.next_u64();
+        Cut {
+            op: 0,
+            instant: Instant::Inside,
+            torn: Torn::Mixed(seed),
+            pair: true,
+            left: Left::Mixed(seed),
+        }
+    }
+
+    fn operations(&self) -> u64 {
+        self.before + if let State::On(drive) = &self.state { drive.nand().ops() } else { 0 }
+    }
+
+    /// The power goes at this moment of virtual time.
+    fn cut_at(&mut self, instant: Time) -> Result<(), DeviceError> {
+        let cut = self.torn();
+        let State::On(drive) = &self.state else { return Err(DeviceError::PowerOff) };
+        let pending = drive.nand().journal().filter(|record| record.end > instant).count() as u64;
+        let image = match self.params.buffer.plp {
+            Plp::None => drive.nand().image_at(instant, &cut),
+            _ => (**drive).clone().capacitor_save()?,
+        };
+        self.off(image, pending);
+        Ok(())
+    }
+
+    fn off(&mut self, image: Image, pending: u64) {
+        self.before = self.operations();
+        self.cuts += 1;
+        self.last = Some(LastCut { operation: self.before, pending, lost: None });
+        self.at_flush = false;
+        self.state = State::Off(image);
+    }
+
+    /// A cut of the fault plan has struck: the drive only says that it stands still.
+    fn struck(&mut self) {
+        let State::On(drive) = &self.state else { return };
+        let pending = drive.nand().journal().count() as u64;
+        let image = (**drive).clone().power_cut().0;
+        self.off(image, pending);
+    }
+
+    fn flush_cut(&mut self, at: Time) -> Result<Time, DeviceError> {
+        let State::On(drive) = &mut self.state else { return Err(DeviceError::PowerOff) };
+        let done = drive.submit(at, Request::flush())?;
+        let instant = self.rng.between(at.as_ps(), done.as_ps());
+        self.cut_at(Time::from_ps(instant))?;
+        Err(DeviceError::PowerOff)
+    }
+}
+
+impl BlockDevice for CutDrive {
+    fn capacity(&self) -> Sectors {
+        self.capacity
+    }
+    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+        if self.at_flush && request.op == Op::Flush {
+            return self.flush_cut(at);
+        }
+        let State::On(drive) = &mut self.state else { return Err(DeviceError::PowerOff) };
+        drive.nand_mut().prune_journal(at);
+        match drive.submit(at, request) {
+            Err(DeviceError::PowerOff) => {
+                self.struck();
+                Err(DeviceError::PowerOff)
+            }
+            result => {
+                self.now = drive.now();
+                result
+            }
+        }
+    }
+}
+
+impl Modelled for CutDrive {
+    fn unit(&self) -> u32 {
+        unit(&self.params)
+    }
+    fn now(&self) -> Time {
+        self.now
+    }
+    fn stop(&mut self) -> Result<(), DeviceError> {
+        match &mut self.state {
+            State::On(drive) => drive.shutdown(self.now).map(drop),
+            State::Off(_) => Err(DeviceError::PowerOff),
+        }
+    }
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        match &self.state {
+            State::On(drive) => counters(&drive.stats()),
+            State::Off(_) => Vec::new(),
+        }
+    }
+}
+
+impl Power for ModelDisk<CutDrive> {
+    fn cut(&self, when: When) -> Result<(), PowerError> {
+        self.with(|cut, now| {
+            let operations = cut.operations();
+            let torn = cut.torn();
+            let saves = cut.params.buffer.plp != Plp::None;
+            let State::On(drive) = &mut cut.state else { return Err(PowerError::Off) };
+            match when {
+                When::Now => return cut.cut_at(now).map_err(|e| PowerError::Disk(e.into())),
+                When::NextFlush => cut.at_flush = true,
+                When::Operation(_) if saves => {
+                    return Err(PowerError::NotOffered("its capacitor ends what is under way"));
+                }
+                When::Operation(asked) if asked <= operations => {
+                    return Err(PowerError::Passed { asked, now: operations });
+                }
+                // An array counts its operations from 0, at each power-on.
+                When::Operation(asked) => {
+                    let hit = Cut { op: asked - 1 - cut.before, ..torn };
+                    drive.nand_mut().set_faults(&FaultPlan { faults: vec![Fault::Cut(hit)] });
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn on(&self) -> Result<(), PowerError> {
+        self.with(|cut, _| {
+            let State::Off(image) = &cut.state else { return Err(PowerError::On) };
+            let drive = Drive::mount(&cut.params, image.clone())
+                .map_err(|error| PowerError::Disk(error.into()))?;
+            cut.now = drive.now();
+            cut.state = State::On(Box::new(drive));
+            Ok(())
+        })
+    }
+
+    fn state(&self) -> PowerState {
+        self.with(|cut, _| PowerState {
+            on: matches!(cut.state, State::On(_)),
+            operations: cut.operations(),
+            cuts: cut.cuts,
+            last: cut.last,
+        })
+    }
+}
+
+impl Modelled for ImageDrive {
+    fn unit(&self) -> u32 {
+        unit(self.drive().params())
+    }
+    fn now(&self) -> Time {
+        self.drive().now()
+    }
+    /// The file is let go of when the drive is dropped.
+    fn stop(&mut self) -> Result<(), DeviceError> {
+        self.submit(self.drive().now(), Request::flush()).map(drop)
+    }
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let file = self.file_stats();
+        let mut all = counters(&self.drive().stats());
+        all.extend([
+            ("file_writes", file.writes),
+            ("file_bytes", file.bytes),
+            ("file_syncs", file.syncs),
+        ]);
+        all
+    }
+}

@@ -1,0 +1,266 @@
+//! A modelled drive as a disk, its latencies emulated in real time or ignored.
+//!
+//! The drive does a request at once, under a lock, and says at what virtual time it is done. With
+//! [`Timing::Model`] one second of virtual time is one second of the clock, and an answer is due
+//! when the drive says; with [`Timing::Off`] virtual time runs from request to request.
+
+use std::fmt::Debug;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use block::{BlockDevice, Data, DeviceError, Lba, Request, SECTOR_BYTES, Sectors, Time};
+
+use super::{Capabilities, Disk, DiskError, Done, Extent, inside};
+
+/// Zeroes written at a time.
+const ZEROES: u64 = 256 << 10;
+
+/// When answers leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Timing {
+    /// When the work is done.
+    Off,
+    /// When the modelled drive would have done it.
+    Model,
+}
+
+/// A block device that a [`ModelDisk`] serves.
+pub trait Modelled: BlockDevice + Debug + Send {
+    /// Bytes that are old or new after a power cut, and are trimmed together; a power of two.
+    fn unit(&self) -> u32;
+    /// The latest virtual time anything happened at.
+    fn now(&self) -> Time;
+    /// A clean stop.
+    ///
+    /// # Errors
+    /// As a flush.
+    fn stop(&mut self) -> Result<(), DeviceError>;
+    /// What it counts.
+    fn counters(&self) -> Vec<(&'static str, u64)>;
+}
+
+#[derive(Debug)]
+struct State<D> {
+    drive: D,
+    /// When virtual time was `epoch`.
+    start: Instant,
+    epoch: Time,
+    /// Of the last request: submitted, and done.
+    last: Time,
+    done: Time,
+}
+
+/// A [`Modelled`] device as a disk.
+#[derive(Debug)]
+pub struct ModelDisk<D> {
+    timing: Timing,
+    size: u64,
+    unit: u32,
+    state: Mutex<State<D>>,
+}
+
+impl From<DeviceError> for DiskError {
+    fn from(error: DeviceError) -> DiskError {
+        match error {
+            DeviceError::NoSpace(why) => DiskError::NoSpace(why.to_string()),
+            DeviceError::ReadOnly(why) => DiskError::Stopped(why.to_string()),
+            DeviceError::Unreadable(lba) => DiskError::Damaged(format!("sector {lba}")),
+            DeviceError::PowerOff => DiskError::PowerOff,
+            other => DiskError::Io(std::io::Error::other(other)),
+        }
+    }
+}
+
+impl<D: Modelled> State<D> {
+    /// The virtual time of a request that comes now.
+    fn now(&self, timing: Timing) -> Time {
+        match timing {
+            Timing::Off => self.done,
+            Timing::Model => {
+                let real = u64::try_from(self.start.elapsed().as_nanos()).unwrap_or(u64::MAX);
+                Time::from_ns(self.epoch.as_ns().saturating_add(real)).max(self.last)
+            }
+        }
+    }
+
+    fn submit(&mut self, timing: Timing, request: Request<'_>) -> Result<Done, DiskError> {
+        let at = self.now(timing);
+        let done = self.drive.submit(at, request)?;
+        (self.last, self.done) = (at, self.done.max(done));
+        Ok(match timing {
+            Timing::Off => Done::NOW,
+            Timing::Model => {
+                let ahead = done.as_ns().saturating_sub(self.epoch.as_ns());
+                Done::at(self.start + Duration::from_nanos(ahead))
+            }
+        })
+    }
+
+    fn read(&mut self, timing: Timing, at: u64, into: &mut [u8]) -> Result<Done, DiskError> {
+        let (lba, sectors) = place(at, into.len() as u64);
+        self.submit(timing, Request::read(lba, sectors).with(Data::Read(into)))
+    }
+
+    fn write(&mut self, t: Timing, at: u64, from: &[u8], fua: bool) -> Result<Done, DiskError> {
+        let (lba, sectors) = place(at, from.len() as u64);
+        let mut request = Request::write(lba, sectors).with(Data::Write(from));
+        request.fua = fua;
+        self.submit(t, request)
+    }
+}
+
+fn place(at: u64, bytes: u64) -> (Lba, Sectors) {
+    (Lba(at / SECTOR_BYTES), Sectors(bytes / SECTOR_BYTES))
+}
+
+/// The whole sectors around a range.
+fn around(at: u64, bytes: usize) -> (u64, usize) {
+    let start = at / SECTOR_BYTES * SECTOR_BYTES;
+    (start, ((at + bytes as u64).next_multiple_of(SECTOR_BYTES) - start) as usize)
+}
+
+fn whole(at: u64, bytes: usize) -> bool {
+    at.is_multiple_of(SECTOR_BYTES) && (bytes as u64).is_multiple_of(SECTOR_BYTES)
+}
+
+impl<D: Modelled> ModelDisk<D> {
+    /// Serves `drive`.
+    pub fn new(drive: D, timing: Timing) -> ModelDisk<D> {
+        let size = drive.capacity().bytes().0;
+        let (unit, epoch) = (drive.unit(), drive.now());
+        let start = Instant::now();
+        let state = State { drive, start, epoch, last: epoch, done: epoch };
+        ModelDisk { timing, size, unit, state: Mutex::new(state) }
+    }
+
+    /// Works with the drive itself, at this moment of virtual time. If that moves the drive in time
+    /// (power-on begins a time of its own), the clock goes on from there.
+    pub fn with<R>(&self, work: impl FnOnce(&mut D, Time) -> R) -> R {
+        let mut s = self.lock();
+        let (now, before) = (s.now(self.timing), s.drive.now());
+        let result = work(&mut s.drive, now);
+        let after = s.drive.now();
+        if after != before {
+            (s.start, s.epoch, s.last, s.done) = (Instant::now(), after, after, after);
+        }
+        result
+    }
+
+    /// A panic in the drive is a broken rule: whoever comes next sees it again.
+    fn lock(&self) -> MutexGuard<'_, State<D>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn zeroes(&self, s: &mut State<D>, at: u64, bytes: u64, fua: bool) -> Result<Done, DiskError> {
+        let (mut done, mut next) = (Done::NOW, at);
+        while next < at + bytes {
+            // Pieces end where sectors do: only the first and the last may cut one.
+            let stop = (next + ZEROES).next_multiple_of(ZEROES).min(at + bytes);
+            done = done.and(self.put(s, next, &vec![0; (stop - next) as usize], fua)?);
+            next = stop;
+        }
+        Ok(done)
+    }
+
+    fn put(&self, s: &mut State<D>, at: u64, from: &[u8], fua: bool) -> Result<Done, DiskError> {
+        if whole(at, from.len()) {
+            return s.write(self.timing, at, from, fua);
+        }
+        let (start, length) = around(at, from.len());
+        let mut bytes = vec![0; length];
+        let read = s.read(self.timing, start, &mut bytes)?;
+        bytes[(at - start) as usize..][..from.len()].copy_from_slice(from);
+        Ok(read.and(s.write(self.timing, start, &bytes, fua)?))
+    }
+
+    fn discard(&self, s: &mut State<D>, start: u64, end: u64) -> Result<Done, DiskError> {
+        let (lba, sectors) = place(start, end - start);
+        s.submit(self.timing, Request::discard(lba, sectors))
+    }
+
+    fn units(&self, at: u64, bytes: u64) -> (u64, u64) {
+        let unit = u64::from(self.unit);
+        (at.next_multiple_of(unit), (at + bytes) / unit * unit)
+    }
+}
+
+impl<D: Modelled> Disk for ModelDisk<D> {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            size: self.size,
+            block: self.unit,
+            atomic: self.unit.min(4096),
+            volatile: true,
+            trim: true,
+            read_only: false,
+        }
+    }
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<Done, DiskError> {
+        inside(at, into.len() as u64, self.size)?;
+        if into.is_empty() {
+            return Ok(Done::NOW);
+        }
+        let mut s = self.lock();
+        if whole(at, into.len()) {
+            return s.read(self.timing, at, into);
+        }
+        let (start, length) = around(at, into.len());
+        let mut bytes = vec![0; length];
+        let done = s.read(self.timing, start, &mut bytes)?;
+        into.copy_from_slice(&bytes[(at - start) as usize..][..into.len()]);
+        Ok(done)
+    }
+    fn write(&self, at: u64, from: &[u8], fua: bool) -> Result<Done, DiskError> {
+        inside(at, from.len() as u64, self.size)?;
+        if from.is_empty() {
+            return Ok(Done::NOW);
+        }
+        self.put(&mut self.lock(), at, from, fua)
+    }
+    fn flush(&self) -> Result<Done, DiskError> {
+        self.lock().submit(self.timing, Request::flush())
+    }
+    fn trim(&self, at: u64, bytes: u64, fua: bool) -> Result<Done, DiskError> {
+        inside(at, bytes, self.size)?;
+        let (start, end) = self.units(at, bytes);
+        if start >= end {
+            return Ok(Done::NOW);
+        }
+        let mut s = self.lock();
+        let done = self.discard(&mut s, start, end)?;
+        Ok(if fua { done.and(s.submit(self.timing, Request::flush())?) } else { done })
+    }
+    fn zero(&self, at: u64, bytes: u64, keep: bool, fua: bool) -> Result<Done, DiskError> {
+        inside(at, bytes, self.size)?;
+        if bytes == 0 {
+            return Ok(Done::NOW);
+        }
+        let (first, last) = self.units(at, bytes);
+        let mut s = self.lock();
+        if keep || first >= last {
+            return self.zeroes(&mut s, at, bytes, fua);
+        }
+        let mut done = self.zeroes(&mut s, at, first - at, false)?;
+        done = done.and(self.discard(&mut s, first, last)?);
+        done = done.and(self.zeroes(&mut s, last, at + bytes - last, false)?);
+        Ok(if fua { done.and(s.submit(self.timing, Request::flush())?) } else { done })
+    }
+    fn zero_is_fast(&self, at: u64, bytes: u64, keep: bool) -> bool {
+        let unit = u64::from(self.unit);
+        !keep && at.is_multiple_of(unit) && bytes.is_multiple_of(unit)
+    }
+    /// A drive does not say what it has mapped.
+    fn extents(&self, at: u64, bytes: u64, _most: usize) -> Result<Vec<Extent>, DiskError> {
+        inside(at, bytes, self.size)?;
+        Ok(vec![Extent { bytes, hole: false }])
+    }
+    fn close(&self) -> Result<(), DiskError> {
+        Ok(self.lock().drive.stop()?)
+    }
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let s = self.lock();
+        let mut all = vec![("virtual_us", s.done.as_ns() / 1000)];
+        all.extend(s.drive.counters());
+        all
+    }
+}

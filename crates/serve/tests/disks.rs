@@ -1,0 +1,276 @@
+//! Every disk against an array of bytes, and what power cuts leave.
+
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use block::Rng;
+use live::FileMedium;
+use serve::disk::{CutDrive, Disk, DiskError, Done, MediumDisk, ModelDisk, RamDisk, Timing};
+use serve::power::{Power, PowerError, Switch, When};
+use ssd::{Config, Origin, Params};
+
+const SIZE: u64 = 4 << 20;
+
+fn params() -> Params {
+    let mut config = Config::default();
+    let keys = [
+        ("capacity", "4 MiB"),
+        ("geometry.channels", "1"),
+        ("geometry.dies", "2"),
+        ("geometry.planes", "1"),
+        ("geometry.pages", "32"),
+        ("geometry.page", "4 KiB"),
+        ("op", "50 %"),
+        ("nand.oob", "full"),
+        ("buffer.policy", "lru"),
+        ("buffer.size", "128 KiB"),
+    ];
+    for (key, text) in keys {
+        let origin = Origin { from: "test".to_string(), source: None, tag: None };
+        config.set(key, text, origin).expect(key);
+    }
+    config.resolve().expect("a drive")
+}
+
+fn drive(timing: Timing) -> ModelDisk<CutDrive> {
+    ModelDisk::new(CutDrive::new(&params(), 7).expect("a drive"), timing)
+}
+
+fn switch(seed: u64) -> Switch {
+    let ram = Arc::new(RamDisk::new(SIZE).expect("memory"));
+    let open = |medium| Ok(Arc::new(MediumDisk::new(medium)?) as Arc<dyn Disk>);
+    Switch::new(ram, seed, Box::new(open)).expect("a stack")
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("varve-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn file(folder: &Folder, name: &str) -> FileMedium {
+    let mut options = OpenOptions::new();
+    let path = folder.0.join(name);
+    let file = options.read(true).write(true).create(true).truncate(false).open(path).unwrap();
+    file.set_len(SIZE).expect("room");
+    FileMedium(file)
+}
+
+/// Random requests of all kinds; what is read is what an array of bytes holds.
+fn like_an_array(disk: &dyn Disk, seed: u64, steps: u64) {
+    let mut rng = Rng::stream(seed, "disks");
+    let size = disk.capabilities().size;
+    let mut model = vec![0; size as usize];
+    for step in 0..steps {
+        let at = match rng.below(3) {
+            0 => rng.below(size),
+            1 => rng.below(size / 512) * 512,
+            _ => rng.below(size / 4096) * 4096,
+        };
+        let most = if rng.below(4) == 0 { 200_000 } else { 9000 };
+        let bytes = rng.below(most).min(size - at);
+        let (from, to) = (at as usize, (at + bytes) as usize);
+        match rng.below(10) {
+            0..=3 => {
+                let data: Vec<u8> = (0..bytes).map(|i| (step * 31 + i) as u8).collect();
+                disk.write(at, &data, rng.below(8) == 0).expect("written").wait();
+                model[from..to].copy_from_slice(&data);
+            }
+            4..=6 => {
+                let mut data = vec![0xAA; bytes as usize];
+                disk.read(at, &mut data).expect("read").wait();
+                assert!(data == model[from..to], "step {step}: {bytes} bytes at {at}");
+            }
+            7 => {
+                let keep = rng.below(2) == 0;
+                disk.zero(at, bytes, keep, rng.below(8) == 0).expect("zeroed").wait();
+                model[from..to].fill(0);
+            }
+            8 => {
+                disk.trim(at, bytes, rng.below(8) == 0).expect("trimmed").wait();
+                let mut after = vec![0xAA; bytes as usize];
+                disk.read(at, &mut after).expect("read").wait();
+                for (new, old) in after.iter().zip(&mut model[from..to]) {
+                    assert!(*new == *old || *new == 0, "step {step}");
+                    *old = *new;
+                }
+            }
+            _ => disk.flush().expect("flushed").wait(),
+        }
+        if step % 50 == 0 {
+            check_extents(disk, &model);
+        }
+    }
+}
+
+fn check_extents(disk: &dyn Disk, model: &[u8]) {
+    let mut at = 0;
+    for extent in disk.extents(0, model.len() as u64, 100_000).expect("extents") {
+        assert!(extent.bytes > 0);
+        let range = at as usize..(at + extent.bytes) as usize;
+        assert!(!extent.hole || model[range].iter().all(|byte| *byte == 0), "a hole at {at}");
+        at += extent.bytes;
+    }
+    assert_eq!(at, model.len() as u64);
+    assert!(disk.extents(0, model.len() as u64, 1).expect("extents").len() == 1);
+}
+
+fn refuses_what_is_outside(disk: &dyn Disk) {
+    let size = disk.capabilities().size;
+    let mut byte = [1];
+    let range = |result: Result<Done, DiskError>| {
+        assert!(matches!(result, Err(DiskError::Range { .. })), "{result:?}");
+    };
+    range(disk.read(size, &mut byte));
+    range(disk.write(size, &byte, false));
+    range(disk.write(u64::MAX, &byte, true));
+    range(disk.trim(size - 1, 2, false));
+    range(disk.zero(5, u64::MAX, false, false));
+    assert!(matches!(disk.extents(1, u64::MAX, 9), Err(DiskError::Range { .. })));
+    for at in [0, 1, size] {
+        disk.read(at, &mut []).expect("nothing").wait();
+        disk.write(at, &[], true).expect("nothing").wait();
+        disk.trim(at, 0, true).expect("nothing").wait();
+        disk.zero(at, 0, true, true).expect("nothing").wait();
+    }
+}
+
+#[test]
+fn every_disk_is_an_array_of_bytes() {
+    let folder = Folder::new("disks");
+    let odd = RamDisk::new(SIZE + 4096 + 512).expect("memory");
+    let disks: [(&str, Box<dyn Disk>); 6] = [
+        ("ram", Box::new(RamDisk::new(SIZE).expect("memory"))),
+        ("odd ram", Box::new(odd)),
+        ("file", Box::new(MediumDisk::new(Arc::new(file(&folder, "a"))).expect("a file"))),
+        ("switch", Box::new(switch(3))),
+        ("drive", Box::new(drive(Timing::Off))),
+        ("timed drive", Box::new(drive(Timing::Model))),
+    ];
+    for (name, disk) in disks {
+        println!("{name}: {:?}", disk.capabilities());
+        refuses_what_is_outside(&*disk);
+        let steps = if name == "timed drive" { 40 } else { 1500 };
+        like_an_array(&*disk, 1, steps);
+        disk.close().expect("closed");
+    }
+}
+
+#[test]
+fn ram_takes_memory_for_what_is_written_only() {
+    let ram = RamDisk::new(1 << 40).expect("a table");
+    ram.write(1 << 39, &[1; 5000], false).expect("written").wait();
+    assert!(ram.taken() <= 128 << 10);
+    ram.zero(0, 1 << 40, false, false).expect("zeroed").wait();
+    assert_eq!(ram.taken(), 0);
+    assert!(RamDisk::new(u64::MAX).is_err());
+}
+
+/// Writes pages until told, cuts, and holds what is there against what was promised. Returns how
+/// many pages were found old.
+fn cut_and_judge(disk: &dyn Disk, power: &dyn Power, rng: &mut Rng, grain: usize) -> u64 {
+    const PAGES: u64 = 64;
+    let page = |version: u8| vec![version; 4096];
+    let mut old = vec![page(0); PAGES as usize];
+    for at in 0..PAGES {
+        disk.read(at * 4096, &mut old[at as usize]).expect("read").wait();
+    }
+    let mut written: Vec<Vec<u8>> = vec![Vec::new(); PAGES as usize];
+    let when = rng.below(3);
+    match when {
+        0 => {}
+        1 => power.cut(When::NextFlush).expect("armed"),
+        _ => {
+            let operation = power.state().operations + 1 + rng.below(20);
+            power.cut(When::Operation(operation)).expect("armed");
+        }
+    }
+    for _ in 0..400 {
+        let (at, version) = (rng.below(PAGES), 1 + rng.below(250) as u8);
+        written[at as usize].push(version);
+        let fua = rng.below(16) == 0;
+        match disk.write(at * 4096, &page(version), fua) {
+            Ok(done) => done.wait(),
+            Err(DiskError::PowerOff) => break,
+            Err(other) => panic!("{other}"),
+        }
+        if fua {
+            old[at as usize] = page(version);
+            written[at as usize].clear();
+        }
+        if rng.below(60) == 0 {
+            match disk.flush() {
+                Ok(done) => done.wait(),
+                Err(DiskError::PowerOff) => break,
+                Err(other) => panic!("{other}"),
+            }
+            for (old, versions) in old.iter_mut().zip(&mut written) {
+                if let Some(version) = versions.last() {
+                    *old = page(*version);
+                }
+                versions.clear();
+            }
+        }
+    }
+    if power.state().on {
+        power.cut(When::Now).expect("cut");
+    }
+    assert!(matches!(disk.read(0, &mut [0; 512]), Err(DiskError::PowerOff)));
+    assert!(matches!(disk.flush(), Err(DiskError::PowerOff)));
+    assert!(matches!(power.cut(When::Now), Err(PowerError::Off)));
+    power.on().expect("on again");
+    assert!(matches!(power.on(), Err(PowerError::On)));
+    let mut lost = 0;
+    for at in 0..PAGES {
+        let mut found = page(0);
+        disk.read(at * 4096, &mut found).expect("read").wait();
+        let (old, versions) = (&old[at as usize], &written[at as usize]);
+        for (i, piece) in found.chunks(grain).enumerate() {
+            let same = |byte: u8| piece.iter().all(|b| *b == byte);
+            let is_old = piece == &old[i * grain..][..grain];
+            assert!(is_old || versions.iter().any(|v| same(*v)), "page {at} is torn or invented");
+            lost += u64::from(is_old && !versions.is_empty());
+        }
+    }
+    lost
+}
+
+#[test]
+fn a_medium_keeps_its_promises_when_the_power_goes() {
+    let (disk, mut rng) = (switch(11), Rng::new(5));
+    let lost: u64 = (0..60).map(|_| cut_and_judge(&disk, &disk, &mut rng, 512)).sum();
+    assert!(lost > 0, "nothing was ever lost: the cuts are not real");
+    assert_eq!(disk.state().cuts, 60);
+}
+
+#[test]
+fn a_modelled_drive_keeps_its_promises_when_the_power_goes() {
+    for timing in [Timing::Off, Timing::Model] {
+        let (disk, mut rng) = (drive(timing), Rng::new(6));
+        let trials = if timing == Timing::Off { 40 } else { 6 };
+        let lost: u64 = (0..trials).map(|_| cut_and_judge(&disk, &disk, &mut rng, 4096)).sum();
+        assert!(lost > 0, "nothing was ever lost: the cuts are not real");
+    }
+}
+
+#[test]
+fn an_operation_that_is_over_cannot_be_cut() {
+    let disk = switch(1);
+    disk.write(0, &[1; 4096], true).expect("written").wait();
+    assert!(matches!(disk.cut(When::Operation(1)), Err(PowerError::Passed { asked: 1, now: 2 })));
+    disk.cut(When::Operation(4)).expect("armed");
+    disk.write(0, &[2; 4096], false).expect("the third").wait();
+    assert!(matches!(disk.write(0, &[3; 4096], false), Err(DiskError::PowerOff)));
+    assert_eq!(disk.state().last.map(|cut| cut.operation), Some(4));
+}
