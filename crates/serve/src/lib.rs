@@ -5,6 +5,7 @@
 
 pub mod disk;
 pub mod fuse;
+pub mod nbd;
 pub mod power;
 
 pub use disk::{Capabilities, Disk, DiskError, Done, Extent};

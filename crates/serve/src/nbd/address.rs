@@ -1,0 +1,156 @@
+//! Where a server listens.
+
+use std::fmt;
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::transport::Socket;
+
+/// Where a server listens, or a client finds it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// A unix stream socket.
+    Unix(PathBuf),
+    /// TCP.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Unix(path) => write!(f, "nbd+unix:///?socket={}", path.display()),
+            Address::Tcp(address) => write!(f, "nbd://{address}"),
+        }
+    }
+}
+
+impl Address {
+    /// Whether only this machine reaches it.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Address::Unix(_) => true,
+            Address::Tcp(address) => address.ip().is_loopback(),
+        }
+    }
+
+    /// Connects.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn connect(&self) -> io::Result<Socket> {
+        match self {
+            Address::Unix(path) => UnixStream::connect(path).map(Socket::Unix),
+            Address::Tcp(address) => TcpStream::connect(address).and_then(|socket| {
+                socket.set_nodelay(true)?;
+                Ok(Socket::Tcp(socket))
+            }),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Kind {
+    Unix(UnixListener, PathBuf),
+    Tcp(TcpListener),
+}
+
+/// A socket that accepts.
+#[derive(Debug)]
+pub struct Listener(Kind);
+
+/// Removes a socket that nobody listens on: what a process that was killed leaves.
+fn clear(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => match UnixStream::connect(path) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path)
+            }
+            _ => Err(io::ErrorKind::AddrInUse.into()),
+        },
+        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(_) => Ok(()),
+    }
+}
+
+impl Listener {
+    /// Listens.
+    ///
+    /// # Errors
+    /// What the system said; somebody listens there.
+    pub fn bind(address: &Address) -> io::Result<Listener> {
+        let kind = match address {
+            Address::Unix(path) => {
+                clear(path)?;
+                let listener = UnixListener::bind(path)?;
+                listener.set_nonblocking(true)?;
+                Kind::Unix(listener, path.clone())
+            }
+            Address::Tcp(address) => {
+                let listener = TcpListener::bind(address)?;
+                listener.set_nonblocking(true)?;
+                Kind::Tcp(listener)
+            }
+        };
+        Ok(Listener(kind))
+    }
+
+    /// Where, with the port that was found if none was asked for.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn address(&self) -> io::Result<Address> {
+        match &self.0 {
+            Kind::Unix(_, path) => Ok(Address::Unix(path.clone())),
+            Kind::Tcp(listener) => listener.local_addr().map(Address::Tcp),
+        }
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        match &self.0 {
+            Kind::Unix(listener, _) => listener.as_fd(),
+            Kind::Tcp(listener) => listener.as_fd(),
+        }
+    }
+
+    /// The next client, if one comes within `time`.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn accept_within(&self, time: Duration) -> io::Result<Option<Socket>> {
+        let mut fds = [PollFd::from_borrowed_fd(self.fd(), PollFlags::IN)];
+        let within = Timespec::try_from(time).map_err(io::Error::other)?;
+        match poll(&mut fds, Some(&within)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(None),
+            Ok(_) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let accepted = match &self.0 {
+            Kind::Unix(listener, _) => listener.accept().map(|(socket, _)| Socket::Unix(socket)),
+            Kind::Tcp(listener) => listener.accept().and_then(|(socket, _)| {
+                socket.set_nodelay(true)?;
+                Ok(Socket::Tcp(socket))
+            }),
+        };
+        match accepted {
+            Ok(socket) => Ok(Some(socket)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The socket of a server that stopped would only be in the way.
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Kind::Unix(_, path) = &self.0 {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Answers on their way out: gathered in one buffer of fixed size and written together.
+
+use std::io::{self, Write};
+use std::time::{Duration, Instant};
+
+use super::delay::Delay;
+use super::transport::Transport;
+use crate::disk::Done;
+
+/// A client that takes nothing of an answer for so long is left.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// Bytes gathered before they are written in any case.
+const GATHERED: usize = 256 << 10;
+/// Bytes of one answer that is put together here.
+pub const ANSWER: usize = (256 << 10) + (8 << 10);
+
+/// Writes all of `bytes` within [`PATIENCE`].
+///
+/// # Errors
+/// What the stream said; too late.
+pub fn write_all(stream: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    let mut since = None;
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        // A clock is asked only of a client that does not take it all at once.
+        if !bytes.is_empty() && since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    Ok(())
+}
+
+/// One connection's answers.
+#[derive(Debug)]
+pub struct Output<T> {
+    stream: T,
+    buffer: Box<[u8]>,
+    used: usize,
+    /// Where the answer being put together begins.
+    mark: usize,
+    delay: Option<Delay>,
+}
+
+impl<T: Transport> Output<T> {
+    /// To `stream`.
+    pub fn new(stream: T) -> Output<T> {
+        let buffer = vec![0; GATHERED + ANSWER].into_boxed_slice();
+        Output { stream, buffer, used: 0, mark: 0, delay: None }
+    }
+
+    /// The stream, to read from.
+    pub fn stream(&mut self) -> &mut T {
+        &mut self.stream
+    }
+
+    /// An answer begins, of at most [`ANSWER`] bytes.
+    ///
+    /// # Errors
+    /// What the stream said.
+    pub fn begin(&mut self) -> io::Result<()> {
+        if self.used >= GATHERED {
+            self.flush()?;
+        }
+        self.mark = self.used;
+        Ok(())
+    }
+
+    /// Adds bytes to the answer.
+    pub fn put(&mut self, bytes: &[u8]) {
+        self.buffer[self.used..self.used + bytes.len()].copy_from_slice(bytes);
+        self.used += bytes.len();
+    }
+
+    /// Adds what `fill` puts into `count` bytes; nothing if it fails.
+    ///
+    /// # Errors
+    /// As `fill`.
+    pub fn put_with<R, E>(
+        &mut self,
+        count: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<R, E>,
+    ) -> Result<R, E> {
+        let result = fill(&mut self.buffer[self.used..self.used + count])?;
+        self.used += count;
+        Ok(result)
+    }
+
+    /// The answer so far is forgotten.
+    pub fn forget(&mut self) {
+        self.used = self.mark;
+    }
+
+    /// The answer is whole, and leaves when `done` says so.
+    ///
+    /// # Errors
+    /// What the stream said.
+    pub fn end(&mut self, done: Done) -> io::Result<()> {
+        if done.due().is_none() && self.delay.is_none() {
+            return Ok(());
+        }
+        let answer = self.buffer[self.mark..self.used].to_vec();
+        self.used = self.mark;
+        if self.delay.is_none() {
+            self.flush()?;
+            self.delay = Some(Delay::start(self.stream.twin()?)?);
+        }
+        match &self.delay {
+            Some(delay) => delay.push(done.due().unwrap_or_else(Instant::now), answer),
+            None => Ok(()),
+        }
+    }
+
+    /// Everything leaves, what is late too: afterwards this is the only writer.
+    ///
+    /// # Errors
+    /// What the stream said.
+    pub fn drain(&mut self) -> io::Result<()> {
+        if let Some(delay) = &self.delay {
+            delay.drain()?;
+        }
+        self.flush()
+    }
+
+    /// What is gathered leaves.
+    ///
+    /// # Errors
+    /// What the stream said.
+    pub fn flush(&mut self) -> io::Result<()> {
+        let used = std::mem::take(&mut self.used);
+        self.mark = 0;
+        write_all(&mut self.stream, &self.buffer[..used])
+    }
+}
