@@ -13,6 +13,7 @@
 //! and 10 seconds for the handshake, 30 seconds for each piece of a request or an answer.
 
 pub mod address;
+pub mod client;
 mod delay;
 pub mod export;
 mod input;
@@ -25,6 +26,7 @@ pub mod transport;
 pub mod wire;
 
 pub use address::Address;
+pub use client::{Client, ClientError};
 pub use export::Export;
 pub use input::Input;
 pub use server::{Handle, Limits, Server, handshake, session};
