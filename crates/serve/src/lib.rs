@@ -3,9 +3,11 @@
 //! A front-end speaks to clients and knows [`Disk`] only; a stack is a [`Disk`] over whatever
 //! keeps the bytes.
 
+pub mod control;
 pub mod disk;
 pub mod fuse;
 pub mod nbd;
 pub mod power;
+pub mod stack;
 
 pub use disk::{Capabilities, Disk, DiskError, Done, Extent};

@@ -1,9 +1,13 @@
 //! What the command line accepts.
 
+mod serve;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
+
+pub use serve::{Ctl, CtlCommand, Remap, Serve, ServeNbd, StackArgs, Timing};
 
 /// A flash storage stack in user space: modelled and live.
 #[derive(Parser)]
@@ -35,6 +39,11 @@ pub enum Command {
     Doctor(Doctor),
     /// Follow a plan file: a failure, again
     Replay(Replay),
+    /// A stack as a device that ordinary programs use
+    #[command(subcommand)]
+    Serve(Box<Serve>),
+    /// Ask a running server, or make it fail
+    Ctl(Ctl),
 }
 
 /// Where results go.

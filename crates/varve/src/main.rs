@@ -7,12 +7,14 @@
 mod args;
 mod compare;
 mod cost;
+mod ctl;
 mod doctor;
 mod experiment;
 mod hits;
 mod list;
 mod plan;
 mod reproduce;
+mod serve;
 mod sqlite;
 mod stop;
 mod table;
@@ -42,6 +44,8 @@ fn main() -> ExitCode {
         Command::List(list) => list::list(&list),
         Command::Doctor(doctor) => doctor::doctor(&doctor),
         Command::Replay(replay) => plan::replay(&replay),
+        Command::Serve(front) => serve::serve(&front),
+        Command::Ctl(ctl) => ctl::ctl(&ctl),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,0 +1,184 @@
+//! What an operator may ask a running server: one line in, one out.
+//!
+//! A line is `{"command": "power-cut", "at": "op:100"}` or the same as words, `power-cut --at
+//! op:100`; the answer is `{"ok": true, "result": ..}` or `{"ok": false, "error": ".."}`.
+
+mod socket;
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Map, Value, json};
+
+use crate::power::{PowerState, When};
+use crate::stack::Stack;
+
+pub use socket::{ControlSocket, ask};
+
+/// Counters of a front-end.
+pub type Counters = dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync;
+/// What ends the server.
+pub type Quit = dyn Fn() + Send + Sync;
+
+/// A command.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Command {
+    Stats,
+    Cut(When),
+    On,
+    Report,
+    Quit,
+}
+
+const KNOWN: &str = "stats, power-cut [--at now|next-flush|op:N], power-on, report, quit";
+
+/// Answers commands for one stack.
+pub struct Control {
+    stack: Stack,
+    counters: OnceLock<Box<Counters>>,
+    quit: Box<Quit>,
+}
+
+impl fmt::Debug for Control {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").field("stack", &self.stack).finish_non_exhaustive()
+    }
+}
+
+fn parse(line: &str) -> Result<Command, String> {
+    let (name, at) = match line.trim_start().starts_with('{') {
+        true => {
+            let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
+            let text = |key: &str| match &value[key] {
+                Value::Null => Ok(None),
+                Value::String(text) => Ok(Some(text.clone())),
+                _ => Err(format!("`{key}`: expected a text")),
+            };
+            let name = text("command")?.ok_or("`command` is missing")?;
+            (name, text("at")?)
+        }
+        false => {
+            let mut words = line.split_whitespace();
+            let name = words.next().unwrap_or_default().to_string();
+            match (words.next(), words.next(), words.next()) {
+                (None, ..) => (name, None),
+                (Some("--at"), Some(at), None) => (name, Some(at.to_string())),
+                _ => return Err(format!("expected {KNOWN}")),
+            }
+        }
+    };
+    match (name.as_str(), at) {
+        ("power-cut", at) => Ok(Command::Cut(at.as_deref().unwrap_or("now").parse()?)),
+        ("stats", None) => Ok(Command::Stats),
+        ("power-on", None) => Ok(Command::On),
+        ("report", None) => Ok(Command::Report),
+        ("quit", None) => Ok(Command::Quit),
+        (other, _) => Err(format!("`{other}`: expected {KNOWN}")),
+    }
+}
+
+fn table(counters: Vec<(&'static str, u64)>) -> Value {
+    let pairs = counters.into_iter().map(|(name, count)| (name.to_string(), json!(count)));
+    Value::Object(pairs.collect::<Map<String, Value>>())
+}
+
+fn power(state: &PowerState) -> Value {
+    let last = state
+        .last
+        .map(|cut| json!({ "operation": cut.operation, "pending": cut.pending, "lost": cut.lost }));
+    json!({
+        "on": state.on,
+        "operations": state.operations,
+        "cuts": state.cuts,
+        "last_cut": last,
+    })
+}
+
+impl Control {
+    /// Of `stack`; `quit` ends the server.
+    pub fn new(stack: Stack, quit: Box<Quit>) -> Arc<Control> {
+        Arc::new(Control { stack, counters: OnceLock::new(), quit })
+    }
+
+    /// A front-end counts too; the first one that says so is asked.
+    pub fn count(&self, counters: Box<Counters>) {
+        let _ = self.counters.set(counters);
+    }
+
+    /// Carries out one command; what came of it as one JSON document.
+    ///
+    /// # Errors
+    /// A text for people.
+    pub fn command(&self, line: &str) -> Result<Value, String> {
+        let stack = &self.stack;
+        match parse(line)? {
+            Command::Stats => Ok(self.stats()),
+            Command::Cut(when) => {
+                stack.power.cut(when).map_err(|error| error.to_string())?;
+                Ok(power(&stack.power.state()))
+            }
+            Command::On => {
+                stack.power.on().map_err(|error| error.to_string())?;
+                Ok(power(&stack.power.state()))
+            }
+            Command::Report => Ok(json!({
+                "stack": stack.name,
+                "power": power(&stack.power.state()),
+            })),
+            Command::Quit => {
+                (self.quit)();
+                Ok(json!("stopping"))
+            }
+        }
+    }
+
+    fn stats(&self) -> Value {
+        let c = self.stack.disk.capabilities();
+        json!({
+            "stack": self.stack.name,
+            "capabilities": {
+                "size": c.size,
+                "block": c.block,
+                "atomic": c.atomic,
+                "volatile": c.volatile,
+                "trim": c.trim,
+                "read_only": c.read_only,
+            },
+            "power": power(&self.stack.power.state()),
+            "disk": table(self.stack.disk.counters()),
+            "server": self.counters.get().map(|counters| table(counters())),
+        })
+    }
+
+    /// The same as one line, errors too.
+    pub fn answer(&self, line: &str) -> String {
+        match self.command(line) {
+            Ok(result) => json!({ "ok": true, "result": result }),
+            Err(error) => json!({ "ok": false, "error": error }),
+        }
+        .to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_and_documents_say_the_same() {
+        for (words, document) in [
+            ("stats", r#"{"command": "stats"}"#),
+            ("power-cut", r#"{"command": "power-cut", "at": "now"}"#),
+            ("power-cut --at op:7", r#"{"command": "power-cut", "at": "op:7"}"#),
+            ("power-cut --at next-flush", r#"{"command": "power-cut", "at": "next-flush"}"#),
+            ("power-on", r#"{"command": "power-on"}"#),
+        ] {
+            assert_eq!(parse(words).expect(words), parse(document).expect(document));
+        }
+        for wrong in ["", "stat", "stats now", "power-cut --at", "power-cut --at op:x", "{", "{}"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse(r#"{"command": "power-cut", "at": 7}"#).is_err());
+        assert!(parse(r#"{"command": "stats", "at": "now"}"#).is_err());
+    }
+}

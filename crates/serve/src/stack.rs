@@ -1,0 +1,276 @@
+//! A stack from what the user asked for: what keeps the bytes, what lies above it, and its power
+//! switch.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use block::Bytes;
+use live::{FileMedium, ImageDrive, LiveError, Medium};
+use ssd::{Config, ConfigError, Origin, Params};
+
+use crate::disk::{CutDrive, Disk, DiskError, MediumDisk, ModelDisk, RamDisk, ReadOnly, Timing};
+use crate::power::{NoSwitch, Open, Power, Switch};
+
+/// The name that stands for the drive which lives on an image.
+pub const ON_IMAGE: &str = "image";
+
+/// What keeps the bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Backing {
+    /// Memory.
+    Ram(Bytes),
+    /// A file, as it is; made with this size if it is not there.
+    Image(PathBuf, Option<Bytes>),
+    /// A raw block device, as it is.
+    Device(PathBuf),
+    /// A modelled drive in memory: a preset, and keys set beside it.
+    Ssd(String, Vec<String>),
+    /// A modelled drive on an image; made with this capacity if it is not there.
+    SsdImage(PathBuf, Option<Bytes>),
+}
+
+/// The layer that turns random writes into sequential ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Remap {
+    /// None: pass-through, the baseline.
+    Off,
+    /// Ours.
+    Varve,
+    /// As paper 1 has it.
+    Paper,
+}
+
+/// A stack, as the user asks for it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StackOptions {
+    /// What keeps the bytes.
+    pub backing: Backing,
+    /// What lies above it.
+    pub remap: Remap,
+    /// When a modelled drive answers.
+    pub timing: Timing,
+    /// The power can be cut, and what is left is drawn from this.
+    pub cut_seed: Option<u64>,
+    /// Refuses whatever would change it.
+    pub read_only: bool,
+}
+
+/// Why there is no stack.
+#[derive(Debug, thiserror::Error)]
+pub enum StackError {
+    /// The options do not fit together, or ask for what is not there.
+    #[error("{0}")]
+    Options(String),
+    /// The file or device cannot be used.
+    #[error("{}: {error}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// Somebody else has it.
+    #[error("{}: in use by another process", path.display())]
+    InUse {
+        /// Which.
+        path: PathBuf,
+    },
+    /// The drive's configuration.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The drive's image.
+    #[error(transparent)]
+    Live(#[from] LiveError),
+    /// A layer did not start.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+/// A stack that runs.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// What it is, in words.
+    pub name: String,
+    /// What is served.
+    pub disk: Arc<dyn Disk>,
+    /// Its switch.
+    pub power: Arc<dyn Power>,
+}
+
+/// What is served, and its switch.
+type Served = (Arc<dyn Disk>, Arc<dyn Power>);
+
+/// The layers above a medium, for each power-on: the one place where a remap layer is plugged in.
+fn layers(remap: Remap) -> Result<Open, StackError> {
+    match remap {
+        Remap::Off => Ok(Box::new(|medium| Ok(Arc::new(MediumDisk::new(medium)?)))),
+        Remap::Varve | Remap::Paper => {
+            Err(StackError::Options("--remap: only `off` can be served so far".to_string()))
+        }
+    }
+}
+
+impl StackOptions {
+    /// Starts the stack.
+    ///
+    /// # Errors
+    /// [`StackError`].
+    pub fn build(&self) -> Result<Stack, StackError> {
+        self.check()?;
+        let (name, disk, power) = match &self.backing {
+            Backing::Ram(size) => {
+                let ram = Arc::new(RamDisk::new(whole(*size)?)?);
+                let name = format!("ram, {}", size.human());
+                // Nothing lies between the client and the memory.
+                let bare = self.remap == Remap::Off && self.cut_seed.is_none();
+                let (disk, power) = match bare {
+                    true => (ram as Arc<dyn Disk>, no_seed()),
+                    false => self.over(ram)?,
+                };
+                (name, disk, power)
+            }
+            Backing::Image(path, size) => {
+                let medium = open_file(path, *size, self.read_only)?;
+                let (disk, power) = self.over(Arc::new(medium))?;
+                (format!("file {}", path.display()), disk, power)
+            }
+            Backing::Device(path) => {
+                let medium = open_device(path, self.read_only)?;
+                let (disk, power) = self.over(Arc::new(medium))?;
+                (format!("device {}", path.display()), disk, power)
+            }
+            Backing::Ssd(preset, keys) => {
+                let params = params(preset, keys)?;
+                let drive = CutDrive::new(&params, self.cut_seed.unwrap_or(1))?;
+                let disk = Arc::new(ModelDisk::new(drive, self.timing));
+                (format!("modelled drive {preset} in memory"), Arc::clone(&disk) as _, disk as _)
+            }
+            Backing::SsdImage(path, size) => {
+                let (disk, power) = self.on_image(path, *size)?;
+                (format!("modelled drive on {}", path.display()), disk, power)
+            }
+        };
+        let disk = if self.read_only { Arc::new(ReadOnly(disk)) } else { disk };
+        Ok(Stack { name, disk, power })
+    }
+
+    fn check(&self) -> Result<(), StackError> {
+        let modelled = matches!(self.backing, Backing::Ssd(..) | Backing::SsdImage(..));
+        let wrong = |what: &str| Err(StackError::Options(what.to_string()));
+        if modelled && self.remap != Remap::Off {
+            return wrong("--remap lies over memory, a file or a device, not over --ssd");
+        }
+        if self.timing == Timing::Model && !matches!(self.backing, Backing::Ssd(..)) {
+            return wrong("--timing model needs a modelled drive in memory (--ssd PRESET)");
+        }
+        if self.read_only && self.cut_seed.is_some() {
+            return wrong("--cut-seed: nothing can be lost of what may only be read");
+        }
+        Ok(())
+    }
+
+    /// The layers over `medium`, with a switch if there is a seed.
+    fn over(&self, medium: Arc<dyn Medium>) -> Result<Served, StackError> {
+        switched(layers(self.remap)?, medium, self.cut_seed)
+    }
+
+    fn on_image(&self, path: &Path, size: Option<Bytes>) -> Result<Served, StackError> {
+        let timing = self.timing;
+        if let (false, Some(size)) = (path.exists(), size) {
+            drop(ImageDrive::create(path, size)?);
+        }
+        if self.cut_seed.is_none() {
+            let disk = Arc::new(ModelDisk::new(ImageDrive::open(path)?, timing));
+            return Ok((disk, no_seed()));
+        }
+        let file = Arc::new(open_file(path, None, false)?);
+        let open: Open = Box::new(move |medium| {
+            let drive = ImageDrive::open_on(medium).map_err(std::io::Error::other)?;
+            Ok(Arc::new(ModelDisk::new(drive, timing)))
+        });
+        switched(open, file, self.cut_seed)
+    }
+}
+
+fn switched(open: Open, medium: Arc<dyn Medium>, seed: Option<u64>) -> Result<Served, StackError> {
+    match seed {
+        None => Ok((open(medium)?, no_seed())),
+        Some(seed) => {
+            let switch = Arc::new(Switch::new(medium, seed, open)?);
+            Ok((Arc::clone(&switch) as _, switch))
+        }
+    }
+}
+
+fn no_seed() -> Arc<dyn Power> {
+    Arc::new(NoSwitch("it was started without --cut-seed"))
+}
+
+fn whole(size: Bytes) -> Result<u64, StackError> {
+    match size.0 {
+        0 => Err(StackError::Options("a size of 0 bytes".to_string())),
+        bytes if bytes.is_multiple_of(4096) => Ok(bytes),
+        bytes => Err(StackError::Options(format!("{bytes} bytes: expected a multiple of 4096"))),
+    }
+}
+
+fn params(preset: &str, keys: &[String]) -> Result<Params, StackError> {
+    let mut config: Config = ssd::preset(preset)?.config;
+    let origin = |from: &str| Origin { from: from.to_string(), source: None, tag: None };
+    for pair in keys {
+        let Some((key, value)) = pair.split_once('=') else {
+            return Err(StackError::Options(format!("--set {pair}: expected KEY=VALUE")));
+        };
+        config.set(key.trim(), value.trim(), origin("--set"))?;
+    }
+    // A drive that is served holds data, and comes back after a cut.
+    config.set("nand.oob", "full", origin("serve"))?;
+    Ok(config.resolve()?)
+}
+
+fn open_file(path: &Path, size: Option<Bytes>, read_only: bool) -> Result<FileMedium, StackError> {
+    let io = |error| StackError::Io { path: path.to_path_buf(), error };
+    let mut options = OpenOptions::new();
+    options.read(true).write(!read_only);
+    let file = match (path.exists(), size) {
+        (false, Some(size)) if !read_only => {
+            let bytes = whole(size)?;
+            let file = options.create_new(true).open(path).map_err(io)?;
+            file.set_len(bytes).map_err(io)?;
+            file
+        }
+        _ => options.open(path).map_err(io)?,
+    };
+    let kind = file.metadata().map_err(io)?.file_type();
+    if !kind.is_file() {
+        let hint = if kind.is_block_device() { " (a device: --device)" } else { "" };
+        return Err(StackError::Options(format!("{}: not a file{hint}", path.display())));
+    }
+    own(path, &file)?;
+    Ok(FileMedium(file))
+}
+
+fn open_device(path: &Path, read_only: bool) -> Result<FileMedium, StackError> {
+    let io = |error| StackError::Io { path: path.to_path_buf(), error };
+    let mut options = OpenOptions::new();
+    options.read(true).write(!read_only);
+    // The system refuses a device that is mounted.
+    options.custom_flags(rustix::fs::OFlags::EXCL.bits() as i32);
+    let file = options.open(path).map_err(io)?;
+    if !file.metadata().map_err(io)?.file_type().is_block_device() {
+        return Err(StackError::Options(format!("{}: not a block device", path.display())));
+    }
+    own(path, &file)?;
+    Ok(FileMedium(file))
+}
+
+/// One process at a time.
+fn own(path: &Path, file: &File) -> Result<(), StackError> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(StackError::InUse { path: path.to_path_buf() }),
+        Err(TryLockError::Error(error)) => Err(StackError::Io { path: path.to_path_buf(), error }),
+    }
+}

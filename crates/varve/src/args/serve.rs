@@ -1,0 +1,130 @@
+//! What `varve serve` and `varve ctl` accept.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::size;
+
+#[derive(Subcommand)]
+pub enum Serve {
+    /// Over NBD: for QEMU, fio, the libnbd tools, nbd-client
+    Nbd(ServeNbd),
+}
+
+/// What keeps the bytes, and what lies above it.
+#[derive(ClapArgs)]
+pub struct StackArgs {
+    /// Memory of this size
+    #[arg(long, value_name = "SIZE", group = "backing", conflicts_with = "image", value_parser = size)]
+    pub ram: Option<block::Bytes>,
+    /// A file as it is; with --size it is made if it is not there
+    #[arg(long, value_name = "FILE")]
+    pub image: Option<PathBuf>,
+    /// A raw block device as it is, which nobody else uses
+    #[arg(long, value_name = "DEV", group = "backing", conflicts_with = "image")]
+    pub device: Option<PathBuf>,
+    /// A modelled drive in memory (`varve list presets`), or `image`: the one that lives on --image
+    #[arg(long, value_name = "PRESET", group = "backing")]
+    pub ssd: Option<String>,
+    /// Bytes of a file or drive that is made
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub size: Option<block::Bytes>,
+    /// Set a key of the modelled drive (`varve list keys`)
+    #[arg(long = "set", value_name = "KEY=VALUE", requires = "ssd")]
+    pub set: Vec<String>,
+    /// The layer that turns random writes into sequential ones
+    #[arg(long, value_enum, default_value_t = Remap::Off)]
+    pub remap: Remap,
+    /// When a modelled drive answers
+    #[arg(long, value_enum, default_value_t = Timing::Off)]
+    pub timing: Timing,
+    /// The power can be cut (`varve ctl`); what is left of what was not flushed is drawn from this
+    #[arg(long, value_name = "SEED")]
+    pub cut_seed: Option<u64>,
+    /// Refuse whatever would change it
+    #[arg(long)]
+    pub read_only: bool,
+    /// Listen for `varve ctl` at this path
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Remap {
+    /// None: pass-through
+    Off,
+    /// Ours
+    Varve,
+    /// As paper 1 has it
+    Paper,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Timing {
+    /// When the work is done
+    Off,
+    /// When the modelled drive would have done it, in real time
+    Model,
+}
+
+#[derive(ClapArgs)]
+pub struct ServeNbd {
+    #[command(flatten)]
+    pub stack: StackArgs,
+    /// Listen at this unix socket
+    #[arg(long, value_name = "PATH", required_unless_present = "tcp", conflicts_with = "tcp")]
+    pub socket: Option<PathBuf>,
+    /// Listen at this address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub tcp: Option<std::net::SocketAddr>,
+    /// Allow an address that other machines reach
+    #[arg(long, requires = "tcp")]
+    pub listen_any: bool,
+    /// Name of the export; the empty name finds it too
+    #[arg(long, value_name = "NAME", default_value = "")]
+    pub name: String,
+    /// Bytes of the smallest request of clients that ask: 1, 512 or 4096
+    #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = smallest)]
+    pub min_block: u32,
+    /// Clients at a time
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_connections: u16,
+    /// Do not tell clients what exports there are
+    #[arg(long)]
+    pub no_list: bool,
+}
+
+fn smallest(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(bytes @ (1 | 512 | 4096)) => Ok(bytes),
+        _ => Err("expected 1, 512 or 4096".to_string()),
+    }
+}
+
+#[derive(ClapArgs)]
+pub struct Ctl {
+    /// The server's control socket
+    #[arg(value_name = "SOCKET")]
+    pub socket: PathBuf,
+    #[command(subcommand)]
+    pub command: CtlCommand,
+}
+
+#[derive(Subcommand)]
+pub enum CtlCommand {
+    /// What it counts
+    Stats,
+    /// Let the power go
+    PowerCut {
+        /// now, next-flush or op:N (counted from the start of the server)
+        #[arg(long, value_name = "WHEN", default_value = "now")]
+        at: String,
+    },
+    /// Switch it on again
+    PowerOn,
+    /// How the power is, and what the last cut left
+    Report,
+    /// Stop the server
+    Quit,
+}
