@@ -1,3 +1,43 @@
 //! The host log: address remapping over any block device (paper 1).
+//!
+//! Every write is laid down in sequence and remembered where. [`Engine`] decides and books: it has
+//! no clock, no lock and does no I/O. [`HostLog`] drives it in virtual time over a
+//! [`block::BlockDevice`]; a live driver does the same in parallel.
+//!
+//! Invariants of this crate:
+//! * a write has its place and its order at admission; nothing depends on the order of completion;
+//! * what recovery finds is a prefix of what was admitted, and holds all that a flush covered;
+//! * a segment is used again only when neither durable state nor a reader refers to it;
+//! * blocks written = user + header + gc + meta + root, exactly.
 
+mod check;
+mod counters;
+mod engine;
+mod error;
+mod geometry;
+mod log;
+mod map;
+mod options;
 pub mod paper;
+mod planted;
+mod record;
+mod recovery;
+mod root;
+mod segment;
+mod store;
+mod victim;
+
+pub use check::{ImageReport, check_store};
+pub use counters::Counters;
+pub use engine::{CheckpointWrite, Engine, HeadKind, Place, Sink};
+pub use error::LogError;
+pub use geometry::{BLOCK, Geometry, Pba, Seg};
+pub use log::HostLog;
+pub use options::{Ack, GcOrder, OPTIONS, OptionInfo, Options};
+#[doc(hidden)]
+pub use planted::Planted;
+pub use record::{Entry, Form, GC_ENTRIES, Header, Kind, USER_ENTRIES};
+pub use recovery::{Recovered, Summary, format_store, recover};
+pub use root::{Root, Super};
+pub use store::Store;
+pub use victim::{VictimInfo, victims};

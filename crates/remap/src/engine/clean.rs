@@ -1,0 +1,171 @@
+//! Cleaning: the victim, and moves out of it.
+
+use block::Lpn;
+
+use super::{Engine, HeadKind, POISONED, Place, Sink};
+use crate::geometry::{PAGE_WORDS, Pba, Seg};
+use crate::planted::Planted;
+use crate::record::{Entry, Form};
+use crate::victim::Choice;
+
+impl Engine {
+    /// Free segments below which cleaning runs.
+    pub fn gc_start(&self) -> u32 {
+        match self.options.gc_start {
+            0 => (self.geometry.spare() / 2).max(self.geometry.gc_reserve() + 2),
+            n => n.max(self.geometry.gc_reserve() + 2),
+        }
+    }
+
+    /// Whether cleaning should run.
+    pub fn wants_cleaning(&self) -> bool {
+        self.segments.free() < self.gc_start()
+    }
+
+    /// Whether a flush, and whether a checkpoint, would free segments.
+    pub fn waiting(&self) -> (u32, u32) {
+        let (flush, checkpoint) = self.segments.pending();
+        (flush, checkpoint + self.moving)
+    }
+
+    /// Chooses a segment to clean: its number, whether it holds map pages, its live blocks. None
+    /// would gain space, or there is no room for the copies beside a checkpoint.
+    pub fn pick_victim(&mut self) -> Option<(Seg, bool, u32)> {
+        if self.segments.free() < self.geometry.checkpoint_segments() + 2 {
+            return None;
+        }
+        let (segments, blocks) = (&self.segments, self.geometry.segment);
+        let choice = Choice { segments, blocks, now: self.written, rng: &mut self.rng };
+        let gains = |seg: &Seg| segments.get(*seg).live + 1 + blocks / 337 < blocks;
+        let chosen = self.policy.choose(choice).filter(gains);
+        let seg = chosen.or_else(|| self.segments.emptiest().filter(gains))?;
+        let (meta, live) = (self.segments.get(seg).meta, self.segments.get(seg).live);
+        self.segments.begin_cleaning(seg);
+        Some((seg, meta, live))
+    }
+
+    /// Cleans a segment of map pages: the next checkpoint writes them elsewhere. Pages that are not
+    /// in memory are returned: they have to be installed, and this called again.
+    pub fn move_pages(&mut self, seg: Seg) -> Result<(), (u32, Pba)> {
+        let from = self.geometry.base(seg).0;
+        let inside = from..from + self.geometry.segment;
+        for page in 0..self.map.directory().len() as u32 {
+            if !inside.contains(&self.map.directory()[page as usize].pba.0) {
+                continue;
+            }
+            if let Some(at) = self.map.missing(page) {
+                return Err((page, at.pba));
+            }
+            self.map.make_dirty(page);
+        }
+        self.moving += 1;
+        Ok(())
+    }
+
+    /// The newest record of a segment.
+    pub fn newest_record(&self, seg: Seg) -> u64 {
+        self.segments.get(seg).last
+    }
+
+    /// Whether a block is still where a header says.
+    pub fn is_live(&self, lpn: Lpn, pba: Pba) -> bool {
+        lpn.0 < self.geometry.logical && self.lookup(lpn) == Place::At(pba)
+    }
+
+    /// Admits the move of a block out of `from`, if it is still there. The new place is given to the
+    /// sink as block `index` of the batch.
+    #[expect(clippy::too_many_arguments, reason = "one move, in its parts")]
+    pub fn relocate(
+        &mut self,
+        lpn: Lpn,
+        from: Pba,
+        crc: u32,
+        form: Form,
+        newest: u64,
+        index: u32,
+        sink: &mut impl Sink,
+    ) -> bool {
+        if !self.is_live(lpn, from) {
+            return false;
+        }
+        self.prepare_move(Some(form), newest, sink);
+        let base = self.geometry.base(self.heads[1].seg).0;
+        let head = &mut self.heads[1];
+        let Some(open) = &mut head.open else { return false };
+        Entry::Move { lpn, crc, from }.put(open.entries, &mut head.block);
+        open.entries += 1;
+        open.data += 1;
+        let (seq, at) = (open.seq, base + head.offset);
+        head.offset += 1;
+        self.book_move(lpn, from, Pba(at));
+        self.note(seq, at, 1);
+        match self.has(Planted::GcCountedAsUser) {
+            true => self.counters.user += 1,
+            false => self.counters.gc += 1,
+        }
+        sink.data(HeadKind::Gc, Pba(at), index, 1);
+        self.seal_if_full(HeadKind::Gc, sink);
+        true
+    }
+
+    /// Books that what is at `from` is damaged, if the block is still there.
+    pub fn poison(&mut self, lpn: Lpn, from: Pba, newest: u64, sink: &mut impl Sink) {
+        if !self.is_live(lpn, from) {
+            return;
+        }
+        self.prepare_move(None, newest, sink);
+        let head = &mut self.heads[1];
+        if let Some(open) = &mut head.open {
+            Entry::Poison { lpn, from }.put(open.entries, &mut head.block);
+            open.entries += 1;
+        }
+        self.book_poison(lpn, from);
+        self.counters.poisoned += 1;
+        self.seal_if_full(HeadKind::Gc, sink);
+    }
+
+    /// The record a move goes to is newer than every record of the victim: else replay would meet
+    /// the move before the write it moves.
+    fn prepare_move(&mut self, form: Option<Form>, newest: u64, sink: &mut impl Sink) {
+        let open = self.heads[1].open;
+        if open.is_some_and(|open| open.seq <= newest) && !self.has(Planted::MoveInOlderRecord) {
+            self.seal(HeadKind::Gc, false, sink);
+        }
+        self.prepare(HeadKind::Gc, form, false, sink);
+    }
+
+    /// A block has moved, if it was still at `from`.
+    pub(super) fn book_move(&mut self, lpn: Lpn, from: Pba, to: Pba) {
+        let old = self.map.get(lpn.0);
+        if old != from.0 && !self.has(Planted::UnconditionalRelocation) {
+            return;
+        }
+        self.map.set(lpn.0, to.0);
+        if let Some(seg) = self.geometry.seg(to) {
+            self.segments.gain(seg);
+        }
+        self.drop_place(old);
+    }
+
+    pub(super) fn book_poison(&mut self, lpn: Lpn, from: Pba) {
+        let old = self.map.get(lpn.0);
+        if old == from.0 {
+            self.map.set(lpn.0, POISONED);
+            self.drop_place(old);
+        }
+    }
+
+    /// Cleaning of a segment of the client's blocks is over. What is still live in it lies under a
+    /// header that cannot be read: it stays where it is.
+    pub fn end_cleaning(&mut self, seg: Seg) {
+        match self.segments.end_cleaning(seg, self.seq) {
+            true => self.counters.cleaned += 1,
+            false => self.counters.quarantined += 1,
+        }
+    }
+
+    /// Map pages of a segment of blocks, for a driver that keeps part of the map in memory.
+    pub fn page_of(lpn: Lpn) -> u32 {
+        lpn.0 / PAGE_WORDS
+    }
+}

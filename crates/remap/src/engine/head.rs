@@ -1,0 +1,172 @@
+//! Heads: the open record of each, sealing, and the step from segment to segment.
+//!
+//! Invariants: a head that has no open record has room for a header and a block in its segment; the
+//! segment after it is reserved when it enters one; that is what every header names.
+
+use super::{Engine, HeadKind, Sink};
+use crate::geometry::{BLOCK, Pba, Seg};
+use crate::record::{Form, GC_ENTRIES, Header, USER_ENTRIES};
+
+/// The open record.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Open {
+    /// Block of the header in the segment.
+    pub at: u32,
+    pub seq: u64,
+    pub entries: u32,
+    pub data: u32,
+    /// Form of its data; none yet if it holds trims only.
+    pub form: Option<Form>,
+    /// When it was opened.
+    pub since: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub kind: HeadKind,
+    pub seg: Seg,
+    pub next: Seg,
+    /// Next free block of the segment.
+    pub offset: u32,
+    pub open: Option<Open>,
+    /// The open record's header block.
+    pub block: Box<[u8; BLOCK]>,
+}
+
+impl Head {
+    pub fn new(kind: HeadKind) -> Head {
+        let block = Box::new([0; BLOCK]);
+        Head { kind, seg: Seg(0), next: Seg(0), offset: 0, open: None, block }
+    }
+
+    pub fn most_entries(&self) -> u32 {
+        if self.kind == HeadKind::User { USER_ENTRIES } else { GC_ENTRIES }
+    }
+}
+
+impl Engine {
+    /// Takes a free segment. That there is one is what the reserve is for.
+    pub(super) fn take_segment(&mut self, kind: HeadKind) -> Seg {
+        let seg = self.segments.take();
+        let seg = seg.unwrap_or_else(|| panic!("the reserve of free segments ran out: {self:?}"));
+        self.segments.get_mut(seg).meta = kind == HeadKind::Meta;
+        seg
+    }
+
+    /// Gives each head its first two segments.
+    pub(crate) fn place_heads(&mut self) {
+        for kind in [HeadKind::User, HeadKind::Gc, HeadKind::Meta] {
+            let (seg, next) = (self.take_segment(kind), self.take_segment(kind));
+            let head = &mut self.heads[kind as usize];
+            (head.seg, head.next, head.offset) = (seg, next, 0);
+        }
+    }
+
+    /// Leaves the segment if nothing more fits into it.
+    pub(super) fn advance_if_full(&mut self, kind: HeadKind) {
+        let head = &self.heads[kind as usize];
+        if self.geometry.segment - head.offset >= 2 {
+            return;
+        }
+        let (seg, entered) = (head.seg, head.next);
+        let (age, seq) = (self.written, self.seq);
+        self.segments.close(seg, age, seq);
+        let next = self.take_segment(kind);
+        let head = &mut self.heads[kind as usize];
+        (head.seg, head.next, head.offset) = (entered, next, 0);
+    }
+
+    /// Makes sure that the head has an open record that takes one more entry; with `form`, and a
+    /// block of data in that form. A record that is full ends; with `more` the request at hand goes
+    /// on in the next.
+    pub(super) fn prepare(
+        &mut self,
+        kind: HeadKind,
+        form: Option<Form>,
+        more: bool,
+        sink: &mut impl Sink,
+    ) {
+        let segment = self.geometry.segment;
+        let head = &mut self.heads[kind as usize];
+        if let Some(open) = &mut head.open {
+            let fits = match (open.form, form) {
+                (_, None) => true,
+                (None, Some(_)) => head.offset < segment,
+                (Some(has), Some(wants)) => has == wants && head.offset < segment,
+            };
+            if fits && open.entries < head.most_entries() {
+                let open = head.open.as_mut();
+                if let (Some(open), Some(form)) = (open, form) {
+                    open.form = Some(form);
+                }
+                return;
+            }
+            self.seal(kind, more, sink);
+        }
+        self.seq += 1;
+        let (seq, since) = (self.seq, self.now);
+        let head = &mut self.heads[kind as usize];
+        head.open = Some(Open { at: head.offset, seq, entries: 0, data: 0, form, since });
+        head.offset += 1;
+        let seg = head.seg;
+        self.segments.get_mut(seg).last = seq;
+        self.written += 1;
+        self.unflushed += 1;
+    }
+
+    /// Seals the open record of a head, if there is one.
+    pub(super) fn seal(&mut self, kind: HeadKind, more: bool, sink: &mut impl Sink) {
+        let head = &mut self.heads[kind as usize];
+        let Some(open) = head.open.take() else { return };
+        let header = Header {
+            kind: kind.record(),
+            more,
+            form: open.form.unwrap_or_default(),
+            instance: self.instance,
+            epoch: self.epoch,
+            seq: open.seq,
+            durable: self.durable,
+            segment: head.seg,
+            offset: open.at as u16,
+            entries: open.entries as u16,
+            data: open.data as u16,
+            next: head.next,
+            time: self.now,
+        };
+        header.seal(&mut head.block);
+        let pba = Pba(self.geometry.base(head.seg).0 + open.at);
+        sink.header(kind, pba, &head.block);
+        self.counters.header += 1;
+        self.counters.records += 1;
+        self.advance_if_full(kind);
+    }
+
+    /// Seals the record of a head if nothing more fits into it.
+    pub(super) fn seal_if_full(&mut self, kind: HeadKind, sink: &mut impl Sink) {
+        let head = &self.heads[kind as usize];
+        if let Some(open) = head.open
+            && (open.entries == head.most_entries() || head.offset == self.geometry.segment)
+        {
+            self.seal(kind, false, sink);
+        }
+    }
+
+    /// Seals both open records. Returns the newest record: once everything given to the sink so
+    /// far is written and flushed, all records up to it are durable.
+    pub fn seal_all(&mut self, sink: &mut impl Sink) -> u64 {
+        self.seal(HeadKind::User, false, sink);
+        self.seal(HeadKind::Gc, false, sink);
+        self.seq
+    }
+
+    /// Seals the user's record if it has been open for too long.
+    pub fn seal_old(&mut self, sink: &mut impl Sink) {
+        let limit = self.options.seal_after.as_ps() / 1000;
+        for kind in [HeadKind::User, HeadKind::Gc] {
+            let open = self.heads[kind as usize].open;
+            if open.is_some_and(|open| self.now.saturating_sub(open.since) >= limit) {
+                self.seal(kind, false, sink);
+            }
+        }
+    }
+}

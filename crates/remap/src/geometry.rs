@@ -1,0 +1,160 @@
+//! Where everything lies on the device below: `[super x2 | root A | root B | segments ..]`.
+//!
+//! Invariants: places are counted in 4 KiB blocks; block 0 is never data, so 0 means "unmapped";
+//! segments are aligned to their own size; the reserve is enough for cleaning and one checkpoint.
+
+use crate::error::LogError;
+use crate::options::Options;
+
+/// Bytes of a block.
+pub const BLOCK: usize = 4096;
+/// Words (and blocks of data) of one map page.
+pub const PAGE_WORDS: u32 = 1024;
+/// Blocks of the super block and its copy.
+pub const SUPERS: u32 = 2;
+/// Bytes of a root's body for each page, and for each segment.
+pub const ROOT_ENTRY: u64 = 8;
+/// Largest logical size in blocks: entries have 31 bits for it (8 TiB).
+const MOST_LOGICAL: u64 = 1 << 31;
+/// Largest number of blocks below: two values of 32 bits have other meanings (16 TiB).
+const MOST_PHYSICAL: u64 = u32::MAX as u64 - 1;
+
+/// A place on the device below, in 4 KiB blocks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Pba(pub u32);
+
+/// The number of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Seg(pub u32);
+
+/// The shape of a log; fixed when it is made and kept in the super block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Blocks of a segment, a power of two.
+    pub segment: u32,
+    /// Number of segments.
+    pub segments: u32,
+    /// Blocks the client sees.
+    pub logical: u32,
+    /// Whether CRCs are kept in a second plane of pages beside the map.
+    pub crc_plane: bool,
+    /// Blocks of one root: a header, the body, a header.
+    pub root: u32,
+    /// First block of the first segment.
+    pub first: u32,
+}
+
+impl Geometry {
+    /// The shape of a log on `physical` blocks.
+    ///
+    /// # Errors
+    /// Too small, too large, or the capacity asked for leaves too little to clean with.
+    pub fn new(physical: u64, options: &Options) -> Result<Geometry, LogError> {
+        let shape = |why: String| LogError::Shape(why);
+        if physical > MOST_PHYSICAL {
+            return Err(shape(format!("{physical} blocks; 16 TiB at most")));
+        }
+        let segment = (options.segment.0 / BLOCK as u64) as u32;
+        let mut g = Geometry {
+            segment,
+            segments: (physical / u64::from(segment)) as u32,
+            logical: 0,
+            crc_plane: options.verify,
+            root: 0,
+            first: 0,
+        };
+        let wanted = match options.capacity.0 / BLOCK as u64 {
+            0 => u64::MAX,
+            blocks => blocks,
+        };
+        let most = physical * u64::from(100 - options.reserve) / 100;
+        g.logical = most.min(wanted).min(MOST_LOGICAL) as u32;
+        g.place(physical);
+        // What the pages of a smaller logical space need is less, so this ends.
+        while g.logical > g.most_logical() {
+            g.logical = g.most_logical();
+            g.place(physical);
+        }
+        if g.logical == 0 {
+            let why = format!("{physical} blocks in segments of {segment} leave no room for data");
+            return Err(shape(why));
+        }
+        if wanted != u64::MAX && wanted > u64::from(g.logical) {
+            let why = format!("{wanted} blocks wanted, {} fit beside the reserve", g.logical);
+            return Err(shape(why));
+        }
+        Ok(g)
+    }
+
+    fn place(&mut self, physical: u64) {
+        let body = (u64::from(self.pages()) + physical / u64::from(self.segment)) * ROOT_ENTRY;
+        self.root = 2 + body.div_ceil(BLOCK as u64) as u32;
+        let before = (SUPERS + 2 * self.root).next_multiple_of(self.segment);
+        self.first = before;
+        self.segments =
+            (physical.saturating_sub(u64::from(before)) / u64::from(self.segment)) as u32;
+    }
+
+    /// Blocks that can be live beside what heads, cleaning and checkpoints need.
+    fn most_logical(&self) -> u32 {
+        let meta = 2 * self.checkpoint_segments() + 1;
+        // Current and next of three heads; two that are dead, so that cleaning always gains.
+        let used = 6 + self.gc_reserve() + meta + 2;
+        // Copies are packed 336 to a header.
+        let data = self.segment - 1 - self.segment / 337;
+        self.segments.saturating_sub(used).saturating_mul(data)
+    }
+
+    /// Map pages, those of the CRC plane included.
+    pub fn pages(&self) -> u32 {
+        self.map_pages() * if self.crc_plane { 2 } else { 1 }
+    }
+
+    /// Pages of the map alone: CRC pages are numbered from here on.
+    pub fn map_pages(&self) -> u32 {
+        self.logical.div_ceil(PAGE_WORDS)
+    }
+
+    /// Segments that one checkpoint of every page takes.
+    pub fn checkpoint_segments(&self) -> u32 {
+        let data = self.segment - 1 - self.segment / 337;
+        self.pages().div_ceil(data)
+    }
+
+    /// Free segments below which user writes wait.
+    pub fn gc_reserve(&self) -> u32 {
+        3 + self.checkpoint_segments()
+    }
+
+    /// Segments that live data does not need.
+    pub fn spare(&self) -> u32 {
+        self.segments - self.logical.div_ceil(self.segment)
+    }
+
+    /// First block of a segment.
+    pub fn base(&self, seg: Seg) -> Pba {
+        Pba(self.first + seg.0 * self.segment)
+    }
+
+    /// The segment of a place, if it lies in one.
+    #[inline]
+    pub fn seg(&self, pba: Pba) -> Option<Seg> {
+        let at = pba.0.checked_sub(self.first)? >> self.segment.trailing_zeros();
+        (at < self.segments).then_some(Seg(at))
+    }
+
+    /// First block of root 0 or 1.
+    pub fn root_at(&self, which: u32) -> Pba {
+        Pba(SUPERS + which * self.root)
+    }
+
+    /// Blocks of a root's body.
+    pub fn root_body(&self) -> u32 {
+        self.root - 2
+    }
+
+    /// Blocks of the device that the log uses.
+    pub fn physical(&self) -> u64 {
+        u64::from(self.first) + u64::from(self.segments) * u64::from(self.segment)
+    }
+}

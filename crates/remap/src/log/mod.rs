@@ -1,0 +1,408 @@
+//! The host log as a device in virtual time.
+//!
+//! Every request is decided and done at once; what happens below is submitted at the request's time
+//! and its completion is when the device says. Two rules of the live driver have no place here,
+//! because an answer is due before later requests are known: what gathers behind log writes in
+//! flight is not merged (with `ack = device` each request is a write of its own; with `ack = buffer`
+//! it is merged), and a checkpoint is a burst at one moment.
+//!
+//! Payloads: with `payload = stored` headers, map pages and roots are bytes on the device below,
+//! and each record's data is bytes, stamps or nothing, as the request carried it: the device must
+//! keep bytes and stamps beside each other if stamps are used (`ssd::Drive` with whole records
+//! does; a RAM device refuses stamps). Blocks written without payload have no contents to speak of.
+//! With `payload = none` nothing is stored, requests with payload are refused and the log cannot be
+//! opened again: traces.
+
+mod below;
+mod clean;
+mod gather;
+mod io;
+
+use block::{BlockDevice, Data, DeviceError, Lpn, Op, Request, SECTOR_BYTES, Sectors, Time};
+
+use crate::check::{ImageReport, check_store};
+use crate::counters::Counters;
+use crate::engine::Engine;
+use crate::error::LogError;
+use crate::geometry::{BLOCK, Seg};
+use crate::options::Options;
+use crate::planted::Planted;
+use crate::recovery::{Summary, checkpoint, format_store, recover};
+use below::{Below, Payload};
+use clean::Cleaner;
+use gather::{Feed, Gather, Names};
+
+const SECTORS: u64 = BLOCK as u64 / SECTOR_BYTES;
+/// Blocks of a trim that are admitted at a time: 64 MiB.
+const TRIM_BLOCKS: u64 = 16_384;
+
+/// A host log over a device.
+pub struct HostLog<D> {
+    engine: Engine,
+    below: Below<D>,
+    gather: Gather,
+    cleaner: Cleaner,
+    reverse: Option<Vec<u32>>,
+    summary: Summary,
+    /// The error after which nothing is written any more.
+    failed: Option<DeviceError>,
+    last_at: Time,
+    /// Blocks that requests have written.
+    admitted: u64,
+    scratch: Vec<u8>,
+    freed: Vec<Seg>,
+}
+
+impl<D: BlockDevice> HostLog<D> {
+    /// Makes a log on `device`; what it held is gone.
+    ///
+    /// # Errors
+    /// The device does not fit the options, or fails.
+    pub fn format(device: D, options: &Options) -> Result<HostLog<D>, LogError> {
+        HostLog::format_with(device, options, None)
+    }
+
+    #[doc(hidden)]
+    pub fn format_with(
+        device: D,
+        options: &Options,
+        planted: Option<Planted>,
+    ) -> Result<HostLog<D>, LogError> {
+        let mut below = Below::new(device, Time::ZERO, options.payload);
+        let engine = format_store(&mut below, options, planted)?;
+        Ok(HostLog::start(engine, below, Summary::default()))
+    }
+
+    /// Opens the log on `device` at `at`: recovery. [`HostLog::now`] says when it was over.
+    ///
+    /// What was flushed and is damaged makes the log read-only; [`HostLog::read_only`] says so.
+    ///
+    /// # Errors
+    /// There is no log, it cannot be opened at all, or the device fails.
+    pub fn open(device: D, at: Time, options: &Options) -> Result<HostLog<D>, LogError> {
+        HostLog::open_with(device, at, options, None)
+    }
+
+    #[doc(hidden)]
+    pub fn open_with(
+        device: D,
+        at: Time,
+        options: &Options,
+        planted: Option<Planted>,
+    ) -> Result<HostLog<D>, LogError> {
+        if !options.payload {
+            return Err(LogError::NotALog("a log without payload is not stored".to_string()));
+        }
+        let mut below = Below::new(device, at, true);
+        let recovered = recover(&mut below, options, true, planted)?;
+        below.written = 0;
+        let mut log = HostLog::start(recovered.engine, below, recovered.summary);
+        log.below.written = log.engine.counters().written();
+        Ok(log)
+    }
+
+    fn start(engine: Engine, mut below: Below<D>, summary: Summary) -> HostLog<D> {
+        below.in_turn = false;
+        let g = *engine.geometry();
+        let places = g.segments as usize * g.segment as usize;
+        HostLog {
+            reverse: (!below.payload).then(|| vec![0; places]),
+            engine,
+            last_at: below.clock,
+            below,
+            gather: Gather::default(),
+            cleaner: Cleaner::default(),
+            summary,
+            failed: None,
+            admitted: 0,
+            scratch: Vec::new(),
+            freed: Vec::new(),
+        }
+    }
+
+    /// The engine: tables and decisions.
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// What opening the log found and did.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// What was written, by cause.
+    pub fn counters(&self) -> &Counters {
+        self.engine.counters()
+    }
+
+    /// Blocks written to and read from the device below.
+    pub fn traffic(&self) -> (u64, u64) {
+        (self.below.written, self.below.read)
+    }
+
+    /// The moment up to which the log has worked.
+    pub fn now(&self) -> Time {
+        self.below.clock
+    }
+
+    /// Why nothing may be written, if so.
+    pub fn read_only(&self) -> Option<&str> {
+        self.engine.read_only()
+    }
+
+    /// The device below.
+    pub fn device(&self) -> &D {
+        &self.below.device
+    }
+
+    /// The device below, to let it fail.
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.below.device
+    }
+
+    /// Lets go of the device as it is: nothing is sealed or written.
+    pub fn into_device(self) -> D {
+        self.below.device
+    }
+
+    /// A clean stop: everything is durable and the next opening has nothing to replay. Returns the
+    /// device, and when it was done.
+    ///
+    /// # Errors
+    /// The device fails.
+    pub fn close(mut self, at: Time) -> Result<(D, Time), LogError> {
+        self.enter(at)?;
+        if self.engine.read_only().is_none() {
+            let done = self.checkpoint(true)?;
+            self.below.clock = self.below.clock.max(done);
+        }
+        Ok((self.below.device, self.below.clock))
+    }
+
+    /// Checks the tables, and the accounting: blocks written = user + header + gc + meta + root,
+    /// and those of the user are those that requests wrote.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), LogError> {
+        self.engine.check()?;
+        let counters = self.engine.counters();
+        let (booked, gathered) = (counters.written(), u64::from(self.gather.blocks()));
+        if self.failed.is_none() && booked != self.below.written + gathered {
+            let what = format!("{} blocks written, {counters:?}", self.below.written);
+            return Err(LogError::Broken(what));
+        }
+        if counters.user != self.admitted {
+            let what = format!("requests wrote {} blocks, {counters:?}", self.admitted);
+            return Err(LogError::Broken(what));
+        }
+        Ok(())
+    }
+
+    /// Flushes, then compares the map with what recovery would build from the device (I7), and
+    /// checks the CRC of every live block. Changes nothing.
+    ///
+    /// # Errors
+    /// The maps differ, or the device fails.
+    pub fn check_media(&mut self) -> Result<ImageReport, LogError> {
+        self.sync()?;
+        let (written, clock) = (self.below.written, self.below.clock);
+        let options = Options { map_memory: block::Bytes(0), ..self.engine.options().clone() };
+        let rebuilt = recover(&mut self.below, &options, false, None)?;
+        let report = check_store(&mut self.below, &options)?;
+        (self.below.written, self.below.clock) = (written, clock);
+        if let Some(why) = rebuilt.engine.read_only() {
+            return Err(LogError::Corrupt(why.to_string()));
+        }
+        for lpn in (0..self.engine.geometry().logical).map(Lpn) {
+            self.load_pages(lpn, 1)?;
+            let (here, there) = (self.engine.lookup(lpn), rebuilt.engine.lookup(lpn));
+            if here != there || self.engine.crc(lpn) != rebuilt.engine.crc(lpn) {
+                let what = format!("block {lpn}: {here:?} in memory, {there:?} on the device");
+                return Err(LogError::Broken(what));
+            }
+        }
+        Ok(report)
+    }
+
+    /// Takes the time of a request.
+    fn enter(&mut self, at: Time) -> Result<(), DeviceError> {
+        if at < self.last_at {
+            return Err(DeviceError::TimeReversed { at, last: self.last_at });
+        }
+        self.last_at = at;
+        self.below.clock = self.below.clock.max(at);
+        self.engine.set_now(self.below.clock.as_ns());
+        Ok(())
+    }
+
+    fn may_write(&self) -> Result<(), DeviceError> {
+        if let Some(error) = &self.failed {
+            return Err(error.clone());
+        }
+        match self.engine.read_only() {
+            Some(_) => Err(DeviceError::ReadOnly("what was flushed is damaged: run a check")),
+            None => Ok(()),
+        }
+    }
+
+    /// After an error of a write or a flush nothing is written any more: what was not durable then
+    /// may or may not be there.
+    fn stop_on<T>(&mut self, result: Result<T, DeviceError>) -> Result<T, DeviceError> {
+        if let Err(error) = &result
+            && self.failed.is_none()
+        {
+            self.failed = Some(error.clone());
+        }
+        result
+    }
+
+    /// Sends what is gathered.
+    fn issue(&mut self) -> Result<Time, DeviceError> {
+        let done = self.gather.issue(&mut self.below);
+        self.stop_on(done)
+    }
+
+    /// A sink for headers alone.
+    fn feed<'a>(
+        gather: &'a mut Gather,
+        reverse: &'a mut Option<Vec<u32>>,
+        engine: &Engine,
+    ) -> Feed<'a> {
+        Feed {
+            gather,
+            payload: Payload::Nothing,
+            reverse: reverse.as_mut(),
+            names: Names::From(Lpn(0)),
+            geometry: *engine.geometry(),
+        }
+    }
+
+    /// Seals, sends and flushes: everything admitted is durable at the time returned.
+    fn sync(&mut self) -> Result<Time, DeviceError> {
+        self.may_write()?;
+        let clock = self.below.clock;
+        if !self.engine.dirty() && self.gather.blocks() == 0 {
+            return Ok(clock);
+        }
+        let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
+        let seq = self.engine.seal_all(&mut feed);
+        let mut done = self.issue()?;
+        if !self.engine.has(Planted::AckBeforeFlush) {
+            let flushed = self.below.flush_device();
+            done = done.max(self.stop_on(flushed)?);
+        }
+        self.engine.set_durable(seq, &mut self.freed);
+        self.discard_freed()?;
+        Ok(done)
+    }
+
+    fn checkpoint(&mut self, clean: bool) -> Result<Time, DeviceError> {
+        self.may_write()?;
+        let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
+        self.engine.seal_all(&mut feed);
+        self.issue()?;
+        let result = checkpoint(&mut self.engine, &mut self.below, clean);
+        let freed = result.map_err(|error| match error {
+            LogError::Device(error) => error,
+            other => DeviceError::Io(other.to_string()),
+        });
+        let freed = self.stop_on(freed)?;
+        self.freed.extend(freed);
+        self.discard_freed()?;
+        Ok(self.below.done)
+    }
+
+    /// Tells the device below which segments it may forget.
+    fn discard_freed(&mut self) -> Result<(), DeviceError> {
+        let g = *self.engine.geometry();
+        while let Some(seg) = self.freed.pop() {
+            if self.engine.options().discard {
+                let result = self.below.discard(g.base(seg), g.segment);
+                self.stop_on(result)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the map pages of these blocks that are not in memory.
+    fn load_pages(&mut self, lpn: Lpn, count: u32) -> Result<(), DeviceError> {
+        while let Some((page, pba)) = self.engine.missing(lpn, count) {
+            self.scratch.resize(BLOCK, 0);
+            let into = Data::Read(&mut self.scratch[..BLOCK]);
+            // A miss is waited for: nothing can be decided without it.
+            let done = self.below.get(pba, 1, into)?;
+            self.below.clock = self.below.clock.max(done);
+            self.engine.install(page, &self.scratch[..BLOCK]);
+            self.engine.counters_mut().map_misses += 1;
+        }
+        self.engine.trim_memory(lpn, count);
+        if self.engine.damaged_map(lpn, count) {
+            let lba = block::Lba(u64::from(lpn.0) * SECTORS);
+            return Err(DeviceError::Unreadable(lba));
+        }
+        Ok(())
+    }
+
+    /// What is due after a write: a flush of its own, a checkpoint, cleaning.
+    fn keep_house(&mut self) -> Result<(), DeviceError> {
+        if self.engine.wants_flush() {
+            self.sync()?;
+        }
+        if self.engine.wants_checkpoint() {
+            self.checkpoint(false)?;
+        }
+        self.clean_in_pace()
+    }
+
+    fn flush(&mut self) -> Result<Time, DeviceError> {
+        self.sync()
+    }
+
+    fn trim(&mut self, request: &Request<'_>) -> Result<Time, DeviceError> {
+        self.may_write()?;
+        // Whole blocks inside the range.
+        let mut from = request.lba.0.div_ceil(SECTORS);
+        let to = (request.lba.0 + request.sectors.0) / SECTORS;
+        while from < to {
+            let count = (to - from).min(TRIM_BLOCKS) as u32;
+            let lpn = Lpn(from as u32);
+            self.load_pages(lpn, count)?;
+            self.make_room(1)?;
+            let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
+            self.engine.trim(lpn, count, &mut feed);
+            self.issue()?;
+            self.keep_house()?;
+            from += u64::from(count);
+        }
+        let clock = self.below.clock;
+        if request.fua { self.sync() } else { Ok(clock) }
+    }
+}
+
+impl<D: BlockDevice> BlockDevice for HostLog<D> {
+    fn capacity(&self) -> Sectors {
+        Sectors(u64::from(self.engine.geometry().logical) * SECTORS)
+    }
+
+    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+        let (lba, sectors, capacity) = (request.lba, request.sectors, self.capacity());
+        if lba.0.checked_add(sectors.0).is_none_or(|end| end > capacity.0) {
+            return Err(DeviceError::OutOfRange { lba, sectors, capacity });
+        }
+        self.enter(at)?;
+        if self.failed.is_none() && self.engine.read_only().is_none() {
+            let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
+            self.engine.seal_old(&mut feed);
+            if self.gather.blocks() > 0 && self.engine.options().ack == crate::Ack::Device {
+                self.issue()?;
+            }
+        }
+        match request.op {
+            Op::Read => self.read(request),
+            Op::Write => self.write(request),
+            Op::Flush => self.flush(),
+            Op::Discard => self.trim(&request),
+        }
+    }
+}

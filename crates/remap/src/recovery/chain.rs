@@ -1,0 +1,238 @@
+//! The chains of records behind a root, and the log they are together.
+//!
+//! Invariants: a header is accepted where the chain says it is, in the root's epoch, with a number
+//! above its predecessor's; the log is the records whose numbers follow each other without a gap;
+//! a gap below what is known to be flushed is damage, never an end.
+
+use block::crc32c;
+
+use super::read_block;
+use crate::engine::HeadKind;
+use crate::error::LogError;
+use crate::geometry::{BLOCK, Geometry, Pba, Seg};
+use crate::planted::Planted;
+use crate::record::{Form, Header, Kind, stamp_crc};
+use crate::root::{HeadAt, Super};
+use crate::store::Store;
+
+/// A record that was found.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    pub seq: u64,
+    pub at: Pba,
+    pub kind: Kind,
+    pub data: u16,
+    pub more: bool,
+    pub next: Seg,
+}
+
+/// The records of one head.
+pub(super) struct Chain {
+    pub start: HeadAt,
+    pub found: Vec<Found>,
+    /// Segments it goes through, the first included.
+    pub segments: Vec<Seg>,
+    /// Highest number that any header here says is flushed.
+    pub durable: u64,
+}
+
+impl Chain {
+    /// Where the head goes on after the record `last`.
+    pub fn head_after(&self, last: Option<Found>, g: &Geometry) -> HeadAt {
+        match last.and_then(|last| g.seg(last.at).map(|seg| (last, seg))) {
+            None => self.start,
+            Some((last, seg)) => {
+                let offset = last.at.0 - g.base(seg).0 + 1 + u32::from(last.data);
+                HeadAt { seg, offset, next: last.next }
+            }
+        }
+    }
+}
+
+/// The log behind a root.
+pub(super) struct Log {
+    pub start: u64,
+    pub records: Vec<Found>,
+    pub durable: u64,
+    pub checked: u64,
+    /// What is wrong with what was flushed.
+    pub damage: Option<String>,
+}
+
+impl Log {
+    pub fn end(&self) -> u64 {
+        self.records.iter().map(|r| r.seq).max().unwrap_or(self.start)
+    }
+    pub fn last_of(&self, kind: HeadKind) -> Option<Found> {
+        let kind = kind.record();
+        self.records.iter().filter(|r| r.kind == kind).max_by_key(|r| r.seq).copied()
+    }
+}
+
+pub(super) struct Reading<'a> {
+    store: &'a mut dyn Store,
+    geometry: Geometry,
+    instance: u32,
+    epoch: u32,
+    planted: Option<Planted>,
+    data: Vec<u8>,
+    stamps: Vec<u64>,
+}
+
+impl<'a> Reading<'a> {
+    pub fn new(
+        store: &'a mut dyn Store,
+        sup: &Super,
+        epoch: u32,
+        planted: Option<Planted>,
+    ) -> Reading<'a> {
+        let (geometry, instance) = (sup.geometry, sup.instance());
+        Reading { store, geometry, instance, epoch, planted, data: Vec::new(), stamps: Vec::new() }
+    }
+
+    /// The header in a block if it belongs there: place, head, epoch, and a number above `above`.
+    fn accept(&self, kind: HeadKind, at: Pba, block: &[u8; BLOCK], above: u64) -> Option<Header> {
+        let header = match self.planted {
+            Some(Planted::HeaderCrcIgnored) => Header::read_unchecked(block)?,
+            _ => Header::read(block)?,
+        };
+        let seg = self.geometry.seg(at)?;
+        let offset = at.0 - self.geometry.base(seg).0;
+        let epoch = header.epoch == self.epoch || self.planted == Some(Planted::OldEpochAccepted);
+        let fits = header.kind == kind.record()
+            && header.instance == self.instance
+            && epoch
+            && header.segment == seg
+            && u32::from(header.offset) == offset
+            && header.seq > above
+            && offset + 1 + u32::from(header.data) <= self.geometry.segment
+            && header.next.0 < self.geometry.segments;
+        fits.then_some(header)
+    }
+
+    /// Follows one head from where the root left it.
+    pub fn follow(&mut self, kind: HeadKind, start: HeadAt, seq: u64) -> Result<Chain, LogError> {
+        let mut chain = Chain { start, found: Vec::new(), segments: vec![start.seg], durable: 0 };
+        let (mut head, mut last) = (start, seq);
+        loop {
+            if self.geometry.segment - head.offset < 2 {
+                head = HeadAt { seg: head.next, offset: 0, next: head.next };
+                chain.segments.push(head.seg);
+            }
+            let at = Pba(self.geometry.base(head.seg).0 + head.offset);
+            // A header that cannot be read is one that cannot be believed.
+            let block = read_block(self.store, at).ok();
+            let Some(header) = block.and_then(|block| self.accept(kind, at, &block, last)) else {
+                break;
+            };
+            chain.durable = chain.durable.max(header.durable);
+            chain.found.push(Found {
+                seq: header.seq,
+                at,
+                kind: header.kind,
+                data: header.data,
+                more: header.more,
+                next: header.next,
+            });
+            last = header.seq;
+            head.offset += 1 + u32::from(header.data);
+            head.next = header.next;
+        }
+        let ahead = self.look_ahead(kind, head, last)?;
+        chain.durable = chain.durable.max(ahead);
+        Ok(chain)
+    }
+
+    /// The highest number that a later header of this head, in the rest of the segment or in the
+    /// next one, says is flushed.
+    fn look_ahead(&mut self, kind: HeadKind, head: HeadAt, last: u64) -> Result<u64, LogError> {
+        let mut durable = 0;
+        let mut parts = vec![(head.seg, head.offset + 1)];
+        if head.next != head.seg {
+            parts.push((head.next, 0));
+        }
+        let mut block = Box::new([0; BLOCK]);
+        for (seg, from) in parts {
+            let base = self.geometry.base(seg).0;
+            let count = self.geometry.segment.saturating_sub(from) as usize;
+            self.data.resize(count * BLOCK, 0);
+            let whole = self.store.read(Pba(base + from), &mut self.data).is_ok();
+            for i in 0..count {
+                let at = Pba(base + from + i as u32);
+                if whole {
+                    block.copy_from_slice(&self.data[i * BLOCK..(i + 1) * BLOCK]);
+                } else if self.store.read(at, &mut block[..]).is_err() {
+                    continue;
+                }
+                if let Some(header) = self.accept(kind, at, &block, last) {
+                    durable = durable.max(header.durable);
+                }
+            }
+        }
+        Ok(durable)
+    }
+
+    /// Whether the data of a record is what its header says. Counts what it looks at.
+    fn sound(&mut self, record: &Found, checked: &mut u64) -> Result<bool, LogError> {
+        let Ok(block) = read_block(self.store, record.at) else { return Ok(false) };
+        let Some(header) = Header::read_unchecked(&block) else { return Ok(false) };
+        let (first, n) = (Pba(record.at.0 + 1), usize::from(header.data));
+        if n == 0 || header.form == Form::Nothing {
+            return Ok(true);
+        }
+        *checked += n as u64;
+        let mut crcs = header.entries(record.at, &block).filter_map(|(entry, _)| match entry {
+            crate::record::Entry::Write { crc, .. } | crate::record::Entry::Move { crc, .. } => {
+                Some(crc)
+            }
+            _ => None,
+        });
+        if header.form == Form::Stamps {
+            self.stamps.resize(n, 0);
+            if self.store.read_stamps(first, &mut self.stamps).is_err() {
+                return Ok(false);
+            }
+            return Ok(self.stamps.iter().all(|stamp| crcs.next() == Some(stamp_crc(*stamp))));
+        }
+        self.data.resize(n * BLOCK, 0);
+        if self.store.read(first, &mut self.data).is_err() {
+            return Ok(false);
+        }
+        Ok(self.data.chunks_exact(BLOCK).all(|data| crcs.next() == Some(crc32c(0, data))))
+    }
+
+    /// Puts both chains together: records in the order of their numbers, up to the first gap, or
+    /// the first whose data is damaged; not further than the last whole request.
+    pub fn merge(&mut self, user: &Chain, gc: &Chain, start: u64) -> Result<Log, LogError> {
+        let durable = user.durable.max(gc.durable).max(start);
+        let mut all: Vec<Found> = user.found.iter().chain(&gc.found).copied().collect();
+        all.sort_unstable_by_key(|r| r.seq);
+        let mut log = Log { start, records: Vec::new(), durable, checked: 0, damage: None };
+        let (mut group, mut expected) = (None, start + 1);
+        for record in all {
+            if record.seq != expected {
+                break;
+            }
+            if record.seq > durable && !self.sound(&record, &mut log.checked)? {
+                break;
+            }
+            if record.kind == Kind::User {
+                // The first record of the requests that are not known to be whole.
+                group = record.more.then(|| group.unwrap_or(record.seq));
+            }
+            log.records.push(record);
+            expected += 1;
+        }
+        if expected <= durable {
+            let what = format!("record {expected} is missing; {durable} was flushed");
+            log.damage = Some(what);
+        }
+        if let Some(first) = group {
+            log.records.retain(|record| record.seq < first);
+        }
+        if self.planted == Some(Planted::ReplayByPosition) {
+            log.records.sort_unstable_by_key(|record| record.at);
+        }
+        Ok(log)
+    }
+}

@@ -1,0 +1,323 @@
+//! Making and opening a log.
+//!
+//! Invariants: recovery reads until it knows the state, then flushes what it read (a process that
+//! was killed may have left it to a cache), then commits a checkpoint of a new epoch without
+//! touching anything the old root needs. So a cut at any moment of it only repeats it.
+
+mod chain;
+
+use block::{DeviceError, Rng, crc32c};
+
+use crate::engine::{Engine, HeadKind};
+use crate::error::LogError;
+use crate::geometry::{BLOCK, Geometry, Pba, Seg};
+use crate::map::PageAt;
+use crate::options::Options;
+use crate::planted::Planted;
+use crate::record::Header;
+use crate::root::{HeadAt, Root, Super};
+use crate::store::Store;
+use chain::{Chain, Reading};
+
+/// What opening found and did.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Summary {
+    /// The log had been closed.
+    pub clean: bool,
+    /// Records applied after the checkpoint.
+    pub records: u64,
+    /// Records found behind the end of the log, and dropped: none of them was flushed.
+    pub dropped: u64,
+    /// Data blocks whose CRC was checked.
+    pub checked: u64,
+    /// Map pages read.
+    pub pages: u64,
+    /// Map pages that were damaged.
+    pub bad_pages: u64,
+    /// The last record of the log.
+    pub end: u64,
+    /// The newest record known to be flushed.
+    pub durable: u64,
+}
+
+/// An opened log.
+#[derive(Debug)]
+pub struct Recovered {
+    /// Its engine.
+    pub engine: Engine,
+    /// What was found.
+    pub summary: Summary,
+}
+
+pub(crate) fn read_block(store: &mut dyn Store, at: Pba) -> Result<Box<[u8; BLOCK]>, DeviceError> {
+    let mut block = Box::new([0; BLOCK]);
+    store.read(at, &mut block[..])?;
+    Ok(block)
+}
+
+/// Makes a log on a device. Nothing of what the device held can be read through it.
+///
+/// # Errors
+/// The device is too small, or fails.
+pub fn format_store(
+    store: &mut dyn Store,
+    options: &Options,
+    planted: Option<Planted>,
+) -> Result<Engine, LogError> {
+    let geometry = Geometry::new(store.blocks(), options)?;
+    let mut name = "remap/uuid".to_string();
+    // A log made over another one differs from it even with the same seed: no record of the old one
+    // is ever believed.
+    if options.payload
+        && let Ok(old) = read_super(store)
+    {
+        name = format!("remap/uuid {:02x?}", old.uuid);
+    }
+    let mut rng = Rng::stream(options.seed, &name);
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&rng.next_u64().to_le_bytes());
+    uuid[8..].copy_from_slice(&rng.next_u64().to_le_bytes());
+    let sup = Super { uuid, geometry };
+    let pages = geometry.pages() as usize;
+    let mut engine = Engine::new(&sup, options, vec![PageAt::default(); pages], planted)?;
+    engine.begin_new();
+    checkpoint(&mut engine, store, false)?;
+    let block = sup.encode();
+    store.write(Pba(0), &block)?;
+    store.write(Pba(1), &block)?;
+    engine.count_supers(2);
+    store.flush()?;
+    Ok(engine)
+}
+
+/// Writes and commits a checkpoint at once. The open records are sealed and written.
+pub(crate) fn checkpoint(
+    engine: &mut Engine,
+    store: &mut dyn Store,
+    clean: bool,
+) -> Result<Vec<Seg>, LogError> {
+    let (mut buffer, mut freed) = (Vec::new(), Vec::new());
+    engine.checkpoint_begin(clean);
+    while let Some(write) = engine.checkpoint_pages(&mut buffer) {
+        store.write(write.pba, &buffer)?;
+    }
+    let (at, root) = engine.checkpoint_root(&mut buffer);
+    let (header, last) = (root.encode(), Pba(at.0 + engine.geometry().root - 1));
+    let planted = engine.has(Planted::RootHeaderBeforeBody);
+    if planted {
+        store.write(at, &header)?;
+        store.write(last, &header)?;
+        store.flush()?;
+        store.write(Pba(at.0 + 1), &buffer)?;
+    } else {
+        store.write(Pba(at.0 + 1), &buffer)?;
+        store.flush()?;
+        store.write(at, &header)?;
+        store.write(last, &header)?;
+    }
+    store.flush()?;
+    engine.checkpoint_commit(&mut freed);
+    Ok(freed)
+}
+
+/// The super block, from whichever copy is sound.
+pub(crate) fn read_super(store: &mut dyn Store) -> Result<Super, LogError> {
+    let mut error = LogError::NotALog("the device is too small".to_string());
+    for copy in 0..2 {
+        if store.blocks() <= copy {
+            return Err(error);
+        }
+        let found = match read_block(store, Pba(copy as u32)) {
+            Ok(block) => Super::decode(&block),
+            Err(e) => Err(e.into()),
+        };
+        match found {
+            Ok(sup) => {
+                let physical = sup.geometry.physical();
+                if physical > store.blocks() {
+                    let has = store.blocks();
+                    let why = format!("the log has {physical} blocks, the device {has}");
+                    return Err(LogError::Shape(why));
+                }
+                return Ok(sup);
+            }
+            Err(e) => error = e,
+        }
+    }
+    Err(error)
+}
+
+/// The newest root that has a valid header, with its body.
+fn read_root(
+    store: &mut dyn Store,
+    sup: &Super,
+    planted: Option<Planted>,
+) -> Result<(Root, Vec<u8>), LogError> {
+    let g = &sup.geometry;
+    let mut found: Vec<(Root, Pba)> = Vec::new();
+    for which in 0..2 {
+        let at = g.root_at(which);
+        for copy in [at, Pba(at.0 + g.root - 1)] {
+            // A copy that cannot be read is a copy that is not there.
+            let Ok(block) = read_block(store, copy) else { continue };
+            if let Some(root) = Root::decode(&block, &sup.uuid)
+                && root.generation % 2 == u64::from(which)
+            {
+                found.push((root, at));
+                break;
+            }
+        }
+    }
+    found.sort_by_key(|(root, _)| std::cmp::Reverse(root.generation));
+    let older_too = planted == Some(Planted::OlderRootTaken);
+    let most = if older_too { 2 } else { 1 };
+    let mut error = LogError::Corrupt("no root has a valid header".to_string());
+    for (root, at) in found.into_iter().take(most) {
+        let mut body = vec![0; g.root_body() as usize * BLOCK];
+        store.read(Pba(at.0 + 1), &mut body)?;
+        if crc32c(0, &body) == root.body_crc {
+            return Ok((root, body));
+        }
+        // Places of the older root may have been used again: it is no way out.
+        error = LogError::Corrupt(format!("the body of root {}", root.generation));
+    }
+    Err(error)
+}
+
+/// Opens the log on a device. With `write` a checkpoint of a new epoch is committed; without it
+/// nothing is written and the engine is for looking only.
+///
+/// What a flush made durable and is damaged makes the log read-only, see [`Engine::read_only`].
+///
+/// # Errors
+/// There is no log; the super block or both roots are damaged; the device fails.
+pub fn recover(
+    store: &mut dyn Store,
+    options: &Options,
+    write: bool,
+    planted: Option<Planted>,
+) -> Result<Recovered, LogError> {
+    let sup = read_super(store)?;
+    let (root, body) = read_root(store, &sup, planted)?;
+    let mut engine = Engine::new(&sup, options, Vec::new(), planted)?;
+    engine.load_root(&root, &body)?;
+    drop(body);
+    let mut summary = Summary { clean: root.clean, ..Summary::default() };
+    if engine.map_limit() == u32::MAX {
+        load_map(store, &mut engine, &mut summary)?;
+    }
+    let mut reading = Reading::new(store, &sup, root.epoch, planted);
+    let user = reading.follow(HeadKind::User, root.heads[0], root.seq)?;
+    let gc = reading.follow(HeadKind::Gc, root.heads[1], root.seq)?;
+    let log = reading.merge(&user, &gc, root.seq)?;
+    summary.checked = log.checked;
+    summary.durable = log.durable;
+    summary.end = log.end();
+    summary.records = log.records.len() as u64;
+    summary.dropped = (user.found.len() + gc.found.len() - log.records.len()) as u64;
+    let chain = chain_segments(&root, &user, &gc);
+    engine.sort_segments(&chain);
+    for record in &log.records {
+        let block = read_block(store, record.at)?;
+        let header = Header::read_unchecked(&block)
+            .ok_or_else(|| LogError::Corrupt(format!("record {} changed", record.seq)))?;
+        load_pages_of(store, &mut engine, &header, record.at, &block, &mut summary)?;
+        engine.replay(&header, record.at, &block);
+    }
+    let heads = [
+        user.head_after(log.last_of(HeadKind::User), &sup.geometry),
+        gc.head_after(log.last_of(HeadKind::Gc), &sup.geometry),
+        root.heads[2],
+    ];
+    if let Some(why) = log.damage {
+        engine.set_read_only(why);
+    } else if summary.bad_pages > 0 {
+        engine.set_read_only(format!("{} map pages are damaged", summary.bad_pages));
+    }
+    if write && engine.read_only().is_none() {
+        store.flush()?;
+        engine.end_replay(heads, &chain, summary.end);
+        checkpoint(&mut engine, store, false)?;
+    }
+    Ok(Recovered { engine, summary })
+}
+
+/// Every segment that a head of the root or of the log is in.
+fn chain_segments(root: &Root, user: &Chain, gc: &Chain) -> Vec<Seg> {
+    let mut all: Vec<Seg> = root.heads.iter().map(|head: &HeadAt| head.seg).collect();
+    all.extend(user.segments.iter().chain(&gc.segments));
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+/// Reads all map pages, neighbours together.
+fn load_map(
+    store: &mut dyn Store,
+    engine: &mut Engine,
+    summary: &mut Summary,
+) -> Result<(), LogError> {
+    const TOGETHER: usize = 64;
+    let directory = engine.map().directory();
+    let mut order: Vec<(u32, u32)> = (0u32..)
+        .zip(directory)
+        .filter(|(_, at)| at.pba.0 != 0)
+        .map(|(page, at)| (at.pba.0, page))
+        .collect();
+    order.sort_unstable();
+    let mut buffer = vec![0; TOGETHER * BLOCK];
+    let mut rest = &order[..];
+    while let Some((first, _)) = rest.first() {
+        let follows = |(i, (pba, _)): (u32, &(u32, u32))| *pba == first + i;
+        let n = (0u32..).zip(rest).take(TOGETHER).take_while(|x| follows(*x)).count();
+        let bytes = &mut buffer[..n * BLOCK];
+        let whole = store.read(Pba(*first), bytes).is_ok();
+        for (i, (pba, page)) in rest[..n].iter().enumerate() {
+            let bytes = &mut buffer[i * BLOCK..(i + 1) * BLOCK];
+            summary.pages += 1;
+            let readable = whole || store.read(Pba(*pba), bytes).is_ok();
+            if !readable || !engine.map_mut().install(*page, Some(bytes)) {
+                engine.map_mut().set_bad(*page);
+                summary.bad_pages += 1;
+            }
+        }
+        rest = &rest[n..];
+    }
+    Ok(())
+}
+
+/// With only part of the map in memory: reads the pages that a record changes.
+fn load_pages_of(
+    store: &mut dyn Store,
+    engine: &mut Engine,
+    header: &Header,
+    at: Pba,
+    block: &[u8; BLOCK],
+    summary: &mut Summary,
+) -> Result<(), LogError> {
+    use crate::record::Entry;
+    if engine.map_limit() == u32::MAX {
+        return Ok(());
+    }
+    let logical = engine.geometry().logical;
+    for (entry, _) in header.entries(at, block) {
+        let (lpn, count) = match entry {
+            Entry::Trim { lpn, count } => (lpn, count),
+            Entry::Write { lpn, .. } | Entry::Move { lpn, .. } | Entry::Poison { lpn, .. } => {
+                (lpn, 1)
+            }
+        };
+        if lpn.0 >= logical {
+            continue;
+        }
+        let count = count.min(logical - lpn.0);
+        while let Some((page, pba)) = engine.missing(lpn, count) {
+            let bytes = read_block(store, pba)?;
+            summary.pages += 1;
+            if !engine.install(page, &bytes[..]) {
+                summary.bad_pages += 1;
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,252 @@
+//! A device that loses what is not flushed, and an oracle that knows what was submitted.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use block::{BlockDevice, Data, DeviceError, Lba, Op, Request, Rng, Sectors, Time};
+use remap::Options;
+
+pub const BLOCK: usize = 4096;
+const SECTOR: usize = 512;
+
+/// RAM with a volatile cache: at a cut each sector written since the last flush is any of its
+/// versions.
+#[derive(Clone)]
+pub struct CutDevice {
+    stable: Vec<u8>,
+    pending: Vec<(usize, Vec<u8>)>,
+    /// Writes and flushes that still work.
+    pub left: Option<u64>,
+    pub ops: u64,
+}
+
+impl CutDevice {
+    pub fn new(blocks: u64) -> CutDevice {
+        let stable = vec![0; blocks as usize * BLOCK];
+        CutDevice { stable, pending: Vec::new(), left: None, ops: 0 }
+    }
+
+    fn step(&mut self) -> Result<(), DeviceError> {
+        self.ops += 1;
+        match &mut self.left {
+            Some(0) => Err(DeviceError::PowerOff),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The power was off and is on again.
+    pub fn power_cycle(mut self, seed: u64) -> CutDevice {
+        let mut rng = Rng::stream(seed, "cut");
+        let kind = rng.below(4);
+        for (at, bytes) in std::mem::take(&mut self.pending) {
+            for (i, sector) in bytes.chunks(SECTOR).enumerate() {
+                let keep = match kind {
+                    0 => false,
+                    1 => true,
+                    _ => rng.ratio(1, 2),
+                };
+                if keep {
+                    let at = at + i * SECTOR;
+                    self.stable[at..at + sector.len()].copy_from_slice(sector);
+                }
+            }
+        }
+        self.left = None;
+        self
+    }
+
+    /// Changes a block on the medium.
+    pub fn damage(&mut self, block: u32) {
+        assert!(self.pending.is_empty(), "damage what is flushed");
+        self.stable[block as usize * BLOCK + 100] ^= 0x40;
+    }
+}
+
+impl BlockDevice for CutDevice {
+    fn capacity(&self) -> Sectors {
+        Sectors((self.stable.len() / SECTOR) as u64)
+    }
+    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+        let start = request.lba.0 as usize * SECTOR;
+        let len = request.sectors.0 as usize * SECTOR;
+        assert!(start + len <= self.stable.len(), "beyond the device");
+        match (request.op, request.data) {
+            (Op::Write, Data::Write(bytes)) => {
+                self.step()?;
+                self.pending.push((start, bytes.to_vec()));
+            }
+            (Op::Write, Data::None) => self.step()?,
+            (Op::Read, Data::Read(out)) => {
+                out.copy_from_slice(&self.stable[start..start + len]);
+                for (from, bytes) in &self.pending {
+                    let (a, b) = (start.max(*from), (start + len).min(from + bytes.len()));
+                    if a < b {
+                        out[a - start..b - start].copy_from_slice(&bytes[a - from..b - from]);
+                    }
+                }
+            }
+            (Op::Read, Data::None) => {}
+            (Op::Flush, _) => {
+                self.step()?;
+                for (at, bytes) in std::mem::take(&mut self.pending) {
+                    self.stable[at..at + bytes.len()].copy_from_slice(&bytes);
+                }
+            }
+            // A discard leaves what it likes: zeroes, later.
+            (Op::Discard, _) => self.pending.push((start, vec![0; len])),
+            _ => return Err(DeviceError::Unsupported("payload")),
+        }
+        Ok(at)
+    }
+}
+
+/// What one request did.
+#[derive(Clone, Debug)]
+pub enum Done {
+    Write { first: u32, count: u32 },
+    Trim { first: u32, count: u32 },
+}
+
+/// All requests, in order, and how many are known to be durable.
+#[derive(Clone, Default)]
+pub struct Oracle {
+    pub done: Vec<Done>,
+    pub durable: usize,
+}
+
+/// Contents of block `lpn` as request `version` (from 1) wrote it.
+pub fn fill(lpn: u32, version: usize, out: &mut [u8]) {
+    let mut rng = Rng::new(u64::from(lpn) << 32 | version as u64);
+    out[..8].copy_from_slice(&(version as u64).to_le_bytes());
+    out[8..12].copy_from_slice(&lpn.to_le_bytes());
+    for chunk in out[12..].chunks_mut(8) {
+        let word = rng.next_u64().to_le_bytes();
+        let n = chunk.len();
+        chunk.copy_from_slice(&word[..n]);
+    }
+}
+
+/// The version a block holds; 0 for zeroes. Panics on anything that was never written there.
+pub fn version(lpn: u32, block: &[u8]) -> usize {
+    if block.iter().all(|b| *b == 0) {
+        return 0;
+    }
+    let version = u64::from_le_bytes(block[..8].try_into().unwrap()) as usize;
+    let mut expected = vec![0; BLOCK];
+    assert!(version < 1 << 40, "block {lpn} holds garbage");
+    fill(lpn, version, &mut expected);
+    assert!(block == expected, "block {lpn} holds something else than version {version}");
+    version
+}
+
+impl Oracle {
+    /// Versions of all blocks after the first `n` requests.
+    pub fn state(&self, n: usize, blocks: u32) -> Vec<usize> {
+        let mut state = vec![0; blocks as usize];
+        for (i, done) in self.done[..n].iter().enumerate() {
+            let (first, count, version) = match done {
+                Done::Write { first, count } => (*first, *count, i + 1),
+                Done::Trim { first, count } => (*first, *count, 0),
+            };
+            state[first as usize..(first + count) as usize].fill(version);
+        }
+        state
+    }
+
+    /// How many requests the found state holds: it must be a prefix, and hold what is durable.
+    pub fn prefix(&self, found: &[usize]) -> usize {
+        let blocks = found.len() as u32;
+        let mut state = self.state(self.durable, blocks);
+        let mut differ = state.iter().zip(found).filter(|(a, b)| a != b).count();
+        let mut n = self.durable;
+        while differ > 0 {
+            assert!(n < self.done.len(), "the state is no prefix of what was submitted");
+            let (first, count, version) = match &self.done[n] {
+                Done::Write { first, count } => (*first, *count, n + 1),
+                Done::Trim { first, count } => (*first, *count, 0),
+            };
+            for lpn in first as usize..(first + count) as usize {
+                differ -= usize::from(state[lpn] != found[lpn]);
+                state[lpn] = version;
+                differ += usize::from(state[lpn] != found[lpn]);
+            }
+            n += 1;
+        }
+        n
+    }
+}
+
+/// Small segments, so that short runs meet everything.
+pub fn small(pairs: &[(&str, &str)]) -> Options {
+    let mut options = Options::default();
+    for (name, value) in [("segment", "64 KiB"), ("gc.batch", "5"), ("atomic_max", "24 KiB")] {
+        options.set(name, value).unwrap();
+    }
+    for (name, value) in pairs {
+        options.set(name, value).unwrap();
+    }
+    options
+}
+
+pub fn lba(lpn: u32) -> Lba {
+    Lba(u64::from(lpn) * 8)
+}
+
+pub fn sectors(blocks: u32) -> Sectors {
+    Sectors(u64::from(blocks) * 8)
+}
+
+/// Reads all blocks and says which versions they hold.
+pub fn read_all(device: &mut impl BlockDevice, at: Time) -> Vec<usize> {
+    let blocks = (device.capacity().0 / 8) as u32;
+    let mut out = vec![0; BLOCK];
+    (0..blocks)
+        .map(|lpn| {
+            let request = Request::read(lba(lpn), sectors(1)).with(Data::Read(&mut out));
+            device.submit(at, request).unwrap_or_else(|e| panic!("block {lpn}: {e}"));
+            version(lpn, &out)
+        })
+        .collect()
+}
+
+/// One random request; books it before it is submitted, as a cut may keep it.
+pub fn random_step(
+    device: &mut impl BlockDevice,
+    at: Time,
+    oracle: &mut Oracle,
+    rng: &mut Rng,
+    hot: u32,
+) -> Result<(), DeviceError> {
+    let first =
+        if rng.ratio(1, 2) { rng.below(u64::from(hot) / 4) } else { rng.below(u64::from(hot)) };
+    let first = first as u32;
+    match rng.below(20) {
+        0 => {
+            device.submit(at, Request::flush())?;
+            oracle.durable = oracle.done.len();
+        }
+        1 => {
+            let count = (1 + rng.below(9) as u32).min(hot - first);
+            oracle.done.push(Done::Trim { first, count });
+            device.submit(at, Request::discard(lba(first), sectors(count)))?;
+        }
+        n => {
+            let count = (1 + rng.below(6) as u32).min(hot - first);
+            let version = oracle.done.len() + 1;
+            let mut bytes = vec![0; count as usize * BLOCK];
+            for (i, block) in bytes.chunks_mut(BLOCK).enumerate() {
+                fill(first + i as u32, version, block);
+            }
+            oracle.done.push(Done::Write { first, count });
+            let mut request = Request::write(lba(first), sectors(count));
+            request.fua = n == 2;
+            device.submit(at, request.with(Data::Write(&bytes)))?;
+            if n == 2 {
+                oracle.durable = oracle.done.len();
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,159 @@
+//! The log over memory: what is read is what was written, the tables agree, everything is counted.
+
+mod common;
+
+use block::{BlockDevice, Data, DeviceError, Request, Rng, Time};
+use common::{CutDevice, Oracle, lba, random_step, read_all, sectors, small};
+use remap::HostLog;
+
+fn run(pairs: &[(&str, &str)], seed: u64, steps: usize) -> HostLog<CutDevice> {
+    let mut log = HostLog::format(CutDevice::new(1200), &small(pairs)).unwrap();
+    let (mut oracle, mut rng) = (Oracle::default(), Rng::stream(seed, "log"));
+    let hot = log.engine().geometry().logical;
+    for i in 0..steps {
+        let at = Time::from_us(i as u64 * 100);
+        random_step(&mut log, at, &mut oracle, &mut rng, hot)
+            .unwrap_or_else(|e| panic!("{i}: {e}"));
+        if i % 97 == 0 {
+            log.check().unwrap();
+        }
+    }
+    let at = Time::from_us(steps as u64 * 100);
+    assert_eq!(read_all(&mut log, at), oracle.state(oracle.done.len(), hot));
+    log.check().unwrap();
+    let report = log.check_media().unwrap();
+    assert_eq!(report.damaged, []);
+    log.check().unwrap();
+    log
+}
+
+#[test]
+fn reads_return_the_newest_write_while_segments_are_cleaned_and_checkpoints_are_taken() {
+    let log = run(&[], 1, 4000);
+    let c = log.counters();
+    assert!(c.cleaned > 50 && c.gc > 100 && c.checkpoints > 5 && c.trims > 50, "{c:?}");
+}
+
+#[test]
+fn every_policy_and_option_keeps_contents() {
+    let all: &[&[(&str, &str)]] = &[
+        &[("gc.policy", "cost-benefit"), ("gc.order", "lba")],
+        &[("gc.policy", "age-threshold(3)")],
+        &[("gc.policy", "fifo")],
+        &[("gc.policy", "random")],
+        &[("ack", "buffer"), ("buffer", "64 KiB")],
+        &[("verify", "read")],
+        &[("discard", "off"), ("segment", "128 KiB")],
+        &[("reserve", "30"), ("self_flush", "64 KiB"), ("seal_after", "1 ms")],
+    ];
+    for (i, pairs) in all.iter().enumerate() {
+        let log = run(pairs, 10 + i as u64, 1500);
+        assert!(log.counters().cleaned > 5, "{pairs:?}: {:?}", log.counters());
+    }
+}
+
+#[test]
+fn a_clean_stop_leaves_nothing_to_replay() {
+    let options = small(&[]);
+    let mut log = HostLog::format(CutDevice::new(1200), &options).unwrap();
+    let (mut oracle, mut rng) = (Oracle::default(), Rng::new(5));
+    let hot = log.engine().geometry().logical;
+    for round in 0..5 {
+        for _ in 0..300 {
+            let at = log.now();
+            random_step(&mut log, at, &mut oracle, &mut rng, hot).unwrap();
+        }
+        let at = log.now();
+        let (device, at) = log.close(at).unwrap();
+        let device = device.power_cycle(round);
+        log = HostLog::open(device, at, &options).unwrap();
+        assert!(log.summary().clean && log.summary().records == 0, "{:?}", log.summary());
+        let at = log.now();
+        assert_eq!(read_all(&mut log, at), oracle.state(oracle.done.len(), hot));
+        log.check().unwrap();
+    }
+}
+
+#[test]
+fn parts_of_blocks_are_merged_with_what_was_there() {
+    let mut log = HostLog::format(CutDevice::new(1200), &small(&[])).unwrap();
+    let capacity = log.capacity().0;
+    let mut expected = vec![0u8; capacity as usize * 512];
+    let mut rng = Rng::new(9);
+    for i in 0..2000u64 {
+        let sectors = 1 + rng.below(30);
+        let first = rng.below(capacity - sectors);
+        let (a, b) = (first as usize * 512, (first + sectors) as usize * 512);
+        let (lba, sectors) = (block::Lba(first), block::Sectors(sectors));
+        if rng.ratio(1, 3) {
+            let mut out = vec![1; b - a];
+            log.submit(Time::from_us(i), Request::read(lba, sectors).with(Data::Read(&mut out)))
+                .unwrap();
+            assert!(out == expected[a..b], "{i}");
+        } else {
+            let bytes: Vec<u8> = (a..b).map(|k| (k as u64 * 31 + i * 7) as u8 | 1).collect();
+            log.submit(Time::from_us(i), Request::write(lba, sectors).with(Data::Write(&bytes)))
+                .unwrap();
+            expected[a..b].copy_from_slice(&bytes);
+        }
+    }
+    log.check().unwrap();
+}
+
+#[test]
+fn trimmed_blocks_read_zero_at_once_and_unmapped_ones_cost_nothing() {
+    let mut log = HostLog::format(CutDevice::new(1200), &small(&[])).unwrap();
+    let ones = vec![1; 8 * 4096];
+    let at = Time::ZERO;
+    log.submit(at, Request::write(lba(4), sectors(8)).with(Data::Write(&ones))).unwrap();
+    let before = log.counters().trims;
+    // Parts of blocks at the ends stay.
+    log.submit(at, Request::discard(block::Lba(5 * 8 + 1), block::Sectors(16))).unwrap();
+    let mut out = vec![7; 8 * 4096];
+    log.submit(at, Request::read(lba(4), sectors(8)).with(Data::Read(&mut out))).unwrap();
+    let zero: Vec<bool> = out.chunks(4096).map(|b| b.iter().all(|x| *x == 0)).collect();
+    assert_eq!(zero, [false, false, true, false, false, false, false, false]);
+    let traffic = log.traffic();
+    log.submit(at, Request::discard(lba(100), sectors(50))).unwrap();
+    let mut out = vec![7; 50 * 4096];
+    log.submit(at, Request::read(lba(100), sectors(50)).with(Data::Read(&mut out))).unwrap();
+    assert!(out.iter().all(|b| *b == 0));
+    assert_eq!(log.traffic(), traffic);
+    assert_eq!(log.counters().trims, before + 1);
+}
+
+#[test]
+fn a_log_without_payload_counts_the_same_and_refuses_data() {
+    let steps = |payload: &str| {
+        let options = small(&[("payload", payload)]);
+        let mut log = HostLog::format(CutDevice::new(1200), &options).unwrap();
+        let mut rng = Rng::new(3);
+        let hot = log.engine().geometry().logical;
+        for i in 0..5000 {
+            let first = rng.below(u64::from(hot) - 4) as u32;
+            log.submit(Time::from_us(i), Request::write(lba(first), sectors(3))).unwrap();
+        }
+        log.check().unwrap();
+        (*log.counters(), log)
+    };
+    let (stored, _) = steps("stored");
+    let (counted, mut log) = steps("none");
+    assert_eq!(stored, counted);
+    assert!(stored.cleaned > 100);
+    let data = Request::write(lba(0), sectors(1)).with(Data::Write(&[0; 4096]));
+    assert!(matches!(log.submit(log.now(), data), Err(DeviceError::Unsupported(_))));
+}
+
+#[test]
+fn a_log_made_over_another_believes_nothing_of_it() {
+    let options = small(&[]);
+    let mut log = HostLog::format(CutDevice::new(1200), &options).unwrap();
+    let ones = vec![1; 8 * 4096];
+    log.submit(Time::ZERO, Request::write(lba(4), sectors(8)).with(Data::Write(&ones))).unwrap();
+    log.submit(Time::ZERO, Request::flush()).unwrap();
+    let log = HostLog::format(log.into_device(), &options).unwrap();
+    let mut log = HostLog::open(log.into_device(), Time::ZERO, &options).unwrap();
+    assert_eq!(log.summary().records, 0);
+    let at = log.now();
+    assert!(read_all(&mut log, at).iter().all(|version| *version == 0));
+}
