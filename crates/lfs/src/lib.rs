@@ -3,7 +3,16 @@
 //!
 //! `tests/scj_rules.rs` is the design of SCJ's crash rules as an executable model.
 
+mod disk;
+mod error;
+pub mod format;
+mod layout;
+mod mkfs;
 pub mod scj;
 mod units;
 
+pub use disk::{CAUSES, Cause, Disk};
+pub use error::FsError;
+pub use layout::Layout;
+pub use mkfs::{MkfsOptions, mkfs, provision, superblock};
 pub use units::{BlockAddr, Nid, Now, SegNo, Stamp};

@@ -1,0 +1,177 @@
+//! The device as blocks: neighbouring writes become one, and every block written is counted once.
+//!
+//! Invariants:
+//! * what is read is what was written last;
+//! * a flush is submitted when every write before it has been answered;
+//! * time never falls; an operation ends at [`Disk::time`].
+
+use block::{BlockDevice, Data, DeviceError, Lba, Request, SECTOR_BYTES, Sectors, Time};
+
+use crate::BlockAddr;
+use crate::format::{BLOCK_BYTES, Block};
+
+const SECTORS: u64 = BLOCK_BYTES as u64 / SECTOR_BYTES;
+/// Blocks of a run at most.
+const RUN: usize = 64;
+
+/// Why a block is written.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum Cause {
+    Data,
+    Dentry,
+    Node,
+    MovedData,
+    MovedNode,
+    Nat,
+    Sit,
+    Ssa,
+    Pack,
+    Journal,
+    Super,
+}
+
+/// Number of causes.
+pub const CAUSES: usize = Cause::Super as usize + 1;
+
+/// Blocks of a device.
+pub struct Disk<D> {
+    device: D,
+    time: Time,
+    /// When the last write is answered.
+    answered: Time,
+    run: Vec<u8>,
+    run_at: u32,
+    written: [u64; CAUSES],
+    flushes: u64,
+}
+
+impl<D: BlockDevice> Disk<D> {
+    /// The blocks of `device`, from `at` on.
+    pub fn new(device: D, at: Time) -> Disk<D> {
+        let run = Vec::with_capacity(RUN * BLOCK_BYTES);
+        let (run_at, written, flushes) = (0, [0; CAUSES], 0);
+        Disk { device, time: at, answered: at, run, run_at, written, flushes }
+    }
+
+    /// Blocks of the device.
+    pub fn blocks(&self) -> u64 {
+        self.device.capacity().0 / SECTORS
+    }
+    /// When what was done so far is done.
+    pub fn time(&self) -> Time {
+        self.time.max(self.answered)
+    }
+    /// An operation begins.
+    pub fn begin(&mut self, at: Time) {
+        self.time = self.time.max(at);
+    }
+    /// Blocks written, by cause.
+    pub fn written(&self, cause: Cause) -> u64 {
+        self.written[cause as usize]
+    }
+    /// Flushes.
+    pub fn flushes(&self) -> u64 {
+        self.flushes
+    }
+    /// The device, with nothing held back.
+    ///
+    /// # Errors
+    /// What the device says to the last writes.
+    pub fn into_device(mut self) -> Result<D, DeviceError> {
+        self.drain()?;
+        Ok(self.device)
+    }
+    /// The device.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+
+    fn drain(&mut self) -> Result<(), DeviceError> {
+        if self.run.is_empty() {
+            return Ok(());
+        }
+        let sectors = Sectors((self.run.len() / BLOCK_BYTES) as u64 * SECTORS);
+        let lba = Lba(u64::from(self.run_at) * SECTORS);
+        let request = Request::write(lba, sectors).with(Data::Write(&self.run));
+        let done = self.device.submit(self.time, request);
+        self.run.clear();
+        self.answered = self.answered.max(done?);
+        Ok(())
+    }
+
+    /// Reads a block.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn read(&mut self, at: BlockAddr, out: &mut Block) -> Result<(), DeviceError> {
+        self.drain()?;
+        let lba = Lba(u64::from(at.0) * SECTORS);
+        let request = Request::read(lba, Sectors(SECTORS)).with(Data::Read(out));
+        self.time = self.time.max(self.device.submit(self.time, request)?);
+        Ok(())
+    }
+
+    /// Writes a block.
+    ///
+    /// # Errors
+    /// What the device says, to this or an earlier write.
+    pub fn write(&mut self, at: BlockAddr, block: &Block, cause: Cause) -> Result<(), DeviceError> {
+        let held = self.run.len() / BLOCK_BYTES;
+        if held == RUN || at.0 != self.run_at.wrapping_add(held as u32) {
+            self.drain()?;
+        }
+        if self.run.is_empty() {
+            self.run_at = at.0;
+        }
+        self.run.extend_from_slice(block);
+        self.written[cause as usize] += 1;
+        Ok(())
+    }
+
+    /// Waits for all writes and makes them durable.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn flush(&mut self) -> Result<(), DeviceError> {
+        self.drain()?;
+        self.time = self.time();
+        self.time = self.time.max(self.device.submit(self.time, Request::flush())?);
+        self.flushes += 1;
+        Ok(())
+    }
+
+    /// Waits for all writes, then writes blocks that are durable when it returns.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn write_durable(
+        &mut self,
+        at: BlockAddr,
+        blocks: &[&Block],
+        cause: Cause,
+    ) -> Result<(), DeviceError> {
+        self.drain()?;
+        self.time = self.time();
+        let bytes: Vec<u8> = blocks.iter().flat_map(|block| block.iter().copied()).collect();
+        let lba = Lba(u64::from(at.0) * SECTORS);
+        let sectors = Sectors(blocks.len() as u64 * SECTORS);
+        let request = Request::write(lba, sectors).with(Data::Write(&bytes)).with_fua();
+        self.time = self.time.max(self.device.submit(self.time, request)?);
+        self.answered = self.answered.max(self.time);
+        self.written[cause as usize] += blocks.len() as u64;
+        Ok(())
+    }
+
+    /// Gives blocks back to the device.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn discard(&mut self, at: BlockAddr, count: u32) -> Result<(), DeviceError> {
+        self.drain()?;
+        let lba = Lba(u64::from(at.0) * SECTORS);
+        let request = Request::discard(lba, Sectors(u64::from(count) * SECTORS));
+        self.answered = self.answered.max(self.device.submit(self.time, request)?);
+        Ok(())
+    }
+}
