@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::FuseError;
-use crate::disk::Capabilities;
 
 /// A loop device that was set up and not yet detached.
 #[derive(Debug)]
@@ -45,15 +44,16 @@ pub(super) fn program<S: AsRef<OsStr>>(name: &str, args: &[S]) -> Result<String,
 }
 
 impl LoopDevice {
-    /// Makes a block device of `file`: direct I/O, sectors of the disk's block.
+    /// Makes a block device of `file`: direct I/O, sectors of `block` bytes as far as a kernel has
+    /// such.
     ///
     /// # Errors
     /// [`FuseError::Program`]: no root, no loop devices, or no `losetup`.
-    pub fn attach(file: &Path, disk: &Capabilities) -> Result<LoopDevice, FuseError> {
+    pub fn attach(file: &Path, block: u32, read_only: bool) -> Result<LoopDevice, FuseError> {
         // Kernels take no sector larger than a page.
-        let sector = disk.block.clamp(512, 4096).to_string();
+        let sector = block.clamp(512, 4096).to_string();
         let mut args = vec!["--find", "--show", "--direct-io=on", "--sector-size", &sector];
-        if disk.read_only {
+        if read_only {
             args.push("--read-only");
         }
         let mut args: Vec<&OsStr> = args.into_iter().map(OsStr::new).collect();

@@ -139,7 +139,7 @@ impl Mount {
     /// # Errors
     /// [`FuseError::Program`].
     pub fn attach_loop(&mut self) -> Result<&Path, FuseError> {
-        let device = LoopDevice::attach(&self.file(), &self.disk)?;
+        let device = LoopDevice::attach(&self.file(), self.disk.block, self.disk.read_only)?;
         Ok(self.device.insert(device).path())
     }
 
