@@ -142,7 +142,7 @@ impl Machine {
         let told = Path::new("/sys/block").join(name).join("queue/logical_block_size");
         let text = std::fs::read_to_string(&told).map_err(|e| failed(told.display(), e))?;
         let bytes = text.trim().parse().map_err(|e| failed(told.display(), e))?;
-        if (512..=BLOCK).contains(&bytes) && BLOCK % bytes == 0 {
+        if (512..=BLOCK).contains(&bytes) && BLOCK.is_multiple_of(bytes) {
             return Ok(bytes);
         }
         Err(failed(told.display(), bytes))
