@@ -36,6 +36,8 @@ pub struct Plan {
 /// What came of all cycles.
 #[derive(Default, Debug)]
 pub struct Total {
+    /// Why nothing was done.
+    pub skipped: Option<String>,
     /// Power cuts under load.
     pub cycles: u64,
     /// Operations that `fsync` acknowledged.
@@ -74,6 +76,13 @@ pub fn run(machine: &mut Machine, plan: &Plan) -> Result<Total, String> {
     }
     machine.attach()?;
     let atomic = machine.sector()?;
+    if atomic < machine.kind.atomic {
+        total.skipped = Some(format!(
+            "it writes {} bytes in place and takes them for whole; the device may tear them at {atomic}",
+            machine.kind.atomic
+        ));
+        return Ok(total);
+    }
     let mut ledgers: Vec<Ledger> =
         (1..=plan.threads).map(|thread| Ledger::new(thread, atomic)).collect();
     machine.make()?;

@@ -26,6 +26,9 @@ pub struct Kind {
     pub name: &'static str,
     make: &'static [&'static str],
     check: &'static [&'static str],
+    /// Bytes that it writes over in place and takes for whole: a device that may tear them is none
+    /// for it.
+    pub atomic: usize,
     /// The checker ends with 0 also where it found something, and says this.
     complaint: Option<&'static str>,
 }
@@ -36,24 +39,29 @@ pub const KINDS: [Kind; 4] = [
         name: "ext4",
         make: &["mkfs.ext4", "-q", "-F"],
         check: &["e2fsck", "-f", "-n"],
+        atomic: 512,
         complaint: None,
     },
     Kind {
         name: "xfs",
         make: &["mkfs.xfs", "-q", "-f"],
         check: &["xfs_repair", "-n"],
+        atomic: 512,
         complaint: None,
     },
     Kind {
         name: "btrfs",
         make: &["mkfs.btrfs", "-q", "-f"],
         check: &["btrfs", "check", "--readonly"],
+        // Its superblock, of which the copies are written together.
+        atomic: 4096,
         complaint: None,
     },
     Kind {
         name: "f2fs",
         make: &["mkfs.f2fs", "-q", "-f"],
         check: &["fsck.f2fs", "-f", "--dry-run"],
+        atomic: 512,
         complaint: Some("[Fail]"),
     },
 ];

@@ -28,7 +28,11 @@ power-cuts (--device DEV --control PATH | --file DISK.IMG [--control PATH]) --fs
   --longest  milliseconds of load before the power goes at the latest (default 600)
   --probes   power cuts before that, of the bare device: unflushed writes must be lost in some
              (default 8)
-  Exit code 0 only if nothing acknowledged was lost, every check was clean, and the cuts were real.";
+  Exit code 0 only if nothing acknowledged was lost, every check was clean, and the cuts were real;
+  77: skipped, because the device is none for that file system.";
+
+/// Exit code of a run that this device is not for.
+const SKIPPED: u8 = 77;
 
 struct Options {
     place: Place,
@@ -101,6 +105,10 @@ fn main() -> ExitCode {
             total
         });
     match total {
+        Ok(Total { skipped: Some(reason), .. }) => {
+            println!("{name}: skipped: {reason}");
+            ExitCode::from(SKIPPED)
+        }
         Ok(total) => {
             println!("{name}: {}", total.line());
             if total.good(&options.plan) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
