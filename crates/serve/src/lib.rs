@@ -5,6 +5,7 @@
 
 pub mod control;
 pub mod disk;
+pub mod doctor;
 pub mod fuse;
 pub mod nbd;
 pub mod power;

@@ -4,12 +4,15 @@ use lab::LabError;
 use lab::json::{Json, Map, MapExt};
 use lab::selfcheck::{Check, run};
 
+use serve::doctor::{Finding, findings};
+
 use crate::args::Doctor;
 use crate::{note, print, table};
 
 /// `varve doctor [--self-check [--quick]]`.
 pub fn doctor(args: &Doctor) -> Result<(), LabError> {
     let machine = machine();
+    let doors = findings();
     let checks = match args.self_check {
         true => {
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
@@ -18,9 +21,9 @@ pub fn doctor(args: &Doctor) -> Result<(), LabError> {
         false => Vec::new(),
     };
     if args.json {
-        print(&json(&machine, args.self_check.then_some(&checks[..])).pretty())?;
+        print(&json(&machine, &doors, args.self_check.then_some(&checks[..])).pretty())?;
     } else {
-        print(&shown(&machine, &checks))?;
+        print(&shown(&machine, &doors, &checks))?;
     }
     let failed = checks.iter().filter(|c| !c.pass).count();
     if failed == 0 {
@@ -37,32 +40,28 @@ fn machine() -> Vec<(&'static str, String)> {
         let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
         line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()
     });
-    let there = |path: &str| {
-        let yes = std::fs::OpenOptions::new().read(true).write(true).open(path).is_ok();
-        let exists = std::path::Path::new(path).exists();
-        match (yes, exists) {
-            (true, _) => "yes",
-            (false, true) => "there, but not for this user",
-            (false, false) => "no",
-        }
-        .to_string()
-    };
     vec![
         ("version", crate::VERSION.to_string()),
         ("threads", threads.to_string()),
         ("free memory", memory.map_or("unknown".to_string(), |kb| format!("{} MiB", kb / 1024))),
         ("simulation", "yes: needs neither root nor a network".to_string()),
-        ("FUSE (/dev/fuse)", there("/dev/fuse")),
-        ("loop devices (/dev/loop-control)", there("/dev/loop-control")),
     ]
 }
 
-fn shown(machine: &[(&'static str, String)], checks: &[Check]) -> String {
+fn shown(machine: &[(&'static str, String)], doors: &[Finding], checks: &[Check]) -> String {
     let mut list = table::plain(&["on this machine".to_string(), String::new()]);
     for (what, found) in machine {
         list.add_row(vec![what.to_string(), found.clone()]);
     }
     let mut out = table::text(&list);
+    let heading = ["", "to serve and to test a device", ""];
+    let mut list = table::plain(&heading.map(str::to_string));
+    for door in doors {
+        let verdict = if door.usable { "yes" } else { "no" };
+        list.add_row(vec![verdict.to_string(), door.what.clone(), door.why.clone()]);
+    }
+    out.push('\n');
+    out.push_str(&table::text(&list));
     if checks.is_empty() {
         return out;
     }
@@ -84,12 +83,20 @@ fn shown(machine: &[(&'static str, String)], checks: &[Check]) -> String {
     out + &format!("{passed} of {} agree\n", checks.len())
 }
 
-fn json(machine: &[(&'static str, String)], checks: Option<&[Check]>) -> Json {
+fn json(machine: &[(&'static str, String)], doors: &[Finding], checks: Option<&[Check]>) -> Json {
     let mut map = Map::new();
     map.put("schema", Json::text("varve.doctor/1"));
     map.put("version", Json::text(crate::VERSION));
     let facts = machine.iter().map(|(k, v)| (k.to_string(), Json::text(v)));
     map.put("machine", Json::Map(facts.collect()));
+    let door = |door: &Finding| {
+        let mut one = Map::new();
+        one.put("what", Json::text(&door.what));
+        one.put("usable", Json::Bool(door.usable));
+        one.put("why", Json::text(&door.why));
+        Json::Map(one)
+    };
+    map.put("front_ends", Json::List(doors.iter().map(door).collect()));
     let check = |c: &Check| {
         let mut one = Map::new();
         one.put("section", Json::text(c.section));
