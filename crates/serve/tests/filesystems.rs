@@ -8,11 +8,11 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
-use live::{FileMedium, Medium};
-use serve::Disk;
-use serve::disk::MediumDisk;
+use block::Bytes;
+use serve::control::Control;
+use serve::disk::Timing;
 use serve::fuse::{Mount, Options, Stopped};
-use serve::power::{Power, Switch, When};
+use serve::stack::{Backing, Remap, StackOptions};
 
 const BYTES: u64 = 160 << 20;
 
@@ -37,18 +37,6 @@ fn missing() -> Option<String> {
     })
 }
 
-fn command(power: &dyn Power, line: &str) -> Result<String, String> {
-    let said = |error: serve::power::PowerError| error.to_string();
-    match line.split_whitespace().collect::<Vec<_>>()[..] {
-        ["power-cut"] => power.cut(When::Now).map_err(said)?,
-        ["power-cut", "--at", when] => power.cut(when.parse()?).map_err(said)?,
-        ["power-on"] => power.on().map_err(said)?,
-        ["stats"] => {}
-        _ => return Err(format!("{line}: unknown")),
-    }
-    Ok(format!("{{\"operations\": {}}}", power.state().operations))
-}
-
 fn main() {
     println!();
     if let Some(reason) = missing() {
@@ -57,22 +45,22 @@ fn main() {
     }
     let folder = std::env::temp_dir().join(format!("varve-filesystems-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let image = folder.join("image");
-    File::create(&image).unwrap().set_len(BYTES).unwrap();
-    let file = File::options().read(true).write(true).open(&image).unwrap();
-    let open = |medium: Arc<dyn Medium>| {
-        MediumDisk::new(medium).map(|disk| Arc::new(disk) as Arc<dyn Disk>)
+    let stack = StackOptions {
+        backing: Backing::Image(folder.join("image"), Some(Bytes(BYTES))),
+        remap: Remap::Off,
+        timing: Timing::Off,
+        cut_seed: Some(1),
+        read_only: false,
     };
-    let switch = Switch::new(Arc::new(FileMedium(file)), 1, Box::new(open)).unwrap();
-    let switch = Arc::new(switch);
-    let power = switch.clone();
+    let stack = stack.build().unwrap();
+    let control = Control::new(stack.clone(), Box::new(|| ()));
     let options = Options {
         threads: 4,
         stats: Arc::new(String::new),
-        command: Some(Arc::new(move |line: &str| command(&*power, line))),
+        command: Some(Arc::new(move |line: &str| Ok(control.command(line)?.to_string()))),
     };
     let dir = folder.join("served");
-    let mount = Mount::new(switch, &dir, options).unwrap();
+    let mount = Mount::new(stack.disk, &dir, options).unwrap();
     let ran = Command::new(env!("CARGO_BIN_EXE_power-cuts"))
         .arg("--file")
         .arg(mount.file())

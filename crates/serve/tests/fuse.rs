@@ -257,7 +257,8 @@ fn a_power_cut_takes_what_was_not_flushed_also_from_the_kernel() {
     assert_eq!(served.control("power-on\n"), "the power is on\n");
     file.read_exact_at(&mut back, 0).unwrap();
     assert_eq!(back, [1; 8192], "what was flushed, and nothing of what was not");
-    assert_eq!(served.mount.as_ref().unwrap().errors(), 3);
+    let errors = served.mount.as_ref().unwrap().error_count();
+    assert_eq!(errors.load(Ordering::SeqCst), 3);
     drop(file);
     served.stop();
 }

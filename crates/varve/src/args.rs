@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
-pub use serve::{Ctl, CtlCommand, Remap, Serve, ServeNbd, StackArgs, Timing};
+pub use serve::{Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs, Timing};
 
 /// A flash storage stack in user space: modelled and live.
 #[derive(Parser)]

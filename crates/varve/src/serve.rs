@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 use lab::LabError;
 use serve::control::{Control, ControlSocket};
 use serve::disk::Timing;
+use serve::fuse::{Mount, Options, advertised, shield_from_own_writeback};
 use serve::nbd::{Address, Export, Limits, Server};
 use serve::stack::{Backing, ON_IMAGE, Remap, Stack, StackError, StackOptions};
 
-use crate::args::{self, Serve, ServeNbd, StackArgs};
+use crate::args::{self, Serve, ServeFuse, ServeNbd, StackArgs};
 use crate::{note, print, stop};
 
 /// How often it looks whether it is to stop.
@@ -21,6 +22,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub fn serve(args: &Serve) -> Result<(), LabError> {
     match args {
         Serve::Nbd(nbd) => serve_nbd(nbd),
+        Serve::Fuse(fuse) => serve_fuse(fuse),
     }
 }
 
@@ -141,6 +143,53 @@ fn serve_nbd(args: &ServeNbd) -> Result<(), LabError> {
     drop(socket);
     close(&stack)?;
     ended.map_err(failed)
+}
+
+fn serve_fuse(args: &ServeFuse) -> Result<(), LabError> {
+    // Before there are threads, which inherit it.
+    if args.device {
+        for why in shield_from_own_writeback() {
+            note(&format!("varve: {why}"));
+        }
+    }
+    let (stack, control, socket) = start(&args.stack)?;
+    let failed = |error: serve::fuse::FuseError| LabError::Failed(error.to_string());
+    let (asked, counted) = (Arc::clone(&control), Arc::clone(&control));
+    let options = Options {
+        threads: usize::from(args.threads),
+        stats: Arc::new(move || format!("{:#}\n", counted.stats())),
+        command: Some(Arc::new(move |line: &str| Ok(asked.command(line)?.to_string()))),
+    };
+    let mut mount = Mount::new(Arc::clone(&stack.disk), &args.dir, options).map_err(failed)?;
+    let errors = mount.error_count();
+    control.count(Box::new(move || vec![("errors", errors.load(Ordering::Relaxed))]));
+    let device = if args.device {
+        mount.attach_loop().map(|path| path.display().to_string())
+    } else {
+        Ok(String::new())
+    };
+    let told = device.map_err(failed).and_then(|device| {
+        let list = advertised(&stack.disk.capabilities());
+        let device = if device.is_empty() { device } else { device + "\n" };
+        print(&format!("{}\n{device}{}\n{list}\n", mount.file().display(), stack.name))
+    });
+    if told.is_ok() {
+        while !stop::flag().load(Ordering::Relaxed) && !mount.ended() {
+            std::thread::sleep(LOOK);
+        }
+    }
+    // A second signal ends the program while this waits for who still uses it.
+    let mut said = String::new();
+    let stopped = mount.stop(|what| {
+        if said != what {
+            note(&format!("varve: {what}: waiting for it"));
+            said = what.to_string();
+        }
+        true
+    });
+    drop(socket);
+    close(&stack)?;
+    told.and(stopped.map(|_| ()).map_err(failed))
 }
 
 /// What is acknowledged is durable, and the next start quick.

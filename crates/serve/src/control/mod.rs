@@ -132,7 +132,8 @@ impl Control {
         }
     }
 
-    fn stats(&self) -> Value {
+    /// What everything counts, as one JSON document.
+    pub fn stats(&self) -> Value {
         let c = self.stack.disk.capabilities();
         json!({
             "stack": self.stack.name,

@@ -23,7 +23,7 @@ mod mount;
 
 pub use command::{Command, Handles};
 pub use loop_device::LoopDevice;
-pub use mount::{Mount, Options, Stopped, shield_from_own_writeback};
+pub use mount::{Mount, Options, Stopped, advertised, shield_from_own_writeback};
 
 use std::io;
 use std::path::PathBuf;

@@ -10,7 +10,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use fuser::{BackgroundSession, Config, MountOption, SessionACL};
@@ -79,6 +79,18 @@ pub fn shield_from_own_writeback() -> Vec<String> {
     not
 }
 
+/// What the file can do, in words.
+pub fn advertised(can: &Capabilities) -> String {
+    let access = if can.read_only { "read-only" } else { "read and write at any byte" };
+    let cache = if can.volatile { "write back (fsync flushes, O_DSYNC forces)" } else { "none" };
+    let holes = if can.trim { "punched and found" } else { "none" };
+    format!(
+        "{} bytes; {access}; write cache: {cache}; holes: {holes}; blocks of {} bytes; atomic: {} \
+         bytes",
+        can.size, can.block, can.atomic,
+    )
+}
+
 impl Mount {
     /// Mounts `disk` on a directory, which is made if there is none.
     ///
@@ -129,9 +141,9 @@ impl Mount {
         self.dir.join(DISK)
     }
 
-    /// Requests in order that the disk refused, so far.
-    pub fn errors(&self) -> u64 {
-        self.errors.load(Ordering::Relaxed)
+    /// Counts the requests in order that the disk refused.
+    pub fn error_count(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.errors)
     }
 
     /// Makes a block device of the file.

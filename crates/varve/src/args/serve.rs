@@ -10,6 +10,8 @@ use super::size;
 pub enum Serve {
     /// Over NBD: for QEMU, fio, the libnbd tools, nbd-client
     Nbd(ServeNbd),
+    /// As a file in a directory, by FUSE, and with --loop as a block device of this kernel
+    Fuse(ServeFuse),
 }
 
 /// What keeps the bytes, and what lies above it.
@@ -93,6 +95,22 @@ pub struct ServeNbd {
     /// Do not tell clients what exports there are
     #[arg(long)]
     pub no_list: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct ServeFuse {
+    /// The directory to mount on; made if it is not there. It has disk.img, stats.json and control,
+    /// which takes the commands of `varve ctl`
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub stack: StackArgs,
+    /// Make a block device of disk.img (needs root)
+    #[arg(long = "loop")]
+    pub device: bool,
+    /// Threads that serve requests
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub threads: u16,
 }
 
 fn smallest(text: &str) -> Result<u32, String> {

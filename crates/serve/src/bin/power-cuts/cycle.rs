@@ -271,7 +271,7 @@ fn cut_under_load(
 
 /// The line that lets the power go some operations later.
 fn later(machine: &mut Machine, operations: u64) -> Result<String, String> {
-    let stats = machine.say("stats")?;
+    let stats = machine.say("report")?;
     let now = number(&stats, "operations").ok_or_else(|| format!("no operations in: {stats}"))?;
     Ok(format!("power-cut --at op:{}", now + operations))
 }
