@@ -147,7 +147,7 @@ fn serve_nbd(args: &ServeNbd) -> Result<(), LabError> {
 
 fn serve_fuse(args: &ServeFuse) -> Result<(), LabError> {
     // Before there are threads, which inherit it.
-    if args.device {
+    if args.looped {
         for why in shield_from_own_writeback() {
             note(&format!("varve: {why}"));
         }
@@ -163,7 +163,7 @@ fn serve_fuse(args: &ServeFuse) -> Result<(), LabError> {
     let mut mount = Mount::new(Arc::clone(&stack.disk), &args.dir, options).map_err(failed)?;
     let errors = mount.error_count();
     control.count(Box::new(move || vec![("errors", errors.load(Ordering::Relaxed))]));
-    let device = if args.device {
+    let device = if args.looped {
         mount.attach_loop().map(|path| path.display().to_string())
     } else {
         Ok(String::new())

@@ -107,7 +107,7 @@ pub struct ServeFuse {
     pub stack: StackArgs,
     /// Make a block device of disk.img (needs root)
     #[arg(long = "loop")]
-    pub device: bool,
+    pub looped: bool,
     /// Threads that serve requests
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,
