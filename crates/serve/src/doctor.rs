@@ -201,8 +201,10 @@ fn mounted(table: &[u8]) -> Vec<PathBuf> {
     lines
         .filter_map(|line| {
             let mut fields = line.split(|byte| *byte == b' ');
-            let dir = fields.nth(1)?;
-            (fields.next()? == fuse::KIND.as_bytes()).then(|| unescaped(dir))
+            let (source, dir, kind) = (fields.next()?, fields.next()?, fields.next()?);
+            // Mounted by root it is plain `fuse`, by fusermount3 `fuse.varve`.
+            let ours = source == fuse::SOURCE.as_bytes() && kind.starts_with(b"fuse");
+            ours.then(|| unescaped(dir))
         })
         .collect()
 }
@@ -261,7 +263,8 @@ mod tests {
         let table = b"proc /proc proc rw 0 0\n\
             varve /mnt/a\\040b fuse.varve rw,user_id=0 0 0\n\
             x /mnt/c fuse.sshfs rw 0 0\n\
-            varve /mnt/d\\134e\\04 fuse.varve rw 0 0\n";
+            varve /mnt/c ext4 rw 0 0\n\
+            varve /mnt/d\\134e\\04 fuse rw 0 0\n";
         let expected = [PathBuf::from("/mnt/a b"), PathBuf::from("/mnt/d\\e\\04")];
         assert_eq!(mounted(table), expected);
         assert!(mounted(b"").is_empty() && mounted(b"one\ntwo fields\n").is_empty());

@@ -34,8 +34,8 @@ pub const DISK: &str = "disk.img";
 pub const STATS: &str = "stats.json";
 /// Name of the file that takes commands.
 pub const CONTROL: &str = "control";
-/// What mounts of ours are called in the system's table of mounts.
-pub const KIND: &str = "fuse.varve";
+/// What mounts of ours come from, in the system's table of mounts.
+pub const SOURCE: &str = "varve";
 
 /// Why the front-end cannot be used.
 #[derive(Debug, thiserror::Error)]

@@ -20,7 +20,7 @@ use rustix::mount::UnmountFlags;
 use super::command::Command;
 use super::files::Files;
 use super::loop_device::{LoopDevice, program};
-use super::{DISK, FuseError};
+use super::{DISK, FuseError, SOURCE};
 use crate::disk::{Capabilities, Disk};
 
 /// How long to wait before looking again whether something is still in use.
@@ -121,7 +121,7 @@ impl Mount {
         let files = Files::new(disk, options.stats, options.command, errors.clone());
         let mut config = Config::default();
         config.mount_options = vec![
-            MountOption::FSName("varve".to_string()),
+            MountOption::FSName(SOURCE.to_string()),
             MountOption::Subtype("varve".to_string()),
             MountOption::DefaultPermissions,
             MountOption::NoSuid,
