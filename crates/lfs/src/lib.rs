@@ -6,6 +6,7 @@
 mod disk;
 mod error;
 pub mod format;
+pub mod fs;
 mod layout;
 mod mkfs;
 pub mod scj;
@@ -13,6 +14,7 @@ mod units;
 
 pub use disk::{CAUSES, Cause, Disk};
 pub use error::FsError;
+pub use fs::{Fs, Options};
 pub use layout::Layout;
 pub use mkfs::{MkfsOptions, mkfs, provision, superblock};
 pub use units::{BlockAddr, Nid, Now, SegNo, Stamp};

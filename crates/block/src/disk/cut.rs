@@ -16,6 +16,9 @@ pub enum Fate {
     Half,
     /// Each holds bytes that nobody wrote.
     Garbage,
+    /// Drawn from the seed: each 4 KiB block is old or new as a whole (contract C2), and what
+    /// share of them is new is drawn first.
+    Blocks(u64),
     /// Drawn from the seed: old, new, torn, garbage or a read error, for each write, block or
     /// sector by itself. How many of each, and of which grain, is drawn first, so that seeds
     /// differ widely: most writes kept, most lost, hardly one whole.
@@ -88,6 +91,16 @@ pub(super) fn leave(image: &mut DiskImage, pieces: &[Piece], fate: Fate, salt: u
         }
         Fate::Garbage => {
             each_sector(pieces, |piece, i| put(image, piece, i, End::Garbage, salt));
+        }
+        Fate::Blocks(seed) => {
+            let new = *Rng::stream(seed, "disk/share").pick(&[1, 8, 16, 24, 31]);
+            let mut rng =
+                Rng::stream(seed ^ salt.wrapping_mul(0x9E37_79B9_7F4A_7C15), "disk/blocks");
+            for piece in pieces {
+                if rng.ratio(new, 32) {
+                    image.apply(piece);
+                }
+            }
         }
         Fate::Mixed(seed) => mixed(image, pieces, seed, salt),
     }

@@ -122,6 +122,25 @@ fn every_end_of_a_sector_is_drawn() {
 }
 
 #[test]
+fn blocks_are_old_or_new_as_a_whole() {
+    let mut disk = CutDevice::new(Sectors(80));
+    let data = [7; 4 * BLOCK];
+    let request = Request::write(Lba(16), Sectors(32)).with(Data::Write(&data));
+    disk.submit(Time::from_us(1), request).unwrap();
+    let mut seen = [0; 5];
+    for seed in 0..500 {
+        let cut = at(0, true, Fate::Blocks(seed), Fate::Old);
+        let (image, _) = disk.image_at_cut(&cut).unwrap();
+        let mut all = [0; 4 * BLOCK];
+        image.read_at(Lba(16), &mut all).unwrap();
+        let whole = |block: &[u8]| block.iter().all(|byte| *byte == block[0]);
+        assert!(all.chunks(BLOCK).all(whole));
+        seen[all.chunks(BLOCK).filter(|block| block[0] == 7).count()] += 1;
+    }
+    assert!(seen.iter().all(|n| *n > 20), "{seen:?}");
+}
+
+#[test]
 fn faults_do_what_their_names_say() {
     let faults = vec![
         DiskFault::Phantom { op: 1 },

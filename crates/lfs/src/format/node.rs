@@ -315,6 +315,10 @@ impl NodeBlock {
         let taken = if self.inline() & InlineFlags::XATTR == 0 { 0 } else { XATTR_WORDS };
         INODE_SLOTS.saturating_sub(self.extra() / 4 + taken)
     }
+    /// Whether data stands in place of pointers.
+    pub fn is_inline_data(&self) -> bool {
+        self.inline() & InlineFlags::DATA != 0
+    }
     /// Inline data: as many bytes as there may be.
     pub fn inline_data(&self) -> &[u8] {
         let from = self.slots_at() + 4;

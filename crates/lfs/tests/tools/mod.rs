@@ -1,6 +1,9 @@
 //! Devices and the checker of f2fs-tools, for tests.
 #![allow(dead_code)] // each test uses its own part
 
+pub mod crash;
+pub mod model;
+
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,185 @@
+//! Checkpoints: what is in memory becomes what a mount finds (paper 2, section II-C).
+//!
+//! Invariants: each phase waits for the one before; tables go into the copies that are not live and
+//! the pack into the place of the older one, so that the durable checkpoint stays whole until the
+//! last block of the new one, written after a flush and durable itself, replaces it.
+
+use block::BlockDevice;
+
+use super::{Epoch, Fs, LogKind};
+use crate::disk::Cause;
+use crate::format::{
+    Block, Checkpoint, Flags, Heads, Journal, OrphanBlock, SIT_PER_BLOCK, msb_set, msb_test,
+    u32_at, zeroed,
+};
+use crate::{BlockAddr, FsError, Nid, Now, SegNo};
+
+/// What asked for a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum Trigger {
+    Mount,
+    Unmount,
+    Sync,
+    Dirty,
+    Prefree,
+    Cleaning,
+    Recovery,
+    Fsync(FsyncFallback),
+}
+
+/// Why an fsync was a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[allow(missing_docs)]
+pub enum FsyncFallback {
+    NotRegular,
+    Links,
+    Renamed,
+    ParentNotDurable,
+    ParentXattrs,
+    ParentRenames,
+    Xattrs,
+    FreedNodes,
+    NoRoom,
+}
+
+/// Blocks of a pack beside orphans: two checkpoint blocks and six summaries.
+const FIXED: u32 = 8;
+
+impl<D: BlockDevice> Fs<D> {
+    /// Makes everything durable.
+    ///
+    /// # Errors
+    /// What the device says; [`FsError::ReadOnly`].
+    pub fn sync(&mut self, now: Now) -> Result<(), FsError> {
+        self.change(now, |fs| fs.checkpoint(Trigger::Sync))
+    }
+
+    /// Makes everything durable, marks the volume as cleanly unmounted and gives the device back.
+    /// A volume that is read-only (since an error, too) is left as it is.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn unmount(mut self, now: Now) -> Result<D, FsError> {
+        if self.writable().is_ok() {
+            self.begin(now);
+            self.write_checkpoint(Trigger::Unmount)?;
+        }
+        Ok(self.disk.into_device()?)
+    }
+
+    /// Orphans that a pack has room for.
+    pub(super) fn orphan_room(&self) -> usize {
+        (self.layout.pack_room() - FIXED) as usize * OrphanBlock::MOST
+    }
+
+    /// A checkpoint, if there is anything that is not durable.
+    pub(super) fn checkpoint(&mut self, trigger: Trigger) -> Result<(), FsError> {
+        let settled = self.nodes.dirty() == 0
+            && self.pages.dirty() == 0
+            && self.nat.dirty_blocks() == 0
+            && self.segs.dirty_tables().is_empty();
+        if settled { Ok(()) } else { self.write_checkpoint(trigger) }
+    }
+
+    pub(super) fn write_checkpoint(&mut self, trigger: Trigger) -> Result<(), FsError> {
+        self.write_pages()?;
+        for (_, nid) in self.nodes.all_dirty() {
+            self.write_node(nid, (false, false), Cause::Node)?;
+        }
+        let nat_bitmap = self.nat.write(&mut self.disk, &self.layout)?;
+        let sit_bitmap = self.write_sit()?;
+        let blocks = self.pack_blocks(trigger == Trigger::Unmount, &sit_bitmap, &nat_bitmap);
+        let start = self.layout.pack(1 - self.pack);
+        let (last, others) = blocks.split_last().ok_or(FsError::Corrupt("an empty pack"))?;
+        for (i, block) in others.iter().enumerate() {
+            self.disk.write(BlockAddr(start.0 + i as u32), block, Cause::Pack)?;
+        }
+        self.disk.flush()?;
+        let end = BlockAddr(start.0 + others.len() as u32);
+        self.disk.write_durable(end, &[last], Cause::Pack)?;
+        self.cp = Checkpoint::decode(last).ok_or(FsError::Corrupt("a checkpoint just made"))?;
+        self.cp_crc = u32_at(&last[..], 4092);
+        self.pack = 1 - self.pack;
+        self.sit_bitmap = sit_bitmap;
+        self.nat.settle(nat_bitmap);
+        self.segs.settle();
+        self.hold_heads();
+        self.epoch = Epoch::default();
+        *self.checkpoints.entry(trigger).or_insert(0) += 1;
+        Ok(())
+    }
+
+    /// Heads that rest until the next checkpoint once they are written to.
+    pub(super) fn hold_heads(&mut self) {
+        for kind in LogKind::ALL {
+            if self.holds(kind) {
+                self.segs.hold(self.logs[kind as usize].seg);
+            }
+        }
+    }
+
+    fn write_sit(&mut self) -> Result<Vec<u8>, FsError> {
+        let mut bitmap = self.sit_bitmap.clone();
+        for i in self.segs.dirty_tables() {
+            let mut block = zeroed();
+            let first = i * SIT_PER_BLOCK as u32;
+            for seg in first..(first + SIT_PER_BLOCK as u32).min(self.layout.main_segs) {
+                self.segs.entry(SegNo(seg)).put(&mut block[..], (seg - first) as usize);
+            }
+            let copy = !msb_test(&bitmap, i as usize);
+            self.disk.write(self.layout.sit_block(i, copy), &block, Cause::Sit)?;
+            msb_set(&mut bitmap, i as usize, copy);
+        }
+        Ok(bitmap)
+    }
+
+    fn heads(&self, first: LogKind) -> Heads {
+        let log = |i: usize| &self.logs[first as usize + i];
+        Heads {
+            segments: std::array::from_fn(|i| log(i).seg),
+            offsets: std::array::from_fn(|i| log(i).offset as u16),
+        }
+    }
+
+    fn pack_blocks(&self, unmount: bool, sit: &[u8], nat: &[u8]) -> Vec<Box<Block>> {
+        let orphans: Vec<Nid> = self.orphans.iter().copied().collect();
+        let chunks = orphans.chunks(OrphanBlock::MOST);
+        let count = chunks.len() as u32;
+        let logs = if unmount { 6 } else { 3 };
+        let mut flags = Flags::CRC_RECOVERY;
+        if unmount {
+            flags = flags.with(Flags::UMOUNT);
+        }
+        if count > 0 {
+            flags = flags.with(Flags::ORPHANS);
+        }
+        let cp = Checkpoint {
+            version: self.cp.version + 1,
+            valid_blocks: self.counts.blocks,
+            free_segments: self.segs.free_after(),
+            node_heads: self.heads(LogKind::HotNode),
+            data_heads: self.heads(LogKind::HotData),
+            flags,
+            pack_blocks: 2 + count + logs,
+            start_sum: 1 + count,
+            valid_nodes: self.counts.nodes as u32,
+            valid_inodes: self.counts.inodes as u32,
+            next_free_nid: Nid(self.nat.hint),
+            elapsed: self.elapsed(),
+            alloc_types: [0; 6],
+            sit_bitmap: sit.to_vec(),
+            nat_bitmap: nat.to_vec(),
+            ..self.cp.clone()
+        };
+        let mut blocks = vec![cp.encode()];
+        for (i, inos) in chunks.enumerate() {
+            let (index, count) = (i as u16 + 1, count as u16);
+            blocks.push(OrphanBlock { inos: inos.to_vec(), index, count }.encode());
+        }
+        let summaries = self.logs.iter().take(logs as usize);
+        blocks.extend(summaries.map(|log| log.summary.encode(&Journal::Empty)));
+        blocks.push(cp.encode());
+        blocks
+    }
+}

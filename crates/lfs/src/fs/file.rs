@@ -1,0 +1,236 @@
+//! The contents of files.
+//!
+//! Invariants: a block that is written goes to a log at once (there is no cache of file data), its
+//! pointer follows in memory; bytes beyond the size are zeroes in memory's view: a file that grows
+//! finds a hole or a block whose rest was zeroed when it shrank. Data inside an inode is read, and
+//! moved to a block by the first change.
+
+use block::{BlockDevice, Bytes};
+
+use super::Fs;
+use super::logs::LogKind;
+use crate::disk::Cause;
+use crate::format::{BLOCK_BYTES, Block, FileType, InlineFlags, Inode, zeroed};
+use crate::{BlockAddr, FsError, Nid, Now};
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+/// Blocks written between two looks at free space.
+const CHUNK: u64 = 32;
+/// Bytes of the largest file: so many blocks as pointers reach.
+const LARGEST: u64 = (923 + 2 * 1018 + 2 * 1018 * 1018 + 1018 * 1018 * 1018) * BLOCK;
+/// Bit of `i_advise`: the file's data is cold.
+const ADVISE_COLD: u8 = 1;
+
+impl<D: BlockDevice> Fs<D> {
+    /// Reads from a regular file or symlink; returns how many bytes there were.
+    ///
+    /// # Errors
+    /// [`FsError::IsDirectory`], [`FsError::Invalid`] for what has no contents, and what reading
+    /// the media says.
+    pub fn read(
+        &mut self,
+        now: Now,
+        ino: Nid,
+        at: Bytes,
+        out: &mut [u8],
+    ) -> Result<usize, FsError> {
+        self.look(now, |fs| {
+            fs.expect_contents(ino)?;
+            fs.read_contents(ino, at.0, out)
+        })
+    }
+
+    pub(super) fn expect_contents(&mut self, ino: Nid) -> Result<(), FsError> {
+        match FileType::of_mode(self.inode(ino)?.mode()) {
+            FileType::File | FileType::Symlink => Ok(()),
+            FileType::Directory => Err(FsError::IsDirectory),
+            _ => Err(FsError::Invalid("a device, pipe or socket has no contents here")),
+        }
+    }
+
+    pub(super) fn read_contents(
+        &mut self,
+        ino: Nid,
+        at: u64,
+        out: &mut [u8],
+    ) -> Result<usize, FsError> {
+        let inode = self.inode(ino)?;
+        let there = inode.size().saturating_sub(at).min(out.len() as u64) as usize;
+        let out = &mut out[..there];
+        if inode.inline() & InlineFlags::DATA != 0 {
+            let data = inode.inline_data();
+            let known = inode.inline() & InlineFlags::EXISTS != 0;
+            for (i, byte) in out.iter_mut().enumerate() {
+                let found = data.get(at as usize + i).copied();
+                *byte = found.filter(|_| known).unwrap_or(0);
+            }
+            return Ok(there);
+        }
+        let (mut at, mut rest) = (at, out);
+        let mut block = zeroed();
+        while !rest.is_empty() {
+            let skip = (at % BLOCK) as usize;
+            let (part, more) = rest.split_at_mut((BLOCK_BYTES - skip).min(rest.len()));
+            self.read_block(ino, at / BLOCK, &mut block)?;
+            part.copy_from_slice(&block[skip..skip + part.len()]);
+            at += part.len() as u64;
+            rest = more;
+        }
+        Ok(there)
+    }
+
+    fn read_block(&mut self, ino: Nid, index: u64, out: &mut Block) -> Result<(), FsError> {
+        let addr = self.block_at(ino, index)?;
+        if !addr.is_place() {
+            out.fill(0);
+            return Ok(());
+        }
+        self.layout.place(addr).ok_or(FsError::Corrupt("a pointer leaves the main area"))?;
+        Ok(self.disk.read(addr, out)?)
+    }
+
+    /// Writes to a regular file.
+    ///
+    /// # Errors
+    /// [`FsError::NoSpace`] (what was written before stays), [`FsError::TooLarge`], the errors of
+    /// [`Fs::read`], and what the device says.
+    pub fn write(&mut self, now: Now, ino: Nid, at: Bytes, data: &[u8]) -> Result<(), FsError> {
+        let end = at.0.checked_add(data.len() as u64).filter(|end| *end <= LARGEST);
+        end.ok_or(FsError::TooLarge)?;
+        let (mut at, mut rest) = (at.0, data);
+        loop {
+            let room = CHUNK * BLOCK - at % BLOCK;
+            let (part, more) = rest.split_at(rest.len().min(room as usize));
+            self.change(now, |fs| {
+                fs.expect_contents(ino)?;
+                fs.write_contents(ino, at, part)
+            })?;
+            at += part.len() as u64;
+            rest = more;
+            if rest.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    pub(super) fn write_contents(&mut self, ino: Nid, at: u64, data: &[u8]) -> Result<(), FsError> {
+        let blocks = (data.len() as u64).div_ceil(BLOCK) + 1;
+        self.room(blocks + 6, 6)?;
+        self.unfold_data(ino)?;
+        let (mut place, mut rest) = (at, data);
+        let mut block = zeroed();
+        while !rest.is_empty() {
+            let (index, skip) = (place / BLOCK, (place % BLOCK) as usize);
+            let (part, more) = rest.split_at((BLOCK_BYTES - skip).min(rest.len()));
+            if part.len() < BLOCK_BYTES {
+                self.read_block(ino, index, &mut block)?;
+            }
+            block[skip..skip + part.len()].copy_from_slice(part);
+            self.put_block(ino, index, &block)?;
+            place += part.len() as u64;
+            rest = more;
+        }
+        let stamp = self.now.wall;
+        let inode = self.node_mut(ino)?;
+        inode.set_size(inode.size().max(place));
+        inode.set_time(1, stamp);
+        inode.set_time(2, stamp);
+        Ok(())
+    }
+
+    fn put_block(&mut self, ino: Nid, index: u64, block: &Block) -> Result<(), FsError> {
+        let at = self.make_pointer(ino, index, None)?;
+        let cold = self.inode(ino)?.advise() & ADVISE_COLD != 0;
+        let log = if cold { LogKind::ColdData } else { LogKind::WarmData };
+        let origin = self.origin(at)?;
+        let addr = self.alloc(log, origin)?;
+        self.disk.write(addr, block, Cause::Data)?;
+        self.aim(ino, at, addr)
+    }
+
+    /// Moves data from the inode into a block.
+    fn unfold_data(&mut self, ino: Nid) -> Result<(), FsError> {
+        let inode = self.inode(ino)?;
+        if inode.inline() & InlineFlags::DATA == 0 {
+            return Ok(());
+        }
+        self.room(2, 0)?;
+        let inode = self.inode(ino)?;
+        let len = inode.size().min(inode.inline_data().len() as u64) as usize;
+        let exists = inode.inline() & InlineFlags::EXISTS != 0;
+        let data = inode.inline_data()[..len].to_vec();
+        self.node_mut(ino)?.clear_inline(InlineFlags::DATA | InlineFlags::EXISTS);
+        if exists && !data.is_empty() {
+            let mut block = zeroed();
+            block[..data.len()].copy_from_slice(&data);
+            self.put_block(ino, 0, &block)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a regular file this long; what it gains are zeroes.
+    ///
+    /// # Errors
+    /// As [`Fs::write`].
+    pub fn truncate(&mut self, now: Now, ino: Nid, size: Bytes) -> Result<(), FsError> {
+        if size.0 > LARGEST {
+            return Err(FsError::TooLarge);
+        }
+        self.change(now, |fs| {
+            fs.expect_contents(ino)?;
+            fs.resize(ino, size.0)
+        })
+    }
+
+    pub(super) fn resize(&mut self, ino: Nid, size: u64) -> Result<(), FsError> {
+        self.unfold_data(ino)?;
+        if size < self.inode(ino)?.size() {
+            self.zero(ino, size, size.next_multiple_of(BLOCK))?;
+            self.cut_blocks(ino, size.div_ceil(BLOCK))?;
+        }
+        let stamp = self.now.wall;
+        let inode = self.node_mut(ino)?;
+        inode.set_size(size);
+        inode.set_time(1, stamp);
+        inode.set_time(2, stamp);
+        Ok(())
+    }
+
+    /// Zeroes bytes of one block, if it is there.
+    fn zero(&mut self, ino: Nid, from: u64, to: u64) -> Result<(), FsError> {
+        if from >= to || self.block_at(ino, from / BLOCK)? == BlockAddr::HOLE {
+            return Ok(());
+        }
+        let mut block = zeroed();
+        self.read_block(ino, from / BLOCK, &mut block)?;
+        let skip = (from % BLOCK) as usize;
+        block[skip..skip + (to - from) as usize].fill(0);
+        self.put_block(ino, from / BLOCK, &block)
+    }
+
+    /// Makes a range of a regular file zeroes and gives its whole blocks back; the size stays.
+    ///
+    /// # Errors
+    /// As [`Fs::write`].
+    pub fn punch(&mut self, now: Now, ino: Nid, at: Bytes, len: Bytes) -> Result<(), FsError> {
+        let end = at.0.checked_add(len.0).ok_or(FsError::TooLarge)?;
+        self.change(now, |fs| {
+            fs.expect_contents(ino)?;
+            fs.unfold_data(ino)?;
+            let end = end.min(fs.inode(ino)?.size().next_multiple_of(BLOCK));
+            let (first, last) = (at.0.div_ceil(BLOCK), end / BLOCK);
+            if first > last {
+                fs.zero(ino, at.0, end)?;
+            } else if at.0 < end {
+                fs.zero(ino, at.0, first * BLOCK)?;
+                fs.punch_blocks(ino, first, last)?;
+                fs.zero(ino, last * BLOCK, end)?;
+            }
+            let stamp = fs.now.wall;
+            let inode = fs.node_mut(ino)?;
+            inode.set_time(1, stamp);
+            inode.set_time(2, stamp);
+            Ok(())
+        })
+    }
+}

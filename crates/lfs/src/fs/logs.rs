@@ -1,0 +1,123 @@
+//! Six append-only logs.
+//!
+//! Invariants: the heads are six different segments, each with room for a block (a full one is
+//! closed at once, and the next one opened); a closed segment's summary is in the SSA; so behind
+//! the last block of the warm node log its next one is known before it is written.
+
+use block::BlockDevice;
+
+use super::Fs;
+use crate::disk::Cause;
+use crate::format::{Journal, Origin, Summary};
+use crate::{BlockAddr, FsError, SegNo};
+
+/// A log, in the order of the format's `alloc_type`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum LogKind {
+    /// Directory blocks.
+    HotData = 0,
+    /// File data.
+    WarmData = 1,
+    /// Data moved by cleaning, and of cold files.
+    ColdData = 2,
+    /// Direct nodes and inodes of directories.
+    HotNode = 3,
+    /// Those of files.
+    WarmNode = 4,
+    /// Indirect nodes, and nodes moved by journalled cleaning.
+    ColdNode = 5,
+}
+
+impl LogKind {
+    /// All of them, in order.
+    pub const ALL: [LogKind; 6] = [
+        LogKind::HotData,
+        LogKind::WarmData,
+        LogKind::ColdData,
+        LogKind::HotNode,
+        LogKind::WarmNode,
+        LogKind::ColdNode,
+    ];
+
+    pub(super) fn is_node(self) -> bool {
+        self >= LogKind::HotNode
+    }
+}
+
+pub(super) struct Log {
+    pub(super) seg: SegNo,
+    pub(super) offset: u32,
+    pub(super) summary: Summary,
+}
+
+impl<D: BlockDevice> Fs<D> {
+    /// The next block of a log, for `origin`. It is valid from now on.
+    pub(super) fn alloc(&mut self, kind: LogKind, origin: Origin) -> Result<BlockAddr, FsError> {
+        let addr = self.append(kind, origin)?;
+        self.segs.mark(addr, self.elapsed())?;
+        self.finish_if_full(kind)?;
+        Ok(addr)
+    }
+
+    /// The next block of a log, for a block that only recovery needs.
+    pub(super) fn alloc_needed(
+        &mut self,
+        kind: LogKind,
+        origin: Origin,
+    ) -> Result<BlockAddr, FsError> {
+        let addr = self.append(kind, origin)?;
+        self.segs.need(addr)?;
+        self.finish_if_full(kind)?;
+        Ok(addr)
+    }
+
+    fn append(&mut self, kind: LogKind, origin: Origin) -> Result<BlockAddr, FsError> {
+        let log = &mut self.logs[kind as usize];
+        let addr = self.layout.block(log.seg, log.offset);
+        if self.segs.is_needed(addr) {
+            return Err(FsError::Corrupt("a log would write over a block that is needed"));
+        }
+        log.summary.origins[log.offset as usize] = origin;
+        log.offset += 1;
+        self.epoch.allocated += 1;
+        Ok(addr)
+    }
+
+    fn finish_if_full(&mut self, kind: LogKind) -> Result<(), FsError> {
+        if self.logs[kind as usize].offset < self.layout.per_seg {
+            return Ok(());
+        }
+        let full = self.logs[kind as usize].seg;
+        let fresh = self.open_log(kind)?;
+        let old = std::mem::replace(&mut self.logs[kind as usize], fresh);
+        self.write_summary(full, &old.summary)?;
+        self.segs.close(full);
+        Ok(())
+    }
+
+    /// A log on a free segment.
+    pub(super) fn open_log(&mut self, kind: LogKind) -> Result<Log, FsError> {
+        let hold = self.holds(kind);
+        let seg = self.segs.open(kind as u8, hold)?;
+        Ok(Log { seg, offset: 0, summary: Summary::new(kind.is_node()) })
+    }
+
+    /// Whether a segment of this log rests until the next checkpoint once it is written to: in the
+    /// baselines any, so that roll-forward finds what it needs; with journalled cleaning those of
+    /// the roll-forward chain (rule `pin`).
+    pub(super) fn holds(&self, kind: LogKind) -> bool {
+        !self.journals() || kind == LogKind::WarmNode
+    }
+
+    pub(super) fn write_summary(&mut self, seg: SegNo, summary: &Summary) -> Result<(), FsError> {
+        let block = summary.encode(&Journal::Empty);
+        self.disk.write(self.layout.summary(seg), &block, Cause::Ssa)?;
+        Ok(())
+    }
+
+    /// Where the warm node log goes on.
+    pub(super) fn chain_head(&self) -> BlockAddr {
+        let log = &self.logs[LogKind::WarmNode as usize];
+        self.layout.block(log.seg, log.offset)
+    }
+}

@@ -1,0 +1,214 @@
+//! A mounted volume.
+//!
+//! Invariants:
+//! * every change of the media goes through [`Disk`], and only logs, checkpoints and the journal
+//!   write: nothing that recovery may read is written over;
+//! * operations on the name space change memory only; the media follow at checkpoints and fsyncs;
+//! * space for what an operation may add is made and looked at before it changes anything.
+
+mod check;
+mod checkpoint;
+mod dir;
+mod file;
+mod fsync;
+mod logs;
+mod mount;
+mod names;
+mod nat;
+mod nodes;
+mod options;
+mod pages;
+mod recover;
+mod segs;
+mod space;
+mod tree;
+mod xattrs;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use block::{BlockDevice, Time};
+
+pub use checkpoint::{FsyncFallback, Trigger};
+pub use dir::DirEntry;
+pub use logs::LogKind;
+pub use names::{Attributes, NewInode, SetAttributes};
+pub use options::{Cleaning, Options};
+pub use space::Usage;
+
+use crate::disk::{Cause, Disk};
+use crate::format::{Checkpoint, NodeBlock, Superblock};
+use crate::layout::Layout;
+use crate::{BlockAddr, FsError, Nid, Now};
+
+/// What happened to an inode since the checkpoint.
+#[derive(Clone, Copy, Default, Debug)]
+struct Since {
+    /// It was made.
+    created: bool,
+    /// Its names changed.
+    renamed: bool,
+    /// Nodes of its tree went.
+    freed_nodes: bool,
+    /// Its extended attributes changed.
+    xattrs: bool,
+    /// Of a directory: it lost the name of something that lives on under another.
+    moved_out: bool,
+}
+
+/// What happened since the checkpoint.
+#[derive(Default)]
+struct Epoch {
+    inodes: BTreeMap<Nid, Since>,
+    /// File, node: written by cleaning, not by fsync.
+    moved: BTreeSet<(Nid, Nid)>,
+    /// Blocks given out.
+    allocated: u64,
+}
+
+impl Epoch {
+    fn of(&mut self, ino: Nid) -> &mut Since {
+        self.inodes.entry(ino).or_default()
+    }
+    fn look(&self, ino: Nid) -> Since {
+        self.inodes.get(&ino).copied().unwrap_or_default()
+    }
+    fn forget(&mut self, ino: Nid) {
+        self.inodes.remove(&ino);
+    }
+}
+
+/// What is in use.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct Counts {
+    /// Blocks, reserved ones too.
+    blocks: u64,
+    nodes: u64,
+    inodes: u64,
+}
+
+/// A mounted volume.
+pub struct Fs<D> {
+    disk: Disk<D>,
+    superblock: Superblock,
+    layout: Layout,
+    options: Options,
+    /// The durable checkpoint.
+    cp: Checkpoint,
+    cp_crc: u32,
+    /// Which pack holds it.
+    pack: usize,
+    sit_bitmap: Vec<u8>,
+    nat: nat::Nat,
+    segs: segs::Segs,
+    logs: [logs::Log; 6],
+    nodes: nodes::Nodes,
+    pages: pages::Pages,
+    counts: Counts,
+    orphans: BTreeSet<Nid>,
+    holders: BTreeMap<Nid, u32>,
+    epoch: Epoch,
+    /// Why nothing may be changed.
+    frozen: Option<&'static str>,
+    now: Now,
+    mounted: Now,
+    /// Seconds that it was mounted before.
+    elapsed_before: u64,
+    generations: u32,
+    checkpoints: BTreeMap<Trigger, u64>,
+}
+
+impl<D: BlockDevice> Fs<D> {
+    fn begin(&mut self, now: Now) {
+        self.now = now;
+        self.disk.begin(now.at);
+    }
+
+    /// An operation that changes nothing.
+    fn look<T>(
+        &mut self,
+        now: Now,
+        body: impl FnOnce(&mut Fs<D>) -> Result<T, FsError>,
+    ) -> Result<T, FsError> {
+        self.begin(now);
+        let out = body(self);
+        self.nodes.trim(self.options.cached_nodes);
+        self.pages.trim(self.options.cached_nodes);
+        out
+    }
+
+    /// An operation that changes something. After an error of the device, or of what lies on it,
+    /// memory and media may have parted: nothing more is changed.
+    fn change<T>(
+        &mut self,
+        now: Now,
+        body: impl FnOnce(&mut Fs<D>) -> Result<T, FsError>,
+    ) -> Result<T, FsError> {
+        self.writable()?;
+        self.begin(now);
+        let out = self.balance().and_then(|()| body(self));
+        let out = out.and_then(|value| self.after_change().map(|()| value));
+        match &out {
+            Err(FsError::Device(_)) => self.frozen = Some("since an error of the device"),
+            Err(FsError::Corrupt(_)) => self.frozen = Some("since it met what contradicts itself"),
+            _ => {}
+        }
+        self.nodes.trim(self.options.cached_nodes);
+        self.pages.trim(self.options.cached_nodes);
+        out
+    }
+
+    fn writable(&self) -> Result<(), FsError> {
+        self.frozen.map_or(Ok(()), |why| Err(FsError::ReadOnly(why)))
+    }
+
+    /// When the last operation was done.
+    pub fn done(&self) -> Time {
+        self.disk.time()
+    }
+
+    /// The device below.
+    pub fn device(&self) -> &D {
+        self.disk.device()
+    }
+
+    /// Blocks written, by cause.
+    pub fn written(&self, cause: Cause) -> u64 {
+        self.disk.written(cause)
+    }
+
+    /// Checkpoints made, by what asked for them.
+    pub fn checkpoints(&self) -> &BTreeMap<Trigger, u64> {
+        &self.checkpoints
+    }
+
+    /// Seconds that the volume was ever mounted.
+    fn elapsed(&self) -> u64 {
+        let here = self.now.wall.seconds.saturating_sub(self.mounted.wall.seconds);
+        self.elapsed_before + here
+    }
+
+    /// What nodes are stamped with: the checkpoint that they are newer than.
+    fn written_after(&self) -> u64 {
+        self.cp.version & 0xFFFF_FFFF | u64::from(self.cp_crc) << 32
+    }
+
+    fn journals(&self) -> bool {
+        false
+    }
+
+    /// Whether what a node is stamped with says that it is newer than the durable checkpoint.
+    fn same_epoch(&self, stamp: u64) -> bool {
+        stamp == self.written_after()
+    }
+
+    /// Where a block that a recovered node names lies now.
+    fn translate(&self, addr: BlockAddr, _node: &NodeBlock) -> BlockAddr {
+        addr
+    }
+
+    /// A number that no other inode of this number had.
+    fn generation(&mut self) -> u32 {
+        self.generations = self.generations.wrapping_add(1);
+        (self.cp.version as u32).wrapping_mul(0x9E37).wrapping_add(self.generations)
+    }
+}

@@ -1,0 +1,310 @@
+//! Mounting: superblock, newest pack, tables, journals, heads.
+//!
+//! Invariants: nothing is written before everything was read and understood. A read-write mount
+//! makes a checkpoint of its own before anything else, so that no block written before it carries
+//! the version that blocks written from now on will carry.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use block::BlockDevice;
+
+use super::logs::Log;
+use super::nat::Nat;
+use super::segs::Segs;
+use super::{Counts, Epoch, Fs, LogKind, Options, Trigger};
+use crate::disk::Disk;
+use crate::format::{
+    Block, Checkpoint, CompactReader, Flags, Journal, MAGIC, NatEntry, OrphanBlock, SIT_PER_BLOCK,
+    SUM_ENTRIES, SitEntry, Summary, Superblock, msb_test, u32_at, zeroed,
+};
+use crate::layout::Layout;
+use crate::{BlockAddr, FsError, Nid, Now, SegNo};
+
+/// Feature bits with which a volume may be read: extra attributes, inode checksums, flexible
+/// inline xattrs and creation times stand where they hinder nobody. With any other, nothing is
+/// understood for sure; with any, nothing is written.
+const READABLE: u32 = 0x8 | 0x20 | 0x40 | 0x100;
+
+/// A pack as it was read.
+struct Pack {
+    which: usize,
+    cp: Checkpoint,
+    crc: u32,
+    /// Hot, warm, cold data; nodes if they are there.
+    summaries: Vec<Summary>,
+    nat: Vec<(Nid, NatEntry)>,
+    sit: Vec<(SegNo, SitEntry)>,
+    orphans: BTreeSet<Nid>,
+}
+
+fn read<D: BlockDevice>(disk: &mut Disk<D>, at: BlockAddr) -> Result<Box<Block>, FsError> {
+    let mut block = zeroed();
+    disk.read(at, &mut block)?;
+    Ok(block)
+}
+
+/// The superblock: block 0, or block 1 where block 0 is none.
+fn superblock<D: BlockDevice>(disk: &mut Disk<D>) -> Result<(Superblock, Layout), FsError> {
+    let blocks = disk.blocks();
+    if blocks < 2 {
+        return Err(FsError::Invalid("the device is too small"));
+    }
+    let mut first = None;
+    for i in 0..2 {
+        let found = read(disk, BlockAddr(i))
+            .and_then(|block| Superblock::expect(&block, MAGIC))
+            .and_then(|sb| Ok((Layout::of(&sb, blocks)?, sb)));
+        match found {
+            Ok((layout, sb)) => return Ok((sb, layout)),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Err(first.unwrap_or(FsError::NotAVolume(0)))
+}
+
+/// Both ends of a pack, if they agree.
+fn pack_ends<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    layout: &Layout,
+    which: usize,
+) -> Option<(Checkpoint, u32)> {
+    let start = layout.pack(which);
+    let first = read(disk, start).ok()?;
+    let cp = Checkpoint::decode(&first)?;
+    if !(3..=layout.pack_room()).contains(&cp.pack_blocks) {
+        return None;
+    }
+    let last = read(disk, BlockAddr(start.0 + cp.pack_blocks - 1)).ok()?;
+    let same = Checkpoint::decode(&last).is_some_and(|end| end.version == cp.version);
+    same.then(|| (cp, u32_at(&last[..], 4092)))
+}
+
+fn read_pack<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout) -> Result<Pack, FsError> {
+    let found = [0, 1].map(|which| (which, pack_ends(disk, layout, which)));
+    let newest = found
+        .into_iter()
+        .filter_map(|(which, ends)| Some((which, ends?)))
+        .max_by_key(|(_, (cp, _))| cp.version);
+    let (which, (cp, crc)) = newest.ok_or(FsError::Corrupt("neither checkpoint pack is whole"))?;
+    let bad = FsError::Corrupt("a pack's parts do not fit");
+    let with_nodes = cp.flags.any(Flags::UMOUNT.with(Flags::FASTBOOT));
+    let compact = cp.flags.any(Flags::COMPACT);
+    let tail = 1 + if with_nodes { 3 } else { 0 } + if compact { 0 } else { 3 };
+    let start = layout.pack(which).0;
+    if cp.start_sum < 1 || cp.start_sum + tail > cp.pack_blocks {
+        return Err(bad);
+    }
+    let mut blocks = Vec::new();
+    for i in 0..cp.pack_blocks {
+        blocks.push(read(disk, BlockAddr(start + i))?);
+    }
+    let total = blocks.len();
+    let node_summaries = if with_nodes { &blocks[total - 4..total - 1] } else { &[] };
+    let data_end = total - 1 - node_summaries.len();
+    let (mut summaries, nat, sit);
+    if compact {
+        let mut reader = CompactReader::new(&blocks[cp.start_sum as usize..data_end]);
+        let journals = reader.journals().ok_or(bad.clone())?;
+        (nat, sit) = (Journal::nat(journals.0), Journal::sit(journals.1));
+        summaries = compact_summaries(&mut reader, &cp)?;
+    } else {
+        let data = &blocks[data_end - 3..data_end];
+        nat = Journal::nat(Summary::journal(&data[0]));
+        sit = Journal::sit(Summary::journal(&data[2]));
+        summaries = data.iter().map(|block| Summary::decode(block)).collect();
+    }
+    summaries.extend(node_summaries.iter().map(|block| Summary::decode(block)));
+    let mut orphans = BTreeSet::new();
+    if cp.flags.any(Flags::ORPHANS) {
+        let from = (cp.start_sum - 1).min(cp.pack_blocks - 1);
+        let first = from - orphan_blocks(&blocks, from);
+        for block in &blocks[first as usize + 1..=from as usize] {
+            orphans.extend(OrphanBlock::decode(block)?.inos);
+        }
+    }
+    Ok(Pack { which, cp, crc, summaries, nat, sit, orphans })
+}
+
+/// Orphan blocks end where the summaries begin; the first says how many there are.
+fn orphan_blocks(blocks: &[Box<Block>], last: u32) -> u32 {
+    let count = OrphanBlock::decode(&blocks[last as usize]).map_or(0, |block| block.count);
+    u32::from(count).min(last)
+}
+
+fn compact_summaries(
+    reader: &mut CompactReader<'_>,
+    cp: &Checkpoint,
+) -> Result<Vec<Summary>, FsError> {
+    let mut summaries = Vec::new();
+    for i in 0..3 {
+        let mut summary = Summary::new(false);
+        let whole = cp.alloc_types[i] != 0;
+        let count = if whole { SUM_ENTRIES } else { usize::from(cp.data_heads.offsets[i]) };
+        for origin in summary.origins.iter_mut().take(count) {
+            *origin = reader.entry().ok_or(FsError::Corrupt("compact summaries end early"))?;
+        }
+        summaries.push(summary);
+    }
+    Ok(summaries)
+}
+
+fn read_sit<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    layout: &Layout,
+    pack: &Pack,
+) -> Result<Vec<SitEntry>, FsError> {
+    let mut entries = Vec::with_capacity(layout.main_segs as usize);
+    for i in 0..layout.sit_blocks() {
+        let block = read(disk, layout.sit_block(i, msb_test(&pack.cp.sit_bitmap, i as usize)))?;
+        let left = layout.main_segs as usize - entries.len();
+        entries.extend((0..left.min(SIT_PER_BLOCK)).map(|at| SitEntry::get(&block[..], at)));
+    }
+    for (seg, entry) in &pack.sit {
+        let place = entries.get_mut(seg.index());
+        *place.ok_or(FsError::Corrupt("a journal names a segment that is not there"))? = *entry;
+    }
+    Ok(entries)
+}
+
+impl<D: BlockDevice> Fs<D> {
+    /// Mounts a volume.
+    ///
+    /// # Errors
+    /// [`FsError::NotAVolume`], [`FsError::Corrupt`], [`FsError::Unsupported`] (for a feature, or
+    /// for writing where a flag forbids it), and what the device says.
+    pub fn mount(device: D, options: Options, now: Now) -> Result<Fs<D>, FsError> {
+        let mut disk = Disk::new(device, now.at);
+        let (superblock, layout) = superblock(&mut disk)?;
+        if superblock.feature & !READABLE != 0 {
+            return Err(FsError::Unsupported("features of the volume"));
+        }
+        if superblock.cp_payload != 0 {
+            return Err(FsError::Unsupported("version bitmaps outside the checkpoint block"));
+        }
+        let pack = read_pack(&mut disk, &layout)?;
+        let wanted = (layout.sit_bitmap_bytes(), layout.nat_bitmap_bytes());
+        if (pack.cp.sit_bitmap.len(), pack.cp.nat_bitmap.len()) != wanted {
+            return Err(FsError::Corrupt("version bitmaps have other sizes than their areas"));
+        }
+        if !options.read_only && (superblock.feature != 0 || pack.cp.flags.any(Flags::REFUSED)) {
+            return Err(FsError::Unsupported("writing to a volume with these features or flags"));
+        }
+        let mut fs = Fs::assemble(disk, (superblock, layout), options, pack, now)?;
+        fs.start()?;
+        Ok(fs)
+    }
+
+    fn assemble(
+        mut disk: Disk<D>,
+        (superblock, layout): (Superblock, Layout),
+        options: Options,
+        pack: Pack,
+        now: Now,
+    ) -> Result<Fs<D>, FsError> {
+        let entries = read_sit(&mut disk, &layout, &pack)?;
+        let mut segs = Segs::new(layout, &entries)?;
+        pack.sit.iter().for_each(|(seg, _)| segs.touch(*seg));
+        let cp = pack.cp;
+        let mut nat = Nat::new(&layout, cp.nat_bitmap.clone(), cp.next_free_nid.0);
+        for (nid, entry) in &pack.nat {
+            nat.set(&mut disk, &layout, *nid, *entry)?;
+        }
+        let logs = heads(&layout, &cp, pack.summaries)?;
+        let counts = Counts {
+            blocks: cp.valid_blocks,
+            nodes: u64::from(cp.valid_nodes),
+            inodes: u64::from(cp.valid_inodes),
+        };
+        if segs.valid_total() > counts.blocks || counts.blocks > cp.user_blocks {
+            return Err(FsError::Corrupt("the count of valid blocks"));
+        }
+        Ok(Fs {
+            disk,
+            superblock,
+            layout,
+            options,
+            sit_bitmap: cp.sit_bitmap.clone(),
+            elapsed_before: cp.elapsed,
+            cp,
+            cp_crc: pack.crc,
+            pack: pack.which,
+            nat,
+            segs,
+            logs,
+            nodes: Default::default(),
+            pages: Default::default(),
+            counts,
+            orphans: pack.orphans,
+            holders: BTreeMap::new(),
+            epoch: Epoch::default(),
+            frozen: None,
+            now,
+            mounted: now,
+            generations: 0,
+            checkpoints: BTreeMap::new(),
+        })
+    }
+
+    /// From the durable state to one that can be worked with.
+    fn start(&mut self) -> Result<(), FsError> {
+        let clean = self.cp.flags.any(Flags::UMOUNT);
+        for kind in LogKind::ALL {
+            self.segs.take(self.logs[kind as usize].seg, kind as u8, false);
+        }
+        if !self.cp.flags.any(Flags::UMOUNT.with(Flags::FASTBOOT)) {
+            self.rebuild_node_summaries()?;
+        }
+        for ino in std::mem::take(&mut self.orphans) {
+            self.erase(ino)?;
+        }
+        let chain = self.read_chain()?;
+        let gained = self.roll_forward(&chain)?;
+        if self.options.read_only {
+            self.frozen = Some("as it was mounted");
+            return Ok(());
+        }
+        self.hold_chain(&chain);
+        gained.write(self)?;
+        let as_left = clean && chain.nodes.is_empty();
+        self.renew_heads(!as_left)?;
+        self.hold_heads();
+        self.write_checkpoint(if as_left { Trigger::Mount } else { Trigger::Recovery })
+    }
+
+    /// Replaces heads that cannot be appended to: those that were filled hole by hole, or all.
+    pub(super) fn renew_heads(&mut self, all: bool) -> Result<(), FsError> {
+        for kind in LogKind::ALL {
+            let log = &self.logs[kind as usize];
+            let (seg, from, to) = (log.seg, log.offset, self.layout.per_seg);
+            let used = (from..to).any(|at| self.segs.is_valid(self.layout.block(seg, at)));
+            if all || used {
+                let fresh = self.open_log(kind)?;
+                let old = std::mem::replace(&mut self.logs[kind as usize], fresh);
+                self.write_summary(seg, &old.summary)?;
+                self.segs.close(seg);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The six logs as the pack says.
+fn heads(layout: &Layout, cp: &Checkpoint, summaries: Vec<Summary>) -> Result<[Log; 6], FsError> {
+    let mut seen = BTreeSet::new();
+    let mut summaries = summaries.into_iter();
+    let mut logs = Vec::new();
+    for kind in LogKind::ALL {
+        let (heads, first) = match kind.is_node() {
+            true => (&cp.node_heads, LogKind::HotNode),
+            false => (&cp.data_heads, LogKind::HotData),
+        };
+        let i = kind as usize - first as usize;
+        let (seg, offset) = (heads.segments[i], u32::from(heads.offsets[i]));
+        if seg.0 >= layout.main_segs || offset >= layout.per_seg || !seen.insert(seg) {
+            return Err(FsError::Corrupt("the heads of the logs"));
+        }
+        let summary = summaries.next().unwrap_or_else(|| Summary::new(true));
+        logs.push(Log { seg, offset, summary });
+    }
+    logs.try_into().map_err(|_| FsError::Corrupt("the heads of the logs"))
+}

@@ -1,0 +1,274 @@
+//! Rolling forward: what fsync made durable after the checkpoint comes back.
+//!
+//! Invariants: nothing is written here. The result in memory is the checkpoint and a prefix of the
+//! fsyncs after it; the checkpoint that a read-write mount makes then replaces both at once. No
+//! block that the durable state or the chain may name is given out before that.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use block::BlockDevice;
+
+use super::tree::Pointer;
+use super::{Fs, LogKind};
+use crate::format::{
+    FileType, Flags, InlineFlags, NodeBlock, NodeFlags, Origin, Reach, Summary, XATTR_OFFSET,
+};
+use crate::{BlockAddr, FsError, Nid, SegNo};
+
+/// Bit of `i_advise`: blocks beyond the size are meant.
+const KEEP_SIZE: u8 = 0x10;
+
+/// The nodes that follow the checkpoint in the warm log.
+#[derive(Default)]
+pub(super) struct Chain {
+    pub(super) nodes: Vec<(BlockAddr, NodeBlock)>,
+    /// Where it would go on.
+    pub(super) end: BlockAddr,
+}
+
+/// What of a file is to be recovered.
+#[derive(Default)]
+struct Wanted {
+    /// Its last mark.
+    last: usize,
+    /// The last inode in the chain that brings its name.
+    named: Option<usize>,
+}
+
+impl<D: BlockDevice> Fs<D> {
+    /// Whether a node was written after the durable checkpoint.
+    fn is_after(&self, node: &NodeBlock) -> bool {
+        if self.cp.flags.any(Flags::CRC_RECOVERY) {
+            self.same_epoch(node.written_after())
+        } else {
+            node.written_after() as u32 == self.cp.version as u32
+        }
+    }
+
+    pub(super) fn read_chain(&mut self) -> Result<Chain, FsError> {
+        let (mut chain, mut seen) = (Chain::default(), BTreeSet::new());
+        chain.end = self.chain_head();
+        while let Some((seg, at)) = self.layout.place(chain.end) {
+            // A node behind the head is no block that was valid at the checkpoint.
+            let head = &self.logs[LogKind::WarmNode as usize];
+            let before = seg == head.seg && at < head.offset;
+            if before || self.segs.is_valid(chain.end) || !seen.insert(chain.end) {
+                break;
+            }
+            let mut block = crate::format::zeroed();
+            if self.disk.read(chain.end, &mut block).is_err() {
+                // Torn by the cut: nothing behind it counts.
+                break;
+            }
+            let node = NodeBlock(block);
+            if !self.is_after(&node) || node.nid().0 < Nid::ROOT.0 {
+                break;
+            }
+            let next = node.next();
+            chain.nodes.push((chain.end, node));
+            chain.end = next;
+        }
+        Ok(chain)
+    }
+
+    /// Segments that may not be written to before the checkpoint to come.
+    pub(super) fn hold_chain(&mut self, chain: &Chain) {
+        let addrs = chain.nodes.iter().map(|(addr, _)| *addr).chain([chain.end]);
+        let segs: BTreeSet<SegNo> =
+            addrs.filter_map(|addr| Some(self.layout.place(addr)?.0)).collect();
+        segs.into_iter().for_each(|seg| self.segs.hold(seg));
+    }
+
+    /// Applies the chain. Returns the summaries of segments that gained blocks.
+    pub(super) fn roll_forward(&mut self, chain: &Chain) -> Result<Gained, FsError> {
+        let mut wanted: BTreeMap<Nid, Wanted> = BTreeMap::new();
+        for (i, (_, node)) in chain.nodes.iter().enumerate() {
+            self.nat.reserve(node.nid());
+            self.nat.reserve(node.ino());
+            if node.has(NodeFlags::FSYNC) {
+                let one = wanted.entry(node.ino()).or_default();
+                one.last = i;
+                if node.is_inode() && node.has(NodeFlags::DENTRY) {
+                    one.named = Some(i);
+                }
+            }
+        }
+        let mut gained = Gained::default();
+        let mut dropped = BTreeSet::new();
+        for (i, (_, node)) in chain.nodes.iter().enumerate() {
+            let ino = node.ino();
+            let Some(one) = wanted.get(&ino).filter(|one| i <= one.last) else { continue };
+            if dropped.contains(&ino) || node.is_indirect() || node.offset() == XATTR_OFFSET {
+                continue;
+            }
+            if self.nat_entry(ino)?.addr == BlockAddr::HOLE {
+                let Some(named) = one.named else {
+                    dropped.insert(ino);
+                    continue;
+                };
+                self.revive(&chain.nodes[named].1)?;
+            }
+            if node.is_inode() {
+                self.apply_inode(node)?;
+            }
+            self.apply_pointers(node, &mut gained)?;
+        }
+        for ino in wanted.keys().filter(|ino| !dropped.contains(ino)) {
+            self.trim_to_size(*ino)?;
+        }
+        let mut names: Vec<usize> = wanted.values().filter_map(|one| one.named).collect();
+        names.sort_unstable();
+        for i in names {
+            self.apply_name(&chain.nodes[i].1)?;
+        }
+        Ok(gained)
+    }
+
+    /// An inode that the checkpoint does not know.
+    fn revive(&mut self, node: &NodeBlock) -> Result<(), FsError> {
+        let ino = node.ino();
+        self.new_node_at(ino, ino, 0, true)?;
+        let mut fresh = NodeBlock::new(ino, ino, 0, node.has(NodeFlags::COLD));
+        fresh.set_head(&node.head());
+        fresh.set_xattr_nid(0);
+        fresh.set_blocks(1);
+        fresh.set_inline(node.inline() & !(InlineFlags::DATA | InlineFlags::EXISTS));
+        self.put_node(fresh);
+        Ok(())
+    }
+
+    /// Fields before the pointers; data that is in their place.
+    fn apply_inode(&mut self, node: &NodeBlock) -> Result<(), FsError> {
+        let ino = node.ino();
+        let inline = InlineFlags::DATA | InlineFlags::EXISTS;
+        if node.is_inline_data() && !self.inode(ino)?.is_inline_data() {
+            self.cut_blocks(ino, 0)?;
+        }
+        let own = self.node_mut(ino)?;
+        if own.is_inline_data() && !node.is_inline_data() {
+            own.clear_inline(inline);
+        }
+        let (blocks, xattrs) = (own.blocks(), own.xattr_nid());
+        own.set_head(&node.head());
+        own.set_blocks(blocks);
+        own.set_xattr_nid(xattrs);
+        own.clear_extent();
+        if node.is_inline_data() {
+            (0..node.slots()).for_each(|slot| own.set_word(slot, node.word(slot)));
+        }
+        Ok(())
+    }
+
+    fn apply_pointers(&mut self, node: &NodeBlock, gained: &mut Gained) -> Result<(), FsError> {
+        let (ino, nid) = (node.ino(), node.nid());
+        if node.is_inode() && node.is_inline_data() {
+            return Ok(());
+        }
+        let own = self.inode(ino)?.slots();
+        let first = Reach::first_index(node.offset(), own)
+            .ok_or(FsError::Corrupt("a node of the chain has no place in its file"))?;
+        let leaf = if nid == ino {
+            ino
+        } else {
+            let free = self.nat_entry(nid)?.addr == BlockAddr::HOLE;
+            self.make_pointer(ino, first, free.then_some(nid))?.nid
+        };
+        for slot in 0..node.slots() {
+            let to = self.translate(BlockAddr(node.word(slot)), node);
+            let at = Pointer { nid: leaf, slot };
+            if self.pointed(at)? == to {
+                continue;
+            }
+            if to.is_place() {
+                self.segs.mark(to, self.elapsed())?;
+                let origin = self.origin(at)?;
+                gained.add(self, to, origin)?;
+            }
+            self.aim(ino, at, to)?;
+        }
+        Ok(())
+    }
+
+    fn trim_to_size(&mut self, ino: Nid) -> Result<(), FsError> {
+        let inode = self.inode(ino)?;
+        let (size, inline) = (inode.size(), inode.is_inline_data());
+        let kept = inode.advise() & KEEP_SIZE != 0;
+        if inline || kept || FileType::of_mode(inode.mode()) != FileType::File {
+            return Ok(());
+        }
+        self.cut_blocks(ino, size.div_ceil(4096))
+    }
+
+    /// The entry of a file that was made after the checkpoint; what had its name goes.
+    fn apply_name(&mut self, node: &NodeBlock) -> Result<(), FsError> {
+        use crate::format::Inode;
+        let (ino, dir, name) = (node.ino(), Nid(node.parent()), node.name().to_vec());
+        let kind = FileType::of_mode(node.mode());
+        let known = self.nat_entry(dir)?.addr != BlockAddr::HOLE && self.is_dir(dir)?;
+        if !known || name.is_empty() {
+            return self.erase(ino);
+        }
+        match self.find_entry(dir, &name)?.map(|found| found.ino) {
+            Some(old) if old == ino => Ok(()),
+            Some(old) => {
+                self.aim_entry(dir, &name, ino, kind)?;
+                self.drop_link(old)
+            }
+            None => self.add_entry(dir, &name, ino, kind),
+        }
+    }
+
+    /// Summaries of node logs that a pack without them leaves to be read from the nodes.
+    pub(super) fn rebuild_node_summaries(&mut self) -> Result<(), FsError> {
+        for kind in [LogKind::HotNode, LogKind::WarmNode, LogKind::ColdNode] {
+            let (seg, offset) = {
+                let log = &self.logs[kind as usize];
+                (log.seg, log.offset)
+            };
+            for at in 0..offset {
+                let addr = self.layout.block(seg, at);
+                if !self.segs.is_valid(addr) {
+                    continue;
+                }
+                let mut block = crate::format::zeroed();
+                self.disk.read(addr, &mut block)?;
+                let nid = NodeBlock(block).nid();
+                let origin = Origin { nid, version: 0, slot: 0 };
+                self.logs[kind as usize].summary.origins[at as usize] = origin;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Summaries of segments in which recovery made blocks valid.
+#[derive(Default)]
+pub(super) struct Gained(BTreeMap<SegNo, Summary>);
+
+impl Gained {
+    pub(super) fn add<D: BlockDevice>(
+        &mut self,
+        fs: &mut Fs<D>,
+        addr: BlockAddr,
+        origin: Origin,
+    ) -> Result<(), FsError> {
+        let (seg, at) =
+            fs.layout.place(addr).ok_or(FsError::Corrupt("an address outside the main area"))?;
+        let own = fs.logs.iter_mut().find(|log| log.seg == seg).map(|log| &mut log.summary);
+        let nodes = fs.segs.of(seg).kind >= LogKind::HotNode as u8;
+        let summary = match own {
+            Some(summary) => summary,
+            None => self.0.entry(seg).or_insert_with(|| Summary::new(nodes)),
+        };
+        summary.origins[at as usize] = origin;
+        Ok(())
+    }
+
+    /// Writes them.
+    pub(super) fn write<D: BlockDevice>(&self, fs: &mut Fs<D>) -> Result<(), FsError> {
+        for (seg, summary) in &self.0 {
+            fs.write_summary(*seg, summary)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! Room: what is in use, and what is done before an operation to have enough.
+
+use block::BlockDevice;
+
+use super::{Fs, Trigger};
+use crate::{FsError, Now};
+
+/// What a volume holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// 4 KiB blocks that users may have.
+    pub blocks: u64,
+    /// Of them, blocks in use.
+    pub used_blocks: u64,
+    /// Node numbers.
+    pub nodes: u64,
+    /// Of them, those in use.
+    pub used_nodes: u64,
+    /// Inodes in use.
+    pub inodes: u64,
+    /// Segments of the main area that are free.
+    pub free_segments: u64,
+}
+
+impl<D: BlockDevice> Fs<D> {
+    /// What the volume holds.
+    ///
+    /// # Errors
+    /// None today.
+    pub fn usage(&mut self, now: Now) -> Result<Usage, FsError> {
+        self.look(now, |fs| {
+            Ok(Usage {
+                blocks: fs.cp.user_blocks,
+                used_blocks: fs.counts.blocks,
+                nodes: u64::from(fs.layout.nids()),
+                used_nodes: fs.counts.nodes,
+                inodes: fs.counts.inodes,
+                free_segments: fs.segs.free() as u64,
+            })
+        })
+    }
+
+    /// Refuses what would need more blocks or node numbers than there are.
+    pub(super) fn room(&mut self, blocks: u64, nodes: u64) -> Result<(), FsError> {
+        let fits = self.counts.blocks + blocks <= self.cp.user_blocks;
+        if fits && self.nat.available(self.counts.nodes) >= nodes {
+            Ok(())
+        } else {
+            Err(FsError::NoSpace)
+        }
+    }
+
+    /// Before an operation: not too much is dirty, and there are free segments.
+    pub(super) fn balance(&mut self) -> Result<(), FsError> {
+        let (nodes, pages, most) = (self.nodes.dirty(), self.pages.dirty(), self.options.dirty);
+        if nodes > most || pages > most || nodes + pages > most + most / 2 {
+            self.checkpoint(Trigger::Dirty)?;
+        }
+        if self.segs.free() <= self.least_free() {
+            self.checkpoint(Trigger::Cleaning)?;
+        }
+        if self.segs.free() <= self.least_free() { Err(FsError::NoSpace) } else { Ok(()) }
+    }
+
+    /// Segments that a checkpoint may need.
+    pub(super) fn dirty_segments(&self) -> usize {
+        let per = self.layout.per_seg as usize;
+        self.nodes.dirty().div_ceil(per) + 2 * self.pages.dirty().div_ceil(per)
+    }
+
+    /// With so few free segments or fewer, cleaning comes first.
+    pub(super) fn least_free(&self) -> usize {
+        self.cp.reserved_segments as usize + self.dirty_segments()
+    }
+
+    pub(super) fn after_change(&mut self) -> Result<(), FsError> {
+        Ok(())
+    }
+}

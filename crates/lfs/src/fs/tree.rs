@@ -1,0 +1,198 @@
+//! The index tree: from a file's block number to the pointer that names the block.
+//!
+//! Invariant: a file's count of blocks is its inode, its nodes, and its pointers that are no holes.
+
+use block::BlockDevice;
+
+use super::Fs;
+use crate::format::{ADDRS_PER_BLOCK, Origin, Reach};
+use crate::{BlockAddr, FsError, Nid};
+
+/// A pointer: which node, which word of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Pointer {
+    pub(super) nid: Nid,
+    pub(super) slot: usize,
+}
+
+/// Blocks that a child of an inode reaches, by its slot.
+const SPANS: [(u64, u32); 5] = {
+    let one = ADDRS_PER_BLOCK as u64;
+    [(one, 0), (one, 0), (one * one, 1), (one * one, 1), (one * one * one, 2)]
+};
+
+impl<D: BlockDevice> Fs<D> {
+    /// The pointer of a block, if all nodes on the way are there.
+    pub(super) fn find_pointer(
+        &mut self,
+        ino: Nid,
+        index: u64,
+    ) -> Result<Option<Pointer>, FsError> {
+        let inode = self.inode(ino)?;
+        let reach = Reach::of(index, inode.slots()).ok_or(FsError::TooLarge)?;
+        let mut nid = ino;
+        for (slot, _) in reach.steps() {
+            let slot = usize::from(*slot);
+            let node = self.node(nid)?;
+            nid = if nid == ino { node.child(slot) } else { Nid(node.word(slot)) };
+            if nid == Nid::NONE {
+                return Ok(None);
+            }
+            if self.node(nid)?.ino() != ino {
+                return Err(FsError::Corrupt("a file's tree holds another file's node"));
+            }
+        }
+        Ok(Some(Pointer { nid, slot: reach.slot }))
+    }
+
+    /// The pointer of a block; nodes on the way are made. `leaf` is the number that the last of
+    /// them is to have, if it is made.
+    pub(super) fn make_pointer(
+        &mut self,
+        ino: Nid,
+        index: u64,
+        leaf: Option<Nid>,
+    ) -> Result<Pointer, FsError> {
+        let inode = self.inode(ino)?;
+        let reach = Reach::of(index, inode.slots()).ok_or(FsError::TooLarge)?;
+        let mut nid = ino;
+        for (i, (slot, offset)) in reach.steps().iter().enumerate() {
+            let slot = usize::from(*slot);
+            let node = self.node(nid)?;
+            let mut child = if nid == ino { node.child(slot) } else { Nid(node.word(slot)) };
+            if child == Nid::NONE {
+                child = match leaf.filter(|_| i + 1 == reach.steps().len()) {
+                    Some(leaf) => {
+                        self.new_node_at(leaf, ino, *offset, false)?;
+                        leaf
+                    }
+                    None => self.new_node(Some(ino), *offset)?,
+                };
+                let node = self.node_mut(nid)?;
+                if nid == ino {
+                    node.set_child(slot, child);
+                } else {
+                    node.set_word(slot, child.0);
+                }
+            }
+            nid = child;
+        }
+        Ok(Pointer { nid, slot: reach.slot })
+    }
+
+    pub(super) fn pointed(&mut self, pointer: Pointer) -> Result<BlockAddr, FsError> {
+        let node = self.node(pointer.nid)?;
+        if pointer.slot >= node.slots() || node.is_indirect() {
+            return Err(FsError::Corrupt("a pointer beyond its node"));
+        }
+        Ok(BlockAddr(node.word(pointer.slot)))
+    }
+
+    /// Where a block lies.
+    pub(super) fn block_at(&mut self, ino: Nid, index: u64) -> Result<BlockAddr, FsError> {
+        match self.find_pointer(ino, index)? {
+            Some(pointer) => self.pointed(pointer),
+            None => Ok(BlockAddr::HOLE),
+        }
+    }
+
+    /// Whose a block behind this pointer is, for its segment's summary.
+    pub(super) fn origin(&mut self, pointer: Pointer) -> Result<Origin, FsError> {
+        let version = self.nat_entry(pointer.nid)?.version;
+        Ok(Origin { nid: pointer.nid, version, slot: pointer.slot as u16 })
+    }
+
+    /// Makes a pointer name another place: what it named before is free, counts follow.
+    pub(super) fn aim(&mut self, ino: Nid, at: Pointer, addr: BlockAddr) -> Result<(), FsError> {
+        let old = self.pointed(at)?;
+        if old.is_place() && old != addr {
+            self.segs.clear(old, self.elapsed())?;
+        }
+        let node = self.node_mut(at.nid)?;
+        node.set_word(at.slot, addr.0);
+        let (was, is) = (old != BlockAddr::HOLE, addr != BlockAddr::HOLE);
+        let inode = self.node_mut(ino)?;
+        inode.clear_extent();
+        let blocks = inode.blocks();
+        inode.set_blocks(blocks.saturating_add(u64::from(is)).saturating_sub(u64::from(was)));
+        self.counts.blocks =
+            self.counts.blocks.saturating_add(u64::from(is)).saturating_sub(u64::from(was));
+        Ok(())
+    }
+
+    /// Frees every block from `first` on, and nodes that name nothing any more.
+    pub(super) fn cut_blocks(&mut self, ino: Nid, first: u64) -> Result<(), FsError> {
+        let own = self.inode(ino)?.slots();
+        for slot in (first.min(own as u64) as usize)..own {
+            self.drop_pointer(ino, Pointer { nid: ino, slot })?;
+        }
+        let mut base = own as u64;
+        for (which, (span, level)) in SPANS.into_iter().enumerate() {
+            let child = self.inode(ino)?.child(which);
+            if child != Nid::NONE && base + span > first {
+                if self.cut_node(ino, child, level, base, first)? {
+                    self.node_mut(ino)?.set_child(which, Nid::NONE);
+                }
+            }
+            base += span;
+        }
+        Ok(())
+    }
+
+    /// Whether the node went, too.
+    fn cut_node(
+        &mut self,
+        ino: Nid,
+        nid: Nid,
+        level: u32,
+        base: u64,
+        first: u64,
+    ) -> Result<bool, FsError> {
+        if self.node(nid)?.ino() != ino || self.node(nid)?.is_indirect() != (level > 0) {
+            return Err(FsError::Corrupt("a file's tree holds a node that does not belong there"));
+        }
+        let span = (ADDRS_PER_BLOCK as u64).pow(level);
+        for slot in 0..ADDRS_PER_BLOCK {
+            let from = base + slot as u64 * span;
+            if from + span <= first {
+                continue;
+            }
+            if level == 0 {
+                self.drop_pointer(ino, Pointer { nid, slot })?;
+                continue;
+            }
+            let child = Nid(self.node(nid)?.word(slot));
+            if child != Nid::NONE && self.cut_node(ino, child, level - 1, from, first)? {
+                self.node_mut(nid)?.set_word(slot, 0);
+            }
+        }
+        if base >= first {
+            self.free_node(nid)?;
+        }
+        Ok(base >= first)
+    }
+
+    fn drop_pointer(&mut self, ino: Nid, at: Pointer) -> Result<(), FsError> {
+        if self.pointed(at)? != BlockAddr::HOLE {
+            self.aim(ino, at, BlockAddr::HOLE)?;
+        }
+        Ok(())
+    }
+
+    /// Frees blocks `from..to`; nodes stay.
+    pub(super) fn punch_blocks(&mut self, ino: Nid, from: u64, to: u64) -> Result<(), FsError> {
+        let mut index = from;
+        while index < to {
+            let Some(at) = self.find_pointer(ino, index)? else {
+                // No node: nothing up to the next one.
+                let own = self.inode(ino)?.slots() as u64;
+                let behind = index.saturating_sub(own) % ADDRS_PER_BLOCK as u64;
+                index += ADDRS_PER_BLOCK as u64 - behind;
+                continue;
+            };
+            self.drop_pointer(ino, at)?;
+            index += 1;
+        }
+        Ok(())
+    }
+}

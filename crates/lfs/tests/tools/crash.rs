@@ -1,0 +1,174 @@
+//! Work on a disk whose power can be cut, and what must be there after each cut.
+#![allow(dead_code)]
+
+use block::{BlockDevice, CutDevice, DiskCut, DiskImage, Fate, Rng, Sectors};
+use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
+
+use super::model::{
+    Body, Mix, Op, Tree, apply, difference, draw, entries, fresh, perform, read_tree,
+};
+use super::now;
+
+/// What is run.
+#[derive(Clone, Copy)]
+pub struct Plan {
+    pub seed: u64,
+    /// Segments have so many blocks: log2.
+    pub per_seg: u32,
+    pub blocks: u64,
+    pub options: Options,
+    pub mix: Mix,
+    pub steps: u64,
+}
+
+/// What may be found after a cut within operations of the device `from..`.
+struct Epoch {
+    from: u64,
+    allowed: Vec<Tree>,
+    what: String,
+}
+
+/// A run that is over.
+pub struct Run {
+    pub plan: Plan,
+    pub device: CutDevice,
+    epochs: Vec<Epoch>,
+    pub checkpoints: u64,
+}
+
+/// The state that recovery must bring back, with one file as fsync has just made it durable.
+fn overlay(durable: &Tree, now: &Tree, ino: Nid) -> Tree {
+    let mut tree = durable.clone();
+    let known = tree.insert(ino, now[&ino].clone()).is_some();
+    if known {
+        return tree;
+    }
+    for (dir, node) in now {
+        let Body::Dir(names) = &node.body else { continue };
+        for name in names.iter().filter(|(_, named)| **named == ino).map(|(name, _)| name) {
+            let old = entries(&tree, *dir).get(name).copied();
+            if old.is_some() {
+                apply(&mut tree, &Op::Unlink(*dir, name.clone()), None).unwrap();
+            }
+            let Body::Dir(names) = &mut tree.get_mut(dir).unwrap().body else { panic!() };
+            names.insert(name.clone(), ino);
+        }
+    }
+    tree
+}
+
+fn count<D: BlockDevice>(fs: &Fs<D>) -> u64 {
+    fs.checkpoints().values().sum()
+}
+
+/// An empty volume.
+pub fn volume(plan: &Plan) -> DiskImage {
+    let device = CutDevice::new(Sectors(plan.blocks * 8));
+    let options =
+        MkfsOptions { log_blocks_per_seg: plan.per_seg, ..MkfsOptions::new([9; 16], 1_000) };
+    mkfs(device, &options, now(0)).unwrap().image()
+}
+
+/// Works from an image on; `tree` is what it holds, `clock` goes on.
+pub fn work(plan: Plan, image: DiskImage, tree: &mut Tree, clock: &mut u64, rng: &mut Rng) -> Run {
+    let device = CutDevice::power_on(image);
+    let mut fs = Fs::mount(device, plan.options, now(*clock)).unwrap();
+    let mut durable = tree.clone();
+    let mut epochs = vec![Epoch { from: 0, allowed: vec![tree.clone()], what: "the mount".into() }];
+    for step in 0..plan.steps {
+        let op = draw(rng, tree, plan.mix);
+        *clock += 1;
+        let (from, before) = (fs.device().ops(), count(&fs));
+        let real = perform(&mut fs, now(*clock), &op);
+        let mut allowed = vec![durable.clone(), tree.clone()];
+        if count(&fs) > before {
+            durable = tree.clone();
+        }
+        if real != Err(FsError::NoSpace) {
+            let model = apply(tree, &op, real.as_ref().ok().copied().flatten());
+            let real = real.map(|_| ());
+            assert_eq!(real, model, "seed {}, step {step}: {op:?}", plan.seed);
+            if let Op::Fsync(ino) = op {
+                durable = overlay(&durable, tree, ino);
+            }
+        }
+        allowed.push(durable.clone());
+        let what = format!("step {step}: {}", short(&op));
+        epochs.push(Epoch { from, allowed, what });
+    }
+    epochs.push(Epoch { from: fs.device().ops(), allowed: vec![durable], what: "the end".into() });
+    fs.check(now(*clock)).unwrap();
+    let checkpoints = count(&fs);
+    let device = fs.device().clone();
+    Run { plan, device, epochs, checkpoints }
+}
+
+fn short(op: &Op) -> String {
+    let mut text = format!("{op:?}");
+    text.truncate(120);
+    text
+}
+
+impl Run {
+    /// What is wrong after a cut; and what was found.
+    pub fn judge(&self, cut: &DiskCut) -> Result<(Fs<CutDevice>, Tree), String> {
+        let Some((image, _)) = self.device.image_at_cut(cut) else {
+            return Err(format!("operation {} was not come to", cut.op));
+        };
+        self.judge_image(image, cut.op)
+    }
+
+    /// What is wrong with an image that a cut at an operation left.
+    pub fn judge_image(&self, image: DiskImage, op: u64) -> Result<(Fs<CutDevice>, Tree), String> {
+        let i = self.epochs.partition_point(|epoch| epoch.from <= op) - 1;
+        // Operations that took no device operation share one place.
+        let from = self.epochs[i].from;
+        let same = self
+            .epochs
+            .iter()
+            .filter(|epoch| epoch.from == from || epoch.what == self.epochs[i].what);
+        let what = &self.epochs[i].what;
+        let mut fs = Fs::mount(CutDevice::power_on(image), self.plan.options, now(1 << 30))
+            .map_err(|e| format!("{what}: mount: {e}"))?;
+        let found = read_tree(&mut fs, now(1 << 30)).map_err(|e| format!("{what}: read: {e}"))?;
+        let mut wrong = Vec::new();
+        for tree in same.flat_map(|epoch| &epoch.allowed) {
+            match difference(&found, tree) {
+                None => {
+                    wrong.clear();
+                    break;
+                }
+                Some(text) => wrong.push(text),
+            }
+        }
+        if !wrong.is_empty() {
+            wrong.dedup();
+            return Err(format!("{what}: {}", wrong.join("; or ")));
+        }
+        fs.check(now(1 << 30)).map_err(|e| format!("{what}: check: {e}"))?;
+        Ok((fs, found))
+    }
+
+    /// The fates that a cut at an operation is tried with.
+    pub fn cuts(&self, op: u64) -> [DiskCut; 3] {
+        let blocks = |n: u64| Fate::Blocks(self.plan.seed ^ op << 8 ^ n);
+        [
+            DiskCut { op, inside: false, torn: Fate::Old, rest: Fate::Old },
+            DiskCut { op, inside: true, torn: blocks(1), rest: blocks(2) },
+            DiskCut { op, inside: true, torn: Fate::New, rest: blocks(3) },
+        ]
+    }
+}
+
+/// Runs a plan and cuts it at every `stride`th operation; the first thing that is wrong.
+pub fn first_wrong(plan: Plan, stride: u64) -> Option<String> {
+    let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(plan.seed));
+    let run = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng);
+    let from = rng.below(stride);
+    (from..run.device.ops()).step_by(stride as usize).find_map(|op| {
+        run.cuts(op).iter().find_map(|cut| {
+            let wrong = run.judge(cut).err()?;
+            Some(format!("seed {}, {cut:?}: {wrong}", plan.seed))
+        })
+    })
+}
