@@ -59,18 +59,6 @@ impl<D: BlockDevice> Fs<D> {
         Ok(addr)
     }
 
-    /// The next block of a log, for a block that only recovery needs.
-    pub(super) fn alloc_needed(
-        &mut self,
-        kind: LogKind,
-        origin: Origin,
-    ) -> Result<BlockAddr, FsError> {
-        let addr = self.append(kind, origin)?;
-        self.segs.need(addr)?;
-        self.finish_if_full(kind)?;
-        Ok(addr)
-    }
-
     fn append(&mut self, kind: LogKind, origin: Origin) -> Result<BlockAddr, FsError> {
         let log = &mut self.logs[kind as usize];
         let addr = self.layout.block(log.seg, log.offset);

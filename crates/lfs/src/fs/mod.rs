@@ -171,6 +171,11 @@ impl<D: BlockDevice> Fs<D> {
         self.disk.device()
     }
 
+    /// The volume's superblock: identity, label, sizes.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
     /// Blocks written, by cause.
     pub fn written(&self, cause: Cause) -> u64 {
         self.disk.written(cause)

@@ -24,9 +24,6 @@ impl Nodes {
     pub(super) fn dirty(&self) -> usize {
         self.dirty.len()
     }
-    pub(super) fn is_dirty(&self, ino: Nid, nid: Nid) -> bool {
-        self.dirty.contains(&(ino, nid))
-    }
     /// Dirty nodes of a file.
     pub(super) fn dirty_of(&self, ino: Nid) -> Vec<Nid> {
         self.dirty.range((ino, Nid(0))..=(ino, Nid(u32::MAX))).map(|(_, nid)| *nid).collect()
@@ -40,10 +37,6 @@ impl Nodes {
             let dirty: BTreeSet<Nid> = self.dirty.iter().map(|(_, nid)| *nid).collect();
             self.cached.retain(|nid, _| dirty.contains(nid));
         }
-    }
-    /// Everything in memory is of no worth: the table was changed under it.
-    pub(super) fn forget_clean(&mut self) {
-        self.trim(0);
     }
 }
 

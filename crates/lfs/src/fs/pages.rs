@@ -30,9 +30,6 @@ impl Pages {
             self.cached.retain(|key, _| dirty.contains(key));
         }
     }
-    pub(super) fn forget_clean(&mut self) {
-        self.trim(0);
-    }
     /// Forgets a block: nothing names it any more.
     pub(super) fn drop(&mut self, dir: Nid, index: u64) {
         self.cached.remove(&(dir, index));

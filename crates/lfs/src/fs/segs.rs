@@ -75,14 +75,8 @@ impl Segs {
     pub(super) fn of(&self, seg: SegNo) -> &Seg {
         &self.segs[seg.index()]
     }
-    pub(super) fn iter(&self) -> impl Iterator<Item = (SegNo, &Seg)> {
-        self.segs.iter().enumerate().map(|(i, seg)| (SegNo(i as u32), seg))
-    }
     pub(super) fn free(&self) -> usize {
         self.free.len()
-    }
-    pub(super) fn is_free(&self, seg: SegNo) -> bool {
-        self.free.contains(&seg.0)
     }
     /// Segments without a valid block that only a checkpoint frees.
     pub(super) fn prefree(&self) -> usize {
@@ -122,10 +116,6 @@ impl Segs {
             msb_test(&seg.cur, at) || msb_test(&seg.rec, at)
         })
     }
-    pub(super) fn in_rec(&self, addr: BlockAddr) -> bool {
-        self.at(addr).is_ok_and(|(i, at)| msb_test(&self.segs[i as usize].rec, at))
-    }
-
     /// A block becomes valid.
     pub(super) fn mark(&mut self, addr: BlockAddr, mtime: u64) -> Result<(), FsError> {
         let (i, at) = self.at(addr)?;
@@ -174,16 +164,6 @@ impl Segs {
         }
         self.refresh(i);
         Ok(())
-    }
-
-    /// What recovery needed of a segment lies elsewhere: nothing in it is needed any more.
-    pub(super) fn release(&mut self, seg: SegNo) {
-        let one = &mut self.segs[seg.index()];
-        assert_eq!(one.valid, 0, "segment {seg} still has valid blocks");
-        self.pre_invalid -= u64::from(one.needed);
-        one.rec = [0; VALID_BYTES];
-        one.needed = 0;
-        self.refresh(seg.0);
     }
 
     /// A free segment becomes a log's head.

@@ -56,6 +56,10 @@ impl<D: BlockDevice> Fs<D> {
         if nodes > most || pages > most || nodes + pages > most + most / 2 {
             self.checkpoint(Trigger::Dirty)?;
         }
+        // A twentieth of the volume waits for a checkpoint.
+        if self.segs.prefree() * 20 > self.layout.main_segs as usize {
+            self.checkpoint(Trigger::Prefree)?;
+        }
         if self.segs.free() <= self.least_free() {
             self.checkpoint(Trigger::Cleaning)?;
         }

@@ -129,10 +129,9 @@ impl<D: BlockDevice> Fs<D> {
         let mut base = own as u64;
         for (which, (span, level)) in SPANS.into_iter().enumerate() {
             let child = self.inode(ino)?.child(which);
-            if child != Nid::NONE && base + span > first {
-                if self.cut_node(ino, child, level, base, first)? {
-                    self.node_mut(ino)?.set_child(which, Nid::NONE);
-                }
+            let reached = child != Nid::NONE && base + span > first;
+            if reached && self.cut_node(ino, child, level, base, first)? {
+                self.node_mut(ino)?.set_child(which, Nid::NONE);
             }
             base += span;
         }
