@@ -3,6 +3,7 @@
 //! A front-end speaks to clients and knows [`Disk`] only; a stack is a [`Disk`] over whatever
 //! keeps the bytes.
 
+pub mod conform;
 pub mod control;
 pub mod disk;
 pub mod doctor;

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
-pub use serve::{Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs, Timing};
+pub use serve::{
+    ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs, Timing,
+};
 
 /// A flash storage stack in user space: modelled and live.
 #[derive(Parser)]
@@ -44,6 +46,8 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Ask a running server, or make it fail
     Ctl(Ctl),
+    /// Does a server, ours or another's, keep what it says? Overwrites the device
+    Conformance(ConformanceArgs),
 }
 
 /// Where results go.

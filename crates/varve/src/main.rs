@@ -6,6 +6,7 @@
 
 mod args;
 mod compare;
+mod conformance;
 mod cost;
 mod ctl;
 mod doctor;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Replay(replay) => plan::replay(&replay),
         Command::Serve(front) => serve::serve(&front),
         Command::Ctl(ctl) => ctl::ctl(&ctl),
+        Command::Conformance(checked) => conformance::conformance(&checked),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

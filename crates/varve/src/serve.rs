@@ -49,7 +49,11 @@ fn options(args: &StackArgs) -> Result<StackOptions, LabError> {
         }
         (None, None, None, Some(preset)) => {
             let mut keys = args.set.clone();
-            keys.extend(args.size.map(|size| format!("capacity={}", size.human())));
+            if let Some(size) = args.size {
+                // A preset has so many blocks; of two keys that say how large, one gives way.
+                keys.push("geometry.blocks=0".to_string());
+                keys.push(format!("capacity={}", size.human()));
+            }
             Backing::Ssd(preset.to_string(), keys)
         }
         _ => return input("expected one of --ram, --image, --device, --ssd"),

@@ -46,8 +46,8 @@ impl Input {
     /// If `wanted` bytes do not fit, or are there.
     pub fn fill(&mut self, from: &mut impl Read, wanted: usize) -> io::Result<usize> {
         assert!(self.bytes().len() < wanted && wanted <= BUFFER, "{wanted} bytes");
-        // Little is moved: replies leave when the input is drained to less than one request.
-        if self.start + wanted > BUFFER || BUFFER - self.end < BUFFER / 8 {
+        // Less than one request is moved, and what comes next lies where the cache still has it.
+        if self.start > 0 {
             self.buffer.copy_within(self.start..self.end, 0);
             (self.start, self.end) = (0, self.end - self.start);
         }

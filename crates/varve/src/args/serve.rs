@@ -146,3 +146,26 @@ pub enum CtlCommand {
     /// Stop the server
     Quit,
 }
+
+#[derive(ClapArgs)]
+pub struct ConformanceArgs {
+    /// nbd://HOST[:PORT]/NAME, nbd+unix:///NAME?socket=PATH, a file or a block device; what it holds
+    /// is overwritten
+    #[arg(value_name = "URI|FILE|DEVICE")]
+    pub target: String,
+    /// The control socket of its server, if it is one of ours: power cuts
+    #[arg(long, value_name = "SOCKET")]
+    pub control: Option<PathBuf>,
+    /// A shell command that starts the server again (check 18)
+    #[arg(long, value_name = "COMMAND", requires = "control")]
+    pub restart: Option<String>,
+    /// A file or a device may be overwritten
+    #[arg(long)]
+    pub overwrite: bool,
+    /// Draws places and lengths
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+    /// Print one JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+}

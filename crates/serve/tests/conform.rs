@@ -1,0 +1,151 @@
+//! The conformance checks: our stacks pass them, and what is broken fails the right one.
+
+mod server;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serve::conform::{Conformance, Outcome, Target};
+use serve::control::{Control, ControlSocket};
+use serve::disk::{Capabilities, Disk, DiskError, Done, Extent, Timing};
+use serve::nbd::{Export, Limits};
+use serve::stack::{Backing, Remap, Stack, StackOptions};
+
+fn stack(backing: Backing, cut_seed: Option<u64>) -> Stack {
+    let options = StackOptions {
+        backing,
+        remap: Remap::Off,
+        timing: Timing::Off,
+        cut_seed,
+        read_only: false,
+    };
+    options.build().expect("a stack")
+}
+
+fn ram(cut_seed: Option<u64>) -> Stack {
+    stack(Backing::Ram(block::Bytes(40 << 20)), cut_seed)
+}
+
+/// Numbers of the checks that failed, and of those that were not offered.
+fn check(stack: Stack) -> (Vec<usize>, Vec<usize>) {
+    let path: PathBuf = server::socket("control");
+    let control = Control::new(stack.clone(), Box::new(|| {}));
+    let socket = ControlSocket::bind(&path, control).expect("a socket");
+    let running = server::run(vec![Export::new("disk", stack.disk)], Limits::default());
+    let conformance = Conformance {
+        target: Target::Nbd(running.address.clone(), "disk".to_string()),
+        control: Some(path),
+        restart: None,
+        seed: 3,
+    };
+    let lines = conformance.run(&AtomicBool::new(false), |line| println!("{line:?}"));
+    drop(socket);
+    assert_eq!(lines.len(), 18);
+    let with = |wanted: fn(&Outcome) -> bool| {
+        lines.iter().filter(|line| wanted(&line.outcome)).map(|line| line.number).collect()
+    };
+    (with(|o| matches!(o, Outcome::Fail(_))), with(|o| matches!(o, Outcome::NotOffered(_))))
+}
+
+#[test]
+fn memory_with_a_switch_passes() {
+    let (failed, absent) = check(ram(Some(5)));
+    assert_eq!((failed, absent), (vec![], vec![13, 18]));
+}
+
+#[test]
+fn a_modelled_drive_passes() {
+    let keys = [
+        "geometry.blocks=0",
+        "capacity=40 MiB",
+        "geometry.channels=2",
+        "geometry.dies=1",
+        "op=80 %",
+    ];
+    let drive =
+        stack(Backing::Ssd("mqsim-default".to_string(), keys.map(str::to_string).into()), None);
+    let (failed, _) = check(drive);
+    assert!(failed.is_empty(), "{failed:?}");
+}
+
+/// A disk that lies in one way.
+#[derive(Debug)]
+struct Liar {
+    below: Arc<dyn Disk>,
+    lie: Lie,
+    flip: AtomicBool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Lie {
+    ForgetsFlush,
+    ForgetsForce,
+    HolesEverywhere,
+    RoundsZeroes,
+    TrimsToGarbage,
+    SwallowsWrites,
+}
+
+impl Disk for Liar {
+    fn capabilities(&self) -> Capabilities {
+        self.below.capabilities()
+    }
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<Done, DiskError> {
+        self.below.read(at, into)
+    }
+    fn write(&self, at: u64, from: &[u8], fua: bool) -> Result<Done, DiskError> {
+        let every_other = self.flip.fetch_xor(true, Ordering::Relaxed);
+        match self.lie {
+            Lie::SwallowsWrites if every_other && from.len() == 4096 => Ok(Done::NOW),
+            Lie::ForgetsForce => self.below.write(at, from, false),
+            _ => self.below.write(at, from, fua),
+        }
+    }
+    fn flush(&self) -> Result<Done, DiskError> {
+        if self.lie == Lie::ForgetsFlush { Ok(Done::NOW) } else { self.below.flush() }
+    }
+    fn trim(&self, at: u64, bytes: u64, fua: bool) -> Result<Done, DiskError> {
+        match self.lie {
+            Lie::TrimsToGarbage => self.below.write(at, &vec![7; bytes as usize], fua),
+            _ => self.below.trim(at, bytes, fua),
+        }
+    }
+    fn zero(&self, at: u64, bytes: u64, keep: bool, fua: bool) -> Result<Done, DiskError> {
+        match self.lie {
+            Lie::RoundsZeroes => self.below.zero(at / 512 * 512, bytes, keep, fua),
+            _ => self.below.zero(at, bytes, keep, fua),
+        }
+    }
+    fn zero_is_fast(&self, at: u64, bytes: u64, keep: bool) -> bool {
+        self.below.zero_is_fast(at, bytes, keep)
+    }
+    fn extents(&self, at: u64, bytes: u64, most: usize) -> Result<Vec<Extent>, DiskError> {
+        match self.lie {
+            Lie::HolesEverywhere => Ok(vec![Extent { bytes, hole: true }]),
+            _ => self.below.extents(at, bytes, most),
+        }
+    }
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn every_lie_is_found() {
+    let lies = [
+        (Lie::ForgetsFlush, 3),
+        (Lie::ForgetsForce, 5),
+        (Lie::HolesEverywhere, 9),
+        (Lie::RoundsZeroes, 8),
+        (Lie::TrimsToGarbage, 7),
+        (Lie::SwallowsWrites, 17),
+    ];
+    for (lie, number) in lies {
+        let honest = ram(Some(4));
+        let flip = AtomicBool::new(false);
+        let disk = Arc::new(Liar { below: Arc::clone(&honest.disk), lie, flip });
+        let (failed, _) = check(Stack { disk, ..honest });
+        assert!(failed.contains(&number), "{lie:?}: {failed:?}");
+    }
+}
