@@ -2,87 +2,14 @@
 
 mod common;
 
-use block::{BlockDevice, Request, Rng, Time};
-use common::{CutDevice, Oracle, lba, random_step, read_all, sectors, small};
-use remap::{HostLog, Options};
-
-/// Runs until the device has done `cut` more writes and flushes; returns the device, off.
-fn run_until(
-    mut log: HostLog<CutDevice>,
-    oracle: &mut Oracle,
-    rng: &mut Rng,
-    cut: u64,
-) -> CutDevice {
-    log.device_mut().left = Some(cut);
-    let hot = log.engine().geometry().logical;
-    loop {
-        let at = log.now();
-        if random_step(&mut log, at, oracle, rng, hot).is_err() {
-            return log.into_device();
-        }
-    }
-}
-
-/// Opens after a cut, with more cuts inside recovery.
-fn open(
-    mut device: CutDevice,
-    options: &Options,
-    rng: &mut Rng,
-    nested: u32,
-) -> HostLog<CutDevice> {
-    for _ in 0..nested {
-        device.left = Some(rng.below(12));
-        let copy = device.clone();
-        match HostLog::open(device, Time::ZERO, options) {
-            Ok(log) => return log,
-            // What the cut left behind is in the device that was lost with the error; a copy that
-            // did the same operations stands for it.
-            Err(_) => {
-                device = replay_open(copy, options).power_cycle(rng.next_u64());
-            }
-        }
-    }
-    device.left = None;
-    HostLog::open(device, Time::ZERO, options).unwrap()
-}
-
-/// A device that is lent: it comes back when the log fails to open.
-struct Lent<'a>(&'a mut CutDevice);
-
-impl BlockDevice for Lent<'_> {
-    fn capacity(&self) -> block::Sectors {
-        self.0.capacity()
-    }
-    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, block::DeviceError> {
-        self.0.submit(at, request)
-    }
-}
-
-fn replay_open(mut device: CutDevice, options: &Options) -> CutDevice {
-    assert!(HostLog::open(Lent(&mut device), Time::ZERO, options).is_err());
-    device
-}
+use block::{BlockDevice, Request, Time};
+use common::{CutDevice, Cuts, lba, sectors, small};
+use remap::HostLog;
 
 fn cuts(seed: u64, rounds: u64, steps: u64, pairs: &[(&str, &str)]) {
-    let options = small(pairs);
-    let mut rng = Rng::stream(seed, "crash");
-    let mut log = HostLog::format(CutDevice::new(1000), &options).unwrap();
-    let mut oracle = Oracle::default();
+    let mut cuts = Cuts::new(seed, pairs, None);
     for round in 0..rounds {
-        let cut = rng.below(steps);
-        let device = run_until(log, &mut oracle, &mut rng, cut);
-        log = open(device.power_cycle(rng.next_u64()), &options, &mut rng, (round % 4) as u32);
-        assert_eq!(log.read_only(), None, "seed {seed} round {round}: {:?}", log.summary());
-        log.check().unwrap();
-        let at = log.now();
-        let found = read_all(&mut log, at);
-        let n = oracle.prefix(&found);
-        // What was dropped never happened: versions are numbers of requests, so they go on from
-        // the whole list, and the oracle forgets the rest.
-        oracle.done.truncate(n);
-        oracle.durable = n;
-        let blocks = found.len() as u32;
-        assert_eq!(found, oracle.state(n, blocks));
+        cuts.round(round % 4, steps);
     }
 }
 

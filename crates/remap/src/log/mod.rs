@@ -186,6 +186,14 @@ impl<D: BlockDevice> HostLog<D> {
     /// What is wrong.
     pub fn check(&self) -> Result<(), LogError> {
         self.engine.check()?;
+        self.check_counts()
+    }
+
+    /// The accounting alone.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check_counts(&self) -> Result<(), LogError> {
         let counters = self.engine.counters();
         let (booked, gathered) = (counters.written(), u64::from(self.gather.blocks()));
         if self.failed.is_none() && booked != self.below.written + gathered {

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use block::{BlockDevice, Data, DeviceError, Lba, Op, Request, Rng, Sectors, Time};
-use remap::Options;
+use remap::{HostLog, LogError, Options, Planted};
 
 pub const BLOCK: usize = 4096;
 const SECTOR: usize = 512;
@@ -39,12 +39,14 @@ impl CutDevice {
     /// The power was off and is on again.
     pub fn power_cycle(mut self, seed: u64) -> CutDevice {
         let mut rng = Rng::stream(seed, "cut");
-        let kind = rng.below(4);
+        let kind = rng.below(5);
         for (at, bytes) in std::mem::take(&mut self.pending) {
+            let whole = rng.ratio(1, 2);
             for (i, sector) in bytes.chunks(SECTOR).enumerate() {
                 let keep = match kind {
                     0 => false,
                     1 => true,
+                    2 | 3 => whole,
                     _ => rng.ratio(1, 2),
                 };
                 if keep {
@@ -105,7 +107,7 @@ impl BlockDevice for CutDevice {
 /// What one request did.
 #[derive(Clone, Debug)]
 pub enum Done {
-    Write { first: u32, count: u32 },
+    Write { first: u32, count: u32, version: usize },
     Trim { first: u32, count: u32 },
 }
 
@@ -114,6 +116,8 @@ pub enum Done {
 pub struct Oracle {
     pub done: Vec<Done>,
     pub durable: usize,
+    /// Versions never come twice: what was dropped must not come back unseen.
+    pub versions: usize,
 }
 
 /// Contents of block `lpn` as request `version` (from 1) wrote it.
@@ -141,15 +145,21 @@ pub fn version(lpn: u32, block: &[u8]) -> usize {
     version
 }
 
+impl Done {
+    fn parts(&self) -> (u32, u32, usize) {
+        match self {
+            Done::Write { first, count, version } => (*first, *count, *version),
+            Done::Trim { first, count } => (*first, *count, 0),
+        }
+    }
+}
+
 impl Oracle {
     /// Versions of all blocks after the first `n` requests.
     pub fn state(&self, n: usize, blocks: u32) -> Vec<usize> {
         let mut state = vec![0; blocks as usize];
-        for (i, done) in self.done[..n].iter().enumerate() {
-            let (first, count, version) = match done {
-                Done::Write { first, count } => (*first, *count, i + 1),
-                Done::Trim { first, count } => (*first, *count, 0),
-            };
+        for done in &self.done[..n] {
+            let (first, count, version) = done.parts();
             state[first as usize..(first + count) as usize].fill(version);
         }
         state
@@ -163,10 +173,7 @@ impl Oracle {
         let mut n = self.durable;
         while differ > 0 {
             assert!(n < self.done.len(), "the state is no prefix of what was submitted");
-            let (first, count, version) = match &self.done[n] {
-                Done::Write { first, count } => (*first, *count, n + 1),
-                Done::Trim { first, count } => (*first, *count, 0),
-            };
+            let (first, count, version) = self.done[n].parts();
             for lpn in first as usize..(first + count) as usize {
                 differ -= usize::from(state[lpn] != found[lpn]);
                 state[lpn] = version;
@@ -234,12 +241,13 @@ pub fn random_step(
         }
         n => {
             let count = (1 + rng.below(6) as u32).min(hot - first);
-            let version = oracle.done.len() + 1;
+            oracle.versions += 1;
+            let version = oracle.versions;
             let mut bytes = vec![0; count as usize * BLOCK];
             for (i, block) in bytes.chunks_mut(BLOCK).enumerate() {
                 fill(first + i as u32, version, block);
             }
-            oracle.done.push(Done::Write { first, count });
+            oracle.done.push(Done::Write { first, count, version });
             let mut request = Request::write(lba(first), sectors(count));
             request.fua = n == 2;
             device.submit(at, request.with(Data::Write(&bytes)))?;
@@ -249,4 +257,85 @@ pub fn random_step(
         }
     }
     Ok(())
+}
+
+/// A device that is lent: it comes back when the log is gone.
+pub struct Lent<'a>(pub &'a mut CutDevice);
+
+impl BlockDevice for Lent<'_> {
+    fn capacity(&self) -> Sectors {
+        self.0.capacity()
+    }
+    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+        self.0.submit(at, request)
+    }
+}
+
+/// Cuts, one after the other, on one device.
+pub struct Cuts {
+    device: CutDevice,
+    options: Options,
+    planted: Option<Planted>,
+    oracle: Oracle,
+    rng: Rng,
+}
+
+impl Cuts {
+    pub fn new(seed: u64, pairs: &[(&str, &str)], planted: Option<Planted>) -> Cuts {
+        let (mut device, options) = (CutDevice::new(1000), small(pairs));
+        HostLog::format_with(Lent(&mut device), &options, planted).unwrap();
+        Cuts {
+            device,
+            options,
+            planted,
+            oracle: Oracle::default(),
+            rng: Rng::stream(seed, "crash"),
+        }
+    }
+
+    fn power_cycle(&mut self) {
+        let device = std::mem::replace(&mut self.device, CutDevice::new(1));
+        self.device = device.power_cycle(self.rng.next_u64());
+    }
+
+    /// Opens, is cut `nested` times while opening, opens, checks; then works until the next cut.
+    pub fn round(&mut self, nested: u64, steps: u64) {
+        for _ in 0..nested {
+            self.device.left = Some(self.rng.below(12));
+            let lent = Lent(&mut self.device);
+            drop(HostLog::open_with(lent, Time::ZERO, &self.options, self.planted));
+            self.power_cycle();
+        }
+        let lent = Lent(&mut self.device);
+        let mut log = HostLog::open_with(lent, Time::ZERO, &self.options, self.planted).unwrap();
+        assert_eq!(log.read_only(), None, "{:?}", log.summary());
+        log.check().unwrap();
+        let at = log.now();
+        let found = read_all(&mut log, at);
+        let (n, blocks) = (self.oracle.prefix(&found), found.len() as u32);
+        assert_eq!(found, self.oracle.state(n, blocks));
+        // What was dropped never happened, and what is here is here to stay.
+        self.oracle.done.truncate(n);
+        self.oracle.durable = n;
+        log.device_mut().0.left = Some(self.rng.below(steps));
+        loop {
+            let at = log.now();
+            if random_step(&mut log, at, &mut self.oracle, &mut self.rng, blocks).is_err() {
+                break;
+            }
+            if self.rng.ratio(1, 60) {
+                // The map in memory is the one that recovery would build (I7).
+                match log.check_media() {
+                    Ok(report) => assert_eq!(report.damaged, []),
+                    Err(LogError::Device(_)) => break,
+                    Err(error) => panic!("{error}"),
+                }
+                self.oracle.durable = self.oracle.done.len();
+            }
+        }
+        let failed = log.check_counts();
+        drop(log);
+        failed.unwrap();
+        self.power_cycle();
+    }
 }
