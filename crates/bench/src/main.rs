@@ -11,6 +11,7 @@ mod image;
 mod lru;
 mod memory;
 mod meter;
+mod remap;
 mod sqlite;
 
 use std::process::ExitCode;
@@ -20,7 +21,11 @@ use args::Args;
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let command = words.next().unwrap_or_default();
-    let args = Args::new(words.collect());
+    let words: Vec<String> = words.collect();
+    if command == "remap" {
+        return ended(remap::run(words));
+    }
+    let args = Args::new(words);
     let done = match command.as_str() {
         "drive" => drive::run(args),
         "image" => image::run(args),
@@ -29,17 +34,27 @@ fn main() -> ExitCode {
         "sqlite" => sqlite::run(args),
         "trace" => generate::run(args),
         "help" | "-h" | "--help" => {
-            for help in
-                [drive::HELP, image::HELP, lru::HELP, memory::HELP, sqlite::HELP, generate::HELP]
-            {
+            for help in [
+                drive::HELP,
+                image::HELP,
+                lru::HELP,
+                memory::HELP,
+                remap::HELP,
+                sqlite::HELP,
+                generate::HELP,
+            ] {
                 println!("{help}");
             }
             return ExitCode::SUCCESS;
         }
-        other => {
-            Err(format!("`{other}`: expected drive, image, lru, memory, sqlite, trace or help"))
-        }
+        other => Err(format!(
+            "`{other}`: expected drive, image, lru, memory, remap, sqlite, trace or help"
+        )),
     };
+    ended(done)
+}
+
+fn ended(done: Result<(), String>) -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(reason) => {

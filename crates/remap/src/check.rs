@@ -4,7 +4,7 @@ use block::{DeviceError, Lpn, crc32c};
 
 use crate::engine::{Engine, HeadKind, POISONED, UNMAPPED};
 use crate::error::LogError;
-use crate::geometry::{BLOCK, Pba, Seg};
+use crate::geometry::{BLOCK, Geometry, Pba, Seg};
 use crate::options::Options;
 use crate::record::{Entry, Form, Header, stamp_crc};
 use crate::recovery::{Summary, read_block, recover};
@@ -86,20 +86,24 @@ impl Engine {
     }
 }
 
-/// Walks the headers of a segment as far as they are sound and follow each other.
-pub(crate) fn walk_segment(
+/// Walks the headers of a segment as far as they are sound and follow each other; `with` is called
+/// with each header, its place and its block.
+///
+/// # Errors
+/// Those of `with`; what cannot be read ends the walk.
+pub fn walk_segment(
     store: &mut dyn Store,
-    engine: &Engine,
+    g: &Geometry,
+    instance: u32,
     seg: Seg,
     mut with: impl FnMut(&mut dyn Store, &Header, Pba, &[u8; BLOCK]) -> Result<(), DeviceError>,
 ) -> Result<(), DeviceError> {
-    let g = *engine.geometry();
     let (base, mut offset, mut before) = (g.base(seg).0, 0, (0, 0));
     while g.segment - offset >= 1 {
         let at = Pba(base + offset);
         let Ok(block) = read_block(store, at) else { break };
         let Some(header) = Header::read(&block) else { break };
-        let fits = header.instance == engine.instance()
+        let fits = header.instance == instance
             && header.segment == seg
             && u32::from(header.offset) == offset
             && (header.epoch, header.seq) > before
@@ -142,7 +146,7 @@ pub fn check_store(store: &mut dyn Store, options: &Options) -> Result<ImageRepo
         if s.live == 0 || s.meta {
             continue;
         }
-        walk_segment(store, &engine, seg, |store, header, at, block| {
+        walk_segment(store, &g, engine.instance(), seg, |store, header, at, block| {
             check_record(store, &engine, (header, at, block), &mut described, &mut report)
         })?;
     }

@@ -100,8 +100,9 @@ impl Geometry {
         let meta = 2 * self.checkpoint_segments() + 1;
         // Current and next of three heads; two that are dead, so that cleaning always gains.
         let used = 6 + self.gc_reserve() + meta + 2;
-        // Copies are packed 336 to a header.
-        let data = self.segment - 1 - self.segment / 337;
+        // What the emptiest victim gains has to be more than its copies cost in headers: one for
+        // each 336, one where they cross into the next segment, one where a flush ended a record.
+        let data = self.segment - 4 - self.segment / 337;
         self.segments.saturating_sub(used).saturating_mul(data)
     }
 

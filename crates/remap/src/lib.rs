@@ -27,7 +27,7 @@ mod segment;
 mod store;
 mod victim;
 
-pub use check::{ImageReport, check_store};
+pub use check::{ImageReport, check_store, walk_segment};
 pub use counters::Counters;
 pub use engine::{CheckpointWrite, Engine, HeadKind, Place, Sink};
 pub use error::LogError;

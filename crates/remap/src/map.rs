@@ -177,8 +177,8 @@ impl Map {
     }
 
     /// Lets clean pages leave memory until `most` are left, as far as there are any. The pages
-    /// from `keep.0` to `keep.1` stay.
-    pub fn evict(&mut self, most: u32, keep: (u32, u32)) {
+    /// from `keep.0` to `keep.1` stay, in each plane of `plane` pages.
+    pub fn evict(&mut self, most: u32, keep: (u32, u32), plane: u32) {
         let n = self.pages.len() as u32;
         let mut steps = 2 * n;
         while self.resident() > most && steps > 0 {
@@ -187,7 +187,7 @@ impl Map {
             self.hand = (self.hand + 1) % n;
             let i = page as usize;
             let busy = self.flags[i] & (DIRTY | FROZEN | WRITTEN | BAD) != 0;
-            if self.pages[i].is_none() || busy || (keep.0..=keep.1).contains(&page) {
+            if self.pages[i].is_none() || busy || (keep.0..=keep.1).contains(&(page % plane)) {
                 continue;
             }
             if self.flags[i] & USED != 0 {

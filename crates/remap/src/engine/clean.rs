@@ -36,7 +36,7 @@ impl Engine {
         }
         let (segments, blocks) = (&self.segments, self.geometry.segment);
         let choice = Choice { segments, blocks, now: self.written, rng: &mut self.rng };
-        let gains = |seg: &Seg| segments.get(*seg).live + 1 + blocks / 337 < blocks;
+        let gains = |seg: &Seg| segments.get(*seg).live + 2 + blocks / 337 < blocks;
         let chosen = self.policy.choose(choice).filter(gains);
         let seg = chosen.or_else(|| self.segments.emptiest().filter(gains))?;
         let (meta, live) = (self.segments.get(seg).meta, self.segments.get(seg).live);

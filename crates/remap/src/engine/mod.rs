@@ -197,7 +197,8 @@ impl Engine {
         self.read_only.as_deref()
     }
 
-    pub(crate) fn has(&self, bug: Planted) -> bool {
+    #[doc(hidden)]
+    pub fn has(&self, bug: Planted) -> bool {
         self.planted == Some(bug)
     }
 
@@ -256,6 +257,11 @@ impl Engine {
         None
     }
 
+    /// Whether a map page, or a page of CRCs, is not in memory, and where it is.
+    pub fn page_missing(&self, page: u32) -> Option<Pba> {
+        self.map.missing(page).map(|at| at.pba)
+    }
+
     /// Gives a map page that was missing. Returns whether its CRC is right; if not, its blocks are
     /// damaged.
     pub fn install(&mut self, page: u32, bytes: &[u8]) -> bool {
@@ -280,7 +286,7 @@ impl Engine {
         }
         if self.map.resident() > most {
             let keep = (lpn.0 / PAGE_WORDS, (lpn.0 + count.max(1) - 1) / PAGE_WORDS);
-            self.map.evict(most, keep);
+            self.map.evict(most, keep, self.geometry.map_pages());
         }
     }
 
@@ -334,7 +340,8 @@ impl Engine {
         &self.segments
     }
 
-    pub(crate) fn instance(&self) -> u32 {
+    /// The log's short number, in every record.
+    pub fn instance(&self) -> u32 {
         self.instance
     }
 

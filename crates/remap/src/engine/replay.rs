@@ -56,10 +56,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Sorts the segments: those of `chain` are being written, the others are full or free.
-    pub(crate) fn sort_segments(&mut self, chain: &[Seg]) {
+    /// Sorts the segments: those of `chain` are being written, the others are full or free. Only
+    /// `meta` of the chain holds map pages; another may have held some when the root was written.
+    pub(crate) fn sort_segments(&mut self, chain: &[Seg], meta: Seg) {
         for seg in chain {
-            self.segments.get_mut(*seg).state = crate::segment::State::Open;
+            let s = self.segments.get_mut(*seg);
+            s.state = crate::segment::State::Open;
+            s.meta = *seg == meta;
         }
         for i in 0..self.geometry.segments {
             let (seg, s) = (Seg(i), *self.segments.get(Seg(i)));

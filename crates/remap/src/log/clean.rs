@@ -173,9 +173,10 @@ impl<D: BlockDevice> HostLog<D> {
     fn list_live(&mut self, seg: Seg) -> Result<(), DeviceError> {
         self.cleaner.live.clear();
         let (live, engine) = (&mut self.cleaner.live, &mut self.engine);
+        let (geometry, instance) = (*engine.geometry(), engine.instance());
         let capped = engine.map_limit() != u32::MAX;
         let mut entries: Vec<Live> = Vec::new();
-        walk_segment(&mut self.below, engine, seg, |_, header, at, block| {
+        walk_segment(&mut self.below, &geometry, instance, seg, |_, header, at, block| {
             for (entry, from) in header.entries(at, block) {
                 if let Entry::Write { lpn, crc } | Entry::Move { lpn, crc, .. } = entry {
                     let found = Live { lpn, from, crc, form: header.form };

@@ -216,7 +216,7 @@ pub fn recover(
     summary.records = log.records.len() as u64;
     summary.dropped = (user.found.len() + gc.found.len() - log.records.len()) as u64;
     let chain = chain_segments(&root, &user, &gc);
-    engine.sort_segments(&chain);
+    engine.sort_segments(&chain, root.heads[2].seg);
     for record in &log.records {
         let block = read_block(store, record.at)?;
         let header = Header::read_unchecked(&block)

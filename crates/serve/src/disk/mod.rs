@@ -3,6 +3,7 @@
 mod done;
 mod drive;
 mod group;
+mod log;
 mod medium;
 mod model;
 mod ram;
@@ -14,6 +15,7 @@ use std::io;
 pub use done::Done;
 pub use drive::CutDrive;
 pub use group::Group;
+pub use log::{LogDisk, MediumStore};
 pub use medium::MediumDisk;
 pub use model::{ModelDisk, Modelled, Timing};
 pub use ram::RamDisk;

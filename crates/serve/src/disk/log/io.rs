@@ -1,0 +1,342 @@
+//! Reads, writes and trims of a live log.
+
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use block::{Lpn, crc32c};
+use remap::{BLOCK, Form, Pba, Place, Planted};
+
+use super::flight::Feed;
+use super::{DiskError, Extent, Inner, Shared, at};
+
+const SIZE: u64 = BLOCK as u64;
+/// Blocks of a trim that are admitted at a time: 64 MiB.
+const TRIM_BLOCKS: u64 = 16_384;
+/// Blocks of a read that are planned at a time.
+const READ_BLOCKS: u32 = 256;
+
+/// A run of a read: where it is, and what was still on its way.
+struct Run {
+    pba: Option<Pba>,
+    count: u32,
+    copies: Vec<(u32, Arc<Vec<u8>>, u32)>,
+}
+
+impl Shared {
+    pub(super) fn atomic_blocks(&self) -> u32 {
+        self.options.atomic_max.min(self.segment / 2)
+    }
+
+    pub(super) fn read(&self, from: u64, into: &mut [u8]) -> Result<(), DiskError> {
+        let head = (from % SIZE) as usize;
+        if head == 0 && into.len().is_multiple_of(BLOCK) {
+            return self.read_blocks(Lpn((from / SIZE) as u32), into);
+        }
+        let count = (head + into.len()).div_ceil(BLOCK);
+        let mut whole = vec![0; count * BLOCK];
+        self.read_blocks(Lpn((from / SIZE) as u32), &mut whole)?;
+        into.copy_from_slice(&whole[head..head + into.len()]);
+        Ok(())
+    }
+
+    fn read_blocks(&self, lpn: Lpn, into: &mut [u8]) -> Result<(), DiskError> {
+        let mut lpn = lpn;
+        for part in into.chunks_mut(READ_BLOCKS as usize * BLOCK) {
+            let count = (part.len() / BLOCK) as u32;
+            let (runs, crcs) = self.plan_read(lpn, count)?;
+            let result = self.fetch(&runs, &crcs, lpn, part);
+            let mut inner = self.lock();
+            for run in &runs {
+                run.pba.into_iter().for_each(|pba| inner.engine.release(pba));
+            }
+            drop(inner);
+            result?;
+            lpn.0 += count;
+        }
+        Ok(())
+    }
+
+    /// Where the blocks are; their segments are held.
+    fn plan_read(&self, lpn: Lpn, count: u32) -> Result<(Vec<Run>, Vec<u32>), DiskError> {
+        let mut inner = self.pages(self.lock(), lpn, count)?;
+        let (mut runs, mut crcs, mut next) = (Vec::new(), Vec::new(), lpn.0);
+        while next < lpn.0 + count {
+            let (place, n) = inner.engine.run(Lpn(next), lpn.0 + count - next);
+            let pba = match place {
+                Place::Unmapped => None,
+                Place::At(pba) => Some(pba),
+                Place::Damaged => {
+                    release(&mut inner, &runs);
+                    return Err(DiskError::Damaged(format!("block {next}")));
+                }
+            };
+            if let Some(pba) = pba
+                && inner.failed.is_some()
+                && (0..n).any(|i| !inner.engine.is_durable(Pba(pba.0 + i)))
+            {
+                release(&mut inner, &runs);
+                return Err(DiskError::Damaged(format!("block {next} was not flushed")));
+            }
+            pba.into_iter().for_each(|pba| inner.engine.hold(pba));
+            let copies = pba.map_or(Vec::new(), |pba| inner.flight.copies(pba, n));
+            runs.push(Run { pba, count: n, copies });
+            next += n;
+        }
+        if inner.engine.options().verify {
+            crcs.extend((lpn.0..lpn.0 + count).map(|l| inner.engine.crc(Lpn(l)).unwrap_or(0)));
+        }
+        Ok((runs, crcs))
+    }
+
+    fn fetch(
+        &self,
+        runs: &[Run],
+        crcs: &[u32],
+        lpn: Lpn,
+        into: &mut [u8],
+    ) -> Result<(), DiskError> {
+        let mut from = 0;
+        for run in runs {
+            let part = &mut into[from..from + run.count as usize * BLOCK];
+            from += part.len();
+            let Some(pba) = run.pba else {
+                part.fill(0);
+                continue;
+            };
+            if run.copies.len() < run.count as usize {
+                self.medium.read(at(pba), part)?;
+            }
+            for (i, data, place) in &run.copies {
+                let (i, place) = (*i as usize * BLOCK, *place as usize * BLOCK);
+                part[i..i + BLOCK].copy_from_slice(&data[place..place + BLOCK]);
+            }
+        }
+        for (i, (crc, block)) in crcs.iter().zip(into.chunks_exact(BLOCK)).enumerate() {
+            // 0: unmapped, or nothing to compare with.
+            if *crc != 0 && *crc != crc32c(0, block) {
+                return Err(DiskError::Damaged(format!("block {}", lpn.index() + i)));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn write(&self, at: u64, bytes: &[u8]) -> Result<(), DiskError> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let most = u64::from(self.atomic_blocks());
+        let (mut at, mut rest) = (at, bytes);
+        while !rest.is_empty() {
+            // Pieces end where blocks do.
+            let end = ((at / SIZE) + most) * SIZE;
+            let n = (end - at).min(rest.len() as u64) as usize;
+            let (piece, more) = rest.split_at(n);
+            self.write_piece(at, piece)?;
+            at += n as u64;
+            rest = more;
+        }
+        Ok(())
+    }
+
+    fn write_piece(&self, at: u64, bytes: &[u8]) -> Result<(), DiskError> {
+        let (lpn, head) = (Lpn((at / SIZE) as u32), (at % SIZE) as usize);
+        let count = (head + bytes.len()).div_ceil(BLOCK) as u32;
+        if head == 0 && bytes.len() == count as usize * BLOCK {
+            return self.admit(lpn, bytes.to_vec(), |_| true).map(|_| ());
+        }
+        // Others that write parts of these blocks wait; whoever writes them whole may get in
+        // between, and this one tries again.
+        let _locks = self.lock_parts(lpn, Lpn(lpn.0 + count - 1));
+        while !self.write_part(lpn, count, head, bytes)? {}
+        Ok(())
+    }
+
+    /// The locks of both end blocks of a write, always in the same order.
+    fn lock_parts(&self, first: Lpn, last: Lpn) -> [Option<MutexGuard<'_, ()>>; 2] {
+        if self.lock().engine.has(Planted::RmwWithoutLock) {
+            return [None, None];
+        }
+        let n = self.parts.len();
+        let (a, b) = (first.index() % n, last.index() % n);
+        let lock = |i: usize| self.parts[i].lock().unwrap_or_else(PoisonError::into_inner);
+        let low = lock(a.min(b));
+        [Some(low), (a != b).then(|| lock(a.max(b)))]
+    }
+
+    /// A write of parts of its first or last block. Their old contents are read first; if they have
+    /// changed when the write is admitted nothing is done and `false` is returned. With `alone`
+    /// nobody else gets in between.
+    fn write_part(
+        &self,
+        lpn: Lpn,
+        count: u32,
+        head: usize,
+        bytes: &[u8],
+    ) -> Result<bool, DiskError> {
+        let ends = [lpn, Lpn(lpn.0 + count - 1)];
+        let (places, old) = self.read_ends(&ends)?;
+        let mut whole = vec![0; count as usize * BLOCK];
+        let last = (count as usize - 1) * BLOCK;
+        whole[..BLOCK].copy_from_slice(&old[..BLOCK]);
+        whole[last..].copy_from_slice(&old[BLOCK..]);
+        whole[head..head + bytes.len()].copy_from_slice(bytes);
+        let admitted = self.admit(lpn, whole, |inner| {
+            let same = ends.map(|end| inner.engine.lookup(end)) == places;
+            same || inner.engine.has(Planted::RmwWithoutLock)
+        });
+        let mut inner = self.lock();
+        release_places(&mut inner, &places);
+        drop(inner);
+        admitted
+    }
+
+    /// Reads both end blocks of a write and holds their places, so that they cannot come to mean
+    /// something else.
+    fn read_ends(&self, ends: &[Lpn; 2]) -> Result<([Place; 2], Vec<u8>), DiskError> {
+        let mut inner = self.pages(self.lock(), ends[0], ends[1].0 - ends[0].0 + 1)?;
+        let places = ends.map(|end| inner.engine.lookup(end));
+        for place in places {
+            if let Place::At(pba) = place {
+                inner.engine.hold(pba);
+            }
+        }
+        drop(inner);
+        let mut old = vec![0; 2 * BLOCK];
+        let (a, b) = old.split_at_mut(BLOCK);
+        let read = self.read_blocks(ends[0], a).and_then(|()| self.read_blocks(ends[1], b));
+        match read {
+            Ok(()) => Ok((places, old)),
+            Err(error) => {
+                release_places(&mut self.lock(), &places);
+                Err(error)
+            }
+        }
+    }
+
+    /// Admits whole blocks and waits until they are on the medium. If `fits` says no at admission
+    /// nothing is done and `false` is returned.
+    fn admit(
+        &self,
+        lpn: Lpn,
+        bytes: Vec<u8>,
+        fits: impl Fn(&Inner) -> bool,
+    ) -> Result<bool, DiskError> {
+        let count = (bytes.len() / BLOCK) as u32;
+        let crcs: Vec<u32> = bytes.chunks_exact(BLOCK).map(|block| crc32c(0, block)).collect();
+        let data = Arc::new(bytes);
+        let mut inner = self.room(lpn, count, count)?;
+        if !fits(&inner) {
+            return Ok(false);
+        }
+        self.tick(&mut inner);
+        let ticket = inner.flight.ticket();
+        let Inner { engine, flight, .. } = &mut *inner;
+        let mut feed = Feed { flight, data, from: 0 };
+        engine.write(lpn, count, Form::Bytes, |i| crcs[i as usize], &mut feed);
+        self.call_keeper(&inner);
+        self.see_off(inner, |flight| flight.has_ended(ticket)).map(|_| true)
+    }
+
+    /// Waits until there is room for `blocks`, and the map pages of the range are in memory.
+    fn room(&self, lpn: Lpn, count: u32, blocks: u32) -> Result<MutexGuard<'_, Inner>, DiskError> {
+        let mut inner = self.lock();
+        loop {
+            if let Some(why) = &inner.failed {
+                return Err(DiskError::Stopped(why.clone()));
+            }
+            inner = self.pages(inner, lpn, count)?;
+            if inner.engine.room(blocks) {
+                (inner.full, inner.tries) = (false, 0);
+                return Ok(inner);
+            }
+            if inner.full {
+                return Err(DiskError::NoSpace("cleaning the log gains nothing".to_string()));
+            }
+            inner.pressed += 1;
+            self.work.notify_all();
+            inner = self.wait(inner);
+            inner.pressed -= 1;
+        }
+    }
+
+    pub(super) fn trim(&self, from: u64, bytes: u64) -> Result<(), DiskError> {
+        let (mut next, end) = (from.div_ceil(SIZE), (from + bytes) / SIZE);
+        while next < end {
+            // One map page after the other may have to be read: not more than a short range.
+            let most = if self.options.map_memory.0 == 0 { TRIM_BLOCKS } else { 1024 };
+            let count = (end - next).min(most) as u32;
+            let lpn = Lpn(next as u32);
+            let mut inner = self.room(lpn, count, 1)?;
+            self.tick(&mut inner);
+            let Inner { engine, flight, .. } = &mut *inner;
+            engine.trim(lpn, count, &mut Feed::headers(flight));
+            self.call_keeper(&inner);
+            drop(inner);
+            next += u64::from(count);
+        }
+        Ok(())
+    }
+
+    pub(super) fn zero(&self, from: u64, bytes: u64, keep: bool) -> Result<(), DiskError> {
+        let end = from + bytes;
+        let (first, last) = (from.next_multiple_of(SIZE), end / SIZE * SIZE);
+        if keep || first >= last {
+            return self.write_zeroes(from, bytes);
+        }
+        self.write_zeroes(from, first - from)?;
+        self.trim(first, last - first)?;
+        self.write_zeroes(last, end - last)
+    }
+
+    fn write_zeroes(&self, from: u64, bytes: u64) -> Result<(), DiskError> {
+        let zeroes = vec![0; bytes.min(1 << 20) as usize];
+        let mut done = 0;
+        while done < bytes {
+            let n = (bytes - done).min(zeroes.len() as u64);
+            self.write(from + done, &zeroes[..n as usize])?;
+            done += n;
+        }
+        Ok(())
+    }
+
+    pub(super) fn extents(
+        &self,
+        from: u64,
+        bytes: u64,
+        most: usize,
+    ) -> Result<Vec<Extent>, DiskError> {
+        let (mut found, mut next, end) = (Vec::<Extent>::new(), from, from + bytes);
+        while next < end {
+            let lpn = Lpn((next / SIZE) as u32);
+            let left =
+                (end.div_ceil(SIZE) - next / SIZE).min(1024 - u64::from(lpn.0) % 1024) as u32;
+            let inner = self.pages(self.lock(), lpn, left)?;
+            let hole = inner.engine.lookup(lpn) == Place::Unmapped;
+            let same = |i: &u32| (inner.engine.lookup(Lpn(lpn.0 + i)) == Place::Unmapped) == hole;
+            let count = u64::from((0..left).take_while(same).count() as u32);
+            drop(inner);
+            let stop = ((u64::from(lpn.0) + count) * SIZE).min(end);
+            let (bytes, taken) = (stop - next, found.len());
+            match found.last_mut().filter(|last| last.hole == hole) {
+                Some(last) => last.bytes += bytes,
+                None if taken == most => return Ok(found),
+                None => found.push(Extent { bytes, hole }),
+            }
+            next = stop;
+        }
+        Ok(found)
+    }
+}
+
+fn release(inner: &mut Inner, runs: &[Run]) {
+    for run in runs {
+        run.pba.into_iter().for_each(|pba| inner.engine.release(pba));
+    }
+}
+
+fn release_places(inner: &mut Inner, places: &[Place; 2]) {
+    for place in places {
+        if let Place::At(pba) = place {
+            inner.engine.release(*pba);
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! The host log, live: the engine of `remap` over a medium, used by many threads at once.
+//!
+//! Planning happens under one short lock, copies, CRCs, reads and writes outside it. Invariants:
+//! * a write is answered when its batch is on the medium; until then reads find it here;
+//! * one flush runs and one is pending, shared by all who wait;
+//! * after a write or flush that failed nothing is written any more, and only what is durable is
+//!   read;
+//! * one thread at a time cleans or takes a checkpoint; a freed segment is discarded before anybody
+//!   can use it.
+
+mod flight;
+mod house;
+mod io;
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use block::{DeviceError, Lpn};
+use live::Medium;
+use remap::{Ack, BLOCK, Engine, LogError, Options, Pba, Planted, Seg, Store, Summary};
+
+use super::{Capabilities, Disk, DiskError, Done, Extent, Group, inside};
+use flight::{Feed, Flight};
+
+/// Locks for writes of parts of blocks.
+const PARTS: usize = 256;
+
+/// A medium as recovery and checks want it.
+#[derive(Clone, Debug)]
+pub struct MediumStore(pub Arc<dyn Medium>);
+
+fn at(pba: Pba) -> u64 {
+    u64::from(pba.0) * BLOCK as u64
+}
+
+impl Store for MediumStore {
+    fn blocks(&self) -> u64 {
+        self.0.size().unwrap_or(0) / BLOCK as u64
+    }
+    fn read(&mut self, pba: Pba, out: &mut [u8]) -> Result<(), DeviceError> {
+        self.0.read(at(pba), out).map_err(|e| DeviceError::Io(e.to_string()))
+    }
+    fn read_stamps(&mut self, _: Pba, _: &mut [u64]) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported("a medium keeps bytes, no stamps"))
+    }
+    fn write(&mut self, pba: Pba, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.0.write(at(pba), bytes).map_err(|e| DeviceError::Io(e.to_string()))
+    }
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.0.sync().map_err(|e| DeviceError::Io(e.to_string()))
+    }
+}
+
+#[derive(Debug)]
+struct Inner {
+    engine: Engine,
+    flight: Flight,
+    /// The error after which nothing is written.
+    failed: Option<String>,
+    /// No room can be made.
+    full: bool,
+    /// So many wait for room.
+    pressed: u32,
+    /// What was tried since somebody last found room.
+    tries: u32,
+    stop: bool,
+    freed: Vec<Seg>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    medium: Arc<dyn Medium>,
+    inner: Mutex<Inner>,
+    /// A batch has ended, room was made, or something failed.
+    changed: Condvar,
+    /// There is work for the keeper of the house.
+    work: Condvar,
+    /// Held by whoever cleans or takes a checkpoint.
+    house: Mutex<()>,
+    /// Held by whoever writes a part of a block, by its number.
+    parts: Vec<Mutex<()>>,
+    group: Group,
+    start: Instant,
+    logical: u32,
+    segment: u32,
+    options: Options,
+}
+
+/// A host log over a medium, as a disk.
+#[derive(Debug)]
+pub struct LogDisk {
+    shared: Arc<Shared>,
+    keeper: Mutex<Option<JoinHandle<()>>>,
+    summary: Summary,
+    read_only: bool,
+}
+
+impl LogDisk {
+    /// Makes a log on a medium; what it held is gone.
+    ///
+    /// # Errors
+    /// The options ask for what a live log has not, the medium does not fit them, or it fails.
+    pub fn format(medium: Arc<dyn Medium>, options: &Options) -> Result<LogDisk, LogError> {
+        LogDisk::format_with(medium, options, None)
+    }
+
+    #[doc(hidden)]
+    pub fn format_with(
+        medium: Arc<dyn Medium>,
+        options: &Options,
+        planted: Option<Planted>,
+    ) -> Result<LogDisk, LogError> {
+        serves(options)?;
+        let engine = remap::format_store(&mut MediumStore(medium.clone()), options, planted)?;
+        LogDisk::start(medium, engine, Summary::default(), options)
+    }
+
+    /// Opens the log on a medium: recovery.
+    ///
+    /// # Errors
+    /// As [`LogDisk::format`]; there is no log, or it cannot be opened at all. A log whose flushed
+    /// part is damaged is opened read-only.
+    pub fn open(medium: Arc<dyn Medium>, options: &Options) -> Result<LogDisk, LogError> {
+        LogDisk::open_with(medium, options, None)
+    }
+
+    #[doc(hidden)]
+    pub fn open_with(
+        medium: Arc<dyn Medium>,
+        options: &Options,
+        planted: Option<Planted>,
+    ) -> Result<LogDisk, LogError> {
+        serves(options)?;
+        let found = remap::recover(&mut MediumStore(medium.clone()), options, true, planted)?;
+        LogDisk::start(medium, found.engine, found.summary, options)
+    }
+
+    fn start(
+        medium: Arc<dyn Medium>,
+        engine: Engine,
+        summary: Summary,
+        options: &Options,
+    ) -> Result<LogDisk, LogError> {
+        let g = *engine.geometry();
+        let read_only = engine.read_only().is_some();
+        let inner = Inner {
+            flight: Flight::new(options.inflight),
+            engine,
+            failed: None,
+            full: false,
+            pressed: 0,
+            tries: 0,
+            stop: false,
+            freed: Vec::new(),
+        };
+        let shared = Arc::new(Shared {
+            medium,
+            inner: Mutex::new(inner),
+            changed: Condvar::new(),
+            work: Condvar::new(),
+            house: Mutex::new(()),
+            parts: (0..PARTS).map(|_| Mutex::new(())).collect(),
+            group: Group::default(),
+            start: Instant::now(),
+            logical: g.logical,
+            segment: g.segment,
+            options: options.clone(),
+        });
+        let keeper = match read_only {
+            true => None,
+            false => {
+                let shared = shared.clone();
+                let thread = std::thread::Builder::new().name("host-log".to_string());
+                let spawned = thread.spawn(move || house::keep(&shared));
+                Some(spawned.map_err(|e| DeviceError::Io(e.to_string()))?)
+            }
+        };
+        Ok(LogDisk { shared, keeper: Mutex::new(keeper), summary, read_only })
+    }
+
+    /// What opening found and did.
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+
+    /// Checks the tables against each other.
+    ///
+    /// # Errors
+    /// What is wrong.
+    pub fn check(&self) -> Result<(), LogError> {
+        self.shared.lock().engine.check()
+    }
+
+    fn stop_keeper(&self) {
+        self.shared.lock().stop = true;
+        self.shared.work.notify_all();
+        let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(keeper) = keeper
+            && keeper.join().is_err()
+        {
+            self.shared.fail(&mut self.shared.lock(), "the keeper of the log died".to_string());
+        }
+    }
+}
+
+fn serves(options: &Options) -> Result<(), LogError> {
+    let refused = |name: &str, value: &str, expected: &str| {
+        let (name, value) = (name.to_string(), value.to_string());
+        Err(LogError::Option { name, value, expected: expected.to_string() })
+    };
+    if options.ack == Ack::Buffer {
+        return refused("ack", "buffer", "device: a live log answers when the data is below");
+    }
+    if !options.payload {
+        return refused("payload", "none", "stored: a live log keeps what it is given");
+    }
+    Ok(())
+}
+
+impl Drop for LogDisk {
+    fn drop(&mut self) {
+        self.stop_keeper();
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+        self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tick(&self, inner: &mut Inner) {
+        inner.engine.set_now(self.start.elapsed().as_nanos() as u64);
+    }
+
+    fn fail(&self, inner: &mut Inner, why: String) -> DiskError {
+        let why = inner.failed.get_or_insert(why).clone();
+        self.changed.notify_all();
+        self.work.notify_all();
+        DiskError::Stopped(why)
+    }
+
+    /// Makes the map pages of these blocks be in memory, for as long as the lock is held.
+    fn pages<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        lpn: Lpn,
+        count: u32,
+    ) -> Result<MutexGuard<'a, Inner>, DiskError> {
+        while let Some(wanted) = inner.engine.missing(lpn, count) {
+            drop(inner);
+            let mut bytes = [0; BLOCK];
+            self.medium.read(at(wanted.1), &mut bytes)?;
+            inner = self.lock();
+            // Another thread may have been faster, and the page may have changed since.
+            if inner.engine.missing(lpn, count) == Some(wanted) {
+                inner.engine.install(wanted.0, &bytes);
+            }
+        }
+        inner.engine.trim_memory(lpn, count);
+        if inner.engine.damaged_map(lpn, count) {
+            return Err(DiskError::Damaged(format!("the map of block {lpn}")));
+        }
+        Ok(inner)
+    }
+
+    /// Waits until a batch has ended; sends what is gathered whenever a slot is free.
+    fn see_off<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        ended: impl Fn(&Flight) -> bool,
+    ) -> Result<MutexGuard<'a, Inner>, DiskError> {
+        loop {
+            if let Some(why) = &inner.failed {
+                return Err(DiskError::Stopped(why.clone()));
+            }
+            if ended(&inner.flight) {
+                return Ok(inner);
+            }
+            inner = match inner.flight.depart() {
+                None => self.wait(inner),
+                Some(batch) => {
+                    drop(inner);
+                    let result = batch.write(&*self.medium);
+                    let mut inner = self.lock();
+                    inner.flight.arrive(batch.id);
+                    self.changed.notify_all();
+                    if let Err(error) = result {
+                        return Err(self.fail(&mut inner, error.to_string()));
+                    }
+                    inner
+                }
+            };
+        }
+    }
+
+    /// Makes everything admitted durable.
+    fn flush(&self) -> Result<(), DiskError> {
+        let result = self.group.flush(|| self.flush_now().map_err(|error| error.to_string()));
+        result.map_err(|why| DiskError::Stopped(self.lock().failed.clone().unwrap_or(why)))
+    }
+
+    fn flush_now(&self) -> Result<(), DiskError> {
+        let mut inner = self.lock();
+        self.tick(&mut inner);
+        if let Some(why) = &inner.failed {
+            return Err(DiskError::Stopped(why.clone()));
+        }
+        if !inner.engine.dirty() {
+            // A segment that a reader held may be free by now.
+            let Inner { engine, freed, .. } = &mut *inner;
+            engine.reclaim(freed);
+            return self.discard_freed(&mut inner);
+        }
+        let Inner { engine, flight, .. } = &mut *inner;
+        let seq = engine.seal_all(&mut Feed::headers(flight));
+        let last = inner.flight.last();
+        let inner = self.see_off(inner, |flight| flight.all_ended(last))?;
+        let sync = !inner.engine.has(Planted::AckBeforeFlush);
+        drop(inner);
+        let synced = if sync { self.medium.sync() } else { Ok(()) };
+        let mut inner = self.lock();
+        if let Err(error) = synced {
+            return Err(self.fail(&mut inner, error.to_string()));
+        }
+        let Inner { engine, freed, .. } = &mut *inner;
+        engine.set_durable(seq, freed);
+        self.discard_freed(&mut inner)
+    }
+
+    /// Discards what became free, before anybody can take it: the lock is held.
+    fn discard_freed(&self, inner: &mut Inner) -> Result<(), DiskError> {
+        let g = *inner.engine.geometry();
+        let any = !inner.freed.is_empty();
+        while let Some(seg) = inner.freed.pop() {
+            let bytes = u64::from(self.segment) * BLOCK as u64;
+            if self.options.discard
+                && self.medium.discard_is_fast()
+                && let Err(error) = self.medium.discard(at(g.base(seg)), bytes)
+            {
+                return Err(self.fail(inner, error.to_string()));
+            }
+        }
+        if any {
+            self.changed.notify_all();
+        }
+        Ok(())
+    }
+}
+
+impl Disk for LogDisk {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            size: u64::from(self.shared.logical) * BLOCK as u64,
+            block: BLOCK as u32,
+            atomic: self.shared.atomic_blocks() * BLOCK as u32,
+            volatile: true,
+            trim: true,
+            read_only: self.read_only,
+        }
+    }
+    fn read(&self, at: u64, into: &mut [u8]) -> Result<Done, DiskError> {
+        inside(at, into.len() as u64, self.capabilities().size)?;
+        self.shared.read(at, into).map(|()| Done::NOW)
+    }
+    fn write(&self, at: u64, from: &[u8], fua: bool) -> Result<Done, DiskError> {
+        self.may_write(at, from.len() as u64)?;
+        self.shared.write(at, from)?;
+        self.done(fua && !from.is_empty())
+    }
+    fn flush(&self) -> Result<Done, DiskError> {
+        if self.read_only {
+            return Ok(Done::NOW);
+        }
+        self.shared.flush().map(|()| Done::NOW)
+    }
+    fn trim(&self, at: u64, bytes: u64, fua: bool) -> Result<Done, DiskError> {
+        self.may_write(at, bytes)?;
+        self.shared.trim(at, bytes)?;
+        self.done(fua && bytes > 0)
+    }
+    fn zero(&self, at: u64, bytes: u64, keep: bool, fua: bool) -> Result<Done, DiskError> {
+        self.may_write(at, bytes)?;
+        self.shared.zero(at, bytes, keep)?;
+        self.done(fua && bytes > 0)
+    }
+    fn zero_is_fast(&self, at: u64, bytes: u64, keep: bool) -> bool {
+        let block = BLOCK as u64;
+        !keep && at.is_multiple_of(block) && bytes.is_multiple_of(block)
+    }
+    fn extents(&self, at: u64, bytes: u64, most: usize) -> Result<Vec<Extent>, DiskError> {
+        inside(at, bytes, self.capabilities().size)?;
+        self.shared.extents(at, bytes, most)
+    }
+    fn close(&self) -> Result<(), DiskError> {
+        self.stop_keeper();
+        if self.read_only {
+            return Ok(());
+        }
+        self.shared.checkpoint(true)
+    }
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let (asked, ran) = self.shared.group.counts();
+        let inner = self.shared.lock();
+        let c = inner.engine.counters();
+        vec![
+            ("flushes_asked", asked),
+            ("syncs", ran),
+            ("user_blocks", c.user),
+            ("header_blocks", c.header),
+            ("gc_blocks", c.gc),
+            ("meta_blocks", c.meta),
+            ("root_blocks", c.root),
+            ("records", c.records),
+            ("trims", c.trims),
+            ("checkpoints", c.checkpoints),
+            ("segments_cleaned", c.cleaned),
+            ("segments_freed", c.freed),
+            ("segments_free", u64::from(inner.engine.free_segments())),
+            ("blocks_poisoned", c.poisoned),
+            ("segments_quarantined", c.quarantined),
+            ("log_writes", inner.flight.batches),
+            ("log_blocks", inner.flight.blocks),
+            ("memory_bytes", inner.engine.memory()),
+        ]
+    }
+}
+
+impl LogDisk {
+    fn may_write(&self, at: u64, bytes: u64) -> Result<(), DiskError> {
+        inside(at, bytes, self.capabilities().size)?;
+        if self.read_only { Err(DiskError::ReadOnly) } else { Ok(()) }
+    }
+
+    fn done(&self, fua: bool) -> Result<Done, DiskError> {
+        if fua { self.flush() } else { Ok(Done::NOW) }
+    }
+}

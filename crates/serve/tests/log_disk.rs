@@ -1,0 +1,234 @@
+//! The host log, live: many threads at once, power cuts, damage.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use block::Rng;
+use live::{CutMedium, Medium};
+use remap::{Options, Planted, check_store};
+use serve::disk::{Disk, DiskError, LogDisk, MediumStore, RamDisk};
+
+const BLOCK: usize = 4096;
+
+fn memory(mib: u64) -> Arc<dyn Medium> {
+    Arc::new(RamDisk::new(mib << 20).unwrap())
+}
+
+fn options(pairs: &[(&str, &str)]) -> Options {
+    let mut options = Options::default();
+    for (name, value) in [("segment", "64 KiB"), ("gc.batch", "7"), ("seal_after", "5 ms")] {
+        options.set(name, value).unwrap();
+    }
+    for (name, value) in pairs {
+        options.set(name, value).unwrap();
+    }
+    options
+}
+
+/// A block that says where and which it is.
+fn block(lpn: u64, version: u64) -> Vec<u8> {
+    let mut rng = Rng::new(lpn << 32 | version);
+    let mut bytes = version.to_le_bytes().to_vec();
+    bytes.extend(lpn.to_le_bytes());
+    while bytes.len() < BLOCK {
+        bytes.extend(rng.next_u64().to_le_bytes());
+    }
+    bytes
+}
+
+/// The version in a block; panics on anything that was never written there.
+fn version(lpn: u64, bytes: &[u8]) -> u64 {
+    if bytes.iter().all(|b| *b == 0) {
+        return 0;
+    }
+    let version = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+    assert!(version < 1 << 40 && bytes == block(lpn, version), "block {lpn}");
+    version
+}
+
+/// Each thread owns every `threads`-th block and works on them; all of them meet in segments,
+/// batches and flushes. Says the version each block has, and the last that was flushed.
+fn work(disk: &LogDisk, threads: u64, steps: u64, first: u64) -> Vec<(u64, u64)> {
+    let blocks = disk.capabilities().size / BLOCK as u64;
+    let state: Vec<(AtomicU64, AtomicU64)> =
+        (0..blocks).map(|_| (AtomicU64::new(0), AtomicU64::new(0))).collect();
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let state = &state;
+            scope.spawn(move || {
+                let mut rng = Rng::new(first + thread);
+                let mut floating = Vec::new();
+                for step in 0..steps {
+                    let lpn = rng.below(blocks / threads) * threads + thread;
+                    let at = lpn * BLOCK as u64;
+                    let (newest, durable) = &state[lpn as usize];
+                    match rng.below(10) {
+                        0 => {
+                            if disk.flush().is_err() {
+                                return;
+                            }
+                            for (lpn, version) in floating.drain(..) {
+                                let (_, durable): &(AtomicU64, AtomicU64) = &state[lpn as usize];
+                                durable.fetch_max(version, Ordering::SeqCst);
+                            }
+                        }
+                        1 | 2 => {
+                            let mut out = vec![0; BLOCK];
+                            match disk.read(at, &mut out) {
+                                Ok(_) => {
+                                    let found = version(lpn, &out);
+                                    let newest = newest.load(Ordering::SeqCst);
+                                    // Of a run before this one, if not written in it.
+                                    assert!(newest == 0 || found == newest, "block {lpn}");
+                                }
+                                Err(_) => return,
+                            }
+                        }
+                        n => {
+                            let number = first + step + 1;
+                            newest.store(number, Ordering::SeqCst);
+                            if disk.write(at, &block(lpn, number), n == 3).is_err() {
+                                return;
+                            }
+                            match n {
+                                3 => drop(durable.fetch_max(number, Ordering::SeqCst)),
+                                _ => floating.push((lpn, number)),
+                            }
+                        }
+                    }
+                }
+            });
+        }
+    });
+    state.into_iter().map(|(a, b)| (a.into_inner(), b.into_inner())).collect()
+}
+
+#[test]
+fn many_threads_read_what_they_wrote_while_segments_are_cleaned() {
+    let medium = memory(8);
+    let disk = LogDisk::format(medium.clone(), &options(&[])).unwrap();
+    let state = work(&disk, 8, 3000, 0);
+    disk.check().unwrap();
+    let counters = disk.counters();
+    let count = |name: &str| counters.iter().find(|(n, _)| *n == name).unwrap().1;
+    assert!(count("segments_cleaned") > 20 && count("checkpoints") > 1, "{counters:?}");
+    disk.close().unwrap();
+    drop(disk);
+    let report = check_store(&mut MediumStore(medium.clone()), &options(&[])).unwrap();
+    assert!(report.damaged.is_empty() && report.summary.clean, "{report:?}");
+    let disk = LogDisk::open(medium, &options(&[])).unwrap();
+    assert_eq!(disk.summary().records, 0);
+    let mut out = vec![0; BLOCK];
+    for (lpn, (newest, _)) in (0..).zip(&state) {
+        disk.read(lpn * BLOCK as u64, &mut out).unwrap().wait();
+        assert_eq!(version(lpn, &out), *newest);
+    }
+}
+
+#[test]
+fn after_a_power_cut_each_block_holds_what_was_flushed_or_something_newer() {
+    let (lower, opts) = (memory(8), options(&[]));
+    LogDisk::format(lower.clone(), &opts).unwrap().close().unwrap();
+    let mut rng = Rng::new(17);
+    let mut known: Vec<(u64, u64)> = Vec::new();
+    for round in 1..30 {
+        let cut = Arc::new(CutMedium::new(lower.clone(), round));
+        let disk = LogDisk::open(cut.clone(), &opts).unwrap();
+        disk.check().unwrap();
+        let mut out = vec![0; BLOCK];
+        for (lpn, (newest, durable)) in (0..).zip(&mut known) {
+            disk.read(lpn * BLOCK as u64, &mut out).unwrap().wait();
+            let found = version(lpn, &out);
+            assert!((*durable..=*newest).contains(&found), "round {round}, block {lpn}: {found}");
+            (*newest, *durable) = (found, found);
+        }
+        cut.cut_after(1 + rng.below(600));
+        for (i, (newest, durable)) in work(&disk, 4, 400, round * 1_000_000).iter().enumerate() {
+            if known.len() <= i {
+                known.push((0, 0));
+            }
+            known[i].0 = known[i].0.max(*newest);
+            known[i].1 = known[i].1.max(*durable);
+        }
+        drop(disk);
+        // What the threads left running is cut, too.
+        let _ = cut.cut_now();
+    }
+}
+
+/// Eight threads write their own sector of one block, and one writes a block beside it.
+fn sectors_of_one_block(planted: Option<Planted>) -> bool {
+    let disk = LogDisk::format_with(memory(8), &options(&[]), planted).unwrap();
+    let disk = &disk;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8u64)
+            .map(|sector| {
+                scope.spawn(move || {
+                    (1..=250u8).all(|n| {
+                        let at = 5 * BLOCK as u64 + sector * 512;
+                        disk.write(at, &[n; 512], false).unwrap().wait();
+                        let mut back = [0; 512];
+                        disk.read(at, &mut back).unwrap().wait();
+                        back == [n; 512]
+                    })
+                })
+            })
+            .collect();
+        threads.into_iter().all(|thread| thread.join().unwrap())
+    })
+}
+
+#[test]
+fn writes_of_parts_of_one_block_do_not_undo_each_other() {
+    assert!(sectors_of_one_block(None));
+    assert!((0..50).any(|_| !sectors_of_one_block(Some(Planted::RmwWithoutLock))));
+}
+
+#[test]
+fn zeroes_trims_and_holes() {
+    let disk = LogDisk::format(memory(8), &options(&[])).unwrap();
+    let at = |block: u64| block * BLOCK as u64;
+    disk.write(at(4), &[7; 8 * BLOCK], false).unwrap().wait();
+    disk.trim(at(5) + 1, 3 * BLOCK as u64, false).unwrap().wait();
+    disk.zero(at(10) + 100, BLOCK as u64, false, true).unwrap().wait();
+    let mut out = vec![1; 8 * BLOCK];
+    disk.read(at(4), &mut out).unwrap().wait();
+    let expected = |i: usize| match i {
+        i if (2 * BLOCK..4 * BLOCK).contains(&i) => 0,
+        i if (6 * BLOCK + 100..7 * BLOCK + 100).contains(&i) => 0,
+        _ => 7,
+    };
+    assert!((0..out.len()).all(|i| out[i] == expected(i)));
+    let found = disk.extents(0, at(20), 16).unwrap();
+    let holes: Vec<(u64, bool)> = found.iter().map(|e| (e.bytes / BLOCK as u64, e.hole)).collect();
+    assert_eq!(holes, [(4, true), (2, false), (2, true), (4, false), (8, true)]);
+    let size = disk.capabilities().size;
+    assert!(matches!(disk.read(size, &mut [0; 512]), Err(DiskError::Range { .. })));
+}
+
+#[test]
+fn the_map_is_paged_under_its_cap() {
+    let medium = memory(256);
+    let opts = options(&[("map_memory", "64 KiB"), ("verify", "read")]);
+    let disk = LogDisk::format(medium.clone(), &opts).unwrap();
+    let blocks = disk.capabilities().size / BLOCK as u64;
+    let mut rng = Rng::new(3);
+    let mut known = std::collections::BTreeMap::new();
+    for number in 1..4000 {
+        let lpn = rng.below(blocks);
+        disk.write(lpn * BLOCK as u64, &block(lpn, number), false).unwrap().wait();
+        known.insert(lpn, number);
+    }
+    let check = |disk: &LogDisk| {
+        let mut out = vec![0; BLOCK];
+        for (lpn, number) in &known {
+            disk.read(lpn * BLOCK as u64, &mut out).unwrap().wait();
+            assert_eq!(version(*lpn, &out), *number);
+        }
+    };
+    check(&disk);
+    disk.flush().unwrap().wait();
+    drop(disk);
+    let disk = LogDisk::open(medium, &opts).unwrap();
+    check(&disk);
+}
