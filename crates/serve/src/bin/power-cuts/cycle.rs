@@ -14,7 +14,7 @@ use block::Rng;
 use crate::content::{BLOCK, Stamp};
 use crate::ledger::{Came, Ledger};
 use crate::load::{Ended, disturb, work};
-use crate::machine::{Machine, PATIENCE};
+use crate::machine::{Machine, PATIENCE, answers};
 
 /// How much of it.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +48,9 @@ pub struct Total {
     pub broken: u64,
     /// Operations under way that came out old, new, between.
     pub came: [u64; 3],
+    /// Operations that `fsync` acknowledged when the device had stopped answering, and that did not
+    /// happen: not a promise of the device's.
+    pub late: u64,
     /// Power cuts while the file system recovered.
     pub again: u64,
     /// Cycles after which the checker found nothing.
@@ -186,15 +189,16 @@ fn cycle(
 ) -> Result<(), String> {
     machine.mount(rng.ratio(1, 2))?;
     let (stop, going) = (AtomicBool::new(false), AtomicBool::new(false));
-    let mount = machine.mount.clone();
+    let (mount, device) = (machine.mount.clone(), machine.device().to_path_buf());
     let mut seeds = Rng::new(rng.next_u64());
     let ended: Vec<Ended> = std::thread::scope(|scope| {
         let threads: Vec<_> = ledgers
             .iter_mut()
             .map(|ledger| {
                 let mut rng = Rng::new(seeds.next_u64());
-                let (mount, stop, going) = (&mount, &stop, &going);
-                scope.spawn(move || work(ledger, mount, &mut rng, stop, going))
+                let (mount, stop, going, device) = (&mount, &stop, &going, &device);
+                let answers = move || answers(device);
+                scope.spawn(move || work(ledger, mount, &mut rng, stop, going, answers))
             })
             .collect();
         let mut noise = Rng::new(seeds.next_u64());
@@ -227,6 +231,13 @@ fn cycle(
         for what in verdict.broken {
             println!("BROKEN: {what}");
         }
+        if verdict.late {
+            println!(
+                "LATE: {}: fsync said yes without the device, and it did not happen",
+                ledger.folder
+            );
+            total.late += 1;
+        }
         match verdict.came {
             None => {}
             Some(Came::Old) => total.came[0] += 1,
@@ -251,13 +262,14 @@ fn cut_under_load(
     going: &AtomicBool,
 ) -> Result<(), String> {
     std::thread::sleep(Duration::from_millis(rng.between(plan.longest / 8, plan.longest)));
-    let line = match rng.below(3) {
-        0 => "power-cut".to_string(),
-        1 => "power-cut --at next-flush".to_string(),
-        _ => later(machine, rng.between(1, 200))?,
-    };
+    let how = rng.below(3);
+    let operations = rng.between(1, 200);
     going.store(true, Ordering::SeqCst);
-    machine.say(&line)?;
+    match how {
+        0 => machine.say("power-cut").map(|_| ())?,
+        1 => machine.say("power-cut --at next-flush").map(|_| ())?,
+        _ => later(machine, operations)?,
+    }
     let until = Instant::now() + PATIENCE;
     while machine.answers() {
         if Instant::now() > until {
@@ -269,11 +281,20 @@ fn cut_under_load(
     Ok(())
 }
 
-/// The line that lets the power go some operations later.
-fn later(machine: &mut Machine, operations: u64) -> Result<String, String> {
-    let stats = machine.say("report")?;
-    let now = number(&stats, "operations").ok_or_else(|| format!("no operations in: {stats}"))?;
-    Ok(format!("power-cut --at op:{}", now + operations))
+/// Lets the power go some operations later. Work goes on meanwhile, so that the number may be over
+/// before it is told; then a higher one, or now.
+fn later(machine: &mut Machine, mut operations: u64) -> Result<(), String> {
+    for _ in 0..4 {
+        let report = machine.say("report")?;
+        let now = number(&report, "operations");
+        let now = now.ok_or_else(|| format!("no operations in: {report}"))?;
+        match machine.say(&format!("power-cut --at op:{}", now + operations)) {
+            Ok(_) => return Ok(()),
+            Err(e) if e.contains("is over") => operations = operations * 2 + 32,
+            Err(e) => return Err(e),
+        }
+    }
+    machine.say("power-cut").map(|_| ())
 }
 
 /// The number behind a name in a line of JSON.
@@ -286,8 +307,7 @@ fn number(text: &str, name: &str) -> Option<u64> {
 
 /// The power goes again while the file system replays its log.
 fn cut_in_recovery(machine: &mut Machine, rng: &mut Rng, total: &mut Total) -> Result<(), String> {
-    let line = later(machine, rng.between(1, 40))?;
-    machine.say(&line)?;
+    later(machine, rng.between(1, 40))?;
     // It may come up before the power goes, or not at all: both are fine.
     let mounted = machine.mount(false).is_ok();
     total.again += u64::from(!machine.answers());

@@ -45,6 +45,9 @@ pub struct Ledger {
     pub kept: BTreeMap<u64, Kept>,
     /// The operation under way.
     pub pending: Option<Pending>,
+    /// The operation under way was acknowledged when the device had stopped answering: whoever
+    /// said so had it from nobody. It stays pending.
+    pub late: bool,
     /// Operations acknowledged so far.
     pub acknowledged: u64,
     /// Bytes that the device keeps whole: what is written over in place may be torn between them.
@@ -72,6 +75,8 @@ pub struct Verdict {
     pub broken: Vec<String>,
     /// What came of the operation under way, if there was one.
     pub came: Option<Came>,
+    /// It was acknowledged without the device, and did not happen.
+    pub late: bool,
 }
 
 impl Ledger {
@@ -81,6 +86,7 @@ impl Ledger {
             folder: format!("t{thread}"),
             kept: BTreeMap::new(),
             pending: None,
+            late: false,
             acknowledged: 0,
             atomic,
             numbers: thread << 48,

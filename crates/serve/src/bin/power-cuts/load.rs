@@ -28,27 +28,34 @@ pub struct Ended {
     pub expected: bool,
 }
 
-/// Works until told to stop, or until something fails.
+/// Works until told to stop, or until something fails. Once the power may be `going`, an
+/// acknowledgement counts only if the device still `answers` after it.
 pub fn work(
     ledger: &mut Ledger,
     mount: &Path,
     rng: &mut Rng,
     stop: &AtomicBool,
     going: &AtomicBool,
+    answers: impl Fn() -> bool,
 ) -> Ended {
     while !stop.load(Ordering::SeqCst) {
-        if let Err(error) = step(ledger, mount, rng) {
+        if let Err(error) = attempt(ledger, mount, rng) {
             return Ended { error: Some(error), expected: going.load(Ordering::SeqCst) };
         }
+        if going.load(Ordering::SeqCst) && !answers() {
+            ledger.late = true;
+            break;
+        }
+        ledger.acknowledge();
     }
     Ended { error: None, expected: true }
 }
 
-/// One operation, down to its last `fsync`.
+/// One operation, down to its last `fsync`; it stays pending.
 ///
 /// # Errors
-/// What the system said; the operation stays pending then.
-pub fn step(ledger: &mut Ledger, mount: &Path, rng: &mut Rng) -> io::Result<()> {
+/// What the system said.
+fn attempt(ledger: &mut Ledger, mount: &Path, rng: &mut Rng) -> io::Result<()> {
     let slot = rng.below(SLOTS);
     let length = ledger.kept.get(&slot).map(|kept| kept.blocks.len());
     let pending = match (length, rng.below(10)) {
@@ -72,9 +79,7 @@ pub fn step(ledger: &mut Ledger, mount: &Path, rng: &mut Rng) -> io::Result<()> 
         }
     };
     ledger.pending = Some(pending.clone());
-    perform(ledger, mount, &pending)?;
-    ledger.acknowledge();
-    Ok(())
+    perform(ledger, mount, &pending)
 }
 
 fn fresh(ledger: &mut Ledger, rng: &mut Rng) -> Kept {
@@ -172,7 +177,8 @@ mod tests {
         fs::create_dir_all(mount.join("t3")).unwrap();
         let (mut ledger, mut rng) = (Ledger::new(3, BLOCK), Rng::new(5));
         for _ in 0..steps {
-            step(&mut ledger, &mount, &mut rng).unwrap();
+            attempt(&mut ledger, &mount, &mut rng).unwrap();
+            ledger.acknowledge();
         }
         (mount, ledger, rng)
     }
