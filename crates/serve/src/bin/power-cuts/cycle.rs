@@ -48,6 +48,8 @@ pub struct Total {
     pub broken: u64,
     /// Operations under way that came out old, new, between.
     pub came: [u64; 3],
+    /// Old names of renamed files that were there again beside the new ones.
+    pub stale: u64,
     /// Operations that `fsync` acknowledged when the device had stopped answering, and that did not
     /// happen: not a promise of the device's.
     pub late: u64,
@@ -230,6 +232,10 @@ fn cycle(
         total.broken += verdict.broken.len() as u64;
         for what in verdict.broken {
             println!("BROKEN: {what}");
+        }
+        total.stale += verdict.stale.len() as u64;
+        for what in verdict.stale {
+            println!("STALE: {what}");
         }
         if verdict.late {
             println!(

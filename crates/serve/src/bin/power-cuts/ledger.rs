@@ -75,6 +75,8 @@ pub struct Verdict {
     pub broken: Vec<String>,
     /// What came of the operation under way, if there was one.
     pub came: Option<Came>,
+    /// Names a file had before it was renamed, which are there again beside the new ones.
+    pub stale: Vec<String>,
     /// It was acknowledged without the device, and did not happen.
     pub late: bool,
 }
@@ -187,7 +189,8 @@ impl Ledger {
             Err(e) => return Err(e),
         };
         for entry in folder {
-            let name = entry?.file_name().to_string_lossy().into_owned();
+            let path = entry?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             let slot = name.get(1..).and_then(|number| number.parse::<u64>().ok());
             let known = match slot {
                 Some(slot) if name.starts_with('f') => {
@@ -195,9 +198,21 @@ impl Ledger {
                 }
                 slot => slot.is_some() && slot == touched,
             };
-            if !known {
-                verdict.broken.push(format!("{}/{name}: should not be there", self.folder));
+            if known {
+                continue;
             }
+            let bytes = contents(&path)?.unwrap_or_default();
+            let what = bytes.get(..BLOCK).and_then(Stamp::of);
+            let kept = slot.and_then(|slot| self.kept.get(&slot));
+            // What was renamed, or what it took the place of: both are older names.
+            let renamed = name.starts_with('n') && kept.is_some();
+            let text =
+                format!("{}/{name}: should not be there: {what:?}; now {kept:?}", self.folder);
+            if renamed { &mut verdict.stale } else { &mut verdict.broken }.push(text);
+            fs::remove_file(path)?;
+        }
+        if !verdict.stale.is_empty() {
+            fs::File::open(mount.join(&self.folder))?.sync_all()?;
         }
         Ok(())
     }

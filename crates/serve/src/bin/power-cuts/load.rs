@@ -222,6 +222,9 @@ mod tests {
         noticed("a block is old");
         fs::write(mount.join("t3/f77"), &good).unwrap();
         noticed("a removed file is back");
+        fs::write(mount.join(format!("t3/n{slot}")), &good).unwrap();
+        let verdict = ledger.verify(&mount).unwrap();
+        assert_eq!((verdict.broken.len(), verdict.stale.len()), (0, 1), "a name before a rename");
         fs::remove_dir_all(mount).unwrap();
     }
 

@@ -29,6 +29,8 @@ pub struct Kind {
     /// Bytes that it writes over in place and takes for whole: a device that may tear them is none
     /// for it.
     pub atomic: usize,
+    /// A name that a renamed file had before may be there again beside the new one.
+    pub stale: bool,
     /// Its `fsync` may say yes after an error that another thread met.
     pub late: bool,
     /// The checker ends with 0 also where it found something, and says this.
@@ -42,6 +44,7 @@ pub const KINDS: [Kind; 4] = [
         make: &["mkfs.ext4", "-q", "-F"],
         check: &["e2fsck", "-f", "-n"],
         atomic: 512,
+        stale: false,
         late: false,
         complaint: None,
     },
@@ -51,6 +54,7 @@ pub const KINDS: [Kind; 4] = [
         check: &["xfs_repair", "-n"],
         // Replay leaves out a block whose head is new already, however torn the rest is.
         atomic: 4096,
+        stale: false,
         late: false,
         complaint: None,
     },
@@ -60,6 +64,7 @@ pub const KINDS: [Kind; 4] = [
         check: &["btrfs", "check", "--readonly"],
         // Its superblock, of which the copies are written together.
         atomic: 4096,
+        stale: true,
         late: false,
         complaint: None,
     },
@@ -68,6 +73,7 @@ pub const KINDS: [Kind; 4] = [
         make: &["mkfs.f2fs", "-q", "-f"],
         check: &["fsck.f2fs", "-f", "--dry-run"],
         atomic: 512,
+        stale: false,
         // Once checkpoints are stopped, the sync of a folder that is on its way ends as if it had
         // been done.
         late: true,

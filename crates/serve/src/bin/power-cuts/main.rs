@@ -129,7 +129,8 @@ impl Total {
         let came = &self.came;
         format!(
             "{} cycles, {} operations acknowledged by fsync, {} files compared, {} lost; \
-             {} acknowledged after the device was gone and not done; \
+             {} acknowledged after the device was gone and not done; {} old names beside \
+             the new; \
              {} under way: {} old, {} new, {} between; {} cuts in recovery; checker clean {} of {}; \
              bare device: {} of {} unflushed blocks lost, {} of {} flushed",
             self.cycles,
@@ -137,6 +138,7 @@ impl Total {
             self.files,
             self.broken,
             self.late,
+            self.stale,
             came.iter().sum::<u64>(),
             came[0],
             came[1],
@@ -159,6 +161,7 @@ impl Total {
             && self.flushed_lost == 0
             && self.unexpected == 0
             && (self.late == 0 || kind.late)
+            && (self.stale == 0 || kind.stale)
             && real
     }
 }
