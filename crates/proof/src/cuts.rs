@@ -48,7 +48,7 @@ pub fn variants(kind: DurableKind, pairs: bool) -> usize {
         // Before it; inside it, with four kinds of leftovers.
         DurableKind::Erase => 5,
         // Before it, inside it.
-        DurableKind::MarkBad => 2,
+        DurableKind::MarkBad | DurableKind::Flush => 2,
     }
 }
 
@@ -99,9 +99,11 @@ pub fn fault_index(kind: Option<DurableKind>, cut: &PowerCut) -> u8 {
         (Instant::Booked, _) => 1,
         (Instant::Before, Some(DurableKind::Program)) => 2,
         (Instant::Before, Some(DurableKind::Erase)) => 3,
+        (Instant::Before, Some(DurableKind::Flush)) => 19,
         (Instant::Before, _) => 4,
         (Instant::Inside, Some(DurableKind::Program)) => 5 + torn + if cut.pair { 4 } else { 0 },
         (Instant::Inside, Some(DurableKind::Erase)) => 13 + left,
+        (Instant::Inside, Some(DurableKind::Flush)) => 18,
         (Instant::Inside, _) => 17,
     }
 }
@@ -115,7 +117,9 @@ mod tests {
     fn every_variant_is_another_kind_of_cut() {
         let mut rng = Rng::new(1);
         for pairs in [false, true] {
-            for kind in [DurableKind::Program, DurableKind::Erase, DurableKind::MarkBad] {
+            for kind in
+                [DurableKind::Program, DurableKind::Erase, DurableKind::MarkBad, DurableKind::Flush]
+            {
                 let kinds: BTreeSet<u8> = (0..variants(kind, pairs))
                     .map(|n| PowerCut::At(variant(kind, 7, n, pairs, &mut rng)))
                     .map(|cut| fault_index(Some(kind), &cut))

@@ -21,6 +21,7 @@ mod model;
 mod oracle;
 mod plan;
 mod prover;
+mod remap;
 mod replay;
 mod shrink;
 mod stamp;
@@ -39,7 +40,12 @@ pub use model::{Content, Model, Point, Seen, Tolerance, ZERO};
 pub use oracle::{PageOracle, PageSubject};
 pub use plan::{Plan, PlanError};
 pub use prover::{Broken, DEPTH, Density, Prover};
-pub use replay::{HuntOutcome, ReplayOutcome, hunt, replay, replay_file, twice};
+pub use remap::{
+    HostSubject, Ledger, LogOracle, LogSubject, Promise, RemapMode, RemapSpec, disk_cut, draw_remap,
+};
+pub use replay::{
+    HuntOutcome, ReplayOutcome, hunt, hunt_plan, replay, replay_file, twice, twice_plan,
+};
 pub use shrink::shrink;
 pub use stamp::{Found, decode, decode_sector, fill_sector, stamp};
 pub use step::{Action, Class, Step};

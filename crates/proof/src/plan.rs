@@ -64,6 +64,11 @@ impl Plan {
         self.config.get("tx.mode").is_some_and(|mode| mode != "off")
     }
 
+    /// Whether it is of a host log, not of a drive.
+    pub fn has_log(&self) -> bool {
+        self.config.contains_key("remap.mode")
+    }
+
     /// Reads a plan file.
     ///
     /// # Errors

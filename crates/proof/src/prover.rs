@@ -225,7 +225,10 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
         }
         let mut subject = S::mount(self.spec, image)?;
         let booked = subject.ops();
-        oracle.recovered(&mut subject, point)?;
+        match what.0 {
+            Class::Mount => oracle.recovered_again(&mut subject, point)?,
+            _ => oracle.recovered(&mut subject, point)?,
+        }
         subject.check()?;
         if booked > 0
             && depth < DEPTH
@@ -318,6 +321,7 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
         let mut point = self.follow_work(&mut subject, &mut oracle, self.work, cuts.first())?;
         self.hash = subject.event_hash();
         subject.check()?;
+        let mut again = false;
         for n in 0..cuts.len().max(1) {
             let cut = cuts.get(n).unwrap_or(&PowerCut::After(u64::MAX));
             let image = match cut {
@@ -333,10 +337,14 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
             self.tally.cut(Class::Mount, fault_index(None, cut), n.min(DEPTH), false);
             subject = S::mount(self.spec, image)?;
             let booked = subject.ops();
-            oracle.recovered(&mut subject, &point)?;
+            match again {
+                true => oracle.recovered_again(&mut subject, &point)?,
+                false => oracle.recovered(&mut subject, &point)?,
+            }
             subject.check()?;
+            again = matches!(cuts.get(n + 1), Some(PowerCut::At(cut)) if cut.op < booked);
             match cuts.get(n + 1) {
-                Some(PowerCut::At(cut)) if cut.op < booked => {}
+                _ if again => {}
                 next => {
                     let mut resumed = O::new(self.spec, &subject);
                     resumed.restart(&oracle, &subject);

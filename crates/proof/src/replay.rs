@@ -8,8 +8,9 @@ use crate::failure::{Contract, Failure};
 use crate::oracle::PageOracle;
 use crate::plan::{Plan, PlanError};
 use crate::prover::{Broken, Density, Prover};
+use crate::remap::{HostSubject, LogOracle, RemapSpec};
 use crate::step::Step;
-use crate::subject::Oracle;
+use crate::subject::{Oracle, Subject};
 use crate::tx::TxOracle;
 
 /// What came of following a plan.
@@ -56,17 +57,20 @@ impl std::fmt::Display for ReplayOutcome {
 /// Follows a plan.
 ///
 /// # Errors
-/// If its configuration makes no drive.
+/// If its configuration makes nothing to follow it with.
 pub fn replay(plan: &Plan) -> Result<ReplayOutcome, PlanError> {
+    if plan.has_log() {
+        return Ok(follow::<HostSubject, LogOracle>(plan, &RemapSpec::of(plan)?));
+    }
     let spec = DriveSpec::of(plan)?;
     Ok(match plan.has_transactions() {
-        true => follow::<TxOracle>(plan, &spec),
-        false => follow::<PageOracle>(plan, &spec),
+        true => follow::<DriveSubject, TxOracle>(plan, &spec),
+        false => follow::<DriveSubject, PageOracle>(plan, &spec),
     })
 }
 
-fn follow<O: Oracle<DriveSubject, Step = Step>>(plan: &Plan, spec: &DriveSpec) -> ReplayOutcome {
-    let mut prover: Prover<'_, DriveSubject, O> =
+fn follow<S: Subject, O: Oracle<S, Step = Step>>(plan: &Plan, spec: &S::Spec) -> ReplayOutcome {
+    let mut prover: Prover<'_, S, O> =
         Prover::new(spec, &plan.work, &plan.after, plan.seed, Density::SHORT);
     let result = prover.walk(&plan.cuts);
     ReplayOutcome {
@@ -98,20 +102,35 @@ pub struct HuntOutcome {
     pub broken: Option<Broken>,
 }
 
-/// Searches the run of a plan for a broken promise. The plan's own cuts are not looked at.
+/// Searches the run of a plan for a broken promise, whatever it is of. The plan's own cuts are not
+/// looked at.
+///
+/// # Errors
+/// If its configuration makes nothing to search.
+pub fn hunt_plan(plan: &Plan, density: Density) -> Result<HuntOutcome, PlanError> {
+    if !plan.has_log() {
+        return Ok(hunt(plan, &DriveSpec::of(plan)?, density));
+    }
+    // What a fault leaves open may be one thing before a cut in recovery and another after it.
+    let nested = if plan.faults.is_empty() { density.nested } else { u64::MAX };
+    let density = Density { nested, ..density };
+    Ok(search::<HostSubject, LogOracle>(plan, &RemapSpec::of(plan)?, density))
+}
+
+/// Searches the run of a plan of a drive, which `spec` is.
 pub fn hunt(plan: &Plan, spec: &DriveSpec, density: Density) -> HuntOutcome {
     match plan.has_transactions() {
-        true => search::<TxOracle>(plan, spec, density),
-        false => search::<PageOracle>(plan, spec, density),
+        true => search::<DriveSubject, TxOracle>(plan, spec, density),
+        false => search::<DriveSubject, PageOracle>(plan, spec, density),
     }
 }
 
-fn search<O: Oracle<DriveSubject, Step = Step>>(
+fn search<S: Subject, O: Oracle<S, Step = Step>>(
     plan: &Plan,
-    spec: &DriveSpec,
+    spec: &S::Spec,
     density: Density,
 ) -> HuntOutcome {
-    let mut prover: Prover<'_, DriveSubject, O> =
+    let mut prover: Prover<'_, S, O> =
         Prover::new(spec, &plan.work, &plan.after, plan.seed, density);
     let broken = prover.hunt().err();
     let mut tally = std::mem::take(&mut prover.tally);
@@ -123,24 +142,40 @@ fn search<O: Oracle<DriveSubject, Step = Step>>(
     HuntOutcome { tally, hash: prover.hash, broken }
 }
 
-fn digest<O: Oracle<DriveSubject, Step = Step>>(
+fn digest<S: Subject, O: Oracle<S, Step = Step>>(
     plan: &Plan,
-    spec: &DriveSpec,
+    spec: &S::Spec,
 ) -> (u64, u64, String) {
-    let mut prover: Prover<'_, DriveSubject, O> =
+    let mut prover: Prover<'_, S, O> =
         Prover::new(spec, &plan.work, &plan.after, plan.seed, Density::SHORT);
     prover.digest()
 }
 
-/// C9: performs the run of a plan without cuts twice and compares.
+/// C9: performs the run of a plan without cuts twice and compares, whatever it is of.
+///
+/// # Errors
+/// A difference, or a configuration that makes nothing to run.
+pub fn twice_plan(plan: &Plan) -> Result<(), Failure> {
+    let wrong = |e: PlanError| Failure::new(Contract::C10, e.to_string());
+    if !plan.has_log() {
+        return twice(plan, &DriveSpec::of(plan).map_err(wrong)?);
+    }
+    let spec = RemapSpec::of(plan).map_err(wrong)?;
+    same(|| digest::<HostSubject, LogOracle>(plan, &spec))
+}
+
+/// C9, for a plan of a drive, which `spec` is.
 ///
 /// # Errors
 /// A difference.
 pub fn twice(plan: &Plan, spec: &DriveSpec) -> Result<(), Failure> {
-    let run = || match plan.has_transactions() {
-        true => digest::<TxOracle>(plan, spec),
-        false => digest::<PageOracle>(plan, spec),
-    };
+    same(|| match plan.has_transactions() {
+        true => digest::<DriveSubject, TxOracle>(plan, spec),
+        false => digest::<DriveSubject, PageOracle>(plan, spec),
+    })
+}
+
+fn same(run: impl Fn() -> (u64, u64, String)) -> Result<(), Failure> {
     let (first, second) = (run(), run());
     if first == second {
         return Ok(());

@@ -5,7 +5,8 @@ use crate::drive::DriveSpec;
 use crate::failure::{Contract, Failure};
 use crate::plan::Plan;
 use crate::prover::Density;
-use crate::replay::{hunt, replay};
+use crate::remap::RemapSpec;
+use crate::replay::{hunt_plan, replay};
 use crate::step::{Action, Step};
 
 /// Cuts one attempt may take.
@@ -57,9 +58,10 @@ impl Shrink {
             return false;
         }
         self.attempts -= 1;
-        let Ok(spec) = DriveSpec::of(&plan) else { return false };
-        fit(&mut plan, spec.shape().pages);
-        let Some(broken) = hunt(&plan, &spec, self.density).broken else { return false };
+        let Some(pages) = pages(&plan) else { return false };
+        fit(&mut plan, pages);
+        let Ok(outcome) = hunt_plan(&plan, self.density) else { return false };
+        let Some(broken) = outcome.broken else { return false };
         if broken.failure.contract != self.failure.contract
             || (self.failure.contract == Contract::Panic
                 && broken.failure.signature() != self.failure.signature())
@@ -112,7 +114,8 @@ impl Shrink {
     fn config(&mut self) {
         let keys: Vec<String> = self.best.config.keys().cloned().collect();
         for key in keys {
-            if key != "nand.oob" && key != "tx.mode" && !key.starts_with("geometry.") {
+            let kept = ["nand.oob", "tx.mode", "remap.mode", "disk.blocks"];
+            if !kept.contains(&key.as_str()) && !key.starts_with("geometry.") {
                 let mut plan = self.best.clone();
                 plan.config.remove(&key);
                 self.attempt(plan);
@@ -128,6 +131,7 @@ impl Shrink {
             ("geometry.cell_bits", 1),
             ("geometry.blocks", 4),
             ("geometry.pages", 1),
+            ("disk.blocks", 16),
         ] {
             while let Some(n) = self.best.config.get(key).and_then(|text| text.parse::<u64>().ok())
             {
@@ -159,6 +163,14 @@ impl Shrink {
                 self.attempt(plan);
             }
         }
+    }
+}
+
+/// Pages of what a plan is of, if its configuration makes one.
+fn pages(plan: &Plan) -> Option<u32> {
+    match plan.has_log() {
+        true => RemapSpec::of(plan).ok().map(|spec| spec.pages()),
+        false => DriveSpec::of(plan).ok().map(|spec| spec.shape().pages),
     }
 }
 

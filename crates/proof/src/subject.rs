@@ -20,6 +20,8 @@ pub enum DurableKind {
     Erase,
     /// Marks a block bad.
     MarkBad,
+    /// Makes earlier ones durable; changes nothing itself.
+    Flush,
 }
 
 /// Something that survives power cuts, or should.
@@ -110,6 +112,15 @@ pub trait Oracle<S: Subject>: Sized {
     /// # Errors
     /// The promise broken.
     fn recovered(&mut self, subject: &mut S, point: &Point) -> Result<(), Failure>;
+
+    /// As [`Oracle::recovered`], of a subject whose recovery was cut after the same oracle had judged
+    /// what it found.
+    ///
+    /// # Errors
+    /// The promise broken.
+    fn recovered_again(&mut self, subject: &mut S, point: &Point) -> Result<(), Failure> {
+        self.recovered(subject, point)
+    }
 
     /// A digest of what [`Oracle::recovered`] found last.
     fn digest(&self) -> u64;

@@ -53,6 +53,7 @@ pub struct CutDevice {
     first: u64,
     ops: u64,
     reads: u64,
+    written: Sectors,
     last: Time,
     write: Span,
     flush: Span,
@@ -76,6 +77,7 @@ impl CutDevice {
             first: 0,
             ops: 0,
             reads: 0,
+            written: Sectors(0),
             last: Time::ZERO,
             write: Span::ZERO,
             flush: Span::ZERO,
@@ -107,6 +109,16 @@ impl CutDevice {
     /// Operations since power-on: writes, discards and flushes.
     pub fn ops(&self) -> u64 {
         self.ops
+    }
+
+    /// Reads since power-on.
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    /// Sectors written since power-on, phantoms too; discards are no writes.
+    pub fn written(&self) -> Sectors {
+        self.written
     }
 
     /// What an operation was, if it can still be cut.
@@ -213,6 +225,10 @@ impl CutDevice {
     }
 
     fn put(&mut self, at: Time, op: Op, mut pieces: Vec<Piece>, fua: bool) -> Time {
+        if op == Op::Write {
+            let sectors = pieces.iter().map(|piece| u64::from(piece.mask.count_ones()));
+            self.written.0 += sectors.sum::<u64>();
+        }
         match self.fault(self.ops) {
             Some(DiskFault::Phantom { .. }) => return self.book(at, op, What::Nothing(op)),
             Some(DiskFault::Misdirected { by, .. }) => {

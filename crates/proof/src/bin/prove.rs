@@ -10,16 +10,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proof::{
-    Density, Draw, DriveSpec, Failure, Plan, Tally, draw_run, draw_tx, hunt, replay_file, shrink,
-    twice,
+    Density, Draw, Failure, Plan, Tally, draw_remap, draw_run, draw_tx, hunt_plan, replay_file,
+    shrink, twice_plan,
 };
 
 const USAGE: &str = "\
-prove [--tx] [--cuts N] [--minutes N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
+prove [--tx | --remap MODE] [--cuts N] [--minutes N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
       [--keep-going] [--commit TEXT] [--out DIR] [--replay PLAN]
   Stops at N cuts (default 1000000) or N minutes. Exit code 1: a promise was broken; its plan file
   is written to DIR (default .).  --long: longer runs, operations sampled.  --healthy: no faults of
-  the array.  --bug: plants a bug.  --tx: drives and hosts with transactions.";
+  the array.  --bug: plants a bug.  --tx: drives and hosts with transactions.
+  --remap: host logs over a disk, in mode paper.";
 
 /// A run that is not done after this long is stuck.
 const STUCK: Duration = Duration::from_secs(120);
@@ -33,6 +34,7 @@ struct Options {
     long: bool,
     healthy: bool,
     tx: bool,
+    remap: Option<String>,
     keep_going: bool,
     bug: Option<String>,
     commit: String,
@@ -49,6 +51,7 @@ fn options() -> Result<Options, String> {
         long: false,
         healthy: false,
         tx: false,
+        remap: None,
         keep_going: false,
         bug: None,
         commit: String::new(),
@@ -69,6 +72,7 @@ fn options() -> Result<Options, String> {
             "--long" => o.long = true,
             "--healthy" => o.healthy = true,
             "--tx" => o.tx = true,
+            "--remap" => o.remap = Some(value()?),
             "--keep-going" => o.keep_going = true,
             "--bug" => o.bug = Some(value()?),
             "--commit" => o.commit = value()?,
@@ -101,14 +105,20 @@ fn work(shared: &Shared, worker: usize) {
     while !shared.stop.load(Ordering::Relaxed) {
         let seed = shared.next.fetch_add(1, Ordering::Relaxed);
         shared.busy.lock().expect("no worker panics")[worker] = Some((seed, Instant::now()));
-        let (mut plan, mut spec, refused) =
-            if o.tx { draw_tx(seed, &kind) } else { draw_run(seed, &kind) };
+        let (mut plan, refused) = match &o.remap {
+            Some(mode) => {
+                let (plan, _, refused) = draw_remap(seed, mode, &kind);
+                (plan, refused)
+            }
+            None => {
+                let draw = if o.tx { draw_tx } else { draw_run };
+                let (plan, _, refused) = draw(seed, &kind);
+                (plan, refused)
+            }
+        };
         plan.commit = o.commit.clone();
-        if let Some(bug) = &o.bug {
-            plan.bug = Some(bug.clone());
-            spec = DriveSpec::of(&plan).expect("the bug's name was checked");
-        }
-        let mut outcome = hunt(&plan, &spec, density);
+        plan.bug = o.bug.clone();
+        let mut outcome = hunt_plan(&plan, density).expect("the bug's name was checked");
         outcome.tally.refused = refused;
         shared.cuts.fetch_add(outcome.tally.cuts, Ordering::Relaxed);
         shared.tally.lock().expect("no worker panics").merge(&outcome.tally);
@@ -118,7 +128,7 @@ fn work(shared: &Shared, worker: usize) {
         });
         // One run in twenty is made again and compared (C9).
         if failure.is_none() && seed.is_multiple_of(20) {
-            failure = twice(&plan, &spec).err();
+            failure = twice_plan(&plan).err();
         }
         if let Some(failure) = failure {
             plan.contract = Some(failure.contract);

@@ -82,6 +82,10 @@ impl<D: BlockDevice> PaperLog<D> {
     pub fn device_mut(&mut self) -> &mut D {
         &mut self.device
     }
+    /// When the device below was asked last: requests at earlier times reach it then.
+    pub fn now(&self) -> Time {
+        self.clock
+    }
     /// Where things lie.
     pub fn layout(&self) -> &PaperLayout {
         &self.layout

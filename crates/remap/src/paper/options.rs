@@ -1,7 +1,7 @@
 //! What the paper leaves open, each a named option; the defaults are its literal reading, or the
 //! least that makes it run.
 
-use block::{Bytes, Span};
+use block::{Bytes, Span, parse_size, parse_time};
 
 /// What decides to which partition a table entry belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,5 +105,73 @@ impl Default for PaperOptions {
             memory: None,
             payload: true,
         }
+    }
+}
+
+/// One of the names, or what they are.
+fn choice<T: Copy>(value: &str, of: &[(&str, T)]) -> Result<T, String> {
+    let found = of.iter().find(|(name, _)| *name == value.trim());
+    found.map(|(_, t)| *t).ok_or_else(|| {
+        let names: Vec<&str> = of.iter().map(|(name, _)| *name).collect();
+        names.join(" or ")
+    })
+}
+
+fn number(value: &str, from: u32, to: u32) -> Result<u32, String> {
+    let found = value.trim().replace('_', "").parse().ok();
+    found.filter(|n| (from..=to).contains(n)).ok_or_else(|| format!("a number from {from} to {to}"))
+}
+
+impl PaperOptions {
+    /// Sets one option from text: `flush = commit`.
+    ///
+    /// # Errors
+    /// What was expected.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "blocks" => self.blocks = number(value, 0, u32::MAX)?,
+            "log_blocks" => self.log_blocks = number(value, 0, 1 << 24)?,
+            "partition" => {
+                let of = [("orig", PartitionKey::Orig), ("trans", PartitionKey::Trans)];
+                self.partition = choice(value, &of)?;
+            }
+            "partition_blocks" => self.partition_blocks = number(value, 1, 1 << 24)?,
+            "insert" => {
+                self.insert =
+                    choice(value, &[("before", Insert::Before), ("after", Insert::After)])?;
+            }
+            "commit_pairs" => self.commit_pairs = number(value, 1, PAIRS)?,
+            "commit_after" => {
+                self.commit_after = parse_time(value).map_err(|e| e.expected.to_string())?;
+            }
+            "clean_below" => self.clean_below = number(value, 0, 100)?,
+            "clean_moves" => self.clean_moves = number(value, 1, u32::MAX)?,
+            "flush" => {
+                let of = [("pass", FlushRule::Pass), ("commit", FlushRule::Commit)];
+                self.flush = choice(value, &of)?;
+            }
+            "trim" => {
+                let of = [("drop", TrimRule::Drop), ("invalidate", TrimRule::Invalidate)];
+                self.trim = choice(value, &of)?;
+            }
+            "unmapped" => {
+                let of = [("zeroes", Unmapped::Zeroes), ("pass", Unmapped::Pass)];
+                self.unmapped = choice(value, &of)?;
+            }
+            "memory" => {
+                let size = parse_size(value).map_err(|e| e.expected.to_string())?;
+                self.memory = (size.0 > 0).then_some(size);
+            }
+            "payload" => self.payload = choice(value, &[("stored", true), ("none", false)])?,
+            _ => {
+                return Err(
+                    "one of blocks, clean_below, clean_moves, commit_after, commit_pairs, \
+                            flush, insert, log_blocks, memory, partition, partition_blocks, \
+                            payload, trim, unmapped"
+                        .to_string(),
+                );
+            }
+        }
+        Ok(())
     }
 }

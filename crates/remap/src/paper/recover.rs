@@ -33,15 +33,16 @@ impl<D: BlockDevice> PaperLog<D> {
     pub fn format(device: D, options: &PaperOptions) -> Result<PaperLog<D>, DeviceError> {
         let layout = PaperLayout::plan(device.capacity().0 / PER_BLOCK, options)?;
         let mut log = PaperLog::over(device, layout, options);
-        let zero = vec![0; BLOCK];
+        let (zero, mut done) = (vec![0; BLOCK], Time::ZERO);
         for block in layout.log..layout.tables {
-            log.write_blocks(Time::ZERO, block, &zero, Kind::Log)?;
+            done = done.max(log.write_blocks(Time::ZERO, block, &zero, Kind::Log)?);
         }
         for part in 0..log.tables.partitions() {
-            log.write_blocks(Time::ZERO, log.region(part), &zero, Kind::Table)?;
+            let region = log.region(part);
+            done = done.max(log.write_blocks(Time::ZERO, region, &zero, Kind::Table)?);
         }
-        log.write_blocks(Time::ZERO, 0, &layout.encode(), Kind::Super)?;
-        log.ask(Time::ZERO, block::Request::flush())?;
+        done = done.max(log.write_blocks(Time::ZERO, 0, &layout.encode(), Kind::Super)?);
+        log.clock = log.ask(done, block::Request::flush())?;
         Ok(log)
     }
 

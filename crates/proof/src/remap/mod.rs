@@ -1,0 +1,14 @@
+//! The host log under proof: its ledger, its oracle, its subjects and draws. What it is asked to
+//! keep are the invariants I1 to I10 of `docs/contract.md`.
+
+mod draw;
+mod ledger;
+mod oracle;
+mod spec;
+mod subject;
+
+pub use draw::draw_remap;
+pub use ledger::Ledger;
+pub use oracle::{LogOracle, LogSubject, Promise};
+pub use spec::{RemapMode, RemapSpec};
+pub use subject::{HostSubject, disk_cut};

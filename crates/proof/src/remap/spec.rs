@@ -1,0 +1,153 @@
+//! What a plan of a host log says: the disk, the mode and its options.
+
+use block::{BlockDevice, CutDevice, DiskFault, Sectors, Span, parse_time};
+use nand::{Fault, Outcome};
+use remap::paper::{PaperLog, PaperOptions};
+
+use crate::atlas;
+use crate::plan::{Plan, PlanError};
+use crate::remap::oracle::Promise;
+use crate::stamp::SECTORS;
+
+/// Which log.
+#[derive(Clone, Debug)]
+pub enum RemapMode {
+    /// The paper's, as written.
+    Paper(PaperOptions),
+}
+
+/// What a host log is built from.
+#[derive(Clone, Debug)]
+pub struct RemapSpec {
+    /// Which log, with its options.
+    pub mode: RemapMode,
+    disk: Disk,
+    /// Until the first loss of power.
+    faults: Vec<DiskFault>,
+    pub(crate) promise: Promise,
+    pages: u32,
+    made: Made,
+}
+
+/// The disk below.
+#[derive(Clone, Copy, Debug)]
+struct Disk {
+    blocks: u32,
+    write: Span,
+    flush: Span,
+    lies: bool,
+}
+
+/// What making the log took of the disk: faults come later.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Made {
+    pub(crate) ops: u64,
+    pub(crate) reads: u64,
+}
+
+impl RemapSpec {
+    /// The log of a plan.
+    ///
+    /// # Errors
+    /// If its configuration makes none.
+    pub fn of(plan: &Plan) -> Result<RemapSpec, PlanError> {
+        let mut disk = Disk { blocks: 512, write: Span::ZERO, flush: Span::ZERO, lies: false };
+        let mut paper = PaperOptions::default();
+        for (key, text) in &plan.config {
+            let set = match key.split_once('.') {
+                Some(("remap", "mode")) => Ok(()),
+                Some(("disk", name)) => disk.set(name, text),
+                Some(("paper", name)) => paper.set(name, text),
+                Some(("varve", _)) => Ok(()),
+                _ => Err("a key of remap, disk or paper".to_string()),
+            };
+            set.map_err(|e| PlanError::Config(format!("`{key} = {text}`: expected {e}")))?;
+        }
+        let mode = match plan.config.get("remap.mode").map(String::as_str) {
+            Some("paper") => RemapMode::Paper(paper),
+            _ => return Err(PlanError::Config("`remap.mode`: expected paper".to_string())),
+        };
+        let faults = plan.faults.iter().map(disk_fault).collect::<Result<Vec<_>, _>>()?;
+        let damaged =
+            disk.lies || plan.faults.iter().any(|fault| atlas::outcome(fault) == Outcome::Detected);
+        let may_fail = faults.iter().any(|fault| matches!(fault, DiskFault::Op { .. }));
+        let promise = match &mode {
+            // It promises nothing; asked is what every device owes.
+            RemapMode::Paper(_) => Promise { atomic: 1, may_fail, damaged, verified: false },
+        };
+        let mut spec = RemapSpec { mode, disk, faults, promise, pages: 0, made: Made::default() };
+        spec.measure().map_err(PlanError::Config)?;
+        Ok(spec)
+    }
+
+    /// Makes the log once, to see whether it can be made and what it offers.
+    fn measure(&mut self) -> Result<(), String> {
+        let device = CutDevice::new(Sectors(u64::from(self.disk.blocks) * SECTORS as u64));
+        let (capacity, device) = match &self.mode {
+            RemapMode::Paper(options) => {
+                let log = PaperLog::format(device, options).map_err(|e| e.to_string())?;
+                (log.capacity(), log.device().clone())
+            }
+        };
+        self.pages = (capacity.0 / SECTORS as u64) as u32;
+        self.made = Made { ops: device.ops(), reads: device.reads() };
+        Ok(())
+    }
+
+    /// 4 KiB pages offered.
+    pub fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    /// What making the log took of the disk.
+    pub(crate) fn made(&self) -> Made {
+        self.made
+    }
+
+    /// A new disk, with its faults.
+    pub(crate) fn new_disk(&self) -> CutDevice {
+        let blank = CutDevice::new(Sectors(u64::from(self.disk.blocks) * SECTORS as u64));
+        self.with_habits(blank).with_faults(self.faults.clone())
+    }
+
+    /// The same disk with power again.
+    pub(crate) fn disk_of(&self, image: block::DiskImage) -> CutDevice {
+        self.with_habits(CutDevice::power_on(image))
+    }
+
+    fn with_habits(&self, disk: CutDevice) -> CutDevice {
+        disk.with_latency(self.disk.write, self.disk.flush).lying(self.disk.lies)
+    }
+}
+
+impl Disk {
+    fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
+        let time = || parse_time(text).map_err(|e| e.expected.to_string());
+        match name {
+            "blocks" => {
+                let blocks = text.parse().ok().filter(|n| (8..=1 << 20).contains(n));
+                self.blocks = blocks.ok_or("8 to 1048576 blocks")?;
+            }
+            "write" => self.write = time()?,
+            "flush" => self.flush = time()?,
+            "lies" => self.lies = text.parse().map_err(|_| "true or false".to_string())?,
+            _ => return Err("one of blocks, write, flush, lies".to_string()),
+        }
+        Ok(())
+    }
+}
+
+/// A fault of a plan as one of a disk: the same names mean the same thing one layer up.
+fn disk_fault(fault: &Fault) -> Result<DiskFault, PlanError> {
+    Ok(match *fault {
+        Fault::ProgramFail { at, always } => DiskFault::Op { op: at, always },
+        Fault::ProgramNoop { at } => DiskFault::Phantom { op: at },
+        Fault::MisdirectWrite { at } => DiskFault::Misdirected { op: at, by: 1 + at % 5 },
+        Fault::ReadUncorrectable { read } => DiskFault::Read { read },
+        Fault::BitRot { at, oob } => DiskFault::Rot { op: at, head: oob },
+        ref other => {
+            let name = atlas::name(other);
+            return Err(PlanError::Malformed(format!("`{name}` is no fault of a disk")));
+        }
+    })
+}

@@ -1,0 +1,43 @@
+//! What paper mode loses and varve mode keeps: the plans P1 to P8 in `plans/paper`. They are also the
+//! proof that the harness sees such bugs.
+
+use std::path::{Path, PathBuf};
+
+use proof::{Density, Draw, Plan, draw_remap, hunt_plan, replay};
+
+fn plans() -> Vec<(PathBuf, Plan)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("plans/paper");
+    let entries = std::fs::read_dir(&folder).expect("the folder of plans");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("its entries").path()).collect();
+    paths.sort();
+    let load = |path: PathBuf| {
+        let plan = Plan::load(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        (path, plan)
+    };
+    paths.into_iter().map(load).collect()
+}
+
+#[test]
+fn paper_mode_breaks_each_promise_as_its_plan_says() {
+    let plans = plans();
+    assert_eq!(plans.len(), 8);
+    for (path, plan) in plans {
+        let outcome = replay(&plan).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        println!("{}: {outcome}", path.display());
+        assert!(plan.contract.is_some() && outcome.as_written(), "{}: {outcome}", path.display());
+        assert!(outcome.reached, "{}: {outcome}", path.display());
+    }
+}
+
+#[test]
+fn the_search_finds_that_paper_mode_promises_nothing() {
+    let mut broken = std::collections::BTreeSet::new();
+    for seed in 0..300 {
+        let (plan, _, _) = draw_remap(seed, "paper", &Draw::HEALTHY);
+        let outcome = hunt_plan(&plan, Density::SHORT).expect("a log");
+        broken.extend(outcome.broken.map(|broken| broken.failure.contract.to_string()));
+    }
+    for line in ["C1", "C2", "C3", "C4", "C5", "C6"] {
+        assert!(broken.contains(line) || line == "C4", "{line}: {broken:?}");
+    }
+}
