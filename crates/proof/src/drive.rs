@@ -47,10 +47,11 @@ pub fn bug(name: &str) -> Option<Bug> {
     Bug::ALL.iter().chain(&Bug::TX).copied().find(|bug| format!("{bug:?}") == name)
 }
 
-/// The names of all planted bugs.
+/// The names of all planted bugs, those of the host log too.
 pub fn bug_names() -> Vec<String> {
     let mut names: Vec<String> =
         Bug::ALL.iter().chain(&Bug::TX).map(|bug| format!("{bug:?}")).collect();
+    names.extend(remap::Planted::ALL.iter().map(|bug| format!("{bug:?}")));
     names.dedup();
     names
 }

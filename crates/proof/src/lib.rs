@@ -41,7 +41,8 @@ pub use oracle::{PageOracle, PageSubject};
 pub use plan::{Plan, PlanError};
 pub use prover::{Broken, DEPTH, Density, Prover};
 pub use remap::{
-    HostSubject, Ledger, LogOracle, LogSubject, Promise, RemapMode, RemapSpec, disk_cut, draw_remap,
+    HostSubject, Ledger, LogOracle, LogSubject, Promise, RemapMode, RemapSpec, disk_cut,
+    draw_remap, remap_bug,
 };
 pub use replay::{
     HuntOutcome, ReplayOutcome, hunt, hunt_plan, replay, replay_file, twice, twice_plan,

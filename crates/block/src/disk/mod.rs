@@ -2,8 +2,9 @@
 //!
 //! Invariants:
 //! * every write, discard and flush has a number, counted from power-on: a cut is one integer;
-//! * a write is safe once a flush that was submitted after the write was answered has itself been
-//!   answered, or once it was forced (FUA) and answered; nothing else is;
+//! * a write is safe once a flush submitted after it has been answered, or once it was forced (FUA)
+//!   and answered; nothing else is. A strict disk's flush covers only what was *answered* before the
+//!   flush was submitted, which is all that NVMe promises;
 //! * the image after a cut is made from the journal, so that a run is cut everywhere without being
 //!   run again, and images share all blocks that do not differ.
 
@@ -59,6 +60,7 @@ pub struct CutDevice {
     flush: Span,
     faults: Vec<DiskFault>,
     lies: bool,
+    strict: bool,
     hash: EventHash,
 }
 
@@ -83,6 +85,7 @@ impl CutDevice {
             flush: Span::ZERO,
             faults: Vec::new(),
             lies: false,
+            strict: false,
             hash: EventHash::default(),
         }
     }
@@ -103,6 +106,12 @@ impl CutDevice {
     /// The same disk, but its flushes and forced writes do nothing and say they did.
     pub fn lying(mut self, lies: bool) -> CutDevice {
         self.lies = lies;
+        self
+    }
+
+    /// The same disk, but its flushes cover only what was answered before.
+    pub fn strict(mut self, strict: bool) -> CutDevice {
+        self.strict = strict;
         self
     }
 
@@ -145,7 +154,7 @@ impl CutDevice {
             self.first = entry.op + 1;
         }
         let (first, base) = (self.first, &mut self.base);
-        fold(&mut self.journal, first, before, |pieces| {
+        fold(&mut self.journal, self.strict, (first, before), |pieces| {
             pieces.iter().for_each(|piece| base.apply(piece));
         });
         self.journal.retain(|e| !e.folded);
@@ -176,7 +185,7 @@ impl CutDevice {
 
     fn image_before(&self, op: u64, at: Time, rest: Fate) -> DiskImage {
         let mut image = self.base.clone();
-        let safe = covered(&self.journal, op, at);
+        let safe = covered(&self.journal, self.strict, op, at);
         let known = |e: &&Entry| e.op < op && !e.folded;
         for (entry, safe) in self.journal.iter().zip(&safe).filter(|(e, _)| known(e)) {
             if let What::Put { pieces, .. } = &entry.what {
@@ -251,7 +260,7 @@ impl CutDevice {
 }
 
 /// Which entries before operation `op` are safe if the power goes at `at`.
-fn covered(journal: &[Entry], op: u64, at: Time) -> Vec<bool> {
+fn covered(journal: &[Entry], strict: bool, op: u64, at: Time) -> Vec<bool> {
     let mut safe: Vec<bool> = journal
         .iter()
         .map(|e| matches!(e.what, What::Put { forced: true, .. }) && e.done <= at)
@@ -259,7 +268,7 @@ fn covered(journal: &[Entry], op: u64, at: Time) -> Vec<bool> {
     for (i, flush) in journal.iter().enumerate().filter(|(_, e)| e.op < op && e.done <= at) {
         if matches!(flush.what, What::Flush) {
             for j in 0..i {
-                safe[j] |= journal[j].done <= flush.at;
+                safe[j] |= !strict || journal[j].done <= flush.at;
             }
         }
     }
@@ -267,14 +276,19 @@ fn covered(journal: &[Entry], op: u64, at: Time) -> Vec<bool> {
 }
 
 /// Hands over what is safe at every cut from operation `first` on, and marks it.
-fn fold(journal: &mut [Entry], first: u64, before: Time, mut keep: impl FnMut(&[Piece])) {
+fn fold(
+    journal: &mut [Entry],
+    strict: bool,
+    (first, before): (u64, Time),
+    mut keep: impl FnMut(&[Piece]),
+) {
     let Some(newest) = journal
         .iter()
         .rposition(|e| e.op < first && e.done <= before && matches!(e.what, What::Flush))
     else {
         return;
     };
-    let safe = covered(&journal[..=newest], first, before);
+    let safe = covered(&journal[..=newest], strict, first, before);
     for i in 0..=newest {
         // In order: what is not safe yet keeps its place, and all after it.
         let is_put = matches!(journal[i].what, What::Put { .. });

@@ -42,9 +42,9 @@ fn only_what_a_flush_covers_is_safe() {
 }
 
 #[test]
-fn a_flush_covers_what_was_answered_before_it_was_submitted() {
+fn a_strict_flush_covers_what_was_answered_before_it_was_submitted() {
     let slow = Span::from_us(10);
-    let mut disk = CutDevice::new(Sectors(800)).with_latency(slow, slow);
+    let mut disk = CutDevice::new(Sectors(800)).with_latency(slow, slow).strict(true);
     let done = write(&mut disk, 1, 3, 1);
     flush(&mut disk, 2);
     write(&mut disk, 100, 7, 7);
@@ -58,6 +58,21 @@ fn a_flush_covers_what_was_answered_before_it_was_submitted() {
     write(&mut disk, 300, 8, 8);
     let (image, _) = disk.image_at_cut(&at(5, false, Fate::Old, Fate::Old)).unwrap();
     assert_eq!((first(&image, 3), first(&image, 7), first(&image, 8)), (1, 7, 0));
+}
+
+#[test]
+fn a_flush_covers_what_was_submitted_before_it() {
+    let slow = Span::from_us(10);
+    let mut disk = CutDevice::new(Sectors(800)).with_latency(slow, slow);
+    let done = write(&mut disk, 1, 3, 1);
+    let flushed = flush(&mut disk, 2);
+    assert!(done > Time::from_us(2));
+    for (at_us, there) in [(flushed.as_ns() / 1000 - 1, 0), (flushed.as_ns() / 1000, 1)] {
+        let mut disk = disk.clone();
+        write(&mut disk, at_us, 7, 7);
+        let (image, _) = disk.image_at_cut(&at(2, false, Fate::Old, Fate::Old)).unwrap();
+        assert_eq!(first(&image, 3), there, "at {at_us} us");
+    }
 }
 
 #[test]

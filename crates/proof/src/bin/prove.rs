@@ -15,12 +15,13 @@ use proof::{
 };
 
 const USAGE: &str = "\
-prove [--tx | --remap MODE] [--cuts N] [--minutes N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
+prove [--tx | --remap [--paper]] [--cuts N] [--minutes N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
       [--keep-going] [--commit TEXT] [--out DIR] [--replay PLAN]
   Stops at N cuts (default 1000000) or N minutes. Exit code 1: a promise was broken; its plan file
   is written to DIR (default .).  --long: longer runs, operations sampled.  --healthy: no faults of
   the array.  --bug: plants a bug.  --tx: drives and hosts with transactions.
-  --remap: host logs over a disk, in mode paper.";
+  --remap: host logs over a disk;
+  --paper: the paper's own, which promises nothing.";
 
 /// A run that is not done after this long is stuck.
 const STUCK: Duration = Duration::from_secs(120);
@@ -34,7 +35,8 @@ struct Options {
     long: bool,
     healthy: bool,
     tx: bool,
-    remap: Option<String>,
+    remap: bool,
+    paper: bool,
     keep_going: bool,
     bug: Option<String>,
     commit: String,
@@ -51,7 +53,8 @@ fn options() -> Result<Options, String> {
         long: false,
         healthy: false,
         tx: false,
-        remap: None,
+        remap: false,
+        paper: false,
         keep_going: false,
         bug: None,
         commit: String::new(),
@@ -72,7 +75,8 @@ fn options() -> Result<Options, String> {
             "--long" => o.long = true,
             "--healthy" => o.healthy = true,
             "--tx" => o.tx = true,
-            "--remap" => o.remap = Some(value()?),
+            "--remap" => o.remap = true,
+            "--paper" => o.paper = true,
             "--keep-going" => o.keep_going = true,
             "--bug" => o.bug = Some(value()?),
             "--commit" => o.commit = value()?,
@@ -96,6 +100,17 @@ struct Shared {
     busy: Mutex<Vec<Option<(u64, Instant)>>>,
 }
 
+fn drawn(o: &Options, seed: u64, kind: &Draw) -> (Plan, u64) {
+    if o.remap {
+        let mode = if o.paper { "paper" } else { "varve" };
+        let (plan, _, refused) = draw_remap(seed, mode, kind);
+        return (plan, refused);
+    }
+    let draw = if o.tx { draw_tx } else { draw_run };
+    let (plan, _, refused) = draw(seed, kind);
+    (plan, refused)
+}
+
 fn work(shared: &Shared, worker: usize) {
     let o = &shared.options;
     let short = if o.healthy { Draw::HEALTHY } else { Draw::SHORT };
@@ -105,17 +120,7 @@ fn work(shared: &Shared, worker: usize) {
     while !shared.stop.load(Ordering::Relaxed) {
         let seed = shared.next.fetch_add(1, Ordering::Relaxed);
         shared.busy.lock().expect("no worker panics")[worker] = Some((seed, Instant::now()));
-        let (mut plan, refused) = match &o.remap {
-            Some(mode) => {
-                let (plan, _, refused) = draw_remap(seed, mode, &kind);
-                (plan, refused)
-            }
-            None => {
-                let draw = if o.tx { draw_tx } else { draw_run };
-                let (plan, _, refused) = draw(seed, &kind);
-                (plan, refused)
-            }
-        };
+        let (mut plan, refused) = drawn(o, seed, &kind);
         plan.commit = o.commit.clone();
         plan.bug = o.bug.clone();
         let mut outcome = hunt_plan(&plan, density).expect("the bug's name was checked");
@@ -214,7 +219,7 @@ fn main() -> ExitCode {
         }
     };
     if let Some(bug) = &options.bug
-        && proof::bug(bug).is_none()
+        && !proof::bug_names().contains(bug)
     {
         eprintln!("no bug `{bug}`; there are: {}", proof::bug_names().join(", "));
         return ExitCode::from(2);

@@ -58,8 +58,37 @@ fn config(rng: &mut Rng, mode: &str) -> Config {
     k.set("remap.mode", mode);
     k.maybe(2, "disk.write", &["1 ns", "20 us", "1 ms"]);
     k.maybe(2, "disk.flush", &["1 ns", "100 us", "5 ms"]);
-    paper(&mut k);
+    match mode {
+        "paper" => paper(&mut k),
+        _ => varve(&mut k),
+    }
     k.config
+}
+
+fn varve(k: &mut Keys<'_>) {
+    let segment = *k.rng.pick(&[16, 16, 16, 32]);
+    k.set("varve.segment", format!("{} KiB", segment * 4));
+    let most = if k.one_in(3) { 60 } else { 26 };
+    let segments = k.rng.between(17, most);
+    k.set("disk.blocks", segment * (segments + 1));
+    k.maybe(2, "varve.atomic_max", &["4 KiB", "8 KiB", "16 KiB", "32 KiB"]);
+    k.maybe(3, "varve.ack", &["buffer"]);
+    k.maybe(3, "varve.buffer", &["4 KiB", "16 KiB", "64 KiB"]);
+    k.maybe(3, "varve.discard", &["off"]);
+    k.maybe(2, "varve.gc.batch", &["1", "3", "16"]);
+    k.maybe(3, "varve.gc.order", &["lba"]);
+    let policies = ["greedy", "cost-benefit", "age-threshold", "fifo", "random"];
+    k.maybe(2, "varve.gc.policy", &policies);
+    k.maybe(3, "varve.gc.start", &["1", "4", "8", "100"]);
+    k.maybe(3, "varve.reserve", &["5", "30", "60"]);
+    k.maybe(3, "varve.seal_after", &["1 ns", "10 us"]);
+    k.maybe(3, "varve.self_flush", &["64 KiB", "256 KiB"]);
+    k.maybe(4, "varve.verify", &["read"]);
+    k.maybe(5, "varve.map_memory", &["4 KiB", "8 KiB"]);
+    if k.one_in(4) {
+        let pages = k.rng.between(4, 40);
+        k.set("varve.capacity", format!("{} KiB", pages * 4));
+    }
 }
 
 fn paper(k: &mut Keys<'_>) {

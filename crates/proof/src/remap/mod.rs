@@ -10,5 +10,5 @@ mod subject;
 pub use draw::draw_remap;
 pub use ledger::Ledger;
 pub use oracle::{LogOracle, LogSubject, Promise};
-pub use spec::{RemapMode, RemapSpec};
+pub use spec::{RemapMode, RemapSpec, remap_bug};
 pub use subject::{HostSubject, disk_cut};

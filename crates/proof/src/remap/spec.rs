@@ -3,6 +3,7 @@
 use block::{BlockDevice, CutDevice, DiskFault, Sectors, Span, parse_time};
 use nand::{Fault, Outcome};
 use remap::paper::{PaperLog, PaperOptions};
+use remap::{HostLog, Options, Planted};
 
 use crate::atlas;
 use crate::plan::{Plan, PlanError};
@@ -14,6 +15,8 @@ use crate::stamp::SECTORS;
 pub enum RemapMode {
     /// The paper's, as written.
     Paper(PaperOptions),
+    /// The one to use, with its options and perhaps a planted bug.
+    Varve(Options, Option<Planted>),
 }
 
 /// What a host log is built from.
@@ -30,12 +33,13 @@ pub struct RemapSpec {
 }
 
 /// The disk below.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Disk {
     blocks: u32,
     write: Span,
     flush: Span,
     lies: bool,
+    strict: bool,
 }
 
 /// What making the log took of the disk: faults come later.
@@ -51,21 +55,22 @@ impl RemapSpec {
     /// # Errors
     /// If its configuration makes none.
     pub fn of(plan: &Plan) -> Result<RemapSpec, PlanError> {
-        let mut disk = Disk { blocks: 512, write: Span::ZERO, flush: Span::ZERO, lies: false };
-        let mut paper = PaperOptions::default();
+        let mut disk = Disk { blocks: 512, ..Disk::default() };
+        let (mut paper, mut varve) = (PaperOptions::default(), Options::default());
         for (key, text) in &plan.config {
             let set = match key.split_once('.') {
                 Some(("remap", "mode")) => Ok(()),
                 Some(("disk", name)) => disk.set(name, text),
                 Some(("paper", name)) => paper.set(name, text),
-                Some(("varve", _)) => Ok(()),
-                _ => Err("a key of remap, disk or paper".to_string()),
+                Some(("varve", name)) => varve.set(name, text).map_err(|e| e.to_string()),
+                _ => Err("a key of remap, disk, paper or varve".to_string()),
             };
             set.map_err(|e| PlanError::Config(format!("`{key} = {text}`: expected {e}")))?;
         }
         let mode = match plan.config.get("remap.mode").map(String::as_str) {
             Some("paper") => RemapMode::Paper(paper),
-            _ => return Err(PlanError::Config("`remap.mode`: expected paper".to_string())),
+            Some("varve") => RemapMode::Varve(varve, planted(plan)?),
+            _ => return Err(PlanError::Config("`remap.mode`: expected paper or varve".into())),
         };
         let faults = plan.faults.iter().map(disk_fault).collect::<Result<Vec<_>, _>>()?;
         let damaged =
@@ -74,6 +79,10 @@ impl RemapSpec {
         let promise = match &mode {
             // It promises nothing; asked is what every device owes.
             RemapMode::Paper(_) => Promise { atomic: 1, may_fail, damaged, verified: false },
+            RemapMode::Varve(options, _) => {
+                let atomic = options.atomic_blocks();
+                Promise { atomic, may_fail, damaged, verified: options.verify }
+            }
         };
         let mut spec = RemapSpec { mode, disk, faults, promise, pages: 0, made: Made::default() };
         spec.measure().map_err(PlanError::Config)?;
@@ -86,6 +95,10 @@ impl RemapSpec {
         let (capacity, device) = match &self.mode {
             RemapMode::Paper(options) => {
                 let log = PaperLog::format(device, options).map_err(|e| e.to_string())?;
+                (log.capacity(), log.device().clone())
+            }
+            RemapMode::Varve(options, _) => {
+                let log = HostLog::format(device, options).map_err(|e| e.to_string())?;
                 (log.capacity(), log.device().clone())
             }
         };
@@ -116,7 +129,8 @@ impl RemapSpec {
     }
 
     fn with_habits(&self, disk: CutDevice) -> CutDevice {
-        disk.with_latency(self.disk.write, self.disk.flush).lying(self.disk.lies)
+        let d = &self.disk;
+        disk.with_latency(d.write, d.flush).lying(d.lies).strict(d.strict)
     }
 }
 
@@ -131,10 +145,22 @@ impl Disk {
             "write" => self.write = time()?,
             "flush" => self.flush = time()?,
             "lies" => self.lies = text.parse().map_err(|_| "true or false".to_string())?,
-            _ => return Err("one of blocks, write, flush, lies".to_string()),
+            "strict" => self.strict = text.parse().map_err(|_| "true or false".to_string())?,
+            _ => return Err("one of blocks, write, flush, lies, strict".to_string()),
         }
         Ok(())
     }
+}
+
+/// The planted bug of a name.
+pub fn remap_bug(name: &str) -> Option<Planted> {
+    Planted::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
+}
+
+fn planted(plan: &Plan) -> Result<Option<Planted>, PlanError> {
+    let Some(name) = &plan.bug else { return Ok(None) };
+    let none = || PlanError::Malformed(format!("`bug`: no bug `{name}` of the host log"));
+    remap_bug(name).map(Some).ok_or_else(none)
 }
 
 /// A fault of a plan as one of a disk: the same names mean the same thing one layer up.

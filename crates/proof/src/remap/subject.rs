@@ -5,15 +5,19 @@ use block::{
 };
 use nand::{Cut, Instant, Left, Torn};
 use remap::paper::PaperLog;
+use remap::{HostLog, LogError};
 
 use crate::failure::{Contract, Failure};
 use crate::remap::oracle::{LogSubject, Promise};
 use crate::remap::spec::{RemapMode, RemapSpec};
 use crate::subject::{DurableKind, Subject};
 
-/// A log, or what refused to be one.
+/// A log, or what is left of one.
 enum Stack {
     Paper(Box<PaperLog<CutDevice>>),
+    Varve(Box<HostLog<CutDevice>>),
+    /// After a clean stop.
+    Stopped(Box<CutDevice>),
     /// Power-on failed.
     Refused(String),
 }
@@ -22,18 +26,50 @@ enum Stack {
 pub struct HostSubject {
     stack: Stack,
     capacity: Sectors,
+    flushes: u64,
+    /// Faults may have damaged what lies on the disk, or stopped the log.
+    faulty: bool,
+    /// What was found wrong where no answer could say so.
+    broken: Option<String>,
 }
 
+/// After one in so many flushes the map is compared with what recovery would build (I7).
+const COMPARE: u64 = 3;
+
 impl HostSubject {
+    fn new(spec: &RemapSpec, stack: Stack) -> HostSubject {
+        let capacity = Sectors(u64::from(spec.pages()) * 8);
+        let faulty = spec.promise.damaged || spec.promise.may_fail;
+        HostSubject { stack, capacity, flushes: 0, faulty, broken: None }
+    }
+
     fn disk(&self) -> Option<&CutDevice> {
         match &self.stack {
             Stack::Paper(log) => Some(log.device()),
+            Stack::Varve(log) => Some(log.device()),
+            Stack::Stopped(disk) => Some(disk),
             Stack::Refused(_) => None,
         }
     }
 
     fn off() -> DeviceError {
-        DeviceError::ReadOnly("the log was not opened")
+        DeviceError::ReadOnly("the log is not open")
+    }
+
+    /// Now and then after a flush: the volatile map is what recovery would rebuild.
+    fn compare(&mut self) {
+        self.flushes += 1;
+        if let Stack::Varve(log) = &mut self.stack
+            && !self.faulty
+            && self.flushes.is_multiple_of(COMPARE)
+            && self.broken.is_none()
+        {
+            self.broken = match log.check_media() {
+                Ok(report) if report.damaged.is_empty() => None,
+                Ok(report) => Some(format!("I7: damaged blocks {:?}", report.damaged)),
+                Err(error) => Some(format!("I7: {error}")),
+            };
+        }
     }
 }
 
@@ -66,8 +102,12 @@ impl Subject for HostSubject {
                 let log = PaperLog::format(spec.new_disk(), options);
                 Stack::Paper(Box::new(log.map_err(|e| broken(e.to_string()))?))
             }
+            RemapMode::Varve(options, planted) => {
+                let log = HostLog::format_with(spec.new_disk(), options, *planted);
+                Stack::Varve(Box::new(log.map_err(|e| broken(e.to_string()))?))
+            }
         };
-        Ok(HostSubject { stack, capacity: capacity(spec) })
+        Ok(HostSubject::new(spec, stack))
     }
 
     fn mount(spec: &RemapSpec, image: DiskImage) -> Result<HostSubject, Failure> {
@@ -77,15 +117,25 @@ impl Subject for HostSubject {
                 let log = PaperLog::open(disk, options);
                 log.map(|log| Stack::Paper(Box::new(log))).map_err(|e| e.to_string())
             }
+            RemapMode::Varve(options, planted) => {
+                match HostLog::open_with(disk, Time::ZERO, options, *planted) {
+                    Ok(log) => match log.read_only() {
+                        // Without damage nothing excuses it.
+                        Some(why) if !spec.promise.damaged => Err(why.to_string()),
+                        _ => Ok(Stack::Varve(Box::new(log))),
+                    },
+                    Err(error) => Err(error.to_string()),
+                }
+            }
         };
-        let stack = opened.unwrap_or_else(Stack::Refused);
-        Ok(HostSubject { stack, capacity: capacity(spec) })
+        Ok(HostSubject::new(spec, opened.unwrap_or_else(Stack::Refused)))
     }
 
     fn ready(&self) -> Time {
         match &self.stack {
             Stack::Paper(log) => log.now(),
-            Stack::Refused(_) => Time::ZERO,
+            Stack::Varve(log) => log.now(),
+            Stack::Stopped(_) | Stack::Refused(_) => Time::ZERO,
         }
     }
     fn ops(&self) -> u64 {
@@ -117,11 +167,15 @@ impl Subject for HostSubject {
     fn forget(&mut self, before: Time) {
         match &mut self.stack {
             Stack::Paper(log) => log.device_mut().forget(before),
-            Stack::Refused(_) => {}
+            Stack::Varve(log) => log.device_mut().forget(before),
+            Stack::Stopped(_) | Stack::Refused(_) => {}
         }
     }
 
     fn check(&self) -> Result<(), Failure> {
+        if let Some(what) = &self.broken {
+            return Err(Failure::new(Contract::C7, what.clone()));
+        }
         match &self.stack {
             Stack::Paper(log) => {
                 let (stats, written) = (log.stats(), log.device().written());
@@ -131,7 +185,12 @@ impl Subject for HostSubject {
                 let what = format!("{stats:?}, {written} sectors written");
                 Err(Failure::new(Contract::C8, what))
             }
-            Stack::Refused(_) => Ok(()),
+            Stack::Varve(log) => log.check().map_err(|error| {
+                let what = error.to_string();
+                let counts = what.contains("blocks written") || what.contains("requests wrote");
+                Failure::new(if counts { Contract::C8 } else { Contract::C7 }, what)
+            }),
+            Stack::Stopped(_) | Stack::Refused(_) => Ok(()),
         }
     }
 
@@ -140,19 +199,21 @@ impl Subject for HostSubject {
     }
 }
 
-fn capacity(spec: &RemapSpec) -> Sectors {
-    Sectors(u64::from(spec.pages()) * 8)
-}
-
 impl BlockDevice for HostSubject {
     fn capacity(&self) -> Sectors {
         self.capacity
     }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
-        match &mut self.stack {
+        let flush = request.op == Op::Flush;
+        let answer = match &mut self.stack {
             Stack::Paper(log) => log.submit(at, request),
-            Stack::Refused(_) => Err(HostSubject::off()),
+            Stack::Varve(log) => log.submit(at, request),
+            Stack::Stopped(_) | Stack::Refused(_) => Err(HostSubject::off()),
+        };
+        if flush && answer.is_ok() {
+            self.compare();
         }
+        answer
     }
 }
 
@@ -163,13 +224,31 @@ impl LogSubject for HostSubject {
     fn refused(&self) -> Option<&str> {
         match &self.stack {
             Stack::Refused(why) => Some(why),
-            Stack::Paper(_) => None,
+            _ => None,
         }
     }
     fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
-        match &mut self.stack {
-            Stack::Paper(log) => log.stop(at),
-            Stack::Refused(_) => Err(HostSubject::off()),
+        if let Err(failure) = self.check() {
+            self.broken = Some(failure.what);
+        }
+        match std::mem::replace(&mut self.stack, Stack::Refused("stopping".to_string())) {
+            Stack::Paper(mut log) => {
+                let done = log.stop(at);
+                self.stack = Stack::Paper(log);
+                done
+            }
+            Stack::Varve(log) => {
+                let (disk, done) = log.close(at).map_err(|error| match error {
+                    LogError::Device(error) => error,
+                    other => DeviceError::Io(other.to_string()),
+                })?;
+                self.stack = Stack::Stopped(Box::new(disk));
+                Ok(done)
+            }
+            other => {
+                self.stack = other;
+                Err(HostSubject::off())
+            }
         }
     }
 }
