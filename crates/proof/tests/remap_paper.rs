@@ -41,3 +41,16 @@ fn the_search_finds_that_paper_mode_promises_nothing() {
         assert!(broken.contains(line) || line == "C4", "{line}: {broken:?}");
     }
 }
+
+#[test]
+fn varve_mode_keeps_what_paper_mode_loses() {
+    for (path, mut plan) in plans() {
+        plan.config.insert("remap.mode".to_string(), "varve".to_string());
+        let outcome = replay(&plan).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        assert!(outcome.failure.is_none(), "{}: {outcome}", path.display());
+        // The plan's cuts are numbered for the other mode: here every operation is cut.
+        let outcome = hunt_plan(&plan, Density { nested: 1, ..Density::SHORT }).expect("a log");
+        assert!(outcome.tally.cuts > 10, "{}: {} cuts", path.display(), outcome.tally.cuts);
+        assert!(outcome.broken.is_none(), "{}: {:?}", path.display(), outcome.broken);
+    }
+}

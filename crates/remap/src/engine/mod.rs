@@ -393,6 +393,11 @@ impl Engine {
         self.counters.freed += (freed.len() - before) as u64;
     }
 
+    /// A flush of everything admitted so far is under way.
+    pub fn flush_begun(&mut self) {
+        self.unflushed = 0;
+    }
+
     /// Whether so much was admitted since the last flush that the driver should flush by itself.
     pub fn wants_flush(&self) -> bool {
         self.unflushed >= u64::from(self.options.self_flush)

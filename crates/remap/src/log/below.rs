@@ -95,7 +95,10 @@ impl<D: BlockDevice> Store for Below<D> {
         let count = (bytes.len() / BLOCK) as u32;
         self.put(at, count, Payload::Bytes(bytes)).map(|_| ())
     }
+    /// Waits: what a checkpoint writes next relies on what it wrote before.
     fn flush(&mut self) -> Result<(), DeviceError> {
-        self.flush_device().map(|_| ())
+        let done = self.flush_device()?;
+        self.clock = self.clock.max(done);
+        Ok(())
     }
 }

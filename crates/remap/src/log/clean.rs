@@ -99,6 +99,7 @@ impl<D: BlockDevice> HostLog<D> {
                 break;
             };
             self.below.clock = self.below.clock.max(done);
+            self.settle()?;
         }
         Err(DeviceError::NoSpace("cleaning the log gains nothing"))
     }

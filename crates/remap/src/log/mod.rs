@@ -18,6 +18,8 @@ mod clean;
 mod gather;
 mod io;
 
+use std::collections::VecDeque;
+
 use block::{BlockDevice, Data, DeviceError, Lpn, Op, Request, SECTOR_BYTES, Sectors, Time};
 
 use crate::check::{ImageReport, check_store};
@@ -44,6 +46,8 @@ pub struct HostLog<D> {
     cleaner: Cleaner,
     reverse: Option<Vec<u32>>,
     summary: Summary,
+    /// Flushes under way: when each is done, and the last record it covers.
+    flushing: VecDeque<(Time, u64)>,
     /// The error after which nothing is written any more.
     failed: Option<DeviceError>,
     last_at: Time,
@@ -113,6 +117,7 @@ impl<D: BlockDevice> HostLog<D> {
             gather: Gather::default(),
             cleaner: Cleaner::default(),
             summary,
+            flushing: VecDeque::new(),
             failed: None,
             admitted: 0,
             scratch: Vec::new(),
@@ -241,7 +246,20 @@ impl<D: BlockDevice> HostLog<D> {
         self.last_at = at;
         self.below.clock = self.below.clock.max(at);
         self.engine.set_now(self.below.clock.as_ns());
-        Ok(())
+        self.settle()
+    }
+
+    /// Books the flushes that are done by now: only then is anything durable, and what they free can
+    /// be used again.
+    fn settle(&mut self) -> Result<(), DeviceError> {
+        while let Some((done, seq)) = self.flushing.front().copied()
+            && done <= self.below.clock
+            && self.failed.is_none()
+        {
+            self.flushing.pop_front();
+            self.engine.set_durable(seq, &mut self.freed);
+        }
+        self.discard_freed()
     }
 
     fn may_write(&self) -> Result<(), DeviceError> {
@@ -295,13 +313,23 @@ impl<D: BlockDevice> HostLog<D> {
         }
         let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
         let seq = self.engine.seal_all(&mut feed);
+        if let Some((done, covered)) = self.flushing.back()
+            && *covered >= seq
+            && self.gather.blocks() == 0
+        {
+            // The flush under way covers everything.
+            return Ok(*done);
+        }
         let mut done = self.issue()?;
         if !self.engine.has(Planted::AckBeforeFlush) {
             let flushed = self.below.flush_device();
             done = done.max(self.stop_on(flushed)?);
         }
-        self.engine.set_durable(seq, &mut self.freed);
-        self.discard_freed()?;
+        // Flushes end in the order in which they began.
+        done = done.max(self.flushing.back().map_or(done, |(before, _)| *before));
+        self.engine.flush_begun();
+        self.flushing.push_back((done, seq));
+        self.settle()?;
         Ok(done)
     }
 

@@ -164,11 +164,13 @@ fn read_root(
                 && root.generation % 2 == u64::from(which)
             {
                 found.push((root, at));
-                break;
             }
         }
     }
+    // The copies of one root may be of different generations, if writing them was cut: were the
+    // newer one passed over, it would be believed after the next recovery has used its number.
     found.sort_by_key(|(root, _)| std::cmp::Reverse(root.generation));
+    found.dedup_by_key(|(root, _)| root.generation);
     let older_too = planted == Some(Planted::OlderRootTaken);
     let most = if older_too { 2 } else { 1 };
     let mut error = LogError::Corrupt("no root has a valid header".to_string());
