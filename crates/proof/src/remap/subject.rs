@@ -30,7 +30,7 @@ pub struct HostSubject {
     /// Faults may have damaged what lies on the disk, or stopped the log.
     faulty: bool,
     /// What was found wrong where no answer could say so.
-    broken: Option<String>,
+    broken: Option<Failure>,
 }
 
 /// After one in so many flushes the map is compared with what recovery would build (I7).
@@ -64,11 +64,12 @@ impl HostSubject {
             && self.flushes.is_multiple_of(COMPARE)
             && self.broken.is_none()
         {
-            self.broken = match log.check_media() {
-                Ok(report) if report.damaged.is_empty() => None,
-                Ok(report) => Some(format!("I7: damaged blocks {:?}", report.damaged)),
-                Err(error) => Some(format!("I7: {error}")),
+            let what = match log.check_media() {
+                Ok(report) if report.damaged.is_empty() => return,
+                Ok(report) => format!("I7: damaged blocks {:?}", report.damaged),
+                Err(error) => format!("I7: {error}"),
             };
+            self.broken = Some(Failure::new(Contract::C7, what));
         }
     }
 }
@@ -173,8 +174,8 @@ impl Subject for HostSubject {
     }
 
     fn check(&self) -> Result<(), Failure> {
-        if let Some(what) = &self.broken {
-            return Err(Failure::new(Contract::C7, what.clone()));
+        if let Some(failure) = &self.broken {
+            return Err(failure.clone());
         }
         match &self.stack {
             Stack::Paper(log) => {
@@ -228,9 +229,7 @@ impl LogSubject for HostSubject {
         }
     }
     fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
-        if let Err(failure) = self.check() {
-            self.broken = Some(failure.what);
-        }
+        self.broken = self.check().err();
         match std::mem::replace(&mut self.stack, Stack::Refused("stopping".to_string())) {
             Stack::Paper(mut log) => {
                 let done = log.stop(at);
