@@ -10,7 +10,9 @@ use block::Bytes;
 use live::{FileMedium, ImageDrive, LiveError, Medium};
 use ssd::{Config, ConfigError, Origin, Params};
 
-use crate::disk::{CutDrive, Disk, DiskError, MediumDisk, ModelDisk, RamDisk, ReadOnly, Timing};
+use crate::disk::{
+    CutDrive, Disk, DiskError, LogDisk, MediumDisk, ModelDisk, RamDisk, ReadOnly, Timing,
+};
 use crate::power::{NoSwitch, Open, Power, Switch};
 
 /// The name that stands for the drive which lives on an image.
@@ -106,8 +108,12 @@ type Served = (Arc<dyn Disk>, Arc<dyn Power>);
 fn layers(remap: Remap) -> Result<Open, StackError> {
     match remap {
         Remap::Off => Ok(Box::new(|medium| Ok(Arc::new(MediumDisk::new(medium)?)))),
-        Remap::Varve | Remap::Paper => {
-            Err(StackError::Options("--remap: only `off` can be served so far".to_string()))
+        Remap::Varve => Ok(Box::new(|medium| {
+            let log = LogDisk::open_or_format(medium).map_err(std::io::Error::other)?;
+            Ok(Arc::new(log))
+        })),
+        Remap::Paper => {
+            Err(StackError::Options("--remap: `off` and `varve` can be served so far".to_string()))
         }
     }
 }
@@ -161,6 +167,9 @@ impl StackOptions {
         let wrong = |what: &str| Err(StackError::Options(what.to_string()));
         if modelled && self.remap != Remap::Off {
             return wrong("--remap lies over memory, a file or a device, not over --ssd");
+        }
+        if self.read_only && self.remap != Remap::Off {
+            return wrong("--remap writes when it opens: not with --read-only");
         }
         if self.timing == Timing::Model && !matches!(self.backing, Backing::Ssd(..)) {
             return wrong("--timing model needs a modelled drive in memory (--ssd PRESET)");

@@ -232,3 +232,18 @@ fn the_map_is_paged_under_its_cap() {
     let disk = LogDisk::open(medium, &opts).unwrap();
     check(&disk);
 }
+
+#[test]
+fn what_may_be_somebodys_is_not_formatted() {
+    let medium = memory(16);
+    medium.write(300_000, b"a file system").unwrap();
+    assert!(LogDisk::open_or_format(medium).is_err());
+    let medium = memory(16);
+    let disk = LogDisk::open_or_format(medium.clone()).unwrap();
+    disk.write(0, &block(0, 7), true).unwrap().wait();
+    drop(disk);
+    let disk = LogDisk::open_or_format(medium).unwrap();
+    let mut out = vec![0; BLOCK];
+    disk.read(0, &mut out).unwrap().wait();
+    assert_eq!(version(0, &out), 7);
+}

@@ -12,6 +12,7 @@ mod flight;
 mod house;
 mod io;
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -134,6 +135,27 @@ impl LogDisk {
         serves(options)?;
         let found = remap::recover(&mut MediumStore(medium.clone()), options, true, planted)?;
         LogDisk::start(medium, found.engine, found.summary, options)
+    }
+
+    /// Opens the log on a medium, or makes one where the first mebibyte is all zeroes: nothing that
+    /// might be somebody's is overwritten.
+    ///
+    /// # Errors
+    /// As [`LogDisk::open`] and [`LogDisk::format`].
+    pub fn open_or_format(medium: Arc<dyn Medium>) -> Result<LogDisk, LogError> {
+        let size = medium.size().map_err(|e| DeviceError::Io(e.to_string()))?;
+        let mut first = vec![0; (1 << 20).min(size as usize)];
+        medium.read(0, &mut first).map_err(|e| DeviceError::Io(e.to_string()))?;
+        let mut options = Options::default();
+        if first.iter().any(|b| *b != 0) {
+            return LogDisk::open(medium, &options);
+        }
+        // Some hundred segments, of 2 MiB if there is room for that many.
+        let segment = (size / 256).max(1).next_power_of_two().clamp(64 << 10, 2 << 20);
+        options.segment = block::Bytes(segment);
+        // Two logs never have the same number: what one left behind must not look like the other's.
+        options.seed = RandomState::new().build_hasher().finish();
+        LogDisk::format(medium, &options)
     }
 
     fn start(
