@@ -75,7 +75,7 @@ pub struct Verdict {
     pub broken: Vec<String>,
     /// What came of the operation under way, if there was one.
     pub came: Option<Came>,
-    /// Names a file had before it was renamed, which are there again beside the new ones.
+    /// Names that files had before they were renamed, which are there again.
     pub stale: Vec<String>,
     /// It was acknowledged without the device, and did not happen.
     pub late: bool,
@@ -204,8 +204,8 @@ impl Ledger {
             let bytes = contents(&path)?.unwrap_or_default();
             let what = bytes.get(..BLOCK).and_then(Stamp::of);
             let kept = slot.and_then(|slot| self.kept.get(&slot));
-            // What was renamed, or what it took the place of: both are older names.
-            let renamed = name.starts_with('n') && kept.is_some();
+            // Every file of that name was renamed, and that was acknowledged.
+            let renamed = name.starts_with('n');
             let text =
                 format!("{}/{name}: should not be there: {what:?}; now {kept:?}", self.folder);
             if renamed { &mut verdict.stale } else { &mut verdict.broken }.push(text);

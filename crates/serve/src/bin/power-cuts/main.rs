@@ -129,8 +129,8 @@ impl Total {
         let came = &self.came;
         format!(
             "{} cycles, {} operations acknowledged by fsync, {} files compared, {} lost; \
-             {} acknowledged after the device was gone and not done; {} old names beside \
-             the new; \
+             {} acknowledged after the device was gone and not done; {} names from before a \
+             rename; \
              {} under way: {} old, {} new, {} between; {} cuts in recovery; checker clean {} of {}; \
              bare device: {} of {} unflushed blocks lost, {} of {} flushed",
             self.cycles,
