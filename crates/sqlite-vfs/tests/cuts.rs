@@ -88,6 +88,13 @@ fn one_io_error() {
         Some(Case { once: true, way: Way::JournalLife, ..case })
     });
     assert!(cuts > 300, "{cuts}");
+    // The error meets a group whose transactions have been answered.
+    for way in [Way::Controls, Way::JournalLife] {
+        let cuts = all(&JOURNALS[..3], stride(), |case| {
+            Some(Case { once: true, group: 20, way, ..case })
+        });
+        assert!(cuts > 150, "{cuts}");
+    }
 }
 
 #[test]

@@ -64,6 +64,8 @@ pub(super) struct Group {
     pub(super) metas: BTreeMap<Id, Meta>,
     pub(super) writes: u64,
     pub(super) since: Time,
+    /// It should be durable by now and is not: nobody joins it before it is.
+    pub(super) late: bool,
 }
 
 /// A journal in memory.

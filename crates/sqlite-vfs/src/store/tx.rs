@@ -306,7 +306,7 @@ impl Core {
 
     fn join_group(&mut self, owners: &[Owner]) -> Done<()> {
         let more: usize = owners.iter().map(|owner| self.open[owner].kept.len()).sum();
-        if self.group.pages.len() + more > self.most_kept() * 2 {
+        if self.group.late || self.group.pages.len() + more > self.most_kept() * 2 {
             self.flush_group()?;
         }
         if self.group.writes == 0 {
@@ -323,7 +323,9 @@ impl Core {
         }
         let old = self.now.since(self.group.since) >= self.options.group_time;
         if self.group.writes >= self.options.group_limit() || old {
-            self.flush_group()?;
+            // These transactions are over, and durable with their group: whoever comes next, or
+            // asks for the group to be durable, is told what went wrong.
+            self.group.late = self.flush_group().is_err();
         }
         Ok(())
     }
@@ -349,10 +351,10 @@ impl Core {
         if self.group.writes == 0 {
             return Ok(());
         }
-        let group = std::mem::take(&mut self.group);
         // Under a number of its own that no connection has: an address is never odd.
         let owner = Owner::Connection(1);
         let tid = self.device.tx_begin()?;
+        let group = std::mem::take(&mut self.group);
         let metas = group.metas.clone();
         self.open.insert(owner, Tx { tid: Some(tid), metas, ..Tx::default() });
         let done = self.send_group(owner, &group);
