@@ -4,11 +4,17 @@ use block::{BlockDevice, Time};
 use ssd::{Drive, Stats};
 
 use crate::LabError;
+use crate::stack::LayerCounts;
 
 /// A modelled device that counts what it does.
 pub trait Device: BlockDevice {
     /// Everything it counted since it was made or since [`Device::reset_stats`].
     fn stats(&self) -> Stats;
+
+    /// What the layers above the drive counted in the same time, the highest first.
+    fn layers(&self) -> Vec<LayerCounts> {
+        Vec::new()
+    }
 
     /// The counters of [`Device::stats`] restart; the state stays.
     fn reset_stats(&mut self);

@@ -22,7 +22,9 @@ pub mod result;
 mod run;
 pub mod scenario;
 pub mod selfcheck;
+mod stack;
 
 pub use device::Device;
 pub use error::LabError;
+pub use stack::{LayerCounts, RemapMode, Stack, StackConfig};
 pub use run::{Document, Experiment, HostCost, Point};

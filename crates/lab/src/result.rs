@@ -7,6 +7,7 @@ use ssd::{Config, Params, Stats};
 use crate::json::{Json, Map, MapExt};
 use crate::replay::{MeasureAfter, Mode, Outcome};
 use crate::scenario::Replay;
+use crate::stack::StackConfig;
 
 /// Name and version of the document's layout.
 pub const SCHEMA: &str = "varve.run/1";
@@ -46,6 +47,7 @@ impl RunResult<'_> {
         let ((total, slots), (programs, host)) = (stats.waf(), stats.waf_flash());
         map.maybe("waf", Json::ratio(total, slots));
         map.maybe("waf_flash", Json::ratio(programs, host));
+        layers(&mut map, self.outcome);
         map.put("gc", gc(stats));
         map.maybe("hit_ratio", hit_ratio(stats));
         map.put("buffer", buffer(stats));
@@ -101,6 +103,35 @@ fn host(run: &RunResult<'_>) -> Json {
     map.int("empty_discards", tally.empty_discards);
     map.int("write_slots", stats.write_slots);
     Json::Map(map)
+}
+
+/// Layers above the drive: what they wrote below, by kind, and the write amplification of all
+/// layers together.
+fn layers(map: &mut Map, outcome: &Outcome) {
+    if outcome.layers.is_empty() {
+        return;
+    }
+    let mut whole = outcome.stats.waf();
+    let mut all = Map::new();
+    for layer in &outcome.layers {
+        let mut one: Map =
+            layer.counts.iter().map(|(name, n)| ((*name).to_string(), Json::Int(*n))).collect();
+        one.int("backing", layer.backing);
+        one.maybe("waf", Json::ratio(layer.backing, layer.user));
+        all.put(layer.name, Json::Map(one));
+        whole = product(whole, (layer.backing, layer.user));
+    }
+    map.put("layers", Json::Map(all));
+    map.maybe("waf_all", Json::ratio(whole.0, whole.1));
+}
+
+/// The product of two ratios, in as many of the upper bits as fit.
+fn product(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
+    let above = u128::from(a.0) * u128::from(b.0);
+    let below = u128::from(a.1) * u128::from(b.1);
+    let bits = 128 - (above | below).leading_zeros();
+    let shift = bits.saturating_sub(40);
+    ((above >> shift) as u64, (below >> shift) as u64)
 }
 
 fn nand(stats: &Stats) -> Json {
@@ -285,6 +316,11 @@ fn extras(map: &mut Map, stats: &Stats) {
         one.put("from_checkpoint", Json::Bool(r.from_checkpoint));
         map.put("recovery", Json::Map(one));
     }
+}
+
+/// What stands above the drive: the keys that were set.
+pub fn stack_json(stack: &StackConfig) -> Json {
+    Json::Map(stack.keys().iter().map(|(key, text)| (key.clone(), Json::text(text))).collect())
 }
 
 /// The effective configuration of a drive: every key with its value, its origin, and the source

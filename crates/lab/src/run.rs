@@ -7,13 +7,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use block::{BlockDevice, Bytes, UNIT_BYTES};
-use ssd::{Config, Drive, Origin};
+use ssd::{Config, Origin};
 
-use crate::LabError;
+use crate::{LabError, RemapMode, Stack, StackConfig};
 use crate::input::Prepared;
 use crate::json::{Json, Map, MapExt};
 use crate::replay::{Mode, ReplayPlan, Watch, precondition, preload, replay};
-use crate::result::{RunResult, SCHEMA, config_json, replay_json};
+use crate::result::{RunResult, SCHEMA, config_json, replay_json, stack_json};
 use crate::scenario::{Replay, Scenario, Sweep, share_of};
 
 /// One run of an experiment.
@@ -25,6 +25,8 @@ pub struct Point {
     pub seed: u64,
     /// The drive.
     pub config: Config,
+    /// What stands above it.
+    pub stack: StackConfig,
 }
 
 /// An experiment that was checked as a whole: nothing of it is known to be wrong.
@@ -33,6 +35,7 @@ pub struct Experiment {
     replay: Replay,
     prepared: Prepared,
     base: Config,
+    stack: StackConfig,
     queue_depth: u32,
     seeds: Vec<u64>,
     points: Vec<Point>,
@@ -80,7 +83,8 @@ impl Experiment {
         let prepared = scenario.workload.prepare(first)?;
         prepared.check_mode(scenario.replay.mode)?;
         size_to_workload(&mut base, prepared.extent())?;
-        let mut points = vec![Point { params: Vec::new(), seed: 0, config: base.clone() }];
+        let stack = scenario.stack.clone();
+        let mut points = vec![Point { params: Vec::new(), seed: 0, config: base.clone(), stack }];
         for sweep in &scenario.sweeps {
             let mut next = Vec::with_capacity(points.len() * sweep.values.len());
             for point in &points {
@@ -95,7 +99,10 @@ impl Experiment {
         for point in &points {
             let params = point.config.resolve()?;
             queue_depth = params.queue_depth;
-            let capacity = Bytes(u64::from(params.logical_pages) * UNIT_BYTES);
+            let capacity = match point.stack.mode {
+                RemapMode::Off => Bytes(u64::from(params.logical_pages) * UNIT_BYTES),
+                _ => Stack::new(&params, &point.stack)?.capacity().bytes(),
+            };
             prepared.open(first, capacity)?;
             for seed in &scenario.seeds {
                 seeded.push(Point { seed: *seed, ..point.clone() });
@@ -106,6 +113,7 @@ impl Experiment {
             replay: scenario.replay.clone(),
             prepared,
             base,
+            stack: scenario.stack.clone(),
             queue_depth,
             seeds: scenario.seeds.clone(),
             points: seeded,
@@ -171,7 +179,7 @@ impl Experiment {
     fn run_point(&self, point: &Point, watch: Watch<'_>) -> Result<Json, LabError> {
         let mut params = point.config.resolve()?;
         params.seed = point.seed;
-        let mut drive = Drive::new(&params)?;
+        let mut drive = Stack::new(&params, &point.stack)?;
         let capacity = drive.capacity().bytes();
         let unit = u64::from(params.unit_pages);
         let how = self.replay.precondition;
@@ -218,6 +226,9 @@ impl Experiment {
             map.put("title", Json::text(&self.title));
         }
         map.put("config", config_json(&self.base));
+        if !self.stack.keys().is_empty() {
+            map.put("remap", stack_json(&self.stack));
+        }
         map.put("workload", self.prepared.to_json());
         let seeds = |s: &u64| Json::Int(*s);
         map.put(
@@ -235,6 +246,11 @@ impl Experiment {
 fn swept(point: &Point, sweep: &Sweep, value: &str) -> Result<Point, LabError> {
     let (mut next, key) = (point.clone(), sweep.key.as_str());
     let origin = Origin { from: sweep.place.to_string(), source: None, tag: None };
+    if let Some(key) = key.strip_prefix("remap.") {
+        next.stack.set(key, value).map_err(|what| sweep.place.error(what))?;
+        next.params.push((sweep.key.clone(), value.to_string()));
+        return Ok(next);
+    }
     let text = match value.ends_with('%') && key.ends_with("size") {
         true => {
             let of = capacity(&point.config)?;

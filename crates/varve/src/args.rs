@@ -73,6 +73,8 @@ pub struct Output {
 /// A paper whose experiments can be repeated.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Paper {
+    /// Address remapping in the host (paper 1)
+    Remap,
     /// Append-only data isolation in the buffer (paper 3)
     Isolation,
     /// Transactions in the drive instead of logging, with SQLite above (paper 4)
@@ -182,16 +184,16 @@ pub struct Reproduce {
     /// The paper
     #[arg(value_enum)]
     pub paper: Paper,
-    /// Captured pairs at three sizes, or two sizes of values: some tens of seconds
+    /// A smaller drive, fewer sizes and pairs: some tens of seconds
     #[arg(long)]
     pub quick: bool,
     /// Folder of the captured traces
     #[arg(long, value_name = "DIR", default_value = "data")]
     pub data: PathBuf,
-    /// Folder of MSR Cambridge traces (mds_0.csv, ..) for the targets, instead of generators
+    /// isolation: folder of MSR Cambridge traces (mds_0.csv, ..) for the targets, instead of generators
     #[arg(long, value_name = "DIR")]
     pub msr: Option<PathBuf>,
-    /// 4 KiB accesses of each generated workload
+    /// isolation: 4 KiB accesses of each generated workload
     #[arg(long, value_name = "N", default_value_t = 20_000_000)]
     pub units: u64,
     /// Print one JSON document on standard output

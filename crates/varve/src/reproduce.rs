@@ -2,7 +2,7 @@
 
 use lab::LabError;
 use lab::files::write_whole;
-use lab::reproduce::{Study, isolation};
+use lab::reproduce::{Study, isolation, remap};
 use sqlite::reproduce as nolog;
 
 use crate::args::{Paper, Reproduce};
@@ -14,6 +14,12 @@ pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     let study = match args.paper {
+        Paper::Remap => remap::run(&remap::Options {
+            scale: if args.quick { remap::Scale::Quick } else { remap::Scale::Default },
+            data: args.data.clone(),
+            threads,
+            command: command(args),
+        })?,
         Paper::Isolation => isolation::run(&isolation::Options {
             scale: if args.quick { isolation::Scale::Quick } else { isolation::Scale::Default },
             data: args.data.clone(),
@@ -41,6 +47,7 @@ pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
 /// The command that gives the same bytes again.
 fn command(args: &Reproduce) -> String {
     let paper = match args.paper {
+        Paper::Remap => "remap",
         Paper::Isolation => "isolation",
         Paper::Nolog => "nolog",
     };
@@ -48,7 +55,7 @@ fn command(args: &Reproduce) -> String {
     if args.quick {
         words.push("--quick".to_string());
     }
-    if args.paper == Paper::Nolog {
+    if args.paper != Paper::Isolation {
         return words.join(" ");
     }
     words.push(format!("--units {}", args.units));

@@ -23,7 +23,7 @@ use block::{Span, parse_time};
 use ssd::Stats;
 use workload::Source;
 
-use crate::{Device, LabError};
+use crate::{Device, LabError, LayerCounts};
 
 pub use precondition::{Precondition, precondition, preload};
 pub use series::Series;
@@ -180,6 +180,8 @@ impl Watch<'_> {
 pub struct Outcome {
     /// The device's counters.
     pub stats: Stats,
+    /// Those of the layers above the drive.
+    pub layers: Vec<LayerCounts>,
     /// The loop's own.
     pub tally: Tally,
     /// Windows over the measured part.

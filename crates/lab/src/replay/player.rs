@@ -199,7 +199,8 @@ impl<'a, D: Device> Player<'a, D> {
         }
         self.tally.check(&stats, self.slots_per_page)?;
         self.device.check()?;
-        Ok(Outcome { stats, tally: self.tally, series: self.series, requests: self.requests })
+        let (layers, tally) = (self.device.layers(), self.tally);
+        Ok(Outcome { stats, layers, tally, series: self.series, requests: self.requests })
     }
 }
 

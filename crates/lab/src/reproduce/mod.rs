@@ -4,6 +4,7 @@
 //! come out, and every table says what it was run on.
 
 pub mod isolation;
+pub mod remap;
 mod study;
 
 pub use study::{Check, Section, Study, Table};

@@ -5,7 +5,7 @@ use ssd::{Config, Origin as ValueOrigin};
 use workload::read::{SizeUnit, TimeUnit};
 
 use super::{Base, DEFAULT_DEPTH, Entry, Scenario, Sweep};
-use crate::LabError;
+use crate::{LabError, StackConfig};
 use crate::input::{Origin, TenantSpec};
 use crate::replay::Mode;
 
@@ -31,7 +31,7 @@ const WORKLOAD_KEYS: &[&str] = &[
 const REPLAY_KEYS: &[&str] =
     &["mode", "qd", "per-app", "speed", "precondition", "preload", "measure-after", "flush-every"];
 const TENANT_KEYS: &[&str] = &["trace", "gen", "stretch", "loop", "loop-discard"];
-const TOP: &[&str] = &["title", "seed", "drive", "workload", "tenant", "replay", "sweep"];
+const TOP: &[&str] = &["title", "seed", "drive", "remap", "workload", "tenant", "replay", "sweep"];
 
 /// Whether a key is the scenario's own: every other one belongs to the drive.
 pub(super) fn is_scenario_key(key: &str) -> bool {
@@ -91,6 +91,9 @@ impl Scenario {
                 let key = key.to_string();
                 check_drive(&entry, &key)?;
                 self.drive.push(Entry { key, ..entry });
+            }
+            ("remap", key) if !key.is_empty() => {
+                self.stack.set(key, entry.one()?).map_err(|what| entry.error(what))?;
             }
             ("workload", key) if WORKLOAD_KEYS.contains(&key) => self.workload_key(&entry, key)?,
             ("workload", key) => return Err(unknown(&entry, key, WORKLOAD_KEYS)),
@@ -315,6 +318,10 @@ fn check_drive(entry: &Entry, key: &str) -> Result<(), LabError> {
 
 fn check_swept(entry: &Entry, key: &str) -> Result<(), LabError> {
     for value in &entry.values {
+        if let Some(key) = key.strip_prefix("remap.") {
+            StackConfig::default().set(key, value).map_err(|what| entry.error(what))?;
+            continue;
+        }
         let share = key.ends_with("size") && share_of(value, Bytes(1 << 30)).is_some();
         if !share {
             Config::default().set(key, value, value_origin(entry))?;

@@ -10,6 +10,9 @@
 //! capacity = "256 MiB"          # any key of `varve list keys`
 //! gc.victim = "greedy"
 //!
+//! [remap]                       # the host log above it
+//! mode = "varve"                # off, varve, paper; and any option of the log
+//!
 //! [workload]
 //! trace = "hm_0.csv.zst"        # or gen = "uniform,size=256MiB", or [tenant.NAME] tables
 //! fit = "exact"                 # exact, wrap, compact, compact:SIZE
@@ -34,7 +37,7 @@ use std::path::{Path, PathBuf};
 
 use ssd::Config;
 
-use crate::LabError;
+use crate::{LabError, StackConfig};
 use crate::input::Workload;
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
 
@@ -92,6 +95,8 @@ pub struct Scenario {
     pub title: String,
     /// Seeds; every combination of the sweeps is run with each.
     pub seeds: Vec<u64>,
+    /// What stands above the drive.
+    pub stack: StackConfig,
     /// The workload.
     pub workload: Workload,
     /// The replay.
@@ -120,6 +125,7 @@ impl Default for Scenario {
         Scenario {
             title: String::new(),
             seeds: vec![1],
+            stack: StackConfig::default(),
             workload: Workload::default(),
             replay: Replay::default(),
             sweeps: Vec::new(),

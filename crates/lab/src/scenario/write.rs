@@ -66,6 +66,17 @@ fn drive(out: &mut String, scenario: &Scenario) -> Result<(), LabError> {
     Ok(())
 }
 
+fn stack(out: &mut String, scenario: &Scenario) {
+    let keys = scenario.stack.keys();
+    if keys.is_empty() {
+        return;
+    }
+    out.push_str("\n[remap]\n");
+    for (key, text) in keys {
+        let _ = writeln!(out, "{key} = {}", quoted(text));
+    }
+}
+
 fn workload(out: &mut String, scenario: &Scenario) {
     let w = &scenario.workload;
     out.push_str("\n[workload]\n");
@@ -173,6 +184,7 @@ pub(super) fn to_toml(scenario: &Scenario) -> Result<String, LabError> {
     let seeds = scenario.seeds.iter().map(|s| quoted(&s.to_string()));
     let _ = writeln!(out, "seed = {}", list(seeds));
     drive(&mut out, scenario)?;
+    stack(&mut out, scenario);
     workload(&mut out, scenario);
     replay(&mut out, scenario);
     if !scenario.sweeps.is_empty() {

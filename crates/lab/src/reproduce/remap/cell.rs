@@ -1,0 +1,194 @@
+//! One run of the matrix: a drive, what stands above it, what is written before, the load that is
+//! measured.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use block::{BlockDevice, Op, Span};
+use ssd::Params;
+
+use super::SEED;
+use crate::input::{Fit, Origin, Workload};
+use crate::replay::{Mode, Outcome, ReplayPlan, Speed, Watch, replay};
+use crate::scenario::Scenario;
+use crate::{LabError, Stack};
+
+/// A run.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    keys: Vec<(String, String)>,
+    before: Vec<Origin>,
+    load: Option<Origin>,
+    depth: u32,
+    flush_every: Option<u64>,
+}
+
+impl Default for Cell {
+    fn default() -> Cell {
+        Cell { keys: Vec::new(), before: Vec::new(), load: None, depth: 32, flush_every: None }
+    }
+}
+
+/// A recipe of the generator of fio's jobs.
+fn fio(recipe: &str) -> Origin {
+    Origin::Recipe(format!("fio,{recipe}"))
+}
+
+impl Cell {
+    /// One more key of the drive (`drive.NAME`) or of what is above it (`remap.NAME`).
+    pub(super) fn with(mut self, key: &str, value: impl Into<String>) -> Cell {
+        self.keys.push((key.to_string(), value.into()));
+        self
+    }
+
+    /// More keys.
+    pub(super) fn with_all(self, keys: &[(&str, &str)]) -> Cell {
+        keys.iter().fold(self, |cell, (key, value)| cell.with(key, *value))
+    }
+
+    /// What is done before, in no time: a recipe of fio's jobs.
+    pub(super) fn after(mut self, recipe: &str) -> Cell {
+        self.before.push(fio(recipe));
+        self
+    }
+
+    /// What is measured: a recipe of fio's jobs.
+    pub(super) fn load(mut self, recipe: &str) -> Cell {
+        self.load = Some(fio(recipe));
+        self
+    }
+
+    /// What is measured: a trace.
+    pub(super) fn trace(mut self, path: std::path::PathBuf) -> Cell {
+        self.load = Some(Origin::Files(vec![path]));
+        self
+    }
+
+    /// Requests in flight.
+    pub(super) fn depth(self, depth: u32) -> Cell {
+        Cell { depth, ..self }
+    }
+
+    /// A flush after so many writes.
+    pub(super) fn flush_every(self, writes: u64) -> Cell {
+        Cell { flush_every: Some(writes), ..self }
+    }
+
+    fn stack(&self) -> Result<(Params, Stack), LabError> {
+        let mut scenario = Scenario::default();
+        for (key, value) in &self.keys {
+            scenario.set(key, value)?;
+        }
+        let mut params = scenario.config()?.resolve()?;
+        params.seed = SEED;
+        let stack = Stack::new(&params, &scenario.stack)?;
+        Ok((params, stack))
+    }
+
+    /// Runs it.
+    pub(super) fn run(&self) -> Result<Measured, LabError> {
+        let (params, mut stack) = self.stack()?;
+        let stop = AtomicBool::new(false);
+        let watch = Watch { stop: &stop, progress: &|_| {} };
+        let mut plan = ReplayPlan {
+            mode: Mode::Untimed,
+            speed: Speed::ONE,
+            queue_depth: params.queue_depth,
+            flush_every: None,
+            measure_after: None,
+        };
+        for (i, origin) in self.before.iter().enumerate() {
+            play(&mut stack, origin, SEED + 1 + i as u64, &plan, watch)?;
+        }
+        plan.mode = Mode::Closed { depth: self.depth, per_app: false };
+        plan.flush_every = self.flush_every;
+        let load = self.load.as_ref();
+        let load = load.ok_or_else(|| LabError::Failed("a cell without a load".to_string()))?;
+        Ok(Measured { outcome: play(&mut stack, load, SEED, &plan, watch)? })
+    }
+}
+
+fn play(
+    stack: &mut Stack,
+    origin: &Origin,
+    seed: u64,
+    plan: &ReplayPlan,
+    watch: Watch<'_>,
+) -> Result<Outcome, LabError> {
+    let fit = match origin {
+        Origin::Files(_) => Fit::Compact(block::Bytes(1 << 20)),
+        _ => Fit::Exact,
+    };
+    let workload = Workload { origin: Some(origin.clone()), fit, ..Workload::default() };
+    let mut source = workload.prepare(seed)?.open(seed, stack.capacity().bytes())?;
+    replay(stack, &mut *source, plan, watch)
+}
+
+/// What came out of a run.
+pub(super) struct Measured {
+    /// Everything.
+    pub(super) outcome: Outcome,
+}
+
+impl Measured {
+    /// Bytes read and written by the host in a second of virtual time.
+    pub(super) fn rate(&self) -> u64 {
+        let stats = &self.outcome.stats;
+        let bytes = stats.of(Op::Read).bytes + stats.of(Op::Write).bytes;
+        let elapsed: Span = self.outcome.tally.end.since(self.outcome.tally.start);
+        let ps = u128::from(elapsed.as_ps()).max(1);
+        (u128::from(bytes) * 1_000_000_000_000 / ps) as u64
+    }
+
+    /// Mean latency of an operation.
+    pub(super) fn mean(&self, op: Op) -> Span {
+        self.outcome.tally.latency[op as usize].mean().unwrap_or_default()
+    }
+
+    /// A percentile of an operation's latency, in hundredths of a per cent.
+    pub(super) fn percentile(&self, op: Op, per_10k: u64) -> Span {
+        self.outcome.tally.latency[op as usize].percentile(per_10k).unwrap_or_default()
+    }
+
+    /// Blocks the host log wrote and those of the host among them; equal without one.
+    pub(super) fn host_waf(&self) -> (u64, u64) {
+        self.outcome.layers.first().map_or((1, 1), |layer| (layer.backing, layer.user.max(1)))
+    }
+
+    /// Slots programmed for each slot written to the drive.
+    pub(super) fn device_waf(&self) -> (u64, u64) {
+        let (programs, slots) = self.outcome.stats.waf();
+        (programs, slots.max(1))
+    }
+
+    /// A counter of the host log; 0 without one.
+    pub(super) fn count(&self, name: &str) -> u64 {
+        let layer = self.outcome.layers.first();
+        let found = layer.and_then(|l| l.counts.iter().find(|(n, _)| *n == name));
+        found.map_or(0, |(_, count)| *count)
+    }
+}
+
+/// Runs all cells on `threads` threads, results in order.
+pub(super) fn run_all(cells: &[Cell], threads: usize) -> Result<Vec<Measured>, LabError> {
+    let next = AtomicUsize::new(0);
+    let results: Vec<_> = cells.iter().map(|_| Mutex::new(None)).collect();
+    let work = || {
+        loop {
+            let i = next.fetch_add(1, Ordering::Relaxed);
+            let (Some(cell), Some(slot)) = (cells.get(i), results.get(i)) else { return };
+            let result = cell.run();
+            if let Ok(mut slot) = slot.lock() {
+                *slot = Some(result);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.min(cells.len()).max(1) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let ended = || LabError::Failed("a run ended without a result".to_string());
+    results.into_iter().map(|slot| slot.into_inner().ok().flatten().ok_or_else(ended)?).collect()
+}

@@ -1,0 +1,60 @@
+//! Loads that flush: what a commit costs each stack (the paper has none).
+
+use block::Op;
+
+use super::super::{Study, Table};
+use super::cell::{Cell, run_all};
+use super::drives::{MAPPINGS, STACKS};
+use super::matrix::{blocks, stacked};
+use super::text::{change, micros, product, rate};
+use super::{Options, section};
+use crate::LabError;
+
+/// Per cent of the drive that is used.
+const FILL: u64 = 70;
+
+fn cell(mib: u64, stack: &str, depth: u32, every: u64) -> Cell {
+    let blocks = blocks(mib, FILL);
+    let size = blocks * 4;
+    stacked(&MAPPINGS[0], mib, stack, FILL)
+        .after(&format!("rw=write,bs=1MiB,size={size}KiB,count={}", blocks / 256))
+        .load(&format!("rw=randwrite,norandommap=on,bs=4KiB,size={size}KiB,count={}", blocks / 4))
+        .depth(depth)
+        .flush_every(every)
+}
+
+pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
+    let mib = options.scale.mib();
+    let (mut cells, mut names) = (Vec::new(), Vec::new());
+    for (depth, every) in [(1, 1), (1, 8), (32, 1), (32, 32)] {
+        for (name, stack) in STACKS {
+            names.push([depth.to_string(), every.to_string(), name.to_string()]);
+            cells.push(cell(mib, stack, depth, every));
+        }
+    }
+    let found = run_all(&cells, options.threads)?;
+    let mut table = Table::new([
+        "in flight", "writes to a flush", "stack", "MB/s", "against pass-through", "p99 flush us",
+        "WA both",
+    ]);
+    for (names, three) in names.chunks(3).zip(found.chunks(3)) {
+        for (name, here) in names.iter().zip(three) {
+            let mut row = name.to_vec();
+            row.extend([
+                rate(here.rate()),
+                change(here.rate(), three[0].rate()),
+                micros(here.percentile(Op::Flush, 9900)),
+                product(here.host_waf(), here.device_waf()),
+            ]);
+            table.row(row);
+        }
+    }
+    study.sections.push(section(
+        "Loads that flush (not in the paper)",
+        "Random 4 KiB overwrites with flushes, full map. The paper's rules pass a flush down and keep \
+         their log in memory: what they answer so fast is lost by a power cut (plans P1 and P2). The \
+         host log writes a header of 4 KiB for each flush: a group of b writes costs b + 1 blocks.",
+        table,
+    ));
+    Ok(())
+}

@@ -1,0 +1,90 @@
+//! Paper 1: address remapping in the host, beside the drive alone and the paper's own rules.
+//!
+//! Every number is virtual time on a modelled drive: device time for equal work. Real programs on
+//! the served device are another matter (`docs/remap.md`).
+
+mod cell;
+mod cleaning;
+mod drives;
+mod durable;
+mod fill;
+mod matrix;
+mod paper;
+mod reads;
+mod text;
+
+use std::path::PathBuf;
+
+use super::{Section, Study};
+use crate::LabError;
+
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scale {
+    /// A drive of 256 MiB and a part of the matrix: some seconds.
+    Quick,
+    /// A drive of 1 GiB and all of it: some minutes.
+    Default,
+}
+
+impl Scale {
+    /// Size of the drive in MiB.
+    fn mib(self) -> u64 {
+        match self {
+            Scale::Quick => 256,
+            Scale::Default => 1024,
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much.
+    pub scale: Scale,
+    /// The folder of the captured traces.
+    pub data: PathBuf,
+    /// Threads that run.
+    pub threads: usize,
+    /// The command that repeats it.
+    pub command: String,
+}
+
+/// Seed of every run.
+const SEED: u64 = 1;
+
+/// Runs the experiment.
+///
+/// # Errors
+/// Traces that are not there or cannot be read; a run that fails.
+pub fn run(options: &Options) -> Result<Study, LabError> {
+    let mut study = Study {
+        title: "Address remapping in the host (paper 1)".to_string(),
+        command: options.command.clone(),
+        note: format!(
+            "Virtual time on a modelled drive of {} MiB: an eighth of the paper's in width, the same \
+             pages and times, blocks of 128 pages. Three stacks: the drive alone (pass-through), the \
+             paper's rules, varve's host log. The host uses the same part of the drive's address \
+             space in all of them: what the log keeps as spare space, pass-through has as space never \
+             written. 32 requests in flight.",
+            options.scale.mib()
+        ),
+        seed: SEED,
+        checks: Vec::new(),
+        sections: Vec::new(),
+    };
+    study.sections.push(paper::section());
+    matrix::gap(options, &mut study)?;
+    matrix::generated(options, &mut study)?;
+    matrix::captured(options, &mut study)?;
+    reads::run(options, &mut study)?;
+    durable::run(options, &mut study)?;
+    cleaning::run(options, &mut study)?;
+    fill::run(options, &mut study)?;
+    Ok(study)
+}
+
+/// A section with its table filled.
+fn section(title: impl Into<String>, note: impl Into<String>, table: super::Table) -> Section {
+    Section { title: title.into(), note: note.into(), table }
+}
