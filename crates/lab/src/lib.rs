@@ -26,5 +26,5 @@ mod stack;
 
 pub use device::Device;
 pub use error::LabError;
-pub use stack::{LayerCounts, RemapMode, Stack, StackConfig};
 pub use run::{Document, Experiment, HostCost, Point};
+pub use stack::{LayerCounts, RemapMode, Stack, StackConfig};

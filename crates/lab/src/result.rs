@@ -114,8 +114,12 @@ fn layers(map: &mut Map, outcome: &Outcome) {
     let mut whole = outcome.stats.waf();
     let mut all = Map::new();
     for layer in &outcome.layers {
-        let mut one: Map =
-            layer.counts.iter().map(|(name, n)| ((*name).to_string(), Json::Int(*n))).collect();
+        let mut one: Map = layer
+            .counts
+            .iter()
+            .chain(&layer.gauges)
+            .map(|(name, n)| ((*name).to_string(), Json::Int(*n)))
+            .collect();
         one.int("backing", layer.backing);
         one.maybe("waf", Json::ratio(layer.backing, layer.user));
         all.put(layer.name, Json::Map(one));

@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use block::{BlockDevice, Bytes, UNIT_BYTES};
 use ssd::{Config, Origin};
 
-use crate::{LabError, RemapMode, Stack, StackConfig};
 use crate::input::Prepared;
 use crate::json::{Json, Map, MapExt};
 use crate::replay::{Mode, ReplayPlan, Watch, precondition, preload, replay};
 use crate::result::{RunResult, SCHEMA, config_json, replay_json, stack_json};
 use crate::scenario::{Replay, Scenario, Sweep, share_of};
+use crate::{LabError, RemapMode, Stack, StackConfig};
 
 /// One run of an experiment.
 #[derive(Clone, Debug)]

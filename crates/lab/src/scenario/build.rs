@@ -5,9 +5,9 @@ use ssd::{Config, Origin as ValueOrigin};
 use workload::read::{SizeUnit, TimeUnit};
 
 use super::{Base, DEFAULT_DEPTH, Entry, Scenario, Sweep};
-use crate::{LabError, StackConfig};
 use crate::input::{Origin, TenantSpec};
 use crate::replay::Mode;
+use crate::{LabError, StackConfig};
 
 const WORKLOAD_KEYS: &[&str] = &[
     "trace",

@@ -37,9 +37,9 @@ use std::path::{Path, PathBuf};
 
 use ssd::Config;
 
-use crate::{LabError, StackConfig};
 use crate::input::Workload;
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
+use crate::{LabError, StackConfig};
 
 pub use build::share_of;
 pub use entries::{Entry, Place, entries};

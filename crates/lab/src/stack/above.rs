@@ -21,6 +21,8 @@ pub struct LayerCounts {
     pub backing: u64,
     /// Of them by kind, and what else it counts.
     pub counts: Vec<(&'static str, u64)>,
+    /// What it has now.
+    pub gauges: Vec<(&'static str, u64)>,
 }
 
 impl LayerCounts {
@@ -34,6 +36,7 @@ impl LayerCounts {
             user: self.user - before.user,
             backing: self.backing - before.backing,
             counts,
+            gauges: self.gauges.clone(),
         }
     }
 }
@@ -44,6 +47,8 @@ pub trait Layer: BlockDevice {
     fn drive(&self) -> &Drive;
     /// The drive, to be told something.
     fn drive_mut(&mut self) -> &mut Drive;
+    /// The latest moment it asked anything of the drive.
+    fn clock(&self) -> Time;
     /// Counters since it was made.
     fn counts(&self) -> LayerCounts;
     /// Whether its tables and counters agree.
@@ -60,6 +65,9 @@ impl Layer for PaperLog<Drive> {
     fn drive_mut(&mut self) -> &mut Drive {
         self.device_mut()
     }
+    fn clock(&self) -> Time {
+        PaperLog::clock(self)
+    }
     fn counts(&self) -> LayerCounts {
         let s = self.stats();
         let counts = vec![
@@ -73,7 +81,8 @@ impl Layer for PaperLog<Drive> {
             ("turns", s.turns),
             ("user", s.user),
         ];
-        LayerCounts { name: "remap", user: s.user, backing: s.backing, counts }
+        let gauges = vec![("node_bytes", self.node_memory().0)];
+        LayerCounts { name: "remap", user: s.user, backing: s.backing, counts, gauges }
     }
     fn check(&self) -> Result<(), String> {
         let s = self.stats();
@@ -87,6 +96,9 @@ impl Layer for HostLog<Drive> {
     }
     fn drive_mut(&mut self) -> &mut Drive {
         self.device_mut()
+    }
+    fn clock(&self) -> Time {
+        HostLog::now(self)
     }
     fn counts(&self) -> LayerCounts {
         let c = self.counters();
@@ -102,7 +114,15 @@ impl Layer for HostLog<Drive> {
             ("trims", c.trims),
             ("user", c.user),
         ];
-        LayerCounts { name: "remap", user: c.user, backing: c.written(), counts }
+        let engine = self.engine();
+        let gauges = vec![
+            ("free_segments", u64::from(engine.free_segments())),
+            ("mapped", engine.mapped()),
+            ("map_bytes", engine.memory()),
+            ("segment_blocks", u64::from(engine.options().segment_blocks())),
+            ("segments", u64::from(engine.geometry().segments)),
+        ];
+        LayerCounts { name: "remap", user: c.user, backing: c.written(), counts, gauges }
     }
     fn check(&self) -> Result<(), String> {
         HostLog::check(self).map_err(|e| e.to_string())
@@ -193,9 +213,7 @@ impl<L: Layer> Device for Above<L> {
         self.layer.drive_mut().set_timing(on);
     }
     fn check(&self) -> Result<(), LabError> {
-        self.layer
-            .check()
-            .map_err(|what| LabError::Check { contract: "C8".to_string(), what })?;
+        self.layer.check().map_err(|what| LabError::Check { contract: "C8".to_string(), what })?;
         Device::check(self.layer.drive())
     }
     fn cool_buffer(&mut self) {
@@ -205,6 +223,6 @@ impl<L: Layer> Device for Above<L> {
         self.layer.drive().params().geometry.slots_per_page
     }
     fn now(&self) -> Time {
-        Device::now(self.layer.drive())
+        Device::now(self.layer.drive()).max(self.layer.clock())
     }
 }

@@ -40,13 +40,12 @@ impl Stack {
             RemapMode::Off => Stack::Bare(Box::new(drive)),
             RemapMode::Varve => {
                 let options = Options { payload: false, ..config.log.clone() };
-                let log =
-                    HostLog::format(drive, &options).map_err(|e| failed(e.to_string()))?;
+                let log = HostLog::format(drive, &options).map_err(|e| failed(e.to_string()))?;
                 Stack::Log(Box::new(Above::new(log)))
             }
             RemapMode::Paper => {
-                let log = PaperLog::format(drive, &config.paper)
-                    .map_err(|e| failed(e.to_string()))?;
+                let log =
+                    PaperLog::format(drive, &config.paper).map_err(|e| failed(e.to_string()))?;
                 Stack::Paper(Box::new(Above::new(log)))
             }
         })

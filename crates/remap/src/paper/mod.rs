@@ -94,6 +94,10 @@ impl<D: BlockDevice> PaperLog<D> {
     pub fn stats(&self) -> &PaperStats {
         &self.stats
     }
+    /// When the device below was asked last.
+    pub fn clock(&self) -> Time {
+        self.clock
+    }
     /// All nodes in the order of their places.
     pub fn nodes(&self) -> Vec<Node> {
         self.tables.nodes().collect()

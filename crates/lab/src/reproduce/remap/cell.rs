@@ -21,11 +21,20 @@ pub(super) struct Cell {
     load: Option<Origin>,
     depth: u32,
     flush_every: Option<u64>,
+    /// The load's own clock, instead of requests in flight.
+    open: bool,
 }
 
 impl Default for Cell {
     fn default() -> Cell {
-        Cell { keys: Vec::new(), before: Vec::new(), load: None, depth: 32, flush_every: None }
+        Cell {
+            keys: Vec::new(),
+            before: Vec::new(),
+            load: None,
+            depth: 32,
+            flush_every: None,
+            open: false,
+        }
     }
 }
 
@@ -69,6 +78,11 @@ impl Cell {
         Cell { depth, ..self }
     }
 
+    /// Requests arrive when the load's clock says.
+    pub(super) fn paced(self) -> Cell {
+        Cell { open: true, ..self }
+    }
+
     /// A flush after so many writes.
     pub(super) fn flush_every(self, writes: u64) -> Cell {
         Cell { flush_every: Some(writes), ..self }
@@ -100,7 +114,10 @@ impl Cell {
         for (i, origin) in self.before.iter().enumerate() {
             play(&mut stack, origin, SEED + 1 + i as u64, &plan, watch)?;
         }
-        plan.mode = Mode::Closed { depth: self.depth, per_app: false };
+        plan.mode = match self.open {
+            true => Mode::Open,
+            false => Mode::Closed { depth: self.depth, per_app: false },
+        };
         plan.flush_every = self.flush_every;
         let load = self.load.as_ref();
         let load = load.ok_or_else(|| LabError::Failed("a cell without a load".to_string()))?;
@@ -161,10 +178,10 @@ impl Measured {
         (programs, slots.max(1))
     }
 
-    /// A counter of the host log; 0 without one.
+    /// A counter or gauge of the host log; 0 without one.
     pub(super) fn count(&self, name: &str) -> u64 {
         let layer = self.outcome.layers.first();
-        let found = layer.and_then(|l| l.counts.iter().find(|(n, _)| *n == name));
+        let found = layer.and_then(|l| l.counts.iter().chain(&l.gauges).find(|(n, _)| *n == name));
         found.map_or(0, |(_, count)| *count)
     }
 }

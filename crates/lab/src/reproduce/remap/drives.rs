@@ -2,13 +2,12 @@
 
 use super::cell::Cell;
 
-/// An eighth of the paper's drive: the same pages and times on 16 planes instead of 128, blocks of
-/// 128 pages instead of 512, so that a small drive has lines enough.
+/// An eighth of the paper's drive: the same pages and times on 16 planes instead of 128.
 const BASE: &[(&str, &str)] = &[
     ("drive.preset", "paper-remap"),
     ("drive.geometry.channels", "4"),
     ("drive.geometry.dies", "2"),
-    ("drive.geometry.pages", "128"),
+    ("drive.line", "superblock"),
     ("drive.link.rate", "775 MB/s"),
     ("drive.buffer.size", "8 MiB"),
 ];
@@ -33,14 +32,30 @@ pub(super) const MAPPINGS: [Mapping; 6] = [
     Mapping { name: "hybrid", keys: &[("drive.ftl", "hybrid-log")], cache: None },
 ];
 
+const PLANES: u64 = 16;
+const PAGE_KIB: u64 = 16;
+/// Pages of the paper's blocks, and what erasing one takes: a smaller block takes less in proportion.
+const PAGES: u64 = 512;
+const ERASE_US: u64 = 5000;
+
+/// KiB of a line: what the drive erases together, a 320th of its flash.
+pub(super) fn line_kib(mib: u64) -> u64 {
+    (mib * 1024 / 256).max(PLANES * PAGE_KIB)
+}
+
 /// The least a cache holds, in translation pages.
-const LEAST_CACHE: u64 = 8;
+const LEAST_CACHE: u64 = 2;
 
 impl Mapping {
     /// A drive of `mib` MiB with this mapping.
     pub(super) fn drive(&self, mib: u64) -> Cell {
-        let cell = Cell::default().with_all(BASE).with("drive.capacity", format!("{mib} MiB"));
-        let mut cell = cell.with_all(self.keys);
+        let pages = line_kib(mib) / PLANES / PAGE_KIB;
+        let mut cell = Cell::default()
+            .with_all(BASE)
+            .with("drive.capacity", format!("{mib} MiB"))
+            .with("drive.geometry.pages", pages.to_string())
+            .with("drive.nand.erase", format!("{} us", ERASE_US * pages / PAGES))
+            .with_all(self.keys);
         if let Some(part) = self.cache {
             // Four bytes for each 4 KiB.
             let map = mib << 10;

@@ -34,7 +34,12 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     }
     let found = run_all(&cells, options.threads)?;
     let mut table = Table::new([
-        "in flight", "writes to a flush", "stack", "MB/s", "against pass-through", "p99 flush us",
+        "in flight",
+        "writes to a flush",
+        "stack",
+        "MB/s",
+        "against pass-through",
+        "p99 flush us",
         "WA both",
     ]);
     for (names, three) in names.chunks(3).zip(found.chunks(3)) {

@@ -4,7 +4,7 @@ use block::Op;
 
 use super::super::{Check, Study, Table};
 use super::cell::{Cell, Measured, run_all};
-use super::drives::{MAPPINGS, Mapping, STACKS};
+use super::drives::{MAPPINGS, Mapping, STACKS, line_kib};
 use super::text::{change, micros, product, rate, ratio};
 use super::{Options, Scale, section};
 use crate::LabError;
@@ -28,11 +28,14 @@ pub(super) fn blocks(mib: u64, fill: u64) -> u64 {
 /// The cell of a stack on a drive, with the host log just large enough for a fill.
 pub(super) fn stacked(mapping: &Mapping, mib: u64, stack: &str, fill: u64) -> Cell {
     let cell = mapping.drive(mib).with("remap.mode", stack);
-    match stack {
-        // Half a per cent of headers and the roots lie beside the data: 95 % just fits.
-        "varve" if fill > 85 => cell.with("remap.reserve", "5").with("remap.segment", "512 KiB"),
-        "varve" => cell.with("remap.segment", "512 KiB"),
-        _ => cell,
+    if stack != "varve" {
+        return cell;
+    }
+    // Half a line: see the section on segments.
+    let cell = cell.with("remap.segment", format!("{} KiB", line_kib(mib) / 2));
+    match fill > 85 {
+        true => cell.with("remap.reserve", "5"),
+        false => cell,
     }
 }
 
@@ -98,11 +101,11 @@ const COLUMNS: [&str; 8] = [
 /// Figs 8, 9, 13, 14 on generated loads, over mappings and fills.
 pub(super) fn generated(options: &Options, study: &mut Study) -> Result<(), LabError> {
     let mib = options.scale.mib();
-    let fills: &[u64] = match options.scale {
-        Scale::Quick => &[80],
-        Scale::Default => &[50, 70, 80, 90, 95],
-    };
     for load in [&SEQUENTIAL, &RANDOM, &ZIPF] {
+        let fills: &[u64] = match options.scale {
+            Scale::Default if load.name == "random" => &[50, 70, 80, 90, 95],
+            _ => &[80],
+        };
         let mut places = Vec::new();
         let mut cells = Vec::new();
         for mapping in &MAPPINGS {
@@ -114,8 +117,7 @@ pub(super) fn generated(options: &Options, study: &mut Study) -> Result<(), LabE
             }
         }
         let found = run_all(&cells, options.threads)?;
-        let mut table =
-            Table::new(["drive", "fill", "stack"].into_iter().chain(COLUMNS));
+        let mut table = Table::new(["drive", "fill", "stack"].into_iter().chain(COLUMNS));
         for (names, three) in places.chunks(3).zip(found.chunks(3)) {
             for (name, here) in names.iter().zip(three) {
                 table.row(row(name, &three[0], here));
@@ -144,8 +146,7 @@ fn checks(places: &[[String; 3]], found: &[Measured]) -> Vec<Check> {
     let gain = |drive: &str, fill: &str| {
         let at = |stack: &str| {
             let found = places.iter().zip(found);
-            let mut same =
-                found.filter(|(p, _)| p[0] == drive && p[1] == fill && p[2] == stack);
+            let mut same = found.filter(|(p, _)| p[0] == drive && p[1] == fill && p[2] == stack);
             same.next().map_or(0, |(_, m)| m.rate())
         };
         (at("varve"), at("pass-through"))
@@ -178,7 +179,11 @@ pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabEr
     let mut table = Table::new(["file system", "drive", "stack"].into_iter().chain(COLUMNS));
     let mut places = Vec::new();
     let mut cells = Vec::new();
-    for (name, file) in TRACES {
+    let traces = match options.scale {
+        Scale::Quick => &TRACES[..1],
+        Scale::Default => &TRACES[..],
+    };
+    for (name, file) in traces {
         let path = options.data.join(file);
         if !path.is_file() {
             return Err(LabError::Input(format!(
@@ -189,10 +194,12 @@ pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabEr
         }
         for mapping in &MAPPINGS {
             for (stack_name, stack) in STACKS {
-                places.push([name.to_string(), mapping.name.to_string(), stack_name.to_string()]);
-                cells.push(
-                    stacked(mapping, 1024, stack, 80).trace(path.clone()),
-                );
+                places.push([
+                    (*name).to_string(),
+                    mapping.name.to_string(),
+                    stack_name.to_string(),
+                ]);
+                cells.push(stacked(mapping, 1024, stack, 80).trace(path.clone()));
             }
         }
     }

@@ -11,6 +11,7 @@ mod fill;
 mod matrix;
 mod paper;
 mod reads;
+mod segments;
 mod text;
 
 use std::path::PathBuf;
@@ -63,7 +64,9 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
         command: options.command.clone(),
         note: format!(
             "Virtual time on a modelled drive of {} MiB: an eighth of the paper's in width, the same \
-             pages and times, blocks of 128 pages. Three stacks: the drive alone (pass-through), the \
+             pages and times, blocks so small that a line of all planes is a 320th of the flash (and erased in proportionally less time), \
+             segments of half a line. \
+             Three stacks: the drive alone (pass-through), the \
              paper's rules, varve's host log. The host uses the same part of the drive's address \
              space in all of them: what the log keeps as spare space, pass-through has as space never \
              written. 32 requests in flight.",
@@ -77,6 +80,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     matrix::gap(options, &mut study)?;
     matrix::generated(options, &mut study)?;
     matrix::captured(options, &mut study)?;
+    segments::run(options, &mut study)?;
     reads::run(options, &mut study)?;
     durable::run(options, &mut study)?;
     cleaning::run(options, &mut study)?;

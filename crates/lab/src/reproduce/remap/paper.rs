@@ -9,7 +9,11 @@ const FIGURES: [(&str, &str, [&str; 4]); 7] = [
     ("Fig 10", "FFSB read only, transactions", ["-1.4 %", "-0.2 %", "-0.3 %", "-1.1 %"]),
     ("Fig 11", "FFSB write, transactions", ["+19.4 %", "+16.7 %", "+21.0 %", "+13.7 %"]),
     ("Fig 12", "FFSB half reads, transactions", ["+16.9 %", "+15.7 %", "+18.2 %", "+11.0 %"]),
-    ("Fig 13", "latency of sequential writes", ["similar", "similar", "-5.83 % at best", "similar"]),
+    (
+        "Fig 13",
+        "latency of sequential writes",
+        ["similar", "similar", "-5.83 % at best", "similar"],
+    ),
     ("Fig 14", "latency of random writes", ["-19.8 %", "-20.9 %", "-24.5 %", "-7.5 %"]),
 ];
 
@@ -18,9 +22,23 @@ fn figures() -> Table {
     for (figure, what, values) in FIGURES {
         table.row([figure, what].into_iter().chain(values));
     }
-    table.row(["Fig 2", "random against sequential write, no remapping", "up to -87.4 %", "", "", ""]);
+    table.row([
+        "Fig 2",
+        "random against sequential write, no remapping",
+        "up to -87.4 %",
+        "",
+        "",
+        "",
+    ]);
     table.row(["Fig 15", "reconstruction at 256 GB", "5.49 s at most", "", "", ""]);
-    table.row(["Fig 16", "loss while cleaning, still above existing", "-22.1 % at most", "", "", ""]);
+    table.row([
+        "Fig 16",
+        "loss while cleaning, still above existing",
+        "-22.1 % at most",
+        "",
+        "",
+        "",
+    ]);
     table
 }
 

@@ -59,7 +59,13 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     }
     let found = run_all(&cells, options.threads)?;
     let mut table = Table::new([
-        "figure", "what", "drive", "stack", "MB/s", "against pass-through", "p99 read us",
+        "figure",
+        "what",
+        "drive",
+        "stack",
+        "MB/s",
+        "against pass-through",
+        "p99 read us",
         "p99 write us",
     ]);
     for (names, three) in names.chunks(3).zip(found.chunks(3)) {
@@ -96,8 +102,7 @@ fn in_order(options: &Options) -> Result<super::super::Section, LabError> {
     let cells: Vec<Cell> =
         rows.iter().map(|(_, stack, order)| after_random(mib, stack, order)).collect();
     let found = run_all(&cells, options.threads)?;
-    let mut table =
-        Table::new(["stack", "MB/s", "against pass-through", "mean us", "p99 us"]);
+    let mut table = Table::new(["stack", "MB/s", "against pass-through", "mean us", "p99 us"]);
     for ((name, ..), here) in rows.iter().zip(&found) {
         table.row([
             (*name).to_string(),
