@@ -90,9 +90,8 @@ fn one_io_error() {
     assert!(cuts > 300, "{cuts}");
     // The error meets a group whose transactions have been answered.
     for way in [Way::Controls, Way::JournalLife] {
-        let cuts = all(&JOURNALS[..3], stride(), |case| {
-            Some(Case { once: true, group: 20, way, ..case })
-        });
+        let cuts =
+            all(&JOURNALS[..3], stride(), |case| Some(Case { once: true, group: 20, way, ..case }));
         assert!(cuts > 150, "{cuts}");
     }
 }
