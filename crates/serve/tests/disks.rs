@@ -3,9 +3,10 @@
 use std::fs::OpenOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::Rng;
-use live::FileMedium;
+use live::{FileMedium, Medium};
 use serve::disk::{CutDrive, Disk, DiskError, Done, MediumDisk, ModelDisk, RamDisk, Timing};
 use serve::power::{Power, PowerError, Switch, When};
 use ssd::{Config, Origin, Params};
@@ -262,6 +263,43 @@ fn a_modelled_drive_keeps_its_promises_when_the_power_goes() {
         let lost: u64 = (0..trials).map(|_| cut_and_judge(&disk, &disk, &mut rng, 4096)).sum();
         assert!(lost > 0, "nothing was ever lost: the cuts are not real");
     }
+}
+
+/// A medium whose sync fails once.
+#[derive(Debug)]
+struct FailsOnce(RamDisk, AtomicBool);
+
+impl Medium for FailsOnce {
+    fn read(&self, at: u64, out: &mut [u8]) -> std::io::Result<()> {
+        Medium::read(&self.0, at, out)
+    }
+    fn write(&self, at: u64, bytes: &[u8]) -> std::io::Result<()> {
+        Medium::write(&self.0, at, bytes)
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        match self.1.swap(true, Ordering::SeqCst) {
+            false => Err(std::io::Error::other("on purpose")),
+            true => Ok(()),
+        }
+    }
+    fn size(&self) -> std::io::Result<u64> {
+        Medium::size(&self.0)
+    }
+}
+
+#[test]
+fn after_a_sync_that_failed_nothing_is_written() {
+    let medium = FailsOnce(RamDisk::new(SIZE).expect("memory"), AtomicBool::new(false));
+    let disk = MediumDisk::new(Arc::new(medium)).expect("a disk");
+    disk.write(0, &[1; 512], false).expect("written").wait();
+    for _ in 0..2 {
+        assert!(matches!(disk.flush(), Err(DiskError::Stopped(_))));
+        assert!(matches!(disk.write(0, &[2; 512], false), Err(DiskError::Stopped(_))));
+        assert!(matches!(disk.zero(0, 512, true, false), Err(DiskError::Stopped(_))));
+    }
+    let mut found = [0; 512];
+    disk.read(0, &mut found).expect("reads work").wait();
+    assert_eq!(found, [1; 512]);
 }
 
 #[test]

@@ -138,6 +138,8 @@ fn a_drive_on_an_image_is_served_and_survives() {
     }
     assert_eq!(served.signal("-INT"), Some(0));
     let served = Served::start(&folder, &["--ssd", "image", "--image", &image]);
+    let cut = varve(&["ctl", &folder.path("control"), "power-cut"]);
+    assert!(!cut.status.success() && text(&cut).contains("--cut-seed"), "{}", text(&cut));
     assert_eq!(served.signal("-INT"), Some(0));
 }
 
