@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::Rng;
-use live::{FileMedium, Medium};
+use live::FileMedium;
 use serve::disk::{CutDrive, Disk, DiskError, Done, MediumDisk, ModelDisk, RamDisk, Timing};
 use serve::power::{Power, PowerError, Switch, When};
 use ssd::{Config, Origin, Params};
@@ -269,12 +269,12 @@ fn a_modelled_drive_keeps_its_promises_when_the_power_goes() {
 #[derive(Debug)]
 struct FailsOnce(RamDisk, AtomicBool);
 
-impl Medium for FailsOnce {
+impl live::Medium for FailsOnce {
     fn read(&self, at: u64, out: &mut [u8]) -> std::io::Result<()> {
-        Medium::read(&self.0, at, out)
+        live::Medium::read(&self.0, at, out)
     }
     fn write(&self, at: u64, bytes: &[u8]) -> std::io::Result<()> {
-        Medium::write(&self.0, at, bytes)
+        live::Medium::write(&self.0, at, bytes)
     }
     fn sync(&self) -> std::io::Result<()> {
         match self.1.swap(true, Ordering::SeqCst) {
@@ -283,7 +283,7 @@ impl Medium for FailsOnce {
         }
     }
     fn size(&self) -> std::io::Result<u64> {
-        Medium::size(&self.0)
+        live::Medium::size(&self.0)
     }
 }
 
