@@ -188,22 +188,31 @@ pub fn restart(c: &mut Check<'_>) -> Verdict {
         must(since.elapsed() < Duration::from_secs(60), || "it does not stop".to_string())?;
         std::thread::sleep(Duration::from_millis(50));
     }
-    let mut shell = std::process::Command::new("sh");
-    let started = shell.arg("-c").arg(&command).stdin(std::process::Stdio::null()).spawn();
-    // It is the user's server now, and outlives this program.
-    drop(started.map_err(|error| format!("{command}: {error}"))?);
-    let mut link = loop {
-        match c.link() {
-            Ok(link) => break link,
-            Err(why) if since.elapsed() > Duration::from_secs(90) => return Err(why),
-            Err(_) => std::thread::sleep(Duration::from_millis(50)),
-        }
-    };
+    let mut link = start(c, &command, since)?;
     let held = held.into_inner().unwrap_or_default();
     for (found, least) in read(&mut link)?.iter().zip(&held) {
         must(found >= least, || format!("version {found}: {least} was flushed"))?;
     }
     pass(format!("{writes} writes before the stop"))
+}
+
+/// Starts the server; again, if the old one still holds what it served. It is the user's then, and
+/// outlives this program.
+fn start(c: &Check<'_>, command: &str, since: Instant) -> Result<Link, String> {
+    loop {
+        let mut shell = std::process::Command::new("sh");
+        let spawned = shell.arg("-c").arg(command).stdin(std::process::Stdio::null()).spawn();
+        let mut child = spawned.map_err(|error| format!("{command}: {error}"))?;
+        while matches!(child.try_wait(), Ok(None)) {
+            match c.link() {
+                Ok(link) => return Ok(link),
+                Err(why) if since.elapsed() > Duration::from_secs(90) => return Err(why),
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+        must(since.elapsed() < Duration::from_secs(90), || format!("{command}: it ended"))?;
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 /// Writes and flushes until the server is gone; notes what is durable. Returns how often it wrote.
