@@ -346,6 +346,10 @@ impl NodeBlock {
     pub fn xattr_bytes(&mut self) -> &mut [u8] {
         &mut self.0[..FOOTER]
     }
+    /// Whether there is a cached extent.
+    pub fn has_extent(&self) -> bool {
+        self.0[348..360].iter().any(|byte| *byte != 0)
+    }
     /// Forgets the cached extent.
     pub fn clear_extent(&mut self) {
         self.0[348..360].fill(0);

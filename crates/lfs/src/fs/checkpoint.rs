@@ -6,6 +6,7 @@
 
 use block::BlockDevice;
 
+use super::options::Bug;
 use super::{Epoch, Fs, LogKind};
 use crate::disk::Cause;
 use crate::format::{
@@ -24,6 +25,9 @@ pub enum Trigger {
     Dirty,
     Prefree,
     Cleaning,
+    JournalFull,
+    PreInvalid,
+    Emergency,
     Recovery,
     Fsync(FsyncFallback),
 }
@@ -64,6 +68,9 @@ impl<D: BlockDevice> Fs<D> {
         if self.writable().is_ok() {
             self.begin(now);
             self.write_checkpoint(Trigger::Unmount)?;
+            if self.live {
+                self.go_plain()?;
+            }
         }
         Ok(self.disk.into_device()?)
     }
@@ -95,7 +102,9 @@ impl<D: BlockDevice> Fs<D> {
         for (i, block) in others.iter().enumerate() {
             self.disk.write(BlockAddr(start.0 + i as u32), block, Cause::Pack)?;
         }
-        self.disk.flush()?;
+        if self.options.bug != Some(Bug::CheckpointFlush) {
+            self.disk.flush()?;
+        }
         let end = BlockAddr(start.0 + others.len() as u32);
         self.disk.write_durable(end, &[last], Cause::Pack)?;
         self.cp = Checkpoint::decode(last).ok_or(FsError::Corrupt("a checkpoint just made"))?;
@@ -104,6 +113,7 @@ impl<D: BlockDevice> Fs<D> {
         self.sit_bitmap = sit_bitmap;
         self.nat.settle(nat_bitmap);
         self.segs.settle();
+        self.journal.next = 0;
         self.hold_heads();
         self.epoch = Epoch::default();
         *self.checkpoints.entry(trigger).or_insert(0) += 1;
@@ -127,7 +137,7 @@ impl<D: BlockDevice> Fs<D> {
             for seg in first..(first + SIT_PER_BLOCK as u32).min(self.layout.main_segs) {
                 self.segs.entry(SegNo(seg)).put(&mut block[..], (seg - first) as usize);
             }
-            let copy = !msb_test(&bitmap, i as usize);
+            let copy = msb_test(&bitmap, i as usize) == (self.options.bug == Some(Bug::LiveCopy));
             self.disk.write(self.layout.sit_block(i, copy), &block, Cause::Sit)?;
             msb_set(&mut bitmap, i as usize, copy);
         }

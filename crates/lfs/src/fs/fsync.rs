@@ -6,6 +6,7 @@
 
 use block::BlockDevice;
 
+use super::options::Bug;
 use super::{Fs, FsyncFallback, Trigger};
 use crate::disk::Cause;
 use crate::format::{FileType, XATTR_OFFSET};
@@ -56,7 +57,9 @@ impl<D: BlockDevice> Fs<D> {
         if nids.is_empty() {
             return Ok(());
         }
-        self.disk.flush()?;
+        if self.options.bug != Some(Bug::DataFlush) {
+            self.disk.flush()?;
+        }
         let mut leaves = Vec::new();
         for nid in nids {
             // Indirect nodes are rebuilt by recovery; the attributes' node did not change.
@@ -77,15 +80,20 @@ impl<D: BlockDevice> Fs<D> {
         Ok(())
     }
 
+    /// In the baselines nothing that was written is used again before the checkpoint.
+    fn fsync_needs(&self) -> bool {
+        self.journals() && self.options.bug != Some(Bug::FsyncJ)
+    }
+
     /// Recovery will read a node that fsync wrote.
     fn need_node(&mut self, ino: Nid, nid: Nid, addr: BlockAddr) -> Result<(), FsError> {
         self.epoch.moved.remove(&(ino, nid));
-        if self.journals() { self.segs.need(addr) } else { Ok(()) }
+        if self.fsync_needs() { self.segs.need(addr) } else { Ok(()) }
     }
 
     /// Recovery will read what these nodes name (rule `fsyncj`).
     fn need_blocks_of(&mut self, ino: Nid, leaves: &[Nid]) -> Result<(), FsError> {
-        if !self.journals() {
+        if !self.fsync_needs() {
             return Ok(());
         }
         for nid in leaves.iter().copied().chain([ino]) {

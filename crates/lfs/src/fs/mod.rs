@@ -8,9 +8,11 @@
 
 mod check;
 mod checkpoint;
+mod clean;
 mod dir;
 mod file;
 mod fsync;
+mod journal;
 mod logs;
 mod mount;
 mod names;
@@ -22,6 +24,7 @@ mod recover;
 mod segs;
 mod space;
 mod tree;
+mod victim;
 mod xattrs;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,16 +32,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use block::{BlockDevice, Time};
 
 pub use checkpoint::{FsyncFallback, Trigger};
+pub use clean::CleaningCounts;
 pub use dir::DirEntry;
 pub use logs::LogKind;
 pub use names::{Attributes, NewInode, SetAttributes};
-pub use options::{Cleaning, Options};
+pub use options::{Bug, Cleaning, Options, Scj, Victim};
 pub use space::Usage;
 
 use crate::disk::{Cause, Disk};
-use crate::format::{Checkpoint, NodeBlock, Superblock};
+use crate::format::{Checkpoint, Superblock};
 use crate::layout::Layout;
-use crate::{BlockAddr, FsError, Nid, Now};
+use crate::{FsError, Nid, Now};
 
 /// What happened to an inode since the checkpoint.
 #[derive(Clone, Copy, Default, Debug)]
@@ -115,6 +119,12 @@ pub struct Fs<D> {
     elapsed_before: u64,
     generations: u32,
     checkpoints: BTreeMap<Trigger, u64>,
+    cleaned: CleaningCounts,
+    /// The superblock on media says that there is a journal.
+    live: bool,
+    journal: journal::Journal,
+    /// What recovery found in it.
+    records: journal::Records,
 }
 
 impl<D: BlockDevice> Fs<D> {
@@ -190,25 +200,6 @@ impl<D: BlockDevice> Fs<D> {
     fn elapsed(&self) -> u64 {
         let here = self.now.wall.seconds.saturating_sub(self.mounted.wall.seconds);
         self.elapsed_before + here
-    }
-
-    /// What nodes are stamped with: the checkpoint that they are newer than.
-    fn written_after(&self) -> u64 {
-        self.cp.version & 0xFFFF_FFFF | u64::from(self.cp_crc) << 32
-    }
-
-    fn journals(&self) -> bool {
-        false
-    }
-
-    /// Whether what a node is stamped with says that it is newer than the durable checkpoint.
-    fn same_epoch(&self, stamp: u64) -> bool {
-        stamp == self.written_after()
-    }
-
-    /// Where a block that a recovered node names lies now.
-    fn translate(&self, addr: BlockAddr, _node: &NodeBlock) -> BlockAddr {
-        addr
     }
 
     /// A number that no other inode of this number had.

@@ -10,6 +10,7 @@ use block::BlockDevice;
 
 use super::logs::Log;
 use super::nat::Nat;
+use super::recover::Gained;
 use super::segs::Segs;
 use super::{Counts, Epoch, Fs, LogKind, Options, Trigger};
 use crate::disk::Disk;
@@ -18,6 +19,7 @@ use crate::format::{
     SUM_ENTRIES, SitEntry, Summary, Superblock, msb_test, u32_at, zeroed,
 };
 use crate::layout::Layout;
+use crate::scj::LIVE_MAGIC;
 use crate::{BlockAddr, FsError, Nid, Now, SegNo};
 
 /// Feature bits with which a volume may be read: extra attributes, inode checksums, flexible
@@ -43,19 +45,25 @@ fn read<D: BlockDevice>(disk: &mut Disk<D>, at: BlockAddr) -> Result<Box<Block>,
     Ok(block)
 }
 
-/// The superblock: block 0, or block 1 where block 0 is none.
-fn superblock<D: BlockDevice>(disk: &mut Disk<D>) -> Result<(Superblock, Layout), FsError> {
+/// The superblock: block 0, or block 1 where block 0 is none; and whether there is a journal.
+fn superblock<D: BlockDevice>(disk: &mut Disk<D>) -> Result<(Superblock, Layout, bool), FsError> {
     let blocks = disk.blocks();
     if blocks < 2 {
         return Err(FsError::Invalid("the device is too small"));
     }
     let mut first = None;
     for i in 0..2 {
-        let found = read(disk, BlockAddr(i))
-            .and_then(|block| Superblock::expect(&block, MAGIC))
-            .and_then(|sb| Ok((Layout::of(&sb, blocks)?, sb)));
+        let found = read(disk, BlockAddr(i)).and_then(|block| {
+            let live = Superblock::expect(&block, LIVE_MAGIC).ok();
+            let (mut sb, live) = match live {
+                Some(sb) => (sb, true),
+                None => (Superblock::expect(&block, MAGIC)?, false),
+            };
+            sb.magic = MAGIC;
+            Ok((Layout::of(&sb, blocks)?, sb, live))
+        });
         match found {
-            Ok((layout, sb)) => return Ok((sb, layout)),
+            Ok((layout, sb, live)) => return Ok((sb, layout, live)),
             Err(error) => first = first.or(Some(error)),
         }
     }
@@ -174,7 +182,7 @@ impl<D: BlockDevice> Fs<D> {
     /// for writing where a flag forbids it), and what the device says.
     pub fn mount(device: D, options: Options, now: Now) -> Result<Fs<D>, FsError> {
         let mut disk = Disk::new(device, now.at);
-        let (superblock, layout) = superblock(&mut disk)?;
+        let (superblock, layout, live) = superblock(&mut disk)?;
         if superblock.feature & !READABLE != 0 {
             return Err(FsError::Unsupported("features of the volume"));
         }
@@ -190,6 +198,7 @@ impl<D: BlockDevice> Fs<D> {
             return Err(FsError::Unsupported("writing to a volume with these features or flags"));
         }
         let mut fs = Fs::assemble(disk, (superblock, layout), options, pack, now)?;
+        fs.live = live;
         fs.start()?;
         Ok(fs)
     }
@@ -242,6 +251,10 @@ impl<D: BlockDevice> Fs<D> {
             mounted: now,
             generations: 0,
             checkpoints: BTreeMap::new(),
+            cleaned: Default::default(),
+            live: false,
+            journal: Default::default(),
+            records: Default::default(),
         })
     }
 
@@ -254,21 +267,27 @@ impl<D: BlockDevice> Fs<D> {
         if !self.cp.flags.any(Flags::UMOUNT.with(Flags::FASTBOOT)) {
             self.rebuild_node_summaries()?;
         }
+        let mut gained = Gained::default();
+        self.read_records()?;
+        self.apply_records(&mut gained)?;
         for ino in std::mem::take(&mut self.orphans) {
             self.erase(ino)?;
         }
         let chain = self.read_chain()?;
-        let gained = self.roll_forward(&chain)?;
+        self.roll_forward(&chain, &mut gained)?;
         if self.options.read_only {
             self.frozen = Some("as it was mounted");
             return Ok(());
         }
+        self.go_live()?;
         self.hold_chain(&chain);
+        self.hold_moved();
         gained.write(self)?;
         let as_left = clean && chain.nodes.is_empty();
         self.renew_heads(!as_left)?;
         self.hold_heads();
-        self.write_checkpoint(if as_left { Trigger::Mount } else { Trigger::Recovery })
+        self.write_checkpoint(if as_left { Trigger::Mount } else { Trigger::Recovery })?;
+        self.settle_live()
     }
 
     /// Replaces heads that cannot be appended to: those that were filled hole by hole, or all.

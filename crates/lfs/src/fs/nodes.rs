@@ -24,6 +24,9 @@ impl Nodes {
     pub(super) fn dirty(&self) -> usize {
         self.dirty.len()
     }
+    pub(super) fn is_dirty(&self, ino: Nid, nid: Nid) -> bool {
+        self.dirty.contains(&(ino, nid))
+    }
     /// Dirty nodes of a file.
     pub(super) fn dirty_of(&self, ino: Nid) -> Vec<Nid> {
         self.dirty.range((ino, Nid(0))..=(ino, Nid(u32::MAX))).map(|(_, nid)| *nid).collect()

@@ -1,12 +1,66 @@
 //! How a volume is mounted.
 
-/// How segments are cleaned.
+/// How segments are cleaned (paper 2, sections II and IV).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cleaning {
     /// The paper's baseline: a checkpoint after every cleaned segment.
     Bl415,
-    /// As kernel 6.1 does: checkpoints only when what was cleaned must be used.
+    /// As kernel 6.1 does: a checkpoint only when what was cleaned must be used.
     Bl6,
+    /// What was moved is journalled; checkpoints when they are worth it.
+    Scj(Scj),
+}
+
+/// Journalled cleaning and adaptive checkpoints.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scj {
+    /// Records that the journal holds; 224 at most in the usual gap.
+    pub slots: u32,
+    /// A checkpoint is made when more blocks than these are pre-invalid; none: 1/128 of the volume.
+    pub threshold: Option<u64>,
+    /// Pre-invalid blocks count as a victim's cost, too.
+    pub count_needed: bool,
+}
+
+impl Default for Scj {
+    fn default() -> Scj {
+        Scj { slots: 64, threshold: None, count_needed: true }
+    }
+}
+
+/// Which segment is cleaned first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Victim {
+    /// That with the fewest blocks to copy.
+    Greedy,
+    /// Age counts, too.
+    CostBenefit,
+}
+
+/// A rule that is left out, for the tests that must notice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[allow(missing_docs)]
+pub enum Bug {
+    /// Summaries are read where they lie now.
+    Ssa,
+    /// What fsync wrote is not part of what recovery needs.
+    FsyncJ,
+    /// Pointers of rolled-forward nodes do not follow later records.
+    Trans,
+    /// Segments of the chain are cleaned like any.
+    Pin,
+    /// The dirty node in memory is copied, not the block.
+    Raw,
+    /// Records are written before what they name is durable.
+    Flush,
+    /// Data is not durable before the node that names it.
+    DataFlush,
+    /// The last block of a checkpoint does not wait for the others.
+    CheckpointFlush,
+    /// Tables go into the live copy.
+    LiveCopy,
+    /// Summaries are not written when a segment is closed.
+    NoSummary,
 }
 
 /// What may be chosen at a mount.
@@ -16,15 +70,29 @@ pub struct Options {
     pub read_only: bool,
     /// How segments are cleaned.
     pub cleaning: Cleaning,
+    /// Which segment is cleaned.
+    pub victim: Victim,
     /// Dirty nodes, and dirty directory blocks, that a checkpoint waits for (each; half as many
     /// again together).
     pub dirty: usize,
+    /// Percent of all segments that wait for a checkpoint before one is made for them.
+    pub prefree: u32,
     /// Nodes, and directory blocks, kept in memory (each).
     pub cached_nodes: usize,
+    /// Never anything but `None` outside tests.
+    pub bug: Option<Bug>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { read_only: false, cleaning: Cleaning::Bl6, dirty: 4096, cached_nodes: 16_384 }
+        Options {
+            read_only: false,
+            cleaning: Cleaning::Bl6,
+            victim: Victim::Greedy,
+            dirty: 4096,
+            prefree: 5,
+            cached_nodes: 16_384,
+            bug: None,
+        }
     }
 }

@@ -79,8 +79,12 @@ impl<D: BlockDevice> Fs<D> {
         segs.into_iter().for_each(|seg| self.segs.hold(seg));
     }
 
-    /// Applies the chain. Returns the summaries of segments that gained blocks.
-    pub(super) fn roll_forward(&mut self, chain: &Chain) -> Result<Gained, FsError> {
+    /// Applies the chain.
+    pub(super) fn roll_forward(
+        &mut self,
+        chain: &Chain,
+        gained: &mut Gained,
+    ) -> Result<(), FsError> {
         let mut wanted: BTreeMap<Nid, Wanted> = BTreeMap::new();
         for (i, (_, node)) in chain.nodes.iter().enumerate() {
             self.nat.reserve(node.nid());
@@ -93,7 +97,6 @@ impl<D: BlockDevice> Fs<D> {
                 }
             }
         }
-        let mut gained = Gained::default();
         let mut dropped = BTreeSet::new();
         for (i, (_, node)) in chain.nodes.iter().enumerate() {
             let ino = node.ino();
@@ -111,7 +114,7 @@ impl<D: BlockDevice> Fs<D> {
             if node.is_inode() {
                 self.apply_inode(node)?;
             }
-            self.apply_pointers(node, &mut gained)?;
+            self.apply_pointers(node, gained)?;
         }
         for ino in wanted.keys().filter(|ino| !dropped.contains(ino)) {
             self.trim_to_size(*ino)?;
@@ -121,7 +124,7 @@ impl<D: BlockDevice> Fs<D> {
         for i in names {
             self.apply_name(&chain.nodes[i].1)?;
         }
-        Ok(gained)
+        Ok(())
     }
 
     /// An inode that the checkpoint does not know.
@@ -182,7 +185,7 @@ impl<D: BlockDevice> Fs<D> {
             if to.is_place() {
                 self.segs.mark(to, self.elapsed())?;
                 let origin = self.origin(at)?;
-                gained.add(self, to, origin)?;
+                gained.add(self, to, origin, false)?;
             }
             self.aim(ino, at, to)?;
         }
@@ -251,15 +254,24 @@ impl Gained {
         fs: &mut Fs<D>,
         addr: BlockAddr,
         origin: Origin,
+        nodes: bool,
     ) -> Result<(), FsError> {
         let (seg, at) =
             fs.layout.place(addr).ok_or(FsError::Corrupt("an address outside the main area"))?;
         let own = fs.logs.iter_mut().find(|log| log.seg == seg).map(|log| &mut log.summary);
-        let nodes = fs.segs.of(seg).kind >= LogKind::HotNode as u8;
+        if nodes != (fs.segs.of(seg).kind >= LogKind::HotNode as u8) {
+            // It was another log's at the checkpoint.
+            let kind = if nodes { LogKind::ColdNode } else { LogKind::WarmData };
+            fs.segs.set_kind(seg, kind as u8);
+        }
         let summary = match own {
             Some(summary) => summary,
             None => self.0.entry(seg).or_insert_with(|| Summary::new(nodes)),
         };
+        if summary.nodes != nodes {
+            // What it held at the checkpoint has all moved away.
+            *summary = Summary::new(nodes);
+        }
         summary.origins[at as usize] = origin;
         Ok(())
     }

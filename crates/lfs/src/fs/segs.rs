@@ -75,6 +75,9 @@ impl Segs {
     pub(super) fn of(&self, seg: SegNo) -> &Seg {
         &self.segs[seg.index()]
     }
+    pub(super) fn iter(&self) -> impl Iterator<Item = (SegNo, &Seg)> {
+        self.segs.iter().enumerate().map(|(i, seg)| (SegNo(i as u32), seg))
+    }
     pub(super) fn free(&self) -> usize {
         self.free.len()
     }
@@ -116,6 +119,10 @@ impl Segs {
             msb_test(&seg.cur, at) || msb_test(&seg.rec, at)
         })
     }
+    pub(super) fn in_rec(&self, addr: BlockAddr) -> bool {
+        self.at(addr).is_ok_and(|(i, at)| msb_test(&self.segs[i as usize].rec, at))
+    }
+
     /// A block becomes valid.
     pub(super) fn mark(&mut self, addr: BlockAddr, mtime: u64) -> Result<(), FsError> {
         let (i, at) = self.at(addr)?;
@@ -166,6 +173,29 @@ impl Segs {
         Ok(())
     }
 
+    /// What recovery needed of a valid block lies elsewhere.
+    pub(super) fn forget(&mut self, addr: BlockAddr) -> Result<(), FsError> {
+        self.clear(addr, 0)?;
+        let (i, at) = self.at(addr)?;
+        let seg = &mut self.segs[i as usize];
+        if msb_set(&mut seg.rec, at, false) {
+            seg.needed -= 1;
+            self.pre_invalid -= 1;
+        }
+        self.refresh(i);
+        Ok(())
+    }
+
+    /// What recovery needed of a segment lies elsewhere: nothing in it is needed any more.
+    pub(super) fn release(&mut self, seg: SegNo) {
+        let one = &mut self.segs[seg.index()];
+        assert_eq!(one.valid, 0, "segment {seg} still has valid blocks");
+        self.pre_invalid -= u64::from(one.needed);
+        one.rec = [0; VALID_BYTES];
+        one.needed = 0;
+        self.refresh(seg.0);
+    }
+
     /// A free segment becomes a log's head.
     pub(super) fn open(&mut self, kind: u8, hold: bool) -> Result<SegNo, FsError> {
         let after = self.free.range(self.next..).next().or_else(|| self.free.first());
@@ -193,6 +223,12 @@ impl Segs {
     pub(super) fn hold(&mut self, seg: SegNo) {
         self.segs[seg.index()].held = true;
         self.refresh(seg.0);
+    }
+
+    /// A segment holds nodes, or data.
+    pub(super) fn set_kind(&mut self, seg: SegNo, kind: u8) {
+        self.segs[seg.index()].kind = kind;
+        self.dirty.insert(seg.0);
     }
 
     /// A segment's entry must be written.

@@ -2,6 +2,7 @@
 
 use block::BlockDevice;
 
+use super::options::Cleaning;
 use super::{Fs, Trigger};
 use crate::{FsError, Now};
 
@@ -56,14 +57,11 @@ impl<D: BlockDevice> Fs<D> {
         if nodes > most || pages > most || nodes + pages > most + most / 2 {
             self.checkpoint(Trigger::Dirty)?;
         }
-        // A twentieth of the volume waits for a checkpoint.
-        if self.segs.prefree() * 20 > self.layout.main_segs as usize {
+        let most = self.layout.main_segs as usize * self.options.prefree as usize;
+        if self.segs.prefree() * 100 > most {
             self.checkpoint(Trigger::Prefree)?;
         }
-        if self.segs.free() <= self.least_free() {
-            self.checkpoint(Trigger::Cleaning)?;
-        }
-        if self.segs.free() <= self.least_free() { Err(FsError::NoSpace) } else { Ok(()) }
+        self.make_room()
     }
 
     /// Segments that a checkpoint may need.
@@ -77,7 +75,13 @@ impl<D: BlockDevice> Fs<D> {
         self.cp.reserved_segments as usize + self.dirty_segments()
     }
 
+    /// After an operation: the adaptive checkpoint (paper 2, section V).
     pub(super) fn after_change(&mut self) -> Result<(), FsError> {
+        let Cleaning::Scj(scj) = self.options.cleaning else { return Ok(()) };
+        let threshold = scj.threshold.unwrap_or(self.layout.blocks / 128);
+        if self.segs.pre_invalid > threshold {
+            self.checkpoint(Trigger::PreInvalid)?;
+        }
         Ok(())
     }
 }

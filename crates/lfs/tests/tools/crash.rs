@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 use block::{BlockDevice, CutDevice, DiskCut, DiskImage, Fate, Rng, Sectors};
+use lfs::fs::CleaningCounts;
 use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 
 use super::model::{
@@ -34,6 +35,7 @@ pub struct Run {
     pub device: CutDevice,
     epochs: Vec<Epoch>,
     pub checkpoints: u64,
+    pub cleaned: CleaningCounts,
 }
 
 /// The state that recovery must bring back, with one file as fsync has just made it durable.
@@ -99,8 +101,9 @@ pub fn work(plan: Plan, image: DiskImage, tree: &mut Tree, clock: &mut u64, rng:
     epochs.push(Epoch { from: fs.device().ops(), allowed: vec![durable], what: "the end".into() });
     fs.check(now(*clock)).unwrap();
     let checkpoints = count(&fs);
+    let cleaned = fs.cleaning();
     let device = fs.device().clone();
-    Run { plan, device, epochs, checkpoints }
+    Run { plan, device, epochs, checkpoints, cleaned }
 }
 
 fn short(op: &Op) -> String {

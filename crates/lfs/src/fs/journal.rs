@@ -1,0 +1,272 @@
+//! The journal of cleaning on a mounted volume (paper 2, sections IV-A and IV-B), with the seven
+//! rules that keep it safe (`tests/scj_rules.rs`).
+//!
+//! Invariants:
+//! * while a volume is mounted with a journal its superblock says so, and nobody else mounts it;
+//! * from the durable state (checkpoint v, records of v in order, chain of v) every block of R is
+//!   reachable, and no block of R is written over before the record that moves it is durable;
+//! * a record is valid for one checkpoint, one slot, one volume; slots are used in order.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use block::BlockDevice;
+
+use super::Fs;
+use super::options::{Bug, Cleaning};
+use super::recover::Gained;
+use crate::disk::{Cause, Disk};
+use crate::format::{Block, MAGIC, NatEntry, NodeBlock, Origin, Summary, put_u32, zeroed};
+use crate::scj::{
+    FIRST_SLOT, Identity, LIVE_MAGIC, Move, RECORD_BLOCKS, STATE_AT, State, decode, encode, merge,
+};
+use crate::{BlockAddr, FsError, SegNo};
+
+/// Where the magic stands in a superblock's block.
+const MAGIC_AT: usize = 1024;
+/// Bits of a node's stamp that say how many records there were when it was written.
+const SEQUENCE: u64 = 0xFFF << 32;
+
+/// The journal of this mount.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Journal {
+    slots: u32,
+    /// The next free slot.
+    pub(super) next: u32,
+}
+
+impl Journal {
+    pub(super) fn is_full(self) -> bool {
+        self.next == self.slots
+    }
+}
+
+/// What a crash left in the journal.
+#[derive(Default)]
+pub(super) struct Records {
+    moves: Vec<Vec<Move>>,
+    summaries: Vec<Summary>,
+}
+
+fn slot_addr(slot: u32) -> BlockAddr {
+    BlockAddr(FIRST_SLOT + slot * RECORD_BLOCKS)
+}
+
+fn read_pair<D: BlockDevice>(disk: &mut Disk<D>, slot: u32) -> Option<(Box<Block>, Box<Block>)> {
+    let (mut journal, mut summary) = (zeroed(), zeroed());
+    disk.read(slot_addr(slot), &mut journal).ok()?;
+    disk.read(BlockAddr(slot_addr(slot).0 + 1), &mut summary).ok()?;
+    Some((journal, summary))
+}
+
+impl<D: BlockDevice> Fs<D> {
+    pub(super) fn journals(&self) -> bool {
+        matches!(self.options.cleaning, Cleaning::Scj(_))
+    }
+
+    fn identity(&self, slot: u32) -> Identity {
+        Identity { uuid: self.superblock.uuid, version: self.cp.version, slot }
+    }
+
+    /// How many records of this checkpoint there are, for a node's stamp (rule `trans`).
+    pub(super) fn sequence(&self) -> u64 {
+        u64::from(self.journal.next) << 32
+    }
+
+    /// What nodes are stamped with: the checkpoint that they are newer than, and with a journal
+    /// how many records there are.
+    pub(super) fn written_after(&self) -> u64 {
+        let plain = self.cp.version & 0xFFFF_FFFF | u64::from(self.cp_crc) << 32;
+        if self.journals() { plain & !SEQUENCE | self.sequence() } else { plain }
+    }
+
+    /// Whether a stamp says that a node is newer than the durable checkpoint.
+    pub(super) fn same_epoch(&self, stamp: u64) -> bool {
+        let plain = self.cp.version & 0xFFFF_FFFF | u64::from(self.cp_crc) << 32;
+        if self.live { stamp & !SEQUENCE == plain & !SEQUENCE } else { stamp == plain }
+    }
+
+    /// Where a block that a recovered node names lies now: it follows the records that were
+    /// written after the node (rule `trans`).
+    pub(super) fn translate(&self, addr: BlockAddr, node: &NodeBlock) -> BlockAddr {
+        if !self.live || self.options.bug == Some(Bug::Trans) {
+            return addr;
+        }
+        let from = (node.written_after() & SEQUENCE) >> 32;
+        self.records.moves.iter().skip(from as usize).fold(addr, |addr, moves| {
+            moves.iter().find(|step| step.old == addr).map_or(addr, |step| step.new)
+        })
+    }
+
+    /// Makes what cleaning moved durable: copies first, then the record.
+    pub(super) fn write_record(&mut self, moves: &[Move], summary: &Block) -> Result<(), FsError> {
+        let slot = self.journal.next;
+        let block = encode(&self.identity(slot), moves, summary);
+        if self.options.bug == Some(Bug::Flush) {
+            self.disk.write(slot_addr(slot), &block, Cause::Journal)?;
+            self.disk.write(BlockAddr(slot_addr(slot).0 + 1), summary, Cause::Journal)?;
+        } else {
+            self.disk.flush()?;
+            self.disk.write_durable(slot_addr(slot), &[&block, summary], Cause::Journal)?;
+        }
+        self.journal.next += 1;
+        Ok(())
+    }
+
+    /// Reads the records of the durable checkpoint.
+    pub(super) fn read_records(&mut self) -> Result<(), FsError> {
+        if !self.live {
+            return Ok(());
+        }
+        let mut block = zeroed();
+        self.disk.read(STATE_AT, &mut block)?;
+        let state = State::decode(&block).filter(|state| {
+            state.uuid == self.superblock.uuid && slot_addr(state.slots).0 <= self.layout.gap()
+        });
+        let state = state.ok_or(FsError::Corrupt("the state block of the journal"))?;
+        let mut ended = false;
+        for slot in 0..state.slots {
+            let identity = self.identity(slot);
+            let pair = read_pair(&mut self.disk, slot);
+            let found = pair.and_then(|(journal, summary)| {
+                Some((decode(&identity, &journal, &summary)?, Summary::decode(&summary)))
+            });
+            match found {
+                Some(_) if ended => {
+                    return Err(FsError::Corrupt("a record is missing among valid ones"));
+                }
+                Some((moves, summary)) => {
+                    self.records.moves.push(moves);
+                    self.records.summaries.push(summary);
+                }
+                None => ended = true,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whose each moved block is, as of the checkpoint (rule `ssa`): from its segment's first
+    /// record. A segment that was a head then was closed before it was a victim, and its summary
+    /// was written with what the head held; what the pack does not hold of it must not be rebuilt
+    /// from blocks that may be others' by now.
+    fn origins(&mut self) -> Result<BTreeMap<SegNo, Summary>, FsError> {
+        let mut known = BTreeMap::new();
+        let firsts: Vec<Option<BlockAddr>> =
+            self.records.moves.iter().map(|moves| moves.first().map(|step| step.old)).collect();
+        for (i, first) in firsts.into_iter().enumerate() {
+            let Some((seg, _)) = first.and_then(|addr| self.layout.place(addr)) else { continue };
+            if known.contains_key(&seg) {
+                continue;
+            }
+            let summary = match self.options.bug {
+                Some(Bug::Ssa) => Summary::decode(&*self.read_summary(seg)?),
+                _ => self.records.summaries[i].clone(),
+            };
+            known.insert(seg, summary);
+        }
+        Ok(known)
+    }
+
+    /// Applies the records: tables, nodes and pointers name the places that blocks have now.
+    pub(super) fn apply_records(&mut self, gained: &mut Gained) -> Result<(), FsError> {
+        let segs = &self.segs;
+        let moved = merge(|addr| segs.is_valid(addr), self.records.moves.iter().map(Vec::as_slice));
+        let known = self.origins()?;
+        let mut all: Vec<(BlockAddr, BlockAddr, Origin, bool)> = Vec::new();
+        for (old, new) in moved {
+            let place = self.layout.place(old);
+            let (seg, at) = place.ok_or(FsError::Corrupt("a record names no block"))?;
+            let summary = known.get(&seg).ok_or(FsError::Corrupt("a record without a victim"))?;
+            all.push((old, new, summary.origins[at as usize], summary.nodes));
+        }
+        // One block's new place may be another's old one.
+        for (old, ..) in &all {
+            self.segs.forget(*old)?;
+        }
+        for (_, new, origin, nodes) in &all {
+            self.segs.mark(*new, 0)?;
+            self.segs.need(*new)?;
+            gained.add(self, *new, *origin, *nodes)?;
+        }
+        for (old, new, origin, _) in all.iter().filter(|(.., nodes)| *nodes) {
+            let entry = self.nat_entry(origin.nid)?;
+            if entry.addr != *old {
+                return Err(FsError::Corrupt("a record moves a node that was elsewhere"));
+            }
+            self.set_nat(origin.nid, NatEntry { addr: *new, ..entry })?;
+        }
+        for (old, new, origin, _) in all.iter().filter(|(.., nodes)| !*nodes) {
+            let at = self.owner(*old, *origin)?;
+            self.repoint(at, *new)?;
+        }
+        Ok(())
+    }
+
+    /// Segments that were victims: nothing of recovery's may be written there, in case the records
+    /// are read once more.
+    pub(super) fn hold_moved(&mut self) {
+        let places = self.records.moves.iter().flatten().flat_map(|step| [step.new]);
+        let segs: BTreeSet<SegNo> =
+            places.filter_map(|addr| Some(self.layout.place(addr)?.0)).collect();
+        segs.into_iter().for_each(|seg| self.segs.hold(seg));
+    }
+
+    /// Before anything else of a mount with a journal is written: the superblock says so.
+    pub(super) fn go_live(&mut self) -> Result<(), FsError> {
+        let Cleaning::Scj(scj) = self.options.cleaning else { return Ok(()) };
+        if scj.slots == 0 || scj.slots > 0xFFF || slot_addr(scj.slots).0 > self.layout.gap() {
+            return Err(FsError::Invalid("the journal's slots do not fit into the gap"));
+        }
+        self.journal = Journal { slots: scj.slots, next: 0 };
+        if self.live {
+            return Ok(());
+        }
+        self.write_state()?;
+        self.set_magic(1, LIVE_MAGIC)?;
+        self.set_magic(0, LIVE_MAGIC)?;
+        self.disk.flush()?;
+        Ok(())
+    }
+
+    /// After the checkpoint of a mount: the journal is laid out as this mount wants it, or gone.
+    pub(super) fn settle_live(&mut self) -> Result<(), FsError> {
+        self.records = Records::default();
+        if self.journals() {
+            self.live = true;
+            self.write_state()
+        } else if self.live {
+            self.go_plain()
+        } else {
+            Ok(())
+        }
+    }
+
+    fn write_state(&mut self) -> Result<(), FsError> {
+        let Cleaning::Scj(scj) = self.options.cleaning else { return Ok(()) };
+        let (uuid, version) = (self.superblock.uuid, self.cp.version);
+        let state = State { slots: scj.slots, uuid, version };
+        self.disk.write_durable(STATE_AT, &[&state.encode()], Cause::Journal)?;
+        Ok(())
+    }
+
+    /// The volume is plain F2FS again.
+    pub(super) fn go_plain(&mut self) -> Result<(), FsError> {
+        for i in 0..2 {
+            self.set_magic(i, MAGIC)?;
+            self.disk.flush()?;
+        }
+        self.live = false;
+        Ok(())
+    }
+
+    fn set_magic(&mut self, i: u32, magic: u32) -> Result<(), FsError> {
+        let mut block = self.superblock.encode();
+        let mut found = zeroed();
+        if self.disk.read(BlockAddr(i), &mut found).is_ok() {
+            // What stands before the superblock is somebody else's.
+            block[..MAGIC_AT].copy_from_slice(&found[..MAGIC_AT]);
+        }
+        put_u32(&mut block[..], MAGIC_AT, magic);
+        self.disk.write(BlockAddr(i), &block, Cause::Super)?;
+        Ok(())
+    }
+}
