@@ -2,7 +2,7 @@
 #![allow(dead_code)]
 
 use block::{BlockDevice, CutDevice, DiskCut, DiskImage, Fate, Rng, Sectors};
-use lfs::fs::CleaningCounts;
+use lfs::fs::{CleaningCounts, Trigger};
 use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 
 use super::model::{
@@ -81,6 +81,8 @@ pub fn work(plan: Plan, image: DiskImage, tree: &mut Tree, clock: &mut u64, rng:
         let op = draw(rng, tree, plan.mix);
         *clock += 1;
         let (from, before) = (fs.device().ops(), count(&fs));
+        let adaptive = |fs: &Fs<_>| fs.checkpoints().get(&Trigger::PreInvalid).copied();
+        let adapted = adaptive(&fs);
         let real = perform(&mut fs, now(*clock), &op);
         let mut allowed = vec![durable.clone(), tree.clone()];
         if count(&fs) > before {
@@ -93,6 +95,10 @@ pub fn work(plan: Plan, image: DiskImage, tree: &mut Tree, clock: &mut u64, rng:
             if let Op::Fsync(ino) = op {
                 durable = overlay(&durable, tree, ino);
             }
+        }
+        if adaptive(&fs) != adapted {
+            // The one that comes after the operation.
+            durable = tree.clone();
         }
         allowed.push(durable.clone());
         let what = format!("step {step}: {}", short(&op));

@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use block::{BlockDevice, Bytes, Rng};
 use lfs::format::FileType;
@@ -12,7 +13,8 @@ use lfs::{Fs, FsError, Nid, Now};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Body {
     Dir(BTreeMap<Vec<u8>, Nid>),
-    File(Vec<u8>),
+    /// Shared: a run keeps a tree for each step.
+    File(Arc<Vec<u8>>),
     Link(Vec<u8>),
     Other(FileType, (u32, u32)),
 }
@@ -83,7 +85,7 @@ fn entries_mut(tree: &mut Tree, dir: Nid) -> &mut BTreeMap<Vec<u8>, Nid> {
 
 fn contents(tree: &mut Tree, ino: Nid) -> Option<&mut Vec<u8>> {
     match &mut tree.get_mut(&ino)?.body {
-        Body::File(bytes) => Some(bytes),
+        Body::File(bytes) => Some(Arc::make_mut(bytes)),
         _ => None,
     }
 }
@@ -233,7 +235,7 @@ pub fn apply(tree: &mut Tree, op: &Op, made: Option<Nid>) -> Result<(), FsError>
         Op::Create(dir, name, kind) => {
             free(tree, *dir, name)?;
             let body = match kind {
-                FileType::File => Body::File(Vec::new()),
+                FileType::File => Body::File(Arc::default()),
                 FileType::Block | FileType::Character => Body::Other(*kind, (300, 5)),
                 _ => Body::Other(*kind, (0, 0)),
             };
@@ -392,7 +394,7 @@ pub fn read_tree<D: BlockDevice>(fs: &mut Fs<D>, now: Now) -> Result<Tree, FsErr
                 bytes.truncate(n);
                 assert_eq!(n as u64, attributes.size.0);
                 if attributes.kind == FileType::File {
-                    Body::File(bytes)
+                    Body::File(Arc::new(bytes))
                 } else {
                     Body::Link(bytes)
                 }
