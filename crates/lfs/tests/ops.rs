@@ -149,3 +149,48 @@ fn what_is_held_outlives_its_name() {
     assert_eq!(fs.attributes(now(10), ino), Err(FsError::NotFound));
     fs.check(now(11)).unwrap();
 }
+
+#[test]
+fn a_tree_that_sload_f2fs_loaded_reads_equal() {
+    use block::Bytes;
+    let host = std::env::temp_dir().join(format!("varve-lfs-tree-{}", std::process::id()));
+    std::fs::create_dir_all(host.join("deep/er")).unwrap();
+    let mut wanted = Vec::new();
+    // Lengths around a block, the inode's pointers and the first direct node.
+    for len in [0, 1, 3_000, 4_096, 4_097, 923 * 4_096 + 5, 2_500 * 4_096] {
+        let data: Vec<u8> = (0..len).map(|i: u32| (i * 7 + i / 4_096) as u8).collect();
+        let name = format!("file-{len}");
+        std::fs::write(host.join("deep/er").join(&name), &data).unwrap();
+        wanted.push((name, data));
+    }
+    for n in 0..300 {
+        std::fs::write(host.join(format!("deep/{n}-of-many")), n.to_string()).unwrap();
+    }
+    std::os::unix::fs::symlink("deep/er", host.join("link")).unwrap();
+    let image = Image::made_by_f2fs_tools(100 << 20, &[]);
+    let out = tools::tool("sload.f2fs").arg("-f").arg(&host).arg(image.path()).output().unwrap();
+    std::fs::remove_dir_all(&host).unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
+    let mut fs = Fs::mount(image.device(), Options::default(), now(1)).unwrap();
+    fs.check(now(1)).unwrap();
+    let deep = fs.lookup(now(2), lfs::Nid::ROOT, b"deep").unwrap();
+    assert_eq!(fs.readdir(now(2), deep).unwrap().len(), 300 + 1 + 2);
+    let deeper = fs.lookup(now(2), deep, b"er").unwrap();
+    for (name, data) in wanted {
+        let ino = fs.lookup(now(3), deeper, name.as_bytes()).unwrap();
+        let mut found = vec![0; data.len() + 1];
+        let n = fs.read(now(3), ino, Bytes(0), &mut found).unwrap();
+        assert!(found[..n] == data, "{name}: {n} bytes");
+        fs.write(now(4), ino, Bytes(data.len() as u64), b"and more").unwrap();
+    }
+    let link = fs.lookup(now(5), lfs::Nid::ROOT, b"link").unwrap();
+    let mut target = [0; 100];
+    let n = fs.read(now(5), link, Bytes(0), &mut target).unwrap();
+    assert_eq!(&target[..n], b"deep/er");
+    for n in 0..150 {
+        fs.unlink(now(6), deep, format!("{n}-of-many").as_bytes()).unwrap();
+    }
+    fs.check(now(7)).unwrap();
+    let mut device = fs.unmount(now(8)).unwrap();
+    assert_eq!(Image::of(&mut device).complaints(), [""; 0]);
+}

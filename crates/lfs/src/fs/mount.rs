@@ -89,8 +89,10 @@ fn pack_ends<D: BlockDevice>(
 
 fn read_pack<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout) -> Result<Pack, FsError> {
     let found = [0, 1].map(|which| (which, pack_ends(disk, layout, which)));
+    // Of two with one version the first counts: `mkfs.f2fs` makes such, and `sload.f2fs` rewrites it.
     let newest = found
         .into_iter()
+        .rev()
         .filter_map(|(which, ends)| Some((which, ends?)))
         .max_by_key(|(_, (cp, _))| cp.version);
     let (which, (cp, crc)) = newest.ok_or(FsError::Corrupt("neither checkpoint pack is whole"))?;
