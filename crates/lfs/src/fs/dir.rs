@@ -12,6 +12,8 @@ use crate::{BlockAddr, FsError, Nid};
 
 /// Levels at most.
 const LEVELS: u32 = 63;
+/// Blocks of a directory at most: 20 whole levels. What claims more is damaged.
+const BLOCKS_MOST: u64 = 1 << 21;
 /// From this level on the number of buckets does not grow.
 const LAST_GROWN: u32 = 31;
 
@@ -115,6 +117,9 @@ impl<D: BlockDevice> Fs<D> {
         let dir_level = self.inode(dir)?.dir_level().min(LAST_GROWN as u8);
         for level in 0..LEVELS {
             let first = bucket(level, dir_level, hash);
+            if first + bucket_blocks(level) > BLOCKS_MOST {
+                return Err(FsError::NoSpace);
+            }
             for index in first..first + bucket_blocks(level) {
                 let room = match self.page(dir, index)? {
                     Some(block) => Area::BLOCK.room(block, need),
@@ -205,6 +210,9 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(Area::INLINE.entries(self.inline_entries(dir)?).map(entry).collect());
         }
         let blocks = self.inode(dir)?.size().div_ceil(4096);
+        if blocks > BLOCKS_MOST {
+            return Err(FsError::Corrupt("a directory's size"));
+        }
         let mut found = Vec::new();
         for index in 0..blocks {
             if let Some(page) = self.page(dir, index)? {
