@@ -10,6 +10,7 @@ use crate::{print, table};
 const SCENARIOS: &[(&str, &str)] = &[
     ("demo.toml", include_str!("../../../scenarios/demo.toml")),
     ("steady-random.toml", include_str!("../../../scenarios/steady-random.toml")),
+    ("remap-log-on-log.toml", include_str!("../../../scenarios/remap-log-on-log.toml")),
 ];
 
 /// `varve list WHAT`.
