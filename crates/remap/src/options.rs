@@ -49,7 +49,11 @@ pub const OPTIONS: &[OptionInfo] = &[
     o("gc.batch", "256", "blocks moved at a time"),
     o("gc.order", "pba", "blocks of a victim move as they lie, or by the client's address: lba"),
     o("gc.policy", "greedy", "which segment is cleaned next"),
-    o("gc.start", "0", "free segments below which cleaning runs; 0 = half of the spare ones"),
+    o(
+        "gc.start",
+        "0",
+        "free segments below which cleaning runs; 0 = the reserve and 1/32 of the spare ones",
+    ),
     o("inflight", "2", "writes to the log in flight for each head (live)"),
     o("map_memory", "0", "memory of the map; 0 = all of it stays in memory"),
     o("payload", "stored", "stored: what requests carry is kept; none: a trace, only counts"),

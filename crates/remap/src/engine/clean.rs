@@ -9,10 +9,11 @@ use crate::record::{Entry, Form};
 use crate::victim::Choice;
 
 impl Engine {
-    /// Free segments below which cleaning runs.
+    /// Free segments below which cleaning runs. Spare space that is kept free makes fuller victims:
+    /// the default keeps little.
     pub fn gc_start(&self) -> u32 {
         match self.options.gc_start {
-            0 => (self.geometry.spare() / 2).max(self.geometry.gc_reserve() + 2),
+            0 => self.geometry.gc_reserve() + 2 + self.geometry.spare() / 32,
             n => n.max(self.geometry.gc_reserve() + 2),
         }
     }
