@@ -154,6 +154,8 @@ impl<D: BlockDevice> HostLog<D> {
             }
             return Ok(true);
         }
+        // Its newest blocks and headers may still be gathered here.
+        self.issue()?;
         let (newest, clock) = (self.engine.newest_record(seg), self.below.clock);
         let before = std::mem::replace(&mut self.below.done, clock);
         let listed = if self.below.payload { self.list_live(seg) } else { self.list_reverse(seg) };
