@@ -64,16 +64,16 @@ pub fn fill_sector(sector: &mut [u8], place: u32, version: u32) {
 
 /// What one sector of bytes says of itself; every byte counts.
 pub fn decode_sector(sector: &[u8]) -> Found {
-    let at = |i: usize| {
-        let bytes = &sector[i * 8..i * 8 + 8];
-        bytes.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte))
-    };
-    let first = at(0);
+    let (words, _) = sector.as_chunks::<8>();
+    let words = words.iter().take(WORDS).map(|bytes| u64::from_le_bytes(*bytes));
+    let first = words.clone().next().unwrap_or_default();
     if first == 0 {
-        let blank = sector.iter().all(|byte| *byte == 0);
+        let blank = words.fold(0, |any, word| any | word) == 0;
         return if blank { Found::Zero } else { Found::Garbage };
     }
-    if (1..WORDS).any(|i| at(i) != word(first, i)) {
+    // No early end: whole sectors are the rule, and a fold is done many words at a time.
+    let wrong = words.enumerate().fold(0, |wrong, (i, found)| wrong | found ^ word(first, i));
+    if wrong != 0 {
         return Found::Garbage;
     }
     decode(first)
