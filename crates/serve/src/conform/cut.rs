@@ -1,5 +1,6 @@
 //! Checks of what survives: power cuts by the control socket, and a clean stop.
 
+use std::process::Stdio;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -201,8 +202,14 @@ pub fn restart(c: &mut Check<'_>) -> Verdict {
 fn start(c: &Check<'_>, command: &str, since: Instant) -> Result<Link, String> {
     loop {
         let mut shell = std::process::Command::new("sh");
-        let spawned = shell.arg("-c").arg(command).stdin(std::process::Stdio::null()).spawn();
-        let mut child = spawned.map_err(|error| format!("{command}: {error}"))?;
+        // It must not hold our pipes: whoever reads them would wait for it to end.
+        shell
+            .arg("-c")
+            .arg(command)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut child = shell.spawn().map_err(|error| format!("{command}: {error}"))?;
         while matches!(child.try_wait(), Ok(None)) {
             match c.link() {
                 Ok(link) => return Ok(link),
