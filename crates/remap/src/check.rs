@@ -62,9 +62,10 @@ impl Engine {
                 count("block", lpn, pba)?;
             }
         }
-        for (page, at) in (0..).zip(self.map().directory()) {
-            if at.pba.0 != 0 {
-                count("map page", page, at.pba.0)?;
+        let committed = (0..).zip(self.map().directory()).map(|(page, at)| (page, at.pba));
+        for (page, pba) in committed.chain(self.map().under_way()) {
+            if pba.0 != 0 {
+                count("map page", page, pba.0)?;
             }
         }
         let counted = (0..).zip(&live).find(|(i, n)| self.segments().get(Seg(*i)).live != **n);

@@ -266,6 +266,11 @@ impl Map {
         }
     }
 
+    /// Pages that the checkpoint under way has written, and where.
+    pub fn under_way(&self) -> impl Iterator<Item = (u32, Pba)> {
+        self.moved.iter().map(|(page, at)| (*page, at.pba))
+    }
+
     /// The checkpoint is durable: its places count. Calls `old` with each place that no longer
     /// does.
     pub fn commit(&mut self, mut old: impl FnMut(Pba)) {

@@ -90,11 +90,11 @@ impl<D: BlockDevice> HostLog<D> {
             let done = if flush > 0 {
                 self.sync()?
             } else if checkpoint > (segments / 128).max(2) {
-                self.checkpoint(false)?
+                self.checkpoint_now()?
             } else if self.clean_whole()? {
                 self.below.clock
             } else if checkpoint > 0 {
-                self.checkpoint(false)?
+                self.checkpoint_now()?
             } else {
                 break;
             };
@@ -102,6 +102,14 @@ impl<D: BlockDevice> HostLog<D> {
             self.settle()?;
         }
         Err(DeviceError::NoSpace("cleaning the log gains nothing"))
+    }
+
+    /// Ends the checkpoint under way, or makes one.
+    fn checkpoint_now(&mut self) -> Result<Time, DeviceError> {
+        match self.finish_checkpoint()? {
+            true => Ok(self.below.clock),
+            false => self.checkpoint(false),
+        }
     }
 
     /// Cleans the current victim, or the next one, to its end.

@@ -4,7 +4,7 @@
 //! and its completion is when the device says. Two rules of the live driver have no place here,
 //! because an answer is due before later requests are known: what gathers behind log writes in
 //! flight is not merged (with `ack = device` each request is a write of its own; with `ack = buffer`
-//! it is merged), and a checkpoint is a burst at one moment.
+//! it is merged), and the pages of a checkpoint are written in one burst.
 //!
 //! Payloads: with `payload = stored` headers, map pages and roots are bytes on the device below,
 //! and each record's data is bytes, stamps or nothing, as the request carried it: the device must
@@ -14,6 +14,7 @@
 //! opened again: traces.
 
 mod below;
+mod checkpoint;
 mod clean;
 mod gather;
 mod io;
@@ -29,8 +30,9 @@ use crate::error::LogError;
 use crate::geometry::{BLOCK, Seg};
 use crate::options::Options;
 use crate::planted::Planted;
-use crate::recovery::{Summary, checkpoint, format_store, recover};
+use crate::recovery::{Summary, format_store, recover};
 use below::{Below, Payload};
+use checkpoint::Staged;
 use clean::Cleaner;
 use gather::{Feed, Gather, Names};
 
@@ -48,6 +50,8 @@ pub struct HostLog<D> {
     summary: Summary,
     /// Flushes under way: when each is done, and the last record it covers.
     flushing: VecDeque<(Time, u64)>,
+    /// The checkpoint under way.
+    staged: Option<Staged>,
     /// The error after which nothing is written any more.
     failed: Option<DeviceError>,
     last_at: Time,
@@ -118,6 +122,7 @@ impl<D: BlockDevice> HostLog<D> {
             cleaner: Cleaner::default(),
             summary,
             flushing: VecDeque::new(),
+            staged: None,
             failed: None,
             admitted: 0,
             scratch: Vec::new(),
@@ -200,8 +205,8 @@ impl<D: BlockDevice> HostLog<D> {
     /// What is wrong.
     pub fn check_counts(&self) -> Result<(), LogError> {
         let counters = self.engine.counters();
-        let (booked, gathered) = (counters.written(), u64::from(self.gather.blocks()));
-        if self.failed.is_none() && booked != self.below.written + gathered {
+        let owed = self.staged.as_ref().map_or(0, Staged::owed) + u64::from(self.gather.blocks());
+        if self.failed.is_none() && counters.written() != self.below.written + owed {
             let what = format!("{} blocks written, {counters:?}", self.below.written);
             return Err(LogError::Broken(what));
         }
@@ -259,6 +264,7 @@ impl<D: BlockDevice> HostLog<D> {
             self.flushing.pop_front();
             self.engine.set_durable(seq, &mut self.freed);
         }
+        self.step_checkpoint()?;
         self.discard_freed()
     }
 
@@ -333,22 +339,6 @@ impl<D: BlockDevice> HostLog<D> {
         Ok(done)
     }
 
-    fn checkpoint(&mut self, clean: bool) -> Result<Time, DeviceError> {
-        self.may_write()?;
-        let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
-        self.engine.seal_all(&mut feed);
-        self.issue()?;
-        let result = checkpoint(&mut self.engine, &mut self.below, clean);
-        let freed = result.map_err(|error| match error {
-            LogError::Device(error) => error,
-            other => DeviceError::Io(other.to_string()),
-        });
-        let freed = self.stop_on(freed)?;
-        self.freed.extend(freed);
-        self.discard_freed()?;
-        Ok(self.below.done)
-    }
-
     /// Tells the device below which segments it may forget.
     fn discard_freed(&mut self) -> Result<(), DeviceError> {
         let g = *self.engine.geometry();
@@ -385,9 +375,7 @@ impl<D: BlockDevice> HostLog<D> {
         if self.engine.wants_flush() {
             self.sync()?;
         }
-        if self.engine.wants_checkpoint() {
-            self.checkpoint(false)?;
-        }
+        self.begin_checkpoint()?;
         self.clean_in_pace()
     }
 
