@@ -14,6 +14,7 @@ mod experiment;
 mod hits;
 mod list;
 mod plan;
+mod remap;
 mod reproduce;
 mod serve;
 mod sqlite;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Compare(compare) => compare::compare(&compare),
         Command::Trace(trace) => trace::trace(&trace),
         Command::Reproduce(paper) => reproduce::reproduce(&paper),
+        Command::Remap(command) => remap::remap(&command),
         Command::Sqlite(command) => sqlite::sqlite(&command),
         Command::List(list) => list::list(&list),
         Command::Doctor(doctor) => doctor::doctor(&doctor),
