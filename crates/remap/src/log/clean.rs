@@ -93,7 +93,8 @@ impl<D: BlockDevice> HostLog<D> {
                 self.checkpoint_now()?
             } else if self.clean_whole()? {
                 self.below.clock
-            } else if checkpoint > 0 {
+            } else if checkpoint > 0 || self.staged.is_some() {
+                // One under way frees the places of the map pages it has written anew.
                 self.checkpoint_now()?
             } else {
                 break;
