@@ -13,6 +13,7 @@ const LIMITS: TxLimits = TxLimits { max_open: 64, pages: 10_000, span: 16_384, n
 
 /// A RAM disk: every request is done at once, everything is durable, discards zero. Its
 /// transactions are overlays: the simplest thing that keeps contract C4.
+#[derive(Clone)]
 pub struct RamDevice {
     bytes: Vec<u8>,
     limits: TxLimits,

@@ -105,9 +105,18 @@ impl<D: BlockDevice> Disk<D> {
     /// # Errors
     /// What the device says.
     pub fn read(&mut self, at: BlockAddr, out: &mut Block) -> Result<(), DeviceError> {
+        self.read_run(at, out)
+    }
+
+    /// Reads blocks that follow each other; `out` has the length of whole blocks.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn read_run(&mut self, at: BlockAddr, out: &mut [u8]) -> Result<(), DeviceError> {
         self.drain()?;
         let lba = Lba(u64::from(at.0) * SECTORS);
-        let request = Request::read(lba, Sectors(SECTORS)).with(Data::Read(out));
+        let sectors = Sectors((out.len() / BLOCK_BYTES) as u64 * SECTORS);
+        let request = Request::read(lba, sectors).with(Data::Read(out));
         self.time = self.time.max(self.device.submit(self.time, request)?);
         Ok(())
     }

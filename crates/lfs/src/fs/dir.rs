@@ -72,11 +72,11 @@ impl<D: BlockDevice> Fs<D> {
         if self.is_dir(dir)? { Ok(()) } else { Err(FsError::NotDirectory) }
     }
 
-    fn is_inline_dir(&mut self, dir: Nid) -> Result<bool, FsError> {
+    pub(super) fn is_inline_dir(&mut self, dir: Nid) -> Result<bool, FsError> {
         Ok(self.inode(dir)?.inline() & InlineFlags::DENTRY != 0)
     }
 
-    fn inline_entries(&mut self, dir: Nid) -> Result<&[u8], FsError> {
+    pub(super) fn inline_entries(&mut self, dir: Nid) -> Result<&[u8], FsError> {
         let entries = self.inode(dir)?.inline_entries();
         entries.ok_or(FsError::Corrupt("entries inside an inode have no room"))
     }
@@ -209,17 +209,21 @@ impl<D: BlockDevice> Fs<D> {
         if self.is_inline_dir(dir)? {
             return Ok(Area::INLINE.entries(self.inline_entries(dir)?).map(entry).collect());
         }
-        let blocks = self.inode(dir)?.size().div_ceil(4096);
-        if blocks > BLOCKS_MOST {
-            return Err(FsError::Corrupt("a directory's size"));
-        }
         let mut found = Vec::new();
-        for index in 0..blocks {
+        for index in 0..self.directory_blocks(dir)? {
             if let Some(page) = self.page(dir, index)? {
                 found.extend(Area::BLOCK.entries(page).map(entry));
             }
         }
         Ok(found)
+    }
+
+    pub(super) fn directory_blocks(&mut self, dir: Nid) -> Result<u64, FsError> {
+        let blocks = self.inode(dir)?.size().div_ceil(4096);
+        if blocks > BLOCKS_MOST {
+            return Err(FsError::Corrupt("a directory's size"));
+        }
+        Ok(blocks)
     }
 
     pub(super) fn is_empty_dir(&mut self, dir: Nid) -> Result<bool, FsError> {

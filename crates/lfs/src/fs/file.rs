@@ -9,15 +9,16 @@ use block::{BlockDevice, Bytes};
 
 use super::Fs;
 use super::logs::LogKind;
+use super::reserve::KEEP_SIZE;
 use crate::disk::Cause;
 use crate::format::{BLOCK_BYTES, Block, FileType, InlineFlags, Inode, zeroed};
 use crate::{BlockAddr, FsError, Nid, Now};
 
-const BLOCK: u64 = BLOCK_BYTES as u64;
+pub(super) const BLOCK: u64 = BLOCK_BYTES as u64;
 /// Blocks written between two looks at free space.
 const CHUNK: u64 = 32;
 /// Bytes of the largest file: so many blocks as pointers reach.
-const LARGEST: u64 = (923 + 2 * 1018 + 2 * 1018 * 1018 + 1018 * 1018 * 1018) * BLOCK;
+pub(super) const LARGEST: u64 = (923 + 2 * 1018 + 2 * 1018 * 1018 + 1018 * 1018 * 1018) * BLOCK;
 /// Bit of `i_advise`: the file's data is cold.
 const ADVISE_COLD: u8 = 1;
 
@@ -70,6 +71,12 @@ impl<D: BlockDevice> Fs<D> {
         let mut block = zeroed();
         while !rest.is_empty() {
             let skip = (at % BLOCK) as usize;
+            if skip == 0 && rest.len() >= BLOCK_BYTES {
+                let len = self.read_run(ino, at / BLOCK, rest)?;
+                at += len as u64;
+                rest = &mut rest[len..];
+                continue;
+            }
             let (part, more) = rest.split_at_mut((BLOCK_BYTES - skip).min(rest.len()));
             self.read_block(ino, at / BLOCK, &mut block)?;
             part.copy_from_slice(&block[skip..skip + part.len()]);
@@ -77,6 +84,34 @@ impl<D: BlockDevice> Fs<D> {
             rest = more;
         }
         Ok(there)
+    }
+
+    /// Whole blocks that lie in a row (or are all missing), as one read; returns the bytes of them.
+    fn read_run(&mut self, ino: Nid, index: u64, out: &mut [u8]) -> Result<usize, FsError> {
+        let first = self.block_at(ino, index)?;
+        let (most, mut count) = (out.len() / BLOCK_BYTES, 1);
+        while count < most {
+            let next = self.block_at(ino, index + count as u64)?;
+            let follows = match first.is_place() {
+                true => next.0 == first.0.wrapping_add(count as u32),
+                false => !next.is_place(),
+            };
+            if !follows {
+                break;
+            }
+            count += 1;
+        }
+        let out = &mut out[..count * BLOCK_BYTES];
+        if !first.is_place() {
+            out.fill(0);
+            return Ok(out.len());
+        }
+        for addr in [first.0, first.0 + count as u32 - 1] {
+            let place = self.layout.place(BlockAddr(addr));
+            place.ok_or(FsError::Corrupt("a pointer leaves the main area"))?;
+        }
+        self.disk.read_run(first, out)?;
+        Ok(out.len())
     }
 
     fn read_block(&mut self, ino: Nid, index: u64, out: &mut Block) -> Result<(), FsError> {
@@ -122,11 +157,13 @@ impl<D: BlockDevice> Fs<D> {
         while !rest.is_empty() {
             let (index, skip) = (place / BLOCK, (place % BLOCK) as usize);
             let (part, more) = rest.split_at((BLOCK_BYTES - skip).min(rest.len()));
-            if part.len() < BLOCK_BYTES {
+            if let Ok(whole) = <&Block>::try_from(part) {
+                self.put_block(ino, index, whole)?;
+            } else {
                 self.read_block(ino, index, &mut block)?;
+                block[skip..skip + part.len()].copy_from_slice(part);
+                self.put_block(ino, index, &block)?;
             }
-            block[skip..skip + part.len()].copy_from_slice(part);
-            self.put_block(ino, index, &block)?;
             place += part.len() as u64;
             rest = more;
         }
@@ -149,7 +186,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     /// Moves data from the inode into a block.
-    fn unfold_data(&mut self, ino: Nid) -> Result<(), FsError> {
+    pub(super) fn unfold_data(&mut self, ino: Nid) -> Result<(), FsError> {
         let inode = self.inode(ino)?;
         if inode.inline() & InlineFlags::DATA == 0 {
             return Ok(());
@@ -190,6 +227,9 @@ impl<D: BlockDevice> Fs<D> {
         }
         let stamp = self.now.wall;
         let inode = self.node_mut(ino)?;
+        if size < inode.size() {
+            inode.set_advise(inode.advise() & !KEEP_SIZE);
+        }
         inode.set_size(size);
         inode.set_time(1, stamp);
         inode.set_time(2, stamp);
@@ -217,7 +257,10 @@ impl<D: BlockDevice> Fs<D> {
         self.change(now, |fs| {
             fs.expect_contents(ino)?;
             fs.unfold_data(ino)?;
-            let end = end.min(fs.inode(ino)?.size().next_multiple_of(BLOCK));
+            let inode = fs.inode(ino)?;
+            let kept = inode.advise() & KEEP_SIZE != 0;
+            let last = if kept { LARGEST } else { inode.size().next_multiple_of(BLOCK) };
+            let end = end.min(last);
             let (first, last) = (at.0.div_ceil(BLOCK), end / BLOCK);
             if first > last {
                 fs.zero(ino, at.0, end)?;

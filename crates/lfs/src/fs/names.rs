@@ -14,7 +14,7 @@ use crate::{FsError, Nid, Now, Stamp};
 /// Links that an inode may have.
 const LINKS_MAX: u32 = 32_000;
 /// Blocks and nodes that adding an entry may need: a block, and four nodes on the way to it.
-const ENTRY_COST: u64 = 5;
+pub(super) const ENTRY_COST: u64 = 5;
 /// Bit of `i_advise`: the parent is not known.
 const PARENT_LOST: u8 = 2;
 
@@ -47,6 +47,8 @@ pub struct Attributes {
     pub modified: Stamp,
     /// Major and minor number of a device.
     pub device: (u32, u32),
+    /// Tells it from other inodes that had its number.
+    pub generation: u32,
 }
 
 /// What to set of an inode; `None` stays.
@@ -58,6 +60,8 @@ pub struct SetAttributes {
     pub gid: Option<u32>,
     pub accessed: Option<Stamp>,
     pub modified: Option<Stamp>,
+    /// None: when it is set.
+    pub changed: Option<Stamp>,
 }
 
 fn mode_bits(kind: FileType) -> u16 {
@@ -119,6 +123,7 @@ impl<D: BlockDevice> Fs<D> {
                 changed,
                 modified,
                 device: if is_device { inode.rdev() } else { (0, 0) },
+                generation: inode.generation(),
             })
         })
     }
@@ -143,7 +148,7 @@ impl<D: BlockDevice> Fs<D> {
             set.gid.into_iter().for_each(|gid| inode.set_gid(gid));
             set.accessed.into_iter().for_each(|stamp| inode.set_time(0, stamp));
             set.modified.into_iter().for_each(|stamp| inode.set_time(2, stamp));
-            inode.set_time(1, now.wall);
+            inode.set_time(1, set.changed.unwrap_or(now.wall));
             Ok(())
         })
     }
@@ -297,36 +302,42 @@ impl<D: BlockDevice> Fs<D> {
         from: (Nid, &[u8]),
         to: (Nid, &[u8]),
     ) -> Result<(), FsError> {
+        self.change(now, |fs| fs.rename_now(from, to))
+    }
+
+    pub(super) fn rename_now(
+        &mut self,
+        from: (Nid, &[u8]),
+        to: (Nid, &[u8]),
+    ) -> Result<(), FsError> {
         check_name(from.1)?;
         check_name(to.1)?;
-        self.change(now, |fs| {
-            fs.expect_dir(from.0)?;
-            fs.expect_dir(to.0)?;
-            let ino = fs.find_entry(from.0, from.1)?.ok_or(FsError::NotFound)?.ino;
-            let kind = FileType::of_mode(fs.inode(ino)?.mode());
-            let old = fs.find_entry(to.0, to.1)?.map(|found| found.ino);
-            if old == Some(ino) {
-                return Ok(());
+        self.expect_dir(from.0)?;
+        self.expect_dir(to.0)?;
+        let ino = self.find_entry(from.0, from.1)?.ok_or(FsError::NotFound)?.ino;
+        let kind = FileType::of_mode(self.inode(ino)?.mode());
+        let old = self.find_entry(to.0, to.1)?.map(|found| found.ino);
+        if old == Some(ino) {
+            return Ok(());
+        }
+        let is_dir = kind == FileType::Directory;
+        if is_dir && self.is_inside(to.0, ino)? {
+            return Err(FsError::Invalid("a directory cannot be moved into itself"));
+        }
+        if let Some(old) = old {
+            match (is_dir, self.is_dir(old)?) {
+                (true, false) => return Err(FsError::NotDirectory),
+                (false, true) => return Err(FsError::IsDirectory),
+                (true, true) if !self.is_empty_dir(old)? => return Err(FsError::NotEmpty),
+                _ => {}
             }
-            let is_dir = kind == FileType::Directory;
-            if is_dir && fs.is_inside(to.0, ino)? {
-                return Err(FsError::Invalid("a directory cannot be moved into itself"));
-            }
-            if let Some(old) = old {
-                match (is_dir, fs.is_dir(old)?) {
-                    (true, false) => return Err(FsError::NotDirectory),
-                    (false, true) => return Err(FsError::IsDirectory),
-                    (true, true) if !fs.is_empty_dir(old)? => return Err(FsError::NotEmpty),
-                    _ => {}
-                }
-            }
-            let moved_dir = is_dir && from.0 != to.0;
-            if moved_dir && old.is_none() {
-                fs.more_links(to.0)?;
-            }
-            fs.room(2 * ENTRY_COST, 2 * ENTRY_COST)?;
-            fs.rename_checked(from, to, (ino, kind), old)
-        })
+        }
+        let moved_dir = is_dir && from.0 != to.0;
+        if moved_dir && old.is_none() {
+            self.more_links(to.0)?;
+        }
+        self.room(2 * ENTRY_COST, 2 * ENTRY_COST)?;
+        self.rename_checked(from, to, (ino, kind), old)
     }
 
     fn rename_checked(
@@ -397,7 +408,7 @@ impl<D: BlockDevice> Fs<D> {
 
     // --- Parts
 
-    fn make(
+    pub(super) fn make(
         &mut self,
         dir: Nid,
         name: &[u8],
@@ -433,7 +444,7 @@ impl<D: BlockDevice> Fs<D> {
         Ok(ino)
     }
 
-    fn touch_dir(&mut self, dir: Nid) -> Result<(), FsError> {
+    pub(super) fn touch_dir(&mut self, dir: Nid) -> Result<(), FsError> {
         let stamp = self.now.wall;
         let inode = self.node_mut(dir)?;
         inode.set_time(1, stamp);
@@ -446,7 +457,7 @@ impl<D: BlockDevice> Fs<D> {
         if fits { Ok(()) } else { Err(FsError::TooManyLinks) }
     }
 
-    fn add_links(&mut self, ino: Nid, by: i32) -> Result<(), FsError> {
+    pub(super) fn add_links(&mut self, ino: Nid, by: i32) -> Result<(), FsError> {
         let stamp = self.now.wall;
         let inode = self.node_mut(ino)?;
         inode.set_links(inode.links().saturating_add_signed(by));
@@ -455,7 +466,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     /// Its entry cannot be recovered from the inode alone from now on to the next checkpoint.
-    fn lose_parent(&mut self, ino: Nid) -> Result<(), FsError> {
+    pub(super) fn lose_parent(&mut self, ino: Nid) -> Result<(), FsError> {
         self.epoch.of(ino).renamed = true;
         let inode = self.node_mut(ino)?;
         let advise = inode.advise() | PARENT_LOST;
@@ -463,7 +474,7 @@ impl<D: BlockDevice> Fs<D> {
         Ok(())
     }
 
-    fn is_inside(&mut self, dir: Nid, ancestor: Nid) -> Result<bool, FsError> {
+    pub(super) fn is_inside(&mut self, dir: Nid, ancestor: Nid) -> Result<bool, FsError> {
         let mut at = dir;
         // A path is no longer than there are inodes; anything else is a loop.
         for _ in 0..=self.counts.inodes {

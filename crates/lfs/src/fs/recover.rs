@@ -8,15 +8,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use block::BlockDevice;
 
+use super::reserve::KEEP_SIZE;
 use super::tree::Pointer;
 use super::{Fs, LogKind};
 use crate::format::{
     FileType, Flags, InlineFlags, NodeBlock, NodeFlags, Origin, Reach, Summary, XATTR_OFFSET,
 };
 use crate::{BlockAddr, FsError, Nid, SegNo};
-
-/// Bit of `i_advise`: blocks beyond the size are meant.
-const KEEP_SIZE: u8 = 0x10;
 
 /// The nodes that follow the checkpoint in the warm log.
 #[derive(Default)]
