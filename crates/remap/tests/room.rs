@@ -1,6 +1,7 @@
 //! Overwrites always find room, however slow the device below is.
 
 use block::{BlockDevice, DeviceError, Lba, Op, Request, Rng, Sectors, Span, Time};
+use remap::paper::{PaperLog, PaperOptions};
 use remap::{HostLog, Options};
 
 const READ: Span = Span::from_us(60);
@@ -8,11 +9,18 @@ const READ: Span = Span::from_us(60);
 const BUFFER: Span = Span::from_us(20_000);
 
 /// Keeps nothing: writes are answered from a volatile buffer while that has room, and end one after
-/// the other.
+/// the other; those of a block written just before take its place in the buffer.
 struct Slow {
     blocks: u64,
     free: Time,
     write: Span,
+    held: [Lba; 2],
+}
+
+impl Slow {
+    fn new(blocks: u64, write: Span) -> Slow {
+        Slow { blocks, free: Time::ZERO, write, held: [Lba(u64::MAX); 2] }
+    }
 }
 
 impl BlockDevice for Slow {
@@ -26,6 +34,13 @@ impl BlockDevice for Slow {
             Op::Flush => Ok(self.free.max(at)),
             Op::Read => Ok(at + READ),
             Op::Write => {
+                let held = self.held.contains(&request.lba);
+                if self.held[1] != request.lba {
+                    self.held = [self.held[1], request.lba];
+                }
+                if held {
+                    return Ok(at);
+                }
                 let pages = request.sectors.0 / 8;
                 self.free = self.free.max(at) + self.write.times(pages);
                 let backlog = self.free.since(at);
@@ -48,7 +63,7 @@ fn random_overwrites_find_room_while_requests_overtake_flushes() {
     for (segment, mib, write) in
         [("512 KiB", 256u64, 10), ("512 KiB", 1024, 10), ("64 KiB", 64, 50)]
     {
-        let device = Slow { blocks: mib * 256, free: Time::ZERO, write: Span::from_us(write) };
+        let device = Slow::new(mib * 256, Span::from_us(write));
         let options = options(&[("segment", segment), ("payload", "none")]);
         let mut log = HostLog::format(device, &options).unwrap();
         let blocks = mib * 256 * 7 / 10;
@@ -69,5 +84,25 @@ fn random_overwrites_find_room_while_requests_overtake_flushes() {
                 answer.unwrap_or_else(|e| panic!("{segment} of {mib} MiB, write {i}: {e}"));
         }
         log.check().unwrap();
+    }
+}
+
+/// Paper mode once moved blocks behind the host's back without end: the host never waited.
+#[test]
+fn paper_mode_cleans_no_further_ahead_than_the_device_can_follow() {
+    let device = Slow::new(64 * 256, Span::from_us(200));
+    let options = PaperOptions { payload: false, ..PaperOptions::default() };
+    let mut log = PaperLog::format(device, &options).unwrap();
+    let blocks = log.capacity().0 / 8 * 99 / 100;
+    let mut at = log.now();
+    for block in 0..blocks {
+        at = log.submit(at, Request::write(Lba(block * 8), Sectors(8))).unwrap();
+    }
+    let mut rng = Rng::stream(1, "paper room");
+    for i in 0..2 * blocks {
+        let request = Request::write(Lba(rng.below(blocks) * 8), Sectors(8));
+        at = at.max(log.submit(at, request).unwrap());
+        let ahead = log.device().free.since(at);
+        assert!(ahead <= BUFFER.times(2), "write {i}: the device is {ahead:?} behind");
     }
 }

@@ -13,7 +13,7 @@ impl<D: BlockDevice> PaperLog<D> {
     /// Of the device below; moves made so far are kept.
     pub fn clean(&mut self, at: Time, moves: u32) -> Result<(u32, Time), DeviceError> {
         self.stats.turns += 1;
-        let (mut at, mut made) = (at, 0);
+        let (mut at, mut made) = (at.max(self.cleaned), 0);
         let mut bytes = vec![0; BLOCK];
         while made < moves {
             let Some((hole, tail)) = self.tables.ends() else { break };
@@ -27,6 +27,7 @@ impl<D: BlockDevice> PaperLog<D> {
             self.evict(at)?;
             made += 1;
         }
+        self.cleaned = at;
         if made == 0 {
             self.stats.idle_turns += 1;
         }
@@ -36,11 +37,11 @@ impl<D: BlockDevice> PaperLog<D> {
         Ok((made, at))
     }
 
-    /// A turn when little is free.
+    /// A turn when little is free and the last one has ended.
     pub(super) fn clean_if_low(&mut self, at: Time) -> Result<(), DeviceError> {
         let free = u64::from(self.layout.end() - self.cursor);
         let low = u64::from(self.layout.data_blocks) * u64::from(self.options.clean_below) / 100;
-        if free < low {
+        if free < low && self.cleaned <= at {
             self.clean(at, self.options.clean_moves)?;
         }
         Ok(())

@@ -57,6 +57,8 @@ pub struct PaperLog<D> {
     log_next: u32,
     /// When the device below was asked last: it may not be asked earlier.
     clock: Time,
+    /// When the last turn of cleaning has ended: there is one cleaner, it does not overtake itself.
+    cleaned: Time,
     stats: PaperStats,
 }
 

@@ -22,6 +22,7 @@ impl<D: BlockDevice> PaperLog<D> {
             open: Open::default(),
             log_next: 0,
             clock: Time::ZERO,
+            cleaned: Time::ZERO,
             stats: PaperStats::default(),
         }
     }
