@@ -8,6 +8,7 @@ mod args;
 mod drive;
 mod generate;
 mod image;
+mod lfs;
 mod lru;
 mod memory;
 mod meter;
@@ -22,8 +23,10 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let command = words.next().unwrap_or_default();
     let words: Vec<String> = words.collect();
-    if command == "remap" {
-        return ended(remap::run(words));
+    match command.as_str() {
+        "lfs" => return ended(lfs::run(words)),
+        "remap" => return ended(remap::run(words)),
+        _ => {}
     }
     let args = Args::new(words);
     let done = match command.as_str() {
@@ -37,6 +40,7 @@ fn main() -> ExitCode {
             for help in [
                 drive::HELP,
                 image::HELP,
+                lfs::HELP,
                 lru::HELP,
                 memory::HELP,
                 remap::HELP,
@@ -48,7 +52,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         other => Err(format!(
-            "`{other}`: expected drive, image, lru, memory, remap, sqlite, trace or help"
+            "`{other}`: expected drive, image, lfs, lru, memory, remap, sqlite, trace or help"
         )),
     };
     ended(done)

@@ -34,6 +34,23 @@ pub enum Cause {
 /// Number of causes.
 pub const CAUSES: usize = Cause::Super as usize + 1;
 
+impl Cause {
+    /// All of them.
+    pub const ALL: [Cause; CAUSES] = [
+        Cause::Data,
+        Cause::Dentry,
+        Cause::Node,
+        Cause::MovedData,
+        Cause::MovedNode,
+        Cause::Nat,
+        Cause::Sit,
+        Cause::Ssa,
+        Cause::Pack,
+        Cause::Journal,
+        Cause::Super,
+    ];
+}
+
 /// Blocks of a device.
 pub struct Disk<D> {
     device: D,
@@ -81,6 +98,10 @@ impl<D: BlockDevice> Disk<D> {
     pub fn into_device(mut self) -> Result<D, DeviceError> {
         self.drain()?;
         Ok(self.device)
+    }
+    /// The device, without what is held back: a stop.
+    pub fn abandon(self) -> D {
+        self.device
     }
     /// The device.
     pub fn device(&self) -> &D {

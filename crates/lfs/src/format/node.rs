@@ -330,6 +330,18 @@ impl NodeBlock {
         let end = from + super::Area::INLINE.bytes();
         (end <= NIDS_AT).then(|| &self.0[from..end])
     }
+    /// The same, to be changed.
+    pub fn inline_entries_mut(&mut self) -> Option<&mut [u8]> {
+        let from = self.slots_at() + 4;
+        let end = from + super::Area::INLINE.bytes();
+        (end <= NIDS_AT).then(|| &mut self.0[from..end])
+    }
+    /// Inline data, to be changed.
+    pub fn inline_data_mut(&mut self) -> &mut [u8] {
+        let from = self.slots_at() + 4;
+        let to = (self.slots_at() + 4 * self.inode_slots()).max(from);
+        &mut self.0[from..to]
+    }
     /// Makes all pointers holes: what stood in their place is gone.
     pub fn clear_inline(&mut self, bits: u8) {
         let (from, to) = (self.slots_at(), self.slots_at() + 4 * self.inode_slots());

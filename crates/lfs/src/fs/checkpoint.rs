@@ -56,7 +56,7 @@ impl<D: BlockDevice> Fs<D> {
     /// # Errors
     /// What the device says; [`FsError::ReadOnly`].
     pub fn sync(&mut self, now: Now) -> Result<(), FsError> {
-        self.change(now, |fs| fs.checkpoint(Trigger::Sync))
+        self.lessen(now, |fs| fs.checkpoint(Trigger::Sync))
     }
 
     /// Makes everything durable, marks the volume as cleanly unmounted and gives the device back.

@@ -20,6 +20,9 @@ use crate::format::{Block, Origin, Summary, zeroed};
 use crate::scj::Move;
 use crate::{BlockAddr, FsError, SegNo};
 
+/// Rounds of cleaning that may end without more free segments than there ever were.
+const STUCK: u32 = 4;
+
 /// What cleaning did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CleaningCounts {
@@ -41,9 +44,12 @@ impl<D: BlockDevice> Fs<D> {
         self.cleaned
     }
 
-    /// Free segments, by cleaning and checkpoints, if there are too few.
+    /// Free segments, by cleaning and checkpoints, if there are too few. As many as wanted may be
+    /// more than there can be (a volume that is full, or was filled by others); then what the
+    /// next operation and a checkpoint need is enough. Without even that: no space.
     pub(super) fn make_room(&mut self) -> Result<(), FsError> {
-        // Each round gains a block or is a checkpoint; what does not end is full.
+        let (mut best, mut stuck) = (0, 0);
+        // Each round gains a block or is a checkpoint.
         for _ in 0..4 * self.layout.main_segs {
             if self.segs.free() > self.least_free() {
                 return Ok(());
@@ -61,7 +67,10 @@ impl<D: BlockDevice> Fs<D> {
                 FsError::NotFound => FsError::Corrupt("a summary names a node that is not there"),
                 other => other,
             })?;
-            if !gained {
+            stuck = if self.segs.free() > best { 0 } else { stuck + 1 };
+            best = best.max(self.segs.free());
+            let enough = self.segs.free() > self.floor_free();
+            if !gained || (enough && stuck >= STUCK) {
                 break;
             }
             if self.options.cleaning == Cleaning::Bl6
@@ -70,7 +79,7 @@ impl<D: BlockDevice> Fs<D> {
                 return Ok(());
             }
         }
-        if self.segs.free() > self.least_free() { Ok(()) } else { Err(FsError::NoSpace) }
+        if self.segs.free() > self.floor_free() { Ok(()) } else { Err(FsError::NoSpace) }
     }
 
     fn ask(&self) -> Question {

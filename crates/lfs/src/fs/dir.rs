@@ -1,8 +1,8 @@
 //! Directories: a hash table of levels, each with twice as many buckets as the one before.
 //!
 //! Invariants: a name is in one bucket of one level; the directory's depth covers its level; its
-//! size covers its highest block. Entries inside an inode are read, and moved to blocks by the
-//! first change.
+//! size covers its highest block. Entries inside an inode are read, changed and taken away there, and
+//! moved to blocks when one is added.
 
 use block::BlockDevice;
 
@@ -171,9 +171,12 @@ impl<D: BlockDevice> Fs<D> {
 
     /// Takes an entry away.
     pub(super) fn remove_entry(&mut self, dir: Nid, name: &[u8]) -> Result<(), FsError> {
-        self.unfold_dir(dir)?;
         let found = self.find_entry(dir, name)?.ok_or(FsError::NotFound)?;
-        let index = found.index.ok_or(FsError::Corrupt("an entry was moved into no block"))?;
+        let Some(index) = found.index else {
+            let bytes = self.node_mut(dir)?.inline_entries_mut();
+            bytes.into_iter().for_each(|bytes| Area::INLINE.clear(bytes, found.slot));
+            return Ok(());
+        };
         let page = self.page_mut(dir, index)?;
         Area::BLOCK.clear(page, found.slot);
         if index > 0 && Area::BLOCK.is_empty(page) {
@@ -192,9 +195,12 @@ impl<D: BlockDevice> Fs<D> {
         ino: Nid,
         kind: FileType,
     ) -> Result<(), FsError> {
-        self.unfold_dir(dir)?;
         let found = self.find_entry(dir, name)?.ok_or(FsError::NotFound)?;
-        let index = found.index.ok_or(FsError::Corrupt("an entry was moved into no block"))?;
+        let Some(index) = found.index else {
+            let bytes = self.node_mut(dir)?.inline_entries_mut();
+            bytes.into_iter().for_each(|bytes| Area::INLINE.aim(bytes, found.slot, ino, kind));
+            return Ok(());
+        };
         Area::BLOCK.aim(self.page_mut(dir, index)?, found.slot, ino, kind);
         Ok(())
     }

@@ -2,8 +2,8 @@
 //!
 //! Invariants: a block that is written goes to a log at once (there is no cache of file data), its
 //! pointer follows in memory; bytes beyond the size are zeroes in memory's view: a file that grows
-//! finds a hole or a block whose rest was zeroed when it shrank. Data inside an inode is read, and
-//! moved to a block by the first change.
+//! finds a hole or a block whose rest was zeroed when it shrank. Data inside an inode is read, cut
+//! there, and moved to a block by the first write.
 
 use block::{BlockDevice, Bytes};
 
@@ -213,15 +213,22 @@ impl<D: BlockDevice> Fs<D> {
         if size.0 > LARGEST {
             return Err(FsError::TooLarge);
         }
-        self.change(now, |fs| {
+        self.lessen(now, |fs| {
             fs.expect_contents(ino)?;
             fs.resize(ino, size.0)
         })
     }
 
     pub(super) fn resize(&mut self, ino: Nid, size: u64) -> Result<(), FsError> {
-        self.unfold_data(ino)?;
-        if size < self.inode(ino)?.size() {
+        let inode = self.inode(ino)?;
+        if inode.is_inline_data() && size <= inode.inline_data().len() as u64 {
+            // Whatever was behind either end is zeroes now.
+            let from = inode.size().min(size) as usize;
+            self.node_mut(ino)?.inline_data_mut()[from..].fill(0);
+        } else {
+            self.unfold_data(ino)?;
+        }
+        if size < self.inode(ino)?.size() && !self.inode(ino)?.is_inline_data() {
             self.zero(ino, size, size.next_multiple_of(BLOCK))?;
             self.cut_blocks(ino, size.div_ceil(BLOCK))?;
         }
@@ -254,7 +261,7 @@ impl<D: BlockDevice> Fs<D> {
     /// As [`Fs::write`].
     pub fn punch(&mut self, now: Now, ino: Nid, at: Bytes, len: Bytes) -> Result<(), FsError> {
         let end = at.0.checked_add(len.0).ok_or(FsError::TooLarge)?;
-        self.change(now, |fs| {
+        self.lessen(now, |fs| {
             fs.expect_contents(ino)?;
             fs.unfold_data(ino)?;
             let inode = fs.inode(ino)?;

@@ -18,7 +18,7 @@ impl<D: BlockDevice> Fs<D> {
     /// # Errors
     /// [`FsError::NotFound`], and what the device says.
     pub fn fsync(&mut self, now: Now, ino: Nid) -> Result<(), FsError> {
-        self.change(now, |fs| match fs.fallback(ino)? {
+        self.lessen(now, |fs| match fs.fallback(ino)? {
             Some(why) => fs.checkpoint(Trigger::Fsync(why)),
             None => fs.fsync_nodes(ino),
         })

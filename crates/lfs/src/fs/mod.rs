@@ -156,9 +156,27 @@ impl<D: BlockDevice> Fs<D> {
         now: Now,
         body: impl FnOnce(&mut Fs<D>) -> Result<T, FsError>,
     ) -> Result<T, FsError> {
+        self.change_after(now, Fs::balance, body)
+    }
+
+    /// An operation that adds next to nothing: a full volume does not refuse it.
+    fn lessen<T>(
+        &mut self,
+        now: Now,
+        body: impl FnOnce(&mut Fs<D>) -> Result<T, FsError>,
+    ) -> Result<T, FsError> {
+        self.change_after(now, Fs::balance_little, body)
+    }
+
+    fn change_after<T>(
+        &mut self,
+        now: Now,
+        balance: impl FnOnce(&mut Fs<D>) -> Result<(), FsError>,
+        body: impl FnOnce(&mut Fs<D>) -> Result<T, FsError>,
+    ) -> Result<T, FsError> {
         self.writable()?;
         self.begin(now);
-        let out = self.balance().and_then(|()| body(self));
+        let out = balance(self).and_then(|()| body(self));
         let out = out.and_then(|value| self.after_change().map(|()| value));
         match &out {
             Err(FsError::Device(_)) => self.frozen = Some("since an error of the device"),
@@ -177,6 +195,12 @@ impl<D: BlockDevice> Fs<D> {
     /// When the last operation was done.
     pub fn done(&self) -> Time {
         self.disk.time()
+    }
+
+    /// Stops in the middle, as a crash of the program would: what was not written yet is lost, and
+    /// the next mount recovers.
+    pub fn abandon(self) -> D {
+        self.disk.abandon()
     }
 
     /// The device below.

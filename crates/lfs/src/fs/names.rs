@@ -138,7 +138,7 @@ impl<D: BlockDevice> Fs<D> {
         ino: Nid,
         set: SetAttributes,
     ) -> Result<(), FsError> {
-        self.change(now, |fs| {
+        self.lessen(now, |fs| {
             fs.inode(ino)?;
             let inode = fs.node_mut(ino)?;
             if let Some(permissions) = set.permissions {
@@ -257,12 +257,13 @@ impl<D: BlockDevice> Fs<D> {
     /// [`FsError::IsDirectory`], the errors of [`Fs::lookup`], and what the device says.
     pub fn unlink(&mut self, now: Now, dir: Nid, name: &[u8]) -> Result<(), FsError> {
         check_name(name)?;
-        self.change(now, |fs| {
+        self.lessen(now, |fs| {
             fs.expect_dir(dir)?;
             let ino = fs.find_entry(dir, name)?.ok_or(FsError::NotFound)?.ino;
             if fs.is_dir(ino)? {
                 return Err(FsError::IsDirectory);
             }
+            fs.expect_orphan_room(ino)?;
             fs.remove_entry(dir, name)?;
             fs.touch_dir(dir)?;
             if fs.inode(ino)?.links() > 1 {
@@ -278,13 +279,14 @@ impl<D: BlockDevice> Fs<D> {
     /// [`FsError::NotEmpty`], the errors of [`Fs::lookup`], and what the device says.
     pub fn rmdir(&mut self, now: Now, dir: Nid, name: &[u8]) -> Result<(), FsError> {
         check_name(name)?;
-        self.change(now, |fs| {
+        self.lessen(now, |fs| {
             fs.expect_dir(dir)?;
             let ino = fs.find_entry(dir, name)?.ok_or(FsError::NotFound)?.ino;
             fs.expect_dir(ino)?;
             if !fs.is_empty_dir(ino)? {
                 return Err(FsError::NotEmpty);
             }
+            fs.expect_orphan_room(ino)?;
             fs.remove_entry(dir, name)?;
             fs.touch_dir(dir)?;
             fs.add_links(dir, -1)?;
@@ -329,7 +331,7 @@ impl<D: BlockDevice> Fs<D> {
                 (true, false) => return Err(FsError::NotDirectory),
                 (false, true) => return Err(FsError::IsDirectory),
                 (true, true) if !self.is_empty_dir(old)? => return Err(FsError::NotEmpty),
-                _ => {}
+                _ => self.expect_orphan_room(old)?,
             }
         }
         let moved_dir = is_dir && from.0 != to.0;
@@ -403,7 +405,7 @@ impl<D: BlockDevice> Fs<D> {
         if !self.orphans.contains(&ino) || self.writable().is_err() {
             return Ok(());
         }
-        self.change(now, |fs| fs.erase(ino))
+        self.lessen(now, |fs| fs.erase(ino))
     }
 
     // --- Parts
@@ -505,12 +507,15 @@ impl<D: BlockDevice> Fs<D> {
         self.vanish(ino)
     }
 
+    /// Refuses, before anything has changed, what would be one orphan more than a checkpoint holds.
+    fn expect_orphan_room(&self, ino: Nid) -> Result<(), FsError> {
+        let more = self.holders.contains_key(&ino) && self.orphans.len() >= self.orphan_room();
+        if more { Err(FsError::NoSpace) } else { Ok(()) }
+    }
+
     fn vanish(&mut self, ino: Nid) -> Result<(), FsError> {
         if !self.holders.contains_key(&ino) {
             return self.erase(ino);
-        }
-        if self.orphans.len() >= self.orphan_room() {
-            return Err(FsError::NoSpace);
         }
         self.orphans.insert(ino);
         Ok(())

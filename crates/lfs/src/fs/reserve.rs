@@ -77,21 +77,13 @@ impl<D: BlockDevice> Fs<D> {
     fn holes(&mut self, ino: Nid, from: u64, to: u64) -> Result<u64, FsError> {
         let (mut index, mut count) = (from, 0);
         while index < to && count <= self.cp.user_blocks {
-            let next = self.behind(ino, index)?.min(to);
-            match self.find_pointer(ino, index)? {
-                Some(at) if self.pointed(at)? != BlockAddr::HOLE => index += 1,
-                Some(_) => (index, count) = (index + 1, count + 1),
-                None => (index, count) = (next, count + (next - index)),
+            match self.pointer_or_next(ino, index)? {
+                Ok(at) if self.pointed(at)? != BlockAddr::HOLE => index += 1,
+                Ok(_) => (index, count) = (index + 1, count + 1),
+                Err(next) => (index, count) = (next.min(to), count + (next.min(to) - index)),
             }
         }
         Ok(count)
-    }
-
-    /// The first block that the node of a block does not reach.
-    fn behind(&mut self, ino: Nid, index: u64) -> Result<u64, FsError> {
-        let own = self.inode(ino)?.slots() as u64;
-        let per = ADDRS_PER_BLOCK as u64;
-        Ok(if index < own { own } else { own + ((index - own) / per + 1) * per })
     }
 
     /// The first byte from `at` on that is data (or, with `hole`, is not); none behind the end.
@@ -118,15 +110,14 @@ impl<D: BlockDevice> Fs<D> {
             }
             let (mut index, last) = (at.0 / BLOCK, size.div_ceil(BLOCK));
             while index < last {
-                let next = match fs.find_pointer(ino, index)? {
-                    Some(pointer) if fs.pointed(pointer)?.is_place() != hole => {
+                index = match fs.pointer_or_next(ino, index)? {
+                    Ok(pointer) if fs.pointed(pointer)?.is_place() != hole => {
                         return Ok(Some(Bytes((index * BLOCK).max(at.0))));
                     }
-                    Some(_) => index + 1,
-                    None if hole => return Ok(Some(Bytes((index * BLOCK).max(at.0)))),
-                    None => fs.behind(ino, index)?,
+                    Ok(_) => index + 1,
+                    Err(_) if hole => return Ok(Some(Bytes((index * BLOCK).max(at.0)))),
+                    Err(next) => next,
                 };
-                index = next;
             }
             Ok(hole.then_some(Bytes(size)))
         })

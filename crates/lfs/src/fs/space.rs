@@ -51,6 +51,25 @@ impl<D: BlockDevice> Fs<D> {
         }
     }
 
+    /// Without more free segments than these nothing may be added: a checkpoint takes those that
+    /// what is dirty fills and one more for each log that it writes to; cleaning one to go into.
+    pub(super) fn floor_free(&self) -> usize {
+        self.dirty_segments() + 5
+    }
+
+    /// Before an operation that adds nothing, or little, and may give back much: what a full volume
+    /// still does.
+    pub(super) fn balance_little(&mut self) -> Result<(), FsError> {
+        match self.balance() {
+            Err(FsError::NoSpace) => {
+                // What is dirty is durable then, and the next checkpoint needs little.
+                self.checkpoint(Trigger::Emergency)?;
+                if self.segs.free() > 3 { Ok(()) } else { Err(FsError::NoSpace) }
+            }
+            other => other,
+        }
+    }
+
     /// Before an operation: not too much is dirty, and there are free segments.
     pub(super) fn balance(&mut self) -> Result<(), FsError> {
         let (nodes, pages, most) = (self.nodes.dirty(), self.pages.dirty(), self.options.dirty);

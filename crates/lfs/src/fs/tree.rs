@@ -28,21 +28,7 @@ impl<D: BlockDevice> Fs<D> {
         ino: Nid,
         index: u64,
     ) -> Result<Option<Pointer>, FsError> {
-        let inode = self.inode(ino)?;
-        let reach = Reach::of(index, inode.slots()).ok_or(FsError::TooLarge)?;
-        let mut nid = ino;
-        for (slot, _) in reach.steps() {
-            let slot = usize::from(*slot);
-            let node = self.node(nid)?;
-            nid = if nid == ino { node.child(slot) } else { Nid(node.word(slot)) };
-            if nid == Nid::NONE {
-                return Ok(None);
-            }
-            if self.node(nid)?.ino() != ino {
-                return Err(FsError::Corrupt("a file's tree holds another file's node"));
-            }
-        }
-        Ok(Some(Pointer { nid, slot: reach.slot }))
+        Ok(self.pointer_or_next(ino, index)?.ok())
     }
 
     /// The pointer of a block; nodes on the way are made. `leaf` is the number that the last of
@@ -182,16 +168,42 @@ impl<D: BlockDevice> Fs<D> {
     pub(super) fn punch_blocks(&mut self, ino: Nid, from: u64, to: u64) -> Result<(), FsError> {
         let mut index = from;
         while index < to {
-            let Some(at) = self.find_pointer(ino, index)? else {
-                // No node: nothing up to the next one.
-                let own = self.inode(ino)?.slots() as u64;
-                let behind = index.saturating_sub(own) % ADDRS_PER_BLOCK as u64;
-                index += ADDRS_PER_BLOCK as u64 - behind;
-                continue;
-            };
-            self.drop_pointer(ino, at)?;
-            index += 1;
+            match self.pointer_or_next(ino, index)? {
+                Ok(at) => {
+                    self.drop_pointer(ino, at)?;
+                    index += 1;
+                }
+                Err(next) => index = next,
+            }
         }
         Ok(())
+    }
+
+    /// The pointer of a block; or, if a node on the way is not there, the first block behind
+    /// everything that would be below it.
+    pub(super) fn pointer_or_next(
+        &mut self,
+        ino: Nid,
+        index: u64,
+    ) -> Result<Result<Pointer, u64>, FsError> {
+        let inode = self.inode(ino)?;
+        let own = inode.slots() as u64;
+        let reach = Reach::of(index, own as usize).ok_or(FsError::TooLarge)?;
+        let per = ADDRS_PER_BLOCK as u64;
+        let base = own + [0, 0, 2 * per, 2 * per + 2 * per * per][reach.steps().len()];
+        let mut nid = ino;
+        for (i, (slot, _)) in reach.steps().iter().enumerate() {
+            let slot = usize::from(*slot);
+            let node = self.node(nid)?;
+            nid = if nid == ino { node.child(slot) } else { Nid(node.word(slot)) };
+            if nid == Nid::NONE {
+                let span = per.pow((reach.steps().len() - i) as u32);
+                return Ok(Err(base + ((index - base) / span + 1) * span));
+            }
+            if self.node(nid)?.ino() != ino {
+                return Err(FsError::Corrupt("a file's tree holds another file's node"));
+            }
+        }
+        Ok(Ok(Pointer { nid, slot: reach.slot }))
     }
 }

@@ -1,0 +1,201 @@
+//! A Linux kernel in a guest and this crate on the same volumes, both ways: each reads what the
+//! other wrote, changes it, and brings back what the other's crash left.
+//!
+//! Its own runner: this program runs inside the guest, too (`guest.rs`). One boot for every change;
+//! `--rounds N` (`scripts/interop`) makes more, each with another seed and a second boot, in which
+//! the kernel judges what was changed here after it.
+
+#[path = "../tools/mod.rs"]
+mod tools;
+
+mod guest;
+mod manifest;
+mod ours;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use lfs::{Fs, Options};
+use manifest::{differences, of_volume};
+use tools::{Image, now};
+
+/// When the host looks at what the guest did: after everything else.
+const LATE: u64 = 3_000_000_000;
+const SIZE: u64 = 100 << 20;
+
+type Sections = BTreeMap<String, Vec<String>>;
+
+/// First boot. Disks: a ours, b the kernel's own, c our crash, d an image that is filled, e without
+/// inline anything and appended to only, f the one that the guest crashes on.
+const FIRST: &str = r#"
+on() { mount -t f2fs -o "$3" "/dev/vd$2" /mnt || exit 1; echo "== $1"; }
+off() { umount /mnt || exit 1; }
+list() { echo "== $1"; K manifest /mnt || exit 1; }
+K() { /host/kernel guest "$@"; }
+on ours a rw; list ours; K work "$1" 300 /mnt || exit 1; list ours-after; off
+on theirs b rw; K work "$1" 500 /mnt || exit 1; list theirs; off
+on crash c rw; list crash; off
+on full d rw; K fill "$1" /mnt || exit 1; list full; off
+on plain e noinline_data,noinline_dentry,noinline_xattr,mode=lfs; K work "$1" 300 /mnt || exit 1; list plain; off
+on fsynced f rw; K work "$1" 100 /mnt || exit 1; list fsynced; K fsynced "$1" /mnt || exit 1
+echo "== end"
+sleep 0.2
+echo b >/proc/sysrq-trigger
+sleep 10
+"#;
+
+/// Second boot: what was changed here since; the crash of the first, as it was.
+const SECOND: &str = r#"
+K() { /host/kernel guest "$@"; }
+for disk in a b c d e; do
+  mount -t f2fs "/dev/vd$disk" /mnt || exit 1
+  echo "== $disk"; K manifest /mnt || exit 1
+  umount /mnt || exit 1
+done
+mount -t f2fs /dev/vdf /mnt || exit 1
+echo "== f"; K manifest /mnt || exit 1
+umount /mnt || exit 1
+echo "== end"
+"#;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Why there is no guest here. Programs that `scripts/setup` installs must be there.
+fn missing() -> Option<String> {
+    let fetched = Command::new(root().join("scripts/guest")).arg("--fetch").output();
+    let fetched = fetched.expect("scripts/guest runs");
+    let said = String::from_utf8_lossy(&fetched.stderr).trim().to_string();
+    assert!(!said.contains("not installed"), "{said}: run scripts/setup");
+    (!fetched.status.success()).then(|| format!("no kernel for a guest: {said}"))
+}
+
+/// Runs a script in a guest; its output by section. The last section is `end`, or it failed.
+fn boot(script: &str, disks: &[&Image], seed: u64) -> Sections {
+    let file = Image::new();
+    std::fs::write(file.path(), script).unwrap();
+    let mut command = Command::new(root().join("scripts/guest"));
+    let this = std::env::current_exe().unwrap();
+    command.args(["-t", "400", "-m", "f2fs", "-f"]);
+    command.arg(format!("{}:/host/kernel", this.display()));
+    for disk in disks {
+        command.arg("-d").arg(disk.path());
+    }
+    let out = command.arg(file.path()).arg(seed.to_string()).output().unwrap();
+    let (mut sections, mut name) = (Sections::new(), String::from("start"));
+    for line in String::from_utf8_lossy(&out.stdout).lines() {
+        match line.strip_prefix("== ") {
+            Some(next) => name = next.to_string(),
+            None => sections.entry(name.clone()).or_default().push(line.to_string()),
+        }
+    }
+    let said = String::from_utf8_lossy(&out.stderr);
+    let last: Vec<&String> = sections.get(&name).into_iter().flatten().rev().take(3).collect();
+    assert!(name == "end", "the guest ended in {name}: {last:?}\n{said}");
+    sections
+}
+
+/// What the kernel wrote is read, found sound, changed, and found sound by `fsck.f2fs`.
+fn judge(what: &str, image: &Image, wanted: &[String], seed: u64) -> (Image, Vec<String>) {
+    let mut fs = Fs::mount(image.device(), Options::default(), now(LATE))
+        .unwrap_or_else(|error| panic!("{what}: mount: {error}"));
+    fs.check(now(LATE)).unwrap_or_else(|error| panic!("{what}: check: {error}"));
+    let found = of_volume(&mut fs, now(LATE)).unwrap();
+    assert_eq!(differences(&found, wanted), [""; 0], "{what}");
+    ours::change(&mut fs, seed);
+    fs.check(now(LATE)).unwrap_or_else(|error| panic!("{what}, changed: {error}"));
+    let after = of_volume(&mut fs, now(LATE)).unwrap();
+    let changed = Image::of(&mut fs.unmount(now(LATE)).unwrap());
+    assert_eq!(changed.complaints(), [""; 0], "{what}");
+    println!(
+        "{what}: {} paths equal, {} after changes here, checker content",
+        found.len(),
+        after.len()
+    );
+    (changed, after)
+}
+
+/// After the guest's crash: what fsync acknowledged in it is there.
+fn judge_crash(image: &Image, sections: &Sections, seed: u64) -> (Image, Vec<String>) {
+    let mut fs = Fs::mount(image.device(), Options::default(), now(LATE)).unwrap();
+    fs.check(now(LATE)).unwrap();
+    let found = of_volume(&mut fs, now(LATE)).unwrap();
+    let lines = &sections["fsynced"];
+    // Two lists: the tree before the checkpoint, and the folder of what was fsynced.
+    let second = lines.iter().rposition(|line| line.starts_with(". ")).unwrap();
+    let synced: Vec<String> = lines[second..]
+        .iter()
+        .filter(|line| !line.starts_with(". "))
+        .map(|line| line.replacen("./", "./fsynced/", 1))
+        .collect();
+    let lost: Vec<&String> =
+        synced.iter().filter(|line| found.binary_search(line).is_err()).collect();
+    assert!(synced.len() >= 40 && lost.is_empty(), "{} synced, lost: {lost:#?}", synced.len());
+    println!("the guest's crash: {} files that fsync acknowledged are there", synced.len());
+    ours::change(&mut fs, seed);
+    let changed = Image::of(&mut fs.unmount(now(LATE)).unwrap());
+    assert_eq!(changed.complaints(), [""; 0]);
+    (changed, found)
+}
+
+/// The checker's own image of the guest's crash is not needed: both recover from the same bytes.
+fn round(seed: u64, twice: bool) {
+    let (ours, listed) = ours::volume(seed, SIZE);
+    assert_eq!(ours.complaints(), [""; 0]);
+    let (crash, recovered) = ours::crash(seed, SIZE);
+    let made = |size, options: &[&str]| Image::made_by_f2fs_tools(size, options);
+    let theirs = made(SIZE, &["-l", "kernel"]);
+    let (full, plain, last) = (made(64 << 20, &[]), made(SIZE, &[]), made(SIZE, &[]));
+    let disks = [&ours, &theirs, &crash, &full, &plain, &last];
+    let said = boot(FIRST, &disks, seed);
+    assert_eq!(differences(&said["ours"], &listed), [""; 0], "ours, in the kernel");
+    println!("ours: {} paths equal in the kernel", listed.len());
+    assert_eq!(differences(&said["crash"], &recovered), [""; 0], "our crash, in the kernel");
+    println!("our crash: {} paths equal in the kernel and here", recovered.len());
+    let images = [
+        judge("ours, changed by the kernel", &ours, &said["ours-after"], seed),
+        judge("the kernel's", &theirs, &said["theirs"], seed),
+        judge("our crash, recovered by the kernel", &crash, &said["crash"], seed),
+        judge("filled by the kernel", &full, &said["full"], seed),
+        judge("appended to by the kernel", &plain, &said["plain"], seed),
+    ];
+    let (_, found) = judge_crash(&last, &said, seed);
+    if twice {
+        let mut disks: Vec<&Image> = images.iter().map(|(image, _)| image).collect();
+        disks.push(&last);
+        let said = boot(SECOND, &disks, seed);
+        for (name, (_, wanted)) in ["a", "b", "c", "d", "e"].into_iter().zip(&images) {
+            assert_eq!(differences(&said[name], wanted), [""; 0], "disk {name}, again");
+        }
+        assert_eq!(differences(&said["f"], &found), [""; 0], "the guest's crash, in the kernel");
+        println!("again in the kernel: all equal, its own crash recovered alike");
+    }
+}
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if words.first().is_some_and(|word| word == "guest") {
+        if let Err(error) = guest::main(&words[1..]) {
+            println!("{}: {error}", words.join(" "));
+            std::process::exit(1);
+        }
+        return;
+    }
+    let number = |name: &str, or: u64| {
+        let at = words.iter().position(|word| word == name);
+        at.map_or(or, |at| words[at + 1].parse().expect("a number"))
+    };
+    let rounds = number("--rounds", 0);
+    let first = number("--seed", 1);
+    println!();
+    if let Some(reason) = missing() {
+        println!("test a_kernel_and_this_crate_understand_one_another ... skipped: {reason}");
+        return;
+    }
+    for seed in first..first + rounds.max(1) {
+        round(seed, rounds > 0);
+    }
+    println!("test a_kernel_and_this_crate_understand_one_another ... ok");
+}
