@@ -11,7 +11,7 @@ use super::manifest;
 
 type Answer = Result<(), Box<dyn std::error::Error>>;
 
-/// `work SEED STEPS FOLDER`, `manifest FOLDER`, `fsynced SEED FOLDER`, `fill PERCENT FOLDER`.
+/// `work SEED STEPS FOLDER`, `manifest FOLDER`, `fsynced SEED FOLDER`, `fill SEED FOLDER`.
 pub fn main(words: &[String]) -> Answer {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words[..] {
@@ -206,40 +206,46 @@ fn known_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// So full and so full of holes that new blocks go into the holes.
+/// Half full and full of holes, so that new blocks go into the holes; then as full as can be.
 fn fill(seed: u64, folder: &Path) -> Answer {
     let mut rng = Rng::stream(seed, "kernel/fill");
-    let mut count = 0_u32;
-    loop {
-        let name = folder.join(format!("fill-{count}"));
-        match std::fs::write(&name, bytes(&mut rng, 4096 * 6)) {
-            Ok(()) => count += 1,
+    for n in 0..400 {
+        std::fs::write(folder.join(format!("half-{n}")), bytes(&mut rng, 4096 * 6))?;
+    }
+    rustix::fs::sync();
+    for n in (0..400).step_by(2) {
+        std::fs::remove_file(folder.join(format!("half-{n}")))?;
+    }
+    rustix::fs::sync();
+    for n in 0..150 {
+        std::fs::write(folder.join(format!("hole-{n}")), bytes(&mut rng, 4096 * 3))?;
+    }
+    rustix::fs::sync();
+    if seed.is_multiple_of(2) {
+        until_full(&mut rng, folder, "last", 4)?;
+    }
+    Ok(())
+}
+
+/// Files of so many blocks until there is no room for another; returns how many.
+fn until_full(
+    rng: &mut Rng,
+    folder: &Path,
+    name: &str,
+    blocks: usize,
+) -> Result<u32, Box<dyn std::error::Error>> {
+    for n in 0.. {
+        let path = folder.join(format!("{name}-{n}"));
+        match std::fs::write(&path, bytes(rng, 4096 * blocks)) {
+            Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::StorageFull => {
-                std::fs::remove_file(name)?;
-                break;
+                std::fs::remove_file(path)?;
+                return Ok(n);
             }
             Err(error) => return Err(error.into()),
         }
     }
-    rustix::fs::sync();
-    for n in (0..count).step_by(5) {
-        std::fs::remove_file(folder.join(format!("fill-{n}")))?;
-    }
-    rustix::fs::sync();
-    for round in 0..4 {
-        for n in (1..count).filter(|n| n % 5 == 1 + round % 4) {
-            let file = OpenOptions::new().write(true).open(folder.join(format!("fill-{n}")))?;
-            file.write_all_at(&bytes(&mut rng, 4096), 4096 * rng.below(6))?;
-        }
-        rustix::fs::sync();
-        for n in 0..count / 10 {
-            std::fs::write(folder.join(format!("again-{round}-{n}")), bytes(&mut rng, 5000))?;
-        }
-        for n in 0..count / 10 {
-            std::fs::remove_file(folder.join(format!("again-{round}-{n}")))?;
-        }
-    }
-    Ok(())
+    Ok(0)
 }
 
 /// A checkpoint, and then files that only fsync makes durable; the manifest of those.

@@ -16,7 +16,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lfs::{Fs, Options};
+use lfs::format::{Block, Checkpoint, Flags, InlineFlags, MAGIC, NodeBlock, Superblock};
+use lfs::{Fs, Layout, Options, SegNo};
 use manifest::{differences, of_volume};
 use tools::{Image, now};
 
@@ -117,6 +118,68 @@ fn judge(what: &str, image: &Image, wanted: &[String], seed: u64) -> (Image, Vec
     (changed, after)
 }
 
+/// What of the format the kernel's images use that is never written here.
+#[derive(Default, Debug)]
+struct Seen {
+    inline_data: u32,
+    inline_entries: u32,
+    inline_xattrs: u32,
+    extents: u32,
+    compact: u32,
+    journals: u32,
+    /// Logs that were writing into the holes of a segment.
+    threaded: u32,
+}
+
+impl Seen {
+    fn look(&mut self, image: &Image) {
+        let bytes = std::fs::read(image.path()).unwrap();
+        let block = |at: u32| -> Box<Block> {
+            Box::new(bytes[at as usize * 4096..][..4096].try_into().unwrap())
+        };
+        let sb = Superblock::expect(&block(0), MAGIC).unwrap();
+        let layout = Layout::of(&sb, bytes.len() as u64 / 4096).unwrap();
+        let packs = [0, 1].map(|which| (layout.pack(which).0, block(layout.pack(which).0)));
+        let packs = packs.into_iter().filter_map(|(at, b)| Some((at, Checkpoint::decode(&b)?)));
+        let (at, cp) = packs.max_by_key(|(_, cp)| cp.version).unwrap();
+        if cp.flags.any(Flags::COMPACT) {
+            let first = block(at + cp.start_sum);
+            self.compact += 1;
+            let counts = [first[0], first[1], first[507], first[508]];
+            self.journals += u32::from(counts.iter().any(|byte| *byte != 0));
+        }
+        self.threaded += cp.alloc_types.iter().filter(|kind| **kind == 1).count() as u32;
+        for at in layout.block(SegNo(0), 0).0..bytes.len() as u32 / 4096 {
+            let node = NodeBlock(block(at));
+            let version = node.written_after() as u32;
+            let known = cp.version as u32 - version.min(cp.version as u32) < 1 << 20;
+            if !node.is_inode() || node.nid().0 < 3 || !known || node.links() == 0 {
+                continue;
+            }
+            let has = |bit: u8| u32::from(node.inline() & bit != 0);
+            self.inline_data += has(InlineFlags::DATA) & has(InlineFlags::EXISTS);
+            self.inline_entries += has(InlineFlags::DENTRY);
+            self.inline_xattrs += has(InlineFlags::XATTR);
+            self.extents += u32::from(node.has_extent());
+        }
+    }
+
+    fn all(&self) -> bool {
+        let Seen {
+            inline_data,
+            inline_entries,
+            inline_xattrs,
+            extents,
+            compact,
+            journals,
+            threaded,
+        } = self;
+        [inline_data, inline_entries, inline_xattrs, extents, compact, journals, threaded]
+            .into_iter()
+            .all(|count| *count > 0)
+    }
+}
+
 /// After the guest's crash: what fsync acknowledged in it is there.
 fn judge_crash(image: &Image, sections: &Sections, seed: u64) -> (Image, Vec<String>) {
     let mut fs = Fs::mount(image.device(), Options::default(), now(LATE)).unwrap();
@@ -140,7 +203,7 @@ fn judge_crash(image: &Image, sections: &Sections, seed: u64) -> (Image, Vec<Str
     (changed, found)
 }
 
-/// The checker's own image of the guest's crash is not needed: both recover from the same bytes.
+/// One seed: a boot, judged here; and with `twice` another, in which the kernel judges.
 fn round(seed: u64, twice: bool) {
     let (ours, listed) = ours::volume(seed, SIZE);
     assert_eq!(ours.complaints(), [""; 0]);
@@ -154,6 +217,10 @@ fn round(seed: u64, twice: bool) {
     println!("ours: {} paths equal in the kernel", listed.len());
     assert_eq!(differences(&said["crash"], &recovered), [""; 0], "our crash, in the kernel");
     println!("our crash: {} paths equal in the kernel and here", recovered.len());
+    let mut seen = Seen::default();
+    [&theirs, &full, &plain, &last].into_iter().for_each(|image| seen.look(image));
+    println!("the kernel wrote, {seen:?}");
+    assert!(seen.all());
     let images = [
         judge("ours, changed by the kernel", &ours, &said["ours-after"], seed),
         judge("the kernel's", &theirs, &said["theirs"], seed),

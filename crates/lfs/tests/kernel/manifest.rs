@@ -26,6 +26,9 @@ fn letter(mode: u16) -> char {
     }
 }
 
+/// Name space, name, value.
+type Xattr = (u8, Vec<u8>, Vec<u8>);
+
 /// What a line says beside the path.
 struct Line {
     mode: u16,
@@ -35,7 +38,7 @@ struct Line {
     time: (u64, u32),
     device: (u32, u32),
     crc: u32,
-    xattrs: Vec<(u8, Vec<u8>, Vec<u8>)>,
+    xattrs: Vec<Xattr>,
 }
 
 impl Line {
@@ -78,7 +81,7 @@ fn add(crc: u32, at: u64, piece: &[u8]) -> u32 {
 
 // --- From a mounted folder
 
-fn xattrs_of(path: &Path) -> std::io::Result<Vec<(u8, Vec<u8>, Vec<u8>)>> {
+fn xattrs_of(path: &Path) -> std::io::Result<Vec<Xattr>> {
     let mut names = vec![0; 65_536];
     let n = rustix::fs::llistxattr(path, &mut names[..])?;
     let mut found = Vec::new();
