@@ -133,18 +133,42 @@ impl Area {
 
     /// The entry of a name.
     pub fn find(self, bytes: &[u8], hash: u32, name: &[u8]) -> Option<(usize, Entry)> {
-        self.entries(bytes)
-            .find(|(_, entry, found)| entry.hash == hash && *found == name)
-            .map(|(slot, entry, _)| (slot, entry))
+        let mut slot = 0;
+        while slot < self.slots {
+            if slot.is_multiple_of(8) && bytes[slot / 8] == 0 {
+                slot += 8;
+                continue;
+            }
+            let len = usize::from(u16_at(bytes, self.records + slot * RECORD + 8));
+            if !Area::used(bytes, slot) || len == 0 {
+                slot += 1;
+                continue;
+            }
+            let from = self.names + slot * SLOT_BYTES;
+            if len == name.len()
+                && u32_at(bytes, self.records + slot * RECORD) == hash
+                && bytes.get(from..from + len) == Some(name)
+                && slot + Area::need(len) <= self.slots
+            {
+                return Some((slot, self.entry(bytes, slot)));
+            }
+            slot += Area::need(len);
+        }
+        None
     }
 
     /// The first of so many free slots in a row.
     pub fn room(self, bytes: &[u8], need: usize) -> Option<usize> {
-        let mut run = 0;
-        for slot in 0..self.slots {
+        let (mut slot, mut run) = (0, 0);
+        while slot < self.slots {
+            if slot.is_multiple_of(8) && bytes[slot / 8] == 0xFF {
+                (slot, run) = (slot + 8, 0);
+                continue;
+            }
             run = if Area::used(bytes, slot) { 0 } else { run + 1 };
+            slot += 1;
             if run == need {
-                return Some(slot + 1 - need);
+                return Some(slot - need);
             }
         }
         None

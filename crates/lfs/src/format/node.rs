@@ -159,10 +159,20 @@ impl NodeBlock {
     /// A node without pointers.
     pub fn new(nid: Nid, ino: Nid, offset: u32, cold: bool) -> NodeBlock {
         let mut node = NodeBlock(zeroed());
-        put_u32(&mut node.0[..], FOOTER, nid.0);
-        put_u32(&mut node.0[..], FOOTER + 4, ino.0);
-        put_u32(&mut node.0[..], FOOTER + 8, offset << 3 | u32::from(cold));
+        node.set_footer(nid, ino, offset, cold);
         node
+    }
+
+    /// The same in a block that was another's.
+    pub fn renew(&mut self, nid: Nid, ino: Nid, offset: u32, cold: bool) {
+        self.0.fill(0);
+        self.set_footer(nid, ino, offset, cold);
+    }
+
+    fn set_footer(&mut self, nid: Nid, ino: Nid, offset: u32, cold: bool) {
+        put_u32(&mut self.0[..], FOOTER, nid.0);
+        put_u32(&mut self.0[..], FOOTER + 4, ino.0);
+        put_u32(&mut self.0[..], FOOTER + 8, offset << 3 | u32::from(cold));
     }
 
     /// Its own number.
@@ -191,6 +201,11 @@ impl NodeBlock {
     /// Whether it holds numbers of nodes, not addresses.
     pub fn is_indirect(&self) -> bool {
         self.offset() != XATTR_OFFSET && Reach::first_index(self.offset(), 0).is_none()
+    }
+    /// Says whether it is a directory's (not cold) or not.
+    pub fn set_cold(&mut self, cold: bool) {
+        let kept = self.flags() & !NodeFlags::COLD;
+        put_u32(&mut self.0[..], FOOTER + 8, kept | if cold { NodeFlags::COLD } else { 0 });
     }
     /// Sets the marks of fsync.
     pub fn mark(&mut self, fsync: bool, dentry: bool) {
@@ -227,6 +242,19 @@ impl NodeBlock {
     fn word_at(&self, slot: usize) -> usize {
         assert!(slot < self.slots(), "slot {slot} of {}", self.slots());
         if self.is_inode() { self.slots_at() + 4 * slot } else { 4 * slot }
+    }
+    /// Words from `first` on.
+    pub fn words(&self, first: usize) -> impl Iterator<Item = u32> {
+        let at = if self.is_inode() { self.slots_at() } else { 0 };
+        let end = at + 4 * self.slots();
+        let bytes = self.0[(at + 4 * first).min(end)..end].chunks_exact(4);
+        bytes.map(|word| u32_at(word, 0))
+    }
+    /// Makes the words from `first` on holes.
+    pub fn clear_words(&mut self, first: usize) {
+        let at = if self.is_inode() { self.slots_at() } else { 0 };
+        let end = at + 4 * self.slots();
+        self.0[(at + 4 * first).min(end)..end].fill(0);
     }
     /// Pointers that it holds.
     pub fn slots(&self) -> usize {

@@ -85,7 +85,7 @@ impl<D: BlockDevice> Fs<D> {
         let settled = self.nodes.dirty() == 0
             && self.pages.dirty() == 0
             && self.nat.dirty_blocks() == 0
-            && self.segs.dirty_tables().is_empty();
+            && !self.segs.is_dirty();
         if settled { Ok(()) } else { self.write_checkpoint(trigger) }
     }
 

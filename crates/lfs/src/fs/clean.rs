@@ -13,7 +13,7 @@ use block::BlockDevice;
 
 use super::options::{Bug, Cleaning};
 use super::tree::Pointer;
-use super::victim::{Question, choose};
+use super::victim::choose;
 use super::{Fs, LogKind, Trigger};
 use crate::disk::Cause;
 use crate::format::{Block, Origin, Summary, zeroed};
@@ -82,19 +82,8 @@ impl<D: BlockDevice> Fs<D> {
         if self.segs.free() > self.floor_free() { Ok(()) } else { Err(FsError::NoSpace) }
     }
 
-    fn ask(&self) -> Question {
-        let journalled = self.journals();
-        let count_valid = match self.options.cleaning {
-            Cleaning::Scj(scj) => !scj.count_needed,
-            _ => true,
-        };
-        let unpinned = self.options.bug == Some(Bug::Pin);
-        let per_seg = u64::from(self.layout.per_seg);
-        Question { per_seg, policy: self.options.victim, journalled, unpinned, count_valid }
-    }
-
     fn clean_415(&mut self) -> Result<bool, FsError> {
-        let victim = choose(&self.segs, &self.ask());
+        let victim = choose(&self.segs, self.options.victim);
         let waiting = self.segs.prefree() > 0;
         if let Some(victim) = victim {
             self.move_segment(victim)?;
@@ -111,7 +100,7 @@ impl<D: BlockDevice> Fs<D> {
         }
         let mut freed = 0;
         while self.segs.free() + freed <= self.least_free() {
-            let Some(victim) = choose(&self.segs, &self.ask()) else { break };
+            let Some(victim) = choose(&self.segs, self.options.victim) else { break };
             self.move_segment(victim)?;
             freed += 1;
             gained = true;
@@ -128,13 +117,13 @@ impl<D: BlockDevice> Fs<D> {
             self.checkpoint(Trigger::JournalFull)?;
             return Ok(true);
         }
-        if let Some(victim) = choose(&self.segs, &self.ask()) {
+        if let Some(victim) = choose(&self.segs, self.options.victim) {
             self.move_segment(victim)?;
             return Ok(true);
         }
         let before = self.segs.free();
         self.checkpoint(Trigger::Emergency)?;
-        Ok(self.segs.free() > before || choose(&self.segs, &self.ask()).is_some())
+        Ok(self.segs.free() > before || choose(&self.segs, self.options.victim).is_some())
     }
 
     pub(super) fn read_summary(&mut self, seg: SegNo) -> Result<Box<Block>, FsError> {

@@ -68,7 +68,6 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(there);
         }
         let (mut at, mut rest) = (at, out);
-        let mut block = zeroed();
         while !rest.is_empty() {
             let skip = (at % BLOCK) as usize;
             if skip == 0 && rest.len() >= BLOCK_BYTES {
@@ -78,6 +77,7 @@ impl<D: BlockDevice> Fs<D> {
                 continue;
             }
             let (part, more) = rest.split_at_mut((BLOCK_BYTES - skip).min(rest.len()));
+            let mut block = [0; BLOCK_BYTES];
             self.read_block(ino, at / BLOCK, &mut block)?;
             part.copy_from_slice(&block[skip..skip + part.len()]);
             at += part.len() as u64;
@@ -153,13 +153,13 @@ impl<D: BlockDevice> Fs<D> {
         self.room(blocks + 6, 6)?;
         self.unfold_data(ino)?;
         let (mut place, mut rest) = (at, data);
-        let mut block = zeroed();
         while !rest.is_empty() {
             let (index, skip) = (place / BLOCK, (place % BLOCK) as usize);
             let (part, more) = rest.split_at((BLOCK_BYTES - skip).min(rest.len()));
             if let Ok(whole) = <&Block>::try_from(part) {
                 self.put_block(ino, index, whole)?;
             } else {
+                let mut block = [0; BLOCK_BYTES];
                 self.read_block(ino, index, &mut block)?;
                 block[skip..skip + part.len()].copy_from_slice(part);
                 self.put_block(ino, index, &block)?;

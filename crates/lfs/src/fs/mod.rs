@@ -6,6 +6,8 @@
 //! * operations on the name space change memory only; the media follow at checkpoints and fsyncs;
 //! * space for what an operation may add is made and looked at before it changes anything.
 
+mod cache;
+mod candidates;
 mod check;
 mod checkpoint;
 mod clean;
@@ -144,8 +146,7 @@ impl<D: BlockDevice> Fs<D> {
     ) -> Result<T, FsError> {
         self.begin(now);
         let out = body(self);
-        self.nodes.trim(self.options.cached_nodes);
-        self.pages.trim(self.options.cached_nodes);
+        self.trim();
         out
     }
 
@@ -183,9 +184,15 @@ impl<D: BlockDevice> Fs<D> {
             Err(FsError::Corrupt(_)) => self.frozen = Some("since it met what contradicts itself"),
             _ => {}
         }
+        self.trim();
+        out
+    }
+
+    /// Caches are bounded.
+    fn trim(&mut self) {
         self.nodes.trim(self.options.cached_nodes);
         self.pages.trim(self.options.cached_nodes);
-        out
+        self.nat.trim();
     }
 
     fn writable(&self) -> Result<(), FsError> {

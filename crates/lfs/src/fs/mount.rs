@@ -213,7 +213,7 @@ impl<D: BlockDevice> Fs<D> {
         now: Now,
     ) -> Result<Fs<D>, FsError> {
         let entries = read_sit(&mut disk, &layout, &pack)?;
-        let mut segs = Segs::new(layout, &entries)?;
+        let mut segs = Segs::new(layout, &entries, options.question(layout.per_seg))?;
         pack.sit.iter().for_each(|(seg, _)| segs.touch(*seg));
         let cp = pack.cp;
         let mut nat = Nat::new(&layout, cp.nat_bitmap.clone(), cp.next_free_nid.0);

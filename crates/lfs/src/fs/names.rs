@@ -8,7 +8,7 @@ use block::{BlockDevice, Bytes};
 
 use super::Fs;
 use super::dir::{DirEntry, check_name};
-use crate::format::{FileType, InlineFlags, Inode, NodeBlock};
+use crate::format::{FileType, InlineFlags, Inode};
 use crate::{FsError, Nid, Now, Stamp};
 
 /// Links that an inode may have.
@@ -428,17 +428,18 @@ impl<D: BlockDevice> Fs<D> {
         self.room(ENTRY_COST + 2, ENTRY_COST + 1)?;
         let ino = self.nat.find_free(&mut self.disk, &self.layout)?.ok_or(FsError::NoSpace)?;
         self.new_node_at(ino, ino, 0, true)?;
-        let mut node = NodeBlock::new(ino, ino, 0, kind != FileType::Directory);
+        let (stamp, generation) = (self.now.wall, self.generation());
+        let node = self.node_mut(ino)?;
+        node.set_cold(kind != FileType::Directory);
         node.set_mode(mode_bits(kind) | new.permissions & 0o7777);
         node.set_uid(new.uid);
         node.set_gid(new.gid);
         node.set_links(1);
         node.set_blocks(1);
-        (0..3).for_each(|i| node.set_time(i, self.now.wall));
-        node.set_generation(self.generation());
+        (0..3).for_each(|i| node.set_time(i, stamp));
+        node.set_generation(generation);
         node.set_parent(dir.0);
         node.set_name(name);
-        self.put_node(node);
         let epoch = self.epoch.of(ino);
         epoch.created = true;
         self.add_entry(dir, name, ino, kind)?;

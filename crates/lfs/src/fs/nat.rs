@@ -1,7 +1,8 @@
 //! The node address table in memory: blocks are loaded when first asked for.
 //!
 //! Invariants: a block is dirty from its first change to the checkpoint that writes it into the
-//! copy that is not live; a number freed in this epoch is not used again before the checkpoint.
+//! copy that is not live, and stays in memory that long; a number freed in this epoch is not used
+//! again before the checkpoint.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +13,22 @@ use crate::format::{Block, NAT_PER_BLOCK, NatEntry, msb_set, msb_test, zeroed};
 use crate::layout::Layout;
 use crate::{BlockAddr, FsError, Nid};
 
+/// Blocks kept in memory: 64 MiB of them, 7 million nodes.
+const MOST: usize = 16_384;
+
+#[derive(Default)]
+struct Slot {
+    block: Option<Box<Block>>,
+    dirty: bool,
+    /// Free numbers in it, once they were counted.
+    free: Option<u16>,
+}
+
 pub(super) struct Nat {
-    blocks: Vec<Option<Box<Block>>>,
+    slots: Vec<Slot>,
+    loaded: usize,
+    /// Where the search for blocks to forget goes on.
+    hand: usize,
     dirty: BTreeSet<u32>,
     /// Which copy of each block is live.
     bitmap: Vec<u8>,
@@ -23,15 +38,19 @@ pub(super) struct Nat {
     nids: u32,
 }
 
+/// It was just read.
+const GONE: FsError = FsError::Corrupt("a node table block that was just read");
+
 fn split(nid: Nid) -> (u32, usize) {
     (nid.0 / NAT_PER_BLOCK as u32, nid.index() % NAT_PER_BLOCK)
 }
 
 impl Nat {
     pub(super) fn new(layout: &Layout, bitmap: Vec<u8>, hint: u32) -> Nat {
-        let blocks = (0..layout.nat_blocks()).map(|_| None).collect();
+        let slots = (0..layout.nat_blocks()).map(|_| Slot::default()).collect();
         let nids = layout.nids();
-        Nat { blocks, dirty: BTreeSet::new(), bitmap, hint, freed: BTreeSet::new(), nids }
+        let (dirty, freed) = (BTreeSet::new(), BTreeSet::new());
+        Nat { slots, loaded: 0, hand: 0, dirty, bitmap, hint, freed, nids }
     }
 
     fn load<D: BlockDevice>(
@@ -39,17 +58,35 @@ impl Nat {
         disk: &mut Disk<D>,
         layout: &Layout,
         i: u32,
-    ) -> Result<&mut Block, FsError> {
+    ) -> Result<&mut Slot, FsError> {
         let slot = self
-            .blocks
+            .slots
             .get_mut(i as usize)
             .ok_or(FsError::Corrupt("a node number beyond the table"))?;
-        if slot.is_none() {
+        if slot.block.is_none() {
             let mut block = zeroed();
             disk.read(layout.nat_block(i, msb_test(&self.bitmap, i as usize)), &mut block)?;
-            *slot = Some(block);
+            slot.block = Some(block);
+            self.loaded += 1;
         }
-        slot.as_deref_mut().ok_or(FsError::Corrupt("a node table block that was just read"))
+        Ok(slot)
+    }
+
+    /// Forgets clean blocks if there are too many.
+    pub(super) fn trim(&mut self) {
+        if self.loaded <= MOST {
+            return;
+        }
+        for _ in 0..self.slots.len() {
+            self.hand = (self.hand + 1) % self.slots.len();
+            let slot = &mut self.slots[self.hand];
+            if !slot.dirty && slot.block.take().is_some() {
+                self.loaded -= 1;
+                if self.loaded <= MOST - MOST / 8 {
+                    return;
+                }
+            }
+        }
     }
 
     pub(super) fn get<D: BlockDevice>(
@@ -59,7 +96,8 @@ impl Nat {
         nid: Nid,
     ) -> Result<NatEntry, FsError> {
         let (i, at) = split(nid);
-        Ok(NatEntry::get(&self.load(disk, layout, i)?[..], at))
+        let block = self.load(disk, layout, i)?.block.as_deref().ok_or(GONE)?;
+        Ok(NatEntry::get(&block[..], at))
     }
 
     pub(super) fn set<D: BlockDevice>(
@@ -70,8 +108,16 @@ impl Nat {
         entry: NatEntry,
     ) -> Result<(), FsError> {
         let (i, at) = split(nid);
-        entry.put(&mut self.load(disk, layout, i)?[..], at);
-        self.dirty.insert(i);
+        let slot = self.load(disk, layout, i)?;
+        let block = slot.block.as_deref_mut().ok_or(GONE)?;
+        let was = NatEntry::get(&block[..], at).addr == BlockAddr::HOLE;
+        entry.put(&mut block[..], at);
+        let is = entry.addr == BlockAddr::HOLE;
+        slot.free = slot.free.map(|n| (n + u16::from(is)).saturating_sub(u16::from(was)));
+        if !slot.dirty {
+            slot.dirty = true;
+            self.dirty.insert(i);
+        }
         Ok(())
     }
 
@@ -81,17 +127,41 @@ impl Nat {
         disk: &mut Disk<D>,
         layout: &Layout,
     ) -> Result<Option<Nid>, FsError> {
-        for step in 0..self.nids {
-            let nid = Nid((self.hint.wrapping_add(step)) % self.nids);
-            if nid.0 <= Nid::ROOT.0 || self.freed.contains(&nid) {
+        let (first, at) = split(Nid(self.hint % self.nids));
+        let blocks = self.slots.len() as u32;
+        // The block that the search begins in is looked at from there, and once more as a whole.
+        for step in 0..=blocks {
+            let i = (first + step) % blocks;
+            if self.slots[i as usize].free == Some(0) {
                 continue;
             }
-            if self.get(disk, layout, nid)?.addr == BlockAddr::HOLE {
+            let from = if step == 0 { at } else { 0 };
+            if let Some(nid) = self.free_in(disk, layout, i, from)? {
                 self.hint = nid.0 + 1;
                 return Ok(Some(nid));
             }
         }
         Ok(None)
+    }
+
+    fn free_in<D: BlockDevice>(
+        &mut self,
+        disk: &mut Disk<D>,
+        layout: &Layout,
+        i: u32,
+        from: usize,
+    ) -> Result<Option<Nid>, FsError> {
+        self.load(disk, layout, i)?;
+        let slot = &mut self.slots[i as usize];
+        let block = slot.block.as_deref().ok_or(GONE)?;
+        let is_free = |at: usize| NatEntry::get(&block[..], at).addr == BlockAddr::HOLE;
+        if slot.free.is_none() {
+            slot.free = Some((0..NAT_PER_BLOCK).filter(|at| is_free(*at)).count() as u16);
+        }
+        let nid = |at: usize| Nid(i * NAT_PER_BLOCK as u32 + at as u32);
+        let (freed, nids) = (&self.freed, self.nids);
+        let may = |nid: &Nid| nid.0 > Nid::ROOT.0 && nid.0 < nids && !freed.contains(nid);
+        Ok((from..NAT_PER_BLOCK).filter(|at| is_free(*at)).map(nid).find(may))
     }
 
     /// Keeps a number from being given out before the checkpoint.
@@ -133,7 +203,7 @@ impl Nat {
         let mut bitmap = self.bitmap.clone();
         for i in &self.dirty {
             let copy = !msb_test(&bitmap, *i as usize);
-            if let Some(block) = &self.blocks[*i as usize] {
+            if let Some(block) = &self.slots[*i as usize].block {
                 disk.write(layout.nat_block(*i, copy), block, Cause::Nat)?;
                 msb_set(&mut bitmap, *i as usize, copy);
             }
@@ -144,7 +214,9 @@ impl Nat {
     /// The checkpoint is durable.
     pub(super) fn settle(&mut self, bitmap: Vec<u8>) {
         self.bitmap = bitmap;
-        self.dirty.clear();
+        for i in std::mem::take(&mut self.dirty) {
+            self.slots[i as usize].dirty = false;
+        }
         self.freed.clear();
     }
 }

@@ -3,24 +3,66 @@
 //! Invariant: a dirty node stays in memory until it is written; a clean one may go at the end of
 //! any operation.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use block::BlockDevice;
 
 use super::Fs;
+use super::cache::Slab;
 use super::logs::LogKind;
 use crate::disk::Cause;
 use crate::format::{FileType, NatEntry, NodeBlock, NodeFlags, Origin, zeroed};
 use crate::{BlockAddr, FsError, Nid};
 
+/// Node numbers of a leaf of the index.
+const LEAF: usize = 512;
+/// A number whose node is not in memory.
+const ABSENT: u32 = u32::MAX;
+/// It was just read or made.
+const GONE: FsError = FsError::Corrupt("a node that was just read");
+
 #[derive(Default)]
 pub(super) struct Nodes {
-    cached: BTreeMap<Nid, NodeBlock>,
+    slab: Slab<Nid, NodeBlock>,
+    /// Place of each node, by its number: a leaf for so many of them.
+    index: Vec<Option<Box<[u32; LEAF]>>>,
     /// File, node.
     dirty: BTreeSet<(Nid, Nid)>,
 }
 
 impl Nodes {
+    fn place(&self, nid: Nid) -> Option<u32> {
+        let leaf = self.index.get(nid.index() / LEAF)?.as_deref()?;
+        Some(leaf[nid.index() % LEAF]).filter(|at| *at != ABSENT)
+    }
+
+    fn add(&mut self, node: NodeBlock) -> u32 {
+        let nid = node.nid();
+        self.drop(nid);
+        let at = self.slab.add(nid, node);
+        let leaf = nid.index() / LEAF;
+        if self.index.len() <= leaf {
+            self.index.resize_with(leaf + 1, || None);
+        }
+        let leaf = self.index[leaf].get_or_insert_with(|| Box::new([ABSENT; LEAF]));
+        leaf[nid.index() % LEAF] = at;
+        at
+    }
+
+    fn drop(&mut self, nid: Nid) {
+        let Some(at) = self.place(nid) else { return };
+        self.slab.remove(at);
+        if let Some(leaf) = &mut self.index[nid.index() / LEAF] {
+            leaf[nid.index() % LEAF] = ABSENT;
+        }
+    }
+
+    fn soil(&mut self, ino: Nid, nid: Nid, at: u32) {
+        if !self.slab.set_dirty(at, true) {
+            self.dirty.insert((ino, nid));
+        }
+    }
+
     pub(super) fn dirty(&self) -> usize {
         self.dirty.len()
     }
@@ -36,9 +78,10 @@ impl Nodes {
     }
     /// Forgets clean nodes if there are more than `most`.
     pub(super) fn trim(&mut self, most: usize) {
-        if self.cached.len() > most {
-            let dirty: BTreeSet<Nid> = self.dirty.iter().map(|(_, nid)| *nid).collect();
-            self.cached.retain(|nid, _| dirty.contains(nid));
+        if self.slab.is_over(most) {
+            while let Some((_, nid)) = self.slab.next_victim(most) {
+                self.drop(nid);
+            }
         }
     }
 }
@@ -57,9 +100,8 @@ impl<D: BlockDevice> Fs<D> {
         if self.layout.place(addr).is_none() {
             return Err(FsError::Corrupt("a node's address is outside the main area"));
         }
-        let mut block = zeroed();
-        self.disk.read(addr, &mut block)?;
-        let node = NodeBlock(block);
+        let mut node = self.nodes.slab.spare().unwrap_or_else(|| NodeBlock(zeroed()));
+        self.disk.read(addr, &mut node.0)?;
         if node.nid() != nid {
             return Err(FsError::Corrupt("a node's block is another's"));
         }
@@ -67,13 +109,14 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     pub(super) fn node(&mut self, nid: Nid) -> Result<&NodeBlock, FsError> {
-        self.load(nid)?;
-        self.nodes.cached.get(&nid).ok_or(FsError::Corrupt("a node that was just read"))
+        let at = self.load(nid)?;
+        self.nodes.slab.get(at).map(|node| &*node).ok_or(GONE)
     }
 
-    fn load(&mut self, nid: Nid) -> Result<(), FsError> {
-        if self.nodes.cached.contains_key(&nid) {
-            return Ok(());
+    /// A node's place in memory.
+    fn load(&mut self, nid: Nid) -> Result<u32, FsError> {
+        if let Some(at) = self.nodes.place(nid) {
+            return Ok(at);
         }
         let entry = self.nat_entry(nid)?;
         if entry.addr == BlockAddr::HOLE || nid.0 < Nid::ROOT.0 {
@@ -83,23 +126,33 @@ impl<D: BlockDevice> Fs<D> {
         if node.ino() != entry.ino {
             return Err(FsError::Corrupt("a node belongs to another file than its entry says"));
         }
-        self.nodes.cached.insert(nid, node);
-        Ok(())
+        Ok(self.nodes.add(node))
     }
 
     /// A node to be changed.
     pub(super) fn node_mut(&mut self, nid: Nid) -> Result<&mut NodeBlock, FsError> {
-        self.load(nid)?;
-        let node =
-            self.nodes.cached.get_mut(&nid).ok_or(FsError::Corrupt("a node that was just read"))?;
-        self.nodes.dirty.insert((node.ino(), nid));
-        Ok(node)
+        let at = self.load(nid)?;
+        let ino = self.nodes.slab.peek(at).ok_or(GONE)?.ino();
+        self.nodes.soil(ino, nid, at);
+        self.nodes.slab.get(at).ok_or(GONE)
     }
 
     /// Puts a node into memory, dirty.
     pub(super) fn put_node(&mut self, node: NodeBlock) {
-        self.nodes.dirty.insert((node.ino(), node.nid()));
-        self.nodes.cached.insert(node.nid(), node);
+        let (ino, nid) = (node.ino(), node.nid());
+        let at = self.nodes.add(node);
+        self.nodes.soil(ino, nid, at);
+    }
+
+    /// A node without pointers, not in memory yet.
+    pub(super) fn blank_node(&mut self, nid: Nid, ino: Nid, offset: u32, cold: bool) -> NodeBlock {
+        match self.nodes.slab.spare() {
+            Some(mut node) => {
+                node.renew(nid, ino, offset, cold);
+                node
+            }
+            None => NodeBlock::new(nid, ino, offset, cold),
+        }
     }
 
     /// An inode; [`FsError::NotFound`] if the number is none's or another kind of node's.
@@ -130,7 +183,8 @@ impl<D: BlockDevice> Fs<D> {
         let cold = inode || !self.is_dir(ino)?;
         let version = self.nat_entry(nid)?.version;
         self.set_nat(nid, NatEntry { version, ino, addr: BlockAddr::RESERVED })?;
-        self.put_node(NodeBlock::new(nid, ino, offset, cold));
+        let node = self.blank_node(nid, ino, offset, cold);
+        self.put_node(node);
         self.counts.nodes += 1;
         self.counts.blocks += 1;
         if inode {
@@ -154,7 +208,7 @@ impl<D: BlockDevice> Fs<D> {
             self.segs.clear(addr, self.elapsed())?;
         }
         self.nat.free(&mut self.disk, &self.layout, nid)?;
-        self.nodes.cached.remove(&nid);
+        self.nodes.drop(nid);
         self.nodes.dirty.remove(&(ino, nid));
         self.epoch.moved.remove(&(ino, nid));
         self.counts.nodes -= 1;
@@ -173,7 +227,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     /// The log of a node.
-    pub(super) fn node_log(&self, node: &NodeBlock) -> LogKind {
+    fn log_of(node: &NodeBlock) -> LogKind {
         if node.is_indirect() {
             LogKind::ColdNode
         } else if node.has(NodeFlags::COLD) {
@@ -190,26 +244,27 @@ impl<D: BlockDevice> Fs<D> {
         marks: (bool, bool),
         cause: Cause,
     ) -> Result<BlockAddr, FsError> {
-        self.load(nid)?;
-        let Some(mut node) = self.nodes.cached.remove(&nid) else {
-            return Err(FsError::Corrupt("a node that was just read"));
-        };
-        let kind = self.node_log(&node);
+        let place = self.load(nid)?;
+        let kind = Fs::<D>::log_of(self.nodes.slab.peek(place).ok_or(GONE)?);
         let addr = self.alloc(kind, Origin { nid, version: 0, slot: 0 })?;
         let next = match kind {
             LogKind::WarmNode => self.chain_head(),
             _ => BlockAddr::HOLE,
         };
+        let stamp = self.written_after();
+        let node = self.nodes.slab.get(place).ok_or(GONE)?;
         node.mark(marks.0, marks.1);
-        node.stamp(self.written_after(), next);
+        node.stamp(stamp, next);
+        let ino = node.ino();
         self.disk.write(addr, &node.0, cause)?;
         let old = self.nat_entry(nid)?;
         self.set_nat(nid, NatEntry { addr, ..old })?;
         if old.addr.is_place() {
             self.segs.clear(old.addr, self.elapsed())?;
         }
-        self.nodes.dirty.remove(&(node.ino(), nid));
-        self.nodes.cached.insert(nid, node);
+        if self.nodes.slab.set_dirty(place, false) {
+            self.nodes.dirty.remove(&(ino, nid));
+        }
         Ok(addr)
     }
 }

@@ -1,5 +1,7 @@
 //! How a volume is mounted.
 
+use super::victim::Question;
+
 /// How segments are cleaned (paper 2, sections II and IV).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cleaning {
@@ -93,6 +95,22 @@ impl Default for Options {
             prefree: 5,
             cached_nodes: 16_384,
             bug: None,
+        }
+    }
+}
+
+impl Options {
+    /// What candidates of cleaning are judged by, with segments of so many blocks.
+    pub(super) fn question(&self, per_seg: u32) -> Question {
+        let count_valid = match self.cleaning {
+            Cleaning::Scj(scj) => !scj.count_needed,
+            _ => true,
+        };
+        Question {
+            per_seg: per_seg as u16,
+            journalled: matches!(self.cleaning, Cleaning::Scj(_)),
+            unpinned: self.bug == Some(Bug::Pin),
+            count_valid,
         }
     }
 }

@@ -8,14 +8,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use block::BlockDevice;
 
 use super::Fs;
+use super::cache::Slab;
 use super::logs::LogKind;
 use crate::disk::Cause;
 use crate::format::{Block, zeroed};
 use crate::{BlockAddr, FsError, Nid};
 
+/// It was just read or made.
+const GONE: FsError = FsError::Corrupt("a block that was just made");
+
 #[derive(Default)]
 pub(super) struct Pages {
-    cached: BTreeMap<(Nid, u64), Box<Block>>,
+    slab: Slab<(Nid, u64), Box<Block>>,
+    index: BTreeMap<(Nid, u64), u32>,
     dirty: BTreeSet<(Nid, u64)>,
 }
 
@@ -25,54 +30,83 @@ impl Pages {
     }
     /// Forgets clean blocks if there are more than `most`.
     pub(super) fn trim(&mut self, most: usize) {
-        if self.cached.len() > most {
-            let dirty = &self.dirty;
-            self.cached.retain(|key, _| dirty.contains(key));
+        if self.slab.is_over(most) {
+            while let Some((at, key)) = self.slab.next_victim(most) {
+                self.slab.remove(at);
+                self.index.remove(&key);
+            }
         }
     }
     /// Forgets a block: nothing names it any more.
     pub(super) fn drop(&mut self, dir: Nid, index: u64) {
-        self.cached.remove(&(dir, index));
+        if let Some(at) = self.index.remove(&(dir, index)) {
+            self.slab.remove(at);
+        }
         self.dirty.remove(&(dir, index));
     }
     /// Forgets a whole directory.
     pub(super) fn drop_all(&mut self, dir: Nid) {
         let range = (dir, 0)..=(dir, u64::MAX);
-        let gone: Vec<_> = self.cached.range(range).map(|(key, _)| *key).collect();
-        gone.into_iter().for_each(|(dir, index)| self.drop(dir, index));
+        while let Some(((_, index), _)) = self.index.range(range.clone()).next() {
+            let index = *index;
+            self.drop(dir, index);
+        }
+    }
+    fn add(&mut self, key: (Nid, u64), block: Box<Block>) -> u32 {
+        let at = self.slab.add(key, block);
+        self.index.insert(key, at);
+        at
+    }
+    fn blank(&mut self) -> Box<Block> {
+        match self.slab.spare() {
+            Some(mut block) => {
+                block.fill(0);
+                block
+            }
+            None => zeroed(),
+        }
     }
 }
 
 impl<D: BlockDevice> Fs<D> {
     /// A directory's block; none where it has a hole.
     pub(super) fn page(&mut self, dir: Nid, index: u64) -> Result<Option<&Block>, FsError> {
-        if !self.pages.cached.contains_key(&(dir, index)) {
-            let addr = self.block_at(dir, index)?;
-            if addr == BlockAddr::HOLE {
-                return Ok(None);
-            }
-            let mut block = zeroed();
-            if addr != BlockAddr::RESERVED {
-                self.layout
-                    .place(addr)
-                    .ok_or(FsError::Corrupt("a pointer leaves the main area"))?;
-                self.disk.read(addr, &mut block)?;
-            }
-            self.pages.cached.insert((dir, index), block);
+        let Some(at) = self.load_page(dir, index)? else { return Ok(None) };
+        Ok(self.pages.slab.get(at).map(|block| &**block))
+    }
+
+    /// Its place in memory.
+    fn load_page(&mut self, dir: Nid, index: u64) -> Result<Option<u32>, FsError> {
+        if let Some(at) = self.pages.index.get(&(dir, index)) {
+            return Ok(Some(*at));
         }
-        Ok(self.pages.cached.get(&(dir, index)).map(|block| &**block))
+        let addr = self.block_at(dir, index)?;
+        if addr == BlockAddr::HOLE {
+            return Ok(None);
+        }
+        let mut block = self.pages.blank();
+        if addr != BlockAddr::RESERVED {
+            self.layout.place(addr).ok_or(FsError::Corrupt("a pointer leaves the main area"))?;
+            self.disk.read(addr, &mut block)?;
+        }
+        Ok(Some(self.pages.add((dir, index), block)))
     }
 
     /// A directory's block to be changed; it is made if it is not there.
     pub(super) fn page_mut(&mut self, dir: Nid, index: u64) -> Result<&mut Block, FsError> {
-        if self.page(dir, index)?.is_none() {
-            let at = self.make_pointer(dir, index, None)?;
-            self.aim(dir, at, BlockAddr::RESERVED)?;
-            self.pages.cached.insert((dir, index), zeroed());
+        let at = match self.load_page(dir, index)? {
+            Some(at) => at,
+            None => {
+                let at = self.make_pointer(dir, index, None)?;
+                self.aim(dir, at, BlockAddr::RESERVED)?;
+                let block = self.pages.blank();
+                self.pages.add((dir, index), block)
+            }
+        };
+        if !self.pages.slab.set_dirty(at, true) {
+            self.pages.dirty.insert((dir, index));
         }
-        self.pages.dirty.insert((dir, index));
-        let page = self.pages.cached.get_mut(&(dir, index));
-        page.map(|block| &mut **block).ok_or(FsError::Corrupt("a block that was just made"))
+        self.pages.slab.get(at).map(|block| &mut **block).ok_or(GONE)
     }
 
     /// Writes every dirty block.
@@ -81,9 +115,10 @@ impl<D: BlockDevice> Fs<D> {
             let at = self.make_pointer(dir, index, None)?;
             let origin = self.origin(at)?;
             let addr = self.alloc(LogKind::HotData, origin)?;
-            if let Some(block) = self.pages.cached.get(&(dir, index)) {
-                self.disk.write(addr, block, Cause::Dentry)?;
-            }
+            let place = *self.pages.index.get(&(dir, index)).ok_or(GONE)?;
+            let block = self.pages.slab.peek(place).ok_or(GONE)?;
+            self.disk.write(addr, block, Cause::Dentry)?;
+            self.pages.slab.set_dirty(place, false);
             self.aim(dir, at, addr)?;
         }
         Ok(())

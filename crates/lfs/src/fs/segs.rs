@@ -5,11 +5,14 @@
 //!   the checkpoint, and what fsync made durable since;
 //! * a block in either map is not written; a segment is free if neither map has a bit in it, it is
 //!   no head, and nothing holds it until the next checkpoint;
-//! * counts equal the maps' bits.
+//! * counts equal the maps' bits; a segment stands among the candidates of cleaning with the cost
+//!   that the rule of this mount gives it.
 
 use std::collections::BTreeSet;
 
-use crate::format::{SitEntry, VALID_BYTES, msb_set, msb_test};
+use super::candidates::Candidates;
+use super::victim::Question;
+use crate::format::{SIT_PER_BLOCK, SitEntry, VALID_BYTES, msb_set, msb_test};
 use crate::layout::Layout;
 use crate::{BlockAddr, FsError, SegNo};
 
@@ -27,13 +30,22 @@ pub(super) struct Seg {
     pub(super) held: bool,
     /// Nothing in it is valid, and only a checkpoint frees it.
     waits: bool,
+    /// It is among the free ones.
+    free: bool,
+    /// Its entry is not on media, or a checkpoint will change its maps.
+    touched: bool,
 }
 
 pub(super) struct Segs {
     segs: Vec<Seg>,
     free: BTreeSet<u32>,
-    /// Segments whose entry is not on media.
-    dirty: BTreeSet<u32>,
+    /// Segments that were touched since the checkpoint, each once.
+    touched: Vec<u32>,
+    /// SIT blocks that are not on media.
+    dirty: Vec<bool>,
+    dirty_count: usize,
+    candidates: Candidates,
+    rule: Question,
     /// Blocks in R that are not valid any more.
     pub(super) pre_invalid: u64,
     /// Segments that wait for a checkpoint.
@@ -47,7 +59,11 @@ const OUTSIDE: FsError = FsError::Corrupt("an address outside the main area");
 
 impl Segs {
     /// The table as entries say; all of R is valid.
-    pub(super) fn new(layout: Layout, entries: &[SitEntry]) -> Result<Segs, FsError> {
+    pub(super) fn new(
+        layout: Layout,
+        entries: &[SitEntry],
+        rule: Question,
+    ) -> Result<Segs, FsError> {
         let mut segs = Vec::with_capacity(entries.len());
         for entry in entries {
             let bits: u32 = entry.map.iter().map(|byte| byte.count_ones()).sum();
@@ -65,18 +81,31 @@ impl Segs {
                 head: false,
                 held: false,
                 waits: false,
+                free: false,
+                touched: false,
             });
         }
-        let empty = |(i, seg): (usize, &Seg)| (seg.needed == 0).then_some(i as u32);
-        let free = segs.iter().enumerate().filter_map(empty).collect();
-        Ok(Segs { segs, free, dirty: BTreeSet::new(), pre_invalid: 0, prefree: 0, next: 0, layout })
+        let mut oldest: Vec<u32> = (0..segs.len() as u32).collect();
+        oldest.sort_by_key(|i| segs[*i as usize].mtime);
+        let mut all = Segs {
+            candidates: Candidates::new(segs.len()),
+            segs,
+            free: BTreeSet::new(),
+            touched: Vec::new(),
+            dirty: vec![false; layout.sit_blocks() as usize],
+            dirty_count: 0,
+            pre_invalid: 0,
+            prefree: 0,
+            next: 0,
+            rule,
+            layout,
+        };
+        oldest.into_iter().for_each(|i| all.refresh(i));
+        Ok(all)
     }
 
     pub(super) fn of(&self, seg: SegNo) -> &Seg {
         &self.segs[seg.index()]
-    }
-    pub(super) fn iter(&self) -> impl Iterator<Item = (SegNo, &Seg)> {
-        self.segs.iter().enumerate().map(|(i, seg)| (SegNo(i as u32), seg))
     }
     pub(super) fn free(&self) -> usize {
         self.free.len()
@@ -90,7 +119,15 @@ impl Segs {
     }
     /// Segments that will be free once the checkpoint to come is durable.
     pub(super) fn free_after(&self) -> u32 {
-        self.segs.iter().filter(|seg| seg.valid == 0 && !seg.head).count() as u32
+        (self.free.len() + self.prefree) as u32
+    }
+    /// The oldest candidate of each cost, cheapest first.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = (SegNo, u16)> {
+        self.candidates.oldest()
+    }
+    /// What candidates are judged by.
+    pub(super) fn rule(&self) -> &Question {
+        &self.rule
     }
 
     fn refresh(&mut self, i: u32) {
@@ -98,10 +135,34 @@ impl Segs {
         let waits = seg.valid == 0 && !seg.head && (seg.needed > 0 || seg.held);
         self.prefree = self.prefree + usize::from(waits) - usize::from(seg.waits);
         seg.waits = waits;
-        if seg.needed == 0 && !seg.head && !seg.held {
-            self.free.insert(i);
-        } else {
-            self.free.remove(&i);
+        let free = seg.needed == 0 && !seg.head && !seg.held;
+        if free != seg.free {
+            seg.free = free;
+            if free {
+                self.free.insert(i);
+            } else {
+                self.free.remove(&i);
+            }
+        }
+        let cost = self.rule.cost(seg);
+        if cost.is_some() || self.candidates.cost(i).is_some() {
+            self.candidates.set(i, cost);
+        }
+    }
+
+    /// The checkpoint will look at this segment; its entry changes with it.
+    fn soil(&mut self, i: u32) {
+        self.look_at(i);
+        let dirty = &mut self.dirty[i as usize / SIT_PER_BLOCK];
+        self.dirty_count += usize::from(!*dirty);
+        *dirty = true;
+    }
+
+    fn look_at(&mut self, i: u32) {
+        let seg = &mut self.segs[i as usize];
+        if !seg.touched {
+            seg.touched = true;
+            self.touched.push(i);
         }
     }
 
@@ -137,7 +198,7 @@ impl Segs {
         } else {
             seg.needed += 1;
         }
-        self.dirty.insert(i);
+        self.soil(i);
         self.refresh(i);
         Ok(())
     }
@@ -156,7 +217,7 @@ impl Segs {
         } else {
             seg.needed -= 1;
         }
-        self.dirty.insert(i);
+        self.soil(i);
         self.refresh(i);
         Ok(())
     }
@@ -165,10 +226,14 @@ impl Segs {
     pub(super) fn need(&mut self, addr: BlockAddr) -> Result<(), FsError> {
         let (i, at) = self.at(addr)?;
         let seg = &mut self.segs[i as usize];
-        if !msb_set(&mut seg.rec, at, true) && !msb_test(&seg.cur, at) {
+        if msb_set(&mut seg.rec, at, true) {
+            return Ok(());
+        }
+        if !msb_test(&seg.cur, at) {
             seg.needed += 1;
             self.pre_invalid += 1;
         }
+        self.look_at(i);
         self.refresh(i);
         Ok(())
     }
@@ -209,7 +274,7 @@ impl Segs {
     pub(super) fn take(&mut self, seg: SegNo, kind: u8, hold: bool) {
         let one = &mut self.segs[seg.index()];
         (one.head, one.kind, one.held) = (true, kind, one.held || hold);
-        self.dirty.insert(seg.0);
+        self.soil(seg.0);
         self.refresh(seg.0);
     }
 
@@ -222,23 +287,27 @@ impl Segs {
     /// Keeps a segment from being free before the next checkpoint.
     pub(super) fn hold(&mut self, seg: SegNo) {
         self.segs[seg.index()].held = true;
+        self.look_at(seg.0);
         self.refresh(seg.0);
     }
 
     /// A segment holds nodes, or data.
     pub(super) fn set_kind(&mut self, seg: SegNo, kind: u8) {
         self.segs[seg.index()].kind = kind;
-        self.dirty.insert(seg.0);
+        self.soil(seg.0);
     }
 
     /// A segment's entry must be written.
     pub(super) fn touch(&mut self, seg: SegNo) {
-        self.dirty.insert(seg.0);
+        self.soil(seg.0);
     }
 
-    /// Entries of the SIT blocks that are not on media.
-    pub(super) fn dirty_tables(&self) -> BTreeSet<u32> {
-        self.dirty.iter().map(|i| i / crate::format::SIT_PER_BLOCK as u32).collect()
+    /// SIT blocks that are not on media.
+    pub(super) fn dirty_tables(&self) -> impl Iterator<Item = u32> {
+        self.dirty.iter().enumerate().filter_map(|(i, dirty)| dirty.then_some(i as u32))
+    }
+    pub(super) fn is_dirty(&self) -> bool {
+        self.dirty_count > 0
     }
 
     pub(super) fn entry(&self, seg: SegNo) -> SitEntry {
@@ -248,13 +317,14 @@ impl Segs {
 
     /// A checkpoint is durable: what is valid is what recovery needs.
     pub(super) fn settle(&mut self) {
-        self.dirty.clear();
-        self.pre_invalid = 0;
-        for i in 0..self.segs.len() {
-            let seg = &mut self.segs[i];
+        self.dirty.fill(false);
+        (self.dirty_count, self.pre_invalid) = (0, 0);
+        for i in std::mem::take(&mut self.touched) {
+            let seg = &mut self.segs[i as usize];
+            seg.touched = false;
             if seg.held || seg.needed != seg.valid || seg.rec != seg.cur {
                 (seg.rec, seg.needed, seg.held) = (seg.cur, seg.valid, false);
-                self.refresh(i as u32);
+                self.refresh(i);
             }
         }
     }
@@ -272,6 +342,13 @@ impl Segs {
             let free = seg.needed == 0 && !seg.head && !seg.held;
             if free != self.free.contains(&(i as u32)) {
                 return Err(FsError::Corrupt("the list of free segments"));
+            }
+            if self.rule.cost(seg) != self.candidates.cost(i as u32) {
+                return Err(FsError::Corrupt("the candidates of cleaning"));
+            }
+            let settled = seg.rec == seg.cur && !seg.held;
+            if !settled && !seg.touched {
+                return Err(FsError::Corrupt("a segment that the checkpoint would not look at"));
             }
         }
         if pre != self.pre_invalid {

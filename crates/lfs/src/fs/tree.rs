@@ -109,9 +109,7 @@ impl<D: BlockDevice> Fs<D> {
     /// Frees every block from `first` on, and nodes that name nothing any more.
     pub(super) fn cut_blocks(&mut self, ino: Nid, first: u64) -> Result<(), FsError> {
         let own = self.inode(ino)?.slots();
-        for slot in (first.min(own as u64) as usize)..own {
-            self.drop_pointer(ino, Pointer { nid: ino, slot })?;
-        }
+        self.drop_pointers(ino, ino, first.min(own as u64) as usize)?;
         let mut base = own as u64;
         for (which, (span, level)) in SPANS.into_iter().enumerate() {
             let child = self.inode(ino)?.child(which);
@@ -137,15 +135,13 @@ impl<D: BlockDevice> Fs<D> {
             return Err(FsError::Corrupt("a file's tree holds a node that does not belong there"));
         }
         let span = (ADDRS_PER_BLOCK as u64).pow(level);
-        for slot in 0..ADDRS_PER_BLOCK {
+        // Everything below slots before this one stays.
+        let from = (first.saturating_sub(base) / span) as usize;
+        if level == 0 {
+            self.drop_pointers(ino, nid, from)?;
+        }
+        for slot in from..if level == 0 { 0 } else { ADDRS_PER_BLOCK } {
             let from = base + slot as u64 * span;
-            if from + span <= first {
-                continue;
-            }
-            if level == 0 {
-                self.drop_pointer(ino, Pointer { nid, slot })?;
-                continue;
-            }
             let child = Nid(self.node(nid)?.word(slot));
             if child != Nid::NONE && self.cut_node(ino, child, level - 1, from, first)? {
                 self.node_mut(nid)?.set_word(slot, 0);
@@ -155,6 +151,31 @@ impl<D: BlockDevice> Fs<D> {
             self.free_node(nid)?;
         }
         Ok(base >= first)
+    }
+
+    /// Makes the pointers of a node from one on holes, all at once.
+    fn drop_pointers(&mut self, ino: Nid, nid: Nid, from: usize) -> Result<(), FsError> {
+        let (mut words, mut count) = ([0; ADDRS_PER_BLOCK], 0);
+        let node = self.node(nid)?;
+        for word in node.words(from).filter(|word| *word != 0) {
+            words[count] = word;
+            count += 1;
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let mtime = self.elapsed();
+        for addr in words[..count].iter().map(|word| BlockAddr(*word)) {
+            if addr.is_place() {
+                self.segs.clear(addr, mtime)?;
+            }
+        }
+        self.node_mut(nid)?.clear_words(from);
+        let inode = self.node_mut(ino)?;
+        inode.clear_extent();
+        inode.set_blocks(inode.blocks().saturating_sub(count as u64));
+        self.counts.blocks = self.counts.blocks.saturating_sub(count as u64);
+        Ok(())
     }
 
     fn drop_pointer(&mut self, ino: Nid, at: Pointer) -> Result<(), FsError> {

@@ -1,13 +1,13 @@
 //! Which segment is cleaned next. Integers only.
 
 use super::options::Victim;
-use super::segs::Segs;
+use super::segs::{Seg, Segs};
 use crate::SegNo;
 
-/// What a policy is asked under.
+/// What a policy is asked under; fixed at the mount.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Question {
-    pub(super) per_seg: u64,
-    pub(super) policy: Victim,
+    pub(super) per_seg: u16,
     /// What recovery needs must be copied and counts as cost; what only a checkpoint frees, and
     /// what is held until then, is no victim.
     pub(super) journalled: bool,
@@ -17,23 +17,29 @@ pub(super) struct Question {
     pub(super) count_valid: bool,
 }
 
-/// The best victim; none if cleaning would gain nothing anywhere.
-pub(super) fn choose(segs: &Segs, ask: &Question) -> Option<SegNo> {
-    let may = |(seg, one): (SegNo, &super::segs::Seg)| {
-        let copies = u64::from(if ask.journalled { one.needed } else { one.valid });
-        let pinned = ask.journalled && one.held && !ask.unpinned;
-        let cost = if ask.count_valid { u64::from(one.valid) } else { copies };
-        let fits = copies > 0 && copies < ask.per_seg && !one.head && !pinned;
-        fits.then_some((seg, cost, one.mtime))
-    };
-    let candidates = || segs.iter().filter_map(may);
-    match ask.policy {
-        Victim::Greedy => candidates().min_by_key(|(seg, cost, _)| (*cost, *seg)).map(|c| c.0),
+impl Question {
+    /// What cleaning a segment costs, in blocks; none: it is no victim, or nothing is gained.
+    pub(super) fn cost(&self, seg: &Seg) -> Option<u16> {
+        let copies = if self.journalled { seg.needed } else { seg.valid };
+        let pinned = self.journalled && seg.held && !self.unpinned;
+        let cost = if self.count_valid { seg.valid } else { copies };
+        (copies > 0 && copies < self.per_seg && !seg.head && !pinned).then_some(cost)
+    }
+}
+
+/// The best victim; none if cleaning would gain nothing anywhere. Of each cost only the oldest
+/// segment is looked at: none of the others is better.
+pub(super) fn choose(segs: &Segs, policy: Victim) -> Option<SegNo> {
+    let per_seg = u64::from(segs.rule().per_seg);
+    let candidates =
+        || segs.candidates().map(|(seg, cost)| (seg, u64::from(cost), segs.of(seg).mtime));
+    match policy {
+        Victim::Greedy => candidates().next().map(|c| c.0),
         Victim::CostBenefit => {
             let oldest = candidates().map(|(.., mtime)| mtime).min()?;
             let newest = candidates().map(|(.., mtime)| mtime).max()?;
             let benefit = |(seg, cost, mtime): (SegNo, u64, u64)| {
-                let used = cost * 100 / ask.per_seg;
+                let used = cost * 100 / per_seg;
                 let age = (newest - mtime) * 100 / (newest - oldest).max(1);
                 // Numerator of (100 - u) * age / (100 + u), in fine steps; nothing is older: greedy.
                 let worth = 1_000_000 * (100 - used) * age / (100 + used);
