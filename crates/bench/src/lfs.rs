@@ -12,12 +12,12 @@ use crate::meter;
 
 /// Text of the `lfs` command.
 pub const HELP: &str = "\
-varve-bench lfs ops [--size 1GiB] [--files 4000] [--count 2000000] [--cleaning bl6|scj|bl415]
+varve-bench lfs ops [--size 1GiB] [--files 9000] [--count 1000000] [--cleaning bl6|scj|bl415]
     [--fsync 0] [--seed 1]
-    Operations of 4 KiB on files of 32 blocks: half overwrites of a random block, a quarter reads of
-    one, an eighth appends (a file at 64 blocks is cut back to 32), an eighth delete and create with one
-    block; --fsync N: an fsync after every Nth write. Prints operations for each CPU second, calls of
-    the allocator for each, and blocks written for each block of the user.
+    Operations of 4 KiB on files that begin with 16 blocks, drawn at random. Of 64: 32 overwrite a
+    random block, 16 read one, 15 append one (a file of 64 is cut to 32 instead), 1 deletes a file and
+    creates it with one block; --fsync N: about one fsync for N operations. Prints operations for each
+    CPU second, calls of the allocator for each, and blocks written for each block of the user.
 varve-bench lfs mount [--size 16GiB] [--fill 8] [--files 20000]
     A volume that is filled to so many tenths and overwritten at random: seconds of a mount after a
     clean unmount, and after a stop in the middle, without and with a journal.";
@@ -143,22 +143,22 @@ fn one<D: BlockDevice>(
     let n = rng.below(files.all.len() as u64) as usize;
     let (ino, len) = files.all[n];
     let place = |block: u64| Bytes(block * BLOCK as u64);
-    match rng.below(8) {
-        0..=3 => {
+    match rng.below(64) {
+        0..=31 => {
             buffer[0] = buffer[0].wrapping_add(1);
             fs.write(at, ino, place(rng.below(len)), buffer)?;
             Ok(1)
         }
-        4..=5 => {
+        32..=47 => {
             fs.read(at, ino, place(rng.below(len)), buffer)?;
             Ok(0)
         }
-        6 if len >= 64 => {
+        48..=62 if len >= 64 => {
             fs.truncate(at, ino, place(32))?;
             files.all[n].1 = 32;
             Ok(0)
         }
-        6 => {
+        48..=62 => {
             fs.write(at, ino, place(len), buffer)?;
             files.all[n].1 += 1;
             Ok(1)
@@ -177,8 +177,8 @@ fn one<D: BlockDevice>(
 fn ops(mut args: Args) -> Result<(), String> {
     let size = args.value("size")?.unwrap_or_else(|| "1GiB".to_string());
     let size = parse_size(&size).map_err(text)?;
-    let count = args.number("count", 2_000_000)?;
-    let many = args.number("files", 4_000)? as usize;
+    let count = args.number("count", 1_000_000)?;
+    let many = args.number("files", 9_000)? as usize;
     let fsync = args.number("fsync", 0)?;
     let seed = args.number("seed", 1)?;
     let cleaning = cleaning(&args.value("cleaning")?.unwrap_or_else(|| "bl6".to_string()))?;
@@ -187,7 +187,7 @@ fn ops(mut args: Args) -> Result<(), String> {
     let options = Options { cleaning, ..Options::default() };
     let mut fs = Fs::mount(device, options, now(1)).map_err(text)?;
     let dirs = dirs(&mut fs, 40)?;
-    let mut files = fill(&mut fs, &dirs, many, 32)?;
+    let mut files = fill(&mut fs, &dirs, many, 16)?;
     let (mut rng, mut buffer, mut user) = (Rng::stream(seed, "bench/lfs"), [7; BLOCK], 0);
     let written = |fs: &Fs<Sparse>| ::lfs::Cause::ALL.iter().map(|c| fs.written(*c)).sum::<u64>();
     let (before, allocations, cpu) = (written(&fs), meter::allocations(), meter::cpu_seconds()?);
