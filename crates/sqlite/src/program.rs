@@ -176,21 +176,22 @@ impl Watched {
                 format!("{}.{:02} bytes written for each", hundredths / 100, hundredths % 100)
             }
         };
-        let section = lab::reproduce::Section {
-            title: String::new(),
-            note: format!(
+        let section = lab::reproduce::Section::new(
+            "",
+            format!(
                 "{} transactions in {} processes, {} checkpoints. Page floor, the distinct pages \
                  of each transaction: {floor} bytes; {ratio}.",
                 self.counts.transactions, self.processes, self.counts.checkpoints
             ),
             table,
-        };
+        );
         let study = lab::reproduce::Study {
             title: format!("What SQLite wrote in: {}", self.program),
             command: String::new(),
             note: "Counted between SQLite and its files; what the program printed is above."
                 .to_string(),
             seed: 1,
+            claims: Vec::new(),
             checks: Vec::new(),
             sections: vec![section],
         };

@@ -82,6 +82,8 @@ pub enum Paper {
     Isolation,
     /// Transactions in the drive instead of logging, with SQLite above (paper 4)
     Nolog,
+    /// All of them, one report; goes on where it was interrupted
+    All,
 }
 
 #[derive(Subcommand)]
@@ -239,7 +241,8 @@ pub struct Reproduce {
     /// Print one JSON document on standard output
     #[arg(long)]
     pub json: bool,
-    /// Write study.json and study.html to this folder
+    /// Write study.json and study.html to this folder; all: index.html and a file for each study
+    /// (varve-reproduce if none is named)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Threads; the results do not depend on it

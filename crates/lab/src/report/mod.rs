@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::LabError;
 use view::View;
 
+pub(crate) use format::escape;
 pub use format::{count, grouped, significant};
 pub use tables::CAUSES;
 pub use view::mean_ci;

@@ -7,4 +7,4 @@ pub mod isolation;
 pub mod remap;
 mod study;
 
-pub use study::{Check, Section, Study, Table};
+pub use study::{Check, Claim, Mark, Plot, Section, Study, Table, Verdict, book};

@@ -69,12 +69,13 @@ impl Report {
                 row.flash.map_or_else(|| "-".to_string(), |f| ratio(f.programs(), row.pages)),
             ]);
         }
-        let section = Section { title: String::new(), note: FIRST.to_string(), table };
+        let section = Section::new("", FIRST, table);
         let study = Study {
             title: "What the workload makes SQLite write".to_string(),
             command: String::new(),
             note: "Page floor: the distinct pages of each transaction, once.".to_string(),
             seed: 1,
+            claims: Vec::new(),
             checks: Vec::new(),
             sections: vec![section],
         };

@@ -103,19 +103,19 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
         found: format!("at most {}", percent(most as i64)),
         holds: most <= 60,
     });
-    study.sections.push(Section {
-        title: "Locks: prefer, hard, ignore".to_string(),
-        note: format!(
+    study.sections.push(Section::new(
+        "Locks: prefer, hard, ignore",
+        format!(
             "{what} NoLgn, commit = barrier. A locked line is passed over for a while (prefer), \
              never collected (hard), or collected like any other (ignore). A line is one block of \
              every die."
         ),
-        table: locks,
-    });
-    study.sections.push(Section {
-        title: "A host that takes no time".to_string(),
-        note: format!("{what} \"/ WAL\": against Base-WAL on the same host."),
-        table: hosts,
-    });
+        locks,
+    ));
+    study.sections.push(Section::new(
+        "A host that takes no time",
+        format!("{what} \"/ WAL\": against Base-WAL on the same host."),
+        hosts,
+    ));
     Ok(())
 }

@@ -154,16 +154,16 @@ fn pages(plan: &Plan, sizes: &[Size], study: &mut Study) {
         row.push(hundredths(delete.tally.pages(), delete.operations));
         table.row(row);
     }
-    study.sections.push(Section {
-        title: "Pages written a transaction, before cleaning".to_string(),
-        note: format!(
+    study.sections.push(Section::new(
+        "Pages written a transaction, before cleaning",
+        format!(
             "{} \"exp.\": what an independent counter found with SQLite 3.53.4 \
              and 5,000 overwrites; its SW-WAL is a log of unaligned frames, here headers have \
              pages of their own.",
             plan.scale()
         ),
         table,
-    });
+    ));
     study.checks.push(Check {
         what: "the model writes exactly the pages that the counter beside it sees".to_string(),
         found: match unequal.is_empty() {
@@ -245,16 +245,16 @@ fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) {
             ]);
         }
     }
-    study.sections.push(Section {
-        title: "Figs. 6, 7 and 8: flash pages, throughput, latency".to_string(),
-        note: format!(
+    study.sections.push(Section::new(
+        "Figs. 6, 7 and 8: flash pages, throughput, latency",
+        format!(
             "{} \"No cleaning\": 64 dies, each page on the one that is free first. \"Drive\": the \
              FTL drive, filled once and overwritten at random as often, cleaning included; \
              remapping is the drive's own. Locking NORMAL.",
             plan.scale()
         ),
         table,
-    });
+    ));
     sizes_table(plan, sizes, study);
     let order = |full: bool| {
         let at = |which| against(sizes, full, which, 1, &programs);
@@ -311,15 +311,15 @@ fn sizes_table(plan: &Plan, sizes: &[Size], study: &mut Study) {
             }
         }
     }
-    study.sections.push(Section {
-        title: "The same, size by size".to_string(),
-        note: format!(
+    study.sections.push(Section::new(
+        "The same, size by size",
+        format!(
             "{} Virtual time. 99 %: of 100 transactions 99 took no longer; in NORMAL mode the rest \
              waited for a checkpoint or a group.",
             plan.scale()
         ),
         table,
-    });
+    ));
 }
 
 /// Fig. 3: where the time of WAL goes.
@@ -348,16 +348,16 @@ fn parts(plan: &Plan, sizes: &[Size], study: &mut Study) {
             });
         }
     }
-    study.sections.push(Section {
-        title: "Fig. 3: time of Base-WAL on the drive, by what it is spent on".to_string(),
-        note: format!(
+    study.sections.push(Section::new(
+        "Fig. 3: time of Base-WAL on the drive, by what it is spent on",
+        format!(
             "{} Write: until the pages are on flash; sync: what the flush takes after that. The \
              drive has no buffer, so that a write ends when it is durable. A checkpoint's reads \
              find the log in the host's page cache.",
             plan.scale()
         ),
         table,
-    });
+    ));
 }
 
 /// Fig. 9: what cleaning copies, and what locks add.
@@ -404,14 +404,14 @@ fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) {
         found: format!("at most {}", percent(most.unwrap_or(0) as i64)),
         holds: most.unwrap_or(0) <= 60,
     });
-    study.sections.push(Section {
-        title: "Fig. 9: on the drive, pages by cause".to_string(),
-        note: format!(
+    study.sections.push(Section::new(
+        "Fig. 9: on the drive, pages by cause",
+        format!(
             "{} The paper: cleaning's share grows with the size, up to 62 %; locks add 3.5 % in \
              the mean, at most 6 %. Here the lock is a preference: a locked line is collected \
              when eight candidates were passed over.",
             plan.scale()
         ),
         table,
-    });
+    ));
 }

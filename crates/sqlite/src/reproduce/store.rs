@@ -182,14 +182,14 @@ pub fn run(study: &mut Study) -> Result<(), LabError> {
         },
         holds: unequal.is_empty(),
     });
-    study.sections.push(Section {
-        title: "The real store on the drive, beside the model".to_string(),
-        note: format!(
+    study.sections.push(Section::new(
+        "The real store on the drive, beside the model",
+        format!(
             "{COUNT} overwrites of 16 MiB of values, a drive of 256 MiB with 8 dies, half full, at \
              every scale. The store's pages are on the drive and are read from it where SQLite's \
              cache misses; the model leaves reads to the host's page cache."
         ),
         table,
-    });
+    ));
     Ok(())
 }

@@ -92,9 +92,9 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
         found: if faults.is_empty() { "all".to_string() } else { faults.join("; ") },
         holds: faults.is_empty(),
     });
-    study.sections.push(Section {
-        title: "Fig. 11: TPC-C, one connection, by free space of the drive".to_string(),
-        note: format!(
+    study.sections.push(Section::new(
+        "Fig. 11: TPC-C, one connection, by free space of the drive",
+        format!(
             "{} warehouses of {} customers a district and {} items, {count} transactions from \
              decks of 10 : 10 : 1 : 1 : 1 (the paper's 43/43/4/4/4, before it was rounded). The \
              rest of the drive is empty, the filled part has been overwritten once at random. \
@@ -102,6 +102,6 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
             scale.warehouses, scale.customers, scale.items
         ),
         table,
-    });
+    ));
     Ok(())
 }

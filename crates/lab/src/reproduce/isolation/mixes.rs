@@ -139,13 +139,9 @@ pub fn synthetic_mix(options: &Options, study: &mut Study) -> Result<(), LabErro
             cell(&without, Some(TARGET)),
         ]);
     }
-    study.sections.push(Section {
-        title: "The synthetic mix".to_string(),
-        note: format!(
+    study.sections.push(Section::new("The synthetic mix", format!(
             "Synthetic: files of 64 MiB written in requests of 512 KiB, the oldest deleted beyond 2 GiB, beside a Zipf (0.95) target over 4 GB of which 30 % of the requests read; 60 : 1 by pages, {units} pages, 32 MiB. vbbms keeps 60 % of the buffer for requests of one page, so a target of such requests gains little from the rest; with larger ones (W1 to W14) it does."
-        ),
-        table,
-    });
+        ), table));
     Ok(())
 }
 
@@ -176,13 +172,9 @@ pub fn mix_readings(options: &Options, study: &mut Study) -> Result<(), LabError
         let name = format!("the synthetic mix, requests of {kib} KiB, {ratio} : 1");
         study.checks.push(protects(&name, a, v, t));
     }
-    study.sections.push(Section {
-        title: "The synthetic mix, as it may be read".to_string(),
-        note: format!(
+    study.sections.push(Section::new("The synthetic mix, as it may be read", format!(
             "Its description gives neither the target's request size nor whether 60 : 1 counts pages or requests; {units} pages, 32 MiB. The description's own figures (lru 2.1, 2-level 12.8, aoi 35.8 %) come nearest to requests of 8 KiB and more at 960 : 1."
-        ),
-        table,
-    });
+        ), table));
     Ok(())
 }
 
@@ -238,18 +230,14 @@ fn hit_ratios(
         }
     }
     let (figure, what) = if target { (13, "target") } else { (14, "total") };
-    study.sections.push(Section {
-        title: format!("Fig. {figure}: {what} hit ratio, W1 to W14"),
-        note: format!(
+    study.sections.push(Section::new(format!("Fig. {figure}: {what} hit ratio, W1 to W14"), format!(
             "In per cent. {}; {} pages each; the store writes the paper's share of pages, but at most {RATIO} for one of the target.",
             match options.msr {
                 Some(_) => "Targets are the traces given",
                 None => "Synthetic targets with the statistics of the MSR volumes and the reads of Table 1",
             },
             options.units
-        ),
-        table,
-    });
+        ), table));
 }
 
 /// What the text of the paper gives: ratios.
@@ -281,11 +269,7 @@ fn against_vbbms(mixes: &[Mix], counted: &[Vec<HitRow>], study: &mut Study) {
             holds: little,
         });
     }
-    study.sections.push(Section {
-        title: "Fig. 13: aoi against vbbms".to_string(),
-        note: "Target hits of aoi for each of vbbms (last column: of 2-level-lru). The paper: 0.56 (W5, 16 MB) to 3.48 (W12, 64 MB). Its W5 loses at small sizes because usr_0 rewrites 25 KB at a time, which the synthetic target does not. In the last row the drive has not seen the store's files written, so their reads pass for everybody's.".to_string(),
-        table,
-    });
+    study.sections.push(Section::new("Fig. 13: aoi against vbbms", "Target hits of aoi for each of vbbms (last column: of 2-level-lru). The paper: 0.56 (W5, 16 MB) to 3.48 (W12, 64 MB). Its W5 loses at small sizes because usr_0 rewrites 25 KB at a time, which the synthetic target does not. In the last row the drive has not seen the store's files written, so their reads pass for everybody's.", table));
 }
 
 /// How far the seed of the generators moves the ratio.
@@ -306,13 +290,13 @@ fn intervals(options: &Options, mixes: &[Mix]) -> Result<Section, LabError> {
         let texts = [v, v_half, t, t_half].map(|n| format!("{n:.2}"));
         table.row(std::iter::once(mix.name.to_string()).chain(texts));
     }
-    Ok(Section {
-        title: "The same over five seeds".to_string(),
-        note: format!(
+    Ok(Section::new(
+        "The same over five seeds",
+        format!(
             "Target hits at 32 MiB, {units} pages for each seed; 95 % confidence of the mean (Student, 4 degrees of freedom)."
         ),
         table,
-    })
+    ))
 }
 
 /// Mean and half of the 95 % confidence interval of five values.

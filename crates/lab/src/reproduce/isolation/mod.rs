@@ -99,6 +99,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
                run, flushes are dropped, discards honoured unless said otherwise."
                 .to_string(),
         seed: mixes::SEED,
+        claims: Vec::new(),
         checks: Vec::new(),
         sections: Vec::new(),
     };
@@ -203,14 +204,10 @@ fn captured(options: &Options, pair: &Pair, study: &mut Study) -> Result<(), Lab
     let (target, store) = rows
         .first()
         .map_or((0, 0), |row| (row.accesses(Some(TARGET)).0, row.accesses(Some(STORE)).0));
-    study.sections.push(Section {
-        title: format!("Figs. 13 and 14 on captured pair {}", pair.name),
-        note: format!(
+    study.sections.push(Section::new(format!("Figs. 13 and 14 on captured pair {}", pair.name), format!(
             "{}: {target} accesses of the target (TA), {store} of the store. What is still dirty at the end is not counted as programmed. Belady is a bound on misses that knows the future.",
             pair.doc
-        ),
-        table,
-    });
+        ), table));
     let mapped = "aoi(cap=32)";
     if matches!(pair.name, "P2" | "P4") {
         for mib in [32, 128] {
@@ -266,11 +263,7 @@ fn without_discards(options: &Options, pairs: &[Pair], study: &mut Study) -> Res
         };
         table.row(std::iter::once(policy.to_string()).chain(columns.iter().map(cell)));
     }
-    study.sections.push(Section {
-        title: "Beyond the paper: a host that does not discard".to_string(),
-        note: "Target hits in per cent at 32 MiB. `mapped` takes a reused address for rewritten data; `sweep` learns again from a chunk that is written front to back. Recommendation for the ageing of the table: `mapped` where the host discards, `sweep` where it does not; `evidence` only where no target rewrites 16 KiB and more.".to_string(),
-        table,
-    });
+    study.sections.push(Section::new("Beyond the paper: a host that does not discard", "Target hits in per cent at 32 MiB. `mapped` takes a reused address for rewritten data; `sweep` learns again from a chunk that is written front to back. Recommendation for the ageing of the table: `mapped` where the host discards, `sweep` where it does not; `evidence` only where no target rewrites 16 KiB and more.", table));
     Ok(())
 }
 
@@ -304,11 +297,7 @@ fn chunks(options: &Options, pairs: &[Pair], study: &mut Study) -> Result<(), La
             holds: (1..=4).contains(&at),
         });
     }
-    study.sections.push(Section {
-        title: "Fig. 17: chunk size".to_string(),
-        note: "Target hits of `aoi` in per cent; the look-up table is taken from the buffer. With chunks of 4 KiB it takes 18.75 MiB: a buffer of 16 MiB and less cannot hold it.".to_string(),
-        table,
-    });
+    study.sections.push(Section::new("Fig. 17: chunk size", "Target hits of `aoi` in per cent; the look-up table is taken from the buffer. With chunks of 4 KiB it takes 18.75 MiB: a buffer of 16 MiB and less cannot hold it.", table));
     Ok(())
 }
 
@@ -328,12 +317,11 @@ fn tables() -> Section {
         };
         table.row([chunk.to_string(), table_bytes(chunk).to_string(), paper.to_string()]);
     }
-    Section {
-        title: "Look-up table (equations 1 and 2)".to_string(),
-        note: "Two bits per chunk; `frontier` and `sweep` keep a byte more for each chunk."
-            .to_string(),
+    Section::new(
+        "Look-up table (equations 1 and 2)",
+        "Two bits per chunk; `frontier` and `sweep` keep a byte more for each chunk.",
         table,
-    }
+    )
 }
 
 fn statements() -> Section {
@@ -341,9 +329,9 @@ fn statements() -> Section {
     for row in paper::STATEMENTS {
         table.row(row.iter().copied());
     }
-    Section {
-        title: "What the paper's text says in numbers".to_string(),
-        note: "Its simulator and traces are not published, nor are the NAND times, the geometry and the FTL it used; bars of its figures cannot be read off.".to_string(),
+    Section::new(
+        "What the paper's text says in numbers",
+        "Its simulator and traces are not published, nor are the NAND times, the geometry and the FTL it used; bars of its figures cannot be read off.",
         table,
-    }
+    )
 }

@@ -124,9 +124,9 @@ pub fn section(c: &Counted<'_>) -> Section {
             &format!("{} and {}", c.misses(name, 32), c.misses(name, 128)),
         ]);
     }
-    Section {
-        title: "The numbers in the paper's text".to_string(),
-        note: "Where they differ: targets are synthetic here (their reuse is that of a Zipf law, usr_0's rewrites of 25 KB are not in it), the store is a model whose database of some GB reads its own files again (the paper's wrote 4 TB), and at most 100 of its pages go with one of the target. Latencies themselves: scenarios/isolation-latency.toml.".to_string(),
+    Section::new(
+        "The numbers in the paper's text",
+        "Where they differ: targets are synthetic here (their reuse is that of a Zipf law, usr_0's rewrites of 25 KB are not in it), the store is a model whose database of some GB reads its own files again (the paper's wrote 4 TB), and at most 100 of its pages go with one of the target. Latencies themselves: scenarios/isolation-latency.toml.",
         table,
-    }
+    )
 }

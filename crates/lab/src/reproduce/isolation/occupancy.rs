@@ -30,11 +30,11 @@ pub fn section(options: &Options, pair: &Pair) -> Result<Section, LabError> {
         let counts = row.occupancy.iter().map(|(_, count)| count.to_string());
         table.row(std::iter::once(row.accesses(None).0.to_string()).chain(counts));
     }
-    Ok(Section {
-        title: format!("Beyond the paper: how the buffer is divided, {}", pair.name),
-        note: format!(
+    Ok(Section::new(
+        format!("Beyond the paper: how the buffer is divided, {}", pair.name),
+        format!(
             "{AOI} at {MIB} MiB: entries in each list, and chunks by what the look-up table says of them."
         ),
-        table: table.unwrap_or_else(|| Table::new(["accesses"])),
-    })
+        table.unwrap_or_else(|| Table::new(["accesses"])),
+    ))
 }

@@ -32,11 +32,11 @@ pub fn section(options: &Options) -> Result<Section, LabError> {
             table.row(std::iter::once(format!("{name} {what}")).chain(cells));
         }
     }
-    Ok(Section {
-        title: "Fig. 3: request sizes of RocksDB".to_string(),
-        note: "Captured with direct I/O. The paper shows large sequential writes, and reads large and of various sizes.".to_string(),
+    Ok(Section::new(
+        "Fig. 3: request sizes of RocksDB",
+        "Captured with direct I/O. The paper shows large sequential writes, and reads large and of various sizes.",
         table,
-    })
+    ))
 }
 
 fn classes(path: &Path) -> Result<[[u64; CLASSES.len()]; 2], LabError> {

@@ -73,6 +73,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
             options.scale.mib()
         ),
         seed: SEED,
+        claims: Vec::new(),
         checks: Vec::new(),
         sections: Vec::new(),
     };
@@ -90,5 +91,5 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
 
 /// A section with its table filled.
 fn section(title: impl Into<String>, note: impl Into<String>, table: super::Table) -> Section {
-    Section { title: title.into(), note: note.into(), table }
+    Section::new(title, note, table)
 }

@@ -1,4 +1,6 @@
-//! `varve reproduce`: a paper's experiments, the paper's numbers beside ours.
+//! `varve reproduce`: a paper's experiments, the paper's numbers beside ours; or all of them.
+
+mod all;
 
 use lab::LabError;
 use lab::files::write_whole;
@@ -10,30 +12,10 @@ use crate::{VERSION, note, print};
 
 /// `varve reproduce`.
 pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
-    let threads = args
-        .threads
-        .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let study = match args.paper {
-        Paper::Remap => remap::run(&remap::Options {
-            scale: if args.quick { remap::Scale::Quick } else { remap::Scale::Default },
-            data: args.data.clone(),
-            threads,
-            command: command(args),
-        })?,
-        Paper::Isolation => isolation::run(&isolation::Options {
-            scale: if args.quick { isolation::Scale::Quick } else { isolation::Scale::Default },
-            data: args.data.clone(),
-            msr: args.msr.clone(),
-            units: args.units,
-            threads,
-            command: command(args),
-        })?,
-        Paper::Nolog => nolog::run(&nolog::Options {
-            scale: if args.quick { nolog::Scale::Quick } else { nolog::Scale::Default },
-            threads,
-            command: command(args),
-        })?,
-    };
+    if args.paper == Paper::All {
+        return all::reproduce(args);
+    }
+    let study = study(args, args.paper)?;
     show(args, &study)?;
     match study.checks.iter().filter(|check| !check.holds).count() {
         0 => Ok(()),
@@ -44,18 +26,56 @@ pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
     }
 }
 
-/// The command that gives the same bytes again.
-fn command(args: &Reproduce) -> String {
-    let paper = match args.paper {
+/// The studies, in the order in which they are told.
+const STUDIES: [Paper; 3] = [Paper::Remap, Paper::Isolation, Paper::Nolog];
+
+/// A study's name on the command line and of its file.
+fn name(paper: Paper) -> &'static str {
+    match paper {
         Paper::Remap => "remap",
         Paper::Isolation => "isolation",
         Paper::Nolog => "nolog",
-    };
-    let mut words = vec![format!("varve reproduce {paper}")];
+        Paper::All => "all",
+    }
+}
+
+/// Runs a study.
+fn study(args: &Reproduce, paper: Paper) -> Result<Study, LabError> {
+    let threads = args
+        .threads
+        .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let command = command(args, paper);
+    match paper {
+        Paper::Remap => remap::run(&remap::Options {
+            scale: if args.quick { remap::Scale::Quick } else { remap::Scale::Default },
+            data: args.data.clone(),
+            threads,
+            command,
+        }),
+        Paper::Isolation => isolation::run(&isolation::Options {
+            scale: if args.quick { isolation::Scale::Quick } else { isolation::Scale::Default },
+            data: args.data.clone(),
+            msr: args.msr.clone(),
+            units: args.units,
+            threads,
+            command,
+        }),
+        Paper::Nolog => nolog::run(&nolog::Options {
+            scale: if args.quick { nolog::Scale::Quick } else { nolog::Scale::Default },
+            threads,
+            command,
+        }),
+        Paper::All => Err(LabError::Failed("all studies are no study".to_string())),
+    }
+}
+
+/// The command that gives the same bytes again.
+fn command(args: &Reproduce, paper: Paper) -> String {
+    let mut words = vec![format!("varve reproduce {}", name(paper))];
     if args.quick {
         words.push("--quick".to_string());
     }
-    if args.paper != Paper::Isolation {
+    if !matches!(paper, Paper::Isolation | Paper::All) {
         return words.join(" ");
     }
     words.push(format!("--units {}", args.units));

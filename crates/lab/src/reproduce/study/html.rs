@@ -1,0 +1,114 @@
+//! Studies for a browser: one file that asks for nothing over a network.
+
+use std::fmt::Write;
+
+use super::{Study, Table};
+use crate::report::escape;
+
+impl Table {
+    fn html(&self) -> String {
+        let mut out = String::from("<div class=\"scroll\"><table><thead><tr>");
+        let numbers: Vec<bool> = (0..self.heading.len()).map(|c| self.is_number(c)).collect();
+        let class = |at: usize| if numbers[at] { "" } else { " class=\"words\"" };
+        for (at, head) in self.heading.iter().enumerate() {
+            let _ = write!(out, "<th{}>{}</th>", class(at), escape(head));
+        }
+        out += "</tr></thead><tbody>";
+        for row in &self.rows {
+            out += "<tr>";
+            for (at, cell) in row.iter().enumerate() {
+                let _ = write!(out, "<td{}>{}</td>", class(at), escape(cell));
+            }
+            out += "</tr>";
+        }
+        out + "</tbody></table></div>"
+    }
+}
+
+impl Study {
+    /// What was found, without the frame of a page; headings of level `level`.
+    fn body(&self, level: u8) -> String {
+        let mut out = format!("<p>{}</p>", escape(&self.note));
+        if !self.claims.is_empty() {
+            let _ = write!(out, "<h{level}>The paper's numbers</h{level}>");
+            out += &self.claim_table().html();
+        }
+        if !self.checks.is_empty() {
+            let mut table = Table::new(["statement", "here", "found"]);
+            for check in &self.checks {
+                let verdict = if check.holds { "holds" } else { "fails" };
+                table.row([check.what.as_str(), verdict, &check.found]);
+            }
+            let _ = write!(out, "<h{level}>Direction</h{level}>{}", table.html());
+        }
+        for section in &self.sections {
+            let (title, note) = (escape(&section.title), escape(&section.note));
+            let _ = write!(out, "<h{level}>{title}</h{level}><p>{note}</p>");
+            let table = &section.table;
+            let drawn = section.plots.iter().map(|plot| plot.svg(&table.heading, &table.rows));
+            let drawn: String = drawn.collect();
+            if drawn.is_empty() {
+                out += &table.html();
+                continue;
+            }
+            let _ = write!(
+                out,
+                "<div class=\"grid2\">{drawn}</div><details><summary>The numbers</summary>{}\
+                 </details>",
+                table.html()
+            );
+        }
+        out
+    }
+
+    /// The study as one HTML file.
+    pub fn html(&self, version: &str) -> String {
+        crate::report::page(&self.title, version, &self.command, &self.body(2))
+    }
+}
+
+/// Several studies as one HTML file: a summary of all their claims, then a page for each. `studies`
+/// have a short name each.
+pub fn book(
+    title: &str,
+    note: &str,
+    studies: &[(String, Study)],
+    version: &str,
+    command: &str,
+) -> String {
+    let mut body = String::from("<nav class=\"pages\"><a href=\"#all\">All</a>");
+    for (name, study) in studies {
+        let _ = write!(body, "<a href=\"#{0}\">{1}</a>", escape(name), escape(&study.title));
+    }
+    let _ = write!(body, "</nav><section class=\"page\" id=\"all\"><p>{}</p>", escape(note));
+    let mut counts = Table::new(["study", "numbers", "agree", "differ", "not repeated", "command"]);
+    let mut table = Table::new(["study", "figure", "what", "paper", "here", "verdict", "why"]);
+    for (name, study) in studies {
+        let of = |name: &str| study.claims.iter().filter(|c| c.verdict.name() == name).count();
+        let found = [study.claims.len(), of("agrees"), of("differs"), of("not repeated")];
+        let found = found.map(|n| n.to_string());
+        counts
+            .row(std::iter::once(study.title.clone()).chain(found).chain([study.command.clone()]));
+        for row in study.claim_table().rows {
+            table.row(std::iter::once(name.clone()).chain(row));
+        }
+    }
+    let _ = write!(
+        body,
+        "<h2>What the papers give, and what comes out here</h2>{}<h2>Number by number</h2>{}\
+         </section>",
+        counts.html(),
+        table.html()
+    );
+    for (name, study) in studies {
+        let _ = write!(
+            body,
+            "<section class=\"page\" id=\"{}\"><h2>{}</h2>{}<h3>Reproduce</h3><pre>{}</pre></section>",
+            escape(name),
+            escape(&study.title),
+            study.body(3),
+            escape(&study.command),
+        );
+    }
+    crate::report::page(title, version, command, &body)
+}

@@ -1,0 +1,164 @@
+//! What an experiment found, as sections of tables: for a terminal, a browser, and a program. A
+//! number stands in a table once; drawings read it there.
+
+mod document;
+mod html;
+mod plot;
+mod text;
+
+pub use html::book;
+pub use plot::{Mark, Plot};
+
+/// A table: a heading and rows of texts, the first column a name.
+#[derive(Clone, Debug, Default)]
+pub struct Table {
+    /// Names of the columns.
+    pub heading: Vec<String>,
+    /// Rows as long as the heading.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// An empty table.
+    pub fn new<S: Into<String>>(heading: impl IntoIterator<Item = S>) -> Table {
+        Table { heading: heading.into_iter().map(Into::into).collect(), rows: Vec::new() }
+    }
+    /// Whether a column holds numbers and sizes only.
+    fn is_number(&self, column: usize) -> bool {
+        let number = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+        column > 0 && self.rows.iter().all(|row| number(&row[column]))
+    }
+    /// Adds a row.
+    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+    }
+}
+
+/// A part of a study.
+#[derive(Clone, Debug)]
+pub struct Section {
+    /// What it is about, with the paper's figure.
+    pub title: String,
+    /// What it shows and on what; where it differs from the paper, and why.
+    pub note: String,
+    /// Its numbers.
+    pub table: Table,
+    /// How they are drawn.
+    pub plots: Vec<Plot>,
+}
+
+impl Section {
+    /// A section without a drawing.
+    pub fn new(title: impl Into<String>, note: impl Into<String>, table: Table) -> Section {
+        Section { title: title.into(), note: note.into(), table, plots: Vec::new() }
+    }
+    /// Adds a drawing.
+    #[must_use]
+    pub fn plot(mut self, plot: Plot) -> Section {
+        self.plots.push(plot);
+        self
+    }
+}
+
+/// What came of a number that a paper gives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It comes out here as well: as a number where one is given, else in its direction.
+    Agrees,
+    /// It does not.
+    Differs,
+    /// It cannot be repeated here.
+    NotRepeated,
+}
+
+impl Verdict {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Agrees => "agrees",
+            Verdict::Differs => "differs",
+            Verdict::NotRepeated => "not repeated",
+        }
+    }
+    /// The verdict about a direction that holds or does not.
+    pub fn of(holds: bool) -> Verdict {
+        if holds { Verdict::Agrees } else { Verdict::Differs }
+    }
+}
+
+/// A number or statement of the paper, and what came out here.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// The figure, table or section of the paper.
+    pub figure: String,
+    /// What it is about.
+    pub what: String,
+    /// What the paper gives.
+    pub paper: String,
+    /// What came out here.
+    pub here: String,
+    /// Whether they agree.
+    pub verdict: Verdict,
+    /// Why they differ, or under which condition they agree: shown by an experiment of the study.
+    pub why: String,
+}
+
+/// A statement about the numbers, and whether it holds here.
+#[derive(Clone, Debug)]
+pub struct Check {
+    /// The statement.
+    pub what: String,
+    /// The numbers it was judged by.
+    pub found: String,
+    /// Whether it holds.
+    pub holds: bool,
+}
+
+/// What an experiment found.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// Its title.
+    pub title: String,
+    /// The command that repeats it.
+    pub command: String,
+    /// What was run, at what scale, from which sources.
+    pub note: String,
+    /// Seed of its generators.
+    pub seed: u64,
+    /// The paper's numbers, one by one.
+    pub claims: Vec<Claim>,
+    /// Statements that were checked.
+    pub checks: Vec<Check>,
+    /// Its parts.
+    pub sections: Vec<Section>,
+}
+
+impl Study {
+    /// A claim of the paper, and what came of it.
+    pub fn claim(
+        &mut self,
+        (figure, what): (&str, &str),
+        paper: impl Into<String>,
+        here: impl Into<String>,
+        verdict: Verdict,
+        why: impl Into<String>,
+    ) {
+        self.claims.push(Claim {
+            figure: figure.to_string(),
+            what: what.to_string(),
+            paper: paper.into(),
+            here: here.into(),
+            verdict,
+            why: why.into(),
+        });
+    }
+    /// The claims as a table.
+    fn claim_table(&self) -> Table {
+        let mut table = Table::new(["figure", "what", "paper", "here", "verdict", "why"]);
+        for c in &self.claims {
+            let verdict = c.verdict.name();
+            table.row([&c.figure, &c.what, &c.paper, &c.here, verdict, &c.why].map(str::to_string));
+        }
+        table
+    }
+}

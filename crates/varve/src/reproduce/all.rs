@@ -1,0 +1,146 @@
+//! `varve reproduce all`: every study, one after the other, and one report. Each finished study is a
+//! file in the folder of results; the same program with the same options goes on after the last one.
+
+use std::path::{Path, PathBuf};
+
+use lab::LabError;
+use lab::files::write_whole;
+use lab::json::{Json, Map, MapExt};
+use lab::reproduce::{Study, Table, Verdict, book};
+
+use super::{STUDIES, command, name, study};
+use crate::args::{Paper, Reproduce};
+use crate::cost::Watch;
+use crate::{VERSION, note, print};
+
+/// Where results go unless `--out` names another folder.
+const FOLDER: &str = "varve-reproduce";
+/// Names what made the results of a folder.
+const STAMP: &str = "made-by";
+
+/// Seconds that a study takes on two cores, quick and whole: only to say how long the rest will be.
+fn expected(paper: Paper, quick: bool) -> u64 {
+    let (short, long) = match paper {
+        Paper::Remap => (15, 300),
+        Paper::Isolation => (40, 780),
+        Paper::Nolog => (25, 300),
+        Paper::All => (0, 0),
+    };
+    if quick { short } else { long }
+}
+
+/// `varve reproduce all`.
+pub(super) fn reproduce(args: &Reproduce) -> Result<(), LabError> {
+    let folder = args.out.clone().unwrap_or_else(|| PathBuf::from(FOLDER));
+    std::fs::create_dir_all(&folder).map_err(|e| LabError::io(&folder, e))?;
+    begin(&folder, &stamp(args)?)?;
+    let watch = Watch::start();
+    let mut left: u64 = STUDIES.iter().map(|paper| expected(*paper, args.quick)).sum();
+    let (mut run, mut found) = (0, Vec::new());
+    for (at, paper) in STUDIES.into_iter().enumerate() {
+        let place = format!("[{}/{}] {}", at + 1, STUDIES.len(), name(paper));
+        let file = folder.join(format!("{}.json", name(paper)));
+        let share = expected(paper, args.quick);
+        let known = known(&file)?;
+        if known.is_some() {
+            note(&format!("{place}: already there"));
+        } else {
+            let seconds = watch.cost().wall_ms / 1000;
+            // As fast as the studies that were run, once there are any.
+            let rest = if run == 0 { left } else { left * seconds.max(1) / run };
+            note(&format!("{place}: {} left", span(rest)));
+        }
+        let study = match known {
+            Some(study) => study,
+            None => {
+                let study = study(args, paper)?;
+                write_whole(&file, study.json(VERSION).pretty().as_bytes())?;
+                run += share;
+                study
+            }
+        };
+        left -= share;
+        found.push((name(paper).to_string(), study));
+    }
+    finish(args, &folder, &found)
+}
+
+/// About how long.
+fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("about {} s", seconds.max(1)),
+        _ => format!("about {} min", seconds.div_ceil(60)),
+    }
+}
+
+/// What made a result: this very program with these options.
+fn stamp(args: &Reproduce) -> Result<String, LabError> {
+    let program = std::env::current_exe().map_err(|e| LabError::io("this program", e))?;
+    let bytes = std::fs::read(&program).map_err(|e| LabError::io(&program, e))?;
+    let crc = block::crc32c(0, &bytes);
+    Ok(format!("{VERSION} {crc:08x} {}\n", command(args, Paper::All)))
+}
+
+/// Makes the folder ready: results that something else made are removed.
+fn begin(folder: &Path, stamp: &str) -> Result<(), LabError> {
+    let file = folder.join(STAMP);
+    if std::fs::read_to_string(&file).is_ok_and(|there| there == stamp) {
+        return Ok(());
+    }
+    for paper in STUDIES {
+        let old = folder.join(format!("{}.json", name(paper)));
+        match std::fs::remove_file(&old) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(LabError::io(&old, e));
+            }
+            _ => {}
+        }
+    }
+    write_whole(&file, stamp.as_bytes())
+}
+
+/// The study that was finished before, if it was.
+fn known(file: &Path) -> Result<Option<Study>, LabError> {
+    match std::fs::read_to_string(file) {
+        Ok(document) => Study::read(&document).map(Some),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(LabError::io(file, e)),
+    }
+}
+
+fn finish(args: &Reproduce, folder: &Path, found: &[(String, Study)]) -> Result<(), LabError> {
+    let scale = match args.quick {
+        true => "Quick scale: smaller drives, fewer sizes and loads than the studies' own default.",
+        false => "The studies' own scale, smaller than the papers'; each says by how much.",
+    };
+    let title = "Four papers about writes that need not happen";
+    let page = folder.join("index.html");
+    let html = book(title, scale, found, VERSION, &command(args, Paper::All));
+    write_whole(&page, html.as_bytes())?;
+    let studies = found.iter().map(|(_, study)| study.json(VERSION)).collect();
+    let mut map = Map::new();
+    map.put("schema", Json::text("varve.studies/1"));
+    map.put("studies", Json::List(studies));
+    let document = Json::Map(map).pretty();
+    write_whole(&folder.join("results.json"), document.as_bytes())?;
+    if args.json {
+        return print(&document);
+    }
+    let mut table = Table::new(["study", "numbers", "agree", "differ", "not repeated"]);
+    for (name, study) in found {
+        let of = |verdict| study.claims.iter().filter(|c| c.verdict == verdict).count();
+        let counts = [
+            study.claims.len(),
+            of(Verdict::Agrees),
+            of(Verdict::Differs),
+            of(Verdict::NotRepeated),
+        ];
+        table.row(std::iter::once(name.clone()).chain(counts.map(|n| n.to_string())));
+    }
+    print(&format!(
+        "{title}\n{scale}\n\n{}\nwrote {}\nreproduce: {}\n",
+        table.text(),
+        page.display(),
+        command(args, Paper::All)
+    ))
+}
