@@ -7,4 +7,6 @@ pub mod isolation;
 pub mod remap;
 mod study;
 
-pub use study::{Check, Claim, Mark, Plot, Section, Study, Table, Verdict, book};
+pub use study::{
+    Cell, Check, Claim, Expect, Here, Mark, Plot, Section, Statement, Study, Table, Verdict, book,
+};

@@ -71,5 +71,6 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     store::run(&mut study)?;
     ycsb::run(scale, threads, &mut study)?;
     tpcc::run(scale, threads, &mut study)?;
+    study.answer(paper::STATEMENTS);
     Ok(study)
 }

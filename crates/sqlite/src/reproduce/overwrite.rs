@@ -1,7 +1,7 @@
 //! Figs. 3 and 6 to 9: sqlite-bench's overwrite at several sizes of values.
 
 use lab::LabError;
-use lab::reproduce::{Check, Section, Study, Table};
+use lab::reproduce::{Check, Plot, Section, Study, Table};
 
 use super::Scale;
 use super::experiment::{CPU, Drives, FULL, Loaded, NORMAL, Outcome, Variant, beside, load};
@@ -254,7 +254,12 @@ fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) {
             plan.scale()
         ),
         table,
-    ));
+    ).plot(Plot::bars("pages written, against Base-WAL, %", 2, [5, 6]).only(0, paper::WRITES.what).only(1, "NORMAL"))
+     .plot(Plot::bars("the same, FULL", 2, [5, 6]).only(0, paper::WRITES.what).only(1, "FULL"))
+     .plot(Plot::bars("throughput, against Base-WAL, %", 2, [5, 6]).only(0, paper::THROUGHPUT.what).only(1, "NORMAL"))
+     .plot(Plot::bars("the same, FULL", 2, [5, 6]).only(0, paper::THROUGHPUT.what).only(1, "FULL"))
+     .plot(Plot::bars("latency, against Base-WAL, %", 2, [5, 6]).only(0, paper::LATENCY.what).only(1, "NORMAL"))
+     .plot(Plot::bars("the same, FULL", 2, [5, 6]).only(0, paper::LATENCY.what).only(1, "FULL")));
     sizes_table(plan, sizes, study);
     let order = |full: bool| {
         let at = |which| against(sizes, full, which, 1, &programs);
@@ -319,13 +324,24 @@ fn sizes_table(plan: &Plan, sizes: &[Size], study: &mut Study) {
             plan.scale()
         ),
         table,
-    ));
+    ).plot(Plot::bars("transactions/s on the drive, NORMAL", 0, [4]).by(2).only(1, "NORMAL"))
+     .plot(Plot::bars("transactions/s on the drive, FULL", 0, [4]).by(2).only(1, "FULL"))
+     .plot(Plot::bars("flash pages / WAL, NORMAL", 0, [7]).by(2).only(1, "NORMAL"))
+     .plot(Plot::bars("flash pages / WAL, FULL", 0, [7]).by(2).only(1, "FULL")));
 }
 
 /// Fig. 3: where the time of WAL goes.
 fn parts(plan: &Plan, sizes: &[Size], study: &mut Study) {
-    let mut table =
-        Table::new(["value", "mode", "WAL write", "WAL sync", "data write", "data sync", "host"]);
+    let mut table = Table::new([
+        "value",
+        "mode",
+        "WAL write",
+        "WAL sync",
+        "data write",
+        "data sync",
+        "host",
+        "log, of log and data",
+    ]);
     for size in sizes {
         for (outcome, mode) in [(&size.full[0][1], "FULL"), (&size.normal[0][1], "NORMAL")] {
             let tally = &outcome.tally;
@@ -335,6 +351,8 @@ fn parts(plan: &Plan, sizes: &[Size], study: &mut Study) {
             let mut row = vec![format!("{} B", size.value), mode.to_string()];
             row.extend(spans.map(|span| share(span.as_ps(), total)));
             row.push(share(total.saturating_sub(known), total));
+            let log = spans[0].as_ps() + spans[1].as_ps();
+            row.push(share(log, known));
             table.row(row);
         }
         let tally = &size.full[0][1].tally;
@@ -357,7 +375,8 @@ fn parts(plan: &Plan, sizes: &[Size], study: &mut Study) {
             plan.scale()
         ),
         table,
-    ));
+    ).plot(Plot::bars("share of the time, %, FULL", 0, [2, 3, 4, 5, 6]).only(1, "FULL"))
+     .plot(Plot::bars("share of the time, %, NORMAL", 0, [2, 3, 4, 5, 6]).only(1, "NORMAL")));
 }
 
 /// Fig. 9: what cleaning copies, and what locks add.
@@ -369,9 +388,9 @@ fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) {
         "host pages",
         "records",
         "copied",
-        "of all",
+        "copied, of all",
         "copied because of locks",
-        "of all",
+        "because of locks, of all",
         "other",
         "erases",
     ]);
@@ -413,5 +432,6 @@ fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) {
             plan.scale()
         ),
         table,
-    ));
+    ).plot(Plot::bars("copied by cleaning, % of all pages, NORMAL", 0, [6]).by(2).only(1, "NORMAL"))
+     .plot(Plot::bars("copied because of locks, % of all pages, NoLgn", 0, [8]).by(1).only(2, "NoLgn")));
 }

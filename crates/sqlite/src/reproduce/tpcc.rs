@@ -1,7 +1,7 @@
 //! Fig. 11: TPC-C at several free spaces of the drive.
 
 use lab::LabError;
-use lab::reproduce::{Check, Section, Study, Table};
+use lab::reproduce::{Check, Plot, Section, Study, Table};
 
 use super::experiment::{CPU, Drives, FULL, NORMAL, Outcome, beside, load};
 use super::paper::{TPCC_NO, TPCC_SW};
@@ -92,16 +92,20 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
         found: if faults.is_empty() { "all".to_string() } else { faults.join("; ") },
         holds: faults.is_empty(),
     });
-    study.sections.push(Section::new(
-        "Fig. 11: TPC-C, one connection, by free space of the drive",
-        format!(
-            "{} warehouses of {} customers a district and {} items, {count} transactions from \
+    study.sections.push(
+        Section::new(
+            "Fig. 11: TPC-C, one connection, by free space of the drive",
+            format!(
+                "{} warehouses of {} customers a district and {} items, {count} transactions from \
              decks of 10 : 10 : 1 : 1 : 1 (the paper's 43/43/4/4/4, before it was rounded). The \
              rest of the drive is empty, the filled part has been overwritten once at random. \
              The paper does not say which mode it ran in.",
-            scale.warehouses, scale.customers, scale.items
-        ),
-        table,
-    ));
+                scale.warehouses, scale.customers, scale.items
+            ),
+            table,
+        )
+        .plot(Plot::bars("new orders a minute, NORMAL", 0, [2, 3, 4]).only(1, "NORMAL"))
+        .plot(Plot::bars("new orders a minute, FULL", 0, [2, 3, 4]).only(1, "FULL")),
+    );
     Ok(())
 }

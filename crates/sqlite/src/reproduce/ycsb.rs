@@ -1,7 +1,7 @@
 //! Fig. 10 and Table 1: the six workloads of YCSB in NORMAL mode.
 
 use lab::LabError;
-use lab::reproduce::{Check, Section, Study, Table};
+use lab::reproduce::{Check, Plot, Section, Study, Table};
 
 use super::experiment::{CPU, Drives, NORMAL, Outcome, beside, load};
 use super::paper::{YCSB_NO, YCSB_SW};
@@ -63,15 +63,18 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
         found: no.iter().map(|tenths| percent(*tenths)).collect::<Vec<_>>().join(", "),
         holds: no[2] == 0 && no[0].min(no[5]) > no[1].max(no[3]).max(no[4]),
     });
-    study.sections.push(Section::new(
-        "Fig. 10 and Table 1: YCSB, NORMAL mode, on the drive",
-        format!(
-            "{records} records of 10 fields of 100 B, {count} operations. A 50 % read, 50 % \
+    study.sections.push(
+        Section::new(
+            "Fig. 10 and Table 1: YCSB, NORMAL mode, on the drive",
+            format!(
+                "{records} records of 10 fields of 100 B, {count} operations. A 50 % read, 50 % \
              update; B 95/5; C read only; D 95 % read, 5 % insert, latest; E 95 % scan, 5 % \
              insert; F 50 % read, 50 % read-modify-write; zipfian but for D. Reads find the \
              database in the host's page cache."
-        ),
-        table,
-    ));
+            ),
+            table,
+        )
+        .plot(Plot::bars("operations/s", 0, [1, 2, 3])),
+    );
     Ok(())
 }

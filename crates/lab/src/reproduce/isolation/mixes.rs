@@ -12,7 +12,7 @@ use super::numbers::{self, Counted};
 use super::{Options, PAPER, STORE, TARGET, find, percent, rows, share, times};
 use crate::LabError;
 use crate::hits::HitRow;
-use crate::reproduce::{Check, Section, Study, Table};
+use crate::reproduce::{Check, Plot, Section, Study, Table};
 
 pub const SIZES: [u64; 5] = [8, 16, 32, 64, 128];
 pub const AOI: &str = "aoi(cap=32)";
@@ -206,7 +206,7 @@ pub fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
     against_vbbms(&mixes, &counted, study);
     study.sections.push(intervals(options, &mixes)?);
     let names = mixes.iter().map(|mix| mix.name).collect();
-    study.sections.push(numbers::section(&Counted { names, rows: &counted }));
+    numbers::claims(&Counted { names, rows: &counted }, study);
     Ok(())
 }
 
@@ -237,7 +237,7 @@ fn hit_ratios(
                 None => "Synthetic targets with the statistics of the MSR volumes and the reads of Table 1",
             },
             options.units
-        ), table));
+        ), table).plot(Plot::bars("at 32 MiB, %", 0, [4]).by(1)).plot(Plot::bars("at 128 MiB, %", 0, [6]).by(1)));
 }
 
 /// What the text of the paper gives: ratios.
@@ -269,7 +269,7 @@ fn against_vbbms(mixes: &[Mix], counted: &[Vec<HitRow>], study: &mut Study) {
             holds: little,
         });
     }
-    study.sections.push(Section::new("Fig. 13: aoi against vbbms", "Target hits of aoi for each of vbbms (last column: of 2-level-lru). The paper: 0.56 (W5, 16 MB) to 3.48 (W12, 64 MB). Its W5 loses at small sizes because usr_0 rewrites 25 KB at a time, which the synthetic target does not. In the last row the drive has not seen the store's files written, so their reads pass for everybody's.", table));
+    study.sections.push(Section::new("Fig. 13: aoi against vbbms", "Target hits of aoi for each of vbbms (last column: of 2-level-lru). The paper: 0.56 (W5, 16 MB) to 3.48 (W12, 64 MB). Its W5 loses at small sizes because usr_0 rewrites 25 KB at a time, which the synthetic target does not. In the last row the drive has not seen the store's files written, so their reads pass for everybody's.", table).plot(Plot::bars("target hits, aoi / vbbms, 8 to 128 MiB", 0, [3, 4, 5, 6, 7])));
 }
 
 /// How far the seed of the generators moves the ratio.

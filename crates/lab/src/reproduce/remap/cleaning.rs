@@ -2,7 +2,7 @@
 
 use block::Op;
 
-use super::super::{Check, Study, Table};
+use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, Measured, run_all};
 use super::drives::MAPPINGS;
 use super::matrix::{blocks, stacked};
@@ -80,7 +80,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
          Cleaning: a file of 80 %, overwritten twice before. The paper: cleaning costs up to 22.1 %, and \
          stays above the existing scheme.",
         table,
-    ));
+    )
+    .plot(Plot::bars("MB/s", 0, [1, 2])));
     let clock = 2 * 4096 * 1_000_000 / found[5].rate().max(1);
     at_a_pace(options, study, clock)
 }

@@ -2,7 +2,7 @@
 
 use block::Op;
 
-use super::super::{Study, Table};
+use super::super::{Plot, Study, Table};
 use super::cell::{Cell, run_all};
 use super::drives::{MAPPINGS, STACKS};
 use super::matrix::{blocks, stacked};
@@ -60,6 +60,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
          their log in memory: what they answer so fast is lost by a power cut (plans P1 and P2). The \
          host log writes a header of 4 KiB for each flush: a group of b writes costs b + 1 blocks.",
         table,
-    ));
+    )
+    .plot(Plot::bars("MB/s, 32 in flight, by writes to a flush", 1, [3]).by(2).only(0, "32"))
+    .plot(Plot::bars("MB/s, one at a time, by writes to a flush", 1, [3]).by(2).only(0, "1")));
     Ok(())
 }

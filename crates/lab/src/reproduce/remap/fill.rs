@@ -1,6 +1,6 @@
 //! Write amplification of the host log alone against fill: the closed form of greedy cleaning.
 
-use super::super::{Check, Study, Table};
+use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, Measured, run_all};
 use super::drives::{MAPPINGS, line_kib};
 use super::text::ratio;
@@ -86,6 +86,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         "Uniform random 4 KiB overwrites, segments of half a line. Log full: live blocks to what segments \
          that are not free can hold beside their headers, at the end; the closed form is of that.",
         table,
-    ));
+    )
+    .plot(Plot::lines("write amplification of the host log", 0, [2, 4, 5, 6, 7])));
     Ok(())
 }

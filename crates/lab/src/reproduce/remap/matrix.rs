@@ -2,7 +2,7 @@
 
 use block::Op;
 
-use super::super::{Check, Study, Table};
+use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, Measured, run_all};
 use super::drives::{MAPPINGS, Mapping, STACKS, line_kib};
 use super::text::{change, micros, product, rate, ratio};
@@ -68,7 +68,8 @@ pub(super) fn gap(options: &Options, study: &mut Study) -> Result<(), LabError> 
         "Fig 2: random writes against sequential ones, no remapping",
         "4 KiB overwrites of a file that fills 80 % of the drive. The paper: random lower by up to 87.4 %.",
         table,
-    ));
+    )
+    .plot(Plot::bars("MB/s", 0, [1, 2])));
     Ok(())
 }
 
@@ -78,6 +79,7 @@ fn row(name: &[String], base: &Measured, here: &Measured) -> Vec<String> {
         rate(here.rate()),
         change(here.rate(), base.rate()),
         micros(here.mean(Op::Write)),
+        change(here.mean(Op::Write).as_ps(), base.mean(Op::Write).as_ps()),
         micros(here.percentile(Op::Write, 9900)),
         micros(here.percentile(Op::Write, 9990)),
         ratio(here.host_waf()),
@@ -87,10 +89,11 @@ fn row(name: &[String], base: &Measured, here: &Measured) -> Vec<String> {
     row
 }
 
-const COLUMNS: [&str; 8] = [
+const COLUMNS: [&str; 9] = [
     "MB/s",
     "against pass-through",
     "mean us",
+    "mean against it",
     "p99 us",
     "p99.9 us",
     "WA host",
@@ -127,12 +130,21 @@ pub(super) fn generated(options: &Options, study: &mut Study) -> Result<(), LabE
             "sequential" => "Figs 8 and 13",
             _ => "Figs 9 and 14",
         };
-        study.sections.push(section(
+        let mut section = section(
             format!("{figures}: {} 4 KiB writes", load.name),
             "A file is written once and overwritten twice; measured are as many overwrites again as it \
              has blocks.",
             table,
-        ));
+        )
+        .plot(Plot::bars("MB/s, 80 % full", 0, [3]).by(2).only(1, "80 %"))
+        .plot(Plot::bars("write amplification of both layers, 80 % full", 0, [10]).by(2).only(1, "80 %"));
+        if fills.len() > 1 {
+            for drive in ["full map", "cached 1/64"] {
+                let title = format!("MB/s by fill, {drive}");
+                section = section.plot(Plot::lines(&title, 1, [3]).by(2).only(0, drive));
+            }
+        }
+        study.sections.push(section);
         if load.name == "random" {
             study.checks.extend(checks(&places, &found));
         }
@@ -215,6 +227,9 @@ pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabEr
          the paper's runs), on a drive of 1 GiB, replayed as fast as it goes: device time for equal \
          work. Addresses never touched are left out.",
         table,
-    ));
+    )
+    .plot(Plot::bars("ext4, MB/s", 1, [3]).by(2).only(0, "ext4"))
+    .plot(Plot::bars("XFS, MB/s", 1, [3]).by(2).only(0, "XFS"))
+    .plot(Plot::bars("Btrfs, MB/s", 1, [3]).by(2).only(0, "Btrfs")));
     Ok(())
 }

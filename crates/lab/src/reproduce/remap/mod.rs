@@ -9,6 +9,7 @@ mod drives;
 mod durable;
 mod fill;
 mod matrix;
+mod opening;
 mod paper;
 mod reads;
 mod segments;
@@ -77,15 +78,16 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
         checks: Vec::new(),
         sections: Vec::new(),
     };
-    study.sections.push(paper::section());
     matrix::gap(options, &mut study)?;
     matrix::generated(options, &mut study)?;
     matrix::captured(options, &mut study)?;
     segments::run(options, &mut study)?;
     reads::run(options, &mut study)?;
     durable::run(options, &mut study)?;
+    opening::run(options, &mut study)?;
     cleaning::run(options, &mut study)?;
     fill::run(options, &mut study)?;
+    study.answer(paper::STATEMENTS);
     Ok(study)
 }
 

@@ -3,7 +3,7 @@
 
 use block::Op;
 
-use super::super::{Study, Table};
+use super::super::{Plot, Study, Table};
 use super::cell::{Cell, run_all};
 use super::drives::{MAPPINGS, STACKS};
 use super::matrix::{blocks, stacked};
@@ -85,7 +85,9 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         "FFSB's operations as fio's: a file that fills 70 % of the drive, written in order before; 4 KiB \
          requests. Looking an address up costs no device time, so reads differ by where the blocks lie.",
         table,
-    ));
+    )
+    .plot(Plot::bars("MB/s, map in DRAM", 1, [4]).by(3).only(2, "full map"))
+    .plot(Plot::bars("MB/s, 1/64 of the map in DRAM", 1, [4]).by(3).only(2, "cached 1/64")));
     study.sections.push(in_order(options)?);
     Ok(())
 }

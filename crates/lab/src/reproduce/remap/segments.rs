@@ -1,6 +1,6 @@
 //! Log on log: what the size of the host's segments is to the drive's lines.
 
-use super::super::{Study, Table};
+use super::super::{Plot, Study, Table};
 use super::cell::{Cell, run_all};
 use super::drives::{MAPPINGS, line_kib};
 use super::matrix::blocks;
@@ -78,6 +78,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
              the host has given up."
         ),
         table,
-    ));
+    )
+    .plot(Plot::bars("write amplification, map in DRAM", 1, [5, 6]).only(0, "full map").only(2, "on"))
+    .plot(Plot::bars("MB/s with discards", 1, [3]).by(0).only(2, "on")));
     Ok(())
 }

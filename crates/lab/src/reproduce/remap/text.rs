@@ -36,3 +36,9 @@ pub(super) fn micros(span: Span) -> String {
     let tenths = span.as_ps() / 100_000;
     format!("{}.{}", tenths / 10, tenths % 10)
 }
+
+/// A span in seconds with three decimals.
+pub(super) fn seconds(span: Span) -> String {
+    let ms = span.as_ps() / 1_000_000_000;
+    format!("{}.{:03}", ms / 1000, ms % 1000)
+}

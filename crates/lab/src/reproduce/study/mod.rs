@@ -4,10 +4,12 @@
 mod document;
 mod html;
 mod plot;
+mod statement;
 mod text;
 
 pub use html::book;
 pub use plot::{Mark, Plot};
+pub use statement::{Cell, Expect, Here, Statement};
 
 /// A table: a heading and rows of texts, the first column a name.
 #[derive(Clone, Debug, Default)]
@@ -115,7 +117,7 @@ pub struct Check {
 }
 
 /// What an experiment found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Study {
     /// Its title.
     pub title: String,

@@ -72,7 +72,7 @@ impl Plot {
 }
 
 /// The number a cell begins with: `+12.5 %`, `1,024`, `3.1 MB/s`; `None` if there is none.
-fn value(cell: &str) -> Option<f64> {
+pub(super) fn value(cell: &str) -> Option<f64> {
     let ends = |c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '-' | '+'));
     let number = cell.split(ends).next().unwrap_or_default().replace([',', '+'], "");
     number.parse().ok().filter(|v: &f64| v.is_finite())
