@@ -78,8 +78,8 @@ pub const TPCC_SW: &str = "+20 %";
 /// See [`TPCC_SW`]; +81 % at 25 % free.
 pub const TPCC_NO: &str = "+38 %, +81 % at 25 % free";
 
-const CLEANING: &str = "on the full drive, 7 % spare, cleaning is most of the programs, and it costs every \
-    system alike: the gain is diluted (column \"here, no cleaning\" has it undiluted; section \"Fig. 9\" the causes)";
+const CLEANING: &str = "how much of the programs is cleaning decides it, and the paper does not give its \
+    drive's spare space: columns \"no cleaning\" and \"drive\" bracket it (section \"Fig. 9\": the causes)";
 const COUNTED: &str = "with a barrier at each commit the drive waits for one program after the other; \
     counted commits (the drive's default) gain more (row \"NoLgn, counted\")";
 

@@ -78,7 +78,9 @@ fn command(args: &Reproduce, paper: Paper) -> String {
     if !matches!(paper, Paper::Isolation | Paper::All) {
         return words.join(" ");
     }
-    words.push(format!("--units {}", args.units));
+    if args.units != isolation::UNITS {
+        words.push(format!("--units {}", args.units));
+    }
     if let Some(folder) = &args.msr {
         words.push(format!("--msr {}", folder.display()));
     }

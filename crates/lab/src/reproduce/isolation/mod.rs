@@ -34,6 +34,9 @@ pub enum Scale {
     Default,
 }
 
+/// 4 KiB accesses of each generated workload, unless said otherwise.
+pub const UNITS: u64 = 20_000_000;
+
 /// What is asked for.
 #[derive(Clone, Debug)]
 pub struct Options {
