@@ -47,7 +47,7 @@ pub(super) fn reproduce(args: &Reproduce) -> Result<(), LabError> {
         } else {
             let seconds = watch.cost().wall_ms / 1000;
             // As fast as the studies that were run, once there are any.
-            let rest = if run == 0 { left } else { left * seconds.max(1) / run };
+            let rest = (left * seconds.max(1)).checked_div(run).unwrap_or(left);
             note(&format!("{place}: {} left", span(rest)));
         }
         let study = match known {
