@@ -72,18 +72,22 @@ pub fn superblock(blocks: u64, options: &MkfsOptions) -> Result<Superblock, FsEr
     if !(2..=9).contains(&options.log_blocks_per_seg) || !gap.is_multiple_of(per_seg) || gap < 2 {
         return Err(FsError::Invalid("segments of 4 to 512 blocks, a gap of whole segments"));
     }
-    if blocks > 1 << 28 {
-        return Err(FsError::Invalid("a volume may have 1 TiB at most"));
+    if blocks > 1 << 29 {
+        return Err(FsError::Invalid("a volume may have 2 TiB at most"));
     }
     let segments = blocks.saturating_sub(gap) / per_seg;
     // A pack needs up to 9 blocks and its orphans.
     let cp = if per_seg < 32 { 2 * (32 / per_seg) } else { 2 };
     let sit = 2 * segments.div_ceil(SIT_PER_BLOCK as u64).div_ceil(per_seg);
     let data = segments.saturating_sub(cp + sit) * per_seg;
-    let nat = 2 * data.div_ceil(NAT_PER_BLOCK as u64).div_ceil(per_seg);
+    // One bit for each block of SIT and NAT must fit into the checkpoint block: larger volumes have
+    // fewer node numbers.
+    let bits = (Checkpoint::BITMAP_ROOM as u64 * 8 / per_seg).saturating_sub(sit / 2);
+    let nat = 2 * data.div_ceil(NAT_PER_BLOCK as u64).div_ceil(per_seg).min(bits);
     let left = segments.saturating_sub(cp + sit + nat);
-    let ssa = left.div_ceil(per_seg + 1);
-    let main = left - ssa;
+    // A summary for each segment that is left, their own included, and one.
+    let ssa = (left + 1).div_ceil(per_seg);
+    let main = left.saturating_sub(ssa);
     let (reserved, provisioned) = provision(main as u32);
     if main < 16 || u64::from(provisioned) + 2 > main || u64::from(reserved) >= main {
         return Err(FsError::Invalid("the volume is too small"));

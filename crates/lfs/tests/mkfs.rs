@@ -30,8 +30,10 @@ fn the_checker_is_content_with_a_fresh_volume() {
 
 #[test]
 fn sizes_and_places_are_those_of_mkfs_f2fs() {
-    for mib in [52, 60, 64, 72, 90, 128, 168, 200, 288, 300, 511, 540, 700, 1024, 3000, 4096, 16384]
-    {
+    for mib in [
+        52, 60, 64, 72, 90, 128, 168, 200, 288, 300, 511, 540, 700, 1024, 3000, 4096, 16_384,
+        57_344, 262_144, 2_097_152,
+    ] {
         let theirs = Image::made_by_f2fs_tools(mib << 20, &[]);
         let sb = Superblock::expect(&block(&theirs, 0), MAGIC).unwrap();
         let made = superblock(mib << 8, &MkfsOptions::new(sb.uuid, 1)).unwrap();
@@ -85,7 +87,7 @@ fn what_cannot_be_is_refused() {
     for (blocks, options) in [
         (5_000, options.clone()),
         (0, options.clone()),
-        (1 << 29, options.clone()),
+        ((1 << 29) + 1, options.clone()),
         (32_768, MkfsOptions { gap: 100, ..options.clone() }),
         (32_768, MkfsOptions { log_blocks_per_seg: 10, ..options.clone() }),
         (32_768, MkfsOptions { label: "x".repeat(512), ..options.clone() }),

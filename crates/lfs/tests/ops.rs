@@ -74,19 +74,36 @@ fn a_volume_of_mkfs_f2fs_is_worked_on_alike() {
 }
 
 #[test]
-fn what_may_not_be_written_is_read() {
-    let image = Image::made_by_f2fs_tools(64 << 20, &["-O", "extra_attr,inode_checksum"]);
-    let refused = Fs::mount(image.device(), Options::default(), now(1));
-    assert!(matches!(refused.err(), Some(FsError::Unsupported(_))));
-    let options = Options { read_only: true, ..Options::default() };
-    let mut fs = Fs::mount(image.device(), options, now(1)).unwrap();
-    let names = fs.readdir(now(1), lfs::Nid::ROOT).unwrap().len();
-    assert_eq!(names, 2);
-    let image = Image::made_by_f2fs_tools(64 << 20, &["-O", "encrypt"]);
-    assert!(matches!(
-        Fs::mount(image.device(), options, now(1)).err(),
-        Some(FsError::Unsupported(_))
-    ));
+fn what_may_not_be_written_is_read_or_refused_by_name() {
+    let said = |features: &str, read_only: bool| {
+        let casefold = if features == "casefold" { &["-C", "utf8"][..] } else { &[] };
+        let options = [&["-O", features][..], casefold].concat();
+        let image = Image::made_by_f2fs_tools(64 << 20, &options);
+        let options = Options { read_only, ..Options::default() };
+        match Fs::mount(image.device(), options, now(1)) {
+            Ok(mut fs) => Ok(fs.readdir(now(1), lfs::Nid::ROOT).unwrap().len()),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    // The last one named is what hinders; the others are what it needs.
+    for features in [
+        "extra_attr",
+        "inode_checksum,extra_attr",
+        "flexible_inline_xattr,extra_attr",
+        "project_quota,extra_attr",
+        "inode_crtime,extra_attr",
+        "quota",
+    ] {
+        let name = features.split(',').next_back().unwrap();
+        let refused = format!("unsupported: writing to a volume with the feature {name}");
+        assert_eq!(said(features, false), Err(refused));
+        assert_eq!(said(features, true), Ok(2), "{features}");
+    }
+    for name in ["encrypt", "verity", "sb_checksum", "casefold", "ro"] {
+        let refused = format!("unsupported: the volume's feature {name}");
+        assert_eq!(said(name, true), Err(refused));
+    }
+    assert_eq!(said("lost_found", false), Ok(3));
 }
 
 #[test]

@@ -10,6 +10,22 @@ const AT: usize = 1024;
 const REST_AT: usize = 2184;
 const REST: usize = 3072 - REST_AT;
 
+macro_rules! features {
+    ($($name:literal)*) => {
+        [$((
+            concat!("the volume's feature ", $name),
+            concat!("writing to a volume with the feature ", $name),
+        )),*]
+    };
+}
+
+/// What hinders, by bit: the names are those of `mkfs.f2fs -O`.
+const FEATURES: [(&str, &str); 16] = features! {
+    "encrypt" "blkzoned" "atomic_write" "extra_attr" "project_quota" "inode_checksum"
+    "flexible_inline_xattr" "quota" "inode_crtime" "lost_found" "verity" "sb_checksum" "casefold"
+    "compression" "ro" "that is not known here"
+};
+
 /// A superblock. Block addresses and counts are in 4 KiB blocks and in segments.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
@@ -134,6 +150,15 @@ impl Superblock {
         put_u32(b, 2180, self.feature);
         put(b, REST_AT, &self.rest);
         block
+    }
+
+    /// In words, the first of the features that are in `mask`: that it hinders any use, or that it
+    /// hinders writing.
+    pub fn hindrance(&self, mask: u32, writing: bool) -> Option<&'static str> {
+        let bits = self.feature & mask;
+        let last = FEATURES.len() - 1;
+        let (any, write) = FEATURES[(bits.trailing_zeros() as usize).min(last)];
+        (bits != 0).then_some(if writing { write } else { any })
     }
 
     /// Reads a block and refuses one that is none of ours.

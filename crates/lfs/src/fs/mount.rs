@@ -22,10 +22,12 @@ use crate::layout::Layout;
 use crate::scj::LIVE_MAGIC;
 use crate::{BlockAddr, FsError, Nid, Now, SegNo};
 
-/// Feature bits with which a volume may be read: extra attributes, inode checksums, flexible
-/// inline xattrs and creation times stand where they hinder nobody. With any other, nothing is
-/// understood for sure; with any, nothing is written.
-const READABLE: u32 = 0x8 | 0x20 | 0x40 | 0x100;
+/// Feature bits with which a volume may be written: a directory lost+found is one like others.
+const WRITABLE: u32 = 0x200;
+/// Those with which it may be read: extra attributes, inode checksums, flexible inline xattrs and
+/// creation times stand where they hinder nobody, quotas are files. With any other, nothing is
+/// understood for sure.
+const READABLE: u32 = WRITABLE | 0x8 | 0x10 | 0x20 | 0x40 | 0x80 | 0x100;
 
 /// A pack as it was read.
 struct Pack {
@@ -185,8 +187,8 @@ impl<D: BlockDevice> Fs<D> {
     pub fn mount(device: D, options: Options, now: Now) -> Result<Fs<D>, FsError> {
         let mut disk = Disk::new(device, now.at);
         let (superblock, layout, live) = superblock(&mut disk)?;
-        if superblock.feature & !READABLE != 0 {
-            return Err(FsError::Unsupported("features of the volume"));
+        if let Some(what) = superblock.hindrance(!READABLE, false) {
+            return Err(FsError::Unsupported(what));
         }
         if superblock.cp_payload != 0 {
             return Err(FsError::Unsupported("version bitmaps outside the checkpoint block"));
@@ -196,8 +198,12 @@ impl<D: BlockDevice> Fs<D> {
         if (pack.cp.sit_bitmap.len(), pack.cp.nat_bitmap.len()) != wanted {
             return Err(FsError::Corrupt("version bitmaps have other sizes than their areas"));
         }
-        if !options.read_only && (superblock.feature != 0 || pack.cp.flags.any(Flags::REFUSED)) {
-            return Err(FsError::Unsupported("writing to a volume with these features or flags"));
+        let hindrance = superblock.hindrance(!WRITABLE, true);
+        let flagged = pack.cp.flags.any(Flags::REFUSED).then_some(
+            "writing to a volume whose checkpoint says that it is damaged, disabled or being resized",
+        );
+        if let Some(what) = hindrance.or(flagged).filter(|_| !options.read_only) {
+            return Err(FsError::Unsupported(what));
         }
         let mut fs = Fs::assemble(disk, (superblock, layout), options, pack, now)?;
         fs.live = live;

@@ -87,6 +87,52 @@ impl Drop for Image {
     }
 }
 
+/// An image file as a device; what was never written takes no room.
+pub struct FileDevice {
+    file: File,
+    sectors: Sectors,
+    /// Goes away with the device.
+    image: Image,
+}
+
+impl FileDevice {
+    pub fn new(bytes: u64) -> FileDevice {
+        let image = Image::new();
+        let file = File::options().create_new(true).read(true).write(true).open(&image.0).unwrap();
+        file.set_len(bytes).unwrap();
+        FileDevice { file, sectors: Sectors(bytes / 512), image }
+    }
+
+    pub fn image(&self) -> &Image {
+        &self.image
+    }
+}
+
+impl BlockDevice for FileDevice {
+    fn capacity(&self) -> Sectors {
+        self.sectors
+    }
+    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, block::DeviceError> {
+        let place = request.lba.0 * 512;
+        match request.data {
+            Data::Read(out) => self.file.read_exact_at(out, place).unwrap(),
+            Data::Write(bytes) if bytes.iter().any(|byte| *byte != 0) => {
+                self.file.write_all_at(bytes, place).unwrap();
+            }
+            // Zeroes over what is a hole stay a hole.
+            Data::Write(bytes) => {
+                let mut there = vec![0; bytes.len()];
+                self.file.read_exact_at(&mut there, place).unwrap();
+                if there.iter().any(|byte| *byte != 0) {
+                    self.file.write_all_at(bytes, place).unwrap();
+                }
+            }
+            _ => {}
+        }
+        Ok(at)
+    }
+}
+
 /// A program of f2fs-tools, which `scripts/setup` installs where no user's path may lead.
 pub fn tool(name: &str) -> Command {
     let place = ["/usr/sbin", "/sbin", "/usr/bin", "/usr/local/sbin"]
