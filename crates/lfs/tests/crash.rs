@@ -97,6 +97,21 @@ fn no_cut_of_a_volume_that_is_cleaned_breaks_what_was_promised() {
     }
 }
 
+#[test]
+fn no_cut_of_a_volume_with_threaded_logs_and_discards_breaks_what_was_promised() {
+    for cleaning in [Cleaning::Bl415, Cleaning::Bl6] {
+        let mut threaded = 0;
+        for seed in 0..4 {
+            let mut plan = tight(seed, cleaning);
+            (plan.options.threaded, plan.options.discard) = (true, true);
+            assert_eq!(first_wrong(plan, 31), None, "{cleaning:?}");
+            let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(seed));
+            threaded += work(plan, volume(&plan), &mut tree, &mut clock, &mut rng).threaded;
+        }
+        assert!(threaded > 20, "{cleaning:?}: {threaded} segments were threaded through");
+    }
+}
+
 /// Many fsyncs of few files: the chain is long and its segments sparse.
 const CHAINS: Mix = Mix { write: 56, fsync: 34, sync: 0, blocks: 40, names: 8 };
 

@@ -26,7 +26,9 @@ fn plan(rng: &mut Rng) -> Plan {
     let cleaning = *rng.pick(&[Cleaning::Bl415, Cleaning::Bl6, Cleaning::Scj(scj)]);
     let victim = *rng.pick(&[Victim::Greedy, Victim::CostBenefit]);
     let dirty = *rng.pick(&[8, 100, 4_096]);
-    let options = Options { cleaning, victim, dirty, ..Options::default() };
+    let threaded = !matches!(cleaning, Cleaning::Scj(_)) && rng.ratio(1, 2);
+    let discard = rng.ratio(1, 2);
+    let options = Options { cleaning, victim, dirty, threaded, discard, ..Options::default() };
     let mix = Mix {
         write: rng.below(90),
         fsync: rng.below(6),
@@ -69,11 +71,19 @@ fn one(seed: u64) -> (u64, bool) {
     let (mut tree, mut full) = (fresh(), false);
     fill(&mut fs, &mut tree, plan.filled);
     for step in 0..plan.steps {
+        if rng.ratio(1, 40) {
+            fs.idle(now(step + 3), 3).unwrap();
+        }
         let op = draw(&mut rng, &tree, plan.mix);
         let real = perform(&mut fs, now(step + 3), &op);
         if real == Err(FsError::NoSpace) {
             full = true;
             continue;
+        }
+        if let Err(error @ (FsError::Corrupt(_) | FsError::Device(_) | FsError::ReadOnly(_))) =
+            &real
+        {
+            panic!("seed {seed}, step {step}: {op:?}: {error}");
         }
         let model = apply(&mut tree, &op, real.as_ref().ok().copied().flatten());
         assert_eq!(real.map(|_| ()), model, "seed {seed}, step {step}: {op:?}");

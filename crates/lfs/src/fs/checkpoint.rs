@@ -28,6 +28,10 @@ pub enum Trigger {
     JournalFull,
     PreInvalid,
     Emergency,
+    /// Nobody asked for anything for a while.
+    Idle,
+    /// Background cleaning.
+    Background,
     Recovery,
     Fsync(FsyncFallback),
 }
@@ -116,6 +120,10 @@ impl<D: BlockDevice> Fs<D> {
         self.journal.next = 0;
         self.hold_heads();
         self.epoch = Epoch::default();
+        self.settled = self.now.at;
+        if self.options.discard {
+            self.discard_free(false)?;
+        }
         *self.checkpoints.entry(trigger).or_insert(0) += 1;
         Ok(())
     }
@@ -177,7 +185,7 @@ impl<D: BlockDevice> Fs<D> {
             valid_inodes: self.counts.inodes as u32,
             next_free_nid: Nid(self.nat.hint),
             elapsed: self.elapsed(),
-            alloc_types: [0; 6],
+            alloc_types: std::array::from_fn(|i| u8::from(self.logs[i].threaded)),
             sit_bitmap: sit.to_vec(),
             nat_bitmap: nat.to_vec(),
             ..self.cp.clone()

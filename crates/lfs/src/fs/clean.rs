@@ -36,12 +36,19 @@ pub struct CleaningCounts {
     pub records: u64,
     /// Entries in them.
     pub entries: u64,
+    /// Of the segments, those cleaned in the background.
+    pub background: u64,
 }
 
 impl<D: BlockDevice> Fs<D> {
     /// What cleaning did since the mount.
     pub fn cleaning(&self) -> CleaningCounts {
         self.cleaned
+    }
+
+    /// Segments whose holes a log went through since the mount.
+    pub fn threaded(&self) -> u64 {
+        self.threaded
     }
 
     /// Free segments, by cleaning and checkpoints, if there are too few. As many as wanted may be
@@ -132,7 +139,9 @@ impl<D: BlockDevice> Fs<D> {
         Ok(block)
     }
 
-    fn move_segment(&mut self, victim: SegNo) -> Result<(), FsError> {
+    pub(super) fn move_segment(&mut self, victim: SegNo) -> Result<(), FsError> {
+        // No log may be threaded through it meanwhile.
+        self.victim = Some(victim);
         let summary_block = self.read_summary(victim)?;
         let summary = Summary::decode(&summary_block);
         let mut moves = Vec::new();
@@ -155,6 +164,7 @@ impl<D: BlockDevice> Fs<D> {
             self.cleaned.copied += 1;
             self.cleaned.pre_invalid += u64::from(!valid);
         }
+        self.victim = None;
         self.cleaned.segments += 1;
         if self.journals() {
             if !moves.is_empty() {

@@ -1,4 +1,5 @@
-//! Six append-only logs.
+//! Six logs: appended to, or (option `threaded`, when free segments run low) threaded through the
+//! holes of segments that hold something.
 //!
 //! Invariants: the heads are six different segments, each with room for a block (a full one is
 //! closed at once, and the next one opened); a closed segment's summary is in the SSA; so behind
@@ -9,7 +10,7 @@ use block::BlockDevice;
 use super::Fs;
 use super::options::Bug;
 use crate::disk::Cause;
-use crate::format::{Journal, Origin, Summary};
+use crate::format::{Journal, Origin, SUM_ENTRIES, Summary};
 use crate::{BlockAddr, FsError, SegNo};
 
 /// A log, in the order of the format's `alloc_type`.
@@ -47,8 +48,11 @@ impl LogKind {
 
 pub(super) struct Log {
     pub(super) seg: SegNo,
+    /// The next block.
     pub(super) offset: u32,
     pub(super) summary: Summary,
+    /// It goes from hole to hole.
+    pub(super) threaded: bool,
 }
 
 impl<D: BlockDevice> Fs<D> {
@@ -56,6 +60,10 @@ impl<D: BlockDevice> Fs<D> {
     pub(super) fn alloc(&mut self, kind: LogKind, origin: Origin) -> Result<BlockAddr, FsError> {
         let addr = self.append(kind, origin)?;
         self.segs.mark(addr, self.elapsed())?;
+        if self.options.threaded {
+            // Fsync may have named what is not valid any more: no hole before the next checkpoint.
+            self.segs.need(addr)?;
+        }
         self.finish_if_full(kind)?;
         Ok(addr)
     }
@@ -80,6 +88,9 @@ impl<D: BlockDevice> Fs<D> {
         }
         log.summary.origins[log.offset as usize] = origin;
         log.offset += 1;
+        if log.threaded {
+            log.offset = self.segs.hole(log.seg, log.offset);
+        }
         self.epoch.allocated += 1;
         Ok(addr)
     }
@@ -89,7 +100,10 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(());
         }
         let full = self.logs[kind as usize].seg;
-        let fresh = self.open_log(kind)?;
+        let fresh = match self.thread_log(kind)? {
+            Some(log) => log,
+            None => self.open_log(kind)?,
+        };
         let old = std::mem::replace(&mut self.logs[kind as usize], fresh);
         self.write_summary(full, &old.summary)?;
         self.segs.close(full);
@@ -100,7 +114,38 @@ impl<D: BlockDevice> Fs<D> {
     pub(super) fn open_log(&mut self, kind: LogKind) -> Result<Log, FsError> {
         let hold = self.holds(kind);
         let seg = self.segs.open(kind as u8, hold)?;
-        Ok(Log { seg, offset: 0, summary: Summary::new(kind.is_node()) })
+        Ok(Log { seg, offset: 0, summary: Summary::new(kind.is_node()), threaded: false })
+    }
+
+    /// A log through the holes of a segment of its kind, if that is wanted now. Never the warm node
+    /// log: roll-forward follows it from end to end.
+    fn thread_log(&mut self, kind: LogKind) -> Result<Option<Log>, FsError> {
+        let low =
+            self.segs.free() <= 2 * self.cp.reserved_segments as usize + self.dirty_segments();
+        if !self.options.threaded || kind == LogKind::WarmNode || !low {
+            return Ok(None);
+        }
+        let per_seg = self.layout.per_seg;
+        let mut same = self.segs.candidates().filter(|(seg, _)| {
+            let one = self.segs.of(*seg);
+            let other = self.victim != Some(*seg);
+            other && one.kind == kind as u8 && u32::from(one.needed) < per_seg
+        });
+        let Some((seg, _)) = same.next() else { return Ok(None) };
+        drop(same);
+        let mut summary = Summary::decode(&*self.read_summary(seg)?);
+        if summary.nodes != kind.is_node() {
+            return Err(FsError::Corrupt("a segment's summary is of another kind than its entry"));
+        }
+        for at in (0..SUM_ENTRIES as u32).filter(|at| *at < per_seg) {
+            if !self.segs.is_needed(self.layout.block(seg, at)) {
+                summary.origins[at as usize] = Origin::default();
+            }
+        }
+        self.segs.take(seg, kind as u8, true);
+        let offset = self.segs.hole(seg, 0);
+        self.threaded += 1;
+        Ok(Some(Log { seg, offset, summary, threaded: true }))
     }
 
     /// Whether a segment of this log rests until the next checkpoint once it is written to: in the

@@ -15,6 +15,7 @@ mod dir;
 mod exchange;
 mod file;
 mod fsync;
+mod idle;
 mod journal;
 mod listing;
 mod logs;
@@ -39,6 +40,7 @@ use block::{BlockDevice, Time};
 pub use checkpoint::{FsyncFallback, Trigger};
 pub use clean::CleaningCounts;
 pub use dir::DirEntry;
+pub use idle::Idle;
 pub use logs::LogKind;
 pub use names::{Attributes, NewInode, SetAttributes};
 pub use options::{Bug, Cleaning, Options, Scj, Victim};
@@ -47,7 +49,7 @@ pub use space::Usage;
 use crate::disk::{Cause, Disk};
 use crate::format::{Checkpoint, Superblock};
 use crate::layout::Layout;
-use crate::{FsError, Nid, Now};
+use crate::{FsError, Nid, Now, SegNo};
 
 /// What happened to an inode since the checkpoint.
 #[derive(Clone, Copy, Default, Debug)]
@@ -120,11 +122,17 @@ pub struct Fs<D> {
     frozen: Option<&'static str>,
     now: Now,
     mounted: Now,
+    /// When the last checkpoint was made.
+    settled: Time,
     /// Seconds that it was mounted before.
     elapsed_before: u64,
     generations: u32,
     checkpoints: BTreeMap<Trigger, u64>,
     cleaned: CleaningCounts,
+    /// The segment that is being cleaned.
+    victim: Option<SegNo>,
+    /// Segments that logs were threaded through.
+    threaded: u64,
     /// The superblock on media says that there is a journal.
     live: bool,
     journal: journal::Journal,

@@ -12,7 +12,7 @@ use super::logs::Log;
 use super::nat::Nat;
 use super::recover::Gained;
 use super::segs::Segs;
-use super::{Counts, Epoch, Fs, LogKind, Options, Trigger};
+use super::{Cleaning, Counts, Epoch, Fs, LogKind, Options, Trigger};
 use crate::disk::Disk;
 use crate::format::{
     Block, Checkpoint, CompactReader, Flags, Journal, MAGIC, NatEntry, OrphanBlock, SIT_PER_BLOCK,
@@ -193,6 +193,11 @@ impl<D: BlockDevice> Fs<D> {
         if superblock.cp_payload != 0 {
             return Err(FsError::Unsupported("version bitmaps outside the checkpoint block"));
         }
+        if options.threaded && matches!(options.cleaning, Cleaning::Scj(_)) {
+            return Err(FsError::Invalid(
+                "threaded logs and journalled cleaning exclude each other",
+            ));
+        }
         let pack = read_pack(&mut disk, &layout)?;
         let wanted = (layout.sit_bitmap_bytes(), layout.nat_bitmap_bytes());
         if (pack.cp.sit_bitmap.len(), pack.cp.nat_bitmap.len()) != wanted {
@@ -257,9 +262,12 @@ impl<D: BlockDevice> Fs<D> {
             frozen: None,
             now,
             mounted: now,
+            settled: now.at,
             generations: 0,
             checkpoints: BTreeMap::new(),
             cleaned: Default::default(),
+            victim: None,
+            threaded: 0,
             live: false,
             journal: Default::default(),
             records: Default::default(),
@@ -331,7 +339,7 @@ fn heads(layout: &Layout, cp: &Checkpoint, summaries: Vec<Summary>) -> Result<[L
             return Err(FsError::Corrupt("the heads of the logs"));
         }
         let summary = summaries.next().unwrap_or_else(|| Summary::new(true));
-        logs.push(Log { seg, offset, summary });
+        logs.push(Log { seg, offset, summary, threaded: false });
     }
     logs.try_into().map_err(|_| FsError::Corrupt("the heads of the logs"))
 }

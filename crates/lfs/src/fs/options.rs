@@ -81,6 +81,11 @@ pub struct Options {
     pub prefree: u32,
     /// Nodes, and directory blocks, kept in memory (each).
     pub cached_nodes: usize,
+    /// When free segments run low, logs go through the holes of segments that hold something (the
+    /// kernel's `mode=adaptive`) instead of waiting for cleaning. Not with a journal.
+    pub threaded: bool,
+    /// After a checkpoint, segments that it freed are discarded on the device.
+    pub discard: bool,
     /// Never anything but `None` outside tests.
     pub bug: Option<Bug>,
 }
@@ -94,6 +99,8 @@ impl Default for Options {
             dirty: 4096,
             prefree: 5,
             cached_nodes: 16_384,
+            threaded: false,
+            discard: false,
             bug: None,
         }
     }

@@ -222,11 +222,9 @@ impl<D: BlockDevice> Fs<D> {
     /// Summaries of node logs that a pack without them leaves to be read from the nodes.
     pub(super) fn rebuild_node_summaries(&mut self) -> Result<(), FsError> {
         for kind in [LogKind::HotNode, LogKind::WarmNode, LogKind::ColdNode] {
-            let (seg, offset) = {
-                let log = &self.logs[kind as usize];
-                (log.seg, log.offset)
-            };
-            for at in 0..offset {
+            let seg = self.logs[kind as usize].seg;
+            // A threaded log has valid blocks behind its next one, too.
+            for at in 0..self.layout.per_seg {
                 let addr = self.layout.block(seg, at);
                 if !self.segs.is_valid(addr) {
                     continue;

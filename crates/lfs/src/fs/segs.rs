@@ -32,6 +32,8 @@ pub(super) struct Seg {
     waits: bool,
     /// It is among the free ones.
     free: bool,
+    /// It was written to since it was last discarded.
+    written: bool,
     /// Its entry is not on media, or a checkpoint will change its maps.
     touched: bool,
 }
@@ -82,6 +84,7 @@ impl Segs {
                 held: false,
                 waits: false,
                 free: false,
+                written: true,
                 touched: false,
             });
         }
@@ -184,6 +187,15 @@ impl Segs {
         self.at(addr).is_ok_and(|(i, at)| msb_test(&self.segs[i as usize].rec, at))
     }
 
+    /// The first block of a segment, from `from` on, that may be written; as many as there are
+    /// blocks if there is none.
+    pub(super) fn hole(&self, seg: SegNo, from: u32) -> u32 {
+        let one = &self.segs[seg.index()];
+        let is_hole =
+            |at: &u32| !msb_test(&one.cur, *at as usize) && !msb_test(&one.rec, *at as usize);
+        (from..self.layout.per_seg).find(is_hole).unwrap_or(self.layout.per_seg)
+    }
+
     /// A block becomes valid.
     pub(super) fn mark(&mut self, addr: BlockAddr, mtime: u64) -> Result<(), FsError> {
         let (i, at) = self.at(addr)?;
@@ -273,9 +285,26 @@ impl Segs {
     /// This segment becomes a log's head.
     pub(super) fn take(&mut self, seg: SegNo, kind: u8, hold: bool) {
         let one = &mut self.segs[seg.index()];
-        (one.head, one.kind, one.held) = (true, kind, one.held || hold);
+        (one.head, one.kind, one.held, one.written) = (true, kind, one.held || hold, true);
         self.soil(seg.0);
         self.refresh(seg.0);
+    }
+
+    /// Free segments that were written to, as runs of neighbours; they count as discarded from now
+    /// on. `all`: also those that were not.
+    pub(super) fn take_discards(&mut self, all: bool) -> Vec<(SegNo, u32)> {
+        let mut runs: Vec<(SegNo, u32)> = Vec::new();
+        for i in &self.free {
+            let seg = &mut self.segs[*i as usize];
+            if !std::mem::take(&mut seg.written) && !all {
+                continue;
+            }
+            match runs.last_mut() {
+                Some((first, count)) if first.0 + *count == *i => *count += 1,
+                _ => runs.push((SegNo(*i), 1)),
+            }
+        }
+        runs
     }
 
     /// A segment is a head no more.

@@ -88,7 +88,8 @@ fn orphan<D: BlockDevice>(fs: &mut Fs<D>) {
 /// A volume after work, cleanly unmounted, and what is on it.
 pub fn volume(seed: u64, size: u64) -> (Image, Vec<String>) {
     let cleaning = if seed % 2 == 1 { Cleaning::Scj(Scj::default()) } else { Cleaning::Bl6 };
-    let mut fs = mounted(seed, size, Options { cleaning, ..Options::default() });
+    let threaded = cleaning == Cleaning::Bl6;
+    let mut fs = mounted(seed, size, Options { cleaning, threaded, ..Options::default() });
     work(&mut fs, seed, 400);
     corners(&mut fs);
     orphan(&mut fs);
@@ -99,7 +100,8 @@ pub fn volume(seed: u64, size: u64) -> (Image, Vec<String>) {
 /// A volume that was never unmounted: a checkpoint, and a chain of fsyncs behind it; and what
 /// recovery here finds on it.
 pub fn crash(seed: u64, size: u64) -> (Image, Vec<String>) {
-    let mut fs = mounted(seed, size, Options::default());
+    let threaded = seed.is_multiple_of(3);
+    let mut fs = mounted(seed, size, Options { threaded, ..Options::default() });
     work(&mut fs, seed ^ 77, 200);
     let dir = fs.mkdir(now(10_000), Nid::ROOT, b"fsynced", NEW).unwrap();
     orphan(&mut fs);

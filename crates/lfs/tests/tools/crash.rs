@@ -36,6 +36,8 @@ pub struct Run {
     epochs: Vec<Epoch>,
     pub checkpoints: u64,
     pub cleaned: CleaningCounts,
+    /// Segments that logs were threaded through.
+    pub threaded: u64,
 }
 
 /// The state that recovery must bring back, with one file as fsync has just made it durable.
@@ -107,9 +109,9 @@ pub fn work(plan: Plan, image: DiskImage, tree: &mut Tree, clock: &mut u64, rng:
     epochs.push(Epoch { from: fs.device().ops(), allowed: vec![durable], what: "the end".into() });
     fs.check(now(*clock)).unwrap();
     let checkpoints = count(&fs);
-    let cleaned = fs.cleaning();
+    let (cleaned, threaded) = (fs.cleaning(), fs.threaded());
     let device = fs.device().clone();
-    Run { plan, device, epochs, checkpoints, cleaned }
+    Run { plan, device, epochs, checkpoints, cleaned, threaded }
 }
 
 fn short(op: &Op) -> String {
