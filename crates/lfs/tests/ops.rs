@@ -88,10 +88,9 @@ fn what_may_not_be_written_is_read_or_refused_by_name() {
     // The last one named is what hinders; the others are what it needs.
     for features in [
         "extra_attr",
-        "inode_checksum,extra_attr",
-        "flexible_inline_xattr,extra_attr",
-        "project_quota,extra_attr",
-        "inode_crtime,extra_attr",
+        "extra_attr,inode_checksum",
+        "extra_attr,flexible_inline_xattr",
+        "extra_attr,inode_crtime",
         "quota",
     ] {
         let name = features.split(',').next_back().unwrap();

@@ -152,12 +152,12 @@ impl Superblock {
         block
     }
 
-    /// In words, the first of the features that are in `mask`: that it hinders any use, or that it
-    /// hinders writing.
+    /// In words, the last of the features that are in `mask` (it needs the ones before it): that it
+    /// hinders any use, or that it hinders writing.
     pub fn hindrance(&self, mask: u32, writing: bool) -> Option<&'static str> {
         let bits = self.feature & mask;
-        let last = FEATURES.len() - 1;
-        let (any, write) = FEATURES[(bits.trailing_zeros() as usize).min(last)];
+        let bit = bits.checked_ilog2().unwrap_or_default() as usize;
+        let (any, write) = FEATURES[bit.min(FEATURES.len() - 1)];
         (bits != 0).then_some(if writing { write } else { any })
     }
 
