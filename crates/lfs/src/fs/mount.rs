@@ -62,6 +62,9 @@ fn superblock<D: BlockDevice>(disk: &mut Disk<D>) -> Result<(Superblock, Layout,
                 None => (Superblock::expect(&block, MAGIC)?, false),
             };
             sb.magic = MAGIC;
+            if let Some(what) = sb.hindrance(!READABLE, false) {
+                return Err(FsError::Unsupported(what));
+            }
             Ok((Layout::of(&sb, blocks)?, sb, live))
         });
         match found {
@@ -187,9 +190,6 @@ impl<D: BlockDevice> Fs<D> {
     pub fn mount(device: D, options: Options, now: Now) -> Result<Fs<D>, FsError> {
         let mut disk = Disk::new(device, now.at);
         let (superblock, layout, live) = superblock(&mut disk)?;
-        if let Some(what) = superblock.hindrance(!READABLE, false) {
-            return Err(FsError::Unsupported(what));
-        }
         if superblock.cp_payload != 0 {
             return Err(FsError::Unsupported("version bitmaps outside the checkpoint block"));
         }
