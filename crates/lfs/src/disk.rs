@@ -121,6 +121,14 @@ impl<D: BlockDevice> Disk<D> {
         Ok(())
     }
 
+    /// What is held back goes only if a read wants some of it: reads do not break runs.
+    fn drain_under(&mut self, at: BlockAddr, bytes: usize) -> Result<(), DeviceError> {
+        let held = (self.run.len() / BLOCK_BYTES) as u64;
+        let (run, read) = (u64::from(self.run_at), u64::from(at.0));
+        let apart = read + (bytes / BLOCK_BYTES) as u64 <= run || run + held <= read;
+        if apart { Ok(()) } else { self.drain() }
+    }
+
     /// Reads a block.
     ///
     /// # Errors
@@ -134,7 +142,7 @@ impl<D: BlockDevice> Disk<D> {
     /// # Errors
     /// What the device says.
     pub fn read_run(&mut self, at: BlockAddr, out: &mut [u8]) -> Result<(), DeviceError> {
-        self.drain()?;
+        self.drain_under(at, out.len())?;
         let lba = Lba(u64::from(at.0) * SECTORS);
         let sectors = Sectors((out.len() / BLOCK_BYTES) as u64 * SECTORS);
         let request = Request::read(lba, sectors).with(Data::Read(out));
