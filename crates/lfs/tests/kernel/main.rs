@@ -95,7 +95,7 @@ fn boot_once(script: &str, disks: &[&Image], seed: u64) -> (String, Sections, St
     std::fs::write(file.path(), script).unwrap();
     let mut command = Command::new(root().join("scripts/guest"));
     let this = std::env::current_exe().unwrap();
-    command.args(["-t", "240", "-m", "f2fs", "-f"]);
+    command.args(["-t", "900", "-m", "f2fs", "-f"]);
     command.arg(format!("{}:/host/kernel", this.display()));
     for disk in disks {
         command.arg("-d").arg(disk.path());
