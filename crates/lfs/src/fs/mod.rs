@@ -16,6 +16,7 @@ mod exchange;
 mod file;
 mod fsync;
 mod idle;
+mod inspect;
 mod journal;
 mod listing;
 mod logs;
@@ -41,6 +42,7 @@ pub use checkpoint::{FsyncFallback, Trigger};
 pub use clean::CleaningCounts;
 pub use dir::DirEntry;
 pub use idle::Idle;
+pub use inspect::{Durable, DurableJournal};
 pub use logs::LogKind;
 pub use names::{Attributes, NewInode, SetAttributes};
 pub use options::{Bug, Cleaning, Options, Scj, Victim};
@@ -205,6 +207,11 @@ impl<D: BlockDevice> Fs<D> {
 
     fn writable(&self) -> Result<(), FsError> {
         self.frozen.map_or(Ok(()), |why| Err(FsError::ReadOnly(why)))
+    }
+
+    /// Whether it takes no changes: as it was mounted, or since an error.
+    pub fn is_read_only(&self) -> bool {
+        self.frozen.is_some()
     }
 
     /// When the last operation was done.

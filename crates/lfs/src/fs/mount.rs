@@ -30,25 +30,30 @@ const WRITABLE: u32 = 0x200;
 const READABLE: u32 = WRITABLE | 0x8 | 0x10 | 0x20 | 0x40 | 0x80 | 0x100;
 
 /// A pack as it was read.
-struct Pack {
-    which: usize,
-    cp: Checkpoint,
+pub(super) struct Pack {
+    pub(super) which: usize,
+    pub(super) cp: Checkpoint,
     crc: u32,
     /// Hot, warm, cold data; nodes if they are there.
     summaries: Vec<Summary>,
-    nat: Vec<(Nid, NatEntry)>,
-    sit: Vec<(SegNo, SitEntry)>,
-    orphans: BTreeSet<Nid>,
+    pub(super) nat: Vec<(Nid, NatEntry)>,
+    pub(super) sit: Vec<(SegNo, SitEntry)>,
+    pub(super) orphans: BTreeSet<Nid>,
 }
 
-fn read<D: BlockDevice>(disk: &mut Disk<D>, at: BlockAddr) -> Result<Box<Block>, FsError> {
+pub(super) fn read<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    at: BlockAddr,
+) -> Result<Box<Block>, FsError> {
     let mut block = zeroed();
     disk.read(at, &mut block)?;
     Ok(block)
 }
 
 /// The superblock: block 0, or block 1 where block 0 is none; and whether there is a journal.
-fn superblock<D: BlockDevice>(disk: &mut Disk<D>) -> Result<(Superblock, Layout, bool), FsError> {
+pub(super) fn superblock<D: BlockDevice>(
+    disk: &mut Disk<D>,
+) -> Result<(Superblock, Layout, bool), FsError> {
     let blocks = disk.blocks();
     if blocks < 2 {
         return Err(FsError::Invalid("the device is too small"));
@@ -75,6 +80,14 @@ fn superblock<D: BlockDevice>(disk: &mut Disk<D>) -> Result<(Superblock, Layout,
     Err(first.unwrap_or(FsError::NotAVolume(0)))
 }
 
+/// Refuses version bitmaps that lie elsewhere.
+pub(super) fn check_payload(superblock: &Superblock) -> Result<(), FsError> {
+    if superblock.cp_payload != 0 {
+        return Err(FsError::Unsupported("version bitmaps outside the checkpoint block"));
+    }
+    Ok(())
+}
+
 /// Both ends of a pack, if they agree.
 fn pack_ends<D: BlockDevice>(
     disk: &mut Disk<D>,
@@ -92,7 +105,10 @@ fn pack_ends<D: BlockDevice>(
     same.then(|| (cp, u32_at(&last[..], 4092)))
 }
 
-fn read_pack<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout) -> Result<Pack, FsError> {
+pub(super) fn read_pack<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    layout: &Layout,
+) -> Result<Pack, FsError> {
     let found = [0, 1].map(|which| (which, pack_ends(disk, layout, which)));
     // Of two with one version the first counts: `mkfs.f2fs` makes such, and `sload.f2fs` rewrites it.
     let newest = found
@@ -190,9 +206,7 @@ impl<D: BlockDevice> Fs<D> {
     pub fn mount(device: D, options: Options, now: Now) -> Result<Fs<D>, FsError> {
         let mut disk = Disk::new(device, now.at);
         let (superblock, layout, live) = superblock(&mut disk)?;
-        if superblock.cp_payload != 0 {
-            return Err(FsError::Unsupported("version bitmaps outside the checkpoint block"));
-        }
+        check_payload(&superblock)?;
         if options.threaded && matches!(options.cleaning, Cleaning::Scj(_)) {
             return Err(FsError::Invalid(
                 "threaded logs and journalled cleaning exclude each other",

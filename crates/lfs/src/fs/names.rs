@@ -153,6 +153,18 @@ impl<D: BlockDevice> Fs<D> {
         })
     }
 
+    /// Sets the time of access; no other time follows.
+    ///
+    /// # Errors
+    /// As [`Fs::attributes`].
+    pub fn set_accessed(&mut self, now: Now, ino: Nid, at: Stamp) -> Result<(), FsError> {
+        self.lessen(now, |fs| {
+            fs.inode(ino)?;
+            fs.node_mut(ino)?.set_time(0, at);
+            Ok(())
+        })
+    }
+
     /// Makes a file, device (with its number), pipe or socket.
     ///
     /// # Errors

@@ -1,0 +1,149 @@
+//! The durable state as it lies on media, without recovery: for people who look.
+//!
+//! Invariant: nothing is written.
+
+use std::collections::BTreeSet;
+
+use block::{BlockDevice, Time};
+
+use super::mount::{Pack, check_payload, read, read_pack, superblock};
+use crate::disk::Disk;
+use crate::format::{
+    Checkpoint, NAT_PER_BLOCK, NatEntry, NodeBlock, SIT_PER_BLOCK, SitEntry, Superblock, msb_test,
+};
+use crate::layout::Layout;
+use crate::scj::{FIRST_SLOT, Identity, Move, RECORD_BLOCKS, STATE_AT, State, decode};
+use crate::{BlockAddr, FsError, Nid, SegNo};
+
+/// The journal of cleaning as it lies on media.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DurableJournal {
+    /// Its state block.
+    pub state: State,
+    /// The records of the checkpoint, in order.
+    pub records: Vec<Vec<Move>>,
+}
+
+/// A volume that is only looked at.
+pub struct Durable<D> {
+    disk: Disk<D>,
+    superblock: Superblock,
+    layout: Layout,
+    live: bool,
+    pack: Pack,
+}
+
+impl<D: BlockDevice> Durable<D> {
+    /// Opens a volume.
+    ///
+    /// # Errors
+    /// As [`super::Fs::mount`].
+    pub fn open(device: D) -> Result<Durable<D>, FsError> {
+        let mut disk = Disk::new(device, Time::ZERO);
+        let (superblock, layout, live) = superblock(&mut disk)?;
+        check_payload(&superblock)?;
+        let pack = read_pack(&mut disk, &layout)?;
+        Ok(Durable { disk, superblock, layout, live, pack })
+    }
+
+    /// The superblock, with the magic number of a plain volume.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+    /// Where everything is.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+    /// It is mounted with a journal, or was not unmounted.
+    pub fn is_live(&self) -> bool {
+        self.live
+    }
+    /// The newest whole checkpoint.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.pack.cp
+    }
+    /// Where its pack begins.
+    pub fn pack_at(&self) -> BlockAddr {
+        self.layout.pack(self.pack.which)
+    }
+    /// Inodes that nothing names.
+    pub fn orphans(&self) -> &BTreeSet<Nid> {
+        &self.pack.orphans
+    }
+
+    /// A node's entry, and the block of the table it is in (none: the pack's journal).
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] for a number beyond the table; what the device says.
+    pub fn nat(&mut self, nid: Nid) -> Result<(NatEntry, Option<BlockAddr>), FsError> {
+        if let Some((_, entry)) = self.pack.nat.iter().find(|(known, _)| *known == nid) {
+            return Ok((*entry, None));
+        }
+        let i = nid.0 / NAT_PER_BLOCK as u32;
+        if i >= self.layout.nat_blocks() {
+            return Err(FsError::NotFound);
+        }
+        let at = self.layout.nat_block(i, msb_test(&self.pack.cp.nat_bitmap, i as usize));
+        let block = read(&mut self.disk, at)?;
+        Ok((NatEntry::get(&block[..], nid.index() % NAT_PER_BLOCK), Some(at)))
+    }
+
+    /// A segment's entry, and the block of the table it is in (none: the pack's journal).
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] for a segment that is not there; what the device says.
+    pub fn sit(&mut self, seg: SegNo) -> Result<(SitEntry, Option<BlockAddr>), FsError> {
+        if let Some((_, entry)) = self.pack.sit.iter().find(|(known, _)| *known == seg) {
+            return Ok((*entry, None));
+        }
+        if seg.0 >= self.layout.main_segs {
+            return Err(FsError::NotFound);
+        }
+        let i = seg.0 / SIT_PER_BLOCK as u32;
+        let at = self.layout.sit_block(i, msb_test(&self.pack.cp.sit_bitmap, i as usize));
+        let block = read(&mut self.disk, at)?;
+        Ok((SitEntry::get(&block[..], seg.index() % SIT_PER_BLOCK), Some(at)))
+    }
+
+    /// A node as of the checkpoint, and where it is.
+    ///
+    /// # Errors
+    /// [`FsError::NotFound`] for a number that is free; what the device says.
+    pub fn node(&mut self, nid: Nid) -> Result<(NodeBlock, BlockAddr), FsError> {
+        let addr = self.nat(nid)?.0.addr;
+        if !addr.is_place() || nid.0 < Nid::ROOT.0 {
+            return Err(FsError::NotFound);
+        }
+        self.layout.place(addr).ok_or(FsError::Corrupt("a node outside the main area"))?;
+        let block = read(&mut self.disk, addr)?;
+        Ok((NodeBlock(block), addr))
+    }
+
+    /// The journal of cleaning; none if the volume is not live.
+    ///
+    /// # Errors
+    /// [`FsError::Corrupt`] for a state block that is none; what the device says.
+    pub fn journal(&mut self) -> Result<Option<DurableJournal>, FsError> {
+        if !self.live {
+            return Ok(None);
+        }
+        let state = State::decode(&*read(&mut self.disk, STATE_AT)?);
+        let state = state.ok_or(FsError::Corrupt("the state block of the journal"))?;
+        let mut records = Vec::new();
+        for slot in 0..state.slots {
+            let at = FIRST_SLOT + slot * RECORD_BLOCKS;
+            if at + RECORD_BLOCKS > self.layout.gap() {
+                return Err(FsError::Corrupt("the journal's slots leave the gap"));
+            }
+            let journal = read(&mut self.disk, BlockAddr(at))?;
+            let summary = read(&mut self.disk, BlockAddr(at + 1))?;
+            let version = self.pack.cp.version;
+            let identity = Identity { uuid: self.superblock.uuid, version, slot };
+            match decode(&identity, &journal, &summary) {
+                Some(moves) => records.push(moves),
+                None => break,
+            }
+        }
+        Ok(Some(DurableJournal { state, records }))
+    }
+}
