@@ -23,6 +23,7 @@ mod mount;
 
 pub use command::{Command, Handles};
 pub use loop_device::LoopDevice;
+pub(crate) use mount::unmount;
 pub use mount::{Mount, Options, Stopped, advertised, shield_from_own_writeback};
 
 use std::io;

@@ -200,26 +200,28 @@ impl Mount {
 
     /// Tries to unmount; false while something has a file there open.
     fn unmounted(&self) -> Result<bool, FuseError> {
-        if self.ended() {
-            return Ok(true);
-        }
-        let failed = |e: rustix::io::Errno| FuseError::Unmount {
-            dir: self.dir.clone(),
-            source: io::Error::from_raw_os_error(e.raw_os_error()),
-        };
-        match rustix::mount::unmount(&self.dir, UnmountFlags::empty()) {
-            Ok(()) => Ok(true),
-            Err(rustix::io::Errno::BUSY) => Ok(false),
-            // Somebody else was faster.
-            Err(rustix::io::Errno::INVAL) => Ok(true),
-            Err(rustix::io::Errno::PERM) => {
-                match program("fusermount3", &["-u".as_ref(), self.dir.as_os_str()]) {
-                    Ok(_) => Ok(true),
-                    Err(FuseError::Program { what, .. }) if what.contains("busy") => Ok(false),
-                    Err(e) => Err(e),
-                }
+        if self.ended() { Ok(true) } else { unmount(&self.dir) }
+    }
+}
+
+/// Tries to unmount a directory; false while something has a file there open.
+pub(crate) fn unmount(dir: &Path) -> Result<bool, FuseError> {
+    let failed = |e: rustix::io::Errno| FuseError::Unmount {
+        dir: dir.to_path_buf(),
+        source: io::Error::from_raw_os_error(e.raw_os_error()),
+    };
+    match rustix::mount::unmount(dir, UnmountFlags::empty()) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::BUSY) => Ok(false),
+        // Somebody else was faster.
+        Err(rustix::io::Errno::INVAL) => Ok(true),
+        Err(rustix::io::Errno::PERM) => {
+            match program("fusermount3", &["-u".as_ref(), dir.as_os_str()]) {
+                Ok(_) => Ok(true),
+                Err(FuseError::Program { what, .. }) if what.contains("busy") => Ok(false),
+                Err(e) => Err(e),
             }
-            Err(e) => Err(failed(e)),
         }
+        Err(e) => Err(failed(e)),
     }
 }

@@ -1,0 +1,223 @@
+//! Contents and attributes of inodes.
+//!
+//! Invariant: who may not set such bits does not keep them by writing: set-user and set-group go
+//! with a change of contents by anyone but root, and with every change of the owner (the kernel
+//! leaves both to us).
+
+use std::cell::RefCell;
+use std::time::SystemTime;
+
+use block::Bytes;
+use fuser::{Errno, INodeNo, ReplyData, Request, TimeOrNow};
+use lfs::fs::{Attributes, SetAttributes};
+use lfs::{Fs, FsError, Nid, Now, format};
+use rustix::fs::FallocateFlags;
+
+use super::attributes::{nid, stamp};
+use super::device::DiskDevice;
+use super::volume::Volume;
+
+/// Bytes of one request at most; larger ones the kernel splits.
+pub(super) const LARGEST: u32 = 1 << 20;
+/// Bytes that are copied between files with the lock held.
+const COPY: usize = 1 << 20;
+const SET_USER: u16 = 0o4000;
+const SET_GROUP: u16 = 0o2000;
+const GROUP_RUNS: u16 = 0o0010;
+
+thread_local! {
+    /// What reads are read into, one for each thread of the session, never above [`LARGEST`].
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What the kernel wants changed of an inode.
+pub(super) struct Change {
+    pub(super) mode: Option<u32>,
+    pub(super) owner: (Option<u32>, Option<u32>),
+    pub(super) size: Option<u64>,
+    pub(super) accessed: Option<TimeOrNow>,
+    pub(super) modified: Option<TimeOrNow>,
+    pub(super) changed: Option<SystemTime>,
+}
+
+fn without_set(mode: u16) -> u16 {
+    let group = if mode & GROUP_RUNS != 0 { SET_GROUP } else { 0 };
+    mode & !(SET_USER | group)
+}
+
+/// Takes the set-user and set-group bits away.
+fn unset(fs: &mut Fs<DiskDevice>, now: Now, ino: Nid) -> Result<(), FsError> {
+    let mode = fs.attributes(now, ino)?.mode;
+    if without_set(mode) == mode {
+        return Ok(());
+    }
+    let permissions = Some(without_set(mode) & 0o7777);
+    fs.set_attributes(now, ino, SetAttributes { permissions, ..SetAttributes::default() })
+}
+
+pub(super) fn attributes(volume: &Volume, ino: INodeNo) -> Result<Attributes, Errno> {
+    let ino = nid(ino)?;
+    volume.with(|fs, now| fs.attributes(now, ino))
+}
+
+pub(super) fn change(
+    volume: &Volume,
+    by: &Request,
+    ino: INodeNo,
+    want: Change,
+) -> Result<Attributes, Errno> {
+    let ino = nid(ino)?;
+    let at = |time: TimeOrNow, now: Now| match time {
+        TimeOrNow::SpecificTime(time) => stamp(time),
+        TimeOrNow::Now => now.wall,
+    };
+    volume.with(|fs, now| {
+        if let Some(size) = want.size {
+            fs.truncate(now, ino, Bytes(size))?;
+            if by.uid() != 0 {
+                unset(fs, now, ino)?;
+            }
+        }
+        let before = fs.attributes(now, ino)?;
+        let owned = want.owner != (None, None);
+        let dir = before.kind == format::FileType::Directory;
+        let asked = want.mode.map(|mode| mode as u16 & 0o7777);
+        let lost = (owned && !dir).then(|| without_set(before.mode) & 0o7777);
+        let set = SetAttributes {
+            permissions: asked.or(lost),
+            uid: want.owner.0,
+            gid: want.owner.1,
+            accessed: want.accessed.map(|time| at(time, now)),
+            modified: want.modified.map(|time| at(time, now)),
+            changed: want.changed.map(stamp),
+        };
+        if set != SetAttributes::default() {
+            fs.set_attributes(now, ino, set)?;
+        }
+        fs.attributes(now, ino)
+    })
+}
+
+pub(super) fn read(volume: &Volume, ino: INodeNo, at: u64, bytes: u32, reply: ReplyData) {
+    let ino = match nid(ino) {
+        Ok(ino) => ino,
+        Err(error) => return reply.error(error),
+    };
+    BUFFER.with_borrow_mut(|buffer| {
+        let bytes = bytes.min(LARGEST) as usize;
+        if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
+        }
+        let found = volume.with(|fs, now| {
+            let len = fs.read(now, ino, Bytes(at), &mut buffer[..bytes])?;
+            volume.accessed(fs, now, ino)?;
+            Ok(len)
+        });
+        match found {
+            Ok(len) => reply.data(&buffer[..len]),
+            Err(error) => reply.error(error),
+        }
+    });
+}
+
+pub(super) fn target(volume: &Volume, ino: INodeNo) -> Result<Vec<u8>, Errno> {
+    let ino = nid(ino)?;
+    volume.with(|fs, now| {
+        let found = fs.attributes(now, ino)?;
+        if found.kind != format::FileType::Symlink {
+            return Err(FsError::Invalid("not a symlink"));
+        }
+        let mut target = vec![0; usize::try_from(found.size.0).unwrap_or(0).min(4096)];
+        let len = fs.read(now, ino, Bytes(0), &mut target)?;
+        target.truncate(len);
+        volume.accessed(fs, now, ino)?;
+        Ok(target)
+    })
+}
+
+/// Writes; with `durable` it is on media when this returns.
+pub(super) fn write(
+    volume: &Volume,
+    ino: INodeNo,
+    at: u64,
+    data: &[u8],
+    (strip, durable): (bool, bool),
+) -> Result<u32, Errno> {
+    let ino = nid(ino)?;
+    let bytes = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
+    volume.with(|fs, now| {
+        fs.write(now, ino, Bytes(at), data)?;
+        if strip {
+            unset(fs, now, ino)?;
+        }
+        if durable { fs.fsync(now, ino) } else { Ok(()) }
+    })?;
+    Ok(bytes)
+}
+
+pub(super) fn fsync(volume: &Volume, ino: INodeNo) -> Result<(), Errno> {
+    let ino = nid(ino)?;
+    volume.with(|fs, now| if fs.is_read_only() { Ok(()) } else { fs.fsync(now, ino) })
+}
+
+pub(super) fn allocate(
+    volume: &Volume,
+    by: &Request,
+    ino: INodeNo,
+    (at, bytes): (u64, u64),
+    mode: i32,
+) -> Result<(), Errno> {
+    let ino = nid(ino)?;
+    let keep = FallocateFlags::KEEP_SIZE;
+    let how = FallocateFlags::from_bits_retain(mode as u32);
+    let kept = how.contains(keep);
+    let (at, bytes) = (Bytes(at), Bytes(bytes));
+    volume
+        .with(|fs, now| {
+            match how - keep {
+                flags if flags.is_empty() => fs.allocate(now, ino, at, bytes, kept)?,
+                FallocateFlags::PUNCH_HOLE => fs.punch(now, ino, at, bytes)?,
+                FallocateFlags::ZERO_RANGE => {
+                    fs.punch(now, ino, at, bytes)?;
+                    fs.allocate(now, ino, at, bytes, kept)?;
+                }
+                _ => return Ok(false),
+            }
+            if by.uid() != 0 {
+                unset(fs, now, ino)?;
+            }
+            Ok(true)
+        })
+        .and_then(|known| if known { Ok(()) } else { Err(Errno::EOPNOTSUPP) })
+}
+
+/// The first byte from `at` on that is data, or is not.
+pub(super) fn seek(volume: &Volume, ino: INodeNo, at: u64, hole: bool) -> Result<u64, Errno> {
+    let ino = nid(ino)?;
+    let found = volume.with(|fs, now| fs.seek(now, ino, Bytes(at), hole))?;
+    found.map(|at| at.0).ok_or(Errno::ENXIO)
+}
+
+/// Copies a piece of a file; how many bytes there were.
+pub(super) fn copy(
+    volume: &Volume,
+    by: &Request,
+    from: (INodeNo, u64),
+    to: (INodeNo, u64),
+    bytes: u64,
+) -> Result<u32, Errno> {
+    let (source, target) = (nid(from.0)?, nid(to.0)?);
+    let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(COPY).min(COPY)];
+    let len = volume.with(|fs, now| {
+        let len = fs.read(now, source, Bytes(from.1), &mut buffer)?;
+        if len > 0 {
+            fs.write(now, target, Bytes(to.1), &buffer[..len])?;
+            if by.uid() != 0 {
+                unset(fs, now, target)?;
+            }
+        }
+        volume.accessed(fs, now, source)?;
+        Ok(len)
+    })?;
+    Ok(len as u32)
+}

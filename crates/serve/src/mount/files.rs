@@ -1,0 +1,446 @@
+//! What the kernel asks for, one answer each.
+//!
+//! Invariants: nothing here is "not implemented" by mistake, because the kernel would then stop
+//! asking; a request that changes something is answered after the file system did it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use fuser::{
+    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
+    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+};
+use lfs::fs::Attributes;
+use rustix::fs::OFlags;
+
+use super::attributes::{FOR_GOOD, attributes, generation, kind, nid, number};
+use super::data::{self, Change, LARGEST};
+use super::stats::{STATS, document};
+use super::volume::Volume;
+use super::{names, xattrs};
+
+/// Requests that the kernel may have with us at once beyond those that somebody waits in.
+const BACKGROUND: u16 = 256;
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
+
+/// The requests of one mount.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) volume: Arc<Volume>,
+    /// The kernel gathers writes.
+    pub(super) writeback: bool,
+    /// The kernel needs no answer to `open`.
+    pub(super) opens_itself: bool,
+}
+
+fn finish(result: Result<(), Errno>, reply: ReplyEmpty) {
+    match result {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(error),
+    }
+}
+
+fn entry(found: Result<Attributes, Errno>, reply: ReplyEntry) {
+    match found {
+        Ok(of) => reply.entry(&FOR_GOOD, &attributes(&of), generation(&of)),
+        Err(error) => reply.error(error),
+    }
+}
+
+fn attr(found: Result<Attributes, Errno>, reply: ReplyAttr) {
+    match found {
+        Ok(of) => reply.attr(&FOR_GOOD, &attributes(&of)),
+        Err(error) => reply.error(error),
+    }
+}
+
+impl Filesystem for Files {
+    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
+        let refused = |what: &str| io::Error::other(format!("the kernel refuses {what}"));
+        config.set_max_write(LARGEST).map_err(|_| refused("requests of 1 MiB"))?;
+        config.set_max_background(BACKGROUND).map_err(|_| refused("256 requests at once"))?;
+        if let Err(most) = config.set_max_readahead(LARGEST) {
+            // As much as there is.
+            let _ = config.set_max_readahead(most);
+        }
+        // Better where the kernel has them, and no worse without.
+        let better = [
+            InitFlags::FUSE_ASYNC_DIO,
+            InitFlags::FUSE_DO_READDIRPLUS,
+            InitFlags::FUSE_READDIRPLUS_AUTO,
+            InitFlags::FUSE_PARALLEL_DIROPS,
+            InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+            InitFlags::FUSE_CACHE_SYMLINKS,
+        ];
+        for flag in better {
+            let _ = config.add_capabilities(flag);
+        }
+        if self.writeback {
+            let writeback = config.add_capabilities(InitFlags::FUSE_WRITEBACK_CACHE);
+            writeback.map_err(|_| refused("to gather writes (writeback)"))?;
+        }
+        self.opens_itself = config.capabilities().contains(InitFlags::FUSE_NO_OPEN_SUPPORT);
+        Ok(())
+    }
+
+    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        entry(names::lookup(&self.volume, parent, name), reply);
+    }
+
+    fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
+        if let Ok(ino) = nid(ino) {
+            self.volume.forget(ino, nlookup);
+        }
+    }
+
+    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        attr(data::attributes(&self.volume, ino), reply);
+    }
+
+    fn setattr(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        accessed: Option<TimeOrNow>,
+        modified: Option<TimeOrNow>,
+        changed: Option<SystemTime>,
+        _fh: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let want = Change { mode, owner: (uid, gid), size, accessed, modified, changed };
+        attr(data::change(&self.volume, req, ino, want), reply);
+    }
+
+    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        match data::target(&self.volume, ino) {
+            Ok(target) => reply.data(&target),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn mknod(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        entry(names::make(&self.volume, req, parent, name, mode, rdev), reply);
+    }
+
+    fn mkdir(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        entry(names::mkdir(&self.volume, req, parent, name, mode), reply);
+    }
+
+    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        finish(names::unlink(&self.volume, parent, name), reply);
+    }
+
+    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        finish(names::rmdir(&self.volume, parent, name), reply);
+    }
+
+    fn symlink(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        entry(names::symlink(&self.volume, req, parent, name, target.as_os_str()), reply);
+    }
+
+    fn rename(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        newparent: INodeNo,
+        newname: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let (from, to) = ((parent, name), (newparent, newname));
+        finish(names::rename(&self.volume, req, from, to, flags), reply);
+    }
+
+    fn link(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        newparent: INodeNo,
+        newname: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        entry(names::link(&self.volume, ino, newparent, newname), reply);
+    }
+
+    /// Where the kernel can, it is told once that nothing needs to be opened.
+    fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        if self.opens_itself {
+            reply.error(Errno::ENOSYS);
+        } else {
+            reply.opened(FileHandle(0), FopenFlags::FOPEN_KEEP_CACHE);
+        }
+    }
+
+    fn create(
+        &self,
+        req: &Request,
+        parent: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        _flags: i32,
+        reply: ReplyCreate,
+    ) {
+        match names::make(&self.volume, req, parent, name, mode, 0) {
+            Ok(of) => reply.created(
+                &FOR_GOOD,
+                &attributes(&of),
+                generation(&of),
+                FileHandle(0),
+                FopenFlags::FOPEN_KEEP_CACHE,
+            ),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn read(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        data::read(&self.volume, ino, offset, size, reply);
+    }
+
+    fn write(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        flags: OpenFlags,
+        _lock_owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let strip = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+        // O_SYNC holds the bit of O_DSYNC; RWF_DSYNC sets it for one write.
+        let durable = flags.0 as u32 & OFlags::DSYNC.bits() != 0;
+        match data::write(&self.volume, ino, offset, data, (strip, durable)) {
+            Ok(bytes) => reply.written(bytes),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    /// `close` says nothing about what is durable: the kernel need not ask.
+    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        reply.error(Errno::ENOSYS);
+    }
+
+    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        finish(data::fsync(&self.volume, ino), reply);
+    }
+
+    fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        finish(data::fsync(&self.volume, ino), reply);
+    }
+
+    fn readdir(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
+        let listed = nid(ino).and_then(|dir| {
+            self.volume.names(dir, offset, |next, of| {
+                reply.add(number(of.ino), next, kind(of.kind), OsStr::from_bytes(&of.name))
+            })
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn readdirplus(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectoryPlus,
+    ) {
+        let listed = nid(ino).and_then(|dir| {
+            self.volume.list(dir, offset, |next, name, of| {
+                let name = OsStr::from_bytes(name);
+                // The kernel does not count the dots as told.
+                let told = name != "." && name != "..";
+                let (file, generation) = (attributes(of), generation(of));
+                (reply.add(file.ino, next, name, &FOR_GOOD, &file, generation), told)
+            })
+        });
+        match listed {
+            Ok(()) => reply.ok(),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        match self.volume.with(|fs, now| fs.usage(now)) {
+            Ok(of) => {
+                let free = of.blocks.saturating_sub(of.used_blocks);
+                // A file needs a number, and a block for its inode.
+                let files = of.nodes.saturating_sub(of.used_nodes).min(free);
+                reply.statfs(of.blocks, free, free, of.inodes + files, files, 4096, 255, 4096);
+            }
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn setxattr(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        if name == STATS && ino == INodeNo::ROOT {
+            return reply.error(Errno::EPERM);
+        }
+        finish(xattrs::set(&self.volume, ino, name, value, flags), reply);
+    }
+
+    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let found = if name == STATS && ino == INodeNo::ROOT {
+            document(&self.volume)
+        } else {
+            xattrs::get(&self.volume, ino, name)
+        };
+        xattrs::answer(found, size, reply);
+    }
+
+    fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        xattrs::answer(xattrs::list(&self.volume, ino, req.uid() == 0), size, reply);
+    }
+
+    fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        finish(xattrs::remove(&self.volume, ino, name), reply);
+    }
+
+    /// The kernel checks permissions itself (`default_permissions`).
+    fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
+        reply.ok();
+    }
+
+    fn ioctl(
+        &self,
+        _: &Request,
+        _ino: INodeNo,
+        _fh: FileHandle,
+        _flags: IoctlFlags,
+        _cmd: u32,
+        _in_data: &[u8],
+        _out_size: u32,
+        reply: ReplyIoctl,
+    ) {
+        reply.error(Errno::ENOTTY);
+    }
+
+    fn fallocate(
+        &self,
+        req: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        finish(data::allocate(&self.volume, req, ino, (offset, length), mode), reply);
+    }
+
+    fn lseek(
+        &self,
+        _: &Request,
+        ino: INodeNo,
+        _fh: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        // What the kernel has gathered and not written yet would be taken for a hole: so it is told
+        // that nobody knows, and takes all for data.
+        let found = match (self.writeback, whence, u64::try_from(offset)) {
+            (true, ..) => Err(Errno::ENOSYS),
+            (_, SEEK_DATA, Ok(at)) => data::seek(&self.volume, ino, at, false),
+            (_, SEEK_HOLE, Ok(at)) => data::seek(&self.volume, ino, at, true),
+            (_, SEEK_DATA | SEEK_HOLE, Err(_)) => Err(Errno::ENXIO),
+            _ => Err(Errno::EINVAL),
+        };
+        match found.and_then(|at| i64::try_from(at).map_err(|_| Errno::EOVERFLOW)) {
+            Ok(at) => reply.offset(at),
+            Err(error) => reply.error(error),
+        }
+    }
+
+    fn copy_file_range(
+        &self,
+        req: &Request,
+        ino_in: INodeNo,
+        _fh_in: FileHandle,
+        offset_in: u64,
+        ino_out: INodeNo,
+        _fh_out: FileHandle,
+        offset_out: u64,
+        len: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let (from, to) = ((ino_in, offset_in), (ino_out, offset_out));
+        match data::copy(&self.volume, req, from, to, len) {
+            Ok(bytes) => reply.written(bytes),
+            Err(error) => reply.error(error),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `-o ..`: what `mount` and `/etc/fstab` say about a mount.
+
+use std::time::Duration;
+
+use lfs::fs::{Cleaning, Scj};
+
+/// When times of access are set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Atime {
+    /// If they are not newer than the last change, or older than a day.
+    Relative,
+    /// Never.
+    Never,
+}
+
+/// How a file system is mounted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MountOptions {
+    /// Nothing is written, not even by recovery.
+    pub read_only: bool,
+    /// Times of access.
+    pub atime: Atime,
+    /// The kernel gathers writes in its pages.
+    pub writeback: bool,
+    /// Set-user and set-group bits count.
+    pub suid: bool,
+    /// Device files are devices.
+    pub dev: bool,
+    /// Files may be run.
+    pub exec: bool,
+    /// Other users may use it.
+    pub allow_other: bool,
+    /// The table of mounts says `fuse.varve`, and not just `fuse`, which some programs want.
+    pub subtype: bool,
+    /// A checkpoint is made so often, if there is anything to make durable.
+    pub commit: Duration,
+    /// How segments are cleaned.
+    pub cleaning: Cleaning,
+    /// What a checkpoint frees is discarded on the device.
+    pub discard: bool,
+    /// Threads that take requests.
+    pub threads: usize,
+}
+
+impl Default for MountOptions {
+    fn default() -> MountOptions {
+        MountOptions {
+            read_only: false,
+            atime: Atime::Relative,
+            writeback: false,
+            suid: true,
+            dev: true,
+            exec: true,
+            allow_other: rustix::process::geteuid().is_root(),
+            subtype: true,
+            commit: Duration::from_secs(60),
+            cleaning: Cleaning::Scj(Scj::default()),
+            discard: false,
+            threads: 4,
+        }
+    }
+}
+
+/// What is said in `/etc/fstab` for others.
+const FOR_OTHERS: [&str; 6] =
+    ["defaults", "auto", "noauto", "nofail", "_netdev", "default_permissions"];
+
+impl MountOptions {
+    /// What is understood, for `--help`.
+    pub const HELP: &'static str = "ro, rw, relatime, noatime, suid, nosuid, dev, nodev, exec, \
+        noexec, allow_other, nosubtype (the type is plain `fuse`), writeback (the kernel gathers \
+        writes), commit=SECONDS (60), discard, \
+        cleaning=scj|bl6|bl415, threads=N (4)";
+
+    /// Applies a list separated by commas.
+    ///
+    /// # Errors
+    /// What is not understood, in words.
+    pub fn apply(&mut self, list: &str) -> Result<(), String> {
+        list.split(',').filter(|word| !word.is_empty()).try_for_each(|word| self.one(word))
+    }
+
+    fn one(&mut self, word: &str) -> Result<(), String> {
+        let wrong = || format!("-o {word}: expected some of {}", MountOptions::HELP);
+        let number = |text: &str, least: u64, most: u64| {
+            let found = text.parse().ok().filter(|n| (least..=most).contains(n));
+            found.ok_or_else(|| format!("-o {word}: expected a number from {least} to {most}"))
+        };
+        match word.split_once('=').unwrap_or((word, "")) {
+            ("ro", "") => self.read_only = true,
+            ("rw", "") => self.read_only = false,
+            ("relatime" | "atime", "") => self.atime = Atime::Relative,
+            ("noatime", "") => self.atime = Atime::Never,
+            ("suid", "") => self.suid = true,
+            ("nosuid", "") => self.suid = false,
+            ("dev", "") => self.dev = true,
+            ("nodev", "") => self.dev = false,
+            ("exec", "") => self.exec = true,
+            ("noexec", "") => self.exec = false,
+            ("writeback", "") => self.writeback = true,
+            ("allow_other", "") => self.allow_other = true,
+            ("nosubtype", "") => self.subtype = false,
+            ("discard", "") => self.discard = true,
+            ("nodiscard", "") => self.discard = false,
+            ("commit", text) => self.commit = Duration::from_secs(number(text, 1, 86_400)?),
+            ("threads", text) => self.threads = number(text, 1, 256)? as usize,
+            ("cleaning", "scj") => self.cleaning = Cleaning::Scj(Scj::default()),
+            ("cleaning", "bl6") => self.cleaning = Cleaning::Bl6,
+            ("cleaning", "bl415") => self.cleaning = Cleaning::Bl415,
+            (word, "") if FOR_OTHERS.contains(&word) => {}
+            _ => return Err(wrong()),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_counts_and_nonsense_is_refused() {
+        let mut options = MountOptions::default();
+        options.apply("ro,noatime,commit=5,,rw,cleaning=bl415,defaults").unwrap();
+        assert!(!options.read_only);
+        assert_eq!((options.atime, options.commit), (Atime::Never, Duration::from_secs(5)));
+        assert_eq!(options.cleaning, Cleaning::Bl415);
+        for wrong in ["commit", "commit=0", "ro=1", "threads=x", "cleaning=", "sometimes"] {
+            assert!(MountOptions::default().apply(wrong).is_err(), "{wrong}");
+        }
+    }
+}

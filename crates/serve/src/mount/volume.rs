@@ -1,0 +1,240 @@
+//! The file system behind its lock.
+//!
+//! Invariants: an inode that the kernel knows is held, so that what was unlinked lives until the
+//! kernel forgets it; how often the kernel was told of it is counted before it is told. Time never
+//! falls. While the power is off nothing is answered but an error.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use block::Time;
+use fuser::Errno;
+use lfs::fs::{Attributes, DirEntry};
+use lfs::{Fs, FsError, Nid, Now, Stamp};
+
+use super::device::DiskDevice;
+use super::errors::errno;
+use super::options::Atime;
+use crate::power::Power;
+
+/// Seconds after which `relatime` sets a time of access again.
+const DAY: u64 = 86_400;
+/// Entries of a directory that are looked at in one go.
+const PART: usize = 256;
+
+/// The wall clock.
+#[allow(clippy::disallowed_methods)] // an edge: what files' times are set to
+pub fn wall() -> Stamp {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Stamp { seconds: now.as_secs(), nanos: now.subsec_nanos() }
+}
+
+struct Inner {
+    fs: Option<Fs<DiskDevice>>,
+    /// How often the kernel was told of an inode.
+    known: BTreeMap<Nid, u64>,
+}
+
+/// A file system that many threads use.
+pub(super) struct Volume {
+    inner: Mutex<Inner>,
+    power: Arc<dyn Power>,
+    started: Instant,
+    atime: Atime,
+    /// Requests so far.
+    asked: AtomicU64,
+}
+
+impl fmt::Debug for Volume {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Volume").field("power", &self.power).finish_non_exhaustive()
+    }
+}
+
+impl Volume {
+    pub(super) fn new(power: Arc<dyn Power>, atime: Atime) -> Volume {
+        let inner = Mutex::new(Inner { fs: None, known: BTreeMap::new() });
+        Volume { inner, power, started: Instant::now(), atime, asked: AtomicU64::new(0) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> Now {
+        let since = u64::try_from(self.started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        Now { at: Time::from_us(since.min(Time::LIMIT.as_ns() / 1000)), wall: wall() }
+    }
+
+    /// Begins to serve a file system.
+    pub(super) fn put(&self, fs: Fs<DiskDevice>) {
+        let mut inner = self.lock();
+        inner.known.clear();
+        inner.fs = Some(fs);
+    }
+
+    /// Ends serving. What the kernel still knew is let go.
+    pub(super) fn take(&self) -> Option<Fs<DiskDevice>> {
+        let mut inner = self.lock();
+        let known = std::mem::take(&mut inner.known);
+        let mut fs = inner.fs.take()?;
+        for ino in known.into_keys() {
+            // After an error of the device nothing changes any more: recovery removes it.
+            let _ = fs.release(self.now(), ino);
+        }
+        Some(fs)
+    }
+
+    fn run<T>(
+        &self,
+        body: impl FnOnce(&mut Fs<DiskDevice>, Now, &mut BTreeMap<Nid, u64>) -> Result<T, FsError>,
+    ) -> Result<T, Errno> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let mut inner = self.lock();
+        let Inner { fs, known } = &mut *inner;
+        let fs = fs.as_mut().filter(|_| self.power.state().on).ok_or(Errno::EIO)?;
+        body(fs, self.now(), known).map_err(|error| errno(&error))
+    }
+
+    /// Does something with the file system.
+    pub(super) fn with<T>(
+        &self,
+        body: impl FnOnce(&mut Fs<DiskDevice>, Now) -> Result<T, FsError>,
+    ) -> Result<T, Errno> {
+        self.run(|fs, now, _| body(fs, now))
+    }
+
+    /// Finds or makes an inode that the kernel is told of.
+    pub(super) fn tell(
+        &self,
+        body: impl FnOnce(&mut Fs<DiskDevice>, Now) -> Result<Nid, FsError>,
+    ) -> Result<Attributes, Errno> {
+        self.run(|fs, now, known| {
+            let ino = body(fs, now)?;
+            let found = fs.attributes(now, ino)?;
+            note(fs, now, known, ino)?;
+            Ok(found)
+        })
+    }
+
+    /// Names in a directory, as many as `add` takes; it says when it is full.
+    pub(super) fn names(
+        &self,
+        dir: Nid,
+        mut from: u64,
+        mut add: impl FnMut(u64, &DirEntry) -> bool,
+    ) -> Result<(), Errno> {
+        self.run(|fs, now, _| {
+            touch(fs, now, dir, self.atime)?;
+            loop {
+                let part = fs.entries(now, dir, from, PART)?;
+                let Some((last, _)) = part.last() else { return Ok(()) };
+                from = *last;
+                if part.iter().any(|(next, entry)| add(*next, entry)) {
+                    return Ok(());
+                }
+            }
+        })
+    }
+
+    /// The same with attributes; `add` also says whether the kernel is told of the inode.
+    pub(super) fn list(
+        &self,
+        dir: Nid,
+        mut from: u64,
+        mut add: impl FnMut(u64, &[u8], &Attributes) -> (bool, bool),
+    ) -> Result<(), Errno> {
+        self.run(|fs, now, known| {
+            touch(fs, now, dir, self.atime)?;
+            loop {
+                let part = fs.entries(now, dir, from, PART)?;
+                let Some((last, _)) = part.last() else { return Ok(()) };
+                from = *last;
+                for (next, entry) in part {
+                    let found = fs.attributes(now, entry.ino)?;
+                    let (full, told) = add(next, &entry.name, &found);
+                    if full {
+                        return Ok(());
+                    }
+                    if told {
+                        note(fs, now, known, entry.ino)?;
+                    }
+                }
+            }
+        })
+    }
+
+    /// The kernel forgets that it was told of an inode so often.
+    pub(super) fn forget(&self, ino: Nid, times: u64) {
+        let mut inner = self.lock();
+        let Inner { fs, known } = &mut *inner;
+        let Some(count) = known.get_mut(&ino) else { return };
+        *count = count.saturating_sub(times);
+        if *count == 0 {
+            known.remove(&ino);
+            if let Some(fs) = fs {
+                // Nobody waits for an answer; an error of the device shows at the next request.
+                let _ = fs.release(self.now(), ino);
+            }
+        }
+    }
+
+    /// Somebody read it.
+    pub(super) fn accessed(
+        &self,
+        fs: &mut Fs<DiskDevice>,
+        now: Now,
+        ino: Nid,
+    ) -> Result<(), FsError> {
+        touch(fs, now, ino, self.atime)
+    }
+
+    /// Requests so far.
+    pub(super) fn asked(&self) -> u64 {
+        self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Inodes that the kernel knows.
+    pub(super) fn known(&self) -> usize {
+        self.lock().known.len()
+    }
+}
+
+/// The kernel is told of an inode.
+fn note(
+    fs: &mut Fs<DiskDevice>,
+    now: Now,
+    known: &mut BTreeMap<Nid, u64>,
+    ino: Nid,
+) -> Result<(), FsError> {
+    if ino == Nid::ROOT {
+        return Ok(());
+    }
+    if let Some(count) = known.get_mut(&ino) {
+        *count += 1;
+        return Ok(());
+    }
+    fs.hold(now, ino)?;
+    known.insert(ino, 1);
+    Ok(())
+}
+
+fn touch(fs: &mut Fs<DiskDevice>, now: Now, ino: Nid, atime: Atime) -> Result<(), FsError> {
+    if atime == Atime::Never || fs.is_read_only() {
+        return Ok(());
+    }
+    let found = fs.attributes(now, ino)?;
+    let old = found.accessed.seconds as i64;
+    let stale = now.wall.seconds as i64 - old >= DAY as i64;
+    if found.accessed <= found.modified || found.accessed <= found.changed || stale {
+        match fs.set_accessed(now, ino, now.wall) {
+            // Reading needs no room.
+            Err(FsError::NoSpace) => {}
+            set => set?,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,439 @@
+//! The mounted file system, by system calls of a program like any other.
+//!
+//! Its own runner, because what a machine does not allow (no /dev/fuse, no root) must be reported as
+//! skipped, with the reason. `scripts/posix` lets programs of others judge the same mount.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use block::Bytes;
+use rustix::fs::{AtFlags, CWD, FallocateFlags, RenameFlags, SeekFrom, XattrFlags};
+use rustix::io::Errno;
+use serve::disk::Timing;
+use serve::fuse::FuseError;
+use serve::mount::{DiskDevice, FsMount, MountError, MountOptions, STATS, mounted};
+use serve::power::When;
+use serve::stack::{Backing, Remap, Stack, StackOptions};
+
+fn now() -> lfs::Now {
+    lfs::Now { at: block::Time::ZERO, wall: serve::mount::wall() }
+}
+
+fn stack(cut_seed: Option<u64>) -> Stack {
+    let options = StackOptions {
+        backing: Backing::Ram(Bytes(128 << 20)),
+        remap: Remap::Off,
+        timing: Timing::Off,
+        cut_seed,
+        read_only: false,
+    };
+    let stack = options.build().unwrap();
+    let new = lfs::MkfsOptions::new([7; 16], 11);
+    lfs::mkfs(DiskDevice(stack.disk.clone()), &new, now()).unwrap();
+    stack
+}
+
+/// A volume mounted in a folder of its own.
+struct Here {
+    stack: Stack,
+    dir: PathBuf,
+    mount: Option<FsMount>,
+}
+
+fn folder() -> PathBuf {
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    let number = LAST.fetch_add(1, Ordering::Relaxed);
+    let name = format!("varve-mounted-{}-{number}", std::process::id());
+    let dir = std::env::temp_dir().join(name);
+    fs::create_dir(&dir).unwrap();
+    dir
+}
+
+impl Here {
+    fn new(stack: Stack, options: &str) -> Here {
+        let dir = folder();
+        let mut here = Here { stack, dir, mount: None };
+        here.up(options);
+        here
+    }
+
+    fn up(&mut self, options: &str) {
+        let mut chosen = MountOptions::default();
+        chosen.apply(options).unwrap();
+        let mount = FsMount::new(self.stack.clone(), "a test", &self.dir, chosen).unwrap();
+        self.mount = Some(mount);
+    }
+
+    fn down(&mut self) {
+        let mut looks = 0;
+        let stopped = self.mount.take().unwrap().stop(|_| {
+            looks += 1;
+            looks < 500
+        });
+        stopped.unwrap();
+        assert_eq!(fs::read_dir(&self.dir).unwrap().count(), 0, "nothing is mounted any more");
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// Unmounts it and checks the volume, and that it is plain F2FS again.
+    fn end(mut self) {
+        self.down();
+        let options = lfs::Options { read_only: true, ..lfs::Options::default() };
+        let durable = lfs::fs::Durable::open(DiskDevice(self.stack.disk.clone())).unwrap();
+        assert!(!durable.is_live());
+        let mut fs = lfs::Fs::mount(DiskDevice(self.stack.disk.clone()), options, now()).unwrap();
+        fs.check(now()).unwrap();
+        fs::remove_dir(&self.dir).unwrap();
+    }
+}
+
+fn errno(result: std::io::Result<impl std::fmt::Debug>) -> Errno {
+    let error = result.expect_err("an error was expected");
+    Errno::from_io_error(&error).unwrap_or_else(|| panic!("{error}"))
+}
+
+fn what_was_made_is_there_after_a_remount() {
+    let mut here = Here::new(stack(None), "");
+    let big: Vec<u8> = (0..3_000_000_u32).map(|i| (i * 7 / 3) as u8).collect();
+    fs::create_dir_all(here.path("a/b/c")).unwrap();
+    fs::write(here.path("a/big"), &big).unwrap();
+    fs::hard_link(here.path("a/big"), here.path("a/b/again")).unwrap();
+    std::os::unix::fs::symlink("../big", here.path("a/b/link")).unwrap();
+    fs::set_permissions(here.path("a/b"), fs::Permissions::from_mode(0o1750)).unwrap();
+    let special = rustix::fs::FileType::CharacterDevice;
+    let number = rustix::fs::makedev(259, 70_000);
+    rustix::fs::mknodat(CWD, here.path("null"), special, 0o600.into(), number).unwrap();
+    rustix::fs::setxattr(here.path("a"), "user.colour", b"red", XattrFlags::CREATE).unwrap();
+    rustix::fs::setxattr(here.path("a"), "trusted.t", &[9; 900], XattrFlags::empty()).unwrap();
+    let refused = rustix::fs::setxattr(here.path("a"), "user.colour", b"", XattrFlags::CREATE);
+    assert_eq!(refused, Err(Errno::EXIST));
+    let before = fs::metadata(here.path("a/big")).unwrap();
+    here.down();
+    here.up("ro");
+    assert_eq!(fs::read(here.path("a/b/link")).unwrap(), big);
+    let after = fs::metadata(here.path("a/b/again")).unwrap();
+    let facts = |m: &fs::Metadata| {
+        (m.ino(), m.nlink(), m.size(), m.blocks(), m.mtime(), m.mtime_nsec(), m.ctime_nsec())
+    };
+    assert_eq!(facts(&before), facts(&after));
+    assert_eq!(after.nlink(), 2);
+    assert_eq!(fs::metadata(here.path("a/b")).unwrap().mode() & 0o7777, 0o1750);
+    assert_eq!(fs::metadata(here.path("a")).unwrap().nlink(), 3);
+    let null = fs::metadata(here.path("null")).unwrap();
+    assert!(null.file_type().is_char_device());
+    assert_eq!(null.rdev(), number);
+    let mut value = [0; 1000];
+    assert_eq!(rustix::fs::getxattr(here.path("a"), "user.colour", &mut value), Ok(3));
+    assert_eq!(rustix::fs::getxattr(here.path("a"), "trusted.t", &mut value), Ok(900));
+    let mut names = [0; 64];
+    let len = rustix::fs::listxattr(here.path("a"), &mut names).unwrap();
+    assert_eq!(&names[..len], b"user.colour\0trusted.t\0");
+    assert_eq!(errno(File::create(here.path("x"))), Errno::ROFS);
+    here.end();
+}
+
+fn what_is_open_outlives_its_name() {
+    let mut here = Here::new(stack(None), "");
+    let free = || rustix::fs::statfs(&here.dir).unwrap().f_bfree;
+    let before = free();
+    let mut file =
+        OpenOptions::new().read(true).write(true).create_new(true).open(here.path("a")).unwrap();
+    file.write_all(&[5; 1 << 20]).unwrap();
+    fs::remove_file(here.path("a")).unwrap();
+    assert_eq!(file.metadata().unwrap().nlink(), 0);
+    file.write_all(&[6; 10]).unwrap();
+    file.sync_all().unwrap();
+    file.rewind().unwrap();
+    let mut all = Vec::new();
+    file.read_to_end(&mut all).unwrap();
+    assert_eq!(all.len(), (1 << 20) + 10);
+    assert!(free() < before - 200);
+    drop(file);
+    // The kernel forgets when it gets to it.
+    let back = (0..200).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        free() == before
+    });
+    assert!(back, "{} blocks of {before} are free", free());
+    // A name that is replaced while somebody has it open.
+    fs::write(here.path("old"), "old").unwrap();
+    fs::write(here.path("new"), "new").unwrap();
+    let old = File::open(here.path("old")).unwrap();
+    fs::rename(here.path("new"), here.path("old")).unwrap();
+    let mut text = [0; 3];
+    old.read_exact_at(&mut text, 0).unwrap();
+    assert_eq!(&text, b"old");
+    assert_eq!(fs::read(here.path("old")).unwrap(), b"new");
+    // Unmounting with inodes that the kernel knows and nobody names.
+    drop(old);
+    here.down();
+    here.up("");
+    here.end();
+}
+
+fn names_change_places() {
+    let here = Here::new(stack(None), "");
+    fs::write(here.path("a"), "a").unwrap();
+    fs::create_dir(here.path("d")).unwrap();
+    fs::write(here.path("d/inner"), "inner").unwrap();
+    let rename = |from: &str, to: &str, how| {
+        rustix::fs::renameat_with(CWD, here.path(from), CWD, here.path(to), how)
+    };
+    assert_eq!(rename("a", "d", RenameFlags::NOREPLACE), Err(Errno::EXIST));
+    rename("a", "d/inner", RenameFlags::EXCHANGE).unwrap();
+    assert_eq!(fs::read(here.path("a")).unwrap(), b"inner");
+    assert_eq!(fs::read(here.path("d/inner")).unwrap(), b"a");
+    rename("a", "d", RenameFlags::EXCHANGE).unwrap();
+    assert_eq!(fs::read(here.path("d")).unwrap(), b"inner");
+    assert_eq!(fs::read(here.path("a/inner")).unwrap(), b"a");
+    assert_eq!(rename("d", "free", RenameFlags::EXCHANGE), Err(Errno::NOENT));
+    rename("d", "free", RenameFlags::WHITEOUT).unwrap();
+    let cover = fs::metadata(here.path("d")).unwrap();
+    assert!(cover.file_type().is_char_device() && cover.rdev() == 0);
+    let long = "x".repeat(256);
+    assert_eq!(errno(File::open(here.path(&long))), Errno::NAMETOOLONG);
+    assert_eq!(errno(fs::create_dir(here.path(&long))), Errno::NAMETOOLONG);
+    here.end();
+}
+
+fn space_is_set_apart_and_holes_are_found() {
+    let here = Here::new(stack(None), "");
+    let file =
+        OpenOptions::new().read(true).write(true).create_new(true).open(here.path("a")).unwrap();
+    let place = |how: SeekFrom| rustix::fs::seek(&file, how);
+    rustix::fs::fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 1 << 20).unwrap();
+    let found = file.metadata().unwrap();
+    assert!(found.size() == 0 && found.blocks() >= 2048);
+    file.write_all_at(&[1; 8192], 65_536).unwrap();
+    file.set_len(200_000).unwrap();
+    assert_eq!(place(SeekFrom::Data(0)), Ok(65_536));
+    assert_eq!(place(SeekFrom::Hole(65_536)), Ok(73_728));
+    assert_eq!(place(SeekFrom::Data(73_728)), Err(Errno::NXIO));
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    rustix::fs::fallocate(&file, punch, 65_000, 5000).unwrap();
+    rustix::fs::fallocate(&file, FallocateFlags::ZERO_RANGE, 72_000, 300_000).unwrap();
+    let mut all = vec![0; 372_000];
+    file.read_exact_at(&mut all, 0).unwrap();
+    assert!(all.iter().enumerate().all(|(i, b)| *b == u8::from((70_000..72_000).contains(&i))));
+    let collapse = rustix::fs::fallocate(&file, FallocateFlags::COLLAPSE_RANGE, 0, 4096);
+    assert_eq!(collapse, Err(Errno::OPNOTSUPP));
+    assert_eq!(
+        rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 1 << 40),
+        Err(Errno::NOSPC)
+    );
+    // A copy within the file system.
+    let copy = File::create(here.path("b")).unwrap();
+    let (mut from, mut to) = (69_000, 100);
+    let len = rustix::fs::copy_file_range(&file, Some(&mut from), &copy, Some(&mut to), 4000);
+    assert_eq!(len, Ok(4000));
+    assert_eq!(fs::read(here.path("b")).unwrap()[100..], all[69_000..73_000]);
+    drop((file, copy));
+    here.end();
+}
+
+fn large_directories_are_listed_and_removed() {
+    let here = Here::new(stack(None), "");
+    for i in 0..1500 {
+        File::create(here.path(&format!("a-file-with-a-name-{i}"))).unwrap();
+    }
+    let mut names: Vec<_> =
+        fs::read_dir(&here.dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 1500);
+    // Removed while it is listed.
+    for entry in fs::read_dir(&here.dir).unwrap() {
+        fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    assert_eq!(fs::read_dir(&here.dir).unwrap().count(), 0);
+    here.end();
+}
+
+fn times_of_access_follow_the_option() {
+    let mut here = Here::new(stack(None), "");
+    let path = here.path("a");
+    fs::write(&path, "text").unwrap();
+    let old = rustix::fs::Timestamps {
+        last_access: rustix::fs::Timespec { tv_sec: 1000, tv_nsec: 5 },
+        last_modification: rustix::fs::Timespec { tv_sec: 2000, tv_nsec: 999_999_999 },
+    };
+    let set = || rustix::fs::utimensat(CWD, &path, &old, AtFlags::empty()).unwrap();
+    let times = || {
+        let found = fs::metadata(&path).unwrap();
+        (found.atime(), found.mtime(), found.mtime_nsec())
+    };
+    set();
+    assert_eq!(times(), (1000, 2000, 999_999_999));
+    here.down();
+    here.up("noatime");
+    fs::read(&path).unwrap();
+    assert_eq!(times().0, 1000);
+    here.down();
+    here.up("relatime");
+    fs::read(&path).unwrap();
+    let once = times().0;
+    assert!(once > 1_000_000_000);
+    assert_eq!(times().1, 2000);
+    here.end();
+}
+
+fn writes_that_the_kernel_gathers_arrive() {
+    let mut here = Here::new(stack(None), "writeback");
+    let file =
+        OpenOptions::new().read(true).write(true).create_new(true).open(here.path("a")).unwrap();
+    for i in 0..5000_u64 {
+        file.write_all_at(&i.to_le_bytes(), i * 100).unwrap();
+    }
+    // What the kernel still holds back is no hole.
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(0)), Ok(0));
+    let written = fs::metadata(here.path("a")).unwrap();
+    drop(file);
+    here.down();
+    here.up("");
+    let found = fs::metadata(here.path("a")).unwrap();
+    assert_eq!((found.size(), found.mtime_nsec()), (499_908, written.mtime_nsec()));
+    let all = fs::read(here.path("a")).unwrap();
+    for i in 0..5000_usize {
+        assert_eq!(all[i * 100..i * 100 + 8], (i as u64).to_le_bytes());
+    }
+    here.end();
+}
+
+fn counters_are_an_attribute_of_the_root() {
+    let here = Here::new(stack(None), "");
+    fs::write(here.path("a"), [1; 4096]).unwrap();
+    let mut text = vec![0; 16 << 10];
+    let len = rustix::fs::getxattr(&here.dir, STATS, &mut text).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&text[..len]).unwrap();
+    assert_eq!(document["schema"], "varve.mount/1");
+    assert_eq!(document["results"]["written_data_blocks"], 1);
+    assert_eq!(rustix::fs::listxattr(&here.dir, &mut text), Ok(0), "it is not listed");
+    let set = rustix::fs::setxattr(&here.dir, STATS, b"", XattrFlags::empty());
+    assert_eq!(set, Err(Errno::PERM));
+    let ours = mounted().unwrap();
+    assert!(ours.iter().any(|found| found.dir == here.dir && found.source == "a test"));
+    here.end();
+}
+
+fn after_a_power_cut_what_was_synced_is_there() {
+    for seed in 1..5 {
+        let here = Here::new(stack(Some(seed)), "");
+        let power = here.mount.as_ref().unwrap().stack().power;
+        fs::create_dir(here.path("d")).unwrap();
+        fs::write(here.path("d/synced"), [7; 100_000]).unwrap();
+        File::open(here.path("d/synced")).unwrap().sync_all().unwrap();
+        fs::write(here.path("d/other"), [8; 100_000]).unwrap();
+        let open = File::open(here.path("d/synced")).unwrap();
+        power.cut(When::Now).unwrap();
+        assert_eq!(errno(File::create(here.path("x"))), Errno::IO);
+        assert_eq!(
+            errno(fs::read_dir(&here.dir).and_then(|mut all| all.next().unwrap())),
+            Errno::IO
+        );
+        power.on().unwrap();
+        assert_eq!(fs::read(here.path("d/synced")).unwrap(), [7; 100_000]);
+        if let Ok(other) = fs::read(here.path("d/other")) {
+            assert!(other.len() <= 100_000 && other.iter().all(|b| *b == 8 || *b == 0));
+        }
+        // What was open then belongs to a mount that is gone.
+        assert!(open.sync_all().is_err());
+        fs::write(here.path("d/after"), "after").unwrap();
+        drop(open);
+        here.end();
+    }
+}
+
+fn an_image_is_mounted_once() {
+    let path = std::env::temp_dir().join(format!("varve-mounted-{}.img", std::process::id()));
+    let options = |read_only| StackOptions {
+        backing: Backing::Image(path.clone(), Some(Bytes(64 << 20))),
+        remap: Remap::Off,
+        timing: Timing::Off,
+        cut_seed: None,
+        read_only,
+    };
+    let stack = options(false).build().unwrap();
+    let not_yet = FsMount::new(stack.clone(), "x", Path::new("/"), MountOptions::default());
+    assert!(matches!(not_yet, Err(MountError::Volume(lfs::FsError::NotAVolume(0)))));
+    lfs::mkfs(DiskDevice(stack.disk.clone()), &lfs::MkfsOptions::new([7; 16], 11), now()).unwrap();
+    let here = Here::new(stack, "");
+    for read_only in [false, true] {
+        let second = options(read_only).build().unwrap_err();
+        assert!(second.to_string().contains("in use"), "{second}");
+    }
+    here.end();
+    fs::remove_file(path).unwrap();
+}
+
+fn mounting_works() -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("needs root: device files and forced unmounts".to_string());
+    }
+    let stack = stack(None);
+    let dir = folder();
+    let mount = FsMount::new(stack, "a test", &dir, MountOptions::default());
+    let answer = match mount {
+        Ok(mount) => {
+            mount.stop(|_| true).unwrap();
+            Ok(())
+        }
+        Err(MountError::Fuse(FuseError::Mount { source, .. }))
+            if [ErrorKind::PermissionDenied, ErrorKind::NotFound].contains(&source.kind()) =>
+        {
+            Err(format!("mounting: {source}"))
+        }
+        Err(error) => panic!("{error}"),
+    };
+    fs::remove_dir(dir).unwrap();
+    answer
+}
+
+macro_rules! tests {
+    ($($name:ident),* $(,)?) => { [$((stringify!($name), $name as fn())),*] };
+}
+
+fn main() {
+    let tests = tests![
+        what_was_made_is_there_after_a_remount,
+        what_is_open_outlives_its_name,
+        names_change_places,
+        space_is_set_apart_and_holes_are_found,
+        large_directories_are_listed_and_removed,
+        times_of_access_follow_the_option,
+        writes_that_the_kernel_gathers_arrive,
+        counters_are_an_attribute_of_the_root,
+        after_a_power_cut_what_was_synced_is_there,
+        an_image_is_mounted_once,
+    ];
+    // Options of the usual runner are of no use here; any other word chooses by name.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    println!();
+    for (name, test) in tests {
+        if !wanted.is_empty() && !wanted.iter().any(|word| name.contains(word)) {
+            continue;
+        }
+        match std::panic::catch_unwind(|| mounting_works().map(|()| test())) {
+            Ok(Err(reason)) => {
+                skipped += 1;
+                println!("test {name} ... skipped: {reason}");
+            }
+            Ok(Ok(())) => {
+                passed += 1;
+                println!("test {name} ... ok");
+            }
+            Err(_) => {
+                failed += 1;
+                println!("test {name} ... FAILED");
+            }
+        }
+    }
+    println!("\nmounted: {passed} passed, {failed} failed, {skipped} skipped");
+    std::process::exit(if failed == 0 { 0 } else { 1 });
+}
