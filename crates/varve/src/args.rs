@@ -1,6 +1,7 @@
 //! What the command line accepts.
 
 mod serve;
+mod volume;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,6 +11,8 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 pub use serve::{
     ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs, Timing,
 };
+
+pub use volume::{DumpVolume, Fsck, Mkfs, Mount, NewVolume, Source, Umount};
 
 /// A flash storage stack in user space: modelled and live.
 #[derive(Parser)]
@@ -51,6 +54,16 @@ pub enum Command {
     Ctl(Ctl),
     /// Does a server, ours or another's, keep what it says? Overwrites the device
     Conformance(ConformanceArgs),
+    /// A new volume of the log-structured file system (F2FS format) in an image or on a device
+    Mkfs(Mkfs),
+    /// Mount such a volume, from an image, a device or any stack
+    Mount(Box<Mount>),
+    /// Unmount it, and wait until its image is free
+    Umount(Umount),
+    /// Check such a volume; recover one that was not unmounted
+    Fsck(Fsck),
+    /// What lies on such a volume: superblock, checkpoint, journal, table entries, nodes
+    Dump(DumpVolume),
 }
 
 /// Where results go.

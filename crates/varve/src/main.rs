@@ -21,8 +21,11 @@ mod sqlite;
 mod stop;
 mod table;
 mod trace;
+mod volume;
 
+use std::ffi::OsString;
 use std::io::Write;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -33,8 +36,18 @@ use args::{Args, Command};
 /// Version and commit, as results carry it.
 pub const VERSION: &str = env!("VARVE_VERSION");
 
+/// What mount(8) looks for when a file system is of our type.
+const HELPER: &str = "mount.fuse.varve";
+
+/// The command line; under the name of the helper, what that stands for.
+fn words() -> Vec<OsString> {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let name = words.first().and_then(|word| Path::new(word).file_name());
+    if name == Some(HELPER.as_ref()) { volume::mount_arguments(&words[1..]) } else { words }
+}
+
 fn main() -> ExitCode {
-    let args = Args::parse();
+    let args = Args::parse_from(words());
     stop::on_interrupt();
     let result = match args.command {
         Command::Sim(sim) => experiment::sim(&sim),
@@ -50,6 +63,11 @@ fn main() -> ExitCode {
         Command::Serve(front) => serve::serve(&front),
         Command::Ctl(ctl) => ctl::ctl(&ctl),
         Command::Conformance(checked) => conformance::conformance(&checked),
+        Command::Mkfs(mkfs) => volume::mkfs(&mkfs),
+        Command::Mount(mount) => volume::mount(&mount),
+        Command::Umount(umount) => volume::umount(&umount),
+        Command::Fsck(fsck) => return volume::fsck(&fsck),
+        Command::Dump(dump) => volume::dump(&dump),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

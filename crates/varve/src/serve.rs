@@ -34,7 +34,7 @@ fn wrong(error: StackError) -> LabError {
     }
 }
 
-fn options(args: &StackArgs) -> Result<StackOptions, LabError> {
+pub fn options(args: &StackArgs) -> Result<StackOptions, LabError> {
     let input = |text: &str| Err(LabError::Input(text.to_string()));
     let backing = match (&args.ram, &args.image, &args.device, args.ssd.as_deref()) {
         (Some(size), None, None, None) => Backing::Ram(*size),

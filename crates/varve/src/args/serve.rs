@@ -1,8 +1,9 @@
 //! What `varve serve` and `varve ctl` accept.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args as ClapArgs, Subcommand};
+use lab::LabError;
 
 use super::size;
 
@@ -15,7 +16,7 @@ pub enum Serve {
 }
 
 /// What keeps the bytes, and what lies above it.
-#[derive(ClapArgs)]
+#[derive(Clone, ClapArgs)]
 pub struct StackArgs {
     /// Memory of this size
     #[arg(long, value_name = "SIZE", group = "backing", conflicts_with = "image", value_parser = size)]
@@ -50,6 +51,21 @@ pub struct StackArgs {
     /// Listen for `varve ctl` at this path
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+}
+
+impl StackArgs {
+    /// The same with an image or a device that was named otherwise.
+    pub fn with_source(&self, source: Option<&Path>, device: bool) -> Result<StackArgs, LabError> {
+        let mut stack = self.clone();
+        let Some(source) = source else { return Ok(stack) };
+        if self.ram.is_some() || self.image.is_some() || self.device.is_some() {
+            let what = "SOURCE stands for --image or --device: not both, and not with --ram";
+            return Err(LabError::Input(what.to_string()));
+        }
+        let place = if device { &mut stack.device } else { &mut stack.image };
+        *place = Some(source.to_path_buf());
+        Ok(stack)
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -1,0 +1,107 @@
+//! `varve fsck`: is a volume what it says? With `--recover`, after a crash too.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use lab::LabError;
+use lfs::format::Flags;
+use lfs::fs::{Durable, Trigger};
+use lfs::{Fs, FsError, Options};
+use serde_json::json;
+use serve::Disk;
+use serve::mount::DiskDevice;
+
+use super::{now, open, volume_error};
+use crate::args::Fsck;
+use crate::{note, print};
+
+/// Exit codes of checkers of file systems.
+const CORRECTED: u8 = 1;
+const LEFT: u8 = 4;
+const NOT_CHECKED: u8 = 8;
+
+/// What was found.
+struct Verdict {
+    state: &'static str,
+    what: String,
+    code: u8,
+}
+
+/// `varve fsck`; its exit codes are those of checkers, not those of the other commands.
+pub fn fsck(args: &Fsck) -> ExitCode {
+    let verdict = match checked(args) {
+        Ok(verdict) => verdict,
+        Err(error @ LabError::Check { .. }) => {
+            Verdict { state: "damaged", what: error.to_string(), code: LEFT }
+        }
+        Err(error) => Verdict { state: "not checked", what: error.to_string(), code: NOT_CHECKED },
+    };
+    let path = args.source.source.display();
+    let told = if args.json {
+        let document = json!({
+            "schema": "varve.fsck/1",
+            "version": crate::VERSION,
+            "config": { "source": path.to_string(), "recover": args.recover },
+            "results": { "state": verdict.state, "what": verdict.what, "exit": verdict.code },
+        });
+        print(&format!("{document:#}\n"))
+    } else if verdict.code >= LEFT {
+        note(&format!("varve: {}", verdict.what));
+        Ok(())
+    } else {
+        print(&format!("{path}: {}\n", verdict.what))
+    };
+    match told {
+        Ok(()) => ExitCode::from(verdict.code),
+        Err(error) => {
+            note(&format!("varve: {error}"));
+            ExitCode::from(NOT_CHECKED)
+        }
+    }
+}
+
+fn device(disk: &Arc<dyn Disk>) -> DiskDevice {
+    DiskDevice(Arc::clone(disk))
+}
+
+fn checked(args: &Fsck) -> Result<Verdict, LabError> {
+    let path = &args.source.source;
+    let failed = |error: FsError| volume_error(path, &error);
+    let stack = open(&args.source, None, !args.recover)?;
+    let found = Durable::open(device(&stack.disk)).map_err(failed)?;
+    let unclean = found.is_live() || !found.checkpoint().flags.any(Flags::UMOUNT);
+    drop(found);
+    let read_only = !(unclean && args.recover);
+    // Without a journal of its own: what is recovered is plain afterwards.
+    let options = Options { read_only, ..Options::default() };
+    let mut fs = Fs::mount(device(&stack.disk), options, now()).map_err(failed)?;
+    let rolled = fs.checkpoints().contains_key(&Trigger::Recovery);
+    fs.check(now()).map_err(failed)?;
+    let usage = fs.usage(now()).map_err(failed)?;
+    fs.unmount(now()).map_err(failed)?;
+    let held =
+        format!("{} inodes, {} of {} blocks in use", usage.inodes, usage.used_blocks, usage.blocks);
+    if !read_only {
+        stack.disk.close().map_err(|error| LabError::Failed(error.to_string()))?;
+    }
+    Ok(match (unclean, args.recover) {
+        (false, _) => Verdict { state: "clean", what: format!("clean; {held}"), code: 0 },
+        (true, true) => {
+            let how = if rolled { "recovered" } else { "marked as unmounted" };
+            Verdict {
+                state: "recovered",
+                what: format!("{how}, clean now; {held}"),
+                code: CORRECTED,
+            }
+        }
+        (true, false) => Verdict {
+            state: "not unmounted",
+            what: format!(
+                "{}: was not unmounted; what recovery would make of it is sound ({held}); --recover \
+                 does it",
+                path.display()
+            ),
+            code: LEFT,
+        },
+    })
+}

@@ -1,0 +1,243 @@
+//! `varve mount` and `varve umount`.
+//!
+//! In the background the program is started anew with `--foreground`, and tells the first one when
+//! the directory is there. Nobody waits for a mount to end but the one who unmounts it.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use lab::LabError;
+use lfs::fs::Cleaning;
+use lfs::{FsError, Options};
+use serve::control::{Control, ControlSocket};
+use serve::mount::{DiskDevice, FsMount, MountError, MountOptions, mounted};
+use serve::stack::{Stack, StackError};
+
+use super::mkfs::{is_blank, make};
+use super::{is_device, mounted_at, now, volume_error, wrong};
+use crate::args::{Mount, Umount};
+use crate::serve::options;
+use crate::{note, print, stop};
+
+/// How often it looks whether it is to stop, or whether a volume is free.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long an image may still be in use by the mount before.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What the program in the background says when all is well.
+const READY: &str = "mounted";
+
+/// What `mount(8)` calls this program with, under the name `mount.fuse.varve`, as our own words.
+pub fn mount_arguments(given: &[OsString]) -> Vec<OsString> {
+    let mut words = vec![OsString::from("varve"), OsString::from("mount")];
+    let mut rest = given.iter();
+    while let Some(word) = rest.next() {
+        match word.to_str() {
+            // Not to be written down, to be told more, to be forgiven: nothing to us.
+            Some("-n" | "-v" | "-s" | "-f") => {}
+            Some("-t") => {
+                let _ = rest.next();
+            }
+            _ => words.push(word.clone()),
+        }
+    }
+    words
+}
+
+/// `varve mount`.
+pub fn mount(args: &Mount) -> Result<(), LabError> {
+    if args.foreground { serve(args) } else { in_background(args) }
+}
+
+fn in_background(args: &Mount) -> Result<(), LabError> {
+    let failed = |error| LabError::io("/proc/self/exe", error);
+    let program = std::env::current_exe().map_err(failed)?;
+    // As `mount.fuse.varve` the words were others.
+    let given: Vec<OsString> = crate::words().into_iter().skip(1).collect();
+    let stderr = match &args.log {
+        None => Stdio::piped(),
+        Some(path) => {
+            let file = OpenOptions::new().append(true).create(true).open(path);
+            file.map_err(|error| LabError::io(path, error))?.into()
+        }
+    };
+    let mut child = Command::new(program)
+        .args(given)
+        .args(["--foreground", "--detached"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(stderr)
+        .spawn()
+        .map_err(failed)?;
+    let mut said = String::new();
+    if let Some(out) = child.stdout.take() {
+        let mut lines = BufReader::new(out);
+        while lines.read_line(&mut said).map_err(failed)? > 0 {
+            if said.trim_end() == READY {
+                return Ok(());
+            }
+            print(&said)?;
+            said.clear();
+        }
+    }
+    let mut errors = String::new();
+    if let Some(mut err) = child.stderr.take() {
+        err.read_to_string(&mut errors).map_err(failed)?;
+    }
+    let code = child.wait().map_err(failed)?;
+    let what = errors.trim().trim_start_matches("varve: ");
+    let what = if what.is_empty() { format!("the mount ended: {code}") } else { what.to_string() };
+    match code.code() {
+        Some(3) => Err(LabError::Input(what)),
+        Some(130) => Err(LabError::Interrupted),
+        _ => Err(LabError::Failed(what)),
+    }
+}
+
+/// The stack below; if the mount before is still writing its last checkpoint, that is waited for.
+fn build(args: &Mount, source: Option<&Path>) -> Result<Stack, LabError> {
+    let mut stack = args.stack.with_source(source, source.is_some_and(is_device))?;
+    stack.read_only |= args.options.iter().any(|list| list.split(',').any(|word| word == "ro"));
+    let stack = options(&stack)?;
+    let since = Instant::now();
+    loop {
+        match stack.build() {
+            Err(StackError::InUse { path }) => {
+                let gone = mounted_at(&path).is_none() && since.elapsed() < PATIENCE;
+                if !gone || stop::flag().load(Ordering::Relaxed) {
+                    return Err(wrong(&path, StackError::InUse { path: path.clone() }));
+                }
+                std::thread::sleep(LOOK);
+            }
+            built => return built.map_err(|error| wrong(Path::new(""), error)),
+        }
+    }
+}
+
+fn serve(args: &Mount) -> Result<(), LabError> {
+    let mut how = MountOptions::default();
+    for list in &args.options {
+        how.apply(list).map_err(LabError::Input)?;
+    }
+    if args.no_scj {
+        how.cleaning = Cleaning::Bl6;
+    }
+    let absolute = |path: &PathBuf| {
+        std::path::absolute(path).map_err(|error| LabError::io(path.clone(), error))
+    };
+    let (source, dir) = match &args.paths[..] {
+        [dir] => (None, absolute(dir)?),
+        [source, dir, ..] => (Some(absolute(source)?), absolute(dir)?),
+        [] => return Err(LabError::Input("expected a directory".to_string())),
+    };
+    let stack = build(args, source.as_deref())?;
+    how.read_only |= stack.disk.capabilities().read_only;
+    let file = source.as_ref().or(args.stack.image.as_ref()).or(args.stack.device.as_ref());
+    let name = match file {
+        Some(path) => {
+            let path = path.canonicalize().map_err(|error| LabError::io(path.clone(), error))?;
+            path.display().to_string()
+        }
+        None => stack.name.replace(|c: char| !c.is_alphanumeric(), "-"),
+    };
+    if args.mkfs {
+        prepare(&stack, Path::new(&name), args)?;
+    }
+    let failed = |error: MountError| match error {
+        MountError::Volume(error) => volume_error(Path::new(&name), &error),
+        other => LabError::Failed(other.to_string()),
+    };
+    let socket = args.stack.control.as_ref().map(absolute).transpose()?;
+    let mounted = FsMount::new(stack.clone(), &name, &dir, how).map_err(failed)?;
+    let quit = || stop::flag().store(true, Ordering::Relaxed);
+    let control = Control::new(mounted.stack(), Box::new(quit));
+    control.count(mounted.counters());
+    let bound = socket.as_ref().map(|path| {
+        ControlSocket::bind(path, Arc::clone(&control)).map_err(|error| LabError::io(path, error))
+    });
+    let bound = bound.transpose().and_then(|socket| {
+        if args.detached { leave_terminal().map(|()| socket) } else { Ok(socket) }
+    });
+    let told = bound.and_then(|socket| print(&format!("{READY}\n")).map(|()| socket));
+    if told.is_ok() {
+        while !stop::flag().load(Ordering::Relaxed) && !mounted.ended() {
+            std::thread::sleep(LOOK);
+        }
+    }
+    let mut said = false;
+    let stopped = mounted.stop(|what| {
+        if !std::mem::replace(&mut said, true) {
+            note(&format!("varve: {what}: waiting for it"));
+        }
+        true
+    });
+    drop(told?);
+    stopped.map_err(failed)?;
+    if stack.power.state().on && !stack.disk.capabilities().read_only {
+        stack.disk.close().map_err(|error| LabError::Failed(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// A mount belongs to no terminal and keeps no directory in use.
+fn leave_terminal() -> Result<(), LabError> {
+    // A leader of a group cannot leave; then it was started as what it is to be.
+    let _ = rustix::process::setsid();
+    std::env::set_current_dir("/").map_err(|error| LabError::io("/", error))
+}
+
+/// Makes a volume where none is.
+fn prepare(stack: &Stack, name: &Path, args: &Mount) -> Result<(), LabError> {
+    if is_blank(&stack.disk, name)? {
+        return make(&stack.disk, name, &args.new);
+    }
+    let options = Options { read_only: true, ..Options::default() };
+    match lfs::Fs::mount(DiskDevice(Arc::clone(&stack.disk)), options, now()) {
+        Err(error @ FsError::NotAVolume(_)) => {
+            let what = format!("{}: {error}, but something: `varve mkfs --force`", name.display());
+            Err(LabError::Input(what))
+        }
+        // Whatever is wrong with it shows when it is mounted.
+        _ => Ok(()),
+    }
+}
+
+/// `varve umount`.
+pub fn umount(args: &Umount) -> Result<(), LabError> {
+    let target = &args.target;
+    let path = target.canonicalize().unwrap_or_else(|_| target.clone());
+    let table = mounted().map_err(|error| LabError::io("/proc/self/mountinfo", error))?;
+    let is_it = |found: &&serve::mount::Mounted| {
+        found.dir == path || found.file() == Some(&path) || Path::new(&found.source) == target
+    };
+    let Some(found) = table.iter().rev().find(is_it) else {
+        return Err(LabError::Input(format!("{}: no volume is mounted there", target.display())));
+    };
+    let until = Instant::now() + Duration::from_secs(args.wait);
+    loop {
+        match found.unmount() {
+            Ok(true) => break,
+            Ok(false) if Instant::now() < until => std::thread::sleep(LOOK),
+            Ok(false) => {
+                let what = format!("{}: in use (--wait SECONDS)", found.dir.display());
+                return Err(LabError::Failed(what));
+            }
+            Err(error) => return Err(LabError::Failed(error.to_string())),
+        }
+    }
+    // Unmounted is what its last checkpoint is written of.
+    let since = Instant::now();
+    while found.in_use().map_err(|error| LabError::io(&found.source, error))? {
+        if since.elapsed() > PATIENCE {
+            let what = format!("{}: its mount does not end", found.source);
+            return Err(LabError::Failed(what));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! `varve mkfs`, `mount`, `umount`, `fsck` and `dump` on images.
+//!
+//! Its own runner, because what a machine does not allow must be reported as skipped, with the reason.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+/// A folder that goes away with its owner.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("varve-volume-{}-{n}", std::process::id()));
+        fs::create_dir_all(path.join("mounted")).unwrap();
+        Folder(path)
+    }
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.join("mounted")).output();
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn varve(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_varve")).args(args).output().unwrap()
+}
+
+fn code(args: &[&str]) -> i32 {
+    varve(args).status.code().unwrap()
+}
+
+fn ok(args: &[&str]) -> String {
+    let out = varve(args);
+    assert!(out.status.success(), "{args:?}: {}", String::from_utf8_lossy(&out.stderr));
+    String::from_utf8(out.stdout).unwrap()
+}
+
+fn refused(args: &[&str], exit: i32) -> String {
+    let out = varve(args);
+    assert_eq!(out.status.code(), Some(exit), "{args:?}");
+    String::from_utf8(out.stderr).unwrap()
+}
+
+fn dump(image: &str, more: &[&str]) -> Value {
+    let text = ok(&[&["dump", image, "--json"], more].concat());
+    serde_json::from_str::<Value>(&text).unwrap()["results"].take()
+}
+
+const UUID: &str = "00112233-4455-6677-8899-aabbccddeeff";
+
+fn a_volume_is_made_checked_and_shown() {
+    let folder = Folder::new();
+    let image = folder.path("image");
+    refused(&["mkfs", &image], 3);
+    refused(&["mkfs", &image, "--size", "1MiB"], 3);
+    fs::remove_file(&image).unwrap();
+    ok(&["mkfs", &image, "--size", "64MiB", "--label", "a label", "--uuid", UUID]);
+    assert!(refused(&["mkfs", &image], 3).contains("--force"));
+    refused(&["mkfs", &image, "--force", "--size", "65MiB"], 3);
+    ok(&["mkfs", &image, "--force", "--label", "naïve", "--uuid", UUID, "--gap", "4MiB"]);
+    assert!(ok(&["fsck", &image]).contains("clean"));
+    let all = dump(&image, &[]);
+    assert_eq!(all["superblock"]["uuid"], UUID.replace('-', ""));
+    assert_eq!(all["superblock"]["label"], "naïve");
+    assert_eq!(all["superblock"]["first_block"]["segment0"], 1024);
+    assert_eq!(all["checkpoint"]["valid_inodes"], 1);
+    assert_eq!(all["journal"], Value::Null);
+    let parts = dump(&image, &["--inode", "3", "--nat", "3", "--sit", "0", "--sit", "1"]);
+    assert_eq!(parts["node 3"]["inode"]["kind"], "directory");
+    assert_eq!(parts["nat 3"]["block"], parts["node 3"]["block"]);
+    assert_eq!(parts["sit 0"]["valid_blocks"], 1);
+    assert!(parts.get("superblock").is_none());
+    assert!(ok(&["dump", &image]).contains("label: naïve"));
+    refused(&["dump", &image, "--inode", "77"], 1);
+    // Damage, and what is no volume.
+    let file = fs::OpenOptions::new().write(true).open(&image).unwrap();
+    use std::os::unix::fs::FileExt;
+    let at = all["checkpoint"]["pack_at_block"].as_u64().unwrap() * 4096;
+    file.write_all_at(&[0xee; 4096], at).unwrap();
+    file.write_all_at(&[0xee; 4096], at + (2 << 20)).unwrap();
+    assert_eq!(code(&["fsck", &image]), 4);
+    file.set_len(0).unwrap();
+    file.set_len(64 << 20).unwrap();
+    assert_eq!(code(&["fsck", &image]), 8);
+    assert_eq!(code(&["fsck", &folder.path("nothing")]), 8);
+}
+
+fn a_volume_is_mounted_once_and_unmounted() {
+    let folder = Folder::new();
+    let (image, dir) = (folder.path("image"), folder.path("mounted"));
+    let socket = folder.path("control");
+    ok(&["mkfs", &image, "--size", "64MiB"]);
+    refused(&["umount", &dir], 3);
+    ok(&["mount", &image, &dir, "-o", "noatime,commit=1", "--control", &socket]);
+    let file = folder.path("mounted/file");
+    fs::write(&file, "text").unwrap();
+    for again in [&["mount", &image, &dir][..], &["mkfs", &image, "--force"], &["dump", &image]] {
+        assert!(refused(again, 1).contains("mounted on"), "{again:?}");
+    }
+    assert_eq!(code(&["fsck", &image]), 8);
+    let stats: Value = serde_json::from_str(&ok(&["ctl", &socket, "stats"])).unwrap();
+    assert_eq!(stats["server"]["inodes"], 2);
+    // In use: it stays.
+    let open = fs::File::open(&file).unwrap();
+    assert!(refused(&["umount", &dir], 1).contains("in use"));
+    drop(open);
+    ok(&["umount", &dir]);
+    assert!(!Path::new(&file).exists());
+    assert!(ok(&["fsck", &image]).contains("2 inodes"));
+    // At once again, by the name of the image, and ended by its control socket.
+    ok(&["mount", &image, &dir, "--no-scj", "--control", &socket]);
+    assert_eq!(fs::read(&file).unwrap(), b"text");
+    ok(&["ctl", &socket, "quit"]);
+    let gone = (0..600).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        !Path::new(&file).exists()
+    });
+    assert!(gone, "it ends when it is told");
+    ok(&["mount", &image, &dir, "-o", "ro"]);
+    assert!(fs::write(&file, "more").is_err());
+    ok(&["umount", &image]);
+    refused(&["mount", &image, &dir, "-o", "nonsense"], 3);
+}
+
+fn as_mount_calls_it() {
+    let folder = Folder::new();
+    let (image, dir) = (folder.path("image"), folder.path("mounted"));
+    let helper = folder.path("mount.fuse.varve");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_varve"), &helper).unwrap();
+    ok(&["mkfs", &image, "--size", "64MiB"]);
+    let words = [&image, &dir, "-n", "-o", "rw,noatime", "-t", "fuse.varve"];
+    let out = Command::new(&helper).args(words).output().unwrap();
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    fs::write(folder.path("mounted/file"), "text").unwrap();
+    ok(&["umount", &dir]);
+    // A stack in memory needs no image.
+    ok(&["mount", &dir, "--ram", "64MiB", "--mkfs", "--label", "memory"]);
+    fs::write(folder.path("mounted/file"), "text").unwrap();
+    ok(&["umount", &dir]);
+    // Over the host log, and over a modelled drive in memory.
+    let log = folder.path("log");
+    let stack = ["--image", &log, "--size", "256MiB", "--remap", "varve", "--mkfs"];
+    ok(&[&["mount", dir.as_str()][..], &stack].concat());
+    fs::write(folder.path("mounted/file"), "text").unwrap();
+    ok(&["umount", &log]);
+    assert!(ok(&["fsck", &log, "--remap", "varve"]).contains("2 inodes"));
+}
+
+/// A mount in the foreground, once it is there.
+fn foreground(args: &[&str]) -> Child {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_varve"))
+        .arg("mount")
+        .args(args)
+        .arg("--foreground")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "mounted\n");
+    child
+}
+
+fn after_a_crash_it_is_recovered() {
+    let folder = Folder::new();
+    let (image, dir) = (folder.path("image"), folder.path("mounted"));
+    ok(&["mkfs", &image, "--size", "64MiB"]);
+    let mut child = foreground(&[&image, &dir]);
+    fs::write(folder.path("mounted/synced"), "text").unwrap();
+    fs::File::open(folder.path("mounted/synced")).unwrap().sync_all().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    ok(&["umount", &dir]);
+    let found = dump(&image, &[]);
+    assert_eq!(
+        (&found["superblock"]["live"], &found["journal"]["slots"]),
+        (&Value::Bool(true), &Value::from(64))
+    );
+    // Looking changes nothing; recovery does, once.
+    let before = fs::read(&image).unwrap();
+    let told: Value = serde_json::from_slice(&varve(&["fsck", &image, "--json"]).stdout).unwrap();
+    assert_eq!(told["results"]["exit"], 4);
+    assert!(fs::read(&image).unwrap() == before);
+    assert_eq!(code(&["fsck", &image, "--recover"]), 1);
+    assert_eq!(code(&["fsck", &image, "--recover"]), 0);
+    assert_eq!(dump(&image, &["--superblock"])["superblock"]["live"], false);
+    // And so does the next mount.
+    let mut child = foreground(&[&image, &dir]);
+    assert_eq!(fs::read(folder.path("mounted/synced")).unwrap(), b"text");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    ok(&["umount", &dir]);
+    ok(&["mount", &image, &dir]);
+    assert_eq!(fs::read(folder.path("mounted/synced")).unwrap(), b"text");
+    ok(&["umount", &dir]);
+    assert_eq!(code(&["fsck", &image]), 0);
+}
+
+fn nothing() -> Option<String> {
+    None
+}
+
+fn mounting() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("mounting needs root".to_string());
+    }
+    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
+    device.err().map(|error| format!("/dev/fuse: {error}"))
+}
+
+/// A test and what it needs of the machine.
+type Test = (&'static str, fn(), fn() -> Option<String>);
+
+macro_rules! tests {
+    ($($name:ident: $needs:ident),* $(,)?) => { [$((stringify!($name), $name, $needs)),*] };
+}
+
+fn main() {
+    let tests: [Test; 4] = tests![
+        a_volume_is_made_checked_and_shown: nothing,
+        a_volume_is_mounted_once_and_unmounted: mounting,
+        as_mount_calls_it: mounting,
+        after_a_crash_it_is_recovered: mounting,
+    ];
+    // Options of the usual runner are of no use here; any other word chooses by name.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
+    println!();
+    for (name, test, needs) in tests {
+        if !wanted.is_empty() && !wanted.iter().any(|word| name.contains(word)) {
+            continue;
+        }
+        if let Some(reason) = needs() {
+            skipped += 1;
+            println!("test {name} ... skipped: {reason}");
+        } else if std::panic::catch_unwind(test).is_ok() {
+            passed += 1;
+            println!("test {name} ... ok");
+        } else {
+            failed += 1;
+            println!("test {name} ... FAILED");
+        }
+    }
+    println!("\nvolume: {passed} passed, {failed} failed, {skipped} skipped");
+    std::process::exit(if failed == 0 { 0 } else { 1 });
+}
