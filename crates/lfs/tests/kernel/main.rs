@@ -216,6 +216,20 @@ fn judge_crash(image: &Image, sections: &Sections, seed: u64) -> (Image, Vec<Str
     (changed, found)
 }
 
+/// Lines without the times of directories: recovery that adds an entry changes them in the kernel.
+fn timeless(lines: &[String]) -> Vec<String> {
+    let mut all = lines.to_vec();
+    for line in &mut all {
+        let mut words: Vec<&str> = line.split(' ').collect();
+        if words[1].starts_with('d') {
+            words[5] = "-";
+        }
+        *line = words.join(" ");
+    }
+    all.sort();
+    all
+}
+
 /// One seed: a boot, judged here; and with `twice` another, in which the kernel judges.
 fn round(seed: u64, twice: bool) {
     let (ours, listed) = ours::volume(seed, SIZE);
@@ -249,7 +263,8 @@ fn round(seed: u64, twice: bool) {
         for (name, (_, wanted)) in ["a", "b", "c", "d", "e"].into_iter().zip(&images) {
             assert_eq!(differences(&said[name], wanted), [""; 0], "disk {name}, again");
         }
-        assert_eq!(differences(&said["f"], &found), [""; 0], "the guest's crash, in the kernel");
+        let (theirs, ours) = (timeless(&said["f"]), timeless(&found));
+        assert_eq!(differences(&theirs, &ours), [""; 0], "the guest's crash, in the kernel");
         println!("again in the kernel: all equal, its own crash recovered alike");
     }
 }
