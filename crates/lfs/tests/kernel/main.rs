@@ -242,8 +242,8 @@ fn round(seed: u64, twice: bool) {
     let said = boot(FIRST, &disks, seed);
     assert_eq!(differences(&said["ours"], &listed), [""; 0], "ours, in the kernel");
     println!("ours: {} paths equal in the kernel", listed.len());
-    let (theirs, here) = (timeless(&said["crash"]), timeless(&recovered));
-    assert_eq!(differences(&theirs, &here), [""; 0], "our crash, in the kernel");
+    let (there, here) = (timeless(&said["crash"]), timeless(&recovered));
+    assert_eq!(differences(&there, &here), [""; 0], "our crash, in the kernel");
     println!("our crash: {} paths equal in the kernel and here", recovered.len());
     let mut seen = Seen::default();
     [&theirs, &full, &plain, &last].into_iter().for_each(|image| seen.look(image));
