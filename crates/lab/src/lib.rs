@@ -10,6 +10,7 @@
 pub mod compare;
 mod device;
 mod error;
+pub mod fileload;
 pub mod files;
 pub mod histogram;
 pub mod hits;

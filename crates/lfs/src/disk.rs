@@ -3,7 +3,11 @@
 //! Invariants:
 //! * what is read is what was written last;
 //! * a flush is submitted when every write before it has been answered;
-//! * time never falls; an operation ends at [`Disk::time`].
+//! * time never falls: [`Disk::clock`] is when the next request may be made, [`Disk::time`] when all
+//!   that was asked for is done;
+//! * so many writes are under way at most; one more waits for the oldest.
+
+use std::collections::VecDeque;
 
 use block::{BlockDevice, Data, DeviceError, Lba, Request, SECTOR_BYTES, Sectors, Time};
 
@@ -13,6 +17,8 @@ use crate::format::{BLOCK_BYTES, Block};
 const SECTORS: u64 = BLOCK_BYTES as u64 / SECTOR_BYTES;
 /// Blocks of a run at most.
 const RUN: usize = 64;
+/// Runs under way at most.
+const UNDER_WAY: usize = 32;
 
 /// Why a block is written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -57,6 +63,10 @@ pub struct Disk<D> {
     time: Time,
     /// When the last write is answered.
     answered: Time,
+    /// When the last read that nobody waited for is answered.
+    fetched: Time,
+    /// Answers to the last writes, oldest first.
+    under_way: VecDeque<Time>,
     run: Vec<u8>,
     run_at: u32,
     written: [u64; CAUSES],
@@ -68,7 +78,9 @@ impl<D: BlockDevice> Disk<D> {
     pub fn new(device: D, at: Time) -> Disk<D> {
         let run = Vec::with_capacity(RUN * BLOCK_BYTES);
         let (run_at, written, flushes) = (0, [0; CAUSES], 0);
-        Disk { device, time: at, answered: at, run, run_at, written, flushes }
+        let under_way = VecDeque::with_capacity(UNDER_WAY + 1);
+        let (time, answered, fetched) = (at, at, at);
+        Disk { device, time, answered, fetched, under_way, run, run_at, written, flushes }
     }
 
     /// Blocks of the device.
@@ -77,15 +89,28 @@ impl<D: BlockDevice> Disk<D> {
     }
     /// When what was done so far is done.
     pub fn time(&self) -> Time {
-        self.time.max(self.answered)
+        self.time.max(self.answered).max(self.fetched)
+    }
+    /// When the next request may be made: writes, and reads that nobody waited for, go on beside it.
+    pub fn clock(&self) -> Time {
+        self.time
     }
     /// An operation begins.
     pub fn begin(&mut self, at: Time) {
         self.time = self.time.max(at);
+        self.fetched = self.time;
+    }
+    /// When the contents are there that the present operation reads.
+    pub fn fetched(&self) -> Time {
+        self.fetched.max(self.time)
     }
     /// Blocks written, by cause.
     pub fn written(&self, cause: Cause) -> u64 {
         self.written[cause as usize]
+    }
+    /// Blocks written, by the number of their cause.
+    pub(crate) fn written_all(&self) -> [u64; CAUSES] {
+        self.written
     }
     /// Flushes.
     pub fn flushes(&self) -> u64 {
@@ -103,6 +128,10 @@ impl<D: BlockDevice> Disk<D> {
     pub fn abandon(self) -> D {
         self.device
     }
+    /// The device, to be told something that is no request.
+    pub fn device_mut(&mut self) -> &mut D {
+        &mut self.device
+    }
     /// The device.
     pub fn device(&self) -> &D {
         &self.device
@@ -117,7 +146,25 @@ impl<D: BlockDevice> Disk<D> {
         let request = Request::write(lba, sectors).with(Data::Write(&self.run));
         let done = self.device.submit(self.time, request);
         self.run.clear();
-        self.answered = self.answered.max(done?);
+        let done = done?;
+        self.answered = self.answered.max(done);
+        self.under_way.push_back(done);
+        if self.under_way.len() > UNDER_WAY
+            && let Some(oldest) = self.under_way.pop_front()
+        {
+            self.time = self.time.max(oldest);
+        }
+        Ok(())
+    }
+
+    /// Waits for all writes.
+    ///
+    /// # Errors
+    /// What the device says to them.
+    pub fn wait(&mut self) -> Result<(), DeviceError> {
+        self.drain()?;
+        self.time = self.time.max(self.answered);
+        self.under_way.clear();
         Ok(())
     }
 
@@ -142,12 +189,40 @@ impl<D: BlockDevice> Disk<D> {
     /// # Errors
     /// What the device says.
     pub fn read_run(&mut self, at: BlockAddr, out: &mut [u8]) -> Result<(), DeviceError> {
+        self.time = self.time.max(self.ask(at, out)?);
+        Ok(())
+    }
+
+    /// As [`Disk::read_run`], but the next request need not wait for the answer.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn fetch_run(&mut self, at: BlockAddr, out: &mut [u8]) -> Result<(), DeviceError> {
+        self.fetched = self.fetched.max(self.ask(at, out)?);
+        Ok(())
+    }
+
+    /// Reads these blocks at once, neighbours together; `out` has room for all of them.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn read_all(&mut self, addrs: &[BlockAddr], out: &mut [u8]) -> Result<(), DeviceError> {
+        let (mut rest, mut answered) = (out, self.time);
+        for run in addrs.chunk_by(|a, b| b.0 == a.0 + 1) {
+            let (part, more) = rest.split_at_mut(run.len() * BLOCK_BYTES);
+            answered = answered.max(self.ask(run[0], part)?);
+            rest = more;
+        }
+        self.time = answered;
+        Ok(())
+    }
+
+    fn ask(&mut self, at: BlockAddr, out: &mut [u8]) -> Result<Time, DeviceError> {
         self.drain_under(at, out.len())?;
         let lba = Lba(u64::from(at.0) * SECTORS);
         let sectors = Sectors((out.len() / BLOCK_BYTES) as u64 * SECTORS);
         let request = Request::read(lba, sectors).with(Data::Read(out));
-        self.time = self.time.max(self.device.submit(self.time, request)?);
-        Ok(())
+        self.device.submit(self.time, request)
     }
 
     /// Writes a block.
@@ -172,8 +247,7 @@ impl<D: BlockDevice> Disk<D> {
     /// # Errors
     /// What the device says.
     pub fn flush(&mut self) -> Result<(), DeviceError> {
-        self.drain()?;
-        self.time = self.time();
+        self.wait()?;
         self.time = self.time.max(self.device.submit(self.time, Request::flush())?);
         self.flushes += 1;
         Ok(())
@@ -189,8 +263,7 @@ impl<D: BlockDevice> Disk<D> {
         blocks: &[&Block],
         cause: Cause,
     ) -> Result<(), DeviceError> {
-        self.drain()?;
-        self.time = self.time();
+        self.wait()?;
         let bytes: Vec<u8> = blocks.iter().flat_map(|block| block.iter().copied()).collect();
         let lba = Lba(u64::from(at.0) * SECTORS);
         let sectors = Sectors(blocks.len() as u64 * SECTORS);

@@ -95,6 +95,8 @@ pub enum Paper {
     Isolation,
     /// Transactions in the drive instead of logging, with SQLite above (paper 4)
     Nolog,
+    /// Segment cleaning journaling (paper 2)
+    Scj,
     /// All of them, one report; goes on where it was interrupted
     All,
 }
@@ -242,6 +244,9 @@ pub struct Reproduce {
     /// A smaller drive, fewer sizes and pairs: some tens of seconds
     #[arg(long)]
     pub quick: bool,
+    /// scj: a volume of the paper's 16 GiB, without the sweeps: an hour
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
     /// Folder of the captured traces
     #[arg(long, value_name = "DIR", default_value = "data")]
     pub data: PathBuf,

@@ -4,8 +4,11 @@
 //! come out, and every table says what it was run on.
 
 pub mod isolation;
+mod parallel;
 pub mod remap;
+pub mod scj;
 mod study;
+mod text;
 
 pub use study::{
     Cell, Check, Claim, Expect, Here, Mark, Plot, Section, Statement, Study, Table, Verdict, book,

@@ -7,8 +7,9 @@
 use block::BlockDevice;
 
 use super::options::Bug;
+use super::stats::{CheckpointTime, Event};
 use super::{Epoch, Fs, LogKind};
-use crate::disk::Cause;
+use crate::disk::{Cause, Disk};
 use crate::format::{
     Block, Checkpoint, Flags, Heads, Journal, OrphanBlock, SIT_PER_BLOCK, msb_set, msb_test,
     u32_at, zeroed,
@@ -49,6 +50,44 @@ pub enum FsyncFallback {
     Xattrs,
     FreedNodes,
     NoRoom,
+}
+
+impl Trigger {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Trigger::Mount => "CP mount",
+            Trigger::Unmount => "CP unmount",
+            Trigger::Sync => "CP sync",
+            Trigger::Dirty => "CP dirty",
+            Trigger::Prefree => "CP prefree",
+            Trigger::Cleaning => "CP cleaning",
+            Trigger::JournalFull => "CP journal full",
+            Trigger::PreInvalid => "CP pre-invalid",
+            Trigger::Emergency => "CP emergency",
+            Trigger::Recovery => "CP recovery",
+            Trigger::Idle => "CP idle",
+            Trigger::Background => "CP background",
+            Trigger::Fsync(why) => why.name(),
+        }
+    }
+}
+
+impl FsyncFallback {
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            FsyncFallback::NotRegular => "CP fsync: not regular",
+            FsyncFallback::Links => "CP fsync: links",
+            FsyncFallback::Renamed => "CP fsync: renamed",
+            FsyncFallback::ParentNotDurable => "CP fsync: parent not durable",
+            FsyncFallback::ParentXattrs => "CP fsync: parent's xattrs",
+            FsyncFallback::ParentRenames => "CP fsync: parent's renames",
+            FsyncFallback::Xattrs => "CP fsync: xattrs",
+            FsyncFallback::FreedNodes => "CP fsync: freed nodes",
+            FsyncFallback::NoRoom => "CP fsync: no room",
+        }
+    }
 }
 
 /// Blocks of a pack beside orphans: two checkpoint blocks and six summaries.
@@ -94,25 +133,40 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     pub(super) fn write_checkpoint(&mut self, trigger: Trigger) -> Result<(), FsError> {
+        let (dirty, before) = (self.dirty_blocks(), self.disk.written_all());
+        let mut time = CheckpointTime::default();
+        let mut last = self.disk.clock();
+        let mut lap = |disk: &Disk<D>| {
+            let span = disk.clock().since(last);
+            last = disk.clock();
+            span
+        };
         self.write_pages()?;
         for (_, nid) in self.nodes.all_dirty() {
             self.write_node(nid, (false, false), Cause::Node)?;
         }
+        self.disk.wait()?;
+        time.nodes = lap(&self.disk);
         let nat_bitmap = self.nat.write(&mut self.disk, &self.layout)?;
         let sit_bitmap = self.write_sit()?;
+        self.disk.wait()?;
+        time.tables = lap(&self.disk);
         let blocks = self.pack_blocks(trigger == Trigger::Unmount, &sit_bitmap, &nat_bitmap);
         let start = self.layout.pack(1 - self.pack);
-        let (last, others) = blocks.split_last().ok_or(FsError::Corrupt("an empty pack"))?;
+        let (end_block, others) = blocks.split_last().ok_or(FsError::Corrupt("an empty pack"))?;
         for (i, block) in others.iter().enumerate() {
             self.disk.write(BlockAddr(start.0 + i as u32), block, Cause::Pack)?;
         }
         if self.options.bug != Some(Bug::CheckpointFlush) {
             self.disk.flush()?;
         }
+        time.pack = lap(&self.disk);
         let end = BlockAddr(start.0 + others.len() as u32);
-        self.disk.write_durable(end, &[last], Cause::Pack)?;
-        self.cp = Checkpoint::decode(last).ok_or(FsError::Corrupt("a checkpoint just made"))?;
-        self.cp_crc = u32_at(&last[..], 4092);
+        self.disk.write_durable(end, &[end_block], Cause::Pack)?;
+        time.end = lap(&self.disk);
+        self.cp =
+            Checkpoint::decode(end_block).ok_or(FsError::Corrupt("a checkpoint just made"))?;
+        self.cp_crc = u32_at(&end_block[..], 4092);
         self.pack = 1 - self.pack;
         self.sit_bitmap = sit_bitmap;
         self.nat.settle(nat_bitmap);
@@ -125,6 +179,11 @@ impl<D: BlockDevice> Fs<D> {
             self.discard_free(false)?;
         }
         *self.checkpoints.entry(trigger).or_insert(0) += 1;
+        self.counted.checkpoint.add(&time);
+        let written = self.counted.in_checkpoint.iter_mut().zip(self.disk.written_all());
+        written.zip(before).for_each(|((sum, now), before)| *sum += now - before);
+        let at = self.disk.clock();
+        self.counted.event(Event::Checkpoint { at, trigger, dirty, time });
         Ok(())
     }
 

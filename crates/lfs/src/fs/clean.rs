@@ -12,11 +12,12 @@
 use block::BlockDevice;
 
 use super::options::{Bug, Cleaning};
+use super::stats::{CleaningTime, Event};
 use super::tree::Pointer;
 use super::victim::choose;
 use super::{Fs, LogKind, Trigger};
 use crate::disk::Cause;
-use crate::format::{Block, Origin, Summary, zeroed};
+use crate::format::{BLOCK_BYTES, Block, Origin, Summary, zeroed};
 use crate::scj::Move;
 use crate::{BlockAddr, FsError, SegNo};
 
@@ -38,6 +39,16 @@ pub struct CleaningCounts {
     pub entries: u64,
     /// Of the segments, those cleaned in the background.
     pub background: u64,
+}
+
+/// One cleaning.
+#[derive(Default)]
+pub(super) struct Cleaned {
+    copied: u32,
+    pre_invalid: u32,
+    /// Dirty blocks of metadata before and after.
+    dirty: [u32; 2],
+    time: CleaningTime,
 }
 
 impl<D: BlockDevice> Fs<D> {
@@ -92,10 +103,13 @@ impl<D: BlockDevice> Fs<D> {
     fn clean_415(&mut self) -> Result<bool, FsError> {
         let victim = choose(&self.segs, self.options.victim);
         let waiting = self.segs.prefree() > 0;
-        if let Some(victim) = victim {
-            self.move_segment(victim)?;
-        }
+        let cleaned = victim.map(|victim| self.move_segment(victim)).transpose()?;
+        let before = self.disk.clock();
         self.checkpoint(Trigger::Cleaning)?;
+        if let Some(mut cleaned) = cleaned {
+            cleaned.time.checkpoint = self.disk.clock().since(before);
+            self.count_cleaning(cleaned);
+        }
         Ok(victim.is_some() || waiting)
     }
 
@@ -108,7 +122,8 @@ impl<D: BlockDevice> Fs<D> {
         let mut freed = 0;
         while self.segs.free() + freed <= self.least_free() {
             let Some(victim) = choose(&self.segs, self.options.victim) else { break };
-            self.move_segment(victim)?;
+            let cleaned = self.move_segment(victim)?;
+            self.count_cleaning(cleaned);
             freed += 1;
             gained = true;
             if self.segs.free() <= self.dirty_segments() + 3 && self.segs.prefree() > 0 {
@@ -125,7 +140,8 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(true);
         }
         if let Some(victim) = choose(&self.segs, self.options.victim) {
-            self.move_segment(victim)?;
+            let cleaned = self.move_segment(victim)?;
+            self.count_cleaning(cleaned);
             return Ok(true);
         }
         let before = self.segs.free();
@@ -139,42 +155,87 @@ impl<D: BlockDevice> Fs<D> {
         Ok(block)
     }
 
-    pub(super) fn move_segment(&mut self, victim: SegNo) -> Result<(), FsError> {
+    pub(super) fn count_cleaning(&mut self, one: Cleaned) {
+        self.counted.cleaning.add(&one.time);
+        let Cleaned { copied, pre_invalid, dirty, time } = one;
+        let at = self.disk.clock();
+        self.counted.event(Event::Cleaned { at, copied, pre_invalid, dirty, time });
+    }
+
+    /// What of a victim is copied: places, and whether each is valid.
+    fn wanted(&self, victim: SegNo) -> Vec<(BlockAddr, u32, bool)> {
+        let journals = self.journals();
+        let place = |at| {
+            let addr = self.layout.block(victim, at);
+            let valid = self.segs.is_valid(addr);
+            (valid || journals && self.segs.in_rec(addr)).then_some((addr, at, valid))
+        };
+        (0..self.layout.per_seg).filter_map(place).collect()
+    }
+
+    pub(super) fn move_segment(&mut self, victim: SegNo) -> Result<Cleaned, FsError> {
         // No log may be threaded through it meanwhile.
         self.victim = Some(victim);
+        let mut one = Cleaned { dirty: [self.dirty_blocks(); 2], ..Cleaned::default() };
+        let start = self.disk.clock();
         let summary_block = self.read_summary(victim)?;
         let summary = Summary::decode(&summary_block);
-        let mut moves = Vec::new();
-        for at in 0..self.layout.per_seg {
-            let (old, origin) = (self.layout.block(victim, at), summary.origins[at as usize]);
-            let (valid, needed) = (self.segs.is_valid(old), self.segs.in_rec(old));
-            if self.journals() && (valid || needed) {
-                let new = self.copy_block(old, origin, summary.nodes, valid)?;
-                if needed {
-                    moves.push(Move { old, new });
-                    self.segs.need(new)?;
-                }
-            } else if valid && summary.nodes {
-                self.move_node(old, origin)?;
-            } else if valid {
-                self.move_data(old, origin)?;
-            } else {
-                continue;
-            }
-            self.cleaned.copied += 1;
-            self.cleaned.pre_invalid += u64::from(!valid);
+        let chosen = self.disk.clock();
+        one.time.init = chosen.since(start);
+        let wanted = self.wanted(victim);
+        let journals = self.journals();
+        // A baseline's nodes are written as they are in memory.
+        let mut blocks = std::mem::take(&mut self.copies);
+        if journals || !summary.nodes {
+            let addrs: Vec<BlockAddr> = wanted.iter().map(|(addr, ..)| *addr).collect();
+            blocks.resize(wanted.len() * BLOCK_BYTES, 0);
+            self.disk.read_all(&addrs, &mut blocks)?;
         }
+        let mut moves = Vec::new();
+        for (i, (old, at, valid)) in wanted.iter().copied().enumerate() {
+            let origin = summary.origins[at as usize];
+            if summary.nodes && !journals {
+                self.move_node(old, origin)?;
+            } else {
+                let there = &blocks[i * BLOCK_BYTES..(i + 1) * BLOCK_BYTES];
+                let there = <&Block>::try_from(there)
+                    .map_err(|_| FsError::Corrupt("a block of another length"))?;
+                if !journals {
+                    self.move_data(old, origin, there)?;
+                } else {
+                    let new = self.copy_block(old, origin, (summary.nodes, valid), there)?;
+                    if self.segs.in_rec(old) {
+                        moves.push(Move { old, new });
+                        self.segs.need(new)?;
+                    }
+                }
+            }
+            one.copied += 1;
+            one.pre_invalid += u32::from(!valid);
+        }
+        self.copies = blocks;
+        self.cleaned.copied += u64::from(one.copied);
+        self.cleaned.pre_invalid += u64::from(one.pre_invalid);
         self.victim = None;
         self.cleaned.segments += 1;
-        if self.journals() {
+        self.counted.node_segments += u64::from(summary.nodes);
+        if self.options.drain {
+            self.disk.wait()?;
+        }
+        one.time.copy = self.disk.clock().since(chosen);
+        one.dirty[1] = self.dirty_blocks();
+        if journals {
             if !moves.is_empty() {
-                self.write_record(&moves, &summary_block)?;
+                let copied = self.disk.clock();
+                let flushed = self.write_record(&moves, &summary_block)?;
+                one.time.flush = flushed.since(copied);
+                one.time.journal = self.disk.clock().since(flushed);
                 self.cleaned.records += 1;
                 self.cleaned.entries += moves.len() as u64;
             }
             self.segs.release(victim);
         }
-        Ok(())
+        Ok(one)
     }
 
     fn move_node(&mut self, old: BlockAddr, origin: Origin) -> Result<(), FsError> {
@@ -199,12 +260,10 @@ impl<D: BlockDevice> Fs<D> {
         Err(FsError::Corrupt("a summary names a pointer that names another block"))
     }
 
-    fn move_data(&mut self, old: BlockAddr, origin: Origin) -> Result<(), FsError> {
+    fn move_data(&mut self, old: BlockAddr, origin: Origin, block: &Block) -> Result<(), FsError> {
         let at = self.owner(old, origin)?;
-        let mut block = zeroed();
-        self.disk.read(old, &mut block)?;
         let new = self.alloc(LogKind::ColdData, origin)?;
-        self.disk.write(new, &block, Cause::MovedData)?;
+        self.disk.write(new, block, Cause::MovedData)?;
         self.segs.clear(old, self.elapsed())?;
         self.repoint(at, new)
     }
@@ -214,18 +273,16 @@ impl<D: BlockDevice> Fs<D> {
         &mut self,
         old: BlockAddr,
         origin: Origin,
-        node: bool,
-        valid: bool,
+        (node, valid): (bool, bool),
+        block: &Block,
     ) -> Result<BlockAddr, FsError> {
-        let mut block = zeroed();
-        self.disk.read(old, &mut block)?;
         let (log, cause) = match node {
             true => (LogKind::ColdNode, Cause::MovedNode),
             false => (LogKind::ColdData, Cause::MovedData),
         };
         if !valid {
             let new = self.alloc_needed(log, origin)?;
-            self.disk.write(new, &block, cause)?;
+            self.disk.write(new, block, cause)?;
             return Ok(new);
         }
         let at = if node { None } else { Some(self.owner(old, origin)?) };
@@ -233,14 +290,15 @@ impl<D: BlockDevice> Fs<D> {
         if node && entry.addr != old {
             return Err(FsError::Corrupt("a summary names a node that lies elsewhere"));
         }
+        let mut newer = None;
         if node && self.options.bug == Some(Bug::Raw) {
             let mut there = self.node(origin.nid)?.clone();
-            let found = crate::format::NodeBlock(block);
+            let found = crate::format::NodeBlock(Box::new(*block));
             there.stamp(found.written_after(), found.next());
-            block = there.0;
+            newer = Some(there.0);
         }
         let new = self.alloc(log, origin)?;
-        self.disk.write(new, &block, cause)?;
+        self.disk.write(new, newer.as_deref().unwrap_or(block), cause)?;
         match at {
             Some(at) => self.repoint(at, new)?,
             None => self.set_nat(origin.nid, crate::format::NatEntry { addr: new, ..entry })?,

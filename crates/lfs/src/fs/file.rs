@@ -37,7 +37,9 @@ impl<D: BlockDevice> Fs<D> {
     ) -> Result<usize, FsError> {
         self.look(now, |fs| {
             fs.expect_contents(ino)?;
-            fs.read_contents(ino, at.0, out)
+            let count = fs.read_contents(ino, at.0, out)?;
+            fs.counted.app_read += count as u64;
+            Ok(count)
         })
     }
 
@@ -110,7 +112,7 @@ impl<D: BlockDevice> Fs<D> {
             let place = self.layout.place(BlockAddr(addr));
             place.ok_or(FsError::Corrupt("a pointer leaves the main area"))?;
         }
-        self.disk.read_run(first, out)?;
+        self.disk.fetch_run(first, out)?;
         Ok(out.len())
     }
 
@@ -138,7 +140,9 @@ impl<D: BlockDevice> Fs<D> {
             let (part, more) = rest.split_at(rest.len().min(room as usize));
             self.change(now, |fs| {
                 fs.expect_contents(ino)?;
-                fs.write_contents(ino, at, part)
+                fs.write_contents(ino, at, part)?;
+                fs.counted.app_written += part.len() as u64;
+                Ok(())
             })?;
             at += part.len() as u64;
             rest = more;

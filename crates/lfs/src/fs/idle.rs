@@ -83,7 +83,8 @@ impl<D: BlockDevice> Fs<D> {
             self.checkpoint(Trigger::JournalFull)?;
         }
         let Some(victim) = self.worth_cleaning() else { return Ok(false) };
-        self.move_segment(victim)?;
+        let cleaned = self.move_segment(victim)?;
+        self.count_cleaning(cleaned);
         self.cleaned.background += 1;
         Ok(true)
     }

@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use block::BlockDevice;
+use block::{BlockDevice, Time};
 
 use super::Fs;
 use super::options::{Bug, Cleaning};
@@ -97,19 +97,27 @@ impl<D: BlockDevice> Fs<D> {
         })
     }
 
-    /// Makes what cleaning moved durable: copies first, then the record.
-    pub(super) fn write_record(&mut self, moves: &[Move], summary: &Block) -> Result<(), FsError> {
+    /// Makes what cleaning moved durable: copies first, then the record. Returns when the copies
+    /// were.
+    pub(super) fn write_record(
+        &mut self,
+        moves: &[Move],
+        summary: &Block,
+    ) -> Result<Time, FsError> {
         let slot = self.journal.next;
+        let mut flushed = self.disk.clock();
         let block = encode(&self.identity(slot), moves, summary);
         if self.options.bug == Some(Bug::Flush) {
             self.disk.write(slot_addr(slot), &block, Cause::Journal)?;
             self.disk.write(BlockAddr(slot_addr(slot).0 + 1), summary, Cause::Journal)?;
         } else {
             self.disk.flush()?;
+            flushed = self.disk.clock();
             self.disk.write_durable(slot_addr(slot), &[&block, summary], Cause::Journal)?;
         }
         self.journal.next += 1;
-        Ok(())
+        self.counted.slots_high = self.counted.slots_high.max(self.journal.next);
+        Ok(flushed)
     }
 
     /// Reads the records of the durable checkpoint.

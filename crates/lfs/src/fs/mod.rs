@@ -30,6 +30,7 @@ mod recover;
 mod reserve;
 mod segs;
 mod space;
+mod stats;
 mod tree;
 mod victim;
 mod xattrs;
@@ -47,6 +48,7 @@ pub use logs::LogKind;
 pub use names::{Attributes, NewInode, SetAttributes};
 pub use options::{Bug, Cleaning, Options, Scj, Victim};
 pub use space::Usage;
+pub use stats::{CheckpointTime, CleaningTime, Event, LogStats, Stats};
 
 use crate::disk::{Cause, Disk};
 use crate::format::{Checkpoint, Superblock};
@@ -135,6 +137,11 @@ pub struct Fs<D> {
     victim: Option<SegNo>,
     /// Segments that logs were threaded through.
     threaded: u64,
+    counted: stats::Counters,
+    /// Blocks of a victim, while it is cleaned.
+    copies: Vec<u8>,
+    /// Blocks of data that somebody above holds back.
+    held_back: u64,
     /// The superblock on media says that there is a journal.
     live: bool,
     journal: journal::Journal,
@@ -225,9 +232,33 @@ impl<D: BlockDevice> Fs<D> {
         self.disk.abandon()
     }
 
+    /// When the next operation may begin: writes to the log, and reads of contents that were not
+    /// waited for, go on beside it.
+    pub fn ready(&self) -> Time {
+        self.disk.clock()
+    }
+
+    /// When the contents are there that the last [`Fs::read`] asked for.
+    pub fn fetched(&self) -> Time {
+        self.disk.fetched()
+    }
+
     /// The device below.
     pub fn device(&self) -> &D {
         self.disk.device()
+    }
+
+    /// The device below, to be told something that is no request.
+    pub fn device_mut(&mut self) -> &mut D {
+        self.disk.device_mut()
+    }
+
+    /// Sends what is gathered and waits for it: nothing becomes durable by that.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn settle(&mut self) -> Result<(), FsError> {
+        Ok(self.disk.wait()?)
     }
 
     /// The volume's superblock: identity, label, sizes.

@@ -86,6 +86,9 @@ pub struct Options {
     pub threaded: bool,
     /// After a checkpoint, segments that it freed are discarded on the device.
     pub discard: bool,
+    /// Copies are waited for before cleaning goes on, so that its phases can be told apart (paper 2,
+    /// figure 1a).
+    pub drain: bool,
     /// Never anything but `None` outside tests.
     pub bug: Option<Bug>,
 }
@@ -101,6 +104,7 @@ impl Default for Options {
             cached_nodes: 16_384,
             threaded: false,
             discard: false,
+            drain: false,
             bug: None,
         }
     }

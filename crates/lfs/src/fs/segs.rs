@@ -110,6 +110,13 @@ impl Segs {
     pub(super) fn of(&self, seg: SegNo) -> &Seg {
         &self.segs[seg.index()]
     }
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Seg> {
+        self.segs.iter()
+    }
+    /// SIT blocks that are not on media.
+    pub(super) fn dirty_count(&self) -> usize {
+        self.dirty_count
+    }
     pub(super) fn free(&self) -> usize {
         self.free.len()
     }

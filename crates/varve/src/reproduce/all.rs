@@ -22,6 +22,7 @@ const STAMP: &str = "made-by";
 fn expected(paper: Paper, quick: bool) -> u64 {
     let (short, long) = match paper {
         Paper::Remap => (15, 300),
+        Paper::Scj => (20, 400),
         Paper::Isolation => (40, 780),
         Paper::Nolog => (25, 300),
         Paper::All => (0, 0),

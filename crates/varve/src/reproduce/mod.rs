@@ -4,7 +4,7 @@ mod all;
 
 use lab::LabError;
 use lab::files::write_whole;
-use lab::reproduce::{Study, isolation, remap};
+use lab::reproduce::{Study, isolation, remap, scj};
 use sqlite::reproduce as nolog;
 
 use crate::args::{Paper, Reproduce};
@@ -12,6 +12,9 @@ use crate::{VERSION, note, print};
 
 /// `varve reproduce`.
 pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
+    if args.full && args.paper != Paper::Scj {
+        return Err(LabError::Input("--full is for scj only".to_string()));
+    }
     if args.paper == Paper::All {
         return all::reproduce(args);
     }
@@ -27,12 +30,13 @@ pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
 }
 
 /// The studies, in the order in which they are told.
-const STUDIES: [Paper; 3] = [Paper::Remap, Paper::Isolation, Paper::Nolog];
+const STUDIES: [Paper; 4] = [Paper::Remap, Paper::Scj, Paper::Isolation, Paper::Nolog];
 
 /// A study's name on the command line and of its file.
 fn name(paper: Paper) -> &'static str {
     match paper {
         Paper::Remap => "remap",
+        Paper::Scj => "scj",
         Paper::Isolation => "isolation",
         Paper::Nolog => "nolog",
         Paper::All => "all",
@@ -60,6 +64,15 @@ fn study(args: &Reproduce, paper: Paper) -> Result<Study, LabError> {
             threads,
             command,
         }),
+        Paper::Scj => scj::run(&scj::Options {
+            scale: match (args.quick, args.full) {
+                (true, _) => scj::Scale::Quick,
+                (_, true) => scj::Scale::Full,
+                _ => scj::Scale::Default,
+            },
+            threads,
+            command,
+        }),
         Paper::Nolog => nolog::run(&nolog::Options {
             scale: if args.quick { nolog::Scale::Quick } else { nolog::Scale::Default },
             threads,
@@ -74,6 +87,9 @@ fn command(args: &Reproduce, paper: Paper) -> String {
     let mut words = vec![format!("varve reproduce {}", name(paper))];
     if args.quick {
         words.push("--quick".to_string());
+    }
+    if args.full {
+        words.push("--full".to_string());
     }
     if !matches!(paper, Paper::Isolation | Paper::All) {
         return words.join(" ");

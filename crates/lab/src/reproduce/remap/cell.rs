@@ -1,8 +1,7 @@
 //! One run of the matrix: a drive, what stands above it, what is written before, the load that is
 //! measured.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use block::{BlockDevice, Op, Span};
 use ssd::Params;
@@ -188,24 +187,5 @@ impl Measured {
 
 /// Runs all cells on `threads` threads, results in order.
 pub(super) fn run_all(cells: &[Cell], threads: usize) -> Result<Vec<Measured>, LabError> {
-    let next = AtomicUsize::new(0);
-    let results: Vec<_> = cells.iter().map(|_| Mutex::new(None)).collect();
-    let work = || {
-        loop {
-            let i = next.fetch_add(1, Ordering::Relaxed);
-            let (Some(cell), Some(slot)) = (cells.get(i), results.get(i)) else { return };
-            let result = cell.run();
-            if let Ok(mut slot) = slot.lock() {
-                *slot = Some(result);
-            }
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.min(cells.len()).max(1) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let ended = || LabError::Failed("a run ended without a result".to_string());
-    results.into_iter().map(|slot| slot.into_inner().ok().flatten().ok_or_else(ended)?).collect()
+    super::super::parallel::run_all(cells, threads, Cell::run)
 }

@@ -13,11 +13,10 @@ mod opening;
 mod paper;
 mod reads;
 mod segments;
-mod text;
 
 use std::path::PathBuf;
 
-use super::{Section, Study};
+use super::{Section, Study, text};
 use crate::LabError;
 
 /// How much is run.

@@ -3,20 +3,20 @@
 use block::Span;
 
 /// `n / d` with two decimals.
-pub(super) fn ratio((n, d): (u64, u64)) -> String {
+pub(in crate::reproduce) fn ratio((n, d): (u64, u64)) -> String {
     let hundredths = (u128::from(n) * 100 + u128::from(d) / 2) / u128::from(d.max(1));
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
 /// The product of two ratios with two decimals.
-pub(super) fn product(a: (u64, u64), b: (u64, u64)) -> String {
+pub(in crate::reproduce) fn product(a: (u64, u64), b: (u64, u64)) -> String {
     let below = u128::from(a.1) * u128::from(b.1);
     let hundredths = (u128::from(a.0) * u128::from(b.0) * 100 + below / 2) / below.max(1);
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
 /// By how much `now` differs from `before`, in per cent with one decimal and its sign.
-pub(super) fn change(now: u64, before: u64) -> String {
+pub(in crate::reproduce) fn change(now: u64, before: u64) -> String {
     if before == 0 {
         return "-".to_string();
     }
@@ -26,13 +26,13 @@ pub(super) fn change(now: u64, before: u64) -> String {
 }
 
 /// Bytes a second as MB/s.
-pub(super) fn rate(bytes: u64) -> String {
+pub(in crate::reproduce) fn rate(bytes: u64) -> String {
     let tenths = bytes / 100_000;
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 /// A latency in microseconds.
-pub(super) fn micros(span: Span) -> String {
+pub(in crate::reproduce) fn micros(span: Span) -> String {
     let tenths = span.as_ps() / 100_000;
     format!("{}.{}", tenths / 10, tenths % 10)
 }

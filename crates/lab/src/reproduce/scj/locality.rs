@@ -1,0 +1,70 @@
+//! Fig 11: random writes with more and less locality.
+
+use super::super::text::{change, rate, ratio};
+use super::super::{Check, Study, Table};
+use super::cell::{Cell, LARGE, What, run_all};
+use super::{Options, Scale, System, percent, section};
+use crate::LabError;
+
+/// Runs the experiment.
+pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
+    let scale = options.scale;
+    let thetas: &[u32] = match scale {
+        Scale::Quick => &[0, 120],
+        _ => &[0, 40, 60, 80, 99, 120],
+    };
+    let systems = [System::Bl, System::Scj, System::Tuned(scale.blocks() / 128, LARGE)];
+    let cells: Vec<Cell> = thetas
+        .iter()
+        .flat_map(|theta| {
+            systems.map(|system| Cell { full: 75, ..Cell::new(scale, system, What::Fio(*theta)) })
+        })
+        .collect();
+    let found = run_all(&cells, options.threads)?;
+    let mut table = Table::new([
+        "law",
+        "system",
+        "MB/s",
+        "against BL",
+        "writes against BL",
+        "metadata",
+        "WAF",
+        "cleanings",
+        "CPs",
+    ]);
+    let (mut gains, mut metadata) = (Vec::new(), Vec::new());
+    for (theta, three) in thetas.iter().zip(found.chunks(3)) {
+        for (system, one) in systems.iter().zip(three) {
+            table.row([
+                What::Fio(*theta).name(),
+                system.name().to_string(),
+                rate(one.rate() * 4096),
+                ratio((one.rate(), three[0].rate())),
+                change(one.written() * three[0].user, three[0].written() * one.user),
+                percent((one.metadata(), one.user)),
+                ratio((one.written(), one.user)),
+                one.cleaned().to_string(),
+                one.stats.cp_calls.to_string(),
+            ]);
+        }
+        gains.push(three[2].rate() * 1000 / three[0].rate().max(1));
+        metadata.push(three[0].metadata() * 1000 / three[0].user.max(1));
+    }
+    study.sections.push(section(
+        "Fig 11: random writes of 32 KiB (fio)",
+        "One file on three quarters of the space, written past the page cache, no fsync; one job.",
+        table,
+    ));
+    study.checks.push(Check {
+        what: "Fig 11a: SCJ gains more the less local writes are (an area that is never full)"
+            .to_string(),
+        found: format!("{gains:?} thousandths of BL, from uniform to most local"),
+        holds: gains.first() > gains.last(),
+    });
+    study.checks.push(Check {
+        what: "Fig 11b: BL's metadata falls with locality".to_string(),
+        found: format!("{metadata:?} thousandths of user blocks"),
+        holds: metadata.first() > metadata.last(),
+    });
+    Ok(())
+}
