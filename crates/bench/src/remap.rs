@@ -1,6 +1,9 @@
 //! The host log: what planning costs, how long an opening takes, what memory the map takes, and
 //! what cleaning copies.
 
+mod durable;
+mod tail;
+
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -25,7 +28,19 @@ varve-bench remap open [--mapped 4GiB,16GiB,64GiB,256GiB]
 varve-bench remap clean [--fill 50,60,70,80,90,95] [--policy greedy] [--segments 2000] [--start 0]
     Uniform random overwrites of 4 KiB on segments of 2 MiB, no payload: blocks written by user and
     cleaning for each block of the user, beside the formula fill = (u - 1) / ln u, 1 / (1 - u).
-    --start is gc.start; `min` is the lowest there can be.";
+    --start is gc.start; `min` is the lowest there can be.
+varve-bench remap tail [--mib 256] [--fill 80] [--share 50 | --rate WRITES] [--seed 1] [--late]
+                       [--set NAME=VALUE].. [--drive KEY=VALUE]..
+    Latency, in virtual time on a modelled drive of that many MiB, of random 4 KiB writes that come
+    at --share per cent of the rate the log sustains while it cleans (or --rate a second), at
+    exponential distances: while a file of --fill per cent is overwritten the third time, and while
+    one half as large is for the first, when nothing is cleaned; and the ratio of the two. --set is
+    an option of the log, --drive a key of the drive; --late prints each write above 100 us.
+varve-bench remap durable --file FILE [--size 2GiB] [--span 512MiB] [--writers 32] [--seconds 3] [--runs 3]
+    Durable 4 KiB writes at random places of --span bytes, so many in flight, on a new file of --size
+    bytes that is written once before each run and removed at the end: each writer with a sync of
+    its own (alone), the file as it is served without a log (pass_through: writers share syncs), and
+    below a host log; in turn. Prints commits a second and the ratios of the medians.";
 
 /// A device that keeps blocks of metadata and counts on nothing else.
 struct Sparse {
@@ -301,6 +316,8 @@ pub fn run(mut words: Vec<String>) -> Result<(), String> {
         "plan" => plan(args),
         "open" => open(args),
         "clean" => clean(args),
-        other => Err(format!("`{other}`: expected plan, open or clean")),
+        "tail" => tail::run(args),
+        "durable" => durable::run(args),
+        other => Err(format!("`{other}`: expected plan, open, clean, tail or durable")),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
+use std::io::{self, IoSlice, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
@@ -11,6 +11,8 @@ use rustix::io::Errno;
 
 /// Zeroes written at a time where nothing better is there.
 const ZEROES: usize = 64 << 10;
+/// Parts that one call of the system takes.
+const MOST_PARTS: usize = 1024;
 
 /// Bytes that outlive the process.
 pub trait Medium: Debug + Send + Sync {
@@ -24,6 +26,16 @@ pub trait Medium: Debug + Send + Sync {
     /// # Errors
     /// What the system said.
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
+    /// Writes all of `parts`, one behind the other from `at` on, as one write where the medium can.
+    ///
+    /// # Errors
+    /// What the system said.
+    fn write_parts(&self, at: u64, parts: &[&[u8]]) -> io::Result<()> {
+        match parts {
+            [one] => self.write(at, one),
+            parts => self.write(at, &parts.concat()),
+        }
+    }
     /// Returns when everything written is durable.
     ///
     /// # Errors
@@ -85,6 +97,25 @@ impl Medium for FileMedium {
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         self.0.write_all_at(bytes, at)
     }
+    fn write_parts(&self, at: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let mut at = at;
+        for some in parts.chunks(MOST_PARTS) {
+            let mut slices: Vec<IoSlice<'_>> = some.iter().map(|part| IoSlice::new(part)).collect();
+            let mut left = &mut slices[..];
+            while left.iter().any(|slice| !slice.is_empty()) {
+                match rustix::io::pwritev(&self.0, left, at) {
+                    Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                    Ok(written) => {
+                        at += written as u64;
+                        IoSlice::advance_slices(&mut left, written);
+                    }
+                    Err(Errno::INTR) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+        }
+        Ok(())
+    }
     fn sync(&self) -> io::Result<()> {
         self.0.sync_data()
     }
@@ -117,5 +148,28 @@ impl Medium for FileMedium {
         };
         let end = rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Hole(start))?;
         Ok(Some(start..end))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_lie_behind_each_other() {
+        let path = std::env::temp_dir().join(format!("varve-parts-{}", std::process::id()));
+        let open = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = open.expect("a file");
+        std::fs::remove_file(&path).expect("removed");
+        let medium = FileMedium(file);
+        let bytes: Vec<u8> = (0..20_000u32).map(|i| (i % 251) as u8).collect();
+        // More parts than one call takes, an empty one among them.
+        let mut parts: Vec<&[u8]> = bytes.chunks(9).collect();
+        parts.insert(7, &[]);
+        medium.write_parts(4096, &parts).expect("written");
+        let mut found = vec![0; bytes.len()];
+        medium.read(4096, &mut found).expect("read");
+        assert_eq!(found, bytes);
+        assert_eq!(medium.size().expect("size"), 4096 + bytes.len() as u64);
     }
 }

@@ -32,6 +32,11 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Blocks of segments that were taken for good: all but copies, which cleaning gets back.
+    pub(crate) fn spent(&self) -> u64 {
+        self.user + self.header + self.meta
+    }
+
     /// All blocks written to the device below: this is the accounting identity.
     pub fn written(&self) -> u64 {
         self.user + self.header + self.gc + self.meta + self.root

@@ -46,14 +46,10 @@ pub const OPTIONS: &[OptionInfo] = &[
     o("buffer", "8 MiB", "volatile write cache with ack=buffer"),
     o("capacity", "0", "logical size; 0 = what the reserve leaves"),
     o("discard", "on", "freed segments are discarded on the device below: on, off"),
-    o("gc.batch", "256", "blocks moved at a time"),
+    o("gc.batch", "32", "live blocks of a victim that are read together"),
     o("gc.order", "pba", "blocks of a victim move as they lie, or by the client's address: lba"),
     o("gc.policy", "greedy", "which segment is cleaned next"),
-    o(
-        "gc.start",
-        "0",
-        "free segments below which cleaning runs; 0 = the reserve and 1/32 of the spare ones",
-    ),
+    o("gc.start", "0", "free segments below which cleaning runs; 0 = about 6 above the reserve"),
     o("inflight", "2", "writes to the log in flight for each head (live)"),
     o("map_memory", "0", "memory of the map; 0 = all of it stays in memory"),
     o("payload", "stored", "stored: what requests carry is kept; none: a trace, only counts"),
@@ -78,7 +74,7 @@ pub struct Options {
     pub capacity: Bytes,
     /// Freed segments are discarded below.
     pub discard: bool,
-    /// Blocks moved at a time.
+    /// Live blocks of a victim that are read together.
     pub gc_batch: u32,
     /// Order of moves.
     pub gc_order: GcOrder,
@@ -114,7 +110,7 @@ impl Default for Options {
             buffer: Bytes(8 << 20),
             capacity: Bytes(0),
             discard: true,
-            gc_batch: 256,
+            gc_batch: 32,
             gc_order: GcOrder::Pba,
             gc_policy: "greedy".to_string(),
             gc_start: 0,

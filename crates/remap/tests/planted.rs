@@ -27,7 +27,14 @@ fn cuts_and_comparisons_show_them() {
         // A move meets a younger victim only if victims are not the oldest.
         let random: &[(&str, &str)] =
             &[("gc.policy", "random"), ("segment", "256 KiB"), ("gc.start", "50")];
-        let pairs = if bug == Planted::MoveInOlderRecord { random } else { &[] };
+        // A move that replay must skip lies beside an older record that stays open: cleaning has to go
+        // on all the time.
+        let always: &[(&str, &str)] = &[("segment", "256 KiB"), ("gc.start", "50")];
+        let pairs = match bug {
+            Planted::MoveInOlderRecord => random,
+            Planted::UnconditionalRelocation => always,
+            _ => &[],
+        };
         let seen = (0..400).any(|seed| {
             let run = move || {
                 let steps = [60, 400, 3000][seed as usize % 3];

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use block::Rng;
 use live::{CutMedium, Medium};
 
-use crate::disk::{Capabilities, Disk, DiskError, Done, Extent};
+use crate::disk::{Capabilities, Disk, DiskError, Done, Extent, Piece};
 
 /// Memory for what is written and not synced below a stack whose power can be cut.
 const HELD: usize = 256 << 20;
@@ -178,16 +178,20 @@ impl Switch {
         (Arc::clone(&life.medium), Arc::clone(&life.disk))
     }
 
-    /// Whatever the layers make of a medium that is off: the reason is the power.
     fn ask<R>(&self, ask: impl FnOnce(&dyn Disk) -> Result<R, DiskError>) -> Result<R, DiskError> {
         let (medium, disk) = self.life();
         match medium.left() {
             Some(_) => Err(DiskError::PowerOff),
-            None => ask(&*disk).map_err(|error| match medium.left() {
-                Some(_) if !matches!(error, DiskError::Range { .. }) => DiskError::PowerOff,
-                _ => error,
-            }),
+            None => ask(&*disk).map_err(|error| why(&medium, error)),
         }
+    }
+}
+
+/// Whatever the layers make of a medium that is off: the reason is the power.
+fn why(medium: &CutMedium, error: DiskError) -> DiskError {
+    match medium.left() {
+        Some(_) if !matches!(error, DiskError::Range { .. }) => DiskError::PowerOff,
+        _ => error,
     }
 }
 
@@ -254,6 +258,22 @@ impl Disk for Switch {
     }
     fn write(&self, at: u64, from: &[u8], fua: bool) -> Result<Done, DiskError> {
         self.ask(|disk| disk.write(at, from, fua))
+    }
+    fn joins_writes(&self) -> bool {
+        self.life().1.joins_writes()
+    }
+    fn write_each(
+        &self,
+        pieces: &[Piece<'_>],
+        ended: &mut dyn FnMut(usize, Result<Done, DiskError>),
+    ) {
+        let (medium, disk) = self.life();
+        match medium.left() {
+            Some(_) => (0..pieces.len()).for_each(|i| ended(i, Err(DiskError::PowerOff))),
+            None => disk.write_each(pieces, &mut |i, result| {
+                ended(i, result.map_err(|error| why(&medium, error)));
+            }),
+        }
     }
     fn flush(&self) -> Result<Done, DiskError> {
         self.ask(|disk| disk.flush())

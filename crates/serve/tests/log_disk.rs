@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use block::Rng;
 use live::{CutMedium, Medium};
 use remap::{Options, Planted, check_store};
-use serve::disk::{Disk, DiskError, LogDisk, MediumStore, RamDisk};
+use serve::disk::{Disk, DiskError, LogDisk, MediumStore, Piece, RamDisk};
 
 const BLOCK: usize = 4096;
 
@@ -87,8 +87,11 @@ fn work(disk: &LogDisk, threads: u64, steps: u64, first: u64) -> Vec<(u64, u64)>
                         n => {
                             let number = first + step + 1;
                             newest.store(number, Ordering::SeqCst);
-                            if disk.write(at, &block(lpn, number), n == 3).is_err() {
-                                return;
+                            match disk.write(at, &block(lpn, number), n == 3) {
+                                Ok(_) => {}
+                                // A live log has room for every overwrite.
+                                Err(error @ DiskError::NoSpace(_)) => panic!("{error}"),
+                                Err(_) => return,
                             }
                             match n {
                                 3 => drop(durable.fetch_max(number, Ordering::SeqCst)),
@@ -246,4 +249,52 @@ fn what_may_be_somebodys_is_not_formatted() {
     let mut out = vec![0; BLOCK];
     disk.read(0, &mut out).unwrap().wait();
     assert_eq!(version(0, &out), 7);
+}
+
+/// Pieces of all kinds that are given together, by several threads, beside a reader of each: what is
+/// there is what they would have left one after the other, and each is told of once.
+#[test]
+fn pieces_given_together_end_as_one_by_one() {
+    const SHARE: u64 = 256 << 10;
+    let disk = LogDisk::format(memory(8), &options(&[])).unwrap();
+    let size = disk.capabilities().size;
+    let work = |thread: u64| {
+        let (mut rng, base) = (Rng::new(900 + thread), thread * SHARE);
+        let mut model = vec![0u8; SHARE as usize];
+        for round in 0..300u64 {
+            let count = rng.between(1, 40) as usize;
+            let ranges: Vec<(u64, usize)> = (0..count)
+                .map(|_| match rng.below(8) {
+                    0 => (rng.below(SHARE - 9000), rng.below(9000) as usize),
+                    1 => (size - base - rng.below(4096), 4096),
+                    n => {
+                        let blocks = if n == 2 { rng.between(1, 12) } else { 1 };
+                        (rng.below(SHARE / 4096 - 12) * 4096, blocks as usize * BLOCK)
+                    }
+                })
+                .collect();
+            let filled = |i: usize| vec![(round * 41 + i as u64 + 1) as u8; ranges[i].1];
+            let bytes: Vec<Vec<u8>> = (0..count).map(filled).collect();
+            let pieces: Vec<Piece<'_>> = (ranges.iter().zip(&bytes))
+                .map(|((at, _), bytes)| Piece { at: base + at, bytes })
+                .collect();
+            let mut told = vec![0; count];
+            disk.write_each(&pieces, &mut |i, result| {
+                told[i] += 1;
+                let beyond = pieces[i].at + pieces[i].bytes.len() as u64 > size;
+                assert_eq!(beyond, matches!(result, Err(DiskError::Range { .. })), "{result:?}");
+                assert!(beyond || result.is_ok(), "{result:?}");
+                if !beyond {
+                    let at = ranges[i].0 as usize;
+                    model[at..at + ranges[i].1].copy_from_slice(&bytes[i]);
+                }
+            });
+            assert!(told.iter().all(|n| *n == 1), "{told:?}");
+            let mut found = vec![0; SHARE as usize];
+            disk.read(base, &mut found).unwrap().wait();
+            assert!(found == model, "thread {thread}, round {round}");
+        }
+    };
+    std::thread::scope(|scope| (0..4).for_each(|thread| drop(scope.spawn(move || work(thread)))));
+    disk.check().unwrap();
 }

@@ -47,6 +47,11 @@ impl Engine {
         self.pending = Some(Begun { seq, written, heads, table, clean });
     }
 
+    /// Map pages that the checkpoint under way has not written yet.
+    pub fn checkpoint_pages_left(&mut self) -> u32 {
+        self.map.left_to_write()
+    }
+
     /// The next write of map pages: `out` is filled with it. `None` when all are written.
     pub fn checkpoint_pages(&mut self, out: &mut Vec<u8>) -> Option<CheckpointWrite> {
         let left = self.map.left_to_write();

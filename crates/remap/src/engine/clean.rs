@@ -10,17 +10,51 @@ use crate::victim::Choice;
 
 impl Engine {
     /// Free segments below which cleaning runs. Spare space that is kept free makes fuller victims:
-    /// the default keeps little.
+    /// the default keeps what comes and goes while a flush is waited for.
     pub fn gc_start(&self) -> u32 {
         match self.options.gc_start {
-            0 => self.geometry.gc_reserve() + 2 + self.geometry.spare() / 32,
+            0 => {
+                let spare = self.geometry.spare();
+                self.geometry.gc_reserve() + 2 + (spare / 12).min(4) + spare / 128
+            }
             n => n.max(self.geometry.gc_reserve() + 2),
         }
     }
 
-    /// Whether cleaning should run.
+    /// Whether cleaning should run: what a flush or a checkpoint will free is as good as free.
     pub fn wants_cleaning(&self) -> bool {
-        self.segments.free() < self.gc_start()
+        let (flush, checkpoint) = self.waiting();
+        self.segments.free() + flush + checkpoint < self.gc_start()
+    }
+
+    /// Whether free segments are about to run out: fewer are left than a quarter of those between
+    /// the reserve and where cleaning starts.
+    pub fn runs_short(&self) -> bool {
+        let (start, reserve) = (self.gc_start(), self.geometry.gc_reserve());
+        self.segments.free() < reserve + (start - reserve).div_ceil(4)
+    }
+
+    /// How much faster than what is written needs it cleaning should run, as a fraction: the more,
+    /// the further free segments have fallen below where it starts.
+    pub fn hurry(&self) -> (u64, u64) {
+        let (flush, checkpoint) = self.waiting();
+        let start = self.gc_start();
+        let float = u64::from(start - self.geometry.gc_reserve());
+        let missing = u64::from(start.saturating_sub(self.segments.free() + flush + checkpoint));
+        (float + 2 * missing, float)
+    }
+
+    /// Whether the driver should flush by itself because that frees segments which are wanted.
+    pub fn wants_freeing_flush(&self) -> bool {
+        let float = self.gc_start() - self.geometry.gc_reserve();
+        let (flush, _) = self.waiting();
+        flush > 0 && (4 * flush >= float || self.runs_short())
+    }
+
+    /// Whether a checkpoint frees so many segments that are wanted that one should be made now.
+    pub fn wants_freeing_checkpoint(&self) -> bool {
+        let (_, checkpoint) = self.waiting();
+        checkpoint > (self.geometry.segments / 128).max(2) && self.runs_short()
     }
 
     /// Whether a flush, and whether a checkpoint, would free segments.

@@ -408,12 +408,15 @@ impl Engine {
         self.durable < self.seq
     }
 
+    /// Blocks of log after which a checkpoint is due.
+    pub fn checkpoint_volume(&self) -> u64 {
+        (self.geometry.physical() / 64).max(4 * u64::from(self.geometry.segment))
+    }
+
     /// Whether a checkpoint is due.
     pub fn wants_checkpoint(&self) -> bool {
-        let g = &self.geometry;
-        let volume = (g.physical() / 64).max(4 * u64::from(g.segment));
         let limit = self.map_limit();
-        self.written - self.checkpoint_written >= volume
+        self.written - self.checkpoint_written >= self.checkpoint_volume()
             || self.seq - self.checkpoint_seq >= MOST_RECORDS
             || (limit != u32::MAX && self.map.dirty_pages() >= limit / 2)
     }

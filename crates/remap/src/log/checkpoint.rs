@@ -1,6 +1,6 @@
-//! Checkpoints in virtual time: pages and body are written at once, and the header follows when
-//! their flush has ended, while requests go on. The older root stays what recovery finds until the
-//! flush of the header has ended.
+//! Checkpoints in virtual time: pages and body go out a few blocks with each write of the client, and
+//! the header follows when their flush has ended, while requests go on. The older root stays what
+//! recovery finds until the flush of the header has ended.
 
 use block::{BlockDevice, DeviceError, Time};
 
@@ -11,62 +11,157 @@ use crate::geometry::{BLOCK, Pba};
 use crate::planted::Planted;
 use crate::recovery::checkpoint;
 
+/// A part of the log's volume between two checkpoints: within it one is written.
+const PART: u64 = 4;
+
 /// A checkpoint under way.
 #[derive(Debug)]
-pub(super) struct Staged {
-    /// When the flush of what was written last ends.
-    ready: Time,
-    /// Where the root lies and its header, until that is written.
-    header: Option<(Pba, Box<[u8; BLOCK]>)>,
+pub(super) enum Staged {
+    /// Pages and body are being written.
+    Body(Body),
+    /// A flush is under way.
+    Flush {
+        /// When it ends.
+        ready: Time,
+        /// Where the root lies and its header, until that is written.
+        header: Option<(Pba, Box<[u8; BLOCK]>)>,
+    },
+}
+
+/// One contiguous write of a checkpoint after the other, in small pieces.
+#[derive(Debug)]
+pub(super) struct Body {
+    bytes: Vec<u8>,
+    /// Where they belong, and how many blocks of them are written.
+    at: Pba,
+    done: u32,
+    /// The root's place and header, when its body is what is being written.
+    root: Option<(Pba, Box<[u8; BLOCK]>)>,
+    /// Blocks of the whole checkpoint, about.
+    total: u64,
+    /// User blocks written when the last piece was, and what is owed beside whole blocks: in parts
+    /// of the volume between two checkpoints.
+    user: u64,
+    rest: u64,
+}
+
+impl Body {
+    fn left(&self) -> u32 {
+        (self.bytes.len() / BLOCK) as u32 - self.done
+    }
 }
 
 impl Staged {
     /// Blocks that are booked and not yet written.
     pub(super) fn owed(&self) -> u64 {
-        if self.header.is_some() { 2 } else { 0 }
+        match self {
+            Staged::Body(body) => u64::from(body.left()) + if body.root.is_some() { 2 } else { 0 },
+            Staged::Flush { header, .. } => {
+                if header.is_some() {
+                    2
+                } else {
+                    0
+                }
+            }
+        }
     }
 }
 
 impl<D: BlockDevice> HostLog<D> {
     /// Begins a checkpoint if one is due.
     pub(super) fn begin_checkpoint(&mut self) -> Result<(), DeviceError> {
-        if self.staged.is_some() || !self.engine.wants_checkpoint() {
+        let due = self.engine.wants_checkpoint() || self.engine.wants_freeing_checkpoint();
+        if self.staged.is_some() || !due {
             return Ok(());
         }
         if self.engine.has(Planted::RootHeaderBeforeBody) {
             return self.checkpoint(false).map(|_| ());
         }
         self.seal_and_issue()?;
-        let result = self.write_body();
-        let staged = self.stop_on(result)?;
-        self.staged = Some(staged);
+        self.engine.checkpoint_begin(false);
+        let pages = u64::from(self.engine.checkpoint_pages_left());
+        self.staged = Some(Staged::Body(Body {
+            bytes: std::mem::take(&mut self.body),
+            at: Pba(0),
+            done: 0,
+            root: None,
+            total: pages + pages.div_ceil(64) + u64::from(self.engine.geometry().root),
+            user: self.engine.counters().user,
+            rest: 0,
+        }));
         Ok(())
     }
 
-    fn write_body(&mut self) -> Result<Staged, DeviceError> {
-        let mut buffer = std::mem::take(&mut self.scratch);
-        self.engine.checkpoint_begin(false);
-        while let Some(write) = self.engine.checkpoint_pages(&mut buffer) {
-            self.below.put(write.pba, write.blocks, Payload::Bytes(&buffer))?;
+    /// Writes of a checkpoint's body what the client's writes since the last piece owe.
+    pub(super) fn write_body_in_pace(&mut self) -> Result<(), DeviceError> {
+        let Some(Staged::Body(body)) = &mut self.staged else { return Ok(()) };
+        let user = self.engine.counters().user;
+        let volume = self.engine.checkpoint_volume();
+        body.rest += (user - body.user) * body.total * PART;
+        body.user = user;
+        let due = body.rest / volume;
+        if due > 0 {
+            if let Some(Staged::Body(body)) = &mut self.staged {
+                body.rest -= due * volume;
+            }
+            return self.write_body(due);
         }
-        let (at, root) = self.engine.checkpoint_root(&mut buffer);
-        let blocks = (buffer.len() / BLOCK) as u32;
-        self.below.put(Pba(at.0 + 1), blocks, Payload::Bytes(&buffer))?;
-        self.scratch = buffer;
-        let ready = self.below.flush_device()?;
-        Ok(Staged { ready, header: Some((at, Box::new(root.encode()))) })
+        Ok(())
+    }
+
+    /// Writes so many blocks of the body; behind the last a flush begins.
+    fn write_body(&mut self, blocks: u64) -> Result<(), DeviceError> {
+        let Some(Staged::Body(mut body)) = self.staged.take() else { return Ok(()) };
+        let mut due = blocks;
+        while due > 0 {
+            if body.left() == 0 {
+                if body.root.is_some() {
+                    let flushed = self.below.flush_device();
+                    let ready = self.stop_on(flushed)?;
+                    body.bytes.clear();
+                    self.body = body.bytes;
+                    self.staged = Some(Staged::Flush { ready, header: body.root });
+                    return Ok(());
+                }
+                self.next_piece(&mut body);
+            }
+            let n = body.left().min(u32::try_from(due).unwrap_or(u32::MAX));
+            let (at, from) = (Pba(body.at.0 + body.done), body.done as usize * BLOCK);
+            let bytes = &body.bytes[from..from + n as usize * BLOCK];
+            let written = self.below.put(at, n, Payload::Bytes(bytes));
+            self.stop_on(written)?;
+            body.done += n;
+            due -= u64::from(n);
+        }
+        self.staged = Some(Staged::Body(body));
+        Ok(())
+    }
+
+    /// The next record of map pages, or the root's body.
+    fn next_piece(&mut self, body: &mut Body) {
+        body.done = 0;
+        match self.engine.checkpoint_pages(&mut body.bytes) {
+            Some(write) => body.at = write.pba,
+            None => {
+                let (at, root) = self.engine.checkpoint_root(&mut body.bytes);
+                body.at = Pba(at.0 + 1);
+                body.root = Some((at, Box::new(root.encode())));
+            }
+        }
     }
 
     /// Takes the steps of a checkpoint under way whose time has come.
     pub(super) fn step_checkpoint(&mut self) -> Result<(), DeviceError> {
         while self.failed.is_none()
-            && let Some(staged) = self.staged.take_if(|staged| staged.ready <= self.below.clock)
+            && let Some(Staged::Flush { header, .. }) = self.staged.take_if(|staged| {
+                matches!(staged, Staged::Flush { ready, .. } if *ready <= self.below.clock)
+            })
         {
-            match staged.header {
+            match header {
                 Some((at, header)) => {
                     let result = self.write_header(at, &header);
                     let ready = self.stop_on(result)?;
-                    self.staged = Some(Staged { ready, header: None });
+                    self.staged = Some(Staged::Flush { ready, header: None });
                 }
                 None => self.engine.checkpoint_commit(&mut self.freed),
             }
@@ -86,8 +181,13 @@ impl<D: BlockDevice> HostLog<D> {
         let any = self.staged.is_some();
         while let Some(staged) = &self.staged {
             self.may_write()?;
-            self.below.clock = self.below.clock.max(staged.ready);
-            self.step_checkpoint()?;
+            match staged {
+                Staged::Body(_) => self.write_body(u64::MAX)?,
+                Staged::Flush { ready, .. } => {
+                    self.below.clock = self.below.clock.max(*ready);
+                    self.step_checkpoint()?;
+                }
+            }
         }
         self.discard_freed()?;
         Ok(any)

@@ -1,5 +1,8 @@
-//! Cleaning in virtual time: a victim's headers and live blocks are read, then moved when they have
-//! arrived. In pace with the client's writes; whole victims at once when a write has no room.
+//! Cleaning in virtual time: a victim's headers and live blocks are read ahead, then moved when they
+//! have arrived. Each block the client writes owes the copies that make room for it, and few more are
+//! made at a time: a write never waits behind many. Whole victims at once when a write has no room.
+
+use std::collections::VecDeque;
 
 use block::{BlockDevice, Data, DeviceError, Lpn, Time, crc32c};
 
@@ -8,7 +11,7 @@ use super::below::Payload;
 use super::gather::{Feed, HEADER, Names};
 use crate::check::walk_segment;
 use crate::geometry::{BLOCK, Pba, Seg};
-use crate::options::GcOrder;
+use crate::options::{Ack, GcOrder};
 use crate::record::{Entry, Form, stamp_crc};
 
 /// A live block of the victim.
@@ -23,8 +26,27 @@ struct Live {
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
     victim: Option<Victim>,
+    /// What was live in it when it was chosen.
     live: Vec<Live>,
-    /// Contents of the batch that was read.
+    /// Parts of the list that are read or being read, and not moved as a whole.
+    ahead: VecDeque<Ahead>,
+    /// Buffers of those that were.
+    spare: Vec<Ahead>,
+    /// Blocks written, but for copies, when the last were paid for.
+    spent: u64,
+    /// When the last copies are written, and when the next may follow in a pause.
+    done: Time,
+    rested: Time,
+}
+
+/// A part of the list whose contents are, or will be, there.
+#[derive(Debug, Default)]
+struct Ahead {
+    from: usize,
+    /// The next to be moved.
+    next: usize,
+    to: usize,
+    ready: Time,
     bytes: Vec<u8>,
     stamps: Vec<u64>,
     names: Vec<Lpn>,
@@ -35,48 +57,69 @@ struct Victim {
     seg: Seg,
     /// Its newest record.
     newest: u64,
-    /// Blocks of the list that have been moved, and read.
-    moved: usize,
+    /// Blocks of the list that have been read.
     read: usize,
-    /// When what was read is there.
-    ready: Time,
-    /// User blocks written when it was chosen.
-    since: u64,
     /// Blocks that it will free.
     gain: u64,
     /// Blocks it had to move when it was chosen.
     cost: u64,
+    /// Copies that are due, in parts of a `gain`.
+    due: u64,
 }
 
-impl Victim {
-    /// Copies due when the client has written `user` blocks.
-    fn due(&self, user: u64) -> usize {
-        let due = u128::from(user - self.since) * u128::from(self.cost);
-        (due / u128::from(self.gain.max(1))).min(u128::from(self.cost)) as usize
-    }
-}
+/// Writes whose copies may be owed before they are made with the next write instead of in a pause.
+const LATE: u64 = 8;
+/// Parts that are read ahead of the one being moved.
+const AHEAD: usize = 2;
 
 impl<D: BlockDevice> HostLog<D> {
-    /// Cleans as much as the client's writes owe.
-    pub(super) fn clean_in_pace(&mut self) -> Result<(), DeviceError> {
+    /// Books what cleaning owes for what was written since the last call, `user` blocks of a client
+    /// among it. It is paid in the pauses between requests ([`HostLog::clean_until`]), and here as far
+    /// as there were too few of them.
+    pub(super) fn clean_in_pace(&mut self, user: u64) -> Result<(), DeviceError> {
+        let spent = self.engine.counters().spent();
+        let blocks = spent - std::mem::replace(&mut self.cleaner.spent, spent);
         if !self.engine.wants_cleaning() {
             return Ok(());
         }
-        loop {
-            if let Some(victim) = &self.cleaner.victim {
-                let due = victim.due(self.engine.counters().user);
-                if victim.moved >= due && victim.moved < self.cleaner.live.len() {
-                    return Ok(());
-                }
-            }
-            let began = self.cleaner.victim.is_none();
-            if !self.clean_step(false)? {
-                return Ok(());
-            }
-            if began || self.cleaner.victim.is_none() {
-                return Ok(());
+        if self.cleaner.victim.is_none() && !self.begin_victim()? {
+            return Ok(());
+        }
+        let (mut few, (faster, than)) = (0, self.engine.hurry());
+        if let Some(victim) = &mut self.cleaner.victim {
+            let (owed, gain) = (victim.cost * faster, victim.gain.max(1) * than);
+            victim.due += blocks * victim.cost * faster / than;
+            let most = owed.div_ceil(gain) * user;
+            let due = victim.due / victim.gain.max(1);
+            if due > LATE * most || self.engine.runs_short() {
+                few = most.min(due);
             }
         }
+        self.move_some(few as usize, false)?;
+        self.end_victim()
+    }
+
+    /// Cleans what is owed in a pause that ends at `until`, a block at a time and each followed by a
+    /// pause as long as it took: a write that comes waits behind one of them.
+    pub(super) fn clean_until(&mut self, until: Time) -> Result<(), DeviceError> {
+        let begin = self.below.clock;
+        let mut next = self.cleaner.rested.max(begin);
+        while let Some(victim) = &self.cleaner.victim
+            && victim.due >= victim.gain
+            && let Some(ahead) = self.cleaner.ahead.front()
+        {
+            let at = next.max(ahead.ready);
+            if at >= until {
+                break;
+            }
+            self.below.clock = at;
+            self.move_some(1, false)?;
+            let done = self.cleaner.done.max(at);
+            next = done.checked_add(done.since(at)).unwrap_or(done);
+            self.cleaner.rested = next;
+            self.end_victim()?;
+        }
+        Ok(())
     }
 
     /// Makes room for a write of `blocks`: the client waits.
@@ -115,39 +158,11 @@ impl<D: BlockDevice> HostLog<D> {
 
     /// Cleans the current victim, or the next one, to its end.
     fn clean_whole(&mut self) -> Result<bool, DeviceError> {
-        if !self.clean_step(true)? {
+        if self.cleaner.victim.is_none() && !self.begin_victim()? {
             return Ok(false);
         }
-        while self.cleaner.victim.is_some() {
-            self.clean_step(true)?;
-        }
-        Ok(true)
-    }
-
-    /// One step of cleaning; with `wait` time passes until what was read is there. Returns whether
-    /// anything happened.
-    fn clean_step(&mut self, wait: bool) -> Result<bool, DeviceError> {
-        let Some(victim) = &self.cleaner.victim else { return self.begin_victim() };
-        if victim.moved < victim.read || victim.ready > self.below.clock {
-            let ready = victim.ready;
-            if ready > self.below.clock {
-                if !wait {
-                    return Ok(false);
-                }
-                self.below.clock = ready;
-            }
-            self.move_batch()?;
-            return Ok(true);
-        }
-        if victim.read < self.cleaner.live.len() {
-            self.read_batch()?;
-            return Ok(true);
-        }
-        let seg = victim.seg;
-        self.cleaner.victim = None;
-        self.engine.end_cleaning(seg);
-        self.engine.reclaim(&mut self.freed);
-        self.discard_freed()?;
+        self.move_some(usize::MAX, true)?;
+        self.end_victim()?;
         Ok(true)
     }
 
@@ -165,20 +180,67 @@ impl<D: BlockDevice> HostLog<D> {
         }
         // Its newest blocks and headers may still be gathered here.
         self.issue()?;
-        let (newest, clock) = (self.engine.newest_record(seg), self.below.clock);
-        let before = std::mem::replace(&mut self.below.done, clock);
-        let listed = if self.below.payload { self.list_live(seg) } else { self.list_reverse(seg) };
-        let ready = self.below.done;
-        self.below.done = before.max(ready);
-        listed?;
+        let newest = self.engine.newest_record(seg);
+        if self.below.payload {
+            self.list_live(seg)?
+        } else {
+            self.list_reverse(seg)?
+        }
         if self.engine.options().gc_order == GcOrder::Lba {
             self.cleaner.live.sort_unstable_by_key(|live| live.lpn);
         }
         let gain = u64::from(self.engine.geometry().segment - live);
-        let (since, cost) = (self.engine.counters().user, self.cleaner.live.len() as u64);
-        let victim = Victim { seg, newest, moved: 0, read: 0, ready, since, gain, cost };
+        let cost = self.cleaner.live.len() as u64;
+        let victim = Victim { seg, newest, read: 0, gain, cost, due: 0 };
         self.cleaner.victim = Some(victim);
+        self.read_ahead()?;
         Ok(true)
+    }
+
+    /// Ends the victim if all of it is moved. What an error kept from being moved is still in it: then
+    /// it is set aside.
+    fn end_victim(&mut self) -> Result<(), DeviceError> {
+        let (live, moved) = (self.cleaner.live.len(), self.cleaner.ahead.is_empty());
+        let over = |victim: &mut Victim| victim.read == live && moved;
+        let Some(victim) = self.cleaner.victim.take_if(over) else {
+            return Ok(());
+        };
+        self.engine.end_cleaning(victim.seg);
+        self.engine.reclaim(&mut self.freed);
+        self.discard_freed()
+    }
+
+    /// Reads on, so that what is moved next is there in time.
+    fn read_ahead(&mut self) -> Result<(), DeviceError> {
+        while self.cleaner.ahead.len() < AHEAD
+            && let Some(victim) = &self.cleaner.victim
+            && victim.read < self.cleaner.live.len()
+        {
+            self.read_batch()?;
+        }
+        Ok(())
+    }
+
+    /// Moves blocks of the victim, `most` at most, as far as they have arrived; with `wait` time
+    /// passes until they have.
+    fn move_some(&mut self, most: usize, wait: bool) -> Result<(), DeviceError> {
+        let mut left = most;
+        while left > 0
+            && let Some(ahead) = self.cleaner.ahead.front()
+        {
+            if ahead.ready > self.below.clock {
+                if !wait {
+                    break;
+                }
+                self.below.clock = ahead.ready;
+            }
+            left -= self.move_batch(left)?;
+            self.read_ahead()?;
+        }
+        if wait || self.engine.options().ack == Ack::Device {
+            self.cleaner.done = self.issue()?;
+        }
+        Ok(())
     }
 
     /// Lists what is live in a segment, from its headers.
@@ -230,49 +292,52 @@ impl<D: BlockDevice> HostLog<D> {
         Ok(())
     }
 
-    /// Reads the next batch; neighbours together.
+    /// Reads the next part of the list; neighbours together.
     fn read_batch(&mut self) -> Result<(), DeviceError> {
         let Some(victim) = &mut self.cleaner.victim else { return Ok(()) };
         let most = self.engine.options().gc_batch as usize;
         let live = &self.cleaner.live;
-        let to = (victim.read + most).min(live.len());
-        let batch = &live[victim.read..to];
+        let (from, to) = (victim.read, (victim.read + most).min(live.len()));
         victim.read = to;
-        self.cleaner.bytes.resize(batch.len() * BLOCK, 0);
-        self.cleaner.stamps.resize(batch.len(), 0);
-        let (mut from, mut again) = (0, Vec::new());
-        while from < batch.len() {
-            let first = batch[from];
+        let mut ahead = self.cleaner.spare.pop().unwrap_or_default();
+        (ahead.from, ahead.next, ahead.to, ahead.ready) = (from, from, to, self.below.clock);
+        let batch = &live[from..to];
+        ahead.bytes.resize(batch.len() * BLOCK, 0);
+        ahead.stamps.resize(batch.len(), 0);
+        ahead.names.clear();
+        ahead.names.extend(batch.iter().map(|live| live.lpn));
+        let (mut at, mut again) = (0, Vec::new());
+        while at < batch.len() {
+            let first = batch[at];
             let follows =
                 |(i, l): (u32, &Live)| l.from.0 == first.from.0 + i && l.form == first.form;
-            let n = (0u32..).zip(&batch[from..]).take_while(|x| follows(*x)).count();
+            let n = (0u32..).zip(&batch[at..]).take_while(|x| follows(*x)).count();
             let into = match first.form {
                 Form::Nothing => Data::None,
-                Form::Bytes => {
-                    Data::Read(&mut self.cleaner.bytes[from * BLOCK..(from + n) * BLOCK])
-                }
-                Form::Stamps => Data::ReadStamps(&mut self.cleaner.stamps[from..from + n]),
+                Form::Bytes => Data::Read(&mut ahead.bytes[at * BLOCK..(at + n) * BLOCK]),
+                Form::Stamps => Data::ReadStamps(&mut ahead.stamps[at..at + n]),
             };
             match self.below.get(first.from, n as u32, into) {
-                Ok(done) => victim.ready = victim.ready.max(done),
-                Err(DeviceError::Unreadable(_)) => again.push(from..from + n),
+                Ok(done) => ahead.ready = ahead.ready.max(done),
+                Err(DeviceError::Unreadable(_)) => again.push(at..at + n),
                 Err(error) => return Err(error),
             }
-            from += n;
+            at += n;
         }
-        let start = to - batch.len();
         for slot in again.into_iter().flatten() {
-            self.reread(slot, start + slot)?;
+            self.reread(slot, &mut ahead)?;
         }
+        self.cleaner.ahead.push_back(ahead);
         Ok(())
     }
 
     /// Reads one block of a run that could not be read as a whole; a block that cannot be read is
     /// left as something its CRC does not fit.
-    fn reread(&mut self, slot: usize, index: usize) -> Result<(), DeviceError> {
+    fn reread(&mut self, slot: usize, ahead: &mut Ahead) -> Result<(), DeviceError> {
+        let index = ahead.from + slot;
         let live = self.cleaner.live[index];
-        let block = &mut self.cleaner.bytes[slot * BLOCK..(slot + 1) * BLOCK];
-        let stamp = &mut self.cleaner.stamps[slot];
+        let block = &mut ahead.bytes[slot * BLOCK..(slot + 1) * BLOCK];
+        let stamp = &mut ahead.stamps[slot];
         let read = match live.form {
             Form::Nothing => return Ok(()),
             Form::Bytes => self.below.get(live.from, 1, Data::Read(block)),
@@ -294,42 +359,47 @@ impl<D: BlockDevice> HostLog<D> {
         }
     }
 
-    /// Moves the batch that was read.
-    fn move_batch(&mut self) -> Result<(), DeviceError> {
-        let Some(victim) = &mut self.cleaner.victim else { return Ok(()) };
-        let (from, to, newest) = (victim.moved, victim.read, victim.newest);
-        (victim.moved, victim.ready) = (to, self.below.clock);
-        self.cleaner.names.clear();
-        self.cleaner.names.extend(self.cleaner.live[from..to].iter().map(|live| live.lpn));
+    /// Moves blocks of the first part that was read, `most` at most; returns how many of the list
+    /// are done with.
+    fn move_batch(&mut self, most: usize) -> Result<usize, DeviceError> {
+        let Some(mut ahead) = self.cleaner.ahead.pop_front() else { return Ok(0) };
+        let Some(victim) = &mut self.cleaner.victim else { return Ok(0) };
+        let (from, newest) = (ahead.next, victim.newest);
+        let to = ahead.to.min(from.saturating_add(most));
+        ahead.next = to;
+        victim.due = victim.due.saturating_sub((to - from) as u64 * victim.gain);
         for index in from..to {
             let lpn = self.cleaner.live[index].lpn;
             match self.load_pages(lpn, 1) {
-                Ok(()) => self.move_one(index, index - from, newest),
+                Ok(()) => self.move_one(index, &ahead, newest),
                 // Its map page is damaged: the segment is set aside.
                 Err(DeviceError::Unreadable(_)) => {}
                 Err(error) => return Err(error),
             }
         }
-        self.issue()?;
-        Ok(())
+        match to == ahead.to {
+            true => self.cleaner.spare.push(ahead),
+            false => self.cleaner.ahead.push_front(ahead),
+        }
+        Ok(to - from)
     }
 
-    fn move_one(&mut self, index: usize, slot: usize, newest: u64) {
+    fn move_one(&mut self, index: usize, ahead: &Ahead, newest: u64) {
         let Live { lpn, from, crc, form } = self.cleaner.live[index];
-        let (bytes, stamps) = (&self.cleaner.bytes, &self.cleaner.stamps);
+        let slot = index - ahead.from;
         let (payload, sound) = match form {
             Form::Nothing => (Payload::Nothing, true),
             Form::Bytes => {
-                let block = &bytes[slot * BLOCK..(slot + 1) * BLOCK];
-                (Payload::Bytes(bytes), crc32c(0, block) == crc)
+                let block = &ahead.bytes[slot * BLOCK..(slot + 1) * BLOCK];
+                (Payload::Bytes(&ahead.bytes), crc32c(0, block) == crc)
             }
-            Form::Stamps => (Payload::Stamps(stamps), stamp_crc(stamps[slot]) == crc),
+            Form::Stamps => (Payload::Stamps(&ahead.stamps), stamp_crc(ahead.stamps[slot]) == crc),
         };
         let mut feed = Feed {
             gather: &mut self.gather,
             payload,
             reverse: self.reverse.as_mut(),
-            names: Names::List(&self.cleaner.names),
+            names: Names::List(&ahead.names),
             geometry: *self.engine.geometry(),
         };
         if sound {

@@ -58,6 +58,8 @@ pub struct HostLog<D> {
     /// Blocks that requests have written.
     admitted: u64,
     scratch: Vec<u8>,
+    /// A buffer for what a checkpoint writes.
+    body: Vec<u8>,
     freed: Vec<Seg>,
 }
 
@@ -126,6 +128,7 @@ impl<D: BlockDevice> HostLog<D> {
             failed: None,
             admitted: 0,
             scratch: Vec::new(),
+            body: Vec::new(),
             freed: Vec::new(),
         }
     }
@@ -249,6 +252,11 @@ impl<D: BlockDevice> HostLog<D> {
             return Err(DeviceError::TimeReversed { at, last: self.last_at });
         }
         self.last_at = at;
+        if self.failed.is_none() && self.engine.read_only().is_none() {
+            // An error of it stops what writes, and is told to whoever writes next: a read goes on.
+            let cleaned = self.clean_until(at);
+            self.stop_on(cleaned).ok();
+        }
         self.below.clock = self.below.clock.max(at);
         self.engine.set_now(self.below.clock.as_ns());
         self.settle()
@@ -370,13 +378,15 @@ impl<D: BlockDevice> HostLog<D> {
         Ok(())
     }
 
-    /// What is due after a write: a flush of its own, a checkpoint, cleaning.
-    fn keep_house(&mut self) -> Result<(), DeviceError> {
-        if self.engine.wants_flush() {
+    /// What is due after a write of `blocks` (a trim is one): a flush of its own, a checkpoint, cleaning.
+    fn keep_house(&mut self, blocks: u32) -> Result<(), DeviceError> {
+        let frees = self.engine.wants_freeing_flush() && self.flushing.is_empty();
+        if self.engine.wants_flush() || frees {
             self.sync()?;
         }
         self.begin_checkpoint()?;
-        self.clean_in_pace()
+        self.write_body_in_pace()?;
+        self.clean_in_pace(u64::from(blocks))
     }
 
     fn flush(&mut self) -> Result<Time, DeviceError> {
@@ -396,7 +406,7 @@ impl<D: BlockDevice> HostLog<D> {
             let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
             self.engine.trim(lpn, count, &mut feed);
             self.issue()?;
-            self.keep_house()?;
+            self.keep_house(1)?;
             from += u64::from(count);
         }
         let clock = self.below.clock;

@@ -92,6 +92,15 @@ pub struct Extent {
     pub hole: bool,
 }
 
+/// What one write of several writes.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Piece<'a> {
+    /// First byte on the disk.
+    pub at: u64,
+    /// What belongs there.
+    pub bytes: &'a [u8],
+}
+
 /// A device of bytes. All methods may be called by many threads at once; a request of zero bytes
 /// succeeds and does nothing.
 ///
@@ -114,6 +123,23 @@ pub trait Disk: Debug + Send + Sync {
     /// # Errors
     /// [`DiskError`]; each block holds old or new bytes then.
     fn write(&self, at: u64, from: &[u8], fua: bool) -> Result<Done, DiskError>;
+
+    /// Whether several writes cost less through [`Disk::write_each`].
+    fn joins_writes(&self) -> bool {
+        false
+    }
+
+    /// Writes several pieces in this order and tells of each, by its place in the list, how it ended:
+    /// as if by [`Disk::write`] one after the other, none of them forced.
+    fn write_each(
+        &self,
+        pieces: &[Piece<'_>],
+        ended: &mut dyn FnMut(usize, Result<Done, DiskError>),
+    ) {
+        for (i, piece) in pieces.iter().enumerate() {
+            ended(i, self.write(piece.at, piece.bytes, false));
+        }
+    }
 
     /// Returns when everything answered before is durable. Has no address.
     ///

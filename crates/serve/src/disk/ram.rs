@@ -201,6 +201,15 @@ impl Medium for RamDisk {
         self.put(at, bytes);
         Ok(())
     }
+    fn write_parts(&self, at: u64, parts: &[&[u8]]) -> io::Result<()> {
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        self.admit(at, bytes).map_err(io::Error::other)?;
+        parts.iter().fold(at, |at, part| {
+            self.put(at, part);
+            at + part.len() as u64
+        });
+        Ok(())
+    }
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! wire       the protocol's numbers; frames as bytes
 //! negotiate  the handshake as a machine: bytes in, bytes out
 //! session    requests after it      input, output, delay   its buffers
+//! writes     those that come together
 //! server     threads, limits, stop  address, transport     sockets
 //! export     a disk under a name, and what is said of it
 //! ```
@@ -24,6 +25,7 @@ mod session;
 mod stats;
 pub mod transport;
 pub mod wire;
+mod writes;
 
 pub use address::Address;
 pub use client::{Client, ClientError};

@@ -11,7 +11,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::export::Export;
-use super::input::{BUFFER, Input};
+use super::input::Input;
 use super::negotiate::{ALLOCATION_ID, Agreed};
 use super::output::Output;
 use super::stats::{Counts, Stats};
@@ -24,8 +24,6 @@ use crate::disk::{Disk, DiskError, Done, Extent, inside};
 
 /// Bytes of a read that are put together at a time.
 const READ_PIECE: u32 = 256 << 10;
-/// Bytes of a long write that are handled at a time.
-const WRITE_PIECE: usize = 512 << 10;
 /// Bytes trimmed or zeroed at a time: others get their turn in between.
 const TRIM_PIECE: u64 = 16 << 20;
 /// The same where zeroes are written.
@@ -56,21 +54,23 @@ impl From<io::Error> for End {
 
 /// One client.
 pub struct Session<'a, T> {
-    disk: &'a dyn Disk,
+    pub(super) disk: &'a dyn Disk,
     size: u64,
     read_only: bool,
+    /// The disk wants writes that came together.
+    joins: bool,
     smallest: u32,
     agreed: Agreed,
-    input: Input,
+    pub(super) input: Input,
     out: Output<T>,
     /// Cookies of what was done and is answered after the next flush of the disk.
-    waiting: Vec<(u64, Done)>,
-    counts: Counts,
+    pub(super) waiting: Vec<(u64, Done)>,
+    pub(super) counts: Counts,
     stats: &'a Stats,
     stop: &'a AtomicBool,
 }
 
-fn errno(error: &DiskError, kind: u16) -> Errno {
+pub(super) fn errno(error: &DiskError, kind: u16) -> Errno {
     let writes = matches!(kind, command::WRITE | command::WRITE_ZEROES);
     match error {
         DiskError::Range { .. } if writes => Errno::NoSpace,
@@ -98,6 +98,7 @@ impl<'a, T: Transport> Session<'a, T> {
             disk: &*export.disk,
             size: capabilities.size,
             read_only: capabilities.read_only,
+            joins: export.disk.joins_writes(),
             smallest: export.smallest,
             agreed,
             input,
@@ -133,6 +134,9 @@ impl<'a, T: Transport> Session<'a, T> {
         let refused = self.check(&request).err();
         match request.kind {
             command::DISC => return Err(End::Closed),
+            command::WRITE if self.joins && refused.is_none() && self.write_several()? => {
+                return Ok(());
+            }
             command::WRITE => return self.write(&request, refused),
             _ => self.input.used(REQUEST_BYTES),
         }
@@ -152,7 +156,7 @@ impl<'a, T: Transport> Session<'a, T> {
 
     /// Returns when at least `wanted` bytes are there, of a request that has `begun` or of the next
     /// one. Before it waits for them, answers leave.
-    fn await_input(&mut self, wanted: usize, begun: bool) -> Result<(), End> {
+    pub(super) fn await_input(&mut self, wanted: usize, begun: bool) -> Result<(), End> {
         while self.input.bytes().len() < wanted {
             self.settle()?;
             self.out.flush()?;
@@ -169,7 +173,7 @@ impl<'a, T: Transport> Session<'a, T> {
     }
 
     /// Whether a request may be handled at all.
-    fn check(&self, request: &Request) -> Result<(), Errno> {
+    pub(super) fn check(&self, request: &Request) -> Result<(), Errno> {
         let bytes = u64::from(request.bytes);
         let known = match request.kind {
             command::READ | command::WRITE | command::FLUSH => true,
@@ -200,7 +204,7 @@ impl<'a, T: Transport> Session<'a, T> {
         inside(request.at, bytes, self.size).map_err(|error| errno(&error, request.kind))
     }
 
-    fn refuse(&mut self, request: &Request, errno: Errno) -> Result<(), End> {
+    pub(super) fn refuse(&mut self, request: &Request, errno: Errno) -> Result<(), End> {
         self.counts.errors += 1;
         self.out.begin()?;
         let structured = matches!(request.kind, command::READ | command::BLOCK_STATUS);
@@ -214,17 +218,17 @@ impl<'a, T: Transport> Session<'a, T> {
         Ok(self.out.end(Done::NOW)?)
     }
 
-    fn fail(&mut self, request: &Request, error: &DiskError) -> Result<(), End> {
+    pub(super) fn fail(&mut self, request: &Request, error: &DiskError) -> Result<(), End> {
         self.refuse(request, errno(error, request.kind))
     }
 
-    fn succeed(&mut self, cookie: u64, done: Done) -> Result<(), End> {
+    pub(super) fn succeed(&mut self, cookie: u64, done: Done) -> Result<(), End> {
         self.out.begin()?;
         self.out.put(&simple(0, cookie));
         Ok(self.out.end(done)?)
     }
 
-    fn wait_for_flush(&mut self, cookie: u64, done: Done) -> Result<(), End> {
+    pub(super) fn wait_for_flush(&mut self, cookie: u64, done: Done) -> Result<(), End> {
         self.waiting.push((cookie, done));
         if self.waiting.len() < WAITING { Ok(()) } else { self.settle() }
     }
@@ -248,49 +252,6 @@ impl<'a, T: Transport> Session<'a, T> {
             }
         }
         Ok(())
-    }
-
-    /// Takes the payload of a write in any case.
-    fn write(&mut self, request: &Request, refused: Option<Errno>) -> Result<(), End> {
-        let (total, fua) = (request.bytes as usize, request.has(how::FUA));
-        let piece = if REQUEST_BYTES + total <= BUFFER { total } else { WRITE_PIECE };
-        self.await_input(REQUEST_BYTES + piece.min(total), true)?;
-        self.input.used(REQUEST_BYTES);
-        let (mut written, mut result, mut errno_now) = (0, Ok(Done::NOW), refused);
-        // The only one that wants to be durable may say so to the disk itself.
-        let alone = fua
-            && piece == total
-            && self.waiting.is_empty()
-            && self.input.bytes().len() < total + REQUEST_BYTES;
-        while written < total {
-            let next = piece.min(total - written);
-            self.await_input(next, true)?;
-            let data = &self.input.bytes()[..next];
-            if errno_now.is_none() {
-                match self.disk.write(request.at + written as u64, data, alone) {
-                    Ok(done) => result = result.map(|before: Done| before.and(done)),
-                    Err(error) => {
-                        errno_now = Some(errno(&error, request.kind));
-                        result = Err(error);
-                    }
-                }
-            }
-            self.input.used(next);
-            written += next;
-        }
-        match (errno_now, result) {
-            (Some(errno), _) => self.refuse(request, errno),
-            (None, Err(error)) => self.fail(request, &error),
-            (None, Ok(done)) => {
-                self.counts.writes += 1;
-                self.counts.write_bytes += total as u64;
-                self.counts.forced += u64::from(fua);
-                if fua && !alone {
-                    return self.wait_for_flush(request.cookie, done);
-                }
-                self.succeed(request.cookie, done)
-            }
-        }
     }
 
     /// TRIM and WRITE_ZEROES.

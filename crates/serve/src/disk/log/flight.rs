@@ -1,8 +1,12 @@
-//! Blocks on their way to the medium: what gathers goes out together, by whichever thread finds a
-//! slot free.
+//! Blocks on their way to the medium.
 //!
-//! Invariants: at most `slots` batches are being written; a block is readable from here until it is
-//! on the medium; batches end in any order, and each says when it has.
+//! Whoever admits a write while a slot is free writes it himself, from where its bytes are: nothing
+//! is copied. What is admitted while all slots are taken gathers here, copied, and goes out together
+//! by whichever thread finds a slot free.
+//!
+//! Invariants: at most `slots` batches of clients are being written, and one of the cleaner beside
+//! them; a place is found here until its block is on the medium; batches end in any order, and each
+//! says when it has.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,72 +17,138 @@ use remap::{BLOCK, HeadKind, Pba, Sink};
 /// Bytes of one write to the medium at most.
 const MOST: usize = 1 << 20;
 
-/// Some blocks that lie together.
-#[derive(Clone, Debug)]
-pub(super) struct Piece {
+/// Places that lie together.
+#[derive(Clone, Copy, Debug)]
+struct Range {
     pba: u32,
     blocks: u32,
-    data: Arc<Vec<u8>>,
-    /// First block of it in `data`.
-    from: u32,
 }
 
-impl Piece {
-    fn bytes(&self) -> &[u8] {
-        &self.data[self.from as usize * BLOCK..(self.from + self.blocks) as usize * BLOCK]
+impl Range {
+    fn holds(self, pba: u32) -> bool {
+        (self.pba..self.pba + self.blocks).contains(&pba)
     }
 }
 
-/// What goes out together.
+/// Blocks with their bytes, which this holds.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub id: u64,
-    pieces: Vec<Piece>,
+    /// Each with its first block in `bytes`.
+    pieces: Vec<(Range, u32)>,
+    bytes: Vec<u8>,
 }
 
 impl Batch {
-    /// Writes all of it; neighbours as one.
-    pub fn write(&self, medium: &dyn Medium) -> std::io::Result<()> {
-        let mut order: Vec<&Piece> = self.pieces.iter().collect();
-        order.sort_unstable_by_key(|p| p.pba);
-        let (mut rest, mut joined) = (&order[..], Vec::new());
-        while let Some(first) = rest.first() {
-            let (mut n, mut blocks) = (1, first.blocks);
-            while let Some(next) = rest.get(n) {
-                let fits = (blocks + next.blocks) as usize * BLOCK <= MOST;
-                if next.pba != first.pba + blocks || !fits {
-                    break;
-                }
-                blocks += next.blocks;
-                n += 1;
-            }
-            let at = u64::from(first.pba) * BLOCK as u64;
-            if n == 1 {
-                medium.write(at, first.bytes())?;
-            } else {
-                joined.clear();
-                rest[..n].iter().for_each(|p| joined.extend_from_slice(p.bytes()));
-                medium.write(at, &joined)?;
-            }
-            rest = &rest[n..];
+    fn add(&mut self, pba: u32, bytes: &[u8]) {
+        let (at, blocks) = ((self.bytes.len() / BLOCK) as u32, (bytes.len() / BLOCK) as u32);
+        self.bytes.extend_from_slice(bytes);
+        match self.pieces.last_mut() {
+            Some((last, _)) if last.pba + last.blocks == pba => last.blocks += blocks,
+            _ => self.pieces.push((Range { pba, blocks }, at)),
         }
-        Ok(())
     }
 
-    fn find(&self, pba: u32) -> Option<&Piece> {
-        self.pieces.iter().rev().find(|p| (p.pba..p.pba + p.blocks).contains(&pba))
+    fn blocks(&self) -> u64 {
+        (self.bytes.len() / BLOCK) as u64
+    }
+
+    /// Writes all of it; neighbours as one.
+    pub fn write(&self, medium: &dyn Medium) -> std::io::Result<()> {
+        let bytes =
+            |at: u32, blocks: u32| &self.bytes[at as usize * BLOCK..][..blocks as usize * BLOCK];
+        let mut all: Vec<(u32, &[u8])> =
+            self.pieces.iter().map(|(range, at)| (range.pba, bytes(*at, range.blocks))).collect();
+        write_in_order(medium, &mut all)
+    }
+
+    /// The bytes of a block, by its first in `bytes`.
+    fn find(&self, pba: u32) -> Option<usize> {
+        let found = self.pieces.iter().rev().find(|(range, _)| range.holds(pba));
+        found.map(|(range, at)| (at + pba - range.pba) as usize * BLOCK)
+    }
+}
+
+/// Writes blocks; neighbours as one, as far as that is not too long.
+pub(super) fn write_in_order(medium: &dyn Medium, all: &mut [(u32, &[u8])]) -> std::io::Result<()> {
+    all.sort_unstable_by_key(|(pba, _)| *pba);
+    let (mut rest, mut parts) = (&all[..], Vec::with_capacity(all.len()));
+    while let Some((first, bytes)) = rest.first() {
+        parts.clear();
+        parts.push(*bytes);
+        let mut length = bytes.len();
+        for (pba, bytes) in &rest[1..] {
+            if *pba as usize != *first as usize + length / BLOCK || length + bytes.len() > MOST {
+                break;
+            }
+            parts.push(*bytes);
+            length += bytes.len();
+        }
+        medium.write_parts(u64::from(*first) * BLOCK as u64, &parts)?;
+        rest = &rest[parts.len()..];
+    }
+    Ok(())
+}
+
+/// A batch that is being written.
+#[derive(Debug)]
+enum Flying {
+    /// Its bytes are here.
+    Held(Arc<Batch>),
+    /// Whoever admitted it writes it from its own bytes.
+    Own { id: u64, ranges: Vec<Range>, slot: bool },
+}
+
+impl Flying {
+    fn id(&self) -> u64 {
+        match self {
+            Flying::Held(batch) => batch.id,
+            Flying::Own { id, .. } => *id,
+        }
+    }
+
+    fn takes_slot(&self) -> bool {
+        matches!(self, Flying::Held(_) | Flying::Own { slot: true, .. })
+    }
+}
+
+/// Where a block is that is not on the medium yet.
+pub(super) enum OnTheWay {
+    /// At this byte of the batch.
+    Held(Arc<Batch>, usize),
+    /// These are its bytes.
+    Copied(Vec<u8>),
+    /// On the medium when this batch has ended.
+    Ends(u64),
+}
+
+impl OnTheWay {
+    /// Its bytes, unless they are on the medium.
+    pub fn bytes(&self) -> Option<&[u8]> {
+        match self {
+            OnTheWay::Held(batch, at) => Some(&batch.bytes[*at..*at + BLOCK]),
+            OnTheWay::Copied(bytes) => Some(bytes),
+            OnTheWay::Ends(_) => None,
+        }
     }
 }
 
 /// All batches that are not on the medium.
 #[derive(Debug)]
 pub(super) struct Flight {
+    /// Has its number from its first piece on.
     gathered: Batch,
-    flying: Vec<Arc<Batch>>,
-    /// Batches below this have ended, and these too.
+    flying: Vec<Flying>,
+    /// The last number given.
+    newest: u64,
+    /// Batches up to this have ended, and these too.
     low: u64,
     ended: BTreeSet<u64>,
     slots: usize,
+    /// Buffers for what gathers.
+    spare: Vec<Vec<u8>>,
+    /// Lists for what is written at once.
+    ranges: Vec<Vec<Range>>,
     /// Batches written, and blocks in them.
     pub batches: u64,
     pub blocks: u64,
@@ -89,102 +159,211 @@ impl Flight {
         Flight {
             gathered: Batch::default(),
             flying: Vec::new(),
+            newest: 0,
             low: 0,
             ended: BTreeSet::new(),
             slots: slots as usize,
+            spare: Vec::new(),
+            ranges: Vec::new(),
             batches: 0,
             blocks: 0,
         }
     }
 
-    /// The batch that what is gathered now goes out with.
+    /// The batch that what was just gathered goes out with.
     pub fn ticket(&self) -> u64 {
         self.gathered.id
     }
 
-    /// The batch that must have ended for everything so far to be on the medium.
-    pub fn last(&self) -> u64 {
-        match self.gathered.pieces.is_empty() {
-            true => self.gathered.id.saturating_sub(1),
-            false => self.gathered.id,
+    fn gather(&mut self, pba: u32, bytes: &[u8]) {
+        if self.gathered.pieces.is_empty() {
+            self.newest += 1;
+            self.gathered.id = self.newest;
         }
+        self.gathered.add(pba, bytes);
+    }
+
+    /// All batches up to this have ended when everything so far is on the medium.
+    pub fn last(&self) -> u64 {
+        self.newest
     }
 
     pub fn has_ended(&self, id: u64) -> bool {
-        id < self.low || self.ended.contains(&id) || (id == 0 && self.nothing_yet())
+        id <= self.low || self.ended.contains(&id)
     }
 
     /// Whether all batches up to `id` have ended.
     pub fn all_ended(&self, id: u64) -> bool {
-        id < self.low || self.nothing_yet()
+        id <= self.low
     }
 
-    fn nothing_yet(&self) -> bool {
-        self.gathered.id == 0 && self.gathered.pieces.is_empty()
+    fn slot_is_free(&self) -> bool {
+        self.flying.iter().filter(|flying| flying.takes_slot()).count() < self.slots
+    }
+
+    /// Whether what is admitted now may be written at once by whoever admits it.
+    pub fn may_go_at_once(&self) -> bool {
+        self.gathered.pieces.is_empty() && self.slot_is_free()
     }
 
     /// Takes what is gathered, if a slot is free.
     pub fn depart(&mut self) -> Option<Arc<Batch>> {
-        if self.gathered.pieces.is_empty() || self.flying.len() >= self.slots {
+        if self.gathered.pieces.is_empty() || !self.slot_is_free() {
             return None;
         }
-        let next = Batch { id: self.gathered.id + 1, pieces: Vec::new() };
+        let bytes = self.spare.pop().unwrap_or_default();
+        let next = Batch { id: 0, pieces: Vec::new(), bytes };
         let batch = Arc::new(std::mem::replace(&mut self.gathered, next));
         self.batches += 1;
-        self.blocks += batch.pieces.iter().map(|p| u64::from(p.blocks)).sum::<u64>();
-        self.flying.push(batch.clone());
+        self.blocks += batch.blocks();
+        self.flying.push(Flying::Held(batch.clone()));
         Some(batch)
     }
 
+    /// A batch whose bytes stay with whoever writes it, beside what is gathered. `slot`: it is one
+    /// of a client.
+    pub fn depart_own(&mut self, own: &Own<'_>, slot: bool) -> u64 {
+        self.newest += 1;
+        let mut ranges = self.ranges.pop().unwrap_or_default();
+        own.ranges(|pba, blocks| match ranges.last_mut() {
+            Some(Range { pba: first, blocks: so_far }) if *first + *so_far == pba => {
+                *so_far += blocks;
+            }
+            _ => ranges.push(Range { pba, blocks }),
+        });
+        self.batches += 1;
+        self.blocks += ranges.iter().map(|range| u64::from(range.blocks)).sum::<u64>();
+        self.flying.push(Flying::Own { id: self.newest, ranges, slot });
+        self.newest
+    }
+
     pub fn arrive(&mut self, id: u64) {
-        self.flying.retain(|batch| batch.id != id);
+        if let Some(i) = self.flying.iter().position(|flying| flying.id() == id) {
+            match self.flying.swap_remove(i) {
+                Flying::Own { mut ranges, .. } => {
+                    ranges.clear();
+                    self.ranges.push(ranges);
+                }
+                Flying::Held(batch) => {
+                    // Unless a reader or the writer still has it.
+                    if let Ok(Batch { mut bytes, .. }) = Arc::try_unwrap(batch)
+                        && self.spare.len() <= self.slots
+                    {
+                        bytes.clear();
+                        self.spare.push(bytes);
+                    }
+                }
+            }
+        }
         self.ended.insert(id);
-        while self.ended.remove(&self.low) {
+        while self.ended.remove(&(self.low + 1)) {
             self.low += 1;
         }
     }
 
-    /// The bytes of `count` blocks from `pba` on that are still on their way: for each its number
-    /// and where its bytes are.
-    pub fn copies(&self, pba: Pba, count: u32) -> Vec<(u32, Arc<Vec<u8>>, u32)> {
-        let batches = || self.flying.iter().map(|b| &**b).chain([&self.gathered]);
-        if batches().all(|batch| batch.pieces.is_empty()) {
-            return Vec::new();
-        }
+    /// Which of `count` blocks from `pba` on are still on their way, by their number.
+    pub fn on_the_way(&self, pba: Pba, count: u32) -> Vec<(u32, OnTheWay)> {
         let mut found = Vec::new();
+        if self.flying.is_empty() && self.gathered.pieces.is_empty() {
+            return found;
+        }
         for i in 0..count {
-            if let Some(p) = batches().find_map(|batch| batch.find(pba.0 + i)) {
-                found.push((i, p.data.clone(), p.from + pba.0 + i - p.pba));
-            }
+            found.extend(self.find(pba.0 + i).map(|way| (i, way)));
         }
         found
     }
-}
 
-/// Feeds the engine's output into the batch that gathers.
-pub(super) struct Feed<'a> {
-    pub flight: &'a mut Flight,
-    /// The request's blocks, one after the other.
-    pub data: Arc<Vec<u8>>,
-    /// Block of `data` that the request's first is.
-    pub from: u32,
-}
-
-impl Feed<'_> {
-    /// For headers alone.
-    pub fn headers(flight: &mut Flight) -> Feed<'_> {
-        Feed { flight, data: Arc::new(Vec::new()), from: 0 }
+    fn find(&self, pba: u32) -> Option<OnTheWay> {
+        if let Some(at) = self.gathered.find(pba) {
+            return Some(OnTheWay::Copied(self.gathered.bytes[at..at + BLOCK].to_vec()));
+        }
+        self.flying.iter().find_map(|flying| match flying {
+            Flying::Held(batch) => batch.find(pba).map(|at| OnTheWay::Held(batch.clone(), at)),
+            Flying::Own { id, ranges, .. } => {
+                ranges.iter().any(|range| range.holds(pba)).then_some(OnTheWay::Ends(*id))
+            }
+        })
     }
 }
 
-impl Sink for Feed<'_> {
+/// Takes the engine's output for one request after the other.
+pub(super) trait Load<'b>: Sink {
+    /// The blocks of the next request, one after the other.
+    fn load(&mut self, data: &'b [u8]);
+}
+
+/// Copies the engine's output into what gathers.
+pub(super) struct Feed<'a, 'b> {
+    flight: &'a mut Flight,
+    data: &'b [u8],
+}
+
+impl Feed<'_, '_> {
+    /// For headers, until a request is loaded.
+    pub fn new<'a, 'b>(flight: &'a mut Flight) -> Feed<'a, 'b> {
+        Feed { flight, data: &[] }
+    }
+}
+
+impl<'b> Load<'b> for Feed<'_, 'b> {
+    fn load(&mut self, data: &'b [u8]) {
+        self.data = data;
+    }
+}
+
+impl Sink for Feed<'_, '_> {
     fn data(&mut self, _: HeadKind, pba: Pba, first: u32, count: u32) {
-        let piece =
-            Piece { pba: pba.0, blocks: count, data: self.data.clone(), from: self.from + first };
-        self.flight.gathered.pieces.push(piece);
+        let bytes = &self.data[first as usize * BLOCK..(first + count) as usize * BLOCK];
+        self.flight.gather(pba.0, bytes);
     }
     fn header(&mut self, _: HeadKind, pba: Pba, block: &[u8; BLOCK]) {
-        let data = Arc::new(block.to_vec());
-        self.flight.gathered.pieces.push(Piece { pba: pba.0, blocks: 1, data, from: 0 });
+        self.flight.gather(pba.0, block);
+    }
+}
+
+/// Remembers where the engine wants bytes that stay where they are.
+#[derive(Default)]
+pub(super) struct Own<'b> {
+    data: &'b [u8],
+    pieces: Vec<(u32, &'b [u8])>,
+    headers: Vec<(u32, Box<[u8; BLOCK]>)>,
+}
+
+impl Own<'_> {
+    pub fn is_empty(&self) -> bool {
+        self.pieces.is_empty() && self.headers.is_empty()
+    }
+
+    fn ranges(&self, mut range: impl FnMut(u32, u32)) {
+        self.pieces.iter().for_each(|(pba, bytes)| range(*pba, (bytes.len() / BLOCK) as u32));
+        self.headers.iter().for_each(|(pba, _)| range(*pba, 1));
+    }
+
+    /// Writes all of it.
+    pub fn write(self, medium: &dyn Medium) -> std::io::Result<()> {
+        let Own { mut pieces, headers, .. } = self;
+        let mut all: Vec<(u32, &[u8])> = Vec::new();
+        if headers.is_empty() {
+            return write_in_order(medium, &mut pieces);
+        }
+        all.append(&mut pieces);
+        all.extend(headers.iter().map(|(pba, block)| (*pba, &block[..])));
+        write_in_order(medium, &mut all)
+    }
+}
+
+impl<'b> Load<'b> for Own<'b> {
+    fn load(&mut self, data: &'b [u8]) {
+        self.data = data;
+    }
+}
+
+impl Sink for Own<'_> {
+    fn data(&mut self, _: HeadKind, pba: Pba, first: u32, count: u32) {
+        let bytes = &self.data[first as usize * BLOCK..(first + count) as usize * BLOCK];
+        self.pieces.push((pba.0, bytes));
+    }
+    fn header(&mut self, _: HeadKind, pba: Pba, block: &[u8; BLOCK]) {
+        self.headers.push((pba.0, Box::new(*block)));
     }
 }

@@ -1,11 +1,11 @@
 //! Reads, writes and trims of a live log.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{MutexGuard, PoisonError};
 
 use block::{Lpn, crc32c};
-use remap::{BLOCK, Form, Pba, Place, Planted};
+use remap::{BLOCK, Engine, Form, Pba, Place, Planted};
 
-use super::flight::Feed;
+use super::flight::{Feed, Load, OnTheWay, Own};
 use super::{DiskError, Extent, Inner, Shared, at};
 
 const SIZE: u64 = BLOCK as u64;
@@ -18,7 +18,14 @@ const READ_BLOCKS: u32 = 256;
 struct Run {
     pba: Option<Pba>,
     count: u32,
-    copies: Vec<(u32, Arc<Vec<u8>>, u32)>,
+    on_the_way: Vec<(u32, OnTheWay)>,
+}
+
+/// A request for whole blocks: its first, and their bytes.
+pub(super) type Blocks<'a> = (Lpn, &'a [u8]);
+
+fn count(bytes: &[u8]) -> u32 {
+    (bytes.len() / BLOCK) as u32
 }
 
 impl Shared {
@@ -77,14 +84,36 @@ impl Shared {
                 return Err(DiskError::Damaged(format!("block {next} was not flushed")));
             }
             pba.into_iter().for_each(|pba| inner.engine.hold(pba));
-            let copies = pba.map_or(Vec::new(), |pba| inner.flight.copies(pba, n));
-            runs.push(Run { pba, count: n, copies });
+            let on_the_way = pba.map_or(Vec::new(), |pba| inner.flight.on_the_way(pba, n));
+            runs.push(Run { pba, count: n, on_the_way });
             next += n;
         }
         if inner.engine.options().verify {
             crcs.extend((lpn.0..lpn.0 + count).map(|l| inner.engine.crc(Lpn(l)).unwrap_or(0)));
         }
+        self.see_landed(inner, &runs)?;
         Ok((runs, crcs))
+    }
+
+    /// Waits for what somebody is just writing from bytes of his own. What the runs hold stays what
+    /// it is meanwhile, so a block that is written again and again stops nobody.
+    fn see_landed(&self, inner: MutexGuard<'_, Inner>, runs: &[Run]) -> Result<(), DiskError> {
+        let ends = |way: &(u32, OnTheWay)| match &way.1 {
+            OnTheWay::Ends(id) => Some(*id),
+            OnTheWay::Held(..) | OnTheWay::Copied(_) => None,
+        };
+        let mut ids: Vec<u64> = runs.iter().flat_map(|r| &r.on_the_way).filter_map(ends).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        ids.dedup();
+        match self.see_off(inner, |flight| ids.iter().all(|id| flight.has_ended(*id))) {
+            Ok(_) => Ok(()),
+            Err(error) => {
+                release(&mut self.lock(), runs);
+                Err(error)
+            }
+        }
     }
 
     fn fetch(
@@ -102,12 +131,13 @@ impl Shared {
                 part.fill(0);
                 continue;
             };
-            if run.copies.len() < run.count as usize {
+            let copies = || run.on_the_way.iter().filter_map(|(i, way)| Some((i, way.bytes()?)));
+            if copies().count() < run.count as usize {
                 self.medium.read(at(pba), part)?;
             }
-            for (i, data, place) in &run.copies {
-                let (i, place) = (*i as usize * BLOCK, *place as usize * BLOCK);
-                part[i..i + BLOCK].copy_from_slice(&data[place..place + BLOCK]);
+            for (i, bytes) in copies() {
+                let i = *i as usize * BLOCK;
+                part[i..i + BLOCK].copy_from_slice(bytes);
             }
         }
         for (i, (crc, block)) in crcs.iter().zip(into.chunks_exact(BLOCK)).enumerate() {
@@ -141,7 +171,7 @@ impl Shared {
         let (lpn, head) = (Lpn((at / SIZE) as u32), (at % SIZE) as usize);
         let count = (head + bytes.len()).div_ceil(BLOCK) as u32;
         if head == 0 && bytes.len() == count as usize * BLOCK {
-            return self.admit(lpn, bytes.to_vec(), |_| true).map(|_| ());
+            return self.admit(&[(lpn, bytes)], |_| true).map(|_| ());
         }
         // Others that write parts of these blocks wait; whoever writes them whole may get in
         // between, and this one tries again.
@@ -179,7 +209,7 @@ impl Shared {
         whole[..BLOCK].copy_from_slice(&old[..BLOCK]);
         whole[last..].copy_from_slice(&old[BLOCK..]);
         whole[head..head + bytes.len()].copy_from_slice(bytes);
-        let admitted = self.admit(lpn, whole, |inner| {
+        let admitted = self.admit(&[(lpn, &whole)], |inner| {
             let same = ends.map(|end| inner.engine.lookup(end)) == places;
             same || inner.engine.has(Planted::RmwWithoutLock)
         });
@@ -212,49 +242,77 @@ impl Shared {
         }
     }
 
-    /// Admits whole blocks and waits until they are on the medium. If `fits` says no at admission
-    /// nothing is done and `false` is returned.
-    fn admit(
+    /// Admits requests for whole blocks together and waits until they are on the medium. If `fits`
+    /// says no at admission nothing is done and `false` is returned. All errors but
+    /// [`DiskError::Stopped`] come before anything is done.
+    pub(super) fn admit(
         &self,
-        lpn: Lpn,
-        bytes: Vec<u8>,
+        requests: &[Blocks<'_>],
         fits: impl Fn(&Inner) -> bool,
     ) -> Result<bool, DiskError> {
-        let count = (bytes.len() / BLOCK) as u32;
-        let crcs: Vec<u32> = bytes.chunks_exact(BLOCK).map(|block| crc32c(0, block)).collect();
-        let data = Arc::new(bytes);
-        let mut inner = self.room(lpn, count, count)?;
+        let blocks = requests.iter().flat_map(|(_, bytes)| bytes.chunks_exact(BLOCK));
+        let crcs: Vec<u32> = blocks.map(|block| crc32c(0, block)).collect();
+        let ranges = || requests.iter().map(|(lpn, bytes)| (*lpn, count(bytes)));
+        let mut inner = self.room(ranges, crcs.len() as u32)?;
         if !fits(&inner) {
             return Ok(false);
         }
         self.tick(&mut inner);
-        let ticket = inner.flight.ticket();
         let Inner { engine, flight, .. } = &mut *inner;
-        let mut feed = Feed { flight, data, from: 0 };
-        engine.write(lpn, count, Form::Bytes, |i| crcs[i as usize], &mut feed);
-        self.call_keeper(&inner);
-        self.see_off(inner, |flight| flight.has_ended(ticket)).map(|_| true)
+        if !flight.may_go_at_once() {
+            lay_down(engine, requests, &crcs, &mut Feed::new(flight));
+            let ticket = flight.ticket();
+            self.call_keeper(&mut inner);
+            return self.see_off(inner, |flight| flight.has_ended(ticket)).map(|_| true);
+        }
+        let mut own = Own::default();
+        lay_down(engine, requests, &crcs, &mut own);
+        let id = flight.depart_own(&own, true);
+        self.call_keeper(&mut inner);
+        drop(inner);
+        self.arrive(id, own.write(&*self.medium)).map(|_| true)
     }
 
-    /// Waits until there is room for `blocks`, and the map pages of the range are in memory.
-    fn room(&self, lpn: Lpn, count: u32, blocks: u32) -> Result<MutexGuard<'_, Inner>, DiskError> {
+    /// Waits until there is room for `blocks`, and the map pages of the ranges are in memory: of one
+    /// range, or of several where the memory of the map has no limit.
+    fn room<R: Iterator<Item = (Lpn, u32)>>(
+        &self,
+        ranges: impl Fn() -> R,
+        blocks: u32,
+    ) -> Result<MutexGuard<'_, Inner>, DiskError> {
         let mut inner = self.lock();
         loop {
             if let Some(why) = &inner.failed {
                 return Err(DiskError::Stopped(why.clone()));
             }
-            inner = self.pages(inner, lpn, count)?;
+            for (lpn, count) in ranges() {
+                inner = self.pages(inner, lpn, count)?;
+            }
             if inner.engine.room(blocks) {
                 (inner.full, inner.tries) = (false, 0);
                 return Ok(inner);
             }
             if inner.full {
+                eprintln!(
+                    "FULL free {} waiting {:?} tries {} wanted {:?} reserve {} cp {} room1 {} c {:?} {}",
+                    inner.engine.free_segments(),
+                    inner.engine.waiting(),
+                    inner.tries,
+                    inner.wanted,
+                    inner.engine.geometry().gc_reserve(),
+                    inner.engine.geometry().checkpoint_segments(),
+                    inner.engine.room(1),
+                    inner.engine.counters(),
+                    blocks
+                );
                 return Err(DiskError::NoSpace("cleaning the log gains nothing".to_string()));
             }
-            inner.pressed += 1;
+            inner.wanted.push(blocks);
             self.work.notify_all();
             inner = self.wait(inner);
-            inner.pressed -= 1;
+            if let Some(mine) = inner.wanted.iter().position(|wanted| *wanted == blocks) {
+                inner.wanted.swap_remove(mine);
+            }
         }
     }
 
@@ -265,11 +323,11 @@ impl Shared {
             let most = if self.options.map_memory.0 == 0 { TRIM_BLOCKS } else { 1024 };
             let count = (end - next).min(most) as u32;
             let lpn = Lpn(next as u32);
-            let mut inner = self.room(lpn, count, 1)?;
+            let mut inner = self.room(|| std::iter::once((lpn, count)), 1)?;
             self.tick(&mut inner);
             let Inner { engine, flight, .. } = &mut *inner;
-            engine.trim(lpn, count, &mut Feed::headers(flight));
-            self.call_keeper(&inner);
+            engine.trim(lpn, count, &mut Feed::new(flight));
+            self.call_keeper(&mut inner);
             drop(inner);
             next += u64::from(count);
         }
@@ -324,6 +382,22 @@ impl Shared {
             next = stop;
         }
         Ok(found)
+    }
+}
+
+/// Gives requests their places, in this order.
+fn lay_down<'b>(
+    engine: &mut Engine,
+    requests: &[Blocks<'b>],
+    crcs: &[u32],
+    sink: &mut impl Load<'b>,
+) {
+    let mut crcs = crcs;
+    for (lpn, bytes) in requests {
+        let (own, rest) = crcs.split_at(count(bytes) as usize);
+        sink.load(bytes);
+        engine.write(*lpn, count(bytes), Form::Bytes, |i| own[i as usize], sink);
+        crcs = rest;
     }
 }
 

@@ -8,6 +8,7 @@
 //! * one thread at a time cleans or takes a checkpoint; a freed segment is discarded before anybody
 //!   can use it.
 
+mod clean;
 mod flight;
 mod house;
 mod io;
@@ -21,8 +22,9 @@ use block::{DeviceError, Lpn};
 use live::Medium;
 use remap::{Ack, BLOCK, Engine, LogError, Options, Pba, Planted, Seg, Store, Summary};
 
-use super::{Capabilities, Disk, DiskError, Done, Extent, Group, inside};
+use super::{Capabilities, Disk, DiskError, Done, Extent, Group, Piece, inside};
 use flight::{Feed, Flight};
+use io::Blocks;
 
 /// Locks for writes of parts of blocks.
 const PARTS: usize = 256;
@@ -61,8 +63,12 @@ struct Inner {
     failed: Option<String>,
     /// No room can be made.
     full: bool,
-    /// So many wait for room.
-    pressed: u32,
+    /// Blocks for which somebody waits for room.
+    wanted: Vec<u32>,
+    /// So many wait for `changed`.
+    waiting: u32,
+    /// The keeper sleeps, and nobody has woken it since.
+    asleep: bool,
     /// What was tried since somebody last found room.
     tries: u32,
     stop: bool,
@@ -171,7 +177,9 @@ impl LogDisk {
             engine,
             failed: None,
             full: false,
-            pressed: 0,
+            wanted: Vec::new(),
+            waiting: 0,
+            asleep: false,
             tries: 0,
             stop: false,
             freed: Vec::new(),
@@ -252,7 +260,19 @@ impl Shared {
     }
 
     fn wait<'a>(&self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
-        self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner)
+        let mut inner = inner;
+        inner.waiting += 1;
+        inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        inner.waiting -= 1;
+        inner
+    }
+
+    /// Tells those who wait that something has changed; a call of the system is saved where nobody
+    /// does.
+    fn tell(&self, inner: &Inner) {
+        if inner.waiting > 0 {
+            self.changed.notify_all();
+        }
     }
 
     fn tick(&self, inner: &mut Inner) {
@@ -261,7 +281,7 @@ impl Shared {
 
     fn fail(&self, inner: &mut Inner, why: String) -> DiskError {
         let why = inner.failed.get_or_insert(why).clone();
-        self.changed.notify_all();
+        self.tell(inner);
         self.work.notify_all();
         DiskError::Stopped(why)
     }
@@ -307,16 +327,27 @@ impl Shared {
                 None => self.wait(inner),
                 Some(batch) => {
                     drop(inner);
-                    let result = batch.write(&*self.medium);
-                    let mut inner = self.lock();
-                    inner.flight.arrive(batch.id);
-                    self.changed.notify_all();
-                    if let Err(error) = result {
-                        return Err(self.fail(&mut inner, error.to_string()));
-                    }
-                    inner
+                    let (id, result) = (batch.id, batch.write(&*self.medium));
+                    // Its buffer is used again if nobody else has it.
+                    drop(batch);
+                    self.arrive(id, result)?
                 }
             };
+        }
+    }
+
+    /// A batch has ended.
+    fn arrive(
+        &self,
+        id: u64,
+        result: std::io::Result<()>,
+    ) -> Result<MutexGuard<'_, Inner>, DiskError> {
+        let mut inner = self.lock();
+        inner.flight.arrive(id);
+        self.tell(&inner);
+        match result {
+            Ok(()) => Ok(inner),
+            Err(error) => Err(self.fail(&mut inner, error.to_string())),
         }
     }
 
@@ -339,7 +370,7 @@ impl Shared {
             return self.discard_freed(&mut inner);
         }
         let Inner { engine, flight, .. } = &mut *inner;
-        let seq = engine.seal_all(&mut Feed::headers(flight));
+        let seq = engine.seal_all(&mut Feed::new(flight));
         let last = inner.flight.last();
         let inner = self.see_off(inner, |flight| flight.all_ended(last))?;
         let sync = !inner.engine.has(Planted::AckBeforeFlush);
@@ -368,7 +399,7 @@ impl Shared {
             }
         }
         if any {
-            self.changed.notify_all();
+            self.tell(inner);
         }
         Ok(())
     }
@@ -393,6 +424,36 @@ impl Disk for LogDisk {
         self.may_write(at, from.len() as u64)?;
         self.shared.write(at, from)?;
         self.done(fua && !from.is_empty())
+    }
+    fn joins_writes(&self) -> bool {
+        true
+    }
+    fn write_each(
+        &self,
+        pieces: &[Piece<'_>],
+        ended: &mut dyn FnMut(usize, Result<Done, DiskError>),
+    ) {
+        let mut next = 0;
+        while next < pieces.len() {
+            let requests = self.whole(&pieces[next..]);
+            let all = next..next + requests.len().max(1);
+            next = all.end;
+            let together = match all.len() {
+                1 => Ok(false),
+                _ => self.shared.admit(&requests, |_| true),
+            };
+            for i in all {
+                ended(
+                    i,
+                    match &together {
+                        Ok(true) => Ok(Done::NOW),
+                        Err(DiskError::Stopped(why)) => Err(DiskError::Stopped(why.clone())),
+                        // None of them was admitted: each fails, or not, by itself.
+                        _ => self.write(pieces[i].at, pieces[i].bytes, false),
+                    },
+                );
+            }
+        }
     }
     fn flush(&self) -> Result<Done, DiskError> {
         if self.read_only {
@@ -453,6 +514,30 @@ impl Disk for LogDisk {
 }
 
 impl LogDisk {
+    /// The first of these as far as they are whole blocks that can be admitted together.
+    fn whole<'b>(&self, pieces: &[Piece<'b>]) -> Vec<Blocks<'b>> {
+        let mut left = match self.shared.options.map_memory.0 {
+            0 => self.shared.atomic_blocks() as usize,
+            // Loading the map of one may let go that of another.
+            _ => 0,
+        };
+        let (block, mut found) = (BLOCK as u64, Vec::with_capacity(pieces.len()));
+        for piece in pieces {
+            let bytes = piece.bytes.len();
+            let fits = bytes > 0
+                && bytes.is_multiple_of(BLOCK)
+                && piece.at.is_multiple_of(block)
+                && bytes / BLOCK <= left
+                && self.may_write(piece.at, bytes as u64).is_ok();
+            if !fits {
+                break;
+            }
+            left -= bytes / BLOCK;
+            found.push((Lpn((piece.at / block) as u32), piece.bytes));
+        }
+        found
+    }
+
     fn may_write(&self, at: u64, bytes: u64) -> Result<(), DiskError> {
         inside(at, bytes, self.capabilities().size)?;
         if self.read_only { Err(DiskError::ReadOnly) } else { Ok(()) }
