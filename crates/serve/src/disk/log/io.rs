@@ -5,8 +5,9 @@ use std::sync::{MutexGuard, PoisonError};
 use block::{Lpn, crc32c};
 use remap::{BLOCK, Engine, Form, Pba, Place, Planted};
 
+use super::super::Extent;
 use super::flight::{Feed, Load, OnTheWay, Own};
-use super::{DiskError, Extent, Inner, Shared, at};
+use super::{DiskError, Inner, Shared, at};
 
 const SIZE: u64 = BLOCK as u64;
 /// Blocks of a trim that are admitted at a time: 64 MiB.
