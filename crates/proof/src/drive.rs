@@ -47,11 +47,12 @@ pub fn bug(name: &str) -> Option<Bug> {
     Bug::ALL.iter().chain(&Bug::TX).copied().find(|bug| format!("{bug:?}") == name)
 }
 
-/// The names of all planted bugs, those of the host log too.
+/// The names of all planted bugs, those of the host log and of the file system too.
 pub fn bug_names() -> Vec<String> {
     let mut names: Vec<String> =
         Bug::ALL.iter().chain(&Bug::TX).map(|bug| format!("{bug:?}")).collect();
     names.extend(remap::Planted::ALL.iter().map(|bug| format!("{bug:?}")));
+    names.extend(lfs::fs::Bug::ALL.iter().map(|bug| format!("{bug:?}")));
     names.dedup();
     names
 }

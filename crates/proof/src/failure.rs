@@ -25,13 +25,15 @@ pub enum Contract {
     C9,
     /// A request did not end in bounded time, or was refused without a reason.
     C10,
+    /// What fsync made durable is gone, or a file system shows a state that never was.
+    C12,
     /// An assertion of the code under test failed.
     Panic,
 }
 
 impl Contract {
     /// All of them.
-    pub const ALL: [Contract; 11] = [
+    pub const ALL: [Contract; 12] = [
         Contract::C1,
         Contract::C2,
         Contract::C3,
@@ -42,6 +44,7 @@ impl Contract {
         Contract::C8,
         Contract::C9,
         Contract::C10,
+        Contract::C12,
         Contract::Panic,
     ];
 }
@@ -55,10 +58,9 @@ impl fmt::Display for Contract {
 impl std::str::FromStr for Contract {
     type Err = String;
     fn from_str(text: &str) -> Result<Contract, String> {
-        Contract::ALL
-            .into_iter()
-            .find(|c| c.to_string() == text)
-            .ok_or_else(|| format!("`{text}`: expected a line of the contract, C1 to C10 or Panic"))
+        Contract::ALL.into_iter().find(|c| c.to_string() == text).ok_or_else(|| {
+            format!("`{text}`: expected a line of the contract, C1 to C10, C12 or Panic")
+        })
     }
 }
 

@@ -17,12 +17,14 @@ mod coverage;
 mod cuts;
 mod drive;
 mod failure;
+mod lfs;
 mod model;
 mod oracle;
 mod plan;
 mod prover;
 mod remap;
 mod replay;
+mod shared;
 mod shrink;
 mod stamp;
 mod step;
@@ -36,6 +38,9 @@ pub use coverage::Tally;
 pub use cuts::PowerCut;
 pub use drive::{DriveSpec, DriveSubject, Shape, bug, bug_names};
 pub use failure::{Contract, Failure};
+pub use lfs::{
+    FsAction, FsOracle, FsSpec, FsSubject, Path, Refusal, Tree, draw_lfs, lfs_bug, sequences,
+};
 pub use model::{Content, Model, Point, Seen, Tolerance, ZERO};
 pub use oracle::{PageOracle, PageSubject};
 pub use plan::{Plan, PlanError};

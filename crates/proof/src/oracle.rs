@@ -249,9 +249,8 @@ impl PageOracle {
             | Action::TxRead { .. }
             | Action::Commit { .. }
             | Action::Abort { .. }
-            | Action::Remap { .. } => {
-                Err(broken(format!("`{step}` is not for a device without transactions")))
-            }
+            | Action::Remap { .. }
+            | Action::File(_) => Err(broken(format!("`{step}` is not for this device"))),
             Action::Shutdown => match subject.stop(self.at) {
                 Ok(ack) => {
                     self.model.flushed(self.request, ack);

@@ -69,6 +69,11 @@ impl Plan {
         self.config.contains_key("remap.mode")
     }
 
+    /// Whether it is of a file system.
+    pub fn has_files(&self) -> bool {
+        self.config.contains_key("lfs.cleaning")
+    }
+
     /// Reads a plan file.
     ///
     /// # Errors

@@ -5,6 +5,7 @@ use std::path::Path;
 use crate::coverage::Tally;
 use crate::drive::{DriveSpec, DriveSubject};
 use crate::failure::{Contract, Failure};
+use crate::lfs::{FsOracle, FsSpec, FsSubject};
 use crate::oracle::PageOracle;
 use crate::plan::{Plan, PlanError};
 use crate::prover::{Broken, Density, Prover};
@@ -59,13 +60,27 @@ impl std::fmt::Display for ReplayOutcome {
 /// # Errors
 /// If its configuration makes nothing to follow it with.
 pub fn replay(plan: &Plan) -> Result<ReplayOutcome, PlanError> {
+    if plan.has_files() {
+        return Ok(follow::<FsSubject, FsOracle>(plan, &FsSpec::of(plan)?));
+    }
     if plan.has_log() {
-        return Ok(follow::<HostSubject, LogOracle>(plan, &RemapSpec::of(plan)?));
+        let spec = RemapSpec::of(plan)?;
+        within(plan, spec.pages())?;
+        return Ok(follow::<HostSubject, LogOracle>(plan, &spec));
     }
     let spec = DriveSpec::of(plan)?;
+    within(plan, spec.shape().pages)?;
     Ok(match plan.has_transactions() {
         true => follow::<DriveSubject, TxOracle>(plan, &spec),
         false => follow::<DriveSubject, PageOracle>(plan, &spec),
+    })
+}
+
+/// Refuses a plan with a step that reaches beyond its device.
+fn within(plan: &Plan, pages: u32) -> Result<(), PlanError> {
+    let beyond = plan.work.iter().chain(&plan.after).find(|step| step.end() > u64::from(pages));
+    beyond.map_or(Ok(()), |step| {
+        Err(PlanError::Config(format!("`{step}` reaches beyond the device of {pages} pages")))
     })
 }
 
@@ -108,13 +123,17 @@ pub struct HuntOutcome {
 /// # Errors
 /// If its configuration makes nothing to search.
 pub fn hunt_plan(plan: &Plan, density: Density) -> Result<HuntOutcome, PlanError> {
+    if plan.has_files() {
+        return Ok(search::<FsSubject, FsOracle>(plan, &FsSpec::of(plan)?, density));
+    }
     if !plan.has_log() {
         return Ok(hunt(plan, &DriveSpec::of(plan)?, density));
     }
     // What a fault leaves open may be one thing before a cut in recovery and another after it.
     let nested = if plan.faults.is_empty() { density.nested } else { u64::MAX };
-    let density = Density { nested, ..density };
-    Ok(search::<HostSubject, LogOracle>(plan, &RemapSpec::of(plan)?, density))
+    let (density, spec) = (Density { nested, ..density }, RemapSpec::of(plan)?);
+    within(plan, spec.pages())?;
+    Ok(search::<HostSubject, LogOracle>(plan, &spec, density))
 }
 
 /// Searches the run of a plan of a drive, which `spec` is.
@@ -157,6 +176,10 @@ fn digest<S: Subject, O: Oracle<S, Step = Step>>(
 /// A difference, or a configuration that makes nothing to run.
 pub fn twice_plan(plan: &Plan) -> Result<(), Failure> {
     let wrong = |e: PlanError| Failure::new(Contract::C10, e.to_string());
+    if plan.has_files() {
+        let spec = FsSpec::of(plan).map_err(wrong)?;
+        return same(|| digest::<FsSubject, FsOracle>(plan, &spec));
+    }
     if !plan.has_log() {
         return twice(plan, &DriveSpec::of(plan).map_err(wrong)?);
     }

@@ -3,6 +3,7 @@
 
 use crate::drive::DriveSpec;
 use crate::failure::{Contract, Failure};
+use crate::lfs::{FsAction, FsSpec};
 use crate::plan::Plan;
 use crate::prover::Density;
 use crate::remap::RemapSpec;
@@ -114,7 +115,8 @@ impl Shrink {
     fn config(&mut self) {
         let keys: Vec<String> = self.best.config.keys().cloned().collect();
         for key in keys {
-            let kept = ["nand.oob", "tx.mode", "remap.mode", "disk.blocks"];
+            let kept =
+                ["nand.oob", "tx.mode", "remap.mode", "disk.blocks", "lfs.cleaning", "lfs.blocks"];
             if !kept.contains(&key.as_str()) && !key.starts_with("geometry.") {
                 let mut plan = self.best.clone();
                 plan.config.remove(&key);
@@ -132,6 +134,8 @@ impl Shrink {
             ("geometry.blocks", 4),
             ("geometry.pages", 1),
             ("disk.blocks", 16),
+            ("lfs.blocks", 300),
+            ("lfs.fill", 0),
         ] {
             while let Some(n) = self.best.config.get(key).and_then(|text| text.parse::<u64>().ok())
             {
@@ -168,6 +172,9 @@ impl Shrink {
 
 /// Pages of what a plan is of, if its configuration makes one.
 fn pages(plan: &Plan) -> Option<u32> {
+    if plan.has_files() {
+        return FsSpec::of(plan).ok().map(|_| 1);
+    }
     match plan.has_log() {
         true => RemapSpec::of(plan).ok().map(|spec| spec.pages()),
         false => DriveSpec::of(plan).ok().map(|spec| spec.shape().pages),
@@ -190,6 +197,14 @@ fn plainer(step: &Step) -> Vec<Step> {
         if fua {
             forms.push(Step { action: Action::Write { page, count, fua: false }, ..*step });
         }
+    }
+    if let Action::File(FsAction::Write(path, at, len)) = step.action {
+        let smaller = [(0, 4096), (0, len), (at, 4096), (at & !4095, len.next_multiple_of(4096))];
+        let smaller = smaller.into_iter().filter(|(a, n)| (*a, *n) != (at, len) && *n <= len);
+        forms.extend(smaller.map(|(at, len)| Step {
+            action: Action::File(FsAction::Write(path, at, len)),
+            ..*step
+        }));
     }
     if let Action::TxWrite { tx, page, count } = step.action
         && count > 1
@@ -223,7 +238,8 @@ fn fit(plan: &mut Plan, pages: u32) {
             | Action::Shutdown
             | Action::Begin { .. }
             | Action::Commit { .. }
-            | Action::Abort { .. } => {}
+            | Action::Abort { .. }
+            | Action::File(_) => {}
         }
     }
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use block::Span;
 
+use crate::lfs::{FsAction, parse_action};
+
 /// One thing the host does. Pages are 4 KiB, sectors 512 B.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
@@ -97,6 +99,8 @@ pub enum Action {
         /// Pages.
         count: u32,
     },
+    /// Asks something of a file system.
+    File(FsAction),
 }
 
 /// One step of a workload.
@@ -114,6 +118,28 @@ impl Step {
     /// A step that waits for all before it.
     pub fn new(action: Action) -> Step {
         Step { action, overlap: false, app: 0 }
+    }
+
+    /// The first page behind all that it touches.
+    pub fn end(&self) -> u64 {
+        let end = |start: u32, count: u32| u64::from(start) + u64::from(count);
+        match self.action {
+            Action::Write { page, count, .. }
+            | Action::Read { page, count }
+            | Action::Discard { page, count }
+            | Action::TxWrite { page, count, .. }
+            | Action::TxTrim { page, count, .. }
+            | Action::TxRead { page, count, .. } => end(page, count),
+            Action::WriteBytes { sector, count, .. } => end(sector, count).div_ceil(8),
+            Action::Remap { to, from, count } => end(to, count).max(end(from, count)),
+            Action::Flush
+            | Action::Idle(_)
+            | Action::Shutdown
+            | Action::Begin { .. }
+            | Action::Commit { .. }
+            | Action::Abort { .. }
+            | Action::File(_) => 0,
+        }
     }
 
     /// The name of the kind of action, for coverage.
@@ -135,6 +161,7 @@ impl Step {
             Action::Commit { .. } => Class::Commit,
             Action::Abort { .. } => Class::Abort,
             Action::Remap { .. } => Class::Remap,
+            Action::File(action) => action.class(),
         }
     }
 }
@@ -175,6 +202,26 @@ pub enum Class {
     Abort,
     /// Pages change their names.
     Remap,
+    /// Something is made in a file system.
+    Make,
+    /// It gets another name.
+    Link,
+    /// A name goes.
+    Unlink,
+    /// Names change.
+    Rename,
+    /// A file is written.
+    FileWrite,
+    /// It becomes shorter, longer, or gets holes.
+    Resize,
+    /// Permissions or extended attributes.
+    Attribute,
+    /// A file is made durable.
+    Fsync,
+    /// Everything is.
+    Sync,
+    /// A clean unmount and a mount.
+    Remount,
     /// Power-on: recovery.
     Mount,
 }
@@ -203,6 +250,7 @@ impl fmt::Display for Step {
             Action::Commit { set } => write!(f, "tc {set}")?,
             Action::Abort { tx } => write!(f, "ta {tx}")?,
             Action::Remap { to, from, count } => write!(f, "tm {to} {from} {count}")?,
+            Action::File(action) => write!(f, "{action}")?,
         }
         if self.app > 0 {
             write!(f, " @{}", self.app)?;
@@ -216,8 +264,12 @@ impl std::str::FromStr for Step {
 
     /// `w PAGE COUNT`, `wf` (FUA), `b SECTOR COUNT`, `bf`, `r PAGE COUNT`, `d PAGE COUNT`, `f`,
     /// `i PICOSECONDS`, `s`; of transactions `tb TX`, `tw TX PAGE COUNT`, `td ..`, `tr ..`,
-    /// `tc BITS`, `ta TX`, and `tm TO FROM COUNT`; `&` in front: without waiting; `@APP` behind.
+    /// `tc BITS`, `ta TX`, and `tm TO FROM COUNT`; `&` in front: without waiting; `@APP` behind. Of
+    /// file systems as [`FsAction`] is written.
     fn from_str(text: &str) -> Result<Step, String> {
+        if let Some(action) = parse_action(text) {
+            return Ok(Step::new(Action::File(action)));
+        }
         let bad =
             || format!("`{text}`: expected a step such as `w 3 2`, `wf 0 1 @1`, `d 8 4`, `f`");
         let (overlap, rest) = match text.trim().strip_prefix('&') {
@@ -293,6 +345,28 @@ mod tests {
             "tc 5",
             "ta 2",
             "tm 0 8 4",
+            "mk /a",
+            "mkdir /d/n/o",
+            "sym /b 30",
+            "ln /a /d/b",
+            "rm /a",
+            "rmdir /d",
+            "mv /a /b",
+            "swap /a /d/c",
+            "write /a 0 4096",
+            "append /a 9",
+            "cut /a 5",
+            "punch /a 1 2",
+            "grow /a 3 4",
+            "keep /a 5 6",
+            "attr / 1 40",
+            "noattr /a 1",
+            "mode /a 384",
+            "fsync /",
+            "sync",
+            "clean 2",
+            "remount",
+            "look",
         ] {
             let step: Step = text.parse().unwrap();
             assert_eq!(step.to_string(), text);
@@ -309,6 +383,11 @@ mod tests {
             "f 1",
             "w 1 99999999999",
             "w 1 2 @x",
+            "mk a",
+            "mk /p",
+            "mk /aa",
+            "mv /a",
+            "sync 1",
         ] {
             assert!(bad.parse::<Step>().is_err(), "{bad}");
         }

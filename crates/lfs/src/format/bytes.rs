@@ -9,36 +9,44 @@ pub(crate) fn zeroed() -> Box<Block> {
 }
 
 /// `N` bytes from `at` on.
+#[inline]
 pub(crate) fn array<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
     out.copy_from_slice(&bytes[at..at + N]);
     out
 }
 
+#[inline]
 pub(crate) fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_le_bytes(array(bytes, at))
 }
 
+#[inline]
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(array(bytes, at))
 }
 
+#[inline]
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(array(bytes, at))
 }
 
+#[inline]
 pub(crate) fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
 
+#[inline]
 pub(crate) fn put_u16(bytes: &mut [u8], at: usize, value: u16) {
     put(bytes, at, &value.to_le_bytes());
 }
 
+#[inline]
 pub(crate) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     put(bytes, at, &value.to_le_bytes());
 }
 
+#[inline]
 pub(crate) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     put(bytes, at, &value.to_le_bytes());
 }

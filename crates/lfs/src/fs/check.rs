@@ -116,8 +116,8 @@ impl<D: BlockDevice> Fs<D> {
         let kind = FileType::of_mode(inode.mode());
         let stored = [FileType::File, FileType::Directory, FileType::Symlink].contains(&kind);
         if stored && inode.inline() & (InlineFlags::DATA | InlineFlags::DENTRY) == 0 {
-            for slot in 0..inode.slots() {
-                blocks += self.own(BlockAddr(inode.word(slot)), ino, found)?;
+            for word in inode.words(0).filter(|word| *word != 0) {
+                blocks += self.own(BlockAddr(word), ino, found)?;
             }
             for child in (0..5).map(|which| inode.child(which)).filter(|nid| *nid != Nid::NONE) {
                 blocks += self.own_tree(ino, child, found)?;
@@ -138,7 +138,7 @@ impl<D: BlockDevice> Fs<D> {
             return Err(FsError::Corrupt("a file's tree holds another file's node"));
         }
         let mut blocks = self.own_node(nid, found)?;
-        for word in (0..node.slots()).map(|slot| node.word(slot)).filter(|word| *word != 0) {
+        for word in node.words(0).filter(|word| *word != 0) {
             blocks += match node.is_indirect() {
                 true => self.own_tree(ino, Nid(word), found)?,
                 false => self.own(BlockAddr(word), nid, found)?,

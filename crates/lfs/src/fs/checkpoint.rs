@@ -157,6 +157,9 @@ impl<D: BlockDevice> Fs<D> {
         for (i, block) in others.iter().enumerate() {
             self.disk.write(BlockAddr(start.0 + i as u32), block, Cause::Pack)?;
         }
+        if self.options.bug == Some(Bug::SlotReset) {
+            self.reset_slot()?;
+        }
         if self.options.bug != Some(Bug::CheckpointFlush) {
             self.disk.flush()?;
         }
@@ -231,7 +234,7 @@ impl<D: BlockDevice> Fs<D> {
         if count > 0 {
             flags = flags.with(Flags::ORPHANS);
         }
-        let cp = Checkpoint {
+        let mut cp = Checkpoint {
             version: self.cp.version + 1,
             valid_blocks: self.counts.blocks,
             free_segments: self.segs.free_after(),
@@ -249,6 +252,10 @@ impl<D: BlockDevice> Fs<D> {
             nat_bitmap: nat.to_vec(),
             ..self.cp.clone()
         };
+        if self.options.bug == Some(Bug::BitmapOrder) {
+            let bytes = cp.sit_bitmap.iter_mut().chain(&mut cp.nat_bitmap);
+            bytes.for_each(|byte| *byte = byte.reverse_bits());
+        }
         let mut blocks = vec![cp.encode()];
         for (i, inos) in chunks.enumerate() {
             let (index, count) = (i as u16 + 1, count as u16);

@@ -225,6 +225,9 @@ impl<D: BlockDevice> Fs<D> {
         one.time.copy = self.disk.clock().since(chosen);
         one.dirty[1] = self.dirty_blocks();
         if journals {
+            if self.options.bug == Some(Bug::DiscardEarly) {
+                self.disk.discard(self.layout.block(victim, 0), self.layout.per_seg)?;
+            }
             if !moves.is_empty() {
                 let copied = self.disk.clock();
                 let flushed = self.write_record(&moves, &summary_block)?;
@@ -276,7 +279,9 @@ impl<D: BlockDevice> Fs<D> {
         (node, valid): (bool, bool),
         block: &Block,
     ) -> Result<BlockAddr, FsError> {
+        let wrong = self.options.bug == Some(Bug::CopyInChain);
         let (log, cause) = match node {
+            true if wrong => (LogKind::WarmNode, Cause::MovedNode),
             true => (LogKind::ColdNode, Cause::MovedNode),
             false => (LogKind::ColdData, Cause::MovedData),
         };

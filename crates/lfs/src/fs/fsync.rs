@@ -101,7 +101,7 @@ impl<D: BlockDevice> Fs<D> {
             if nid == ino && node.is_inline_data() {
                 continue;
             }
-            let words: Vec<u32> = (0..node.slots()).map(|slot| node.word(slot)).collect();
+            let words: Vec<u32> = node.words(0).filter(|word| *word != 0).collect();
             for addr in words.into_iter().map(BlockAddr).filter(|addr| addr.is_place()) {
                 self.segs.need(addr)?;
             }

@@ -40,6 +40,19 @@ impl Journal {
     }
 }
 
+/// The wrong merge, a planted bug: from address to address, whatever the order.
+fn merge_by_address<'a>(
+    valid: impl Fn(BlockAddr) -> bool,
+    records: impl Iterator<Item = &'a [Move]>,
+) -> BTreeMap<BlockAddr, BlockAddr> {
+    let pairs: BTreeMap<_, _> = records.flatten().map(|step| (step.old, step.new)).collect();
+    let last = |from: BlockAddr| {
+        (0..pairs.len()).fold(from, |at, _| pairs.get(&at).copied().unwrap_or(at))
+    };
+    let origins = pairs.keys().copied().filter(|old| valid(*old));
+    origins.map(|old| (old, last(old))).filter(|(old, new)| old != new).collect()
+}
+
 /// What a crash left in the journal.
 #[derive(Default)]
 pub(super) struct Records {
@@ -120,6 +133,11 @@ impl<D: BlockDevice> Fs<D> {
         Ok(flushed)
     }
 
+    /// A planted bug.
+    pub(super) fn reset_slot(&mut self) -> Result<(), FsError> {
+        Ok(self.disk.write(slot_addr(0), &zeroed(), Cause::Journal)?)
+    }
+
     /// Reads the records of the durable checkpoint.
     pub(super) fn read_records(&mut self) -> Result<(), FsError> {
         if !self.live {
@@ -134,9 +152,14 @@ impl<D: BlockDevice> Fs<D> {
         let mut ended = false;
         for slot in 0..state.slots {
             let identity = self.identity(slot);
+            let back = if self.options.bug == Some(Bug::VersionIgnored) { 30 } else { 0 };
             let pair = read_pair(&mut self.disk, slot);
             let found = pair.and_then(|(journal, summary)| {
-                Some((decode(&identity, &journal, &summary)?, Summary::decode(&summary)))
+                let moves = (0..=back).find_map(|ago| {
+                    let version = identity.version.saturating_sub(ago);
+                    decode(&Identity { version, ..identity }, &journal, &summary)
+                });
+                Some((moves?, Summary::decode(&summary)))
             });
             match found {
                 Some(_) if ended => {
@@ -177,7 +200,11 @@ impl<D: BlockDevice> Fs<D> {
     /// Applies the records: tables, nodes and pointers name the places that blocks have now.
     pub(super) fn apply_records(&mut self, gained: &mut Gained) -> Result<(), FsError> {
         let segs = &self.segs;
-        let moved = merge(|addr| segs.is_valid(addr), self.records.moves.iter().map(Vec::as_slice));
+        let records = self.records.moves.iter().map(Vec::as_slice);
+        let moved = match self.options.bug {
+            Some(Bug::Order) => merge_by_address(|addr| segs.is_valid(addr), records),
+            _ => merge(|addr| segs.is_valid(addr), records),
+        };
         let known = self.origins()?;
         let mut all: Vec<(BlockAddr, BlockAddr, Origin, bool)> = Vec::new();
         for (old, new) in moved {

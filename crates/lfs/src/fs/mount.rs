@@ -10,6 +10,7 @@ use block::BlockDevice;
 
 use super::logs::Log;
 use super::nat::Nat;
+use super::options::Bug;
 use super::recover::Gained;
 use super::segs::Segs;
 use super::{Cleaning, Counts, Epoch, Fs, LogKind, Options, Trigger};
@@ -313,7 +314,9 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(());
         }
         self.go_live()?;
-        self.hold_chain(&chain);
+        if self.options.bug != Some(Bug::RecoveryInChain) {
+            self.hold_chain(&chain);
+        }
         self.hold_moved();
         gained.write(self)?;
         let as_left = clean && chain.nodes.is_empty();

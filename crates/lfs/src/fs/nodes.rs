@@ -10,6 +10,7 @@ use block::BlockDevice;
 use super::Fs;
 use super::cache::Slab;
 use super::logs::LogKind;
+use super::options::Bug;
 use crate::disk::Cause;
 use crate::format::{FileType, NatEntry, NodeBlock, NodeFlags, Origin, zeroed};
 use crate::{BlockAddr, FsError, Nid};
@@ -208,6 +209,9 @@ impl<D: BlockDevice> Fs<D> {
             self.segs.clear(addr, self.elapsed())?;
         }
         self.nat.free(&mut self.disk, &self.layout, nid)?;
+        if self.options.bug == Some(Bug::NidReused) {
+            self.nat.forget_freed(nid);
+        }
         self.nodes.drop(nid);
         self.nodes.dirty.remove(&(ino, nid));
         self.epoch.moved.remove(&(ino, nid));
@@ -248,6 +252,7 @@ impl<D: BlockDevice> Fs<D> {
         let kind = Fs::<D>::log_of(self.nodes.slab.peek(place).ok_or(GONE)?);
         let addr = self.alloc(kind, Origin { nid, version: 0, slot: 0 })?;
         let next = match kind {
+            LogKind::WarmNode if self.options.bug == Some(Bug::NextLate) => BlockAddr(addr.0 + 1),
             LogKind::WarmNode => self.chain_head(),
             _ => BlockAddr::HOLE,
         };

@@ -63,6 +63,49 @@ pub enum Bug {
     LiveCopy,
     /// Summaries are not written when a segment is closed.
     NoSummary,
+    /// Records are merged by address, not in order.
+    Order,
+    /// The version bitmaps of a checkpoint have their bits the other way round.
+    BitmapOrder,
+    /// The journal's first slot is reset before the checkpoint is durable.
+    SlotReset,
+    /// Records of earlier checkpoints are believed.
+    VersionIgnored,
+    /// A node number that was freed is given out again in the same epoch.
+    NidReused,
+    /// A victim is discarded before its record is durable.
+    DiscardEarly,
+    /// The last node of a segment does not know where the next one is.
+    NextLate,
+    /// Cleaning copies nodes of files into the log of the chain.
+    CopyInChain,
+    /// Recovery writes where the chain would go on.
+    RecoveryInChain,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Bug; 19] = [
+        Bug::Ssa,
+        Bug::FsyncJ,
+        Bug::Trans,
+        Bug::Pin,
+        Bug::Raw,
+        Bug::Order,
+        Bug::Flush,
+        Bug::DataFlush,
+        Bug::CheckpointFlush,
+        Bug::LiveCopy,
+        Bug::BitmapOrder,
+        Bug::NoSummary,
+        Bug::SlotReset,
+        Bug::VersionIgnored,
+        Bug::NidReused,
+        Bug::DiscardEarly,
+        Bug::NextLate,
+        Bug::CopyInChain,
+        Bug::RecoveryInChain,
+    ];
 }
 
 /// What may be chosen at a mount.

@@ -174,10 +174,17 @@ impl<D: BlockDevice> Fs<D> {
             let free = self.nat_entry(nid)?.addr == BlockAddr::HOLE;
             self.make_pointer(ino, first, free.then_some(nid))?.nid
         };
-        for slot in 0..node.slots() {
-            let to = self.translate(BlockAddr(node.word(slot)), node);
+        // Most words are holes here and there.
+        let there: Vec<u32> = self.node(leaf)?.words(0).collect();
+        for (slot, word) in node.words(0).enumerate() {
             let at = Pointer { nid: leaf, slot };
-            if self.pointed(at)? == to {
+            let to =
+                if word == 0 { BlockAddr::HOLE } else { self.translate(BlockAddr(word), node) };
+            let old = match there.get(slot) {
+                Some(word) => BlockAddr(*word),
+                None => self.pointed(at)?,
+            };
+            if old == to {
                 continue;
             }
             if to.is_place() {

@@ -10,18 +10,19 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proof::{
-    Density, Draw, Failure, Plan, Tally, draw_remap, draw_run, draw_tx, hunt_plan, replay_file,
-    shrink, twice_plan,
+    Density, Draw, Failure, Plan, Tally, draw_lfs, draw_remap, draw_run, draw_tx, hunt_plan,
+    replay_file, shrink, twice_plan,
 };
 
 const USAGE: &str = "\
-prove [--tx | --remap [--paper]] [--cuts N] [--minutes N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
+prove [--tx | --remap [--paper] | --lfs] [--cuts N] [--minutes N | --seconds N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
       [--keep-going] [--commit TEXT] [--out DIR] [--replay PLAN]
-  Stops at N cuts (default 1000000) or N minutes. Exit code 1: a promise was broken; its plan file
+  Stops at N cuts (default 1000000) or after N minutes or seconds. Exit code 1: a promise was broken; its plan file
   is written to DIR (default .).  --long: longer runs, operations sampled.  --healthy: no faults of
   the array.  --bug: plants a bug.  --tx: drives and hosts with transactions.
   --remap: host logs over a disk;
-  --paper: the paper's own, which promises nothing.";
+  --paper: the paper's own, which promises nothing.
+  --lfs: the file system: short sequences of operations, all of them in the end, and random work.";
 
 /// A run that is not done after this long is stuck.
 const STUCK: Duration = Duration::from_secs(120);
@@ -29,7 +30,7 @@ const STUCK: Duration = Duration::from_secs(120);
 #[derive(Clone)]
 struct Options {
     cuts: u64,
-    minutes: u64,
+    seconds: u64,
     threads: u64,
     seed: u64,
     long: bool,
@@ -37,6 +38,7 @@ struct Options {
     tx: bool,
     remap: bool,
     paper: bool,
+    lfs: bool,
     keep_going: bool,
     bug: Option<String>,
     commit: String,
@@ -47,7 +49,7 @@ struct Options {
 fn options() -> Result<Options, String> {
     let mut o = Options {
         cuts: 1_000_000,
-        minutes: u64::MAX / 60,
+        seconds: u64::MAX,
         threads: 2,
         seed: 1,
         long: false,
@@ -55,6 +57,7 @@ fn options() -> Result<Options, String> {
         tx: false,
         remap: false,
         paper: false,
+        lfs: false,
         keep_going: false,
         bug: None,
         commit: String::new(),
@@ -69,7 +72,8 @@ fn options() -> Result<Options, String> {
         };
         match arg.as_str() {
             "--cuts" => o.cuts = number(value()?)?,
-            "--minutes" => o.minutes = number(value()?)?,
+            "--minutes" => o.seconds = number(value()?)?.saturating_mul(60),
+            "--seconds" => o.seconds = number(value()?)?,
             "--threads" => o.threads = number(value()?)?.max(1),
             "--seed" => o.seed = number(value()?)?,
             "--long" => o.long = true,
@@ -77,6 +81,7 @@ fn options() -> Result<Options, String> {
             "--tx" => o.tx = true,
             "--remap" => o.remap = true,
             "--paper" => o.paper = true,
+            "--lfs" => o.lfs = true,
             "--keep-going" => o.keep_going = true,
             "--bug" => o.bug = Some(value()?),
             "--commit" => o.commit = value()?,
@@ -101,6 +106,10 @@ struct Shared {
 }
 
 fn drawn(o: &Options, seed: u64, kind: &Draw) -> (Plan, u64) {
+    if o.lfs {
+        let (plan, _, refused) = draw_lfs(seed, kind);
+        return (plan, refused);
+    }
     if o.remap {
         let mode = if o.paper { "paper" } else { "varve" };
         let (plan, _, refused) = draw_remap(seed, mode, kind);
@@ -155,7 +164,7 @@ fn work(shared: &Shared, worker: usize) {
 fn watch(shared: &Shared, start: Instant) {
     loop {
         thread::sleep(Duration::from_millis(100));
-        if start.elapsed().as_secs() >= shared.options.minutes * 60 {
+        if start.elapsed().as_secs() >= shared.options.seconds {
             shared.stop.store(true, Ordering::Relaxed);
         }
         let busy = shared.busy.lock().expect("no worker panics");

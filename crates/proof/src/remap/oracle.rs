@@ -225,10 +225,10 @@ impl LogOracle {
             | Action::TxRead { .. }
             | Action::Commit { .. }
             | Action::Abort { .. }
-            | Action::Remap { .. } => Err(Failure::new(
-                Contract::C10,
-                format!("`{step}` is not for a device without transactions"),
-            )),
+            | Action::Remap { .. }
+            | Action::File(_) => {
+                Err(Failure::new(Contract::C10, format!("`{step}` is not for this device")))
+            }
         }
     }
 

@@ -1,8 +1,6 @@
 //! A host log over a disk whose power can be cut, as a subject.
 
-use block::{
-    BlockDevice, CutDevice, DeviceError, DiskCut, DiskImage, Fate, Op, Request, Sectors, Time,
-};
+use block::{BlockDevice, DeviceError, DiskCut, DiskImage, Fate, Op, Request, Sectors, Time};
 use nand::{Cut, Instant, Left, Torn};
 use remap::paper::PaperLog;
 use remap::{HostLog, LogError};
@@ -10,14 +8,15 @@ use remap::{HostLog, LogError};
 use crate::failure::{Contract, Failure};
 use crate::remap::oracle::{LogSubject, Promise};
 use crate::remap::spec::{RemapMode, RemapSpec};
+use crate::shared::SharedDisk;
 use crate::subject::{DurableKind, Subject};
 
 /// A log, or what is left of one.
 enum Stack {
-    Paper(Box<PaperLog<CutDevice>>),
-    Varve(Box<HostLog<CutDevice>>),
+    Paper(Box<PaperLog<SharedDisk>>),
+    Varve(Box<HostLog<SharedDisk>>),
     /// After a clean stop.
-    Stopped(Box<CutDevice>),
+    Stopped,
     /// Power-on failed.
     Refused(String),
 }
@@ -25,6 +24,8 @@ enum Stack {
 /// A host log under proof.
 pub struct HostSubject {
     stack: Stack,
+    /// It outlives a log that could not be opened, or failed to stop.
+    disk: SharedDisk,
     capacity: Sectors,
     flushes: u64,
     /// Faults may have damaged what lies on the disk, or stopped the log.
@@ -37,19 +38,10 @@ pub struct HostSubject {
 const COMPARE: u64 = 3;
 
 impl HostSubject {
-    fn new(spec: &RemapSpec, stack: Stack) -> HostSubject {
+    fn new(spec: &RemapSpec, stack: Stack, disk: SharedDisk) -> HostSubject {
         let capacity = Sectors(u64::from(spec.pages()) * 8);
         let faulty = spec.promise.damaged || spec.promise.may_fail;
-        HostSubject { stack, capacity, flushes: 0, faulty, broken: None }
-    }
-
-    fn disk(&self) -> Option<&CutDevice> {
-        match &self.stack {
-            Stack::Paper(log) => Some(log.device()),
-            Stack::Varve(log) => Some(log.device()),
-            Stack::Stopped(disk) => Some(disk),
-            Stack::Refused(_) => None,
-        }
+        HostSubject { stack, disk, capacity, flushes: 0, faulty, broken: None }
     }
 
     fn off() -> DeviceError {
@@ -98,28 +90,29 @@ impl Subject for HostSubject {
 
     fn build(spec: &RemapSpec) -> Result<HostSubject, Failure> {
         let broken = |e: String| Failure::new(Contract::C10, format!("no log: {e}"));
+        let disk = SharedDisk::new(spec.new_disk());
         let stack = match &spec.mode {
             RemapMode::Paper(options) => {
-                let log = PaperLog::format(spec.new_disk(), options);
+                let log = PaperLog::format(disk.clone(), options);
                 Stack::Paper(Box::new(log.map_err(|e| broken(e.to_string()))?))
             }
             RemapMode::Varve(options, planted) => {
-                let log = HostLog::format_with(spec.new_disk(), options, *planted);
+                let log = HostLog::format_with(disk.clone(), options, *planted);
                 Stack::Varve(Box::new(log.map_err(|e| broken(e.to_string()))?))
             }
         };
-        Ok(HostSubject::new(spec, stack))
+        Ok(HostSubject::new(spec, stack, disk))
     }
 
     fn mount(spec: &RemapSpec, image: DiskImage) -> Result<HostSubject, Failure> {
-        let disk = spec.disk_of(image);
+        let disk = SharedDisk::new(spec.disk_of(image));
         let opened = match &spec.mode {
             RemapMode::Paper(options) => {
-                let log = PaperLog::open(disk, options);
+                let log = PaperLog::open(disk.clone(), options);
                 log.map(|log| Stack::Paper(Box::new(log))).map_err(|e| e.to_string())
             }
             RemapMode::Varve(options, planted) => {
-                match HostLog::open_with(disk, Time::ZERO, options, *planted) {
+                match HostLog::open_with(disk.clone(), Time::ZERO, options, *planted) {
                     Ok(log) => match log.read_only() {
                         // Without damage nothing excuses it.
                         Some(why) if !spec.promise.damaged => Err(why.to_string()),
@@ -129,22 +122,22 @@ impl Subject for HostSubject {
                 }
             }
         };
-        Ok(HostSubject::new(spec, opened.unwrap_or_else(Stack::Refused)))
+        Ok(HostSubject::new(spec, opened.unwrap_or_else(Stack::Refused), disk))
     }
 
     fn ready(&self) -> Time {
         match &self.stack {
             Stack::Paper(log) => log.now(),
             Stack::Varve(log) => log.now(),
-            Stack::Stopped(_) | Stack::Refused(_) => Time::ZERO,
+            Stack::Stopped | Stack::Refused(_) => Time::ZERO,
         }
     }
     fn ops(&self) -> u64 {
-        self.disk().map_or(0, CutDevice::ops)
+        self.disk.get().ops()
     }
 
     fn op(&self, op: u64) -> Option<DurableKind> {
-        Some(match self.disk()?.op(op)? {
+        Some(match self.disk.get().op(op)? {
             Op::Flush => DurableKind::Flush,
             _ => DurableKind::Program,
         })
@@ -156,21 +149,15 @@ impl Subject for HostSubject {
 
     /// The harshest end: what no flush covers is gone.
     fn image(&self) -> Result<DiskImage, Failure> {
-        let disk =
-            self.disk().ok_or_else(|| Failure::new(Contract::C1, "the log was not opened"))?;
-        Ok(disk.image_at_end(Fate::Old))
+        Ok(self.disk.get().image_at_end(Fate::Old))
     }
 
     fn image_at_cut(&self, cut: &Cut) -> Option<(DiskImage, Time)> {
-        self.disk()?.image_at_cut(&disk_cut(cut))
+        self.disk.get().image_at_cut(&disk_cut(cut))
     }
 
     fn forget(&mut self, before: Time) {
-        match &mut self.stack {
-            Stack::Paper(log) => log.device_mut().forget(before),
-            Stack::Varve(log) => log.device_mut().forget(before),
-            Stack::Stopped(_) | Stack::Refused(_) => {}
-        }
+        self.disk.get_mut().forget(before);
     }
 
     fn check(&self) -> Result<(), Failure> {
@@ -179,7 +166,7 @@ impl Subject for HostSubject {
         }
         match &self.stack {
             Stack::Paper(log) => {
-                let (stats, written) = (log.stats(), log.device().written());
+                let (stats, written) = (log.stats(), self.disk.get().written());
                 if stats.adds_up() && stats.backing * 8 == written.0 {
                     return Ok(());
                 }
@@ -191,12 +178,12 @@ impl Subject for HostSubject {
                 let counts = what.contains("blocks written") || what.contains("requests wrote");
                 Failure::new(if counts { Contract::C8 } else { Contract::C7 }, what)
             }),
-            Stack::Stopped(_) | Stack::Refused(_) => Ok(()),
+            Stack::Stopped | Stack::Refused(_) => Ok(()),
         }
     }
 
     fn event_hash(&self) -> u64 {
-        self.disk().map_or(0, CutDevice::event_hash)
+        self.disk.get().event_hash()
     }
 }
 
@@ -209,7 +196,7 @@ impl BlockDevice for HostSubject {
         let answer = match &mut self.stack {
             Stack::Paper(log) => log.submit(at, request),
             Stack::Varve(log) => log.submit(at, request),
-            Stack::Stopped(_) | Stack::Refused(_) => Err(HostSubject::off()),
+            Stack::Stopped | Stack::Refused(_) => Err(HostSubject::off()),
         };
         if flush && answer.is_ok() {
             self.compare();
@@ -237,11 +224,11 @@ impl LogSubject for HostSubject {
                 done
             }
             Stack::Varve(log) => {
-                let (disk, done) = log.close(at).map_err(|error| match error {
+                let (_, done) = log.close(at).map_err(|error| match error {
                     LogError::Device(error) => error,
                     other => DeviceError::Io(other.to_string()),
                 })?;
-                self.stack = Stack::Stopped(Box::new(disk));
+                self.stack = Stack::Stopped;
                 Ok(done)
             }
             other => {

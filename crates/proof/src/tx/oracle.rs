@@ -395,6 +395,10 @@ impl TxOracle {
                 Ok(())
             }
             Action::Remap { to, from, count } => self.remap(subject, step, (to, from, count)),
+            Action::File(_) => {
+                let what = format!("`{step}` is not for a drive");
+                Err(Failure::new(Contract::C10, what))
+            }
         }
     }
 }

@@ -1,0 +1,18 @@
+//! The file system under proof: what it is asked to do, its reference model, its oracle, its subject
+//! and draws. What it owes is C12 of `docs/contract.md`.
+
+mod draw;
+mod look;
+mod model;
+mod oracle;
+mod spec;
+mod step;
+mod subject;
+
+pub use draw::{draw_lfs, sequences};
+pub use model::{Refusal, Tree};
+pub use oracle::FsOracle;
+pub use spec::{FsSpec, lfs_bug};
+pub(crate) use step::parse_action;
+pub use step::{FsAction, Path};
+pub use subject::FsSubject;

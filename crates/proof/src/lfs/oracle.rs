@@ -1,0 +1,399 @@
+//! The oracle of the file system: its model, and what of it a cut may leave.
+
+use block::{BlockDevice, Bytes};
+use lfs::format::FileType;
+use lfs::fs::{NewInode, SetAttributes};
+use lfs::{Fs, FsError, Nid, Now};
+
+use super::look::{Found, xattr_name, xattr_value};
+use super::model::{Body, LONGEST, Tree, fill};
+use super::spec::FsSpec;
+use super::step::{FsAction, Path, name_bytes};
+use super::subject::FsSubject;
+use crate::failure::{Contract, Failure};
+use crate::model::Point;
+use crate::step::{Action, Class, Step};
+use crate::subject::{Oracle, Subject};
+
+/// Judges a volume by what is in it.
+pub struct FsOracle {
+    now: Tree,
+    durable: Tree,
+    /// What a cut within the last step may leave.
+    allowed: Vec<Tree>,
+    request: u32,
+    versions: u32,
+    /// The volume is checked after one in so many steps.
+    check_every: u32,
+    found: Found,
+    again: Found,
+    /// The state of the model that was found.
+    matched: Tree,
+}
+
+/// The newest checkpoint that an operation met.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Made {
+    None,
+    /// Of the state before it.
+    Before,
+    /// Of the state after it.
+    After,
+}
+
+impl Made {
+    fn between(before: (u64, u64), now: (u64, u64)) -> Made {
+        match (now.0 > before.0, now.1 > before.1) {
+            (_, true) => Made::After,
+            (true, false) => Made::Before,
+            (false, false) => Made::None,
+        }
+    }
+}
+
+/// What of new files is chosen.
+const NEW: NewInode = NewInode { permissions: 0o640, uid: 3, gid: 4 };
+
+/// What a path names, as the volume has it.
+fn resolve<D: BlockDevice>(fs: &mut Fs<D>, now: Now, path: Path) -> Result<Nid, FsError> {
+    path.names().try_fold(Nid::ROOT, |dir, name| fs.lookup(now, dir, &name_bytes(name)))
+}
+
+fn place<D: BlockDevice>(fs: &mut Fs<D>, now: Now, path: Path) -> Result<(Nid, Vec<u8>), FsError> {
+    let (dir, name) = path.split().ok_or(FsError::Invalid("the root has no name"))?;
+    Ok((resolve(fs, now, dir)?, name_bytes(name)))
+}
+
+/// A regular file, as a system would ask for one to be opened.
+fn file<D: BlockDevice>(fs: &mut Fs<D>, now: Now, path: Path) -> Result<(Nid, u64), FsError> {
+    let ino = resolve(fs, now, path)?;
+    let attributes = fs.attributes(now, ino)?;
+    match attributes.kind {
+        FileType::File => Ok((ino, attributes.size.0)),
+        FileType::Directory => Err(FsError::IsDirectory),
+        _ => Err(FsError::Invalid("no regular file")),
+    }
+}
+
+fn write<D: BlockDevice>(
+    fs: &mut Fs<D>,
+    now: Now,
+    (ino, at): (Nid, u64),
+    len: u32,
+    version: u32,
+) -> Result<(), FsError> {
+    let mut data = vec![0; len as usize];
+    fill(version, at, &mut data);
+    fs.write(now, ino, Bytes(at), &data)
+}
+
+/// Does an operation on a volume.
+pub(super) fn perform<D: BlockDevice>(
+    fs: &mut Fs<D>,
+    now: Now,
+    action: FsAction,
+    version: u32,
+) -> Result<(), FsError> {
+    let bytes = |n: u32| Bytes(u64::from(n));
+    match action {
+        FsAction::Create(path) => {
+            let (dir, name) = place(fs, now, path)?;
+            fs.create(now, dir, &name, FileType::File, NEW, (0, 0)).map(drop)
+        }
+        FsAction::Mkdir(path) => {
+            let (dir, name) = place(fs, now, path)?;
+            fs.mkdir(now, dir, &name, NEW).map(drop)
+        }
+        FsAction::Symlink(path, len) => {
+            let (dir, name) = place(fs, now, path)?;
+            let target = vec![b'x'; len.clamp(1, LONGEST) as usize];
+            fs.symlink(now, dir, &name, &target, NEW).map(drop)
+        }
+        FsAction::Link(from, to) => {
+            let ino = resolve(fs, now, from)?;
+            let (dir, name) = place(fs, now, to)?;
+            fs.link(now, ino, dir, &name)
+        }
+        FsAction::Unlink(path) => {
+            let (dir, name) = place(fs, now, path)?;
+            fs.unlink(now, dir, &name)
+        }
+        FsAction::Rmdir(path) => {
+            let (dir, name) = place(fs, now, path)?;
+            fs.rmdir(now, dir, &name)
+        }
+        FsAction::Rename(from, to) => {
+            let (from, to) = (place(fs, now, from)?, place(fs, now, to)?);
+            fs.rename(now, (from.0, &from.1), (to.0, &to.1))
+        }
+        FsAction::Exchange(one, other) => {
+            let (one, other) = (place(fs, now, one)?, place(fs, now, other)?);
+            fs.exchange(now, (one.0, &one.1), (other.0, &other.1))
+        }
+        FsAction::Write(path, at, len) => {
+            let (ino, _) = file(fs, now, path)?;
+            write(fs, now, (ino, u64::from(at)), len, version)
+        }
+        FsAction::Append(path, len) => {
+            let to = file(fs, now, path)?;
+            write(fs, now, to, len, version)
+        }
+        FsAction::Truncate(path, size) => {
+            let (ino, _) = file(fs, now, path)?;
+            fs.truncate(now, ino, bytes(size))
+        }
+        FsAction::Punch(path, at, len) => {
+            let (ino, _) = file(fs, now, path)?;
+            fs.punch(now, ino, bytes(at), bytes(len))
+        }
+        FsAction::Allocate(path, at, len, keep) => {
+            let (ino, _) = file(fs, now, path)?;
+            fs.allocate(now, ino, bytes(at), bytes(len), keep)
+        }
+        FsAction::SetXattr(path, name, len) => {
+            let (ino, value) = (resolve(fs, now, path)?, xattr_value(version, len.min(LONGEST)));
+            fs.set_xattr(now, ino, 1, &xattr_name(name), Some(&value))
+        }
+        FsAction::DropXattr(path, name) => {
+            let ino = resolve(fs, now, path)?;
+            fs.set_xattr(now, ino, 1, &xattr_name(name), None)
+        }
+        FsAction::Chmod(path, mode) => {
+            let ino = resolve(fs, now, path)?;
+            let permissions = Some((mode & 0o777) as u16);
+            fs.set_attributes(now, ino, SetAttributes { permissions, ..Default::default() })
+        }
+        FsAction::Fsync(path) => {
+            let ino = resolve(fs, now, path)?;
+            fs.fsync(now, ino)
+        }
+        FsAction::Sync => fs.sync(now),
+        FsAction::Clean(most) => fs.idle(now, most).map(drop),
+        FsAction::Remount | FsAction::Look => Ok(()),
+    }
+}
+
+fn no_answer(what: &Step, error: &FsError) -> Failure {
+    Failure::new(Contract::C10, format!("`{what}` was refused: {error}"))
+}
+
+impl FsOracle {
+    /// What the volume holds is what the model has, with the power on.
+    fn compare(&mut self, subject: &mut FsSubject, what: &Step) -> Result<(), Failure> {
+        let found = subject.look().map_err(|error| no_answer(what, &error))?;
+        match found.difference(&self.now) {
+            None => Ok(()),
+            Some(text) => Err(Failure::new(Contract::C6, format!("with the power on, {text}"))),
+        }
+    }
+
+    fn remount(&mut self, subject: &mut FsSubject, what: &Step) -> Result<(), Failure> {
+        self.allowed = vec![self.durable.clone(), self.now.clone()];
+        subject.remount().map_err(|error| no_answer(what, &error))?;
+        self.durable = self.now.clone();
+        self.compare(subject, what)
+    }
+
+    /// What an operation that was answered made durable; `was` is the state before it.
+    fn settle(&mut self, action: FsAction, made: Made, was: &Tree) {
+        match made {
+            Made::After => self.durable = self.now.clone(),
+            Made::Before => self.durable = was.clone(),
+            Made::None => {}
+        }
+        match action {
+            FsAction::Sync => self.durable = self.now.clone(),
+            FsAction::Fsync(path) => {
+                let id = self.now.find(path).expect("what was synced");
+                let node = self.now.node(id);
+                if matches!(node.body, Body::File(_)) && node.links == 1 {
+                    self.durable = self.durable.with_synced(&self.now, path);
+                } else {
+                    self.durable = self.now.clone();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn step(&mut self, subject: &mut FsSubject, step: &Step) -> Result<(), Failure> {
+        let Action::File(action) = step.action else {
+            let what = format!("`{step}` is not for a file system");
+            return Err(Failure::new(Contract::C10, what));
+        };
+        match action {
+            FsAction::Look => {
+                self.allowed = vec![self.durable.clone()];
+                return self.compare(subject, step);
+            }
+            FsAction::Remount => return self.remount(subject, step),
+            _ => {}
+        }
+        self.versions += 1;
+        let before = subject.checkpoints();
+        let (fs, now) = subject.volume().map_err(|error| no_answer(step, &error))?;
+        let real = perform(fs, now, action, self.versions);
+        let made = Made::between(before, subject.checkpoints());
+        let was = (self.durable.clone(), self.now.clone());
+        self.answer(step, action, real, made)?;
+        self.allowed.clear();
+        self.allowed.push(was.0);
+        if made != Made::None || matches!(action, FsAction::Fsync(_)) {
+            self.allowed.push(self.durable.clone());
+        }
+        if made != Made::None {
+            self.allowed.extend([was.1, self.now.clone()]);
+        }
+        if matches!(action, FsAction::Allocate(..)) && made == Made::After {
+            // It is several operations, and which of them it came after is not known.
+            let (fs, now) = subject.volume().map_err(|error| no_answer(step, &error))?;
+            fs.sync(now).map_err(|error| no_answer(step, &error))?;
+            self.durable = self.now.clone();
+        }
+        if made != Made::None && matches!(action, FsAction::Sync) {
+            subject.check_counts()?;
+        }
+        if self.request.is_multiple_of(self.check_every) {
+            subject.check_volume()?;
+        }
+        Ok(())
+    }
+
+    /// The answer of the volume beside that of the model.
+    fn answer(
+        &mut self,
+        step: &Step,
+        action: FsAction,
+        real: Result<(), FsError>,
+        made: Made,
+    ) -> Result<(), Failure> {
+        let was = self.now.clone();
+        match real {
+            // There may be no room; nothing is changed then.
+            Err(FsError::NoSpace) => {
+                if made != Made::None {
+                    self.durable = was;
+                }
+                Ok(())
+            }
+            Err(error @ (FsError::Device(_) | FsError::Corrupt(_) | FsError::ReadOnly(_))) => {
+                Err(no_answer(step, &error))
+            }
+            real => match (real, self.now.apply(action, self.versions)) {
+                (Ok(()), Ok(())) => {
+                    self.settle(action, made, &was);
+                    Ok(())
+                }
+                (Err(_), Err(_)) => {
+                    if made != Made::None {
+                        self.durable = was;
+                    }
+                    Ok(())
+                }
+                (Err(error), Ok(())) => Err(no_answer(step, &error)),
+                (Ok(()), Err(why)) => {
+                    let what = format!("`{step}` was done, but {why:?}");
+                    Err(Failure::new(Contract::C6, what))
+                }
+            },
+        }
+    }
+
+    /// Reads everything and finds the state of the model that it is.
+    fn judge(&mut self, subject: &mut FsSubject, point: &Point) -> Result<(), Failure> {
+        let lost = |error: FsError| Failure::new(Contract::C12, format!("after the cut: {error}"));
+        self.found = subject.look().map_err(lost)?;
+        let last = [self.durable.clone()];
+        let end = point.request == u32::MAX;
+        let allowed = if end { &last[..] } else { &self.allowed[..] };
+        let mut wrong = Vec::new();
+        for tree in allowed {
+            match self.found.difference(tree) {
+                None => {
+                    self.matched = tree.clone();
+                    subject.check_volume()?;
+                    return subject.check_counts();
+                }
+                Some(text) => wrong.push(text),
+            }
+        }
+        wrong.dedup();
+        Err(Failure::new(Contract::C12, format!("after the cut {}", wrong.join("; or "))))
+    }
+}
+
+impl Oracle<FsSubject> for FsOracle {
+    type Step = Step;
+
+    fn new(spec: &FsSpec, _: &FsSubject) -> FsOracle {
+        let start = spec.start().clone();
+        FsOracle {
+            now: start.clone(),
+            durable: start.clone(),
+            allowed: vec![start.clone()],
+            request: 0,
+            // What was there before the run was written with smaller ones.
+            versions: 1_000,
+            check_every: spec.check_every,
+            found: Found::default(),
+            again: Found::default(),
+            matched: start,
+        }
+    }
+
+    fn apply(&mut self, subject: &mut FsSubject, step: &Step) -> Result<Class, Failure> {
+        self.request += 1;
+        let now = subject.tick();
+        subject.forget(now.at);
+        if let Action::Shutdown = step.action {
+            self.shutdown(subject)?;
+        } else {
+            self.step(subject, step)?;
+        }
+        Ok(step.class())
+    }
+
+    fn shutdown(&mut self, subject: &mut FsSubject) -> Result<(), Failure> {
+        let stop = Step::new(Action::Shutdown);
+        self.compare(subject, &stop)?;
+        self.allowed = vec![self.durable.clone(), self.now.clone()];
+        subject.stop().map_err(|error| no_answer(&stop, &error))?;
+        self.durable = self.now.clone();
+        Ok(())
+    }
+
+    fn request(&self) -> u32 {
+        self.request
+    }
+
+    fn recovered(&mut self, subject: &mut FsSubject, point: &Point) -> Result<(), Failure> {
+        self.judge(subject, point)
+    }
+
+    /// A recovery that was cut is repeated, and finds the same.
+    fn recovered_again(&mut self, subject: &mut FsSubject, point: &Point) -> Result<(), Failure> {
+        std::mem::swap(&mut self.found, &mut self.again);
+        let before = self.matched.clone();
+        self.judge(subject, point)?;
+        match self.found.difference(&before) {
+            None => Ok(()),
+            Some(text) => {
+                let what = format!("after a cut in recovery {text} as it was before it");
+                Err(Failure::new(Contract::C3, what))
+            }
+        }
+    }
+
+    fn digest(&self) -> u64 {
+        self.found.digest()
+    }
+
+    fn restart(&mut self, other: &FsOracle, _: &FsSubject) {
+        self.now = other.matched.clone();
+        self.durable = other.matched.clone();
+        self.allowed = vec![other.matched.clone()];
+        self.versions = other.versions;
+        self.check_every = other.check_every;
+        self.request = 0;
+    }
+}

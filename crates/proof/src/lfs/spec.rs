@@ -1,0 +1,238 @@
+//! What a plan of a file system says: the volume, how it is mounted, and what it holds at first.
+
+use std::cell::OnceCell;
+
+use block::{CutDevice, DiskImage, Sectors};
+use lfs::fs::{Bug, Cleaning, Scj, Victim};
+use lfs::{Fs, FsError, MkfsOptions, Options, mkfs};
+
+use super::model::Tree;
+use super::oracle::perform;
+use super::step::{FsAction, Path};
+use super::subject::moment;
+use crate::plan::{Plan, PlanError};
+
+/// What a volume is built from.
+#[derive(Clone, Debug)]
+pub struct FsSpec {
+    /// How it is mounted at first.
+    pub options: Options,
+    /// How it is mounted after a cut.
+    pub recover: Options,
+    /// The whole volume is checked after one in so many steps.
+    pub(super) check_every: u32,
+    volume: Volume,
+    start: Tree,
+    image: OnceCell<DiskImage>,
+}
+
+/// The volume before the run.
+#[derive(Clone, Copy, Debug)]
+struct Volume {
+    blocks: u64,
+    /// Log2 of the blocks of a segment.
+    per_seg: u32,
+    gap: u32,
+    /// It holds a few files of a few blocks.
+    tree: bool,
+    /// Percent of the room for users that files take beside them.
+    fill: u32,
+}
+
+/// A number of a key.
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| "a whole number".to_string())
+}
+
+/// The planted bug of a name.
+pub fn lfs_bug(name: &str) -> Option<Bug> {
+    Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
+}
+
+fn cleaning(text: &str, scj: Scj) -> Result<Cleaning, String> {
+    match text {
+        "bl415" => Ok(Cleaning::Bl415),
+        "bl6" => Ok(Cleaning::Bl6),
+        "scj" => Ok(Cleaning::Scj(scj)),
+        _ => Err("bl415, bl6 or scj".to_string()),
+    }
+}
+
+impl FsSpec {
+    /// The volume of a plan.
+    ///
+    /// # Errors
+    /// If its configuration makes none.
+    pub fn of(plan: &Plan) -> Result<FsSpec, PlanError> {
+        let mut spec = FsSpec {
+            options: Options { cached_nodes: 256, ..Options::default() },
+            recover: Options::default(),
+            check_every: 1,
+            volume: Volume { blocks: 1_000, per_seg: 4, gap: 64, tree: false, fill: 0 },
+            start: Tree::default(),
+            image: OnceCell::new(),
+        };
+        let mut scj = Scj { slots: 24, threshold: Some(160), count_needed: true };
+        let (mut mode, mut after) = ("bl6", None);
+        for (key, text) in &plan.config {
+            let name = key.strip_prefix("lfs.");
+            match name {
+                Some("cleaning") => mode = text,
+                Some("recover") => after = Some(text),
+                _ => {}
+            }
+            let set = match name {
+                Some("cleaning" | "recover") => Ok(()),
+                Some("slots") => number(text).map(|n| scj.slots = n),
+                Some("threshold") => number(text).map(|n| scj.threshold = Some(n)),
+                Some(name) => spec.set(name, text, &mut scj),
+                None => Err("a key of lfs".to_string()),
+            };
+            set.map_err(|e| PlanError::Config(format!("`{key} = {text}`: expected {e}")))?;
+        }
+        let mode_of = |key: &str, text: &str| {
+            let bad = |e| PlanError::Config(format!("`{key} = {text}`: expected {e}"));
+            cleaning(text, scj).map_err(bad)
+        };
+        spec.options.cleaning = mode_of("lfs.cleaning", mode)?;
+        if let Some(name) = &plan.bug {
+            let none =
+                || PlanError::Malformed(format!("`bug`: no bug `{name}` of the file system"));
+            spec.options.bug = Some(lfs_bug(name).ok_or_else(none)?);
+        }
+        spec.recover = spec.options;
+        if let Some(text) = after {
+            spec.recover.cleaning = mode_of("lfs.recover", text)?;
+        }
+        // What the journal's records need.
+        let unit = 1 << spec.volume.per_seg;
+        spec.volume.gap = (64 + 2 * scj.slots).next_multiple_of(unit);
+        spec.prepare().map_err(|e| PlanError::Config(format!("no volume: {e}")))?;
+        Ok(spec)
+    }
+
+    fn set(&mut self, name: &str, text: &str, scj: &mut Scj) -> Result<(), String> {
+        let (volume, options) = (&mut self.volume, &mut self.options);
+        match name {
+            "blocks" => volume.blocks = number(text)?,
+            "segment" => {
+                let blocks: u32 = number(text)?;
+                let fits = blocks.is_power_of_two() && (4..=512).contains(&blocks);
+                volume.per_seg = fits.then_some(blocks).ok_or("4 to 512 blocks")?.ilog2();
+            }
+            "tree" => volume.tree = text.parse().map_err(|_| "true or false")?,
+            "fill" => volume.fill = number(text)?,
+            "count" => {
+                scj.count_needed = match text {
+                    "needed" => true,
+                    "valid" => false,
+                    _ => return Err("needed or valid".to_string()),
+                }
+            }
+            "victim" => {
+                options.victim = match text {
+                    "greedy" => Victim::Greedy,
+                    "cost-benefit" => Victim::CostBenefit,
+                    _ => return Err("greedy or cost-benefit".to_string()),
+                }
+            }
+            "dirty" => options.dirty = number(text)?,
+            "prefree" => options.prefree = number(text)?,
+            "cached" => options.cached_nodes = number(text)?,
+            "threaded" => options.threaded = text.parse().map_err(|_| "true or false")?,
+            "discard" => options.discard = text.parse().map_err(|_| "true or false")?,
+            "check" => self.check_every = number::<u32>(text)?.max(1),
+            _ => {
+                return Err(
+                    "one of cleaning, recover, blocks, segment, tree, fill, slots, threshold, \
+                     count, victim, dirty, prefree, cached, threaded, discard, check"
+                        .to_string(),
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the volume and what it holds at first.
+    fn prepare(&mut self) -> Result<(), FsError> {
+        let volume = self.volume;
+        let options = MkfsOptions {
+            log_blocks_per_seg: volume.per_seg,
+            gap: volume.gap,
+            ..MkfsOptions::new([9; 16], 1_000)
+        };
+        let disk = mkfs(CutDevice::new(Sectors(volume.blocks * 8)), &options, moment(1))?;
+        let mut fs = Fs::mount(disk, Options::default(), moment(1))?;
+        let usage = fs.usage(moment(1))?;
+        let mut steps = if volume.tree { few_files() } else { Vec::new() };
+        let share = (usage.blocks - usage.used_blocks) * u64::from(volume.fill) / 100;
+        steps.extend(filling(share));
+        for (action, version) in steps.into_iter().zip(1..) {
+            match perform(&mut fs, moment(1), action, version) {
+                Ok(()) => {}
+                Err(FsError::NoSpace) => break,
+                Err(error) => return Err(error),
+            }
+            let applied = self.start.apply(action, version);
+            applied.map_err(|_| FsError::Invalid("what a volume holds at first"))?;
+        }
+        let disk = fs.unmount(moment(1))?;
+        self.image = OnceCell::from(disk.image());
+        // Every option must be one that a volume can be mounted with.
+        for options in [self.options, self.recover] {
+            Fs::mount(
+                CutDevice::power_on(self.image()),
+                Options { bug: None, ..options },
+                moment(2),
+            )?;
+        }
+        Ok(())
+    }
+
+    /// The volume before the run.
+    pub(super) fn image(&self) -> DiskImage {
+        self.image.get().expect("it was prepared").clone()
+    }
+
+    /// What it holds.
+    pub(crate) fn start(&self) -> &Tree {
+        &self.start
+    }
+}
+
+/// A small tree: files with data, a hole, an attribute; a directory with a file.
+fn few_files() -> Vec<FsAction> {
+    let (a, c, d) = (Path::ROOT.join(1), Path::ROOT.join(3), Path::ROOT.join(4));
+    vec![
+        FsAction::Create(a),
+        FsAction::Write(a, 0, 10_000),
+        FsAction::SetXattr(a, 1, 40),
+        FsAction::Create(c),
+        FsAction::Write(c, 20_000, 5_000),
+        FsAction::Mkdir(d),
+        FsAction::Create(d.join(3)),
+        FsAction::Write(d.join(3), 0, 4_096),
+    ]
+}
+
+/// Files that take so many blocks.
+fn filling(blocks: u64) -> Vec<FsAction> {
+    let mut steps = Vec::new();
+    let each = (blocks / 24).clamp(1, 24);
+    let mut left = blocks;
+    for dir in [12, 13].map(|name| Path::ROOT.join(name)) {
+        if left > 0 {
+            steps.push(FsAction::Mkdir(dir));
+        }
+        for name in 1..=13 {
+            if left == 0 {
+                break;
+            }
+            let size = each.min(left);
+            left -= size;
+            steps.push(FsAction::Create(dir.join(name)));
+            steps.push(FsAction::Write(dir.join(name), 0, (size * 4096) as u32));
+        }
+    }
+    steps
+}

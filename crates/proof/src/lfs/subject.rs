@@ -1,0 +1,188 @@
+//! A mounted volume over a disk whose power can be cut, as a subject.
+
+use block::{CutDevice, DiskCut, DiskImage, Fate, Op, Time};
+use lfs::fs::Trigger;
+use lfs::{Fs, FsError, Now, Options, Stamp};
+use nand::{Cut, Instant, Left, Torn};
+
+use super::look::Found;
+use super::spec::FsSpec;
+use crate::failure::{Contract, Failure};
+use crate::shared::SharedDisk;
+use crate::subject::{DurableKind, Subject};
+
+/// A volume under proof.
+pub struct FsSubject {
+    disk: SharedDisk,
+    /// None after a clean stop.
+    fs: Option<Box<Fs<SharedDisk>>>,
+    options: Options,
+    clock: u64,
+    /// Blocks written before the volume was mounted.
+    before: u64,
+}
+
+/// The moment `clock`: as good as any other.
+pub(super) fn moment(clock: u64) -> Now {
+    Now { at: Time::from_us(clock), wall: Stamp { seconds: clock, nanos: 0 } }
+}
+
+/// What a cut of a plan means for a disk that keeps 4 KiB blocks whole (C1, C2): `torn` is about the
+/// operation under way, `left` about the unflushed ones before it; each block is old or new.
+fn disk_cut(cut: &Cut) -> DiskCut {
+    let drawn = |salt: u64| Fate::Blocks(cut.op.wrapping_mul(0x9E37) ^ salt);
+    let torn = match cut.torn {
+        Torn::Nothing => Fate::Old,
+        Torn::Prefix => Fate::New,
+        Torn::Garbage => drawn(1),
+        Torn::Mixed(seed) => Fate::Blocks(seed),
+    };
+    let rest = match cut.left {
+        Left::Old => Fate::Old,
+        Left::Blank => Fate::New,
+        Left::Garbage => drawn(2),
+        Left::Mixed(seed) => Fate::Blocks(seed),
+    };
+    DiskCut { op: cut.op, inside: cut.instant == Instant::Inside, torn, rest }
+}
+
+impl FsSubject {
+    fn power_on(image: DiskImage, options: Options) -> Result<FsSubject, FsError> {
+        let disk = SharedDisk::new(CutDevice::power_on(image));
+        let mut subject = FsSubject { disk, fs: None, options, clock: 1, before: 0 };
+        subject.mount()?;
+        Ok(subject)
+    }
+
+    fn mount(&mut self) -> Result<(), FsError> {
+        self.before = self.disk.get().written().0 / 8;
+        let now = self.tick();
+        self.fs = Some(Box::new(Fs::mount(self.disk.clone(), self.options, now)?));
+        Ok(())
+    }
+
+    /// The next moment.
+    pub(super) fn tick(&mut self) -> Now {
+        self.clock += 1;
+        moment(self.clock)
+    }
+
+    /// The volume, and now.
+    pub(super) fn volume(&mut self) -> Result<(&mut Fs<SharedDisk>, Now), FsError> {
+        let now = moment(self.clock);
+        self.fs.as_deref_mut().map(|fs| (fs, now)).ok_or(FsError::ReadOnly("as it was unmounted"))
+    }
+
+    /// A clean stop.
+    pub(super) fn stop(&mut self) -> Result<(), FsError> {
+        let now = self.tick();
+        match self.fs.take() {
+            Some(fs) => fs.unmount(now).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// A clean stop and a start.
+    pub(super) fn remount(&mut self) -> Result<(), FsError> {
+        self.stop()?;
+        self.mount()
+    }
+
+    /// Checkpoints made since the mount: all of them, and those that come after an operation.
+    pub(super) fn checkpoints(&self) -> (u64, u64) {
+        self.fs.as_ref().map_or((0, 0), |fs| {
+            let after = fs.checkpoints().get(&Trigger::PreInvalid).copied().unwrap_or(0);
+            (fs.checkpoints().values().sum(), after)
+        })
+    }
+
+    /// Segments cleaned and records written since the mount.
+    pub fn cleaned(&self) -> (u64, u64) {
+        self.fs.as_ref().map_or((0, 0), |fs| (fs.cleaning().segments, fs.cleaning().records))
+    }
+
+    /// Everything that is to be seen; after a clean stop it is mounted for that.
+    pub(super) fn look(&mut self) -> Result<Found, FsError> {
+        if self.fs.is_none() {
+            self.mount()?;
+        }
+        let (fs, now) = self.volume()?;
+        Found::read(fs, now)
+    }
+
+    /// The volume against itself (C7).
+    pub(super) fn check_volume(&mut self) -> Result<(), Failure> {
+        let Ok((fs, now)) = self.volume() else { return Ok(()) };
+        fs.check(now).map_err(|error| Failure::new(Contract::C7, error.to_string()))
+    }
+
+    /// Every block written has a cause (C8). Asked for only where nothing is held back.
+    pub(super) fn check_counts(&self) -> Result<(), Failure> {
+        let Some(fs) = &self.fs else { return Ok(()) };
+        let counted: u64 = lfs::Cause::ALL.iter().map(|cause| fs.written(*cause)).sum();
+        let written = self.disk.get().written().0 / 8 - self.before;
+        if counted == written {
+            return Ok(());
+        }
+        let what = format!("{written} blocks written, {counted} of them with a cause");
+        Err(Failure::new(Contract::C8, what))
+    }
+
+    /// What is left after a clean stop.
+    ///
+    /// # Errors
+    /// If it cannot be stopped.
+    pub fn into_image(mut self) -> Result<DiskImage, Failure> {
+        self.stop().map_err(|error| Failure::new(Contract::C10, error.to_string()))?;
+        Ok(self.disk.get().image_at_end(Fate::Old))
+    }
+}
+
+impl Subject for FsSubject {
+    type Spec = FsSpec;
+    type Image = DiskImage;
+
+    fn build(spec: &FsSpec) -> Result<FsSubject, Failure> {
+        FsSubject::power_on(spec.image(), spec.options)
+            .map_err(|error| Failure::new(Contract::C10, format!("no volume: {error}")))
+    }
+
+    fn mount(spec: &FsSpec, image: DiskImage) -> Result<FsSubject, Failure> {
+        FsSubject::power_on(image, spec.recover)
+            .map_err(|error| Failure::new(Contract::C12, format!("power-on failed: {error}")))
+    }
+
+    fn ready(&self) -> Time {
+        Time::from_us(self.clock)
+    }
+    fn ops(&self) -> u64 {
+        self.disk.get().ops()
+    }
+    fn op(&self, op: u64) -> Option<DurableKind> {
+        Some(match self.disk.get().op(op)? {
+            Op::Flush => DurableKind::Flush,
+            _ => DurableKind::Program,
+        })
+    }
+    fn has_pairs(&self) -> bool {
+        false
+    }
+
+    /// The harshest end: what no flush covers is gone.
+    fn image(&self) -> Result<DiskImage, Failure> {
+        Ok(self.disk.get().image_at_end(Fate::Old))
+    }
+    fn image_at_cut(&self, cut: &Cut) -> Option<(DiskImage, Time)> {
+        self.disk.get().image_at_cut(&disk_cut(cut))
+    }
+    fn forget(&mut self, before: Time) {
+        self.disk.get_mut().forget(before);
+    }
+    /// The oracle does it, which may read.
+    fn check(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+    fn event_hash(&self) -> u64 {
+        self.disk.get().event_hash()
+    }
+}

@@ -1,0 +1,143 @@
+//! The file system under proof: a fixed piece of the search of `prove --lfs`, and the alarm: rules
+//! left out are noticed.
+
+use lfs::fs::Bug;
+use proof::{
+    Contract, Density, Draw, FsOracle, FsSpec, FsSubject, Oracle, Plan, Subject, Tally, draw_lfs,
+    hunt_plan, replay, sequences, twice_plan,
+};
+
+/// Cuts within which each planted bug must be found.
+const BUDGET: u64 = 20_000;
+
+fn search(seeds: impl Iterator<Item = u64>, draw: &Draw, density: Density) -> Tally {
+    let mut tally = Tally::default();
+    for seed in seeds {
+        let (plan, _, refused) = draw_lfs(seed, draw);
+        let outcome = hunt_plan(&plan, density).expect("a volume");
+        if let Some(broken) = outcome.broken {
+            panic!("seed {seed}: {}\n{:?}\n{}", broken.failure, broken.cuts, plan.text());
+        }
+        tally.merge(&outcome.tally);
+        tally.refused += refused;
+    }
+    tally
+}
+
+#[test]
+fn no_cut_of_a_short_run_breaks_a_promise() {
+    let tally = search(1..7, &Draw::HEALTHY, Density::SHORT);
+    assert!(tally.cuts > 1_000, "{} cuts are too few to mean anything", tally.cuts);
+    assert!(tally.triples() > 60, "{} distinct triples", tally.triples());
+    assert!(tally.nested > 300, "{} cuts in recoveries", tally.nested);
+    assert!(tally.later > 50, "{} cuts in work after a recovery", tally.later);
+}
+
+#[test]
+fn short_sequences_are_cut_everywhere() {
+    // Odd seeds are sequences; these are among those of two and of three operations.
+    let tally = search((301..3_000).step_by(300), &Draw::HEALTHY, Density::SHORT);
+    assert!(sequences() > 30_000 && tally.cuts > 200, "{} cuts", tally.cuts);
+}
+
+#[test]
+fn cuts_of_long_runs_are_sampled() {
+    let density = Density { operations: 150, ..Density::SHORT };
+    let tally = search(2..4, &Draw { steps: (400, 700), ..Draw::HEALTHY }, density);
+    assert!(tally.steps > 600, "{} steps", tally.steps);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_bytes() {
+    for seed in 1..7 {
+        let (plan, _, _) = draw_lfs(seed, &Draw::SHORT);
+        assert_eq!(plan, draw_lfs(seed, &Draw::SHORT).0);
+        twice_plan(&plan).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    }
+}
+
+/// Longer runs, sampled: what journalled cleaning owes shows when much was cleaned.
+const LONG: (Draw, Density) = (
+    Draw { steps: (150, 300), ..Draw::HEALTHY },
+    Density { operations: 13, nested: 8, resume: 16, limit: u64::MAX },
+);
+
+fn caught(bug: Bug, (draw, density): (Draw, Density)) -> Option<(u64, Plan)> {
+    let mut cuts = 0;
+    for seed in 1.. {
+        let (mut plan, _, _) = draw_lfs(seed, &draw);
+        plan.bug = Some(format!("{bug:?}"));
+        let outcome = hunt_plan(&plan, density).expect("the bug's name");
+        cuts += outcome.tally.cuts;
+        if let Some(broken) = outcome.broken {
+            println!("{bug:?}: seed {seed}, {cuts} cuts: {}", broken.failure);
+            plan.cuts = broken.cuts;
+            plan.contract = Some(broken.failure.contract);
+            return Some((cuts, plan));
+        }
+        if cuts > BUDGET {
+            return None;
+        }
+    }
+    None
+}
+
+/// Those that short runs show.
+const SHORT: [Bug; 7] = [
+    Bug::Raw,
+    Bug::Flush,
+    Bug::DataFlush,
+    Bug::CheckpointFlush,
+    Bug::LiveCopy,
+    Bug::BitmapOrder,
+    Bug::NoSummary,
+];
+
+#[test]
+fn planted_bugs_are_caught_and_their_plans_show_them() {
+    for bug in SHORT {
+        let Some((_, plan)) = caught(bug, (Draw::HEALTHY, Density::SHORT)) else {
+            panic!("{bug:?} was not caught within {BUDGET} cuts");
+        };
+        let read_back = Plan::parse(&plan.text()).expect("its own text");
+        let again = replay(&read_back).expect("the same volume");
+        assert!(again.as_written(), "{bug:?}: following the plan gave: {again}");
+    }
+}
+
+#[test]
+fn volumes_are_cleaned() {
+    let (mut segments, mut records) = (0, 0);
+    for seed in 0..40 {
+        let (plan, spec, _) = draw_lfs(seed, &LONG.0);
+        let mut subject = FsSubject::build(&spec).expect("a volume");
+        let mut oracle = FsOracle::new(&spec, &subject);
+        for step in &plan.work {
+            let done = oracle.apply(&mut subject, step);
+            done.unwrap_or_else(|failure| panic!("seed {seed}, `{step}`: {failure}"));
+        }
+        segments += subject.cleaned().0;
+        records += subject.cleaned().1;
+    }
+    assert!(segments > 400 && records > 100, "{segments} segments, {records} records");
+}
+
+#[test]
+fn what_a_plan_of_a_volume_says_wrongly_is_named() {
+    for (key, value) in [
+        ("lfs.segment", "5"),
+        ("lfs.x", "1"),
+        ("lfs.victim", "oldest"),
+        ("lfs.recover", "never"),
+        ("lfs.blocks", "some"),
+        ("x", "1"),
+    ] {
+        let cleaning = ("lfs.cleaning".to_string(), "scj".to_string());
+        let config = [cleaning, (key.to_string(), value.to_string())].into();
+        let error = FsSpec::of(&Plan { config, ..Plan::default() }).expect_err(key);
+        let named = key.split('.').next_back().unwrap_or(key);
+        assert!(error.to_string().contains(named), "{error}");
+    }
+    let what = Plan { contract: Some(Contract::C12), ..Plan::default() };
+    assert_eq!(Plan::parse(&what.text()).expect("its own text"), what);
+}
