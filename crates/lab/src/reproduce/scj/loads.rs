@@ -166,7 +166,8 @@ fn seven(load: &Runs<'_>) -> super::Section {
             let within = |at: Span| at.as_ps() * 10 / one.elapsed.as_ps().max(1) == tenth;
             let all = one.cleanings.iter().filter(|(sample, ..)| within(sample.at));
             let (sum, count) = all.fold((0, 0), |(s, n), (x, ..)| (s + x.took.as_ps(), n + 1));
-            if count == 0 { "-".to_string() } else { micros(Span::from_ps(sum / count)) }
+            let mean: Option<u64> = sum.checked_div(count);
+            mean.map_or("-".to_string(), |ps| micros(Span::from_ps(ps)))
         };
         table.row(
             std::iter::once((tenth + 1).to_string())
