@@ -100,8 +100,7 @@ impl<D: BlockDevice> Fs<D> {
     ///
     /// A rest of less than a segment that fits into the heads needs no segment. Seen in traces of
     /// kernel 6.1: half of its calls end without having gained a segment, because the copies of one
-    /// victim made the head of cold data a fresh segment; so it makes 0.67 checkpoints for each
-    /// cleaning, and not 0.4.
+    /// victim made the head of cold data a fresh segment (docs/scj.md).
     pub(super) fn least_free(&self) -> usize {
         use LogKind::{ColdData, HotData, HotNode, WarmData, WarmNode};
         let per = self.layout.per_seg as usize;
