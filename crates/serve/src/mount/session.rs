@@ -188,7 +188,7 @@ impl Shared {
             let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
             rustix::mount::unmount(&self.dir, flags)
                 .map_err(|error| failed(format!("cannot end the old mount: {error}")))?;
-            old.join().map_err(|error| failed(error.to_string()))?;
+            cut_off(old.join()).map_err(|error| failed(error.to_string()))?;
         }
         drop(self.volume.take());
         self.stack.power.on()?;
@@ -279,18 +279,31 @@ impl FsMount {
         let what = format!("a file in {} is open", self.shared.dir.display());
         let mut session = lock(&self.shared.session);
         if let Some(session) = session.take() {
+            let mut forced = false;
             while !session.guard.is_finished() && !unmount(&self.shared.dir)? {
                 if !wait(&what) {
                     let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;
                     rustix::mount::unmount(&self.shared.dir, flags)
                         .map_err(std::io::Error::from)?;
+                    forced = true;
                     break;
                 }
                 std::thread::sleep(AGAIN);
             }
-            session.join().map_err(FuseError::Session)?;
+            let ended = session.join();
+            let ended = if forced { cut_off(ended) } else { ended };
+            ended.map_err(FuseError::Session)?;
         }
         Ok(self.shared.close()?)
+    }
+}
+
+/// How a session ended whose directory was forced away: the kernel tells a thread that reads its next
+/// request then that the connection was aborted, which is what we asked for.
+fn cut_off(ended: std::io::Result<()>) -> std::io::Result<()> {
+    match ended {
+        Err(error) if error.kind() == std::io::ErrorKind::ConnectionAborted => Ok(()),
+        other => other,
     }
 }
 
