@@ -11,7 +11,7 @@ use live::{FileMedium, ImageDrive, LiveError, Medium};
 use ssd::{Config, ConfigError, Origin, Params};
 
 use crate::disk::{
-    CutDrive, Disk, DiskError, LogDisk, MediumDisk, ModelDisk, RamDisk, ReadOnly, Timing,
+    CutDrive, Disk, DiskError, LogDisk, MediumDisk, ModelDisk, PaperDisk, RamDisk, ReadOnly, Timing,
 };
 use crate::power::{NoSwitch, Open, Power, Switch};
 
@@ -105,16 +105,17 @@ pub struct Stack {
 type Served = (Arc<dyn Disk>, Arc<dyn Power>);
 
 /// The layers above a medium, for each power-on: the one place where a remap layer is plugged in.
-fn layers(remap: Remap) -> Result<Open, StackError> {
+fn layers(remap: Remap) -> Open {
     match remap {
-        Remap::Off => Ok(Box::new(|medium| Ok(Arc::new(MediumDisk::new(medium)?)))),
-        Remap::Varve => Ok(Box::new(|medium| {
+        Remap::Off => Box::new(|medium| Ok(Arc::new(MediumDisk::new(medium)?))),
+        Remap::Varve => Box::new(|medium| {
             let log = LogDisk::open_or_format(medium).map_err(std::io::Error::other)?;
             Ok(Arc::new(log))
-        })),
-        Remap::Paper => {
-            Err(StackError::Options("--remap: `off` and `varve` can be served so far".to_string()))
-        }
+        }),
+        Remap::Paper => Box::new(|medium| {
+            let log = PaperDisk::open_or_format(medium).map_err(std::io::Error::other)?;
+            Ok(Arc::new(log))
+        }),
     }
 }
 
@@ -182,7 +183,7 @@ impl StackOptions {
 
     /// The layers over `medium`, with a switch if there is a seed.
     fn over(&self, medium: Arc<dyn Medium>) -> Result<Served, StackError> {
-        switched(layers(self.remap)?, medium, self.cut_seed)
+        switched(layers(self.remap), medium, self.cut_seed)
     }
 
     fn on_image(&self, path: &Path, size: Option<Bytes>) -> Result<Served, StackError> {

@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::Rng;
 use live::FileMedium;
-use serve::disk::{CutDrive, Disk, DiskError, Done, MediumDisk, ModelDisk, RamDisk, Timing};
+use serve::disk::{
+    CutDrive, Disk, DiskError, Done, MediumDisk, ModelDisk, PaperDisk, RamDisk, Timing,
+};
 use serve::power::{Power, PowerError, Switch, When};
 use ssd::{Config, Origin, Params};
 
@@ -127,6 +129,33 @@ fn check_extents(disk: &dyn Disk, model: &[u8]) {
     assert!(disk.extents(0, model.len() as u64, 1).expect("extents").len() == 1);
 }
 
+/// Paper 1 passes a flush down and keeps the log's open transaction in memory (P1 of docs/remap.md).
+#[test]
+fn the_papers_log_forgets_what_a_flush_acknowledged() {
+    let ram = Arc::new(RamDisk::new(SIZE).expect("memory"));
+    let open = |medium| {
+        let log = PaperDisk::open_or_format(medium).map_err(std::io::Error::other)?;
+        Ok(Arc::new(log) as Arc<dyn Disk>)
+    };
+    let switch = Switch::new(ram, 1, Box::new(open)).expect("a stack");
+    let found = || {
+        let mut block = [0xAA; 4096];
+        switch.read(8192, &mut block).expect("read").wait();
+        block[0]
+    };
+    switch.write(8192, &[7; 4096], false).expect("written").wait();
+    switch.flush().expect("flushed").wait();
+    assert_eq!(found(), 7);
+    switch.cut(When::Now).expect("cut");
+    switch.on().expect("on");
+    assert_eq!(found(), 0, "the map entry was in memory only");
+    switch.write(8192, &[8; 4096], false).expect("written").wait();
+    switch.close().expect("a clean stop commits");
+    switch.cut(When::Now).expect("cut");
+    switch.on().expect("on");
+    assert_eq!(found(), 8);
+}
+
 fn refuses_what_is_outside(disk: &dyn Disk) {
     let size = disk.capabilities().size;
     let mut byte = [1];
@@ -151,11 +180,13 @@ fn refuses_what_is_outside(disk: &dyn Disk) {
 fn every_disk_is_an_array_of_bytes() {
     let folder = Folder::new("disks");
     let odd = RamDisk::new(SIZE + 4096 + 512).expect("memory");
-    let disks: [(&str, Box<dyn Disk>); 6] = [
+    let paper = PaperDisk::open_or_format(Arc::new(file(&folder, "paper"))).expect("a log");
+    let disks: [(&str, Box<dyn Disk>); 7] = [
         ("ram", Box::new(RamDisk::new(SIZE).expect("memory"))),
         ("odd ram", Box::new(odd)),
         ("file", Box::new(MediumDisk::new(Arc::new(file(&folder, "a"))).expect("a file"))),
         ("switch", Box::new(switch(3))),
+        ("paper's log", Box::new(paper)),
         ("drive", Box::new(drive(Timing::Off))),
         ("timed drive", Box::new(drive(Timing::Model))),
     ];

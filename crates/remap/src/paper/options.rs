@@ -1,7 +1,9 @@
 //! What the paper leaves open, each a named option; the defaults are its literal reading, or the
 //! least that makes it run.
 
-use block::{Bytes, Span, parse_size, parse_time};
+use block::{Bytes, DeviceError, Span, parse_size, parse_time};
+
+use super::media::PaperLayout;
 
 /// What decides to which partition a table entry belongs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,6 +125,14 @@ fn number(value: &str, from: u32, to: u32) -> Result<u32, String> {
 }
 
 impl PaperOptions {
+    /// Blocks of 4 KiB that the data area has on a device of so many.
+    ///
+    /// # Errors
+    /// If nothing is left for data, or options do not fit.
+    pub fn data_blocks(&self, device: u64) -> Result<u32, DeviceError> {
+        PaperLayout::plan(device, &PaperOptions { blocks: 0, ..*self }).map(|l| l.data_blocks)
+    }
+
     /// Sets one option from text: `flush = commit`.
     ///
     /// # Errors

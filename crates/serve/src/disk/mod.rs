@@ -6,6 +6,7 @@ mod group;
 mod log;
 mod medium;
 mod model;
+mod paper;
 mod ram;
 mod read_only;
 
@@ -18,6 +19,7 @@ pub use group::Group;
 pub use log::{LogDisk, MediumStore};
 pub use medium::MediumDisk;
 pub use model::{ModelDisk, Modelled, Timing};
+pub use paper::{MediumDevice, PaperDisk};
 pub use ram::RamDisk;
 pub use read_only::ReadOnly;
 

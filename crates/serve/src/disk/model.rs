@@ -28,6 +28,10 @@ pub enum Timing {
 pub trait Modelled: BlockDevice + Debug + Send {
     /// Bytes that are old or new after a power cut, and are trimmed together; a power of two.
     fn unit(&self) -> u32;
+    /// Bytes that requests must be multiples of, in place and length.
+    fn grain(&self) -> u64 {
+        SECTOR_BYTES
+    }
     /// The latest virtual time anything happened at.
     fn now(&self) -> Time;
     /// A clean stop.
@@ -113,14 +117,14 @@ fn place(at: u64, bytes: u64) -> (Lba, Sectors) {
     (Lba(at / SECTOR_BYTES), Sectors(bytes / SECTOR_BYTES))
 }
 
-/// The whole sectors around a range.
-fn around(at: u64, bytes: usize) -> (u64, usize) {
-    let start = at / SECTOR_BYTES * SECTOR_BYTES;
-    (start, ((at + bytes as u64).next_multiple_of(SECTOR_BYTES) - start) as usize)
+/// What is `grain` large as a whole around a range.
+fn around(at: u64, bytes: usize, grain: u64) -> (u64, usize) {
+    let start = at / grain * grain;
+    (start, ((at + bytes as u64).next_multiple_of(grain) - start) as usize)
 }
 
-fn whole(at: u64, bytes: usize) -> bool {
-    at.is_multiple_of(SECTOR_BYTES) && (bytes as u64).is_multiple_of(SECTOR_BYTES)
+fn whole(at: u64, bytes: usize, grain: u64) -> bool {
+    at.is_multiple_of(grain) && (bytes as u64).is_multiple_of(grain)
 }
 
 impl<D: Modelled> ModelDisk<D> {
@@ -154,7 +158,7 @@ impl<D: Modelled> ModelDisk<D> {
     fn zeroes(&self, s: &mut State<D>, at: u64, bytes: u64, fua: bool) -> Result<Done, DiskError> {
         let (mut done, mut next) = (Done::NOW, at);
         while next < at + bytes {
-            // Pieces end where sectors do: only the first and the last may cut one.
+            // Pieces end where grains do: only the first and the last may cut one.
             let stop = (next + ZEROES).next_multiple_of(ZEROES).min(at + bytes);
             done = done.and(self.put(s, next, &vec![0; (stop - next) as usize], fua)?);
             next = stop;
@@ -163,10 +167,10 @@ impl<D: Modelled> ModelDisk<D> {
     }
 
     fn put(&self, s: &mut State<D>, at: u64, from: &[u8], fua: bool) -> Result<Done, DiskError> {
-        if whole(at, from.len()) {
+        if whole(at, from.len(), s.drive.grain()) {
             return s.write(self.timing, at, from, fua);
         }
-        let (start, length) = around(at, from.len());
+        let (start, length) = around(at, from.len(), s.drive.grain());
         let mut bytes = vec![0; length];
         let read = s.read(self.timing, start, &mut bytes)?;
         bytes[(at - start) as usize..][..from.len()].copy_from_slice(from);
@@ -201,10 +205,10 @@ impl<D: Modelled> Disk for ModelDisk<D> {
             return Ok(Done::NOW);
         }
         let mut s = self.lock();
-        if whole(at, into.len()) {
+        if whole(at, into.len(), s.drive.grain()) {
             return s.read(self.timing, at, into);
         }
-        let (start, length) = around(at, into.len());
+        let (start, length) = around(at, into.len(), s.drive.grain());
         let mut bytes = vec![0; length];
         let done = s.read(self.timing, start, &mut bytes)?;
         into.copy_from_slice(&bytes[(at - start) as usize..][..into.len()]);
