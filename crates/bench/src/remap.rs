@@ -4,13 +4,11 @@
 mod durable;
 mod tail;
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
-use ::remap::{
-    BLOCK, Engine, Form, HeadKind, HostLog, Options, Pba, Sink, Store, format_store, recover,
-};
+use ::remap::{BLOCK, HostLog, Options, recover};
 use block::{BlockDevice, Bytes, DeviceError, Lpn, Op, Request, Rng, Sectors, Time, parse_size};
+use lab::bare::BareLog;
 
 use crate::args::Args;
 use crate::meter;
@@ -42,100 +40,8 @@ varve-bench remap durable --file FILE [--size 2GiB] [--span 512MiB] [--writers 3
     its own (alone), the file as it is served without a log (pass_through: writers share syncs), and
     below a host log; in turn. Prints commits a second and the ratios of the medians.";
 
-/// A device that keeps blocks of metadata and counts on nothing else.
-struct Sparse {
-    blocks: u64,
-    kept: BTreeMap<u32, Box<[u8]>>,
-    keep: bool,
-}
-
-impl Store for Sparse {
-    fn blocks(&self) -> u64 {
-        self.blocks
-    }
-    fn read(&mut self, at: Pba, out: &mut [u8]) -> Result<(), DeviceError> {
-        for (i, block) in (0..).zip(out.chunks_exact_mut(BLOCK)) {
-            match self.kept.get(&(at.0 + i)) {
-                Some(kept) => block.copy_from_slice(kept),
-                None => block.fill(0),
-            }
-        }
-        Ok(())
-    }
-    fn read_stamps(&mut self, _: Pba, _: &mut [u64]) -> Result<(), DeviceError> {
-        Err(DeviceError::Unsupported("no stamps here"))
-    }
-    fn write(&mut self, at: Pba, bytes: &[u8]) -> Result<(), DeviceError> {
-        if self.keep {
-            for (i, block) in (0..).zip(bytes.chunks_exact(BLOCK)) {
-                self.kept.insert(at.0 + i, block.into());
-            }
-        }
-        Ok(())
-    }
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        Ok(())
-    }
-}
-
-/// Keeps headers, drops data.
-struct Headers<'a>(&'a mut Sparse);
-
-impl Sink for Headers<'_> {
-    fn data(&mut self, _: HeadKind, _: Pba, _: u32, _: u32) {}
-    fn header(&mut self, _: HeadKind, pba: Pba, block: &[u8; BLOCK]) {
-        if self.0.keep {
-            self.0.kept.insert(pba.0, block[..].into());
-        }
-    }
-}
-
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
-}
-
-/// A log with `mapped` bytes written once, in order, and a checkpoint after them.
-fn filled(mapped: Bytes) -> Result<(Engine, Sparse, Options), String> {
-    let blocks = mapped.0 / BLOCK as u64 * 100 / 85;
-    let mut store = Sparse { blocks, kept: BTreeMap::new(), keep: true };
-    let mut options = Options::default();
-    options.set("capacity", &mapped.human()).map_err(text)?;
-    let mut engine = format_store(&mut store, &options, None).map_err(text)?;
-    store.keep = false;
-    let (mut next, logical, mut freed) = (0, engine.geometry().logical, Vec::new());
-    while next < logical {
-        let n = (logical - next).min(256);
-        engine.write(Lpn(next), n, Form::Nothing, |_| 0, &mut Headers(&mut store));
-        next += n;
-        if engine.wants_flush() {
-            let seq = engine.seal_all(&mut Headers(&mut store));
-            engine.set_durable(seq, &mut freed);
-        }
-    }
-    store.keep = true;
-    checkpoint(&mut engine, &mut store)?;
-    Ok((engine, store, options))
-}
-
-fn checkpoint(engine: &mut Engine, store: &mut Sparse) -> Result<(), String> {
-    let (mut buffer, mut freed) = (Vec::new(), Vec::new());
-    engine.seal_all(&mut Headers(store));
-    engine.checkpoint_begin(false);
-    while let Some(write) = engine.checkpoint_pages(&mut buffer) {
-        store.write(write.pba, &buffer).map_err(text)?;
-    }
-    let (at, root) = engine.checkpoint_root(&mut buffer);
-    store.write(Pba(at.0 + 1), &buffer).map_err(text)?;
-    store.write(at, &root.encode()).map_err(text)?;
-    engine.checkpoint_commit(&mut freed);
-    Ok(())
-}
-
-/// Writes one random block; returns whether there is room for another.
-fn overwrite(engine: &mut Engine, rng: &mut Rng, sink: &mut impl Sink) -> bool {
-    let lpn = Lpn(rng.below(u64::from(engine.geometry().logical)) as u32);
-    engine.write(lpn, 1, Form::Nothing, |_| 0, sink);
-    engine.room(1)
 }
 
 fn plan(mut args: Args) -> Result<(), String> {
@@ -143,17 +49,13 @@ fn plan(mut args: Args) -> Result<(), String> {
     let mapped = parse_size(&mapped).map_err(text)?;
     let count = args.number("count", 4_000_000)?;
     args.finish()?;
-    let (mut engine, mut store, _) = filled(mapped)?;
-    store.keep = false;
+    let mut log = BareLog::filled(mapped).map_err(text)?;
+    log.forget();
     let mut rng = Rng::stream(1, "bench/remap");
-    let (mut done, mut freed) = (0, Vec::with_capacity(1024));
+    let mut done = 0;
     let (allocations, cpu) = (meter::allocations(), meter::cpu_seconds()?);
-    while done < count && overwrite(&mut engine, &mut rng, &mut Headers(&mut store)) {
+    while done < count && log.overwrite(&mut rng) {
         done += 1;
-        if engine.wants_flush() {
-            let seq = engine.seal_all(&mut Headers(&mut store));
-            engine.set_durable(seq, &mut freed);
-        }
     }
     let seconds = meter::cpu_seconds()? - cpu;
     println!("mapped {}", mapped.human());
@@ -163,6 +65,7 @@ fn plan(mut args: Args) -> Result<(), String> {
         "allocations_per_write {:.5}",
         (meter::allocations() - allocations) as f64 / done as f64
     );
+    let engine = &log.engine;
     let (cpu, mut sum) = (meter::cpu_seconds()?, 0u64);
     for _ in 0..count {
         let lpn = Lpn(rng.below(u64::from(engine.geometry().logical)) as u32);
@@ -190,27 +93,15 @@ fn open(mut args: Args) -> Result<(), String> {
     args.finish()?;
     for size in sizes.split(',') {
         let mapped = parse_size(size).map_err(text)?;
-        let (mut engine, mut store, options) = filled(mapped)?;
-        let (mut rng, mut freed) = (Rng::stream(1, "bench/remap"), Vec::new());
-        let mut log = 0u64;
-        while !engine.wants_checkpoint()
-            && overwrite(&mut engine, &mut rng, &mut Headers(&mut store))
-        {
-            log += 1;
-            if engine.wants_flush() {
-                let seq = engine.seal_all(&mut Headers(&mut store));
-                engine.set_durable(seq, &mut freed);
-            }
-        }
-        engine.seal_all(&mut Headers(&mut store));
-        let memory = engine.memory();
-        drop(engine);
+        let log = BareLog::filled(mapped).map_err(text)?;
+        let (options, memory) = (log.options.clone(), log.engine.memory());
+        let (mut store, since) = log.left_behind(&mut Rng::stream(1, "bench/remap"));
         let (start, cpu) = (Instant::now(), meter::cpu_seconds()?);
         let found = recover(&mut store, &options, true, None).map_err(text)?;
         let (seconds, cpu) = (start.elapsed().as_secs_f64(), meter::cpu_seconds()? - cpu);
         let gib = mapped.0 as f64 / (1u64 << 30) as f64;
         println!(
-            "mapped {} log_blocks {log} records {} pages {} open_s {seconds:.3} cpu_s {cpu:.3} \
+            "mapped {} log_blocks {since} records {} pages {} open_s {seconds:.3} cpu_s {cpu:.3} \
              map_kib_per_gib {:.1}",
             mapped.human(),
             found.summary.records,

@@ -7,6 +7,7 @@
 //!   result;
 //! * what is not known is absent from a document, never 0.
 
+pub mod bare;
 pub mod compare;
 mod device;
 mod error;

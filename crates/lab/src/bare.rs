@@ -1,0 +1,149 @@
+//! A host log without data: its device keeps blocks of metadata only, so that one of hundreds of
+//! gigabytes fits in memory. What planning and opening cost is measured on it.
+
+use std::collections::BTreeMap;
+
+use block::{Bytes, DeviceError, Lpn, Rng};
+use remap::{
+    BLOCK, Engine, Form, HeadKind, LogError, Options, Pba, Seg, Sink, Store, format_store,
+};
+
+/// Share of the device that the client may use, in per cent.
+const FILL: u64 = 85;
+/// Blocks of one write while it is filled.
+const PIECE: u32 = 256;
+
+/// The device: blocks that were kept; all others read as zeroes.
+#[derive(Debug)]
+pub struct BareStore {
+    blocks: u64,
+    kept: BTreeMap<u32, Box<[u8]>>,
+    /// What is written is kept.
+    pub keep: bool,
+    /// Requests to read so far.
+    pub requests: u64,
+    /// Bytes read so far.
+    pub read: u64,
+}
+
+impl Store for BareStore {
+    fn blocks(&self) -> u64 {
+        self.blocks
+    }
+    fn read(&mut self, at: Pba, out: &mut [u8]) -> Result<(), DeviceError> {
+        self.requests += 1;
+        self.read += out.len() as u64;
+        for (i, block) in (0..).zip(out.chunks_exact_mut(BLOCK)) {
+            match self.kept.get(&(at.0 + i)) {
+                Some(kept) => block.copy_from_slice(kept),
+                None => block.fill(0),
+            }
+        }
+        Ok(())
+    }
+    fn read_stamps(&mut self, _: Pba, _: &mut [u64]) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported("blocks carry no stamps here"))
+    }
+    fn write(&mut self, at: Pba, bytes: &[u8]) -> Result<(), DeviceError> {
+        for (i, block) in (0..).zip(bytes.chunks_exact(BLOCK)).filter(|_| self.keep) {
+            self.kept.insert(at.0 + i, block.into());
+        }
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+/// Keeps headers, drops data.
+struct Headers<'a>(&'a mut BareStore);
+
+impl Sink for Headers<'_> {
+    fn data(&mut self, _: HeadKind, _: Pba, _: u32, _: u32) {}
+    fn header(&mut self, _: HeadKind, pba: Pba, block: &[u8; BLOCK]) {
+        if self.0.keep {
+            self.0.kept.insert(pba.0, block[..].into());
+        }
+    }
+}
+
+/// A log on such a device.
+#[derive(Debug)]
+pub struct BareLog {
+    /// What decides and books.
+    pub engine: Engine,
+    /// What it was made with.
+    pub options: Options,
+    store: BareStore,
+    freed: Vec<Seg>,
+}
+
+impl BareLog {
+    /// A log that offers `mapped` bytes, written once in order, with a checkpoint after them.
+    ///
+    /// # Errors
+    /// No log can be that large.
+    pub fn filled(mapped: Bytes) -> Result<BareLog, LogError> {
+        let options = Options { capacity: mapped, ..Options::default() };
+        let blocks = mapped.0 / BLOCK as u64 * 100 / FILL;
+        let kept = BTreeMap::new();
+        let mut store = BareStore { blocks, kept, keep: true, requests: 0, read: 0 };
+        let engine = format_store(&mut store, &options, None)?;
+        let logical = engine.geometry().logical;
+        // Headers before the checkpoint are read by nobody.
+        store.keep = false;
+        let mut log = BareLog { engine, options, store, freed: Vec::new() };
+        for lpn in (0..logical).step_by(PIECE as usize) {
+            log.write(Lpn(lpn), (logical - lpn).min(PIECE));
+        }
+        log.store.keep = true;
+        log.checkpoint()?;
+        Ok(log)
+    }
+
+    /// Writes blocks; all that was written becomes durable once the engine wants a flush.
+    fn write(&mut self, lpn: Lpn, count: u32) {
+        self.engine.write(lpn, count, Form::Nothing, |_| 0, &mut Headers(&mut self.store));
+        if self.engine.wants_flush() {
+            let seq = self.engine.seal_all(&mut Headers(&mut self.store));
+            self.engine.set_durable(seq, &mut self.freed);
+        }
+    }
+
+    /// Writes one block at random; returns whether there is room for another.
+    pub fn overwrite(&mut self, rng: &mut Rng) -> bool {
+        self.write(Lpn(rng.below(u64::from(self.engine.geometry().logical)) as u32), 1);
+        self.engine.room(1)
+    }
+
+    /// Nothing of what is written from now on is kept.
+    pub fn forget(&mut self) {
+        self.store.keep = false;
+    }
+
+    fn checkpoint(&mut self) -> Result<(), LogError> {
+        let mut buffer = Vec::new();
+        self.engine.seal_all(&mut Headers(&mut self.store));
+        self.engine.checkpoint_begin(false);
+        while let Some(write) = self.engine.checkpoint_pages(&mut buffer) {
+            self.store.write(write.pba, &buffer)?;
+        }
+        let (at, root) = self.engine.checkpoint_root(&mut buffer);
+        self.store.write(Pba(at.0 + 1), &buffer)?;
+        self.store.write(at, &root.encode())?;
+        self.engine.checkpoint_commit(&mut self.freed);
+        Ok(())
+    }
+
+    /// Overwrites blocks at random until the next checkpoint is due, and stops without closing.
+    /// Returns what was left on the device, its counters at 0, and the blocks written since the
+    /// checkpoint.
+    pub fn left_behind(mut self, rng: &mut Rng) -> (BareStore, u64) {
+        let mut since = 0;
+        while !self.engine.wants_checkpoint() && self.overwrite(rng) {
+            since += 1;
+        }
+        self.engine.seal_all(&mut Headers(&mut self.store));
+        (BareStore { requests: 0, read: 0, ..self.store }, since)
+    }
+}
