@@ -61,6 +61,11 @@ impl Group<'_> {
         mean_ci(&values)
     }
 
+    /// What is written to flash for each block the client writes: all layers together.
+    fn waf(&self) -> Option<f64> {
+        Some(self.mean("waf_all").or_else(|| self.mean("waf"))?.0)
+    }
+
     /// Pages programmed by cause for each page the host wrote.
     fn causes(&self) -> String {
         let Some((slots, _)) = self.mean("host.write_slots").filter(|m| m.0 > 0.0) else {
@@ -107,9 +112,10 @@ pub fn results(document: &str) -> Result<String, LabError> {
     let mut heading: Vec<String> = vec!["policy".into(), "buffer".into()];
     heading.extend(keys.iter().map(|k| k.to_string()));
     let first_number = heading.len();
-    let rest =
-        ["hit %", "WAF", "WAF by cause", "read us 50/99/99.9", "write us 50/99/99.9", "erases"];
-    heading.extend(rest.iter().map(|h| h.to_string()));
+    let layers = groups.iter().any(|g| g.mean("waf_all").is_some());
+    let waf: &[&str] = if layers { &["WAF all", "WAF drive"] } else { &["WAF"] };
+    let rest = ["WAF by cause", "read us 50/99/99.9", "write us 50/99/99.9", "erases"];
+    heading.extend(["hit %"].iter().chain(waf).chain(&rest).map(|h| h.to_string()));
     let mut table = plain(&heading);
     let best = best_waf(&groups);
     for group in &groups {
@@ -124,9 +130,13 @@ pub fn results(document: &str) -> Result<String, LabError> {
         row.extend(keys.iter().map(|key| setting(key)));
         let hit = group.mean("hit_ratio.total").map(|(m, _)| significant(m * 100.0, 3));
         row.push(or_dash(hit));
+        let star = if best.is_some() && best == group.waf() { "* " } else { "" };
+        if layers {
+            row.push(or_dash(group.waf().map(|waf| format!("{star}{waf:.3}"))));
+        }
         row.push(or_dash(group.mean("waf").map(|(mean, half)| {
             let ci = half.map_or(String::new(), |h| format!(" ± {h:.3}"));
-            let star = if best == Some(mean) { "* " } else { "" };
+            let star = if layers { "" } else { star };
             format!("{star}{mean:.3}{ci}")
         })));
         row.push(group.causes());
@@ -143,7 +153,7 @@ pub fn results(document: &str) -> Result<String, LabError> {
 
 /// The least WAF, if there is more than one to choose from.
 fn best_waf(groups: &[Group<'_>]) -> Option<f64> {
-    let means: Vec<f64> = groups.iter().filter_map(|g| Some(g.mean("waf")?.0)).collect();
+    let means: Vec<f64> = groups.iter().filter_map(Group::waf).collect();
     let low = means.iter().copied().fold(f64::MAX, f64::min);
     (means.len() > 1 && means.iter().any(|m| *m > low)).then_some(low)
 }
