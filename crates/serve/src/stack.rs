@@ -11,7 +11,8 @@ use live::{FileMedium, ImageDrive, LiveError, Medium};
 use ssd::{Config, ConfigError, Origin, Params};
 
 use crate::disk::{
-    CutDrive, Disk, DiskError, LogDisk, MediumDisk, ModelDisk, PaperDisk, RamDisk, ReadOnly, Timing,
+    CutDrive, Disk, DiskError, LogDisk, MediumDisk, Meter, Metered, ModelDisk, PaperDisk, RamDisk,
+    ReadOnly, Timing,
 };
 use crate::power::{NoSwitch, Open, Power, Switch};
 
@@ -99,6 +100,8 @@ pub struct Stack {
     pub disk: Arc<dyn Disk>,
     /// Its switch.
     pub power: Arc<dyn Power>,
+    /// What is asked of it.
+    pub meter: Arc<Meter>,
 }
 
 /// What is served, and its switch.
@@ -160,7 +163,9 @@ impl StackOptions {
             }
         };
         let disk = if self.read_only { Arc::new(ReadOnly(disk)) } else { disk };
-        Ok(Stack { name, disk, power })
+        let meter = Arc::new(Meter::default());
+        let disk = Arc::new(Metered::new(disk, Arc::clone(&meter)));
+        Ok(Stack { name, disk, power, meter })
     }
 
     fn check(&self) -> Result<(), StackError> {

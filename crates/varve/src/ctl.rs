@@ -1,5 +1,7 @@
 //! `varve ctl`: a running server is asked, and its answer printed.
 
+use std::path::Path;
+
 use lab::LabError;
 use serde_json::{Value, json};
 use serve::control::ask;
@@ -16,15 +18,17 @@ pub fn ctl(args: &Ctl) -> Result<(), LabError> {
         CtlCommand::Report => json!({ "command": "report" }),
         CtlCommand::Quit => json!({ "command": "quit" }),
     };
-    let answer =
-        ask(&args.socket, &line.to_string()).map_err(|error| LabError::io(&args.socket, error))?;
-    let wrong = || LabError::Failed(format!("{}: answered {answer}", args.socket.display()));
+    let text = serde_json::to_string_pretty(&result(&args.socket, &line.to_string())?);
+    print(&(text.map_err(|error| LabError::Failed(error.to_string()))? + "\n"))
+}
+
+/// What a server answers to a command.
+pub fn result(socket: &Path, line: &str) -> Result<Value, LabError> {
+    let answer = ask(socket, line).map_err(|error| LabError::io(socket, error))?;
+    let wrong = || LabError::Failed(format!("{}: answered {answer}", socket.display()));
     let mut value: Value = serde_json::from_str(&answer).map_err(|_| wrong())?;
     match (value["ok"].as_bool(), value["error"].as_str()) {
-        (Some(true), _) => {
-            let text = serde_json::to_string_pretty(&value["result"].take());
-            print(&(text.map_err(|_| wrong())? + "\n"))
-        }
+        (Some(true), _) => Ok(value["result"].take()),
         (Some(false), Some(error)) => Err(LabError::Failed(error.to_string())),
         _ => Err(wrong()),
     }

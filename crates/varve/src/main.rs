@@ -20,6 +20,7 @@ mod serve;
 mod sqlite;
 mod stop;
 mod table;
+mod top;
 mod trace;
 mod volume;
 
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         Command::Replay(replay) => plan::replay(&replay),
         Command::Serve(front) => serve::serve(&front),
         Command::Ctl(ctl) => ctl::ctl(&ctl),
+        Command::Top(of) => top::top(&of),
         Command::Conformance(checked) => conformance::conformance(&checked),
         Command::Mkfs(mkfs) => volume::mkfs(&mkfs),
         Command::Mount(mount) => volume::mount(&mount),

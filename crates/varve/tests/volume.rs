@@ -3,7 +3,7 @@
 //! Its own runner, because what a machine does not allow must be reported as skipped, with the reason.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -134,6 +134,36 @@ fn a_volume_is_mounted_once_and_unmounted() {
     refused(&["mount", &image, &dir, "-o", "nonsense"], 3);
 }
 
+/// The same counters by the directory and by the control socket.
+fn what_a_mount_does_is_watched() {
+    let folder = Folder::new();
+    let (image, dir) = (folder.path("image"), folder.path("mounted"));
+    let socket = folder.path("control");
+    ok(&["mkfs", &image, "--size", "64MiB"]);
+    ok(&["mount", &image, &dir, "--control", &socket]);
+    let file = fs::File::create(folder.path("mounted/file")).unwrap();
+    (&file).write_all(&[7; 40_960]).unwrap();
+    file.sync_all().unwrap();
+    for source in [&dir, &socket] {
+        let text = ok(&["top", source, "--metrics"]);
+        let value = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.unwrap_or_else(|| panic!("{name}: {text}")).parse::<f64>().unwrap()
+        };
+        assert_eq!(value("varve_host_written_bytes_total"), 40_960.0);
+        assert_eq!(value("varve_host_flushes_total"), 1.0);
+        assert_eq!(value("varve_fs_written_bytes_total{cause=\"data\"}"), 40_960.0);
+        assert!(value("varve_device_written_bytes_total") > 40_960.0);
+        assert!(value("varve_write_amplification{layer=\"fs\"}") > 1.0);
+        assert!(value("varve_free_segments{layer=\"fs\"}") > 0.0);
+        let document = ok(&["top", source, "--interval", "20ms", "--json"]);
+        let document: Value = serde_json::from_str(&document).unwrap();
+        assert_eq!(document["results"]["host"]["write"]["bytes"], 40_960);
+    }
+    drop(file);
+    ok(&["umount", &dir]);
+}
+
 fn as_mount_calls_it() {
     let folder = Folder::new();
     let (image, dir) = (folder.path("image"), folder.path("mounted"));
@@ -228,9 +258,10 @@ macro_rules! tests {
 }
 
 fn main() {
-    let tests: [Test; 4] = tests![
+    let tests: [Test; 5] = tests![
         a_volume_is_made_checked_and_shown: nothing,
         a_volume_is_mounted_once_and_unmounted: mounting,
+        what_a_mount_does_is_watched: mounting,
         as_mount_calls_it: mounting,
         after_a_crash_it_is_recovered: mounting,
     ];

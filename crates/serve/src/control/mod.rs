@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
+use crate::disk::Meter;
 use crate::power::{PowerState, When};
 use crate::stack::Stack;
 
@@ -36,6 +37,7 @@ const KNOWN: &str = "stats, power-cut [--at now|next-flush|op:N], power-on, repo
 pub struct Control {
     stack: Stack,
     counters: OnceLock<Box<Counters>>,
+    files: OnceLock<Arc<Meter>>,
     quit: Box<Quit>,
 }
 
@@ -94,15 +96,39 @@ fn power(state: &PowerState) -> Value {
     })
 }
 
+/// What a stack counts, as one JSON document.
+pub(crate) fn stats(of: &Stack) -> Value {
+    let c = of.disk.capabilities();
+    json!({
+        "stack": of.name,
+        "capabilities": {
+            "size": c.size,
+            "block": c.block,
+            "atomic": c.atomic,
+            "volatile": c.volatile,
+            "trim": c.trim,
+            "read_only": c.read_only,
+        },
+        "power": power(&of.power.state()),
+        "disk": table(of.disk.counters()),
+        "asked": of.meter.document(),
+    })
+}
+
 impl Control {
     /// Of `stack`; `quit` ends the server.
     pub fn new(stack: Stack, quit: Box<Quit>) -> Arc<Control> {
-        Arc::new(Control { stack, counters: OnceLock::new(), quit })
+        Arc::new(Control { stack, counters: OnceLock::new(), files: OnceLock::new(), quit })
     }
 
     /// A front-end counts too; the first one that says so is asked.
     pub fn count(&self, counters: Box<Counters>) {
         let _ = self.counters.set(counters);
+    }
+
+    /// A file system lies above the stack, and counts what programs ask of it.
+    pub fn count_files(&self, meter: Arc<Meter>) {
+        let _ = self.files.set(meter);
     }
 
     /// Carries out one command; what came of it as one JSON document.
@@ -134,21 +160,10 @@ impl Control {
 
     /// What everything counts, as one JSON document.
     pub fn stats(&self) -> Value {
-        let c = self.stack.disk.capabilities();
-        json!({
-            "stack": self.stack.name,
-            "capabilities": {
-                "size": c.size,
-                "block": c.block,
-                "atomic": c.atomic,
-                "volatile": c.volatile,
-                "trim": c.trim,
-                "read_only": c.read_only,
-            },
-            "power": power(&self.stack.power.state()),
-            "disk": table(self.stack.disk.counters()),
-            "server": self.counters.get().map(|counters| table(counters())),
-        })
+        let mut all = stats(&self.stack);
+        all["files"] = json!(self.files.get().map(|meter| meter.document()));
+        all["server"] = json!(self.counters.get().map(|counters| table(counters())));
+        all
     }
 
     /// The same as one line, errors too.

@@ -9,9 +9,20 @@ use ssd::{ConfigError, Drive, Params, Plp, Stats};
 use super::{ModelDisk, Modelled};
 use crate::power::{LastCut, Power, PowerError, PowerState, When};
 
-fn counters(stats: &Stats) -> Vec<(&'static str, u64)> {
+/// Slots programmed, in the order of [`nand::Cause`].
+const PROGRAMS: [&str; 6] = [
+    "nand_programs_host",
+    "nand_programs_gc",
+    "nand_programs_tx",
+    "nand_programs_map",
+    "nand_programs_metadata",
+    "nand_programs_padding",
+];
+
+/// `unit`: bytes of a slot.
+fn counters(stats: &Stats, unit: u32) -> Vec<(&'static str, u64)> {
     let host = |op| stats.of(op);
-    vec![
+    let mut all = vec![
         ("host_reads", host(Op::Read).ops),
         ("host_read_bytes", host(Op::Read).bytes),
         ("host_writes", host(Op::Write).ops),
@@ -28,7 +39,10 @@ fn counters(stats: &Stats) -> Vec<(&'static str, u64)> {
         ("bad_blocks", stats.bad_blocks),
         ("free_blocks", stats.free_blocks),
         ("valid_slots", stats.valid_units),
-    ]
+        ("slot_bytes", u64::from(unit)),
+    ];
+    all.extend(PROGRAMS.into_iter().zip(stats.nand.programs));
+    all
 }
 
 fn unit(params: &Params) -> u32 {
@@ -170,7 +184,7 @@ impl Modelled for CutDrive {
     }
     fn counters(&self) -> Vec<(&'static str, u64)> {
         match &self.state {
-            State::On(drive) => counters(&drive.stats()),
+            State::On(drive) => counters(&drive.stats(), unit(&self.params)),
             State::Off(_) => Vec::new(),
         }
     }
@@ -236,7 +250,7 @@ impl Modelled for ImageDrive {
     }
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let file = self.file_stats();
-        let mut all = counters(&self.drive().stats());
+        let mut all = counters(&self.drive().stats(), self.unit());
         all.extend([
             ("file_writes", file.writes),
             ("file_bytes", file.bytes),

@@ -16,6 +16,7 @@ use rustix::fs::FallocateFlags;
 use super::attributes::{nid, stamp};
 use super::device::DiskDevice;
 use super::volume::Volume;
+use crate::disk::Asked;
 
 /// Bytes of one request at most; larger ones the kernel splits.
 pub(super) const LARGEST: u32 = 1 << 20;
@@ -108,7 +109,8 @@ pub(super) fn read(volume: &Volume, ino: INodeNo, at: u64, bytes: u32, reply: Re
         if buffer.len() < bytes {
             buffer.resize(bytes, 0);
         }
-        let found = volume.with(|fs, now| {
+        let asked = |len: &usize| Asked::Read(*len as u64);
+        let found = volume.counted(asked, |fs, now| {
             let len = fs.read(now, ino, Bytes(at), &mut buffer[..bytes])?;
             volume.accessed(fs, now, ino)?;
             Ok(len)
@@ -145,7 +147,8 @@ pub(super) fn write(
 ) -> Result<u32, Errno> {
     let ino = nid(ino)?;
     let bytes = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
-    volume.with(|fs, now| {
+    let asked = |(): &()| Asked::Write(u64::from(bytes));
+    volume.counted(asked, |fs, now| {
         fs.write(now, ino, Bytes(at), data)?;
         if strip {
             unset(fs, now, ino)?;
@@ -157,7 +160,8 @@ pub(super) fn write(
 
 pub(super) fn fsync(volume: &Volume, ino: INodeNo) -> Result<(), Errno> {
     let ino = nid(ino)?;
-    volume.with(|fs, now| if fs.is_read_only() { Ok(()) } else { fs.fsync(now, ino) })
+    let asked = |(): &()| Asked::Flush;
+    volume.counted(asked, |fs, now| if fs.is_read_only() { Ok(()) } else { fs.fsync(now, ino) })
 }
 
 pub(super) fn allocate(

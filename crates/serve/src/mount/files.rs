@@ -24,6 +24,7 @@ use super::data::{self, Change, LARGEST};
 use super::stats::{STATS, document};
 use super::volume::Volume;
 use super::{names, xattrs};
+use crate::stack::Stack;
 
 /// Requests that the kernel may have with us at once beyond those that somebody waits in.
 const BACKGROUND: u16 = 256;
@@ -38,6 +39,8 @@ pub(super) struct Files {
     pub(super) writeback: bool,
     /// The kernel needs no answer to `open`.
     pub(super) opens_itself: bool,
+    /// What the file system lies on.
+    pub(super) below: Stack,
 }
 
 fn finish(result: Result<(), Errno>, reply: ReplyEmpty) {
@@ -353,7 +356,7 @@ impl Filesystem for Files {
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let found = if name == STATS && ino == INodeNo::ROOT {
-            document(&self.volume)
+            document(&self.volume, &self.below)
         } else {
             xattrs::get(&self.volume, ino, name)
         };

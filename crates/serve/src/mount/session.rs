@@ -21,7 +21,7 @@ use super::options::MountOptions;
 use super::stats::counters;
 use super::table::KIND;
 use super::volume::Volume;
-use crate::disk::DiskError;
+use crate::disk::{DiskError, Meter};
 use crate::fuse::{FuseError, unmount};
 use crate::power::{Power, PowerError, PowerState, When};
 use crate::stack::Stack;
@@ -157,6 +157,7 @@ impl Shared {
             volume: Arc::clone(&self.volume),
             writeback: self.options.writeback,
             opens_itself: false,
+            below: self.stack.clone(),
         };
         match self.attach(files) {
             Ok(started) => {
@@ -255,6 +256,11 @@ impl FsMount {
     pub fn counters(&self) -> Box<crate::control::Counters> {
         let volume = Arc::clone(&self.shared.volume);
         Box::new(move || counters(&volume))
+    }
+
+    /// What programs ask of files, counted.
+    pub fn meter(&self) -> Arc<Meter> {
+        Arc::clone(self.shared.volume.meter())
     }
 
     /// Whether somebody unmounted the directory.

@@ -4,10 +4,12 @@
 use fuser::Errno;
 use lfs::fs::{FsyncFallback, Trigger};
 use lfs::{Cause, Fs, Now};
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 
 use super::device::DiskDevice;
 use super::volume::Volume;
+use crate::control::stats;
+use crate::stack::Stack;
 
 /// The attribute of the mounted directory that holds the counters, as one JSON document.
 pub const STATS: &str = "user.varve.stats";
@@ -81,11 +83,14 @@ pub(super) fn counters(volume: &Volume) -> Vec<(&'static str, u64)> {
     all
 }
 
-/// The counters as one document.
-pub(super) fn document(volume: &Volume) -> Result<Vec<u8>, Errno> {
+/// The counters as one document, with those of the stack below.
+pub(super) fn document(volume: &Volume, below: &Stack) -> Result<Vec<u8>, Errno> {
     let all = volume.with(gather)?;
     let results: Map<_, _> =
         all.into_iter().map(|(name, count)| (name.to_string(), json!(count))).collect();
-    let document = json!({ "schema": "varve.mount/1", "results": results });
+    let mut document = stats(below);
+    document["schema"] = json!("varve.mount/1");
+    document["results"] = Value::Object(results);
+    document["files"] = volume.meter().document();
     Ok(document.to_string().into_bytes())
 }

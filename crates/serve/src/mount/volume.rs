@@ -18,6 +18,7 @@ use lfs::{Fs, FsError, Nid, Now, Stamp};
 use super::device::DiskDevice;
 use super::errors::errno;
 use super::options::Atime;
+use crate::disk::{Asked, Meter};
 use crate::power::Power;
 
 /// Seconds after which `relatime` sets a time of access again.
@@ -46,6 +47,8 @@ pub(super) struct Volume {
     atime: Atime,
     /// Requests so far.
     asked: AtomicU64,
+    /// What programs ask of files.
+    meter: Arc<Meter>,
 }
 
 impl fmt::Debug for Volume {
@@ -57,7 +60,14 @@ impl fmt::Debug for Volume {
 impl Volume {
     pub(super) fn new(power: Arc<dyn Power>, atime: Atime) -> Volume {
         let inner = Mutex::new(Inner { fs: None, known: BTreeMap::new() });
-        Volume { inner, power, started: Instant::now(), atime, asked: AtomicU64::new(0) }
+        Volume {
+            inner,
+            power,
+            started: Instant::now(),
+            atime,
+            asked: AtomicU64::new(0),
+            meter: Arc::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -86,6 +96,26 @@ impl Volume {
             let _ = fs.release(self.now(), ino);
         }
         Some(fs)
+    }
+
+    /// What programs ask of files.
+    pub(super) fn meter(&self) -> &Arc<Meter> {
+        &self.meter
+    }
+
+    /// As [`Volume::with`], counted: a request, and how long it took. What it did says what it was.
+    pub(super) fn counted<T>(
+        &self,
+        asked: impl FnOnce(&T) -> Asked,
+        body: impl FnOnce(&mut Fs<DiskDevice>, Now) -> Result<T, FsError>,
+    ) -> Result<T, Errno> {
+        let since = Instant::now();
+        let result = self.with(body);
+        match &result {
+            Ok(found) => self.meter.answered(asked(found), since, None),
+            Err(_) => self.meter.refused(),
+        }
+        result
     }
 
     fn run<T>(

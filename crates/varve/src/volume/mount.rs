@@ -157,6 +157,7 @@ fn serve(args: &Mount) -> Result<(), LabError> {
     let quit = || stop::flag().store(true, Ordering::Relaxed);
     let control = Control::new(mounted.stack(), Box::new(quit));
     control.count(mounted.counters());
+    control.count_files(mounted.meter());
     let bound = socket.as_ref().map(|path| {
         ControlSocket::bind(path, Arc::clone(&control)).map_err(|error| LabError::io(path, error))
     });

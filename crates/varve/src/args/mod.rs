@@ -1,6 +1,7 @@
 //! What the command line accepts.
 
 mod serve;
+mod top;
 mod volume;
 
 use std::ffi::OsString;
@@ -12,6 +13,7 @@ pub use serve::{
     ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs, Timing,
 };
 
+pub use top::Top;
 pub use volume::{DumpVolume, Fsck, Mkfs, Mount, NewVolume, Source, Umount};
 
 /// A flash storage stack in user space: modelled and live.
@@ -52,6 +54,8 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Ask a running server, or make it fail
     Ctl(Ctl),
+    /// A served device or a mounted volume, live: bandwidth, write amplification, cleaning, latency
+    Top(Top),
     /// Does a server, ours or another's, keep what it says? Overwrites the device
     Conformance(ConformanceArgs),
     /// A new volume of the log-structured file system (F2FS format) in an image or on a device

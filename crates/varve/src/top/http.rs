@@ -1,0 +1,149 @@
+//! `GET /metrics` over HTTP/1.0, on this machine only.
+//!
+//! Invariants: a client holds one of a fixed number of places for at most [`PATIENCE`], and costs at
+//! most [`LARGEST`] bytes; every answer says how long it is and closes the connection.
+
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use lab::LabError;
+
+use super::metrics::CONTENT_TYPE;
+use crate::{note, print, stop};
+
+/// Bytes of a request at most.
+const LARGEST: usize = 8 << 10;
+/// Clients at a time.
+const MOST: usize = 8;
+/// For all of a request to arrive.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often it looks whether it is to stop.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// What is answered to who asks for the metrics, or why not.
+pub type Metrics = dyn Fn() -> Result<String, LabError> + Send + Sync;
+
+struct Answer {
+    status: &'static str,
+    kind: &'static str,
+    body: String,
+}
+
+fn plain(status: &'static str, body: &str) -> Answer {
+    Answer { status, kind: "text/plain; charset=utf-8", body: format!("{body}\n") }
+}
+
+/// Answers until the program is to stop.
+///
+/// # Errors
+/// The address is not of this machine alone, or cannot be listened at.
+pub fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> Result<(), LabError> {
+    if !address.ip().is_loopback() {
+        let what = format!("--listen {address}: expected an address of this machine, as 127.0.0.1");
+        return Err(LabError::Input(what));
+    }
+    let failed = |error: io::Error| LabError::Failed(format!("{address}: {error}"));
+    let listener = TcpListener::bind(address).map_err(failed)?;
+    listener.set_nonblocking(true).map_err(failed)?;
+    print(&format!("http://{}/metrics\n", listener.local_addr().map_err(failed)?))?;
+    let open = Arc::new(AtomicUsize::new(0));
+    while !stop::flag().load(Ordering::Relaxed) {
+        match listener.accept() {
+            Ok((stream, _)) => welcome(stream, &open, &metrics),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(LOOK),
+            Err(error) => {
+                note(&format!("varve: {address}: {error}"));
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Seat(Arc<AtomicUsize>);
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn welcome(stream: TcpStream, open: &Arc<AtomicUsize>, metrics: &Arc<Metrics>) {
+    if open.fetch_add(1, Ordering::Relaxed) >= MOST {
+        // Closed at once; whoever scrapes comes again.
+        drop(Seat(Arc::clone(open)));
+        return;
+    }
+    let (seat, metrics) = (Seat(Arc::clone(open)), Arc::clone(metrics));
+    // Without a thread the stream is closed, and says so.
+    let _ = std::thread::Builder::new().name("scrape".to_string()).spawn(move || {
+        // A client who leaves in the middle is no concern of ours.
+        let _ = talk(stream, &*metrics);
+        drop(seat);
+    });
+}
+
+/// The first line of the request, once all of its head is there; none if that is too long, or late.
+fn request(stream: &mut TcpStream) -> io::Result<Option<String>> {
+    let (until, mut head, mut part) = (Instant::now() + PATIENCE, Vec::new(), [0; 1024]);
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") && !head.windows(2).any(|e| e == b"\n\n") {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() || head.len() + part.len() > LARGEST {
+            return Ok(None);
+        }
+        stream.set_read_timeout(Some(left))?;
+        match stream.read(&mut part)? {
+            0 => break,
+            count => head.extend_from_slice(&part[..count]),
+        }
+    }
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    Ok(Some(String::from_utf8_lossy(line).trim().to_string()))
+}
+
+fn answer(line: &str, metrics: &Metrics) -> Answer {
+    let mut words = line.split_whitespace();
+    let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
+    let path = target.split('?').next().unwrap_or_default();
+    match (method, path) {
+        ("GET" | "HEAD", "/metrics") => match metrics() {
+            Ok(body) => Answer { status: "200 OK", kind: CONTENT_TYPE, body },
+            Err(error) => plain("503 Service Unavailable", &error.to_string()),
+        },
+        ("GET" | "HEAD", _) => plain("404 Not Found", "expected /metrics"),
+        _ => plain("405 Method Not Allowed", "expected GET /metrics"),
+    }
+}
+
+fn talk(mut stream: TcpStream, metrics: &Metrics) -> io::Result<()> {
+    stream.set_nonblocking(false)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let line = request(&mut stream)?;
+    let Answer { status, kind, body } = match &line {
+        Some(line) => answer(line, metrics),
+        None => plain("400 Bad Request", "a request of more than 8 KiB, or an unfinished one"),
+    };
+    let head = format!(
+        "HTTP/1.0 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len(),
+    );
+    stream.write_all(head.as_bytes())?;
+    if !line.is_some_and(|line| line.starts_with("HEAD ")) {
+        stream.write_all(body.as_bytes())?;
+    }
+    stream.flush()?;
+    // A client that still sends would be reset, and might not see the answer.
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(LOOK))?;
+    let (mut left, mut part) = (LARGEST, [0; 1024]);
+    while left > 0 {
+        match stream.read(&mut part)? {
+            0 => break,
+            count => left = left.saturating_sub(count),
+        }
+    }
+    Ok(())
+}
