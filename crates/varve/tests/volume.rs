@@ -152,7 +152,8 @@ fn what_a_mount_does_is_watched() {
         };
         assert_eq!(value("varve_host_written_bytes_total"), 40_960.0);
         assert_eq!(value("varve_host_flushes_total"), 1.0);
-        assert_eq!(value("varve_fs_written_bytes_total{cause=\"data\"}"), 40_960.0);
+        // The data of the file, and what else the volume takes for data.
+        assert!(value("varve_fs_written_bytes_total{cause=\"data\"}") >= 40_960.0);
         assert!(value("varve_device_written_bytes_total") > 40_960.0);
         assert!(value("varve_write_amplification{layer=\"fs\"}") > 1.0);
         assert!(value("varve_free_segments{layer=\"fs\"}") > 0.0);

@@ -96,7 +96,7 @@ pub struct Meter {
 
 impl Default for Meter {
     fn default() -> Meter {
-        Meter { kinds: [const { () }; 4].map(|()| Kind::new()), errors: AtomicU64::new(0) }
+        Meter { kinds: std::array::from_fn(|_| Kind::new()), errors: AtomicU64::new(0) }
     }
 }
 
