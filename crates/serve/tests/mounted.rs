@@ -308,7 +308,7 @@ fn writes_that_the_kernel_gathers_arrive() {
 fn counters_are_an_attribute_of_the_root() {
     let here = Here::new(stack(None), "");
     fs::write(here.path("a"), [1; 4096]).unwrap();
-    let mut text = vec![0; 16 << 10];
+    let mut text = vec![0; 64 << 10];
     let len = rustix::fs::getxattr(&here.dir, STATS, &mut text).unwrap();
     let document: serde_json::Value = serde_json::from_slice(&text[..len]).unwrap();
     assert_eq!(document["schema"], "varve.mount/1");
