@@ -365,6 +365,7 @@ mod tests {
             "fsync /",
             "sync",
             "clean 2",
+            "idle 3",
             "remount",
             "look",
         ] {

@@ -66,6 +66,26 @@ impl<D: BlockDevice> Fs<D> {
         })
     }
 
+    /// Cleans up to `most` segments now, those that the volume's own policy takes; returns how many.
+    /// No checkpoint follows, so in the baselines they are free after the next one.
+    ///
+    /// # Errors
+    /// What the device says; [`FsError::ReadOnly`], [`FsError::NoSpace`].
+    pub fn clean(&mut self, now: Now, most: u32) -> Result<u32, FsError> {
+        self.change(now, |fs| {
+            let mut cleaned = 0;
+            while cleaned < most && fs.segs.free() > fs.floor_free() {
+                if fs.journals() && fs.journal.is_full() {
+                    fs.checkpoint(Trigger::JournalFull)?;
+                }
+                let Some(victim) = choose(&fs.segs, fs.options.victim) else { break };
+                fs.move_segment(victim)?;
+                cleaned += 1;
+            }
+            Ok(cleaned)
+        })
+    }
+
     /// The next victim in the background, if it gains enough.
     fn worth_cleaning(&self) -> Option<crate::SegNo> {
         let victim = choose(&self.segs, Victim::CostBenefit)?;

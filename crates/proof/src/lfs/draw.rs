@@ -95,6 +95,9 @@ pub fn draw_lfs(seed: u64, what: &Draw) -> (Plan, FsSpec, u64) {
         };
         let mut rng = Rng::stream(seed, "lfs/work");
         let mut host = Host::draw(&mut rng, spec.start().clone());
+        if plan.config.get("lfs.dirty").is_some_and(|dirty| dirty == "200") && rng.ratio(3, 4) {
+            host.chains(&mut rng);
+        }
         if short {
             let steps = sequence(seed / 2);
             plan.work = steps.into_iter().map(file_step).collect();
@@ -155,7 +158,20 @@ fn config(rng: &mut Rng, long: bool) -> Config {
     if long {
         k.set("lfs.check", 16);
     }
+    if k.one_in(3) {
+        long_epochs(&mut k);
+    }
     k.config
+}
+
+/// So few checkpoints that what fsync wrote is cleaned before the next one; [`Host::chains`] goes
+/// with it.
+fn long_epochs(k: &mut Keys<'_>) {
+    k.set("lfs.slots", 80);
+    k.set("lfs.threshold", 2_000);
+    k.set("lfs.dirty", 200);
+    k.set("lfs.prefree", 100);
+    k.pick("lfs.fill", &["0", "20", "50"]);
 }
 
 /// How a host leans, and what it believes to be there.
@@ -191,11 +207,24 @@ impl Host {
             wild(&[0, 2, 8]),        // attributes
             wild(&[0, 0, 1, 4]),     // sync
             wild(&[0, 0, 0, 1]),     // remount
-            wild(&[0, 2, 10, 40]),   // background cleaning
+            wild(&[0, 2, 10, 40]),   // cleaning
         ];
         let (names, most) = (wild(&[3, 6, u64::from(NAMES)]), wild(&[5, 12, 30, 60]) as usize);
         let (blocks, hot) = (wild(&[2, 6, 20, 40]), wild(&[1, 2, 1000]));
         Host { tree, version: 0, weights, names, most, blocks, hot }
+    }
+
+    /// Many fsyncs of few small files, cleaned all the time: the chain becomes long and its segments
+    /// sparse.
+    fn chains(&mut self, rng: &mut Rng) {
+        let mut wild = |choices: &[u64]| *rng.pick(choices);
+        let names = wild(&[0, 1, 6]);
+        self.weights = [0; 14];
+        self.weights[0] = wild(&[20, 40]);
+        self.weights[2] = wild(&[10, 20, 40]);
+        (self.weights[3], self.weights[6], self.weights[13]) =
+            (2 + names, names, wild(&[4, 12, 30]));
+        (self.blocks, self.most) = (wild(&[2, 4]), wild(&[3, 8, 20]) as usize);
     }
 
     fn name(&self, rng: &mut Rng, dirs: &[Path]) -> Path {
@@ -269,6 +298,7 @@ impl Host {
             10 => self.attribute(rng, any),
             11 => FsAction::Sync,
             12 => FsAction::Remount,
+            _ if rng.ratio(1, 4) => FsAction::Background(1 + rng.below(3) as u32),
             _ => FsAction::Clean(1 + rng.below(3) as u32),
         }
     }

@@ -158,14 +158,16 @@ impl Tree {
                 .is_some_and(|names| names.values().any(|id| self.is_inside(dir, *id)))
     }
 
-    /// Paths of all objects, directories (the root too) and others apart.
+    /// Paths of all objects that a path leads to, directories (the root too) and others apart.
     pub fn paths(&self) -> (Vec<Path>, Vec<Path>) {
         let (mut dirs, mut others, mut open) = (Vec::new(), Vec::new(), vec![(Path::ROOT, ROOT)]);
         while let Some((path, id)) = open.pop() {
             match self.names(id) {
                 Some(names) => {
                     dirs.push(path);
-                    open.extend(names.iter().map(|(name, id)| (path.join(*name), *id)));
+                    // Renames may have led deeper than paths do.
+                    let names = names.iter().filter(|_| !path.is_full());
+                    open.extend(names.map(|(name, id)| (path.join(*name), *id)));
                 }
                 None => others.push(path),
             }
@@ -351,7 +353,11 @@ impl Tree {
                 Ok(())
             }
             FsAction::Fsync(path) => self.find(path).map(drop),
-            FsAction::Sync | FsAction::Clean(_) | FsAction::Remount | FsAction::Look => Ok(()),
+            FsAction::Sync
+            | FsAction::Clean(_)
+            | FsAction::Background(_)
+            | FsAction::Remount
+            | FsAction::Look => Ok(()),
         }
     }
 

@@ -168,7 +168,8 @@ pub(super) fn perform<D: BlockDevice>(
             fs.fsync(now, ino)
         }
         FsAction::Sync => fs.sync(now),
-        FsAction::Clean(most) => fs.idle(now, most).map(drop),
+        FsAction::Clean(most) => fs.clean(now, most).map(drop),
+        FsAction::Background(most) => fs.idle(now, most).map(drop),
         FsAction::Remount | FsAction::Look => Ok(()),
     }
 }

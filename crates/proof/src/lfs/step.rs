@@ -4,9 +4,9 @@ use std::fmt;
 
 use crate::step::Class;
 
-/// A path of up to seven names, each one of 15. The root has none.
+/// A path of up to 15 names, each one of 15. The root has none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
-pub struct Path(u32);
+pub struct Path(u64);
 
 /// Number of names.
 pub(crate) const NAMES: u8 = 15;
@@ -20,8 +20,13 @@ impl Path {
     /// # Panics
     /// If the name is none, or the path too long.
     pub fn join(self, name: u8) -> Path {
-        assert!((1..=NAMES).contains(&name) && self.0 >> 24 == 0, "{self} and name {name}");
-        Path(self.0 << 4 | u32::from(name))
+        assert!((1..=NAMES).contains(&name) && !self.is_full(), "{self} and name {name}");
+        Path(self.0 << 4 | u64::from(name))
+    }
+
+    /// Whether it has as many names as there may be.
+    pub fn is_full(self) -> bool {
+        self.0 >> 56 != 0
     }
 
     /// The directory, and the name in it; none of the root.
@@ -31,7 +36,7 @@ impl Path {
 
     /// Its names, first to last.
     pub fn names(self) -> impl Iterator<Item = u8> {
-        (0..8).rev().map(move |i| (self.0 >> (4 * i) & 15) as u8).filter(|name| *name != 0)
+        (0..16).rev().map(move |i| (self.0 >> (4 * i) & 15) as u8).filter(|name| *name != 0)
     }
 }
 
@@ -60,7 +65,7 @@ impl std::str::FromStr for Path {
         let mut path = Path::ROOT;
         for name in names.split('/').filter(|_| !names.is_empty()) {
             match name.as_bytes() {
-                [letter @ b'a'..=b'o'] if path.0 >> 24 == 0 => path = path.join(letter - b'`'),
+                [letter @ b'a'..=b'o'] if !path.is_full() => path = path.join(letter - b'`'),
                 _ => return Err(()),
             }
         }
@@ -92,8 +97,10 @@ pub enum FsAction {
     Chmod(Path, u32),
     Fsync(Path),
     Sync,
-    /// Background work: so many segments are cleaned at most.
+    /// So many segments are cleaned at most.
     Clean(u32),
+    /// In the background.
+    Background(u32),
     /// A clean unmount and a mount.
     Remount,
     /// Everything is read and compared.
@@ -115,7 +122,7 @@ impl FsAction {
             }
             FsAction::Fsync(_) => Class::Fsync,
             FsAction::Sync => Class::Sync,
-            FsAction::Clean(_) => Class::Idle,
+            FsAction::Clean(_) | FsAction::Background(_) => Class::Idle,
             FsAction::Remount => Class::Remount,
             FsAction::Look => Class::Read,
         }
@@ -145,6 +152,7 @@ impl fmt::Display for FsAction {
             FsAction::Fsync(path) => write!(f, "fsync {path}"),
             FsAction::Sync => f.write_str("sync"),
             FsAction::Clean(most) => write!(f, "clean {most}"),
+            FsAction::Background(most) => write!(f, "idle {most}"),
             FsAction::Remount => f.write_str("remount"),
             FsAction::Look => f.write_str("look"),
         }
@@ -178,6 +186,7 @@ pub(crate) fn parse_action(text: &str) -> Option<FsAction> {
         ("fsync", 2) => FsAction::Fsync(path(1)?),
         ("sync", 1) => FsAction::Sync,
         ("clean", 2) => FsAction::Clean(n(1)?),
+        ("idle", 2) => FsAction::Background(n(1)?),
         ("remount", 1) => FsAction::Remount,
         ("look", 1) => FsAction::Look,
         _ => return None,
