@@ -24,6 +24,14 @@ use crate::{BlockAddr, FsError, SegNo};
 /// Rounds of cleaning that may end without more free segments than there ever were.
 const STUCK: u32 = 4;
 
+/// An error of cleaning: a node that is not there is no answer to who asked for something else.
+pub(super) fn of_summaries(error: FsError) -> FsError {
+    match error {
+        FsError::NotFound => FsError::Corrupt("a summary names a node that is not there"),
+        other => other,
+    }
+}
+
 /// What cleaning did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct CleaningCounts {
@@ -80,11 +88,7 @@ impl<D: BlockDevice> Fs<D> {
                 Cleaning::Bl6 => self.clean_6(),
                 Cleaning::Scj(_) => self.clean_journalled(),
             };
-            // A node that is not there is no answer to who asked for something else.
-            let gained = gained.map_err(|error| match error {
-                FsError::NotFound => FsError::Corrupt("a summary names a node that is not there"),
-                other => other,
-            })?;
+            let gained = gained.map_err(of_summaries)?;
             stuck = if self.segs.free() > best { 0 } else { stuck + 1 };
             best = best.max(self.segs.free());
             let enough = self.segs.free() > self.floor_free();

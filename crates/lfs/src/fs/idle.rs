@@ -5,6 +5,7 @@
 
 use block::{BlockDevice, Bytes, Span, Time};
 
+use super::clean::of_summaries;
 use super::options::Victim;
 use super::victim::choose;
 use super::{Fs, Trigger};
@@ -79,7 +80,8 @@ impl<D: BlockDevice> Fs<D> {
                     fs.checkpoint(Trigger::JournalFull)?;
                 }
                 let Some(victim) = choose(&fs.segs, fs.options.victim) else { break };
-                fs.move_segment(victim)?;
+                let done = fs.move_segment(victim).map_err(of_summaries)?;
+                fs.count_cleaning(done);
                 cleaned += 1;
             }
             Ok(cleaned)
@@ -103,7 +105,7 @@ impl<D: BlockDevice> Fs<D> {
             self.checkpoint(Trigger::JournalFull)?;
         }
         let Some(victim) = self.worth_cleaning() else { return Ok(false) };
-        let cleaned = self.move_segment(victim)?;
+        let cleaned = self.move_segment(victim).map_err(of_summaries)?;
         self.count_cleaning(cleaned);
         self.cleaned.background += 1;
         Ok(true)

@@ -66,7 +66,8 @@ struct Since {
     freed_nodes: bool,
     /// Its extended attributes changed.
     xattrs: bool,
-    /// Of a directory: it lost the name of something that lives on under another.
+    /// Of a directory: it lost the name of something that lives on under another, or of a
+    /// directory.
     moved_out: bool,
 }
 

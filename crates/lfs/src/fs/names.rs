@@ -300,6 +300,9 @@ impl<D: BlockDevice> Fs<D> {
             }
             fs.expect_orphan_room(ino)?;
             fs.remove_entry(dir, name)?;
+            // What was in it at the checkpoint may have moved out: a file in its place is no
+            // reason to let that go.
+            fs.epoch.of(dir).moved_out = true;
             fs.touch_dir(dir)?;
             fs.add_links(dir, -1)?;
             fs.drop_dir(ino)

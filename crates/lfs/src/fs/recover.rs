@@ -220,10 +220,33 @@ impl<D: BlockDevice> Fs<D> {
             Some(old) if old == ino => Ok(()),
             Some(old) => {
                 self.aim_entry(dir, &name, ino, kind)?;
-                self.drop_link(old)
+                if self.is_dir(old)? {
+                    // Not by our fsync, but by a kernel's.
+                    self.add_links(dir, -1)?;
+                    self.drop_tree(old)
+                } else {
+                    self.drop_link(old)
+                }
             }
             None => self.add_entry(dir, &name, ino, kind),
         }
+    }
+
+    /// A directory without a name goes, with all that was in it at the checkpoint: nothing leads
+    /// there any more.
+    fn drop_tree(&mut self, top: Nid) -> Result<(), FsError> {
+        let mut open = vec![top];
+        while let Some(dir) = open.pop() {
+            for entry in self.list(dir)? {
+                match (&entry.name[..], entry.kind) {
+                    (b"." | b"..", _) => {}
+                    (_, FileType::Directory) => open.push(entry.ino),
+                    _ => self.drop_link(entry.ino)?,
+                }
+            }
+            self.drop_dir(dir)?;
+        }
+        Ok(())
     }
 
     /// Summaries of node logs that a pack without them leaves to be read from the nodes.

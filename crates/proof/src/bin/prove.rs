@@ -11,18 +11,19 @@ use std::time::{Duration, Instant};
 
 use proof::{
     Density, Draw, Failure, Plan, Tally, draw_lfs, draw_remap, draw_run, draw_tx, hunt_plan,
-    replay_file, shrink, twice_plan,
+    replay_file, sequences, shrink, twice_plan,
 };
 
 const USAGE: &str = "\
-prove [--tx | --remap [--paper] | --lfs] [--cuts N] [--minutes N | --seconds N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
+prove [--tx | --remap [--paper] | --lfs [--sequences]] [--cuts N] [--minutes N | --seconds N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
       [--keep-going] [--commit TEXT] [--out DIR] [--replay PLAN]
   Stops at N cuts (default 1000000) or after N minutes or seconds. Exit code 1: a promise was broken; its plan file
   is written to DIR (default .).  --long: longer runs, operations sampled.  --healthy: no faults of
   the array.  --bug: plants a bug.  --tx: drives and hosts with transactions.
   --remap: host logs over a disk;
   --paper: the paper's own, which promises nothing.
-  --lfs: the file system: short sequences of operations, all of them in the end, and random work.";
+  --lfs: the file system: short sequences of operations, all of them in the end, and random work;
+  --sequences: only the sequences, each once (from the one numbered --seed on), until --cuts or the time ends it.";
 
 /// A run that is not done after this long is stuck.
 const STUCK: Duration = Duration::from_secs(120);
@@ -39,6 +40,7 @@ struct Options {
     remap: bool,
     paper: bool,
     lfs: bool,
+    sequences: bool,
     keep_going: bool,
     bug: Option<String>,
     commit: String,
@@ -58,6 +60,7 @@ fn options() -> Result<Options, String> {
         remap: false,
         paper: false,
         lfs: false,
+        sequences: false,
         keep_going: false,
         bug: None,
         commit: String::new(),
@@ -82,6 +85,7 @@ fn options() -> Result<Options, String> {
             "--remap" => o.remap = true,
             "--paper" => o.paper = true,
             "--lfs" => o.lfs = true,
+            "--sequences" => o.sequences = true,
             "--keep-going" => o.keep_going = true,
             "--bug" => o.bug = Some(value()?),
             "--commit" => o.commit = value()?,
@@ -89,6 +93,9 @@ fn options() -> Result<Options, String> {
             "--replay" => o.replay = Some(PathBuf::from(value()?)),
             _ => return Err(format!("unknown option {arg}")),
         }
+    }
+    if o.sequences && (!o.lfs || o.long) {
+        return Err("--sequences goes with --lfs, without --long".to_string());
     }
     Ok(o)
 }
@@ -99,6 +106,8 @@ struct Shared {
     next: AtomicU64,
     cuts: AtomicU64,
     stop: AtomicBool,
+    /// Workers that are done.
+    ended: AtomicU64,
     tally: Mutex<Tally>,
     broken: Mutex<Vec<(Plan, Failure)>>,
     /// Per worker: the seed at work and since when.
@@ -107,6 +116,8 @@ struct Shared {
 
 fn drawn(o: &Options, seed: u64, kind: &Draw) -> (Plan, u64) {
     if o.lfs {
+        // Odd seeds are the sequences, in order.
+        let seed = if o.sequences { 2 * seed - 1 } else { seed };
         let (plan, _, refused) = draw_lfs(seed, kind);
         return (plan, refused);
     }
@@ -128,6 +139,9 @@ fn work(shared: &Shared, worker: usize) {
         if o.long { Density { operations: 40, ..Density::SHORT } } else { Density::SHORT };
     while !shared.stop.load(Ordering::Relaxed) {
         let seed = shared.next.fetch_add(1, Ordering::Relaxed);
+        if o.sequences && !(1..=sequences()).contains(&seed) {
+            break;
+        }
         shared.busy.lock().expect("no worker panics")[worker] = Some((seed, Instant::now()));
         let (mut plan, refused) = drawn(o, seed, &kind);
         plan.commit = o.commit.clone();
@@ -157,6 +171,7 @@ fn work(shared: &Shared, worker: usize) {
         }
     }
     shared.busy.lock().expect("no worker panics")[worker] = None;
+    shared.ended.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Ends the search in time, and the process if a run hangs: that is a broken C10 which no
@@ -173,7 +188,8 @@ fn watch(shared: &Shared, start: Instant) {
             eprintln!("seed {seed}: C10: the run does not end");
             std::process::exit(1);
         }
-        if shared.stop.load(Ordering::Relaxed) && busy.iter().all(Option::is_none) {
+        let ended = shared.ended.load(Ordering::Relaxed) == shared.options.threads;
+        if ended && busy.iter().all(Option::is_none) {
             return;
         }
     }
@@ -250,6 +266,7 @@ fn main() -> ExitCode {
         next: AtomicU64::new(options.seed),
         cuts: AtomicU64::new(0),
         stop: AtomicBool::new(false),
+        ended: AtomicU64::new(0),
         tally: Mutex::new(Tally::default()),
         broken: Mutex::new(Vec::new()),
         busy: Mutex::new(vec![None; options.threads as usize]),

@@ -361,6 +361,23 @@ impl Tree {
         }
     }
 
+    /// Whether a path leads to a regular file of one name: others are synced by a checkpoint.
+    pub fn is_single_file(&self, path: Path) -> bool {
+        self.find(path).is_ok_and(|id| {
+            let node = self.node(id);
+            matches!(node.body, Body::File(_)) && node.links == 1
+        })
+    }
+
+    /// Whether that file of `now` may be made durable beside this durable state alone: it is there,
+    /// or the directory that it was made in is.
+    pub fn can_sync(&self, now: &Tree, path: Path) -> bool {
+        let known = |id: &Id| self.nodes.contains_key(id);
+        let id = now.find(path).ok().filter(|_| now.is_single_file(path));
+        let place = now.place(path).ok();
+        id.is_some_and(|id| known(&id) || place.is_some_and(|(dir, _)| known(&dir)))
+    }
+
     /// This durable state with one file of `now` as it is there, under the name it has there: what
     /// makes room for it under that name goes.
     pub fn with_synced(&self, now: &Tree, path: Path) -> Tree {
@@ -376,5 +393,29 @@ impl Tree {
             tree.unname(old);
         }
         tree
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn renames_may_lead_deeper_than_paths_do() {
+        let path = |text: &str| text.parse::<Path>().expect("a path");
+        let mut tree = Tree::default();
+        let mut deep = Path::ROOT;
+        while !deep.is_full() {
+            deep = deep.join(1);
+            tree.apply(FsAction::Mkdir(deep), 1).expect("a directory");
+        }
+        for dir in ["/b", "/b/c"] {
+            tree.apply(FsAction::Mkdir(path(dir)), 1).expect("a directory");
+        }
+        let parent = deep.split().expect("not the root").0;
+        tree.apply(FsAction::Rename(path("/b"), parent.join(2)), 1).expect("a name");
+        let (dirs, _) = tree.paths();
+        // That deepest directory holds one more, which no path leads to.
+        assert_eq!((dirs.len(), tree.objects()), (17, 18));
     }
 }

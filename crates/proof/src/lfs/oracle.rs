@@ -6,7 +6,7 @@ use lfs::fs::{NewInode, SetAttributes};
 use lfs::{Fs, FsError, Nid, Now};
 
 use super::look::{Found, xattr_name, xattr_value};
-use super::model::{Body, LONGEST, Tree, fill};
+use super::model::{LONGEST, Tree, fill};
 use super::spec::FsSpec;
 use super::step::{FsAction, Path, name_bytes};
 use super::subject::FsSubject;
@@ -205,9 +205,7 @@ impl FsOracle {
         match action {
             FsAction::Sync => self.durable = self.now.clone(),
             FsAction::Fsync(path) => {
-                let id = self.now.find(path).expect("what was synced");
-                let node = self.now.node(id);
-                if matches!(node.body, Body::File(_)) && node.links == 1 {
+                if self.now.is_single_file(path) {
                     self.durable = self.durable.with_synced(&self.now, path);
                 } else {
                     self.durable = self.now.clone();
@@ -238,9 +236,15 @@ impl FsOracle {
         let was = (self.durable.clone(), self.now.clone());
         self.answer(step, action, real, made)?;
         self.allowed.clear();
-        self.allowed.push(was.0);
+        self.allowed.push(was.0.clone());
         if made != Made::None || matches!(action, FsAction::Fsync(_)) {
             self.allowed.push(self.durable.clone());
+        }
+        if let (Made::After, FsAction::Fsync(path)) = (made, action)
+            && was.0.can_sync(&self.now, path)
+        {
+            // Durable by its nodes first, and then the checkpoint came.
+            self.allowed.push(was.0.with_synced(&self.now, path));
         }
         if made != Made::None {
             self.allowed.extend([was.1, self.now.clone()]);
