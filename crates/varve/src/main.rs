@@ -13,6 +13,7 @@ mod doctor;
 mod experiment;
 mod hits;
 mod list;
+mod manual;
 mod plan;
 mod remap;
 mod reproduce;
@@ -70,6 +71,8 @@ fn main() -> ExitCode {
         Command::Umount(umount) => volume::umount(&umount),
         Command::Fsck(fsck) => return volume::fsck(&fsck),
         Command::Dump(dump) => volume::dump(&dump),
+        Command::Man(of) => manual::man(&of),
+        Command::Completions(of) => manual::completions(&of),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,5 +1,6 @@
 //! What the command line accepts.
 
+mod manual;
 mod serve;
 mod top;
 mod volume;
@@ -9,6 +10,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
+pub use manual::{Completions, Man};
 pub use serve::{
     ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs, Timing,
 };
@@ -68,6 +70,10 @@ pub enum Command {
     Fsck(Fsck),
     /// What lies on such a volume: superblock, checkpoint, journal, table entries, nodes
     Dump(DumpVolume),
+    /// A manual page for each subcommand, in a folder
+    Man(Man),
+    /// A script that completes command lines in a shell, on standard output
+    Completions(Completions),
 }
 
 /// Where results go.

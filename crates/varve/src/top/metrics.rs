@@ -43,17 +43,17 @@ impl Text {
             ("trims", "trim", "Discards and writes of zeroes"),
         ];
         for ((many, one, what), (_, kind)) in words.iter().zip(&of.kinds) {
-            let help = format!("{what} answered {who}.");
+            let help = format!("{what} by {who}.");
             self.one(&format!("{place}_{many}_total"), "counter", &help, kind.count);
             let past = match *one {
                 "read" => "read",
                 "write" => "written",
                 _ => continue,
             };
-            let help = format!("Bytes {past} {who}.");
+            let help = format!("Bytes {past} by {who}.");
             self.one(&format!("{place}_{past}_bytes_total"), "counter", &help, kind.bytes);
         }
-        let help = format!("Requests refused {who}.");
+        let help = format!("Requests by {who} that were refused.");
         self.one(&format!("{place}_errors_total"), "counter", &help, of.errors);
         self.latency(of, place, who);
     }
@@ -62,7 +62,7 @@ impl Text {
         let name = format!("varve_{place}_latency_seconds");
         let _ = write!(
             self.0,
-            "# HELP {name} Time from a request to its answer {who}.\n# TYPE {name} histogram\n"
+            "# HELP {name} Time from a request by {who} to its answer.\n# TYPE {name} histogram\n"
         );
         for (operation, kind) in &of.kinds {
             let labels = format!("operation=\"{operation}\"");
@@ -138,9 +138,9 @@ pub fn text(of: &Sample) -> String {
     text.family("info", "gauge", "What the stack is made of.", &info);
     text.one("power_on", "gauge", "Whether the power of the stack is on.", u64::from(of.on));
     text.one("power_cuts_total", "counter", "Power cuts.", of.cuts);
-    text.asked(&of.host, "host", "to programs");
+    text.asked(&of.host, "host", "programs");
     if let Some(device) = &of.device {
-        text.asked(device, "device", "to the file system by what it lies on");
+        text.asked(device, "device", "the mounted file system");
     }
     text.layers(of);
     if let Some(nand) = &of.nand {
