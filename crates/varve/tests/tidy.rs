@@ -110,6 +110,7 @@ fn every_crate_inherits_the_lints_and_has_a_readme() {
         let manifest = folder.join("Cargo.toml");
         let Ok(text) = std::fs::read_to_string(&manifest) else { continue };
         crates += 1;
+        assert!(text.contains("\nversion.workspace = true\n"), "{}", manifest.display());
         match UNSAFE.iter().find(|(name, _)| folder.ends_with(name)) {
             None => assert!(text.contains("[lints]\nworkspace = true"), "{}", manifest.display()),
             Some((_, module)) => {
