@@ -10,6 +10,9 @@
 //!   root, FUSE, a network or minutes stands in a `console` block, which is not run.
 //! * Between back-ticks `varve ..` may be a form: capitals stand for values, `a|b` for either, what
 //!   is required may be missing. What is there must exist.
+//! * Below `<!-- figures printed by: COMMAND -->` and an empty line stands a table of which each number with
+//!   a decimal point is one that the command prints. Minutes are needed to see that:
+//!   `VARVE_DOCUMENTS=all cargo test -p varve --test documents`; without, only the command is looked at.
 //! * A `diff` block holds lines of the files that it names, in their order.
 //! * A block below `<!-- printed by: COMMAND -->` holds lines of what that command prints, and in the
 //!   order it prints them; in a guide it is run where the reader is then.
@@ -392,6 +395,58 @@ fn what_is_shown_is_what_is_printed() {
         }
     }
     assert!(seen > 0);
+}
+
+/// Numbers with a decimal point, each with its sign if it has one, and without.
+fn numbers(text: &str) -> std::collections::BTreeSet<String> {
+    let text = text.replace('\u{2212}', "-");
+    let part = |c: char| c.is_ascii_digit() || ".,+-".contains(c);
+    let mut all = std::collections::BTreeSet::new();
+    for word in text.split(|c| !part(c)) {
+        let word = word.trim_end_matches(['.', ',', '-', '+']).replace(',', "");
+        if word.parse::<f64>().is_ok() && word.contains('.') {
+            all.insert(word.trim_start_matches(['+', '-']).to_string());
+            all.insert(word);
+        }
+    }
+    all
+}
+
+#[test]
+fn figures_of_tables_are_printed() {
+    let mut tables = BTreeMap::<String, Vec<(String, String)>>::new();
+    for (path, text) in documents() {
+        let lines: Vec<&str> = text.lines().collect();
+        for (i, line) in lines.iter().enumerate() {
+            let Some(rest) = line.strip_prefix("<!-- figures printed by: ") else { continue };
+            let command = rest.strip_suffix(" -->").unwrap_or_else(|| panic!("{path}: {line}"));
+            let given = words(command).concat();
+            let given = arguments(&given).unwrap_or_else(|| panic!("{path}: {line}"));
+            assert!(refused(&given).is_none(), "{path}: {line}");
+            let table = lines[i + 1..].iter().skip_while(|line| line.is_empty());
+            let table: Vec<&str> = table.take_while(|l| l.starts_with('|')).copied().collect();
+            assert!(numbers(&table.join("\n")).len() > 5, "{path}: {line}: no table");
+            let place = format!("{path}:{}", i + 1);
+            tables.entry(command.to_string()).or_default().push((place, table.join("\n")));
+        }
+    }
+    assert!(tables.len() > 2, "{:?}", tables.keys());
+    if std::env::var("VARVE_DOCUMENTS").as_deref() != Ok("all") {
+        return;
+    }
+    let folder = Folder::new("figures");
+    for (command, tables) in tables {
+        let data = root().join("data");
+        let out = folder.shell(&format!("ln -sfn '{}' data; {command}", data.display()));
+        let said = String::from_utf8_lossy(&out.stderr);
+        assert!(out.status.success(), "{command}: {said}");
+        let printed = numbers(&String::from_utf8_lossy(&out.stdout));
+        for (place, table) in tables {
+            let missing: Vec<String> =
+                numbers(&table).into_iter().filter(|number| !printed.contains(number)).collect();
+            assert!(missing.is_empty(), "{place}: {command} does not print {missing:?}");
+        }
+    }
 }
 
 #[test]
