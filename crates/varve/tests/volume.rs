@@ -165,6 +165,27 @@ fn what_a_mount_does_is_watched() {
     ok(&["umount", &dir]);
 }
 
+/// The directory of `varve serve fuse` tells, too.
+fn a_device_as_a_file_is_watched() {
+    let folder = Folder::new();
+    let dir = folder.path("mounted");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_varve"))
+        .args(["serve", "fuse", &dir, "--ram", "16MiB"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let disk = fs::OpenOptions::new().write(true).open(folder.path("mounted/disk.img")).unwrap();
+    (&disk).write_all(&[7; 8192]).unwrap();
+    drop(disk);
+    let text = ok(&["top", &dir, "--metrics"]);
+    assert!(text.contains("\nvarve_host_written_bytes_total 8192\n"), "{text}");
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").arg(&pid).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
 fn as_mount_calls_it() {
     let folder = Folder::new();
     let (image, dir) = (folder.path("image"), folder.path("mounted"));
@@ -259,10 +280,11 @@ macro_rules! tests {
 }
 
 fn main() {
-    let tests: [Test; 5] = tests![
+    let tests: [Test; 6] = tests![
         a_volume_is_made_checked_and_shown: nothing,
         a_volume_is_mounted_once_and_unmounted: mounting,
         what_a_mount_does_is_watched: mounting,
+        a_device_as_a_file_is_watched: mounting,
         as_mount_calls_it: mounting,
         after_a_crash_it_is_recovered: mounting,
     ];
