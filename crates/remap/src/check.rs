@@ -8,6 +8,7 @@ use crate::geometry::{BLOCK, Geometry, Pba, Seg};
 use crate::options::Options;
 use crate::record::{Entry, Form, Header, stamp_crc};
 use crate::recovery::{Summary, read_block, recover};
+use crate::root::HeadAt;
 use crate::segment::State;
 use crate::store::Store;
 
@@ -76,7 +77,13 @@ impl Engine {
             return broken(format!("segment {i} has {n} live blocks: {s:?}"));
         }
         self.segments().check().map_err(LogError::Broken)?;
-        for kind in [HeadKind::User, HeadKind::Gc, HeadKind::Meta] {
+        let kinds = [HeadKind::User, HeadKind::Gc, HeadKind::Meta];
+        let placed = kinds.iter().any(|kind| self.head_at(*kind) != HeadAt::default());
+        if self.read_only().is_some() && !placed {
+            // It was opened so, to be read: nothing is written, and there are no heads.
+            return Ok(());
+        }
+        for kind in kinds {
             let at = self.head_at(kind);
             let open = |seg| self.segments().get(seg).state == State::Open;
             if !open(at.seg) || !open(at.next) {

@@ -192,6 +192,8 @@ impl LogOracle {
             Action::WriteBytes { sector, count, fua } => {
                 self.write(subject, step, (sector, count), fua)
             }
+            // There is nothing to read.
+            Action::Read { .. } if self.promise.damaged && subject.refused().is_some() => Ok(()),
             Action::Read { page, count } => {
                 self.read(subject, page, count)?;
                 let judged = self.found.iter().zip(page..);
