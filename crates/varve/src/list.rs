@@ -11,6 +11,10 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("demo.toml", include_str!("../../../scenarios/demo.toml")),
     ("steady-random.toml", include_str!("../../../scenarios/steady-random.toml")),
     ("remap-log-on-log.toml", include_str!("../../../scenarios/remap-log-on-log.toml")),
+    (
+        "compose-isolation-remap.toml",
+        include_str!("../../../scenarios/compose-isolation-remap.toml"),
+    ),
 ];
 
 /// `varve list WHAT`.

@@ -45,18 +45,21 @@ pub trait Load<D: BlockDevice> {
 }
 
 /// Threads and when each is ready.
-pub(super) struct Clients {
+pub struct Clients {
     ready: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
 impl Clients {
     /// So many threads, all ready at `at`.
-    pub(super) fn new(threads: usize, at: Time) -> Clients {
+    pub fn new(threads: usize, at: Time) -> Clients {
         Clients { ready: (0..threads).map(|thread| Reverse((at, thread))).collect() }
     }
 
     /// One step of the thread that is ready first: which, when it was ready, and what it did.
-    pub(super) fn step<D: BlockDevice>(
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn step<D: BlockDevice>(
         &mut self,
         load: &mut dyn Load<D>,
         volume: &mut Volume<D>,

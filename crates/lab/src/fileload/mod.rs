@@ -22,7 +22,7 @@ mod sparse;
 mod volume;
 
 pub use cache::Cache;
-pub use clients::{Done, Kind, Load};
+pub use clients::{Clients, Done, Kind, Load};
 pub use database::{Database, Shape};
 pub use filebench::{Filebench, Flow};
 pub use fio::RandomWrite;

@@ -167,6 +167,9 @@ pub struct Loaded {
 }
 
 /// Loads a database in one go, without syncs.
+///
+/// # Errors
+/// SQLite's.
 pub fn load(
     fill: impl FnOnce(&mut Connection) -> rusqlite::Result<()>,
 ) -> Result<Loaded, LabError> {
@@ -198,6 +201,9 @@ impl Loaded {
 
     /// Runs a workload with a system over a device that has been used until `now`, on a host that
     /// takes `cpu` for an operation. `work` is told a connection and whom to call after each.
+    ///
+    /// # Errors
+    /// SQLite's and the device's.
     pub fn run(
         &self,
         variant: &Variant,
@@ -289,6 +295,9 @@ pub fn drive(scale: Scale, percent: u32, more: &[&str]) -> Result<Ssd, LabError>
 }
 
 /// Does independent jobs, so many at a time; the results are in the jobs' order.
+///
+/// # Errors
+/// The first one's, in that order, that failed.
 pub fn beside<J: Sync, T: Send>(
     threads: usize,
     jobs: &[J],

@@ -15,7 +15,7 @@ mod ycsb;
 use lab::LabError;
 use lab::reproduce::Study;
 
-pub use experiment::{Outcome, Variant};
+pub use experiment::{CPU, FULL, Loaded, Outcome, Variant, beside, load};
 
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

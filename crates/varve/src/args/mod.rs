@@ -107,6 +107,8 @@ pub enum Paper {
     Nolog,
     /// Segment cleaning journaling (paper 2)
     Scj,
+    /// The four mechanisms together on one drive, in pairs and in all combinations
+    Compose,
     /// All of them, one report; goes on where it was interrupted
     All,
 }

@@ -25,6 +25,7 @@ fn expected(paper: Paper, quick: bool) -> u64 {
         Paper::Scj => (20, 400),
         Paper::Isolation => (40, 780),
         Paper::Nolog => (25, 300),
+        Paper::Compose => (20, 300),
         Paper::All => (0, 0),
     };
     if quick { short } else { long }

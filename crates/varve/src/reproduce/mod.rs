@@ -30,7 +30,8 @@ pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
 }
 
 /// The studies, in the order in which they are told.
-const STUDIES: [Paper; 4] = [Paper::Remap, Paper::Scj, Paper::Isolation, Paper::Nolog];
+const STUDIES: [Paper; 5] =
+    [Paper::Remap, Paper::Scj, Paper::Isolation, Paper::Nolog, Paper::Compose];
 
 /// A study's name on the command line and of its file.
 fn name(paper: Paper) -> &'static str {
@@ -39,6 +40,7 @@ fn name(paper: Paper) -> &'static str {
         Paper::Scj => "scj",
         Paper::Isolation => "isolation",
         Paper::Nolog => "nolog",
+        Paper::Compose => "compose",
         Paper::All => "all",
     }
 }
@@ -75,6 +77,12 @@ fn study(args: &Reproduce, paper: Paper) -> Result<Study, LabError> {
         }),
         Paper::Nolog => nolog::run(&nolog::Options {
             scale: if args.quick { nolog::Scale::Quick } else { nolog::Scale::Default },
+            threads,
+            command,
+        }),
+        Paper::Compose => compose::run(&compose::Options {
+            scale: if args.quick { compose::Scale::Quick } else { compose::Scale::Default },
+            data: args.data.clone(),
             threads,
             command,
         }),

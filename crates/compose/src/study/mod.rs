@@ -1,0 +1,173 @@
+//! `varve reproduce compose`: pairs of mechanisms, and all sixteen combinations of the four.
+
+mod effects;
+mod pairs;
+mod sixteen;
+mod why;
+
+use std::path::PathBuf;
+
+use lab::LabError;
+use lab::reproduce::Study;
+use sqlite::reproduce::beside;
+
+use crate::cell::{Cell, Inputs, Kind, Mechanisms, SEED, Size, Tenants};
+use crate::measured::{ENDURANCE, Measured};
+
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scale {
+    /// A drive of about half a GiB, one of sixteen pieces of the trace, two seeds, all combinations
+    /// not with a protected buffer: half a minute.
+    Quick,
+    /// A drive of about 2 GiB, one of four pieces, three seeds: some minutes.
+    Default,
+}
+
+/// What is asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How much.
+    pub scale: Scale,
+    /// The folder of the captured traces.
+    pub data: PathBuf,
+    /// Runs at a time; the results do not depend on it.
+    pub threads: usize,
+    /// The command that repeats it.
+    pub command: String,
+}
+
+impl Scale {
+    /// Seeds of the sixteen combinations.
+    fn seeds(self) -> u64 {
+        match self {
+            Scale::Quick => 2,
+            Scale::Default => 3,
+        }
+    }
+    /// The drives that they are run on.
+    fn drives(self) -> &'static [Kind] {
+        match self {
+            Scale::Quick => &[Kind::Volatile, Kind::Untold],
+            Scale::Default => &[Kind::Volatile, Kind::Protected, Kind::Untold],
+        }
+    }
+    fn size(self) -> Size {
+        match self {
+            Scale::Quick => Size {
+                records: 8000,
+                operations: 10_000,
+                files: 80 << 10,
+                writes: 30_000,
+                sample: 16,
+                buffer: 4,
+            },
+            Scale::Default => Size {
+                records: 40_000,
+                operations: 40_000,
+                files: 320 << 10,
+                writes: 120_000,
+                sample: 4,
+                buffer: 16,
+            },
+        }
+    }
+}
+
+/// Runs the experiment.
+///
+/// # Errors
+/// A trace that is not there; a tenant or the drive that fails.
+pub fn run(options: &Options) -> Result<Study, LabError> {
+    let size = options.scale.size();
+    let inputs = Inputs::new(size, &options.data)?;
+    let mut study = Study {
+        title: "All four together".to_string(),
+        command: options.command.clone(),
+        note: note(size),
+        seed: SEED,
+        ..Study::default()
+    };
+    let run = Run { options, inputs };
+    pairs::run(&run, &mut study)?;
+    sixteen::run(&run, &mut study)?;
+    Ok(study)
+}
+
+fn note(size: Size) -> String {
+    format!(
+        "Tenants share one modelled drive in virtual time, each with a part of its addresses. SQLite: YCSB A, \
+         {} records, {} operations, FULL. Files: the log-structured file system on {} MiB with a file \
+         server's load, {} blocks written. Store: RocksDB's requests as captured under YCSB A, one of {} pieces of \
+         their address space, 8 in flight. nolog: transactions of the drive instead of a write-ahead log (paper 4). \
+         isolation: the drive's buffer of {} MiB isolates append-only data, instead of LRU (paper 3). SCJ: the file \
+         system journals its cleaning, instead of a checkpoint for each segment as the paper's baseline (paper 2). \
+         remap: a host log below the file system (paper 1). The work is the same in all runs. The drive: 8 dies of \
+         preset paper-nolog, blocks of 64 pages, 7 % spare, the map in DRAM. Write amplification is total: flash pages \
+         programmed for each page that programs wrote (SQLite: pages that its transactions change). DWPD: drive writes of \
+         such pages a day that wear the drive out in five years, if a block endures {ENDURANCE} erases (assumed: no preset \
+         has a figure; ratios do not depend on it).",
+        size.records,
+        size.operations,
+        size.files / 256,
+        size.writes,
+        size.sample,
+        size.buffer,
+    )
+}
+
+/// What all sections need.
+struct Run<'a> {
+    options: &'a Options,
+    inputs: Inputs,
+}
+
+impl Run<'_> {
+    fn all(&self, cells: &[Cell]) -> Result<Vec<Measured>, LabError> {
+        beside(self.options.threads, cells, |cell| cell.run(&self.inputs))
+    }
+}
+
+/// Columns of a run.
+const COLUMNS: [&str; 9] = [
+    "flash pages",
+    "WAF",
+    "WAF / none",
+    "erases",
+    "DWPD",
+    "SQLite op/s",
+    "op p99 ms",
+    "file p99 ms",
+    "store p99 ms",
+];
+
+/// What a run cost, beside the run of the same tenants without any mechanism.
+fn columns(here: &Measured, none: &Measured) -> [String; 9] {
+    use crate::text::{ms, ratio};
+    let asked = here.asked(none.changed());
+    let dwpd = here.dwpd(asked);
+    let [operation, file, read] = here.p99().map(ms);
+    let rate = here.sqlite.as_ref().map_or("-".to_string(), |o| (o.rate() / 1000).to_string());
+    [
+        here.programs().to_string(),
+        ratio(here.programs(), asked),
+        ratio(here.programs(), none.programs()),
+        here.flash.erases.to_string(),
+        format!("{}.{:02}", dwpd / 100, dwpd % 100),
+        rate,
+        operation,
+        file,
+        read,
+    ]
+}
+
+/// A run's name, and the run.
+type Named<'a> = (String, &'a Measured);
+
+/// The runs of some combinations, out of all sixteen.
+fn named<'a>(found: &'a [Measured], of: &[usize]) -> Vec<Named<'a>> {
+    of.iter().map(|bits| (Mechanisms::name(*bits), &found[*bits])).collect()
+}
+
+/// Everybody.
+const ALL: Tenants = Tenants { sqlite: true, files: true, store: true };
