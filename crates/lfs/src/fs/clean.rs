@@ -174,7 +174,10 @@ impl<D: BlockDevice> Fs<D> {
             let valid = self.segs.is_valid(addr);
             (valid || journals && self.segs.in_rec(addr)).then_some((addr, at, valid))
         };
-        (0..self.layout.per_seg).filter_map(place).collect()
+        // Room at once: a list that grows would be moved several times for each victim.
+        let mut all = Vec::with_capacity(usize::from(self.segs.of(victim).needed));
+        all.extend((0..self.layout.per_seg).filter_map(place));
+        all
     }
 
     pub(super) fn move_segment(&mut self, victim: SegNo) -> Result<Cleaned, FsError> {
@@ -195,7 +198,7 @@ impl<D: BlockDevice> Fs<D> {
             blocks.resize(wanted.len() * BLOCK_BYTES, 0);
             self.disk.read_all(&addrs, &mut blocks)?;
         }
-        let mut moves = Vec::new();
+        let mut moves = Vec::with_capacity(if journals { wanted.len() } else { 0 });
         for (i, (old, at, valid)) in wanted.iter().copied().enumerate() {
             let origin = summary.origins[at as usize];
             if summary.nodes && !journals {
