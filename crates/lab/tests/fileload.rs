@@ -47,7 +47,7 @@ fn run(mode: FsloadMode, cleaning: Cleaning, dirty: u64) -> (Stats, u64, u64) {
 }
 
 fn scj() -> Cleaning {
-    Cleaning::Scj(Scj { slots: 8, threshold: Some(1024), count_needed: true })
+    Cleaning::Scj(Scj { slots: 8, threshold: Some(1024), count_needed: true, batch: 1 })
 }
 
 #[test]

@@ -77,7 +77,7 @@ fn tight(seed: u64, cleaning: Cleaning) -> Plan {
 }
 
 fn journalled() -> Cleaning {
-    Cleaning::Scj(Scj { slots: 24, threshold: Some(160), count_needed: true })
+    Cleaning::Scj(Scj { slots: 24, threshold: Some(160), count_needed: true, batch: 1 })
 }
 
 #[test]
@@ -117,7 +117,7 @@ const CHAINS: Mix = Mix { write: 56, fsync: 34, sync: 0, blocks: 40, names: 8 };
 
 /// So few checkpoints that what fsync wrote is cleaned before the next one.
 fn long_epochs(mut plan: Plan) -> Plan {
-    let scj = Scj { slots: 200, threshold: Some(2_000), count_needed: true };
+    let scj = Scj { slots: 200, threshold: Some(2_000), count_needed: true, batch: 1 };
     let options = Options { dirty: 60, prefree: 100, cleaning: Cleaning::Scj(scj), ..plan.options };
     plan.mix = Mix { fsync: 12, write: 80, sync: 0, names: 30, blocks: 50 };
     Plan { options, ..plan }

@@ -106,7 +106,7 @@ fn the_largest_file_ends_where_its_pointers_do() {
 
 #[test]
 fn a_full_volume_refuses_more_keeps_all_and_works_on_when_something_goes() {
-    let scj = Cleaning::Scj(Scj { slots: 16, threshold: Some(500), count_needed: true });
+    let scj = Cleaning::Scj(Scj { slots: 16, threshold: Some(500), count_needed: true, batch: 1 });
     for cleaning in [Cleaning::Bl415, Cleaning::Bl6, scj] {
         let mut fs = mounted(ram(64), Options { cleaning, ..Options::default() });
         let mut files = Vec::new();

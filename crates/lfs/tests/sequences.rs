@@ -22,7 +22,13 @@ struct Plan {
 }
 
 fn plan(rng: &mut Rng) -> Plan {
-    let scj = Scj { slots: 8, threshold: Some(rng.below(2_000)), count_needed: rng.ratio(1, 2) };
+    let count_needed = rng.ratio(1, 2);
+    let scj = Scj {
+        slots: 8,
+        threshold: Some(rng.below(2_000)),
+        count_needed,
+        batch: 1 + rng.below(4) as u32,
+    };
     let cleaning = *rng.pick(&[Cleaning::Bl415, Cleaning::Bl6, Cleaning::Scj(scj)]);
     let victim = *rng.pick(&[Victim::Greedy, Victim::CostBenefit]);
     let dirty = *rng.pick(&[8, 100, 4_096]);

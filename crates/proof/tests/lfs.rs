@@ -70,7 +70,7 @@ const LONG: (Draw, Density) = (
 
 /// Those that longer runs show; `FsyncJ`, `Trans` and `Pin` need more than is made here:
 /// `crates/lfs/tests/crash.rs`.
-const IN_LONG: [Bug; 9] = [
+const IN_LONG: [Bug; 10] = [
     Bug::Ssa,
     Bug::Order,
     Bug::SlotReset,
@@ -78,6 +78,7 @@ const IN_LONG: [Bug; 9] = [
     Bug::NidReused,
     Bug::DiscardEarly,
     Bug::NextLate,
+    Bug::BatchEarly,
     Bug::CopyInChain,
     Bug::RecoveryInChain,
 ];

@@ -7,10 +7,11 @@
 //!   of the victim. Journalled cleaning copies the block as it lies there, and the dirty node stays
 //!   dirty (rule `raw`), into the cold log, where no chain leads (rule `pin`);
 //! * with a journal: copies, flush, record with FUA, and only then the victim is let go (rule
-//!   `flush`).
+//!   `flush`); several victims may share the flush and the write (`Scj::batch`).
 
 use block::BlockDevice;
 
+use super::journal::Record;
 use super::options::{Bug, Cleaning};
 use super::stats::{CleaningTime, Event};
 use super::tree::Pointer;
@@ -57,6 +58,13 @@ pub(super) struct Cleaned {
     /// Dirty blocks of metadata before and after.
     dirty: [u32; 2],
     time: CleaningTime,
+}
+
+/// A victim whose blocks are copied, and what its record will say.
+struct Copied {
+    victim: SegNo,
+    record: Record,
+    done: Cleaned,
 }
 
 impl<D: BlockDevice> Fs<D> {
@@ -143,9 +151,18 @@ impl<D: BlockDevice> Fs<D> {
             self.checkpoint(Trigger::JournalFull)?;
             return Ok(true);
         }
-        if let Some(victim) = choose(&self.segs, self.options.victim) {
-            let cleaned = self.move_segment(victim)?;
-            self.count_cleaning(cleaned);
+        let Cleaning::Scj(scj) = self.options.cleaning else { return Ok(false) };
+        let most = scj.batch.min(self.journal.left()) as usize;
+        let mut batch: Vec<Copied> = Vec::new();
+        // Copies of further victims take room that only their records give back.
+        while batch.is_empty() || batch.len() < most && self.segs.free() > self.floor_free() {
+            let Some(victim) = choose(&self.segs, self.options.victim) else { break };
+            batch.push(self.copy_segment(victim)?);
+        }
+        if !batch.is_empty() {
+            for cleaned in self.let_go(batch)? {
+                self.count_cleaning(cleaned);
+            }
             return Ok(true);
         }
         let before = self.segs.free();
@@ -180,7 +197,45 @@ impl<D: BlockDevice> Fs<D> {
         all
     }
 
+    /// Cleans one segment.
     pub(super) fn move_segment(&mut self, victim: SegNo) -> Result<Cleaned, FsError> {
+        let copied = self.copy_segment(victim)?;
+        if !self.journals() {
+            return Ok(copied.done);
+        }
+        let done = self.let_go(vec![copied])?.pop();
+        done.ok_or(FsError::Corrupt("a cleaning that was not"))
+    }
+
+    /// Makes the moves of victims durable, in their order, and frees the victims.
+    fn let_go(&mut self, batch: Vec<Copied>) -> Result<Vec<Cleaned>, FsError> {
+        let (mut records, mut victims, mut all) = (Vec::new(), Vec::new(), Vec::new());
+        for one in batch {
+            victims.push(one.victim);
+            all.push(one.done);
+            if !one.record.moves.is_empty() {
+                records.push(one.record);
+            }
+        }
+        if !records.is_empty() {
+            let copied = self.disk.clock();
+            let flushed = self.write_records(&records)?;
+            // They waited together: the last of them is told of it.
+            if let Some(last) = all.last_mut() {
+                last.time.flush = flushed.since(copied);
+                last.time.journal = self.disk.clock().since(flushed);
+            }
+            self.cleaned.records += records.len() as u64;
+            self.cleaned.entries += records.iter().map(|r| r.moves.len() as u64).sum::<u64>();
+        }
+        if self.options.bug != Some(Bug::BatchEarly) {
+            victims.into_iter().for_each(|victim| self.segs.release(victim));
+        }
+        Ok(all)
+    }
+
+    /// Copies what is needed of a segment; with a journal the segment waits for its record.
+    fn copy_segment(&mut self, victim: SegNo) -> Result<Copied, FsError> {
         // No log may be threaded through it meanwhile.
         self.victim = Some(victim);
         let mut one = Cleaned { dirty: [self.dirty_blocks(); 2], ..Cleaned::default() };
@@ -231,21 +286,16 @@ impl<D: BlockDevice> Fs<D> {
         }
         one.time.copy = self.disk.clock().since(chosen);
         one.dirty[1] = self.dirty_blocks();
+        if self.options.bug == Some(Bug::DiscardEarly) && journals {
+            self.disk.discard(self.layout.block(victim, 0), self.layout.per_seg)?;
+        }
         if journals {
-            if self.options.bug == Some(Bug::DiscardEarly) {
-                self.disk.discard(self.layout.block(victim, 0), self.layout.per_seg)?;
-            }
-            if !moves.is_empty() {
-                let copied = self.disk.clock();
-                let flushed = self.write_record(&moves, &summary_block)?;
-                one.time.flush = flushed.since(copied);
-                one.time.journal = self.disk.clock().since(flushed);
-                self.cleaned.records += 1;
-                self.cleaned.entries += moves.len() as u64;
-            }
+            self.segs.set_copied(victim);
+        }
+        if self.options.bug == Some(Bug::BatchEarly) && journals {
             self.segs.release(victim);
         }
-        Ok(one)
+        Ok(Copied { victim, record: Record { moves, summary: summary_block }, done: one })
     }
 
     fn move_node(&mut self, old: BlockAddr, origin: Origin) -> Result<(), FsError> {

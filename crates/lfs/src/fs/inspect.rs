@@ -140,7 +140,7 @@ impl<D: BlockDevice> Durable<D> {
             let version = self.pack.cp.version;
             let identity = Identity { uuid: self.superblock.uuid, version, slot };
             match decode(&identity, &journal, &summary) {
-                Some(moves) => records.push(moves),
+                Some((_, moves)) => records.push(moves),
                 None => break,
             }
         }

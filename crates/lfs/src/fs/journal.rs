@@ -5,7 +5,9 @@
 //! * while a volume is mounted with a journal its superblock says so, and nobody else mounts it;
 //! * from the durable state (checkpoint v, records of v in order, chain of v) every block of R is
 //!   reachable, and no block of R is written over before the record that moves it is durable;
-//! * a record is valid for one checkpoint, one slot, one volume; slots are used in order.
+//! * a record is valid for one checkpoint, one slot, one volume; slots are used in order. Of records
+//!   written together those before the first that is missing count, and none of their victims was
+//!   used again before all of them were durable.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +19,8 @@ use super::recover::Gained;
 use crate::disk::{Cause, Disk};
 use crate::format::{Block, MAGIC, NatEntry, NodeBlock, Origin, Summary, put_u32, zeroed};
 use crate::scj::{
-    FIRST_SLOT, Identity, LIVE_MAGIC, Move, RECORD_BLOCKS, STATE_AT, State, decode, encode, merge,
+    BATCH_MAX, FIRST_SLOT, Identity, LIVE_MAGIC, Move, RECORD_BLOCKS, STATE_AT, State, decode,
+    encode, merge,
 };
 use crate::{BlockAddr, FsError, SegNo};
 
@@ -38,6 +41,10 @@ impl Journal {
     pub(super) fn is_full(self) -> bool {
         self.next == self.slots
     }
+    /// Records that still fit.
+    pub(super) fn left(self) -> u32 {
+        self.slots - self.next
+    }
 }
 
 /// The wrong merge, a planted bug: from address to address, whatever the order.
@@ -51,6 +58,14 @@ fn merge_by_address<'a>(
     };
     let origins = pairs.keys().copied().filter(|old| valid(*old));
     origins.map(|old| (old, last(old))).filter(|(old, new)| old != new).collect()
+}
+
+/// What one cleaning journals.
+pub(super) struct Record {
+    /// Where blocks that recovery needs went.
+    pub(super) moves: Vec<Move>,
+    /// The victim's summary.
+    pub(super) summary: Box<Block>,
 }
 
 /// What a crash left in the journal.
@@ -110,25 +125,28 @@ impl<D: BlockDevice> Fs<D> {
         })
     }
 
-    /// Makes what cleaning moved durable: copies first, then the record. Returns when the copies
-    /// were.
-    pub(super) fn write_record(
-        &mut self,
-        moves: &[Move],
-        summary: &Block,
-    ) -> Result<Time, FsError> {
-        let slot = self.journal.next;
+    /// Makes what cleaning moved durable: copies first, then the records, in one write. Returns
+    /// when the copies were.
+    pub(super) fn write_records(&mut self, records: &[Record]) -> Result<Time, FsError> {
+        let first = self.journal.next;
         let mut flushed = self.disk.clock();
-        let block = encode(&self.identity(slot), moves, summary);
+        let mut blocks: Vec<Box<Block>> = Vec::new();
+        for (behind, record) in (0..).zip(records) {
+            let identity = self.identity(first + behind);
+            blocks.push(encode(&identity, behind, &record.moves, &record.summary));
+            blocks.push(record.summary.clone());
+        }
         if self.options.bug == Some(Bug::Flush) {
-            self.disk.write(slot_addr(slot), &block, Cause::Journal)?;
-            self.disk.write(BlockAddr(slot_addr(slot).0 + 1), summary, Cause::Journal)?;
+            for (i, block) in (0..).zip(&blocks) {
+                self.disk.write(BlockAddr(slot_addr(first).0 + i), block, Cause::Journal)?;
+            }
         } else {
             self.disk.flush()?;
             flushed = self.disk.clock();
-            self.disk.write_durable(slot_addr(slot), &[&block, summary], Cause::Journal)?;
+            let blocks: Vec<&Block> = blocks.iter().map(|block| &**block).collect();
+            self.disk.write_durable(slot_addr(first), &blocks, Cause::Journal)?;
         }
-        self.journal.next += 1;
+        self.journal.next += records.len() as u32;
         self.counted.slots_high = self.counted.slots_high.max(self.journal.next);
         Ok(flushed)
     }
@@ -149,27 +167,29 @@ impl<D: BlockDevice> Fs<D> {
             state.uuid == self.superblock.uuid && slot_addr(state.slots).0 <= self.layout.gap()
         });
         let state = state.ok_or(FsError::Corrupt("the state block of the journal"))?;
-        let mut ended = false;
+        let mut missing = None;
         for slot in 0..state.slots {
             let identity = self.identity(slot);
             let back = if self.options.bug == Some(Bug::VersionIgnored) { 30 } else { 0 };
             let pair = read_pair(&mut self.disk, slot);
             let found = pair.and_then(|(journal, summary)| {
-                let moves = (0..=back).find_map(|ago| {
+                let (behind, moves) = (0..=back).find_map(|ago| {
                     let version = identity.version.saturating_sub(ago);
                     decode(&Identity { version, ..identity }, &journal, &summary)
-                });
-                Some((moves?, Summary::decode(&summary)))
+                })?;
+                Some((slot.saturating_sub(behind), moves, Summary::decode(&summary)))
             });
-            match found {
-                Some(_) if ended => {
-                    return Err(FsError::Corrupt("a record is missing among valid ones"));
-                }
-                Some((moves, summary)) => {
+            match (found, missing) {
+                (Some((_, moves, summary)), None) => {
                     self.records.moves.push(moves);
                     self.records.summaries.push(summary);
                 }
-                None => ended = true,
+                // Written together with the one that is missing, cut off: nobody relied on it yet.
+                (Some((first, ..)), Some(gap)) if first <= gap => {}
+                (Some(_), Some(_)) => {
+                    return Err(FsError::Corrupt("a record is missing among valid ones"));
+                }
+                (None, _) => missing = missing.or(Some(slot)),
             }
         }
         Ok(())
@@ -250,6 +270,9 @@ impl<D: BlockDevice> Fs<D> {
         let Cleaning::Scj(scj) = self.options.cleaning else { return Ok(()) };
         if scj.slots == 0 || scj.slots > 0xFFF || slot_addr(scj.slots).0 > self.layout.gap() {
             return Err(FsError::Invalid("the journal's slots do not fit into the gap"));
+        }
+        if !(1..=BATCH_MAX).contains(&scj.batch) {
+            return Err(FsError::Invalid("1 to 16 records share a write"));
         }
         self.journal = Journal { slots: scj.slots, next: 0 };
         if self.live {

@@ -22,11 +22,14 @@ pub struct Scj {
     pub threshold: Option<u64>,
     /// Pre-invalid blocks count as a victim's cost, too.
     pub count_needed: bool,
+    /// Victims whose copies share one flush, and their records one forced write; 1 in the paper,
+    /// 16 at most.
+    pub batch: u32,
 }
 
 impl Default for Scj {
     fn default() -> Scj {
-        Scj { slots: 64, threshold: None, count_needed: true }
+        Scj { slots: 64, threshold: None, count_needed: true, batch: 1 }
     }
 }
 
@@ -77,6 +80,8 @@ pub enum Bug {
     DiscardEarly,
     /// The last node of a segment does not know where the next one is.
     NextLate,
+    /// A victim of a batch is let go before the records of the batch are durable.
+    BatchEarly,
     /// Cleaning copies nodes of files into the log of the chain.
     CopyInChain,
     /// Recovery writes where the chain would go on.
@@ -85,7 +90,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 19] = [
+    pub const ALL: [Bug; 20] = [
         Bug::Ssa,
         Bug::FsyncJ,
         Bug::Trans,
@@ -103,6 +108,7 @@ impl Bug {
         Bug::NidReused,
         Bug::DiscardEarly,
         Bug::NextLate,
+        Bug::BatchEarly,
         Bug::CopyInChain,
         Bug::RecoveryInChain,
     ];

@@ -28,6 +28,8 @@ pub(super) struct Seg {
     pub(super) head: bool,
     /// Not free before the next checkpoint, whatever the maps say.
     pub(super) held: bool,
+    /// What recovery needs of it was copied; records that are not durable yet will free it.
+    pub(super) copied: bool,
     /// Nothing in it is valid, and only a checkpoint frees it.
     waits: bool,
     /// It is among the free ones.
@@ -82,6 +84,7 @@ impl Segs {
                 mtime: entry.mtime,
                 head: false,
                 held: false,
+                copied: false,
                 waits: false,
                 free: false,
                 written: true,
@@ -270,13 +273,19 @@ impl Segs {
         Ok(())
     }
 
+    /// What recovery needs of a segment was copied: it is no victim again.
+    pub(super) fn set_copied(&mut self, seg: SegNo) {
+        self.segs[seg.index()].copied = true;
+        self.refresh(seg.0);
+    }
+
     /// What recovery needed of a segment lies elsewhere: nothing in it is needed any more.
     pub(super) fn release(&mut self, seg: SegNo) {
         let one = &mut self.segs[seg.index()];
         assert_eq!(one.valid, 0, "segment {seg} still has valid blocks");
         self.pre_invalid -= u64::from(one.needed);
         one.rec = [0; VALID_BYTES];
-        one.needed = 0;
+        (one.needed, one.copied) = (0, false);
         self.refresh(seg.0);
     }
 

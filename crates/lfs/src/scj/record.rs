@@ -2,8 +2,9 @@
 //! the superblocks and segment 0, which other programs never touch.
 //!
 //! A record is the paper's journal block (511 pairs of addresses and 8 bytes at its end) and a copy
-//! of the victim's summary. Where the paper has 8 bytes of version there are 4 of version and 4 of
-//! a checksum, so that half a record, or one of another time or place, is told from a whole one.
+//! of the victim's summary. Where the paper has 8 bytes of version there are 28 bits of version, 4
+//! that say how many records before it were written with it, and 4 bytes of a checksum, so that half
+//! a record, or one of another time or place, is told from a whole one.
 
 use block::crc32c;
 
@@ -15,6 +16,8 @@ use crate::format::{Block, put, put_u32, put_u64, u32_at, u64_at, zeroed};
 pub const MOVES_MAX: usize = 511;
 /// Blocks of a record.
 pub const RECORD_BLOCKS: u32 = 2;
+/// Records that are written together, at most.
+pub const BATCH_MAX: u32 = 16;
 /// Where the state block is.
 pub const STATE_AT: BlockAddr = BlockAddr(32);
 /// Where records begin.
@@ -25,7 +28,9 @@ pub const LIVE_MAGIC: u32 = u32::from_le_bytes(*b"VARV");
 const VERSION_AT: usize = 4088;
 const CRC_AT: usize = 4092;
 const STATE_NAME: &[u8; 8] = b"VARVSCJ1";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// Bits of the version in a record.
+const VERSION_BITS: u32 = 28;
 
 /// What identifies a record: whose, after which checkpoint, which one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,24 +54,31 @@ fn checksum(identity: &Identity, journal: &Block, summary: &Block) -> u32 {
     parts.into_iter().fold(0, crc32c)
 }
 
-/// The journal block of a record; `summary` follows it on the media. More moves than fit are a bug
-/// of the caller.
-pub fn encode(identity: &Identity, moves: &[Move], summary: &Block) -> Box<Block> {
+fn version(identity: &Identity) -> u32 {
+    identity.version as u32 & ((1 << VERSION_BITS) - 1)
+}
+
+/// The journal block of a record that is written behind so many others in one write; `summary`
+/// follows it on the media. More moves or records than fit are a bug of the caller.
+pub fn encode(identity: &Identity, behind: u32, moves: &[Move], summary: &Block) -> Box<Block> {
     assert!(moves.len() <= MOVES_MAX, "{} moves", moves.len());
+    assert!(behind < BATCH_MAX.min(identity.slot + 1), "{behind} before slot {}", identity.slot);
     let mut block = zeroed();
     for (i, step) in moves.iter().enumerate() {
         put_u32(&mut block[..], 8 * i, step.old.0);
         put_u32(&mut block[..], 8 * i + 4, step.new.0);
     }
-    put_u32(&mut block[..], VERSION_AT, identity.version as u32);
+    put_u32(&mut block[..], VERSION_AT, version(identity) | behind << VERSION_BITS);
     let sum = checksum(identity, &block, summary);
     put_u32(&mut block[..], CRC_AT, sum);
     block
 }
 
-/// The moves of a record, if it is the one that is asked for and whole.
-pub fn decode(identity: &Identity, journal: &Block, summary: &Block) -> Option<Vec<Move>> {
-    let whole = u32_at(&journal[..], VERSION_AT) == identity.version as u32
+/// The moves of a record, if it is the one that is asked for and whole, and how many were written
+/// before it in the same write.
+pub fn decode(identity: &Identity, journal: &Block, summary: &Block) -> Option<(u32, Vec<Move>)> {
+    let found = u32_at(&journal[..], VERSION_AT);
+    let whole = found & ((1 << VERSION_BITS) - 1) == version(identity)
         && u32_at(&journal[..], CRC_AT) == checksum(identity, journal, summary);
     if !whole {
         return None;
@@ -75,7 +87,8 @@ pub fn decode(identity: &Identity, journal: &Block, summary: &Block) -> Option<V
         old: BlockAddr(u32_at(&journal[..], 8 * i)),
         new: BlockAddr(u32_at(&journal[..], 8 * i + 4)),
     };
-    Some((0..MOVES_MAX).map(pair).take_while(|step| step.old.0 != 0).collect())
+    let moves = (0..MOVES_MAX).map(pair).take_while(|step| step.old.0 != 0).collect();
+    Some((found >> VERSION_BITS, moves))
 }
 
 /// The state block: how the journal is laid out.
@@ -129,10 +142,10 @@ mod tests {
     fn figure_2_of_the_paper() {
         let moves = [Move { old: BlockAddr(511), new: BlockAddr(1536) }];
         let identity = Identity { version: 4, ..WHO };
-        let block = encode(&identity, &moves, &zeroed());
+        let block = encode(&identity, 0, &moves, &zeroed());
         assert_eq!((u32_at(&block[..], 0), u32_at(&block[..], 4)), (511, 1536));
         assert_eq!(u32_at(&block[..], VERSION_AT), 4, "in the last eight bytes");
-        assert_eq!(decode(&identity, &block, &zeroed()).as_deref(), Some(&moves[..]));
+        assert_eq!(decode(&identity, &block, &zeroed()), Some((0, moves.to_vec())));
     }
 
     #[test]
@@ -141,8 +154,8 @@ mod tests {
             .map(|i| Move { old: BlockAddr(i), new: BlockAddr(i * 7) })
             .collect();
         let summary = zeroed();
-        let block = encode(&WHO, &moves, &summary);
-        assert_eq!(decode(&WHO, &block, &summary), Some(moves));
+        let block = encode(&WHO, 3, &moves, &summary);
+        assert_eq!(decode(&WHO, &block, &summary), Some((3, moves)));
         for wrong in [
             Identity { slot: 4, ..WHO },
             Identity { version: 4, ..WHO },

@@ -149,6 +149,7 @@ fn config(rng: &mut Rng, long: bool) -> Config {
     k.pick("lfs.slots", &["2", "4", "24", "80"]);
     k.pick("lfs.threshold", &["20", "60", "160", "2000"]);
     k.maybe(4, "lfs.count", &["valid"]);
+    k.maybe(2, "lfs.batch", &["2", "4", "16"]);
     k.maybe(3, "lfs.victim", &["cost-benefit"]);
     k.pick("lfs.dirty", &["8", "24", "60", "200"]);
     k.pick("lfs.prefree", &["5", "20", "100"]);

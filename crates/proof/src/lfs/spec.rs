@@ -72,7 +72,7 @@ impl FsSpec {
             start: Tree::default(),
             image: OnceCell::new(),
         };
-        let mut scj = Scj { slots: 24, threshold: Some(160), count_needed: true };
+        let mut scj = Scj { slots: 24, threshold: Some(160), count_needed: true, batch: 1 };
         let (mut mode, mut after) = ("bl6", None);
         for (key, text) in &plan.config {
             let name = key.strip_prefix("lfs.");
@@ -84,6 +84,7 @@ impl FsSpec {
             let set = match name {
                 Some("cleaning" | "recover") => Ok(()),
                 Some("slots") => number(text).map(|n| scj.slots = n),
+                Some("batch") => number(text).map(|n| scj.batch = n),
                 Some("threshold") => number(text).map(|n| scj.threshold = Some(n)),
                 Some(name) => spec.set(name, text, &mut scj),
                 None => Err("a key of lfs".to_string()),

@@ -105,6 +105,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         slots: Scale::Default.slots(),
         threshold: Some(BLOCKS / 128),
         count_needed: true,
+        batch: 1,
     });
     let file = |name, cleaning, cache| Run { name, mode: FsloadMode::Fileserver, cleaning, cache };
     let mut runs = vec![

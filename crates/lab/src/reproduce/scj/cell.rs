@@ -48,8 +48,12 @@ impl System {
     }
 
     fn cleaning(self, scale: Scale) -> Cleaning {
-        let scj =
-            Scj { slots: scale.slots(), threshold: Some(scale.blocks() / 128), count_needed: true };
+        let scj = Scj {
+            slots: scale.slots(),
+            threshold: Some(scale.blocks() / 128),
+            count_needed: true,
+            batch: 1,
+        };
         match self {
             System::Bl => Cleaning::Bl415,
             System::Kernel => Cleaning::Bl6,
