@@ -87,7 +87,7 @@ impl Files {
     pub(crate) fn new(port: Port<Drive>, on: Mechanisms, seed: u64) -> Result<Files, LabError> {
         let blocks = port.capacity().0 / 8 * 4 / 5 / 512 * 512;
         let above = Above::new(port, on.remap)?;
-        let scj = Scj { slots: SLOTS, threshold: Some(blocks / 128), count_needed: true };
+        let scj = Scj { slots: SLOTS, threshold: Some(blocks / 128), count_needed: true, batch: 1 };
         let options = Mount {
             cleaning: if on.scj { Cleaning::Scj(scj) } else { Cleaning::Bl415 },
             cached_nodes: (blocks / 4) as usize,

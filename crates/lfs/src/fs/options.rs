@@ -29,7 +29,7 @@ pub struct Scj {
 
 impl Default for Scj {
     fn default() -> Scj {
-        Scj { slots: 64, threshold: None, count_needed: true, batch: 1 }
+        Scj { slots: 64, threshold: None, count_needed: true, batch: 4 }
     }
 }
 

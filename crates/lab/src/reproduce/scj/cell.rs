@@ -17,6 +17,9 @@ pub(super) const DRIVE: u64 = 4;
 /// Slots of a journal area that is never full: as many as fit into the gap before the volume.
 pub(super) const LARGE: u32 = 224;
 
+/// Eight victims at a time.
+pub(super) const TOGETHER: System = System::Together(8);
+
 /// A way of cleaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum System {
@@ -30,6 +33,9 @@ pub(super) enum System {
     Tuned(u64, u32),
     /// As `Scj`; victims are chosen by valid blocks alone.
     ByValid,
+    /// As `Scj` with a large area; so many victims share a flush and the write of their records (not
+    /// in the paper).
+    Together(u32),
     /// As `Scj` with a large area, but records are written before their copies are durable: the
     /// paper says nothing of a flush. It loses data.
     Unflushed,
@@ -42,6 +48,7 @@ impl System {
             System::Kernel => "kernel 6.1",
             System::Scj => "SCJ",
             System::Tuned(..) => "SCJ, larger area",
+            System::Together(_) => "SCJ, larger area, victims in batches",
             System::ByValid => "SCJ, victims by valid blocks",
             System::Unflushed => "SCJ without flush (unsafe)",
         }
@@ -61,6 +68,7 @@ impl System {
             System::Tuned(threshold, slots) => {
                 Cleaning::Scj(Scj { slots, threshold: Some(threshold), ..scj })
             }
+            System::Together(batch) => Cleaning::Scj(Scj { slots: LARGE, batch, ..scj }),
             System::ByValid => Cleaning::Scj(Scj { count_needed: false, ..scj }),
             System::Unflushed => Cleaning::Scj(Scj { slots: LARGE, ..scj }),
         }

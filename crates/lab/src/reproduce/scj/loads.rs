@@ -4,7 +4,7 @@ use block::Span;
 
 use super::super::text::{change, micros, rate, ratio};
 use super::super::{Check, Study, Table};
-use super::cell::{Cell, LARGE, What, run_all};
+use super::cell::{Cell, LARGE, TOGETHER, What, run_all};
 use super::{Options, SEED, Scale, System, percent, section};
 use crate::LabError;
 use crate::fileload::Measured;
@@ -13,7 +13,7 @@ const LOADS: [What; 4] = [What::Fileserver, What::Varmail, What::Tpcc, What::Ycs
 
 fn systems(scale: Scale) -> Vec<System> {
     let large = System::Tuned(scale.blocks() / 128, LARGE);
-    let mut all = vec![System::Bl, System::Kernel, System::Scj, large, System::Unflushed];
+    let mut all = vec![System::Bl, System::Kernel, System::Scj, large, System::Unflushed, TOGETHER];
     if scale == Scale::Default {
         all.push(System::ByValid);
     }
