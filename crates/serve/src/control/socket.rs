@@ -18,7 +18,8 @@ const LINE: u64 = 4096;
 const MOST: usize = 8;
 /// How often it looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(100);
-/// For a line, and for an answer.
+/// For a line that has begun, and for an answer. Between lines an operator may be silent for as long
+/// as he likes: a guest's serial line cannot connect again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Listens in a thread of its own until it is dropped.
@@ -83,11 +84,15 @@ impl Drop for Seat {
 }
 
 fn talk(stream: UnixStream, control: &Control) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut lines = BufReader::new(stream.try_clone()?);
     let mut out = stream;
     loop {
+        out.set_read_timeout(None)?;
+        if lines.fill_buf()?.is_empty() {
+            return Ok(());
+        }
+        out.set_read_timeout(Some(PATIENCE))?;
         let mut line = String::new();
         let count = (&mut lines).take(LINE).read_line(&mut line)?;
         if count == 0 {
