@@ -1,7 +1,9 @@
 //! The super block and the two roots.
 //!
 //! Invariants: the super block is written once, twice; a root's header is written after its body is
-//! durable, in two copies of which one is enough; roots alternate by generation.
+//! durable, in two copies of which one is enough; roots alternate by generation. All of a header is in
+//! the first sector of its block, which is old or new: in pieces, a header whose writing was cut could
+//! be completed by the one that recovery writes over it under the same number, after its body is gone.
 
 use block::crc32c;
 
@@ -10,8 +12,8 @@ use crate::geometry::{BLOCK, Geometry, Seg};
 
 const SUPER_MAGIC: u64 = u64::from_le_bytes(*b"varvesup");
 const ROOT_MAGIC: u64 = u64::from_le_bytes(*b"varveroo");
-const VERSION: u32 = 1;
-const CRC_AT: usize = BLOCK - 4;
+const VERSION: u32 = 2;
+const CRC_AT: usize = block::SECTOR_BYTES as usize - 4;
 
 /// What is written once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -85,11 +87,11 @@ impl Reader<'_> {
 
 fn close(block: &mut [u8; BLOCK]) {
     let crc = crc32c(0, &block[..CRC_AT]);
-    block[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+    block[CRC_AT..CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
 fn sound(block: &[u8; BLOCK]) -> bool {
-    block[CRC_AT..] == crc32c(0, &block[..CRC_AT]).to_le_bytes()
+    block[CRC_AT..CRC_AT + 4] == crc32c(0, &block[..CRC_AT]).to_le_bytes()
 }
 
 impl Super {
