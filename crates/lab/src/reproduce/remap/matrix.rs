@@ -137,7 +137,7 @@ pub(super) fn generated(options: &Options, study: &mut Study) -> Result<(), LabE
             table,
         )
         .plot(Plot::bars("MB/s, 80 % full", 0, [3]).by(2).only(1, "80 %"))
-        .plot(Plot::bars("write amplification of both layers, 80 % full", 0, [10]).by(2).only(1, "80 %"));
+        .plot(Plot::bars("write amplification of both layers, 80 % full", 0, [11]).by(2).only(1, "80 %"));
         if fills.len() > 1 {
             for drive in ["full map", "cached 1/64"] {
                 let title = format!("MB/s by fill, {drive}");

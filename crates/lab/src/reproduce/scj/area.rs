@@ -1,7 +1,7 @@
 //! Fig 6: the size of the journal area, and why the paper's 256 KB are not enough.
 
 use super::super::text::{rate, ratio};
-use super::super::{Check, Study, Table};
+use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, What, run_all};
 use super::{Options, Scale, System, section};
 use crate::LabError;
@@ -61,7 +61,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             scale.factor() * 4
         ),
         table,
-    ));
+    ).plot(Plot::lines("MB/s, 80 % full", 1, [3]).only(0, "80 %")));
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! Not in the paper: what a flush costs decides whether journalled cleaning gains anything.
 
 use super::super::text::{micros, rate, ratio};
-use super::super::{Check, Study, Table};
+use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, LARGE, TOGETHER, What, run_all};
 use super::{Options, System, section};
 use crate::LabError;
@@ -59,7 +59,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
          whose buffer survives a power cut both waits cost next to nothing. In batches eight victims share \
          them.",
         table,
-    ));
+    ).plot(Plot::bars("MB/s", 0, [2]).by(1)));
     let n = systems.len();
     let gain = |i: usize, bl: usize| (Measured::rate(&found[i]), Measured::rate(&found[bl]));
     study.checks.push(Check {

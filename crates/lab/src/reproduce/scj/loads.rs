@@ -3,7 +3,7 @@
 use block::Span;
 
 use super::super::text::{change, micros, rate, ratio};
-use super::super::{Check, Study, Table};
+use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, LARGE, TOGETHER, What, run_all};
 use super::{Options, SEED, Scale, System, percent, section};
 use crate::LabError;
@@ -67,7 +67,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
              this scale, the larger one {LARGE} slots."
         ),
         eight(&loads),
-    ));
+    ).plot(Plot::bars("throughput against BL", 0, [4]).by(1))
+        .plot(Plot::bars("checkpoints, % of BL's", 0, [9]).by(1)));
     study.sections.push(section(
         "Fig 8: what asked for checkpoints",
         "Of the first seed.",
@@ -179,6 +180,7 @@ fn seven(load: &Runs<'_>) -> super::Section {
         "BL with its checkpoint; SCJ with flush and record. Kernel 6.1's checkpoints are not in it.",
         table,
     )
+    .plot(Plot::lines("mean time of a cleaning, us", 0, (1..=load.of.len()).collect::<Vec<_>>()))
 }
 
 const PARTS: [(&str, u64); 3] = [("mean", 0), ("p95", 9500), ("p99", 9900)];
@@ -217,6 +219,8 @@ fn nine(load: &Runs<'_>) -> super::Section {
          p95 not stated.",
         table,
     )
+    .plot(Plot::bars("reads, us", 0, [2, 6]))
+    .plot(Plot::bars("updates, us", 0, [8, 12]))
 }
 
 fn checks(load: &Runs<'_>) -> Vec<Check> {

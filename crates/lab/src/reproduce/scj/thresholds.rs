@@ -3,7 +3,7 @@
 use block::Span;
 
 use super::super::text::{change, micros, rate, ratio};
-use super::super::{Check, Study, Table};
+use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, LARGE, What, run_all};
 use super::{Options, Scale, System, percent, section};
 use crate::LabError;
@@ -89,7 +89,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             scale.slots()
         ),
         table,
-    ));
+    ).plot(Plot::lines("time for each block, us; an area that is never full", 0, [4, 5, 6]).only(1, LARGE.to_string()))
+        .plot(Plot::lines("MB/s; an area that is never full", 0, [2]).only(1, LARGE.to_string())));
     for (area, sweep) in ["the paper's area", "an area that is never full"].iter().zip(sweeps) {
         study.checks.extend(checks(area, mib, sweep, bl));
     }

@@ -1,7 +1,7 @@
 //! Fig 10: how full the volume is.
 
 use super::super::text::{rate, ratio};
-use super::super::{Check, Study, Table};
+use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, LARGE, What, run_all};
 use super::{Options, Scale, System, percent, section};
 use crate::LabError;
@@ -54,7 +54,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         "Fig 10: how full the volume is (fileserver)",
         "Blocks in use of those that users may have, after the fill and at the end: files grow by appends.",
         table,
-    ));
+    ).plot(Plot::lines("MB/s", 0, [3]).by(2))
+        .plot(Plot::lines("write amplification", 0, [5]).by(2)));
     study.checks.push(Check {
         what: "Fig 10: write amplification rises with utilisation".to_string(),
         found: format!("{wafs:?} thousandths"),
