@@ -4,6 +4,7 @@
 # each peer.
 #
 #   bench/nbd.sh [--runs 3] [--size 1G] [--only SERVER[,SERVER..]] [--jobs JOB[,JOB..]] [--seconds 1.5]
+#                [--priority yes|no]
 #
 #   SERVER   varve-ram nbdkit-memory nbdkit-null qemu-tmpfs, or what VARVE_STACKS names
 #   JOB      qd1x1 qd1x2 qd32x1 qd32x2 (depth x connections), each with reads and writes
@@ -13,20 +14,22 @@
 #   SCRATCH       where sockets and files go for the time of the run; a tmpfs (/dev/shm)
 #
 # Needs fio with its nbd engine, nbdkit and qemu-nbd (scripts/setup). Whoever may (root, or a limit
-# on real-time priority) runs servers and clients with real-time priority; else that is said.
+# on real-time priority) runs servers and clients with real-time priority, against the noise of others;
+# else that is said. `--priority no`: as programs usually run. A server with more threads than there are
+# cores to run them fares differently under the two.
 # Every server gets an export of its own, filled first. A peer that is not installed is left out.
 set -euo pipefail
 export LC_ALL=C
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 VARVE=${VARVE:-$here/target/release/varve}
-runs=3; size=1G; only=; jobs=qd1x1,qd1x2,qd32x1,qd32x2; seconds=1.5
+runs=3; size=1G; only=; jobs=qd1x1,qd1x2,qd32x1,qd32x2; seconds=1.5; priority=yes
 
 usage() { sed -n '2,/^set -/{/^set -/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
 die() { echo "nbd.sh: $*" >&2; exit 1; }
 while [ $# -gt 0 ]; do
   case $1 in
-    --runs|--size|--only|--jobs|--seconds)
+    --runs|--size|--only|--jobs|--seconds|--priority)
       [ $# -gt 1 ] || die "$1: a value is missing"
       declare "${1#--}=$2"; shift ;;
     -h|--help) usage; exit 0 ;;
@@ -46,7 +49,11 @@ stop_all() {
 }
 trap stop_all EXIT
 
-fast=(chrt -f 1)
+case $priority in
+  yes) fast=(chrt -f 1) ;;
+  no) fast=() ;;
+  *) die "--priority $priority: expected yes or no" ;;
+esac
 "${fast[@]}" true 2>/dev/null || { fast=(); echo "nbd.sh: no real-time priority: numbers vary more" >&2; }
 
 names=(); declare -A pid_of
