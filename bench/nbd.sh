@@ -17,7 +17,8 @@
 # on real-time priority) runs servers and clients with real-time priority, against the noise of others;
 # else that is said. `--priority no`: as programs usually run. A server with more threads than there are
 # cores to run them fares differently under the two.
-# Every server gets an export of its own, filled first. A peer that is not installed is left out.
+# Every server gets an export of its own, filled first and then overwritten once at random, so that a
+# log below it has gone round and is cleaning. A peer that is not installed is left out.
 set -euo pipefail
 export LC_ALL=C
 
@@ -69,8 +70,10 @@ start() {
     kill -0 "${pid_of[$name]}" 2>/dev/null || { cat "$scratch/$name.log" >&2; die "$name: did not start"; }
     sleep 0.05
   done
-  fio --name=fill --ioengine=nbd --uri="nbd+unix:///?socket=$scratch/$name.sock" --rw=write --bs=1M \
-    --iodepth=4 --size="$size" >"$scratch/$name.fill" 2>&1 || { cat "$scratch/$name.fill" >&2; die "$name: fill"; }
+  fio --ioengine=nbd --uri="nbd+unix:///?socket=$scratch/$name.sock" --size="$size" \
+    --name=fill --rw=write --bs=1M --iodepth=4 \
+    --name=age --stonewall --rw=randwrite --bs=4k --iodepth=32 --norandommap \
+    >"$scratch/$name.fill" 2>&1 || { cat "$scratch/$name.fill" >&2; die "$name: fill"; }
 }
 
 sock() { echo "$scratch/$1.sock"; }
@@ -120,7 +123,7 @@ for r in $(seq "$runs"); do
   echo "run $r of $runs done; load $(cut -d' ' -f1 /proc/loadavg)" >&2
 done
 
-echo "fio $(fio --version); 4 KiB random, $size filled, $runs runs of ${seconds} s, interleaved; load $(cut -d' ' -f1-3 /proc/loadavg); $(nproc) CPUs"
+echo "fio $(fio --version); 4 KiB random, $size filled and overwritten, $runs runs of ${seconds} s, interleaved; load $(cut -d' ' -f1-3 /proc/loadavg); $(nproc) CPUs"
 python3 - "$scratch" "$jobs" "${names[@]}" <<'PY'
 import statistics, sys
 scratch, jobs, *names = sys.argv[1:]

@@ -209,6 +209,22 @@ fn ram_takes_memory_for_what_is_written_only() {
     assert!(RamDisk::new(u64::MAX).is_err());
 }
 
+#[test]
+fn memory_used_again_shows_nothing_of_its_first_owner() {
+    const CHUNK: usize = 64 << 10;
+    let ram = RamDisk::new(16 * CHUNK as u64).expect("a table");
+    ram.write(0, &[7; 2 * CHUNK], false).expect("written").wait();
+    ram.trim(0, 2 * CHUNK as u64, false).expect("trimmed").wait();
+    ram.write(4 * CHUNK as u64 + 100, &[1; 10], false).expect("written").wait();
+    let mut read = vec![9; 16 * CHUNK];
+    ram.read(0, &mut read).expect("read").wait();
+    let wrong = |(at, byte): (usize, &u8)| {
+        let written = (4 * CHUNK + 100..4 * CHUNK + 110).contains(&at);
+        (*byte != u8::from(written)).then_some(at)
+    };
+    assert_eq!(read.iter().enumerate().find_map(wrong), None);
+}
+
 /// Writes pages until told, cuts, and holds what is there against what was promised. Returns how
 /// many pages were found old.
 fn cut_and_judge(disk: &dyn Disk, power: &dyn Power, rng: &mut Rng, grain: usize) -> u64 {

@@ -2,7 +2,8 @@
 //!
 //! The disk is cut into chunks; each belongs to one of a fixed number of locks, held while one
 //! chunk is copied and never across two. A chunk takes memory from its first write on, and gives
-//! it back when all of it is trimmed.
+//! it back when all of it is trimmed: to a spare heap first, which is bounded, because a log above
+//! trims and writes chunks in turn, and memory new from the system costs a page fault for each page.
 
 use std::fmt;
 use std::io;
@@ -19,6 +20,8 @@ const CHUNK: usize = 64 << 10;
 const SHARDS: usize = 1024;
 /// What a table of chunks is kept for.
 const MOST: u64 = 1 << 44;
+/// Chunks that are kept without content at most; of a smaller disk an eighth of it.
+const SPARE: usize = 4096;
 
 type Chunk = Box<[u8; CHUNK]>;
 
@@ -27,6 +30,8 @@ pub struct RamDisk {
     size: u64,
     /// Chunk `n` is number `n / SHARDS` of shard `n % SHARDS`.
     shards: Box<[Mutex<Vec<Option<Chunk>>>]>,
+    /// Chunks nobody has, with old bytes in them. Its lock is taken inside a shard's, never around.
+    spare: Mutex<Vec<Chunk>>,
 }
 
 impl fmt::Debug for RamDisk {
@@ -52,10 +57,10 @@ impl RamDisk {
             return Err(DiskError::NoSpace(format!("{size} bytes; a RAM disk has at most {MOST}")));
         }
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Ok(RamDisk { size, shards })
+        Ok(RamDisk { size, shards, spare: Mutex::default() })
     }
 
-    /// Bytes of memory its chunks take.
+    /// Bytes of memory that content takes.
     pub fn taken(&self) -> u64 {
         let chunks = |shard: &Mutex<Vec<Option<Chunk>>>| {
             lock(shard).iter().filter(|chunk| chunk.is_some()).count() as u64
@@ -84,19 +89,38 @@ impl RamDisk {
             if shard.len() <= slot {
                 shard.resize_with(slot + 1, || None);
             }
-            shard[slot].get_or_insert_with(blank)[inner].copy_from_slice(&from[outer]);
+            let bytes = shard[slot].get_or_insert_with(|| self.fresh(&inner));
+            bytes[inner].copy_from_slice(&from[outer]);
+        }
+    }
+
+    /// A chunk that is zero but for what is about to be `written`.
+    fn fresh(&self, written: &Range<usize>) -> Chunk {
+        let Some(mut chunk) = lock(&self.spare).pop() else { return blank() };
+        chunk[..written.start].fill(0);
+        chunk[written.end..].fill(0);
+        chunk
+    }
+
+    fn retire(&self, chunk: Chunk) {
+        let mut spare = lock(&self.spare);
+        if spare.len() < SPARE.min(self.size as usize / CHUNK / 8) {
+            spare.push(chunk);
         }
     }
 
     fn forget(&self, at: u64, bytes: u64) {
         // Chunks that were never written cost a look each: a whole disk is trimmed by shard.
         if at == 0 && bytes == self.size {
-            return self.shards.iter().for_each(|shard| *lock(shard) = Vec::new());
+            self.shards.iter().for_each(|shard| *lock(shard) = Vec::new());
+            return *lock(&self.spare) = Vec::new();
         }
         for (chunk, inner, _) in pieces(at, bytes) {
             let (mut shard, slot) = self.shard(chunk);
             match shard.get_mut(slot) {
-                Some(place) if inner.len() == CHUNK => *place = None,
+                Some(place) if inner.len() == CHUNK => {
+                    place.take().into_iter().for_each(|chunk| self.retire(chunk));
+                }
                 Some(Some(bytes)) => bytes[inner].fill(0),
                 _ => {}
             }
@@ -114,8 +138,8 @@ impl RamDisk {
 }
 
 /// Copies do not panic, so that what a lock holds is always whole.
-fn lock(shard: &Mutex<Vec<Option<Chunk>>>) -> MutexGuard<'_, Vec<Option<Chunk>>> {
-    shard.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(chunks: &Mutex<T>) -> MutexGuard<'_, T> {
+    chunks.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A range by chunk: its number, the bytes inside it, and where they are in the request.
