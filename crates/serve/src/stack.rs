@@ -12,7 +12,7 @@ use ssd::{Config, ConfigError, Origin, Params};
 
 use crate::disk::{
     CutDrive, Disk, DiskError, LogDisk, MediumDisk, Meter, Metered, ModelDisk, PaperDisk, RamDisk,
-    ReadOnly, Timing,
+    ReadOnly, Recorded, Recorder, Timing,
 };
 use crate::power::{NoSwitch, Open, Power, Switch};
 
@@ -58,6 +58,8 @@ pub struct StackOptions {
     pub cut_seed: Option<u64>,
     /// Refuses whatever would change it.
     pub read_only: bool,
+    /// A trace of what is asked of it is written here; nothing is there yet.
+    pub record: Option<PathBuf>,
 }
 
 /// Why there is no stack.
@@ -102,6 +104,27 @@ pub struct Stack {
     pub power: Arc<dyn Power>,
     /// What is asked of it.
     pub meter: Arc<Meter>,
+    /// The trace of what is asked of it, if one is written.
+    pub recorder: Option<Arc<Recorder>>,
+}
+
+impl Stack {
+    /// A clean stop: what was acknowledged is durable, the next start quick and the trace whole. With
+    /// the power off nothing is written to the disk any more.
+    ///
+    /// # Errors
+    /// The disk's, or what kept the trace from being whole.
+    pub fn stop(&self) -> Result<(), StackError> {
+        let closed = match self.power.state().on && !self.disk.capabilities().read_only {
+            true => self.disk.close(),
+            false => Ok(()),
+        };
+        if let Some(recorder) = &self.recorder {
+            let path = recorder.path().to_path_buf();
+            recorder.finish().map_err(|error| StackError::Io { path, error })?;
+        }
+        Ok(closed?)
+    }
 }
 
 /// What is served, and its switch.
@@ -164,8 +187,17 @@ impl StackOptions {
         };
         let disk = if self.read_only { Arc::new(ReadOnly(disk)) } else { disk };
         let meter = Arc::new(Meter::default());
-        let disk = Arc::new(Metered::new(disk, Arc::clone(&meter)));
-        Ok(Stack { name, disk, power, meter })
+        let disk: Arc<dyn Disk> = Arc::new(Metered::new(disk, Arc::clone(&meter)));
+        let (disk, recorder) = match &self.record {
+            None => (disk, None),
+            Some(path) => {
+                let io = |error| StackError::Io { path: path.clone(), error };
+                let recorder = Arc::new(Recorder::create(path, &name).map_err(io)?);
+                let recorded: Arc<dyn Disk> = Arc::new(Recorded::new(disk, Arc::clone(&recorder)));
+                (recorded, Some(recorder))
+            }
+        };
+        Ok(Stack { name, disk, power, meter, recorder })
     }
 
     fn check(&self) -> Result<(), StackError> {

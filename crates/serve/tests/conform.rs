@@ -19,6 +19,7 @@ fn stack(backing: Backing, cut_seed: Option<u64>) -> Stack {
         timing: Timing::Off,
         cut_seed,
         read_only: false,
+        record: None,
     };
     options.build().expect("a stack")
 }

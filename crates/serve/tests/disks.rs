@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use block::Rng;
 use live::FileMedium;
 use serve::disk::{
-    CutDrive, Disk, DiskError, Done, MediumDisk, ModelDisk, PaperDisk, RamDisk, Timing,
+    CutDrive, Disk, DiskError, Done, MediumDisk, ModelDisk, PaperDisk, Piece, RamDisk, Recorded,
+    Recorder, Timing,
 };
 use serve::power::{Power, PowerError, Switch, When};
 use ssd::{Config, Origin, Params};
@@ -207,6 +208,47 @@ fn ram_takes_memory_for_what_is_written_only() {
     ram.zero(0, 1 << 40, false, false).expect("zeroed").wait();
     assert_eq!(ram.taken(), 0);
     assert!(RamDisk::new(u64::MAX).is_err());
+}
+
+#[test]
+fn a_recorded_disk_yields_a_trace_of_what_was_asked() {
+    let path = std::env::temp_dir().join(format!("varve-record-{}.vtr", std::process::id()));
+    let recorder = Arc::new(Recorder::create(&path, "a test").expect("a new file"));
+    let again = Recorder::create(&path, "a test").expect_err("there already");
+    assert_eq!(again.kind(), std::io::ErrorKind::AlreadyExists);
+    let ram = Arc::new(RamDisk::new(1 << 20).expect("a disk"));
+    let disk = Recorded::new(ram, Arc::clone(&recorder));
+    disk.write(4096, &[7; 512], true).expect("written").wait();
+    disk.write_each(&[Piece { at: 0, bytes: &[1; 100] }; 2], &mut |_, result| {
+        assert!(result.is_ok())
+    });
+    disk.read(0, &mut [0; 8192]).expect("read").wait();
+    disk.flush().expect("flushed").wait();
+    disk.trim(4096, 8192, false).expect("trimmed").wait();
+    disk.zero(0, 4096, true, false).expect("zeroed").wait();
+    assert!(disk.read(1 << 20, &mut [0]).is_err(), "beyond the end");
+    assert_eq!(recorder.finish().expect("written").expect("totals").by_op, [2, 3, 1, 1, 1]);
+    disk.flush().expect("flushed").wait();
+    assert_eq!(recorder.finish().expect("nothing more"), None);
+    let mut trace = workload::open(&path, &workload::ReadOptions::default()).expect("a trace");
+    let mut block = Vec::new();
+    workload::Source::fill(&mut trace, &mut block).expect("records");
+    std::fs::remove_file(&path).expect("removed");
+    let found: Vec<_> =
+        block.iter().map(|r| (r.op as u8, r.offset.0, r.len.0, r.flags.0)).collect();
+    let (read, write, flush, discard, zero) = (0, 1, 2, 3, 4);
+    let asked = [
+        (write, 4096, 512, workload::Flags::FUA.0),
+        (write, 0, 100, 0),
+        (write, 0, 100, 0),
+        (read, 0, 8192, 0),
+        (flush, 0, 0, 0),
+        (discard, 4096, 8192, 0),
+        (zero, 0, 4096, 0),
+        (read, 1 << 20, 1, 0),
+    ];
+    assert_eq!(found, asked);
+    assert!(block.is_sorted_by_key(|record| record.at), "times do not go back");
 }
 
 #[test]

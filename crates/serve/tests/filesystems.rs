@@ -51,6 +51,7 @@ fn main() {
         timing: Timing::Off,
         cut_seed: Some(1),
         read_only: false,
+        record: None,
     };
     let stack = stack.build().unwrap();
     let control = Control::new(stack.clone(), Box::new(|| ()));

@@ -29,6 +29,7 @@ fn stack(cut_seed: Option<u64>) -> Stack {
         timing: Timing::Off,
         cut_seed,
         read_only: false,
+        record: None,
     };
     let stack = options.build().unwrap();
     let new = lfs::MkfsOptions::new([7; 16], 11);
@@ -357,6 +358,7 @@ fn an_image_is_mounted_once() {
         timing: Timing::Off,
         cut_seed: None,
         read_only,
+        record: None,
     };
     let stack = options(false).build().unwrap();
     let not_yet = FsMount::new(stack.clone(), "x", Path::new("/"), MountOptions::default());

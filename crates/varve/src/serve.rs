@@ -71,6 +71,7 @@ pub fn options(args: &StackArgs) -> Result<StackOptions, LabError> {
         },
         cut_seed: args.cut_seed,
         read_only: args.read_only,
+        record: args.record.clone(),
     })
 }
 
@@ -200,7 +201,6 @@ fn serve_fuse(args: &ServeFuse) -> Result<(), LabError> {
 fn close(stack: &Stack) -> Result<(), LabError> {
     if !stack.power.state().on {
         note("varve: the power is off: nothing is written any more");
-        return Ok(());
     }
-    stack.disk.close().map_err(|error| LabError::Failed(error.to_string()))
+    stack.stop().map_err(wrong)
 }

@@ -144,6 +144,35 @@ fn a_drive_on_an_image_is_served_and_survives() {
 }
 
 #[test]
+fn what_clients_asked_can_be_replayed() {
+    let folder = Folder::new("serve-record");
+    let (trace, image) = (folder.path("asked.vtr"), folder.path("image"));
+    // The power is off at the end: the trace is whole all the same.
+    let options = ["--image", &image, "--size", "16MiB", "--cut-seed", "3", "--record", &trace];
+    let served = Served::start(&folder, &options);
+    conformance(&folder, &[]);
+    assert!(varve(&["ctl", &folder.path("control"), "power-cut"]).status.success());
+    assert_eq!(served.signal("-TERM"), Some(0));
+    let info = varve(&["trace", "info", &trace, "--json"]);
+    let info: serde_json::Value = serde_json::from_slice(&info.stdout).expect("a document");
+    let asked = &info["results"];
+    for kind in ["read", "write", "flush", "discard", "zero"] {
+        assert!(asked[kind]["requests"].as_u64() > Some(0), "{kind}: {asked:#}");
+    }
+    let ram = varve(&[
+        "serve",
+        "nbd",
+        "--socket",
+        &folder.path("s"),
+        "--ram",
+        "1MiB",
+        "--record",
+        &trace,
+    ]);
+    assert!(text(&ram).contains("asked.vtr") && !ram.status.success(), "{}", text(&ram));
+}
+
+#[test]
 fn what_does_not_fit_together_is_refused() {
     let folder = Folder::new("serve-wrong");
     let (socket, missing) = (folder.path("s"), folder.path("missing"));

@@ -10,6 +10,7 @@ mod model;
 mod paper;
 mod ram;
 mod read_only;
+mod record;
 
 use std::fmt::Debug;
 use std::io;
@@ -24,6 +25,7 @@ pub use model::{ModelDisk, Modelled, Timing};
 pub use paper::{MediumDevice, PaperDisk};
 pub use ram::RamDisk;
 pub use read_only::ReadOnly;
+pub use record::{Recorded, Recorder};
 
 /// What a disk can do. Nothing is advertised that is not here, nothing here is hidden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -51,6 +51,9 @@ pub struct StackArgs {
     /// Listen for `varve ctl` at this path
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// Write a trace of all requests to this new file, for `varve sim` and `varve run`
+    #[arg(long, value_name = "FILE.vtr")]
+    pub record: Option<PathBuf>,
 }
 
 impl StackArgs {

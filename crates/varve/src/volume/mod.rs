@@ -56,6 +56,7 @@ fn open(from: &Source, size: Option<block::Bytes>, read_only: bool) -> Result<St
         cut_seed: None,
         // The host log writes when it opens.
         read_only: read_only && from.remap == args::Remap::Off,
+        record: None,
     };
     options.build().map_err(|error| wrong(&from.source, error))
 }

@@ -179,10 +179,7 @@ fn serve(args: &Mount) -> Result<(), LabError> {
     });
     drop(told?);
     stopped.map_err(failed)?;
-    if stack.power.state().on && !stack.disk.capabilities().read_only {
-        stack.disk.close().map_err(|error| LabError::Failed(error.to_string()))?;
-    }
-    Ok(())
+    stack.stop().map_err(|error| wrong(Path::new(&name), error))
 }
 
 /// A mount belongs to no terminal and keeps no directory in use.

@@ -180,10 +180,11 @@ fn checks(places: &[[String; 3]], found: &[Measured]) -> Vec<Check> {
 }
 
 /// The captured runs of fio's random writes on real file systems.
-const TRACES: [(&str, &str); 3] = [
+const TRACES: [(&str, &str); 4] = [
     ("ext4", "fio_randwrite_ext4.csv.zst"),
     ("XFS", "fio_randwrite_xfs.csv.zst"),
     ("Btrfs", "fio_randwrite_btrfs.csv.zst"),
+    ("F2FS", "fio_randwrite_f2fs.vtr"),
 ];
 
 /// Fig 9 on what real file systems made of fio's random writes.

@@ -138,9 +138,7 @@ fn probe(machine: &mut Machine, rng: &mut Rng, total: &mut Total) -> Result<(), 
     });
     wrote.map_err(raw)?;
     power_off(machine)?;
-    machine.detach()?;
-    machine.say("power-on")?;
-    machine.attach()?;
+    machine.power_on()?;
     let (mut flushed_lost, mut lost, mut garbage) = (0, 0, 0);
     let atomic = machine.sector()?;
     let read = machine.raw(|file, bytes| {
@@ -219,9 +217,7 @@ fn cycle(
         println!("an error while the power was on: {:?}", one.error);
     }
     machine.unmount()?;
-    machine.detach()?;
-    machine.say("power-on")?;
-    machine.attach()?;
+    machine.power_on()?;
     if rng.ratio(1, 4) {
         cut_in_recovery(machine, rng, total)?;
     }
@@ -321,9 +317,7 @@ fn cut_in_recovery(machine: &mut Machine, rng: &mut Rng, total: &mut Total) -> R
     if mounted {
         machine.unmount()?;
     }
-    machine.detach()?;
-    machine.say("power-on")?;
-    machine.attach()
+    machine.power_on()
 }
 
 #[cfg(test)]

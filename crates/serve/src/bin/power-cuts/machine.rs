@@ -156,6 +156,21 @@ impl Machine {
         Ok(())
     }
 
+    /// Pulls the device out, gives it power, and plugs it in again.
+    ///
+    /// # Errors
+    /// The control's, and what the system said.
+    pub fn power_on(&mut self) -> Result<(), String> {
+        self.detach()?;
+        self.say("power-on")?;
+        self.attach()?;
+        // A device that stays plugged in keeps an error of the time without power for the next one who
+        // makes it durable, whoever that is: here, so that it is not the checker.
+        let device = File::open(self.device()).map_err(|e| failed("open", e))?;
+        let _told = device.sync_all();
+        device.sync_all().map_err(|e| failed("sync with the power on", e))
+    }
+
     /// Bytes that the device writes whole.
     ///
     /// # Errors
