@@ -52,11 +52,16 @@ impl<D: BlockDevice> Port<D> {
 
     /// A page of the drive below.
     fn page(&self, page: Lpn) -> Result<Lpn, DeviceError> {
-        match page.0 < self.pages {
-            true => Ok(Lpn(self.first + page.0)),
-            false => Err(DeviceError::OutOfRange {
-                lba: Lba(u64::from(page.0) * SECTORS),
-                sectors: Sectors(SECTORS),
+        self.pages_from(page, 1)
+    }
+
+    /// The first of so many pages of the drive below: all of them are this client's.
+    fn pages_from(&self, first: Lpn, count: u32) -> Result<Lpn, DeviceError> {
+        match first.0.checked_add(count) {
+            Some(end) if end <= self.pages => Ok(Lpn(self.first + first.0)),
+            _ => Err(DeviceError::OutOfRange {
+                lba: Lba(u64::from(first.0) * SECTORS),
+                sectors: Sectors(u64::from(count) * SECTORS),
                 capacity: self.capacity(),
             }),
         }
@@ -113,7 +118,10 @@ impl<D: Transactional> Transactional for Port<D> {
         self.below.pass(self.client, at, |drive, at| drive.tx_write(at, tid, page, data, last))
     }
     fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {
-        let first = self.page(first)?;
+        let first = self.pages_from(first, count)?;
+        if !self.discards {
+            return Ok(at);
+        }
         self.below.pass(self.client, at, |drive, at| drive.tx_trim(at, tid, first, count))
     }
     fn tx_read(&mut self, at: Time, tid: TxId, page: Lpn, data: Data<'_>) -> Result<Time, TxError> {
@@ -159,6 +167,10 @@ mod tests {
         second.submit(Time::ZERO, write).unwrap();
         let beyond = second.submit(Time::ZERO, Request::discard(Lba(16), Sectors(8)));
         assert!(matches!(beyond, Err(DeviceError::OutOfRange { .. })));
+        for (first, count) in [(1, 1), (0, 3), (2, 1), (0, u32::MAX)] {
+            let fits = second.pages_from(Lpn(first), count);
+            assert_eq!(fits.ok(), (first + count.min(9) <= 2).then_some(Lpn(2 + first)));
+        }
         drop(second);
         let mut out = [0u8; 4096];
         let read = Request::read(Lba(24), Sectors(8)).with(Data::Read(&mut out));

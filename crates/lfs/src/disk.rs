@@ -5,7 +5,8 @@
 //! * a flush is submitted when every write before it has been answered;
 //! * time never falls: [`Disk::clock`] is when the next request may be made, [`Disk::time`] when all
 //!   that was asked for is done;
-//! * so many writes are under way at most; one more waits for the oldest.
+//! * so many writes are under way at most; one more waits for the oldest;
+//! * after a write that failed nothing becomes durable, and what it held is not read from the device.
 
 use std::collections::VecDeque;
 
@@ -69,6 +70,8 @@ pub struct Disk<D> {
     under_way: VecDeque<Time>,
     run: Vec<u8>,
     run_at: u32,
+    /// What the device said to a run that it did not take: the run stays, and so does the error.
+    lost: Option<DeviceError>,
     written: [u64; CAUSES],
     flushes: u64,
 }
@@ -80,7 +83,8 @@ impl<D: BlockDevice> Disk<D> {
         let (run_at, written, flushes) = (0, [0; CAUSES], 0);
         let under_way = VecDeque::with_capacity(UNDER_WAY + 1);
         let (time, answered, fetched) = (at, at, at);
-        Disk { device, time, answered, fetched, under_way, run, run_at, written, flushes }
+        let lost = None;
+        Disk { device, time, answered, fetched, under_way, run, run_at, lost, written, flushes }
     }
 
     /// Blocks of the device.
@@ -138,6 +142,9 @@ impl<D: BlockDevice> Disk<D> {
     }
 
     fn drain(&mut self) -> Result<(), DeviceError> {
+        if let Some(error) = &self.lost {
+            return Err(error.clone());
+        }
         if self.run.is_empty() {
             return Ok(());
         }
@@ -145,8 +152,8 @@ impl<D: BlockDevice> Disk<D> {
         let lba = Lba(u64::from(self.run_at) * SECTORS);
         let request = Request::write(lba, sectors).with(Data::Write(&self.run));
         let done = self.device.submit(self.time, request);
+        let done = done.inspect_err(|error| self.lost = Some(error.clone()))?;
         self.run.clear();
-        let done = done?;
         self.answered = self.answered.max(done);
         self.under_way.push_back(done);
         if self.under_way.len() > UNDER_WAY

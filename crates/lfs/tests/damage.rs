@@ -3,7 +3,9 @@
 mod tools;
 
 use block::{BlockDevice, CutDevice, Data, Lba, Request, Rng, Sectors, Time};
-use lfs::{Fs, Options};
+use lfs::fs::{Cleaning, Scj};
+use lfs::scj::{STATE_AT, State};
+use lfs::{Fs, FsError, Options};
 use tools::crash::{Plan, volume, work};
 use tools::model::{Mix, draw, fresh, perform};
 use tools::now;
@@ -72,4 +74,36 @@ fn damage_is_an_error_and_no_panic() {
         let _ = fs.unmount(now(1 << 20));
     }
     assert!(refused > 20 && worked > 100, "{refused} refused, {worked} worked");
+}
+
+/// A state block that is whole, but names more slots than there can be: no walk over the volume, and no
+/// address beyond 32 bits.
+#[test]
+fn a_journal_that_leaves_its_gap_is_refused() {
+    let scj = Scj { slots: 24, ..Scj::default() };
+    let plan = Plan {
+        seed: 1,
+        per_seg: 4,
+        blocks: 2_000,
+        options: Options { cleaning: Cleaning::Scj(scj), ..Options::default() },
+        mix: MIX,
+        steps: 20,
+    };
+    let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(1));
+    let image = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng).device.image();
+    let at = Lba(u64::from(STATE_AT.0) * 8);
+    let mut block = Box::new([0; 4096]);
+    image.read_at(at, &mut block[..]).unwrap();
+    let state = State::decode(&block).expect("a volume that was not unmounted");
+    assert_eq!(state.slots, 24);
+    for (slots, fits) in [(24, true), (0, false), (0x1000, false), (1 << 31, false)] {
+        let mut device = CutDevice::power_on(image.clone());
+        let forged = State { slots, ..state }.encode();
+        let write = Request::write(at, Sectors(8)).with(Data::Write(&forged[..]));
+        device.submit(Time::ZERO, write).unwrap();
+        match Fs::mount(device, Options { read_only: true, ..plan.options }, now(1 << 20)) {
+            Ok(_) => assert!(fits, "{slots} slots"),
+            Err(error) => assert!(!fits && matches!(error, FsError::Corrupt(_)), "{error}"),
+        }
+    }
 }

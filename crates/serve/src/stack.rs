@@ -45,6 +45,17 @@ pub enum Remap {
     Paper,
 }
 
+impl Remap {
+    /// A stack in words, with this layer above what is `below`.
+    fn above(self, below: String) -> String {
+        match self {
+            Remap::Off => below,
+            Remap::Varve => format!("host log over {below}"),
+            Remap::Paper => format!("paper 1's log over {below}"),
+        }
+    }
+}
+
 /// A stack, as the user asks for it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StackOptions {
@@ -165,8 +176,12 @@ impl StackOptions {
                 (name, disk, power)
             }
             Backing::Image(path, size) => {
-                let medium = open_file(path, *size, self.read_only)?;
-                let (disk, power) = self.over(Arc::new(medium))?;
+                let (medium, made) = open_file(path, *size, self.read_only)?;
+                let served = self.over(Arc::new(medium));
+                if made && served.is_err() {
+                    unmake(path);
+                }
+                let (disk, power) = served?;
                 (format!("file {}", path.display()), disk, power)
             }
             Backing::Device(path) => {
@@ -185,6 +200,7 @@ impl StackOptions {
                 (format!("modelled drive on {}", path.display()), disk, power)
             }
         };
+        let name = self.remap.above(name);
         let disk = if self.read_only { Arc::new(ReadOnly(disk)) } else { disk };
         let meter = Arc::new(Meter::default());
         let disk: Arc<dyn Disk> = Arc::new(Metered::new(disk, Arc::clone(&meter)));
@@ -232,7 +248,7 @@ impl StackOptions {
             let disk = Arc::new(ModelDisk::new(ImageDrive::open(path)?, timing));
             return Ok((disk, no_seed()));
         }
-        let file = Arc::new(open_file(path, None, false)?);
+        let file = Arc::new(open_file(path, None, false)?.0);
         let open: Open = Box::new(move |medium| {
             let drive = ImageDrive::open_on(medium).map_err(std::io::Error::other)?;
             Ok(Arc::new(ModelDisk::new(drive, timing)))
@@ -277,18 +293,32 @@ fn params(preset: &str, keys: &[String]) -> Result<Params, StackError> {
     Ok(config.resolve()?)
 }
 
-fn open_file(path: &Path, size: Option<Bytes>, read_only: bool) -> Result<FileMedium, StackError> {
+/// What was made for a stack that did not start goes again: the next start would take it as it is.
+fn unmake(path: &Path) {
+    // If it stays, who looks finds it, and the error that is told is the one that matters.
+    let _ = std::fs::remove_file(path);
+}
+
+/// A file, and whether it was made.
+fn open_file(
+    path: &Path,
+    size: Option<Bytes>,
+    read_only: bool,
+) -> Result<(FileMedium, bool), StackError> {
     let io = |error| StackError::Io { path: path.to_path_buf(), error };
     let mut options = OpenOptions::new();
     options.read(true).write(!read_only);
-    let file = match (path.exists(), size) {
+    let (file, made) = match (path.exists(), size) {
         (false, Some(size)) if !read_only => {
             let bytes = whole(size)?;
             let file = options.create_new(true).open(path).map_err(io)?;
-            file.set_len(bytes).map_err(io)?;
-            file
+            if let Err(error) = file.set_len(bytes) {
+                unmake(path);
+                return Err(io(error));
+            }
+            (file, true)
         }
-        _ => options.open(path).map_err(io)?,
+        _ => (options.open(path).map_err(io)?, false),
     };
     let kind = file.metadata().map_err(io)?.file_type();
     if !kind.is_file() {
@@ -296,7 +326,7 @@ fn open_file(path: &Path, size: Option<Bytes>, read_only: bool) -> Result<FileMe
         return Err(StackError::Options(format!("{}: not a file{hint}", path.display())));
     }
     own(path, &file)?;
-    Ok(FileMedium(file))
+    Ok((FileMedium(file), made))
 }
 
 fn open_device(path: &Path, read_only: bool) -> Result<FileMedium, StackError> {

@@ -83,16 +83,24 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes to standard output; a reader that has seen enough (`| head`) is no failure.
+/// Writes to standard output; whether anybody still reads it.
 ///
 /// # Errors
-/// Any other reason why standard output cannot be written.
-fn print(text: &str) -> Result<(), LabError> {
+/// Why standard output cannot be written, but for a reader that has seen enough (`| head`).
+fn show(text: &str) -> Result<bool, LabError> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.map_err(|e| LabError::io("standard output", e)),
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        result => result.map(|()| true).map_err(|error| LabError::io("standard output", error)),
     }
+}
+
+/// Writes to standard output; a reader that has seen enough is no failure.
+///
+/// # Errors
+/// As [`show`].
+fn print(text: &str) -> Result<(), LabError> {
+    show(text).map(|_| ())
 }
 
 /// Writes a line to standard error; nothing depends on whether it can be read.

@@ -1,7 +1,6 @@
 //! `varve remap`: what is in the image of a host log. Nothing is written.
 
 use std::fs::{File, TryLockError};
-use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use remap::{check_store, recover, walk_segment};
 use serve::disk::MediumStore;
 
 use crate::args::{Dump, HostLog, Image};
-use crate::print;
+use crate::{print, show};
 
 /// Damaged blocks that are named at most.
 const NAMED: usize = 20;
@@ -215,12 +214,15 @@ fn dump(args: &Dump) -> Result<(), LabError> {
         let what = format!("--segment {seg}: the log has segments 0 to {}", g.segments - 1);
         return Err(LabError::Input(what));
     }
+    if let Some(block) = args.block.filter(|block| *block >= g.logical) {
+        let what = format!("--block {block}: the log has blocks 0 to {}", g.logical - 1);
+        return Err(LabError::Input(what));
+    }
     let block = args.block.map(Lpn);
     let segments = match args.segment {
         Some(seg) => seg..seg + 1,
         None => 0..g.segments,
     };
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     for seg in segments.map(Seg) {
         let mut lines = Vec::new();
         let walked =
@@ -241,16 +243,11 @@ fn dump(args: &Dump) -> Result<(), LabError> {
                 Ok(())
             });
         walked.map_err(|e| wrong(path, LogError::Device(e)))?;
-        for line in lines {
-            match writeln!(out, "{line}") {
-                // Whoever reads has seen enough.
-                Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => return Ok(()),
-                written => written.map_err(|e| LabError::io(Path::new("standard output"), e))?,
-            }
+        // Whoever reads may have seen enough.
+        if !lines.is_empty() && !show(&(lines.join("\n") + "\n"))? {
+            return Ok(());
         }
     }
-    let ended = out.flush().map_err(|e| LabError::io(Path::new("standard output"), e));
-    ended?;
     match block {
         Some(lpn) => print(&format!("block {} is now: {:?}\n", lpn.0, found.engine.lookup(lpn))),
         None => Ok(()),

@@ -58,6 +58,13 @@ pub fn options(args: &StackArgs) -> Result<StackOptions, LabError> {
         }
         _ => return input("expected one of --ram, --image, --device, --ssd"),
     };
+    // Nothing that is asked for is passed over.
+    if args.size.is_some() && matches!(backing, Backing::Ram(_) | Backing::Device(_)) {
+        return input("--size: expected with --image or --ssd; memory and a device have theirs");
+    }
+    if !args.set.is_empty() && !matches!(backing, Backing::Ssd(..)) {
+        return input("--set: expected with --ssd PRESET: only a drive that is made has keys");
+    }
     Ok(StackOptions {
         backing,
         remap: match args.remap {

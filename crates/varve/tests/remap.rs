@@ -83,6 +83,15 @@ fn what_was_written_is_found_and_damage_is_told() {
     assert_eq!(text.matches("Write").count(), 2, "{text}");
     let now = text.rsplit("At(Pba(").next().unwrap();
     let place: u64 = now.split(')').next().unwrap().parse().unwrap();
+    let beyond = varve(&["remap", "dump", path, "--block", "4294967295"]);
+    assert_eq!(beyond.status.code(), Some(3), "{beyond:?}");
+    // A reader who has seen enough is no failure, however little there is.
+    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+    command.args(["remap", "dump", path]).stdout(Stdio::piped());
+    let mut unread = command.stderr(Stdio::piped()).spawn().unwrap();
+    drop(unread.stdout.take());
+    let unread = unread.wait_with_output().unwrap();
+    assert_eq!(unread.status.code(), Some(0), "{unread:?}");
 
     // One byte of the newest copy of block 2.
     let mut bytes = std::fs::read(&image).unwrap();

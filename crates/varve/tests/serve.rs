@@ -176,7 +176,7 @@ fn what_clients_asked_can_be_replayed() {
 fn what_does_not_fit_together_is_refused() {
     let folder = Folder::new("serve-wrong");
     let (socket, missing) = (folder.path("s"), folder.path("missing"));
-    let cases: [(&[&str], &str); 7] = [
+    let cases: [(&[&str], &str); 9] = [
         (&[], "--ram, --image, --device, --ssd"),
         (&["--image", &missing], "missing"),
         (&["--device", "/dev/null"], "not a block device"),
@@ -184,11 +184,19 @@ fn what_does_not_fit_together_is_refused() {
         (&["--ram", "1000"], "multiple of 4096"),
         (&["--ssd", "nothing"], "nothing"),
         (&["--ssd", "image"], "--image FILE"),
+        (&["--ram", "1MiB", "--size", "2MiB"], "--size"),
+        (&["--ram", "1MiB", "--set", "op=7"], "--set"),
     ];
     for (options, expected) in cases {
         let output = varve(&[&["serve", "nbd", "--socket", &socket], options].concat());
         assert!(!output.status.success());
         assert!(text(&output).contains(expected), "{options:?}: {}", text(&output));
+    }
+    // What was made for a stack that does not start is gone again.
+    for options in [&["--size", "4KiB", "--remap", "varve"][..], &["--size", "9000TiB"]] {
+        let made = [&["serve", "nbd", "--socket", &socket, "--image", &missing], options].concat();
+        let output = varve(&made);
+        assert!(!output.status.success() && !Path::new(&missing).exists(), "{}", text(&output));
     }
     let any = varve(&["serve", "nbd", "--tcp", "0.0.0.0:0", "--ram", "1MiB"]);
     assert_eq!(any.status.code(), Some(3));

@@ -193,6 +193,7 @@ fn memory_counts_no_flash_and_a_host_log_its_segments() {
     let control = log.path("control");
     let all = samples(&ok(&["top", &control, "--metrics"]));
     assert!(all["varve_free_segments{layer=\"log\"}"] > 0.0);
+    assert_eq!(all["varve_info{stack=\"host log over ram, 96 MiB\"}"], 1.0);
     assert!(all["varve_write_amplification{layer=\"log\"}"] >= 1.0);
     assert_eq!(all["varve_power_on"], 1.0);
     ok(&["ctl", &control, "power-cut"]);

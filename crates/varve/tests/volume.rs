@@ -65,6 +65,14 @@ fn a_volume_is_made_checked_and_shown() {
     let image = folder.path("image");
     refused(&["mkfs", &image], 3);
     refused(&["mkfs", &image, "--size", "1MiB"], 3);
+    assert!(!Path::new(&image).exists(), "an image for nothing");
+    // What is refused takes nothing from what is there.
+    let (long, mut held) = ("x".repeat(512), vec![0; 64 << 20]);
+    held[40 << 20] = 7;
+    fs::write(&image, &held).unwrap();
+    refused(&["mkfs", &image, "--label", &long], 3);
+    refused(&["mkfs", &image, "--gap", "62MiB"], 3);
+    assert!(fs::read(&image).unwrap() == held, "a refused mkfs wrote");
     fs::remove_file(&image).unwrap();
     ok(&["mkfs", &image, "--size", "64MiB", "--label", "a label", "--uuid", UUID]);
     assert!(refused(&["mkfs", &image], 3).contains("--force"));

@@ -1,5 +1,5 @@
 //! The load that real F2FS was measured with: one program, one thread, whole files. The same
-//! sequence of calls and draws as `scripts/f2fs-load.c`, so that counters can be laid side by side.
+//! sequence of calls and draws as `crates/lab/examples/fsload.rs`, so that counters can be laid side by side.
 
 use block::BlockDevice;
 use lfs::Nid;

@@ -103,7 +103,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     /// Makes everything durable, marks the volume as cleanly unmounted and gives the device back.
-    /// A volume that is read-only (since an error, too) is left as it is.
+    /// A volume that is read-only (since an error, too: see [`Fs::failed`]) is left as it is.
     ///
     /// # Errors
     /// What the device says.

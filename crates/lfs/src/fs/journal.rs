@@ -26,6 +26,8 @@ use crate::{BlockAddr, FsError, SegNo};
 
 /// Where the magic stands in a superblock's block.
 const MAGIC_AT: usize = 1024;
+/// Slots at most: their number fits into a node's stamp.
+const SLOTS_MOST: u32 = 0xFFF;
 /// Bits of a node's stamp that say how many records there were when it was written.
 const SEQUENCE: u64 = 0xFFF << 32;
 
@@ -89,6 +91,11 @@ fn read_pair<D: BlockDevice>(disk: &mut Disk<D>, slot: u32) -> Option<(Box<Block
 impl<D: BlockDevice> Fs<D> {
     pub(super) fn journals(&self) -> bool {
         matches!(self.options.cleaning, Cleaning::Scj(_))
+    }
+
+    /// Whether a journal of so many slots lies in the gap.
+    fn fits(&self, slots: u32) -> bool {
+        (1..=SLOTS_MOST).contains(&slots) && slot_addr(slots).0 <= self.layout.gap()
     }
 
     fn identity(&self, slot: u32) -> Identity {
@@ -163,9 +170,8 @@ impl<D: BlockDevice> Fs<D> {
         }
         let mut block = zeroed();
         self.disk.read(STATE_AT, &mut block)?;
-        let state = State::decode(&block).filter(|state| {
-            state.uuid == self.superblock.uuid && slot_addr(state.slots).0 <= self.layout.gap()
-        });
+        let state = State::decode(&block)
+            .filter(|state| state.uuid == self.superblock.uuid && self.fits(state.slots));
         let state = state.ok_or(FsError::Corrupt("the state block of the journal"))?;
         let mut missing = None;
         for slot in 0..state.slots {
@@ -268,7 +274,7 @@ impl<D: BlockDevice> Fs<D> {
     /// Before anything else of a mount with a journal is written: the superblock says so.
     pub(super) fn go_live(&mut self) -> Result<(), FsError> {
         let Cleaning::Scj(scj) = self.options.cleaning else { return Ok(()) };
-        if scj.slots == 0 || scj.slots > 0xFFF || slot_addr(scj.slots).0 > self.layout.gap() {
+        if !self.fits(scj.slots) {
             return Err(FsError::Invalid("the journal's slots do not fit into the gap"));
         }
         if !(1..=BATCH_MAX).contains(&scj.batch) {

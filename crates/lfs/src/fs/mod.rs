@@ -222,6 +222,12 @@ impl<D: BlockDevice> Fs<D> {
         self.frozen.is_some()
     }
 
+    /// The error since which it takes no changes: what was changed before and not made durable is
+    /// lost with the mount.
+    pub fn failed(&self) -> Option<&'static str> {
+        self.frozen.filter(|_| !self.options.read_only)
+    }
+
     /// When the last operation was done.
     pub fn done(&self) -> Time {
         self.disk.time()

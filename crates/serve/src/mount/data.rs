@@ -161,7 +161,11 @@ pub(super) fn write(
 pub(super) fn fsync(volume: &Volume, ino: INodeNo) -> Result<(), Errno> {
     let ino = nid(ino)?;
     let asked = |(): &()| Asked::Flush;
-    volume.counted(asked, |fs, now| if fs.is_read_only() { Ok(()) } else { fs.fsync(now, ino) })
+    volume.counted(asked, |fs, now| match fs.failed() {
+        // Nothing was ever changed.
+        None if fs.is_read_only() => Ok(()),
+        _ => fs.fsync(now, ino),
+    })
 }
 
 pub(super) fn allocate(
@@ -224,4 +228,71 @@ pub(super) fn copy(
         Ok(len)
     })?;
     Ok(len as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use lfs::fs::NewInode;
+    use lfs::{MkfsOptions, Options};
+    use live::Medium;
+
+    use super::*;
+    use crate::disk::{MediumDisk, RamDisk};
+    use crate::mount::Atime;
+    use crate::power::NoSwitch;
+
+    /// Memory that takes no writes while it is full, as a sparse image on a full file system.
+    #[derive(Debug)]
+    struct Full {
+        below: RamDisk,
+        full: AtomicBool,
+    }
+
+    impl Medium for Full {
+        fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+            Medium::read(&self.below, at, out)
+        }
+        fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+            match self.full.load(Ordering::Relaxed) {
+                true => Err(io::ErrorKind::StorageFull.into()),
+                false => Medium::write(&self.below, at, bytes),
+            }
+        }
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+        fn size(&self) -> io::Result<u64> {
+            self.below.size()
+        }
+    }
+
+    #[test]
+    fn after_an_error_nothing_is_said_to_be_durable() {
+        let below = RamDisk::new(64 << 20).expect("memory");
+        let medium = Arc::new(Full { below, full: AtomicBool::new(false) });
+        let disk = Arc::new(MediumDisk::new(medium.clone()).expect("a disk"));
+        let volume = Volume::new(Arc::new(NoSwitch("a test")), Atime::Never);
+        let device = DiskDevice(disk.clone());
+        let device = lfs::mkfs(device, &MkfsOptions::new([1; 16], 1), volume.now()).expect("made");
+        volume.put(Fs::mount(device, Options::default(), volume.now()).expect("mounted"));
+        let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
+        let kind = format::FileType::File;
+        let made = volume.with(|fs, now| fs.create(now, Nid::ROOT, b"a", kind, new, (0, 0)));
+        let ino = INodeNo(u64::from(made.expect("created").0));
+        let root = INodeNo(u64::from(Nid::ROOT.0));
+        write(&volume, ino, 0, &[7; 9000], (false, false)).expect("written");
+        medium.full.store(true, Ordering::Relaxed);
+        // Whoever was told: not this file's owner.
+        assert!(volume.with(|fs, now| fs.sync(now)).is_err());
+        medium.full.store(false, Ordering::Relaxed);
+        assert!(fsync(&volume, ino).is_err() && fsync(&volume, root).is_err());
+        assert!(volume.take().is_some_and(|fs| fs.failed().is_some()));
+        let options = Options { read_only: true, ..Options::default() };
+        volume.put(Fs::mount(DiskDevice(disk), options, volume.now()).expect("mounted"));
+        assert_eq!(fsync(&volume, root), Ok(()), "nothing to be made durable");
+    }
 }

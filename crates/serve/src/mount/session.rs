@@ -171,13 +171,15 @@ impl Shared {
         }
     }
 
-    /// Unmounts the volume.
+    /// Unmounts the volume. One that failed says so once more: not all that was written is there.
     fn close(&self) -> Result<(), FsError> {
         let Some(fs) = self.volume.take() else { return Ok(()) };
         if !self.stack.power.state().on {
             return Ok(());
         }
-        fs.unmount(self.volume.now()).map(|_| ())
+        let failed = fs.failed();
+        fs.unmount(self.volume.now())?;
+        failed.map_or(Ok(()), |why| Err(FsError::ReadOnly(why)))
     }
 
     /// What a machine does whose power comes back: the old mount is gone, and a new one there.

@@ -6,7 +6,7 @@ mod sample;
 mod screen;
 mod source;
 
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::IsTerminal;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use lab::LabError;
 
 use crate::args::Top;
-use crate::{print, stop};
+use crate::{print, show, stop};
 use sample::Sample;
 use screen::Between;
 use source::Source;
@@ -61,15 +61,6 @@ pub fn top(args: &Top) -> Result<(), LabError> {
         return print(&metrics::text(&take(&source)?));
     }
     watch(args, &source)
-}
-
-/// Whether anybody still reads standard output.
-fn show(text: &str) -> Result<bool, LabError> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        result => result.map(|()| true).map_err(|error| LabError::io("standard output", error)),
-    }
 }
 
 fn watch(args: &Top, source: &Source) -> Result<(), LabError> {

@@ -34,7 +34,12 @@ pub fn mkfs(args: &Mkfs) -> Result<(), LabError> {
         let what = format!("{}: something is there; --force overwrites it", path.display());
         return Err(LabError::Input(what));
     }
-    make(&stack.disk, path, &args.new)?;
+    let made = make(&stack.disk, path, &args.new);
+    if made.is_err() && !there {
+        // Nothing but zeroes, or half a volume: nobody's.
+        let _ = std::fs::remove_file(path);
+    }
+    made?;
     stack.disk.close().map_err(|error| LabError::Failed(error.to_string()))?;
     print(&format!("{}: a volume of {has} bytes\n", path.display()))
 }
@@ -57,6 +62,8 @@ pub fn make(disk: &Arc<dyn Disk>, path: &Path, new: &NewVolume) -> Result<(), La
         ..MkfsOptions::new(new.uuid.unwrap_or(drawn), version.max(1))
     };
     let can = disk.capabilities();
+    // What is refused is refused before anything is lost.
+    lfs::superblock(can.size / 4096, &options).map_err(|error| volume_error(path, &error))?;
     if can.trim {
         // What lay there is of no use to anybody, and a sparse image becomes sparse again.
         let done = disk.trim(0, can.size, false);

@@ -294,18 +294,6 @@ impl Shared {
                 return Ok(inner);
             }
             if inner.full {
-                eprintln!(
-                    "FULL free {} waiting {:?} tries {} wanted {:?} reserve {} cp {} room1 {} c {:?} {}",
-                    inner.engine.free_segments(),
-                    inner.engine.waiting(),
-                    inner.tries,
-                    inner.wanted,
-                    inner.engine.geometry().gc_reserve(),
-                    inner.engine.geometry().checkpoint_segments(),
-                    inner.engine.room(1),
-                    inner.engine.counters(),
-                    blocks
-                );
                 return Err(DiskError::NoSpace("cleaning the log gains nothing".to_string()));
             }
             inner.wanted.push(blocks);
