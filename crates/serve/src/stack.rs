@@ -130,11 +130,13 @@ impl Stack {
             true => self.disk.close(),
             false => Ok(()),
         };
-        if let Some(recorder) = &self.recorder {
+        let traced = self.recorder.as_ref().map_or(Ok(()), |recorder| {
             let path = recorder.path().to_path_buf();
-            recorder.finish().map_err(|error| StackError::Io { path, error })?;
-        }
-        Ok(closed?)
+            recorder.finish().map(drop).map_err(|error| StackError::Io { path, error })
+        });
+        // Of two errors that of the data counts more.
+        closed?;
+        traced
     }
 }
 

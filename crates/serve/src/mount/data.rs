@@ -243,6 +243,7 @@ mod tests {
     use super::*;
     use crate::disk::{MediumDisk, RamDisk};
     use crate::mount::Atime;
+    use crate::mount::attributes::number;
     use crate::power::NoSwitch;
 
     /// Memory that takes no writes while it is full, as a sparse image on a full file system.
@@ -282,8 +283,7 @@ mod tests {
         let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
         let kind = format::FileType::File;
         let made = volume.with(|fs, now| fs.create(now, Nid::ROOT, b"a", kind, new, (0, 0)));
-        let ino = INodeNo(u64::from(made.expect("created").0));
-        let root = INodeNo(u64::from(Nid::ROOT.0));
+        let (ino, root) = (number(made.expect("created")), INodeNo::ROOT);
         write(&volume, ino, 0, &[7; 9000], (false, false)).expect("written");
         medium.full.store(true, Ordering::Relaxed);
         // Whoever was told: not this file's owner.

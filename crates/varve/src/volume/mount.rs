@@ -177,9 +177,10 @@ fn serve(args: &Mount) -> Result<(), LabError> {
         }
         true
     });
+    let ended = stack.stop().map_err(|error| wrong(Path::new(&name), error));
     drop(told?);
     stopped.map_err(failed)?;
-    stack.stop().map_err(|error| wrong(Path::new(&name), error))
+    ended
 }
 
 /// A mount belongs to no terminal and keeps no directory in use.
