@@ -51,7 +51,8 @@ pub(super) fn run(run: &Run<'_>, study: &mut Study) -> Result<(), LabError> {
         let mut section = Section::new(title, note, table);
         for kind in KINDS.map(Kind::name) {
             let title = format!("flash pages / none, {kind}");
-            section = section.plot(Plot::bars(&title, 0, [4]).only(1, kind));
+            let plot = Plot::bars(&title, "mechanisms", ["WAF / none"]).only("drive", kind);
+            section = section.plot(plot)?;
         }
         study.sections.push(section);
         let all: Vec<Named<'_>> = names;

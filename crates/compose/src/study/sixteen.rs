@@ -23,7 +23,7 @@ pub(super) fn run(run: &Run<'_>, study: &mut Study) -> Result<(), LabError> {
             let cells: Vec<Cell> = (0..16).map(cell).collect();
             let found = run.all(&cells)?;
             if seed == SEED {
-                study.sections.push(combinations(&found, kind));
+                study.sections.push(combinations(&found, kind)?);
                 let title = format!("everybody, {kind}");
                 let some = named(&found, &[0, 1, 2, 4, 8, 15]);
                 study.sections.push(why::pages(&title, &some));
@@ -40,7 +40,7 @@ pub(super) fn run(run: &Run<'_>, study: &mut Study) -> Result<(), LabError> {
 }
 
 /// What each combination costs.
-fn combinations(found: &[Measured], kind: &str) -> Section {
+fn combinations(found: &[Measured], kind: &str) -> Result<Section, LabError> {
     let mut table = Table::new(["mechanisms"].into_iter().chain(COLUMNS));
     for (bits, here) in found.iter().enumerate() {
         let row = std::iter::once(Mechanisms::name(bits));
@@ -53,8 +53,8 @@ fn combinations(found: &[Measured], kind: &str) -> Section {
         took[0], took[1], took[2]
     );
     Section::new(format!("Sixteen combinations, {kind}"), note, table)
-        .plot(Plot::bars("WAF / none", 0, [3]))
-        .plot(Plot::bars("99th percentile of SQLite's operations, ms", 0, [7]))
+        .plot(Plot::bars("WAF / none", "mechanisms", ["WAF / none"]))?
+        .plot(Plot::bars("99th percentile of SQLite's operations, ms", "mechanisms", ["op p99 ms"]))
 }
 
 /// The result in sentences.

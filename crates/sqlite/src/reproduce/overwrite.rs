@@ -89,10 +89,9 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
     }
     drop(used);
     pages(&plan, &sizes, study);
-    claims(&plan, &sizes, study);
-    parts(&plan, &sizes, study);
-    cleaning(&plan, &sizes, study);
-    Ok(())
+    claims(&plan, &sizes, study)?;
+    parts(&plan, &sizes, study)?;
+    cleaning(&plan, &sizes, study)
 }
 
 fn both(
@@ -197,8 +196,22 @@ fn against(
     mean(&changes)
 }
 
+/// The column that says which figure a row is about.
+const AGAINST: &str = "against Base-WAL, mean over sizes";
+
+/// A figure's means over the sizes.
+fn means(title: &str, what: &str, mode: &str) -> Plot {
+    let here = ["here, no cleaning", "here, drive"];
+    Plot::bars(title, "system", here).only(AGAINST, what).only("mode", mode)
+}
+
+/// A column by size and system.
+fn each(title: &str, column: &str, mode: &str) -> Plot {
+    Plot::bars(title, "value", [column]).by("system").only("mode", mode)
+}
+
 /// Figs. 6 to 8: the paper's means, the independent model's, and ours.
-fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) {
+fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError> {
     let expected = |at: usize, base: usize| {
         let changes: Vec<i64> = sizes
             .iter()
@@ -217,7 +230,7 @@ fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) {
         (&paper::LATENCY, &Outcome::latency, [None; 4]),
     ];
     let mut table = Table::new([
-        "against Base-WAL, mean over sizes",
+        AGAINST,
         "mode",
         "system",
         "paper",
@@ -254,13 +267,13 @@ fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) {
             plan.scale()
         ),
         table,
-    ).plot(Plot::bars("pages written, against Base-WAL, %", 2, [5, 6]).only(0, paper::WRITES.what).only(1, "NORMAL"))
-     .plot(Plot::bars("the same, FULL", 2, [5, 6]).only(0, paper::WRITES.what).only(1, "FULL"))
-     .plot(Plot::bars("throughput, against Base-WAL, %", 2, [5, 6]).only(0, paper::THROUGHPUT.what).only(1, "NORMAL"))
-     .plot(Plot::bars("the same, FULL", 2, [5, 6]).only(0, paper::THROUGHPUT.what).only(1, "FULL"))
-     .plot(Plot::bars("latency, against Base-WAL, %", 2, [5, 6]).only(0, paper::LATENCY.what).only(1, "NORMAL"))
-     .plot(Plot::bars("the same, FULL", 2, [5, 6]).only(0, paper::LATENCY.what).only(1, "FULL")));
-    sizes_table(plan, sizes, study);
+    ).plot(means("pages written, against Base-WAL, %", paper::WRITES.what, "NORMAL"))?
+     .plot(means("the same, FULL", paper::WRITES.what, "FULL"))?
+     .plot(means("throughput, against Base-WAL, %", paper::THROUGHPUT.what, "NORMAL"))?
+     .plot(means("the same, FULL", paper::THROUGHPUT.what, "FULL"))?
+     .plot(means("latency, against Base-WAL, %", paper::LATENCY.what, "NORMAL"))?
+     .plot(means("the same, FULL", paper::LATENCY.what, "FULL"))?);
+    sizes_table(plan, sizes, study)?;
     let order = |full: bool| {
         let at = |which| against(sizes, full, which, 1, &programs);
         (at(1), at(2))
@@ -280,10 +293,11 @@ fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) {
             holds: no > sw && sw > 0,
         });
     }
+    Ok(())
 }
 
 /// Every size: throughput and latency on the drive.
-fn sizes_table(plan: &Plan, sizes: &[Size], study: &mut Study) {
+fn sizes_table(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError> {
     let mut table = Table::new([
         "value",
         "mode",
@@ -324,24 +338,20 @@ fn sizes_table(plan: &Plan, sizes: &[Size], study: &mut Study) {
             plan.scale()
         ),
         table,
-    ).plot(Plot::bars("transactions/s on the drive, NORMAL", 0, [4]).by(2).only(1, "NORMAL"))
-     .plot(Plot::bars("transactions/s on the drive, FULL", 0, [4]).by(2).only(1, "FULL"))
-     .plot(Plot::bars("flash pages / WAL, NORMAL", 0, [7]).by(2).only(1, "NORMAL"))
-     .plot(Plot::bars("flash pages / WAL, FULL", 0, [7]).by(2).only(1, "FULL")));
+    ).plot(each("transactions/s on the drive, NORMAL", "tx/s, drive", "NORMAL"))?
+     .plot(each("transactions/s on the drive, FULL", "tx/s, drive", "FULL"))?
+     .plot(each("flash pages / WAL, NORMAL", "flash pages / WAL", "NORMAL"))?
+     .plot(each("flash pages / WAL, FULL", "flash pages / WAL", "FULL"))?);
+    Ok(())
 }
 
+/// What time is spent on, in columns.
+const SPENT: [&str; 5] = ["WAL write", "WAL sync", "data write", "data sync", "host"];
+
 /// Fig. 3: where the time of WAL goes.
-fn parts(plan: &Plan, sizes: &[Size], study: &mut Study) {
-    let mut table = Table::new([
-        "value",
-        "mode",
-        "WAL write",
-        "WAL sync",
-        "data write",
-        "data sync",
-        "host",
-        "log, of log and data",
-    ]);
+fn parts(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError> {
+    let heading = ["value", "mode"].into_iter().chain(SPENT);
+    let mut table = Table::new(heading.chain(["log, of log and data"]));
     for size in sizes {
         for (outcome, mode) in [(&size.full[0][1], "FULL"), (&size.normal[0][1], "NORMAL")] {
             let tally = &outcome.tally;
@@ -375,12 +385,13 @@ fn parts(plan: &Plan, sizes: &[Size], study: &mut Study) {
             plan.scale()
         ),
         table,
-    ).plot(Plot::bars("share of the time, %, FULL", 0, [2, 3, 4, 5, 6]).only(1, "FULL"))
-     .plot(Plot::bars("share of the time, %, NORMAL", 0, [2, 3, 4, 5, 6]).only(1, "NORMAL")));
+    ).plot(Plot::bars("share of the time, %, FULL", "value", SPENT).only("mode", "FULL"))?
+     .plot(Plot::bars("share of the time, %, NORMAL", "value", SPENT).only("mode", "NORMAL"))?);
+    Ok(())
 }
 
 /// Fig. 9: what cleaning copies, and what locks add.
-fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) {
+fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError> {
     let mut table = Table::new([
         "value",
         "mode",
@@ -432,6 +443,7 @@ fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) {
             plan.scale()
         ),
         table,
-    ).plot(Plot::bars("copied by cleaning, % of all pages, NORMAL", 0, [6]).by(2).only(1, "NORMAL"))
-     .plot(Plot::bars("copied because of locks, % of all pages, NoLgn", 0, [8]).by(1).only(2, "NoLgn")));
+    ).plot(each("copied by cleaning, % of all pages, NORMAL", "copied, of all", "NORMAL"))?
+     .plot(Plot::bars("copied because of locks, % of all pages, NoLgn", "value", ["because of locks, of all"]).by("mode").only("system", "NoLgn"))?);
+    Ok(())
 }

@@ -92,6 +92,10 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
         found: if faults.is_empty() { "all".to_string() } else { faults.join("; ") },
         holds: faults.is_empty(),
     });
+    let drawn = |mode: &str| {
+        let title = format!("new orders a minute, {mode}");
+        Plot::bars(&title, "free", ["WAL tpmC", "SW-WAL tpmC", "NoLgn tpmC"]).only("mode", mode)
+    };
     study.sections.push(
         Section::new(
             "Fig. 11: TPC-C, one connection, by free space of the drive",
@@ -104,8 +108,8 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
             ),
             table,
         )
-        .plot(Plot::bars("new orders a minute, NORMAL", 0, [2, 3, 4]).only(1, "NORMAL"))
-        .plot(Plot::bars("new orders a minute, FULL", 0, [2, 3, 4]).only(1, "FULL")),
+        .plot(drawn("NORMAL"))?
+        .plot(drawn("FULL"))?,
     );
     Ok(())
 }

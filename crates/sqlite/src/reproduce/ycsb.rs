@@ -74,7 +74,11 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
             ),
             table,
         )
-        .plot(Plot::bars("operations/s", 0, [1, 2, 3])),
+        .plot(Plot::bars(
+            "operations/s",
+            "workload",
+            ["WAL op/s", "SW-WAL op/s", "NoLgn op/s"],
+        ))?,
     );
     Ok(())
 }

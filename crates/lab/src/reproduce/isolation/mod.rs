@@ -217,8 +217,8 @@ fn captured(options: &Options, pair: &Pair, study: &mut Study) -> Result<(), Lab
             "{}: {target} accesses of the target (TA), {store} of the store. What is still dirty at the end is not counted as programmed. Belady is a bound on misses that knows the future.",
             pair.doc
         ), table)
-        .plot(Plot::bars("target hits, %", 0, [1, 2, 3]))
-        .plot(Plot::bars("all hits, %", 0, [4, 5, 6])));
+        .plot(Plot::bars("target hits, %", "policy", ["TA % 8 MiB", "32 MiB", "128 MiB"]))?
+        .plot(Plot::bars("all hits, %", "policy", ["all % 8 MiB", "32 MiB", "128 MiB"]))?);
     let mapped = "aoi(cap=32)";
     if matches!(pair.name, "P2" | "P4") {
         for mib in [32, 128] {
@@ -284,9 +284,9 @@ fn chunks(options: &Options, pairs: &[Pair], study: &mut Study) -> Result<(), La
     let policies: Vec<String> =
         CHUNKS.iter().map(|chunk| format!("aoi(cap=32, chunk={chunk})")).collect();
     let names: Vec<&str> = policies.iter().map(String::as_str).collect();
-    let heading = pairs.iter().map(|pair| format!("{} 32 MiB", pair.name));
+    let heads: Vec<String> = pairs.iter().map(|pair| format!("{} 32 MiB", pair.name)).collect();
     let mut table =
-        Table::new(["chunk".to_string(), "table".to_string()].into_iter().chain(heading));
+        Table::new(["chunk", "table"].map(String::from).into_iter().chain(heads.clone()));
     let mut columns = Vec::new();
     for pair in pairs {
         columns.push(rows(options, &names, &[32], true, &|| pair.open(&options.data))?);
@@ -308,7 +308,7 @@ fn chunks(options: &Options, pairs: &[Pair], study: &mut Study) -> Result<(), La
             holds: (1..=4).contains(&at),
         });
     }
-    study.sections.push(Section::new("Fig. 17: chunk size", "Target hits of `aoi` in per cent; the look-up table is taken from the buffer. With chunks of 4 KiB it takes 18.75 MiB: a buffer of 16 MiB and less cannot hold it.", table).plot(Plot::lines("target hits, %", 0, (2..2 + pairs.len()).collect::<Vec<usize>>())));
+    study.sections.push(Section::new("Fig. 17: chunk size", "Target hits of `aoi` in per cent; the look-up table is taken from the buffer. With chunks of 4 KiB it takes 18.75 MiB: a buffer of 16 MiB and less cannot hold it.", table).plot(Plot::lines("target hits, %", "chunk", heads))?);
     Ok(())
 }
 

@@ -81,7 +81,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
          stays above the existing scheme.",
         table,
     )
-    .plot(Plot::bars("MB/s", 0, [1, 2])));
+    .plot(Plot::bars("MB/s", "stack", ["MB/s, not cleaning", "MB/s, cleaning"]))?);
     let clock = 2 * 4096 * 1_000_000 / found[5].rate().max(1);
     at_a_pace(options, study, clock)
 }

@@ -61,7 +61,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
          host log writes a header of 4 KiB for each flush: a group of b writes costs b + 1 blocks.",
         table,
     )
-    .plot(Plot::bars("MB/s, 32 in flight, by writes to a flush", 1, [3]).by(2).only(0, "32"))
-    .plot(Plot::bars("MB/s, one at a time, by writes to a flush", 1, [3]).by(2).only(0, "1")));
+    .plot(Plot::bars("MB/s, 32 in flight, by writes to a flush", "writes to a flush", ["MB/s"]).by("stack").only("in flight", "32"))?
+    .plot(Plot::bars("MB/s, one at a time, by writes to a flush", "writes to a flush", ["MB/s"]).by("stack").only("in flight", "1"))?);
     Ok(())
 }

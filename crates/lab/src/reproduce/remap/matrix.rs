@@ -69,7 +69,7 @@ pub(super) fn gap(options: &Options, study: &mut Study) -> Result<(), LabError> 
         "4 KiB overwrites of a file that fills 80 % of the drive. The paper: random lower by up to 87.4 %.",
         table,
     )
-    .plot(Plot::bars("MB/s", 0, [1, 2])));
+    .plot(Plot::bars("MB/s", "drive", ["sequential MB/s", "random MB/s"]))?);
     Ok(())
 }
 
@@ -136,12 +136,13 @@ pub(super) fn generated(options: &Options, study: &mut Study) -> Result<(), LabE
              has blocks.",
             table,
         )
-        .plot(Plot::bars("MB/s, 80 % full", 0, [3]).by(2).only(1, "80 %"))
-        .plot(Plot::bars("write amplification of both layers, 80 % full", 0, [11]).by(2).only(1, "80 %"));
+        .plot(Plot::bars("MB/s, 80 % full", "drive", ["MB/s"]).by("stack").only("fill", "80 %"))?
+        .plot(Plot::bars("write amplification of both layers, 80 % full", "drive", ["WA both"]).by("stack").only("fill", "80 %"))?;
         if fills.len() > 1 {
             for drive in ["full map", "cached 1/64"] {
                 let title = format!("MB/s by fill, {drive}");
-                section = section.plot(Plot::lines(&title, 1, [3]).by(2).only(0, drive));
+                section = section
+                    .plot(Plot::lines(&title, "fill", ["MB/s"]).by("stack").only("drive", drive))?;
             }
         }
         study.sections.push(section);
@@ -222,6 +223,10 @@ pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabEr
             table.row(row(name, &three[0], here));
         }
     }
+    let drawn = |name: &str| {
+        let plot = Plot::bars(&format!("{name}, MB/s"), "drive", ["MB/s"]);
+        plot.by("stack").only("file system", name)
+    };
     study.sections.push(section(
         "Fig 9: what file systems made of fio's random writes",
         "Captured traces of 8 jobs writing 4 KiB at random with fdatasync after each 32 (buffered, as \
@@ -229,8 +234,8 @@ pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabEr
          work. Addresses never touched are left out.",
         table,
     )
-    .plot(Plot::bars("ext4, MB/s", 1, [3]).by(2).only(0, "ext4"))
-    .plot(Plot::bars("XFS, MB/s", 1, [3]).by(2).only(0, "XFS"))
-    .plot(Plot::bars("Btrfs, MB/s", 1, [3]).by(2).only(0, "Btrfs")));
+    .plot(drawn("ext4"))?
+    .plot(drawn("XFS"))?
+    .plot(drawn("Btrfs"))?);
     Ok(())
 }

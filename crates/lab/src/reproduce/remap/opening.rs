@@ -59,7 +59,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
              inserts every pair of its log into a tree: 82 ns a pair.",
             table,
         )
-        .plot(Plot::lines("device time, s", 0, [5])),
+        .plot(Plot::lines("device time, s", "mapped", ["device time, s"]))?,
     );
     Ok(())
 }

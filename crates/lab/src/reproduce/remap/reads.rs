@@ -86,8 +86,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
          requests. Looking an address up costs no device time, so reads differ by where the blocks lie.",
         table,
     )
-    .plot(Plot::bars("MB/s, map in DRAM", 1, [4]).by(3).only(2, "full map"))
-    .plot(Plot::bars("MB/s, 1/64 of the map in DRAM", 1, [4]).by(3).only(2, "cached 1/64")));
+    .plot(Plot::bars("MB/s, map in DRAM", "what", ["MB/s"]).by("stack").only("drive", "full map"))?
+    .plot(Plot::bars("MB/s, 1/64 of the map in DRAM", "what", ["MB/s"]).by("stack").only("drive", "cached 1/64"))?);
     study.sections.push(in_order(options)?);
     Ok(())
 }

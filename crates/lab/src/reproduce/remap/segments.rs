@@ -79,7 +79,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         ),
         table,
     )
-    .plot(Plot::bars("write amplification, map in DRAM", 1, [5, 6]).only(0, "full map").only(2, "on"))
-    .plot(Plot::bars("MB/s with discards", 1, [3]).by(0).only(2, "on")));
+    .plot(Plot::bars("write amplification, map in DRAM", "segment", ["WA host", "WA drive"]).only("drive", "full map").only("discards", "on"))?
+    .plot(Plot::bars("MB/s with discards", "segment", ["MB/s"]).by("drive").only("discards", "on"))?);
     Ok(())
 }

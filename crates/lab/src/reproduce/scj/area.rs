@@ -61,7 +61,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             scale.factor() * 4
         ),
         table,
-    ).plot(Plot::lines("MB/s, 80 % full", 1, [3]).only(0, "80 %")));
+    ).plot(Plot::lines("MB/s, 80 % full", "area (paper's KB)", ["MB/s"]).only("full", "80 %"))?);
     Ok(())
 }
 

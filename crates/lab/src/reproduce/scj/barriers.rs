@@ -59,7 +59,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
          whose buffer survives a power cut both waits cost next to nothing. In batches eight victims share \
          them.",
         table,
-    ).plot(Plot::bars("MB/s", 0, [2]).by(1)));
+    ).plot(Plot::bars("MB/s", "drive", ["MB/s"]).by("system"))?);
     let n = systems.len();
     let gain = |i: usize, bl: usize| (Measured::rate(&found[i]), Measured::rate(&found[bl]));
     study.checks.push(Check {

@@ -67,15 +67,15 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
              this scale, the larger one {LARGE} slots."
         ),
         eight(&loads),
-    ).plot(Plot::bars("throughput against BL", 0, [4]).by(1))
-        .plot(Plot::bars("checkpoints, % of BL's", 0, [9]).by(1)));
+    ).plot(Plot::bars("throughput against BL", "load", ["against BL"]).by("system"))?
+        .plot(Plot::bars("checkpoints, % of BL's", "load", ["of BL's"]).by("system"))?);
     study.sections.push(section(
         "Fig 8: what asked for checkpoints",
         "Of the first seed.",
         triggers(&loads),
     ));
-    study.sections.push(seven(&loads[0]));
-    study.sections.push(nine(&loads[3]));
+    study.sections.push(seven(&loads[0])?);
+    study.sections.push(nine(&loads[3])?);
     study.checks.extend(loads.iter().flat_map(|load| checks(load)));
     study.checks.push(least(&loads));
     study.checks.extend(latencies(&loads[3]));
@@ -156,12 +156,10 @@ fn triggers(loads: &[Runs<'_>]) -> Table {
 }
 
 /// Time of cleanings over the run, in tenths of it.
-fn seven(load: &Runs<'_>) -> super::Section {
-    let mut table = Table::new(
-        ["tenth of the run".to_string()]
-            .into_iter()
-            .chain(load.of.iter().map(|(system, _)| format!("{}, us", system.name()))),
-    );
+fn seven(load: &Runs<'_>) -> Result<super::Section, LabError> {
+    const TENTH: &str = "tenth of the run";
+    let heads = load.of.iter().map(|(system, _)| format!("{}, us", system.name()));
+    let mut table = Table::new(std::iter::once(TENTH.to_string()).chain(heads.clone()));
     for tenth in 0..10_u64 {
         let mean = |one: &Measured| {
             let within = |at: Span| at.as_ps() * 10 / one.elapsed.as_ps().max(1) == tenth;
@@ -180,7 +178,7 @@ fn seven(load: &Runs<'_>) -> super::Section {
         "BL with its checkpoint; SCJ with flush and record. Kernel 6.1's checkpoints are not in it.",
         table,
     )
-    .plot(Plot::lines("mean time of a cleaning, us", 0, (1..=load.of.len()).collect::<Vec<_>>()))
+    .plot(Plot::lines("mean time of a cleaning, us", TENTH, heads))
 }
 
 const PARTS: [(&str, u64); 3] = [("mean", 0), ("p95", 9500), ("p99", 9900)];
@@ -191,7 +189,7 @@ fn latency(one: &Measured, kind: usize, part: u64) -> Span {
     found.unwrap_or_default()
 }
 
-fn nine(load: &Runs<'_>) -> super::Section {
+fn nine(load: &Runs<'_>) -> Result<super::Section, LabError> {
     let mut table = Table::new(["system", "operations/s"].into_iter().map(String::from).chain(
         ["read", "update"].into_iter().flat_map(|kind| {
             PARTS.iter().flat_map(move |(part, _)| {
@@ -219,8 +217,8 @@ fn nine(load: &Runs<'_>) -> super::Section {
          p95 not stated.",
         table,
     )
-    .plot(Plot::bars("reads, us", 0, [2, 6]))
-    .plot(Plot::bars("updates, us", 0, [8, 12]))
+    .plot(Plot::bars("reads, us", "system", ["read mean us", "read p99 us"]))?
+    .plot(Plot::bars("updates, us", "system", ["update mean us", "update p99 us"]))
 }
 
 fn checks(load: &Runs<'_>) -> Vec<Check> {

@@ -54,7 +54,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         "Fig 11: random writes of 32 KiB (fio)",
         "One file on three quarters of the space, written past the page cache, no fsync; one job.",
         table,
-    ).plot(Plot::bars("MB/s", 0, [2]).by(1)));
+    ).plot(Plot::bars("MB/s", "law", ["MB/s"]).by("system"))?);
     study.checks.push(Check {
         what: "Fig 11a: SCJ gains more the less local writes are (an area that is never full)"
             .to_string(),

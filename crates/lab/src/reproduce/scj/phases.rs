@@ -55,7 +55,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         "Copies are waited for before the checkpoint begins (this figure only, as in the paper). The last \
          columns: of the metadata blocks that the checkpoint then finds dirty, those that cleaning made dirty.",
         table,
-    ).plot(Plot::bars("time of a cleaning, us", 0, [2, 3, 4])));
+    ).plot(Plot::bars("time of a cleaning, us", "load", ["init us", "copy us", "checkpoint us"]))?);
     let parts: Vec<u64> = found
         .iter()
         .map(|one| {

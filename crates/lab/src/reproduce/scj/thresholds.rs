@@ -41,6 +41,9 @@ fn row(name: String, area: String, one: &Measured, bl: &Measured) -> Vec<String>
 }
 
 /// Runs the experiment.
+/// The column of what is swept.
+const THRESHOLD: &str = "threshold (paper's MB)";
+
 pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
     let scale = options.scale;
     let mib: &[u64] = match scale {
@@ -60,7 +63,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     let found = run_all(&cells, options.threads)?;
     let (bl, sweeps) = (&found[0], found[2..].chunks(mib.len()));
     let mut table = Table::new([
-        "threshold (paper's MB)",
+        THRESHOLD,
         "journal slots",
         "MB/s",
         "against BL",
@@ -89,8 +92,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             scale.slots()
         ),
         table,
-    ).plot(Plot::lines("time for each block, us; an area that is never full", 0, [4, 5, 6]).only(1, LARGE.to_string()))
-        .plot(Plot::lines("MB/s; an area that is never full", 0, [2]).only(1, LARGE.to_string())));
+    ).plot(Plot::lines("time for each block, us; an area that is never full", THRESHOLD, ["init us/block", "copy us/block", "checkpoint us/block"]).only("journal slots", LARGE.to_string()))?
+        .plot(Plot::lines("MB/s; an area that is never full", THRESHOLD, ["MB/s"]).only("journal slots", LARGE.to_string()))?);
     for (area, sweep) in ["the paper's area", "an area that is never full"].iter().zip(sweeps) {
         study.checks.extend(checks(area, mib, sweep, bl));
     }

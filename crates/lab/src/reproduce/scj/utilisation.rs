@@ -54,8 +54,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         "Fig 10: how full the volume is (fileserver)",
         "Blocks in use of those that users may have, after the fill and at the end: files grow by appends.",
         table,
-    ).plot(Plot::lines("MB/s", 0, [3]).by(2))
-        .plot(Plot::lines("write amplification", 0, [5]).by(2)));
+    ).plot(Plot::lines("MB/s", "filled", ["MB/s"]).by("system"))?
+        .plot(Plot::lines("write amplification", "filled", ["WAF"]).by("system"))?);
     study.checks.push(Check {
         what: "Fig 10: write amplification rises with utilisation".to_string(),
         found: format!("{wafs:?} thousandths"),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Check, Claim, Mark, Plot, Section, Study, Table, Verdict};
+use super::{Check, Claim, Drawing, Mark, Section, Study, Table, Verdict};
 use crate::LabError;
 use crate::json::{Json, Map, MapExt};
 
@@ -24,7 +24,7 @@ fn texts(texts: &[String]) -> Json {
     list(texts, |text| Json::text(text))
 }
 
-fn plot(plot: &Plot) -> Json {
+fn plot(plot: &Drawing) -> Json {
     let column = |at: usize| Json::Int(at as u64);
     let mut map = Map::new();
     map.put("title", Json::text(&plot.title));
@@ -181,9 +181,9 @@ fn read_section(value: &Value) -> Result<Section, LabError> {
     })
 }
 
-fn read_plot(value: &Value) -> Result<Plot, LabError> {
+fn read_plot(value: &Value) -> Result<Drawing, LabError> {
     let mark = [Mark::Bars, Mark::Lines].into_iter().find(|m| value["mark"] == m.name());
-    Ok(Plot {
+    Ok(Drawing {
         title: text(&value["title"])?,
         mark: mark.ok_or_else(|| wrong(&value["mark"], "bars or lines"))?,
         x: column(&value["x"])?,
@@ -199,12 +199,13 @@ fn read_plot(value: &Value) -> Result<Plot, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::Plot;
 
     fn study() -> Study {
         let mut table = Table::new(["name", "kind", "MB/s"]);
         table.row(["a", "x", "1.5"]);
         table.row(["b", "x", "-"]);
-        let plot = Plot::bars("Speed", 0, [2]).by(1).only(1, "x");
+        let plot = Plot::bars("Speed", "name", ["MB/s"]).by("kind").only("kind", "x");
         let mut study = Study {
             title: "A <title>".to_string(),
             command: "varve reproduce".to_string(),
@@ -212,7 +213,7 @@ mod tests {
             seed: 7,
             claims: Vec::new(),
             checks: vec![Check { what: "w".into(), found: "f".into(), holds: false }],
-            sections: vec![Section::new("S", "n", table).plot(plot)],
+            sections: vec![Section::new("S", "n", table).plot(plot).unwrap()],
         };
         study.claim(("Fig 1", "what"), "+1 %", "+2 %", Verdict::Differs, "because");
         study

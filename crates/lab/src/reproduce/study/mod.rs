@@ -8,8 +8,11 @@ mod statement;
 mod text;
 
 pub use html::book;
-pub use plot::{Mark, Plot};
+pub use plot::Plot;
+use plot::{Drawing, Mark};
 pub use statement::{Cell, Expect, Here, Statement};
+
+use crate::LabError;
 
 /// A table: a heading and rows of texts, the first column a name.
 #[derive(Clone, Debug, Default)]
@@ -45,8 +48,7 @@ pub struct Section {
     pub note: String,
     /// Its numbers.
     pub table: Table,
-    /// How they are drawn.
-    pub plots: Vec<Plot>,
+    plots: Vec<Drawing>,
 }
 
 impl Section {
@@ -54,11 +56,13 @@ impl Section {
     pub fn new(title: impl Into<String>, note: impl Into<String>, table: Table) -> Section {
         Section { title: title.into(), note: note.into(), table, plots: Vec::new() }
     }
-    /// Adds a drawing.
-    #[must_use]
-    pub fn plot(mut self, plot: Plot) -> Section {
-        self.plots.push(plot);
-        self
+    /// Adds a drawing of the table.
+    ///
+    /// # Errors
+    /// [`LabError::Failed`] if the table has no such columns.
+    pub fn plot(mut self, plot: Plot) -> Result<Section, LabError> {
+        self.plots.push(plot.of(&self.table.heading)?);
+        Ok(self)
     }
 }
 

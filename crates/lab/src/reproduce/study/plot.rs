@@ -2,11 +2,12 @@
 
 use std::fmt::Write;
 
+use crate::LabError;
 use crate::report::{escape, significant};
 
 /// What marks a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mark {
+pub(super) enum Mark {
     /// Bars, side by side.
     Bars,
     /// Points joined by lines.
@@ -22,53 +23,99 @@ impl Mark {
     }
 }
 
-/// How a table is drawn.
+/// How a table is to be drawn. Columns are named by their headings.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// What it shows, with its unit.
-    pub title: String,
-    /// Bars or lines.
-    pub mark: Mark,
-    /// The column with the names along the axis.
-    pub x: usize,
-    /// Columns of numbers.
-    pub y: Vec<usize>,
-    /// The column whose names tell series apart.
-    pub by: Option<usize>,
-    /// Only rows with these texts in these columns.
-    pub only: Vec<(usize, String)>,
+    title: String,
+    mark: Mark,
+    x: String,
+    y: Vec<String>,
+    by: Option<String>,
+    only: Vec<(String, String)>,
 }
 
 impl Plot {
-    fn new(mark: Mark, title: &str, x: usize, y: impl Into<Vec<usize>>) -> Plot {
-        let (title, y) = (title.to_string(), y.into());
-        Plot { title, mark, x, y, by: None, only: Vec::new() }
+    fn new<S: Into<String>>(
+        mark: Mark,
+        title: &str,
+        x: &str,
+        y: impl IntoIterator<Item = S>,
+    ) -> Plot {
+        let (title, x, y) = (title.to_string(), x.to_string(), y.into_iter().map(Into::into));
+        Plot { title, mark, x, y: y.collect(), by: None, only: Vec::new() }
     }
-    /// Bars over the names of column `x`.
-    pub fn bars(title: &str, x: usize, y: impl Into<Vec<usize>>) -> Plot {
+    /// Bars over the names of column `x`, one for each column of numbers `y`, from left to right:
+    /// a heading that stands more than once is the first one beyond the column named before it.
+    /// The title says what is shown, with its unit.
+    pub fn bars<S: Into<String>>(title: &str, x: &str, y: impl IntoIterator<Item = S>) -> Plot {
         Plot::new(Mark::Bars, title, x, y)
     }
-    /// Lines over the names of column `x`.
-    pub fn lines(title: &str, x: usize, y: impl Into<Vec<usize>>) -> Plot {
+    /// Lines over the names of column `x`, one for each column of numbers `y`, as of
+    /// [`Plot::bars`].
+    pub fn lines<S: Into<String>>(title: &str, x: &str, y: impl IntoIterator<Item = S>) -> Plot {
         Plot::new(Mark::Lines, title, x, y)
     }
     /// One series for each name of column `by`.
     #[must_use]
-    pub fn by(mut self, by: usize) -> Plot {
-        self.by = Some(by);
+    pub fn by(mut self, by: &str) -> Plot {
+        self.by = Some(by.to_string());
         self
     }
     /// Only rows that have a text in a column.
     #[must_use]
-    pub fn only(mut self, column: usize, text: impl Into<String>) -> Plot {
-        self.only.push((column, text.into()));
+    pub fn only(mut self, column: &str, text: impl Into<String>) -> Plot {
+        self.only.push((column.to_string(), text.into()));
         self
     }
-    /// Every column that is named.
-    pub(super) fn columns(&self) -> impl Iterator<Item = usize> + '_ {
-        let only = self.only.iter().map(|(column, _)| *column);
-        std::iter::once(self.x).chain(self.by).chain(self.y.iter().copied()).chain(only)
+
+    /// The drawing of a table with this heading.
+    ///
+    /// # Errors
+    /// [`LabError::Failed`] if a column is not there, or is not the only one of its name.
+    pub(super) fn of(self, heading: &[String]) -> Result<Drawing, LabError> {
+        let wrong = |name: &str, what: &str| {
+            let heading = heading.join(", ");
+            LabError::Failed(format!("plot {:?}: {what} column {name:?} in {heading}", self.title))
+        };
+        let beyond = |from: usize, name: &str| {
+            let found = heading.iter().skip(from).position(|head| head == name);
+            found.map(|at| from + at).ok_or_else(|| wrong(name, "no"))
+        };
+        let column = |name: &str| {
+            let at = beyond(0, name)?;
+            match beyond(at + 1, name) {
+                Ok(_) => Err(wrong(name, "more than one")),
+                Err(_) => Ok(at),
+            }
+        };
+        let mut y: Vec<usize> = Vec::new();
+        for name in &self.y {
+            y.push(match y.last() {
+                None => column(name)?,
+                Some(before) => beyond(before + 1, name)?,
+            });
+        }
+        let only = self.only.iter().map(|(name, text)| Ok((column(name)?, text.clone())));
+        let only = only.collect::<Result<_, LabError>>()?;
+        let by = self.by.as_deref().map(column).transpose()?;
+        let x = column(&self.x)?;
+        Ok(Drawing { title: self.title, mark: self.mark, x, y, by, only })
     }
+}
+
+/// How a table is drawn, columns counted from 0 and all of them there.
+#[derive(Clone, Debug)]
+pub(super) struct Drawing {
+    pub(super) title: String,
+    pub(super) mark: Mark,
+    /// The column with the names along the axis.
+    pub(super) x: usize,
+    /// Columns of numbers.
+    pub(super) y: Vec<usize>,
+    /// The column whose names tell series apart.
+    pub(super) by: Option<usize>,
+    /// Only rows with these texts in these columns.
+    pub(super) only: Vec<(usize, String)>,
 }
 
 /// The number a cell begins with: `+12.5 %`, `1,024`, `3.1 MB/s`; `None` if there is none.
@@ -92,7 +139,13 @@ fn place<T: PartialEq>(all: &mut Vec<T>, one: T) -> usize {
     })
 }
 
-impl Plot {
+impl Drawing {
+    /// Every column that is named.
+    pub(super) fn columns(&self) -> impl Iterator<Item = usize> + '_ {
+        let only = self.only.iter().map(|(column, _)| *column);
+        std::iter::once(self.x).chain(self.by).chain(self.y.iter().copied()).chain(only)
+    }
+
     fn data(&self, heading: &[String], rows: &[Vec<String>]) -> Data {
         let kept = |row: &&Vec<String>| self.only.iter().all(|(at, text)| row[*at] == *text);
         let mut names = Vec::new();
@@ -340,18 +393,49 @@ mod tests {
     #[test]
     fn rows_become_series() {
         let (heading, rows) = rows();
-        let data = Plot::bars("t", 0, [2]).by(1).data(&heading, &rows);
+        let plot = Plot::bars("t", "fill", ["MB/s"]);
+        let data = plot.clone().by("policy").of(&heading).unwrap().data(&heading, &rows);
         assert_eq!(data.names, ["50 %", "80 %"]);
         assert_eq!(data.series[0], ("lru".to_string(), vec![Some(10.5), None]));
         assert_eq!(data.series[1], ("aoi".to_string(), vec![Some(1024.0), None]));
-        assert!(Plot::bars("t", 0, [2]).only(3, "y").svg(&heading, &rows).is_empty());
+        let without = plot.only("kind", "y").of(&heading).unwrap();
+        assert!(without.svg(&heading, &rows).is_empty());
+    }
+
+    #[test]
+    fn columns_are_found_by_name_and_in_order() {
+        let heading =
+            ["policy", "hits 8 MiB", "32 MiB", "misses 8 MiB", "32 MiB"].map(String::from);
+        let drawn = |y: [&str; 2]| Plot::bars("t", "policy", y).of(&heading).map(|d| d.y);
+        assert_eq!(drawn(["hits 8 MiB", "32 MiB"]).unwrap(), [1, 2]);
+        assert_eq!(drawn(["misses 8 MiB", "32 MiB"]).unwrap(), [3, 4]);
+        assert!(drawn(["misses 8 MiB", "hits 8 MiB"]).is_err(), "against the order");
+        assert!(drawn(["32 MiB", "32 MiB"]).is_err(), "nothing says which one is meant");
+    }
+
+    #[test]
+    fn a_column_that_is_not_there_is_an_error() {
+        let (heading, _) = rows();
+        let plot = || Plot::lines("Speed", "fill", ["MB/s"]);
+        assert!(plot().by("policy").only("kind", "x").of(&heading).is_ok());
+        for wrong in [
+            Plot::lines("Speed", "full", ["MB/s"]),
+            Plot::lines("Speed", "fill", ["KB/s"]),
+            Plot::lines("Speed", "fill", ["MB/s", "MB/s"]),
+            plot().by("Policy"),
+            plot().only("", "x"),
+        ] {
+            let error = wrong.of(&heading).unwrap_err();
+            assert!(error.to_string().starts_with("plot \"Speed\": no column"), "{error}");
+        }
     }
 
     #[test]
     fn drawings_hold_no_nonsense() {
         let (heading, rows) = rows();
-        for plot in [Plot::bars("<t>", 0, [2]).by(1), Plot::lines("<t>", 0, [2])] {
-            let svg = plot.svg(&heading, &rows);
+        let bars = Plot::bars("<t>", "fill", ["MB/s"]).by("policy");
+        for plot in [bars, Plot::lines("<t>", "fill", ["MB/s"])] {
+            let svg = plot.of(&heading).unwrap().svg(&heading, &rows);
             assert!(!svg.is_empty() && !svg.contains("NaN") && !svg.contains("inf"));
             assert!(!svg.contains("<t>"));
         }
