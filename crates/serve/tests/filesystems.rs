@@ -1,11 +1,10 @@
 //! A real file system on the served device, and power cuts under it: a few cycles, for every
 //! change. The whole is `scripts/filesystems`.
-//!
-//! Its own runner, for the same reason as `fuse`.
 
-use std::fs::File;
+mod runner;
+
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use block::Bytes;
@@ -16,33 +15,23 @@ use serve::stack::{Backing, Remap, StackOptions};
 
 const BYTES: u64 = 160 << 20;
 
-/// Why it cannot run here.
-fn missing() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("loop devices and mount need root".to_string());
-    }
-    for device in ["/dev/fuse", "/dev/loop-control"] {
-        if let Err(e) = File::options().read(true).write(true).open(device) {
-            return Some(format!("{device}: {e}"));
-        }
-    }
+fn ext4_works() -> Result<(), String> {
+    runner::root("loop devices and mounts")?;
+    runner::device("/dev/fuse")?;
+    runner::device("/dev/loop-control")?;
     let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
     if !known.split_whitespace().any(|word| word == "ext4") {
-        return Some("the kernel here has no ext4".to_string());
+        return Err("the kernel here has no ext4".to_string());
     }
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    ["mkfs.ext4", "e2fsck", "losetup"].into_iter().find_map(|program| {
-        let found = path.split(':').any(|folder| Path::new(folder).join(program).exists());
-        (!found).then(|| format!("no {program}"))
-    })
+    let there = |program: &str| path.split(':').any(|dir| Path::new(dir).join(program).exists());
+    match ["mkfs.ext4", "e2fsck", "losetup"].into_iter().find(|program| !there(program)) {
+        None => Ok(()),
+        Some(program) => Err(format!("no {program}")),
+    }
 }
 
-fn main() {
-    println!();
-    if let Some(reason) = missing() {
-        println!("test ext4_keeps_what_fsync_acknowledged ... skipped: {reason}");
-        return;
-    }
+fn ext4_keeps_what_fsync_acknowledged() {
     let folder = std::env::temp_dir().join(format!("varve-filesystems-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let stack = StackOptions {
@@ -73,11 +62,12 @@ fn main() {
         looks += 1;
         looks < 200
     });
-    let passed = ran.unwrap().success() && stopped.unwrap() == Stopped::Clean;
     std::fs::remove_dir_all(&folder).unwrap();
-    println!(
-        "test ext4_keeps_what_fsync_acknowledged ... {}",
-        if passed { "ok" } else { "FAILED" }
-    );
-    std::process::exit(i32::from(!passed));
+    assert!(ran.unwrap().success());
+    assert_eq!(stopped.unwrap(), Stopped::Clean);
+}
+
+fn main() -> ExitCode {
+    let tests = runner::tests![ext4_keeps_what_fsync_acknowledged: ext4_works];
+    runner::run("filesystems", &tests)
 }

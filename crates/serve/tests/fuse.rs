@@ -1,14 +1,13 @@
 //! The FUSE front-end, by system calls of a program like any other.
-//!
-//! Its own runner, because what a machine does not allow (no /dev/fuse, no root for loop devices)
-//! must be reported as skipped, with the reason, and `cargo test` knows only passed and failed.
 
 mod common;
+mod runner;
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -378,16 +377,8 @@ fn a_loop_device_hands_everything_on() {
     assert!(looks >= 3 && !served.dir.exists());
 }
 
-/// A test and what it needs of the machine.
-type Test = (&'static str, fn(), fn() -> Result<(), String>);
-
 fn fuse_works() -> Result<(), String> {
-    OpenOptions::new()
-        .read(true)
-        .write(true)
-        .open("/dev/fuse")
-        .map(|_| ())
-        .map_err(|e| format!("/dev/fuse: {e}"))?;
+    runner::device("/dev/fuse")?;
     let helper = std::process::Command::new("fusermount3").arg("-V").output().is_ok();
     if !rustix::process::geteuid().is_root() && !helper {
         return Err("neither root nor fusermount3".to_string());
@@ -413,26 +404,12 @@ fn fuse_works() -> Result<(), String> {
 
 fn loop_works() -> Result<(), String> {
     fuse_works()?;
-    if !rustix::process::geteuid().is_root() {
-        return Err("loop devices need root".to_string());
-    }
-    match OpenOptions::new().read(true).write(true).open("/dev/loop-control") {
-        Ok(_) => Ok(()),
-        Err(e) if e.kind() == ErrorKind::NotFound => Err("no /dev/loop-control".to_string()),
-        Err(e) => Err(format!("/dev/loop-control: {e}")),
-    }
+    runner::root("loop devices")?;
+    runner::device("/dev/loop-control")
 }
 
-fn nothing() -> Result<(), String> {
-    Ok(())
-}
-
-macro_rules! tests {
-    ($($name:ident: $needs:ident),* $(,)?) => { [$((stringify!($name), $name, $needs)),*] };
-}
-
-fn main() {
-    let tests: [Test; 12] = tests![
+fn main() -> ExitCode {
+    let tests = runner::tests![
         the_directory_has_three_files_and_stays_as_it_is: fuse_works,
         bytes_at_any_offset_are_kept: fuse_works,
         threads_of_a_program_do_not_disturb_one_another: fuse_works,
@@ -443,32 +420,8 @@ fn main() {
         an_error_is_told_each_time_again: fuse_works,
         counters_and_commands_are_files: fuse_works,
         stopping_waits_for_who_has_it_open: fuse_works,
-        a_place_that_cannot_be_mounted_on_is_an_error: nothing,
+        a_place_that_cannot_be_mounted_on_is_an_error: || Ok(()),
         a_loop_device_hands_everything_on: loop_works,
     ];
-    // Options of the usual runner are of no use here; any other word chooses by name.
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    println!();
-    for (name, test, needs) in tests {
-        if !wanted.is_empty() && !wanted.iter().any(|word| name.contains(word)) {
-            continue;
-        }
-        match std::panic::catch_unwind(|| needs().map(|()| test())) {
-            Ok(Err(reason)) => {
-                skipped += 1;
-                println!("test {name} ... skipped: {reason}");
-            }
-            Ok(Ok(())) => {
-                passed += 1;
-                println!("test {name} ... ok");
-            }
-            Err(_) => {
-                failed += 1;
-                println!("test {name} ... FAILED");
-            }
-        }
-    }
-    println!("\nfuse: {passed} passed, {failed} failed, {skipped} skipped");
-    std::process::exit(if failed == 0 { 0 } else { 1 });
+    runner::run("fuse", &tests)
 }

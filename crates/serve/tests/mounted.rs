@@ -1,12 +1,14 @@
 //! The mounted file system, by system calls of a program like any other.
 //!
-//! Its own runner, because what a machine does not allow (no /dev/fuse, no root) must be reported as
-//! skipped, with the reason. `scripts/posix` lets programs of others judge the same mount.
+//! `scripts/posix` lets programs of others judge the same mount.
+
+mod runner;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::Bytes;
@@ -374,9 +376,8 @@ fn an_image_is_mounted_once() {
 }
 
 fn mounting_works() -> Result<(), String> {
-    if !rustix::process::geteuid().is_root() {
-        return Err("needs root: device files and forced unmounts".to_string());
-    }
+    runner::root("device files and forced unmounts")?;
+    runner::device("/dev/fuse")?;
     let stack = stack(None);
     let dir = folder();
     let mount = FsMount::new(stack, "a test", &dir, MountOptions::default());
@@ -396,46 +397,18 @@ fn mounting_works() -> Result<(), String> {
     answer
 }
 
-macro_rules! tests {
-    ($($name:ident),* $(,)?) => { [$((stringify!($name), $name as fn())),*] };
-}
-
-fn main() {
-    let tests = tests![
-        what_was_made_is_there_after_a_remount,
-        what_is_open_outlives_its_name,
-        names_change_places,
-        space_is_set_apart_and_holes_are_found,
-        large_directories_are_listed_and_removed,
-        times_of_access_follow_the_option,
-        writes_that_the_kernel_gathers_arrive,
-        counters_are_an_attribute_of_the_root,
-        after_a_power_cut_what_was_synced_is_there,
-        an_image_is_mounted_once,
+fn main() -> ExitCode {
+    let tests = runner::tests![
+        what_was_made_is_there_after_a_remount: mounting_works,
+        what_is_open_outlives_its_name: mounting_works,
+        names_change_places: mounting_works,
+        space_is_set_apart_and_holes_are_found: mounting_works,
+        large_directories_are_listed_and_removed: mounting_works,
+        times_of_access_follow_the_option: mounting_works,
+        writes_that_the_kernel_gathers_arrive: mounting_works,
+        counters_are_an_attribute_of_the_root: mounting_works,
+        after_a_power_cut_what_was_synced_is_there: mounting_works,
+        an_image_is_mounted_once: mounting_works,
     ];
-    // Options of the usual runner are of no use here; any other word chooses by name.
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    println!();
-    for (name, test) in tests {
-        if !wanted.is_empty() && !wanted.iter().any(|word| name.contains(word)) {
-            continue;
-        }
-        match std::panic::catch_unwind(|| mounting_works().map(|()| test())) {
-            Ok(Err(reason)) => {
-                skipped += 1;
-                println!("test {name} ... skipped: {reason}");
-            }
-            Ok(Ok(())) => {
-                passed += 1;
-                println!("test {name} ... ok");
-            }
-            Err(_) => {
-                failed += 1;
-                println!("test {name} ... FAILED");
-            }
-        }
-    }
-    println!("\nmounted: {passed} passed, {failed} failed, {skipped} skipped");
-    std::process::exit(if failed == 0 { 0 } else { 1 });
+    runner::run("mounted", &tests)
 }

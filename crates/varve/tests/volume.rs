@@ -1,11 +1,12 @@
 //! `varve mkfs`, `mount`, `umount`, `fsck` and `dump` on images.
-//!
-//! Its own runner, because what a machine does not allow must be reported as skipped, with the reason.
+
+#[path = "../../serve/tests/runner/mod.rs"]
+mod runner;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, ExitCode, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::Value;
@@ -268,53 +269,19 @@ fn after_a_crash_it_is_recovered() {
     assert_eq!(code(&["fsck", &image]), 0);
 }
 
-fn nothing() -> Option<String> {
-    None
+fn mounting() -> Result<(), String> {
+    runner::root("mounting")?;
+    runner::device("/dev/fuse")
 }
 
-fn mounting() -> Option<String> {
-    if !rustix::process::geteuid().is_root() {
-        return Some("mounting needs root".to_string());
-    }
-    let device = fs::OpenOptions::new().read(true).write(true).open("/dev/fuse");
-    device.err().map(|error| format!("/dev/fuse: {error}"))
-}
-
-/// A test and what it needs of the machine.
-type Test = (&'static str, fn(), fn() -> Option<String>);
-
-macro_rules! tests {
-    ($($name:ident: $needs:ident),* $(,)?) => { [$((stringify!($name), $name, $needs)),*] };
-}
-
-fn main() {
-    let tests: [Test; 6] = tests![
-        a_volume_is_made_checked_and_shown: nothing,
+fn main() -> ExitCode {
+    let tests = runner::tests![
+        a_volume_is_made_checked_and_shown: || Ok(()),
         a_volume_is_mounted_once_and_unmounted: mounting,
         what_a_mount_does_is_watched: mounting,
         a_device_as_a_file_is_watched: mounting,
         as_mount_calls_it: mounting,
         after_a_crash_it_is_recovered: mounting,
     ];
-    // Options of the usual runner are of no use here; any other word chooses by name.
-    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
-    let (mut passed, mut failed, mut skipped) = (0, 0, 0);
-    println!();
-    for (name, test, needs) in tests {
-        if !wanted.is_empty() && !wanted.iter().any(|word| name.contains(word)) {
-            continue;
-        }
-        if let Some(reason) = needs() {
-            skipped += 1;
-            println!("test {name} ... skipped: {reason}");
-        } else if std::panic::catch_unwind(test).is_ok() {
-            passed += 1;
-            println!("test {name} ... ok");
-        } else {
-            failed += 1;
-            println!("test {name} ... FAILED");
-        }
-    }
-    println!("\nvolume: {passed} passed, {failed} failed, {skipped} skipped");
-    std::process::exit(if failed == 0 { 0 } else { 1 });
+    runner::run("volume", &tests)
 }
