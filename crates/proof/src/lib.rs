@@ -49,9 +49,7 @@ pub use remap::{
     HostSubject, Ledger, LogOracle, LogSubject, Promise, RemapMode, RemapSpec, disk_cut,
     draw_remap, remap_bug,
 };
-pub use replay::{
-    HuntOutcome, ReplayOutcome, hunt, hunt_plan, replay, replay_file, twice, twice_plan,
-};
+pub use replay::{HuntOutcome, ReplayOutcome, hunt, replay, replay_file, twice};
 pub use shrink::shrink;
 pub use stamp::{Found, decode, decode_sector, fill_sector, stamp};
 pub use step::{Action, Class, Step};

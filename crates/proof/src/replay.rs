@@ -122,26 +122,22 @@ pub struct HuntOutcome {
 ///
 /// # Errors
 /// If its configuration makes nothing to search.
-pub fn hunt_plan(plan: &Plan, density: Density) -> Result<HuntOutcome, PlanError> {
+pub fn hunt(plan: &Plan, density: Density) -> Result<HuntOutcome, PlanError> {
     if plan.has_files() {
         return Ok(search::<FsSubject, FsOracle>(plan, &FsSpec::of(plan)?, density));
     }
     if !plan.has_log() {
-        return Ok(hunt(plan, &DriveSpec::of(plan)?, density));
+        let spec = DriveSpec::of(plan)?;
+        return Ok(match plan.has_transactions() {
+            true => search::<DriveSubject, TxOracle>(plan, &spec, density),
+            false => search::<DriveSubject, PageOracle>(plan, &spec, density),
+        });
     }
     // What a fault leaves open may be one thing before a cut in recovery and another after it.
     let nested = if plan.faults.is_empty() { density.nested } else { u64::MAX };
     let (density, spec) = (Density { nested, ..density }, RemapSpec::of(plan)?);
     within(plan, spec.pages())?;
     Ok(search::<HostSubject, LogOracle>(plan, &spec, density))
-}
-
-/// Searches the run of a plan of a drive, which `spec` is.
-pub fn hunt(plan: &Plan, spec: &DriveSpec, density: Density) -> HuntOutcome {
-    match plan.has_transactions() {
-        true => search::<DriveSubject, TxOracle>(plan, spec, density),
-        false => search::<DriveSubject, PageOracle>(plan, spec, density),
-    }
 }
 
 fn search<S: Subject, O: Oracle<S, Step = Step>>(
@@ -174,28 +170,21 @@ fn digest<S: Subject, O: Oracle<S, Step = Step>>(
 ///
 /// # Errors
 /// A difference, or a configuration that makes nothing to run.
-pub fn twice_plan(plan: &Plan) -> Result<(), Failure> {
+pub fn twice(plan: &Plan) -> Result<(), Failure> {
     let wrong = |e: PlanError| Failure::new(Contract::C10, e.to_string());
     if plan.has_files() {
         let spec = FsSpec::of(plan).map_err(wrong)?;
         return same(|| digest::<FsSubject, FsOracle>(plan, &spec));
     }
     if !plan.has_log() {
-        return twice(plan, &DriveSpec::of(plan).map_err(wrong)?);
+        let spec = DriveSpec::of(plan).map_err(wrong)?;
+        return same(|| match plan.has_transactions() {
+            true => digest::<DriveSubject, TxOracle>(plan, &spec),
+            false => digest::<DriveSubject, PageOracle>(plan, &spec),
+        });
     }
     let spec = RemapSpec::of(plan).map_err(wrong)?;
     same(|| digest::<HostSubject, LogOracle>(plan, &spec))
-}
-
-/// C9, for a plan of a drive, which `spec` is.
-///
-/// # Errors
-/// A difference.
-pub fn twice(plan: &Plan, spec: &DriveSpec) -> Result<(), Failure> {
-    same(|| match plan.has_transactions() {
-        true => digest::<DriveSubject, TxOracle>(plan, spec),
-        false => digest::<DriveSubject, PageOracle>(plan, spec),
-    })
 }
 
 fn same(run: impl Fn() -> (u64, u64, String)) -> Result<(), Failure> {

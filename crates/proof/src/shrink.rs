@@ -7,7 +7,7 @@ use crate::lfs::{FsAction, FsSpec};
 use crate::plan::Plan;
 use crate::prover::Density;
 use crate::remap::RemapSpec;
-use crate::replay::{hunt_plan, replay};
+use crate::replay::{hunt, replay};
 use crate::step::{Action, Step};
 
 /// Cuts one attempt may take.
@@ -61,7 +61,7 @@ impl Shrink {
         self.attempts -= 1;
         let Some(pages) = pages(&plan) else { return false };
         fit(&mut plan, pages);
-        let Ok(outcome) = hunt_plan(&plan, self.density) else { return false };
+        let Ok(outcome) = hunt(&plan, self.density) else { return false };
         let Some(broken) = outcome.broken else { return false };
         if broken.failure.contract != self.failure.contract
             || (self.failure.contract == Contract::Panic

@@ -1,32 +1,23 @@
 //! The file system under proof: a fixed piece of the search of `prove --lfs`, and the alarm: rules
 //! left out are noticed.
 
+mod bugs;
+mod search;
+
+use bugs::{caught, is_shown_by};
 use lfs::fs::Bug;
 use proof::{
-    Contract, Density, Draw, FsOracle, FsSpec, FsSubject, Oracle, Plan, Subject, Tally, draw_lfs,
-    hunt_plan, replay, sequences, twice_plan,
+    Contract, Density, Draw, FsOracle, FsSpec, FsSubject, Oracle, Plan, Subject, draw_lfs,
+    sequences,
 };
+use search::{same_bytes, search};
 
 /// Cuts within which each planted bug must be found.
 const BUDGET: u64 = 20_000;
 
-fn search(seeds: impl Iterator<Item = u64>, draw: &Draw, density: Density) -> Tally {
-    let mut tally = Tally::default();
-    for seed in seeds {
-        let (plan, _, refused) = draw_lfs(seed, draw);
-        let outcome = hunt_plan(&plan, density).expect("a volume");
-        if let Some(broken) = outcome.broken {
-            panic!("seed {seed}: {}\n{:?}\n{}", broken.failure, broken.cuts, plan.text());
-        }
-        tally.merge(&outcome.tally);
-        tally.refused += refused;
-    }
-    tally
-}
-
 #[test]
 fn no_cut_of_a_short_run_breaks_a_promise() {
-    let tally = search(1..7, &Draw::HEALTHY, Density::SHORT);
+    let tally = search(1..7, |seed| draw_lfs(seed, &Draw::HEALTHY), Density::SHORT);
     assert!(tally.cuts > 1_000, "{} cuts are too few to mean anything", tally.cuts);
     assert!(tally.triples() > 60, "{} distinct triples", tally.triples());
     assert!(tally.nested > 300, "{} cuts in recoveries", tally.nested);
@@ -40,7 +31,8 @@ fn short_sequences_are_cut_everywhere() {
     let all = std::env::var("VARVE_CUTS").is_ok_and(|value| value == "all");
     // Odd seeds are sequences, short ones first; the few are of two and of three operations.
     let (seeds, stride) = if all { (1..2 * 33 * 34, 2) } else { (301..3_000, 300) };
-    let tally = search(seeds.step_by(stride), &Draw::HEALTHY, Density::SHORT);
+    let tally =
+        search(seeds.step_by(stride), |seed| draw_lfs(seed, &Draw::HEALTHY), Density::SHORT);
     println!("{} sequences of {}, {} cuts", tally.seeds, sequences(), tally.cuts);
     assert_eq!(sequences(), 33 + 33 * 33 + 33 * 33 * 33);
     assert!(tally.cuts > 200, "{} cuts", tally.cuts);
@@ -49,17 +41,14 @@ fn short_sequences_are_cut_everywhere() {
 #[test]
 fn cuts_of_long_runs_are_sampled() {
     let density = Density { operations: 150, ..Density::SHORT };
-    let tally = search(2..4, &Draw { steps: (400, 700), ..Draw::HEALTHY }, density);
+    let draw = Draw { steps: (400, 700), ..Draw::HEALTHY };
+    let tally = search(2..4, |seed| draw_lfs(seed, &draw), density);
     assert!(tally.steps > 600, "{} steps", tally.steps);
 }
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    for seed in 1..7 {
-        let (plan, _, _) = draw_lfs(seed, &Draw::SHORT);
-        assert_eq!(plan, draw_lfs(seed, &Draw::SHORT).0);
-        twice_plan(&plan).unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
-    }
+    same_bytes(1..7, |seed| draw_lfs(seed, &Draw::SHORT));
 }
 
 /// Longer runs, sampled: what journalled cleaning owes shows when much was cleaned.
@@ -86,7 +75,7 @@ const IN_LONG: [Bug; 10] = [
 #[test]
 fn planted_bugs_of_longer_runs_are_caught() {
     for bug in IN_LONG {
-        assert!(caught(bug, LONG).is_some(), "{bug:?} was not caught within {BUDGET} cuts");
+        caught(bug, BUDGET, |seed| draw_lfs(seed, &LONG.0), LONG.1);
     }
 }
 
@@ -96,26 +85,6 @@ fn each_planted_bug_is_some_tests() {
     let all: Vec<Bug> = SHORT.into_iter().chain(IN_LONG).chain(elsewhere).collect();
     assert_eq!(all.len(), Bug::ALL.len());
     assert!(Bug::ALL.iter().all(|bug| all.contains(bug)));
-}
-
-fn caught(bug: Bug, (draw, density): (Draw, Density)) -> Option<(u64, Plan)> {
-    let mut cuts = 0;
-    for seed in 1.. {
-        let (mut plan, _, _) = draw_lfs(seed, &draw);
-        plan.bug = Some(format!("{bug:?}"));
-        let outcome = hunt_plan(&plan, density).expect("the bug's name");
-        cuts += outcome.tally.cuts;
-        if let Some(broken) = outcome.broken {
-            println!("{bug:?}: seed {seed}, {cuts} cuts: {}", broken.failure);
-            plan.cuts = broken.cuts;
-            plan.contract = Some(broken.failure.contract);
-            return Some((cuts, plan));
-        }
-        if cuts > BUDGET {
-            return None;
-        }
-    }
-    None
 }
 
 /// Those that short runs show.
@@ -132,12 +101,9 @@ const SHORT: [Bug; 7] = [
 #[test]
 fn planted_bugs_are_caught_and_their_plans_show_them() {
     for bug in SHORT {
-        let Some((_, plan)) = caught(bug, (Draw::HEALTHY, Density::SHORT)) else {
-            panic!("{bug:?} was not caught within {BUDGET} cuts");
-        };
-        let read_back = Plan::parse(&plan.text()).expect("its own text");
-        let again = replay(&read_back).expect("the same volume");
-        assert!(again.as_written(), "{bug:?}: following the plan gave: {again}");
+        let draw = |seed| draw_lfs(seed, &Draw::HEALTHY);
+        let (plan, _) = caught(bug, BUDGET, draw, Density::SHORT);
+        is_shown_by(&plan);
     }
 }
 

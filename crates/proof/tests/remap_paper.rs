@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use proof::{Density, Draw, Plan, draw_remap, hunt_plan, replay};
+use proof::{Density, Draw, Plan, draw_remap, hunt, replay};
 
 fn plans() -> Vec<(PathBuf, Plan)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("plans/paper");
@@ -34,7 +34,7 @@ fn the_search_finds_that_paper_mode_promises_nothing() {
     let mut broken = std::collections::BTreeSet::new();
     for seed in 0..300 {
         let (plan, _, _) = draw_remap(seed, "paper", &Draw::HEALTHY);
-        let outcome = hunt_plan(&plan, Density::SHORT).expect("a log");
+        let outcome = hunt(&plan, Density::SHORT).expect("a log");
         broken.extend(outcome.broken.map(|broken| broken.failure.contract.to_string()));
     }
     for line in ["C1", "C2", "C3", "C4", "C5", "C6"] {
@@ -49,7 +49,7 @@ fn varve_mode_keeps_what_paper_mode_loses() {
         let outcome = replay(&plan).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         assert!(outcome.failure.is_none(), "{}: {outcome}", path.display());
         // The plan's cuts are numbered for the other mode: here every operation is cut.
-        let outcome = hunt_plan(&plan, Density { nested: 1, ..Density::SHORT }).expect("a log");
+        let outcome = hunt(&plan, Density { nested: 1, ..Density::SHORT }).expect("a log");
         assert!(outcome.tally.cuts > 10, "{}: {} cuts", path.display(), outcome.tally.cuts);
         assert!(outcome.broken.is_none(), "{}: {:?}", path.display(), outcome.broken);
     }

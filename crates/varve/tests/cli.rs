@@ -371,8 +371,7 @@ fn a_plan_replays_and_a_broken_promise_is_4() {
     let broken = (0..40).find_map(|seed| {
         let (mut plan, _, _) = proof::draw_run(seed, &proof::Draw::HEALTHY);
         plan.bug = Some("AckBeforeDrain".to_string());
-        let spec = proof::DriveSpec::of(&plan).unwrap();
-        let broken = proof::hunt(&plan, &spec, proof::Density::SHORT).broken?;
+        let broken = proof::hunt(&plan, proof::Density::SHORT).unwrap().broken?;
         plan.cuts = broken.cuts;
         Some(plan)
     });

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use proof::{
-    Density, Draw, Failure, Plan, Tally, draw_lfs, draw_remap, draw_run, draw_tx, hunt_plan,
-    replay_file, sequences, shrink, twice_plan,
+    Density, Draw, Failure, Plan, Tally, draw_lfs, draw_remap, draw_run, draw_tx, hunt,
+    replay_file, sequences, shrink, twice,
 };
 
 const USAGE: &str = "\
@@ -146,7 +146,7 @@ fn work(shared: &Shared, worker: usize) {
         let (mut plan, refused) = drawn(o, seed, &kind);
         plan.commit = o.commit.clone();
         plan.bug = o.bug.clone();
-        let mut outcome = hunt_plan(&plan, density).expect("the bug's name was checked");
+        let mut outcome = hunt(&plan, density).expect("the bug's name was checked");
         outcome.tally.refused = refused;
         shared.cuts.fetch_add(outcome.tally.cuts, Ordering::Relaxed);
         shared.tally.lock().expect("no worker panics").merge(&outcome.tally);
@@ -156,7 +156,7 @@ fn work(shared: &Shared, worker: usize) {
         });
         // One run in twenty is made again and compared (C9).
         if failure.is_none() && seed.is_multiple_of(20) {
-            failure = twice_plan(&plan).err();
+            failure = twice(&plan).err();
         }
         if let Some(failure) = failure {
             plan.contract = Some(failure.contract);
