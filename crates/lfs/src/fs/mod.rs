@@ -6,18 +6,19 @@
 //! * operations on the name space change memory only; the media follow at checkpoints and fsyncs;
 //! * space for what an operation may add is made and looked at before it changes anything.
 
+mod attributes;
 mod cache;
 mod candidates;
 mod check;
 mod checkpoint;
 mod clean;
 mod dir;
-mod exchange;
 mod file;
 mod fsync;
 mod idle;
 mod inspect;
 mod journal;
+mod links;
 mod listing;
 mod logs;
 mod mount;
@@ -27,6 +28,7 @@ mod nodes;
 mod options;
 mod pages;
 mod recover;
+mod rename;
 mod reserve;
 mod segs;
 mod space;
@@ -39,13 +41,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use block::{BlockDevice, Time};
 
+pub use attributes::{Attributes, SetAttributes};
 pub use checkpoint::{FsyncFallback, Trigger};
 pub use clean::CleaningCounts;
 pub use dir::DirEntry;
 pub use idle::Idle;
 pub use inspect::{Durable, DurableJournal};
 pub use logs::LogKind;
-pub use names::{Attributes, NewInode, SetAttributes};
+pub use names::NewInode;
 pub use options::{Bug, Cleaning, Options, Scj, Victim};
 pub use space::Usage;
 pub use stats::{CheckpointTime, CleaningTime, Event, LogStats, Stats};
