@@ -1,0 +1,54 @@
+//! What `varve reproduce` accepts.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+
+/// A paper whose experiments can be repeated.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Paper {
+    /// Address remapping in the host (paper 1)
+    Remap,
+    /// Append-only data isolation in the buffer (paper 3)
+    Isolation,
+    /// Transactions in the drive instead of logging, with SQLite above (paper 4)
+    Nolog,
+    /// Segment cleaning journaling (paper 2)
+    Scj,
+    /// The four mechanisms together on one drive, in pairs and in all combinations
+    Compose,
+    /// All of them, one report; goes on where it was interrupted
+    All,
+}
+
+#[derive(ClapArgs)]
+pub struct Reproduce {
+    /// The paper
+    #[arg(value_enum)]
+    pub paper: Paper,
+    /// A smaller drive, fewer sizes and pairs: some tens of seconds
+    #[arg(long)]
+    pub quick: bool,
+    /// scj: a volume of the paper's 16 GiB, without the sweeps: an hour
+    #[arg(long, conflicts_with = "quick")]
+    pub full: bool,
+    /// Folder of the captured traces
+    #[arg(long, value_name = "DIR", default_value = "data")]
+    pub data: PathBuf,
+    /// isolation: folder of MSR Cambridge traces (mds_0.csv, ..) for the targets, instead of generators
+    #[arg(long, value_name = "DIR")]
+    pub msr: Option<PathBuf>,
+    /// isolation: 4 KiB accesses of each generated workload
+    #[arg(long, value_name = "N", default_value_t = lab::reproduce::isolation::UNITS)]
+    pub units: u64,
+    /// Print one JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+    /// Write study.json and study.html to this folder; all: index.html and a file for each study
+    /// (varve-reproduce if none is named)
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Threads; the results do not depend on it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+}

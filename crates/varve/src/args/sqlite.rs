@@ -1,0 +1,102 @@
+//! What `varve sqlite` accepts.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::size;
+
+#[derive(Subcommand)]
+pub enum Sqlite {
+    /// What is written: SQL on copies of a database in every mode, or a program as it is
+    Measure(Measure),
+    /// A database into a new store in an image file, verified
+    Import(Import),
+    /// The database of a store to a new file, byte for byte, verified
+    Export(Export),
+    /// Drive and databases of an image; with --crash, after power cuts
+    Check(Check),
+}
+
+#[derive(ClapArgs)]
+pub struct Measure {
+    /// The database; it is opened read-only and never changed
+    #[arg(value_name = "DB", required_unless_present = "program", conflicts_with = "program")]
+    pub database: Option<PathBuf>,
+    /// The SQL to run
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "program",
+        conflicts_with = "program"
+    )]
+    pub workload: Option<PathBuf>,
+    /// A program whose SQLite is counted: it must link the shared library
+    #[arg(last = true, value_name = "PROGRAM")]
+    pub program: Vec<OsString>,
+    /// The library to preload; looked for beside varve if absent
+    #[arg(long, value_name = "FILE", requires = "program")]
+    pub library: Option<PathBuf>,
+    /// What the recorded pages cost on this drive, filled and overwritten before (`varve list
+    /// presets`)
+    #[arg(long, value_name = "PRESET", conflicts_with = "program")]
+    pub ssd: Option<String>,
+    /// Print one JSON document on standard output, what a program prints on standard error
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct Import {
+    /// The database; it is opened read-only and never changed
+    #[arg(value_name = "DB")]
+    pub database: PathBuf,
+    /// The image to make
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Bytes of a page in the store, such as 4096, instead of the database's
+    #[arg(long, value_name = "BYTES", value_parser = page_size)]
+    pub page_size: Option<u32>,
+    /// Bytes the store can hold; 6 times the database and at least 64 MiB if absent
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub capacity: Option<block::Bytes>,
+}
+
+#[derive(ClapArgs)]
+pub struct Export {
+    /// The image
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// The file to make
+    #[arg(value_name = "DB")]
+    pub database: PathBuf,
+}
+
+#[derive(ClapArgs)]
+pub struct Check {
+    /// The image; with --crash it is only read
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Run SQL and cut the power at so many places of it, at all if there are fewer
+    #[arg(long, value_name = "N")]
+    pub crash: Option<u64>,
+    /// Draws the places, and what a cut leaves of what was not synced
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+    /// The SQL, which must do the same each time; one of our own if absent
+    #[arg(long, value_name = "FILE")]
+    pub workload: Option<PathBuf>,
+    /// Cut at this write or sync of the image only
+    #[arg(long, value_name = "N", conflicts_with = "crash", value_parser = clap::value_parser!(u64).range(1..))]
+    pub at: Option<u64>,
+}
+
+fn page_size(text: &str) -> Result<u32, String> {
+    let expected = || "expected a power of two from 512 to 65536".to_string();
+    let bytes: u32 = text.parse().map_err(|_| expected())?;
+    match bytes.is_power_of_two() && (512..=65_536).contains(&bytes) {
+        true => Ok(bytes),
+        false => Err(expected()),
+    }
+}
