@@ -8,6 +8,7 @@ pub mod control;
 pub mod disk;
 pub mod doctor;
 pub mod fuse;
+mod kernel;
 pub mod mount;
 pub mod nbd;
 pub mod power;

@@ -1,16 +1,14 @@
-//! The three files as the kernel asks for them.
+//! The directory and its three files, as the kernel asks for them.
 //!
-//! Invariants: an answer other than an error leaves only after the disk gave it; an error of the
-//! disk is never one that the kernel takes for "not implemented", because it would then stop
-//! asking (and call every later `fsync` a success).
+//! Invariants: nothing can be made, renamed or removed here; every file answers what it is asked
+//! by itself (`device` that of the disk).
 
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fmt;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, SystemTime};
 
 use fuser::{
@@ -19,20 +17,12 @@ use fuser::{
     ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyOpen,
     ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
-use rustix::fs::{FallocateFlags, OFlags};
 
 use super::command::{Command, Handles, line};
+use super::device::DeviceFile;
 use super::{CONTROL, DISK, STATS};
-use crate::disk::{Disk, DiskError, Done};
-
-/// Bytes of one request at most; larger ones the kernel splits.
-const LARGEST: u32 = 1 << 20;
-/// Requests that the kernel may have with us at once beyond those that somebody waits in.
-const BACKGROUND: u16 = 256;
-/// Extents asked for at once while data or a hole is looked for.
-const EXTENTS: usize = 1024;
-const SEEK_DATA: i32 = 3;
-const SEEK_HOLE: i32 = 4;
+use crate::disk::Disk;
+use crate::kernel::{self, finish};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Node {
@@ -56,28 +46,22 @@ fn node(ino: INodeNo) -> Result<Node, Errno> {
 
 /// The directory.
 pub struct Files {
-    disk: Arc<dyn Disk>,
+    device: DeviceFile,
     stats: Arc<dyn Fn() -> String + Send + Sync>,
     command: Option<Arc<Command>>,
     handles: Handles,
-    /// Requests that the disk refused although they were in order.
-    errors: Arc<AtomicU64>,
     owner: (u32, u32),
 }
 
 impl fmt::Debug for Files {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Files").field("disk", &self.disk).finish_non_exhaustive()
+        f.debug_struct("Files").field("device", &self.device).finish_non_exhaustive()
     }
 }
 
-thread_local! {
-    /// What reads are read into, one for each thread of the session, never above [`LARGEST`].
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
-
 impl Files {
-    /// The files of `disk`, owned by whoever runs this program.
+    /// The files of `disk`, owned by whoever runs this program; `errors` counts requests that the
+    /// disk refused although they were in order.
     pub fn new(
         disk: Arc<dyn Disk>,
         stats: Arc<dyn Fn() -> String + Send + Sync>,
@@ -85,11 +69,12 @@ impl Files {
         errors: Arc<AtomicU64>,
     ) -> Files {
         let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-        Files { disk, stats, command, handles: Handles::default(), errors, owner }
+        let device = DeviceFile { disk, errors };
+        Files { device, stats, command, handles: Handles::default(), owner }
     }
 
     fn attributes(&self, which: Node) -> FileAttr {
-        let can = self.disk.capabilities();
+        let can = self.device.capabilities();
         let (kind, perm, size) = match which {
             Node::Root => (FileType::Directory, 0o500, 0),
             Node::Disk => {
@@ -127,68 +112,6 @@ impl Files {
         NODES.into_iter().filter(move |(node, ..)| *node != Node::Control || controlled)
     }
 
-    /// What a refusal of the disk is called here.
-    fn refused(&self, error: &DiskError, beyond: Errno) -> Errno {
-        match error {
-            DiskError::Range { .. } => beyond,
-            DiskError::ReadOnly => Errno::EROFS,
-            DiskError::NoSpace(_) => self.counted(Errno::ENOSPC),
-            DiskError::Io(e) if e.kind() == io::ErrorKind::StorageFull => {
-                self.counted(Errno::ENOSPC)
-            }
-            DiskError::PowerOff
-            | DiskError::Damaged(_)
-            | DiskError::Stopped(_)
-            | DiskError::Io(_) => self.counted(Errno::EIO),
-        }
-    }
-
-    fn counted(&self, error: Errno) -> Errno {
-        self.errors.fetch_add(1, Ordering::Relaxed);
-        error
-    }
-
-    /// Waits until the answer of the disk may leave.
-    fn answered(&self, answer: Result<Done, DiskError>, beyond: Errno) -> Result<(), Errno> {
-        answer.map(Done::wait).map_err(|e| self.refused(&e, beyond))
-    }
-
-    /// Whether all of a range lies inside.
-    fn inside(&self, at: u64, bytes: u64) -> bool {
-        at.checked_add(bytes).is_some_and(|end| end <= self.disk.capabilities().size)
-    }
-
-    fn read_disk(&self, at: u64, bytes: u32, reply: ReplyData) {
-        // A file ends where it ends: what lies beyond is not there, and that is no error.
-        let left = self.disk.capabilities().size.saturating_sub(at);
-        let bytes = u64::from(bytes.min(LARGEST)).min(left) as usize;
-        if bytes == 0 {
-            return reply.data(&[]);
-        }
-        BUFFER.with_borrow_mut(|buffer| {
-            if buffer.len() < bytes {
-                buffer.resize(bytes, 0);
-            }
-            match self.disk.read(at, &mut buffer[..bytes]) {
-                Ok(done) => {
-                    done.wait();
-                    reply.data(&buffer[..bytes]);
-                }
-                Err(e) => reply.error(self.refused(&e, Errno::EIO)),
-            }
-        });
-    }
-
-    fn write_disk(&self, at: u64, data: &[u8], flags: OpenFlags) -> Result<u32, Errno> {
-        let bytes = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
-        if !self.inside(at, u64::from(bytes)) {
-            return Err(Errno::ENOSPC);
-        }
-        // O_SYNC holds the bit of O_DSYNC; RWF_DSYNC sets it for one write.
-        let durable = flags.0 as u32 & OFlags::DSYNC.bits() != 0;
-        self.answered(self.disk.write(at, data, durable), Errno::ENOSPC).map(|()| bytes)
-    }
-
     fn carry_out(&self, handle: FileHandle, data: &[u8]) -> Result<u32, Errno> {
         let command = self.command.as_ref().ok_or(Errno::EACCES)?;
         let line = line(data)?;
@@ -201,50 +124,12 @@ impl Files {
         result
     }
 
-    fn allocate(&self, at: u64, bytes: u64, mode: i32) -> Result<(), Errno> {
-        let mode = FallocateFlags::from_bits_retain(mode as u32);
-        let keep = match mode - FallocateFlags::KEEP_SIZE {
-            FallocateFlags::PUNCH_HOLE => false,
-            FallocateFlags::ZERO_RANGE => true,
-            _ => return Err(Errno::EOPNOTSUPP),
-        };
-        if !self.inside(at, bytes) {
-            return Err(Errno::ENOSPC);
-        }
-        self.answered(self.disk.zero(at, bytes, keep, false), Errno::ENOSPC)
-    }
-
-    /// The first byte from `at` on that is data, or is not.
-    fn seek(&self, mut at: u64, want_hole: bool) -> Result<u64, Errno> {
-        let size = self.disk.capabilities().size;
-        if at >= size {
-            return Err(Errno::ENXIO);
-        }
-        while at < size {
-            let found = self.disk.extents(at, size - at, EXTENTS);
-            let found = found.map_err(|e| self.refused(&e, Errno::ENXIO))?;
-            let before = at;
-            for extent in found {
-                if extent.hole == want_hole && extent.bytes > 0 {
-                    return Ok(at);
-                }
-                at = at.saturating_add(extent.bytes);
-            }
-            if at == before {
-                // A disk that says nothing about what it was asked would keep us here for ever.
-                return Err(Errno::EIO);
-            }
-        }
-        // Behind the last byte every file has a hole.
-        if want_hole { Ok(size) } else { Err(Errno::ENXIO) }
-    }
-
     fn opened(&self, which: Node, mode: OpenAccMode) -> Result<(u64, FopenFlags), Errno> {
         let writes = mode != OpenAccMode::O_RDONLY;
         let direct = FopenFlags::FOPEN_DIRECT_IO;
         match which {
             Node::Root => Err(Errno::EISDIR),
-            Node::Disk if writes && self.disk.capabilities().read_only => Err(Errno::EROFS),
+            Node::Disk if writes && self.device.capabilities().read_only => Err(Errno::EROFS),
             Node::Disk => Ok((0, direct | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES)),
             Node::Stats if writes => Err(Errno::EACCES),
             Node::Stats => Ok((self.handles.open((self.stats)())?, direct)),
@@ -257,22 +142,11 @@ impl Files {
     }
 }
 
-/// Answers with nothing but success or the error.
-fn finish(result: Result<(), Errno>, reply: ReplyEmpty) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(e) => reply.error(e),
-    }
-}
-
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
         // Better where the kernel has it, and no worse without. Write-back caching is never asked for.
         let _ = config.add_capabilities(InitFlags::FUSE_ASYNC_DIO);
-        let refused = |what: &str| io::Error::other(format!("the kernel refuses {what}"));
-        config.set_max_write(LARGEST).map_err(|_| refused("requests of 1 MiB"))?;
-        config.set_max_background(BACKGROUND).map_err(|_| refused("256 requests at once"))?;
-        Ok(())
+        kernel::limit(config)
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -345,7 +219,7 @@ impl Filesystem for Files {
         reply: ReplyData,
     ) {
         let piece = match node(ino) {
-            Ok(Node::Disk) => return self.read_disk(offset, size, reply),
+            Ok(Node::Disk) => return self.device.read(offset, size, reply),
             Ok(Node::Stats) => self.handles.piece(fh.0, offset, size as usize),
             Ok(Node::Control) => self.handles.next(fh.0, size as usize),
             Ok(Node::Root) => Err(Errno::EISDIR),
@@ -370,7 +244,7 @@ impl Filesystem for Files {
         reply: ReplyWrite,
     ) {
         let written = match node(ino) {
-            Ok(Node::Disk) => self.write_disk(offset, data, flags),
+            Ok(Node::Disk) => self.device.write(offset, data, kernel::durable(flags)),
             Ok(Node::Control) => self.carry_out(fh, data),
             Ok(Node::Stats) => Err(Errno::EACCES),
             Ok(Node::Root) => Err(Errno::EISDIR),
@@ -403,7 +277,7 @@ impl Filesystem for Files {
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let result = match node(ino) {
-            Ok(Node::Disk) => self.answered(self.disk.flush(), Errno::EIO),
+            Ok(Node::Disk) => self.device.flush(),
             Ok(_) => Ok(()),
             Err(e) => Err(e),
         };
@@ -438,7 +312,7 @@ impl Filesystem for Files {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let can = self.disk.capabilities();
+        let can = self.device.capabilities();
         let blocks = can.size / u64::from(can.block);
         reply.statfs(blocks, 0, 0, NODES.len() as u64, 0, can.block, 255, can.block);
     }
@@ -513,7 +387,7 @@ impl Filesystem for Files {
         reply: ReplyEmpty,
     ) {
         let result = match node(ino) {
-            Ok(Node::Disk) => self.allocate(offset, length, mode),
+            Ok(Node::Disk) => self.device.allocate(offset, length, mode),
             Ok(_) => Err(Errno::EOPNOTSUPP),
             Err(e) => Err(e),
         };
@@ -529,16 +403,12 @@ impl Filesystem for Files {
         whence: i32,
         reply: ReplyLseek,
     ) {
-        let found = match (node(ino), whence, u64::try_from(offset)) {
-            (Ok(Node::Disk), SEEK_DATA, Ok(at)) => self.seek(at, false),
-            (Ok(Node::Disk), SEEK_HOLE, Ok(at)) => self.seek(at, true),
-            (Ok(Node::Disk), _, Err(_)) => Err(Errno::ENXIO),
-            (Err(e), ..) => Err(e),
-            _ => Err(Errno::EINVAL),
+        let found = match node(ino) {
+            Ok(Node::Disk) => kernel::sought(offset, whence)
+                .and_then(|(at, want_hole)| self.device.seek(at, want_hole)),
+            Ok(_) => Err(Errno::EINVAL),
+            Err(e) => Err(e),
         };
-        match found.and_then(|at| i64::try_from(at).map_err(|_| Errno::EOVERFLOW)) {
-            Ok(at) => reply.offset(at),
-            Err(e) => reply.error(e),
-        }
+        kernel::answer_offset(found, reply);
     }
 }

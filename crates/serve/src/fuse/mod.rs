@@ -17,6 +17,7 @@
 //! * Requests are served by several threads at once; none waits for another here.
 
 mod command;
+mod device;
 mod files;
 mod loop_device;
 mod mount;

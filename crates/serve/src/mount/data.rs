@@ -4,7 +4,6 @@
 //! with a change of contents by anyone but root, and with every change of the owner (the kernel
 //! leaves both to us).
 
-use std::cell::RefCell;
 use std::time::SystemTime;
 
 use block::Bytes;
@@ -17,19 +16,13 @@ use super::attributes::{nid, stamp};
 use super::device::DiskDevice;
 use super::volume::Volume;
 use crate::disk::Asked;
+use crate::kernel;
 
-/// Bytes of one request at most; larger ones the kernel splits.
-pub(super) const LARGEST: u32 = 1 << 20;
 /// Bytes that are copied between files with the lock held.
 const COPY: usize = 1 << 20;
 const SET_USER: u16 = 0o4000;
 const SET_GROUP: u16 = 0o2000;
 const GROUP_RUNS: u16 = 0o0010;
-
-thread_local! {
-    /// What reads are read into, one for each thread of the session, never above [`LARGEST`].
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// What the kernel wants changed of an inode.
 pub(super) struct Change {
@@ -104,14 +97,10 @@ pub(super) fn read(volume: &Volume, ino: INodeNo, at: u64, bytes: u32, reply: Re
         Ok(ino) => ino,
         Err(error) => return reply.error(error),
     };
-    BUFFER.with_borrow_mut(|buffer| {
-        let bytes = bytes.min(LARGEST) as usize;
-        if buffer.len() < bytes {
-            buffer.resize(bytes, 0);
-        }
+    kernel::with_buffer(bytes, |buffer| {
         let asked = |len: &usize| Asked::Read(*len as u64);
         let found = volume.counted(asked, |fs, now| {
-            let len = fs.read(now, ino, Bytes(at), &mut buffer[..bytes])?;
+            let len = fs.read(now, ino, Bytes(at), buffer)?;
             volume.accessed(fs, now, ino)?;
             Ok(len)
         });

@@ -17,19 +17,14 @@ use fuser::{
     ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use lfs::fs::Attributes;
-use rustix::fs::OFlags;
 
 use super::attributes::{FOR_GOOD, attributes, generation, kind, nid, number};
-use super::data::{self, Change, LARGEST};
+use super::data::{self, Change};
 use super::stats::{STATS, document};
 use super::volume::Volume;
 use super::{names, xattrs};
+use crate::kernel::{self, LARGEST, finish, refused};
 use crate::stack::Stack;
-
-/// Requests that the kernel may have with us at once beyond those that somebody waits in.
-const BACKGROUND: u16 = 256;
-const SEEK_DATA: i32 = 3;
-const SEEK_HOLE: i32 = 4;
 
 /// The requests of one mount.
 #[derive(Debug)]
@@ -41,13 +36,6 @@ pub(super) struct Files {
     pub(super) opens_itself: bool,
     /// What the file system lies on.
     pub(super) below: Stack,
-}
-
-fn finish(result: Result<(), Errno>, reply: ReplyEmpty) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(error),
-    }
 }
 
 fn entry(found: Result<Attributes, Errno>, reply: ReplyEntry) {
@@ -66,9 +54,7 @@ fn attr(found: Result<Attributes, Errno>, reply: ReplyAttr) {
 
 impl Filesystem for Files {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let refused = |what: &str| io::Error::other(format!("the kernel refuses {what}"));
-        config.set_max_write(LARGEST).map_err(|_| refused("requests of 1 MiB"))?;
-        config.set_max_background(BACKGROUND).map_err(|_| refused("256 requests at once"))?;
+        kernel::limit(config)?;
         if let Err(most) = config.set_max_readahead(LARGEST) {
             // As much as there is.
             let _ = config.set_max_readahead(most);
@@ -263,9 +249,7 @@ impl Filesystem for Files {
         reply: ReplyWrite,
     ) {
         let strip = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        // O_SYNC holds the bit of O_DSYNC; RWF_DSYNC sets it for one write.
-        let durable = flags.0 as u32 & OFlags::DSYNC.bits() != 0;
-        match data::write(&self.volume, ino, offset, data, (strip, durable)) {
+        match data::write(&self.volume, ino, offset, data, (strip, kernel::durable(flags))) {
             Ok(bytes) => reply.written(bytes),
             Err(error) => reply.error(error),
         }
@@ -414,17 +398,12 @@ impl Filesystem for Files {
     ) {
         // What the kernel has gathered and not written yet would be taken for a hole: so it is told
         // that nobody knows, and takes all for data.
-        let found = match (self.writeback, whence, u64::try_from(offset)) {
-            (true, ..) => Err(Errno::ENOSYS),
-            (_, SEEK_DATA, Ok(at)) => data::seek(&self.volume, ino, at, false),
-            (_, SEEK_HOLE, Ok(at)) => data::seek(&self.volume, ino, at, true),
-            (_, SEEK_DATA | SEEK_HOLE, Err(_)) => Err(Errno::ENXIO),
-            _ => Err(Errno::EINVAL),
-        };
-        match found.and_then(|at| i64::try_from(at).map_err(|_| Errno::EOVERFLOW)) {
-            Ok(at) => reply.offset(at),
-            Err(error) => reply.error(error),
+        if self.writeback {
+            return reply.error(Errno::ENOSYS);
         }
+        let sought = kernel::sought(offset, whence);
+        let found = sought.and_then(|(at, hole)| data::seek(&self.volume, ino, at, hole));
+        kernel::answer_offset(found, reply);
     }
 
     fn copy_file_range(
