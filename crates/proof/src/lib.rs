@@ -46,10 +46,11 @@ pub use oracle::{PageOracle, PageSubject};
 pub use plan::{Plan, PlanError};
 pub use prover::{Broken, DEPTH, Density, Prover};
 pub use remap::{
-    HostSubject, Ledger, LogOracle, LogSubject, Promise, RemapMode, RemapSpec, disk_cut,
-    draw_remap, remap_bug,
+    HostSubject, Ledger, LogOracle, LogSubject, Promise, RemapMode, RemapSpec, draw_remap,
+    remap_bug,
 };
 pub use replay::{HuntOutcome, ReplayOutcome, hunt, replay, replay_file, twice};
+pub use shared::disk_cut;
 pub use shrink::shrink;
 pub use stamp::{Found, decode, decode_sector, fill_sector, stamp};
 pub use step::{Action, Class, Step};

@@ -1,9 +1,13 @@
-//! A disk whose power can be cut, also while something above it has it.
+//! A disk whose power can be cut, also while something above it has it, and what the cuts and
+//! operations of a plan are there.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::rc::Rc;
 
-use block::{BlockDevice, CutDevice, DeviceError, Request, Sectors, Time};
+use block::{BlockDevice, CutDevice, DeviceError, DiskCut, Fate, Op, Request, Sectors, Time};
+use nand::{Cut, Instant, Left, Torn};
+
+use crate::subject::DurableKind;
 
 /// One disk, by several handles of one thread.
 #[derive(Clone)]
@@ -27,5 +31,51 @@ impl BlockDevice for SharedDisk {
     }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         self.get_mut().submit(at, request)
+    }
+}
+
+/// What a cut of a plan means for a disk: `torn` is about the operation under way, `left` about the
+/// unflushed ones before it, where "blank" (an erase that looks done) means done.
+pub fn disk_cut(cut: &Cut) -> DiskCut {
+    let torn = match cut.torn {
+        Torn::Nothing => Fate::Old,
+        Torn::Prefix => Fate::Half,
+        Torn::Garbage => Fate::Garbage,
+        Torn::Mixed(seed) => Fate::Mixed(seed),
+    };
+    let rest = match cut.left {
+        Left::Old => Fate::Old,
+        Left::Blank => Fate::New,
+        Left::Garbage => Fate::Garbage,
+        Left::Mixed(seed) => Fate::Mixed(seed),
+    };
+    DiskCut { op: cut.op, inside: cut.instant == Instant::Inside, torn, rest }
+}
+
+/// The same for a disk that keeps 4 KiB blocks whole (C1, C2): each block is old or new.
+pub(crate) fn block_cut(cut: &Cut) -> DiskCut {
+    let drawn = |salt: u64| Fate::Blocks(cut.op.wrapping_mul(0x9E37) ^ salt);
+    let torn = match cut.torn {
+        Torn::Nothing => Fate::Old,
+        Torn::Prefix => Fate::New,
+        Torn::Garbage => drawn(1),
+        Torn::Mixed(seed) => Fate::Blocks(seed),
+    };
+    let rest = match cut.left {
+        Left::Old => Fate::Old,
+        Left::Blank => Fate::New,
+        Left::Garbage => drawn(2),
+        Left::Mixed(seed) => Fate::Blocks(seed),
+    };
+    DiskCut { op: cut.op, inside: cut.instant == Instant::Inside, torn, rest }
+}
+
+impl From<Op> for DurableKind {
+    /// What an operation that a disk made durable is to a search.
+    fn from(op: Op) -> DurableKind {
+        match op {
+            Op::Flush => DurableKind::Flush,
+            _ => DurableKind::Program,
+        }
     }
 }

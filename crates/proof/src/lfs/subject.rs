@@ -1,14 +1,14 @@
 //! A mounted volume over a disk whose power can be cut, as a subject.
 
-use block::{CutDevice, DiskCut, DiskImage, Fate, Op, Time};
+use block::{CutDevice, DiskImage, Fate, Time};
 use lfs::fs::Trigger;
 use lfs::{Fs, FsError, Now, Options, Stamp};
-use nand::{Cut, Instant, Left, Torn};
+use nand::Cut;
 
 use super::look::Found;
 use super::spec::FsSpec;
 use crate::failure::{Contract, Failure};
-use crate::shared::SharedDisk;
+use crate::shared::{SharedDisk, block_cut};
 use crate::subject::{DurableKind, Subject};
 
 /// A volume under proof.
@@ -25,25 +25,6 @@ pub struct FsSubject {
 /// The moment `clock`: as good as any other.
 pub(super) fn moment(clock: u64) -> Now {
     Now { at: Time::from_us(clock), wall: Stamp { seconds: clock, nanos: 0 } }
-}
-
-/// What a cut of a plan means for a disk that keeps 4 KiB blocks whole (C1, C2): `torn` is about the
-/// operation under way, `left` about the unflushed ones before it; each block is old or new.
-fn disk_cut(cut: &Cut) -> DiskCut {
-    let drawn = |salt: u64| Fate::Blocks(cut.op.wrapping_mul(0x9E37) ^ salt);
-    let torn = match cut.torn {
-        Torn::Nothing => Fate::Old,
-        Torn::Prefix => Fate::New,
-        Torn::Garbage => drawn(1),
-        Torn::Mixed(seed) => Fate::Blocks(seed),
-    };
-    let rest = match cut.left {
-        Left::Old => Fate::Old,
-        Left::Blank => Fate::New,
-        Left::Garbage => drawn(2),
-        Left::Mixed(seed) => Fate::Blocks(seed),
-    };
-    DiskCut { op: cut.op, inside: cut.instant == Instant::Inside, torn, rest }
 }
 
 impl FsSubject {
@@ -159,10 +140,7 @@ impl Subject for FsSubject {
         self.disk.get().ops()
     }
     fn op(&self, op: u64) -> Option<DurableKind> {
-        Some(match self.disk.get().op(op)? {
-            Op::Flush => DurableKind::Flush,
-            _ => DurableKind::Program,
-        })
+        self.disk.get().op(op).map(DurableKind::from)
     }
     fn has_pairs(&self) -> bool {
         false
@@ -173,7 +151,7 @@ impl Subject for FsSubject {
         Ok(self.disk.get().image_at_end(Fate::Old))
     }
     fn image_at_cut(&self, cut: &Cut) -> Option<(DiskImage, Time)> {
-        self.disk.get().image_at_cut(&disk_cut(cut))
+        self.disk.get().image_at_cut(&block_cut(cut))
     }
     fn forget(&mut self, before: Time) {
         self.disk.get_mut().forget(before);

@@ -11,4 +11,4 @@ pub use draw::draw_remap;
 pub use ledger::Ledger;
 pub use oracle::{LogOracle, LogSubject, Promise};
 pub use spec::{RemapMode, RemapSpec, remap_bug};
-pub use subject::{HostSubject, disk_cut};
+pub use subject::HostSubject;

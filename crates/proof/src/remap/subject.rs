@@ -1,14 +1,14 @@
 //! A host log over a disk whose power can be cut, as a subject.
 
-use block::{BlockDevice, DeviceError, DiskCut, DiskImage, Fate, Op, Request, Sectors, Time};
-use nand::{Cut, Instant, Left, Torn};
+use block::{BlockDevice, DeviceError, DiskImage, Fate, Op, Request, Sectors, Time};
+use nand::Cut;
 use remap::paper::PaperLog;
 use remap::{HostLog, LogError};
 
 use crate::failure::{Contract, Failure};
 use crate::remap::oracle::{LogSubject, Promise};
 use crate::remap::spec::{RemapMode, RemapSpec};
-use crate::shared::SharedDisk;
+use crate::shared::{SharedDisk, disk_cut};
 use crate::subject::{DurableKind, Subject};
 
 /// A log, or what is left of one.
@@ -66,24 +66,6 @@ impl HostSubject {
     }
 }
 
-/// What a cut of a plan means for a disk: `torn` is about the operation under way, `left` about the
-/// unflushed ones before it, where "blank" (an erase that looks done) means done.
-pub fn disk_cut(cut: &Cut) -> DiskCut {
-    let torn = match cut.torn {
-        Torn::Nothing => Fate::Old,
-        Torn::Prefix => Fate::Half,
-        Torn::Garbage => Fate::Garbage,
-        Torn::Mixed(seed) => Fate::Mixed(seed),
-    };
-    let rest = match cut.left {
-        Left::Old => Fate::Old,
-        Left::Blank => Fate::New,
-        Left::Garbage => Fate::Garbage,
-        Left::Mixed(seed) => Fate::Mixed(seed),
-    };
-    DiskCut { op: cut.op, inside: cut.instant == Instant::Inside, torn, rest }
-}
-
 impl Subject for HostSubject {
     type Spec = RemapSpec;
     type Image = DiskImage;
@@ -137,10 +119,7 @@ impl Subject for HostSubject {
     }
 
     fn op(&self, op: u64) -> Option<DurableKind> {
-        Some(match self.disk.get().op(op)? {
-            Op::Flush => DurableKind::Flush,
-            _ => DurableKind::Program,
-        })
+        self.disk.get().op(op).map(DurableKind::from)
     }
 
     fn has_pairs(&self) -> bool {

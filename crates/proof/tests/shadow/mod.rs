@@ -137,10 +137,7 @@ impl Subject for Shadow {
         self.disk.ops()
     }
     fn op(&self, op: u64) -> Option<DurableKind> {
-        self.disk.op(op).map(|op| match op {
-            Op::Flush => DurableKind::Flush,
-            _ => DurableKind::Program,
-        })
+        self.disk.op(op).map(DurableKind::from)
     }
     fn has_pairs(&self) -> bool {
         false
