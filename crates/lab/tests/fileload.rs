@@ -43,7 +43,7 @@ fn run(mode: FsloadMode, cleaning: Cleaning, dirty: u64) -> (Stats, u64, u64) {
     assert_eq!(device.written - asked, stats.all_written(), "C8");
     let now = lfs::Now { at: volume.ready(), ..lfs::Now::default() };
     volume.fs_mut().check(now).unwrap();
-    (stats, volume.written - written, load.fsyncs)
+    (stats, volume.written - written, load.fsyncs())
 }
 
 fn scj() -> Cleaning {

@@ -16,7 +16,7 @@ mod clients;
 mod database;
 mod filebench;
 mod fio;
-mod fsload;
+pub mod fsload;
 mod measure;
 mod sparse;
 mod volume;
