@@ -1,10 +1,11 @@
 //! The alarm for devices that promise order works: a device that is right passes every cut, and each
 //! way of breaking it is caught by its own line.
 
+mod breaks;
 mod shadow;
 
 use block::Rng;
-use proof::{Action, Contract, Density, LogOracle, Prover, Step};
+use proof::{Action, Broken, Contract, LogOracle, Step};
 use shadow::{Break, Shadow, Spec};
 
 const PAGES: u32 = 6;
@@ -28,25 +29,10 @@ fn steps(seed: u64, count: usize) -> Vec<Step> {
         .collect()
 }
 
-/// Cuts made until the first broken promise, over at most so many seeds.
-fn hunt(broken: Break, seeds: u64) -> (u64, Option<proof::Broken>) {
+fn hunt(broken: Break, seeds: u64) -> (u64, Option<Broken>) {
     let spec = Spec { broken, pages: PAGES };
-    let mut cuts = 0;
-    for seed in 0..seeds {
-        let (work, after) = (steps(seed, 30), steps(seed ^ 0xFFFF, 8));
-        let prover = || -> Prover<'_, Shadow, LogOracle> {
-            Prover::new(&spec, &work, &after, seed, Density::SHORT)
-        };
-        let mut first = prover();
-        let result = first.hunt();
-        cuts += first.tally.cuts;
-        if let Err(broken) = result {
-            let again = prover().walk(&broken.cuts).expect_err("the cuts alone show it again");
-            assert_eq!(again.failure.contract, broken.failure.contract);
-            return (cuts, Some(broken));
-        }
-    }
-    (cuts, None)
+    let work = |seed| (steps(seed, 30), steps(seed ^ 0xFFFF, 8));
+    breaks::hunt::<Shadow, LogOracle>(&spec, work, seeds)
 }
 
 #[test]
@@ -58,16 +44,12 @@ fn a_right_one_passes_every_cut() {
 
 #[test]
 fn each_way_of_breaking_it_is_caught() {
-    for (broken, contracts) in [
-        (Break::NoFlush, vec![Contract::C1, Contract::C5]),
-        (Break::CrcIgnored, vec![Contract::C2, Contract::C3, Contract::C4]),
-        (Break::PageAtATime, vec![Contract::C4]),
-        (Break::TrimForgotten, vec![Contract::C5, Contract::C3, Contract::C1]),
-        (Break::SamePlace, vec![Contract::C1, Contract::C5]),
-    ] {
-        let (cuts, found) = hunt(broken, 40);
-        let found = found.unwrap_or_else(|| panic!("{broken:?} was not caught in {cuts} cuts"));
-        println!("{broken:?}: {} after {cuts} cuts", found.failure);
-        assert!(contracts.contains(&found.failure.contract), "{broken:?}: {}", found.failure);
-    }
+    let ways: [(Break, &[Contract]); 5] = [
+        (Break::NoFlush, &[Contract::C1, Contract::C5]),
+        (Break::CrcIgnored, &[Contract::C2, Contract::C3, Contract::C4]),
+        (Break::PageAtATime, &[Contract::C4]),
+        (Break::TrimForgotten, &[Contract::C5, Contract::C3, Contract::C1]),
+        (Break::SamePlace, &[Contract::C1, Contract::C5]),
+    ];
+    breaks::all_are_caught(ways, |broken| hunt(broken, 40));
 }
