@@ -356,6 +356,27 @@ fn control_c_is_130() {
     assert!(!folder.0.join("o").exists(), "no half result");
 }
 
+/// A study looks at nothing while it runs: it ends at once, and the folder is as a later start wants it.
+#[test]
+fn control_c_ends_a_study() {
+    use std::io::{BufRead, BufReader};
+    let folder = Folder::new("interrupted-study");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+    command.args(["reproduce", "all", "--quick", "--threads", "1", "--out"]).arg(&folder.0);
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../data");
+    command.args(["--data", data]).stdout(std::process::Stdio::null());
+    let mut child = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert!(said.starts_with("[1/5]"), "{said}");
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let left: Vec<_> =
+        std::fs::read_dir(&folder.0).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["made-by"]);
+}
+
 #[test]
 fn a_plan_replays_and_a_broken_promise_is_4() {
     let folder = Folder::new("plan");

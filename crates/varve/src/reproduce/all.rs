@@ -11,7 +11,7 @@ use lab::reproduce::{Study, Table, Verdict, book};
 use super::{STUDIES, command, name, study};
 use crate::args::{Paper, Reproduce};
 use crate::cost::Watch;
-use crate::{VERSION, note, print};
+use crate::{VERSION, note, print, stop};
 
 /// Where results go unless `--out` names another folder.
 const FOLDER: &str = "varve-reproduce";
@@ -55,7 +55,7 @@ pub(super) fn reproduce(args: &Reproduce) -> Result<(), LabError> {
         let study = match known {
             Some(study) => study,
             None => {
-                let study = study(args, paper)?;
+                let study = stop::at_once(|| study(args, paper))?;
                 write_whole(&file, study.json(VERSION).pretty().as_bytes())?;
                 run += share;
                 study

@@ -8,7 +8,7 @@ use lab::reproduce::{Study, isolation, remap, scj};
 use sqlite::reproduce as nolog;
 
 use crate::args::{Paper, Reproduce};
-use crate::{VERSION, note, print};
+use crate::{VERSION, note, print, stop};
 
 /// `varve reproduce`.
 pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
@@ -18,7 +18,7 @@ pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
     if args.paper == Paper::All {
         return all::reproduce(args);
     }
-    let study = study(args, args.paper)?;
+    let study = stop::at_once(|| study(args, args.paper))?;
     show(args, &study)?;
     match study.checks.iter().filter(|check| !check.holds).count() {
         0 => Ok(()),
