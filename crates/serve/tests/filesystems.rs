@@ -36,7 +36,7 @@ fn ext4_keeps_what_fsync_acknowledged() {
     std::fs::create_dir_all(&folder).unwrap();
     let stack = StackOptions {
         backing: Backing::Image(folder.join("image"), Some(Bytes(BYTES))),
-        remap: Remap::Off,
+        remap: Remap::Varve,
         timing: Timing::Off,
         cut_seed: Some(1),
         read_only: false,

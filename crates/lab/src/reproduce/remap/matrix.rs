@@ -223,19 +223,17 @@ pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabEr
             table.row(row(name, &three[0], here));
         }
     }
-    let drawn = |name: &str| {
-        let plot = Plot::bars(&format!("{name}, MB/s"), "drive", ["MB/s"]);
-        plot.by("stack").only("file system", name)
-    };
-    study.sections.push(section(
+    let found = section(
         "Fig 9: what file systems made of fio's random writes",
         "Captured traces of 8 jobs writing 4 KiB at random with fdatasync after each 32 (buffered, as \
          the paper's runs), on a drive of 1 GiB, replayed as fast as it goes: device time for equal \
          work. Addresses never touched are left out.",
         table,
-    )
-    .plot(drawn("ext4"))?
-    .plot(drawn("XFS"))?
-    .plot(drawn("Btrfs"))?);
+    );
+    let drawn = traces.iter().try_fold(found, |found, (name, _)| {
+        let plot = Plot::bars(&format!("{name}, MB/s"), "drive", ["MB/s"]);
+        found.plot(plot.by("stack").only("file system", *name))
+    })?;
+    study.sections.push(drawn);
     Ok(())
 }

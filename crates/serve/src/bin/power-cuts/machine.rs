@@ -43,7 +43,8 @@ pub const KINDS: [Kind; 4] = [
         name: "ext4",
         make: &["mkfs.ext4", "-q", "-F"],
         check: &["e2fsck", "-f", "-n"],
-        atomic: 512,
+        // Its superblock, whose checksum lies in the second half and is looked at before the journal.
+        atomic: 1024,
         stale: false,
         late: false,
         complaint: None,
