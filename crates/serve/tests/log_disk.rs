@@ -1,7 +1,8 @@
 //! The host log, live: many threads at once, power cuts, damage.
 
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use block::Rng;
 use live::{CutMedium, Medium};
@@ -185,6 +186,66 @@ fn sectors_of_one_block(planted: Option<Planted>) -> bool {
 fn writes_of_parts_of_one_block_do_not_undo_each_other() {
     assert!(sectors_of_one_block(None));
     assert!((0..50).any(|_| !sectors_of_one_block(Some(Planted::RmwWithoutLock))));
+}
+
+/// Memory that cannot read a certain block, wherever it lies, until it is mended.
+#[derive(Debug)]
+struct Flaky {
+    below: Arc<dyn Medium>,
+    block: Vec<u8>,
+    mended: AtomicBool,
+}
+
+impl Medium for Flaky {
+    fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        self.below.read(at, out)?;
+        match !self.mended.load(Ordering::SeqCst) && out.chunks(BLOCK).any(|b| b == self.block) {
+            true => Err(io::Error::other("not now")),
+            false => Ok(()),
+        }
+    }
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.below.write(at, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.below.sync()
+    }
+    fn size(&self) -> io::Result<u64> {
+        self.below.size()
+    }
+    fn discard(&self, at: u64, bytes: u64) -> io::Result<()> {
+        self.below.discard(at, bytes)
+    }
+}
+
+/// Cleaning meets a block that cannot be read now; nothing of it is given up.
+#[test]
+fn what_cleaning_cannot_read_stays_where_it_is() {
+    const COLD: u64 = 5;
+    let medium =
+        Arc::new(Flaky { below: memory(8), block: block(COLD, 1), mended: AtomicBool::new(false) });
+    let disk = LogDisk::format(Arc::clone(&medium) as _, &options(&[])).unwrap();
+    let blocks = disk.capabilities().size / BLOCK as u64;
+    let write = |lpn: u64, version: u64| {
+        disk.write(lpn * BLOCK as u64, &block(lpn, version), false).unwrap().wait();
+    };
+    (0..blocks).for_each(|lpn| write(lpn, 1));
+    let mut rng = Rng::new(1);
+    for step in 0..4 * blocks {
+        let lpn = rng.below(blocks);
+        write(if lpn == COLD { COLD + 1 } else { lpn }, 2 + step);
+    }
+    disk.flush().unwrap().wait();
+    let counter = |disk: &LogDisk, name: &str| {
+        disk.counters().into_iter().find(|(found, _)| *found == name).map(|(_, count)| count)
+    };
+    assert_eq!(counter(&disk, "blocks_poisoned"), Some(0));
+    assert!(counter(&disk, "segments_quarantined") > Some(0));
+    let mut out = vec![0; BLOCK];
+    assert!(disk.read(COLD * BLOCK as u64, &mut out).is_err());
+    medium.mended.store(true, Ordering::SeqCst);
+    disk.read(COLD * BLOCK as u64, &mut out).unwrap().wait();
+    assert_eq!(version(COLD, &out), 1);
 }
 
 #[test]

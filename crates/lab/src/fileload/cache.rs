@@ -2,10 +2,10 @@
 //! them are not written yet.
 //!
 //! Invariants: a file's blocks in the cache are all of it or none; its dirty blocks are one range;
-//! `dirty` and `resident` are the sums over the files. What is in use longest ago goes first, dirty
-//! files first became dirty are written first.
+//! `dirty` and `resident` are the sums over the files; `queue` has the dirty files and no others. What is
+//! in use longest ago goes first, dirty files first became dirty are written first.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use lfs::Nid;
@@ -16,6 +16,8 @@ struct Cached {
     resident: u64,
     dirty: Range<u64>,
     used: u64,
+    /// Its place in the queue while it is dirty.
+    since: u64,
 }
 
 /// The cache.
@@ -23,10 +25,12 @@ struct Cached {
 pub struct Cache {
     files: BTreeMap<Nid, Cached>,
     by_use: BTreeMap<u64, Nid>,
-    queue: VecDeque<Nid>,
+    queue: BTreeMap<u64, Nid>,
     dirty: u64,
     resident: u64,
     ticks: u64,
+    /// Times that a file became dirty.
+    soiled: u64,
     dirty_most: u64,
     resident_most: u64,
 }
@@ -82,7 +86,9 @@ impl Cache {
         self.dirty = self.dirty + (new.end - new.start) - (old.end - old.start);
         file.dirty = new;
         if old.is_empty() {
-            self.queue.push_back(ino);
+            self.soiled += 1;
+            file.since = self.soiled;
+            self.queue.insert(file.since, ino);
         }
         (!adjoin && !old.is_empty()).then_some(old)
     }
@@ -91,29 +97,21 @@ impl Cache {
     pub fn clean(&mut self, ino: Nid) -> Range<u64> {
         let Some(file) = self.files.get_mut(&ino) else { return 0..0 };
         let dirty = std::mem::take(&mut file.dirty);
+        if !dirty.is_empty() {
+            self.queue.remove(&file.since);
+        }
         self.dirty -= dirty.end - dirty.start;
         dirty
     }
 
     /// A file that must be written now, because too much is dirty.
-    pub fn due(&mut self) -> Option<Nid> {
-        while self.dirty > self.dirty_most {
-            let ino = self.queue.pop_front()?;
-            if self.files.get(&ino).is_some_and(|file| !file.dirty.is_empty()) {
-                return Some(ino);
-            }
-        }
-        None
+    pub fn due(&self) -> Option<Nid> {
+        if self.dirty > self.dirty_most { self.any_dirty() } else { None }
     }
 
-    /// Any file that is dirty.
-    pub fn any_dirty(&mut self) -> Option<Nid> {
-        loop {
-            let ino = self.queue.pop_front()?;
-            if self.files.get(&ino).is_some_and(|file| !file.dirty.is_empty()) {
-                return Some(ino);
-            }
-        }
+    /// The file that became dirty longest ago.
+    pub fn any_dirty(&self) -> Option<Nid> {
+        self.queue.first_key_value().map(|(_, ino)| *ino)
     }
 
     /// A file is gone, or empty.
@@ -121,6 +119,9 @@ impl Cache {
         if let Some(file) = self.files.remove(&ino) {
             self.by_use.remove(&file.used);
             self.resident -= file.resident;
+            if !file.dirty.is_empty() {
+                self.queue.remove(&file.since);
+            }
             self.dirty -= file.dirty.end - file.dirty.start;
         }
     }
@@ -142,6 +143,23 @@ mod tests {
         assert_eq!(cache.due(), Some(b));
         assert_eq!(cache.clean(b), 0..12);
         assert_eq!((cache.dirty(), cache.due(), cache.holds(a)), (0, None, false));
+    }
+
+    #[test]
+    fn a_file_that_was_written_and_becomes_dirty_again_waits_for_its_turn() {
+        let mut cache = Cache::new(100, 10);
+        let (a, b) = (Nid(4), Nid(5));
+        let write = |cache: &mut Cache, ino| {
+            cache.touch(ino, 8);
+            assert_eq!(cache.soil(ino, 0..8), None);
+        };
+        write(&mut cache, a);
+        assert_eq!(cache.clean(a), 0..8);
+        write(&mut cache, b);
+        write(&mut cache, a);
+        assert_eq!(cache.due(), Some(b));
+        assert_eq!((cache.clean(b), cache.clean(a)), (0..8, 0..8));
+        assert_eq!((cache.any_dirty(), cache.queue.len()), (None, 0));
     }
 
     #[test]

@@ -1,6 +1,10 @@
 //! Cleaning of one segment: its headers say what was written there; what is still there is read,
 //! checked and moved, some blocks at a time, so that nobody waits long for the lock or for a place.
 //!
+//! A block whose CRC does not fit is written off: it reads as an error until it is written again. One
+//! that cannot be read now may be read another time: it stays where it is, and its segment is set aside
+//! until the next start.
+//!
 //! Invariants: what is read has been written; a block is moved only if it is still where the header
 //! says when the lock is held; places that were given are on their way before the lock is let go.
 
@@ -101,13 +105,13 @@ impl Shared {
         if self.options.gc_order == GcOrder::Lba {
             named.sort_unstable_by_key(|n| n.lpn);
         }
-        let mut bytes = Vec::new();
+        let (mut bytes, mut there) = (Vec::new(), Vec::new());
         let most = self.options.gc_batch as usize;
         let (mut left, mut batch) = (&named[..], Vec::with_capacity(most));
         while !left.is_empty() {
             left = self.still_there(left, most, &mut batch)?;
-            self.read_blocks_of(&batch, &mut bytes);
-            self.move_blocks(&batch, newest, &bytes)?;
+            self.read_blocks_of(&batch, &mut bytes, &mut there);
+            self.move_blocks(&batch, newest, &bytes, &there)?;
         }
         let mut inner = self.lock();
         let Inner { engine, freed, .. } = &mut *inner;
@@ -183,10 +187,11 @@ impl Shared {
         Ok(&[])
     }
 
-    /// Reads blocks one behind the other into `bytes`, neighbours together. One that cannot be read
-    /// is left as zeroes, which its CRC does not fit.
-    fn read_blocks_of(&self, batch: &[Named], bytes: &mut Vec<u8>) {
+    /// Reads blocks one behind the other into `bytes`, neighbours together; `there` tells which of
+    /// them could be read.
+    fn read_blocks_of(&self, batch: &[Named], bytes: &mut Vec<u8>, there: &mut Vec<bool>) {
         bytes.resize(batch.len() * BLOCK, 0);
+        there.clear();
         let (mut rest, mut out, mut run) = (batch, &mut bytes[..], Vec::new());
         while let Some(first) = rest.first() {
             let mut n = 1;
@@ -201,6 +206,7 @@ impl Shared {
             let span = (part[n - 1].from.0 - first.from.0 + 1) as usize;
             if span == n && self.medium.read(at(first.from), into).is_ok() {
                 // As it lies.
+                there.resize(there.len() + n, true);
             } else {
                 run.resize(span * BLOCK, 0);
                 let whole = self.medium.read(at(first.from), &mut run).is_ok();
@@ -208,24 +214,30 @@ impl Shared {
                     let from = (named.from.0 - first.from.0) as usize * BLOCK;
                     if whole {
                         block.copy_from_slice(&run[from..from + BLOCK]);
-                    } else if self.medium.read(at(named.from), block).is_err() {
-                        block.fill(0);
                     }
+                    there.push(whole || self.medium.read(at(named.from), block).is_ok());
                 }
             }
             (rest, out) = (later, after);
         }
     }
 
-    /// Moves blocks that were read.
-    fn move_blocks(&self, batch: &[Named], newest: u64, bytes: &[u8]) -> Result<(), DiskError> {
+    /// Moves blocks, those that could be read.
+    fn move_blocks(
+        &self,
+        batch: &[Named],
+        newest: u64,
+        bytes: &[u8],
+        there: &[bool],
+    ) -> Result<(), DiskError> {
         let sound =
             |(n, block): (&Named, &[u8])| n.form == Form::Nothing || crc32c(0, block) == n.crc;
         let sound: Vec<bool> = batch.iter().zip(bytes.chunks_exact(BLOCK)).map(sound).collect();
         let mut inner = self.lock();
         self.tick(&mut inner);
         let mut own = Own::default();
-        for (slot, (n, sound)) in (0..).zip(batch.iter().zip(sound)) {
+        let read = (0..).zip(batch.iter().zip(sound)).zip(there).filter(|(_, there)| **there);
+        for ((slot, (n, sound)), _) in read {
             if inner.engine.missing(n.lpn, 1).is_some() {
                 // The lock is let go to read it.
                 inner = self.send(inner, std::mem::take(&mut own))?;
