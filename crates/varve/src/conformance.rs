@@ -33,6 +33,8 @@ pub fn conformance(args: &ConformanceArgs) -> Result<(), LabError> {
         restart: args.restart.clone(),
         seed: args.seed,
     };
+    let away = |why| LabError::Failed(format!("{}: {why}", args.target));
+    checked.reach().map_err(away)?;
     let mut told = Ok(());
     let lines = checked.run(stop::flag(), |line| match args.json {
         true => note(&shown(line)),

@@ -7,7 +7,7 @@ use lab::selfcheck::{Check, run};
 use serve::doctor::{Finding, findings};
 
 use crate::args::Doctor;
-use crate::{note, print, table};
+use crate::{note, print, stop, table};
 
 /// `varve doctor [--self-check [--quick]]`.
 pub fn doctor(args: &Doctor) -> Result<(), LabError> {
@@ -16,7 +16,9 @@ pub fn doctor(args: &Doctor) -> Result<(), LabError> {
     let checks = match args.self_check {
         true => {
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
-            run(args.quick, threads, &mut |part| note(&format!("checked: {part}")))
+            stop::at_once(|| {
+                run(args.quick, threads, &mut |part| note(&format!("checked: {part}")))
+            })
         }
         false => Vec::new(),
     };

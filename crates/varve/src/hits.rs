@@ -6,7 +6,7 @@ use lab::scenario::{Scenario, share_of, split_list};
 use lab::{Experiment, LabError};
 
 use crate::args::Sim;
-use crate::{VERSION, print, table};
+use crate::{VERSION, print, stop, table};
 
 /// Counts what the command line asks for.
 pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
@@ -46,7 +46,7 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
         curve: args.curve.as_deref().map(sample).transpose()?,
     };
     let workload = experiment.workload();
-    let found = count(&plan, &|| workload.open(seed, capacity))?;
+    let found = stop::at_once(|| count(&plan, &|| workload.open(seed, capacity)))?;
     if args.output.json {
         return print(&document(experiment.heading(HITS, VERSION), &found).pretty());
     }

@@ -15,7 +15,7 @@ use workload::read::{ReadOptions, VtrHeader, VtrWriter, file_sha256, open, open_
 use workload::{OpenTrace, Record, Source, SourceError};
 
 use crate::args::{Convert, Gen, Info, Merge, Reading, Trace};
-use crate::{print, table};
+use crate::{print, stop, table};
 
 /// `varve trace ..`.
 pub fn trace(args: &Trace) -> Result<(), LabError> {
@@ -49,7 +49,8 @@ fn info(args: &Info) -> Result<(), LabError> {
         return Err(LabError::Input("--window 0: expected a time above 0".to_string()));
     }
     let mut trace = open_any(&args.trace, &options(&args.reading)?)?;
-    let found = trace_info(&mut trace, &InfoOptions { window, ..InfoOptions::default() })?;
+    let how = InfoOptions { window, ..InfoOptions::default() };
+    let found = stop::at_once(|| trace_info(&mut trace, &how))?;
     if args.json { print(&info_json(args, &trace, &found).pretty()) } else { shown(&trace, &found) }
 }
 

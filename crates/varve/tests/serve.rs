@@ -201,6 +201,9 @@ fn what_does_not_fit_together_is_refused() {
     let any = varve(&["serve", "nbd", "--tcp", "0.0.0.0:0", "--ram", "1MiB"]);
     assert_eq!(any.status.code(), Some(3));
     assert!(text(&any).contains("--listen-any"), "{}", text(&any));
+    let nobody = varve(&["conformance", &format!("nbd+unix:///?socket={missing}")]);
+    assert_eq!(nobody.status.code(), Some(1), "{}", text(&nobody));
+    assert!(!text(&nobody).contains("checks failed"), "{}", text(&nobody));
     let file = varve(&["conformance", &missing]);
     assert!(text(&file).contains("--overwrite"), "{}", text(&file));
 }

@@ -86,6 +86,14 @@ const CHECKS: [(&str, Work); 18] = [
 ];
 
 impl Conformance {
+    /// Whether there is anything to check.
+    ///
+    /// # Errors
+    /// Why it cannot be reached.
+    pub fn reach(&self) -> Result<(), String> {
+        self.target.link().map(drop)
+    }
+
     /// Runs the checks one after the other, until `stop`; each line is told as it is there.
     pub fn run(&self, stop: &AtomicBool, mut tell: impl FnMut(&Line)) -> Vec<Line> {
         let (mut lines, mut version) = (Vec::new(), 0);
