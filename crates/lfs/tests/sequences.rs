@@ -110,11 +110,15 @@ fn one(seed: u64) -> (u64, bool) {
     (plan.steps, full)
 }
 
+/// Sequences that the checker complained of once. 640: recovery made blocks valid in the holes of a
+/// segment, and its summary forgot the other blocks.
+const FOUND: [u64; 1] = [640];
+
 #[test]
 fn the_checker_is_content_with_what_random_sequences_leave() {
     let count = std::env::var("VARVE_LFS_SEQUENCES").map_or(25, |text| text.parse().unwrap());
     let (mut steps, mut full) = (0, 0);
-    for seed in 0..count {
+    for seed in (0..count).chain(FOUND) {
         let (done, met) = one(seed);
         steps += done;
         full += u64::from(met);

@@ -5,14 +5,15 @@ use std::collections::BTreeMap;
 use block::BlockDevice;
 
 use super::Fs;
-use crate::format::{FileType, InlineFlags};
-use crate::{BlockAddr, FsError, Nid, Now};
+use super::tree::Pointer;
+use crate::format::{FileType, InlineFlags, Origin, Summary};
+use crate::{BlockAddr, FsError, Nid, Now, SegNo};
 
 /// What was found on the way through all inodes.
 #[derive(Default)]
 struct Found {
-    /// Owner of each block.
-    blocks: BTreeMap<BlockAddr, Nid>,
+    /// What names each block.
+    blocks: BTreeMap<BlockAddr, Origin>,
     reserved: u64,
     nodes: u64,
     inodes: u64,
@@ -89,7 +90,7 @@ impl<D: BlockDevice> Fs<D> {
         Ok(())
     }
 
-    fn own(&mut self, addr: BlockAddr, owner: Nid, found: &mut Found) -> Result<u64, FsError> {
+    fn own(&mut self, addr: BlockAddr, owner: Origin, found: &mut Found) -> Result<u64, FsError> {
         if addr == BlockAddr::HOLE {
             return Ok(0);
         }
@@ -106,7 +107,7 @@ impl<D: BlockDevice> Fs<D> {
     fn own_node(&mut self, nid: Nid, found: &mut Found) -> Result<u64, FsError> {
         found.nodes += 1;
         let addr = self.nat_entry(nid)?.addr;
-        self.own(addr, nid, found)
+        self.own(addr, Origin { nid, ..Origin::default() }, found)
     }
 
     fn own_inode(&mut self, ino: Nid, found: &mut Found) -> Result<(), FsError> {
@@ -116,8 +117,9 @@ impl<D: BlockDevice> Fs<D> {
         let kind = FileType::of_mode(inode.mode());
         let stored = [FileType::File, FileType::Directory, FileType::Symlink].contains(&kind);
         if stored && inode.inline() & (InlineFlags::DATA | InlineFlags::DENTRY) == 0 {
-            for word in inode.words(0).filter(|word| *word != 0) {
-                blocks += self.own(BlockAddr(word), ino, found)?;
+            for (slot, word) in inode.words(0).enumerate().filter(|(_, word)| *word != 0) {
+                let origin = self.origin(Pointer { nid: ino, slot })?;
+                blocks += self.own(BlockAddr(word), origin, found)?;
             }
             for child in (0..5).map(|which| inode.child(which)).filter(|nid| *nid != Nid::NONE) {
                 blocks += self.own_tree(ino, child, found)?;
@@ -138,16 +140,41 @@ impl<D: BlockDevice> Fs<D> {
             return Err(FsError::Corrupt("a file's tree holds another file's node"));
         }
         let mut blocks = self.own_node(nid, found)?;
-        for word in node.words(0).filter(|word| *word != 0) {
+        for (slot, word) in node.words(0).enumerate().filter(|(_, word)| *word != 0) {
             blocks += match node.is_indirect() {
                 true => self.own_tree(ino, Nid(word), found)?,
-                false => self.own(BlockAddr(word), nid, found)?,
+                false => {
+                    let origin = self.origin(Pointer { nid, slot })?;
+                    self.own(BlockAddr(word), origin, found)?
+                }
             };
         }
         Ok(blocks)
     }
 
-    fn compare(&self, found: &Found) -> Result<(), FsError> {
+    /// Whether summaries name what names each block; cleaning follows them.
+    fn compare_summaries(&mut self, found: &Found) -> Result<(), FsError> {
+        let mut last: Option<(SegNo, Summary)> = None;
+        for (addr, origin) in &found.blocks {
+            let outside = FsError::Corrupt("an address outside the main area");
+            let (seg, at) = self.layout.place(*addr).ok_or(outside)?;
+            let summary = match last.take() {
+                Some((of, summary)) if of == seg => summary,
+                _ => match self.logs.iter().find(|log| log.seg == seg) {
+                    Some(log) => log.summary.clone(),
+                    None => Summary::decode(&*self.read_summary(seg)?),
+                },
+            };
+            if summary.origins[at as usize] != *origin {
+                return Err(FsError::Corrupt("a summary names another block"));
+            }
+            last = Some((seg, summary));
+        }
+        Ok(())
+    }
+
+    fn compare(&mut self, found: &Found) -> Result<(), FsError> {
+        self.compare_summaries(found)?;
         if found.blocks.len() as u64 != self.segs.valid_total() {
             return Err(FsError::Corrupt("a valid block has no owner"));
         }

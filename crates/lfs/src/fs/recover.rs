@@ -4,6 +4,7 @@
 //! fsyncs after it; the checkpoint that a read-write mount makes then replaces both at once. No
 //! block that the durable state or the chain may name is given out before that.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use block::BlockDevice;
@@ -284,15 +285,23 @@ impl Gained {
     ) -> Result<(), FsError> {
         let (seg, at) =
             fs.layout.place(addr).ok_or(FsError::Corrupt("an address outside the main area"))?;
-        let own = fs.logs.iter_mut().find(|log| log.seg == seg).map(|log| &mut log.summary);
         if nodes != (fs.segs.of(seg).kind >= LogKind::HotNode as u8) {
             // It was another log's at the checkpoint.
             let kind = if nodes { LogKind::ColdNode } else { LogKind::WarmData };
             fs.segs.set_kind(seg, kind as u8);
         }
+        // A log through holes leaves other blocks where they were: what the SSA says of them holds.
+        let threaded = fs.segs.of(seg).needed > 1;
+        let own = fs.logs.iter().position(|log| log.seg == seg);
         let summary = match own {
-            Some(summary) => summary,
-            None => self.0.entry(seg).or_insert_with(|| Summary::new(nodes)),
+            Some(log) => &mut fs.logs[log].summary,
+            None => match self.0.entry(seg) {
+                Entry::Occupied(there) => there.into_mut(),
+                Entry::Vacant(place) if threaded => {
+                    place.insert(Summary::decode(&*fs.read_summary(seg)?))
+                }
+                Entry::Vacant(place) => place.insert(Summary::new(nodes)),
+            },
         };
         if summary.nodes != nodes {
             // What it held at the checkpoint has all moved away.
