@@ -26,7 +26,8 @@ fn texts() -> Vec<(String, String)> {
         for entry in std::fs::read_dir(&folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            let built = ["target", "out", "varve-demo", ".git"].contains(&name.as_str());
+            let built =
+                ["target", "out", "varve-demo", "varve-reproduce", ".git"].contains(&name.as_str());
             if path.is_dir() && !built {
                 folders.push(path);
             } else if path.is_file()
@@ -277,4 +278,48 @@ fn what_documents_point_at_is_there() {
         }
     }
     none("documents point at what is not there", &found);
+}
+
+/// Every crate has its row in ARCHITECTURE.md, with just the crates that it names.
+#[test]
+fn the_table_of_crates_is_what_cargo_says() {
+    let arguments = ["metadata", "--no-deps", "--offline", "--format-version", "1"];
+    let said = Command::new(env!("CARGO")).args(arguments).current_dir(root()).output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
+    let packages = said["packages"].as_array().unwrap();
+    let short = |name: &Value| name.as_str().unwrap().trim_start_matches("varve-").to_string();
+    let ours: BTreeSet<&str> = packages.iter().map(|p| p["name"].as_str().unwrap()).collect();
+    let names = |package: &Value| -> BTreeSet<String> {
+        let all = package["dependencies"].as_array().unwrap().iter();
+        let built = all.filter(|d| d["kind"].is_null());
+        built
+            .filter(|d| ours.contains(d["name"].as_str().unwrap()))
+            .map(|d| short(&d["name"]))
+            .collect()
+    };
+    let text = read("ARCHITECTURE.md");
+    let rows: Vec<Vec<&str>> = text
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .map(|line| line.split('|').map(str::trim).collect())
+        .collect();
+    let mut wrong = Vec::new();
+    for package in packages {
+        let name = short(&package["name"]);
+        let wanted: Vec<String> = names(package).into_iter().collect();
+        let wanted = if wanted.is_empty() { "-".to_string() } else { wanted.join(", ") };
+        match rows.iter().find(|row| row[1] == format!("`{name}`")) {
+            None => wrong.push(format!("no row for `{name}`, which names {wanted}")),
+            Some(row) => {
+                let mut said: Vec<&str> = row[2].split(", ").collect();
+                said.sort_unstable();
+                let said = said.join(", ");
+                if said != wanted {
+                    wrong.push(format!("`{name}` names {wanted}; the table says {said}"));
+                }
+            }
+        }
+    }
+    none("ARCHITECTURE.md, table of crates", &wrong);
 }

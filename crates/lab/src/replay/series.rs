@@ -99,6 +99,8 @@ pub struct Series {
     windows: Vec<Window>,
     length: u64,
     filled: u64,
+    /// Requests of the last closed window: fewer than `length` when the run ended inside it.
+    last: u64,
     /// The open window's latencies.
     reads: Small,
     writes: Small,
@@ -112,6 +114,7 @@ impl Series {
             windows: Vec::with_capacity(MOST_WINDOWS),
             length: FIRST_LENGTH,
             filled: 0,
+            last: 0,
             reads: Small::new(),
             writes: Small::new(),
         }
@@ -134,7 +137,7 @@ impl Series {
         if self.filled == 0 {
             return;
         }
-        self.filled = 0;
+        self.last = std::mem::take(&mut self.filled);
         let reads = std::mem::replace(&mut self.reads, Small::new());
         let writes = std::mem::replace(&mut self.writes, Small::new());
         self.windows.push(Window { end: Edge::new(at, stats), reads, writes });
@@ -144,6 +147,8 @@ impl Series {
     }
 
     fn join(&mut self) {
+        // The last window joins one that is full: windows are an even number, and all before are.
+        self.last += self.length;
         self.length *= 2;
         let mut joined = Vec::with_capacity(MOST_WINDOWS);
         let mut old = std::mem::take(&mut self.windows).into_iter();
@@ -199,6 +204,7 @@ impl Series {
             columns.put("write_p99_ns", p99(&|w| w.writes.p99()));
         }
         columns.int("requests_per_window", self.length);
+        columns.int("requests_in_last_window", self.last);
         Some(Json::Map(columns))
     }
 }
@@ -228,11 +234,31 @@ mod tests {
             v.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum()
         };
         assert_eq!(sum(&json["host_write_units"]), 1_000_000);
+        let last = json["host_write_units"].as_array().unwrap().last().unwrap();
+        assert_eq!(&json["requests_in_last_window"], last, "one page a request");
+        assert!(last.as_u64() < json["requests_per_window"].as_u64(), "the run ends inside it");
         assert_eq!(sum(&json["programs"]["gc"]), 2_000_000);
         assert!(json["waf"].as_array().unwrap().iter().all(|w| w.as_f64() == Some(3.0)));
         let p99 = json["write_p99_ns"][0].as_f64().unwrap();
         assert!((20_000.0..20_700.0).contains(&p99), "{p99}");
         assert!(json["read_p99_ns"][0].is_null(), "unknown is not 0");
+    }
+
+    #[test]
+    fn the_last_window_counts_its_requests_through_joining() {
+        for requests in (1..4 * MOST_WINDOWS as u64 * FIRST_LENGTH).step_by(97) {
+            let stats = Stats::default();
+            let mut series = Series::new(Time::ZERO, &stats);
+            for _ in 0..requests {
+                if series.add(Op::Read, Span::from_us(1)) {
+                    series.close(Time::ZERO, &stats);
+                }
+            }
+            series.close(Time::ZERO, &stats);
+            let whole = (series.windows.len() as u64 - 1) * series.length;
+            assert_eq!(whole + series.last, requests);
+            assert!((1..=series.length).contains(&series.last));
+        }
     }
 
     #[test]

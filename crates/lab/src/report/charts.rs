@@ -27,6 +27,17 @@ fn series_of(view: &View<'_>, f: impl Fn(&Value) -> Vec<(f64, Option<f64>)>) -> 
     view.runs.iter().map(of).filter(|s| !s.points.is_empty()).collect()
 }
 
+/// How many windows are drawn: all that are full. A run ends inside its last one, which then holds
+/// too few requests to stand beside the others: its line would fall or leap where nothing happened.
+fn full_windows(value: &Value) -> usize {
+    let count = |path: &str| number(value, path);
+    let windows = column(value, "series.host_read_units").len();
+    let (all, last) =
+        (count("series.requests_per_window"), count("series.requests_in_last_window"));
+    let partial = matches!((all, last), (Some(all), Some(last)) if last < all);
+    windows - usize::from(partial && windows > 1)
+}
+
 /// Write amplification, free blocks and tail latency over the run.
 pub(super) fn over_time(view: &View<'_>) -> String {
     let timed = view.has("time_ns");
@@ -45,7 +56,10 @@ pub(super) fn over_time(view: &View<'_>) -> String {
     };
     let x = if timed { (Scale::Time, "virtual time") } else { (Scale::Plain, "4 KiB pages moved") };
     let chart = |title, about, path: &str, y, from_zero| {
-        let points = |value: &Value| x_of(value).into_iter().zip(column(value, path)).collect();
+        let points = |value: &Value| {
+            let drawn = full_windows(value);
+            x_of(value).into_iter().zip(column(value, path)).take(drawn).collect()
+        };
         let series = series_of(view, points);
         Chart { title, about, x, y, fill: view.runs.len() == 1, from_zero, steps: false, series }
             .html()
@@ -160,4 +174,36 @@ pub(super) fn latency(view: &View<'_>) -> String {
         .html();
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_that_ends_inside_a_window_does_not_draw_it() {
+        let document = |last: u64| {
+            serde_json::json!({"results": [{
+                "params": {"seed": 1},
+                "time_ns": 3e9,
+                "series": {
+                    "time_ns": [1e9, 2e9, 2.1e9],
+                    "host_read_units": [0, 0, 0],
+                    "host_write_units": [100, 100, 3],
+                    "waf": [2.0, 2.0, 0.0],
+                    "requests_per_window": 100,
+                    "requests_in_last_window": last,
+                },
+            }]})
+        };
+        let points = |last| {
+            let document = document(last);
+            let html = over_time(&View::new(&document));
+            let line = html.split("class=\"line").nth(1).unwrap();
+            let path = line.split(" d=\"").nth(1).unwrap().split('"').next().unwrap();
+            path.matches(['M', 'L']).count()
+        };
+        assert_eq!(points(3), 2, "the last window is not full");
+        assert_eq!(points(100), 3);
+    }
 }

@@ -113,7 +113,8 @@ fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
     }
     let time = charts::over_time(view);
     if !time.is_empty() {
-        *out += "<h2>Over the run</h2><p>Windows of equal numbers of requests.</p>";
+        *out += "<h2>Over the run</h2><p>Windows of equal numbers of requests; the \
+                 last one, in which the run ended, is drawn if it is full.</p>";
         *out += &tables::legend(view, SHOWN);
         let _ = write!(out, "<div class=\"grid2\">{time}</div>");
     }

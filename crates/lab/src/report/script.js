@@ -60,7 +60,20 @@
     }
     return Math.abs(points[lo][0] - x) <= Math.abs(points[hi][0] - x) ? points[lo] : points[hi];
   }
-  document.querySelectorAll(".chart svg").forEach(function (svg) {
+  function show(e) {
+    tip.style.visibility = "visible";
+    var left = e.clientX + 16, top = e.clientY + 14;
+    if (left + tip.offsetWidth > innerWidth - 8) left = e.clientX - tip.offsetWidth - 12;
+    if (top + tip.offsetHeight > innerHeight - 8) top = e.clientY - tip.offsetHeight - 12;
+    tip.style.left = left + "px"; tip.style.top = top + "px";
+  }
+  // Drawings of tables: each mark has its own text, which a browser would show late.
+  document.querySelectorAll(".chart svg [data-tip]").forEach(function (mark) {
+    mark.addEventListener("pointermove", function (e) { tip.textContent = mark.dataset.tip; show(e); });
+    mark.addEventListener("pointerleave", function () { tip.style.visibility = "hidden"; });
+  });
+  // Charts over an axis: values are read back from the lines.
+  document.querySelectorAll(".chart svg[data-frame]").forEach(function (svg) {
     var f = svg.dataset.frame.split(",").map(Number), xs = svg.dataset.x.split(","), ys = svg.dataset.y.split(",");
     var cross = svg.querySelector(".cross"), lines = null;
     function hide() { tip.style.visibility = cross.style.visibility = "hidden"; }
@@ -100,11 +113,7 @@
         line.appendChild(value);
         tip.appendChild(line);
       });
-      tip.style.visibility = "visible";
-      var left = e.clientX + 16, top = e.clientY + 14;
-      if (left + tip.offsetWidth > innerWidth - 8) left = e.clientX - tip.offsetWidth - 12;
-      if (top + tip.offsetHeight > innerHeight - 8) top = e.clientY - tip.offsetHeight - 12;
-      tip.style.left = left + "px"; tip.style.top = top + "px";
+      show(e);
     });
   });
 })();

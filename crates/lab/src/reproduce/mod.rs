@@ -11,5 +11,5 @@ mod study;
 mod text;
 
 pub use study::{
-    Cell, Check, Claim, Expect, Here, Plot, Section, Statement, Study, Table, Verdict, book,
+    Cell, Check, Claim, Expect, Here, Plot, Rows, Section, Statement, Study, Table, Verdict, book,
 };

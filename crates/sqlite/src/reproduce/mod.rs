@@ -13,7 +13,7 @@ mod tpcc;
 mod ycsb;
 
 use lab::LabError;
-use lab::reproduce::Study;
+use lab::reproduce::{Rows, Study};
 
 pub use experiment::{CPU, FULL, Loaded, Outcome, Variant, beside, load};
 
@@ -71,6 +71,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     store::run(&mut study)?;
     ycsb::run(scale, threads, &mut study)?;
     tpcc::run(scale, threads, &mut study)?;
-    study.answer(paper::STATEMENTS);
+    let left = if scale == Scale::Quick { Rows::Fewer } else { Rows::All };
+    study.answer(paper::STATEMENTS, left)?;
     Ok(study)
 }

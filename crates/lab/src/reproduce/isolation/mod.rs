@@ -15,7 +15,7 @@ use block::Bytes;
 use ssd::BufferShape;
 use workload::Source;
 
-use super::{Check, Plot, Section, Study, Table, Verdict};
+use super::{Check, Plot, Rows, Section, Study, Table, Verdict};
 use crate::LabError;
 use crate::hits::{Cell, HitPlan, HitRow, count};
 use pairs::{CAPACITY, PAIRS, Pair};
@@ -126,7 +126,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
         }
         Scale::Default => mixes::run(options, &mut study)?,
     }
-    study.answer(paper::STATEMENTS);
+    study.answer(paper::STATEMENTS, Rows::All)?;
     Ok(study)
 }
 

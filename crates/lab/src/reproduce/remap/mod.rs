@@ -16,7 +16,7 @@ mod segments;
 
 use std::path::PathBuf;
 
-use super::{Section, Study, text};
+use super::{Rows, Section, Study, text};
 use crate::LabError;
 
 /// How much is run.
@@ -86,7 +86,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     opening::run(options, &mut study)?;
     cleaning::run(options, &mut study)?;
     fill::run(options, &mut study)?;
-    study.answer(paper::STATEMENTS);
+    study.answer(paper::STATEMENTS, Rows::All)?;
     Ok(study)
 }
 

@@ -15,7 +15,7 @@ mod phases;
 mod thresholds;
 mod utilisation;
 
-use super::{Section, Study, Table};
+use super::{Rows, Section, Study, Table};
 use crate::LabError;
 use cell::System;
 
@@ -105,7 +105,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
         utilisation::run(options, &mut study)?;
         locality::run(options, &mut study)?;
     }
-    study.answer(paper::STATEMENTS);
+    study.answer(paper::STATEMENTS, Rows::All)?;
     Ok(study)
 }
 

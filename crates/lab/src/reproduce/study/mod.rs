@@ -10,7 +10,7 @@ mod text;
 pub use html::book;
 pub use plot::Plot;
 use plot::{Drawing, Mark};
-pub use statement::{Cell, Expect, Here, Statement};
+pub use statement::{Cell, Expect, Here, Rows, Statement};
 
 use crate::LabError;
 

@@ -295,8 +295,8 @@ impl Frame {
                 let x = self.middle(at) - group / 2.0 + s as f64 * width;
                 let _ = write!(
                     out,
-                    "<rect class=\"f{}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\">\
-                     <title>{}: {} {}</title></rect>",
+                    "<rect class=\"f{}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
+                     data-tip=\"{}: {} {}\"/>",
                     s % COLOURS,
                     top.min(zero),
                     (width - 0.6).max(0.6),
@@ -322,8 +322,8 @@ impl Frame {
                 pen = 'L';
                 let _ = write!(
                     dots,
-                    "<circle class=\"f{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\"><title>{}: {} {}\
-                     </title></circle>",
+                    "<circle class=\"f{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\" \
+                     data-tip=\"{}: {} {}\"/>",
                     s % COLOURS,
                     escape(&data.names[at]),
                     escape(series),
