@@ -56,6 +56,8 @@ pub struct ImageDrive {
     file: Arc<ImageFile>,
     /// Holds the lock on the image.
     lock: Option<File>,
+    /// Whose it is: a child of fork inherits the memory, and may not write what its parent writes.
+    process: u32,
 }
 
 fn config(capacity: Bytes) -> Result<Config, LiveError> {
@@ -196,7 +198,7 @@ impl ImageDrive {
         let file = Arc::new(ImageFile::new(layout, medium, loaded.blocks, loaded.checks, planted));
         let drive = Drive::live(params, loaded.image, Arc::clone(&file) as _)
             .map_err(|error| LiveError::Device { path: path.to_path_buf(), error })?;
-        Ok(ImageDrive { drive, file, lock })
+        Ok(ImageDrive { drive, file, lock, process: std::process::id() })
     }
 
     /// The drive inside: its counters and checks.
@@ -215,12 +217,29 @@ impl ImageDrive {
         let at = self.drive.now();
         self.submit(at, Request::flush())?;
         self.file.let_go().map_err(DeviceError::Io)?;
-        drop(self.lock.take());
+        self.unlock();
         Ok(())
+    }
+
+    /// Lets others have the image. A child that was forked meanwhile holds the same lock, so closing
+    /// the file would not be enough.
+    fn unlock(&mut self) {
+        if let Some(lock) = self.lock.take() {
+            // What cannot be unlocked is unlocked by the end of this process and its children.
+            let _ = lock.unlock();
+        }
+    }
+
+    fn is_inherited(&self) -> bool {
+        self.process != std::process::id()
     }
 
     /// After an error of the file the drive inside is where that call left it: it is not asked again.
     fn usable(&self) -> Result<(), DeviceError> {
+        if self.is_inherited() {
+            let text = format!("the image was opened by process {}, before a fork", self.process);
+            return Err(DeviceError::Io(text));
+        }
         let broken = self.drive.nand().broken();
         broken.map_or(Ok(()), |text| Err(DeviceError::Io(text.to_string())))
     }
@@ -246,7 +265,11 @@ impl ImageDrive {
 /// What nobody waits for may be lost here, as in any power cut: nobody was told that it is there.
 impl Drop for ImageDrive {
     fn drop(&mut self) {
+        if self.is_inherited() {
+            return;
+        }
         let _ = self.file.let_go();
+        self.unlock();
     }
 }
 

@@ -16,9 +16,10 @@ pub mod store;
 pub mod tally;
 pub mod vfs;
 
-pub use abi::{Api, Host, Name, RegisterError, register};
+pub use abi::{Api, Host, Name, PerProcess, RegisterError, register};
 pub use counts::{Counter, Counts, KindCounts};
 pub use passthrough::register_observed;
 pub use store::{
-    Checkpoint, Device, OpenError, Options, Stats, Store, StoreError, Stores, Virtual, Way,
+    Checkpoint, Device, Inherited, OpenError, Options, Stats, Store, StoreError, Stores, Virtual,
+    Way,
 };

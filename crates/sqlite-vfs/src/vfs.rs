@@ -21,6 +21,7 @@ impl Code {
     pub const IOERR_WRITE: Code = Code(778);
     pub const IOERR_FSYNC: Code = Code(1034);
     pub const IOERR_TRUNCATE: Code = Code(1546);
+    pub const IOERR_FSTAT: Code = Code(1802);
     pub const IOERR_DELETE: Code = Code(2570);
     pub const IOERR_LOCK: Code = Code(3850);
     pub const IOERR_SHMOPEN: Code = Code(4618);
@@ -244,6 +245,10 @@ pub trait File: Send {
     fn characteristics(&mut self) -> c_int;
     /// Closes the file.
     fn close(&mut self, caller: Caller) -> Answer<()>;
+    /// Why the last call failed, once: SQLite's log is told.
+    fn reason(&mut self) -> Option<String> {
+        None
+    }
     /// Whether the four methods below work.
     fn has_shm(&self) -> bool {
         false

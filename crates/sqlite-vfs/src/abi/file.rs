@@ -55,7 +55,15 @@ unsafe fn with(
     let caller = open.caller();
     // SAFETY: the box lives until xClose, and SQLite does not use one file from two threads at once.
     let file = unsafe { &mut *open.file };
-    code(catch_unwind(AssertUnwindSafe(|| body(file.as_mut(), caller))))
+    let (mut file, api) = (AssertUnwindSafe(file), open.api);
+    let done = code(catch_unwind(AssertUnwindSafe(|| body(file.as_mut(), caller))));
+    // A panic here is one of a file that has just failed.
+    if done != 0
+        && let Ok(Some(reason)) = catch_unwind(AssertUnwindSafe(|| file.reason()))
+    {
+        api.log(done, &reason);
+    }
+    done
 }
 
 /// The result code of a call that may have panicked.

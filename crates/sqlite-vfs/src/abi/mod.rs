@@ -1,5 +1,5 @@
-//! The border between SQLite's C interface and this crate's safe traits: the only module with
-//! unsafe code.
+//! The border between C and this crate's safe traits, SQLite's interface and fork: the only module
+//! with unsafe code.
 //!
 //! Invariants:
 //! * a pointer from SQLite is used only during the call that brought it, with two exceptions: the
@@ -14,9 +14,11 @@ pub(crate) mod ffi;
 mod file;
 mod host;
 mod name;
+mod process;
 mod register;
 
 pub use api::Api;
 pub use host::{Host, HostFile};
 pub use name::Name;
+pub use process::PerProcess;
 pub use register::{RegisterError, register};

@@ -100,8 +100,10 @@ pub(super) struct Core {
     pub(super) unsynced_copy: bool,
     /// The journal write that fails, counted from here.
     pub(super) journal_fault: Option<u64>,
-    /// A commit has failed, and nobody knows whether it counts.
-    pub(super) broken: bool,
+    /// Why a commit failed of which nobody knows whether it counts.
+    pub(super) broken: Option<String>,
+    /// What there is to say of the error on its way, besides its own text.
+    why: Option<String>,
 }
 
 impl Core {
@@ -185,7 +187,8 @@ impl Core {
             next_id: 1,
             error: None,
             path: String::new(),
-            broken: false,
+            broken: None,
+            why: None,
             unsynced_copy: false,
             journal_fault: None,
         }
@@ -193,6 +196,26 @@ impl Core {
 
     pub(super) fn has_bug(&self, bug: Bug) -> bool {
         self.bug == Some(bug)
+    }
+
+    // Reasons.
+
+    /// `error`, of which `why` says more than its own text.
+    pub(super) fn explain(&mut self, error: impl Into<TxError>, why: &str) -> TxError {
+        self.why = Some(why.to_string());
+        error.into()
+    }
+
+    /// Keeps the reason of a call that failed, for `PRAGMA varve_error`, and answers it.
+    pub(super) fn refused(&mut self, error: &TxError) -> String {
+        let reason = self.why.take().unwrap_or_else(|| error.to_string());
+        self.error = Some(reason.clone());
+        reason
+    }
+
+    /// Nothing is written from here on, because nobody knows what `error` has left.
+    pub(super) fn break_off(&mut self, error: &TxError) {
+        self.broken.get_or_insert_with(|| error.to_string());
     }
 
     // The device, in time.

@@ -5,11 +5,13 @@
 //!   super-journals, temporary files and shared memory live in RAM;
 //! * a commit is durable when SQLite is told so, unless group commit was asked for, or
 //!   `synchronous=OFF`;
-//! * one lock guards a store; no call into SQLite is made under it.
+//! * one lock guards a store; no call into SQLite is made under it;
+//! * a store serves the process that opened it, and nobody who was forked from that one.
 
 mod core;
 mod device;
 mod file;
+mod home;
 mod journal;
 mod locks;
 mod open;
@@ -20,15 +22,17 @@ mod tx;
 mod vfs;
 mod wal;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use block::{Span, Time, TxError};
 
 pub use device::Device;
+pub use home::Inherited;
 pub use open::OpenError;
 pub use vfs::{Stores, Virtual};
 
 use self::core::Core;
+use self::home::Home;
 
 /// How a store learns that a transaction is over.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -140,11 +144,16 @@ pub enum StoreError {
     /// The device failed or refused.
     #[error(transparent)]
     Device(#[from] TxError),
+    /// The process was forked from the one that opened it.
+    #[error(transparent)]
+    Inherited(#[from] Inherited),
 }
 
-/// A store; clones are the same one.
+/// A store; clones are the same one. It serves the process that opened it: in one that was forked
+/// from that, SQLite is told of an I/O error, nothing is written, and the methods that cannot say so
+/// panic.
 #[derive(Clone)]
-pub struct Store(Arc<Mutex<Core>>);
+pub struct Store(Arc<Home>);
 
 impl Store {
     /// Makes an empty store. What the device held is gone.
@@ -152,7 +161,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Device`].
     pub fn format(device: Box<dyn Device>, options: Options) -> Result<Store, StoreError> {
-        Ok(Store(Arc::new(Mutex::new(Core::format(device, options)?))))
+        Ok(Store(Arc::new(Home::new(Core::format(device, options)?))))
     }
 
     /// Opens the store that a device holds. Writes nothing.
@@ -161,22 +170,22 @@ impl Store {
     /// [`StoreError`].
     pub fn mount(device: Box<dyn Device>, options: Options) -> Result<Store, StoreError> {
         let core = Core::mount(device, options)?.ok_or(StoreError::NoStore)?;
-        Ok(Store(Arc::new(Mutex::new(core))))
+        Ok(Store(Arc::new(Home::new(core))))
     }
 
     /// What it has done.
     pub fn stats(&self) -> Stats {
-        self.core().stats
+        self.here().stats
     }
 
     /// The time its device answered last.
     pub fn now(&self) -> Time {
-        self.core().now
+        self.here().now
     }
 
     /// Lets time pass until `at`: a workload that thinks.
     pub fn advance(&self, at: Time) {
-        let mut core = self.core();
+        let mut core = self.here();
         core.now = core.now.max(at);
     }
 
@@ -185,36 +194,43 @@ impl Store {
     /// # Errors
     /// [`StoreError::Device`].
     pub fn flush(&self) -> Result<(), StoreError> {
-        let mut core = self.core();
+        let mut core = self.core()?;
         core.flush_group()?;
         Ok(core.sync_plain()?)
     }
 
     /// Works on the device, as a harness or a report does: between SQLite's calls.
     pub fn with_device<T>(&self, body: impl FnOnce(&mut dyn Device) -> T) -> T {
-        body(self.core().device.as_mut())
+        body(self.here().device.as_mut())
     }
 
     /// The names and sizes of its objects.
     pub fn objects(&self) -> Vec<(String, u64)> {
-        let core = self.core();
+        let core = self.here();
         core.names.iter().map(|(name, id)| (name.clone(), core.size_of(None, *id))).collect()
     }
 
     /// Plants a bug.
     #[doc(hidden)]
     pub fn plant(&self, bug: Bug) {
-        self.core().bug = Some(bug);
+        self.here().bug = Some(bug);
     }
 
     /// Lets the `n`-th write to a journal from here fail.
     #[doc(hidden)]
     pub fn fail_journal_write(&self, n: u64) {
-        self.core().journal_fault = Some(n);
+        self.here().journal_fault = Some(n);
     }
 
-    fn core(&self) -> MutexGuard<'_, Core> {
-        // A panic under the lock has become an I/O error; the state is as after any failed call.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn core(&self) -> Result<MutexGuard<'_, Core>, Inherited> {
+        self.0.lock()
+    }
+
+    /// For callers who have opened the store themselves.
+    fn here(&self) -> MutexGuard<'_, Core> {
+        match self.core() {
+            Ok(core) => core,
+            Err(inherited) => panic!("{inherited}"),
+        }
     }
 }

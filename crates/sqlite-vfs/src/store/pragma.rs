@@ -1,46 +1,47 @@
 //! PRAGMAs that a store answers or refuses.
 
-use super::file::StoreFile;
+use super::Store;
 use crate::vfs::Reply;
 
-impl StoreFile {
-    /// Answers a PRAGMA of the store, or one it refuses.
-    pub(super) fn pragma(&mut self, name: &str, value: Option<&str>) -> Reply {
-        let Some(store) = self.store() else { return Reply::NotFound };
-        let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
-        let mut core = store.core();
-        if is("journal_mode") && value.is_some_and(|v| v.eq_ignore_ascii_case("off")) {
-            return Reply::Refused(
-                "varve refuses journal_mode=OFF: ROLLBACK is undefined there, and wrong sums need \
+/// Answers a PRAGMA of the store, or one it refuses.
+pub(super) fn answer(store: &Store, name: &str, value: Option<&str>) -> Reply {
+    let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
+    let mut core = match store.core() {
+        Ok(core) => core,
+        Err(inherited) if is("varve_error") => return Reply::Text(inherited.to_string()),
+        Err(inherited) => return Reply::Refused(inherited.to_string()),
+    };
+    if is("journal_mode") && value.is_some_and(|v| v.eq_ignore_ascii_case("off")) {
+        return Reply::Refused(
+            "varve refuses journal_mode=OFF: ROLLBACK is undefined there, and wrong sums need \
                  no crash. journal_mode=MEMORY writes no more to the store."
-                    .to_string(),
-            );
-        }
-        if is("varve_group") {
-            if let Some(value) = value {
-                let Ok(pages) = value.parse() else {
-                    return Reply::Refused(format!("varve_group: {value} is no number of pages"));
-                };
-                if let Err(error) = core.flush_group() {
-                    return Reply::Refused(format!("varve_group: {error}"));
-                }
-                core.options.group = pages;
-            }
-            return Reply::Text(core.options.group.to_string());
-        }
-        if is("varve_flush") {
-            let done = core.flush_group().and_then(|()| core.sync_plain());
-            return match done {
-                Ok(()) => Reply::Text("ok".to_string()),
-                Err(error) => Reply::Refused(format!("varve_flush: {error}")),
-            };
-        }
-        if is("varve_stats") {
-            return Reply::Text(format!("{:?}", core.stats));
-        }
-        if is("varve_error") {
-            return Reply::Text(core.error.clone().unwrap_or_default());
-        }
-        Reply::NotFound
+                .to_string(),
+        );
     }
+    if is("varve_group") {
+        if let Some(value) = value {
+            let Ok(pages) = value.parse() else {
+                return Reply::Refused(format!("varve_group: {value} is no number of pages"));
+            };
+            if let Err(error) = core.flush_group() {
+                return Reply::Refused(format!("varve_group: {error}"));
+            }
+            core.options.group = pages;
+        }
+        return Reply::Text(core.options.group.to_string());
+    }
+    if is("varve_flush") {
+        let done = core.flush_group().and_then(|()| core.sync_plain());
+        return match done {
+            Ok(()) => Reply::Text("ok".to_string()),
+            Err(error) => Reply::Refused(format!("varve_flush: {error}")),
+        };
+    }
+    if is("varve_stats") {
+        return Reply::Text(format!("{:?}", core.stats));
+    }
+    if is("varve_error") {
+        return Reply::Text(core.error.clone().unwrap_or_default());
+    }
+    Reply::NotFound
 }

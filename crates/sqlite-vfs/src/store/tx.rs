@@ -70,9 +70,11 @@ impl Core {
     }
 
     /// After a commit of unknown outcome nothing is written until the next mount.
-    pub(super) fn usable(&self) -> Done<()> {
+    pub(super) fn usable(&mut self) -> Done<()> {
+        let Some(cause) = &self.broken else { return Ok(()) };
         let broken = "a commit has failed; the store must be opened anew";
-        if self.broken { Err(DeviceError::ReadOnly(broken).into()) } else { Ok(()) }
+        let why = format!("{broken}: {cause}");
+        Err(self.explain(DeviceError::ReadOnly(broken), &why))
     }
 
     fn begin(&mut self, owner: Owner, group: bool) -> Done<()> {
@@ -211,7 +213,9 @@ impl Core {
             Ok(now) => self.now = now,
             Err(error) => {
                 // Committed or not: only a mount can tell, and until then nothing may be reused.
-                self.broken |= matches!(error, TxError::Device(_));
+                if let TxError::Device(_) = error {
+                    self.break_off(&error);
+                }
                 return Err(error);
             }
         }

@@ -3,35 +3,38 @@
 use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use block::{Rng, TxError};
 use live::PowerCut;
 
-use super::core::Core;
 use super::file::StoreFile;
+use super::home::Home;
 use super::open::CAPACITY;
 use super::table::LONGEST_NAME;
 use super::{Options, Store};
-use crate::abi::{Api, Host, Name, RegisterError, register};
+use crate::abi::{Api, Host, Name, PerProcess, RegisterError, register};
 use crate::vfs::{Answer, Code, File, Kind, Vfs, flag};
 
 /// Stores by name; clones are the same set. Stores may be added while the VFS is in use. Those
-/// in image files are there as long as a file of theirs is open.
+/// in image files are there as long as a file of theirs is open. A process that is forked begins with
+/// an empty set.
 #[derive(Clone, Default)]
-pub struct Stores(Arc<Mutex<BTreeMap<String, Held>>>);
+pub struct Stores(Arc<PerProcess<Mutex<Names>>>);
+
+type Names = BTreeMap<String, Held>;
 
 enum Held {
     Kept(Store),
     /// The files that are open keep it; with the last of them the image is let go.
-    InUse(Weak<Mutex<Core>>),
+    InUse(Weak<Home>),
 }
 
 impl Held {
     fn store(&self) -> Option<Store> {
         match self {
             Held::Kept(store) => Some(store.clone()),
-            Held::InUse(core) => core.upgrade().map(Store),
+            Held::InUse(home) => home.upgrade().map(Store),
         }
     }
 }
@@ -58,15 +61,19 @@ impl Stores {
 
     fn hold(&self, name: &str, store: &Store, held: Held) {
         let name = clean(name);
-        store.core().path.clone_from(&name);
-        let mut stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        store.here().path.clone_from(&name);
+        let mut stores = self.names();
         stores.retain(|_, held| held.store().is_some());
         stores.insert(name, held);
     }
 
+    fn names(&self) -> MutexGuard<'_, Names> {
+        self.0.get().lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Forgets a name.
     pub fn remove(&self, name: &str) -> Option<Store> {
-        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&clean(name));
+        let held = self.names().remove(&clean(name));
         held.and_then(|held| held.store())
     }
 
@@ -74,21 +81,21 @@ impl Stores {
     /// commit together, it and their journals become durable, and their pages plain. Stores are
     /// taken one after the other. `false`: somebody else's database is among them.
     pub(super) fn bind(&self, home: &Store, name: &str) -> Result<bool, TxError> {
-        let listed = home.core().listed_names(name);
+        let listed = home.core()?.listed_names(name);
         let mut found: BTreeMap<String, (Store, Vec<String>)> = BTreeMap::new();
         for full in listed {
             let Some((store, object)) = self.find(&full) else { return Ok(false) };
-            let path = store.core().path.clone();
+            let path = store.core()?.path.clone();
             found.entry(path).or_insert((store, Vec::new())).1.push(object);
         }
         if found.len() > 1 {
             {
-                let mut core = home.core();
+                let mut core = home.core()?;
                 core.copy_out(name)?;
                 core.sync_plain()?;
             }
             for (store, journals) in found.values() {
-                store.core().make_durable(journals)?;
+                store.core()?.make_durable(journals)?;
             }
         }
         Ok(true)
@@ -96,13 +103,13 @@ impl Stores {
 
     /// The store with the longest name that begins `path`, and the object in it.
     fn find(&self, path: &str) -> Option<(Store, String)> {
-        let stores = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stores = self.names();
         stores
             .iter()
             .filter(|(name, _)| path.starts_with(name.as_str()))
             .filter_map(|(name, held)| {
                 let store = held.store()?;
-                let object = store.core().object_of(path)?;
+                let object = store.core().ok()?.object_of(path)?;
                 Some((name.len(), store, object))
             })
             .max_by_key(|(length, _, _)| *length)
@@ -125,14 +132,7 @@ impl Stores {
         let vfs_name = name.to_string();
         register(api, name, default, move |host| {
             let model = virtually.map(|v| (Mutex::new(Rng::new(v.seed)), v.start));
-            Box::new(StoreVfs {
-                name: vfs_name,
-                stores,
-                host,
-                model,
-                error: Mutex::default(),
-                opening: Mutex::default(),
-            })
+            Box::new(StoreVfs { name: vfs_name, stores, host, model, own: PerProcess::default() })
         })
     }
 }
@@ -158,6 +158,12 @@ struct StoreVfs {
     stores: Stores,
     host: Host,
     model: Option<(Mutex<Rng>, i64)>,
+    own: PerProcess<Own>,
+}
+
+/// What each process has for itself.
+#[derive(Default)]
+struct Own {
     error: Mutex<Option<String>>,
     /// One image is opened at a time.
     opening: Mutex<()>,
@@ -171,13 +177,13 @@ fn number(name: &Name<'_>, key: &str) -> Result<Option<u64>, String> {
 
 impl StoreVfs {
     fn fail<T>(&self, reason: String) -> Answer<T> {
-        *self.error.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
+        *self.own.get().error.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
         Err(Code::CANTOPEN)
     }
 
     /// Opens the image that `path` names, or begins with, or makes it.
     fn open_image(&self, path: &str, kind: Kind, name: &Name<'_>, flags: c_int) -> Answer<Store> {
-        let _one = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = self.own.get().opening.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((store, _)) = self.stores.find(path) {
             return Ok(store);
         }
@@ -245,7 +251,7 @@ impl Vfs for StoreVfs {
         match StoreFile::open(&self.name, store.clone(), kind, &object, text, name, flags) {
             Ok(file) => {
                 if let Some(group) = group {
-                    store.core().options.group = group;
+                    store.core()?.options.group = group;
                 }
                 let file = file.among(&self.stores);
                 Ok((Box::new(file), flags & !flag::CREATE))
@@ -263,7 +269,7 @@ impl Vfs for StoreVfs {
     }
 
     fn access(&self, name: &Name<'_>, _flags: c_int) -> Answer<bool> {
-        Ok(self.find(name).is_some_and(|(store, object)| StoreFile::is_there(&store, &object)))
+        self.find(name).map_or(Ok(false), |(store, object)| StoreFile::is_there(&store, &object))
     }
 
     fn full_path(&self, name: &Name<'_>) -> Answer<Vec<u8>> {
@@ -286,17 +292,17 @@ impl Vfs for StoreVfs {
 
     fn time(&self) -> Option<i64> {
         let (_, start) = self.model.as_ref()?;
-        let stores = self.stores.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let stores = self.stores.names();
         let latest = stores
             .values()
             .filter_map(Held::store)
-            .map(|store| store.core().now.as_ns())
+            .filter_map(|store| Some(store.core().ok()?.now.as_ns()))
             .max()
             .unwrap_or(0);
         Some(start + i64::try_from(latest / 1_000_000).unwrap_or(0))
     }
 
     fn last_error(&self) -> Option<String> {
-        self.error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.own.get().error.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

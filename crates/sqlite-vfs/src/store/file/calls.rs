@@ -2,241 +2,226 @@
 
 use std::ffi::{c_int, c_void};
 
-use block::TxError;
+use block::DeviceError;
 
 use super::{Place, StoreFile};
-use crate::store::device::code;
 use crate::store::journal::patch;
-use crate::store::{Bug, Checkpoint, Way};
+use crate::store::{Bug, Checkpoint, Way, pragma};
 use crate::vfs::{Answer, Caller, Code, Control, File, Kind, Level, Raw, Reply, flag};
 
 impl File for StoreFile {
     fn read(&mut self, caller: Caller, out: &mut [u8], at: u64) -> Answer<usize> {
-        let failed = |e: TxError| code(&e, Code::IOERR_READ);
         match &self.place {
             Place::Memory(bytes) => Ok(copy(bytes, out, at)),
-            Place::Journal(store, name) => {
-                let core = store.core();
+            Place::Journal(..) => self.on_journal(Code::IOERR_READ, |core, name| {
                 Ok(core.journals.get(name).map_or(0, |journal| copy(&journal.data, out, at)))
-            }
-            Place::Object(store, id) => {
-                let mut core = store.core();
-                if self.kind == Kind::Wal {
-                    let database = self.database(&core);
-                    return core.wal_read(*id, database, out, at).map_err(failed);
+            }),
+            Place::Object(..) => self.on(Code::IOERR_READ, |file, core, id| {
+                if file.kind == Kind::Wal {
+                    let database = file.database(core);
+                    return core.wal_read(id, database, out, at);
                 }
-                let owner = self.owner(&core, caller, *id);
-                core.read(Some(owner), *id, out, at).map_err(failed)
-            }
+                let owner = file.owner(core, caller, id);
+                core.read(Some(owner), id, out, at)
+            }),
         }
     }
 
     fn write(&mut self, caller: Caller, data: &[u8], at: u64) -> Answer<()> {
-        let failed = |e: TxError| code(&e, Code::IOERR_WRITE);
         if self.read_only {
             return Err(Code::READONLY);
         }
         match &mut self.place {
-            Place::Memory(bytes) => patch(bytes, data, at),
-            Place::Journal(store, name) => {
-                store.core().journal_write(name, data, at).map_err(failed)?;
+            Place::Memory(bytes) => {
+                patch(bytes, data, at);
+                Ok(())
             }
-            Place::Object(store, id) => {
-                let (store, id) = (store.clone(), *id);
-                let mut core = store.core();
-                if self.kind == Kind::Wal {
-                    let database = self.database(&core);
-                    return core.wal_write(id, database, data, at).map_err(failed);
+            Place::Journal(..) => {
+                self.on_journal(Code::IOERR_WRITE, |core, name| core.journal_write(name, data, at))
+            }
+            Place::Object(..) => self.on(Code::IOERR_WRITE, |file, core, id| {
+                if file.kind == Kind::Wal {
+                    let database = file.database(core);
+                    return core.wal_write(id, database, data, at);
                 }
-                if self.checkpoint
+                if file.checkpoint
                     && core.options.checkpoint == Checkpoint::Remap
-                    && let Some(log) = self.log_of(&core)
-                    && core.wal_pair(log, data, at).map_err(failed)?
+                    && let Some(log) = file.log_of(core)
+                    && core.wal_pair(log, data, at)?
                 {
                     return Ok(());
                 }
-                self.change(
-                    &mut core,
+                file.change(
+                    core,
                     caller,
                     id,
                     |core, owner, group| core.write_tagged(owner, group, id, data, at),
                     |core| core.write_plain(id, data, at),
                 )
-                .map_err(failed)?;
-            }
+            }),
         }
-        Ok(())
     }
 
     fn truncate(&mut self, caller: Caller, size: u64) -> Answer<()> {
-        let failed = |e: TxError| code(&e, Code::IOERR_TRUNCATE);
         match &mut self.place {
-            Place::Memory(bytes) => bytes.truncate(usize::try_from(size).unwrap_or(usize::MAX)),
-            Place::Journal(store, name) => {
-                store.core().journal_truncate(name, size).map_err(failed)?;
+            Place::Memory(bytes) => {
+                bytes.truncate(usize::try_from(size).unwrap_or(usize::MAX));
+                Ok(())
             }
-            Place::Object(store, id) => {
-                let (store, id) = (store.clone(), *id);
-                let mut core = store.core();
-                if self.kind == Kind::Wal {
-                    return core.wal_truncate(id, size).map_err(failed);
+            Place::Journal(..) => self
+                .on_journal(Code::IOERR_TRUNCATE, |core, name| core.journal_truncate(name, size)),
+            Place::Object(..) => self.on(Code::IOERR_TRUNCATE, |file, core, id| {
+                if file.kind == Kind::Wal {
+                    return core.wal_truncate(id, size);
                 }
-                self.change(
-                    &mut core,
+                file.change(
+                    core,
                     caller,
                     id,
                     |core, owner, group| core.truncate_tagged(owner, group, id, size),
                     |core| core.truncate_plain(id, size),
                 )
-                .map_err(failed)?;
-            }
+            }),
         }
-        Ok(())
     }
 
     fn sync(&mut self, caller: Caller, _flags: c_int) -> Answer<()> {
-        let failed = |e: TxError| code(&e, Code::IOERR_FSYNC);
         self.wish = false;
         match &self.place {
             Place::Memory(_) => Ok(()),
             Place::Journal(store, name) => {
-                if let Some(stores) = &self.stores
-                    && !stores.bind(store, name).map_err(failed)?
-                {
-                    store.core().error = Some(
-                        "one COMMIT cannot bind a database of a store and one of another VFS"
-                            .to_string(),
-                    );
-                    return Err(Code::IOERR_FSYNC);
+                if let Some(stores) = self.stores.clone() {
+                    let bound = stores.bind(store, name);
+                    self.on_journal(Code::IOERR_FSYNC, |core, _| {
+                        if !bound? {
+                            return Err(core.explain(
+                                DeviceError::Unsupported("a commit over two VFSes"),
+                                "one COMMIT cannot bind a database of a store and one of another VFS",
+                            ));
+                        }
+                        Ok(())
+                    })?;
                 }
-                store.core().journal_sync(name).map_err(failed)
+                self.on_journal(Code::IOERR_FSYNC, |core, name| core.journal_sync(name))
             }
-            Place::Object(store, id) => {
-                let mut core = store.core();
-                if self.kind == Kind::Wal {
-                    return core.wal_sync(*id).map_err(failed);
+            Place::Object(..) => self.on(Code::IOERR_FSYNC, |file, core, id| {
+                if file.kind == Kind::Wal {
+                    return core.wal_sync(id);
                 }
                 if core.has_bug(Bug::CommitAtSync) {
-                    let owner = self.owner(&core, caller, *id);
-                    return core.commit(&[owner]).map_err(failed);
+                    let owner = file.owner(core, caller, id);
+                    return core.commit(&[owner]);
                 }
-                if self.tagged(&core, caller, *id) {
-                    Ok(())
-                } else {
-                    core.sync_plain().map_err(failed)
-                }
-            }
+                if file.tagged(core, caller, id) { Ok(()) } else { core.sync_plain() }
+            }),
         }
     }
 
     fn size(&mut self, caller: Caller) -> Answer<u64> {
-        Ok(match &self.place {
-            Place::Memory(bytes) => bytes.len() as u64,
-            Place::Journal(store, name) => {
-                store.core().journals.get(name).map_or(0, |journal| journal.data.len() as u64)
-            }
-            Place::Object(store, id) => {
-                let core = store.core();
-                match core.objects.get(id).and_then(|object| object.wal.as_ref()) {
+        match &self.place {
+            Place::Memory(bytes) => Ok(bytes.len() as u64),
+            Place::Journal(..) => self.on_journal(Code::IOERR_FSTAT, |core, name| {
+                Ok(core.journals.get(name).map_or(0, |journal| journal.data.len() as u64))
+            }),
+            Place::Object(..) => self.on(Code::IOERR_FSTAT, |file, core, id| {
+                Ok(match core.objects.get(&id).and_then(|object| object.wal.as_ref()) {
                     Some(wal) => wal.size,
-                    None => core.size_of(Some(self.owner(&core, caller, *id)), *id),
-                }
-            }
-        })
+                    None => core.size_of(Some(file.owner(core, caller, id)), id),
+                })
+            }),
+        }
     }
 
     fn lock(&mut self, _: Caller, level: Level) -> Answer<()> {
-        let Place::Object(store, id) = &self.place else { return Ok(()) };
-        let mut core = store.core();
-        let object = core.objects.get_mut(id).ok_or(Code::IOERR_LOCK)?;
-        object.locks.lock(self.number, level)?;
+        let Place::Object(..) = &self.place else { return Ok(()) };
+        self.on(Code::IOERR_LOCK, |file, core, id| {
+            let Some(object) = core.objects.get_mut(&id) else { return Ok(Err(Code::IOERR_LOCK)) };
+            Ok(object.locks.lock(file.number, level))
+        })??;
         self.level = self.level.max(level);
         Ok(())
     }
 
     fn unlock(&mut self, caller: Caller, level: Level) -> Answer<()> {
-        let Place::Object(store, id) = &self.place else { return Ok(()) };
-        let mut core = store.core();
-        let owner = self.owner(&core, caller, *id);
-        let mut done = Ok(());
-        if self.level == Level::Exclusive
-            && level < Level::Exclusive
-            && core.options.way == Way::Controls
-            && core.wrote(owner, *id)
-        {
-            done = core.abort(owner);
-        }
-        if let Some(object) = core.objects.get_mut(id) {
-            object.locks.unlock(self.number, level);
-        }
-        self.level = self.level.min(level);
-        done.map_err(|e| code(&e, Code::IOERR))
+        let Place::Object(..) = &self.place else { return Ok(()) };
+        self.on(Code::IOERR, |file, core, id| {
+            let owner = file.owner(core, caller, id);
+            let mut done = Ok(());
+            if file.level == Level::Exclusive
+                && level < Level::Exclusive
+                && core.options.way == Way::Controls
+                && core.wrote(owner, id)
+            {
+                done = core.abort(owner);
+            }
+            if let Some(object) = core.objects.get_mut(&id) {
+                object.locks.unlock(file.number, level);
+            }
+            file.level = file.level.min(level);
+            done
+        })
     }
 
     fn check_reserved(&mut self) -> Answer<bool> {
-        let Place::Object(store, id) = &self.place else { return Ok(false) };
-        Ok(store.core().objects.get(id).is_some_and(|object| object.locks.reserved()))
+        let Place::Object(..) = &self.place else { return Ok(false) };
+        self.on(Code::IOERR_LOCK, |_, core, id| {
+            Ok(core.objects.get(&id).is_some_and(|object| object.locks.reserved()))
+        })
     }
 
     fn control(&mut self, caller: Caller, control: Control<'_>, _: Raw) -> Answer<Reply> {
         if let Control::VfsName = control {
             return Ok(Reply::Text(self.vfs.clone()));
         }
-        if self.kind != Kind::Database {
+        let (Kind::Database, Place::Object(store, _)) = (self.kind, &self.place) else {
             return Ok(Reply::NotFound);
-        }
+        };
         if let Control::Pragma(name, value) = control {
-            return Ok(self.pragma(name, value));
+            let store = store.clone();
+            return Ok(pragma::answer(&store, name, value));
         }
-        let Place::Object(store, id) = &self.place else { return Ok(Reply::NotFound) };
-        let (store, id) = (store.clone(), *id);
-        let mut core = store.core();
-        let failed = |e: TxError| code(&e, Code::IOERR);
-        match control {
+        self.on(Code::IOERR, |file, core, id| match control {
             Control::Sync => {
-                self.wish = true;
+                file.wish = true;
                 Ok(Reply::Done)
             }
-            Control::CommitPhaseTwo => {
-                self.commit(&mut core, caller, id)?;
+            Control::CommitPhaseTwo => file.commit(core, caller, id).map(|()| Reply::Done),
+            Control::BatchBegin if file.batch && core.options.way == Way::Controls => {
+                file.in_batch = true;
                 Ok(Reply::Done)
             }
-            Control::BatchBegin if self.batch && core.options.way == Way::Controls => {
-                self.in_batch = true;
-                Ok(Reply::Done)
-            }
-            Control::BatchCommit if self.in_batch => {
+            Control::BatchCommit if file.in_batch => {
                 // Durable at COMMIT_PHASETWO, which follows: in mode MEMORY SQLite also makes one
                 // batch for each of several files, and those are to commit together.
-                self.in_batch = false;
+                file.in_batch = false;
                 Ok(Reply::Done)
             }
-            Control::BatchRollback if self.in_batch => {
-                self.in_batch = false;
-                let owner = self.owner(&core, caller, id);
-                core.abort(owner).map_err(failed)?;
-                Ok(Reply::Done)
+            Control::BatchRollback if file.in_batch => {
+                file.in_batch = false;
+                let owner = file.owner(core, caller, id);
+                core.abort(owner).map(|()| Reply::Done)
             }
             Control::CheckpointStart => {
-                self.checkpoint = true;
+                file.checkpoint = true;
                 Ok(Reply::Done)
             }
             Control::CheckpointDone => {
-                self.checkpoint = false;
-                if let Some(log) = self.log_of(&core)
-                    && let Err(error) = core.wal_settle(log, id)
-                {
+                file.checkpoint = false;
+                if let Some(log) = file.log_of(core) {
                     // SQLite does not look at the answer: the store refuses all further writes, and
                     // the log, which still has every page, is read at the next opening.
-                    core.broken = true;
-                    return Err(failed(error));
+                    core.wal_settle(log, id).inspect_err(|error| core.break_off(error))?;
                 }
                 Ok(Reply::Done)
             }
             Control::HasMoved | Control::MmapSize => Ok(Reply::Number(0)),
             Control::SizeHint(_) => Ok(Reply::Done),
             _ => Ok(Reply::NotFound),
-        }
+        })
+    }
+
+    fn reason(&mut self) -> Option<String> {
+        self.reason.take()
     }
 
     fn sector_size(&mut self) -> c_int {
@@ -248,38 +233,39 @@ impl File for StoreFile {
     }
 
     fn close(&mut self, caller: Caller) -> Answer<()> {
-        let (store, id) = match &self.place {
-            Place::Object(store, id) => (store.clone(), *id),
-            Place::Journal(store, name) if self.delete_on_close => {
-                let failed = |e: TxError| code(&e, Code::IOERR_DELETE);
-                return store.core().journal_delete(name, &self.full).map_err(failed);
+        match &self.place {
+            Place::Memory(_) => Ok(()),
+            Place::Journal(..) if self.delete_on_close => {
+                let full = self.full.clone();
+                self.on_journal(Code::IOERR_DELETE, |core, name| core.journal_delete(name, &full))
             }
-            _ => return Ok(()),
-        };
-        let mut core = store.core();
-        let owner = self.owner(&core, caller, id);
-        let mut done = Ok(());
-        if core.options.way == Way::Controls && self.kind == Kind::Database && core.wrote(owner, id)
-        {
-            done = core.abort(owner);
-        }
-        if let Some(object) = core.objects.get_mut(&id) {
-            object.locks.unlock(self.number, Level::None);
-            object.shm.leave(self.number);
-            object.open -= 1;
-            if object.open == 0 && self.kind == Kind::Wal && object.wal.is_some() {
-                // As a file would: what was not synced is still there for the next opener.
-                done = done.and(core.wal_sync(id));
-                if let Some(object) = core.objects.get_mut(&id) {
-                    object.wal = None;
+            Place::Journal(..) => Ok(()),
+            Place::Object(..) => self.on(Code::IOERR, |file, core, id| {
+                let owner = file.owner(core, caller, id);
+                let mut done = Ok(());
+                let mine = core.options.way == Way::Controls && file.kind == Kind::Database;
+                if mine && core.wrote(owner, id) {
+                    done = core.abort(owner);
                 }
-            }
+                if let Some(object) = core.objects.get_mut(&id) {
+                    object.locks.unlock(file.number, Level::None);
+                    object.shm.leave(file.number);
+                    object.open -= 1;
+                    if object.open == 0 && file.kind == Kind::Wal && object.wal.is_some() {
+                        // As a file would: what was not synced is still there for the next opener.
+                        done = done.and(core.wal_sync(id));
+                        if let Some(object) = core.objects.get_mut(&id) {
+                            object.wal = None;
+                        }
+                    }
+                }
+                let last = core.objects.values().all(|object| object.open == 0);
+                if last && core.broken.is_none() {
+                    done = done.and_then(|()| core.flush_group()).and_then(|()| core.sync_plain());
+                }
+                done
+            }),
         }
-        let last = core.objects.values().all(|object| object.open == 0);
-        if last && !core.broken {
-            done = done.and_then(|()| core.flush_group()).and_then(|()| core.sync_plain());
-        }
-        done.map_err(|e| code(&e, Code::IOERR))
     }
 
     fn has_shm(&self) -> bool {
@@ -287,25 +273,32 @@ impl File for StoreFile {
     }
 
     fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<*mut c_void> {
-        let Place::Object(store, id) = &self.place else { return Err(Code::IOERR_SHMOPEN) };
-        let mut core = store.core();
-        let shm = &mut core.objects.get_mut(id).ok_or(Code::IOERR_SHMOPEN)?.shm;
-        shm.join(self.number);
-        self.shm = true;
-        while shm.regions.len() <= region {
-            if !extend {
-                return Ok(std::ptr::null_mut());
+        let Place::Object(..) = &self.place else { return Err(Code::IOERR_SHMOPEN) };
+        self.on(Code::IOERR_SHMOPEN, |file, core, id| {
+            let Some(object) = core.objects.get_mut(&id) else {
+                return Ok(Err(Code::IOERR_SHMOPEN));
+            };
+            let shm = &mut object.shm;
+            shm.join(file.number);
+            file.shm = true;
+            while shm.regions.len() <= region {
+                if !extend {
+                    return Ok(Ok(std::ptr::null_mut()));
+                }
+                shm.regions.push((0..bytes.div_ceil(8)).map(|_| Default::default()).collect());
             }
-            shm.regions.push((0..bytes.div_ceil(8)).map(|_| Default::default()).collect());
-        }
-        Ok(shm.regions[region].as_ptr().cast_mut().cast())
+            Ok(Ok(shm.regions[region].as_ptr().cast_mut().cast()))
+        })?
     }
 
     fn shm_lock(&mut self, first: usize, count: usize, flags: c_int) -> Answer<()> {
-        let Place::Object(store, id) = &self.place else { return Err(Code::IOERR_SHMOPEN) };
-        let mut core = store.core();
-        let object = core.objects.get_mut(id).ok_or(Code::IOERR_SHMOPEN)?;
-        object.shm.lock(self.number, first, count, flags)
+        let Place::Object(..) = &self.place else { return Err(Code::IOERR_SHMOPEN) };
+        self.on(Code::IOERR_SHMOPEN, |file, core, id| {
+            let Some(object) = core.objects.get_mut(&id) else {
+                return Ok(Err(Code::IOERR_SHMOPEN));
+            };
+            Ok(object.shm.lock(file.number, first, count, flags))
+        })?
     }
 
     fn shm_barrier(&mut self) {
@@ -313,13 +306,15 @@ impl File for StoreFile {
     }
 
     fn shm_unmap(&mut self, _delete: bool) -> Answer<()> {
-        if let Place::Object(store, id) = &self.place
-            && std::mem::take(&mut self.shm)
-            && let Some(object) = store.core().objects.get_mut(id)
-        {
-            object.shm.leave(self.number);
+        if !std::mem::take(&mut self.shm) {
+            return Ok(());
         }
-        Ok(())
+        self.on(Code::IOERR_SHMOPEN, |file, core, id| {
+            if let Some(object) = core.objects.get_mut(&id) {
+                object.shm.leave(file.number);
+            }
+            Ok(())
+        })
     }
 }
 

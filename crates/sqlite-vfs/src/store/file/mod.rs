@@ -51,6 +51,8 @@ pub(super) struct StoreFile {
     shm: bool,
     /// A super-journal may name files of other stores.
     stores: Option<Stores>,
+    /// Why the last call failed, until SQLite's log is told.
+    reason: Option<String>,
 }
 
 impl StoreFile {
@@ -81,6 +83,7 @@ impl StoreFile {
             unsynced: false,
             shm: false,
             stores: None,
+            reason: None,
         }
     }
 
@@ -97,7 +100,7 @@ impl StoreFile {
             return Ok(StoreFile::temporary(vfs));
         }
         let place = {
-            let mut core = store.core();
+            let mut core = store.core()?;
             let (create, only) = (flags & flag::CREATE != 0, flags & flag::EXCLUSIVE != 0);
             if matches!(kind, Kind::Journal | Kind::Super) {
                 match core.journals.contains_key(object) {
@@ -122,7 +125,7 @@ impl StoreFile {
             }
         };
         let number = {
-            let mut core = store.core();
+            let mut core = store.core()?;
             core.next_file += 1;
             core.next_file
         };
@@ -142,7 +145,7 @@ impl StoreFile {
     }
 
     pub(super) fn delete(store: &Store, object: &str, full: &str) -> Answer<()> {
-        let mut core = store.core();
+        let mut core = store.core()?;
         let failed = |e: TxError| code(&e, Code::IOERR_DELETE);
         if core.journals.contains_key(object) {
             return core.journal_delete(object, full).map_err(failed);
@@ -155,12 +158,44 @@ impl StoreFile {
     }
 
     /// As a file system would say for an empty file: no.
-    pub(super) fn is_there(store: &Store, object: &str) -> bool {
-        let core = store.core();
+    pub(super) fn is_there(store: &Store, object: &str) -> Answer<bool> {
+        let core = store.core()?;
         if let Some(journal) = core.journals.get(object) {
-            return !journal.data.is_empty();
+            return Ok(!journal.data.is_empty());
         }
-        core.id_of(object).is_some_and(|id| core.size_of(None, id) > 0)
+        Ok(core.id_of(object).is_some_and(|id| core.size_of(None, id) > 0))
+    }
+
+    /// Runs `body` on the store of an object. The reason of a failure is kept for SQLite's log and
+    /// for `PRAGMA varve_error`; `otherwise`: the code where there is none of its own.
+    fn on<T>(
+        &mut self,
+        otherwise: Code,
+        body: impl FnOnce(&mut StoreFile, &mut Core, Id) -> Done<T>,
+    ) -> Answer<T> {
+        let Place::Object(store, id) = &self.place else { return Err(otherwise) };
+        let (store, id) = (store.clone(), *id);
+        let mut core = store.core().inspect_err(|e| self.reason = Some(e.to_string()))?;
+        let done = body(self, &mut core, id);
+        done.map_err(|error| self.failed(&mut core, &error, otherwise))
+    }
+
+    /// The same for a journal, which is given by its name.
+    fn on_journal<T>(
+        &mut self,
+        otherwise: Code,
+        body: impl FnOnce(&mut Core, &str) -> Done<T>,
+    ) -> Answer<T> {
+        let Place::Journal(store, name) = &self.place else { return Err(otherwise) };
+        let (store, name) = (store.clone(), name.clone());
+        let mut core = store.core().inspect_err(|e| self.reason = Some(e.to_string()))?;
+        let done = body(&mut core, &name);
+        done.map_err(|error| self.failed(&mut core, &error, otherwise))
+    }
+
+    fn failed(&mut self, core: &mut Core, error: &TxError, otherwise: Code) -> Code {
+        self.reason = Some(core.refused(error));
+        code(error, otherwise)
     }
 
     fn owner(&self, core: &Core, caller: Caller, id: Id) -> Owner {
@@ -224,17 +259,19 @@ impl StoreFile {
                 if core.fall_back(owner, id)? {
                     return plain(core);
                 }
-                core.error = Some(format!(
-                    "the transaction has more than the {most} pages this device keeps; \
-                     with journal_mode=DELETE it may be larger"
-                ));
-                Err(TxError::Full(most))
+                Err(core.explain(
+                    TxError::Full(most),
+                    &format!(
+                        "the transaction has more than the {most} pages this device keeps; \
+                         with journal_mode=DELETE it may be larger"
+                    ),
+                ))
             }
             done => done,
         }
     }
 
-    fn commit(&mut self, core: &mut Core, caller: Caller, id: Id) -> Answer<()> {
+    fn commit(&mut self, core: &mut Core, caller: Caller, id: Id) -> Done<()> {
         let owner = self.owner(core, caller, id);
         self.unsynced = std::mem::take(&mut self.wish);
         if core.options.way == Way::JournalLife {
@@ -242,15 +279,7 @@ impl StoreFile {
         }
         match core.commit(&[owner]) {
             Err(_) if core.has_bug(Bug::PhaseTwoErrorSwallowed) => Ok(()),
-            done => done.map_err(|e| code(&e, Code::IOERR)),
-        }
-    }
-
-    /// The store of an object.
-    pub(super) fn store(&self) -> Option<&Store> {
-        match &self.place {
-            Place::Object(store, _) => Some(store),
-            _ => None,
+            done => done,
         }
     }
 

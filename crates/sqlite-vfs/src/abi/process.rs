@@ -1,0 +1,98 @@
+//! Values of one process. What a child of fork inherits is nobody's: a lock that another thread
+//! held is held for good, and what it guards may be half changed.
+//!
+//! Invariants:
+//! * a process only ever reads the value it has made itself, and no inherited one is dropped;
+//! * a value is found without a lock, so none is waited for that was held at the fork.
+
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// One value for each process, made when that process first asks.
+pub struct PerProcess<T> {
+    newest: AtomicPtr<Node<T>>,
+}
+
+struct Node<T> {
+    process: u32,
+    value: T,
+    /// The one of the process this one was forked from: never used, and never freed.
+    _older: *mut Node<T>,
+}
+
+// SAFETY: only shared references to `T` are handed out, and it is dropped by whoever owns all of
+// this.
+unsafe impl<T: Send + Sync> Send for PerProcess<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync> Sync for PerProcess<T> {}
+
+impl<T> Default for PerProcess<T> {
+    fn default() -> PerProcess<T> {
+        PerProcess::new()
+    }
+}
+
+impl<T> PerProcess<T> {
+    /// No value yet.
+    pub const fn new() -> PerProcess<T> {
+        PerProcess { newest: AtomicPtr::new(std::ptr::null_mut()) }
+    }
+}
+
+impl<T: Default> PerProcess<T> {
+    /// This process's value.
+    pub fn get(&self) -> &T {
+        let process = std::process::id();
+        let mut newest = self.newest.load(Ordering::Acquire);
+        loop {
+            // SAFETY: null, or a node that came from `into_raw` and lives as long as `self`; its
+            // number is never changed.
+            match unsafe { newest.as_ref() } {
+                Some(node) if node.process == process => return &node.value,
+                _ => {}
+            }
+            let node = Box::new(Node { process, value: T::default(), _older: newest });
+            let node = Box::into_raw(node);
+            match self.newest.compare_exchange(newest, node, Ordering::AcqRel, Ordering::Acquire) {
+                // SAFETY: in the list from now on, as above.
+                Ok(_) => return unsafe { &(*node).value },
+                Err(other) => {
+                    // SAFETY: nobody else has seen this node.
+                    drop(unsafe { Box::from_raw(node) });
+                    newest = other;
+                }
+            }
+        }
+    }
+}
+
+impl<T> Drop for PerProcess<T> {
+    fn drop(&mut self) {
+        let newest = *self.newest.get_mut();
+        // SAFETY: null, or a node from `into_raw` that nobody refers to any more.
+        unsafe {
+            if newest.as_ref().is_some_and(|node| node.process == std::process::id()) {
+                drop(Box::from_raw(newest));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn threads_share_one_value_which_is_dropped_with_it() {
+        let all: PerProcess<std::sync::Mutex<Vec<Arc<()>>>> = PerProcess::default();
+        let token = Arc::new(());
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| all.get().lock().unwrap().push(Arc::clone(&token)));
+            }
+        });
+        assert_eq!(all.get().lock().unwrap().len(), 8);
+        drop(all);
+        assert_eq!(Arc::strong_count(&token), 1);
+    }
+}
