@@ -2,11 +2,9 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::catch_unwind;
-use std::sync::Once;
 
 use varve_sqlite_vfs::Api;
 
-use crate::count;
 use crate::setup::start;
 
 const ERROR: c_int = 1;
@@ -144,101 +142,4 @@ pub unsafe extern "C" fn varve_sqlite_register(
         start(&api)
     });
     c_int::from(!matches!(done, Ok(Ok(()))))
-}
-
-// What follows is for a library that is preloaded: the functions with which programs open a
-// database go through here, to the SQLite they are meant for.
-
-type Open = unsafe extern "C" fn(*const c_char, *mut *mut c_void) -> c_int;
-type OpenWide = unsafe extern "C" fn(*const c_void, *mut *mut c_void) -> c_int;
-type OpenWith =
-    unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, *const c_char) -> c_int;
-
-const CANTOPEN: c_int = 14;
-/// The next library in the order of the search, on Linux.
-const NEXT: *mut c_void = -1isize as *mut c_void;
-/// Lazily, and only if it is loaded already.
-const LOADED: c_int = 0x1 | 0x4;
-
-// SAFETY: these are the C library's, with these types.
-unsafe extern "C" {
-    fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
-    fn dlopen(name: *const c_char, flags: c_int) -> *mut c_void;
-}
-
-/// A function of the process's shared SQLite. A module of an interpreter brings its libraries in a
-/// scope of their own, so the library is asked for by name first.
-fn real(name: &std::ffi::CStr) -> Option<unsafe extern "C" fn()> {
-    // SAFETY: both texts end with a zero; a handle that is found stays valid.
-    let found = unsafe {
-        let library = dlopen(c"libsqlite3.so.0".as_ptr(), LOADED);
-        let library = if library.is_null() { NEXT } else { library };
-        dlsym(library, name.as_ptr())
-    };
-    // SAFETY: a place of code or null, which is what `None` is.
-    unsafe { std::mem::transmute::<*mut c_void, Option<unsafe extern "C" fn()>>(found) }
-}
-
-/// Starts to count before the first database is opened, if somebody wants that.
-fn prepare() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let Some(path) = count::wanted() else { return };
-        let api = || {
-            // SAFETY: SQLite's functions of these names have these types in every version.
-            unsafe {
-                Some(Api::new(
-                    std::mem::transmute::<unsafe extern "C" fn(), Find>(real(c"sqlite3_vfs_find")?),
-                    std::mem::transmute::<unsafe extern "C" fn(), Register>(real(
-                        c"sqlite3_vfs_register",
-                    )?),
-                    std::mem::transmute::<unsafe extern "C" fn(), Uri>(real(
-                        c"sqlite3_uri_parameter",
-                    )?),
-                    std::mem::transmute::<unsafe extern "C" fn(), Malloc>(real(c"sqlite3_malloc")?),
-                    std::mem::transmute::<unsafe extern "C" fn(), Log>(real(c"sqlite3_log")?),
-                ))
-            }
-        };
-        // Without counts there is no file, and who waits for it says why that may be.
-        let _ = catch_unwind(|| api().map(|api| count::start(&api, path)));
-    });
-}
-
-/// # Safety
-/// As SQLite's function of that name.
-// SAFETY: stands before the one of SQLite on purpose, and does what that does.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sqlite3_open(name: *const c_char, db: *mut *mut c_void) -> c_int {
-    prepare();
-    let Some(open) = real(c"sqlite3_open") else { return CANTOPEN };
-    // SAFETY: the type of SQLite's function; the arguments are the caller's.
-    unsafe { std::mem::transmute::<unsafe extern "C" fn(), Open>(open)(name, db) }
-}
-
-/// # Safety
-/// As SQLite's function of that name.
-// SAFETY: stands before the one of SQLite on purpose, and does what that does.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sqlite3_open16(name: *const c_void, db: *mut *mut c_void) -> c_int {
-    prepare();
-    let Some(open) = real(c"sqlite3_open16") else { return CANTOPEN };
-    // SAFETY: the type of SQLite's function; the arguments are the caller's.
-    unsafe { std::mem::transmute::<unsafe extern "C" fn(), OpenWide>(open)(name, db) }
-}
-
-/// # Safety
-/// As SQLite's function of that name.
-// SAFETY: stands before the one of SQLite on purpose, and does what that does.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sqlite3_open_v2(
-    name: *const c_char,
-    db: *mut *mut c_void,
-    flags: c_int,
-    vfs: *const c_char,
-) -> c_int {
-    prepare();
-    let Some(open) = real(c"sqlite3_open_v2") else { return CANTOPEN };
-    // SAFETY: the type of SQLite's function; the arguments are the caller's.
-    unsafe { std::mem::transmute::<unsafe extern "C" fn(), OpenWith>(open)(name, db, flags, vfs) }
 }

@@ -13,7 +13,7 @@ use varve_sqlite_vfs::Counts;
 use varve_sqlite_vfs::tally::VARIABLE;
 use varve_sqlite_vfs::vfs::Kind;
 
-const LIBRARY: &str = "libvarve_sqlite.so";
+const LIBRARY: &str = "libvarve_sqlite_count.so";
 /// A text in every build of SQLite.
 const MARK: &[u8] = b"SQLite format 3\0";
 
@@ -43,7 +43,7 @@ fn library(named: Option<&Path>) -> Result<PathBuf, LabError> {
     let found = places.iter().find(|path| path.is_file()).cloned();
     found.ok_or_else(|| {
         LabError::Failed(format!(
-            "{LIBRARY} is not at {} nor at {}: `cargo build --release -p varve-sqlite-ext` makes \
+            "{LIBRARY} is not at {} nor at {}: `cargo build --release -p varve-sqlite-count` makes \
              it, --library names it",
             places[0].display(),
             places[1].display()

@@ -185,7 +185,7 @@ fn power_cuts_leave_what_was_acknowledged() {
 /// The library that cargo has put beside this test.
 fn library() -> String {
     let here = std::env::current_exe().unwrap();
-    let path = here.parent().unwrap().join("libvarve_sqlite.so");
+    let path = here.parent().unwrap().join("libvarve_sqlite_count.so");
     assert!(path.is_file(), "{} is not there", path.display());
     path.display().to_string()
 }
