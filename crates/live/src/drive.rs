@@ -5,18 +5,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Bytes, Data, DeviceError, Lpn, Op, Remap, Request, Sectors, Time, Transactional,
-    TxError, TxId, TxLimits,
+    BlockDevice, BlockId, Bytes, Data, DeviceError, Lpn, Op, Remap, Request, Sectors, Time,
+    Transactional, TxError, TxId, TxLimits,
 };
 use ssd::{Config, Drive, Origin, Params};
 
 use crate::cut::CutMedium;
+use crate::damage::Damage;
 use crate::error::LiveError;
 use crate::file::{FileStats, ImageFile};
-use crate::layout::{Layout, PAGE, read_superblock, superblock};
+use crate::header::{BlockState, MOST_PAGES};
+use crate::layout::{Layout, PAGE, Version};
 use crate::load::load;
 use crate::medium::{FileMedium, Medium};
 use crate::planted::Planted;
+use crate::superblock::{NoImage, Superblock};
 
 /// What a drive on an image is made of, unless told otherwise: one block at a time, so that what
 /// is written together lies together in the file.
@@ -54,6 +57,9 @@ const ZEROES: usize = 1 << 20;
 pub struct ImageDrive {
     drive: Drive,
     file: Arc<ImageFile>,
+    version: Version,
+    /// What is damaged and there a second time.
+    survived: Vec<Damage>,
     /// Holds the lock on the image.
     lock: Option<File>,
     /// Whose it is: a child of fork inherits the memory, and may not write what its parent writes.
@@ -87,14 +93,13 @@ impl ImageDrive {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create_new(true).open(path).map_err(io)?;
         let made = locked(path, &file).and_then(|lock| {
-            let layout = Layout::of(&params.geometry);
             let medium = FileMedium(file);
-            format(&medium, layout, &config).map_err(io)?;
-            Ok((lock, medium))
+            let found = format(&medium, &params, &config).map_err(io)?;
+            Ok((lock, medium, found))
         });
         match made {
-            Ok((lock, medium)) => {
-                ImageDrive::start(path, &params, Arc::new(medium), Some(lock), None)
+            Ok((lock, medium, found)) => {
+                ImageDrive::start(path, &params, found, Arc::new(medium), Some(lock), None)
             }
             Err(error) => {
                 // The error that led here says more than one of the removal would.
@@ -122,13 +127,13 @@ impl ImageDrive {
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
         let lock = locked(path, &file)?;
         let length = file.metadata().map_err(io)?.len();
-        if length < PAGE {
-            let what = format!("{length} bytes: expected a varve image");
+        if length < 2 * PAGE {
+            let what = format!("{length} bytes: expected an image, which begins with `varveimg`");
             return Err(LiveError::NotAnImage { path: path.to_path_buf(), what });
         }
         let medium = FileMedium(file);
-        let params = recognise(path, &medium)?;
-        let expected = Layout::of(&params.geometry).bytes();
+        let (params, found) = recognise(path, &medium)?;
+        let expected = found.superblock.layout.bytes();
         if length < expected {
             let what = format!("{length} bytes: expected {expected}; its end is missing");
             return Err(LiveError::NotAnImage { path: path.to_path_buf(), what });
@@ -139,7 +144,7 @@ impl ImageDrive {
             fickle.cut_after(cut.at);
             medium = Arc::new(fickle);
         }
-        ImageDrive::start(path, &params, medium, Some(lock), None)
+        ImageDrive::start(path, &params, found, medium, Some(lock), None)
     }
 
     /// Makes an image for `capacity` bytes on another medium.
@@ -150,9 +155,9 @@ impl ImageDrive {
         let path = PathBuf::from("image");
         let config = config(capacity)?;
         let params = config.resolve()?;
-        format(&*medium, Layout::of(&params.geometry), &config)
+        let found = format(&*medium, &params, &config)
             .map_err(|error| LiveError::Io { path: path.clone(), error })?;
-        ImageDrive::start(&path, &params, medium, None, None)
+        ImageDrive::start(&path, &params, found, medium, None, None)
     }
 
     /// Powers on the drive of an image on another medium.
@@ -173,8 +178,8 @@ impl ImageDrive {
         planted: Option<Planted>,
     ) -> Result<ImageDrive, LiveError> {
         let path = PathBuf::from("image");
-        let params = recognise(&path, &*medium)?;
-        ImageDrive::start(&path, &params, medium, None, planted)
+        let (params, found) = recognise(&path, &*medium)?;
+        ImageDrive::start(&path, &params, found, medium, None, planted)
     }
 
     /// Bytes that an image for `capacity` bytes of data takes.
@@ -182,28 +187,46 @@ impl ImageDrive {
     /// # Errors
     /// A capacity no drive can be made for.
     pub fn image_bytes(capacity: Bytes) -> Result<Bytes, LiveError> {
-        Ok(Bytes(Layout::of(&config(capacity)?.resolve()?.geometry).bytes()))
+        let params = config(capacity)?.resolve()?;
+        Ok(Bytes(Layout::of(Version::Two, &params.geometry).bytes()))
     }
 
     fn start(
         path: &Path,
         params: &Params,
+        found: Found,
         medium: Arc<dyn Medium>,
         lock: Option<File>,
         planted: Option<Planted>,
     ) -> Result<ImageDrive, LiveError> {
-        let layout = Layout::of(&params.geometry);
-        let loaded = load(&params.geometry, layout, &*medium, planted)
+        let Found { superblock, damage } = found;
+        let mut loaded = load(&params.geometry, &superblock, &*medium, planted)
             .map_err(|error| LiveError::Io { path: path.to_path_buf(), error })?;
-        let file = Arc::new(ImageFile::new(layout, medium, loaded.blocks, loaded.checks, planted));
+        if !loaded.damage.is_empty() {
+            let damage = std::mem::take(&mut loaded.damage);
+            return Err(LiveError::Damaged { path: path.to_path_buf(), damage });
+        }
+        let (version, rewrite) = (superblock.layout.version, damage.is_some());
+        let file = ImageFile::new(superblock, medium, &mut loaded, rewrite, planted);
+        let file = Arc::new(file);
         let drive = Drive::live(params, loaded.image, Arc::clone(&file) as _)
             .map_err(|error| LiveError::Device { path: path.to_path_buf(), error })?;
-        Ok(ImageDrive { drive, file, lock, process: std::process::id() })
+        let survived = damage.into_iter().chain(loaded.survived).collect();
+        Ok(ImageDrive { drive, file, version, survived, lock, process: std::process::id() })
     }
 
     /// The drive inside: its counters and checks.
     pub fn drive(&self) -> &Drive {
         &self.drive
+    }
+    /// The version of the image's format. One of version 1 has its superblock and headers once, and
+    /// its records do not say what others there are: some damage of them cannot be seen.
+    pub fn version(&self) -> u32 {
+        self.version as u32
+    }
+    /// What was found damaged at power-on and was there a second time; the next write mends it.
+    pub fn damage(&self) -> &[Damage] {
+        &self.survived
     }
     /// What was written to the file since it was opened.
     pub fn file_stats(&self) -> FileStats {
@@ -284,36 +307,62 @@ fn locked(path: &Path, file: &File) -> Result<File, LiveError> {
     }
 }
 
+/// What is known of an image before its blocks are read.
+struct Found {
+    superblock: Superblock,
+    /// The other superblock.
+    damage: Option<Damage>,
+}
+
 /// Writes an empty image; its superblock last, so that what has one is whole.
-fn format(medium: &dyn Medium, layout: Layout, config: &Config) -> std::io::Result<()> {
+fn format(medium: &dyn Medium, params: &Params, config: &Config) -> std::io::Result<Found> {
+    let layout = Layout::of(Version::Two, &params.geometry);
     let mut text = String::new();
     for (key, value, origin) in config.entries().filter(|(key, ..)| config.is_set(key)) {
         debug_assert_eq!(origin.from, "image");
         text += &format!("{key} = {value}\n");
     }
-    let first = superblock(layout, &text)
+    let superblock = Superblock { layout, config: text, number: 1, held: Some(Default::default()) };
+    let first = superblock
+        .encode()
         .ok_or_else(|| std::io::Error::other("the configuration does not fit the superblock"))?;
     let zeroes = vec![0; ZEROES];
-    let mut at = PAGE;
+    let mut at = 0;
     while at < layout.bytes() {
         let part = (layout.bytes() - at).min(ZEROES as u64);
         medium.write(at, &zeroes[..part as usize])?;
         at += part;
     }
+    // Zeroes are no header: what was lost is not taken for what was never used.
+    for block in (0..layout.blocks).map(BlockId) {
+        let header = BlockState::default().encode(layout.version, block, &[]);
+        for copy in 0..layout.copies() {
+            medium.write(layout.header(block, copy), &header)?;
+        }
+    }
     medium.sync()?;
-    medium.write(0, &first)?;
-    medium.sync()
+    for copy in 0..layout.copies() {
+        medium.write(layout.superblock(copy), &first)?;
+    }
+    medium.sync()?;
+    Ok(Found { superblock, damage: None })
 }
 
 /// The drive an image was made for.
-fn recognise(path: &Path, medium: &dyn Medium) -> Result<Params, LiveError> {
-    let mut bytes = vec![0; PAGE as usize];
+fn recognise(path: &Path, medium: &dyn Medium) -> Result<(Params, Found), LiveError> {
+    let mut bytes = vec![0; 2 * PAGE as usize];
     let io = |error| LiveError::Io { path: path.to_path_buf(), error };
     medium.read(0, &mut bytes).map_err(io)?;
     let wrong = |what| LiveError::NotAnImage { path: path.to_path_buf(), what };
-    let (layout, text) = read_superblock(&bytes).map_err(wrong)?;
+    let (first, second) = bytes.split_at(PAGE as usize);
+    let (superblock, damage) = Superblock::read(first, second).map_err(|error| match error {
+        NoImage::Other(what) => wrong(what),
+        NoImage::Damaged(damage) => {
+            LiveError::Damaged { path: path.to_path_buf(), damage: vec![damage] }
+        }
+    })?;
     let mut config = Config::default();
-    for line in text.lines() {
+    for line in superblock.config.lines() {
         let Some((key, value)) = line.split_once(" = ") else {
             return Err(wrong(format!("`{line}` in its configuration: expected `key = value`")));
         };
@@ -321,10 +370,15 @@ fn recognise(path: &Path, medium: &dyn Medium) -> Result<Params, LiveError> {
         config.set(key, value, origin)?;
     }
     let params = config.resolve()?;
-    if Layout::of(&params.geometry) != layout {
+    let layout = superblock.layout;
+    if Layout::of(layout.version, &params.geometry) != layout {
         return Err(wrong("its size is not what its configuration says".to_string()));
     }
-    Ok(params)
+    if layout.pages > MOST_PAGES {
+        let what = format!("blocks of {} pages: expected at most {MOST_PAGES}", layout.pages);
+        return Err(wrong(what));
+    }
+    Ok((params, Found { superblock, damage }))
 }
 
 impl BlockDevice for ImageDrive {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::damage::{Damage, in_short};
+
 /// What is wrong with an image, or with where it should be.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
@@ -20,6 +22,15 @@ pub enum LiveError {
         path: PathBuf,
         /// What was found and what was expected.
         what: String,
+    },
+    /// What the image says was durable is not there, and nobody can say what it named: nothing
+    /// older is served in its place.
+    #[error("{}: damaged: {}", path.display(), in_short(damage))]
+    Damaged {
+        /// The image.
+        path: PathBuf,
+        /// All that was found.
+        damage: Vec<Damage>,
     },
     /// Another process has it open for writing.
     #[error("{}: in use by another process", path.display())]

@@ -10,16 +10,29 @@
 //!
 //! So at power-on only the last page of a full block, and the pages of blocks that are not full,
 //! can have a record in the file and no payload.
+//!
+//! An image of version 2 also says what is there, so that it can be missed (see `load`):
+//! * a record: how many pages of its own block and of one other were durable when it was written;
+//!   the records of one sync lie in one area, those of the next in the other;
+//! * a block's headers, erased ones too: how many pages of the other open blocks were durable when
+//!   they were written; all its own pages, once it is full and durable; after power-on what was
+//!   found, before anything else is written;
+//! * the superblock: what all blocks hold when the image is let go, withdrawn and durable so before
+//!   the first write after that.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{BlockId, Ppn, crc32c};
-use nand::{Backing, OOB_BYTES, Oob, PageProgram, Payload};
+use nand::{Backing, Oob, PageProgram, Payload};
 
-use crate::layout::{BlockState, HAS_CRC, LOST, Layout, PAGE, closes_others, encode_oob};
+use crate::header::{BlockState, MOST_CLAIMS};
+use crate::layout::{Layout, PAGE};
+use crate::load::Loaded;
 use crate::medium::Medium;
 use crate::planted::Planted;
+use crate::record::{Claim, Claims, HAS_CRC, LOST, closes_others, encode};
+use crate::superblock::{Held, Superblock};
 
 /// Pages gathered at most.
 const RUN: usize = 256;
@@ -41,12 +54,12 @@ struct Run {
     block: BlockId,
     first: u32,
     pages: Vec<u8>,
-    oobs: Vec<u8>,
+    records: Vec<u8>,
 }
 
 impl Run {
     fn count(&self) -> u32 {
-        (self.oobs.len() / OOB_BYTES) as u32
+        (self.pages.len() / PAGE as usize) as u32
     }
     fn follows(&self, block: BlockId, page: u32) -> bool {
         let count = self.count();
@@ -68,20 +81,41 @@ pub(crate) struct Check {
     pub sound: bool,
 }
 
+/// A block opened since power-on whose header does not say yet that all its pages are there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    /// Pages programmed.
+    pages: u32,
+    /// Those of them that are durable.
+    durable: u32,
+    /// All of them are, and the headers that say so are in the file.
+    said: bool,
+}
+
 #[derive(Debug)]
 struct State {
     run: Run,
     /// Whether anything was written since the last sync.
     dirty: bool,
-    /// Whether what was found at power-on is durable: a process that was killed may have left it to
-    /// the system's cache.
-    settled: bool,
+    /// Whether the file may be written: what was found at power-on is durable (a process that was
+    /// killed may have left it to the system's cache) and said, and the superblock does not call
+    /// the image let go.
+    begun: bool,
+    superblock: Superblock,
+    /// Whether a copy of it is damaged.
+    rewrite: bool,
+    /// Blocks whose headers say less than was found at power-on.
+    stale: Vec<BlockId>,
+    /// Where the next records go.
+    area: usize,
+    /// The other block that a record spoke of last.
+    told: u32,
+    held: Vec<Held>,
     /// Blocks whose erase is not durable, and whether it is in the file: it waits for the sync
     /// that makes durable what was programmed before it, and costs none of its own.
     erased: BTreeMap<u32, bool>,
     blocks: Vec<BlockState>,
-    /// Blocks opened since power-on and not full, and their pages.
-    partial: BTreeMap<u32, u32>,
+    open: BTreeMap<u32, Open>,
     checks: Vec<Check>,
     stats: FileStats,
     /// Why the file failed.
@@ -98,21 +132,29 @@ pub(crate) struct ImageFile {
 }
 
 impl ImageFile {
+    /// Over a file of which `loaded` was read; what of it serves the array is taken out of it.
     pub fn new(
-        layout: Layout,
+        superblock: Superblock,
         medium: Arc<dyn Medium>,
-        blocks: Vec<BlockState>,
-        checks: Vec<Check>,
+        loaded: &mut Loaded,
+        rewrite: bool,
         planted: Option<Planted>,
     ) -> ImageFile {
+        let layout = superblock.layout;
         let state = State {
             run: Run::default(),
             dirty: false,
-            settled: false,
+            begun: false,
+            superblock,
+            rewrite,
+            stale: std::mem::take(&mut loaded.stale),
+            area: 0,
+            told: 0,
+            held: std::mem::take(&mut loaded.held),
             erased: BTreeMap::new(),
-            blocks,
-            partial: BTreeMap::new(),
-            checks,
+            blocks: std::mem::take(&mut loaded.blocks),
+            open: BTreeMap::new(),
+            checks: std::mem::take(&mut loaded.checks),
             stats: FileStats::default(),
             failed: None,
         };
@@ -141,10 +183,9 @@ impl ImageFile {
         if let Some(failed) = &s.failed {
             return Err(failed.clone());
         }
-        if !s.settled {
-            s.settled = true;
-            s.stats.syncs += 1;
-            self.medium.sync().map_err(|e| fail(s, &e))?;
+        if !s.begun {
+            s.begun = true;
+            self.begin(s)?;
         }
         s.stats.writes += 1;
         s.stats.bytes += bytes.len() as u64;
@@ -152,15 +193,68 @@ impl ImageFile {
         self.medium.write(at, bytes).map_err(|e| fail(s, &e))
     }
 
+    fn sync_medium(&self, s: &mut State) -> Result<(), String> {
+        s.stats.syncs += 1;
+        // What was written before a sync that fails is in an unknown state, and a second
+        // sync would say nothing of it: there is no second one.
+        self.medium.sync().map_err(|e| fail(s, &e))?;
+        s.dirty = false;
+        Ok(())
+    }
+
+    /// Before the first write after power-on.
+    fn begin(&self, s: &mut State) -> Result<(), String> {
+        self.sync_medium(s)?;
+        if !self.layout.is_guarded() {
+            return Ok(());
+        }
+        let withdraw = s.superblock.held.is_some() && !self.has(Planted::HeldNotWithdrawn);
+        if withdraw || s.rewrite {
+            self.write_superblock(s, None)?;
+            self.sync_medium(s)?;
+        }
+        for block in std::mem::take(&mut s.stale) {
+            self.write_header(s, block)?;
+        }
+        Ok(())
+    }
+
+    fn write_superblock(&self, s: &mut State, held: Option<Held>) -> Result<(), String> {
+        s.superblock.number += 1;
+        s.superblock.held = held;
+        s.rewrite = false;
+        let bytes = s.superblock.encode().ok_or("the configuration does not fit the superblock")?;
+        let copies = if self.has(Planted::OneSuperblock) { 1 } else { self.layout.copies() };
+        for copy in 0..copies {
+            self.write(s, self.layout.superblock(copy), &bytes)?;
+        }
+        Ok(())
+    }
+
+    fn write_header(&self, s: &mut State, block: BlockId) -> Result<(), String> {
+        let mut state = s.blocks[block.index()];
+        if self.has(Planted::TornNotSaid) {
+            state.torn = Default::default();
+        }
+        let claims: Vec<Claim> = s.open.keys().filter_map(|other| self.claim(s, *other)).collect();
+        let quiet = self.has(Planted::OthersNotClaimed);
+        let claims = claims.into_iter().filter(|claim| claim.block != block && !quiet);
+        let claims: Vec<Claim> = claims.take(MOST_CLAIMS).collect();
+        let bytes = state.encode(self.layout.version, block, &claims);
+        let copies = if self.has(Planted::OneHeader) { 1 } else { self.layout.copies() };
+        for copy in 0..copies {
+            self.write(s, self.layout.header(block, copy), &bytes)?;
+        }
+        Ok(())
+    }
+
     fn sync_state(&self, s: &mut State) -> Result<(), String> {
         self.write_run(s)?;
         if s.dirty {
-            s.stats.syncs += 1;
-            // What was written before a sync that fails is in an unknown state, and a second
-            // sync would say nothing of it: there is no second one.
-            self.medium.sync().map_err(|e| fail(s, &e))?;
-            s.dirty = false;
+            self.sync_medium(s)?;
             s.erased.retain(|_, written| !*written);
+            s.area = (s.area + 1) % self.layout.areas();
+            self.say_full(s)?;
         }
         let waiting: Vec<u32> = s.erased.iter().filter(|e| !*e.1).map(|e| *e.0).collect();
         for block in waiting {
@@ -172,16 +266,47 @@ impl ImageFile {
         }
     }
 
+    /// Everything programmed is durable: the headers of blocks that are full say so.
+    fn say_full(&self, s: &mut State) -> Result<(), String> {
+        s.open.retain(|_, open| !open.said);
+        let mut full = Vec::new();
+        for (block, open) in &mut s.open {
+            open.durable = open.pages;
+            if open.pages == self.layout.pages {
+                open.said = true;
+                full.push(BlockId(*block));
+            }
+        }
+        for block in full.into_iter().filter(|_| self.layout.is_guarded()) {
+            s.blocks[block.index()].settled = self.layout.pages;
+            self.write_header(s, block)?;
+        }
+        Ok(())
+    }
+
     /// The image is let go: everything is durable, and the blocks that are not full say how far.
     pub fn let_go(&self) -> Result<(), String> {
         let s = &mut *self.lock();
         self.sync_state(s)?;
-        for (block, pages) in std::mem::take(&mut s.partial) {
-            let block = BlockId(block);
-            s.blocks[block.index()].settled = pages;
-            self.write(s, self.layout.header(block), &s.blocks[block.index()].encode())?;
+        if !s.begun {
+            return Ok(());
         }
-        self.settle(s)
+        for (block, open) in std::mem::take(&mut s.open) {
+            if !open.said {
+                let block = BlockId(block);
+                s.blocks[block.index()].settled = open.pages;
+                self.write_header(s, block)?;
+            }
+        }
+        self.settle(s)?;
+        if self.layout.is_guarded() {
+            let held = s.held.iter().fold(Held::default(), |all, held| all.and(*held));
+            self.write_superblock(s, Some(held))?;
+            self.sync_medium(s)?;
+            // Whoever writes now begins anew.
+            s.begun = false;
+        }
+        Ok(())
     }
 
     /// Makes everything durable, erases too.
@@ -192,21 +317,43 @@ impl ImageFile {
 
     fn write_erase(&self, s: &mut State, block: BlockId) -> Result<(), String> {
         s.erased.insert(block.0, true);
-        self.write(s, self.layout.header(block), &s.blocks[block.index()].encode())
+        self.write_header(s, block)
     }
 
     fn write_run(&self, s: &mut State) -> Result<(), String> {
         let run = std::mem::take(&mut s.run);
-        if run.oobs.is_empty() {
+        if run.records.is_empty() {
             return Ok(());
         }
+        let area = s.area;
         self.write(s, self.layout.page(run.block, run.first), &run.pages)?;
-        self.write(s, self.layout.oob(run.block, run.first), &run.oobs)?;
+        self.write(s, self.layout.record(run.block, area, run.first), &run.records)?;
         // The buffers serve the next run.
         s.run = Run { block: BlockId::default(), first: 0, ..run };
         s.run.pages.clear();
-        s.run.oobs.clear();
+        s.run.records.clear();
         Ok(())
+    }
+
+    /// How much of an open block is durable, if anything is.
+    fn claim(&self, s: &State, block: u32) -> Option<Claim> {
+        let open = s.open.get(&block)?;
+        let pages = if self.has(Planted::ClaimsEarly) { open.pages } else { open.durable };
+        let erases = s.blocks[block as usize].erases;
+        (pages > 0).then_some(Claim { block: BlockId(block), erases, pages })
+    }
+
+    /// What a record of `block` says of others.
+    fn claims(&self, s: &mut State, block: BlockId) -> Claims {
+        let own = self.claim(s, block.0).map_or(0, |claim| claim.pages);
+        // One after the other: several may be open.
+        let others = s.open.range(s.told + 1..).chain(s.open.range(..=s.told));
+        let mut others = others.map(|(other, _)| *other).filter(|other| *other != block.0);
+        let other = others.find_map(|other| self.claim(s, other));
+        if let Some(claim) = other {
+            s.told = claim.block.0;
+        }
+        Claims { own, other: other.filter(|_| !self.has(Planted::OthersNotClaimed)) }
     }
 
     fn fetch(&self, s: &State, at: Ppn) -> Option<Vec<u8>> {
@@ -247,7 +394,10 @@ impl ImageFile {
         }
         let same = self.has(Planted::SameSalt);
         let salt = if same { 0 } else { s.blocks[block.index()].salt(block) };
-        s.run.oobs.extend_from_slice(&encode_oob(&oob, salt));
+        let claims = self.claims(s, block);
+        let (bytes, crc) = encode(self.layout, &oob, claims, salt, page);
+        s.run.records.extend_from_slice(&bytes);
+        s.held[block.index()].add(crc);
         Ok(())
     }
 }
@@ -276,14 +426,12 @@ impl Backing for ImageFile {
             let state =
                 BlockState { header: Some(program.header), erases, ..BlockState::default() };
             s.blocks[block.index()] = state;
-            self.write(s, self.layout.header(block), &state.encode())?;
+            s.held[block.index()] = Held::default();
+            s.open.insert(block.0, Open::default());
+            self.write_header(s, block)?;
         }
-        match page + 1 == self.layout.pages {
-            true => s.partial.remove(&block.0),
-            false => s.partial.insert(block.0, page + 1),
-        };
         let at = Ppn(block.0 * self.layout.pages + page);
-        match &slot.payload {
+        let stored = match &slot.payload {
             Payload::None => self.append(s, at, &slot.oob, None),
             Payload::Bytes(bytes) if bytes.len() <= PAGE as usize => {
                 self.append(s, at, &slot.oob, Some(bytes))
@@ -297,14 +445,19 @@ impl Backing for ImageFile {
                 }
             },
             _ => Err("an image keeps bytes, not stamps".to_string()),
+        };
+        if let Some(open) = s.open.get_mut(&block.0) {
+            open.pages = page + 1;
         }
+        stored
     }
 
     fn erase(&self, block: BlockId, erases: u32) -> Result<(), String> {
         let s = &mut *self.lock();
         s.blocks[block.index()] = BlockState { erases, ..BlockState::default() };
+        s.held[block.index()] = Held::default();
         s.erased.insert(block.0, false);
-        s.partial.remove(&block.0);
+        s.open.remove(&block.0);
         if self.has(Planted::EraseBeforeCopies) { self.write_erase(s, block) } else { Ok(()) }
     }
 
@@ -313,7 +466,9 @@ impl Backing for ImageFile {
         self.settle(s)?;
         let state = BlockState { erases, bad: true, ..BlockState::default() };
         s.blocks[block.index()] = state;
-        self.write(s, self.layout.header(block), &state.encode())
+        s.held[block.index()] = Held::default();
+        s.open.remove(&block.0);
+        self.write_header(s, block)
     }
 
     fn read(&self, at: Ppn) -> Option<Arc<[u8]>> {

@@ -8,18 +8,25 @@
 //! * what is in the file is what the array held some operations ago, whatever subset of the
 //!   sectors written since the last `fdatasync` a power cut leaves;
 //! * after an error of the file nothing is written any more: the next power-on starts from what
-//!   was durable.
+//!   was durable;
+//! * what was durable and is damaged is an error that names the place: an image of which something
+//!   is missing that nobody can name is not opened, and a damaged page is not read.
 
 mod cut;
+mod damage;
 mod drive;
 mod error;
 mod file;
+mod header;
 mod layout;
 mod load;
 mod medium;
 mod planted;
+mod record;
+mod superblock;
 
 pub use cut::{CutMedium, Left};
+pub use damage::Damage;
 pub use drive::{ImageDrive, PowerCut};
 pub use error::LiveError;
 pub use file::FileStats;

@@ -15,16 +15,46 @@ pub enum Planted {
     PayloadNotChecked,
     /// Records of an earlier opening of a block are believed.
     SameSalt,
+    /// Records say that more is durable than is.
+    ClaimsEarly,
+    /// The superblock goes on calling the image let go while it is written.
+    HeldNotWithdrawn,
+    /// What a power cut tore is not said when the block's pages are called durable.
+    TornNotSaid,
+    /// Only the first superblock is written when it changes.
+    OneSuperblock,
+    /// Only the first header of a block is written.
+    OneHeader,
+    /// Power-on does not ask what records say of others.
+    ChainNotChecked,
+    /// Records say nothing of other blocks.
+    OthersNotClaimed,
+    /// Power-on does not compare what there is with what there was when the image was let go.
+    HeldNotChecked,
+    /// Power-on takes damage for a program that was cut short.
+    DamageIsTorn,
 }
 
 impl Planted {
-    /// All of them.
-    pub const ALL: [Planted; 6] = [
+    /// Those that lose what was acknowledged, or call it damaged, after a power cut.
+    pub const OF_CUTS: [Planted; 9] = [
         Planted::CommitNotSynced,
         Planted::EraseBeforeCopies,
         Planted::RecordBeforeOthers,
         Planted::LastPageEarly,
         Planted::PayloadNotChecked,
         Planted::SameSalt,
+        Planted::ClaimsEarly,
+        Planted::HeldNotWithdrawn,
+        Planted::TornNotSaid,
+    ];
+    /// Those that pass over damage of an image, or cannot bear it.
+    pub const OF_DAMAGE: [Planted; 6] = [
+        Planted::OneSuperblock,
+        Planted::OneHeader,
+        Planted::ChainNotChecked,
+        Planted::OthersNotClaimed,
+        Planted::HeldNotChecked,
+        Planted::DamageIsTorn,
     ];
 }

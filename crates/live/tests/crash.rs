@@ -1,42 +1,18 @@
 //! Power cuts of the machine below an image: of the sectors written since the last `fdatasync`
 //! any subset is there afterwards. Acknowledged means on the file.
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use block::{
     BlockDevice, Bytes, Data, Lba, Lpn, Request, Rng, Sectors, Time, Transactional, TxError, TxId,
 };
+use common::Memory;
 use live::{CutMedium, ImageDrive, Medium, Planted};
 
 const PAGE: usize = 4096;
-
-/// Memory that keeps everything.
-#[derive(Debug, Default)]
-struct Memory(Mutex<Vec<u8>>);
-
-impl Medium for Memory {
-    fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
-        let bytes = self.0.lock().unwrap();
-        let there = bytes.len().saturating_sub(at as usize).min(out.len());
-        out[..there].copy_from_slice(&bytes[at as usize..at as usize + there]);
-        out[there..].fill(0);
-        Ok(())
-    }
-    fn write(&self, at: u64, data: &[u8]) -> io::Result<()> {
-        let mut bytes = self.0.lock().unwrap();
-        let end = at as usize + data.len();
-        if bytes.len() < end {
-            bytes.resize(end, 0);
-        }
-        bytes[at as usize..end].copy_from_slice(data);
-        Ok(())
-    }
-    fn sync(&self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 fn content(page: u32, version: u64) -> [u8; PAGE] {
     let mut bytes = [0; PAGE];
@@ -212,11 +188,12 @@ fn what_was_acknowledged_is_there_after_any_power_cut() {
 
 #[test]
 fn the_alarm_works() {
-    for bug in Planted::ALL {
-        // Two need a rare moment: the search begins a little before one that has it.
+    for bug in Planted::OF_CUTS {
+        // Some need a rare moment: the search begins a little before one that has it.
         let first = match bug {
-            Planted::EraseBeforeCopies => 4150,
-            Planted::RecordBeforeOthers => 130,
+            Planted::EraseBeforeCopies => 130,
+            Planted::RecordBeforeOthers => 30,
+            Planted::TornNotSaid => 680,
             _ => 0,
         };
         let seed = (first..first + 600).find(|seed| trial(*seed, Some(bug)).is_err());

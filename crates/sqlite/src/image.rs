@@ -88,6 +88,9 @@ pub fn unusable(error: LiveError) -> LabError {
         LiveError::Io { path, error } => LabError::Io { path, source: error },
         LiveError::Config(error) => LabError::Config(error),
         error @ LiveError::NotAnImage { .. } => LabError::Input(error.to_string()),
+        error @ LiveError::Damaged { .. } => {
+            LabError::Check { contract: "C6".to_string(), what: error.to_string() }
+        }
         error => LabError::Failed(error.to_string()),
     }
 }
@@ -227,9 +230,20 @@ pub struct Sound {
     pub databases: Vec<(String, u64)>,
     /// Pages of the drive that hold data, all read.
     pub pages: u64,
+    /// Version of the image's format.
+    pub version: u32,
 }
 
-/// Checks the drive of an image: its books, and every page that it holds.
+impl Sound {
+    /// What a check of an image of this version cannot see.
+    pub fn blind(&self) -> Option<&'static str> {
+        (self.version < 2).then_some(
+            "image version 1: zeroes over a block's header, and damage of the newest records of a              block that was not full when the image was last let go, cannot be told from pages never              written; export and import make an image of version 2, where they can",
+        )
+    }
+}
+
+/// Checks the drive of an image: its books, what is there twice, and every page that it holds.
 ///
 /// # Errors
 /// The first promise that does not hold.
@@ -239,13 +253,22 @@ pub fn check_drive(drive: &mut ImageDrive) -> Result<u64, LabError> {
         contract: broken.contract.to_string(),
         what: broken.what,
     })?;
+    if let Some(damage) = drive.damage().first() {
+        let more = drive.damage().len() - 1;
+        return Err(LabError::Check {
+            contract: "C6".to_string(),
+            what: format!(
+                "{damage} ({more} more); nothing is lost yet: the next write to the image mends it"
+            ),
+        });
+    }
     let mut page = [0; 4096];
     for number in 0..drive.capacity().0 / 8 {
         let at = drive.drive().now();
         let read = Request::read(Lba(8 * number), Sectors(8)).with(Data::Read(&mut page));
         drive.submit(at, read).map_err(|error| LabError::Check {
-            contract: "C1".to_string(),
-            what: format!("page {number} of the drive: {error}"),
+            contract: "C6".to_string(),
+            what: format!("page {number} of the drive: {error}; expected what was written there"),
         })?;
     }
     Ok(drive.drive().stats().valid_units)
@@ -295,11 +318,18 @@ pub fn check_store(served: &Served) -> Result<Vec<(String, u64)>, LabError> {
 /// # Errors
 /// A file that is no image; the first promise that does not hold.
 pub fn check(image: &Path) -> Result<Sound, LabError> {
-    let mut drive = ImageDrive::open(image).map_err(unusable)?;
-    let pages = check_drive(&mut drive)?;
-    let name = image.display().to_string();
+    let drive = ImageDrive::open(image).map_err(unusable)?;
+    check_image(drive, &image.display().to_string())
+}
+
+/// Checks the image of a drive; `name` is what it is called.
+///
+/// # Errors
+/// The first promise that does not hold.
+pub fn check_image(mut drive: ImageDrive, name: &str) -> Result<Sound, LabError> {
+    let (pages, version) = (check_drive(&mut drive)?, drive.version());
     let store = Store::mount(Box::new(drive), Options::default())
         .map_err(|error| LabError::Input(format!("{name}: {error}")))?;
-    let databases = check_store(&Served::new(&name, store)?)?;
-    Ok(Sound { databases, pages })
+    let databases = check_store(&Served::new(name, store)?)?;
+    Ok(Sound { databases, pages, version })
 }

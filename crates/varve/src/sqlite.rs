@@ -105,6 +105,9 @@ fn check(args: &Check) -> Result<(), LabError> {
         sound.pages,
         if list.is_empty() { "none".to_string() } else { list.join(", ") }
     ))?;
+    if let Some(blind) = sound.blind() {
+        note(blind);
+    }
     if args.crash.is_none() && args.at.is_none() {
         return Ok(());
     }

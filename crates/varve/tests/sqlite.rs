@@ -135,13 +135,32 @@ fn what_no_store_can_be_made_of_has_its_exit_code() {
 }
 
 #[test]
-fn a_damaged_page_is_found() {
+fn damage_is_found() {
     let folder = folder("damaged");
     let mark = "a text that is nowhere else";
     database(&folder, "a.db", &format!("CREATE TABLE t (a); INSERT INTO t VALUES ('{mark}');"));
     assert!(varve(&folder, &["sqlite", "import", "a.db", "a.varve"]).status.success());
     let path = folder.join("a.varve");
     let mut image = std::fs::read(&path).unwrap();
+    // The superblocks, the first block's header and its first record.
+    let pages = u32::from_le_bytes(image[16..20].try_into().unwrap()) as usize;
+    let records = 8192 + 4096 + pages * 4096;
+    for (at, text) in [
+        (30, "the first superblock fails its CRC32C; the second one serves"),
+        (4096 + 30, "the second superblock fails its CRC32C; the first one serves"),
+        (8192 + 9, "a header of block 0 fails its CRC32C; its other header serves"),
+        (records, "the record of block 0 page 0 fails its CRC32C; expected one"),
+    ] {
+        let mut hit = image.clone();
+        // The record lies in one of two areas.
+        let other = (pages * 64).next_multiple_of(4096);
+        let at = if at == records && hit[at..at + 64] == [0; 64] { at + other } else { at };
+        hit[at] ^= 1;
+        std::fs::write(&path, hit).unwrap();
+        let out = varve(&folder, &["sqlite", "check", "a.varve"]);
+        assert_eq!(out.status.code(), Some(4), "{}", said(&out));
+        assert!(said(&out).contains(text), "{}", said(&out));
+    }
     let found: Vec<usize> = image
         .windows(mark.len())
         .enumerate()

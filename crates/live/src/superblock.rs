@@ -1,0 +1,198 @@
+//! The superblock: what the image is, the configuration of its drive, and how it was let go.
+//!
+//! Invariant: in version 2 it is there twice and never written but as a whole, with a number that
+//! grows; the higher number counts.
+
+use crate::damage::Damage;
+use crate::layout::{Layout, PAGE, Version, is_sealed, seal, u32_at, u64_at};
+
+const MAGIC: &[u8; 8] = b"varveimg";
+/// Where the configuration begins.
+const TEXT_ONE: usize = 24;
+const TEXT_TWO: usize = 56;
+const LET_GO: u32 = 1;
+
+/// What an image held when it was let go: nothing of it may be missing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Records of pages.
+    pub records: u64,
+    /// The sum of their CRCs, in which each one's place and opening is.
+    pub sum: u64,
+}
+
+impl Held {
+    pub fn add(&mut self, crc: u32) {
+        self.records += 1;
+        self.sum = self.sum.wrapping_add(u64::from(crc));
+    }
+    pub fn and(self, other: Held) -> Held {
+        Held { records: self.records + other.records, sum: self.sum.wrapping_add(other.sum) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    pub layout: Layout,
+    /// Lines of `key = value`.
+    pub config: String,
+    /// Of two copies the higher number counts. 0 in version 1.
+    pub number: u64,
+    /// What it holds, if it was let go and nobody has written since. Never in version 1.
+    pub held: Option<Held>,
+}
+
+/// Why a superblock does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrong {
+    /// It does not begin as one.
+    Other,
+    /// It is one of a version that this program does not know.
+    Version(u32),
+    Damaged,
+}
+
+/// Why an image has no superblock.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoImage {
+    Other(String),
+    Damaged(Damage),
+}
+
+impl Superblock {
+    /// The bytes in version 2; `None` if the configuration does not fit.
+    pub fn encode(&self) -> Option<Vec<u8>> {
+        let mut bytes = vec![0; PAGE as usize];
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&(self.layout.version as u32).to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.layout.blocks.to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.layout.pages.to_le_bytes());
+        bytes[20..24].copy_from_slice(&(self.config.len() as u32).to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.number.to_le_bytes());
+        if let Some(held) = self.held {
+            bytes[32..36].copy_from_slice(&LET_GO.to_le_bytes());
+            bytes[40..48].copy_from_slice(&held.records.to_le_bytes());
+            bytes[48..56].copy_from_slice(&held.sum.to_le_bytes());
+        }
+        let end = TEXT_TWO + self.config.len();
+        bytes
+            .get_mut(TEXT_TWO..end)
+            .filter(|_| end + 4 <= PAGE as usize)?
+            .copy_from_slice(self.config.as_bytes());
+        seal(&mut bytes);
+        Some(bytes)
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Superblock, Wrong> {
+        let whole = is_sealed(bytes);
+        if &bytes[..8] != MAGIC {
+            return Err(if whole { Wrong::Damaged } else { Wrong::Other });
+        }
+        if !whole {
+            return Err(Wrong::Damaged);
+        }
+        let (version, text) = match u32_at(bytes, 8) {
+            1 => (Version::One, TEXT_ONE),
+            2 => (Version::Two, TEXT_TWO),
+            other => return Err(Wrong::Version(other)),
+        };
+        let layout = Layout { version, blocks: u32_at(bytes, 12), pages: u32_at(bytes, 16) };
+        let config = bytes.get(text..text + u32_at(bytes, 20) as usize).ok_or(Wrong::Damaged)?;
+        let config = String::from_utf8(config.to_vec()).map_err(|_| Wrong::Damaged)?;
+        let (mut number, mut held) = (0, None);
+        if version == Version::Two {
+            number = u64_at(bytes, 24);
+            held = (u32_at(bytes, 32) & LET_GO != 0)
+                .then(|| Held { records: u64_at(bytes, 40), sum: u64_at(bytes, 48) });
+        }
+        Ok(Superblock { layout, config, number, held })
+    }
+
+    /// Reads the first two pages of an image: the superblock that counts, and what is wrong with
+    /// the other one.
+    pub fn read(first: &[u8], second: &[u8]) -> Result<(Superblock, Option<Damage>), NoImage> {
+        let damaged = |copy: u64, what: &str| Damage { at: copy * PAGE, what: what.to_string() };
+        match (Superblock::decode(first), Superblock::decode(second)) {
+            (Ok(first), _) if first.layout.version == Version::One => Ok((first, None)),
+            (Ok(first), Ok(second)) => {
+                let same = first.layout == second.layout && first.config == second.config;
+                if !same || first.number == second.number && first != second {
+                    let what = "the two superblocks differ: expected the same twice";
+                    return Err(NoImage::Damaged(damaged(1, what)));
+                }
+                Ok((if first.number < second.number { second } else { first }, None))
+            }
+            (Ok(first), Err(_)) => {
+                let what = "the second superblock fails its CRC32C; the first one serves";
+                Ok((first, Some(damaged(1, what))))
+            }
+            (Err(_), Ok(second)) if second.layout.version == Version::Two => {
+                let what = "the first superblock fails its CRC32C; the second one serves";
+                Ok((second, Some(damaged(0, what))))
+            }
+            (Err(Wrong::Version(version)), _) | (_, Err(Wrong::Version(version))) => {
+                let what = format!("image version {version}: expected 1 or 2");
+                Err(NoImage::Other(what))
+            }
+            (Err(Wrong::Damaged), _) | (_, Err(Wrong::Damaged)) => {
+                let what = "the superblock fails its CRC32C, and there is no second one";
+                Err(NoImage::Damaged(damaged(0, what)))
+            }
+            (Err(Wrong::Other), _) => {
+                let what = "no varve image: it does not begin with `varveimg`";
+                Err(NoImage::Other(what.to_string()))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Superblock {
+        Superblock {
+            layout: Layout { version: Version::Two, blocks: 7, pages: 64 },
+            config: "op = 28 %\n".to_string(),
+            number: 5,
+            held: Some(Held { records: 9, sum: 77 }),
+        }
+    }
+
+    #[test]
+    fn any_flipped_bit_of_either_copy_is_named_and_the_other_serves() {
+        let (older, newer) = (Superblock { number: 4, held: None, ..sample() }, sample());
+        let (a, b) = (older.encode().unwrap(), newer.encode().unwrap());
+        assert_eq!(Superblock::read(&a, &b), Ok((newer.clone(), None)));
+        assert_eq!(Superblock::read(&b, &a), Ok((newer.clone(), None)));
+        for bit in 0..8 * b.len() {
+            let mut torn = b.clone();
+            torn[bit / 8] ^= 1 << (bit % 8);
+            let (found, damage) = Superblock::read(&torn, &b).unwrap();
+            assert_eq!((found, damage.map(|d| d.at)), (newer.clone(), Some(0)), "bit {bit}");
+            let (found, damage) = Superblock::read(&b, &torn).unwrap();
+            assert_eq!((found, damage.map(|d| d.at)), (newer.clone(), Some(PAGE)), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_superblock_says_what_is_wrong_with_it() {
+        let bytes = sample().encode().expect("it fits");
+        let (mut torn, none) = (bytes.clone(), vec![0; PAGE as usize]);
+        torn[100] ^= 1;
+        let Err(NoImage::Damaged(damage)) = Superblock::read(&torn, &torn) else { panic!() };
+        assert!(damage.what.contains("CRC32C"), "{damage}");
+        let Err(NoImage::Other(what)) = Superblock::read(&none, &none) else { panic!() };
+        assert!(what.contains("varveimg"), "{what}");
+        let mut later = bytes.clone();
+        later[8] = 9;
+        seal(&mut later);
+        let Err(NoImage::Other(what)) = Superblock::read(&later, &none) else { panic!() };
+        assert!(what.contains("version 9"), "{what}");
+        let other = Superblock { config: "op = 7 %\n".to_string(), number: 6, ..sample() };
+        let other = other.encode().expect("it fits");
+        assert!(matches!(Superblock::read(&bytes, &other), Err(NoImage::Damaged(_))));
+        let long = Superblock { config: "x".repeat(4040), ..sample() };
+        assert_eq!(long.encode(), None);
+    }
+}

@@ -1,0 +1,32 @@
+//! What the tests put below an image.
+
+use std::io;
+use std::sync::Mutex;
+
+use live::Medium;
+
+/// Memory that keeps everything.
+#[derive(Debug, Default)]
+pub struct Memory(pub Mutex<Vec<u8>>);
+
+impl Medium for Memory {
+    fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        let bytes = self.0.lock().unwrap();
+        let there = bytes.len().saturating_sub(at as usize).min(out.len());
+        out[..there].copy_from_slice(&bytes[at as usize..at as usize + there]);
+        out[there..].fill(0);
+        Ok(())
+    }
+    fn write(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        let mut bytes = self.0.lock().unwrap();
+        let end = at as usize + data.len();
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[at as usize..end].copy_from_slice(data);
+        Ok(())
+    }
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,170 @@
+//! Damage of a store's image, seen from SQL: the same rows or an error, and `varve sqlite check`
+//! ends with 4 where it matters. `crates/live/tests/rot.rs` hits every structure on its own; here
+//! every 4 KiB are hit, with real SQLite above.
+//!
+//! `VARVE_ROT=all` hits every sector of 512 bytes, too.
+//!
+//! What it shows: a flipped bit in a block's header, or zeroes over a page of records, gave older
+//! rows (`sum(b)` 393 for 400) with `integrity_check` ok, and the check called the image sound.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use block::{Bytes, Rng};
+use live::{ImageDrive, LiveError, Medium};
+use sqlite::image::{Served, check_image, unusable};
+use varve_sqlite_vfs::{Options, Store};
+
+const PAGE: usize = 4096;
+const ROWS: i64 = 40;
+
+type Row = (i64, i64, String);
+
+#[derive(Debug)]
+struct Memory(Mutex<Vec<u8>>);
+
+impl Medium for Memory {
+    fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        let bytes = self.0.lock().unwrap();
+        let there = bytes.get(at as usize..at as usize + out.len());
+        out.copy_from_slice(there.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+    fn write(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        self.0.lock().unwrap()[at as usize..at as usize + data.len()].copy_from_slice(data);
+        Ok(())
+    }
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A store of 40 rows, updated 400 times, and closed.
+fn closed() -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rot.varve");
+    let _ = std::fs::remove_file(&path);
+    let store = Store::create(&path, Bytes(3 << 20), Options::default()).unwrap();
+    let served = Served::new("rot-made", store).unwrap();
+    let db = served.open("main").unwrap();
+    db.execute_batch(
+        "CREATE TABLE t (a INTEGER PRIMARY KEY, b INT, c TEXT); CREATE INDEX t_b ON t (b);",
+    )
+    .unwrap();
+    for a in 1..=ROWS {
+        let text = format!("row {a} ").repeat(20);
+        db.execute("INSERT INTO t VALUES (?1, 0, ?2)", (a, text)).unwrap();
+    }
+    for n in 0..400 {
+        db.execute("UPDATE t SET b = b + 1 WHERE a = ?1", [n % ROWS + 1]).unwrap();
+    }
+    drop(db);
+    drop(served);
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    bytes
+}
+
+fn rows(memory: &Arc<Memory>, name: &str) -> Result<Vec<Row>, String> {
+    let drive = ImageDrive::open_on(Arc::clone(memory) as _).map_err(|e| e.to_string())?;
+    let store = Store::mount(Box::new(drive), Options::default()).map_err(|e| e.to_string())?;
+    let served = Served::new(name, store).map_err(|e| e.to_string())?;
+    let db = served.open("main").map_err(|e| e.to_string())?;
+    let read = || -> rusqlite::Result<Vec<Row>> {
+        let mut select = db.prepare("SELECT a, b, c FROM t ORDER BY a")?;
+        let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        rows.collect()
+    };
+    read().map_err(|e| e.to_string())
+}
+
+/// 0, or the code with which the check ends.
+fn check(memory: &Arc<Memory>, name: &str) -> Result<i32, String> {
+    let checked = match ImageDrive::open_on(Arc::clone(memory) as _) {
+        Ok(drive) => check_image(drive, name).map(|_| ()),
+        Err(error) => Err(unusable(error)),
+    };
+    match checked {
+        Ok(()) => Ok(0),
+        Err(error) if error.exit_code() == 4 => Ok(4),
+        Err(error) => Err(format!("exit code {}: {error}", error.exit_code())),
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Hit {
+    Bit(usize),
+    Zero(usize),
+}
+
+#[test]
+fn the_same_rows_or_an_error_and_the_check_says_so() {
+    let bytes = closed();
+    let clean = Arc::new(Memory(Mutex::new(bytes.clone())));
+    let expected = rows(&clean, "rot-clean").unwrap();
+    assert_eq!(expected.iter().map(|(_, b, _)| b).sum::<i64>(), 400);
+    assert_eq!(check(&clean, "rot-clean"), Ok(0));
+
+    let all = std::env::var("VARVE_ROT").is_ok_and(|v| v == "all");
+    let mut rng = Rng::stream(1, "sqlite/rot");
+    let mut hits = Vec::new();
+    for at in (0..bytes.len()).step_by(PAGE) {
+        hits.push(Hit::Zero(at));
+        // The first sector is the one that counts of a header.
+        let sectors = if all { 8 } else { 1 };
+        hits.extend((0..sectors).map(|s| Hit::Bit(8 * (at + 512 * s) + rng.below(4096) as usize)));
+    }
+    let (next, silent) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let counts: [AtomicUsize; 3] = Default::default();
+    let threads = std::thread::available_parallelism().map_or(2, |n| n.get());
+    let work = |worker: usize| {
+        let name = format!("rot-{worker}");
+        let memory = Arc::new(Memory(Mutex::new(bytes.clone())));
+        while let Some(hit) = hits.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let range = match *hit {
+                Hit::Bit(bit) => bit / 8..bit / 8 + 1,
+                Hit::Zero(at) => at..at + PAGE,
+            };
+            match *hit {
+                Hit::Bit(bit) => memory.0.lock().unwrap()[range.start] ^= 1 << (bit % 8),
+                Hit::Zero(_) => memory.0.lock().unwrap()[range.clone()].fill(0),
+            }
+            let (found, code) = (rows(&memory, &name), check(&memory, &name));
+            let right = match (&found, &code) {
+                (Ok(found), Ok(0 | 4)) => *found == expected,
+                (Err(_), Ok(4)) => true,
+                _ => false,
+            };
+            if !right {
+                let found = found.map(|rows| rows.iter().map(|(_, b, _)| b).sum::<i64>());
+                silent.lock().unwrap().push(format!("{hit:?}: sum {found:?}, check {code:?}"));
+            }
+            let kind = if code == Ok(0) { 0 } else { 1 + usize::from(rows_failed(&code, &memory)) };
+            counts[kind].fetch_add(1, Ordering::Relaxed);
+            memory.0.lock().unwrap()[range.clone()].copy_from_slice(&bytes[range]);
+        }
+        assert!(*memory.0.lock().unwrap() == bytes, "reading has written");
+    };
+    std::thread::scope(|scope| {
+        for worker in 0..threads {
+            let work = &work;
+            scope.spawn(move || work(worker));
+        }
+    });
+    let [sound, mended, refused] = counts.map(AtomicUsize::into_inner);
+    println!(
+        "{} hits: {sound} of nothing that counts, {mended} with exit code 4 of an image that opens, \
+         {refused} of one that does not",
+        hits.len()
+    );
+    let silent = silent.into_inner().unwrap();
+    assert!(silent.is_empty(), "{} silent: {:?}", silent.len(), &silent[..silent.len().min(9)]);
+    assert!(sound > 0 && mended > 0 && refused > 0);
+}
+
+/// Whether the image is refused as damaged.
+fn rows_failed(code: &Result<i32, String>, memory: &Arc<Memory>) -> bool {
+    let opened = ImageDrive::open_on(Arc::clone(memory) as _);
+    *code == Ok(4) && matches!(opened, Err(LiveError::Damaged { .. }))
+}
