@@ -21,6 +21,9 @@ pub enum LogError {
     /// There is no log on the device, or one of another version.
     #[error("no host log here: {0}")]
     NotALog(String),
+    /// Reads are to be verified, and the log was made without what that needs.
+    #[error("the log keeps no checksums for reads: it was made without them")]
+    Unverified,
     /// What a flush made durable is missing or damaged.
     #[error("the log is damaged: {0}")]
     Corrupt(String),

@@ -145,6 +145,7 @@ impl Map {
         (self.pages[i].is_none() && at.pba.0 != 0).then_some(at)
     }
 
+    /// Whether the copy of a page below is damaged.
     pub fn is_bad(&self, page: u32) -> bool {
         self.flags[page as usize] & BAD != 0
     }

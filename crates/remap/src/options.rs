@@ -58,7 +58,12 @@ pub const OPTIONS: &[OptionInfo] = &[
     o("seed", "1", "of the log's uuid and of random choices"),
     o("segment", "2 MiB", "what is written in sequence and cleaned as a whole, 64 KiB to 64 MiB"),
     o("self_flush", "64 MiB", "log after which the engine flushes by itself"),
-    o("verify", "clean", "read: CRCs are kept beside the map and every read is checked"),
+    o(
+        "verify",
+        "clean",
+        "read: CRCs are kept beside the map, every read is checked, and a log that has lost \
+       what was flushed is refused",
+    ),
 ];
 
 /// Checked options.
@@ -98,7 +103,8 @@ pub struct Options {
     pub segment: Bytes,
     /// Blocks of log after which the engine flushes by itself.
     pub self_flush: u32,
-    /// CRCs are kept beside the map and checked on every read.
+    /// CRCs are kept beside the map and checked on every read; a log that has lost a flushed record
+    /// is refused, for older contents would be read from it.
     pub verify: bool,
 }
 

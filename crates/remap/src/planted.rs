@@ -27,11 +27,17 @@ pub enum Planted {
     HeaderCrcIgnored,
     /// Blocks that cleaning moves are counted as the user's.
     GcCountedAsUser,
+    /// What was flushed last is never said to be durable by a later header.
+    NoMark,
+    /// Behind a header that is damaged no other is looked for.
+    NoLookAhead,
+    /// A root of which both headers are damaged is taken for one that was never written.
+    LostRootPassedOver,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Planted; 12] = [
+    pub const ALL: [Planted; 15] = [
         Planted::AckBeforeFlush,
         Planted::OlderRootTaken,
         Planted::ReuseBeforeDurable,
@@ -44,5 +50,8 @@ impl Planted {
         Planted::RmwWithoutLock,
         Planted::HeaderCrcIgnored,
         Planted::GcCountedAsUser,
+        Planted::NoMark,
+        Planted::NoLookAhead,
+        Planted::LostRootPassedOver,
     ];
 }

@@ -5,6 +5,7 @@
 
 use super::{Engine, HeadKind, Sink};
 use crate::geometry::{BLOCK, Pba, Seg};
+use crate::planted::Planted;
 use crate::record::{Form, GC_ENTRIES, Header, USER_ENTRIES};
 
 /// The open record.
@@ -118,6 +119,10 @@ impl Engine {
     pub(super) fn seal(&mut self, kind: HeadKind, more: bool, sink: &mut impl Sink) {
         let head = &mut self.heads[kind as usize];
         let Some(open) = head.open.take() else { return };
+        if open.entries > 0 {
+            self.content = self.content.max(open.seq);
+        }
+        (self.announced, self.sealed) = (self.durable, self.now);
         let header = Header {
             kind: kind.record(),
             more,
@@ -159,14 +164,35 @@ impl Engine {
         self.seq
     }
 
-    /// Seals the user's record if it has been open for too long.
-    pub fn seal_old(&mut self, sink: &mut impl Sink) {
+    /// Seals records that have been open for too long. If there has been none for as long, says by an
+    /// empty record that what a flush covered is durable: until some header says so, damage to the
+    /// newest records looks like writes that were never finished. Returns whether anything was given
+    /// to the sink.
+    pub fn seal_old(&mut self, sink: &mut impl Sink) -> bool {
         let limit = self.options.seal_after.as_ps() / 1000;
+        let mut any = false;
         for kind in [HeadKind::User, HeadKind::Gc] {
             let open = self.heads[kind as usize].open;
             if open.is_some_and(|open| self.now.saturating_sub(open.since) >= limit) {
                 self.seal(kind, false, sink);
+                any = true;
             }
         }
+        if !any && self.now.saturating_sub(self.sealed) >= limit && self.wants_mark() {
+            self.prepare(HeadKind::User, None, false, sink);
+            self.seal(HeadKind::User, false, sink);
+            any = true;
+        }
+        any
+    }
+
+    /// Whether no header on its way, and no checkpoint, says that what is durable is.
+    fn wants_mark(&self) -> bool {
+        let open = self.heads.iter().any(|head| head.open.is_some());
+        !open
+            && self.content <= self.durable
+            && self.content > self.announced.max(self.checkpoint_seq)
+            && !self.has(Planted::NoMark)
+            && self.room(1)
     }
 }

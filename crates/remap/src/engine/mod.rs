@@ -116,6 +116,12 @@ pub struct Engine {
     policy: Box<dyn Victim>,
     rng: Rng,
     now: u64,
+    /// Newest record that says or undoes anything.
+    content: u64,
+    /// Up to here records are known to be durable by what some header on its way says.
+    announced: u64,
+    /// When the last record was sealed.
+    sealed: u64,
     counters: Counters,
     /// Why nothing may be written.
     read_only: Option<String>,
@@ -138,7 +144,6 @@ impl Engine {
         })?;
         let mut options = options.clone();
         options.segment = block::Bytes(u64::from(geometry.segment) * BLOCK as u64);
-        options.verify = geometry.crc_plane;
         let kinds = [HeadKind::User, HeadKind::Gc, HeadKind::Meta];
         Ok(Engine {
             geometry,
@@ -161,6 +166,9 @@ impl Engine {
             policy,
             rng: Rng::stream(options.seed, "remap/victim"),
             now: 0,
+            content: 0,
+            announced: 0,
+            sealed: 0,
             counters: Counters::default(),
             read_only: None,
             planted,
@@ -210,6 +218,17 @@ impl Engine {
             POISONED => Place::Damaged,
             pba => Place::At(Pba(pba)),
         }
+    }
+
+    /// Whether what is read is to be compared with its CRC.
+    #[inline]
+    pub fn verifies(&self) -> bool {
+        self.options.verify
+    }
+
+    /// Switches that on, where the log keeps CRCs, or off.
+    pub fn verify_reads(&mut self, on: bool) {
+        self.options.verify = on && self.geometry.crc_plane;
     }
 
     /// CRC of a block as the second plane has it, if the log keeps them.
@@ -268,10 +287,12 @@ impl Engine {
         self.map.install(page, Some(bytes))
     }
 
-    /// Whether a map page of these blocks was found damaged.
+    /// Whether a map page of these blocks, or a page of their CRCs, was found damaged.
     pub fn damaged_map(&self, lpn: Lpn, count: u32) -> bool {
         let pages = lpn.0 / PAGE_WORDS..=(lpn.0 + count.max(1) - 1) / PAGE_WORDS;
-        pages.into_iter().any(|page| self.map.is_bad(page))
+        let crcs = self.geometry.crc_plane.then_some(self.geometry.map_pages());
+        let bad = |page: u32| self.map.is_bad(page);
+        pages.into_iter().any(|page| bad(page) || crcs.is_some_and(|first| bad(first + page)))
     }
 
     /// Lets clean map pages leave memory if there are more than `map_memory` allows; the pages of

@@ -134,8 +134,21 @@ impl Engine {
         self.read_only = Some(why);
     }
 
-    /// So many blocks of the super block were written.
-    pub(crate) fn count_supers(&mut self, blocks: u32) {
+    /// The header of a root that never was.
+    pub(crate) fn no_root(&self) -> Root {
+        Root {
+            uuid: self.uuid,
+            generation: 0,
+            epoch: 0,
+            seq: 0,
+            body_crc: 0,
+            heads: [HeadAt::default(); 3],
+            clean: false,
+        }
+    }
+
+    /// So many blocks of the super block, or of roots, were written beside checkpoints.
+    pub(crate) fn count_roots(&mut self, blocks: u32) {
         self.counters.root += u64::from(blocks);
     }
 }

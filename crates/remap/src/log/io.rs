@@ -259,6 +259,9 @@ impl<D: BlockDevice> HostLog<D> {
     }
 
     fn verify(&self, lpn: Lpn, bytes: &[u8]) -> Result<(), DeviceError> {
+        if !self.engine.verifies() {
+            return Ok(());
+        }
         for (i, block) in (0..).zip(bytes.chunks_exact(BLOCK)) {
             let lpn = Lpn(lpn.0 + i);
             // 0: written without payload, there is nothing to compare with.
@@ -294,7 +297,8 @@ impl<D: BlockDevice> HostLog<D> {
                 }
                 _ => part.fill(0),
             }
-            for (i, stamp) in (0..).zip(&out[from..from + n as usize]) {
+            let checked = if self.engine.verifies() { n as usize } else { 0 };
+            for (i, stamp) in (0..).zip(&out[from..from + checked]) {
                 let known = self.engine.crc(Lpn(lpn.0 + i)).filter(|crc| *crc != 0);
                 if known.is_some_and(|crc| crc != stamp_crc(*stamp)) {
                     return Err(DeviceError::Unreadable(lba_of(Lpn(lpn.0 + i))));

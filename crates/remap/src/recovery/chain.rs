@@ -110,10 +110,33 @@ impl<'a> Reading<'a> {
         fits.then_some(header)
     }
 
-    /// Follows one head from where the root left it.
+    /// Follows one head from where the root left it. Where it ends, later headers of the same head are
+    /// looked for and followed too, only for what they say is flushed: that is how a header that is
+    /// damaged is told from one that was never written.
     pub fn follow(&mut self, kind: HeadKind, start: HeadAt, seq: u64) -> Result<Chain, LogError> {
         let mut chain = Chain { start, found: Vec::new(), segments: vec![start.seg], durable: 0 };
-        let (mut head, mut last) = (start, seq);
+        let (mut head, mut last) = self.run(kind, start, seq, &mut chain);
+        let mut beyond =
+            Chain { start, found: Vec::new(), segments: Vec::new(), durable: chain.durable };
+        while self.planted != Some(Planted::NoLookAhead)
+            && let Some(later) = self.look_ahead(kind, head, last)
+        {
+            (head, last) = self.run(kind, later, last, &mut beyond);
+        }
+        chain.durable = beyond.durable;
+        Ok(chain)
+    }
+
+    /// Adds the headers from `start` on that follow each other to a chain. Returns where the next would
+    /// be, and the number of the last.
+    fn run(
+        &mut self,
+        kind: HeadKind,
+        start: HeadAt,
+        above: u64,
+        chain: &mut Chain,
+    ) -> (HeadAt, u64) {
+        let (mut head, mut last) = (start, above);
         loop {
             if self.geometry.segment - head.offset < 2 {
                 head = HeadAt { seg: head.next, offset: 0, next: head.next };
@@ -123,7 +146,7 @@ impl<'a> Reading<'a> {
             // A header that cannot be read is one that cannot be believed.
             let block = read_block(self.store, at).ok();
             let Some(header) = block.and_then(|block| self.accept(kind, at, &block, last)) else {
-                break;
+                return (head, last);
             };
             chain.durable = chain.durable.max(header.durable);
             chain.found.push(Found {
@@ -138,15 +161,11 @@ impl<'a> Reading<'a> {
             head.offset += 1 + u32::from(header.data);
             head.next = header.next;
         }
-        let ahead = self.look_ahead(kind, head, last)?;
-        chain.durable = chain.durable.max(ahead);
-        Ok(chain)
     }
 
-    /// The highest number that a later header of this head, in the rest of the segment or in the
-    /// next one, says is flushed.
-    fn look_ahead(&mut self, kind: HeadKind, head: HeadAt, last: u64) -> Result<u64, LogError> {
-        let mut durable = 0;
+    /// The first later header of this head behind where none is: in the rest of the segment or in the
+    /// next one, as far as it is known which that is.
+    fn look_ahead(&mut self, kind: HeadKind, head: HeadAt, last: u64) -> Option<HeadAt> {
         let mut parts = vec![(head.seg, head.offset + 1)];
         if head.next != head.seg {
             parts.push((head.next, 0));
@@ -158,18 +177,34 @@ impl<'a> Reading<'a> {
             self.data.resize(count * BLOCK, 0);
             let whole = self.store.read(Pba(base + from), &mut self.data).is_ok();
             for i in 0..count {
-                let at = Pba(base + from + i as u32);
+                let offset = from + i as u32;
+                let at = Pba(base + offset);
                 if whole {
                     block.copy_from_slice(&self.data[i * BLOCK..(i + 1) * BLOCK]);
                 } else if self.store.read(at, &mut block[..]).is_err() {
                     continue;
                 }
-                if let Some(header) = self.accept(kind, at, &block, last) {
-                    durable = durable.max(header.durable);
+                if self.accept(kind, at, &block, last).is_some() {
+                    return Some(HeadAt { seg, offset, next: head.next });
                 }
             }
         }
-        Ok(durable)
+        // Only the header that is not there, the first of its segment, could say which segment follows.
+        if head.next == head.seg { self.look_everywhere(kind, last) } else { None }
+    }
+
+    /// The first later header of a head among those that begin a segment.
+    fn look_everywhere(&mut self, kind: HeadKind, last: u64) -> Option<HeadAt> {
+        let mut found: Option<(u64, HeadAt)> = None;
+        for seg in (0..self.geometry.segments).map(Seg) {
+            let at = self.geometry.base(seg);
+            let Ok(block) = read_block(self.store, at) else { continue };
+            let Some(header) = self.accept(kind, at, &block, last) else { continue };
+            if found.is_none_or(|(seq, _)| header.seq < seq) {
+                found = Some((header.seq, HeadAt { seg, offset: 0, next: header.next }));
+            }
+        }
+        found.map(|(_, at)| at)
     }
 
     /// Whether the data of a record is what its header says. Counts what it looks at.

@@ -82,10 +82,14 @@ pub fn format_store(
     let mut engine = Engine::new(&sup, options, vec![PageAt::default(); pages], planted)?;
     engine.begin_new();
     checkpoint(&mut engine, store, false)?;
+    // From the first moment on each root has a header: one that has none has lost it.
+    let (other, header) = (geometry.root_at(0), engine.no_root().encode());
+    store.write(other, &header)?;
+    store.write(Pba(other.0 + geometry.root - 1), &header)?;
     let block = sup.encode();
     store.write(Pba(0), &block)?;
     store.write(Pba(1), &block)?;
-    engine.count_supers(2);
+    engine.count_roots(4);
     store.flush()?;
     Ok(engine)
 }
@@ -155,8 +159,9 @@ fn read_root(
 ) -> Result<(Root, Vec<u8>), LogError> {
     let g = &sup.geometry;
     let mut found: Vec<(Root, Pba)> = Vec::new();
+    let mut lost = None;
     for which in 0..2 {
-        let at = g.root_at(which);
+        let (at, before) = (g.root_at(which), found.len());
         for copy in [at, Pba(at.0 + g.root - 1)] {
             // A copy that cannot be read is a copy that is not there.
             let Ok(block) = read_block(store, copy) else { continue };
@@ -166,6 +171,9 @@ fn read_root(
                 found.push((root, at));
             }
         }
+        if found.len() == before {
+            lost = Some(which);
+        }
     }
     // The copies of one root may be of different generations, if writing them was cut: were the
     // newer one passed over, it would be believed after the next recovery has used its number.
@@ -174,6 +182,16 @@ fn read_root(
     let older_too = planted == Some(Planted::OlderRootTaken);
     let most = if older_too { 2 } else { 1 };
     let mut error = LogError::Corrupt("no root has a valid header".to_string());
+    // A header lies in one sector, so a cut leaves the old one or the new one, and one that is not there
+    // was damaged: perhaps it was the newest. Logs made before roots began with headers have none in
+    // root 0 until their second checkpoint.
+    let young = found.first().is_some_and(|(root, _)| root.generation == 1);
+    if let Some(which) = lost
+        && !(young && which == 0 && blank(store, g)?)
+        && planted != Some(Planted::LostRootPassedOver)
+    {
+        return Err(LogError::Corrupt(format!("both headers of root {which}")));
+    }
     for (root, at) in found.into_iter().take(most) {
         let mut body = vec![0; g.root_body() as usize * BLOCK];
         store.read(Pba(at.0 + 1), &mut body)?;
@@ -186,13 +204,22 @@ fn read_root(
     Err(error)
 }
 
+/// Whether root 0 never had a header.
+fn blank(store: &mut dyn Store, g: &Geometry) -> Result<bool, DeviceError> {
+    let at = g.root_at(0);
+    let (first, last) = (read_block(store, at)?, read_block(store, Pba(at.0 + g.root - 1))?);
+    Ok(first.iter().chain(last.iter()).all(|b| *b == 0))
+}
+
 /// Opens the log on a device. With `write` a checkpoint of a new epoch is committed; without it
 /// nothing is written and the engine is for looking only.
 ///
-/// What a flush made durable and is damaged makes the log read-only, see [`Engine::read_only`].
+/// What a flush made durable and is damaged makes the log read-only, see [`Engine::read_only`]; if it is
+/// a record, older contents may be read, and with [`Options::verify`] there is an error instead.
 ///
 /// # Errors
-/// There is no log; the super block or both roots are damaged; the device fails.
+/// There is no log; the super block or a root is damaged; the device fails. Reads are to be verified, and
+/// the log keeps no CRCs for it, or a record that was flushed is missing.
 pub fn recover(
     store: &mut dyn Store,
     options: &Options,
@@ -200,6 +227,9 @@ pub fn recover(
     planted: Option<Planted>,
 ) -> Result<Recovered, LogError> {
     let sup = read_super(store)?;
+    if options.verify && !sup.geometry.crc_plane {
+        return Err(LogError::Unverified);
+    }
     let (root, body) = read_root(store, &sup, planted)?;
     let mut engine = Engine::new(&sup, options, Vec::new(), planted)?;
     engine.load_root(&root, &body)?;
@@ -212,6 +242,9 @@ pub fn recover(
     let user = reading.follow(HeadKind::User, root.heads[0], root.seq)?;
     let gc = reading.follow(HeadKind::Gc, root.heads[1], root.seq)?;
     let log = reading.merge(&user, &gc, root.seq)?;
+    if let Some(why) = log.damage.as_ref().filter(|_| options.verify) {
+        return Err(LogError::Corrupt(why.clone()));
+    }
     summary.checked = log.checked;
     summary.durable = log.durable;
     summary.end = log.end();
