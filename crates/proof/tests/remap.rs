@@ -42,12 +42,15 @@ fn the_same_seed_gives_the_same_bytes() {
 /// Bugs that power cuts alone cannot show: two writers at once are the live driver's affair; a bad
 /// body of a root, a damaged header, records of an earlier opening and a move into an older record
 /// need media damage or a history that the tests of the `remap` crate make by hand.
-const ELSEWHERE: [Planted; 5] = [
+const ELSEWHERE: [Planted; 8] = [
     Planted::RmwWithoutLock,
     Planted::OlderRootTaken,
     Planted::HeaderCrcIgnored,
     Planted::OldEpochAccepted,
     Planted::MoveInOlderRecord,
+    Planted::NoMark,
+    Planted::NoLookAhead,
+    Planted::LostRootPassedOver,
 ];
 
 #[test]
@@ -55,6 +58,36 @@ fn planted_bugs_are_caught_and_their_plans_show_them() {
     for bug in Planted::ALL.into_iter().filter(|bug| !ELSEWHERE.contains(bug)) {
         let draw = |seed| drawn(seed, &Draw::HEALTHY);
         let (plan, _) = caught(bug, BUDGET, draw, Density::SHORT);
+        is_shown_by(&plan);
+    }
+}
+
+/// A log that verifies what it reads, on a disk that damages one block.
+fn damaged(seed: u64) -> (Plan, RemapSpec, u64) {
+    let mut refused = 0;
+    for more in 0.. {
+        let (plan, spec, again) = drawn(seed << 20 | more, &Draw { faulty: 1, ..Draw::HEALTHY });
+        refused += again;
+        if plan.config.get("varve.verify").is_some_and(|verify| verify == "read") {
+            return (plan, spec, refused);
+        }
+    }
+    unreachable!("one log in four verifies")
+}
+
+/// One damaged block is an error, or the log is refused: nothing older is read once something on the
+/// medium says that what came later was flushed.
+#[test]
+fn what_is_verified_is_right_or_an_error() {
+    let tally = search(1..30, damaged, Density::SHORT);
+    assert!(tally.cuts > 5_000, "{} cuts are too few to mean anything", tally.cuts);
+}
+
+/// Bugs of the rules that find damage.
+#[test]
+fn bugs_that_only_damage_shows_are_caught() {
+    for bug in [Planted::NoLookAhead, Planted::HeaderCrcIgnored] {
+        let (plan, _) = caught(bug, BUDGET, damaged, Density::SHORT);
         is_shown_by(&plan);
     }
 }

@@ -36,12 +36,31 @@ struct Barrier {
     pieces: u32,
 }
 
+/// The pieces covered by the barriers that were answered before a cut.
+fn newest(barriers: &[Barrier], point: &Point) -> u32 {
+    let counts = |barrier: &&Barrier| {
+        if barrier.request == point.request {
+            point.complete && barrier.ack < point.instant
+        } else {
+            barrier.ack <= point.instant
+        }
+    };
+    barriers.iter().filter(counts).map(|barrier| barrier.pieces).max().unwrap_or(0)
+}
+
 /// What the host knows of a device that promises order.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     pages: Vec<Vec<Entry>>,
     pieces: Vec<Piece>,
     barriers: Vec<Barrier>,
+    /// For each write since the last barrier, the pieces that were known to be durable when it came: the
+    /// device says so beside it.
+    spoken: Vec<u32>,
+    /// Barriers that cover such a write, with what is said on the medium to be durable since then.
+    announced: Vec<Barrier>,
+    /// No state before this one is excused by damage any more.
+    said: u32,
     /// Pages of a piece at most.
     atomic: u32,
     admitted: u32,
@@ -60,6 +79,9 @@ impl Ledger {
             pages: (0..pages).map(|_| vec![blank]).collect(),
             pieces: Vec::new(),
             barriers: Vec::new(),
+            spoken: Vec::new(),
+            announced: Vec::new(),
+            said: 0,
             atomic: atomic.max(1),
             admitted: 0,
             versions: 0,
@@ -79,9 +101,12 @@ impl Ledger {
         self.admitted
     }
 
-    /// Request `request` writes sectors: the version they get.
-    pub fn write(&mut self, request: u32, sector: u32, count: u32) -> u32 {
+    /// Request `request` writes sectors at `at`: the version they get.
+    pub fn write(&mut self, at: Time, request: u32, sector: u32, count: u32) -> u32 {
         self.versions += 1;
+        let before = self.barriers.iter().filter(|barrier| barrier.ack < at);
+        let durable = before.map(|barrier| barrier.pieces).max().unwrap_or(0).max(self.floor);
+        self.spoken.push(durable);
         let (per_page, end) = (SECTORS as u32, sector + count);
         let (first, last) = (sector / per_page, (end - 1) / per_page);
         let mut page = first;
@@ -115,6 +140,10 @@ impl Ledger {
     /// far is durable then.
     pub fn durable(&mut self, request: u32, ack: Time) {
         self.barriers.push(Barrier { ack, request, pieces: self.admitted });
+        let spoken = std::mem::take(&mut self.spoken);
+        if let Some(pieces) = spoken.into_iter().max() {
+            self.announced.push(Barrier { ack, request, pieces });
+        }
     }
 
     /// No cut before `at` will be asked for: forgets what cannot be found any more.
@@ -123,6 +152,12 @@ impl Ledger {
         self.barriers.retain(|barrier| {
             if barrier.ack <= at {
                 self.floor = self.floor.max(barrier.pieces);
+            }
+            barrier.ack > at
+        });
+        self.announced.retain(|barrier| {
+            if barrier.ack <= at {
+                self.said = self.said.max(barrier.pieces);
             }
             barrier.ack > at
         });
@@ -150,15 +185,22 @@ impl Ledger {
 
     /// The first state that may be found after a cut.
     pub fn floor(&self, point: &Point) -> u32 {
-        let counts = |barrier: &&Barrier| {
-            if barrier.request == point.request {
-                point.complete && barrier.ack < point.instant
-            } else {
-                barrier.ack <= point.instant
-            }
-        };
-        let durable = self.barriers.iter().filter(counts).map(|barrier| barrier.pieces);
-        durable.max().unwrap_or(0).max(self.floor)
+        newest(&self.barriers, point).max(self.floor)
+    }
+
+    /// The first state that may be found after a cut where one thing on the medium is damaged: of what was
+    /// durable, that which something durable says was.
+    pub fn announced(&self, point: &Point) -> u32 {
+        newest(&self.announced, point).max(self.said)
+    }
+
+    /// Whether a page holds what it held in a state from `floor` on.
+    pub fn fits(&self, page: u32, seen: Seen, floor: u32) -> bool {
+        let entries = &self.pages[page as usize];
+        entries.iter().enumerate().any(|(i, entry)| {
+            let end = entries.get(i + 1).map_or(self.admitted + 1, |next| next.from);
+            seen == Seen::Page(entry.content) && end > floor
+        })
     }
 
     /// After a cut everything found is one state, from state `floor` on.
@@ -285,7 +327,9 @@ impl Ledger {
     pub fn restart(&mut self, other: &Ledger, found: &[Seen]) {
         self.pieces.clear();
         self.barriers.clear();
-        (self.admitted, self.floor) = (0, 0);
+        self.spoken.clear();
+        self.announced.clear();
+        (self.admitted, self.floor, self.said) = (0, 0, 0);
         (self.versions, self.atomic) = (other.versions, other.atomic);
         self.pages.resize_with(other.pages.len(), Vec::new);
         for ((entries, old), seen) in self.pages.iter_mut().zip(&other.pages).zip(found) {
@@ -322,9 +366,9 @@ mod tests {
     #[test]
     fn only_prefixes_from_the_last_flush_on_are_states() {
         let mut ledger = Ledger::new(3, 2);
-        let a = ledger.write(1, 0, 16);
+        let a = ledger.write(Time::ZERO, 1, 0, 16);
         ledger.durable(2, Time::from_us(5));
-        let b = ledger.write(3, 8, 16);
+        let b = ledger.write(Time::ZERO, 3, 8, 16);
         ledger.discard(4, 0, 1);
         let floor = ledger.floor(&point(9, 4));
         assert_eq!((floor, ledger.floor(&point(4, 4))), (1, 0));
@@ -353,11 +397,11 @@ mod tests {
     #[test]
     fn long_requests_are_pieces_and_parts_of_pages_keep_the_rest() {
         let mut ledger = Ledger::new(4, 2);
-        let a = ledger.write(1, 0, 32);
+        let a = ledger.write(Time::ZERO, 1, 0, 32);
         assert!(ledger.expect_prefix(&[a, a, 0, 0].map(page), 0).is_ok());
         assert_eq!(line(ledger.expect_prefix(&[a, 0, 0, 0].map(page), 0)), Contract::C4);
         assert_eq!(line(ledger.expect_prefix(&[0, 0, a, a].map(page), 0)), Contract::C3);
-        let b = ledger.write(2, 3, 2);
+        let b = ledger.write(Time::ZERO, 2, 3, 2);
         let mixed = Seen::Page([a, a, a, b, b, a, a, a]);
         assert!(ledger.expect_prefix(&[mixed, page(a), page(a), page(a)], 0).is_ok());
         let torn = Seen::Page([a, a, a, b, a, a, a, a]);
@@ -366,6 +410,6 @@ mod tests {
         let mut after = Ledger::new(4, 2);
         after.restart(&ledger, &[mixed, page(a), page(a), page(0)]);
         assert!(after.expect_last(0, mixed).is_ok() && after.expect_last(3, page(0)).is_ok());
-        assert!(after.write(1, 0, 8) > b);
+        assert!(after.write(Time::ZERO, 1, 0, 8) > b);
     }
 }

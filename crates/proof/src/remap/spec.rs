@@ -78,10 +78,12 @@ impl RemapSpec {
         let may_fail = faults.iter().any(|fault| matches!(fault, DiskFault::Op { .. }));
         let promise = match &mode {
             // It promises nothing; asked is what every device owes.
-            RemapMode::Paper(_) => Promise { atomic: 1, may_fail, damaged, verified: false },
+            RemapMode::Paper(_) => {
+                Promise { atomic: 1, may_fail, damaged, verified: false, lies: disk.lies }
+            }
             RemapMode::Varve(options, _) => {
                 let atomic = options.atomic_blocks();
-                Promise { atomic, may_fail, damaged, verified: options.verify }
+                Promise { atomic, may_fail, damaged, verified: options.verify, lies: disk.lies }
             }
         };
         let mut spec = RemapSpec { mode, disk, faults, promise, pages: 0, made: Made::default() };
