@@ -6,18 +6,12 @@
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::time::Duration;
 
 use rustix::io::Errno;
 
-use crate::fuse;
-
-/// How long a mount may take to answer before it is called stuck.
-const PATIENCE: Duration = Duration::from_secs(2);
+use crate::fuse::{self, PATIENCE, ask, served};
 
 /// One thing that was looked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -178,7 +172,7 @@ fn kvm() -> Result<String, String> {
 /// Mounts and loop devices of ours that are there now.
 fn leftovers() -> Vec<Finding> {
     let mounts = fs::read("/proc/self/mounts").unwrap_or_default();
-    let mut found: Vec<Finding> = mounted(&mounts).into_iter().map(|dir| state(&dir)).collect();
+    let mut found: Vec<Finding> = served(&mounts).into_iter().map(|dir| state(&dir)).collect();
     let Ok(devices) = fs::read_dir("/sys/block") else { return found };
     for device in devices.flatten() {
         let Ok(file) = fs::read_to_string(device.path().join("loop/backing_file")) else {
@@ -195,46 +189,9 @@ fn leftovers() -> Vec<Finding> {
     found
 }
 
-/// The directories of ours in a table of mounts.
-fn mounted(table: &[u8]) -> Vec<PathBuf> {
-    let lines = table.split(|byte| *byte == b'\n');
-    lines
-        .filter_map(|line| {
-            let mut fields = line.split(|byte| *byte == b' ');
-            let (source, dir, kind) = (fields.next()?, fields.next()?, fields.next()?);
-            // Mounted by root it is plain `fuse`, by fusermount3 `fuse.varve`.
-            let ours = source == fuse::SOURCE.as_bytes() && kind.starts_with(b"fuse");
-            ours.then(|| unescaped(dir))
-        })
-        .collect()
-}
-
-/// A path as the table of mounts writes it: `\040` is a space.
-fn unescaped(field: &[u8]) -> PathBuf {
-    let mut out = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&first, after)) = rest.split_first() {
-        let octal = after
-            .get(..3)
-            .filter(|_| first == b'\\')
-            .and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
-        out.push(octal.unwrap_or(first));
-        rest = if octal.is_some() { &after[3..] } else { after };
-    }
-    PathBuf::from(OsStr::from_bytes(&out))
-}
-
-/// Asks for the attributes of a path, with a limit: a stuck server would keep us for ever.
+/// Whether a path answers within some time.
 fn answers(path: &Path) -> bool {
     ask(path).is_some_and(|answer| answer.is_ok())
-}
-
-fn ask(path: &Path) -> Option<io::Result<()>> {
-    let (sender, receiver) = mpsc::channel();
-    let path = path.to_path_buf();
-    // The thread is left behind if nobody answers; this process ends soon.
-    std::thread::spawn(move || sender.send(fs::symlink_metadata(path).map(|_| ())));
-    receiver.recv_timeout(PATIENCE).ok()
 }
 
 fn state(dir: &Path) -> Finding {
@@ -243,7 +200,7 @@ fn state(dir: &Path) -> Finding {
     match ask(dir) {
         Some(Ok(())) => finding(&format!("mounted: {shown}"), Ok("is being served".to_string())),
         Some(Err(e)) if e.raw_os_error() == Some(gone) => {
-            let why = format!("its server is gone: fusermount3 -u {shown}, or umount {shown}");
+            let why = format!("a dead mount is there, its server is gone: varve umount {shown}");
             finding(&format!("left over: mount {shown}"), Err(why))
         }
         Some(Err(e)) => finding(&format!("mounted: {shown}"), Err(e.to_string())),
@@ -266,8 +223,8 @@ mod tests {
             varve /mnt/c ext4 rw 0 0\n\
             varve /mnt/d\\134e\\04 fuse rw 0 0\n";
         let expected = [PathBuf::from("/mnt/a b"), PathBuf::from("/mnt/d\\e\\04")];
-        assert_eq!(mounted(table), expected);
-        assert!(mounted(b"").is_empty() && mounted(b"one\ntwo fields\n").is_empty());
+        assert_eq!(served(table), expected);
+        assert!(served(b"").is_empty() && served(b"one\ntwo fields\n").is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@ pub mod fuse;
 mod kernel;
 pub mod mount;
 pub mod nbd;
+pub mod notice;
 pub mod power;
 pub mod stack;
 

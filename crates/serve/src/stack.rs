@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use block::Bytes;
 use live::{FileMedium, ImageDrive, LiveError, Medium};
+use remap::LogError;
 use ssd::{Config, ConfigError, Origin, Params};
 
 use crate::disk::{
-    CutDrive, Disk, DiskError, LogDisk, MediumDisk, Meter, Metered, ModelDisk, PaperDisk, RamDisk,
-    ReadOnly, Recorded, Recorder, Timing,
+    CutDrive, Disk, DiskError, LogDisk, MediumDisk, Meter, Metered, ModelDisk, NamedMedium,
+    PaperDisk, RamDisk, ReadOnly, Recorded, Recorder, Timing,
 };
 use crate::power::{NoSwitch, Open, Power, Switch};
 
@@ -63,6 +64,8 @@ pub struct StackOptions {
     pub backing: Backing,
     /// What lies above it.
     pub remap: Remap,
+    /// What the host log reads is compared with its checksums.
+    pub verify: bool,
     /// When a modelled drive answers.
     pub timing: Timing,
     /// The power can be cut, and what is left is drawn from this.
@@ -144,17 +147,29 @@ impl Stack {
 type Served = (Arc<dyn Disk>, Arc<dyn Power>);
 
 /// The layers above a medium, for each power-on: the one place where a remap layer is plugged in.
-fn layers(remap: Remap) -> Open {
+fn layers(remap: Remap, verify: bool) -> Open {
     match remap {
         Remap::Off => Box::new(|medium| Ok(Arc::new(MediumDisk::new(medium)?))),
-        Remap::Varve => Box::new(|medium| {
-            let log = LogDisk::open_or_format(medium).map_err(std::io::Error::other)?;
-            Ok(Arc::new(log))
+        Remap::Varve => Box::new(move |medium| {
+            let log = LogDisk::open_or_format(medium, verify);
+            Ok(Arc::new(log.map_err(|error| std::io::Error::other(way_out(&error, verify)))?))
         }),
         Remap::Paper => Box::new(|medium| {
             let log = PaperDisk::open_or_format(medium).map_err(std::io::Error::other)?;
             Ok(Arc::new(log))
         }),
+    }
+}
+
+/// An error of the host log, and what can be done about it.
+fn way_out(error: &LogError, verify: bool) -> String {
+    match error {
+        LogError::Unverified => format!("{error}: --verify off serves it as it is"),
+        LogError::Corrupt(_) if verify => format!(
+            "{error} (`varve remap check` says more; --verify off serves what is left, if anything, \
+             read-only: it may be older than what was flushed)"
+        ),
+        _ => error.to_string(),
     }
 }
 
@@ -227,6 +242,11 @@ impl StackOptions {
         if self.read_only && self.remap != Remap::Off {
             return wrong("--remap writes when it opens: not with --read-only");
         }
+        if !self.verify && self.remap != Remap::Varve {
+            return wrong(
+                "--verify off: only the host log (--remap varve) has checksums of what it reads",
+            );
+        }
         if self.timing == Timing::Model && !matches!(self.backing, Backing::Ssd(..)) {
             return wrong("--timing model needs a modelled drive in memory (--ssd PRESET)");
         }
@@ -238,7 +258,7 @@ impl StackOptions {
 
     /// The layers over `medium`, with a switch if there is a seed.
     fn over(&self, medium: Arc<dyn Medium>) -> Result<Served, StackError> {
-        switched(layers(self.remap), medium, self.cut_seed)
+        switched(layers(self.remap, self.verify), medium, self.cut_seed)
     }
 
     fn on_image(&self, path: &Path, size: Option<Bytes>) -> Result<Served, StackError> {
@@ -306,7 +326,7 @@ fn open_file(
     path: &Path,
     size: Option<Bytes>,
     read_only: bool,
-) -> Result<(FileMedium, bool), StackError> {
+) -> Result<(NamedMedium<FileMedium>, bool), StackError> {
     let io = |error| StackError::Io { path: path.to_path_buf(), error };
     let mut options = OpenOptions::new();
     options.read(true).write(!read_only);
@@ -328,10 +348,15 @@ fn open_file(
         return Err(StackError::Options(format!("{}: not a file{hint}", path.display())));
     }
     own(path, &file)?;
-    Ok((FileMedium(file), made))
+    Ok((named(path, file), made))
 }
 
-fn open_device(path: &Path, read_only: bool) -> Result<FileMedium, StackError> {
+/// A file whose failures are told by its name.
+fn named(path: &Path, file: File) -> NamedMedium<FileMedium> {
+    NamedMedium::new(path.display().to_string(), FileMedium(file))
+}
+
+fn open_device(path: &Path, read_only: bool) -> Result<NamedMedium<FileMedium>, StackError> {
     let io = |error| StackError::Io { path: path.to_path_buf(), error };
     let mut options = OpenOptions::new();
     options.read(true).write(!read_only);
@@ -342,7 +367,7 @@ fn open_device(path: &Path, read_only: bool) -> Result<FileMedium, StackError> {
         return Err(StackError::Options(format!("{}: not a block device", path.display())));
     }
     own(path, &file)?;
-    Ok(FileMedium(file))
+    Ok(named(path, file))
 }
 
 /// One process at a time.

@@ -16,6 +16,7 @@ fn stack(backing: Backing, cut_seed: Option<u64>) -> Stack {
     let options = StackOptions {
         backing,
         remap: Remap::Off,
+        verify: true,
         timing: Timing::Off,
         cut_seed,
         read_only: false,

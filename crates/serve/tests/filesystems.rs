@@ -10,7 +10,7 @@ use std::sync::Arc;
 use block::Bytes;
 use serve::control::Control;
 use serve::disk::Timing;
-use serve::fuse::{Mount, Options, Stopped};
+use serve::fuse::{Mount, Options, Patience, Stopped};
 use serve::stack::{Backing, Remap, StackOptions};
 
 const BYTES: u64 = 160 << 20;
@@ -37,6 +37,7 @@ fn ext4_keeps_what_fsync_acknowledged() {
     let stack = StackOptions {
         backing: Backing::Image(folder.join("image"), Some(Bytes(BYTES))),
         remap: Remap::Varve,
+        verify: true,
         timing: Timing::Off,
         cut_seed: Some(1),
         read_only: false,
@@ -58,9 +59,9 @@ fn ext4_keeps_what_fsync_acknowledged() {
         .arg(folder.join("mounted"))
         .status();
     let mut looks = 0;
-    let stopped = mount.stop(|_| {
+    let stopped = mount.stop(|_, _| {
         looks += 1;
-        looks < 200
+        if looks < 200 { Patience::Wait } else { Patience::Leave }
     });
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(ran.unwrap().success());

@@ -15,7 +15,7 @@ use block::Rng;
 use common::Forgetful;
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
-use serve::fuse::{self, FuseError, Handles, Mount, Options, Stopped};
+use serve::fuse::{self, FuseError, Handles, Mount, Options, Patience, Stopped};
 
 const BLOCKS: usize = 2048;
 const SIZE: u64 = BLOCKS as u64 * 4096;
@@ -66,9 +66,9 @@ impl Served {
 
     fn stop(mut self) {
         let mut looks = 0;
-        let ended = self.mount.take().unwrap().stop(|_| {
+        let ended = self.mount.take().unwrap().stop(|_, _| {
             looks += 1;
-            looks < 200
+            if looks < 200 { Patience::Wait } else { Patience::Leave }
         });
         assert_eq!(ended.unwrap(), Stopped::Clean);
         assert!(!self.dir.exists(), "the folder that was made for the mount is gone again");
@@ -316,7 +316,7 @@ fn stopping_waits_for_who_has_it_open() {
     let file = served.open();
     let (told, waited) = (Arc::new(AtomicBool::new(false)), AtomicU64::new(0));
     let mut held = Some(file);
-    let ended = served.mount.take().unwrap().stop(|what| {
+    let ended = served.mount.take().unwrap().stop(|what, _| {
         assert!(what.contains("is open"), "{what}");
         told.store(true, Ordering::SeqCst);
         if waited.fetch_add(1, Ordering::SeqCst) == 2 {
@@ -325,11 +325,35 @@ fn stopping_waits_for_who_has_it_open() {
             file.write_all_at(b"late", 4).unwrap();
             file.sync_all().unwrap();
         }
-        true
+        Patience::Wait
     });
     assert_eq!(ended.unwrap(), Stopped::Clean);
     assert!(told.load(Ordering::SeqCst) && !served.dir.exists());
     assert_eq!(served.disk.seen.flushes.load(Ordering::SeqCst), 1);
+}
+
+/// Who is not waited for is named, and cut off: what he asks then is an error, and the directory is gone.
+fn who_is_not_waited_for_is_named_and_cut_off() {
+    let mut served = Served::new();
+    let path = served.path(fuse::DISK);
+    let mut reader = std::process::Command::new("sleep")
+        .arg("1000")
+        .stdin(File::open(&path).unwrap())
+        .spawn()
+        .unwrap();
+    let file = served.open();
+    let mut who = String::new();
+    let ended = served.mount.take().unwrap().stop(|_, place| {
+        who = fuse::who_holds(place);
+        Patience::CutOff
+    });
+    assert_eq!(ended.unwrap(), Stopped::CutOff);
+    let expected = format!("process {} (sleep): {}", reader.id(), path.display());
+    assert!(who.contains(&expected), "{who}, expected {expected}");
+    assert!(!served.dir.exists());
+    assert!(file.sync_all().is_err());
+    reader.kill().unwrap();
+    reader.wait().unwrap();
 }
 
 fn a_place_that_cannot_be_mounted_on_is_an_error() {
@@ -365,13 +389,13 @@ fn a_loop_device_hands_everything_on() {
     assert_eq!(served.disk.seen.zeroed.load(Ordering::SeqCst), 32 << 10, "a discard arrives");
     // The device is detached first, and only when its last user is gone.
     let (mut held, mut looks) = (Some(file), 0);
-    let ended = served.mount.take().unwrap().stop(|what| {
+    let ended = served.mount.take().unwrap().stop(|what, _| {
         looks += 1;
         assert!(looks > 3 || what.contains("is in use"), "{what}");
         if looks == 3 {
             held = None;
         }
-        looks < 200
+        if looks < 200 { Patience::Wait } else { Patience::Leave }
     });
     assert_eq!(ended.unwrap(), Stopped::Clean);
     assert!(looks >= 3 && !served.dir.exists());
@@ -389,7 +413,7 @@ fn fuse_works() -> Result<(), String> {
     let mount = Mount::new(Arc::new(Forgetful::new(1)), &dir, options);
     match mount {
         Ok(mount) => {
-            assert_eq!(mount.stop(|_| true).unwrap(), Stopped::Clean);
+            assert_eq!(mount.stop(|_, _| Patience::Wait).unwrap(), Stopped::Clean);
             Ok(())
         }
         // All else is a fault of ours.
@@ -420,6 +444,7 @@ fn main() -> ExitCode {
         an_error_is_told_each_time_again: fuse_works,
         counters_and_commands_are_files: fuse_works,
         stopping_waits_for_who_has_it_open: fuse_works,
+        who_is_not_waited_for_is_named_and_cut_off: fuse_works,
         a_place_that_cannot_be_mounted_on_is_an_error: || Ok(()),
         a_loop_device_hands_everything_on: loop_works,
     ];

@@ -301,12 +301,12 @@ fn the_map_is_paged_under_its_cap() {
 fn what_may_be_somebodys_is_not_formatted() {
     let medium = memory(16);
     medium.write(300_000, b"a file system").unwrap();
-    assert!(LogDisk::open_or_format(medium).is_err());
+    assert!(LogDisk::open_or_format(medium, true).is_err());
     let medium = memory(16);
-    let disk = LogDisk::open_or_format(medium.clone()).unwrap();
+    let disk = LogDisk::open_or_format(medium.clone(), true).unwrap();
     disk.write(0, &block(0, 7), true).unwrap().wait();
     drop(disk);
-    let disk = LogDisk::open_or_format(medium).unwrap();
+    let disk = LogDisk::open_or_format(medium, true).unwrap();
     let mut out = vec![0; BLOCK];
     disk.read(0, &mut out).unwrap().wait();
     assert_eq!(version(0, &out), 7);

@@ -28,6 +28,7 @@ fn stack(cut_seed: Option<u64>) -> Stack {
     let options = StackOptions {
         backing: Backing::Ram(Bytes(128 << 20)),
         remap: Remap::Off,
+        verify: true,
         timing: Timing::Off,
         cut_seed,
         read_only: false,
@@ -357,6 +358,7 @@ fn an_image_is_mounted_once() {
     let options = |read_only| StackOptions {
         backing: Backing::Image(path.clone(), Some(Bytes(64 << 20))),
         remap: Remap::Off,
+        verify: true,
         timing: Timing::Off,
         cut_seed: None,
         read_only,

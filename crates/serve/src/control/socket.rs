@@ -1,12 +1,13 @@
 //! The socket an operator's commands come through: a unix socket of the user's own.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::Control;
 use crate::nbd::address::{Address, Listener};
@@ -15,11 +16,11 @@ use crate::nbd::transport::Socket;
 /// Bytes of a line at most.
 const LINE: u64 = 4096;
 /// Operators at a time.
-const MOST: usize = 8;
+const MOST: usize = 32;
 /// How often it looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(100);
 /// For a line that has begun, and for an answer. Between lines an operator may be silent for as long
-/// as he likes: a guest's serial line cannot connect again.
+/// as nobody else needs his place: a guest's serial line cannot connect again.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Listens in a thread of its own until it is dropped.
@@ -56,17 +57,18 @@ impl Drop for ControlSocket {
 }
 
 fn listen(listener: &Listener, stop: &AtomicBool, control: &Arc<Control>) {
-    let open = Arc::new(AtomicUsize::new(0));
+    let seats = Arc::new(Seats::default());
     while !stop.load(Ordering::Relaxed) {
         match listener.accept_within(LOOK) {
-            Ok(Some(Socket::Unix(stream))) if open.load(Ordering::Relaxed) < MOST => {
-                open.fetch_add(1, Ordering::Relaxed);
-                let (control, seat) = (Arc::clone(control), Seat(Arc::clone(&open)));
+            Ok(Some(Socket::Unix(stream))) => {
+                // Where all others are being answered this one is closed.
+                let Some(seat) = seats.take(&stream) else { continue };
+                let (control, seats) = (Arc::clone(control), Arc::clone(&seats));
                 // Without a thread the operator's stream is closed, and says so.
                 let _ = std::thread::Builder::new().name("operator".to_string()).spawn(move || {
                     // An operator who leaves in the middle is no concern of ours.
-                    let _ = talk(stream, &control);
-                    drop(seat);
+                    let _ = talk(stream, &control, &seats, seat);
+                    seats.leave(seat);
                 });
             }
             Ok(_) => {}
@@ -75,15 +77,54 @@ fn listen(listener: &Listener, stop: &AtomicBool, control: &Arc<Control>) {
     }
 }
 
-struct Seat(Arc<AtomicUsize>);
+/// Who is connected. When all seats are taken whoever has asked nothing for the longest time gives his
+/// to the next who comes: those who only wait keep nobody out.
+#[derive(Debug, Default)]
+struct Seats(Mutex<(u64, Vec<Seat>)>);
 
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+#[derive(Debug)]
+struct Seat {
+    number: u64,
+    stream: UnixStream,
+    since: Instant,
+    /// He is being answered.
+    busy: bool,
+}
+
+impl Seats {
+    fn lock(&self) -> MutexGuard<'_, (u64, Vec<Seat>)> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A seat for whoever came, if there is one or somebody idle gives his up.
+    fn take(&self, stream: &UnixStream) -> Option<u64> {
+        let stream = stream.try_clone().ok()?;
+        let mut seats = self.lock();
+        let (last, taken) = &mut *seats;
+        if taken.len() >= MOST {
+            let idle = taken.iter().enumerate().filter(|(_, seat)| !seat.busy);
+            let (oldest, _) = idle.min_by_key(|(_, seat)| seat.since)?;
+            // His thread sees the end of what he sends. If he is gone, all the better.
+            let _ = taken.swap_remove(oldest).stream.shutdown(Shutdown::Both);
+        }
+        *last += 1;
+        taken.push(Seat { number: *last, stream, since: Instant::now(), busy: false });
+        Some(*last)
+    }
+
+    /// He is being answered from now on, or not any more; false if his seat was taken.
+    fn set_busy(&self, number: u64, busy: bool) -> bool {
+        let mut seats = self.lock();
+        let seat = seats.1.iter_mut().find(|seat| seat.number == number);
+        seat.map(|seat| (seat.busy, seat.since) = (busy, Instant::now())).is_some()
+    }
+
+    fn leave(&self, number: u64) {
+        self.lock().1.retain(|seat| seat.number != number);
     }
 }
 
-fn talk(stream: UnixStream, control: &Control) -> io::Result<()> {
+fn talk(stream: UnixStream, control: &Control, seats: &Seats, seat: u64) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut lines = BufReader::new(stream.try_clone()?);
     let mut out = stream;
@@ -95,13 +136,14 @@ fn talk(stream: UnixStream, control: &Control) -> io::Result<()> {
         out.set_read_timeout(Some(PATIENCE))?;
         let mut line = String::new();
         let count = (&mut lines).take(LINE).read_line(&mut line)?;
-        if count == 0 {
+        if count == 0 || !seats.set_busy(seat, true) {
             return Ok(());
         }
         if !line.ends_with('\n') && count as u64 == LINE {
             return writeln!(out, r#"{{"ok":false,"error":"a line of more than {LINE} bytes"}}"#);
         }
         writeln!(out, "{}", control.answer(line.trim()))?;
+        seats.set_busy(seat, false);
     }
 }
 

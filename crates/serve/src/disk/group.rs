@@ -3,6 +3,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::Halt;
+
 /// Shares flushes among threads.
 #[derive(Debug, Default)]
 pub struct Group {
@@ -18,7 +20,7 @@ struct State {
     /// The last flush that succeeded.
     good: u64,
     /// The last flush that failed, and why.
-    bad: (u64, String),
+    bad: (u64, Option<Halt>),
     asked: u64,
 }
 
@@ -31,7 +33,7 @@ impl Group {
     ///
     /// # Errors
     /// What that flush said.
-    pub fn flush(&self, flush: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+    pub fn flush(&self, flush: impl FnOnce() -> Result<(), Halt>) -> Result<(), Halt> {
         let mut state = self.lock();
         state.asked += 1;
         // One that runs already may have begun before what this caller wants durable.
@@ -48,7 +50,7 @@ impl Group {
             state.running = false;
             match &result {
                 Ok(()) => state.good = mine,
-                Err(why) => state.bad = (mine, why.clone()),
+                Err(why) => state.bad = (mine, Some(why.clone())),
             }
             self.over.notify_all();
             return result;
@@ -58,9 +60,9 @@ impl Group {
         }
         // Later ones may have ended meanwhile. Success after a failure says nothing of what the
         // failed one should have made durable.
-        match state.bad.0 >= mine {
-            true => Err(state.bad.1.clone()),
-            false => Ok(()),
+        match &state.bad {
+            (failed, Some(why)) if *failed >= mine => Err(why.clone()),
+            _ => Ok(()),
         }
     }
 
@@ -109,7 +111,8 @@ mod tests {
     #[test]
     fn a_failure_is_told() {
         let group = Group::default();
-        assert_eq!(group.flush(|| Err("broken".to_string())), Err("broken".to_string()));
+        let broken = || Err(Halt::from("broken".to_string()));
+        assert_eq!(group.flush(broken), broken());
         assert_eq!(group.flush(|| Ok(())), Ok(()));
     }
 }

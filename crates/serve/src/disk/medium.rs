@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use live::{Medium, write_zeroes};
 
-use super::{Capabilities, Disk, DiskError, Done, Extent, Group, inside};
+use super::{Capabilities, Disk, DiskError, Done, Extent, Group, Halt, inside};
 
 /// What a discard takes whole, and a fast zero must keep to.
 const BLOCK: u64 = 4096;
@@ -19,7 +19,7 @@ pub struct MediumDisk {
     size: u64,
     fast: bool,
     group: Group,
-    failed: OnceLock<String>,
+    failed: OnceLock<Halt>,
 }
 
 impl MediumDisk {
@@ -69,7 +69,7 @@ impl Disk for MediumDisk {
     }
     fn flush(&self) -> Result<Done, DiskError> {
         self.admit(0, 0)?;
-        let result = self.group.flush(|| self.medium.sync().map_err(|error| error.to_string()));
+        let result = self.group.flush(|| self.medium.sync().map_err(|error| Halt::from(&error)));
         result
             .map(|()| Done::NOW)
             .map_err(|why| DiskError::Stopped(self.failed.get_or_init(|| why).clone()))

@@ -7,12 +7,13 @@ mod log;
 mod medium;
 mod meter;
 mod model;
+mod named;
 mod paper;
 mod ram;
 mod read_only;
 mod record;
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::io;
 
 pub use done::Done;
@@ -22,6 +23,7 @@ pub use log::{LogDisk, MediumStore};
 pub use medium::MediumDisk;
 pub use meter::{Asked, Meter, Metered};
 pub use model::{ModelDisk, Modelled, Timing};
+pub use named::NamedMedium;
 pub use paper::{MediumDevice, PaperDisk};
 pub use ram::RamDisk;
 pub use read_only::ReadOnly;
@@ -72,10 +74,63 @@ pub enum DiskError {
     Damaged(String),
     /// After a failed write or flush nothing is written any more.
     #[error("stopped after an error: {0}")]
-    Stopped(String),
+    Stopped(Halt),
     /// What the system below said.
     #[error(transparent)]
     Io(#[from] io::Error),
+}
+
+/// The error after which a disk writes nothing any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Halt {
+    /// What it was.
+    pub why: String,
+    /// The space below ran out: that is what whoever writes is told from then on.
+    pub full: bool,
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+impl From<&io::Error> for Halt {
+    fn from(error: &io::Error) -> Halt {
+        Halt { why: error.to_string(), full: is_full(error) }
+    }
+}
+
+impl From<String> for Halt {
+    fn from(why: String) -> Halt {
+        Halt { why, full: false }
+    }
+}
+
+impl From<DiskError> for Halt {
+    fn from(error: DiskError) -> Halt {
+        match error {
+            DiskError::Stopped(halt) => halt,
+            other => Halt { full: other.is_full(), why: other.to_string() },
+        }
+    }
+}
+
+/// Whether the system below has no space left, or allows no more of it.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+impl DiskError {
+    /// Whether space ran out, here or below.
+    pub fn is_full(&self) -> bool {
+        match self {
+            DiskError::NoSpace(_) => true,
+            DiskError::Stopped(halt) => halt.full,
+            DiskError::Io(error) => is_full(error),
+            _ => false,
+        }
+    }
 }
 
 /// Whether a request lies inside a disk of `size` bytes.

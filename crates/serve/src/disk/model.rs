@@ -67,7 +67,7 @@ impl From<DeviceError> for DiskError {
     fn from(error: DeviceError) -> DiskError {
         match error {
             DeviceError::NoSpace(why) => DiskError::NoSpace(why.to_string()),
-            DeviceError::ReadOnly(why) => DiskError::Stopped(why.to_string()),
+            DeviceError::ReadOnly(why) => DiskError::Stopped(why.to_string().into()),
             DeviceError::Unreadable(lba) => DiskError::Damaged(format!("sector {lba}")),
             DeviceError::PowerOff => DiskError::PowerOff,
             other => DiskError::Io(std::io::Error::other(other)),

@@ -4,7 +4,6 @@
 //! disk is never one that the kernel takes for "not implemented", because it would then stop
 //! asking (and call every later `fsync` a success).
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -35,11 +34,9 @@ impl DeviceFile {
         match error {
             DiskError::Range { .. } => beyond,
             DiskError::ReadOnly => Errno::EROFS,
-            DiskError::NoSpace(_) => self.counted(Errno::ENOSPC),
-            DiskError::Io(e) if e.kind() == io::ErrorKind::StorageFull => {
-                self.counted(Errno::ENOSPC)
-            }
-            DiskError::PowerOff
+            full if full.is_full() => self.counted(Errno::ENOSPC),
+            DiskError::NoSpace(_)
+            | DiskError::PowerOff
             | DiskError::Damaged(_)
             | DiskError::Stopped(_)
             | DiskError::Io(_) => self.counted(Errno::EIO),

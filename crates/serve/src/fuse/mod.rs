@@ -19,13 +19,18 @@
 mod command;
 mod device;
 mod files;
+mod holders;
+mod left;
 mod loop_device;
 mod mount;
 
 pub use command::{Command, Handles};
+pub use holders::{holders, who_holds};
+pub(crate) use left::{PATIENCE, ask, served};
+pub use left::{clear, cut_off, is_dead, is_served};
 pub use loop_device::LoopDevice;
 pub(crate) use mount::unmount;
-pub use mount::{Mount, Options, Stopped, advertised, shield_from_own_writeback};
+pub use mount::{Mount, Options, Patience, Stopped, advertised, shield_from_own_writeback};
 
 use std::io;
 use std::path::PathBuf;
@@ -49,6 +54,12 @@ pub enum FuseError {
         dir: PathBuf,
         /// What the system said.
         source: io::Error,
+    },
+    /// The server of a mount that is there is gone.
+    #[error("{0}: a dead mount is there: varve umount {0}", dir.display())]
+    Dead {
+        /// The directory.
+        dir: PathBuf,
     },
     /// The directory stays mounted.
     #[error("cannot unmount {}: {source}", dir.display())]
@@ -76,7 +87,7 @@ fn hint(source: &io::Error, dir: &std::path::Path) -> String {
     let dir = dir.display();
     match source.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
         Some(rustix::io::Errno::NOTCONN) => {
-            format!(" (a mount is left over there: fusermount3 -u {dir})")
+            format!(" (a dead mount is there: varve umount {dir})")
         }
         Some(rustix::io::Errno::NOENT) => " (or there is no /dev/fuse: modprobe fuse)".to_string(),
         Some(rustix::io::Errno::PERM) => {

@@ -1,9 +1,9 @@
 //! The directory from mount to unmount.
 //!
 //! Order of stopping: the loop device is detached, then the directory is unmounted, then the
-//! threads are joined. Nothing is forced: a device or a file that is still in use is waited for,
-//! because cutting it off would lose what its user has not yet flushed. The caller may stop
-//! waiting; then the mount is left over, and `varve doctor` says so.
+//! threads are joined. Nothing is forced unasked: a device or a file that is still in use is waited for,
+//! because cutting it off loses what its user has not yet flushed. The caller may stop waiting: then the
+//! mount is left over, and `varve doctor` says so; or its users are cut off, if that is what he wants.
 
 use std::fmt;
 use std::fs;
@@ -19,6 +19,7 @@ use rustix::mount::UnmountFlags;
 
 use super::command::Command;
 use super::files::Files;
+use super::left::{cut_off, is_dead};
 use super::loop_device::{LoopDevice, program};
 use super::{DISK, FuseError, SOURCE};
 use crate::disk::{Capabilities, Disk};
@@ -42,6 +43,17 @@ impl fmt::Debug for Options {
     }
 }
 
+/// What to do about something that is still in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Patience {
+    /// Wait on.
+    Wait,
+    /// Leave the mount as it is.
+    Leave,
+    /// Cut off whoever uses it.
+    CutOff,
+}
+
 /// How stopping ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stopped {
@@ -49,6 +61,8 @@ pub enum Stopped {
     Clean,
     /// The caller did not want to wait for what is in use: it is left over.
     GaveUp,
+    /// Who still used it was cut off.
+    CutOff,
 }
 
 /// A mounted directory, and the loop device over its file.
@@ -98,6 +112,9 @@ impl Mount {
     /// [`FuseError::Mount`].
     pub fn new(disk: Arc<dyn Disk>, dir: &Path, options: Options) -> Result<Mount, FuseError> {
         let failed = |source| FuseError::Mount { dir: dir.to_path_buf(), source };
+        if is_dead(dir) {
+            return Err(FuseError::Dead { dir: dir.to_path_buf() });
+        }
         let made = match fs::create_dir(dir) {
             Ok(()) => true,
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists => false,
@@ -160,28 +177,31 @@ impl Mount {
         self.session.guard.is_finished()
     }
 
-    /// Detaches, unmounts and ends the threads. While something is in use, `wait` is told what,
-    /// again and again, and says whether to go on waiting.
+    /// Detaches, unmounts and ends the threads. While something is in use, `wait` is told what and where,
+    /// again and again, and says what to do.
     ///
     /// # Errors
     /// [`FuseError`]; what is not undone then is left over.
-    pub fn stop(self, mut wait: impl FnMut(&str) -> bool) -> Result<Stopped, FuseError> {
+    pub fn stop(self, mut wait: impl FnMut(&str, &Path) -> Patience) -> Result<Stopped, FuseError> {
         if let Some(device) = &self.device {
             device.detach()?;
             let what = format!("{} is in use", device.path().display());
             while device.attached() {
-                if !wait(&what) {
-                    return Ok(self.leave());
+                match wait(&what, device.path()) {
+                    Patience::Wait => std::thread::sleep(AGAIN),
+                    Patience::Leave => return Ok(self.leave()),
+                    // The kernel lets the device go when its last user does.
+                    Patience::CutOff => return self.cut_off(),
                 }
-                std::thread::sleep(AGAIN);
             }
         }
         let what = format!("a file in {} is open", self.dir.display());
         while !self.unmounted()? {
-            if !wait(&what) {
-                return Ok(self.leave());
+            match wait(&what, &self.dir) {
+                Patience::Wait => std::thread::sleep(AGAIN),
+                Patience::Leave => return Ok(self.leave()),
+                Patience::CutOff => return self.cut_off(),
             }
-            std::thread::sleep(AGAIN);
         }
         let (dir, made) = (self.dir, self.made);
         self.session.join().map_err(FuseError::Session)?;
@@ -189,6 +209,18 @@ impl Mount {
             fs::remove_dir(&dir).map_err(|source| FuseError::Unmount { dir, source })?;
         }
         Ok(Stopped::Clean)
+    }
+
+    /// Takes the mount from whoever uses it. A thread of the session may be in a request that never ends:
+    /// none is waited for.
+    fn cut_off(self) -> Result<Stopped, FuseError> {
+        cut_off(&self.dir)?;
+        if self.made {
+            // If something else is mounted there, it stays.
+            let _ = fs::remove_dir(&self.dir);
+        }
+        std::mem::forget(self.session);
+        Ok(Stopped::CutOff)
     }
 
     /// Leaves the mount as it is, for a process that ends now: dropping it would unmount it

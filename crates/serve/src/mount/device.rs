@@ -17,6 +17,7 @@ fn refused(error: DiskError, lba: Lba, sectors: Sectors) -> DeviceError {
         }
         DiskError::ReadOnly => DeviceError::ReadOnly("the disk may only be read"),
         DiskError::PowerOff => DeviceError::PowerOff,
+        full if full.is_full() => DeviceError::NoSpace("the disk below has none left"),
         other => DeviceError::Io(other.to_string()),
     }
 }

@@ -76,10 +76,12 @@ pub(super) fn errno(error: &DiskError, kind: u16) -> Errno {
         DiskError::Range { .. } if writes => Errno::NoSpace,
         DiskError::Range { .. } => Errno::Inval,
         DiskError::ReadOnly => Errno::Perm,
-        DiskError::NoSpace(_) => Errno::NoSpace,
-        DiskError::PowerOff | DiskError::Damaged(_) | DiskError::Stopped(_) | DiskError::Io(_) => {
-            Errno::Io
-        }
+        full if full.is_full() => Errno::NoSpace,
+        DiskError::NoSpace(_)
+        | DiskError::PowerOff
+        | DiskError::Damaged(_)
+        | DiskError::Stopped(_)
+        | DiskError::Io(_) => Errno::Io,
     }
 }
 

@@ -68,7 +68,7 @@ impl Forgetful {
             return Err(DiskError::PowerOff);
         }
         if self.fails.load(Ordering::SeqCst) {
-            return Err(DiskError::Stopped("asked to fail".to_string()));
+            return Err(DiskError::Stopped("asked to fail".to_string().into()));
         }
         let end = at.checked_add(bytes);
         if end.is_none_or(|end| end > self.size) {

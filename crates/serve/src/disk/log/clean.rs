@@ -256,7 +256,13 @@ impl Shared {
                     let Named { lpn, from, crc, form } = *n;
                     inner.engine.relocate(lpn, from, crc, form, newest, slot, &mut own);
                 }
-                false => inner.engine.poison(n.lpn, n.from, newest, &mut own),
+                false => {
+                    if inner.engine.is_live(n.lpn, n.from) {
+                        let cause = format!("cleaning found other bytes at {}", n.from.0);
+                        self.damage.found(n.lpn.index() as u64, &cause);
+                    }
+                    inner.engine.poison(n.lpn, n.from, newest, &mut own);
+                }
             }
         }
         drop(self.send(inner, own)?);

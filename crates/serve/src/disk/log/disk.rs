@@ -90,6 +90,7 @@ impl Disk for LogDisk {
     }
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let (asked, ran) = self.shared.group.counts();
+        let (damaged, refused) = self.shared.damage.counts();
         let inner = self.shared.lock();
         let c = inner.engine.counters();
         vec![
@@ -108,6 +109,9 @@ impl Disk for LogDisk {
             ("segments_free", u64::from(inner.engine.free_segments())),
             ("blocks_poisoned", c.poisoned),
             ("segments_quarantined", c.quarantined),
+            ("reads_verified", u64::from(inner.engine.verifies())),
+            ("blocks_damaged", damaged),
+            ("requests_damaged", refused),
             ("log_writes", inner.flight.batches),
             ("log_blocks", inner.flight.blocks),
             ("memory_bytes", inner.engine.memory()),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use remap::Pba;
 
+use super::super::Halt;
 use super::flight::Feed;
 use super::{DiskError, Inner, Shared, at};
 
@@ -53,11 +54,16 @@ pub(super) fn keep(shared: &Shared) {
             inner = guard;
             (inner.asleep, vain) = (false, Vain::default());
             shared.tick(&mut inner);
+            let mut sealed = false;
             if slept.timed_out() && inner.failed.is_none() {
                 let Inner { engine, flight, .. } = &mut *inner;
-                engine.seal_old(&mut Feed::new(flight));
+                sealed = engine.seal_old(&mut Feed::new(flight));
             }
             work = next(&inner, vain);
+            if sealed && work == Work::Nothing {
+                // Nobody writes, so nobody would take along what says how far the log is durable.
+                work = Work::Flush;
+            }
         }
         if inner.stop {
             return;
@@ -188,7 +194,7 @@ impl Shared {
     pub(super) fn fatal<T>(&self, result: Result<T, DiskError>) -> Result<T, DiskError> {
         result.map_err(|error| match error {
             stopped @ DiskError::Stopped(_) => stopped,
-            other => self.fail(&mut self.lock(), other.to_string()),
+            other => self.fail(&mut self.lock(), Halt::from(other)),
         })
     }
 }

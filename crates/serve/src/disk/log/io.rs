@@ -74,7 +74,8 @@ impl Shared {
                 Place::At(pba) => Some(pba),
                 Place::Damaged => {
                     release(&mut inner, &runs);
-                    return Err(DiskError::Damaged(format!("block {next}")));
+                    self.damage.found(u64::from(next), "it was written off by cleaning");
+                    return Err(self.damage.refuse(format!("block {next}")));
                 }
             };
             if let Some(pba) = pba
@@ -89,7 +90,7 @@ impl Shared {
             runs.push(Run { pba, count: n, on_the_way });
             next += n;
         }
-        if inner.engine.options().verify {
+        if inner.engine.verifies() {
             crcs.extend((lpn.0..lpn.0 + count).map(|l| inner.engine.crc(Lpn(l)).unwrap_or(0)));
         }
         self.see_landed(inner, &runs)?;
@@ -141,13 +142,36 @@ impl Shared {
                 part[i..i + BLOCK].copy_from_slice(bytes);
             }
         }
-        for (i, (crc, block)) in crcs.iter().zip(into.chunks_exact(BLOCK)).enumerate() {
-            // 0: unmapped, or nothing to compare with.
-            if *crc != 0 && *crc != crc32c(0, block) {
-                return Err(DiskError::Damaged(format!("block {}", lpn.index() + i)));
+        if crcs.is_empty() { Ok(()) } else { self.compare(runs, crcs, lpn, into) }
+    }
+
+    /// Compares what was read with its CRCs. What does not fit is read once more: the way here may have
+    /// been at fault.
+    fn compare(
+        &self,
+        runs: &[Run],
+        crcs: &[u32],
+        lpn: Lpn,
+        into: &mut [u8],
+    ) -> Result<(), DiskError> {
+        let places =
+            runs.iter().flat_map(|run| (0..run.count).map(|i| run.pba.map(|pba| Pba(pba.0 + i))));
+        let mut first = None;
+        let blocks = into.chunks_exact_mut(BLOCK).zip(crcs);
+        for ((lpn, place), (block, crc)) in (lpn.index() as u64..).zip(places).zip(blocks) {
+            let Some(pba) = place.filter(|_| crc32c(0, block) != *crc) else { continue };
+            let found = self.medium.read(at(pba), block).map(|()| crc32c(0, block));
+            if matches!(found, Ok(found) if found == *crc) {
+                continue;
             }
+            let cause = match found {
+                Ok(found) => format!("CRC32C {found:08x} at {}, expected {crc:08x}", pba.0),
+                Err(error) => error.to_string(),
+            };
+            self.damage.found(lpn, &cause);
+            first = first.or(Some(lpn));
         }
-        Ok(())
+        first.map_or(Ok(()), |lpn| Err(self.damage.refuse(format!("block {lpn}"))))
     }
 
     pub(super) fn write(&self, at: u64, bytes: &[u8]) -> Result<(), DiskError> {

@@ -9,6 +9,7 @@
 //!   can use it.
 
 mod clean;
+mod damage;
 mod disk;
 mod flight;
 mod house;
@@ -23,7 +24,9 @@ use block::{DeviceError, Lpn};
 use live::Medium;
 use remap::{Ack, BLOCK, Engine, LogError, Options, Pba, Planted, Seg, Store, Summary};
 
-use super::{DiskError, Group};
+use super::{DiskError, Group, Halt};
+use crate::notice::say;
+use damage::Damage;
 use flight::{Feed, Flight};
 
 /// Locks for writes of parts of blocks.
@@ -60,7 +63,7 @@ struct Inner {
     engine: Engine,
     flight: Flight,
     /// The error after which nothing is written.
-    failed: Option<String>,
+    failed: Option<Halt>,
     /// No room can be made.
     full: bool,
     /// Blocks for which somebody waits for room.
@@ -88,6 +91,7 @@ struct Shared {
     /// Held by whoever writes a part of a block, by its number.
     parts: Vec<Mutex<()>>,
     group: Group,
+    damage: Damage,
     start: Instant,
     logical: u32,
     segment: u32,
@@ -144,15 +148,18 @@ impl LogDisk {
     }
 
     /// Opens the log on a medium, or makes one where the first mebibyte is all zeroes: nothing that
-    /// might be somebody's is overwritten.
+    /// might be somebody's is overwritten. With `verify` every block that is read is compared with its
+    /// CRC, and a log that has lost what was flushed is refused; without it such a log is read-only,
+    /// and what is read may be older than what was flushed. One that is made keeps the CRCs in any
+    /// case.
     ///
     /// # Errors
     /// As [`LogDisk::open`] and [`LogDisk::format`].
-    pub fn open_or_format(medium: Arc<dyn Medium>) -> Result<LogDisk, LogError> {
+    pub fn open_or_format(medium: Arc<dyn Medium>, verify: bool) -> Result<LogDisk, LogError> {
         let size = medium.size().map_err(|e| DeviceError::Io(e.to_string()))?;
         let mut first = vec![0; (1 << 20).min(size as usize)];
         medium.read(0, &mut first).map_err(|e| DeviceError::Io(e.to_string()))?;
-        let mut options = Options::default();
+        let mut options = Options { verify, ..Options::default() };
         if first.iter().any(|b| *b != 0) {
             return LogDisk::open(medium, &options);
         }
@@ -161,7 +168,10 @@ impl LogDisk {
         options.segment = block::Bytes(segment);
         // Two logs never have the same number: what one left behind must not look like the other's.
         options.seed = RandomState::new().build_hasher().finish();
-        LogDisk::format(medium, &options)
+        options.verify = true;
+        let disk = LogDisk::format(medium, &options)?;
+        disk.verify_reads(verify);
+        Ok(disk)
     }
 
     fn start(
@@ -172,6 +182,9 @@ impl LogDisk {
     ) -> Result<LogDisk, LogError> {
         let g = *engine.geometry();
         let read_only = engine.read_only().is_some();
+        if let Some(why) = engine.read_only() {
+            say(&format!("the host log is read-only: {why}"));
+        }
         let inner = Inner {
             flight: Flight::new(options.inflight),
             engine,
@@ -192,6 +205,7 @@ impl LogDisk {
             house: Mutex::new(()),
             parts: (0..PARTS).map(|_| Mutex::new(())).collect(),
             group: Group::default(),
+            damage: Damage::default(),
             start: Instant::now(),
             logical: g.logical,
             segment: g.segment,
@@ -207,6 +221,11 @@ impl LogDisk {
             }
         };
         Ok(LogDisk { shared, keeper: Mutex::new(keeper), summary, read_only })
+    }
+
+    /// Switches the check of what is read on, where the log keeps CRCs, or off.
+    pub fn verify_reads(&self, on: bool) {
+        self.shared.lock().engine.verify_reads(on);
     }
 
     /// What opening found and did.
@@ -229,7 +248,8 @@ impl LogDisk {
         if let Some(keeper) = keeper
             && keeper.join().is_err()
         {
-            self.shared.fail(&mut self.shared.lock(), "the keeper of the log died".to_string());
+            let why = "the keeper of the log died".to_string();
+            self.shared.fail(&mut self.shared.lock(), why.into());
         }
     }
 }
@@ -279,7 +299,10 @@ impl Shared {
         inner.engine.set_now(self.start.elapsed().as_nanos() as u64);
     }
 
-    fn fail(&self, inner: &mut Inner, why: String) -> DiskError {
+    fn fail(&self, inner: &mut Inner, why: Halt) -> DiskError {
+        if inner.failed.is_none() {
+            say(&format!("the host log writes nothing any more: {why}"));
+        }
         let why = inner.failed.get_or_insert(why).clone();
         self.tell(inner);
         self.work.notify_all();
@@ -305,7 +328,8 @@ impl Shared {
         }
         inner.engine.trim_memory(lpn, count);
         if inner.engine.damaged_map(lpn, count) {
-            return Err(DiskError::Damaged(format!("the map of block {lpn}")));
+            self.damage.found(lpn.index() as u64, "its page of the map cannot be believed");
+            return Err(self.damage.refuse(format!("the map of block {lpn}")));
         }
         Ok(inner)
     }
@@ -347,13 +371,13 @@ impl Shared {
         self.tell(&inner);
         match result {
             Ok(()) => Ok(inner),
-            Err(error) => Err(self.fail(&mut inner, error.to_string())),
+            Err(error) => Err(self.fail(&mut inner, Halt::from(&error))),
         }
     }
 
     /// Makes everything admitted durable.
     fn flush(&self) -> Result<(), DiskError> {
-        let result = self.group.flush(|| self.flush_now().map_err(|error| error.to_string()));
+        let result = self.group.flush(|| self.flush_now().map_err(Halt::from));
         result.map_err(|why| DiskError::Stopped(self.lock().failed.clone().unwrap_or(why)))
     }
 
@@ -378,7 +402,7 @@ impl Shared {
         let synced = if sync { self.medium.sync() } else { Ok(()) };
         let mut inner = self.lock();
         if let Err(error) = synced {
-            return Err(self.fail(&mut inner, error.to_string()));
+            return Err(self.fail(&mut inner, Halt::from(&error)));
         }
         let Inner { engine, freed, .. } = &mut *inner;
         engine.set_durable(seq, freed);
@@ -395,7 +419,7 @@ impl Shared {
                 && self.medium.discard_is_fast()
                 && let Err(error) = self.medium.discard(at(g.base(seg)), bytes)
             {
-                return Err(self.fail(inner, error.to_string()));
+                return Err(self.fail(inner, Halt::from(&error)));
             }
         }
         if any {

@@ -1,0 +1,50 @@
+//! Blocks that were found damaged: each is told once, with its cause; all are counted.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use super::DiskError;
+use crate::notice::say;
+
+/// Blocks that are remembered, so that none is counted or told twice.
+const REMEMBERED: usize = 1 << 16;
+/// Blocks that are told one by one.
+const TOLD: usize = 100;
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Damage {
+    seen: Mutex<BTreeSet<u64>>,
+    blocks: AtomicU64,
+    reads: AtomicU64,
+}
+
+impl Damage {
+    /// A block of the client is damaged, for a reason.
+    pub fn found(&self, block: u64, cause: &str) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.len() >= REMEMBERED || !seen.insert(block) {
+            return;
+        }
+        self.blocks.fetch_add(1, Ordering::Relaxed);
+        match seen.len() {
+            n if n < TOLD => say(&format!("block {block} of the host log is damaged: {cause}")),
+            TOLD => {
+                say(&format!("{TOLD} blocks of the host log are damaged; others are counted only"))
+            }
+            _ => {}
+        }
+    }
+
+    /// A request is refused because of it.
+    pub fn refuse(&self, what: String) -> DiskError {
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        DiskError::Damaged(what)
+    }
+
+    /// Blocks found, and requests refused because of them.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.blocks.load(Ordering::Relaxed), self.reads.load(Ordering::Relaxed))
+    }
+}
