@@ -3,6 +3,7 @@
 
 mod durable;
 mod tail;
+mod verify;
 
 use std::time::Instant;
 
@@ -38,7 +39,11 @@ varve-bench remap durable --file FILE [--size 2GiB] [--span 512MiB] [--writers 3
     Durable 4 KiB writes at random places of --span bytes, so many in flight, on a new file of --size
     bytes that is written once before each run and removed at the end: each writer with a sync of
     its own (alone), the file as it is served without a log (pass_through: writers share syncs), and
-    below a host log; in turn. Prints commits a second and the ratios of the medians.";
+    below a host log; in turn. Prints commits a second and the ratios of the medians.
+varve-bench remap verify [--size 512MiB] [--count 200000] [--runs 3] [--file FILE]
+    A host log in memory (or on a new file, removed at the end): random 4 KiB writes and reads, and
+    reads of 1 MiB in order, of a log that keeps no CRCs (without), keeps them (off) and compares every
+    read with them (on); blocks written for each of the user, bytes of the map; ratios of the medians.";
 
 fn text(error: impl std::fmt::Display) -> String {
     error.to_string()
@@ -209,6 +214,7 @@ pub fn run(mut words: Vec<String>) -> Result<(), String> {
         "clean" => clean(args),
         "tail" => tail::run(args),
         "durable" => durable::run(args),
-        other => Err(format!("`{other}`: expected plan, open, clean, tail or durable")),
+        "verify" => verify::run(args),
+        other => Err(format!("`{other}`: expected plan, open, clean, tail, durable or verify")),
     }
 }

@@ -105,7 +105,7 @@ fn one(plan: &Plan, way: Way, run: u64) -> Result<(f64, f64), String> {
     }
     let medium = Arc::new(FileMedium(file));
     let disk: Box<dyn Disk> = match way {
-        Way::Log => Box::new(LogDisk::open_or_format(medium).map_err(text)?),
+        Way::Log => Box::new(LogDisk::open_or_format(medium, true).map_err(text)?),
         _ => Box::new(MediumDisk::new(medium).map_err(text)?),
     };
     let rate = commits(plan, run, |at, block| disk.write(at, block, true).map(drop).map_err(text))?;
