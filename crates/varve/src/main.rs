@@ -15,6 +15,7 @@ mod hits;
 mod list;
 mod manual;
 mod plan;
+mod ready;
 mod remap;
 mod reproduce;
 mod serve;

@@ -1,6 +1,6 @@
 //! `varve serve`: a stack becomes a device.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -8,11 +8,14 @@ use std::time::{Duration, Instant};
 use lab::LabError;
 use serve::control::{Control, ControlSocket};
 use serve::disk::Timing;
-use serve::fuse::{Mount, Options, advertised, shield_from_own_writeback};
+use serve::fuse::{
+    Mount, Options, Patience, advertised, clear, is_dead, shield_from_own_writeback, who_holds,
+};
 use serve::nbd::{Address, Export, Limits, Server};
 use serve::stack::{Backing, ON_IMAGE, Remap, Stack, StackError, StackOptions};
 
 use crate::args::{self, Serve, ServeFuse, ServeNbd, StackArgs};
+use crate::ready::{ready, stopping};
 use crate::{note, print, stop};
 
 /// How often it looks whether it is to stop.
@@ -72,6 +75,7 @@ pub fn options(args: &StackArgs) -> Result<StackOptions, LabError> {
             args::Remap::Varve => Remap::Varve,
             args::Remap::Paper => Remap::Paper,
         },
+        verify: args.verify == args::Switch::On,
         timing: match args.timing {
             args::Timing::Off => Timing::Off,
             args::Timing::Model => Timing::Model,
@@ -147,14 +151,17 @@ fn serve_nbd(args: &ServeNbd) -> Result<(), LabError> {
         print(&format!("latencies are emulated; answers leave about {late} us late or more\n"))?;
     }
     let thread = std::thread::spawn(move || server.run());
-    while !stop::flag().load(Ordering::Relaxed) && !thread.is_finished() {
+    let told = ready(args.ready_fd);
+    while told.is_ok() && !stop::flag().load(Ordering::Relaxed) && !thread.is_finished() {
         std::thread::sleep(LOOK);
     }
+    let said = stopping();
     handle.stop();
     let ended = thread.join().map_err(|_| LabError::Failed("the server failed".to_string()))?;
     drop(socket);
     close(&stack)?;
-    ended.map_err(failed)
+    ended.map_err(failed)?;
+    told.and(said)
 }
 
 fn serve_fuse(args: &ServeFuse) -> Result<(), LabError> {
@@ -172,6 +179,10 @@ fn serve_fuse(args: &ServeFuse) -> Result<(), LabError> {
         stats: Arc::new(move || format!("{:#}\n", counted.stats())),
         command: Some(Arc::new(move |line: &str| Ok(asked.command(line)?.to_string()))),
     };
+    if args.force && is_dead(&args.dir) {
+        clear(&args.dir, true).map_err(failed)?;
+        note(&format!("varve: {}: a dead mount was there, and is gone", args.dir.display()));
+    }
     let mut mount = Mount::new(Arc::clone(&stack.disk), &args.dir, options).map_err(failed)?;
     let errors = mount.error_count();
     control.count(Box::new(move || vec![("errors", errors.load(Ordering::Relaxed))]));
@@ -183,25 +194,53 @@ fn serve_fuse(args: &ServeFuse) -> Result<(), LabError> {
     let told = device.map_err(failed).and_then(|device| {
         let list = advertised(&stack.disk.capabilities());
         let device = if device.is_empty() { device } else { device + "\n" };
-        print(&format!("{}\n{device}{}\n{list}\n", mount.file().display(), stack.name))
+        print(&format!("{}\n{device}{}\n{list}\n", mount.file().display(), stack.name))?;
+        ready(args.ready_fd)
     });
     if told.is_ok() {
         while !stop::flag().load(Ordering::Relaxed) && !mount.ended() {
             std::thread::sleep(LOOK);
         }
     }
+    let told = told.and(stopping());
     // A second signal ends the program while this waits for who still uses it.
-    let mut said = String::new();
-    let stopped = mount.stop(|what| {
-        if said != what {
-            note(&format!("varve: {what}: waiting for it"));
-            said = what.to_string();
-        }
-        true
-    });
+    let mut waiting = Waiting { force: args.force, said: String::new(), since: Instant::now() };
+    let stopped = mount.stop(|what, place| waiting.look(what, place));
     drop(socket);
     close(&stack)?;
     told.and(stopped.map(|_| ()).map_err(failed))
+}
+
+/// How long whoever still uses a device is waited for before he is named, or cut off.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// A stop that waits for something in use.
+struct Waiting {
+    force: bool,
+    /// What was said last.
+    said: String,
+    since: Instant,
+}
+
+impl Waiting {
+    fn look(&mut self, what: &str, place: &Path) -> Patience {
+        if !self.said.starts_with(what) {
+            (self.said, self.since) = (what.to_string(), Instant::now());
+            note(&format!("varve: {what}: waiting for it"));
+        }
+        if self.since.elapsed() < LINGER {
+            return Patience::Wait;
+        }
+        if self.force {
+            note(&format!("varve: {what}: cut off ({})", who_holds(place)));
+            return Patience::CutOff;
+        }
+        if self.said == what {
+            self.said = format!("{what}: {}", who_holds(place));
+            note(&format!("varve: {} (--force cuts it off)", self.said));
+        }
+        Patience::Wait
+    }
 }
 
 /// What is acknowledged is durable, and the next start quick.

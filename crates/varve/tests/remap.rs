@@ -1,5 +1,6 @@
 //! `varve remap` on an image that a server has left.
 
+use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -19,6 +20,34 @@ fn document(words: &[&str]) -> (Option<i32>, Value) {
 
 struct Served(Child);
 
+impl Served {
+    /// Serves a host log over `image`, which is made if it is not there.
+    fn start(folder: &Path, image: &str, more: &[&str]) -> Served {
+        let (socket, control) = (folder.join("nbd"), folder.join("control"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+        command.args(["serve", "nbd", "--image", image, "--size", "64MiB", "--remap", "varve"]);
+        command.arg("--socket").arg(&socket).arg("--control").arg(&control).args(more);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let served = Served(child);
+        let begun = Instant::now();
+        while !socket.exists() {
+            assert!(begun.elapsed() < Duration::from_secs(60), "no server");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        served
+    }
+
+    /// Stops it; what it said to the operator.
+    fn stop(mut self) -> String {
+        let stop = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status().unwrap();
+        assert!(stop.success());
+        assert_eq!(self.0.wait().unwrap().code(), Some(0));
+        let mut said = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        said
+    }
+}
+
 impl Drop for Served {
     fn drop(&mut self) {
         // Gone already if the test went well.
@@ -29,17 +58,8 @@ impl Drop for Served {
 
 /// Serves a host log over `image` until 64 KiB are written and flushed, twice in one place.
 fn written(folder: &Path, image: &str) {
-    let socket = folder.join("nbd");
-    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
-    command.args(["serve", "nbd", "--image", image, "--size", "64MiB", "--remap", "varve"]);
-    let child = command.arg("--socket").arg(&socket).stdout(Stdio::null()).spawn().unwrap();
-    let mut served = Served(child);
-    let begun = Instant::now();
-    while !socket.exists() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "no server");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let uri = format!("nbd+unix:///?socket={}", socket.display());
+    let served = Served::start(folder, image, &[]);
+    let uri = format!("nbd+unix:///?socket={}", folder.join("nbd").display());
     let wrote = Command::new("qemu-io")
         .args([
             "-f",
@@ -57,9 +77,7 @@ fn written(folder: &Path, image: &str) {
     assert!(wrote.status.success(), "{}", String::from_utf8_lossy(&wrote.stderr));
     let busy = varve(&["remap", "check", image]);
     assert!(String::from_utf8_lossy(&busy.stderr).contains("in use"), "{busy:?}");
-    let stop = Command::new("kill").args(["-TERM", &served.0.id().to_string()]).status().unwrap();
-    assert!(stop.success());
-    assert_eq!(served.0.wait().unwrap().code(), Some(0));
+    served.stop();
 }
 
 #[test]
@@ -100,6 +118,29 @@ fn what_was_written_is_found_and_damage_is_told() {
     let (code, hurt) = document(&["remap", "check", path, "--json"]);
     assert_eq!(code, Some(4), "{hurt}");
     assert_eq!(hurt["results"]["damaged_blocks"], serde_json::json!([2]));
+
+    // Whoever reads it is refused, and the operator is told once which block it is and why.
+    let served = Served::start(&folder, path, &[]);
+    let read = |from: &str, bytes: &str| {
+        let uri = format!("nbd+unix:///?socket={}", folder.join("nbd").display());
+        let command = format!("read {from} {bytes}");
+        Command::new("qemu-io").args(["-f", "raw", "-c", &command, &uri]).output().unwrap()
+    };
+    assert!(!read("8k", "4k").status.success());
+    assert!(!read("0", "64k").status.success());
+    assert!(read("12k", "4k").status.success() && read("0", "8k").status.success());
+    let control = folder.join("control");
+    let metrics = varve(&["top", control.to_str().unwrap(), "--metrics"]);
+    let metrics = String::from_utf8_lossy(&metrics.stdout).into_owned();
+    assert!(metrics.contains("varve_damaged_blocks_total{layer=\"log\"} 1\n"), "{metrics}");
+    let (_, top) = document(&["top", control.to_str().unwrap(), "--interval", "10ms", "--json"]);
+    assert_eq!(top["results"]["log"]["damaged_blocks"], 1);
+    let said = served.stop();
+    assert_eq!(said.matches("block 2 of the host log is damaged: CRC32C").count(), 1, "{said}");
+    // By name it is served as it is.
+    let served = Served::start(&folder, path, &["--verify", "off"]);
+    assert!(read("8k", "4k").status.success());
+    served.stop();
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -1,8 +1,10 @@
 //! `varve serve`, `varve ctl` and `varve conformance` as a user has them.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 fn varve(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_varve")).args(arguments).output().expect("varve runs")
@@ -172,11 +174,194 @@ fn what_clients_asked_can_be_replayed() {
     assert!(text(&ram).contains("asked.vtr") && !ram.status.success(), "{}", text(&ram));
 }
 
+/// Whoever started a server is told when clients can come, on a descriptor or as a manager of services is.
+#[test]
+fn it_says_when_it_is_ready() {
+    let folder = Folder::new("serve-ready");
+    let (nbd, told) = (folder.path("nbd"), folder.path("told"));
+    let manager = UnixDatagram::bind(folder.path("manager")).expect("a socket");
+    manager.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
+    let script = format!(
+        "exec {} serve nbd --socket {nbd} --ram 1MiB --ready-fd 7 7>{told} >{}",
+        env!("CARGO_BIN_EXE_varve"),
+        folder.path("log"),
+    );
+    let child = Command::new("sh")
+        .args(["-c", &script])
+        .env("NOTIFY_SOCKET", folder.path("manager"))
+        .spawn()
+        .expect("sh runs");
+    let served = Served { child, said: Vec::new() };
+    let mut said = [0; 64];
+    let n = manager.recv(&mut said).expect("it is ready");
+    assert_eq!(&said[..n], b"READY=1");
+    assert_eq!(std::fs::read_to_string(&told).expect("a file"), "ready\n");
+    assert!(Path::new(&nbd).exists());
+    assert_eq!(served.signal("-TERM"), Some(0));
+    let n = manager.recv(&mut said).expect("it stopped");
+    assert_eq!(&said[..n], b"STOPPING=1");
+    let closed = varve(&["serve", "nbd", "--socket", &nbd, "--ram", "1MiB", "--ready-fd", "99"]);
+    assert_eq!(closed.status.code(), Some(3));
+    assert!(text(&closed).contains("--ready-fd 99"), "{}", text(&closed));
+}
+
+/// Those who only keep a control connection keep no operator out.
+#[test]
+fn idle_operators_keep_nobody_out() {
+    let folder = Folder::new("serve-idle");
+    let served = Served::start(&folder, &["--ram", "1MiB"]);
+    let control = folder.path("control");
+    let idle: Vec<UnixStream> =
+        (0..600).map(|_| UnixStream::connect(&control).expect("connected")).collect();
+    for _ in 0..20 {
+        let stats = varve(&["ctl", &control, "stats"]);
+        assert!(stats.status.success(), "{}", text(&stats));
+    }
+    drop(idle);
+    assert_eq!(served.signal("-TERM"), Some(0));
+}
+
+/// A device served as a file in `dir`, with what it says to the operator in a file; none where this machine
+/// does not allow it.
+fn served_by_fuse(folder: &Folder, dir: &str, more: &[&str]) -> Result<Served, String> {
+    let (log, words) = (folder.path("log"), more.join(" "));
+    let script = format!(
+        "exec {} serve fuse {dir} --ram 8MiB --ready-fd 1 {words} 2>{log}",
+        env!("CARGO_BIN_EXE_varve"),
+    );
+    let mut child =
+        Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().expect("sh runs");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    while line != "ready\n" {
+        line.clear();
+        if out.read_line(&mut line).expect("a line") == 0 {
+            child.wait().expect("it ended");
+            return Err(std::fs::read_to_string(log).expect("a log"));
+        }
+    }
+    Ok(Served { child, said: Vec::new() })
+}
+
+/// What a killed server leaves is called by its name, with the command that takes it away.
+#[test]
+fn a_dead_mount_is_told_and_taken_away() {
+    let folder = Folder::new("serve-dead");
+    let dir = folder.path("dir");
+    if std::fs::File::open("/dev/fuse").is_err() {
+        eprintln!("not run: there is no /dev/fuse");
+        return;
+    }
+    let kill = |served: Served| assert_eq!(served.signal("-KILL"), None);
+    kill(served_by_fuse(&folder, &dir, &[]).expect("served"));
+    let told = format!("a dead mount is there: varve umount {dir}");
+    let again = served_by_fuse(&folder, &dir, &[]).map(|_| ()).expect_err("a dead mount");
+    assert!(again.contains(&told), "{again}");
+    let doctor = varve(&["doctor"]);
+    assert!(text(&doctor).contains(&format!("varve umount {dir}")), "{}", text(&doctor));
+    let gone = varve(&["umount", &dir]);
+    assert!(gone.status.success(), "{}", text(&gone));
+    let none = varve(&["umount", &dir]);
+    assert_eq!(none.status.code(), Some(3), "{}", text(&none));
+    // By force it is taken away on the way.
+    kill(served_by_fuse(&folder, &dir, &[]).expect("served"));
+    let served = served_by_fuse(&folder, &dir, &["--force"]).expect("served");
+    assert_eq!(served.signal("-TERM"), Some(0));
+}
+
+/// Whoever keeps a server from ending is named after a while; `--force` does not wait for him.
+#[test]
+fn who_keeps_a_server_from_ending_is_named() {
+    let folder = Folder::new("serve-held");
+    if std::fs::File::open("/dev/fuse").is_err() {
+        eprintln!("not run: there is no /dev/fuse");
+        return;
+    }
+    let dir = folder.path("dir");
+    let hold = || {
+        let file = std::fs::File::open(format!("{dir}/disk.img")).expect("there");
+        Command::new("sleep").arg("1000").stdin(file).spawn().expect("sleep runs")
+    };
+    let release = |mut holder: Child| {
+        holder.kill().expect("killed");
+        holder.wait().expect("ended");
+    };
+    let terminate = |served: &Served| {
+        let pid = served.child.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().expect("kill runs").success());
+    };
+    let mut served = served_by_fuse(&folder, &dir, &[]).expect("served");
+    let holder = hold();
+    terminate(&served);
+    let who = format!("process {} (sleep): {dir}/disk.img", holder.id());
+    let named = (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        std::fs::read_to_string(folder.path("log")).expect("a log").contains(&who)
+    });
+    assert!(named, "{}", std::fs::read_to_string(folder.path("log")).expect("a log"));
+    assert!(served.child.try_wait().expect("asked").is_none(), "it waits on");
+    release(holder);
+    assert_eq!(served.child.wait().expect("it ended").code(), Some(0));
+
+    let mut served = served_by_fuse(&folder, &dir, &["--force"]).expect("served");
+    let holder = hold();
+    terminate(&served);
+    assert_eq!(served.child.wait().expect("it ended").code(), Some(0));
+    let said = std::fs::read_to_string(folder.path("log")).expect("a log");
+    assert!(said.contains("cut off") && said.contains(&holder.id().to_string()), "{said}");
+    release(holder);
+}
+
+/// The disk below an image is full: clients are told just that, and the operator at once which file.
+#[test]
+fn a_full_disk_below_is_told() {
+    let folder = Folder::new("serve-full");
+    let small = folder.path("small");
+    std::fs::create_dir(&small).expect("a folder");
+    let words = ["-t", "tmpfs", "-o", "size=2m", "none", &small];
+    let mounted = Command::new("mount").args(words).output().expect("mount runs");
+    if !mounted.status.success() {
+        // Nowhere else can a disk be full for one program alone.
+        eprintln!("not run: needs root to mount a small disk: {}", text(&mounted));
+        return;
+    }
+    for layer in ["off", "varve"] {
+        let image = format!("{small}/image-{layer}");
+        let (nbd, log) = (folder.path("nbd"), folder.path("log"));
+        let script = format!(
+            "exec {} serve nbd --socket {nbd} --image {image} --size 16MiB --remap {layer} \
+             --ready-fd 1 2>{log}",
+            env!("CARGO_BIN_EXE_varve"),
+        );
+        let mut child =
+            Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn().expect("runs");
+        let mut out = BufReader::new(child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        while line != "ready\n" {
+            line.clear();
+            assert!(out.read_line(&mut line).expect("a line") > 0, "it ended");
+        }
+        let served = Served { child, said: Vec::new() };
+        let uri = format!("nbd+unix:///?socket={nbd}");
+        let write = ["-f", "raw", "-c", "write -P 7 0 8M", "-c", "flush", &uri];
+        let wrote = Command::new("qemu-io").args(write).output().expect("scripts/setup has it");
+        assert!(text(&wrote).contains("No space left on device"), "{layer}: {}", text(&wrote));
+        let said = std::fs::read_to_string(&log).expect("a log");
+        let cause = said.lines().find(|line| line.contains(&image));
+        assert!(cause.is_some_and(|line| line.contains("No space left")), "{layer}: {said}");
+        served.signal("-TERM");
+        std::fs::remove_file(&image).expect("removed");
+    }
+    let gone = Command::new("umount").arg(&small).status().expect("umount runs");
+    assert!(gone.success());
+}
+
 #[test]
 fn what_does_not_fit_together_is_refused() {
     let folder = Folder::new("serve-wrong");
     let (socket, missing) = (folder.path("s"), folder.path("missing"));
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 10] = [
+        (&["--ram", "1MiB", "--verify", "off"], "--remap varve"),
         (&[], "--ram, --image, --device, --ssd"),
         (&["--image", &missing], "missing"),
         (&["--device", "/dev/null"], "not a block device"),

@@ -18,7 +18,7 @@ pub use manual::{Completions, Man};
 pub use remap::{Dump, HostLog, Image};
 pub use reproduce::{Paper, Reproduce};
 pub use serve::{
-    ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs, Timing,
+    ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs, Switch, Timing,
 };
 pub use sim::{Compare, Output, Run, Sim};
 pub use sqlite::{Check, Export, Import, Measure, Sqlite};

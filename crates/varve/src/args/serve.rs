@@ -39,6 +39,10 @@ pub struct StackArgs {
     /// The layer that turns random writes into sequential ones
     #[arg(long, value_enum, default_value_t = Remap::Off)]
     pub remap: Remap,
+    /// Whether what --remap varve reads is compared with its checksums: off serves damage as data, and a
+    /// log that has lost what was flushed, read-only
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub verify: Switch,
     /// When a modelled drive answers
     #[arg(long, value_enum, default_value_t = Timing::Off)]
     pub timing: Timing,
@@ -82,6 +86,14 @@ pub enum Remap {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Switch {
+    /// Yes
+    On,
+    /// No
+    Off,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Timing {
     /// When the work is done
     Off,
@@ -111,6 +123,9 @@ pub struct ServeNbd {
     /// Clients at a time
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
     pub max_connections: u16,
+    /// Write a line to this descriptor when clients can come (`READY=1` goes to $NOTIFY_SOCKET in any case)
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<u32>,
     /// Do not tell clients what exports there are
     #[arg(long)]
     pub no_list: bool,
@@ -124,9 +139,16 @@ pub struct ServeFuse {
     pub dir: PathBuf,
     #[command(flatten)]
     pub stack: StackArgs,
+    /// Write a line to this descriptor when clients can come (`READY=1` goes to $NOTIFY_SOCKET in any case)
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<u32>,
     /// Make a block device of disk.img (needs root)
     #[arg(long = "loop")]
     pub looped: bool,
+    /// Take away a dead mount that is in the way; at the stop, after 5 s, cut off whoever still uses the
+    /// device
+    #[arg(long)]
+    pub force: bool,
     /// Threads that serve requests
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
     pub threads: u16,

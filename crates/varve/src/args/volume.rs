@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::serve::{Remap, StackArgs};
+use super::serve::{Remap, StackArgs, Switch};
 use super::size;
 
 /// Where a volume is.
@@ -19,6 +19,9 @@ pub struct Source {
     /// The layer between the volume and SOURCE
     #[arg(long, value_enum, default_value_t = Remap::Off, conflicts_with = "drive_image")]
     pub remap: Remap,
+    /// Whether what --remap varve reads is compared with its checksums
+    #[arg(long, value_enum, default_value_t = Switch::On)]
+    pub verify: Switch,
 }
 
 #[derive(ClapArgs)]
@@ -97,6 +100,9 @@ pub struct Umount {
     /// Wait for those who still use it, so many seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub wait: u64,
+    /// Take it from whoever still uses it then: what they have not written is lost
+    #[arg(long, short)]
+    pub force: bool,
 }
 
 /// Exit codes: 0 clean, 1 corrected, 4 errors are left, 8 it could not be checked.

@@ -111,6 +111,18 @@ impl Text {
             "Bytes copied by a layer's cleaning.",
             &each(&|layer| Some(layer.copied.to_string())),
         );
+        self.family(
+            "damaged_blocks_total",
+            "counter",
+            "Blocks that a layer found damaged.",
+            &each(&|layer| Some(layer.damage?.blocks.to_string())),
+        );
+        self.family(
+            "damaged_requests_total",
+            "counter",
+            "Requests that a layer refused because of damaged blocks.",
+            &each(&|layer| Some(layer.damage?.requests.to_string())),
+        );
         for layer in &of.layers {
             let (name, help) = match layer.name {
                 "drive" => ("nand_programmed_bytes_total", "Bytes programmed to flash, by cause."),

@@ -48,6 +48,17 @@ pub struct Layer {
     pub cleaned: u64,
     /// Bytes copied by cleaning.
     pub copied: u64,
+    /// What was found damaged, where a layer checks what it reads.
+    pub damage: Option<Damage>,
+}
+
+/// What a layer found damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// Blocks.
+    pub blocks: u64,
+    /// Requests refused because of them.
+    pub requests: u64,
 }
 
 /// A flash array.
@@ -130,7 +141,13 @@ fn fs(of: &Value) -> Option<Layer> {
         free: of["free_segments"].as_u64(),
         cleaned: of["cleaned_segments"].as_u64()?,
         copied: of["cleaning_copied_blocks"].as_u64()? * BLOCK,
+        damage: None,
     })
+}
+
+fn damage(of: &Value) -> Option<Damage> {
+    let (blocks, requests) = (of["blocks_damaged"].as_u64()?, of["requests_damaged"].as_u64()?);
+    Some(Damage { blocks, requests })
 }
 
 /// The host log.
@@ -150,6 +167,7 @@ fn log(of: &Value) -> Option<Layer> {
         free: of["segments_free"].as_u64(),
         cleaned: of["segments_cleaned"].as_u64()?,
         copied: of["gc_blocks"].as_u64()? * BLOCK,
+        damage: damage(of),
     })
 }
 
@@ -172,6 +190,7 @@ fn drive(of: &Value) -> Option<Layer> {
         free: of["free_blocks"].as_u64(),
         cleaned: of["gc_victims"].as_u64()?,
         copied: of["gc_copies"].as_u64()? * slot,
+        damage: None,
     })
 }
 

@@ -118,6 +118,12 @@ impl<'a> Between<'a> {
                 bytes(whole.copied as f64),
                 layer.unit,
             ));
+            if let Some(damage) = whole.damage.filter(|damage| damage.blocks > 0) {
+                text.push(format!(
+                    "{:<8} DAMAGE {} blocks, {} requests refused because of them",
+                    "", damage.blocks, damage.requests,
+                ));
+            }
         }
         text.join("\n") + "\n"
     }
@@ -210,6 +216,10 @@ impl<'a> Between<'a> {
                 if let Some(value) = value {
                     document[key] = value;
                 }
+            }
+            if let Some(damage) = whole.damage {
+                document["damaged_blocks"] = json!(damage.blocks);
+                document["damaged_requests"] = json!(damage.requests);
             }
             results[layer.name] = document;
         }

@@ -1,5 +1,6 @@
 //! `varve mkfs`, `mount`, `umount`, `fsck`, `dump`: volumes of the log-structured file system.
 
+mod device;
 mod dump;
 mod fsck;
 mod mkfs;
@@ -52,6 +53,7 @@ fn open(from: &Source, size: Option<block::Bytes>, read_only: bool) -> Result<St
     let options = StackOptions {
         backing,
         remap: remap(from.remap),
+        verify: from.verify == args::Switch::On,
         timing: Timing::Off,
         cut_seed: None,
         // The host log writes when it opens.

@@ -16,9 +16,11 @@ use lab::LabError;
 use lfs::fs::Cleaning;
 use lfs::{FsError, Options};
 use serve::control::{Control, ControlSocket};
+use serve::fuse::cut_off;
 use serve::mount::{DiskDevice, FsMount, MountError, MountOptions, mounted};
 use serve::stack::{Stack, StackError};
 
+use super::device::{in_use, umount_device};
 use super::mkfs::{is_blank, make};
 use super::{is_device, mounted_at, now, volume_error, wrong};
 use crate::args::{Mount, Umount};
@@ -209,12 +211,17 @@ fn prepare(stack: &Stack, name: &Path, args: &Mount) -> Result<(), LabError> {
 /// `varve umount`.
 pub fn umount(args: &Umount) -> Result<(), LabError> {
     let target = &args.target;
-    let path = target.canonicalize().unwrap_or_else(|_| target.clone());
+    // A dead mount does not answer: its name must do.
+    let given = std::path::absolute(target).map_err(|error| LabError::io(target, error))?;
+    let path = target.canonicalize().unwrap_or(given);
     let table = mounted().map_err(|error| LabError::io("/proc/self/mountinfo", error))?;
     let is_it = |found: &&serve::mount::Mounted| {
         found.dir == path || found.file() == Some(&path) || Path::new(&found.source) == target
     };
     let Some(found) = table.iter().rev().find(is_it) else {
+        if umount_device(target, args.force)? {
+            return Ok(());
+        }
         return Err(LabError::Input(format!("{}: no volume is mounted there", target.display())));
     };
     let until = Instant::now() + Duration::from_secs(args.wait);
@@ -222,10 +229,11 @@ pub fn umount(args: &Umount) -> Result<(), LabError> {
         match found.unmount() {
             Ok(true) => break,
             Ok(false) if Instant::now() < until => std::thread::sleep(LOOK),
-            Ok(false) => {
-                let what = format!("{}: in use (--wait SECONDS)", found.dir.display());
-                return Err(LabError::Failed(what));
+            Ok(false) if args.force => {
+                cut_off(&found.dir).map_err(|error| LabError::Failed(error.to_string()))?;
+                break;
             }
+            Ok(false) => return Err(in_use(&found.dir)),
             Err(error) => return Err(LabError::Failed(error.to_string())),
         }
     }
