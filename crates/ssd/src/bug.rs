@@ -20,6 +20,8 @@ pub enum Bug {
     IgnoreTornPair,
     /// The closing record is written, and believed, before the checkpoint's body (C1).
     CheckpointBeforeBody,
+    /// Word lines of a checkpoint are not completed before it is relied upon (C1).
+    CheckpointLeftOpen,
     /// A dirty translation page is dropped (C1).
     DropMapEviction,
     /// Copies are counted as host programs (C8).
@@ -70,7 +72,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of a drive without transactions.
-    pub const ALL: [Bug; 13] = [
+    pub const ALL: [Bug; 14] = [
         Bug::EraseBeforeCopies,
         Bug::AckBeforeDrain,
         Bug::NewestByAddress,
@@ -79,6 +81,7 @@ impl Bug {
         Bug::ReuseBadBlock,
         Bug::IgnoreTornPair,
         Bug::CheckpointBeforeBody,
+        Bug::CheckpointLeftOpen,
         Bug::DropMapEviction,
         Bug::GcCountedAsHost,
         Bug::DiscardIgnoresBuffer,

@@ -1,7 +1,9 @@
 //! Checkpoints of the map: two areas, written in turn, valid by CRC and a closing record.
 //!
 //! Order of durability: everything the checkpoint speaks of, then its body, then the closing
-//! record. An area is erased only when the other one holds a closed checkpoint.
+//! record, then what completes their word lines. Until that is on flash the checkpoint before is
+//! the one relied upon: the next one's programs could still take this one along (contract C1, C5).
+//! An area is erased only when the other one holds a closed checkpoint.
 
 use block::{BlockId, DeviceError, Time, crc32c};
 use nand::{BlockHeader, Cause, Kind, NandError, Oob, PageProgram, Payload, SlotWrite};
@@ -27,17 +29,20 @@ pub(super) struct State {
     id: u64,
     /// Slots programmed when it was written.
     clock: u64,
+    /// Blocks of the area whose last page is a checkpoint's, in a word line not yet complete.
+    exposed: Vec<BlockId>,
 }
 
 impl State {
     /// No checkpoint yet.
     pub fn fresh(meta_lines: u32) -> State {
-        State { lines: meta_lines / 2, area: 0, closed: None, sealed: true, id: 0, clock: 0 }
+        State::found(meta_lines, None, 0, 0)
     }
     /// After power-on: the newest checkpoint lies in `closed` (the next goes to the other area).
     pub fn found(meta_lines: u32, closed: Option<u32>, id: u64, clock: u64) -> State {
         let area = closed.unwrap_or(0);
-        State { lines: meta_lines / 2, area, closed, sealed: true, id, clock }
+        let exposed = Vec::new();
+        State { lines: meta_lines / 2, area, closed, sealed: true, id, clock, exposed }
     }
     pub fn area_lines(&self, area: u32) -> std::ops::Range<u32> {
         area * self.lines..(area + 1) * self.lines
@@ -135,6 +140,10 @@ impl PageFtl {
                 None => return Ok(durable),
             }
         }
+        match self.protect_meta(end)? {
+            Some(protected) => end = protected,
+            None => return Ok(durable),
+        }
         if let Some(state) = &mut self.checkpoint {
             state.closed = Some(area);
         }
@@ -180,6 +189,7 @@ impl PageFtl {
         if let Some(state) = &mut self.checkpoint {
             state.area = area;
             state.sealed = false;
+            state.exposed.clear();
         }
         Ok((self.meta_room(area) >= needed).then_some(area))
     }
@@ -217,22 +227,64 @@ impl PageFtl {
             else {
                 return Ok(None);
             };
-            let line = self.lines.line_of(block);
-            let header = BlockHeader { line, opened: 0, epoch: 0 };
-            self.clock += spp as u64;
-            match self.nand.program(at, &[PageProgram { block, slots: &page, header }], true) {
-                Ok(done) => end = end.max(done.end),
-                Err(NandError::ProgramFailed(block, _)) => {
-                    self.nand.mark_bad(self.now, block).map_err(PageFtl::power)?;
-                    self.bad_blocks += 1;
-                    if let Some(state) = &mut self.checkpoint {
-                        state.sealed = true;
-                        // The next one goes to this area again: the other holds the last good one.
-                        state.area = 1 - area;
-                    }
-                    return Ok(None);
+            match self.program_meta_page(area, block, &page, at)? {
+                Some(done) => end = end.max(done),
+                None => return Ok(None),
+            }
+            if let Some(state) = &mut self.checkpoint
+                && !state.exposed.contains(&block)
+            {
+                state.exposed.push(block);
+            }
+        }
+        Ok(Some(end))
+    }
+
+    /// Programs a page of an area; when it is done. `None` if that failed.
+    fn program_meta_page(
+        &mut self,
+        area: u32,
+        block: BlockId,
+        page: &[SlotWrite],
+        at: Time,
+    ) -> Result<Option<Time>, DeviceError> {
+        let header = BlockHeader { line: self.lines.line_of(block), opened: 0, epoch: 0 };
+        self.clock += page.len() as u64;
+        match self.nand.program(at, &[PageProgram { block, slots: page, header }], true) {
+            Ok(done) => Ok(Some(done.end)),
+            Err(NandError::ProgramFailed(block, _)) => {
+                self.nand.mark_bad(self.now, block).map_err(PageFtl::power)?;
+                self.bad_blocks += 1;
+                if let Some(state) = &mut self.checkpoint {
+                    state.sealed = true;
+                    // The next one goes to this area again: the other holds the last good one.
+                    state.area = 1 - area;
+                    state.exposed.clear();
                 }
-                Err(error) => return Err(PageFtl::power(error)),
+                Ok(None)
+            }
+            Err(error) => Err(PageFtl::power(error)),
+        }
+    }
+
+    /// Completes the word lines of the checkpoint just closed: no later program of its area can
+    /// damage it then. When that is done; `None` if a program failed.
+    fn protect_meta(&mut self, at: Time) -> Result<Option<Time>, DeviceError> {
+        let Some(state) = &mut self.checkpoint else { return Ok(Some(at)) };
+        let (area, exposed) = (state.area, std::mem::take(&mut state.exposed));
+        let mut end = at;
+        if !self.has_pairs() || self.has_bug(Bug::CheckpointLeftOpen) {
+            return Ok(Some(end));
+        }
+        let (pages, slots) = (self.g.pages_per_block, self.g.slots_per_page as usize);
+        for block in exposed {
+            let last = self.nand.next_page(block) - 1;
+            let complete = self.nand.timing().word_line_end(last, pages);
+            while self.nand.next_page(block) <= complete {
+                match self.program_meta_page(area, block, &vec![padding(); slots], at)? {
+                    Some(done) => end = end.max(done),
+                    None => return Ok(None),
+                }
             }
         }
         Ok(Some(end))
