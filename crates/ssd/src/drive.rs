@@ -392,12 +392,12 @@ impl Drive {
         if !matches!(request.data, Data::None) && self.p.oob != OobMode::Full {
             return Err(DeviceError::Unsupported("payloads are kept only with nand.oob = full"));
         }
-        Ok(())
+        self.pass(at)
     }
 
-    /// An admitted request begins.
-    pub(crate) fn start(&mut self, at: Time, request: &Request<'_>) -> Result<(), DeviceError> {
-        self.count(request);
+    /// Time goes on to `at`, for whoever is refused as well: what is begun next without a time of its
+    /// own begins no earlier.
+    fn pass(&mut self, at: Time) -> Result<(), DeviceError> {
         if self.started {
             self.ftl.clean_idle(at)?;
         }
@@ -406,7 +406,8 @@ impl Drive {
         self.ftl.set_now(at)
     }
 
-    fn count(&mut self, request: &Request<'_>) {
+    /// Counts a request that is served.
+    pub(crate) fn count(&mut self, request: &Request<'_>) {
         let stats = &mut self.host[request.op as usize];
         let (offset, len) = (request.lba.bytes().0, request.sectors.bytes().0);
         stats.ops += 1;
@@ -474,7 +475,7 @@ impl BlockDevice for Drive {
         if self.p.tx.is_some() {
             self.refuse_owned(&request)?;
         }
-        self.start(at, &request)?;
+        self.count(&request);
         let done = self.serve(at, request, self.protected())?;
         self.ftl.checkpoint_if_due()?;
         Ok(done)
