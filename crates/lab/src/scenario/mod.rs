@@ -199,8 +199,17 @@ impl Scenario {
     /// As [`Scenario::set_pair`].
     pub fn set_list(&mut self, key: &str, values: Vec<String>) -> Result<(), LabError> {
         let (key, place) = (key.to_string(), Place::command_line());
-        // A later word on the command line replaces a list of the file.
+        // A later word on the command line replaces a list of the file. A single value beside a
+        // list would have no effect, and stand in every result as if it had.
         self.sweeps.retain(|s| format!("sweep.{}", s.key) != key);
+        let plain = key.strip_prefix("drive.").unwrap_or(&key);
+        if let Some(sweep) = self.sweeps.iter().find(|s| s.key == plain) {
+            return Err(place.error(format!(
+                "`{plain}` = `{}`: `{plain}` is swept ({}); expected sweep.{plain}=VALUE[,VALUE..]",
+                values.join(","),
+                sweep.place
+            )));
+        }
         self.folder_for_command_line(|s| {
             s.apply(Entry { key: key.clone(), values, source: None, tag: None, place })
         })

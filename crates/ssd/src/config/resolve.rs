@@ -8,7 +8,6 @@ use super::params::*;
 use super::shape::{Shape, geometry, groups, timing};
 use super::{Config, ConfigError, layer};
 use crate::buffer::PolicySpec;
-use crate::ftl::victim;
 
 pub(super) fn clash(keys: &str, reason: impl Into<String>) -> ConfigError {
     ConfigError::Contradiction { keys: keys.to_string(), reason: reason.into() }
@@ -18,7 +17,7 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
     layer::check_keys(c)?;
     let oob = if c.text("nand.oob") == "full" { OobMode::Full } else { OobMode::Lean };
     let shape = Shape::new(c, oob)?;
-    let groups = groups(c, &shape)?;
+    let groups = groups(c, &shape);
     let sizes = sizes(c, &shape, &groups)?;
     let geometry = geometry(&shape, sizes.blocks)?;
     let timing = timing(c, &shape)?;
@@ -70,7 +69,7 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
         },
         streams: streams(c),
         stream_count: c.count("streams.count") as u32,
-        gc: gc(c)?,
+        gc: gc(c),
         wear: WearParams {
             dynamic: c.text("wl.mode") != "none",
             static_moves: c.text("wl.mode") == "dynamic+static",
@@ -268,12 +267,9 @@ fn buffer_params(c: &Config, g: &Geometry, map_bytes: u64) -> Result<BufferParam
     })
 }
 
-fn gc(c: &Config) -> Result<GcParams, ConfigError> {
-    let name = c.text("gc.victim");
-    victim::check(name)
-        .map_err(|expected| clash("gc.victim", format!("`{name}`: expected {expected}")))?;
-    Ok(GcParams {
-        victim: name.to_string(),
+fn gc(c: &Config) -> GcParams {
+    GcParams {
+        victim: c.text("gc.victim").to_string(),
         credit: c.text("gc.pace") == "credit",
         start: c.count("gc.start") as u32,
         stop: c.count("gc.stop") as u32,
@@ -286,7 +282,7 @@ fn gc(c: &Config) -> Result<GcParams, ConfigError> {
             "auto" => None,
             text => Some(text == "true"),
         },
-    })
+    }
 }
 
 /// Thresholds given as a share of all lines.

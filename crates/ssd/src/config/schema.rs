@@ -21,8 +21,12 @@ pub enum KeyKind {
     Flag,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// A name or name(parameter) that a registry knows.
-    Name,
+    /// A buffer policy, with its options.
+    Policy,
+    /// A victim policy, with its parameter.
+    Victim,
+    /// The letters C, W, D and P, each once.
+    Order,
 }
 
 /// One key.
@@ -38,7 +42,10 @@ pub struct Key {
     pub doc: &'static str,
 }
 
-use KeyKind::{Choice, Count, Flag, Name, Rate, Share, Size, Time, Times};
+use crate::buffer::PolicySpec;
+use crate::ftl::victim;
+
+use KeyKind::{Choice, Count, Flag, Order, Policy, Rate, Share, Size, Time, Times, Victim};
 
 const fn k(name: &'static str, kind: KeyKind, default: &'static str, doc: &'static str) -> Key {
     Key { name, kind, default, doc }
@@ -55,7 +62,7 @@ pub const SCHEMA: &[Key] = &[
     ),
     k(
         "buffer.policy",
-        Name,
+        Policy,
         "lru",
         "replacement policy of the DRAM buffer (`varve list policies`)",
     ),
@@ -130,7 +137,7 @@ pub const SCHEMA: &[Key] = &[
         "the same as a share of all lines, which scaling keeps; 0 = gc.start",
     ),
     k("gc.stop", Count(0, 1 << 20), "0", "free lines at which cleaning stops; 0 = gc.start + 1"),
-    k("gc.victim", Name, "greedy", "victim policy (`varve list policies`)"),
+    k("gc.victim", Victim, "greedy", "victim policy (`varve list policies`)"),
     k(
         "geometry.blocks",
         Count(0, 1 << 24),
@@ -211,7 +218,7 @@ pub const SCHEMA: &[Key] = &[
     k("op", Share, "7 %", "over-provisioning: (data - logical) / logical pages"),
     k(
         "order",
-        Name,
+        Order,
         "CWDP",
         "striping: channel, way, die, plane, fastest first (way and die are one here)",
     ),
@@ -351,8 +358,14 @@ impl KeyKind {
             Flag => Err("true or false".to_string()),
             Choice(words) if words.contains(&text) => Ok(()),
             Choice(words) => Err(format!("one of {}", words.join(", "))),
-            Name if !text.is_empty() => Ok(()),
-            Name => Err("a name".to_string()),
+            Policy => PolicySpec::parse(text).map(|_| ()).map_err(|e| format!("a policy; {e}")),
+            Victim => victim::check(text),
+            Order => {
+                let mut letters: Vec<char> = text.chars().collect();
+                letters.sort_unstable();
+                let each_once = letters == ['C', 'D', 'P', 'W'];
+                each_once.then_some(()).ok_or_else(|| "the letters C, W, D, P".to_string())
+            }
         }
     }
 }
@@ -367,6 +380,25 @@ mod tests {
         for key in SCHEMA {
             key.kind.check(key.default).unwrap_or_else(|e| panic!("{}: {e}", key.name));
         }
+    }
+
+    /// A swept key's own value never reaches a drive: what nobody knows is refused when it is set.
+    #[test]
+    fn a_name_that_nobody_knows_is_of_no_kind() {
+        for (name, text) in [
+            ("buffer.policy", "zzz"),
+            ("buffer.policy", "lru(x=1)"),
+            ("buffer.policy", ""),
+            ("gc.victim", "greedyy"),
+            ("gc.victim", "dchoice(x)"),
+            ("order", "CWDD"),
+            ("order", ""),
+        ] {
+            let expected = key(name).unwrap().kind.check(text).unwrap_err();
+            assert!(!expected.is_empty(), "{name} = {text}");
+        }
+        key("gc.victim").unwrap().kind.check("dchoice(3)").unwrap();
+        key("order").unwrap().kind.check("PDWC").unwrap();
     }
 
     #[test]

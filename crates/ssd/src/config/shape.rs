@@ -129,19 +129,11 @@ pub(super) fn groups_for(line: &str, order: &[char], s: &Shape, together: bool) 
     groups
 }
 
-pub(super) fn groups(c: &Config, s: &Shape) -> Result<Vec<PlaneGroup>, ConfigError> {
+pub(super) fn groups(c: &Config, s: &Shape) -> Vec<PlaneGroup> {
     let order: Vec<char> = c.text("order").chars().collect();
-    let mut sorted = order.clone();
-    sorted.sort_unstable();
-    if sorted != ['C', 'D', 'P', 'W'] {
-        return Err(clash(
-            "order",
-            format!("`{}`: expected the letters C, W, D, P", c.text("order")),
-        ));
-    }
     let together = c.flag("nand.multi_plane");
     if c.text("line") != "auto" {
-        return Ok(groups_for(c.text("line"), &order, s, together));
+        return groups_for(c.text("line"), &order, s, together);
     }
     // The largest line for which open heads and the free reserve are at most 1 % of all lines.
     let heads = 3 * u64::from(c.count("streams.count") as u32).max(1);
@@ -155,10 +147,10 @@ pub(super) fn groups(c: &Config, s: &Shape) -> Result<Vec<PlaneGroup>, ConfigErr
     for line in ["superblock", "channel", "die"] {
         let groups = groups_for(line, &order, s, together);
         if heads * 100 <= blocks * groups.len() as u64 {
-            return Ok(groups);
+            return groups;
         }
     }
-    Ok(groups_for("plane", &order, s, together))
+    groups_for("plane", &order, s, together)
 }
 
 pub(super) fn timing(c: &Config, s: &Shape) -> Result<Timing, ConfigError> {
