@@ -155,6 +155,10 @@ fn settings(document: &Value) -> Vec<(String, String)> {
     for key in ["version", "seed"] {
         list.push((key.to_string(), text(&document[key])));
     }
+    // Of a sweep that was interrupted.
+    if let Some(partial) = document.get("partial") {
+        list.push(("partial".to_string(), text(partial)));
+    }
     list
 }
 

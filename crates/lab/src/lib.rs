@@ -28,5 +28,5 @@ mod stack;
 
 pub use device::Device;
 pub use error::LabError;
-pub use run::{Document, Experiment, HostCost, Point};
+pub use run::{Document, Experiment, Finished, HostCost, Point};
 pub use stack::{LayerCounts, RemapMode, Stack, StackConfig};

@@ -130,7 +130,9 @@ impl Experiment {
         &self.prepared
     }
 
-    /// Runs everything on `threads` threads; `version` goes into the document.
+    /// Runs everything on `threads` threads; `version` goes into the document. `each` is told
+    /// after every run that ends well, from the thread that made it, and once more after the last
+    /// one if something failed: what is finished by then need not be lost.
     ///
     /// # Errors
     /// The error of the first run, in order, that fails; then there is no document.
@@ -139,10 +141,12 @@ impl Experiment {
         threads: usize,
         version: &str,
         watch: Watch<'_>,
+        each: &(dyn Fn(&Finished<'_>) + Sync),
     ) -> Result<Document, LabError> {
         let next = AtomicUsize::new(0);
         let failed = AtomicBool::new(false);
-        let results: Vec<_> = self.points.iter().map(|_| Mutex::new(None)).collect();
+        let results: Vec<Mutex<Outcome>> = self.points.iter().map(|_| Mutex::new(None)).collect();
+        let finished = |last| Finished { experiment: self, version, results: &results, last };
         let work = || {
             loop {
                 let i = next.fetch_add(1, Ordering::Relaxed);
@@ -152,11 +156,13 @@ impl Experiment {
                     return;
                 }
                 let result = self.run_point(point, watch);
-                if result.is_err() {
-                    failed.store(true, Ordering::Relaxed);
-                }
+                let well = result.is_ok();
                 if let Ok(mut slot) = results[i].lock() {
                     *slot = Some(result);
+                }
+                match well {
+                    true => each(&finished(false)),
+                    false => failed.store(true, Ordering::Relaxed),
                 }
             }
         };
@@ -166,6 +172,9 @@ impl Experiment {
             }
             work();
         });
+        if failed.load(Ordering::Relaxed) {
+            each(&finished(true));
+        }
         let mut list = Vec::with_capacity(results.len());
         for slot in results {
             match slot.into_inner().ok().flatten() {
@@ -275,6 +284,46 @@ impl Prepared {
             )));
         }
         Ok(())
+    }
+}
+
+/// What came of a run, once it has ended.
+type Outcome = Option<Result<Json, LabError>>;
+
+/// The runs of an experiment that have ended well so far.
+pub struct Finished<'a> {
+    experiment: &'a Experiment,
+    version: &'a str,
+    results: &'a [Mutex<Outcome>],
+    /// The experiment has failed or was interrupted: no more will follow.
+    pub last: bool,
+}
+
+impl Finished<'_> {
+    fn list(&self) -> Vec<Json> {
+        let result = |slot: &Mutex<Outcome>| match &*slot.lock().ok()? {
+            Some(Ok(result)) => Some(result.clone()),
+            _ => None,
+        };
+        self.results.iter().filter_map(result).collect()
+    }
+
+    /// All runs of the experiment.
+    pub fn of(&self) -> usize {
+        self.results.len()
+    }
+
+    /// How many have ended, and a result document of just these, in the order of the sweep. It says
+    /// of itself that it is partial.
+    pub fn document(&self) -> (usize, Document) {
+        let list = self.list();
+        let count = list.len();
+        let mut map = self.experiment.document(list, self.version);
+        let mut partial = Map::new();
+        partial.int("finished", count as u64);
+        partial.int("of", self.of() as u64);
+        map.put("partial", Json::Map(partial));
+        (count, Document { map, page_ops: 0 }.counted())
     }
 }
 

@@ -19,11 +19,16 @@ impl Watch {
         Watch { start: Instant::now(), cpu_ms: cpu_ms().unwrap_or(0) }
     }
 
+    /// Milliseconds since the start.
+    pub fn ms(&self) -> u64 {
+        self.start.elapsed().as_millis() as u64
+    }
+
     /// Cost since the start; memory is the most of the whole process. What the system does not
     /// tell is 0 and left out of a document.
     pub fn cost(&self) -> HostCost {
         HostCost {
-            wall_ms: self.start.elapsed().as_millis() as u64,
+            wall_ms: self.ms(),
             cpu_ms: cpu_ms().unwrap_or(0).saturating_sub(self.cpu_ms),
             peak_rss: peak_rss().unwrap_or(0),
         }

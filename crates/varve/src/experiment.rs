@@ -8,9 +8,10 @@ use lab::files::write_whole;
 use lab::input::DEMO_NAME;
 use lab::replay::Watch;
 use lab::scenario::{Scenario, split_list};
-use lab::{Document, Experiment, LabError};
+use lab::{Document, Experiment, Finished, LabError};
 
 use crate::args::{Output, Run, Sim};
+use crate::out::Folder;
 use crate::{VERSION, cost, note, print, stop, table};
 
 /// The scenario behind `@demo`.
@@ -64,10 +65,12 @@ pub fn sim(args: &Sim) -> Result<(), LabError> {
     if args.drop_flushes {
         scenario.set("workload.drop-flushes", "true")?;
     }
-    let swept = [("buffer.policy", &args.policy), ("buffer.size", &args.buffer)];
-    for (key, list) in swept.into_iter().filter(|_| !args.hits) {
-        if let Some(list) = list {
-            sweep(&mut scenario, key, list)?;
+    for (key, list) in [("buffer.policy", &args.policy), ("buffer.size", &args.buffer)] {
+        match list {
+            // Counted together, and so checked together: as a sweep of one value too.
+            Some(list) if args.hits => scenario.set(&format!("sweep.{key}"), list)?,
+            Some(list) => sweep(&mut scenario, key, list)?,
+            None => {}
         }
     }
     for pair in &args.set {
@@ -145,19 +148,24 @@ fn execute(
     let threads = output
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let out = output.out.as_deref().or(default_out).map(Folder::prepare).transpose()?;
     let bar = bar(&experiment, output);
     let progress = |requests: u64| bar.inc(requests);
     let watch = Watch { stop: stop::flag(), progress: &progress };
-    let result = experiment.run(threads, VERSION, watch);
+    let each = |finished: &Finished<'_>| {
+        if let Some(out) = &out {
+            out.keep(finished);
+        }
+    };
+    let result = experiment.run(threads, VERSION, watch, &each);
     bar.finish_and_clear();
     let mut document = result?;
     if !output.deterministic {
         document = document.with_cost(clock.cost());
     }
     let text = document.text();
-    let out = output.out.as_deref().or(default_out);
-    let lines = match out {
-        Some(folder) => write_out(folder, scenario, &document)?,
+    let lines = match &out {
+        Some(out) => write_out(out, scenario, &document)?,
         None => Vec::new(),
     };
     if output.json {
@@ -175,17 +183,17 @@ fn execute(
 
 /// Writes the folder of a run: results, report and the scenario that repeats it.
 fn write_out(
-    folder: &Path,
+    out: &Folder,
     scenario: &Scenario,
     document: &Document,
 ) -> Result<Vec<String>, LabError> {
-    std::fs::create_dir_all(folder).map_err(|e| LabError::io(folder, e))?;
-    let path = |name: &str| folder.join(name);
+    let path = |name: &str| out.path(name);
     let command = format!("varve run {}", shell(&path("run.toml").display().to_string()));
     let html = lab::report::html(&document.text(), &command)?;
     write_whole(&path("run.toml"), scenario.to_toml()?.as_bytes())?;
     write_whole(&path("report.html"), html.as_bytes())?;
     write_whole(&path("results.json"), document.text().as_bytes())?;
+    out.forget_partial()?;
     Ok(vec![
         format!("wrote {}  {}", path("results.json").display(), path("report.html").display()),
         format!("reproduce: {command}"),

@@ -1,12 +1,14 @@
 //! `varve sim --hits`: hit ratios alone, of many policies and sizes over one decoding.
 
 use block::Bytes;
+use lab::files::write_whole;
 use lab::hits::{Cell, HitPlan, Hits, SCHEMA as HITS, Sample, count, document};
 use lab::scenario::{Scenario, share_of, split_list};
 use lab::{Experiment, LabError};
 
 use crate::args::Sim;
-use crate::{VERSION, print, stop, table};
+use crate::out::Folder;
+use crate::{VERSION, note, print, stop, table};
 
 /// Counts what the command line asks for.
 pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
@@ -46,11 +48,24 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
         curve: args.curve.as_deref().map(sample).transpose()?,
     };
     let workload = experiment.workload();
+    let out = args.output.out.as_deref().map(Folder::prepare).transpose()?;
     let found = stop::at_once(|| count(&plan, &|| workload.open(seed, capacity)))?;
+    let document = document(experiment.heading(HITS, VERSION), &found).pretty();
+    let line = match out.map(|out| out.path("results.json")) {
+        Some(path) => {
+            write_whole(&path, document.as_bytes())?;
+            Some(format!("wrote {}", path.display()))
+        }
+        None => None,
+    };
     if args.output.json {
-        return print(&document(experiment.heading(HITS, VERSION), &found).pretty());
+        print(&document)?;
+        line.iter().for_each(|line| note(line));
+        return Ok(());
     }
-    print(&shown(&found))
+    let mut text = shown(&found);
+    line.iter().for_each(|line| text += &format!("{line}\n"));
+    print(&text)
 }
 
 fn sample(text: &str) -> Result<Sample, LabError> {

@@ -14,6 +14,7 @@ mod experiment;
 mod hits;
 mod list;
 mod manual;
+mod out;
 mod plan;
 mod ready;
 mod remap;

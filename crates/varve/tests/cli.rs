@@ -263,6 +263,100 @@ fn hit_counts_are_a_document_like_a_run() {
 }
 
 #[test]
+fn hit_counts_are_written_where_out_says() {
+    let folder = Folder::new("hits-out");
+    let cells = ["--policy", "lru,sieve", "--buffer", "1 MiB,2 MiB", "--out", "h"];
+    let plain = folder.run(&[&["sim", RECIPE, "--hits"], &cells[..]].concat());
+    assert_eq!(code(&plain), 0, "{}", stderr(&plain));
+    assert!(stdout(&plain).contains("wrote h/results.json"), "{}", stdout(&plain));
+    let written = std::fs::read(folder.0.join("h/results.json")).unwrap();
+    let json = folder.run(&[&["sim", RECIPE, "--hits", "--json"], &cells[..]].concat());
+    assert_eq!(code(&json), 0, "{}", stderr(&json));
+    assert_eq!(json.stdout, written, "the document that --json prints");
+    // One value beside a list is no list: none of the two would be counted.
+    let both = ["--policy", "lru", "--set", "buffer.policy=fifo"];
+    assert_eq!(code(&folder.run(&[&["sim", RECIPE, "--hits"], &both[..]].concat())), 3);
+}
+
+#[test]
+fn a_value_beside_a_sweep_and_a_name_that_nobody_knows_are_refused() {
+    let folder = Folder::new("swept");
+    let refused = |args: &[&str], what: &str| {
+        let output = folder.run(args);
+        assert_eq!(code(&output), 3, "{args:?}: {}", stdout(&output));
+        assert!(stderr(&output).contains(what), "{args:?}: {}", stderr(&output));
+    };
+    let swept = ["--policy", "lru,fifo", "--set"];
+    refused(&sim(RECIPE, &[&swept[..], &["buffer.policy=sieve"]].concat()), "is swept");
+    refused(&sim(RECIPE, &[&swept[..], &["buffer.policy=zzz"]].concat()), "zzz");
+    refused(&sim(RECIPE, &["--policy", "lru,zzz"]), "zzz");
+    refused(&sim(RECIPE, &["--set", "gc.victim=zzz"]), "zzz");
+    let file = "[drive]\ncapacity = \"32 MiB\"\nbuffer.policy = \"zzz\"\n\
+                [workload]\ngen = \"uniform,size=8MiB,count=1k\"\n\
+                [sweep]\nbuffer.policy = [\"lru\", \"fifo\"]\n";
+    folder.file("base.toml", file);
+    refused(&["run", "base.toml"], "zzz");
+    folder.file("sweep.toml", &file.replace("zzz", "lru"));
+    refused(&["run", "sweep.toml", "--set", "buffer.policy=sieve"], "sweep.toml:");
+    let one = ["run", "sweep.toml", "--set", "sweep.buffer.policy=sieve", "--json"];
+    let output = folder.run(&one);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["results"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn a_folder_that_takes_no_files_is_refused_before_the_run() {
+    let folder = Folder::new("no-out");
+    folder.file("plain", "a file");
+    // The run itself would fail at its end, with another word.
+    let args = sim(RECIPE, &["--measure-after", "1000000", "--out", "plain/x"]);
+    let output = folder.run(&args);
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("--out"), "{}", stderr(&output));
+    let hits = ["sim", RECIPE, "--hits", "--policy", "lru", "--buffer", "1M", "--out", "plain"];
+    let output = folder.run(&hits);
+    assert_eq!(code(&output), 1);
+    assert!(stderr(&output).contains("--out") && stdout(&output).is_empty());
+}
+
+#[test]
+fn an_interrupted_sweep_keeps_what_is_finished() {
+    let folder = Folder::new("partial");
+    let more = ["--seed", "1..10000", "--threads", "2", "--quiet", "--out", "o"];
+    let mut child = Command::new(env!("CARGO_BIN_EXE_varve"))
+        .current_dir(&folder.0)
+        .args(sim(RECIPE, &more))
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let path = folder.0.join("o/partial.json");
+    while !path.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "ended before anything was kept");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let pid = child.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(code(&output), 130, "{}", stderr(&output));
+    assert!(stderr(&output).contains("of 10000 runs are finished and kept"), "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    assert_eq!(document["schema"], "varve.run/1");
+    let results = document["results"].as_array().unwrap();
+    assert_eq!(document["partial"]["finished"].as_u64().unwrap(), results.len() as u64);
+    assert_eq!(document["partial"]["of"], 10_000);
+    results.iter().for_each(check_identities);
+    assert!(!folder.0.join("o/results.json").exists());
+    // What is there of one result is what the whole run says of it, and then nothing is partial.
+    let output = folder.run(&sim(RECIPE, &["--seed", "1..2", "--quiet", "--out", "o"]));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let whole: Value =
+        serde_json::from_slice(&std::fs::read(folder.0.join("o/results.json")).unwrap()).unwrap();
+    assert!(whole.get("partial").is_none() && !path.exists());
+    assert!(results.contains(&whole["results"][0]) || results[0]["params"]["seed"] != 1);
+}
+
+#[test]
 fn traces_are_made_read_and_merged() {
     let folder = Folder::new("trace");
     let run = |args: &[&str]| {

@@ -15,7 +15,7 @@ pub struct Output {
     /// Leave out what differs between equal runs (wall clock, processor time, memory)
     #[arg(long)]
     pub deterministic: bool,
-    /// Write results.json, report.html and run.toml to this folder
+    /// Write results.json, report.html and run.toml to this folder (with --hits: results.json)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Runs at a time; the results do not depend on it
