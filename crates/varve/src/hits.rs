@@ -51,7 +51,7 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
     let out = args.output.out.as_deref().map(Folder::prepare).transpose()?;
     let found = stop::at_once(|| count(&plan, &|| workload.open(seed, capacity)))?;
     let document = document(experiment.heading(HITS, VERSION), &found).pretty();
-    let line = match out.map(|out| out.path("results.json")) {
+    let line = match out.as_ref().map(|out| out.path("results.json")) {
         Some(path) => {
             write_whole(&path, document.as_bytes())?;
             Some(format!("wrote {}", path.display()))

@@ -17,6 +17,8 @@ const EVERY_MS: u64 = 1000;
 /// A folder that takes files.
 pub struct Folder {
     path: PathBuf,
+    /// It was not there before.
+    made: bool,
     clock: cost::Watch,
     kept: Mutex<Kept>,
 }
@@ -39,12 +41,13 @@ impl Folder {
             let what = format!("--out: {e}; expected a folder that files can be written to");
             LabError::io(path, std::io::Error::new(e.kind(), what))
         };
+        let made = !path.exists();
         std::fs::create_dir_all(path).map_err(wrong)?;
         let probe = path.join(format!(".varve.{}.part", std::process::id()));
         std::fs::File::create(&probe).map_err(wrong)?;
         std::fs::remove_file(&probe).map_err(wrong)?;
         let (clock, kept) = (cost::Watch::start(), Mutex::default());
-        Ok(Folder { path: path.to_path_buf(), clock, kept })
+        Ok(Folder { path: path.to_path_buf(), made, clock, kept })
     }
 
     /// The path of a file of that name in it.
@@ -90,6 +93,15 @@ impl Folder {
         match std::fs::remove_file(&path) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(LabError::io(path, e)),
             _ => Ok(()),
+        }
+    }
+}
+
+impl Drop for Folder {
+    /// A folder that was made for nothing is not left behind. (Only an empty one can be removed.)
+    fn drop(&mut self) {
+        if self.made {
+            let _ = std::fs::remove_dir(&self.path);
         }
     }
 }
