@@ -92,10 +92,11 @@ pub fn run(mut args: Args) -> Result<(), String> {
         None => {
             let how = Precondition::Steady;
             let unit = u64::from(params.unit_pages);
-            let halves =
-                precondition(&mut drive, how, unit, seed, watch()).map_err(|e| e.to_string())?;
+            let none = |_| Err(lab::LabError::Input("no workload".to_string()));
+            let done = precondition(&mut drive, how, unit, seed, &none, watch())
+                .map_err(|e| e.to_string())?;
             drive.reset_stats();
-            println!("steady_after_half_drive_writes {halves}");
+            println!("steady_after_half_drive_writes {}", done.windows);
             println!("precondition_cpu_s {:.3}", meter::cpu_seconds()?);
             let depth = u32::try_from(depth).map_err(|_| format!("--depth {depth}: too many"))?;
             let mut source = Uniform::new(seed, requests, bytes, drive.capacity().bytes())?;

@@ -35,6 +35,16 @@ pub fn load(path: &Path) -> Result<Loaded, LabError> {
         .map_err(|e| bad(e.line().max(1), format!("not JSON: {e}; expected a result document")))?;
     match document.get("schema").and_then(Value::as_str) {
         Some(SCHEMA) => {}
+        Some("varve.run/1") => {
+            return Err(bad(
+                1,
+                format!(
+                    "schema `varve.run/1`, expected `{SCHEMA}`: its `waf` counts mapping units, \
+                     not bytes, and its latencies leave out the host's queue; run the experiment \
+                     again to compare it"
+                ),
+            ));
+        }
         Some(other) => {
             return Err(bad(1, format!("schema `{other}`: expected `{SCHEMA}`")));
         }

@@ -1,16 +1,16 @@
-//! The result document, schema `varve.run/1`: keys sorted, integers where the value is one, ratios
+//! The result document, schema `varve.run/2`: keys sorted, integers where the value is one, ratios
 //! with six decimals, times in nanoseconds; what is not known is absent, never 0.
 
-use block::Op;
+use block::{Op, Span};
 use ssd::{Config, Params, Stats};
 
 use crate::json::{Json, Map, MapExt};
-use crate::replay::{MeasureAfter, Mode, Outcome};
+use crate::replay::{Conditioning, MeasureAfter, Mode, Outcome, Tally};
 use crate::scenario::Replay;
 use crate::stack::StackConfig;
 
 /// Name and version of the document's layout.
-pub const SCHEMA: &str = "varve.run/1";
+pub const SCHEMA: &str = "varve.run/2";
 
 const OPS: [(&str, Op); 4] =
     [("read", Op::Read), ("write", Op::Write), ("flush", Op::Flush), ("discard", Op::Discard)];
@@ -25,8 +25,8 @@ pub struct RunResult<'a> {
     pub drive: &'a Params,
     /// What the replay found.
     pub outcome: &'a Outcome,
-    /// Half drive writes a steady state took, if one was asked for.
-    pub steady_halves: u64,
+    /// What was written before.
+    pub conditioning: Conditioning,
     /// Units written before because they are read first, if asked for.
     pub preloaded: Option<u64>,
 }
@@ -44,9 +44,10 @@ impl RunResult<'_> {
         map.put("host", host(self));
         map.put("nand", nand(stats));
         map.int("erases", stats.nand.erases);
-        let ((total, slots), (programs, host)) = (stats.waf(), stats.waf_flash());
-        map.maybe("waf", Json::ratio(total, slots));
-        map.maybe("waf_flash", Json::ratio(programs, host));
+        let ratio = |(above, below)| Json::ratio(above, below);
+        map.maybe("waf", ratio(stats.waf()));
+        map.maybe("waf_flash", ratio(stats.waf_flash()));
+        map.maybe("programs_per_slot", ratio(stats.programs_per_slot()));
         layers(&mut map, self.outcome);
         map.put("gc", gc(stats));
         map.maybe("hit_ratio", hit_ratio(stats));
@@ -68,9 +69,7 @@ impl RunResult<'_> {
         extras(&mut map, stats);
         map.maybe("series", self.outcome.series.to_json(tally.timed));
         map.put("event_hash", Json::text(format!("{:016x}", stats.event_hash)));
-        if self.steady_halves > 0 {
-            map.int("steady_half_drive_writes", self.steady_halves);
-        }
+        map.maybe("precondition", conditioning(&self.conditioning));
         map.maybe("preloaded_units", self.preloaded.map(Json::Int));
         Json::Map(map)
     }
@@ -149,6 +148,7 @@ fn nand(stats: &Stats) -> Json {
     let mut map = Map::new();
     map.put("programs", by_cause(&nand::Cause::NAMES, &n.programs, n.programs_total()));
     map.put("reads", by_cause(&nand::ReadCause::NAMES, &n.reads, n.reads_total()));
+    map.int("programmed_bytes", stats.programmed_bytes());
     map.int("page_programs", n.page_programs);
     map.int("page_reads", n.page_reads);
     Json::Map(map)
@@ -218,7 +218,12 @@ fn buffer(stats: &Stats) -> Json {
 fn latency(outcome: &Outcome) -> Option<Json> {
     let mut map = Map::new();
     for (name, op) in OPS {
-        map.maybe(name, outcome.tally.latency[op as usize].to_json(true));
+        let tally = &outcome.tally;
+        let mut of = tally.latency[op as usize].to_json(true);
+        if let Some(Json::Map(of)) = &mut of {
+            of.maybe("mean_by_cause", mean_by_cause(tally, op));
+        }
+        map.maybe(name, of);
     }
     let mut by_app = Map::new();
     for (id, app) in outcome.tally.apps.iter().enumerate() {
@@ -236,6 +241,29 @@ fn latency(outcome: &Outcome) -> Option<Json> {
     (!map.is_empty()).then_some(Json::Map(map))
 }
 
+/// What was written before the measured load, and whether that had settled.
+fn conditioning(done: &Conditioning) -> Option<Json> {
+    let mut map = Map::new();
+    map.int("written_bytes", done.written);
+    if let Some(settled) = done.settled {
+        map.put("settled", Json::Bool(settled));
+        map.int("windows", done.windows);
+        map.maybe("last_window_waf", Json::ratio(done.last.0, done.last.1));
+    }
+    (done.written > 0).then_some(Json::Map(map))
+}
+
+/// The mean latency of an operation, in the part spent in the host's queue and the rest.
+fn mean_by_cause(tally: &Tally, op: Op) -> Option<Json> {
+    let (of, count) = (&tally.latency[op as usize], tally.latency[op as usize].count());
+    let (mean, n) = (of.mean()?, u128::from(count));
+    let queued = Span::from_ps(((tally.queued[op as usize] + n / 2) / n) as u64).min(mean);
+    let mut map = Map::new();
+    map.put("host_queue", Json::span(queued));
+    map.put("device", Json::span(Span::from_ps(mean.as_ps() - queued.as_ps())));
+    Some(Json::Map(map))
+}
+
 fn host_queue(outcome: &Outcome) -> Json {
     let tally = &outcome.tally;
     let mut map = Map::new();
@@ -243,28 +271,38 @@ fn host_queue(outcome: &Outcome) -> Json {
     map.int("waited", tally.queue.count());
     map.maybe("waited_share", Json::ratio(tally.queue.count(), submitted));
     map.maybe("wait_ns", tally.queue.to_json(false));
+    map.put("held_ns", Json::span(tally.queue_held));
+    map.put("saturated", Json::Bool(tally.saturated()));
+    map.maybe("offered_per_s", per_second(submitted, tally.last_arrival.since(tally.start)));
+    map.maybe("served_per_s", per_second(submitted, tally.end.since(tally.start)));
     Json::Map(map)
+}
+
+/// `n` in `span`, by the second; `None` if there was no time.
+fn per_second(n: u64, span: Span) -> Option<Json> {
+    let rate = (u128::from(n) * 1_000_000_000_000).checked_div(u128::from(span.as_ps()));
+    rate.and_then(|r| u64::try_from(r).ok()).map(Json::Int)
 }
 
 fn times(map: &mut Map, outcome: &Outcome) {
     let span = outcome.tally.end.since(outcome.tally.start);
     map.put("time_ns", Json::span(span));
-    let per_second = |n: u64| {
-        let ps = u128::from(span.as_ps());
-        let rate = (u128::from(n) * 1_000_000_000_000).checked_div(ps);
-        rate.and_then(|r| u64::try_from(r).ok()).map(Json::Int)
-    };
+    let per_second = |n| per_second(n, span);
     let (reads, writes) = (outcome.stats.of(Op::Read), outcome.stats.of(Op::Write));
     map.maybe("iops", per_second(reads.ops + writes.ops));
     map.maybe("bytes_per_s", per_second(reads.bytes + writes.bytes));
 }
 
+/// Shares of the time in which everything ended that was booked, the last flush included: what
+/// the buffer still held is in the work, so its time is in the time.
 fn busy(map: &mut Map, run: &RunResult<'_>) {
-    let stats = &run.outcome.stats;
-    let time = run.outcome.tally.end.since(run.outcome.tally.start).as_ps();
-    let share = |span: block::Span| Json::ratio(span.as_ps(), time);
+    let (stats, tally) = (&run.outcome.stats, &run.outcome.tally);
+    let drained = tally.end.max(stats.booked_until).since(tally.start);
+    map.put("drained_ns", Json::span(drained));
+    let time = drained.as_ps();
+    let share = |span: Span| Json::ratio(span.as_ps(), time);
     let mut busy = Map::new();
-    let list = |spans: &[block::Span]| {
+    let list = |spans: &[Span]| {
         let shares: Option<Vec<_>> = spans.iter().map(|span| share(*span)).collect();
         shares.map(Json::List)
     };

@@ -192,7 +192,8 @@ impl Experiment {
         let capacity = drive.capacity().bytes();
         let unit = u64::from(params.unit_pages);
         let how = self.replay.precondition;
-        let halves = precondition(&mut drive, how, unit, point.seed, watch)?;
+        let open = |pass| self.prepared.open_pass(pass, point.seed, capacity);
+        let conditioning = precondition(&mut drive, how, unit, point.seed, &open, watch)?;
         let preloaded = if self.replay.preload {
             let mut source = self.prepared.open(point.seed, capacity)?;
             Some(preload(&mut drive, &mut *source, watch)?)
@@ -213,7 +214,7 @@ impl Experiment {
             seed: point.seed,
             drive: &params,
             outcome: &outcome,
-            steady_halves: halves,
+            conditioning,
             preloaded,
         };
         Ok(result.to_json())

@@ -306,7 +306,7 @@ fn bug_13_discards_percentiles_and_waf_are_there_and_comparisons_begin_with_the_
     let load = |rate: &str, mean: u64| lab::compare::Loaded {
         name: rate.to_string(),
         document: serde_json::json!({
-            "schema": "varve.run/1",
+            "schema": "varve.run/2",
             "config": { "bus.rate": { "value": rate }, "op": { "value": "7 %" } },
             "results": [{ "name": "run", "latency_ns": { "read": { "mean": mean } } }],
         }),

@@ -280,6 +280,12 @@ impl Sched {
         self.dies.iter().map(|die| die.free_from).max().unwrap_or_default()
     }
 
+    /// When nothing that is booked on a die or a bus goes on any more.
+    pub fn booked_until(&self) -> Time {
+        let buses = self.buses.iter().map(Timeline::free_from).max().unwrap_or_default();
+        self.busiest().max(buses)
+    }
+
     /// When a die's array is free.
     pub fn free_from(&self, die: u32) -> Time {
         self.dies[die as usize].free_from

@@ -13,6 +13,7 @@
 
 mod atlas;
 mod catch;
+pub mod cleaning;
 mod coverage;
 mod cuts;
 mod drive;

@@ -106,6 +106,11 @@ impl HostSide {
         let dropped = self.down.dropped() + self.up.dropped() + self.dram.dropped();
         ([self.down.busy(), self.up.busy()], self.fw_busy, self.dram.busy(), dropped)
     }
+    /// When nothing that is booked goes on any more.
+    pub fn booked_until(&self) -> Time {
+        let links = [&self.down, &self.up, &self.dram].map(Timeline::free_from);
+        links.into_iter().chain(self.cores.iter().copied()).max().unwrap_or_default()
+    }
     pub fn reset_stats(&mut self) {
         self.down.reset_stats();
         self.up.reset_stats();

@@ -1,6 +1,6 @@
 //! What a drive did: the numbers every result document is made of.
 
-use block::{Op, Span};
+use block::{Op, Span, Time};
 use nand::NandStats;
 
 /// Requests of one kind.
@@ -121,9 +121,10 @@ pub struct Stats {
     pub host: [OpStats; 4],
     /// Pages read that were never written.
     pub read_unwritten: u64,
-    /// Units of the mapping accepted for writing by the FTL from the host side, in slots, after
-    /// splitting: the denominator of `waf`.
+    /// Slots that the host's writes touched, parts counted as whole ones.
     pub write_slots: u64,
+    /// Bytes of a slot.
+    pub slot_bytes: u64,
     /// Per application, by [`block::AppId`].
     pub apps: Vec<AppStats>,
     /// Buffer.
@@ -144,6 +145,9 @@ pub struct Stats {
     pub busy_fw: Span,
     /// Busy time of the DRAM port.
     pub busy_dram: Span,
+    /// When nothing that is booked goes on any more: from the reset of the counters to here no
+    /// busy time is longer.
+    pub booked_until: Time,
     /// Erase counts of all good blocks: least, sum, most, number of blocks.
     pub wear: Wear,
     /// Blocks marked bad.
@@ -183,9 +187,18 @@ impl Stats {
     pub fn of(&self, op: Op) -> &OpStats {
         &self.host[op as usize]
     }
-    /// Slots programmed for each slot the host wrote (the buffer's effect included): numerator
-    /// and denominator.
+    /// Write amplification: bytes programmed, and bytes the host wrote. The buffer's effect, and
+    /// what a mapping unit larger than a write costs, are in it.
     pub fn waf(&self) -> (u64, u64) {
+        (self.programmed_bytes(), self.of(Op::Write).bytes)
+    }
+    /// Bytes of all slots programmed, for whatever cause.
+    pub fn programmed_bytes(&self) -> u64 {
+        self.nand.programs_total() * self.slot_bytes
+    }
+    /// Slots programmed for each slot that the host's writes touched: what the FTL alone adds,
+    /// without what its unit costs smaller writes.
+    pub fn programs_per_slot(&self) -> (u64, u64) {
         (self.nand.programs_total(), self.write_slots)
     }
     /// Slots programmed for each slot programmed for the host.

@@ -1,8 +1,12 @@
-//! `varve doctor`: what works on this machine, and whether the model agrees with closed forms.
+//! `varve doctor`: what works on this machine, and whether the model agrees with closed forms and
+//! with a naive twin of cleaning.
+
+use std::sync::Mutex;
 
 use lab::LabError;
 use lab::json::{Json, Map, MapExt};
 use lab::selfcheck::{Check, run};
+use proof::cleaning::Cell;
 
 use serve::doctor::{Finding, findings};
 
@@ -16,8 +20,11 @@ pub fn doctor(args: &Doctor) -> Result<(), LabError> {
     let checks = match args.self_check {
         true => {
             let threads = std::thread::available_parallelism().map_or(1, usize::from);
+            let heard = |part: &str| note(&format!("checked: {part}"));
             stop::at_once(|| {
-                run(args.quick, threads, &mut |part| note(&format!("checked: {part}")))
+                let mut checks = run(args.quick, threads, &mut |part| heard(part));
+                checks.extend(cleaning(args.quick, threads, &heard));
+                checks
             })
         }
         false => Vec::new(),
@@ -31,8 +38,46 @@ pub fn doctor(args: &Doctor) -> Result<(), LabError> {
     if failed == 0 {
         return Ok(());
     }
-    let what = format!("{failed} of {} self-checks disagree with the closed form", checks.len());
+    let what = format!("{failed} of {} self-checks disagree with what must come out", checks.len());
     Err(LabError::Check { contract: "self-check".to_string(), what })
+}
+
+/// Every victim policy beside its naive twin.
+fn cleaning(quick: bool, threads: usize, heard: &(dyn Fn(&str) + Sync)) -> Vec<Check> {
+    let mut cells = Cell::all(if quick { 256 } else { 512 });
+    cells.retain(|cell| !quick || cell.spare == 7);
+    let next = Mutex::new(cells.iter().enumerate());
+    let found = Mutex::new(vec![None; cells.len()]);
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, cells.len()) {
+            scope.spawn(|| {
+                loop {
+                    let cell = next.lock().expect("no thread panics with it").next();
+                    let Some((at, cell)) = cell else { return };
+                    let check = beside_twin(cell);
+                    heard(&check.name);
+                    found.lock().expect("nor with this one")[at] = Some(check);
+                }
+            });
+        }
+    });
+    found.into_inner().expect("as above").into_iter().flatten().collect()
+}
+
+fn beside_twin(cell: &Cell) -> Check {
+    let compared = cell.compare();
+    let text = |f: &dyn Fn(&proof::cleaning::Compared) -> String| match &compared {
+        Ok(compared) => f(compared),
+        Err(trouble) => trouble.clone(),
+    };
+    Check {
+        section: "write amplification",
+        name: format!("beside a naive twin: {}", cell.name()),
+        expected: text(&|c| format!("{:.4}", c.twin)),
+        measured: text(&|c| format!("{:.4} ({:+.2} %)", c.drive, c.off())),
+        tolerance: format!("{} %", cell.tolerance()),
+        pass: compared.as_ref().is_ok_and(|c| c.agrees(cell.tolerance())),
+    }
 }
 
 /// What was looked for and what was found.

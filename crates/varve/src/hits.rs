@@ -3,7 +3,7 @@
 use block::Bytes;
 use lab::files::write_whole;
 use lab::hits::{Cell, HitPlan, Hits, SCHEMA as HITS, Sample, count, document};
-use lab::scenario::{Scenario, share_of, split_list};
+use lab::scenario::{Scenario, share_of, split_list, twice};
 use lab::{Experiment, LabError};
 
 use crate::args::Sim;
@@ -32,6 +32,12 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
     }
     if sizes.is_empty() {
         sizes.push(params.buffer.size);
+    }
+    if let Some(policy) = twice(&policies) {
+        return Err(LabError::Input(format!("--policy {policy}: it is there twice")));
+    }
+    if let Some(size) = twice(&sizes) {
+        return Err(LabError::Input(format!("--buffer {}: it is there twice", size.human())));
     }
     let cells = policies
         .iter()

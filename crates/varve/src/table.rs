@@ -3,7 +3,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use lab::LabError;
 use lab::compare::metric;
-use lab::report::{CAUSES, grouped, mean_ci, significant};
+use lab::report::{CAUSES, best, count, grouped, mean_ci, significant};
 use serde_json::Value;
 
 /// A table without frames: columns by blanks, the heading underlined.
@@ -62,19 +62,25 @@ impl Group<'_> {
     }
 
     /// What is written to flash for each block the client writes: all layers together.
-    fn waf(&self) -> Option<f64> {
-        Some(self.mean("waf_all").or_else(|| self.mean("waf"))?.0)
+    fn waf(&self) -> Option<(f64, Option<f64>)> {
+        self.mean("waf_all").or_else(|| self.mean("waf"))
     }
 
-    /// Pages programmed by cause for each page the host wrote.
+    /// The swept keys' values, as short as they can be.
+    fn label(&self) -> String {
+        self.params.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The drive's write amplification by what was programmed.
     fn causes(&self) -> String {
-        let Some((slots, _)) = self.mean("host.write_slots").filter(|m| m.0 > 0.0) else {
+        let programs = |name: &str| Some(self.mean(&format!("nand.programs.{name}"))?.0);
+        let (Some((waf, _)), Some(total)) = (self.mean("waf"), programs("total")) else {
             return "-".to_string();
         };
         let parts = CAUSES.iter().filter_map(|(name, _)| {
-            let programs = self.mean(&format!("nand.programs.{name}"))?.0;
-            // Less than half a hundredth of a page says nothing in two decimals.
-            (programs / slots >= 0.005).then(|| format!("{name} {:.2}", programs / slots))
+            let share = waf * programs(name)? / total;
+            // Less than half a hundredth says nothing in two decimals.
+            (share >= 0.005).then(|| format!("{name} {share:.2}"))
         });
         parts.collect::<Vec<_>>().join(" + ")
     }
@@ -117,8 +123,8 @@ pub fn results(document: &str) -> Result<String, LabError> {
     let rest = ["WAF by cause", "read us 50/99/99.9", "write us 50/99/99.9", "erases"];
     heading.extend(["hit %"].iter().chain(waf).chain(&rest).map(|h| h.to_string()));
     let mut table = plain(&heading);
-    let best = best_waf(&groups);
-    for group in &groups {
+    let best = best(&groups.iter().map(Group::waf).collect::<Vec<_>>(), -1);
+    for (group, best) in groups.iter().zip(&best) {
         let setting = |key: &str| {
             let swept = group.params.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
             let config = || document["config"][key]["value"].as_str().map(str::to_string);
@@ -130,15 +136,15 @@ pub fn results(document: &str) -> Result<String, LabError> {
         row.extend(keys.iter().map(|key| setting(key)));
         let hit = group.mean("hit_ratio.total").map(|(m, _)| significant(m * 100.0, 3));
         row.push(or_dash(hit));
-        let star = if best.is_some() && best == group.waf() { "* " } else { "" };
+        let cell = |star, (mean, half): (f64, Option<f64>)| {
+            format!("{star}{mean:.3}{}", half.map_or(String::new(), |h| format!(" ± {h:.3}")))
+        };
+        let star = if *best { "* " } else { "" };
         if layers {
-            row.push(or_dash(group.waf().map(|waf| format!("{star}{waf:.3}"))));
+            row.push(or_dash(group.waf().map(|waf| cell(star, waf))));
         }
-        row.push(or_dash(group.mean("waf").map(|(mean, half)| {
-            let ci = half.map_or(String::new(), |h| format!(" ± {h:.3}"));
-            let star = if layers { "" } else { star };
-            format!("{star}{mean:.3}{ci}")
-        })));
+        let star = if layers { "" } else { star };
+        row.push(or_dash(group.mean("waf").map(|waf| cell(star, waf))));
         row.push(group.causes());
         row.push(percentiles(group, "read"));
         row.push(percentiles(group, "write"));
@@ -147,21 +153,16 @@ pub fn results(document: &str) -> Result<String, LabError> {
     }
     numbers(&mut table, first_number);
     let mut out = text(&table);
-    out.push_str(&footnotes(&document, &groups, best.is_some()));
+    out.push_str(&footnotes(&document, &groups, best.iter().filter(|best| **best).count()));
     Ok(out)
 }
 
-/// The least WAF, if there is more than one to choose from.
-fn best_waf(groups: &[Group<'_>]) -> Option<f64> {
-    let means: Vec<f64> = groups.iter().filter_map(Group::waf).collect();
-    let low = means.iter().copied().fold(f64::MAX, f64::min);
-    (means.len() > 1 && means.iter().any(|m| *m > low)).then_some(low)
-}
-
-fn footnotes(document: &Value, groups: &[Group<'_>], star: bool) -> String {
+fn footnotes(document: &Value, groups: &[Group<'_>], stars: usize) -> String {
     let mut notes = Vec::new();
-    if star {
-        notes.push("* best WAF".to_string());
+    match stars {
+        0 => {}
+        1 => notes.push("* best WAF".to_string()),
+        n => notes.push(format!("* best WAF: {n} tie, their intervals overlap")),
     }
     let seeds = groups.iter().map(|g| g.runs.len()).max().unwrap_or(1);
     if seeds > 1 {
@@ -178,6 +179,8 @@ fn footnotes(document: &Value, groups: &[Group<'_>], star: bool) -> String {
         Some(metric(run, "host.read_unwritten")? / reads)
     });
     let mut out = notes.join("; ") + "\n";
+    out += &saturated(groups);
+    out += &conditioned(groups);
     if let Some(share) = unwritten.reduce(f64::max).filter(|share| *share > 0.01) {
         out.push_str(&format!(
             "warning: {} % of the pages read were never written and cost no flash time; \
@@ -186,4 +189,45 @@ fn footnotes(document: &Value, groups: &[Group<'_>], star: bool) -> String {
         ));
     }
     out
+}
+
+/// Rows whose host queue was never empty for long, and by how much more was offered than served.
+fn saturated(groups: &[Group<'_>]) -> String {
+    let full = |run: &Value| run["host_queue"]["saturated"] == true;
+    let mut out = String::new();
+    let some: Vec<_> = groups.iter().filter(|g| g.runs.iter().any(|run| full(run))).collect();
+    for group in some.iter().take(SATURATED) {
+        let rate = |name: &str| {
+            let rate = group.mean(&format!("host_queue.{name}_per_s"));
+            rate.map_or("all at once".to_string(), |(rate, _)| format!("{}/s", count(rate)))
+        };
+        let label = if groups.len() > 1 { format!(" ({})", group.label()) } else { String::new() };
+        out += &format!(
+            "saturated{label}: offered {}, served {}; latencies grow with the length of the run\n",
+            rate("offered"),
+            rate("served")
+        );
+    }
+    if some.len() > SATURATED {
+        out += &format!("and {} rows more\n", some.len() - SATURATED);
+    }
+    out
+}
+
+/// Rows of [`saturated`] that are named.
+const SATURATED: usize = 4;
+
+/// Drives that were prepared by a load which had not settled when it ended.
+fn conditioned(groups: &[Group<'_>]) -> String {
+    let settled = |run: &Value| run["precondition"]["settled"].as_bool();
+    let runs: Vec<&Value> = groups.iter().flat_map(|g| g.runs.iter().copied()).collect();
+    let not = runs.iter().filter(|run| settled(run) == Some(false)).count();
+    match not {
+        0 => String::new(),
+        n => format!(
+            "warning: {n} of {} runs begin in no steady state: write amplification still moved by 1 % \
+             or more between two windows when preconditioning ended\n",
+            runs.len()
+        ),
+    }
 }

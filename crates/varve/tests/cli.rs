@@ -98,7 +98,7 @@ fn json_is_exactly_one_document_and_equal_runs_give_equal_bytes() {
     let first = folder.run(&args);
     assert_eq!(code(&first), 0, "{}", stderr(&first));
     let document: Value = serde_json::from_slice(&first.stdout).expect("one document, no more");
-    assert_eq!(document["schema"], "varve.run/1");
+    assert_eq!(document["schema"], "varve.run/2");
     assert_eq!(document["seed"], serde_json::json!([1, 2]));
     let results = document["results"].as_array().unwrap();
     assert_eq!(results.len(), 4);
@@ -130,8 +130,12 @@ fn check_identities(result: &Value) {
     let reads = &result["nand"]["reads"];
     assert_eq!(sum(reads), reads["total"].as_u64().unwrap());
     assert_eq!(result["host"]["submitted"], result["host"]["served"]);
-    let waf = programs["total"].as_f64().unwrap() / result["host"]["write_slots"].as_f64().unwrap();
-    assert!((waf - result["waf"].as_f64().unwrap()).abs() < 1e-6);
+    let number = |value: &Value| value.as_f64().unwrap();
+    let waf =
+        number(&result["nand"]["programmed_bytes"]) / number(&result["host"]["write"]["bytes"]);
+    assert!((waf - number(&result["waf"])).abs() < 1e-6);
+    let per_slot = number(&programs["total"]) / number(&result["host"]["write_slots"]);
+    assert!((per_slot - number(&result["programs_per_slot"])).abs() < 1e-6);
     let windows = result["series"]["programs"]["gc"].as_array().unwrap();
     assert!(windows.len() > 10);
     let writes = &result["latency_ns"]["write"];
@@ -243,6 +247,77 @@ fn a_folder_repeats_its_run_and_comparison_has_a_tolerance() {
     let json = folder.run(&["compare", "a", "c", "--json"]);
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["schema"], "varve.compare/1");
+}
+
+/// The star goes by bytes: 4 KiB writes on units of 16 KiB rewrite four times as much, and touch as
+/// many units as they are.
+#[test]
+fn the_star_is_for_the_fewest_bytes_and_only_where_seeds_tell_them_apart() {
+    let folder = Folder::new("stars");
+    let starred = |more: &[&str]| -> Vec<bool> {
+        let output = folder.run(&sim("gen:uniform,size=32MiB,count=40k,read=0", more));
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let (out, stars) = (stdout(&output), |line: &str| line.contains("* "));
+        let rows: Vec<bool> = out.lines().filter(|l| l.starts_with("lru")).map(stars).collect();
+        assert!(rows.iter().any(|star| *star) == out.contains("* best WAF"), "{out}");
+        rows
+    };
+    let untimed = ["--mode", "untimed", "--precondition", "seq"];
+    let page = ["--set", "geometry.page=16 KiB", "--set", "op=40 %"];
+    let units = ["--set", "sweep.unit=4 KiB,16 KiB"];
+    assert_eq!(starred(&[&untimed[..], &page, &units].concat()), [true, false]);
+    // Two cores and one: no write amplification depends on them.
+    let same = ["--set", "sweep.fw.cores=1,2", "--seed", "1,2,3"];
+    assert_eq!(starred(&[&untimed[..], &same].concat()), [false, false]);
+}
+
+#[test]
+fn the_same_run_twice_is_no_spread() {
+    let folder = Folder::new("twice");
+    for twice in [
+        &["--policy", "lru,lru"][..],
+        &["--seed", "1,2,1"],
+        &["--set", "sweep.op=28 %,28 %"],
+        &["--hits", "--policy", "lru,lru"],
+    ] {
+        let output = folder.run(&sim(RECIPE, twice));
+        assert_eq!(code(&output), 3, "{twice:?}: {}", stdout(&output));
+        assert!(stderr(&output).contains("twice"), "{}", stderr(&output));
+    }
+}
+
+/// At more than the drive can do, the table says so, and the latencies are those from arrival.
+#[test]
+fn an_open_replay_that_is_too_fast_says_so() {
+    let folder = Folder::new("saturated");
+    let recipe = "gen:uniform,size=32MiB,count=20k,read=100,iat=1us";
+    let slow = ["--preload", "reads", "--set", "queue_depth=4"];
+    let output = folder.run(&sim(recipe, &slow));
+    let text = stdout(&output);
+    assert!(text.contains("saturated: offered 1.00 M/s, served "), "{text}");
+    let json = folder.run(&sim(recipe, &[&slow[..], &["--json"]].concat()));
+    let result = &serde_json::from_slice::<Value>(&json.stdout).unwrap()["results"][0];
+    let number = |value: &Value| value.as_f64().unwrap();
+    let (reads, queue) = (&result["latency_ns"]["read"], &result["host_queue"]);
+    let cause = &reads["mean_by_cause"];
+    let sum = number(&cause["host_queue"]) + number(&cause["device"]);
+    assert!((sum - number(&reads["mean"])).abs() < 0.01, "{reads}");
+    assert!(number(&cause["host_queue"]) > 10.0 * number(&cause["device"]), "{cause}");
+    // From arrival the last requests waited for about all of the run.
+    assert!(number(&reads["max"]) > 0.8 * number(&result["time_ns"]), "{queue}");
+    assert_eq!(queue["saturated"], true);
+    let calm = folder.run(&sim(&recipe.replace("iat=1us", "iat=1ms"), &slow));
+    assert!(!stdout(&calm).contains("saturated"), "{}", stdout(&calm));
+}
+
+#[test]
+fn results_of_another_definition_are_not_compared() {
+    let folder = Folder::new("schema");
+    folder.file("old.json", "{\"schema\":\"varve.run/1\",\"results\":[{\"waf\":1.0}]}");
+    let output = folder.run(&["compare", "old.json", "old.json"]);
+    assert_eq!(code(&output), 3);
+    let text = stderr(&output);
+    assert!(text.contains("`waf` counts mapping units, not bytes"), "{text}");
 }
 
 #[test]

@@ -158,10 +158,11 @@ fn a_modelled_drive_tells_prometheus_what_it_counts() {
         .filter(|(key, _)| key.starts_with("varve_nand_programmed_bytes_total"))
         .map(|(_, bytes)| bytes)
         .sum();
-    // The amplification is the model's: programs for each slot it was given, as `varve sim` has it.
+    // The amplification is the model's: bytes programmed for each byte it was given, as `varve sim`
+    // has it.
     let stats: Value = serde_json::from_str(&ok(&["ctl", &control, "stats"])).expect("JSON");
     let disk = |key: &str| stats["disk"][key].as_f64().expect(key);
-    let waf = disk("nand_programs") / disk("write_slots");
+    let waf = disk("nand_programs") * disk("slot_bytes") / disk("host_write_bytes");
     assert!((all["varve_write_amplification{layer=\"drive\"}"] - waf).abs() < 1e-9);
     assert!((programmed - disk("nand_programs") * disk("slot_bytes")).abs() < 0.5);
     // No log, no file system: nothing of them.

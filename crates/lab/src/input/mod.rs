@@ -9,7 +9,7 @@ mod survey;
 use std::path::PathBuf;
 
 use block::{Bytes, parse_size};
-use workload::generate::parse_recipe;
+use workload::generate::{parse_pass, parse_recipe};
 use workload::read::{OpenTrace, ReadOptions, open, open_reader};
 use workload::tenant::{
     AddressMap, Factor, Merge, MergeConfig, Order, Tenant, Volumes, parse_end, parse_map,
@@ -301,6 +301,31 @@ impl Prepared {
         let layout = self.survey.layout(self.workload.fit, capacity)?;
         let drop = self.workload.drop_flushes && !self.workload.is_merged();
         Ok(layout.over(source, drop))
+    }
+
+    /// As [`Prepared::open`], for another pass of the same load: a recipe draws anew over the same
+    /// blocks (the same draws again would meet data in the order in which they left it). A trace,
+    /// tenants, and what is made compact by its addresses are repeated as they are.
+    ///
+    /// # Errors
+    /// As [`Prepared::open`].
+    pub fn open_pass(
+        &self,
+        pass: u64,
+        seed: u64,
+        capacity: Bytes,
+    ) -> Result<Box<dyn Source>, LabError> {
+        let workload = &self.workload;
+        match &workload.origin {
+            Some(Origin::Recipe(text)) if !workload.is_merged() => {
+                if let Fit::Compact(_) = workload.fit {
+                    return self.open(seed, capacity);
+                }
+                let layout = self.survey.layout(workload.fit, capacity)?;
+                Ok(layout.over(parse_pass(text, seed, pass)?.open(), workload.drop_flushes))
+            }
+            _ => self.open(seed, capacity),
+        }
     }
 
     /// Bytes of address space the workload needs, laid out as asked.

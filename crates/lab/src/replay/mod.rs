@@ -1,9 +1,9 @@
 //! The replay loop: one workload on one device, in virtual time.
 //!
 //! What the loop owes the device: times that never fall, and at most `queue_depth` commands in
-//! flight. A request that is held back for the latter waits in the host's queue; that wait is
-//! reported apart and is no part of the device's latency. What the loop owes the reader: every
-//! request submitted is served, or there is no result.
+//! flight. A request that is held back for the latter waits in the host's queue; that wait is part
+//! of its latency, which runs from its arrival, and is reported apart too. What the loop owes the
+//! reader: every request submitted is served, or there is no result.
 
 mod flight;
 mod lookahead;
@@ -25,7 +25,7 @@ use workload::Source;
 
 use crate::{Device, LabError, LayerCounts};
 
-pub use precondition::{Precondition, precondition, preload};
+pub use precondition::{Conditioning, Precondition, precondition, preload};
 pub use series::Series;
 pub use tally::{AppTally, Tally};
 

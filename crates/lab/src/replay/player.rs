@@ -5,7 +5,7 @@ use workload::{Flags, Record, TraceOp};
 
 use super::flight::InFlight;
 use super::series::Series;
-use super::tally::Tally;
+use super::tally::{Served, Tally};
 use super::{MeasureAfter, Mode, Outcome, ReplayPlan, Watch};
 use crate::{Device, LabError};
 
@@ -141,9 +141,8 @@ impl<'a, D: Device> Player<'a, D> {
         if self.tally.timed {
             self.flight.take(end);
         }
-        let latency = end.since(at);
-        self.tally.add(app, op, at.since(arrival_here), latency, end);
-        if self.series.add(op, latency) {
+        self.tally.add(Served { app, op, arrival: arrival_here, at, end });
+        if self.series.add(op, end.since(arrival_here)) {
             self.series.close(at, &self.device.stats());
         }
         Ok(end)

@@ -4,14 +4,14 @@ use block::{Lba, Op, Request, Rng, Sectors, UNIT_BYTES};
 use workload::split::{UnitSize, unit_range};
 use workload::{BLOCK_RECORDS, Source, TraceOp};
 
-use super::Watch;
+use super::{Mode, ReplayPlan, Speed, Watch, replay};
 use crate::{Device, LabError};
 
 /// Sectors of a 4 KiB unit.
 const UNIT_SECTORS: u64 = UNIT_BYTES / 512;
 /// Units of one request of a sequential fill.
 const FILL_UNITS: u64 = 32;
-/// Drive writes after which a steady state must have been reached.
+/// Drive writes after which no steady state is expected any more.
 const MOST_DRIVE_WRITES: u64 = 10;
 /// Writes between two looks at whether to stop.
 const TICK: u64 = 8192;
@@ -23,14 +23,18 @@ pub enum Precondition {
     None,
     /// Every unit written once, in order.
     Seq,
-    /// `Seq`, then uniform random overwrites of single units until write amplification over two
-    /// successive half drive writes differs by less than 1 %.
+    /// `Seq`, then uniform random overwrites of single units of the whole drive until write
+    /// amplification over two successive windows of half a drive write differs by less than 1 %.
+    /// The workload's own steady state is another one, unless it is uniform over all of the drive.
     Steady,
+    /// `Seq`, then the workload itself, untimed, over and over, until the same: a window is as many
+    /// passes as write at least half a drive. Generators draw anew in each pass, over the same blocks.
+    Workload,
 }
 
 impl Precondition {
     /// Names on the command line, in order of the variants.
-    pub const NAMES: [&str; 3] = ["none", "seq", "steady"];
+    pub const NAMES: [&str; 4] = ["none", "seq", "steady", "steady(workload)"];
 
     /// The name.
     pub fn name(self) -> &'static str {
@@ -46,25 +50,47 @@ impl std::str::FromStr for Precondition {
             "none" => Ok(Precondition::None),
             "seq" => Ok(Precondition::Seq),
             "steady" => Ok(Precondition::Steady),
-            _ => Err(format!("precondition `{text}`: expected none, seq or steady")),
+            "steady(workload)" => Ok(Precondition::Workload),
+            _ => Err(format!(
+                "precondition `{text}`: expected one of {}",
+                Precondition::NAMES.join(", ")
+            )),
         }
     }
 }
 
-/// Prepares `device`; `unit` is its mapping unit in 4 KiB pages, `seed` that of the run. Returns
-/// the half drive writes of random overwrites it took.
+/// What a preparation did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conditioning {
+    /// Bytes written, the sequential fill included.
+    pub written: u64,
+    /// Windows written until write amplification stood still, or there were enough.
+    pub windows: u64,
+    /// Whether it stood still; `None` if that was not asked for.
+    pub settled: Option<bool>,
+    /// Bytes programmed and written in the last window.
+    pub last: (u64, u64),
+}
+
+/// Opens a pass of the workload; pass 0 is the one that is measured.
+pub type Open<'a> = &'a dyn Fn(u64) -> Result<Box<dyn Source>, LabError>;
+
+/// Prepares `device`; `unit` is its mapping unit in 4 KiB pages, `seed` that of the run, `workload`
+/// opens what will be measured.
 ///
 /// # Errors
-/// A request the device fails; [`LabError::Failed`] if no steady state is reached.
+/// A request the device fails; a workload that cannot be read, or that writes nothing where its own
+/// steady state is asked for.
 pub fn precondition<D: Device>(
     device: &mut D,
     how: Precondition,
     unit: u64,
     seed: u64,
+    workload: Open<'_>,
     watch: Watch<'_>,
-) -> Result<u64, LabError> {
+) -> Result<Conditioning, LabError> {
     if how == Precondition::None {
-        return Ok(0);
+        return Ok(Conditioning::default());
     }
     device.set_timing(false);
     let units = device.capacity().0 / UNIT_SECTORS;
@@ -74,9 +100,93 @@ pub fn precondition<D: Device>(
             watch.tick(0)?;
         }
     }
-    let halves = if how == Precondition::Steady { steady(device, unit, seed, watch)? } else { 0 };
+    let filled = units * UNIT_BYTES;
+    let stats = device.stats();
+    let spare = stats.data_units.saturating_sub(stats.logical_units) * stats.slot_bytes;
+    let mut done = match how {
+        Precondition::None | Precondition::Seq => Conditioning::default(),
+        Precondition::Steady => {
+            let mut rng = Rng::stream(seed, "precondition");
+            settle(spare, || uniform(device, &mut rng, unit, watch))?
+        }
+        Precondition::Workload => {
+            let mut pass = 0;
+            settle(spare, || passes(device, filled / 2, &mut pass, workload, watch))?
+        }
+    };
     flush(device)?;
-    Ok(halves)
+    done.written += filled;
+    Ok(done)
+}
+
+/// Windows until the write amplification of two in a row differs by less than 1 %. `window` writes
+/// one; the bytes programmed and written in it. Windows that begin before `spare` bytes were
+/// programmed do not count: cleaning may not have begun.
+fn settle(
+    spare: u64,
+    mut window: impl FnMut() -> Result<(u64, u64), LabError>,
+) -> Result<Conditioning, LabError> {
+    let mut done = Conditioning { settled: Some(false), ..Conditioning::default() };
+    let (mut programmed, mut counted) = (0, 0);
+    while done.windows < 2 * MOST_DRIVE_WRITES && done.settled == Some(false) {
+        counted += u64::from(programmed >= spare);
+        let before = std::mem::replace(&mut done.last, window()?);
+        programmed += done.last.0;
+        done.written += done.last.1;
+        done.windows += 1;
+        done.settled = Some(counted > 1 && is_steady(before, done.last));
+    }
+    Ok(done)
+}
+
+/// Half a drive write of uniform random overwrites of single units.
+fn uniform<D: Device>(
+    device: &mut D,
+    rng: &mut Rng,
+    unit: u64,
+    watch: Watch<'_>,
+) -> Result<(u64, u64), LabError> {
+    let units = device.capacity().0 / UNIT_SECTORS / unit;
+    let (programmed, written) = device.stats().waf();
+    for i in 0..(units / 2).max(1) {
+        write(device, rng.below(units) * unit, unit)?;
+        if i.is_multiple_of(TICK) {
+            watch.tick(0)?;
+        }
+    }
+    let after = device.stats().waf();
+    Ok((after.0 - programmed, after.1 - written))
+}
+
+/// As many passes of the workload as write at least `bytes`.
+fn passes<D: Device>(
+    device: &mut D,
+    bytes: u64,
+    number: &mut u64,
+    workload: Open<'_>,
+    watch: Watch<'_>,
+) -> Result<(u64, u64), LabError> {
+    let plan = ReplayPlan {
+        mode: Mode::Untimed,
+        speed: Speed::ONE,
+        queue_depth: 1,
+        flush_every: None,
+        measure_after: None,
+    };
+    let mut sum = (0, 0);
+    while sum.1 < bytes.max(1) {
+        let silent = Watch { stop: watch.stop, progress: &|_| {} };
+        *number += 1;
+        let pass = replay(device, &mut *workload(*number)?, &plan, silent)?.stats.waf();
+        if pass.1 == 0 {
+            return Err(LabError::Input(format!(
+                "precondition {}: the workload writes nothing",
+                Precondition::Workload.name()
+            )));
+        }
+        sum = (sum.0 + pass.0, sum.1 + pass.1);
+    }
+    Ok(sum)
 }
 
 fn write<D: Device>(device: &mut D, first: u64, count: u64) -> Result<(), LabError> {
@@ -94,46 +204,6 @@ fn submit<D: Device>(device: &mut D, request: Request<'_>) -> Result<(), LabErro
         let what = if op == Op::Flush { "a flush" } else { "a write" };
         LabError::Failed(format!("preconditioning: the drive fails {what}: {source}"))
     })
-}
-
-/// Uniform random overwrites until write amplification stands still.
-fn steady<D: Device>(
-    device: &mut D,
-    unit: u64,
-    seed: u64,
-    watch: Watch<'_>,
-) -> Result<u64, LabError> {
-    let units = device.capacity().0 / UNIT_SECTORS / unit;
-    let half = (units / 2).max(1);
-    let mut rng = Rng::stream(seed, "precondition");
-    let mut last: Option<(u64, u64)> = None;
-    let (mut programs, mut slots) = counters(device);
-    for done in 1..=2 * MOST_DRIVE_WRITES {
-        for i in 0..half {
-            write(device, rng.below(units) * unit, unit)?;
-            if i.is_multiple_of(TICK) {
-                watch.tick(0)?;
-            }
-        }
-        let (p, s) = counters(device);
-        let (dp, ds) = (p - programs, s - slots);
-        (programs, slots) = (p, s);
-        if let Some((lp, ls)) = last
-            && is_steady((lp, ls), (dp, ds))
-        {
-            return Ok(done);
-        }
-        last = Some((dp, ds));
-    }
-    Err(LabError::Failed(format!(
-        "no steady state after {MOST_DRIVE_WRITES} drive writes: write amplification over two \
-         successive half drive writes still differs by 1 % or more"
-    )))
-}
-
-fn counters<D: Device>(device: &D) -> (u64, u64) {
-    let stats = device.stats();
-    (stats.nand.programs_total(), stats.write_slots)
 }
 
 /// Whether two ratios differ by less than 1 % of the first, in integers.
@@ -203,7 +273,23 @@ pub fn preload<D: Device>(
 
 #[cfg(test)]
 mod tests {
-    use super::is_steady;
+    use super::{is_steady, settle};
+
+    /// With twice the flash that the data needs, nothing is cleaned at first: 1.0 twice is no
+    /// steady state.
+    #[test]
+    fn windows_before_cleaning_begins_do_not_count() {
+        let mut windows = [100, 100, 150, 200, 201].into_iter().map(|programs| (programs, 100));
+        let done = settle(200, || Ok(windows.next().expect("settled by then"))).unwrap();
+        assert_eq!((done.windows, done.settled, done.last), (5, Some(true), (201, 100)));
+        let mut programs = 100;
+        let never = || {
+            programs += programs / 10;
+            Ok((programs, 100))
+        };
+        let done = settle(0, never).unwrap();
+        assert_eq!((done.windows, done.settled, done.written), (20, Some(false), 2_000));
+    }
 
     #[test]
     fn steady_is_less_than_one_percent() {

@@ -70,7 +70,8 @@ struct Edge {
     at: Time,
     /// 4 KiB pages read and written.
     host_units: [u64; 2],
-    write_slots: u64,
+    write_bytes: u64,
+    slot_bytes: u64,
     programs: [u64; 6],
     free_blocks: u64,
 }
@@ -80,7 +81,8 @@ impl Edge {
         Edge {
             at,
             host_units: [stats.of(Op::Read).units, stats.of(Op::Write).units],
-            write_slots: stats.write_slots,
+            write_bytes: stats.of(Op::Write).bytes,
+            slot_bytes: stats.slot_bytes,
             programs: stats.nand.programs,
             free_blocks: stats.free_blocks,
         }
@@ -190,8 +192,9 @@ impl Series {
         }
         columns.put("programs", Json::Map(programs));
         let waf = |a: &Edge, b: &Edge| {
-            let total = b.programs.iter().sum::<u64>() - a.programs.iter().sum::<u64>();
-            millionths(total, b.write_slots - a.write_slots).map_or(Json::Null, Json::Millionths)
+            let slots = b.programs.iter().sum::<u64>() - a.programs.iter().sum::<u64>();
+            let ratio = millionths(slots * b.slot_bytes, b.write_bytes - a.write_bytes);
+            ratio.map_or(Json::Null, Json::Millionths)
         };
         columns.put("waf", list(&waf));
         columns.put("free_blocks", list(&|_, b| Json::Int(b.free_blocks)));
@@ -215,11 +218,11 @@ mod tests {
 
     #[test]
     fn joining_keeps_sums_and_bounds_memory() {
-        let mut stats = Stats::default();
+        let mut stats = Stats { slot_bytes: 8192, ..Stats::default() };
         let mut series = Series::new(Time::ZERO, &stats);
         for i in 1..=1_000_000u64 {
-            stats.write_slots += 1;
             stats.host[Op::Write as usize].units += 1;
+            stats.host[Op::Write as usize].bytes += 8192;
             stats.nand.programs[0] += 1;
             stats.nand.programs[1] += 2;
             if series.add(Op::Write, Span::from_us(20)) {

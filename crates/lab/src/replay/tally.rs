@@ -23,12 +23,18 @@ pub struct AppTally {
 pub struct Tally {
     /// Requests submitted, by [`Op`].
     pub submitted: [u64; 4],
-    /// Latencies from submission to end, by [`Op`].
+    /// Latencies from arrival to end, the host's queue included, by [`Op`].
     pub latency: Box<[Histogram; 4]>,
     /// By application number.
     pub apps: Vec<AppTally>,
     /// Time in the host's queue of the requests that waited there.
     pub queue: Histogram,
+    /// The part of all latencies spent there, by [`Op`], in picoseconds.
+    pub queued: [u128; 4],
+    /// How long the host's queue held a request.
+    pub queue_held: Span,
+    /// When the last request arrived.
+    pub last_arrival: Time,
     /// When the measured part began.
     pub start: Time,
     /// When its last request ended.
@@ -40,6 +46,21 @@ pub struct Tally {
     /// Whether times mean anything.
     pub timed: bool,
     by_app: bool,
+    /// Until when the host's queue is known to have held a request.
+    held_until: Time,
+}
+
+/// One request as the replay saw it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Served {
+    pub app: AppId,
+    pub op: Op,
+    /// When it came to the host's queue.
+    pub arrival: Time,
+    /// When it was submitted.
+    pub at: Time,
+    /// When it was done.
+    pub end: Time,
 }
 
 impl Tally {
@@ -49,17 +70,22 @@ impl Tally {
             latency: Box::new(std::array::from_fn(|_| Histogram::default())),
             apps: Vec::new(),
             queue: Histogram::default(),
+            queued: [0; 4],
+            queue_held: Span::ZERO,
+            last_arrival: start,
             start,
             end: start,
             added_flushes: 0,
             empty_discards: 0,
             timed,
             by_app: false,
+            held_until: start,
         }
     }
 
     #[inline]
-    pub(super) fn add(&mut self, app: AppId, op: Op, waited: Span, latency: Span, end: Time) {
+    pub(super) fn add(&mut self, served: Served) {
+        let Served { app, op, arrival, at, end } = served;
         self.submitted[op as usize] += 1;
         self.end = self.end.max(end);
         let index = usize::from(app.0);
@@ -71,9 +97,18 @@ impl Tally {
         if !self.timed {
             return;
         }
+        let (latency, waited) = (end.since(arrival), at.since(arrival));
         self.latency[op as usize].add(latency);
+        self.last_arrival = self.last_arrival.max(arrival);
         if waited > Span::ZERO {
             self.queue.add(waited);
+            self.queued[op as usize] += u128::from(waited.as_ps());
+            // Submissions never go back: what was counted lies before `held_until`.
+            let from = arrival.max(self.held_until);
+            if at > from {
+                self.queue_held += at.since(from);
+                self.held_until = at;
+            }
         }
         if self.by_app
             && data
@@ -81,6 +116,13 @@ impl Tally {
         {
             latencies[op as usize].add(latency);
         }
+    }
+
+    /// Whether the host's queue was never empty for long: it held a request for more than half of
+    /// the time in which requests arrived and were submitted.
+    pub fn saturated(&self) -> bool {
+        let span = self.held_until.max(self.last_arrival).since(self.start);
+        self.queue_held > Span::ZERO && self.queue_held.as_ps() > span.as_ps() / 2
     }
 
     /// Makes room for an application never seen. Latencies are split from the first request of a

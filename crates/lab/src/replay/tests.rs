@@ -129,8 +129,48 @@ fn open_keeps_trace_times_and_the_device_depth_holds_back() {
     assert_eq!(starts(&device)[..6], [0, 1, 10, 11, 20, 21]);
     assert_eq!(outcome.tally.queue.count(), 4);
     assert_eq!(outcome.tally.queue.max().unwrap(), Span::from_us(16));
-    // The wait is apart: the device's own latency stays what it is.
-    assert_eq!(outcome.tally.latency[1].max().unwrap(), Span::from_us(10));
+    // From arrival: the wait is part of the latency, and known apart.
+    assert_eq!(outcome.tally.latency[1].max().unwrap(), Span::from_us(26));
+    let queued = Span::from_us(8 + 8 + 16 + 16).as_ps();
+    assert_eq!(outcome.tally.queued, [0, u128::from(queued), 0, 0]);
+}
+
+/// At twice the device's speed the queue grows as long as requests come: the latencies are those of
+/// the queue, not of the device, and the result says so.
+#[test]
+fn an_open_replay_beyond_the_device_is_saturated_and_its_latencies_are_from_arrival() {
+    let list: Vec<_> = (0..2_000).map(|i| rec(5 * i, TraceOp::Write, 0, i)).collect();
+    let plan = ReplayPlan { queue_depth: 1, ..PLAN };
+    let outcome = run(&mut Fixed::new(10), list.clone(), plan).unwrap();
+    let writes = &outcome.tally.latency[Op::Write as usize];
+    assert_eq!(writes.max().unwrap(), Span::from_us(1_999 * 5 + 10));
+    assert_eq!(writes.mean().unwrap(), Span::from_ns(1_999 * 2_500 + 10_000));
+    assert!(outcome.tally.saturated());
+    // One burst, and a device that keeps up, are not.
+    let mut burst = list.clone();
+    burst.iter_mut().skip(50).for_each(|record| record.at += Span::from_us(20_000));
+    for (at, record) in burst.iter_mut().enumerate().skip(50) {
+        record.at += Span::from_us(6 * at as u64);
+    }
+    assert!(!run(&mut Fixed::new(10), burst, plan).unwrap().tally.saturated());
+    let plenty = ReplayPlan { queue_depth: 2, ..PLAN };
+    assert!(!run(&mut Fixed::new(10), list, plenty).unwrap().tally.saturated());
+}
+
+/// What is still to be done when the last request ends counts in busy times and in the time they
+/// are a share of.
+#[test]
+fn no_part_of_the_drive_is_busy_for_longer_than_there_was_time() {
+    let mut drive = small_drive();
+    let list = (0..400).map(|i| rec(i, TraceOp::Write, 0, i % 256)).collect();
+    let outcome = run(&mut drive, list, PLAN).unwrap();
+    let stats = &outcome.stats;
+    let time = stats.booked_until.since(outcome.tally.start);
+    let all = stats.nand.die_busy.iter().chain(&stats.nand.channel_busy).chain(&stats.busy_link);
+    let most = *all.chain([&stats.busy_dram, &stats.busy_fw]).max().unwrap();
+    assert!(most <= time, "{most:?} of {time:?}");
+    let until_the_last_end = outcome.tally.end.since(outcome.tally.start);
+    assert!(most > until_the_last_end, "the flush of this drive is longer than the run");
 }
 
 #[test]
@@ -249,8 +289,10 @@ fn a_steady_state_is_reached_and_costs_no_virtual_time() {
     let stop = AtomicBool::new(false);
     let watch = Watch { stop: &stop, progress: &|_| {} };
     let mut drive = small_drive();
-    let halves = precondition(&mut drive, Precondition::Steady, 1, 7, watch).unwrap();
-    assert!((2..=20).contains(&halves), "{halves}");
+    let none = |_| Err(LabError::Interrupted);
+    let done = precondition(&mut drive, Precondition::Steady, 1, 7, &none, watch).unwrap();
+    assert!((2..=20).contains(&done.windows) && done.settled == Some(true), "{done:?}");
+    assert_eq!(done.written, (32 << 20) + done.windows * (16 << 20));
     assert_eq!(Device::now(&drive), Time::ZERO);
     let before = Device::stats(&drive);
     assert_eq!(before.valid_units, before.logical_units, "the drive is full");
@@ -259,6 +301,37 @@ fn a_steady_state_is_reached_and_costs_no_virtual_time() {
     let outcome = run(&mut drive, list, PLAN).unwrap();
     let (programs, slots) = outcome.stats.waf();
     assert!(programs > 2 * slots, "{programs} {slots}: cleaning runs from the first request on");
+}
+
+/// A load on one half of the drive leaves the other half alone: after uniform random overwrites of
+/// all of it, it begins in a state that is not its own.
+#[test]
+fn the_steady_state_of_a_half_static_load_is_that_of_the_load() {
+    let stop = AtomicBool::new(false);
+    let watch = Watch { stop: &stop, progress: &|_| {} };
+    let load = |pass| -> Vec<Record> {
+        let mut rng = block::Rng::new(pass);
+        (0..8_192).map(|_| rec(0, TraceOp::Write, 0, rng.below(4_096))).collect()
+    };
+    let open = |pass| Ok(Box::new(List(load(pass), 0)) as Box<dyn Source>);
+    let prepared = |how| {
+        let mut drive = small_drive();
+        let done = precondition(&mut drive, how, 1, 7, &open, watch).unwrap();
+        let plan = ReplayPlan { mode: Mode::Untimed, ..PLAN };
+        let (programmed, written) = run(&mut drive, load(0), plan).unwrap().stats.waf();
+        (done, programmed as f64 / written as f64)
+    };
+    let (of_all, before) = prepared(Precondition::Steady);
+    let (own, after) = prepared(Precondition::Workload);
+    assert_eq!((of_all.settled, own.settled), (Some(true), Some(true)));
+    let last = own.last.0 as f64 / own.last.1 as f64;
+    assert!((after / last - 1.0).abs() < 0.02, "{after} goes on where {last} ended");
+    assert!(before > 1.3 * after, "{before} {after}");
+    // Reads alone settle nothing.
+    let reads = |_| Ok(Box::new(List(vec![rec(0, TraceOp::Read, 0, 1)], 0)) as Box<dyn Source>);
+    let how = Precondition::Workload;
+    let error = precondition(&mut small_drive(), how, 1, 7, &reads, watch).unwrap_err();
+    assert!(error.to_string().contains("writes nothing"), "{error}");
 }
 
 #[test]

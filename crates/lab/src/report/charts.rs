@@ -66,7 +66,7 @@ pub(super) fn over_time(view: &View<'_>) -> String {
     };
     let mut out = chart(
         "Write amplification",
-        "pages programmed per page written, per window",
+        "bytes programmed per byte written, per window",
         "series.waf",
         Scale::Plain,
         true,

@@ -21,7 +21,7 @@ use view::View;
 pub(crate) use format::escape;
 pub use format::{count, grouped, significant};
 pub use tables::CAUSES;
-pub use view::mean_ci;
+pub use view::{best, mean_ci};
 
 /// Groups whose lines are shown at first; the others can be switched on.
 const SHOWN: usize = 8;
@@ -102,12 +102,12 @@ fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
         if view.groups.iter().any(|g| g.runs.len() > 1) {
             *out += "Means over seeds, ± half of the 95 % confidence interval. ";
         }
-        *out += "★ marks the best of a column.</p>";
+        *out += "★ marks the best of a column, and what ties with it: the intervals overlap.</p>";
         *out += &tables::summary(view);
     }
     let bars = tables::waf_bars(view);
     if !bars.is_empty() {
-        *out += "<h2>Where writes go</h2><p>Pages programmed for each page the host wrote, by \
+        *out += "<h2>Where writes go</h2><p>Bytes programmed for each byte the host wrote, by \
                  cause. The sum is the write amplification.</p>";
         *out += &bars;
     }
@@ -120,8 +120,7 @@ fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
     }
     let latency = charts::latency(view);
     if !latency.is_empty() {
-        *out += "<h2>Latency</h2><p>From submission to completion. Time in the host's queue is \
-                 counted apart.</p>";
+        *out += "<h2>Latency</h2><p>From arrival to completion, the host's queue included.</p>";
         let _ = write!(out, "<div class=\"grid2\">{latency}</div>");
     }
     repeat(out, reproduce);

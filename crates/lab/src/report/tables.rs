@@ -5,7 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::format::{bytes, count, escape, grouped, significant, time};
-use super::view::{View, number};
+use super::view::{View, best, number};
 
 /// Causes of programs, in the order of their bars.
 pub const CAUSES: [(&str, &str); 6] = [
@@ -88,7 +88,7 @@ pub(super) fn summary(view: &View<'_>) -> String {
         let _ = write!(out, "<th scope=\"col\">{}</th>", column.0);
     }
     out += "</tr></thead><tbody>";
-    let best: Vec<Option<String>> = columns.iter().map(|c| best_of(view, c)).collect();
+    let best: Vec<Vec<bool>> = columns.iter().map(|c| best_of(view, c)).collect();
     for group in 0..view.groups.len() {
         let many = view.groups.len() > 1;
         let mark = if many { swatch(group) } else { String::new() };
@@ -102,7 +102,7 @@ pub(super) fn summary(view: &View<'_>) -> String {
                 continue;
             };
             let shown = (column.2)(mean);
-            let is_best = best.as_ref() == Some(&shown);
+            let is_best = best[group];
             let class = if is_best { " class=\"best\"" } else { "" };
             let star = if is_best { "★ " } else { "" };
             let ci = half.map_or(String::new(), |h| format!(" <small>± {}</small>", (column.2)(h)));
@@ -113,27 +113,30 @@ pub(super) fn summary(view: &View<'_>) -> String {
     out + "</tbody></table></div>"
 }
 
-/// The best mean of a column as it is shown, if there is something to choose from: what looks
-/// equal is equal.
-fn best_of(view: &View<'_>, column: &(&str, &str, Show, i8)) -> Option<String> {
-    let (_, path, show, sense) = column;
-    let means: Vec<f64> =
-        (0..view.groups.len()).filter_map(|g| Some(view.mean(g, path)?.0)).collect();
-    let best = match sense {
-        1 => means.iter().copied().reduce(f64::max)?,
-        _ => means.iter().copied().reduce(f64::min)?,
-    };
-    let best = show(best);
-    means.iter().any(|mean| show(*mean) != best).then_some(best)
+/// Which groups a column marks. What looks equal is equal, too.
+fn best_of(view: &View<'_>, column: &(&str, &str, Show, i8)) -> Vec<bool> {
+    let (_, path, show, sense) = *column;
+    let means: Vec<_> = (0..view.groups.len()).map(|g| view.mean(g, path)).collect();
+    let mut marks = best(&means, sense);
+    let text = |group: usize| means[group].map(|(mean, _)| show(mean));
+    let shown: Vec<_> = (0..marks.len()).filter(|g| marks[*g]).map(text).collect();
+    for (group, mark) in marks.iter_mut().enumerate() {
+        *mark |= shown.contains(&text(group)) && text(group).is_some();
+    }
+    let known = means.iter().filter(|mean| mean.is_some()).count();
+    if marks.iter().filter(|mark| **mark).count() == known {
+        vec![false; marks.len()]
+    } else {
+        marks
+    }
 }
 
-/// Stacked bars: what each page the host wrote cost, by cause.
+/// Stacked bars: what each byte the host wrote cost, by cause.
 pub(super) fn waf_bars(view: &View<'_>) -> String {
-    let slots = |group: usize| view.mean(group, "host.write_slots").map(|m| m.0);
     let cause = |group: usize, name: &str| {
-        let programs = view.mean(group, &format!("nand.programs.{name}"))?.0;
-        let slots = slots(group).filter(|s| *s > 0.0)?;
-        Some(programs / slots)
+        let programs = |name: &str| Some(view.mean(group, &format!("nand.programs.{name}"))?.0);
+        let total = programs("total").filter(|total| *total > 0.0)?;
+        Some(view.mean(group, "waf")?.0 * programs(name)? / total)
     };
     let totals: Vec<f64> = (0..view.groups.len()).filter_map(|g| cause(g, "total")).collect();
     let most = totals.iter().copied().fold(0.0, f64::max);

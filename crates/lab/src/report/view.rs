@@ -100,6 +100,24 @@ pub fn mean_ci(values: &[f64]) -> Option<(f64, Option<f64>)> {
     Some((mean, Some(student_t(n - 1) * (variance / n as f64).sqrt())))
 }
 
+/// Which of some means, each with half of its interval, are best (`sense` 1: the most, else the
+/// least): the best one and all whose intervals overlap its own. None of them if all tie.
+pub fn best(means: &[Option<(f64, Option<f64>)>], sense: i8) -> Vec<bool> {
+    let sign = if sense == 1 { -1.0 } else { 1.0 };
+    let interval = |(mean, half): (f64, Option<f64>)| {
+        let half = half.unwrap_or(0.0);
+        (sign * mean, sign * mean - half, sign * mean + half)
+    };
+    let found: Vec<_> = means.iter().map(|mean| mean.map(interval)).collect();
+    let Some(first) = found.iter().flatten().min_by(|a, b| a.0.total_cmp(&b.0)) else {
+        return vec![false; means.len()];
+    };
+    let ties = |of: &(f64, f64, f64)| of.1 <= first.2 && first.1 <= of.2;
+    let marks: Vec<bool> = found.iter().map(|of| of.as_ref().is_some_and(ties)).collect();
+    let choice = found.iter().flatten().any(|of| !ties(of));
+    if choice { marks } else { vec![false; means.len()] }
+}
+
 /// The 97.5 % point of Student's t distribution.
 fn student_t(freedom: usize) -> f64 {
     const T: [f64; 30] = [
@@ -123,6 +141,20 @@ mod tests {
         assert_eq!(mean, 3.0);
         assert!((half.unwrap() - 1.9629).abs() < 1e-3);
         assert!((student_t(31) - 2.04).abs() < 0.01 && (student_t(1000) - 1.962).abs() < 0.001);
+    }
+
+    #[test]
+    fn only_intervals_that_do_not_overlap_make_a_best_one() {
+        let of = |mean, half| Some((mean, Some(half)));
+        let marks = |means: &[_], sense| best(means, sense);
+        // Two policies that were told apart by a star, though the seeds do not tell them apart.
+        let near = [of(6.949, 0.185), of(7.045, 0.127)];
+        assert_eq!(marks(&near, -1), [false, false]);
+        assert_eq!(marks(&[near[0], near[1], of(9.0, 0.1)], -1), [true, true, false]);
+        assert_eq!(marks(&[near[0], near[1], of(9.0, 0.1)], 1), [false, false, true]);
+        assert_eq!(marks(&[Some((2.0, None)), None, Some((2.5, None))], -1), [true, false, false]);
+        assert_eq!(marks(&[Some((2.0, None)), Some((2.0, None))], -1), [false, false]);
+        assert_eq!(marks(&[None], 1), [false]);
     }
 
     #[test]

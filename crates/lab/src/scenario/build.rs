@@ -43,6 +43,12 @@ fn unknown(entry: &Entry, found: &str, known: &[&str]) -> LabError {
     entry.place.error(format!("unknown key `{found}`; expected one of {}", known.join(", ")))
 }
 
+/// The first member of a list that is there twice.
+pub fn twice<T: Ord>(list: &[T]) -> Option<&T> {
+    let mut seen = std::collections::BTreeSet::new();
+    list.iter().find(|member| !seen.insert(*member))
+}
+
 /// `3`, `1..5` (both ends included).
 fn seeds(entry: &Entry) -> Result<Vec<u64>, LabError> {
     let mut seeds = Vec::new();
@@ -64,6 +70,11 @@ fn seeds(entry: &Entry) -> Result<Vec<u64>, LabError> {
     }
     if seeds.is_empty() {
         return Err(entry.error("expected at least one seed"));
+    }
+    if let Some(seed) = twice(&seeds) {
+        return Err(entry.error(format!(
+            "seed {seed} is there twice: the same run again says nothing about the spread"
+        )));
     }
     Ok(seeds)
 }
@@ -317,6 +328,11 @@ fn check_drive(entry: &Entry, key: &str) -> Result<(), LabError> {
 }
 
 fn check_swept(entry: &Entry, key: &str) -> Result<(), LabError> {
+    if let Some(value) = twice(&entry.values) {
+        return Err(entry.error(format!(
+            "`{value}` is there twice: its runs are the same, and a mean of them would not be one"
+        )));
+    }
     for value in &entry.values {
         if let Some(key) = key.strip_prefix("remap.") {
             StackConfig::default().set(key, value).map_err(|what| entry.error(what))?;

@@ -20,7 +20,7 @@
 //! [replay]
 //! mode = "closed"               # open, closed, dependent, untimed
 //! qd = 32
-//! precondition = "steady"       # none, seq, steady
+//! precondition = "steady"       # none, seq, steady, steady(workload)
 //!
 //! [sweep]
 //! buffer.policy = ["lru", "cflru"]
@@ -41,7 +41,7 @@ use crate::input::Workload;
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
 use crate::{LabError, StackConfig};
 
-pub use build::share_of;
+pub use build::{share_of, twice};
 pub use entries::{Entry, Place, entries};
 
 /// How a scenario's workload is replayed, before the drive is known.

@@ -19,8 +19,7 @@ const PROGRAMS: [&str; 6] = [
     "nand_programs_padding",
 ];
 
-/// `unit`: bytes of a slot.
-fn counters(stats: &Stats, unit: u32) -> Vec<(&'static str, u64)> {
+fn counters(stats: &Stats) -> Vec<(&'static str, u64)> {
     let host = |op| stats.of(op);
     let mut all = vec![
         ("host_reads", host(Op::Read).ops),
@@ -39,7 +38,7 @@ fn counters(stats: &Stats, unit: u32) -> Vec<(&'static str, u64)> {
         ("bad_blocks", stats.bad_blocks),
         ("free_blocks", stats.free_blocks),
         ("valid_slots", stats.valid_units),
-        ("slot_bytes", u64::from(unit)),
+        ("slot_bytes", stats.slot_bytes),
     ];
     all.extend(PROGRAMS.into_iter().zip(stats.nand.programs));
     all
@@ -184,7 +183,7 @@ impl Modelled for CutDrive {
     }
     fn counters(&self) -> Vec<(&'static str, u64)> {
         match &self.state {
-            State::On(drive) => counters(&drive.stats(), unit(&self.params)),
+            State::On(drive) => counters(&drive.stats()),
             State::Off(_) => Vec::new(),
         }
     }
@@ -250,7 +249,7 @@ impl Modelled for ImageDrive {
     }
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let file = self.file_stats();
-        let mut all = counters(&self.drive().stats(), self.unit());
+        let mut all = counters(&self.drive().stats());
         all.extend([
             ("file_writes", file.writes),
             ("file_bytes", file.bytes),

@@ -73,12 +73,14 @@ impl Ssd {
 
     fn count(&self) -> Flash {
         let stats = self.drive.stats();
-        let of = |cause: Cause| stats.nand.programs[cause as usize];
+        // A mapping unit may be larger than a page.
+        let pages = stats.slot_bytes / 4096;
+        let of = |cause: Cause| stats.nand.programs[cause as usize] * pages;
         Flash {
             host: of(Cause::Host),
             tx: of(Cause::Tx),
             gc: of(Cause::Gc),
-            additional: stats.gc.lock_pages,
+            additional: stats.gc.lock_pages * pages,
             other: of(Cause::Map) + of(Cause::Metadata) + of(Cause::Padding),
             erases: stats.nand.erases,
         }

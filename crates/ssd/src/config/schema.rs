@@ -118,7 +118,7 @@ pub const SCHEMA: &[Key] = &[
         "gc.exact",
         Choice(&["auto", "true", "false"]),
         "auto",
-        "exact minimum within the lowest victim bucket",
+        "victims by their definition, not by one line of each bucket; auto: below 4096 lines",
     ),
     k("gc.idle", Time, "10 ms", "time without a host request before background cleaning"),
     k(

@@ -148,8 +148,10 @@ impl PageFtl {
             }
             self.gc.debt -= gain * i64::from(copied);
         }
-        // A victim without valid slots owes nothing: it is done at once.
-        if cursor.valid == 0 && self.gc.victim.is_some() {
+        // A victim without valid slots owes nothing, one without invalid ones owes all that it
+        // has: either is done at once.
+        let even = cursor.valid == 0 || cursor.valid >= self.lines.full_slots;
+        if even && self.gc.victim.is_some() {
             self.finish_current()?;
             self.gc_stats.foreground += 1;
         }
@@ -211,7 +213,8 @@ impl PageFtl {
     }
 
     /// Takes the next victim out of the closed lines. Lines with a failed block and cold lines
-    /// due for wear levelling come first; a line without gain is refused.
+    /// due for wear levelling come first; a line without gain is refused, unless the policy takes
+    /// lines in turn.
     fn choose(&mut self, urgent: bool) -> Result<bool, DeviceError> {
         let forced = self.forced_victim(urgent);
         let line = match forced {
@@ -227,28 +230,10 @@ impl PageFtl {
             }
         };
         let Some(mut line) = line else { return Ok(false) };
-        let gains =
-            |ftl: &PageFtl, line: u32| ftl.lines.get(line).valid < ftl.lines.capacity(line).max(1);
-        if forced.is_none() && !gains(self, line) {
-            // The choice gains nothing. A policy that draws may draw again: to take the emptiest
-            // at once would make random choice partly greedy (WAF 14 % low at 7 % spare).
-            for _ in 0..REDRAWS {
-                let choice = Choice {
-                    lines: &mut self.lines,
-                    now: self.clock,
-                    rng: &mut self.rng,
-                    exact: self.exact,
-                };
-                line = self.victim.choose(choice).unwrap_or(line);
-                if gains(self, line) {
-                    break;
-                }
-            }
-        }
-        if forced.is_none() && !gains(self, line) {
-            match self.lines.emptiest(true) {
-                Some(other) if gains(self, other) => line = other,
-                _ => return Ok(false),
+        if forced.is_none() && !self.gains(line) {
+            match self.instead_of(line) {
+                Some(other) => line = other,
+                None => return Ok(false),
             }
         }
         if self.tx.is_some() && forced.is_none() {
@@ -259,6 +244,44 @@ impl PageFtl {
         }
         self.take_victim(line, forced.is_some_and(|(_, wear)| wear));
         Ok(true)
+    }
+
+    /// Whether collecting a line gives space.
+    fn gains(&self, line: u32) -> bool {
+        self.lines.get(line).valid < self.lines.capacity(line).max(1)
+    }
+
+    /// What is collected when the policy's choice gains nothing: `None` if no line does.
+    fn instead_of(&mut self, choice: u32) -> Option<u32> {
+        let emptiest = self.lines.emptiest(true).filter(|line| self.gains(*line));
+        // Lines with dead members are full at fewer slots: the emptiest may be one of them.
+        let any = emptiest.or_else(|| {
+            let hurt = self.bad_blocks > 0;
+            let mut closed = self.lines.closed().iter().copied();
+            hurt.then(|| closed.find(|line| self.gains(*line))).flatten()
+        })?;
+        // A policy of turns copies the full line, which goes to the end of the order: some line
+        // gains, so its turn comes. Only where padding has eaten into the reserve (lines that
+        // gain less than their erases cost) may the order not cost the last line to clean into.
+        if self.victim.in_turn() && self.free_soon() + 1 >= self.thresholds().reserve {
+            return Some(choice);
+        }
+        // A policy that draws may draw again: to take the emptiest at once would make random
+        // choice partly greedy (WAF 14 % low at 7 % spare).
+        for _ in 0..REDRAWS {
+            let choice = Choice {
+                lines: &mut self.lines,
+                now: self.clock,
+                rng: &mut self.rng,
+                exact: self.exact,
+            };
+            if let Some(line) = self.victim.choose(choice)
+                && self.gains(line)
+            {
+                return Some(line);
+            }
+        }
+        Some(any)
     }
 
     fn take_victim(&mut self, line: u32, wear: bool) {

@@ -283,6 +283,10 @@ impl LineTable {
         let next = self.lines[line as usize].fifo_next;
         (next != NONE).then_some(next)
     }
+    /// The closed lines in the order in which they were closed.
+    pub fn in_order(&self) -> impl Iterator<Item = u32> {
+        std::iter::successors(self.oldest(), |line| self.younger(*line))
+    }
     /// All closed lines, in no meaningful order: for random draws.
     pub fn closed(&self) -> &[u32] {
         &self.dense
@@ -355,12 +359,7 @@ impl LineTable {
                 at = line.bucket_next;
             }
         }
-        let mut in_order = 0;
-        let mut at = self.oldest();
-        while let Some(line) = at {
-            in_order += 1;
-            at = self.younger(line);
-        }
+        let in_order = self.in_order().count();
         if in_buckets != closed || in_order != closed || self.dense.len() != closed {
             return Err(format!(
                 "{closed} closed lines: {in_buckets} in buckets, {in_order} in order, {} in the array",

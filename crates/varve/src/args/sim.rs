@@ -84,7 +84,8 @@ pub struct ReplayArgs {
     /// Replay faster: 10, 3/2, 0.5
     #[arg(long, value_name = "RATIO")]
     pub speed: Option<String>,
-    /// State of the drive before: none, seq, steady
+    /// State of the drive before: none, seq, steady (uniform random writes over all of it),
+    /// steady(workload)
     #[arg(long, value_name = "HOW")]
     pub precondition: Option<String>,
     /// Write before what the trace reads first: none, reads

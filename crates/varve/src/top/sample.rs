@@ -185,7 +185,7 @@ fn drive(of: &Value) -> Option<Layer> {
     Some(Layer {
         name: "drive",
         written: causes(of, slot, &names)?,
-        given: of["write_slots"].as_u64()? * slot,
+        given: of["host_write_bytes"].as_u64()?,
         unit: "blocks",
         free: of["free_blocks"].as_u64(),
         cleaned: of["gc_victims"].as_u64()?,

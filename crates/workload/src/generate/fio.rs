@@ -9,6 +9,7 @@ use super::dist::Pareto;
 use super::fields::{Fields, percent_text, span_text};
 use super::recipe::Asked;
 use super::scatter::Scatter;
+use super::simple::SCATTER;
 use super::simple::arrival_text;
 use super::writeback::Buffered;
 use super::zipf::Zipf;
@@ -38,6 +39,7 @@ pub(super) enum Order {
 pub(super) struct Fio {
     seed: u64,
     app: String,
+    draws: String,
     pub(super) read_ppm: u64,
     order: Order,
     pub(super) bs: u64,
@@ -119,6 +121,7 @@ pub(super) fn build(
     Ok(Arc::new(Fio {
         seed: asked.seed,
         app: asked.app.to_string(),
+        draws: asked.draws.to_string(),
         read_ppm,
         order,
         bs,
@@ -240,12 +243,15 @@ impl Jobs {
     pub(super) fn new(fio: &Fio) -> Jobs {
         let blocks = fio.size / fio.bs;
         let stream = |job: u64, purpose: &str| {
-            Rng::stream(fio.seed, &format!("{}/fio/job{job}/{purpose}", fio.app))
+            // Where what is hot lies is no draw; the order in which all is visited once is.
+            let lies = purpose == SCATTER && fio.order != Order::Once;
+            let app = if lies { &fio.app } else { &fio.draws };
+            Rng::stream(fio.seed, &format!("{app}/fio/job{job}/{purpose}"))
         };
         let job = |number| Job {
             addresses: stream(number, "address"),
             operations: stream(number, "operation"),
-            scatter: Scatter::new(blocks, &mut stream(number, "scatter")),
+            scatter: Scatter::new(blocks, &mut stream(number, SCATTER)),
             position: 0,
             unsynced: 0,
         };
@@ -254,7 +260,7 @@ impl Jobs {
             Order::Pareto(h) => Law::Pareto(Pareto::new(blocks, h)),
             order => Law::Plain(order),
         };
-        let arrivals = Rng::stream(fio.seed, &format!("{}/fio/arrival", fio.app));
+        let arrivals = Rng::stream(fio.seed, &format!("{}/fio/arrival", fio.draws));
         Jobs {
             law,
             jobs: (0..fio.jobs).map(job).collect(),

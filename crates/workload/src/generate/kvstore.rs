@@ -43,7 +43,7 @@ pub(super) fn build(
         return Err(fields.wrong("records or count", &most, "at most 1G"));
     }
     let arrival = fields.arrival(Arrival::Fixed(Span::from_us(10)), count)?;
-    let (seed, app) = (asked.seed, asked.app.to_string());
+    let (seed, app) = (asked.seed, asked.draws.to_string());
     Ok(Arc::new(HeapFile { workload, seed, app, records, record, count, arrival }))
 }
 

@@ -37,7 +37,7 @@ use crate::{Record, Source};
 pub use clock::{Arrival, ArrivalClock};
 pub use fields::parse_count;
 pub use msr::{VolumeStats, volumes};
-pub use recipe::{GeneratorInfo, Recipe, list, parse_recipe};
+pub use recipe::{GeneratorInfo, Recipe, list, parse_pass, parse_recipe};
 pub use scatter::Scatter;
 pub use simple::{Addresses, Mix, Simple};
 pub use sizes::{SIZES_KIB, Sizes};

@@ -9,6 +9,7 @@ use super::clock::{Arrival, ArrivalClock};
 use super::fields::{Fields, percent_text, span_text};
 use super::recipe::Asked;
 use super::scatter::Scatter;
+use super::simple::SCATTER;
 use super::simple::arrival_text;
 use super::sizes::Sizes;
 use super::zipf::Zipf;
@@ -112,6 +113,7 @@ pub struct Msr {
     stats: VolumeStats,
     seed: u64,
     app: String,
+    draws: String,
     theta: f64,
     count: u64,
     arrival: Arrival,
@@ -131,12 +133,13 @@ impl Msr {
         let requests = REQUESTS * (1_000_000 - stats.read_ppm) as f64 / 1e6;
         let extents = solve(&writes, pages, requests, theta, stats.rewritten);
         let arrival = Arrival::Exponential(stats.interarrival);
-        let (seed, app, count) = (0, String::new(), 0);
-        Some(Msr { stats, seed, app, theta, count, arrival, reads, writes, extents, pages })
+        let (seed, app, draws, count) = (0, String::new(), String::new(), 0);
+        Some(Msr { stats, seed, app, draws, theta, count, arrival, reads, writes, extents, pages })
     }
 
     fn stream(&self, purpose: &str) -> Rng {
-        Rng::stream(self.seed, &format!("{}/msr:{}/{purpose}", self.app, self.stats.name))
+        let app = if purpose == SCATTER { &self.app } else { &self.draws };
+        Rng::stream(self.seed, &format!("{app}/msr:{}/{purpose}", self.stats.name))
     }
 
     fn written_pages(&self) -> u64 {
@@ -206,15 +209,15 @@ pub(super) fn build(
     let arrival = fields.arrival(Arrival::Exponential(stats.interarrival), count)?;
     let sizes = "mean sizes between 4 and 256 KiB";
     let msr = Msr::new(stats, theta).ok_or_else(|| fields.wrong("volume", name, sizes))?;
-    let (seed, app) = (asked.seed, asked.app.to_string());
-    Ok(Arc::new(Msr { seed, app, count, arrival, ..msr }))
+    let (seed, app, draws) = (asked.seed, asked.app.to_string(), asked.draws.to_string());
+    Ok(Arc::new(Msr { seed, app, draws, count, arrival, ..msr }))
 }
 
 impl Generator for Msr {
     fn open(&self) -> Box<dyn Source> {
         Box::new(MsrSource {
             zipf: Zipf::new(self.extents, self.theta),
-            scatter: Scatter::new(self.extents, &mut self.stream("scatter")),
+            scatter: Scatter::new(self.extents, &mut self.stream(SCATTER)),
             operations: self.stream("operation"),
             sizes: self.stream("size"),
             addresses: self.stream("address"),

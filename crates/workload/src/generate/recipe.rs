@@ -25,7 +25,10 @@ pub struct GeneratorInfo {
 /// Who asks for a generator: what its streams are seeded with and named after.
 pub(super) struct Asked<'a> {
     pub seed: u64,
+    /// First part of the names of streams that say where things lie.
     pub app: &'a str,
+    /// First part of the names of all others.
+    pub draws: &'a str,
     /// The text after the colon of the name, if there is one.
     pub argument: Option<&'a str>,
 }
@@ -175,6 +178,7 @@ fn simple(
         name,
         seed: asked.seed,
         app: asked.app.to_string(),
+        draws: asked.draws.to_string(),
         addresses,
         base,
         blocks: size.0 / block.0,
@@ -251,6 +255,15 @@ impl Recipe {
 /// # Errors
 /// [`SourceError::Recipe`] with the key, the value found and what was expected.
 pub fn parse_recipe(text: &str, seed: u64) -> Result<Recipe, SourceError> {
+    parse_pass(text, seed, 0)
+}
+
+/// As [`parse_recipe`], of a pass over the same blocks: what is hot stays where it is, and everything
+/// is drawn anew. Pass 0 is the recipe itself.
+///
+/// # Errors
+/// As [`parse_recipe`].
+pub fn parse_pass(text: &str, seed: u64, pass: u64) -> Result<Recipe, SourceError> {
     let (head, rest) = text.split_once(',').unwrap_or((text, ""));
     let (name, argument) = match head.trim().split_once(':') {
         Some((name, argument)) => (name.trim(), Some(argument.trim())),
@@ -269,7 +282,9 @@ pub fn parse_recipe(text: &str, seed: u64) -> Result<Recipe, SourceError> {
     let mut fields = Fields::parse(name, rest)?;
     let seed = fields.take("seed", seed, "a whole number below 2^64", |text| text.parse().ok())?;
     let app = fields.text("app").unwrap_or("app").to_string();
-    let generator = (entry.build)(&Asked { seed, app: &app, argument }, &mut fields)?;
+    let draws = if pass == 0 { app.clone() } else { format!("{app}, pass {pass}") };
+    let asked = Asked { seed, app: &app, draws: &draws, argument };
+    let generator = (entry.build)(&asked, &mut fields)?;
     fields.finish()?;
     Ok(Recipe { text: text.to_string(), name: entry.info.name, seed, app, generator })
 }

@@ -29,6 +29,9 @@ pub enum Addresses {
     Latest(f64),
 }
 
+/// The stream that says where hot blocks lie: the same in every pass of a recipe.
+pub(super) const SCATTER: &str = "scatter";
+
 /// What a request is: millionths of reads and of discards, the rest are writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mix {
@@ -47,8 +50,10 @@ pub struct Simple {
     pub name: &'static str,
     /// Seed of its streams.
     pub seed: u64,
-    /// First part of its streams' names.
+    /// First part of the name of the stream that scatters what is hot.
     pub app: String,
+    /// First part of its other streams' names.
+    pub draws: String,
     /// Which block is next.
     pub addresses: Addresses,
     /// First byte of its space.
@@ -67,11 +72,12 @@ pub struct Simple {
 
 impl Simple {
     fn stream(&self, purpose: &str) -> Rng {
-        Rng::stream(self.seed, &format!("{}/{}/{purpose}", self.app, self.name))
+        let app = if purpose == SCATTER { &self.app } else { &self.draws };
+        Rng::stream(self.seed, &format!("{app}/{}/{purpose}", self.name))
     }
 
     fn scatter(&self, wanted: bool) -> Option<Scatter> {
-        wanted.then(|| Scatter::new(self.blocks, &mut self.stream("scatter")))
+        wanted.then(|| Scatter::new(self.blocks, &mut self.stream(SCATTER)))
     }
 
     /// A source for one address law: one loop for each law, so that the law is not looked up for

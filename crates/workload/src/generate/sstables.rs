@@ -52,7 +52,7 @@ pub(super) fn build(
     if read_ppm == 1_000_000 {
         return Err(fields.wrong("read", "100 %", "less than 100 %: there is nothing to read"));
     }
-    let (seed, app) = (asked.seed, asked.app.to_string());
+    let (seed, app) = (asked.seed, asked.draws.to_string());
     Ok(Arc::new(Tables { seed, app, file, block, live, read_ppm, discard, flush, count, arrival }))
 }
 

@@ -6,7 +6,11 @@ use crate::{BLOCK_RECORDS, SourceError, TraceOp};
 
 /// All records of a recipe.
 fn records(text: &str) -> Vec<Record> {
-    let recipe = parse_recipe(text, 1).unwrap();
+    of_pass(text, 0)
+}
+
+fn of_pass(text: &str, pass: u64) -> Vec<Record> {
+    let recipe = parse_pass(text, 1, pass).unwrap();
     let (mut source, mut block, mut all) = (recipe.open(), Vec::new(), Vec::new());
     loop {
         source.fill(&mut block).unwrap();
@@ -85,6 +89,33 @@ fn zipf_has_its_skew_where_the_scatter_puts_it() {
     sorted.sort_unstable();
     scattered.sort_unstable();
     assert_eq!(sorted, scattered);
+}
+
+/// A drive that is brought into the steady state of a load must see other draws of the same load.
+#[test]
+fn passes_draw_anew_and_leave_what_is_hot_where_it_is() {
+    let hottest = |all: &[Record]| {
+        let mut counts = std::collections::BTreeMap::new();
+        all.iter().for_each(|r| *counts.entry(r.offset).or_insert(0) += 1);
+        counts.into_iter().max_by_key(|(_, count)| *count).map(|(block, _)| block)
+    };
+    for text in [
+        "zipf,size=4MiB,count=20k",
+        "msr:hm,count=20k",
+        "fio,size=4MiB,rw=randrw,count=20k,distribution=zipf:1.1",
+    ] {
+        let (first, second) = (of_pass(text, 0), of_pass(text, 1));
+        assert_eq!(hottest(&first), hottest(&second), "{text}");
+        let same = first.iter().zip(&second).filter(|(a, b)| a.offset == b.offset).count();
+        assert!(same < first.len() / 2, "{text}: {same} of {}", first.len());
+        assert_eq!(of_pass(text, 1), second, "{text}");
+    }
+    // Nothing lies anywhere in particular, so all is drawn.
+    for text in
+        ["uniform,size=4MiB,count=2k", "fio,size=4MiB,rw=randwrite", "ycsb:a,records=2k,count=2k"]
+    {
+        assert_ne!(of_pass(text, 0), of_pass(text, 1), "{text}");
+    }
 }
 
 #[test]

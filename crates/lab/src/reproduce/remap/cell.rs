@@ -171,10 +171,10 @@ impl Measured {
         self.outcome.layers.first().map_or((1, 1), |layer| (layer.backing, layer.user.max(1)))
     }
 
-    /// Slots programmed for each slot written to the drive.
+    /// Bytes programmed for each byte written to the drive.
     pub(super) fn device_waf(&self) -> (u64, u64) {
-        let (programs, slots) = self.outcome.stats.waf();
-        (programs, slots.max(1))
+        let (programmed, written) = self.outcome.stats.waf();
+        (programmed, written.max(1))
     }
 
     /// A counter or gauge of the host log; 0 without one.

@@ -1,4 +1,5 @@
-//! Closed first (also called circular or LRU cleaning).
+//! Closed first (also called circular or LRU cleaning): a line without anything to gain is copied
+//! when its turn comes.
 
 use super::{Choice, Victim};
 
@@ -12,6 +13,9 @@ pub(super) fn make(_: Option<u32>) -> Option<Box<dyn Victim>> {
 impl Victim for Fifo {
     fn choose(&mut self, choice: Choice<'_>) -> Option<u32> {
         choice.lines.oldest()
+    }
+    fn in_turn(&self) -> bool {
+        true
     }
     fn boxed(&self) -> Box<dyn Victim> {
         Box::new(Fifo)

@@ -21,7 +21,7 @@ pub(crate) struct Choice<'a> {
     pub now: u64,
     /// The policy's own stream of draws.
     pub rng: &'a mut Rng,
-    /// Look for the exact minimum within the lowest bucket.
+    /// Look at every line that the definition speaks of, not at one of each bucket.
     pub exact: bool,
 }
 
@@ -33,6 +33,11 @@ pub(crate) struct Choice<'a> {
 pub(crate) trait Victim: std::fmt::Debug + Send {
     /// The next victim.
     fn choose(&mut self, choice: Choice<'_>) -> Option<u32>;
+    /// Whether a line without gain is collected all the same because it is its turn: its data goes
+    /// to the end of the order.
+    fn in_turn(&self) -> bool {
+        false
+    }
     /// For a cloned drive.
     fn boxed(&self) -> Box<dyn Victim>;
 }
@@ -49,7 +54,7 @@ pub struct VictimInfo {
 
 const REGISTRY: &[VictimInfo] = &[
     VictimInfo { name: "greedy", doc: "fewest valid slots", make: greedy::make },
-    VictimInfo { name: "fifo", doc: "closed first", make: fifo::make },
+    VictimInfo { name: "fifo", doc: "closed first, full lines too", make: fifo::make },
     VictimInfo { name: "random", doc: "any closed line", make: random::make },
     VictimInfo {
         name: "dchoice(d)",
@@ -63,7 +68,7 @@ const REGISTRY: &[VictimInfo] = &[
     },
     VictimInfo {
         name: "cost-benefit",
-        doc: "(1 - u) * age / (1 + u), one candidate per bucket",
+        doc: "the most (1 - u) * age / (1 + u)",
         make: cost_benefit::make,
     },
     VictimInfo {

@@ -1,4 +1,5 @@
-//! The emptiest of the w lines closed first (windowed greedy; Hu et al., SYSTOR 2009).
+//! The emptiest of the w lines closed first (windowed greedy; Hu et al., SYSTOR 2009). If all of
+//! them are full, the oldest is copied and leaves the window.
 
 use super::{Choice, Victim};
 
@@ -15,9 +16,10 @@ pub(super) fn make(window: Option<u32>) -> Option<Box<dyn Victim>> {
 impl Victim for Windowed {
     fn choose(&mut self, choice: Choice<'_>) -> Option<u32> {
         let lines = &*choice.lines;
-        std::iter::successors(lines.oldest(), |line| lines.younger(*line))
-            .take(self.window as usize)
-            .min_by_key(|line| lines.get(*line).valid)
+        lines.in_order().take(self.window as usize).min_by_key(|line| lines.get(*line).valid)
+    }
+    fn in_turn(&self) -> bool {
+        true
     }
     fn boxed(&self) -> Box<dyn Victim> {
         Box::new(Windowed { window: self.window })

@@ -200,7 +200,7 @@ pub(super) fn build(
     };
     let insert_ps = time(fields, "insert_iat", 17)?.as_ps();
     let op_ps = time(fields, "iat", 75)?.as_ps();
-    let (seed, app) = (asked.seed, asked.app.to_string());
+    let (seed, app) = (asked.seed, asked.draws.to_string());
     Ok(Arc::new(Lsm(Arc::new(Params {
         seed,
         app,
