@@ -64,7 +64,7 @@ pub fn config(args: &mut Args, default: &str, settings: &[&str]) -> Result<Confi
 /// # Errors
 /// Bad arguments, a bad configuration or trace, a run that fails its checks.
 pub fn run(mut args: Args) -> Result<(), String> {
-    let settings = ["geometry.blocks=64", "op=12.5 %", "gc.victim=greedy"];
+    let settings = ["geometry.blocks=64", "line=channel", "op=12.5 %", "gc.victim=greedy"];
     let config = config(&mut args, "mqsim-default", &settings)?;
     let seed = args.number("seed", 1)?;
     let depth = args.number("depth", 64)?;

@@ -146,6 +146,8 @@ impl Cell {
             ("drive.geometry.channels", "4".to_string()),
             ("drive.geometry.dies", "2".to_string()),
             ("drive.geometry.pages", "64".to_string()),
+            // As small as the quick study's drive is, its lines may be those of a die.
+            ("drive.line", "auto".to_string()),
             ("drive.buffer.size", format!("{} MiB", size.buffer)),
             ("drive.buffer.policy", policy.to_string()),
             (

@@ -8,6 +8,7 @@
 //! * what is not known is absent from a document, never 0.
 
 pub mod bare;
+mod chosen;
 pub mod compare;
 mod device;
 mod error;

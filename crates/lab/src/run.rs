@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use block::{BlockDevice, Bytes, UNIT_BYTES};
 use ssd::{Config, Origin};
 
+use crate::chosen::{lines_json, scale_json};
 use crate::input::Prepared;
 use crate::json::{Json, Map, MapExt};
 use crate::replay::{Mode, ReplayPlan, Watch, precondition, preload, replay};
@@ -31,6 +32,7 @@ pub struct Point {
 
 /// An experiment that was checked as a whole: nothing of it is known to be wrong.
 pub struct Experiment {
+    scenario: Scenario,
     title: String,
     replay: Replay,
     prepared: Prepared,
@@ -79,8 +81,13 @@ impl Experiment {
     pub fn new(scenario: &Scenario) -> Result<Experiment, LabError> {
         scenario.check()?;
         let first = scenario.seeds.first().copied().unwrap_or(1);
-        let mut base = scenario.config()?;
+        if !scenario.fits_drive() {
+            // What is wrong with the drive is told before a long trace is read.
+            scenario.config()?;
+        }
         let prepared = scenario.workload.prepare(first)?;
+        let scenario = &scenario.settled(prepared.extent())?;
+        let mut base = scenario.config()?;
         prepared.check_mode(scenario.replay.mode)?;
         size_to_workload(&mut base, prepared.extent())?;
         let stack = scenario.stack.clone();
@@ -109,6 +116,7 @@ impl Experiment {
             }
         }
         Ok(Experiment {
+            scenario: scenario.clone(),
             title: scenario.title.clone(),
             replay: scenario.replay.clone(),
             prepared,
@@ -123,6 +131,11 @@ impl Experiment {
     /// The runs, in the order of the results.
     pub fn points(&self) -> &[Point] {
         &self.points
+    }
+
+    /// The scenario with everything settled: what repeats this experiment.
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
     }
 
     /// The workload.
@@ -217,7 +230,11 @@ impl Experiment {
             conditioning,
             preloaded,
         };
-        Ok(result.to_json())
+        let mut json = result.to_json();
+        if let Json::Map(map) = &mut json {
+            map.put("lines", lines_json(&point.config, &params));
+        }
+        Ok(json)
     }
 
     fn document(&self, results: Vec<Json>, version: &str) -> Map {
@@ -236,6 +253,7 @@ impl Experiment {
             map.put("title", Json::text(&self.title));
         }
         map.put("config", config_json(&self.base));
+        map.maybe("scale", self.base.scaled().map(scale_json));
         if !self.stack.keys().is_empty() {
             map.put("remap", stack_json(&self.stack));
         }

@@ -30,6 +30,8 @@ struct Shape {
     cmd: u64,
     fw_read: u64,
     fw_write: u64,
+    /// Firmware latency of a read and of a write: it passes, and nothing is occupied.
+    latency: (u64, u64),
     /// Link time of a page; 0 = none.
     link: u64,
 }
@@ -109,6 +111,7 @@ struct Bus {
 enum Event {
     Arrive(usize),
     Firmware(usize),
+    Decided(usize),
     Down(usize),
     Sensed(usize),
     Bus(usize, u64),
@@ -222,6 +225,11 @@ impl<'a> Reference<'a> {
                 if let Some(next) = leave(&mut self.firmware) {
                     self.serve_firmware(next);
                 }
+                let (read, write) = self.shape.latency;
+                let delay = if self.asks[request].read { read } else { write };
+                self.at(delay, Event::Decided(request));
+            }
+            Event::Decided(request) => {
                 if self.asks[request].read {
                     self.spread(request);
                 } else if enter(&mut self.down, request) {
@@ -394,6 +402,8 @@ fn drive(shape: &Shape) -> Drive {
         format!("bus.cmd={} ns", shape.cmd),
         format!("fw.read={} ns", shape.fw_read),
         format!("fw.write={} ns", shape.fw_write),
+        format!("fw.latency.read={} ns", shape.latency.0),
+        format!("fw.latency.write={} ns", shape.latency.1),
         format!("link.rate={}", rate(shape.link)),
     ] {
         config.set_pair(&pair).unwrap();
@@ -441,11 +451,13 @@ const FAST_BUS: Shape = Shape {
     cmd: 0,
     fw_read: 0,
     fw_write: 0,
+    latency: (0, 0),
     link: 0,
 };
 const SLOW_BUS: Shape = Shape { read: 25_000, bus: 20_000, ..FAST_BUS };
 const COMMANDED: Shape = Shape { read: 25_000, bus: 10_000, cmd: 2_000, ..FAST_BUS };
 const HOSTED: Shape = Shape { fw_read: 2_000, fw_write: 3_000, link: 1_280, ..FAST_BUS };
+const DELAYED: Shape = Shape { latency: (21_500, 4_000), ..HOSTED };
 
 fn loads() -> Vec<Load> {
     let base = Load {
@@ -473,6 +485,8 @@ fn loads() -> Vec<Load> {
         Load { pages: 4, ..mixed("reads of four pages", FAST_BUS, 8, 100) },
         mixed("reads through firmware and link", HOSTED, 16, 100),
         Load { requests: 10_000, ..mixed("70 % reads through firmware and link", HOSTED, 16, 70) },
+        mixed("reads after a latency", DELAYED, 64, 100),
+        Load { requests: 10_000, ..mixed("70 % reads after a latency", DELAYED, 16, 70) },
         open("open reads at half load", FAST_BUS, 7_000),
         Load { crowded: true, ..open("open reads at 80 % of a slow bus", SLOW_BUS, 6_250) },
     ]

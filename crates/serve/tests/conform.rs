@@ -63,6 +63,7 @@ fn a_modelled_drive_passes() {
         "capacity=40 MiB",
         "geometry.channels=2",
         "geometry.dies=1",
+        "line=plane",
         "op=80 %",
     ];
     let drive =

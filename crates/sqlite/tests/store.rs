@@ -144,7 +144,13 @@ fn over_the_drive_the_store_writes_the_pages_of_the_model() {
     use sqlite::host::{Ssd, params};
     use sqlite::reproduce::store::{VARIANTS, keep, modelled, slack};
 
-    let small = ["capacity=64 MiB", "geometry.channels=2", "geometry.dies=2", "geometry.pages=64"];
+    let small = [
+        "capacity=64 MiB",
+        "geometry.channels=2",
+        "geometry.dies=2",
+        "geometry.pages=64",
+        "line=plane",
+    ];
     let params = params(&[&["tx.mode=nolog", "nand.oob=full"], &small[..]].concat()).unwrap();
     let used = Ssd::aged(&params, params.logical_pages / 2, 4096).unwrap();
     for (at, (variant, mode)) in VARIANTS.into_iter().enumerate() {

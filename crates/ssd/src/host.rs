@@ -1,4 +1,8 @@
 //! The host side of the controller: link, firmware, DRAM port.
+//!
+//! Firmware costs a command twice over: core time, for which commands in flight compete, and
+//! latency, which every command has to itself. A source that adds a constant to each request means
+//! the latter; taken for core time it would limit the rate of a drive that has no such limit.
 
 use block::{Span, Time};
 use nand::Timeline;
@@ -54,19 +58,22 @@ impl HostSide {
         start + span
     }
 
+    /// A core's time, then latency.
+    fn firmware(&mut self, at: Time, core: Span, latency: Span) -> Time {
+        if self.enabled { self.core(at, core) + latency } else { at }
+    }
+
     /// Firmware of a read command of `bytes`.
     pub fn start_read(&mut self, at: Time, bytes: u64) -> Time {
-        let span = if bytes <= 4096 { self.fw.read_4k } else { self.fw.read };
-        self.core(at, span)
+        self.firmware(at, self.fw.core.of_read(bytes), self.fw.latency.of_read(bytes))
     }
     /// Firmware of a write command of `bytes`.
     pub fn start_write(&mut self, at: Time, bytes: u64) -> Time {
-        let span = self.fw.write + self.fw.per_unit.times(bytes.div_ceil(4096));
-        self.core(at, span)
+        self.firmware(at, self.fw.core.of_write(bytes), self.fw.latency.of_write(bytes))
     }
     /// Firmware of a command without data.
     pub fn start_other(&mut self, at: Time) -> Time {
-        self.core(at, self.fw.write)
+        self.core(at, self.fw.core.write)
     }
     /// Completion of any command.
     pub fn complete(&mut self, at: Time) -> Time {

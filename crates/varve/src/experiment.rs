@@ -7,7 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lab::files::write_whole;
 use lab::input::DEMO_NAME;
 use lab::replay::Watch;
-use lab::scenario::{Scenario, split_list};
+use lab::scenario::{FIT, Scenario, split_list};
 use lab::{Document, Experiment, Finished, LabError};
 
 use crate::args::{Output, Run, Sim};
@@ -37,6 +37,12 @@ pub fn sim(args: &Sim) -> Result<(), LabError> {
             scenario.forget_drive();
         }
         scenario.set(if is_file { "drive.file" } else { "drive.preset" }, ssd)?;
+    }
+    if let Some(scale) = &args.scale {
+        scenario.set("drive.scale", scale)?;
+    }
+    if args.fit_drive {
+        scenario.set("drive.scale", FIT)?;
     }
     for (key, text) in args.reading.keys() {
         scenario.set(&format!("workload.{key}"), &text)?;
@@ -165,7 +171,7 @@ fn execute(
     }
     let text = document.text();
     let lines = match &out {
-        Some(out) => write_out(out, scenario, &document)?,
+        Some(out) => write_out(out, experiment.scenario(), &document)?,
         None => Vec::new(),
     };
     if output.json {

@@ -2,6 +2,7 @@
 
 use lab::LabError;
 use lab::json::{Json, Map, MapExt};
+use lab::report::grouped;
 
 use crate::args::{List, What};
 use crate::{print, table};
@@ -38,6 +39,27 @@ pub fn list(args: &List) -> Result<(), LabError> {
     print(&table::text(&out))
 }
 
+/// The points of a preset's sheet.
+fn sheet(name: &str) -> Result<Vec<Vec<String>>, LabError> {
+    let sheet = ssd::sheet(name)?;
+    let row = |p: &ssd::SheetPoint| {
+        let unit = p.load.unit();
+        let figure = |n: u64| format!("{} {unit}", grouped(n));
+        let dash = || "-".to_string();
+        vec![
+            name.to_string(),
+            p.load.name().to_string(),
+            p.depth.to_string(),
+            p.published.map_or_else(dash, figure),
+            figure(p.here),
+            p.deviation().map_or_else(dash, |d| format!("{:+.1} %", d * 100.0)),
+            p.source.clone().unwrap_or_else(|| "assumed".to_string()),
+            p.reason.clone().unwrap_or_default(),
+        ]
+    };
+    Ok(sheet.points.iter().map(row).collect())
+}
+
 type Rows = (&'static [&'static str], Vec<Vec<String>>);
 
 fn rows(what: What) -> Result<Rows, LabError> {
@@ -60,11 +82,19 @@ fn rows(what: What) -> Result<Rows, LabError> {
         }
         What::Presets => {
             let row = |name: &str| {
-                let preset = ssd::preset(name)?;
-                Ok::<_, LabError>(vec![name.to_string(), preset.title])
+                let (preset, sheet) = (ssd::preset(name)?, ssd::sheet(name)?);
+                Ok::<_, LabError>(vec![name.to_string(), preset.title, sheet.summary()])
             };
             let rows = ssd::presets().into_iter().map(row).collect::<Result<_, _>>()?;
-            (&["preset", "drive"], rows)
+            (&["preset", "drive", "against its source (`varve list sheets`)"], rows)
+        }
+        What::Sheets => {
+            let mut rows = Vec::new();
+            for name in ssd::presets() {
+                rows.extend(sheet(name)?);
+            }
+            let heading = &["preset", "load", "QD", "published", "here", "off", "source", "reason"];
+            (heading, rows)
         }
         What::Formats => {
             let row = |f: &workload::read::Format| {

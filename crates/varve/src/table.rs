@@ -157,6 +157,46 @@ pub fn results(document: &str) -> Result<String, LabError> {
     Ok(out)
 }
 
+/// What the drives of a document came to: their lines, and what scaling made smaller.
+fn chosen(document: &Value) -> String {
+    let mut out = String::new();
+    let mut seen: Vec<String> = Vec::new();
+    for run in document["results"].as_array().into_iter().flatten() {
+        let lines = &run["lines"];
+        let count = |key: &str| lines[key].as_u64();
+        let (Some(kind), Some(all), Some(bytes)) =
+            (lines["kind"].as_str(), count("count"), count("bytes"))
+        else {
+            continue;
+        };
+        let auto = if lines["chosen"] == "auto" { " by auto" } else { "" };
+        let mut text =
+            format!("lines: {} {kind}{auto}, {} each", grouped(all), block::Bytes(bytes).human());
+        if let (Some(heads), Some(reserve)) = (count("heads"), count("reserve")) {
+            text.push_str(&format!("; {heads} open, {reserve} in reserve"));
+        }
+        if !seen.contains(&text) {
+            seen.push(text);
+        }
+    }
+    const SHOWN: usize = 3;
+    for text in seen.iter().take(SHOWN) {
+        out.push_str(&format!("{text}\n"));
+    }
+    if seen.len() > SHOWN {
+        out.push_str(&format!("lines: {} other ways, in the JSON\n", seen.len() - SHOWN));
+    }
+    if let Some(by) = document["scale"]["by"].as_str() {
+        let changed = document["scale"]["changed"].as_object().into_iter().flatten();
+        let text = |v: &Value| v.as_str().unwrap_or_default().to_string();
+        let parts: Vec<String> = changed
+            .map(|(key, v)| format!("{key} {} for {}", text(&v["to"]), text(&v["from"])))
+            .collect();
+        out.push_str(&format!("scaled {by}: {}\n", parts.join(", ")));
+    }
+    out
+}
+
 fn footnotes(document: &Value, groups: &[Group<'_>], stars: usize) -> String {
     let mut notes = Vec::new();
     match stars {
@@ -181,6 +221,7 @@ fn footnotes(document: &Value, groups: &[Group<'_>], stars: usize) -> String {
     let mut out = notes.join("; ") + "\n";
     out += &saturated(groups);
     out += &conditioned(groups);
+    out += &chosen(document);
     if let Some(share) = unwritten.reduce(f64::max).filter(|share| *share > 0.01) {
         out.push_str(&format!(
             "warning: {} % of the pages read were never written and cost no flash time; \

@@ -71,7 +71,9 @@ fn usage_is_2_and_success_is_0() {
     assert_eq!(code(&folder.run(&["sim", "x", "--no-such-flag"])), 2);
     assert_eq!(code(&folder.run(&["compare", "one"])), 2);
     assert_eq!(code(&folder.run(&["--help"])), 0);
-    for what in ["policies", "victims", "presets", "formats", "scenarios", "generators", "keys"] {
+    for what in
+        ["policies", "victims", "presets", "sheets", "formats", "scenarios", "generators", "keys"]
+    {
         let plain = folder.run(&["list", what]);
         assert_eq!(code(&plain), 0, "{what}");
         assert!(stdout(&plain).lines().count() > 2, "{what}");
@@ -144,6 +146,86 @@ fn check_identities(result: &Value) {
     assert_eq!(count, writes["count"].as_u64().unwrap());
     assert!(writes["p50"].as_f64().unwrap() <= writes["p99"].as_f64().unwrap());
     assert!(writes.get("p9999").is_none(), "14,000 samples do not know their p99.99");
+}
+
+/// A drive named after one of 64 dies that writes them one at a time was made without a word.
+#[test]
+fn a_scaled_drive_keeps_its_lines_and_one_that_loses_its_dies_is_refused() {
+    let folder = Folder::new("scale");
+    let base = ["sim", "gen:uniform,size=512MiB,count=2k,read=50", "--ssd", "femu-default"];
+    let how = ["--mode", "closed", "--qd", "4", "--quiet"];
+    let run = |more: &[&str]| folder.run(&[&base[..], &how, more].concat());
+    for more in [&["--scale", "1/16"][..], &["--fit-drive"], &["--set", "scale=1/16"]] {
+        let output = run(&[more, &["--json", "--out", "a"]].concat());
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let lines = &document["results"][0]["lines"];
+        assert_eq!(
+            (lines["kind"].as_str(), lines["count"].as_u64()),
+            (Some("superblock"), Some(256))
+        );
+        assert_eq!(lines["bytes"].as_u64(), Some(64 * 16 * 4096));
+        let needed = ["logical", "heads", "reserve"].map(|part| lines[part].as_u64().unwrap());
+        assert_eq!(lines["needed"].as_u64(), Some(needed.iter().sum()));
+        assert_eq!(document["scale"]["by"].as_str(), Some("1/16"), "{more:?}");
+        let erase = &document["scale"]["changed"]["nand.erase"];
+        assert_eq!((erase["from"].as_str(), erase["to"].as_str()), (Some("2 ms"), Some("125 us")));
+        // What it came to is what is repeated.
+        let again = folder.run(&["run", "a/run.toml", "--json", "--quiet"]);
+        let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+        assert_eq!(again["results"], document["results"], "{more:?}");
+    }
+    let shown = stdout(&run(&["--scale", "1/16"]));
+    assert!(
+        shown.contains("\nlines: 256 superblock, 4 MiB each; 2 open, 4 in reserve\n"),
+        "{shown}"
+    );
+    assert!(shown.contains("scaled 1/16: capacity "), "{shown}");
+    assert!(shown.contains("geometry.pages 16 for 256"), "{shown}");
+    assert_eq!(code(&run(&["--scale", "1/16", "--fit-drive"])), 2);
+    for (more, said) in [
+        (&["--scale", "1/7"][..], "`scale` = `1/7`: expected 1/n"),
+        (&["--scale", "1/64"], "192 MiB"),
+        (
+            &["--ssd", "mqsim-default", "--set", "geometry.blocks=0", "--set", "capacity=1GiB"],
+            "line: auto would collect and write a plane at a time here",
+        ),
+        (
+            &["--ssd", "femu-default", "--set", "capacity=16100MiB"],
+            "and a reserve of 4 (1 to collect into, 1 for discards",
+        ),
+    ] {
+        let base = if more[0] == "--ssd" { &base[..2] } else { &base[..] };
+        let output = folder.run(&[base, &how, more].concat());
+        assert_eq!(code(&output), 3, "{more:?}");
+        assert!(stderr(&output).contains(said), "{more:?}: {}", stderr(&output));
+    }
+}
+
+/// Every preset stands beside what is published of its drive.
+#[test]
+fn presets_say_how_near_they_are_to_their_source() {
+    let folder = Folder::new("sheets");
+    let presets = stdout(&folder.run(&["list", "presets"]));
+    assert!(presets.contains("data sheet: ") && presets.contains("measurement: "), "{presets}");
+    assert!(presets.lines().any(|l| l.starts_with("mqsim-default") && l.ends_with("assumed")));
+    let json = folder.run(&["list", "sheets", "--json"]).stdout;
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    let points = json["results"].as_array().unwrap();
+    let far = |p: &&Value| {
+        let off = p["off"].as_str().unwrap().trim_end_matches(" %").parse::<f64>();
+        off.is_ok_and(|off| off.abs() > 10.0)
+    };
+    for point in points.iter().filter(far) {
+        assert!(!point["reason"].as_str().unwrap().is_empty(), "{point}");
+    }
+    let reads = points.iter().find(|p| {
+        (p["preset"].as_str(), p["load"].as_str(), p["QD"].as_str())
+            == (Some("samsung-970pro"), Some("random read"), Some("128"))
+    });
+    let reads = reads.expect("the point that was eight times off");
+    assert_eq!(reads["published"].as_str(), Some("370,000 IOPS"));
+    assert!(!far(&reads), "{reads}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ impl Drop for Runs {
     }
 }
 
-const DRIVE: [&str; 12] = [
+const DRIVE: [&str; 14] = [
     "--ssd",
     "mqsim-default",
     "--set",
@@ -75,6 +75,8 @@ const DRIVE: [&str; 12] = [
     "geometry.channels=2",
     "--set",
     "geometry.dies=1",
+    "--set",
+    "line=plane",
     "--set",
     "op=80 %",
 ];

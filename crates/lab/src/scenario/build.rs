@@ -4,7 +4,7 @@ use block::{Bytes, parse_time};
 use ssd::{Config, Origin as ValueOrigin};
 use workload::read::{SizeUnit, TimeUnit};
 
-use super::{Base, DEFAULT_DEPTH, Entry, Scenario, Sweep};
+use super::{Base, DEFAULT_DEPTH, Entry, FIT, Scenario, Sweep};
 use crate::input::{Origin, TenantSpec};
 use crate::replay::Mode;
 use crate::{LabError, StackConfig};
@@ -373,6 +373,11 @@ pub(super) fn config(scenario: &Scenario) -> Result<Config, LabError> {
         Some((Base::File(path), _)) => ssd::load_file(path)?,
     };
     if let Some((text, place)) = &scenario.scale {
+        if text == FIT {
+            return Err(place.error(format!(
+                "scale = {FIT} is settled when a workload is run: expected 1/n, such as 1/64"
+            )));
+        }
         config.scale(text, &place.to_string())?;
     }
     for entry in &scenario.drive {

@@ -7,6 +7,7 @@
 //!
 //! [drive]
 //! preset = "femu-default"       # or file = "my-drive.toml"
+//! scale = "1/64"                # a smaller drive of as many lines; "fit" = as small as the workload
 //! capacity = "256 MiB"          # any key of `varve list keys`
 //! gc.victim = "greedy"
 //!
@@ -35,11 +36,12 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
+use block::{BlockDevice, Bytes, UNIT_BYTES};
 use ssd::Config;
 
 use crate::input::Workload;
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
-use crate::{LabError, StackConfig};
+use crate::{LabError, RemapMode, Stack, StackConfig};
 
 pub use build::{share_of, twice};
 pub use entries::{Entry, Place, entries};
@@ -60,6 +62,9 @@ pub struct Replay {
     /// A flush after so many writes.
     pub flush_every: Option<u64>,
 }
+
+/// The scale of a drive that is as small as its workload lets it be.
+pub const FIT: &str = "fit";
 
 /// Requests in flight of a closed replay that does not say.
 pub const DEFAULT_DEPTH: u32 = 32;
@@ -240,6 +245,50 @@ impl Scenario {
     /// A configuration that cannot be read.
     pub fn notes(&self) -> Result<Vec<String>, LabError> {
         build::notes(self)
+    }
+
+    /// Whether the workload decides how large the drive is.
+    pub(crate) fn fits_drive(&self) -> bool {
+        self.scale.as_ref().is_some_and(|(text, _)| text == FIT)
+    }
+
+    /// The scenario with its drive scaled to hold `extent` bytes, if that is what it asks for:
+    /// the smallest of the scaled drives that does.
+    ///
+    /// # Errors
+    /// A drive that is too small even unscaled, or wrong in itself.
+    pub(crate) fn settled(&self, extent: Bytes) -> Result<Scenario, LabError> {
+        let Some((text, place)) = &self.scale else { return Ok(self.clone()) };
+        if text != FIT {
+            return Ok(self.clone());
+        }
+        let with = |n: u64| {
+            let scale = (n > 1).then(|| (format!("1/{n}"), place.clone()));
+            Scenario { scale, ..self.clone() }
+        };
+        let capacity = |scenario: &Scenario| -> Result<u64, LabError> {
+            let params = scenario.config()?.resolve()?;
+            Ok(match scenario.stack.mode {
+                RemapMode::Off => u64::from(params.logical_pages) * UNIT_BYTES,
+                _ => Stack::new(&params, &scenario.stack)?.capacity().bytes().0,
+            })
+        };
+        let whole = with(1);
+        let most = capacity(&whole)?;
+        if most < extent.0 {
+            let extent = extent.human();
+            let what = format!("the whole drive has {most} bytes for a workload of {extent}");
+            return Err(place.error(format!(
+                "scale = {FIT}: {what}; expected a larger drive, or a workload laid out with `fit`"
+            )));
+        }
+        for n in whole.config()?.scales().into_iter().rev() {
+            let smaller = with(n);
+            if capacity(&smaller).is_ok_and(|bytes| bytes >= extent.0) {
+                return Ok(smaller);
+            }
+        }
+        Ok(whole)
     }
 
     /// The drive before anything is swept.

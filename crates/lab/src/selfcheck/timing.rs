@@ -60,7 +60,12 @@ impl Shape {
         };
         let bits = count("geometry.cell_bits");
         let uniform = c.text("nand.page_types") == "uniform";
-        let small = if time("fw.read_4k") > 0 { time("fw.read_4k") } else { time("fw.read") };
+        // An idle command pays core time and latency alike.
+        let fw = |name: &str| time(&format!("fw.{name}")) + time(&format!("fw.latency.{name}"));
+        let small = |prefix: &str| match time(&format!("{prefix}.read_4k")) {
+            0 => time(&format!("{prefix}.read")),
+            small => small,
+        };
         let read = times("nand.read");
         let read_4k = times("nand.read_4k");
         Shape {
@@ -79,10 +84,10 @@ impl Shape {
             page_time: time("bus.page_time"),
             link: rate("link.rate"),
             fw: (
-                small,
-                time("fw.read"),
-                time("fw.write"),
-                time("fw.per_unit"),
+                small("fw") + small("fw.latency"),
+                fw("read"),
+                fw("write"),
+                fw("per_unit"),
                 time("fw.complete"),
             ),
             types: if uniform { 1 } else { bits as usize },

@@ -87,7 +87,8 @@ pub(super) fn load(source: &Source<'_>) -> Result<Loaded, ConfigError> {
             source.entry(&mut loaded.config, key.get_ref(), key.span().start, value)?;
         }
     }
-    // Last, so that it divides what the file itself sets.
+    loaded.config.remember_base(source.preset.unwrap_or(source.file));
+    // Last: the file describes the whole drive.
     if let Some(value) = table.get("scale") {
         let text = text_of("scale")?.unwrap_or_default();
         loaded.config.scale(&text, &source.place(value.span().start))?;
@@ -223,44 +224,6 @@ impl Source<'_> {
     }
 }
 
-impl Config {
-    /// Makes the drive `1/n` of its size: blocks per plane (and the capacity, where that is what
-    /// is given) are divided by n, and nothing else. Times, bandwidth and over-provisioning stay.
-    ///
-    /// # Errors
-    /// A text that is not `1/n`, or blocks that n does not divide.
-    pub fn scale(&mut self, text: &str, from: &str) -> Result<(), ConfigError> {
-        let bad = |expected: String| ConfigError::BadValue {
-            from: from.to_string(),
-            key: "scale".to_string(),
-            found: text.to_string(),
-            expected,
-        };
-        let n = text
-            .strip_prefix("1/")
-            .and_then(|n| n.parse::<u64>().ok())
-            .filter(|n| *n > 0)
-            .ok_or_else(|| bad("1/n with a whole n, such as `1/8`".to_string()))?;
-        for name in ["geometry.blocks", "capacity"] {
-            let value = match name {
-                "capacity" => self.size(name).0,
-                _ => self.count(name),
-            };
-            if value == 0 {
-                continue;
-            }
-            if value % n != 0 {
-                return Err(bad(format!("a divisor of {name} = {value}")));
-            }
-            let (_, old) = &self.values[name];
-            let origin =
-                Origin { from: format!("{}, scaled {text} by {from}", old.from), ..old.clone() };
-            self.set(name, &(value / n).to_string(), origin)?;
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -325,23 +288,5 @@ mod tests {
         }
         assert!(fails("nand.read = \"40 us, 0\"").contains("assumed-zero"));
         load_text("x.toml", "nand.erase = { value = \"0\", tag = \"assumed-zero\" }").unwrap();
-    }
-
-    #[test]
-    fn scale_divides_blocks_and_nothing_else() {
-        let base = load_text("x.toml", "preset = \"mqsim-default\"").unwrap();
-        let small = load_text("x.toml", "preset = \"mqsim-default\"\nscale = \"1/32\"").unwrap();
-        assert_eq!((base.text("geometry.blocks"), small.text("geometry.blocks")), ("2048", "64"));
-        for ((key, a, _), (_, b, origin)) in base.entries().zip(small.entries()) {
-            assert_eq!(a == b, key != "geometry.blocks", "{key}");
-            if key == "geometry.blocks" {
-                assert_eq!(origin.from, "preset mqsim-default, scaled 1/32 by x.toml:2");
-                assert_eq!(origin.tag.as_deref(), Some("published"));
-            }
-        }
-        for bad in ["1/0", "2/3", "1/x", "1/3000", "half"] {
-            let text = format!("preset = \"mqsim-default\"\nscale = \"{bad}\"");
-            assert!(fails(&text).starts_with("x.toml:2: `scale`"), "{bad}");
-        }
     }
 }

@@ -11,21 +11,25 @@ mod mqsim;
 mod params;
 mod presets;
 mod resolve;
+mod scale;
 mod schema;
 mod shape;
+mod sheet;
 mod tx;
 mod xml;
 
 pub use file::{load_file, load_text};
 pub use mqsim::{Imported, Unmatched, load_mqsim, load_mqsim_text};
 pub use params::{
-    BadParams, BufferParams, CheckpointParams, DramParams, FirmwareParams, FtlKind, GcParams,
-    HybridParams, LinkParams, LockMode, MapParams, OobMode, Params, Placement, PlaneGroup, Plp,
-    Streams, TxParams, WearParams,
+    BadParams, BufferParams, CheckpointParams, CommandTimes, DramParams, FirmwareParams, FtlKind,
+    GcParams, HybridParams, LineBudget, LineKind, LinkParams, LockMode, MapParams, OobMode, Params,
+    Placement, PlaneGroup, Plp, Streams, TxParams, WearParams,
 };
-pub use presets::{Preset, preset, presets};
+pub use presets::{Preset, preset, presets, sheet};
+pub use scale::Scaled;
 pub(crate) use schema::parse_share;
 pub use schema::{Key, KeyKind, SCHEMA, key};
+pub use sheet::{Sheet, SheetKind, SheetLoad, SheetPoint};
 
 use std::collections::BTreeMap;
 
@@ -40,6 +44,13 @@ pub struct Origin {
     pub source: Option<String>,
     /// `calibrated`, `published`, `fitted`, `assumed`, `extrapolated` or `assumed-zero`.
     pub tag: Option<String>,
+}
+
+impl Origin {
+    /// Nobody set it; scaling may have made it smaller.
+    fn is_default(&self) -> bool {
+        self.from == "default" || self.from.starts_with("default,")
+    }
 }
 
 /// What is wrong with a configuration.
@@ -99,6 +110,8 @@ pub enum ConfigError {
 #[derive(Clone, Debug)]
 pub struct Config {
     values: BTreeMap<&'static str, (String, Origin)>,
+    base: Option<scale::Base>,
+    scaled: Option<Scaled>,
 }
 
 impl Default for Config {
@@ -108,7 +121,7 @@ impl Default for Config {
             .iter()
             .map(|key| (key.name, (key.default.to_string(), origin.clone())))
             .collect();
-        Config { values }
+        Config { values, base: None, scaled: None }
     }
 }
 
@@ -160,15 +173,15 @@ impl Config {
 
     /// Whether a key was set by anybody.
     pub fn is_set(&self, name: &str) -> bool {
-        self.values.get(name).is_some_and(|(_, origin)| origin.from != "default")
+        self.values.get(name).is_some_and(|(_, origin)| !origin.is_default())
     }
 
     /// Whether a key was set by the user, not only by the preset the user started from: what a
     /// preset says may be left without effect by another choice, what the user says may not.
     pub fn is_asked(&self, name: &str) -> bool {
-        self.values.get(name).is_some_and(|(_, origin)| {
-            origin.from != "default" && !origin.from.starts_with("preset")
-        })
+        self.values
+            .get(name)
+            .is_some_and(|(_, origin)| !origin.is_default() && !origin.from.starts_with("preset"))
     }
 
     /// The text of a key.

@@ -78,6 +78,9 @@ pub fn load_mqsim_text(name: &str, text: &str) -> Result<Imported, ConfigError> 
     import.rest();
     let mut unmatched = import.unmatched;
     unmatched.sort_by_key(|key| key.line);
+    // The base is what the file describes, not the preset its other values come from.
+    import.config.base = None;
+    import.config.remember_base(name);
     Ok(Imported { config: import.config, unmatched })
 }
 

@@ -35,6 +35,8 @@ pub struct Params {
     pub hybrid: HybridParams,
     /// What is collected as a whole. A line is one row of blocks of one group of planes.
     pub groups: Vec<PlaneGroup>,
+    /// What such a group is.
+    pub line: LineKind,
     /// How the next page of a line is chosen.
     pub placement: Placement,
     /// Which writes share a line.
@@ -57,6 +59,71 @@ pub struct Params {
     pub queue_depth: u32,
     /// Seed of every draw the drive makes.
     pub seed: u64,
+}
+
+/// What is collected as a whole, from the smallest to the largest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LineKind {
+    /// A block of one plane.
+    Plane,
+    /// A block of each plane of a die.
+    Die,
+    /// A block of each plane of a channel.
+    Channel,
+    /// A block of each plane of the drive.
+    Superblock,
+}
+
+impl LineKind {
+    /// As in a configuration.
+    pub fn name(self) -> &'static str {
+        match self {
+            LineKind::Plane => "plane",
+            LineKind::Die => "die",
+            LineKind::Channel => "channel",
+            LineKind::Superblock => "superblock",
+        }
+    }
+    /// The kind of a name; `auto` is none.
+    pub fn parse(name: &str) -> Option<LineKind> {
+        let all = [LineKind::Plane, LineKind::Die, LineKind::Channel, LineKind::Superblock];
+        all.into_iter().find(|kind| kind.name() == name)
+    }
+    /// Groups of planes of an array.
+    pub(crate) fn groups(self, channels: u32, dies: u32, planes: u32) -> u32 {
+        match self {
+            LineKind::Superblock => 1,
+            LineKind::Channel => channels,
+            LineKind::Die => channels * dies,
+            LineKind::Plane => channels * dies * planes,
+        }
+    }
+}
+
+/// How a drive's lines are spent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LineBudget {
+    /// All lines but those of replacement blocks.
+    pub lines: u32,
+    /// Set apart for checkpoints.
+    pub metadata: u32,
+    /// That the logical slots take when every line holds what an erase is sure to gain.
+    pub logical: u32,
+    /// Open at once.
+    pub heads: u32,
+    /// Free, and used by cleaning alone.
+    pub reserve: u32,
+}
+
+impl LineBudget {
+    /// Lines without which the drive could not go on writing.
+    pub fn needed(&self) -> u32 {
+        self.logical + self.heads + self.reserve
+    }
+    /// Lines for data.
+    pub fn usable(&self) -> u32 {
+        self.lines.saturating_sub(self.metadata)
+    }
 }
 
 pub use placement::Placement;
@@ -133,11 +200,22 @@ pub struct LinkParams {
     pub rate: u64,
 }
 
-/// Controller firmware.
+/// Controller firmware: time that occupies a core, and time that only passes.
 #[derive(Clone, Debug)]
 pub struct FirmwareParams {
-    /// Cores; 0 = free.
+    /// Cores; 0 = core time is free.
     pub cores: u32,
+    /// Time of a core.
+    pub core: CommandTimes,
+    /// Time added to a command, whatever else is in flight.
+    pub latency: CommandTimes,
+    /// Added per completion.
+    pub complete: Span,
+}
+
+/// Firmware time by command.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CommandTimes {
     /// Per read command.
     pub read: Span,
     /// Per read command of at most 4 KiB.
@@ -146,8 +224,17 @@ pub struct FirmwareParams {
     pub write: Span,
     /// Per 4 KiB written.
     pub per_unit: Span,
-    /// Per completion.
-    pub complete: Span,
+}
+
+impl CommandTimes {
+    /// Of a read command of `bytes`.
+    pub fn of_read(&self, bytes: u64) -> Span {
+        if bytes <= 4096 { self.read_4k } else { self.read }
+    }
+    /// Of a write command of `bytes`.
+    pub fn of_write(&self, bytes: u64) -> Span {
+        self.write + self.per_unit.times(bytes.div_ceil(4096))
+    }
 }
 
 /// DRAM port.
@@ -177,6 +264,23 @@ pub struct BufferParams {
 }
 
 impl Params {
+    /// All lines but those of replacement blocks.
+    pub fn lines(&self) -> u32 {
+        (self.geometry.blocks_per_plane - self.bad.reserve_per_plane) * self.groups.len() as u32
+    }
+
+    /// Bytes of data in a line.
+    pub fn line_bytes(&self) -> u64 {
+        let g = &self.geometry;
+        u64::from(g.slots() / g.blocks_per_plane / self.groups.len() as u32)
+            * u64::from(g.slot_bytes)
+    }
+
+    /// How the lines are spent; `None` where the FTL is not the page-mapped one.
+    pub fn line_budget(&self) -> Option<LineBudget> {
+        (self.ftl == FtlKind::Page).then(|| crate::ftl::line_budget(self))
+    }
+
     /// The buffer as its policy sees it.
     pub fn buffer_shape(&self) -> BufferShape {
         let g = &self.geometry;

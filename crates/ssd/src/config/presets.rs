@@ -2,7 +2,7 @@
 //! names its source and says how sure it is.
 
 use super::file::{Source, load};
-use super::{Config, ConfigError};
+use super::{Config, ConfigError, Sheet};
 
 /// A drive by name.
 #[derive(Clone, Debug)]
@@ -19,12 +19,16 @@ pub struct Preset {
 
 macro_rules! files {
     ($($name:literal),* $(,)?) => {
-        &[$(($name, include_str!(concat!("../../presets/", $name, ".toml")))),*]
+        &[$((
+            $name,
+            include_str!(concat!("../../presets/", $name, ".toml")),
+            include_str!(concat!("../../presets/", $name, ".sheet.toml")),
+        )),*]
     };
 }
 
-/// Names and files; the drives of the papers first.
-const FILES: &[(&str, &str)] = files![
+/// Names, files and sheets; the drives of the papers first.
+const FILES: &[(&str, &str, &str)] = files![
     "paper-nolog",
     "paper-isolation",
     "paper-remap",
@@ -43,7 +47,7 @@ const FILES: &[(&str, &str)] = files![
 
 /// The names of all presets.
 pub fn presets() -> Vec<&'static str> {
-    FILES.iter().map(|(name, _)| *name).collect()
+    FILES.iter().map(|(name, ..)| *name).collect()
 }
 
 /// The preset of a name.
@@ -51,15 +55,28 @@ pub fn presets() -> Vec<&'static str> {
 /// # Errors
 /// No such name; the error lists those there are.
 pub fn preset(name: &str) -> Result<Preset, ConfigError> {
-    let Some((name, text)) = FILES.iter().find(|(known, _)| *known == name) else {
-        return Err(ConfigError::UnknownPreset {
-            name: name.to_string(),
-            known: presets().join(", "),
-        });
-    };
+    let (name, text, _) = find(name)?;
     let file = format!("presets/{name}.toml");
     let loaded = load(&Source { file: &file, preset: Some(name), text })?;
     Ok(Preset { name, title: loaded.title, notes: loaded.notes, config: loaded.config })
+}
+
+/// What is published of a preset's drive, beside what the preset gives.
+///
+/// # Errors
+/// No such name.
+pub fn sheet(name: &str) -> Result<Sheet, ConfigError> {
+    let (name, _, text) = find(name)?;
+    Sheet::parse(&format!("presets/{name}.sheet.toml"), text)
+}
+
+type File = (&'static str, &'static str, &'static str);
+
+fn find(name: &str) -> Result<&'static File, ConfigError> {
+    FILES.iter().find(|(known, ..)| *known == name).ok_or_else(|| ConfigError::UnknownPreset {
+        name: name.to_string(),
+        known: presets().join(", "),
+    })
 }
 
 #[cfg(test)]
@@ -68,7 +85,7 @@ mod tests {
 
     #[test]
     fn every_value_of_every_preset_has_a_source_and_a_tag() {
-        for (name, text) in FILES {
+        for (name, text, _) in FILES {
             let file = format!("presets/{name}.toml");
             let loaded = load(&Source { file: &file, preset: Some(name), text })
                 .unwrap_or_else(|error| panic!("{error}"));

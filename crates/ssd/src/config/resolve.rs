@@ -17,7 +17,7 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
     layer::check_keys(c)?;
     let oob = if c.text("nand.oob") == "full" { OobMode::Full } else { OobMode::Lean };
     let shape = Shape::new(c, oob)?;
-    let groups = groups(c, &shape);
+    let (groups, line) = groups(c, &shape)?;
     let sizes = sizes(c, &shape, &groups)?;
     let geometry = geometry(&shape, sizes.blocks)?;
     let timing = timing(c, &shape)?;
@@ -49,10 +49,8 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
         link: LinkParams { rate: c.rate("link.rate") },
         firmware: FirmwareParams {
             cores: c.count("fw.cores") as u32,
-            read: c.time("fw.read"),
-            read_4k: if c.is_set("fw.read_4k") { c.time("fw.read_4k") } else { c.time("fw.read") },
-            write: c.time("fw.write"),
-            per_unit: c.time("fw.per_unit"),
+            core: command_times(c, "fw"),
+            latency: command_times(c, "fw.latency"),
             complete: c.time("fw.complete"),
         },
         dram: DramParams { latency: c.time("dram.latency"), rate: c.rate("dram.rate") },
@@ -83,6 +81,7 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
         queue_depth: c.count("queue_depth") as u32,
         seed: 0,
         groups,
+        line,
         map,
         checkpoint,
         tx: None,
@@ -98,6 +97,18 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
         .and_then(|spec| spec.build(params.buffer_shape()))
         .map_err(|reason| clash("buffer.policy, buffer.size", reason))?;
     Ok(params)
+}
+
+/// Firmware times under a common prefix; the small read's own, or that of every read.
+fn command_times(c: &Config, prefix: &str) -> CommandTimes {
+    let key = |name: &str| format!("{prefix}.{name}");
+    let small = if c.is_set(&key("read_4k")) { "read_4k" } else { "read" };
+    CommandTimes {
+        read: c.time(&key("read")),
+        read_4k: c.time(&key(small)),
+        write: c.time(&key("write")),
+        per_unit: c.time(&key("per_unit")),
+    }
 }
 
 struct Sizes {
@@ -323,8 +334,7 @@ fn check_streams(c: &Config, p: &Params) -> Result<(), ConfigError> {
 
 /// The drive must have room for its heads, its reserve and one line to clean.
 fn check_lines(p: &Params) -> Result<(), ConfigError> {
-    let rows = p.geometry.blocks_per_plane - p.bad.reserve_per_plane;
-    let lines = rows * p.groups.len() as u32;
+    let lines = p.lines();
     let heads = crate::ftl::head_count(p);
     if heads > (lines / 4).max(1) {
         return Err(clash(
@@ -333,9 +343,6 @@ fn check_lines(p: &Params) -> Result<(), ConfigError> {
         ));
     }
     let slots_per_line = p.geometry.slots() / p.geometry.blocks_per_plane / p.groups.len() as u32;
-    let meta = crate::ftl::metadata_line_count(p);
-    let usable = lines.saturating_sub(meta);
-    let logical = p.logical_pages / (p.geometry.slot_bytes / UNIT_BYTES as u32);
     if p.ftl == FtlKind::HybridLog {
         return layer::check_hybrid_lines(p, lines);
     }
@@ -350,14 +357,31 @@ fn check_lines(p: &Params) -> Result<(), ConfigError> {
             ),
         ));
     }
-    let needed = crate::ftl::lines_needed(p);
-    if needed > usable {
-        return Err(clash(
-            "op, geometry, gc.reserve",
-            format!(
-                "{usable} lines of {slots_per_line} slots do not hold {logical} logical slots, {heads} open lines and the reserve: {needed} lines are needed; give more over-provisioning or smaller lines"
-            ),
-        ));
+    let budget = crate::ftl::line_budget(p);
+    if budget.needed() > budget.usable() {
+        return Err(clash("op, geometry, gc.reserve", lines_short(p, &budget, slots_per_line)));
     }
     Ok(())
+}
+
+/// What the lines are needed for, each part by its name.
+fn lines_short(p: &Params, b: &LineBudget, slots_per_line: u32) -> String {
+    let slots = p.logical_pages / (p.geometry.slot_bytes / UNIT_BYTES as u32);
+    let lost = match crate::ftl::erase_cost(p) {
+        0 => String::new(),
+        lost => format!(" (each erase may cost {lost} of a line's)"),
+    };
+    let set_apart = match b.metadata {
+        0 => String::new(),
+        n => format!(", {n} of {} set apart for checkpoints", b.lines),
+    };
+    format!(
+        "{} lines of {slots_per_line} slots{set_apart}; {} are needed: {} for {slots} logical slots{lost}, {} open heads, and a reserve of {} ({}); give more over-provisioning, or smaller lines (fewer geometry.pages with a scale of 1/n, or another `line`)",
+        b.usable(),
+        b.needed(),
+        b.logical,
+        b.heads,
+        b.reserve,
+        crate::ftl::reserve_parts(p).join(", "),
+    )
 }

@@ -77,7 +77,12 @@ pub(super) fn geometry(s: &Shape, blocks: u32) -> Result<Geometry, ConfigError> 
 }
 
 /// Planes in stripe order for one choice of line.
-pub(super) fn groups_for(line: &str, order: &[char], s: &Shape, together: bool) -> Vec<PlaneGroup> {
+pub(super) fn groups_for(
+    line: LineKind,
+    order: &[char],
+    s: &Shape,
+    together: bool,
+) -> Vec<PlaneGroup> {
     // Digits of a plane, fastest first, in the order asked for; W is the die on its channel.
     let size = |letter: char| match letter {
         'C' => s.channels,
@@ -101,17 +106,12 @@ pub(super) fn groups_for(line: &str, order: &[char], s: &Shape, together: bool) 
     }
     let number = |(c, w, p): (u32, u32, u32)| (c * s.dies + w) * s.planes + p;
     let group_of = |(c, w, p): (u32, u32, u32)| match line {
-        "superblock" => 0,
-        "channel" => c,
-        "die" => c * s.dies + w,
-        _ => number((c, w, p)),
+        LineKind::Superblock => 0,
+        LineKind::Channel => c,
+        LineKind::Die => c * s.dies + w,
+        LineKind::Plane => number((c, w, p)),
     };
-    let count = match line {
-        "superblock" => 1,
-        "channel" => s.channels,
-        "die" => s.channels * s.dies,
-        _ => s.all_planes(),
-    };
+    let count = line.groups(s.channels, s.dies, s.planes);
     let mut groups = vec![PlaneGroup { stripes: Vec::new() }; count as usize];
     for plane in planes {
         let stripes = &mut groups[group_of(plane) as usize].stripes;
@@ -129,13 +129,16 @@ pub(super) fn groups_for(line: &str, order: &[char], s: &Shape, together: bool) 
     groups
 }
 
-pub(super) fn groups(c: &Config, s: &Shape) -> Vec<PlaneGroup> {
+/// The planes each line stripes over, and what a line is.
+pub(super) fn groups(c: &Config, s: &Shape) -> Result<(Vec<PlaneGroup>, LineKind), ConfigError> {
     let order: Vec<char> = c.text("order").chars().collect();
-    let together = c.flag("nand.multi_plane");
-    if c.text("line") != "auto" {
-        return groups_for(c.text("line"), &order, s, together);
-    }
-    // The largest line for which open heads and the free reserve are at most 1 % of all lines.
+    let line = LineKind::parse(c.text("line")).unwrap_or_else(|| auto_line(c, s));
+    c.check_parallelism(line, s)?;
+    Ok((groups_for(line, &order, s, c.flag("nand.multi_plane")), line))
+}
+
+/// The largest line for which open heads and the free reserve are at most 1 % of all lines.
+pub(super) fn auto_line(c: &Config, s: &Shape) -> LineKind {
     let heads = 3 * u64::from(c.count("streams.count") as u32).max(1);
     let blocks = match c.count("geometry.blocks") {
         0 => {
@@ -144,13 +147,11 @@ pub(super) fn groups(c: &Config, s: &Shape) -> Vec<PlaneGroup> {
         }
         n => n,
     };
-    for line in ["superblock", "channel", "die"] {
-        let groups = groups_for(line, &order, s, together);
-        if heads * 100 <= blocks * groups.len() as u64 {
-            return groups;
-        }
-    }
-    groups_for("plane", &order, s, together)
+    let few = |line: &LineKind| {
+        heads * 100 <= blocks * u64::from(line.groups(s.channels, s.dies, s.planes))
+    };
+    let kinds = [LineKind::Superblock, LineKind::Channel, LineKind::Die];
+    kinds.into_iter().find(few).unwrap_or(LineKind::Plane)
 }
 
 pub(super) fn timing(c: &Config, s: &Shape) -> Result<Timing, ConfigError> {

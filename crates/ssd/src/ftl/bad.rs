@@ -151,7 +151,7 @@ impl PageFtl {
             return;
         }
         let line = u64::from(self.lines.full_slots);
-        let needed = line * u64::from(super::lines_needed(&self.p));
+        let needed = line * u64::from(super::line_budget(&self.p).needed());
         if self.data_slots() < needed {
             self.read_only = Some("too many blocks are bad");
         }

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use block::{DeviceError, Ppn, Rng, Span, Time};
 use nand::{Geometry, Nand, NandError, Ticket};
 
-use crate::config::{FtlKind, OobMode, Params, Streams};
+use crate::config::{FtlKind, LineBudget, OobMode, Params, Streams};
 use crate::stats::{GcStats, MapStats, RecoveryStats};
 use crate::{Bug, Violation};
 use head::{Head, HeadKind};
@@ -68,12 +68,37 @@ fn host_streams(p: &Params) -> u32 {
 
 /// Free lines only cleaning may use.
 pub(crate) fn gc_reserve(p: &Params) -> u32 {
-    // Moving one victim of a paged map can rewrite a translation page for each of its slots.
-    let map = if p.map.cache.is_some() { p.geometry.slots_per_page + 1 } else { 0 };
-    // What a commit programs while nothing may be cleaned, and state records before erases.
-    let tx = u32::from(p.tx.is_some());
-    // One line to collect into, and one for the discards that must be on flash before an erase.
-    if p.gc.reserve > 0 { p.gc.reserve.max(2 + map + tx) } else { head_count(p) + 2 + map + tx }
+    let least = least_reserve(p).iter().map(|part| part.0).sum();
+    if p.gc.reserve > 0 { p.gc.reserve.max(least) } else { head_count(p) + least }
+}
+
+/// The least reserve there can be, part by part.
+fn least_reserve(p: &Params) -> [(u32, &'static str); 4] {
+    [
+        (1, "to collect into"),
+        (1, "for discards that must be on flash before an erase"),
+        // Moving one victim of a paged map can rewrite a translation page for each of its slots.
+        (
+            if p.map.cache.is_some() { p.geometry.slots_per_page + 1 } else { 0 },
+            "for translation pages that a victim rewrites",
+        ),
+        // What a commit programs while nothing may be cleaned, and state records before erases.
+        (u32::from(p.tx.is_some()), "for commits while nothing may be cleaned"),
+    ]
+}
+
+/// What the reserve consists of, for people.
+pub(crate) fn reserve_parts(p: &Params) -> Vec<String> {
+    let least = least_reserve(p);
+    let sum: u32 = least.iter().map(|part| part.0).sum();
+    let mut parts: Vec<String> =
+        least.iter().filter(|part| part.0 > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    match gc_reserve(p) - sum {
+        0 => {}
+        n if p.gc.reserve > 0 => parts.push(format!("{n} more by gc.reserve")),
+        n => parts.push(format!("{n} for heads that fill up meanwhile")),
+    }
+    parts
 }
 
 /// Slots that an erase may cost: completing what it relies on, and a state record.
@@ -81,9 +106,9 @@ pub(crate) fn erase_cost(p: &Params) -> u32 {
     head_count(p) * erase_padding(p) + u32::from(p.tx.is_some())
 }
 
-/// Data lines a drive needs: for its logical slots when every line holds as much as an erase is
-/// sure to gain, for its heads, and for the reserve.
-pub(crate) fn lines_needed(p: &Params) -> u32 {
+/// How the lines of a drive are spent: on its logical slots when every line holds as much as an
+/// erase is sure to gain, on its heads, and on the reserve.
+pub(crate) fn line_budget(p: &Params) -> LineBudget {
     let g = &p.geometry;
     let rows = g.blocks_per_plane * p.groups.len() as u32;
     let line = g.slots() / rows;
@@ -91,14 +116,19 @@ pub(crate) fn lines_needed(p: &Params) -> u32 {
     let logical = p.logical_pages / (g.slot_bytes / 4096);
     let tx = p.tx.as_ref().map_or(0, |tx| tx::slots_needed(tx, logical));
     let kept = logical + trim::record_slots(logical) + tx;
-    kept.div_ceil(line.saturating_sub(padded).max(1)) + head_count(p) + gc_reserve(p)
+    LineBudget {
+        lines: p.lines(),
+        metadata: metadata_line_count(p),
+        logical: kept.div_ceil(line.saturating_sub(padded).max(1)),
+        heads: head_count(p),
+        reserve: gc_reserve(p),
+    }
 }
 
 /// Whether the lines there are suffice.
 pub(crate) fn lines_fit(p: &Params) -> bool {
-    let rows = p.geometry.blocks_per_plane - p.bad.reserve_per_plane;
-    let lines = rows * p.groups.len() as u32;
-    lines_needed(p) <= lines.saturating_sub(metadata_line_count(p))
+    let budget = line_budget(p);
+    budget.needed() <= budget.usable()
 }
 
 /// Lines set apart for checkpoints.

@@ -99,8 +99,10 @@ pub enum What {
     Policies,
     /// Victim policies of garbage collection
     Victims,
-    /// Drives
+    /// Drives, and how near each is to its source
     Presets,
+    /// Every point that is published of a preset's drive, beside what the preset gives
+    Sheets,
     /// Trace formats
     Formats,
     /// Bundled scenarios

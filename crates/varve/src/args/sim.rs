@@ -34,6 +34,12 @@ pub struct Sim {
     /// The drive: a preset (`varve list presets`), a TOML file, or MQSim's ssdconfig.xml
     #[arg(long, value_name = "PRESET|FILE")]
     pub ssd: Option<String>,
+    /// A smaller drive that behaves like the whole one: as many lines and dies, fewer pages a block
+    #[arg(long, value_name = "1/N", conflicts_with = "fit_drive")]
+    pub scale: Option<String>,
+    /// The smallest scaled drive that holds what the trace touches
+    #[arg(long)]
+    pub fit_drive: bool,
     /// Set a key of the drive (`varve list keys`) or of the scenario
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
