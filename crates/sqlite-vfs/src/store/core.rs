@@ -96,6 +96,8 @@ pub(super) struct Core {
     pub(super) error: Option<String>,
     /// The name under which files of this store are opened.
     pub(super) path: String,
+    /// It is in an image file, which is found again by no name but its own.
+    pub(super) in_image: bool,
     /// Bytes of a durable journal that no flush has followed.
     pub(super) unsynced_copy: bool,
     /// The journal write that fails, counted from here.
@@ -187,6 +189,7 @@ impl Core {
             next_id: 1,
             error: None,
             path: String::new(),
+            in_image: false,
             broken: None,
             why: None,
             unsynced_copy: false,

@@ -30,8 +30,12 @@ fn is_super(name: &str) -> bool {
 
 /// The super-journal that a journal's last record names.
 fn named_super(journal: &[u8]) -> Option<&[u8]> {
-    let rest = journal.strip_suffix(&MAGIC)?;
-    let (rest, _sum) = rest.split_last_chunk::<4>()?;
+    super_before(journal.strip_suffix(&MAGIC)?)
+}
+
+/// The same of a journal whose last record lacks the magic at its end.
+fn super_before(journal: &[u8]) -> Option<&[u8]> {
+    let (rest, _sum) = journal.split_last_chunk::<4>()?;
     let (rest, length) = rest.split_last_chunk::<4>()?;
     let length = u32::from_be_bytes(*length) as usize;
     rest.get(rest.len().checked_sub(length)?..)
@@ -171,6 +175,18 @@ impl Core {
         let data = self.journals.get(name).map(|j| j.data.as_slice()).unwrap_or_default();
         let names = data.split(|b| *b == 0).filter(|name| !name.is_empty());
         names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
+    }
+
+    /// The full name of the super-journal that a journal names from now on, if `data` at `at` is what
+    /// ends such a record; and whether it is one of this store.
+    pub(super) fn super_begun(&self, name: &str, data: &[u8], at: u64) -> Option<(String, bool)> {
+        if data != MAGIC {
+            return None;
+        }
+        let written = self.journals.get(name)?.data.get(..usize::try_from(at).ok()?)?;
+        let full = String::from_utf8_lossy(super_before(written)?).into_owned();
+        let here = self.object_of(&full).is_some_and(|name| self.journals.contains_key(&name));
+        (!full.is_empty()).then_some((full, here))
     }
 
     /// The same as objects of this store; `None`: some are elsewhere, and it commits nothing here.

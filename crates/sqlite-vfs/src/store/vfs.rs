@@ -61,7 +61,11 @@ impl Stores {
 
     fn hold(&self, name: &str, store: &Store, held: Held) {
         let name = clean(name);
-        store.here().path.clone_from(&name);
+        {
+            let mut core = store.here();
+            core.path.clone_from(&name);
+            core.in_image = matches!(held, Held::InUse(_));
+        }
         let mut stores = self.names();
         stores.retain(|_, held| held.store().is_some());
         stores.insert(name, held);
@@ -79,16 +83,25 @@ impl Stores {
 
     /// Before a super-journal is durable: if it binds databases of several stores, which cannot
     /// commit together, it and their journals become durable, and their pages plain. Stores are
-    /// taken one after the other. `false`: somebody else's database is among them.
+    /// taken one after the other. `false`: that is refused, because one of them is in a file that may
+    /// be opened alone, and would not know how the others have ended.
     pub(super) fn bind(&self, home: &Store, name: &str) -> Result<bool, TxError> {
         let listed = home.core()?.listed_names(name);
         let mut found: BTreeMap<String, (Store, Vec<String>)> = BTreeMap::new();
+        let mut in_image = home.core()?.in_image;
         for full in listed {
             let Some((store, object)) = self.find(&full) else { return Ok(false) };
-            let path = store.core()?.path.clone();
+            let path = {
+                let core = store.core()?;
+                in_image |= core.in_image;
+                core.path.clone()
+            };
             found.entry(path).or_insert((store, Vec::new())).1.push(object);
         }
         if found.len() > 1 {
+            if in_image {
+                return Ok(false);
+            }
             {
                 let mut core = home.core()?;
                 core.copy_out(name)?;
@@ -99,6 +112,23 @@ impl Stores {
             }
         }
         Ok(true)
+    }
+
+    /// Before `data` is written to a journal: `false` if that lets it name a super-journal that is in
+    /// no store, so that nobody here would see it end.
+    pub(super) fn is_bound_here(
+        &self,
+        home: &Store,
+        name: &str,
+        data: &[u8],
+        at: u64,
+    ) -> Result<bool, TxError> {
+        let Some((full, here)) = home.core()?.super_begun(name, data, at) else { return Ok(true) };
+        if here {
+            return Ok(true);
+        }
+        let Some((store, object)) = self.find(&full) else { return Ok(false) };
+        Ok(store.core()?.journals.contains_key(&object))
     }
 
     /// The store with the longest name that begins `path`, and the object in it.

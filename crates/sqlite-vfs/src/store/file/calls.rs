@@ -5,9 +5,21 @@ use std::ffi::{c_int, c_void};
 use block::DeviceError;
 
 use super::{Place, StoreFile};
+use crate::store::core::{Core, Done};
 use crate::store::journal::patch;
 use crate::store::{Bug, Checkpoint, Way, pragma};
 use crate::vfs::{Answer, Caller, Code, Control, File, Kind, Level, Raw, Reply, flag};
+
+const TWO_FILES: &str = "one COMMIT cannot bind a database of this store and one outside of it: a \
+     power cut could leave one half. Commit them one after the other, or keep them in one store, as \
+     image.varve and image.varve/other";
+
+fn one_store(core: &mut Core, is_one: bool) -> Done<()> {
+    match is_one {
+        true => Ok(()),
+        false => Err(core.explain(DeviceError::Unsupported("one commit of two files"), TWO_FILES)),
+    }
+}
 
 impl File for StoreFile {
     fn read(&mut self, caller: Caller, out: &mut [u8], at: u64) -> Answer<usize> {
@@ -36,8 +48,15 @@ impl File for StoreFile {
                 patch(bytes, data, at);
                 Ok(())
             }
-            Place::Journal(..) => {
-                self.on_journal(Code::IOERR_WRITE, |core, name| core.journal_write(name, data, at))
+            Place::Journal(store, name) => {
+                let bound = match (&self.stores, self.kind) {
+                    (Some(stores), Kind::Journal) => stores.is_bound_here(store, name, data, at),
+                    _ => Ok(true),
+                };
+                self.on_journal(Code::IOERR_WRITE, |core, name| {
+                    one_store(core, bound?)?;
+                    core.journal_write(name, data, at)
+                })
             }
             Place::Object(..) => self.on(Code::IOERR_WRITE, |file, core, id| {
                 if file.kind == Kind::Wal {
@@ -90,17 +109,9 @@ impl File for StoreFile {
         match &self.place {
             Place::Memory(_) => Ok(()),
             Place::Journal(store, name) => {
-                if let Some(stores) = self.stores.clone() {
+                if let (Some(stores), Kind::Super) = (&self.stores, self.kind) {
                     let bound = stores.bind(store, name);
-                    self.on_journal(Code::IOERR_FSYNC, |core, _| {
-                        if !bound? {
-                            return Err(core.explain(
-                                DeviceError::Unsupported("a commit over two VFSes"),
-                                "one COMMIT cannot bind a database of a store and one of another VFS",
-                            ));
-                        }
-                        Ok(())
-                    })?;
+                    self.on_journal(Code::IOERR_FSYNC, |core, _| one_store(core, bound?))?;
                 }
                 self.on_journal(Code::IOERR_FSYNC, |core, name| core.journal_sync(name))
             }

@@ -49,7 +49,7 @@ pub(super) struct StoreFile {
     /// The last transaction was never synced: `synchronous=OFF`.
     unsynced: bool,
     shm: bool,
-    /// A super-journal may name files of other stores.
+    /// A super-journal may name files of other stores, and a journal one of another store.
     stores: Option<Stores>,
     /// Why the last call failed, until SQLite's log is told.
     reason: Option<String>,
@@ -57,7 +57,8 @@ pub(super) struct StoreFile {
 
 impl StoreFile {
     pub(super) fn among(mut self, stores: &Stores) -> StoreFile {
-        self.stores = (self.kind == Kind::Super).then(|| stores.clone());
+        let binds = matches!(self.kind, Kind::Super | Kind::Journal);
+        self.stores = binds.then(|| stores.clone());
         self
     }
 
