@@ -10,6 +10,7 @@ use block::{
 };
 use ssd::{Config, Drive, Origin, Params};
 
+use crate::annex::Annex;
 use crate::cut::CutMedium;
 use crate::damage::Damage;
 use crate::error::LiveError;
@@ -227,6 +228,10 @@ impl ImageDrive {
     /// What was found damaged at power-on and was there a second time; the next write mends it.
     pub fn damage(&self) -> &[Damage] {
         &self.survived
+    }
+    /// The part of the file behind the drive.
+    pub fn annex(&self) -> Annex {
+        self.file.annex()
     }
     /// What was written to the file since it was opened.
     pub fn file_stats(&self) -> FileStats {

@@ -26,6 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use block::{BlockId, Ppn, crc32c};
 use nand::{Backing, Oob, PageProgram, Payload};
 
+use crate::annex::Annex;
 use crate::header::{BlockState, MOST_CLAIMS};
 use crate::layout::{Layout, PAGE};
 use crate::load::Loaded;
@@ -168,6 +169,10 @@ impl ImageFile {
 
     pub fn has(&self, bug: Planted) -> bool {
         self.planted == Some(bug)
+    }
+
+    pub fn annex(&self) -> Annex {
+        Annex::new(Arc::clone(&self.medium), self.layout.bytes())
     }
 
     pub fn stats(&self) -> FileStats {

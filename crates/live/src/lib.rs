@@ -12,6 +12,7 @@
 //! * what was durable and is damaged is an error that names the place: an image of which something
 //!   is missing that nobody can name is not opened, and a damaged page is not read.
 
+mod annex;
 mod cut;
 mod damage;
 mod drive;
@@ -25,6 +26,7 @@ mod planted;
 mod record;
 mod superblock;
 
+pub use annex::Annex;
 pub use cut::{CutMedium, Left};
 pub use damage::Damage;
 pub use drive::{ImageDrive, PowerCut};

@@ -237,7 +237,7 @@ fn mount(medium: Arc<dyn Medium>, planted: Option<Planted>) -> Result<Served, La
 }
 
 fn serve(drive: ImageDrive) -> Result<Served, LabError> {
-    let store = Store::mount(Box::new(drive), Options::default())
+    let store = Store::mount_image(drive, Options::default())
         .map_err(|error| LabError::Input(error.to_string()))?;
     Served::new(&format!("{NAME}-{:?}", std::thread::current().id()), store)
 }

@@ -328,7 +328,7 @@ pub fn check(image: &Path) -> Result<Sound, LabError> {
 /// The first promise that does not hold.
 pub fn check_image(mut drive: ImageDrive, name: &str) -> Result<Sound, LabError> {
     let (pages, version) = (check_drive(&mut drive)?, drive.version());
-    let store = Store::mount(Box::new(drive), Options::default())
+    let store = Store::mount_image(drive, Options::default())
         .map_err(|error| LabError::Input(format!("{name}: {error}")))?;
     let databases = check_store(&Served::new(name, store)?)?;
     Ok(Sound { databases, pages, version })

@@ -9,7 +9,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use block::{Data, DeviceError, Lba, Lpn, Request, Sectors, Time, TxError, TxId};
+use live::Annex;
 
+use super::behind::Behind;
 use super::device::Device;
 use super::locks::{Locks, Shm};
 use super::space::{EXTENT, Space};
@@ -78,6 +80,8 @@ pub(super) struct Journal {
 
 pub(super) struct Core {
     pub(super) device: Box<dyn Device>,
+    /// Room that is not the device's, for journals and logs when it is full.
+    pub(super) behind: Option<Behind>,
     pub(super) now: Time,
     pub(super) layout: Layout,
     pub(super) space: Space,
@@ -110,11 +114,15 @@ pub(super) struct Core {
 
 impl Core {
     /// Reads a store's table. `None`: the device holds no store.
-    pub(super) fn mount(mut device: Box<dyn Device>, options: Options) -> Done<Option<Core>> {
+    pub(super) fn mount(
+        mut device: Box<dyn Device>,
+        annex: Option<Annex>,
+        options: Options,
+    ) -> Done<Option<Core>> {
         let mut page = vec![0u8; PAGE];
         let now = read_plain(device.as_mut(), Time::ZERO, 0, &mut page)?;
         let Some(layout) = Layout::decode(&page) else { return Ok(None) };
-        let mut core = Core::empty(device, now, layout, options);
+        let mut core = Core::empty(device, annex, now, layout, options);
         let mut parts: BTreeMap<Id, Vec<(u32, Part)>> = BTreeMap::new();
         for slot in 0..layout.slots {
             core.read_lpn(layout.slot(slot), &mut page)?;
@@ -136,8 +144,10 @@ impl Core {
                 core.space.slots.remove(&slot);
                 object.meta.slots.push(slot);
                 for extent in part.extents {
-                    if !core.space.extents.remove(&extent) {
-                        return Err(DeviceError::Unsupported("two objects name one extent").into());
+                    if !core.space.claim(extent, core.behind.is_some()) {
+                        let wrong =
+                            "the object table names an extent twice, or one that is not there";
+                        return Err(DeviceError::Unsupported(wrong).into());
                     }
                     object.meta.extents.push(extent);
                 }
@@ -151,7 +161,11 @@ impl Core {
     }
 
     /// Makes an empty store. What the device held is gone.
-    pub(super) fn format(mut device: Box<dyn Device>, options: Options) -> Done<Core> {
+    pub(super) fn format(
+        mut device: Box<dyn Device>,
+        annex: Option<Annex>,
+        options: Options,
+    ) -> Done<Core> {
         let pages = device.capacity().0 / (PAGE_BYTES / block::SECTOR_BYTES);
         let layout = Layout::of(u32::try_from(pages).unwrap_or(u32::MAX));
         if layout.extents() == 0 {
@@ -159,20 +173,23 @@ impl Core {
         }
         let all = Request::discard(Lba(0), device.capacity());
         let now = device.submit(Time::ZERO, all)?;
-        let mut core = Core::empty(device, now, layout, options);
+        let mut core = Core::empty(device, annex, now, layout, options);
         core.write_lpn(0, &layout.encode())?;
         core.flush_device()?;
         Ok(core)
     }
 
-    fn empty(device: Box<dyn Device>, now: Time, layout: Layout, options: Options) -> Core {
-        let space = Space {
-            extents: (0..layout.extents()).collect(),
-            slots: (0..layout.slots).collect(),
-            limbo: Vec::new(),
-        };
+    fn empty(
+        device: Box<dyn Device>,
+        annex: Option<Annex>,
+        now: Time,
+        layout: Layout,
+        options: Options,
+    ) -> Core {
+        let space = Space::new(layout.extents(), layout.slots);
         Core {
             device,
+            behind: annex.map(|annex| Behind::new(annex, layout.extent(layout.extents()))),
             now,
             layout,
             space,
@@ -224,11 +241,17 @@ impl Core {
     // The device, in time.
 
     pub(super) fn read_lpn(&mut self, lpn: u32, out: &mut [u8]) -> Done<()> {
+        if let Some(behind) = self.behind.as_ref().filter(|behind| behind.has(lpn)) {
+            return behind.read(lpn, out);
+        }
         self.now = read_plain(self.device.as_mut(), self.now, lpn, out)?;
         Ok(())
     }
 
     pub(super) fn write_lpn(&mut self, lpn: u32, data: &[u8]) -> Done<()> {
+        if let Some(behind) = self.behind.as_mut().filter(|behind| behind.has(lpn)) {
+            return behind.write(lpn, data);
+        }
         let request = Request::write(Lba(u64::from(lpn) * 8), Sectors(8)).with(Data::Write(data));
         self.now = self.device.submit(self.now, request)?;
         self.unflushed = true;
@@ -243,7 +266,7 @@ impl Core {
     }
 
     pub(super) fn discard_extents(&mut self, extents: &[u32]) -> Done<()> {
-        for extent in extents {
+        for extent in extents.iter().filter(|extent| !self.space.is_behind(**extent)) {
             let first = u64::from(self.layout.extent(*extent)) * 8;
             let request = Request::discard(Lba(first), Sectors(EXTENT * 8));
             self.now = self.device.submit(self.now, request)?;
@@ -280,7 +303,7 @@ impl Core {
     }
 
     /// The newest version of an object's size and place that `owner` sees.
-    fn meta(&self, owner: Option<Owner>, id: Id) -> Option<&Meta> {
+    pub(super) fn meta(&self, owner: Option<Owner>, id: Id) -> Option<&Meta> {
         owner
             .and_then(|owner| self.open.get(&owner)?.metas.get(&id))
             .or_else(|| self.group.metas.get(&id))
@@ -401,10 +424,7 @@ impl Core {
         let wanted = Meta::extents_for(end);
         let missing =
             wanted.saturating_sub(self.objects.get(&id).map_or(0, |o| o.meta.extents.len()));
-        let mut fresh = Vec::new();
-        for _ in 0..missing {
-            fresh.push(self.space.extent()?);
-        }
+        let fresh = self.take_extents(id, missing)?;
         if let Some(object) = self.objects.get_mut(&id) {
             object.meta.extents.extend(fresh);
             object.stale |= missing > 0;
@@ -470,14 +490,19 @@ impl Core {
     /// Makes all plain changes durable.
     pub(super) fn sync_plain(&mut self) -> Done<()> {
         self.usable()?;
+        if let Some(behind) = &mut self.behind {
+            // Before the records that name it: an older journal may have lain there.
+            let synced = behind.sync();
+            synced.inspect_err(|error| self.break_off(error))?;
+        }
         self.write_stale()?;
         if self.unflushed {
             self.flush_device()?;
-            self.unsynced_copy = false;
             let free = std::mem::take(&mut self.space.limbo);
             self.discard_extents(&free)?;
-            self.space.extents.extend(free);
+            self.space.give(free);
         }
+        self.unsynced_copy = false;
         Ok(())
     }
 }

@@ -7,6 +7,8 @@
 //! * a database whose journal has a durable copy is written plainly, after the copy is durable;
 //!   the copy goes when all of the database is durable.
 
+use std::collections::BTreeSet;
+
 use super::core::{Core, Done, Id, Journal, Owner};
 use super::table::{Meta, PAGE};
 use super::{Bug, Way};
@@ -290,8 +292,40 @@ impl Core {
         }
         let data = journal.data.clone();
         let copy = self.make(name);
-        self.write_plain(copy, &data, 0)?;
+        if let Err(error) = self.write_plain(copy, &data, 0) {
+            self.forget(copy);
+            return Err(error);
+        }
         self.journals.entry(name.to_string()).or_default().durable = Some(copy);
+        Ok(())
+    }
+
+    /// Drops an object that no record names yet.
+    fn forget(&mut self, id: Id) {
+        if self.objects.get(&id).is_some_and(|object| object.meta.slots.is_empty())
+            && let Some(object) = self.objects.remove(&id)
+        {
+            self.names.remove(&object.name);
+            self.space.give(object.meta.extents);
+        }
+    }
+
+    /// Takes back a transaction whose connection lets go of it. Nothing of it was written plainly as
+    /// long as its journals have no durable copies, so they have nothing to undo: left as they are
+    /// they would be played back, into a store that may have no room for that.
+    pub(super) fn give_up(&mut self, owner: Owner) -> Done<()> {
+        let Some(tx) = self.open.get(&owner) else { return Ok(()) };
+        let pages = tx.pages.iter().chain(tx.kept.keys()).map(|(id, _)| *id);
+        let ids: BTreeSet<Id> = tx.metas.keys().copied().chain(pages).collect();
+        self.abort(owner)?;
+        for id in ids {
+            let Some(object) = self.objects.get(&id) else { continue };
+            if let Some(journal) = self.journals.get_mut(&journal_of(&object.name))
+                && journal.durable.is_none()
+            {
+                journal.data.clear();
+            }
+        }
         Ok(())
     }
 
@@ -324,7 +358,7 @@ impl Core {
             self.names.remove(&object.name);
         }
         self.space.slots.extend(meta.slots);
-        self.space.extents.extend(meta.extents.iter().copied());
+        self.space.give(meta.extents.iter().copied());
         self.discard_extents(&meta.extents)
     }
 
@@ -364,7 +398,7 @@ mod tests {
     fn a_database_with_an_open_transaction_can_be_deleted_before_its_journal() {
         let device = block::RamDevice::new(block::Sectors(64 * 2048));
         let options = super::super::Options { way: Way::JournalLife, ..Default::default() };
-        let mut core = Core::format(Box::new(device), options).unwrap();
+        let mut core = Core::format(Box::new(device), None, options).unwrap();
         let id = core.make("main");
         core.write_plain(id, &[1; PAGE], 0).unwrap();
         core.journal_write("main-journal", &MAGIC, 0).unwrap();

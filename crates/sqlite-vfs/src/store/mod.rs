@@ -8,6 +8,7 @@
 //! * one lock guards a store; no call into SQLite is made under it;
 //! * a store serves the process that opened it, and nobody who was forked from that one.
 
+mod behind;
 mod core;
 mod device;
 mod file;
@@ -25,6 +26,7 @@ mod wal;
 use std::sync::{Arc, MutexGuard};
 
 use block::{Span, Time, TxError};
+use live::ImageDrive;
 
 pub use device::Device;
 pub use home::Inherited;
@@ -161,7 +163,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Device`].
     pub fn format(device: Box<dyn Device>, options: Options) -> Result<Store, StoreError> {
-        Ok(Store(Arc::new(Home::new(Core::format(device, options)?))))
+        Ok(Store(Arc::new(Home::new(Core::format(device, None, options)?))))
     }
 
     /// Opens the store that a device holds. Writes nothing.
@@ -169,8 +171,27 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn mount(device: Box<dyn Device>, options: Options) -> Result<Store, StoreError> {
-        let core = Core::mount(device, options)?.ok_or(StoreError::NoStore)?;
+        let core = Core::mount(device, None, options)?.ok_or(StoreError::NoStore)?;
         Ok(Store(Arc::new(Home::new(core))))
+    }
+
+    /// The same on the drive of an image, which has room behind it for journals when it is full.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn mount_image(drive: ImageDrive, options: Options) -> Result<Store, StoreError> {
+        let annex = Some(drive.annex());
+        let core = Core::mount(Box::new(drive), annex, options)?.ok_or(StoreError::NoStore)?;
+        Ok(Store(Arc::new(Home::new(core))))
+    }
+
+    /// Makes an empty store on the drive of an image.
+    ///
+    /// # Errors
+    /// [`StoreError::Device`].
+    pub fn format_image(drive: ImageDrive, options: Options) -> Result<Store, StoreError> {
+        let annex = Some(drive.annex());
+        Ok(Store(Arc::new(Home::new(Core::format(Box::new(drive), annex, options)?))))
     }
 
     /// What it has done.

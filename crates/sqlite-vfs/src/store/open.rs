@@ -54,7 +54,7 @@ impl Store {
         cut: Option<PowerCut>,
     ) -> Result<Store, OpenError> {
         let device = ImageDrive::open_until(path, cut)?;
-        Store::mount(Box::new(device), options)
+        Store::mount_image(device, options)
             .map_err(|error| OpenError::Store { path: path.display().to_string(), error })
     }
 
@@ -65,7 +65,7 @@ impl Store {
     /// [`OpenError`]; nothing is left behind.
     pub fn create(path: &Path, capacity: Bytes, options: Options) -> Result<Store, OpenError> {
         let device = ImageDrive::create(path, capacity)?;
-        Store::format(Box::new(device), options).map_err(|error| {
+        Store::format_image(device, options).map_err(|error| {
             // The error that led here says more than one of the removal would.
             let _ = std::fs::remove_file(path);
             OpenError::Store { path: path.display().to_string(), error }

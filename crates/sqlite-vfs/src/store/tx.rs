@@ -98,6 +98,7 @@ impl Core {
 
     /// Gives the object extents for `end` bytes.
     fn grow(&mut self, owner: Owner, id: Id, end: u64) -> Done<()> {
+        self.may_grow(Some(owner), id, end)?;
         let wanted = Meta::extents_for(end);
         while self.change(owner, id).extents.len() < wanted {
             let extent = self.space.extent()?;
@@ -274,7 +275,7 @@ impl Core {
         self.space.slots.extend(slots.into_iter().filter(|slot| !meta.slots.contains(slot)));
         object.meta = meta;
         object.stale = false;
-        self.space.extents.extend(free.iter().copied());
+        self.space.give(free.iter().copied());
         self.discard_extents(&free)
     }
 
@@ -287,7 +288,7 @@ impl Core {
             let fresh = |mine: &[u32], old: &[u32]| -> Vec<u32> {
                 mine.iter().copied().filter(|place| !old.contains(place)).collect()
             };
-            self.space.extents.extend(fresh(&meta.extents, &shared.extents));
+            self.space.give(fresh(&meta.extents, &shared.extents));
             self.space.slots.extend(fresh(&meta.slots, &shared.slots));
         }
         if let Some(tid) = tx.tid {
@@ -346,7 +347,7 @@ impl Core {
         let durable = self.objects.get(&id).map(|o| o.meta.extents.clone()).unwrap_or_default();
         if let Some(old) = self.group.metas.insert(id, meta.clone()) {
             let named = |e: &u32| durable.contains(e) || meta.extents.contains(e);
-            self.space.extents.extend(old.extents.into_iter().filter(|e| !named(e)));
+            self.space.give(old.extents.into_iter().filter(|e| !named(e)));
         }
     }
 

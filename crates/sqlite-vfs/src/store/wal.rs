@@ -204,6 +204,7 @@ impl Core {
             self.wal(id)?.moved.clear();
         } else {
             self.wal_bring_back(id, database)?;
+            self.wal_reserve(id, database, data, at)?;
         }
         let mut done = 0;
         while done < data.len() {
@@ -220,6 +221,29 @@ impl Core {
         let wal = self.wal(id)?;
         wal.size = wal.size.max(at + data.len() as u64);
         if wal.dirty.len() > MOST_DIRTY { self.wal_write_out(id) } else { Ok(()) }
+    }
+
+    /// What a frame grows the database to must be there when a checkpoint wants it: the log would
+    /// else take what the store has no room for, and never end. `data` at `at` may be the header of a frame.
+    fn wal_reserve(&mut self, id: Id, database: Option<Id>, data: &[u8], at: u64) -> Done<()> {
+        let size = self.wal(id)?.page_size();
+        let Some(database) = database.filter(|_| (at - HEADER).is_multiple_of(FRAME + size)) else {
+            return Ok(());
+        };
+        if data.len() < 4 {
+            return Ok(());
+        }
+        let end = u64::from(word(data, 0)) * size;
+        self.may_grow(None, database, end)?;
+        let have = self.shared_meta(database).extents.len();
+        let fresh = self.take_extents(database, Meta::extents_for(end).saturating_sub(have))?;
+        if let Some(object) = self.objects.get_mut(&database)
+            && !fresh.is_empty()
+        {
+            object.meta.extents.extend(fresh);
+            object.stale = true;
+        }
+        Ok(())
     }
 
     pub(super) fn wal_truncate(&mut self, id: Id, size: u64) -> Done<()> {
@@ -363,9 +387,9 @@ impl Core {
     /// Lets an object grow to `end` bytes outside any transaction.
     fn grow_plain(&mut self, id: Id, end: u64) -> Done<()> {
         while self.objects.get(&id).is_some_and(|o| o.meta.extents.len() < Meta::extents_for(end)) {
-            let extent = self.space.extent()?;
+            let fresh = self.take_extents(id, 1)?;
             if let Some(object) = self.objects.get_mut(&id) {
-                object.meta.extents.push(extent);
+                object.meta.extents.extend(fresh);
                 object.stale = true;
             }
         }

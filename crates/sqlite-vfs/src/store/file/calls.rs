@@ -70,12 +70,19 @@ impl File for StoreFile {
                 {
                     return Ok(());
                 }
+                let checkpoint = file.checkpoint;
                 file.change(
                     core,
                     caller,
                     id,
                     |core, owner, group| core.write_tagged(owner, group, id, data, at),
-                    |core| core.write_plain(id, data, at),
+                    // A checkpoint has what it needs since the frames were written.
+                    |core| {
+                        if !checkpoint {
+                            core.may_grow(None, id, at + data.len() as u64)?;
+                        }
+                        core.write_plain(id, data, at)
+                    },
                 )
             }),
         }
@@ -163,7 +170,7 @@ impl File for StoreFile {
                 && core.options.way == Way::Controls
                 && core.wrote(owner, id)
             {
-                done = core.abort(owner);
+                done = core.give_up(owner);
             }
             if let Some(object) = core.objects.get_mut(&id) {
                 object.locks.unlock(file.number, level);
@@ -256,7 +263,7 @@ impl File for StoreFile {
                 let mut done = Ok(());
                 let mine = core.options.way == Way::Controls && file.kind == Kind::Database;
                 if mine && core.wrote(owner, id) {
-                    done = core.abort(owner);
+                    done = core.give_up(owner);
                 }
                 if let Some(object) = core.objects.get_mut(&id) {
                     object.locks.unlock(file.number, Level::None);

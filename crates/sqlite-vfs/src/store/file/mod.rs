@@ -257,7 +257,17 @@ impl StoreFile {
                     // SQLite takes an I/O error, but not FULL, for a reason to do it with a journal.
                     return Err(DeviceError::Unsupported("a batch this large").into());
                 }
-                if core.fall_back(owner, id)? {
+                let fallen = core.fall_back(owner, id).map_err(|error| match error {
+                    TxError::Device(DeviceError::NoSpace(_)) => {
+                        let why = format!(
+                            "the transaction has more than the {most} pages this device keeps, and \
+                             the store is too full to hold its journal"
+                        );
+                        core.explain(error, &why)
+                    }
+                    error => error,
+                })?;
+                if fallen {
                     return plain(core);
                 }
                 Err(core.explain(
