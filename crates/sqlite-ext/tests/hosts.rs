@@ -126,6 +126,24 @@ fn a_file_that_is_no_image_is_left_alone() {
 }
 
 #[test]
+fn a_store_tells_its_reasons_to_sqlites_log_and_by_a_pragma() {
+    let folder = Folder::new("reasons");
+    let image = folder.file("small.varve");
+    let script = format!(
+        ".log stderr\n.open file:{image}?vfs=varve&capacity=4MiB\nCREATE TABLE t(a);
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 5000)
+INSERT INTO t SELECT randomblob(900) FROM n;
+PRAGMA varve_error;
+SELECT count(*) FROM t;"
+    );
+    let (out, err) = texts(&shell(&script, None));
+    let reason = "kept for statements that free some";
+    let (said, count) = out.trim().split_once('\n').unwrap_or_else(|| panic!("{out}{err}"));
+    assert!(said.contains(reason) && count == "0", "{out}{err}");
+    assert!(err.lines().any(|line| line.contains("(13)") && line.contains(reason)), "{err}");
+}
+
+#[test]
 fn python_keeps_what_was_committed_when_the_power_goes() {
     let folder = Folder::new("python");
     let program = "

@@ -48,18 +48,23 @@ CREATE INDEX varve_check_round ON varve_check (round);\n"
 #[derive(Debug)]
 struct Overlay {
     base: Arc<FileMedium>,
+    /// Bytes of the base; what is behind them is zero.
+    end: u64,
     written: Mutex<BTreeMap<u64, [u8; SECTOR as usize]>>,
 }
 
 impl Overlay {
-    fn new(base: &Arc<FileMedium>) -> Arc<Overlay> {
-        Arc::new(Overlay { base: Arc::clone(base), written: Mutex::default() })
+    fn new(base: &Arc<FileMedium>) -> io::Result<Arc<Overlay>> {
+        let end = base.size()?;
+        Ok(Arc::new(Overlay { base: Arc::clone(base), end, written: Mutex::default() }))
     }
 }
 
 impl Medium for Overlay {
     fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
-        self.base.read(at, out)?;
+        let there = self.end.saturating_sub(at).min(out.len() as u64) as usize;
+        self.base.read(at, &mut out[..there])?;
+        out[there..].fill(0);
         let end = at + out.len() as u64;
         let written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         for (number, bytes) in written.range(at / SECTOR..end.div_ceil(SECTOR)) {
@@ -262,8 +267,10 @@ pub fn check_with(image: &Path, plan: &Plan, planted: Option<Planted>) -> Result
     let base = Arc::new(FileMedium(file));
     let wrong = |error: rusqlite::Error| LabError::Input(format!("the workload: {error}"));
 
+    let overlay = || Overlay::new(&base).map_err(|e| LabError::io(image, e));
+
     // The whole run without a cut: how many there can be, and whether all goes as with SQLite.
-    let counting = Arc::new(Counting { inner: Overlay::new(&base), calls: Mutex::default() });
+    let counting = Arc::new(Counting { inner: overlay()?, calls: Mutex::default() });
     let served = mount(Arc::clone(&counting) as _, planted)?;
     let mut db = served.open("main")?;
     let start = serialized(&mut db, "the store").unwrap_or_default();
@@ -293,7 +300,7 @@ pub fn check_with(image: &Path, plan: &Plan, planted: Option<Planted>) -> Result
     let mut report =
         Report { cuts: 0, calls, commits: states.len() as u64 - 1, beyond: 0, relaxed };
     for at in cuts(plan, calls) {
-        let left = Overlay::new(&base);
+        let left = overlay()?;
         let cut = Arc::new(CutMedium::new(Arc::clone(&left) as _, plan.seed ^ at << 16));
         cut.cut_after(at);
         let mut acknowledged = 0;
