@@ -257,7 +257,7 @@ fn a_dead_mount_is_told_and_taken_away() {
     let told = format!("a dead mount is there: varve umount {dir}");
     let again = served_by_fuse(&folder, &dir, &[]).map(|_| ()).expect_err("a dead mount");
     assert!(again.contains(&told), "{again}");
-    let doctor = varve(&["doctor"]);
+    let doctor = varve(&["doctor", "--json"]);
     assert!(text(&doctor).contains(&format!("varve umount {dir}")), "{}", text(&doctor));
     let gone = varve(&["umount", &dir]);
     assert!(gone.status.success(), "{}", text(&gone));

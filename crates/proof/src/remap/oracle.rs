@@ -23,8 +23,8 @@ pub struct Promise {
     pub damaged: bool,
     /// Damage is noticed by every read; else it may show while nothing has checked it.
     pub verified: bool,
-    /// The device below answers flushes and does nothing.
-    pub lies: bool,
+    /// At most one write is damaged, where it belongs: what speaks of it elsewhere is sound.
+    pub single: bool,
 }
 
 /// A subject that promises order.
@@ -187,7 +187,7 @@ impl LogOracle {
 
     /// Whether damage is noticed by every read, and nothing else makes it uncertain what is there.
     fn checks(&self) -> bool {
-        self.promise.verified && !self.failed && !self.promise.lies
+        self.promise.verified && self.promise.single && !self.failed
     }
 
     fn step<S: LogSubject>(&mut self, subject: &mut S, step: &Step) -> Result<(), Failure> {

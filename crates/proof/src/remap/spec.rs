@@ -75,15 +75,18 @@ impl RemapSpec {
         let faults = plan.faults.iter().map(disk_fault).collect::<Result<Vec<_>, _>>()?;
         let damaged =
             disk.lies || plan.faults.iter().any(|fault| atlas::outcome(fault) == Outcome::Detected);
+        // A misdirected write is missing in one place and damages another.
+        let misdirected = |fault: &DiskFault| matches!(fault, DiskFault::Misdirected { .. });
+        let single = !disk.lies && faults.len() <= 1 && !faults.iter().any(misdirected);
         let may_fail = faults.iter().any(|fault| matches!(fault, DiskFault::Op { .. }));
         let promise = match &mode {
             // It promises nothing; asked is what every device owes.
             RemapMode::Paper(_) => {
-                Promise { atomic: 1, may_fail, damaged, verified: false, lies: disk.lies }
+                Promise { atomic: 1, may_fail, damaged, verified: false, single }
             }
             RemapMode::Varve(options, _) => {
                 let atomic = options.atomic_blocks();
-                Promise { atomic, may_fail, damaged, verified: options.verify, lies: disk.lies }
+                Promise { atomic, may_fail, damaged, verified: options.verify, single }
             }
         };
         let mut spec = RemapSpec { mode, disk, faults, promise, pages: 0, made: Made::default() };

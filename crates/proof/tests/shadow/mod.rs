@@ -161,7 +161,7 @@ impl Subject for Shadow {
 
 impl LogSubject for Shadow {
     fn promise(_: &Spec) -> Promise {
-        Promise { atomic: u32::MAX, may_fail: false, damaged: false, verified: false, lies: false }
+        Promise { atomic: u32::MAX, may_fail: false, damaged: false, verified: false, single: true }
     }
     fn refused(&self) -> Option<&str> {
         None
