@@ -498,7 +498,7 @@ fn an_interrupted_sweep_keeps_what_is_finished() {
     assert_eq!(code(&output), 130, "{}", stderr(&output));
     assert!(stderr(&output).contains("of 10000 runs are finished and kept"), "{}", stderr(&output));
     let document: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
-    assert_eq!(document["schema"], "varve.run/1");
+    assert_eq!(document["schema"], "varve.run/2");
     let results = document["results"].as_array().unwrap();
     assert_eq!(document["partial"]["finished"].as_u64().unwrap(), results.len() as u64);
     assert_eq!(document["partial"]["of"], 10_000);
