@@ -1,15 +1,15 @@
 //! The superblock: what the image is, the configuration of its drive, and how it was let go.
 //!
-//! Invariant: in version 2 it is there twice and never written but as a whole, with a number that
-//! grows; the higher number counts.
+//! Invariant: in version 2 it is there twice, with a number that grows; the higher number counts. What
+//! changes lies in its first sector, which is old or new and sealed by itself.
 
 use crate::damage::Damage;
-use crate::layout::{Layout, PAGE, Version, is_sealed, seal, u32_at, u64_at};
+use crate::layout::{Layout, PAGE, SECTOR, Version, is_sealed, seal, u32_at, u64_at};
 
 const MAGIC: &[u8; 8] = b"varveimg";
 /// Where the configuration begins.
 const TEXT_ONE: usize = 24;
-const TEXT_TWO: usize = 56;
+const TEXT_TWO: usize = SECTOR;
 const LET_GO: u32 = 1;
 
 /// What an image held when it was let go: nothing of it may be missing.
@@ -79,22 +79,24 @@ impl Superblock {
             .get_mut(TEXT_TWO..end)
             .filter(|_| end + 4 <= PAGE as usize)?
             .copy_from_slice(self.config.as_bytes());
-        seal(&mut bytes);
+        let (first, rest) = bytes.split_at_mut(SECTOR);
+        seal(first);
+        seal(rest);
         Some(bytes)
     }
 
     fn decode(bytes: &[u8]) -> Result<Superblock, Wrong> {
-        let whole = is_sealed(bytes);
         if &bytes[..8] != MAGIC {
-            return Err(if whole { Wrong::Damaged } else { Wrong::Other });
+            return Err(Wrong::Other);
         }
-        if !whole {
-            return Err(Wrong::Damaged);
-        }
+        let (first, rest) = bytes.split_at(SECTOR);
         let (version, text) = match u32_at(bytes, 8) {
-            1 => (Version::One, TEXT_ONE),
-            2 => (Version::Two, TEXT_TWO),
-            other => return Err(Wrong::Version(other)),
+            1 if is_sealed(bytes) => (Version::One, TEXT_ONE),
+            2 if is_sealed(first) && is_sealed(rest) => (Version::Two, TEXT_TWO),
+            other if other > 2 && (is_sealed(first) || is_sealed(bytes)) => {
+                return Err(Wrong::Version(other));
+            }
+            _ => return Err(Wrong::Damaged),
         };
         let layout = Layout { version, blocks: u32_at(bytes, 12), pages: u32_at(bytes, 16) };
         let config = bytes.get(text..text + u32_at(bytes, 20) as usize).ok_or(Wrong::Damaged)?;
@@ -175,6 +177,25 @@ mod tests {
         }
     }
 
+    /// Sectors are old or new, one by one.
+    #[test]
+    fn a_power_cut_leaves_a_superblock_that_counts() {
+        let (older, newer) = (Superblock { number: 4, held: None, ..sample() }, sample());
+        let (a, b) = (older.encode().unwrap(), newer.encode().unwrap());
+        for left in 0..1u32 << 16 {
+            let copy = |first: u32| {
+                let mut bytes = a.clone();
+                for sector in (0..8).filter(|sector| left >> (first + sector) & 1 == 1) {
+                    let part = sector as usize * SECTOR..(sector as usize + 1) * SECTOR;
+                    bytes[part.clone()].copy_from_slice(&b[part]);
+                }
+                bytes
+            };
+            let (found, damage) = Superblock::read(&copy(0), &copy(8)).unwrap();
+            assert!(damage.is_none() && (found == older || found == newer), "{left:x}");
+        }
+    }
+
     #[test]
     fn a_superblock_says_what_is_wrong_with_it() {
         let bytes = sample().encode().expect("it fits");
@@ -186,13 +207,13 @@ mod tests {
         assert!(what.contains("varveimg"), "{what}");
         let mut later = bytes.clone();
         later[8] = 9;
-        seal(&mut later);
+        seal(&mut later[..SECTOR]);
         let Err(NoImage::Other(what)) = Superblock::read(&later, &none) else { panic!() };
         assert!(what.contains("version 9"), "{what}");
         let other = Superblock { config: "op = 7 %\n".to_string(), number: 6, ..sample() };
         let other = other.encode().expect("it fits");
         assert!(matches!(Superblock::read(&bytes, &other), Err(NoImage::Damaged(_))));
-        let long = Superblock { config: "x".repeat(4040), ..sample() };
+        let long = Superblock { config: "x".repeat(3581), ..sample() };
         assert_eq!(long.encode(), None);
     }
 }

@@ -120,17 +120,17 @@ fn the_same_rows_or_an_error_and_the_check_says_so() {
     let threads = std::thread::available_parallelism().map_or(2, |n| n.get());
     let work = |worker: usize| {
         let name = format!("rot-{worker}");
-        let memory = Arc::new(Memory(Mutex::new(bytes.clone())));
         while let Some(hit) = hits.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let range = match *hit {
-                Hit::Bit(bit) => bit / 8..bit / 8 + 1,
-                Hit::Zero(at) => at..at + PAGE,
+            // Each looks at the image as it was hit: whoever opens it may erase what is empty.
+            let memory = || {
+                let mut bytes = bytes.clone();
+                match *hit {
+                    Hit::Bit(bit) => bytes[bit / 8] ^= 1 << (bit % 8),
+                    Hit::Zero(at) => bytes[at..at + PAGE].fill(0),
+                }
+                Arc::new(Memory(Mutex::new(bytes)))
             };
-            match *hit {
-                Hit::Bit(bit) => memory.0.lock().unwrap()[range.start] ^= 1 << (bit % 8),
-                Hit::Zero(_) => memory.0.lock().unwrap()[range.clone()].fill(0),
-            }
-            let (found, code) = (rows(&memory, &name), check(&memory, &name));
+            let (found, code) = (rows(&memory(), &name), check(&memory(), &name));
             let right = match (&found, &code) {
                 (Ok(found), Ok(0 | 4)) => *found == expected,
                 (Err(_), Ok(4)) => true,
@@ -140,11 +140,9 @@ fn the_same_rows_or_an_error_and_the_check_says_so() {
                 let found = found.map(|rows| rows.iter().map(|(_, b, _)| b).sum::<i64>());
                 silent.lock().unwrap().push(format!("{hit:?}: sum {found:?}, check {code:?}"));
             }
-            let kind = if code == Ok(0) { 0 } else { 1 + usize::from(rows_failed(&code, &memory)) };
+            let kind = if code == Ok(0) { 0 } else { 1 + usize::from(refused(&memory())) };
             counts[kind].fetch_add(1, Ordering::Relaxed);
-            memory.0.lock().unwrap()[range.clone()].copy_from_slice(&bytes[range]);
         }
-        assert!(*memory.0.lock().unwrap() == bytes, "reading has written");
     };
     std::thread::scope(|scope| {
         for worker in 0..threads {
@@ -152,19 +150,19 @@ fn the_same_rows_or_an_error_and_the_check_says_so() {
             scope.spawn(move || work(worker));
         }
     });
-    let [sound, mended, refused] = counts.map(AtomicUsize::into_inner);
+    let [sound, opens, refused] = counts.map(AtomicUsize::into_inner);
     println!(
-        "{} hits: {sound} of nothing that counts, {mended} with exit code 4 of an image that opens, \
+        "{} hits: {sound} of nothing that counts, {opens} with exit code 4 of an image that opens, \
          {refused} of one that does not",
         hits.len()
     );
     let silent = silent.into_inner().unwrap();
     assert!(silent.is_empty(), "{} silent: {:?}", silent.len(), &silent[..silent.len().min(9)]);
-    assert!(sound > 0 && mended > 0 && refused > 0);
+    assert!(sound > 0 && opens > 0 && refused > 0);
 }
 
 /// Whether the image is refused as damaged.
-fn rows_failed(code: &Result<i32, String>, memory: &Arc<Memory>) -> bool {
+fn refused(memory: &Arc<Memory>) -> bool {
     let opened = ImageDrive::open_on(Arc::clone(memory) as _);
-    *code == Ok(4) && matches!(opened, Err(LiveError::Damaged { .. }))
+    matches!(opened, Err(LiveError::Damaged { .. }))
 }

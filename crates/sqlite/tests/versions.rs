@@ -97,6 +97,6 @@ fn damage_that_version_1_can_see_is_damage() {
             records += 1;
         }
     }
-    assert!(headers > 10 && records > 2, "{headers} headers, {records} records");
+    assert!(headers > 4 && records > 1, "{headers} headers, {records} records");
     std::fs::remove_file(&path).unwrap();
 }
