@@ -59,6 +59,9 @@ impl BlockDevice for Sparse {
     fn capacity(&self) -> Sectors {
         Sectors(self.blocks * 8)
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        block::Bytes(block::UNIT_BYTES)
+    }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let first = request.lba.0 / 8;
         match (request.op, request.data) {

@@ -1,6 +1,6 @@
 //! One request type and one device trait: every stack is composed of these.
 
-use crate::{AppId, DeviceError, Lba, Sectors, Time};
+use crate::{AppId, Bytes, DeviceError, Lba, SECTOR_BYTES, Sectors, Time};
 
 /// What a request does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -103,6 +103,13 @@ impl<'a> Request<'a> {
 pub trait BlockDevice {
     /// Size of the device.
     fn capacity(&self) -> Sectors;
+
+    /// Bytes that a loss of power leaves whole or not at all: each piece of this size, at a multiple
+    /// of it, holds what it held before or what was written last. A power of two. A device that says
+    /// nothing keeps sectors whole, and no more.
+    fn atomic_unit(&self) -> Bytes {
+        Bytes(SECTOR_BYTES)
+    }
 
     /// Performs one request submitted at `at` and returns when it is done.
     ///

@@ -195,6 +195,10 @@ impl BlockDevice for RamDevice {
     fn capacity(&self) -> Sectors {
         Sectors(self.bytes.len() as u64 / SECTOR_BYTES)
     }
+    /// A loss of power leaves nothing of it, torn or whole.
+    fn atomic_unit(&self) -> crate::Bytes {
+        crate::Bytes(crate::UNIT_BYTES)
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let (lba, sectors, capacity) = (request.lba, request.sectors, self.capacity());

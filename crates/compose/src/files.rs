@@ -25,6 +25,12 @@ impl BlockDevice for Above {
             Above::Log(log) => log.capacity(),
         }
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        match self {
+            Above::Nothing(port) => port.atomic_unit(),
+            Above::Log(log) => log.atomic_unit(),
+        }
+    }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         match self {
             Above::Nothing(port) => port.submit(at, request),

@@ -78,6 +78,9 @@ impl<D: BlockDevice> BlockDevice for Port<D> {
     fn capacity(&self) -> Sectors {
         Sectors(u64::from(self.pages) * SECTORS)
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        self.below.look(|device| device.atomic_unit())
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let Request { op, lba, sectors, fua, mut hint, data } = request;

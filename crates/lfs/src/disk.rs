@@ -91,6 +91,10 @@ impl<D: BlockDevice> Disk<D> {
     pub fn blocks(&self) -> u64 {
         self.device.capacity().0 / SECTORS
     }
+    /// Whether a cut may leave part of a block.
+    pub(crate) fn tears(&self) -> bool {
+        self.device.atomic_unit().0 < BLOCK_BYTES as u64
+    }
     /// When what was done so far is done.
     pub fn time(&self) -> Time {
         self.time.max(self.answered).max(self.fetched)

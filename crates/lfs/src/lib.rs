@@ -37,5 +37,5 @@ pub use disk::{CAUSES, Cause, Disk};
 pub use error::FsError;
 pub use fs::{Fs, Options};
 pub use layout::Layout;
-pub use mkfs::{MkfsOptions, mkfs, provision, superblock};
+pub use mkfs::{MkfsOptions, least_blocks, mkfs, provision, superblock};
 pub use units::{BlockAddr, Nid, Now, SegNo, Stamp};

@@ -115,6 +115,21 @@ pub fn superblock(blocks: u64, options: &MkfsOptions) -> Result<Superblock, FsEr
     Ok(sb)
 }
 
+/// The least size, in blocks, of a volume with these options; none if no size makes one.
+pub fn least_blocks(options: &MkfsOptions) -> Option<u64> {
+    let fits = |blocks: u64| superblock(blocks, options).is_ok();
+    // A larger one than that is never too small.
+    let (mut no, mut yes) = (0, (u64::from(options.gap) + (64 << options.log_blocks_per_seg)) * 4);
+    if !fits(yes) {
+        return None;
+    }
+    while yes - no > 1 {
+        let middle = no.midpoint(yes);
+        if fits(middle) { yes = middle } else { no = middle }
+    }
+    Some(yes)
+}
+
 /// Makes a volume of the whole device and returns the device.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ const FSYNCS: Mix = Mix { write: 40, fsync: 25, sync: 2, blocks: 30, names: 30 }
 
 fn small(seed: u64) -> Plan {
     let options = Options { dirty: 60, ..Options::default() };
-    Plan { seed, per_seg: 4, blocks: 8_000, options, mix: FSYNCS, steps: 60 }
+    Plan { seed, per_seg: 4, blocks: 8_000, options, mix: FSYNCS, steps: 60, torn: false }
 }
 
 #[test]
@@ -23,18 +23,34 @@ fn no_cut_breaks_what_was_promised() {
     }
 }
 
+/// The same where a cut leaves some sectors of a block old and some new.
+#[test]
+fn no_cut_that_tears_blocks_breaks_what_was_promised() {
+    for seed in 0..30 {
+        assert_eq!(first_wrong(Plan { torn: true, ..small(seed) }, 3), None);
+    }
+    for (cleaning, seeds) in [(Cleaning::Bl415, 0..2), (Cleaning::Bl6, 2..4), (journalled(), 4..10)]
+    {
+        for seed in seeds {
+            let plan = Plan { torn: true, ..tight(seed, cleaning) };
+            assert_eq!(first_wrong(plan, 31), None, "{cleaning:?}");
+        }
+    }
+}
+
 #[test]
 fn a_cut_in_recovery_changes_nothing() {
     let mut cuts = 0;
     for seed in 100..112 {
-        let plan = small(seed);
+        let plan = Plan { torn: seed % 2 == 1, ..small(seed) };
         let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(seed));
         let run = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng);
         for op in (0..run.device.ops()).step_by(17) {
             let cut = run.cuts(op)[1];
             let (fs, _) = run.judge(&cut).unwrap_or_else(|e| panic!("seed {seed}, {cut:?}: {e}"));
             for inner in 0..fs.device().ops() {
-                for fate in [Fate::Old, Fate::Blocks(seed ^ inner)] {
+                let kept = if plan.torn { Fate::Sectors } else { Fate::Blocks };
+                for fate in [Fate::Old, kept(seed ^ inner)] {
                     let cut = block::DiskCut { op: inner, inside: true, torn: fate, rest: fate };
                     let (image, _) = fs.device().image_at_cut(&cut).unwrap();
                     let again = run.judge_image(image, op);
@@ -55,7 +71,15 @@ fn the_checker_is_content_after_recovery() {
     for (seed, cleaning) in [Cleaning::Bl415, Cleaning::Bl6, journalled()].into_iter().enumerate() {
         let seed = seed as u64;
         let options = Options { cleaning, ..Options::default() };
-        let plan = Plan { seed, per_seg: 9, blocks: 64 << 8, options, mix: USUAL, steps: 900 };
+        let plan = Plan {
+            seed,
+            per_seg: 9,
+            blocks: 64 << 8,
+            options,
+            mix: USUAL,
+            steps: 900,
+            torn: false,
+        };
         let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(seed));
         let run = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng);
         assert!(run.cleaned.segments > 0, "{cleaning:?}: nothing was cleaned");
@@ -73,7 +97,7 @@ const CLEANING: Mix = Mix { write: 66, fsync: 14, sync: 1, blocks: 56, names: 24
 /// So small a volume that it is cleaned all the time.
 fn tight(seed: u64, cleaning: Cleaning) -> Plan {
     let options = Options { dirty: 24, cleaning, ..Options::default() };
-    Plan { seed, per_seg: 4, blocks: 1_500, options, mix: CLEANING, steps: 300 }
+    Plan { seed, per_seg: 4, blocks: 1_500, options, mix: CLEANING, steps: 300, torn: false }
 }
 
 fn journalled() -> Cleaning {

@@ -21,6 +21,7 @@ fn damage_is_an_error_and_no_panic() {
         options: Options::default(),
         mix: MIX,
         steps: 120,
+        torn: false,
     };
     let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(1));
     let run = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng);
@@ -88,6 +89,7 @@ fn a_journal_that_leaves_its_gap_is_refused() {
         options: Options { cleaning: Cleaning::Scj(scj), ..Options::default() },
         mix: MIX,
         steps: 20,
+        torn: true,
     };
     let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(1));
     let image = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng).device.image();

@@ -49,6 +49,8 @@ fn a_write_that_failed_while_somebody_read_is_not_forgotten() {
     assert!(matches!(fs.fsync(now(8), file), Err(FsError::Device(_))));
     assert!(matches!(fs.fsync(now(9), file), Err(FsError::ReadOnly(_))));
     assert!(fs.failed().is_some());
+    assert!(matches!(fs.cause(), Some(FsError::Device(_))), "{:?}", fs.cause());
+    assert!(fs.unsaved().contains(&file), "{:?}", fs.unsaved());
     let mut fs = Fs::mount(fs.abandon(), Options::default(), now(10)).unwrap();
     assert_eq!(fs.read(now(11), file, Bytes(0), &mut out), Ok(4096));
     assert_eq!(out, [1; 4096], "as the last fsync left it");

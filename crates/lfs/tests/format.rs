@@ -56,7 +56,7 @@ proptest! {
             node_heads: heads.0, data_heads: heads.1, flags: Flags(small[3]),
             pack_blocks: small[4], start_sum: small[5], valid_nodes: small[6],
             valid_inodes: small[7], next_free_nid: Nid(small[8]), elapsed: numbers[3],
-            alloc_types: [0, 1, 0, 1, 0, 1], sit_bitmap: maps.0, nat_bitmap: maps.1,
+            alloc_types: [0, 1, 0, 1, 0, 1], seal: None, sit_bitmap: maps.0, nat_bitmap: maps.1,
         };
         let mut block = cp.encode();
         prop_assert_eq!(Checkpoint::decode(&block), Some(cp));

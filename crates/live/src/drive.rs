@@ -390,6 +390,9 @@ impl BlockDevice for ImageDrive {
     fn capacity(&self) -> Sectors {
         self.drive.capacity()
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        self.drive.atomic_unit()
+    }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         self.usable()?;
         let durable = request.op == Op::Flush || request.fua;

@@ -181,6 +181,9 @@ impl BlockDevice for DriveSubject {
     fn capacity(&self) -> Sectors {
         self.drive.capacity()
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        self.drive.atomic_unit()
+    }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         self.drive.submit(at, request)
     }

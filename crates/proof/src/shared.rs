@@ -29,6 +29,9 @@ impl BlockDevice for SharedDisk {
     fn capacity(&self) -> Sectors {
         self.get().capacity()
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        self.get().atomic_unit()
+    }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         self.get_mut().submit(at, request)
     }
@@ -52,20 +55,21 @@ pub fn disk_cut(cut: &Cut) -> DiskCut {
     DiskCut { op: cut.op, inside: cut.instant == Instant::Inside, torn, rest }
 }
 
-/// The same for a disk that keeps 4 KiB blocks whole (C1, C2): each block is old or new.
-pub(crate) fn block_cut(cut: &Cut) -> DiskCut {
-    let drawn = |salt: u64| Fate::Blocks(cut.op.wrapping_mul(0x9E37) ^ salt);
+/// The same for a disk that keeps pieces whole (C1, C2), each of which is old or new: blocks of 4 KiB,
+/// or sectors.
+pub(crate) fn whole_cut(cut: &Cut, kept: fn(u64) -> Fate) -> DiskCut {
+    let drawn = |salt: u64| kept(cut.op.wrapping_mul(0x9E37) ^ salt);
     let torn = match cut.torn {
         Torn::Nothing => Fate::Old,
         Torn::Prefix => Fate::New,
         Torn::Garbage => drawn(1),
-        Torn::Mixed(seed) => Fate::Blocks(seed),
+        Torn::Mixed(seed) => kept(seed),
     };
     let rest = match cut.left {
         Left::Old => Fate::Old,
         Left::Blank => Fate::New,
         Left::Garbage => drawn(2),
-        Left::Mixed(seed) => Fate::Blocks(seed),
+        Left::Mixed(seed) => kept(seed),
     };
     DiskCut { op: cut.op, inside: cut.instant == Instant::Inside, torn, rest }
 }

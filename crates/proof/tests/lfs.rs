@@ -59,7 +59,7 @@ const LONG: (Draw, Density) = (
 
 /// Those that longer runs show; `FsyncJ`, `Trans` and `Pin` need more than is made here:
 /// `crates/lfs/tests/crash.rs`.
-const IN_LONG: [Bug; 10] = [
+const IN_LONG: [Bug; 11] = [
     Bug::Ssa,
     Bug::Order,
     Bug::SlotReset,
@@ -70,6 +70,7 @@ const IN_LONG: [Bug; 10] = [
     Bug::BatchEarly,
     Bug::CopyInChain,
     Bug::RecoveryInChain,
+    Bug::PastTorn,
 ];
 
 #[test]
@@ -88,7 +89,7 @@ fn each_planted_bug_is_some_tests() {
 }
 
 /// Those that short runs show.
-const SHORT: [Bug; 7] = [
+const SHORT: [Bug; 10] = [
     Bug::Raw,
     Bug::Flush,
     Bug::DataFlush,
@@ -96,6 +97,9 @@ const SHORT: [Bug; 7] = [
     Bug::LiveCopy,
     Bug::BitmapOrder,
     Bug::NoSummary,
+    Bug::SealUnchecked,
+    Bug::SealKept,
+    Bug::StateTogether,
 ];
 
 #[test]
@@ -130,6 +134,7 @@ fn what_a_plan_of_a_volume_says_wrongly_is_named() {
         ("lfs.segment", "5"),
         ("lfs.x", "1"),
         ("lfs.victim", "oldest"),
+        ("lfs.atomic", "1024"),
         ("lfs.recover", "never"),
         ("lfs.blocks", "some"),
         ("x", "1"),

@@ -471,6 +471,9 @@ impl BlockDevice for Drive {
     fn capacity(&self) -> Sectors {
         Sectors(u64::from(self.p.logical_pages) * 8)
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        block::Bytes(block::UNIT_BYTES)
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         self.admit(at, &request)?;

@@ -29,7 +29,9 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.0.join("mounted")).output();
+        for name in ["mounted", "small"] {
+            let _ = Command::new("umount").arg("-l").arg(self.0.join(name)).output();
+        }
         let _ = fs::remove_dir_all(&self.0);
     }
 }
@@ -65,7 +67,12 @@ fn a_volume_is_made_checked_and_shown() {
     let folder = Folder::new();
     let image = folder.path("image");
     refused(&["mkfs", &image], 3);
-    refused(&["mkfs", &image, "--size", "1MiB"], 3);
+    let least = refused(&["mkfs", &image, "--size", "1MiB"], 3);
+    let words: Vec<&str> = least.split_whitespace().collect();
+    let at = words.windows(2).position(|pair| pair == ["least", "is"]).expect("the least size");
+    let bytes: u64 = words[at + 2].parse().unwrap();
+    ok(&["mkfs", &image, "--size", &format!("{bytes}B")]);
+    fs::remove_file(&image).unwrap();
     assert!(!Path::new(&image).exists(), "an image for nothing");
     // What is refused takes nothing from what is there.
     let (long, mut held) = ("x".repeat(512), vec![0; 64 << 20]);
@@ -228,10 +235,48 @@ fn foreground(args: &[&str]) -> Child {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "mounted\n");
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let relies = lines.next().unwrap().unwrap();
+    assert!(relies.contains("pieces of 512 bytes"), "{relies}");
+    assert_eq!(lines.next().unwrap().unwrap(), "mounted");
     child
+}
+
+/// The device takes no more while the volume is mounted: that is said at once, with what was lost, and by the
+/// unmount, which fails; and the volume is judged as recovery leaves it.
+fn a_device_that_fails_is_told_of() {
+    let folder = Folder::new();
+    let (dir, log, small) = (folder.path("mounted"), folder.path("log"), folder.path("small"));
+    fs::create_dir(&small).unwrap();
+    let tmpfs = ["-t", "tmpfs", "-o", "size=16m", "tmpfs", &small];
+    assert!(Command::new("mount").args(tmpfs).status().unwrap().success());
+    let image = folder.path("small/image");
+    ok(&["mkfs", &image, "--size", "128MiB"]);
+    ok(&["mount", &image, &dir, "--log", &log]);
+    let synced = fs::File::create(folder.path("mounted/synced")).unwrap();
+    (&synced).write_all(&[5; 100_000]).unwrap();
+    synced.sync_all().unwrap();
+    fs::write(folder.path("mounted/unsynced"), "text").unwrap();
+    let big = fs::File::create(folder.path("mounted/big")).unwrap();
+    let failed =
+        (0..64).any(|_| (&big).write_all(&[7; 1 << 20]).and_then(|()| big.sync_all()).is_err());
+    assert!(failed, "16 MiB hold 64");
+    let said = fs::read_to_string(&log).unwrap();
+    assert!(said.contains("read-only until") && said.contains("`unsynced`"), "{said}");
+    assert!(fs::write(folder.path("mounted/more"), "text").is_err());
+    drop((synced, big));
+    let told = refused(&["umount", &dir], 1);
+    assert!(told.contains("not durable") && told.contains("`unsynced`"), "{told}");
+    // Told once, and nothing is left of it.
+    let told: Value = serde_json::from_slice(&varve(&["fsck", &image, "--json"]).stdout).unwrap();
+    assert_eq!(told["results"]["state"], "not unmounted", "{told}");
+    let room = ["-o", "remount,size=256m", &small];
+    assert!(Command::new("mount").args(room).status().unwrap().success());
+    assert_eq!(code(&["fsck", &image, "--recover"]), 1);
+    ok(&["mount", &image, &dir]);
+    assert_eq!(fs::read(folder.path("mounted/synced")).unwrap(), [5; 100_000]);
+    ok(&["umount", &dir]);
+    assert!(Command::new("umount").arg(&small).status().unwrap().success());
 }
 
 fn after_a_crash_it_is_recovered() {
@@ -282,6 +327,7 @@ fn main() -> ExitCode {
         a_device_as_a_file_is_watched: mounting,
         as_mount_calls_it: mounting,
         after_a_crash_it_is_recovered: mounting,
+        a_device_that_fails_is_told_of: mounting,
     ];
     runner::run("volume", &tests)
 }

@@ -19,6 +19,10 @@ pub enum Fate {
     /// Drawn from the seed: each 4 KiB block is old or new as a whole (contract C2), and what
     /// share of them is new is drawn first.
     Blocks(u64),
+    /// Drawn from the seed: each sector is old or new, for each write, block or sector by itself; the
+    /// grain, and what share of them is new, are drawn first. A disk that keeps sectors whole does
+    /// nothing worse.
+    Sectors(u64),
     /// Drawn from the seed: old, new, torn, garbage or a read error, for each write, block or
     /// sector by itself. How many of each, and of which grain, is drawn first, so that seeds
     /// differ widely: most writes kept, most lost, hardly one whole.
@@ -64,6 +68,10 @@ impl Mix {
         let odd = *rng.pick(&[0, 0, 1, 4]);
         Mix { rng, grain, new, odd }
     }
+    /// Sectors are old or new, and nothing else.
+    fn without_damage(self) -> Mix {
+        Mix { odd: 0, ..self }
+    }
     fn end(&mut self) -> End {
         if self.rng.ratio(self.odd, 32) {
             return *self.rng.pick(&[End::Torn, End::Garbage, End::Error]);
@@ -102,13 +110,13 @@ pub(super) fn leave(image: &mut DiskImage, pieces: &[Piece], fate: Fate, salt: u
                 }
             }
         }
-        Fate::Mixed(seed) => mixed(image, pieces, seed, salt),
+        Fate::Sectors(seed) => mixed(image, pieces, Mix::of(seed).without_damage(), (seed, salt)),
+        Fate::Mixed(seed) => mixed(image, pieces, Mix::of(seed), (seed, salt)),
     }
 }
 
-fn mixed(image: &mut DiskImage, pieces: &[Piece], seed: u64, salt: u64) {
+fn mixed(image: &mut DiskImage, pieces: &[Piece], mut mix: Mix, (seed, salt): (u64, u64)) {
     // The same mix for all writes of a cut, other draws for each.
-    let mut mix = Mix::of(seed);
     mix.rng = Rng::stream(seed ^ salt.wrapping_mul(0x9E37_79B9_7F4A_7C15), "disk/write");
     let whole = mix.end();
     for piece in pieces {

@@ -18,7 +18,10 @@ pub use cut::{DiskCut, Fate};
 pub use fault::DiskFault;
 pub use image::DiskImage;
 
-use crate::{BlockDevice, Data, DeviceError, EventHash, Op, Request, Sectors, Span, Time};
+use crate::{
+    BlockDevice, Bytes, Data, DeviceError, EventHash, Op, Request, SECTOR_BYTES, Sectors, Span,
+    Time,
+};
 use image::{PER_BLOCK, Piece, SECTOR, pieces};
 
 /// What an operation of the journal did.
@@ -61,6 +64,7 @@ pub struct CutDevice {
     faults: Vec<DiskFault>,
     lies: bool,
     strict: bool,
+    unit: Bytes,
     hash: EventHash,
 }
 
@@ -86,6 +90,7 @@ impl CutDevice {
             faults: Vec::new(),
             lies: false,
             strict: false,
+            unit: Bytes(SECTOR_BYTES),
             hash: EventHash::default(),
         }
     }
@@ -112,6 +117,13 @@ impl CutDevice {
     /// The same disk, but its flushes cover only what was answered before.
     pub fn strict(mut self, strict: bool) -> CutDevice {
         self.strict = strict;
+        self
+    }
+
+    /// The same disk, which says that it keeps so many bytes whole. It is up to the caller to cut it
+    /// with fates that do.
+    pub fn with_atomic_unit(mut self, unit: Bytes) -> CutDevice {
+        self.unit = unit;
         self
     }
 
@@ -305,6 +317,9 @@ fn fold(
 impl BlockDevice for CutDevice {
     fn capacity(&self) -> Sectors {
         self.now.sectors()
+    }
+    fn atomic_unit(&self) -> Bytes {
+        self.unit
     }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {

@@ -39,6 +39,9 @@ impl<D: BlockDevice> BlockDevice for Sparse<D> {
     fn capacity(&self) -> Sectors {
         self.capacity
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        self.below.atomic_unit()
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let Request { op, lba, sectors, fua, hint, data } = request;

@@ -180,6 +180,9 @@ impl<L: Layer> BlockDevice for Above<L> {
     fn capacity(&self) -> Sectors {
         self.layer.capacity()
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        self.layer.atomic_unit()
+    }
     fn submit(&mut self, at: Time, mut request: Request<'_>) -> Result<Time, DeviceError> {
         self.count(&request);
         whole(&mut request);

@@ -72,6 +72,9 @@ impl BlockDevice for Stack {
     fn capacity(&self) -> Sectors {
         self.top_ref().capacity()
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        self.top_ref().atomic_unit()
+    }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         match self {
             Stack::Bare(drive) => drive.submit(at, request),

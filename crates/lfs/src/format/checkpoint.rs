@@ -31,6 +31,8 @@ impl Flags {
     pub const NAT_BITS: Flags = Flags(0x80);
     /// Everything free is discarded.
     pub const TRIMMED: Flags = Flags(0x100);
+    /// The checksum of the checkpoint in nodes is not to be compared, only its version.
+    pub const NOCRC_RECOVERY: Flags = Flags(0x200);
     /// What forbids writing here.
     pub const REFUSED: Flags = Flags(0x8 | 0x10 | 0x400 | 0x1000 | 0x4000);
 
@@ -52,6 +54,50 @@ pub struct Heads {
     pub segments: [SegNo; 3],
     /// The next block in each.
     pub offsets: [u16; 3],
+}
+
+/// Where in the stamp of a node of the chain its checksum stands. That nodes have one is said in the
+/// checkpoint behind `alloc_type`, in bytes that the format has for logs which no version of it has, and
+/// holds for the version that is named there: what another program writes says nothing of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seal {
+    /// In place of the checkpoint's checksum.
+    Crc,
+    /// In place of its version.
+    Version,
+}
+
+const SEAL_AT: usize = 184;
+const SEAL_NAME: &[u8; 3] = b"vSL";
+
+impl Seal {
+    /// The bits of a stamp that are the checksum.
+    pub fn bits(self) -> u64 {
+        match self {
+            Seal::Crc => 0xFFFF_FFFF << 32,
+            Seal::Version => 0xFFFF_FFFF,
+        }
+    }
+
+    fn read(b: &Block, flags: Flags) -> Option<Seal> {
+        let here = flags.any(Flags::NOCRC_RECOVERY)
+            && b[SEAL_AT..SEAL_AT + 3] == *SEAL_NAME
+            && u32_at(b, SEAL_AT + 4) == u32_at(b, 0);
+        match b[SEAL_AT + 3] {
+            1 if here => Some(Seal::Crc),
+            2 if here => Some(Seal::Version),
+            _ => None,
+        }
+    }
+
+    fn write(self, b: &mut [u8], version: u64) {
+        put(b, SEAL_AT, SEAL_NAME);
+        b[SEAL_AT + 3] = match self {
+            Seal::Crc => 1,
+            Seal::Version => 2,
+        };
+        put_u32(b, SEAL_AT + 4, version as u32);
+    }
 }
 
 /// A checkpoint block. Counts are in blocks unless named otherwise.
@@ -78,6 +124,8 @@ pub struct Checkpoint {
     pub elapsed: u64,
     /// How the six logs allocate: 0 = append; data hot, warm, cold, then nodes.
     pub alloc_types: [u8; 6],
+    /// Nodes written after it to the log of the chain carry a checksum.
+    pub seal: Option<Seal>,
     pub sit_bitmap: Vec<u8>,
     pub nat_bitmap: Vec<u8>,
 }
@@ -116,6 +164,7 @@ impl Checkpoint {
             next_free_nid: Nid(u32_at(b, 152)),
             elapsed: u64_at(b, 168),
             alloc_types: std::array::from_fn(|i| b[176 + i]),
+            seal: Seal::read(b, Flags(u32_at(b, 132))),
             sit_bitmap: b[BITMAPS_AT..BITMAPS_AT + sit].to_vec(),
             nat_bitmap: b[BITMAPS_AT + sit..BITMAPS_AT + sit + nat].to_vec(),
         })
@@ -154,6 +203,9 @@ impl Checkpoint {
         put_u32(b, 164, CRC_AT as u32);
         put_u64(b, 168, self.elapsed);
         put(b, 176, &self.alloc_types);
+        if let Some(seal) = self.seal {
+            seal.write(b, self.version);
+        }
         put(b, BITMAPS_AT, &self.sit_bitmap);
         put(b, BITMAPS_AT + self.sit_bitmap.len(), &self.nat_bitmap);
         let sum = crc(&b[..CRC_AT]);

@@ -20,7 +20,7 @@ pub mod xattr;
 pub use bitmap::{msb_set, msb_test};
 pub use bytes::Block;
 pub(crate) use bytes::{array, put, put_u16, put_u32, put_u64, u16_at, u32_at, u64_at, zeroed};
-pub use checkpoint::{Checkpoint, Flags, Heads, OrphanBlock};
+pub use checkpoint::{Checkpoint, Flags, Heads, OrphanBlock, Seal};
 pub use crc::crc;
 pub use dentry::{Area, Entry, FileType, NAME_MAX, SLOT_BYTES};
 pub use hash::name_hash;

@@ -3,6 +3,8 @@
 //!
 //! Invariant: what a view does not set is kept as it was found.
 
+use block::crc32c;
+
 use super::{Block, array, put, put_u16, put_u32, put_u64, u16_at, u32_at, u64_at, zeroed};
 use crate::{BlockAddr, Nid, Stamp};
 
@@ -222,10 +224,18 @@ impl NodeBlock {
     pub fn next(&self) -> BlockAddr {
         BlockAddr(u32_at(&self.0[..], FOOTER + 20))
     }
+    /// Sets where the log goes on.
+    pub fn link(&mut self, next: BlockAddr) {
+        put_u32(&mut self.0[..], FOOTER + 20, next.0);
+    }
+    /// A checksum, going on from `sum`, of everything but what says when it was written.
+    pub fn checksum(&self, sum: u32) -> u32 {
+        crc32c(crc32c(sum, &self.0[..FOOTER + 12]), &self.0[FOOTER + 20..])
+    }
     /// Sets what says when it was written, and where the log goes on.
     pub fn stamp(&mut self, written_after: u64, next: BlockAddr) {
         put_u64(&mut self.0[..], FOOTER + 12, written_after);
-        put_u32(&mut self.0[..], FOOTER + 20, next.0);
+        self.link(next);
     }
 
     // --- Pointers

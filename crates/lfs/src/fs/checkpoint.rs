@@ -177,7 +177,7 @@ impl<D: BlockDevice> Fs<D> {
         self.journal.next = 0;
         self.hold_heads();
         self.epoch = Epoch::default();
-        self.settled = self.now.at;
+        (self.settled, self.settled_at) = (self.now.at, self.now.wall);
         if self.options.discard {
             self.discard_free(false)?;
         }
@@ -227,7 +227,8 @@ impl<D: BlockDevice> Fs<D> {
         let chunks = orphans.chunks(OrphanBlock::MOST);
         let count = chunks.len() as u32;
         let logs = if unmount { 6 } else { 3 };
-        let mut flags = Flags::CRC_RECOVERY;
+        let seal = self.seal_to_come().filter(|_| !unmount);
+        let mut flags = if seal.is_some() { Flags::NOCRC_RECOVERY } else { Flags::CRC_RECOVERY };
         if unmount {
             flags = flags.with(Flags::UMOUNT);
         }
@@ -248,6 +249,7 @@ impl<D: BlockDevice> Fs<D> {
             next_free_nid: Nid(self.nat.hint),
             elapsed: self.elapsed(),
             alloc_types: std::array::from_fn(|i| u8::from(self.logs[i].threaded)),
+            seal,
             sit_bitmap: sit.to_vec(),
             nat_bitmap: nat.to_vec(),
             ..self.cp.clone()

@@ -6,13 +6,14 @@ use std::collections::BTreeSet;
 
 use block::{BlockDevice, Time};
 
+use super::journal::read_state;
 use super::mount::{Pack, check_payload, read, read_pack, superblock};
 use crate::disk::Disk;
 use crate::format::{
     Checkpoint, NAT_PER_BLOCK, NatEntry, NodeBlock, SIT_PER_BLOCK, SitEntry, Superblock, msb_test,
 };
 use crate::layout::Layout;
-use crate::scj::{FIRST_SLOT, Identity, Move, RECORD_BLOCKS, STATE_AT, State, decode};
+use crate::scj::{FIRST_SLOT, Identity, Move, RECORD_BLOCKS, State, decode};
 use crate::{BlockAddr, FsError, Nid, SegNo};
 
 /// The journal of cleaning as it lies on media.
@@ -127,8 +128,7 @@ impl<D: BlockDevice> Durable<D> {
         if !self.live {
             return Ok(None);
         }
-        let state = State::decode(&*read(&mut self.disk, STATE_AT)?);
-        let state = state.ok_or(FsError::Corrupt("the state block of the journal"))?;
+        let state = read_state(&mut self.disk, &self.superblock.uuid)?;
         let mut records = Vec::new();
         for slot in 0..state.slots {
             let at = FIRST_SLOT + slot * RECORD_BLOCKS;

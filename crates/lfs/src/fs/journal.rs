@@ -19,8 +19,8 @@ use super::recover::Gained;
 use crate::disk::{Cause, Disk};
 use crate::format::{Block, MAGIC, NatEntry, NodeBlock, Origin, Summary, put_u32, zeroed};
 use crate::scj::{
-    BATCH_MAX, FIRST_SLOT, Identity, LIVE_MAGIC, Move, RECORD_BLOCKS, STATE_AT, State, decode,
-    encode, merge,
+    BATCH_MAX, FIRST_SLOT, Identity, LIVE_MAGIC, Move, RECORD_BLOCKS, STATE_AT, STATE_COPY_AT,
+    State, decode, encode, merge,
 };
 use crate::{BlockAddr, FsError, SegNo};
 
@@ -88,6 +88,24 @@ fn read_pair<D: BlockDevice>(disk: &mut Disk<D>, slot: u32) -> Option<(Box<Block
     Some((journal, summary))
 }
 
+/// How the journal of a volume is laid out. Where the block that says so is torn, the power went while
+/// a mount wrote it over, and its copy is whole: there are no records of that mount.
+pub(super) fn read_state<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    uuid: &[u8; 16],
+) -> Result<State, FsError> {
+    let mut first = None;
+    for at in [STATE_AT, STATE_COPY_AT] {
+        let mut block = zeroed();
+        match disk.read(at, &mut block).map(|()| State::decode(&block)) {
+            Ok(Some(state)) if state.uuid == *uuid => return Ok(state),
+            Ok(_) => {}
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    Err(first.map_or(FsError::Corrupt("the state block of the journal"), FsError::from))
+}
+
 impl<D: BlockDevice> Fs<D> {
     pub(super) fn journals(&self) -> bool {
         matches!(self.options.cleaning, Cleaning::Scj(_))
@@ -107,16 +125,21 @@ impl<D: BlockDevice> Fs<D> {
         u64::from(self.journal.next) << 32
     }
 
+    /// What the format stamps nodes with: version and checksum of the checkpoint.
+    pub(super) fn plain_stamp(&self) -> u64 {
+        self.cp.version & 0xFFFF_FFFF | u64::from(self.cp_crc) << 32
+    }
+
     /// What nodes are stamped with: the checkpoint that they are newer than, and with a journal
     /// how many records there are.
     pub(super) fn written_after(&self) -> u64 {
-        let plain = self.cp.version & 0xFFFF_FFFF | u64::from(self.cp_crc) << 32;
+        let plain = self.plain_stamp();
         if self.journals() { plain & !SEQUENCE | self.sequence() } else { plain }
     }
 
     /// Whether a stamp says that a node is newer than the durable checkpoint.
     pub(super) fn same_epoch(&self, stamp: u64) -> bool {
-        let plain = self.cp.version & 0xFFFF_FFFF | u64::from(self.cp_crc) << 32;
+        let plain = self.plain_stamp();
         if self.live { stamp & !SEQUENCE == plain & !SEQUENCE } else { stamp == plain }
     }
 
@@ -168,11 +191,10 @@ impl<D: BlockDevice> Fs<D> {
         if !self.live {
             return Ok(());
         }
-        let mut block = zeroed();
-        self.disk.read(STATE_AT, &mut block)?;
-        let state = State::decode(&block)
-            .filter(|state| state.uuid == self.superblock.uuid && self.fits(state.slots));
-        let state = state.ok_or(FsError::Corrupt("the state block of the journal"))?;
+        let state = read_state(&mut self.disk, &self.superblock.uuid)?;
+        if !self.fits(state.slots) {
+            return Err(FsError::Corrupt("the journal's slots leave the gap"));
+        }
         let mut missing = None;
         for slot in 0..state.slots {
             let identity = self.identity(slot);
@@ -308,8 +330,14 @@ impl<D: BlockDevice> Fs<D> {
         let Cleaning::Scj(scj) = self.options.cleaning else { return Ok(()) };
         let (uuid, version) = (self.superblock.uuid, self.cp.version);
         let state = State { slots: scj.slots, uuid, version };
-        self.disk.write_durable(STATE_AT, &[&state.encode()], Cause::Journal)?;
-        Ok(())
+        let block = state.encode();
+        if self.options.bug == Some(Bug::StateTogether) {
+            return Ok(self.disk.write_durable(STATE_AT, &[&block, &block], Cause::Journal)?);
+        }
+        if self.disk.tears() {
+            self.disk.write_durable(STATE_COPY_AT, &[&block], Cause::Journal)?;
+        }
+        Ok(self.disk.write_durable(STATE_AT, &[&block], Cause::Journal)?)
     }
 
     /// The volume is plain F2FS again.

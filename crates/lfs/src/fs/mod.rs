@@ -30,6 +30,7 @@ mod pages;
 mod recover;
 mod rename;
 mod reserve;
+mod seal;
 mod segs;
 mod space;
 mod stats;
@@ -54,9 +55,9 @@ pub use space::Usage;
 pub use stats::{CheckpointTime, CleaningTime, Event, LogStats, Stats};
 
 use crate::disk::{Cause, Disk};
-use crate::format::{Checkpoint, Superblock};
+use crate::format::{Checkpoint, Inode as _, Superblock};
 use crate::layout::Layout;
-use crate::{FsError, Nid, Now, SegNo};
+use crate::{FsError, Nid, Now, SegNo, Stamp};
 
 /// What happened to an inode since the checkpoint.
 #[derive(Clone, Copy, Default, Debug)]
@@ -128,10 +129,14 @@ pub struct Fs<D> {
     epoch: Epoch,
     /// Why nothing may be changed.
     frozen: Option<&'static str>,
+    /// The error since which nothing may be changed.
+    cause: Option<FsError>,
     now: Now,
     mounted: Now,
     /// When the last checkpoint was made.
     settled: Time,
+    /// By the wall clock.
+    settled_at: Stamp,
     /// Seconds that it was mounted before.
     elapsed_before: u64,
     generations: u32,
@@ -200,10 +205,14 @@ impl<D: BlockDevice> Fs<D> {
         self.begin(now);
         let out = balance(self).and_then(|()| body(self));
         let out = out.and_then(|value| self.after_change().map(|()| value));
-        match &out {
-            Err(FsError::Device(_)) => self.frozen = Some("since an error of the device"),
-            Err(FsError::Corrupt(_)) => self.frozen = Some("since it met what contradicts itself"),
-            _ => {}
+        let why = match &out {
+            Err(FsError::Device(_)) => Some("since an error of the device"),
+            Err(FsError::Corrupt(_)) => Some("since it met what contradicts itself"),
+            _ => None,
+        };
+        if let (Some(why), Err(error)) = (why, &out) {
+            self.frozen = Some(why);
+            self.cause = Some(error.clone());
         }
         self.trim();
         out
@@ -229,6 +238,29 @@ impl<D: BlockDevice> Fs<D> {
     /// lost with the mount.
     pub fn failed(&self) -> Option<&'static str> {
         self.frozen.filter(|_| !self.options.read_only)
+    }
+
+    /// What happened then.
+    pub fn cause(&self) -> Option<&FsError> {
+        self.cause.as_ref()
+    }
+
+    /// Files and directories of which something was changed since the last checkpoint and is in memory
+    /// only: what a mount that failed loses. An fsync that was refused may have lost more.
+    pub fn unsaved(&self) -> BTreeSet<Nid> {
+        let nodes = self.nodes.all_dirty().into_iter().map(|(ino, _)| ino);
+        nodes.chain(self.pages.dirty_dirs()).chain(self.epoch.inodes.keys().copied()).collect()
+    }
+
+    /// The name under which an inode was known last; none of the root, and of one that cannot be read.
+    pub fn last_name(&mut self, now: Now, ino: Nid) -> Option<Vec<u8>> {
+        let name = self.look(now, |fs| Ok(fs.inode(ino)?.name().to_vec())).ok()?;
+        Some(name).filter(|name| !name.is_empty())
+    }
+
+    /// The wall clock's time of the last checkpoint.
+    pub fn settled(&self) -> Stamp {
+        self.settled_at
     }
 
     /// When the last operation was done.

@@ -256,9 +256,15 @@ impl<D: BlockDevice> Fs<D> {
             LogKind::WarmNode => self.chain_head(),
             _ => BlockAddr::HOLE,
         };
-        let stamp = self.written_after();
         let node = self.nodes.slab.get(place).ok_or(GONE)?;
         node.mark(marks.0, marks.1);
+        node.link(next);
+        let node = self.nodes.slab.peek(place).ok_or(GONE)?;
+        let stamp = match kind {
+            LogKind::WarmNode => self.stamp_in_chain(node),
+            _ => self.written_after(),
+        };
+        let node = self.nodes.slab.get(place).ok_or(GONE)?;
         node.stamp(stamp, next);
         let ino = node.ino();
         self.disk.write(addr, &node.0, cause)?;

@@ -86,11 +86,19 @@ pub enum Bug {
     CopyInChain,
     /// Recovery writes where the chain would go on.
     RecoveryInChain,
+    /// The seals of nodes are not looked at.
+    SealUnchecked,
+    /// A node that is written again in the same epoch keeps the seal that it had.
+    SealKept,
+    /// Roll-forward leaves out a node that was torn, and goes on behind it.
+    PastTorn,
+    /// Both copies of the journal's state are written at once.
+    StateTogether,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 20] = [
+    pub const ALL: [Bug; 24] = [
         Bug::Ssa,
         Bug::FsyncJ,
         Bug::Trans,
@@ -111,6 +119,10 @@ impl Bug {
         Bug::BatchEarly,
         Bug::CopyInChain,
         Bug::RecoveryInChain,
+        Bug::SealUnchecked,
+        Bug::SealKept,
+        Bug::PastTorn,
+        Bug::StateTogether,
     ];
 }
 

@@ -28,6 +28,10 @@ impl Pages {
     pub(super) fn dirty(&self) -> usize {
         self.dirty.len()
     }
+    /// Directories with dirty blocks.
+    pub(super) fn dirty_dirs(&self) -> impl Iterator<Item = Nid> {
+        self.dirty.iter().map(|(dir, _)| *dir)
+    }
     /// Forgets clean blocks if there are more than `most`.
     pub(super) fn trim(&mut self, most: usize) {
         if self.slab.is_over(most) {

@@ -9,11 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use block::BlockDevice;
 
+use super::options::Bug;
 use super::reserve::KEEP_SIZE;
 use super::tree::Pointer;
 use super::{Fs, LogKind};
 use crate::format::{
-    FileType, Flags, InlineFlags, NodeBlock, NodeFlags, Origin, Reach, Summary, XATTR_OFFSET,
+    FileType, InlineFlags, NodeBlock, NodeFlags, Origin, Reach, Summary, XATTR_OFFSET,
 };
 use crate::{BlockAddr, FsError, Nid, SegNo};
 
@@ -35,15 +36,6 @@ struct Wanted {
 }
 
 impl<D: BlockDevice> Fs<D> {
-    /// Whether a node was written after the durable checkpoint.
-    fn is_after(&self, node: &NodeBlock) -> bool {
-        if self.cp.flags.any(Flags::CRC_RECOVERY) {
-            self.same_epoch(node.written_after())
-        } else {
-            node.written_after() as u32 == self.cp.version as u32
-        }
-    }
-
     pub(super) fn read_chain(&mut self) -> Result<Chain, FsError> {
         let (mut chain, mut seen) = (Chain::default(), BTreeSet::new());
         chain.end = self.chain_head();
@@ -60,10 +52,14 @@ impl<D: BlockDevice> Fs<D> {
                 break;
             }
             let node = NodeBlock(block);
-            if !self.is_after(&node) || node.nid().0 < Nid::ROOT.0 {
+            let next = node.next();
+            if node.nid().0 < Nid::ROOT.0 || !self.is_after(&node) {
+                if self.options.bug == Some(Bug::PastTorn) && self.may_be_after(&node) {
+                    chain.end = next;
+                    continue;
+                }
                 break;
             }
-            let next = node.next();
             chain.nodes.push((chain.end, node));
             chain.end = next;
         }

@@ -7,6 +7,6 @@ mod record;
 
 pub use merge::{Move, merge};
 pub use record::{
-    BATCH_MAX, FIRST_SLOT, Identity, LIVE_MAGIC, MOVES_MAX, RECORD_BLOCKS, STATE_AT, State, decode,
-    encode,
+    BATCH_MAX, FIRST_SLOT, Identity, LIVE_MAGIC, MOVES_MAX, RECORD_BLOCKS, STATE_AT, STATE_COPY_AT,
+    State, decode, encode,
 };

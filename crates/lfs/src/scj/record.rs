@@ -20,6 +20,9 @@ pub const RECORD_BLOCKS: u32 = 2;
 pub const BATCH_MAX: u32 = 16;
 /// Where the state block is.
 pub const STATE_AT: BlockAddr = BlockAddr(32);
+/// Where its copy is, on devices that tear a block: it is written and durable before the block itself is
+/// written over, and counts only where that is torn.
+pub const STATE_COPY_AT: BlockAddr = BlockAddr(33);
 /// Where records begin.
 pub const FIRST_SLOT: u32 = 64;
 /// The superblock's magic while a volume is mounted with a journal: `VARV`.

@@ -1,7 +1,9 @@
 //! Work on a disk whose power can be cut, and what must be there after each cut.
 #![allow(dead_code)]
 
-use block::{BlockDevice, CutDevice, DiskCut, DiskImage, Fate, Rng, Sectors};
+use block::{
+    BlockDevice, Bytes, CutDevice, DiskCut, DiskImage, Fate, Rng, SECTOR_BYTES, Sectors, UNIT_BYTES,
+};
 use lfs::fs::{CleaningCounts, Trigger};
 use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 
@@ -20,6 +22,15 @@ pub struct Plan {
     pub options: Options,
     pub mix: Mix,
     pub steps: u64,
+    /// The device keeps sectors whole, and no more.
+    pub torn: bool,
+}
+
+impl Plan {
+    fn power_on(&self, image: DiskImage) -> CutDevice {
+        let unit = if self.torn { SECTOR_BYTES } else { UNIT_BYTES };
+        CutDevice::power_on(image).with_atomic_unit(Bytes(unit))
+    }
 }
 
 /// What may be found after a cut within operations of the device `from..`.
@@ -75,8 +86,7 @@ pub fn volume(plan: &Plan) -> DiskImage {
 
 /// Works from an image on; `tree` is what it holds, `clock` goes on.
 pub fn work(plan: Plan, image: DiskImage, tree: &mut Tree, clock: &mut u64, rng: &mut Rng) -> Run {
-    let device = CutDevice::power_on(image);
-    let mut fs = Fs::mount(device, plan.options, now(*clock)).unwrap();
+    let mut fs = Fs::mount(plan.power_on(image), plan.options, now(*clock)).unwrap();
     let mut durable = tree.clone();
     let mut epochs = vec![Epoch { from: 0, allowed: vec![tree.clone()], what: "the mount".into() }];
     for step in 0..plan.steps {
@@ -139,7 +149,7 @@ impl Run {
             .iter()
             .filter(|epoch| epoch.from == from || epoch.what == self.epochs[i].what);
         let what = &self.epochs[i].what;
-        let mut fs = Fs::mount(CutDevice::power_on(image), self.plan.options, now(1 << 30))
+        let mut fs = Fs::mount(self.plan.power_on(image), self.plan.options, now(1 << 30))
             .map_err(|e| format!("{what}: mount: {e}"))?;
         let found = read_tree(&mut fs, now(1 << 30)).map_err(|e| format!("{what}: read: {e}"))?;
         let mut wrong = Vec::new();
@@ -162,7 +172,8 @@ impl Run {
 
     /// The fates that a cut at an operation is tried with.
     pub fn cuts(&self, op: u64) -> [DiskCut; 3] {
-        let blocks = |n: u64| Fate::Blocks(self.plan.seed ^ op << 8 ^ n);
+        let kept = if self.plan.torn { Fate::Sectors } else { Fate::Blocks };
+        let blocks = |n: u64| kept(self.plan.seed ^ op << 8 ^ n);
         [
             DiskCut { op, inside: false, torn: Fate::Old, rest: Fate::Old },
             DiskCut { op, inside: true, torn: blocks(1), rest: blocks(2) },

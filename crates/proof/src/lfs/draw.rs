@@ -128,6 +128,7 @@ fn small(rng: &mut Rng) -> Config {
     k.set("lfs.blocks", 500);
     k.set("lfs.slots", 4);
     k.set("lfs.tree", true);
+    torn(&mut k);
     k.config
 }
 
@@ -162,8 +163,17 @@ fn config(rng: &mut Rng, long: bool) -> Config {
     if k.one_in(3) {
         long_epochs(&mut k);
     }
+    torn(&mut k);
     k.config
 }
+
+/// Most disks tear a block.
+fn torn(k: &mut Keys<'_>) {
+    k.pick("lfs.atomic", &["512", "512", "512", "4096"]);
+}
+
+/// The first byte whose pointer is in no inode: a file that reaches so far has nodes beside it.
+const FAR: u64 = 923 * 4096;
 
 /// So few checkpoints that what fsync wrote is cleaned before the next one; [`Host::chains`] goes
 /// with it.
@@ -189,6 +199,8 @@ struct Host {
     blocks: u64,
     /// One in so many operations is on a file of the first few.
     hot: u64,
+    /// Some writes go behind what an inode points to.
+    far: bool,
 }
 
 impl Host {
@@ -212,7 +224,10 @@ impl Host {
         ];
         let (names, most) = (wild(&[3, 6, u64::from(NAMES)]), wild(&[5, 12, 30, 60]) as usize);
         let (blocks, hot) = (wild(&[2, 6, 20, 40]), wild(&[1, 2, 1000]));
-        Host { tree, version: 0, weights, names, most, blocks, hot }
+        let far = rng.ratio(1, 8);
+        // Reading all of a far file costs.
+        let most = if far { most.min(8) } else { most };
+        Host { tree, version: 0, weights, names, most, blocks, hot, far }
     }
 
     /// Many fsyncs of few small files, cleaned all the time: the chain becomes long and its segments
@@ -237,6 +252,7 @@ impl Host {
     fn range(&self, rng: &mut Rng) -> (u32, u32) {
         let at = rng.below(self.blocks * 4096);
         let at = if rng.ratio(1, 2) { at & !4095 } else { at };
+        let at = if self.far && rng.ratio(1, 4) { FAR - 4096 + at } else { at };
         // No longer than what is written between two looks at free space.
         let most = (self.blocks * 4096).min(100_000);
         let longest = *rng.pick(&[64, 4096, 12_000, most]);

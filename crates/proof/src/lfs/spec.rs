@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use block::{CutDevice, DiskImage, Sectors};
+use block::{Bytes, CutDevice, DiskImage, SECTOR_BYTES, Sectors, UNIT_BYTES};
 use lfs::fs::{Bug, Cleaning, Scj, Victim};
 use lfs::{Fs, FsError, MkfsOptions, Options, mkfs};
 
@@ -21,6 +21,8 @@ pub struct FsSpec {
     pub recover: Options,
     /// The whole volume is checked after one in so many steps.
     pub(super) check_every: u32,
+    /// What the disk keeps whole.
+    pub(super) atomic: Bytes,
     volume: Volume,
     start: Tree,
     image: OnceCell<DiskImage>,
@@ -68,6 +70,7 @@ impl FsSpec {
             options: Options { cached_nodes: 256, ..Options::default() },
             recover: Options::default(),
             check_every: 1,
+            atomic: Bytes(UNIT_BYTES),
             volume: Volume { blocks: 1_000, per_seg: 4, gap: 64, tree: false, fill: 0 },
             start: Tree::default(),
             image: OnceCell::new(),
@@ -121,6 +124,13 @@ impl FsSpec {
                 let fits = blocks.is_power_of_two() && (4..=512).contains(&blocks);
                 volume.per_seg = fits.then_some(blocks).ok_or("4 to 512 blocks")?.ilog2();
             }
+            "atomic" => {
+                self.atomic = match text {
+                    "512" => Bytes(SECTOR_BYTES),
+                    "4096" => Bytes(UNIT_BYTES),
+                    _ => return Err("512 or 4096".to_string()),
+                }
+            }
             "tree" => volume.tree = text.parse().map_err(|_| "true or false")?,
             "fill" => volume.fill = number(text)?,
             "count" => {
@@ -145,7 +155,7 @@ impl FsSpec {
             "check" => self.check_every = number::<u32>(text)?.max(1),
             _ => {
                 return Err(
-                    "one of cleaning, recover, blocks, segment, tree, fill, slots, threshold, \
+                    "one of cleaning, recover, atomic, blocks, segment, tree, fill, slots, threshold, \
                      count, victim, dirty, prefree, cached, threaded, discard, check"
                         .to_string(),
                 );
@@ -162,7 +172,8 @@ impl FsSpec {
             gap: volume.gap,
             ..MkfsOptions::new([9; 16], 1_000)
         };
-        let disk = mkfs(CutDevice::new(Sectors(volume.blocks * 8)), &options, moment(1))?;
+        let disk = CutDevice::new(Sectors(volume.blocks * 8)).with_atomic_unit(self.atomic);
+        let disk = mkfs(disk, &options, moment(1))?;
         let mut fs = Fs::mount(disk, Options::default(), moment(1))?;
         let usage = fs.usage(moment(1))?;
         let mut steps = if volume.tree { few_files() } else { Vec::new() };

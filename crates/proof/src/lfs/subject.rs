@@ -1,6 +1,6 @@
 //! A mounted volume over a disk whose power can be cut, as a subject.
 
-use block::{CutDevice, DiskImage, Fate, Time};
+use block::{BlockDevice, Bytes, CutDevice, DiskImage, Fate, SECTOR_BYTES, Time};
 use lfs::fs::Trigger;
 use lfs::{Fs, FsError, Now, Options, Stamp};
 use nand::Cut;
@@ -8,7 +8,7 @@ use nand::Cut;
 use super::look::Found;
 use super::spec::FsSpec;
 use crate::failure::{Contract, Failure};
-use crate::shared::{SharedDisk, block_cut};
+use crate::shared::{SharedDisk, whole_cut};
 use crate::subject::{DurableKind, Subject};
 
 /// A volume under proof.
@@ -28,8 +28,8 @@ pub(super) fn moment(clock: u64) -> Now {
 }
 
 impl FsSubject {
-    fn power_on(image: DiskImage, options: Options) -> Result<FsSubject, FsError> {
-        let disk = SharedDisk::new(CutDevice::power_on(image));
+    fn power_on(image: DiskImage, options: Options, unit: Bytes) -> Result<FsSubject, FsError> {
+        let disk = SharedDisk::new(CutDevice::power_on(image).with_atomic_unit(unit));
         let mut subject = FsSubject { disk, fs: None, options, clock: 1, before: 0 };
         subject.mount()?;
         Ok(subject)
@@ -124,12 +124,12 @@ impl Subject for FsSubject {
     type Image = DiskImage;
 
     fn build(spec: &FsSpec) -> Result<FsSubject, Failure> {
-        FsSubject::power_on(spec.image(), spec.options)
+        FsSubject::power_on(spec.image(), spec.options, spec.atomic)
             .map_err(|error| Failure::new(Contract::C10, format!("no volume: {error}")))
     }
 
     fn mount(spec: &FsSpec, image: DiskImage) -> Result<FsSubject, Failure> {
-        FsSubject::power_on(image, spec.recover)
+        FsSubject::power_on(image, spec.recover, spec.atomic)
             .map_err(|error| Failure::new(Contract::C12, format!("power-on failed: {error}")))
     }
 
@@ -151,7 +151,9 @@ impl Subject for FsSubject {
         Ok(self.disk.get().image_at_end(Fate::Old))
     }
     fn image_at_cut(&self, cut: &Cut) -> Option<(DiskImage, Time)> {
-        self.disk.get().image_at_cut(&block_cut(cut))
+        let disk = self.disk.get();
+        let kept = if disk.atomic_unit().0 == SECTOR_BYTES { Fate::Sectors } else { Fate::Blocks };
+        disk.image_at_cut(&whole_cut(cut, kept))
     }
     fn forget(&mut self, before: Time) {
         self.disk.get_mut().forget(before);

@@ -418,6 +418,10 @@ impl<D: BlockDevice> BlockDevice for HostLog<D> {
     fn capacity(&self) -> Sectors {
         Sectors(u64::from(self.engine.geometry().logical) * SECTORS)
     }
+    /// A block of the log is one version or another, whatever the device below tears.
+    fn atomic_unit(&self) -> block::Bytes {
+        block::Bytes(block::UNIT_BYTES)
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let (lba, sectors, capacity) = (request.lba, request.sectors, self.capacity());

@@ -334,6 +334,10 @@ impl<D: BlockDevice> BlockDevice for PaperLog<D> {
     fn capacity(&self) -> Sectors {
         Sectors(u64::from(self.layout.blocks) * PER_BLOCK)
     }
+    /// Its blocks are written in place, too.
+    fn atomic_unit(&self) -> block::Bytes {
+        block::Bytes(self.device.atomic_unit().0.min(block::UNIT_BYTES))
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let (lba, sectors, capacity) = (request.lba, request.sectors, self.capacity());

@@ -149,6 +149,9 @@ impl BlockDevice for CutDrive {
     fn capacity(&self) -> Sectors {
         self.capacity
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        block::Bytes(block::UNIT_BYTES)
+    }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         if self.at_flush && request.op == Op::Flush {
             return self.flush_cut(at);

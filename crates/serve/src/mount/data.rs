@@ -265,7 +265,8 @@ mod tests {
         let below = RamDisk::new(64 << 20).expect("memory");
         let medium = Arc::new(Full { below, full: AtomicBool::new(false) });
         let disk = Arc::new(MediumDisk::new(medium.clone()).expect("a disk"));
-        let volume = Volume::new(Arc::new(NoSwitch("a test")), Atime::Never);
+        let volume =
+            Volume::new(Arc::new(NoSwitch("a test")), Atime::Never, std::path::Path::new("test"));
         let device = DiskDevice(disk.clone());
         let device = lfs::mkfs(device, &MkfsOptions::new([1; 16], 1), volume.now()).expect("made");
         volume.put(Fs::mount(device, Options::default(), volume.now()).expect("mounted"));

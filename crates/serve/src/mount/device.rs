@@ -26,6 +26,9 @@ impl BlockDevice for DiskDevice {
     fn capacity(&self) -> Sectors {
         Sectors(self.0.capabilities().size / SECTOR_BYTES)
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        block::Bytes(u64::from(self.0.capabilities().atomic))
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let (lba, sectors) = (request.lba, request.sectors);

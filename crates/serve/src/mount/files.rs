@@ -20,6 +20,7 @@ use lfs::fs::Attributes;
 
 use super::attributes::{FOR_GOOD, attributes, generation, kind, nid, number};
 use super::data::{self, Change};
+use super::end::END;
 use super::stats::{STATS, document};
 use super::volume::Volume;
 use super::{names, xattrs};
@@ -332,7 +333,7 @@ impl Filesystem for Files {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        if name == STATS && ino == INodeNo::ROOT {
+        if (name == STATS || name == END) && ino == INodeNo::ROOT {
             return reply.error(Errno::EPERM);
         }
         finish(xattrs::set(&self.volume, ino, name, value, flags), reply);
@@ -341,6 +342,8 @@ impl Filesystem for Files {
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
         let found = if name == STATS && ino == INodeNo::ROOT {
             document(&self.volume, &self.below)
+        } else if name == END && ino == INodeNo::ROOT {
+            Ok(self.volume.end().as_os_str().as_bytes().to_vec())
         } else {
             xattrs::get(&self.volume, ino, name)
         };

@@ -4,6 +4,7 @@
 //!   files, names, data, xattrs   what the kernel asks for, one answer each
 //!   volume                       the file system behind its lock, the clock, who is looked up
 //!   session                      mount, periodic checkpoints, power cuts, unmount
+//!   end                          what is said when it fails, and to the one who unmounts
 //!   device                       a stack's disk as the block device below the file system
 //!   options, table               `-o ..`; what is mounted where
 //! ```
@@ -26,6 +27,7 @@
 mod attributes;
 mod data;
 mod device;
+mod end;
 mod errors;
 mod files;
 mod names;
@@ -37,6 +39,7 @@ mod volume;
 mod xattrs;
 
 pub use device::DiskDevice;
+pub use end::{END, take_report};
 pub use options::{Atime, MountOptions};
 pub use session::{FsMount, MountError};
 pub use stats::STATS;

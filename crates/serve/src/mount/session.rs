@@ -16,6 +16,7 @@ use lfs::{Fs, FsError};
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::device::DiskDevice;
+use super::end;
 use super::files::Files;
 use super::options::MountOptions;
 use super::stats::counters;
@@ -38,6 +39,9 @@ pub enum MountError {
     /// The directory, or the kernel.
     #[error(transparent)]
     Fuse(#[from] FuseError),
+    /// It ended, and not all that was written is there.
+    #[error("{0}")]
+    NotDurable(String),
     /// A thread could not be started.
     #[error(transparent)]
     Io(#[from] std::io::Error),
@@ -172,14 +176,19 @@ impl Shared {
     }
 
     /// Unmounts the volume. One that failed says so once more: not all that was written is there.
-    fn close(&self) -> Result<(), FsError> {
-        let Some(fs) = self.volume.take() else { return Ok(()) };
+    fn close(&self) -> Result<(), MountError> {
+        let Some(mut fs) = self.volume.take() else { return Ok(()) };
         if !self.stack.power.state().on {
             return Ok(());
         }
-        let failed = fs.failed();
-        fs.unmount(self.volume.now())?;
-        failed.map_or(Ok(()), |why| Err(FsError::ReadOnly(why)))
+        if let Some(failure) = self.volume.failure() {
+            return Err(MountError::NotDurable(failure));
+        }
+        // What the last checkpoint does not get to.
+        let lost = end::lost(&mut fs, self.volume.now());
+        fs.unmount(self.volume.now())
+            .map_err(|error| MountError::NotDurable(format!("{error}; {lost}")))?;
+        Ok(())
     }
 
     /// What a machine does whose power comes back: the old mount is gone, and a new one there.
@@ -234,7 +243,7 @@ impl FsMount {
         if !dir.is_dir() {
             return Err(failed(std::io::ErrorKind::NotADirectory.into()).into());
         }
-        let volume = Arc::new(Volume::new(Arc::clone(&stack.power), options.atime));
+        let volume = Arc::new(Volume::new(Arc::clone(&stack.power), options.atime, &dir));
         let source = source.to_string();
         let session = Mutex::new(None);
         let shared = Arc::new(Shared { stack, dir, source, options, volume, session });
@@ -302,7 +311,15 @@ impl FsMount {
             let ended = if forced { cut_off(ended) } else { ended };
             ended.map_err(FuseError::Session)?;
         }
-        Ok(self.shared.close()?)
+        let closed = self.shared.close();
+        if let Err(error) = &closed {
+            end::say(&self.shared.dir, &format!("unmounted, but {error}"));
+            if let Err(error) = end::leave(self.shared.volume.end(), &error.to_string()) {
+                let what = format!("{}: {error}", self.shared.volume.end().display());
+                end::say(&self.shared.dir, &what);
+            }
+        }
+        closed
     }
 }
 

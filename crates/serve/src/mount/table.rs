@@ -1,7 +1,9 @@
 //! What of ours is mounted where: the system's table.
 
+use std::ffi::OsStr;
 use std::fs::{File, TryLockError};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use crate::fuse::{FuseError, unmount};
@@ -69,6 +71,13 @@ impl Mounted {
     /// [`FuseError`].
     pub fn unmount(&self) -> Result<bool, FuseError> {
         unmount(&self.dir)
+    }
+
+    /// Where a report is left should it not end well; none of a mount that gives none.
+    pub fn report(&self) -> Option<PathBuf> {
+        let mut name = [0; 4096];
+        let len = rustix::fs::getxattr(&self.dir, super::END, &mut name).ok()?;
+        Some(PathBuf::from(OsStr::from_bytes(&name[..len])))
     }
 
     /// Whether a process still has the file or device for itself: a mount that is over is still

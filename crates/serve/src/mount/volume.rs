@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -16,6 +17,7 @@ use lfs::fs::{Attributes, DirEntry};
 use lfs::{Fs, FsError, Nid, Now, Stamp};
 
 use super::device::DiskDevice;
+use super::end;
 use super::errors::errno;
 use super::options::Atime;
 use crate::disk::{Asked, Meter};
@@ -49,6 +51,12 @@ pub(super) struct Volume {
     asked: AtomicU64,
     /// What programs ask of files.
     meter: Arc<Meter>,
+    /// Where it is mounted, for what is said about it.
+    dir: PathBuf,
+    /// Where a report of a bad end goes.
+    end: PathBuf,
+    /// What was said and not durable when it failed, once it failed.
+    failed: Mutex<Option<String>>,
 }
 
 impl fmt::Debug for Volume {
@@ -58,7 +66,7 @@ impl fmt::Debug for Volume {
 }
 
 impl Volume {
-    pub(super) fn new(power: Arc<dyn Power>, atime: Atime) -> Volume {
+    pub(super) fn new(power: Arc<dyn Power>, atime: Atime, dir: &Path) -> Volume {
         let inner = Mutex::new(Inner { fs: None, known: BTreeMap::new() });
         Volume {
             inner,
@@ -67,6 +75,9 @@ impl Volume {
             atime,
             asked: AtomicU64::new(0),
             meter: Arc::default(),
+            dir: dir.to_path_buf(),
+            end: end::place(),
+            failed: Mutex::new(None),
         }
     }
 
@@ -84,6 +95,7 @@ impl Volume {
         let mut inner = self.lock();
         inner.known.clear();
         inner.fs = Some(fs);
+        *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     /// Ends serving. What the kernel still knew is let go.
@@ -126,7 +138,31 @@ impl Volume {
         let mut inner = self.lock();
         let Inner { fs, known } = &mut *inner;
         let fs = fs.as_mut().filter(|_| self.power.state().on).ok_or(Errno::EIO)?;
-        body(fs, self.now(), known).map_err(|error| errno(&error))
+        let now = self.now();
+        let done = body(fs, now, known);
+        self.look_for_failure(fs, now);
+        done.map_err(|error| errno(&error))
+    }
+
+    /// The first cause since which a volume takes no changes is said at once.
+    fn look_for_failure(&self, fs: &mut Fs<DiskDevice>, now: Now) {
+        let Some(cause) = fs.cause().map(ToString::to_string) else { return };
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        if failed.is_none() && self.power.state().on {
+            let lost = end::lost(fs, now);
+            end::say(&self.dir, &format!("{cause}: read-only until it is mounted again; {lost}"));
+            *failed = Some(format!("{cause}; {lost}"));
+        }
+    }
+
+    /// Why it failed and what was lost, if it did.
+    pub(super) fn failure(&self) -> Option<String> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Where a report of a bad end goes.
+    pub(super) fn end(&self) -> &Path {
+        &self.end
     }
 
     /// Does something with the file system.

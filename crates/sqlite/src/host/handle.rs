@@ -35,6 +35,9 @@ impl<D: BlockDevice> BlockDevice for Handle<D> {
     fn capacity(&self) -> Sectors {
         self.get().capacity()
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        self.get().atomic_unit()
+    }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         self.get().submit(at, request)
     }

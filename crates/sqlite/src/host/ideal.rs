@@ -77,6 +77,9 @@ impl<D: Transactional + Remap> BlockDevice for Ideal<D> {
     fn capacity(&self) -> Sectors {
         self.below.capacity()
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        self.below.atomic_unit()
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let (op, count) = (request.op, pages(request.sectors));

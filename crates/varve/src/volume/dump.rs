@@ -94,7 +94,7 @@ fn superblock(volume: &Durable<DiskDevice>) -> Value {
     })
 }
 
-const FLAGS: [(Flags, &str); 9] = [
+const FLAGS: [(Flags, &str); 10] = [
     (Flags::UMOUNT, "umount"),
     (Flags::ORPHANS, "orphans"),
     (Flags::COMPACT, "compact"),
@@ -104,6 +104,7 @@ const FLAGS: [(Flags, &str); 9] = [
     (Flags::CRC_RECOVERY, "crc-recovery"),
     (Flags::NAT_BITS, "nat-bits"),
     (Flags::TRIMMED, "trimmed"),
+    (Flags::NOCRC_RECOVERY, "nocrc-recovery"),
 ];
 
 fn checkpoint(volume: &Durable<DiskDevice>) -> Value {
@@ -119,6 +120,7 @@ fn checkpoint(volume: &Durable<DiskDevice>) -> Value {
         "pack_at_block": volume.pack_at().0,
         "pack_blocks": cp.pack_blocks,
         "flags": flags,
+        "nodes_sealed": cp.seal.is_some(),
         "user_blocks": cp.user_blocks,
         "valid_blocks": cp.valid_blocks,
         "valid_nodes": cp.valid_nodes,

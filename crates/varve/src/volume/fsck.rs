@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use block::{BlockDevice, Overlay};
 use lab::LabError;
 use lfs::format::Flags;
 use lfs::fs::{Durable, Trigger};
@@ -64,6 +65,18 @@ fn device(disk: &Arc<dyn Disk>) -> DiskDevice {
     DiskDevice(Arc::clone(disk))
 }
 
+/// Mounts a volume, looks at all of it and unmounts it: whether there was something to recover, and what
+/// it holds.
+fn judge<D: BlockDevice>(device: D, options: Options) -> Result<(bool, String), FsError> {
+    let mut fs = Fs::mount(device, options, now())?;
+    let rolled = fs.checkpoints().contains_key(&Trigger::Recovery);
+    fs.check(now())?;
+    let usage = fs.usage(now())?;
+    fs.unmount(now())?;
+    let (used, blocks) = (usage.used_blocks, usage.blocks);
+    Ok((rolled, format!("{} inodes, {used} of {blocks} blocks in use", usage.inodes)))
+}
+
 fn checked(args: &Fsck) -> Result<Verdict, LabError> {
     let path = &args.source.source;
     let failed = |error: FsError| volume_error(path, &error);
@@ -74,13 +87,19 @@ fn checked(args: &Fsck) -> Result<Verdict, LabError> {
     let read_only = !(unclean && args.recover);
     // Without a journal of its own: what is recovered is plain afterwards.
     let options = Options { read_only, ..Options::default() };
-    let mut fs = Fs::mount(device(&stack.disk), options, now()).map_err(failed)?;
-    let rolled = fs.checkpoints().contains_key(&Trigger::Recovery);
-    fs.check(now()).map_err(failed)?;
-    let usage = fs.usage(now()).map_err(failed)?;
-    fs.unmount(now()).map_err(failed)?;
-    let held =
-        format!("{} inodes, {} of {} blocks in use", usage.inodes, usage.used_blocks, usage.blocks);
+    let (rolled, held) = match unclean && read_only {
+        // Judged as recovery would leave it: that is done, and what it writes goes nowhere.
+        true => {
+            let written = Options { read_only: false, ..options };
+            match judge(Overlay::new(device(&stack.disk)), written) {
+                // It may only be read, and recovery of that writes nothing either.
+                Err(FsError::Unsupported(_)) => judge(device(&stack.disk), options),
+                judged => judged,
+            }
+        }
+        false => judge(device(&stack.disk), options),
+    }
+    .map_err(failed)?;
     if !read_only {
         stack.disk.close().map_err(|error| LabError::Failed(error.to_string()))?;
     }

@@ -63,7 +63,19 @@ pub fn make(disk: &Arc<dyn Disk>, path: &Path, new: &NewVolume) -> Result<(), La
     };
     let can = disk.capabilities();
     // What is refused is refused before anything is lost.
-    lfs::superblock(can.size / 4096, &options).map_err(|error| volume_error(path, &error))?;
+    lfs::superblock(can.size / 4096, &options).map_err(|error| {
+        let least = lfs::least_blocks(&options).filter(|least| can.size / 4096 < *least);
+        match least {
+            Some(least) => LabError::Input(format!(
+                "{}: {} bytes are too small: the least is {} bytes ({} KiB)",
+                path.display(),
+                can.size,
+                least * 4096,
+                least * 4
+            )),
+            None => volume_error(path, &error),
+        }
+    })?;
     if can.trim {
         // What lay there is of no use to anybody, and a sparse image becomes sparse again.
         let done = disk.trim(0, can.size, false);

@@ -17,7 +17,7 @@ use lfs::fs::Cleaning;
 use lfs::{FsError, Options};
 use serve::control::{Control, ControlSocket};
 use serve::fuse::cut_off;
-use serve::mount::{DiskDevice, FsMount, MountError, MountOptions, mounted};
+use serve::mount::{DiskDevice, FsMount, MountError, MountOptions, mounted, take_report};
 use serve::stack::{Stack, StackError};
 
 use super::device::{in_use, umount_device};
@@ -155,6 +155,7 @@ fn serve(args: &Mount) -> Result<(), LabError> {
         other => LabError::Failed(other.to_string()),
     };
     let socket = args.stack.control.as_ref().map(absolute).transpose()?;
+    let how_read_only = how.read_only;
     let mounted = FsMount::new(stack.clone(), &name, &dir, how).map_err(failed)?;
     let quit = || stop::flag().store(true, Ordering::Relaxed);
     let control = Control::new(mounted.stack(), Box::new(quit));
@@ -166,7 +167,8 @@ fn serve(args: &Mount) -> Result<(), LabError> {
     let bound = bound.transpose().and_then(|socket| {
         if args.detached { leave_terminal().map(|()| socket) } else { Ok(socket) }
     });
-    let told = bound.and_then(|socket| print(&format!("{READY}\n")).map(|()| socket));
+    let relies = relies_on(&stack, &name, &dir, how_read_only);
+    let told = bound.and_then(|socket| print(&format!("{relies}{READY}\n")).map(|()| socket));
     if told.is_ok() {
         while !stop::flag().load(Ordering::Relaxed) && !mounted.ended() {
             std::thread::sleep(LOOK);
@@ -183,6 +185,21 @@ fn serve(args: &Mount) -> Result<(), LabError> {
     drop(told?);
     stopped.map_err(failed)?;
     ended
+}
+
+/// What a mount relies on, in a line; nothing of one that writes nothing.
+fn relies_on(stack: &Stack, name: &str, dir: &Path, read_only: bool) -> String {
+    if read_only {
+        return String::new();
+    }
+    let unit = stack.disk.capabilities().atomic;
+    let how = if unit < 4096 {
+        "nodes that fsync writes carry a checksum"
+    } else {
+        "blocks are whole, and nodes carry no checksum"
+    };
+    let dir = dir.display();
+    format!("{name} on {dir}: a power cut leaves pieces of {unit} bytes old or new; {how}\n")
 }
 
 /// A mount belongs to no terminal and keeps no directory in use.
@@ -225,6 +242,7 @@ pub fn umount(args: &Umount) -> Result<(), LabError> {
         return Err(LabError::Input(format!("{}: no volume is mounted there", target.display())));
     };
     let until = Instant::now() + Duration::from_secs(args.wait);
+    let report = found.report();
     loop {
         match found.unmount() {
             Ok(true) => break,
@@ -246,5 +264,11 @@ pub fn umount(args: &Umount) -> Result<(), LabError> {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    Ok(())
+    let Some(report) = report else { return Ok(()) };
+    match take_report(&report).map_err(|error| LabError::io(&report, error))? {
+        Some(what) => {
+            Err(LabError::Failed(format!("{}: unmounted, but {what}", found.dir.display())))
+        }
+        None => Ok(()),
+    }
 }

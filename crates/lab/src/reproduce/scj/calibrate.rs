@@ -25,6 +25,9 @@ impl BlockDevice for Timeless {
     fn capacity(&self) -> Sectors {
         Sectors(BLOCKS * 8)
     }
+    fn atomic_unit(&self) -> block::Bytes {
+        block::Bytes(block::UNIT_BYTES)
+    }
     fn submit(&mut self, at: Time, _: Request<'_>) -> Result<Time, DeviceError> {
         Ok(at)
     }

@@ -1,0 +1,210 @@
+//! Power cuts on a device that keeps sectors of 512 bytes whole, and no more.
+
+mod tools;
+
+use block::{Bytes, CutDevice, DiskCut, DiskImage, Fate, Sectors, UNIT_BYTES};
+use lfs::format::{FileType, NodeBlock};
+use lfs::fs::{Bug, Cleaning, Durable, NewInode, Scj};
+use lfs::{Fs, MkfsOptions, Nid, Options, mkfs};
+use tools::{Image, now};
+
+const NEW: NewInode = NewInode { permissions: 0o600, uid: 0, gid: 0 };
+/// Blocks of the file; one of them is written over.
+const BLOCKS: u64 = 600;
+const CHANGED: u64 = 77;
+
+fn content(block: u64, version: u8) -> Vec<u8> {
+    vec![version ^ (block as u8).rotate_left(3) | 1; 4096]
+}
+
+/// A file that was synced, and of which one block was written over and synced: the device, the file, and
+/// the first operation of the second fsync.
+fn rewritten(options: Options, unit: u64) -> (CutDevice, Nid, u64) {
+    let device = CutDevice::new(Sectors(64 << 8 << 3)).with_atomic_unit(Bytes(unit));
+    let device = mkfs(device, &MkfsOptions::new([3; 16], 1_000), now(0)).unwrap();
+    let device = CutDevice::power_on(device.image()).with_atomic_unit(Bytes(unit));
+    let mut fs = Fs::mount(device, options, now(1)).unwrap();
+    let ino = fs.create(now(2), Nid::ROOT, b"file", FileType::File, NEW, (0, 0)).unwrap();
+    for block in 0..BLOCKS {
+        fs.write(now(3), ino, Bytes(block * UNIT_BYTES), &content(block, 1)).unwrap();
+    }
+    fs.fsync(now(4), ino).unwrap();
+    fs.write(now(5), ino, Bytes(CHANGED * UNIT_BYTES), &content(CHANGED, 2)).unwrap();
+    let from = fs.device().ops();
+    fs.fsync(now(6), ino).unwrap();
+    (fs.abandon(), ino, from)
+}
+
+/// What is wrong with what a cut left.
+fn wrong(image: DiskImage, ino: Nid, options: Options) -> Option<String> {
+    let mut fs = match Fs::mount(CutDevice::power_on(image), options, now(7)) {
+        Ok(fs) => fs,
+        Err(error) => return Some(format!("mount: {error}")),
+    };
+    match fs.lookup(now(8), Nid::ROOT, b"file") {
+        Ok(found) if found == ino => {}
+        other => return Some(format!("the name: {other:?}")),
+    }
+    let found = fs.attributes(now(8), ino).unwrap();
+    if (found.size.0, found.links, found.mode & 0o777) != (BLOCKS * UNIT_BYTES, 1, 0o600) {
+        return Some(format!("attributes: {found:?}"));
+    }
+    let mut out = vec![0; 4096];
+    let mut lost = 0;
+    for block in 0..BLOCKS {
+        fs.read(now(8), ino, Bytes(block * UNIT_BYTES), &mut out).unwrap();
+        let new = block == CHANGED && out == content(block, 2);
+        lost += u64::from(out != content(block, 1) && !new);
+    }
+    if lost > 0 {
+        return Some(format!("{lost} acknowledged blocks are lost"));
+    }
+    fs.check(now(9)).err().map(|error| format!("check: {error}"))
+}
+
+fn scj() -> Options {
+    let scj = Scj { slots: 24, ..Scj::default() };
+    Options { cleaning: Cleaning::Scj(scj), ..Options::default() }
+}
+
+/// How many of so many cuts inside the writes of the second fsync lose something, and what first.
+fn cuts(options: Options, count: u64) -> (u64, Option<String>) {
+    let (device, ino, from) = rewritten(options, 512);
+    let (mut lost, mut first) = (0, None);
+    let ops = device.ops() - from;
+    for seed in 0..count {
+        let op = from + seed % ops;
+        let (torn, rest) = (Fate::Sectors(seed), Fate::Sectors(seed ^ 0x5A5A));
+        let cut = DiskCut { op, inside: true, torn, rest };
+        let (image, _) = device.image_at_cut(&cut).unwrap();
+        let recover = Options { bug: options.bug, ..options };
+        if let Some(what) = wrong(image, ino, recover) {
+            lost += 1;
+            first = first.or(Some(format!("{cut:?}: {what}")));
+        }
+    }
+    (lost, first)
+}
+
+/// F2FS nodes carry no checksum: a node whose footer is new and whose pointers are not was taken for the
+/// newest, and the good one given up.
+#[test]
+fn a_torn_node_costs_nothing_that_was_acknowledged() {
+    for options in [Options::default(), scj()] {
+        let (lost, first) = cuts(options, 500);
+        assert_eq!(lost, 0, "{first:?}");
+    }
+}
+
+#[test]
+fn without_a_look_at_seals_it_costs() {
+    for options in [Options::default(), scj()] {
+        let (lost, _) = cuts(Options { bug: Some(Bug::SealUnchecked), ..options }, 200);
+        assert!(lost > 4, "{lost} of 200");
+    }
+}
+
+#[test]
+fn a_node_that_keeps_its_seal_is_lost() {
+    let options = Options { bug: Some(Bug::SealKept), ..Options::default() };
+    let (device, ino, _) = rewritten(options, 512);
+    let mut fs = Fs::mount(CutDevice::power_on(device.image()), options, now(7)).unwrap();
+    let mut out = vec![0; 4096];
+    fs.read(now(8), ino, Bytes(CHANGED * UNIT_BYTES), &mut out).unwrap();
+    assert_ne!(out, content(CHANGED, 2), "the second fsync was answered");
+}
+
+/// What a device that keeps blocks whole gets is what it got before: no seals, no copies.
+#[test]
+fn where_blocks_are_whole_nothing_is_sealed() {
+    for options in [Options::default(), scj()] {
+        let counts = [512, 4096].map(|unit| {
+            let (device, ..) = rewritten(options, unit);
+            let sealed = Durable::open(CutDevice::power_on(device.image())).unwrap();
+            assert_eq!(sealed.checkpoint().seal.is_some(), unit == 512);
+            (device.ops(), device.written().0)
+        });
+        let copies = if options == scj() { 1 } else { 0 };
+        assert_eq!(counts[0], (counts[1].0 + copies, counts[1].1 + 8 * copies), "{options:?}");
+    }
+}
+
+/// A volume whose chain was sealed is recovered by a mount that seals no more, and the other way round.
+#[test]
+fn a_volume_may_move_between_devices() {
+    for options in [Options::default(), scj()] {
+        for (from, to) in [(512, 4096), (4096, 512)] {
+            let (device, ino, _) = rewritten(options, from);
+            let mut image = device.image();
+            for (i, recover) in [scj(), Options::default(), scj()].into_iter().enumerate() {
+                let unit = if i == 1 { from } else { to };
+                assert_eq!(wrong(image.clone(), ino, recover), None);
+                let device = CutDevice::power_on(image).with_atomic_unit(Bytes(unit));
+                let mut fs = Fs::mount(device, recover, now(7)).unwrap();
+                let data = content(CHANGED, 2);
+                fs.write(now(8), ino, Bytes(CHANGED * UNIT_BYTES), &data).unwrap();
+                fs.fsync(now(9), ino).unwrap();
+                image = fs.abandon().image();
+            }
+        }
+    }
+}
+
+/// The state block of the journal is written in place at every mount: a mount that was cut there could not
+/// be repeated.
+#[test]
+fn a_mount_that_was_cut_is_repeated() {
+    let (device, ino, _) = rewritten(scj(), 512);
+    let device = CutDevice::power_on(device.image());
+    let other = Options { cleaning: Cleaning::Scj(Scj { slots: 60, ..Scj::default() }), ..scj() };
+    let fs = Fs::mount(device, other, now(7)).unwrap();
+    let device = fs.abandon();
+    for op in 0..device.ops() {
+        for seed in 0..20 {
+            let torn = Fate::Sectors(seed * 977 + op);
+            let cut = DiskCut { op, inside: true, torn, rest: torn };
+            let (image, _) = device.image_at_cut(&cut).unwrap();
+            assert_eq!(wrong(image, ino, other), None, "{cut:?}");
+        }
+    }
+}
+
+/// A kernel that mounts what a cut left, finds nothing to recover, and goes on before it makes a checkpoint:
+/// its nodes have no seals, and what it synced is not given up.
+#[test]
+fn nodes_of_a_kernel_that_went_on_are_taken() {
+    let (device, ino, _) = rewritten(Options::default(), 512);
+    let image = Image::of(&mut CutDevice::power_on(device.image()));
+    let durable = Durable::open(CutDevice::power_on(device.image())).unwrap();
+    let version = durable.checkpoint().version as u32;
+    let heads = durable.checkpoint().node_heads;
+    let head = durable.layout().block(heads.segments[1], u32::from(heads.offsets[1]));
+    let bytes = std::fs::read(image.path()).unwrap();
+    let at = head.0 as usize * 4096;
+    let mut node = NodeBlock(Box::new(bytes[at..at + 4096].try_into().unwrap()));
+    assert_eq!((node.nid(), node.written_after() as u32), (ino, version));
+    for (upper, taken) in [(0, true), (node.written_after() >> 32 ^ 1, false)] {
+        node.stamp(u64::from(version) | upper << 32, lfs::BlockAddr(0));
+        let mut all = bytes.clone();
+        all[at..at + 4096].copy_from_slice(&node.0[..]);
+        std::fs::write(image.path(), all).unwrap();
+        let mut fs = Fs::mount(image.device(), Options::default(), now(7)).unwrap();
+        assert_eq!(fs.lookup(now(8), Nid::ROOT, b"file").is_ok(), taken, "{upper:#x}");
+    }
+}
+
+/// A sealed volume is F2FS: the checker takes it as a crash left it, and after recovery.
+#[test]
+fn the_checker_takes_a_sealed_volume() {
+    let (device, ino, _) = rewritten(Options::default(), 512);
+    let mut crashed = CutDevice::power_on(device.image());
+    let before = Image::of(&mut crashed).complaints();
+    let (plain, ..) = rewritten(Options::default(), 4096);
+    let mut plain = CutDevice::power_on(plain.image());
+    assert_eq!(before, Image::of(&mut plain).complaints());
+    let mut fs = Fs::mount(crashed, Options::default(), now(7)).unwrap();
+    fs.lookup(now(8), Nid::ROOT, b"file").unwrap();
+    assert_eq!(fs.attributes(now(8), ino).unwrap().size.0, BLOCKS * UNIT_BYTES);
+    let mut device = fs.unmount(now(9)).unwrap();
+    assert_eq!(Image::of(&mut device).complaints(), [""; 0]);
+}
