@@ -202,7 +202,7 @@ fn footnotes(document: &Value, groups: &[Group<'_>], stars: usize) -> String {
     match stars {
         0 => {}
         1 => notes.push("* best WAF".to_string()),
-        n => notes.push(format!("* best WAF: {n} tie, their intervals overlap")),
+        n => notes.push(format!("* best WAF: {n} rows tie")),
     }
     let seeds = groups.iter().map(|g| g.runs.len()).max().unwrap_or(1);
     if seeds > 1 {

@@ -97,6 +97,26 @@ fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
             significant(share * 100.0, 3)
         );
     }
+    let count = |what: fn(&Value) -> bool| view.runs.iter().filter(|run| what(run.value)).count();
+    let saturated = count(|run| run["host_queue"]["saturated"] == true);
+    if saturated > 0 {
+        let _ = write!(
+            out,
+            "<p class=\"note warn\" style=\"margin-top:18px\">Saturated: in {saturated} of {} runs \
+             the host's queue was never empty for long, because more was offered than the drive \
+             serves. Their latencies grow with the length of the run.</p>",
+            view.runs.len()
+        );
+    }
+    let unsettled = count(|run| run["precondition"]["settled"] == false);
+    if unsettled > 0 {
+        let _ = write!(
+            out,
+            "<p class=\"note warn\" style=\"margin-top:18px\">{unsettled} of {} runs begin in no \
+             steady state: write amplification still moved when preconditioning ended.</p>",
+            view.runs.len()
+        );
+    }
     if view.runs.len() > 1 {
         *out += "<h2>Summary</h2><p>";
         if view.groups.iter().any(|g| g.runs.len() > 1) {
