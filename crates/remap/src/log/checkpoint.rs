@@ -23,8 +23,10 @@ pub(super) enum Staged {
     Flush {
         /// When it ends.
         ready: Time,
-        /// Where the root lies and its header, until that is written.
-        header: Option<(Pba, Box<[u8; BLOCK]>)>,
+        /// Where the root's next header belongs, and the header.
+        header: (Pba, Box<[u8; BLOCK]>),
+        /// The other one is durable then.
+        second: bool,
     },
 }
 
@@ -56,13 +58,7 @@ impl Staged {
     pub(super) fn owed(&self) -> u64 {
         match self {
             Staged::Body(body) => u64::from(body.left()) + if body.root.is_some() { 2 } else { 0 },
-            Staged::Flush { header, .. } => {
-                if header.is_some() {
-                    2
-                } else {
-                    0
-                }
-            }
+            Staged::Flush { second, .. } => 2 - u64::from(*second),
         }
     }
 }
@@ -115,12 +111,12 @@ impl<D: BlockDevice> HostLog<D> {
         let mut due = blocks;
         while due > 0 {
             if body.left() == 0 {
-                if body.root.is_some() {
+                if let Some(header) = body.root.take() {
                     let flushed = self.below.flush_device();
                     let ready = self.stop_on(flushed)?;
                     body.bytes.clear();
                     self.body = body.bytes;
-                    self.staged = Some(Staged::Flush { ready, header: body.root });
+                    self.staged = Some(Staged::Flush { ready, header, second: false });
                     return Ok(());
                 }
                 self.next_piece(&mut body);
@@ -152,28 +148,24 @@ impl<D: BlockDevice> HostLog<D> {
 
     /// Takes the steps of a checkpoint under way whose time has come.
     pub(super) fn step_checkpoint(&mut self) -> Result<(), DeviceError> {
-        while self.failed.is_none()
-            && let Some(Staged::Flush { header, .. }) = self.staged.take_if(|staged| {
-                matches!(staged, Staged::Flush { ready, .. } if *ready <= self.below.clock)
-            })
-        {
-            match header {
-                Some((at, header)) => {
-                    let result = self.write_header(at, &header);
-                    let ready = self.stop_on(result)?;
-                    self.staged = Some(Staged::Flush { ready, header: None });
-                }
-                None => self.engine.checkpoint_commit(&mut self.freed),
+        while self.failed.is_none() && let Some(Staged::Flush {
+            header: (at, header), second, ..
+        }) = self.staged.take_if(
+            |staged| matches!(staged, Staged::Flush { ready, .. } if *ready <= self.below.clock),
+        ) {
+            let put = self.below.put(at, 1, Payload::Bytes(&header[..])).map(|_| ());
+            self.stop_on(put)?;
+            if second {
+                // Whatever flush comes next makes it durable, long before this root is written again.
+                self.engine.checkpoint_commit(&mut self.freed);
+                continue;
             }
+            let flushed = self.below.flush_device();
+            let ready = self.stop_on(flushed)?;
+            let last = Pba(at.0 + self.engine.geometry().root - 1);
+            self.staged = Some(Staged::Flush { ready, header: (last, header), second: true });
         }
         Ok(())
-    }
-
-    fn write_header(&mut self, at: Pba, header: &[u8; BLOCK]) -> Result<Time, DeviceError> {
-        let last = Pba(at.0 + self.engine.geometry().root - 1);
-        self.below.put(at, 1, Payload::Bytes(header))?;
-        self.below.put(last, 1, Payload::Bytes(header))?;
-        self.below.flush_device()
     }
 
     /// Lets time pass until the checkpoint under way is over; whether there was one.

@@ -81,11 +81,11 @@ pub fn format_store(
     let pages = geometry.pages() as usize;
     let mut engine = Engine::new(&sup, options, vec![PageAt::default(); pages], planted)?;
     engine.begin_new();
-    checkpoint(&mut engine, store, false)?;
     // From the first moment on each root has a header: one that has none has lost it.
     let (other, header) = (geometry.root_at(0), engine.no_root().encode());
     store.write(other, &header)?;
     store.write(Pba(other.0 + geometry.root - 1), &header)?;
+    checkpoint(&mut engine, store, false)?;
     let block = sup.encode();
     store.write(Pba(0), &block)?;
     store.write(Pba(1), &block)?;
@@ -116,10 +116,14 @@ pub(crate) fn checkpoint(
     } else {
         store.write(Pba(at.0 + 1), &buffer)?;
         store.flush()?;
+        // One after the other: a cut may make anything of what is not flushed, but never of both.
         store.write(at, &header)?;
+        store.flush()?;
         store.write(last, &header)?;
     }
-    store.flush()?;
+    if planted || clean {
+        store.flush()?;
+    }
     engine.checkpoint_commit(&mut freed);
     Ok(freed)
 }
@@ -151,29 +155,39 @@ pub(crate) fn read_super(store: &mut dyn Store) -> Result<Super, LogError> {
     Err(error)
 }
 
-/// The newest root that has a valid header, with its body.
+/// A header of a root that is to be written again, and where.
+type Mend = (Pba, Box<[u8; BLOCK]>);
+
+/// The newest root that has a valid header, with its body; and headers that a cut or damage took where
+/// the root's other one is there.
 fn read_root(
     store: &mut dyn Store,
     sup: &Super,
     planted: Option<Planted>,
-) -> Result<(Root, Vec<u8>), LogError> {
+) -> Result<(Root, Vec<u8>, Vec<Mend>), LogError> {
     let g = &sup.geometry;
     let mut found: Vec<(Root, Pba)> = Vec::new();
+    let mut mends = Vec::new();
     let mut lost = None;
     for which in 0..2 {
         let (at, before) = (g.root_at(which), found.len());
+        let (mut good, mut bad) = (None, None);
         for copy in [at, Pba(at.0 + g.root - 1)] {
             // A copy that cannot be read is a copy that is not there.
-            let Ok(block) = read_block(store, copy) else { continue };
-            if let Some(root) = Root::decode(&block, &sup.uuid)
-                && root.generation % 2 == u64::from(which)
-            {
-                found.push((root, at));
+            let block = read_block(store, copy).ok();
+            let root = block.as_ref().and_then(|block| Root::decode(block, &sup.uuid));
+            match root.filter(|root| root.generation % 2 == u64::from(which)) {
+                Some(root) => {
+                    found.push((root, at));
+                    good = block;
+                }
+                None => bad = Some(copy),
             }
         }
         if found.len() == before {
             lost = Some(which);
         }
+        mends.extend(bad.zip(good));
     }
     // The copies of one root may be of different generations, if writing them was cut: were the
     // newer one passed over, it would be believed after the next recovery has used its number.
@@ -182,9 +196,9 @@ fn read_root(
     let older_too = planted == Some(Planted::OlderRootTaken);
     let most = if older_too { 2 } else { 1 };
     let mut error = LogError::Corrupt("no root has a valid header".to_string());
-    // A header lies in one sector, so a cut leaves the old one or the new one, and one that is not there
-    // was damaged: perhaps it was the newest. Logs made before roots began with headers have none in
-    // root 0 until their second checkpoint.
+    // Its headers are written one after the other, and mended before they are written again, so a cut
+    // leaves one of them. Where there is none it was damaged: perhaps it was the newest. Logs made before
+    // roots began with headers have none in root 0 until their second checkpoint.
     let young = found.first().is_some_and(|(root, _)| root.generation == 1);
     if let Some(which) = lost
         && !(young && which == 0 && blank(store, g)?)
@@ -196,7 +210,7 @@ fn read_root(
         let mut body = vec![0; g.root_body() as usize * BLOCK];
         store.read(Pba(at.0 + 1), &mut body)?;
         if crc32c(0, &body) == root.body_crc {
-            return Ok((root, body));
+            return Ok((root, body, mends));
         }
         // Places of the older root may have been used again: it is no way out.
         error = LogError::Corrupt(format!("the body of root {}", root.generation));
@@ -230,7 +244,7 @@ pub fn recover(
     if options.verify && !sup.geometry.crc_plane {
         return Err(LogError::Unverified);
     }
-    let (root, body) = read_root(store, &sup, planted)?;
+    let (root, body, mends) = read_root(store, &sup, planted)?;
     let mut engine = Engine::new(&sup, options, Vec::new(), planted)?;
     engine.load_root(&root, &body)?;
     drop(body);
@@ -270,6 +284,10 @@ pub fn recover(
         engine.set_read_only(format!("{} map pages are damaged", summary.bad_pages));
     }
     if write && engine.read_only().is_none() {
+        engine.count_roots(mends.len() as u32);
+        for (at, header) in mends {
+            store.write(at, &header[..])?;
+        }
         store.flush()?;
         engine.end_replay(heads, &chain, summary.end);
         checkpoint(&mut engine, store, false)?;

@@ -181,9 +181,13 @@ impl Shared {
         self.medium.write(at(Pba(place.0 + 1)), &buffer)?;
         self.medium.sync()?;
         let header = root.encode();
+        // One after the other: a cut may make anything of what is not flushed, but never of both.
         self.medium.write(at(place), &header)?;
-        self.medium.write(at(end), &header)?;
         self.medium.sync()?;
+        self.medium.write(at(end), &header)?;
+        if clean {
+            self.medium.sync()?;
+        }
         let mut inner = self.lock();
         let Inner { engine, freed, .. } = &mut *inner;
         engine.checkpoint_commit(freed);
