@@ -98,6 +98,9 @@ pub fn draw_lfs(seed: u64, what: &Draw) -> (Plan, FsSpec, u64) {
         if plan.config.get("lfs.dirty").is_some_and(|dirty| dirty == "200") && rng.ratio(3, 4) {
             host.chains(&mut rng);
         }
+        if Rng::stream(seed, "lfs/far").ratio(1, 8) {
+            host.reach();
+        }
         if short {
             let steps = sequence(seed / 2);
             plan.work = steps.into_iter().map(file_step).collect();
@@ -224,10 +227,13 @@ impl Host {
         ];
         let (names, most) = (wild(&[3, 6, u64::from(NAMES)]), wild(&[5, 12, 30, 60]) as usize);
         let (blocks, hot) = (wild(&[2, 6, 20, 40]), wild(&[1, 2, 1000]));
-        let far = rng.ratio(1, 8);
-        // Reading all of a far file costs.
-        let most = if far { most.min(8) } else { most };
-        Host { tree, version: 0, weights, names, most, blocks, hot, far }
+        Host { tree, version: 0, weights, names, most, blocks, hot, far: false }
+    }
+
+    /// Some writes go far; reading all of such a file costs.
+    fn reach(&mut self) {
+        self.far = true;
+        self.most = self.most.min(8);
     }
 
     /// Many fsyncs of few small files, cleaned all the time: the chain becomes long and its segments
