@@ -38,6 +38,8 @@ pub struct Drive {
     write_slots: u64,
     last: Time,
     started: bool,
+    /// What went wrong while time went on: for the next request that is served.
+    late: Option<DeviceError>,
     pub(crate) bug: Option<Bug>,
 }
 
@@ -48,6 +50,7 @@ impl Clone for Drive {
             front: self.front.boxed(),
             ftl: self.ftl.clone(),
             side: self.side.clone(),
+            late: self.late.clone(),
             ..*self
         }
     }
@@ -151,6 +154,7 @@ impl Drive {
             write_slots: 0,
             last: Time::ZERO,
             started: false,
+            late: None,
             bug: None,
             p,
         }
@@ -394,7 +398,11 @@ impl Drive {
         if !matches!(request.data, Data::None) && self.p.oob != OobMode::Full {
             return Err(DeviceError::Unsupported("payloads are kept only with nand.oob = full"));
         }
-        self.pass(at)
+        if let Err(error) = self.pass(at) {
+            // Who is refused hears why; the next one that is served hears this.
+            self.late.get_or_insert(error);
+        }
+        Ok(())
     }
 
     /// Time goes on to `at`, for whoever is refused as well: what is begun next without a time of its
@@ -408,8 +416,13 @@ impl Drive {
         self.ftl.set_now(at)
     }
 
-    /// Counts a request that is served.
-    pub(crate) fn count(&mut self, request: &Request<'_>) {
+    /// The request admitted last is served.
+    pub(crate) fn start(&mut self, request: &Request<'_>) -> Result<(), DeviceError> {
+        self.count(request);
+        self.late.take().map_or(Ok(()), Err)
+    }
+
+    fn count(&mut self, request: &Request<'_>) {
         let stats = &mut self.host[request.op as usize];
         let (offset, len) = (request.lba.bytes().0, request.sectors.bytes().0);
         stats.ops += 1;
@@ -480,7 +493,7 @@ impl BlockDevice for Drive {
         if self.p.tx.is_some() {
             self.refuse_owned(&request)?;
         }
-        self.count(&request);
+        self.start(&request)?;
         let done = self.serve(at, request, self.protected())?;
         self.ftl.checkpoint_if_due()?;
         Ok(done)

@@ -89,7 +89,7 @@ impl Transactional for Drive {
         let ftl = self.pages()?;
         ftl.tx_lose_held(tid.0, page.0);
         ftl.tx_admit(tid.0, page.0)?;
-        self.count(&request);
+        self.start(&request)?;
         if self.pages()?.tx_owner(page.0).is_none() {
             self.settle(page.0)?;
         }
@@ -114,7 +114,7 @@ impl Transactional for Drive {
         for page in first.0..first.0 + count {
             self.pages()?.tx_admit(tid.0, page)?;
         }
-        self.count(&request);
+        self.start(&request)?;
         for page in first.0..first.0 + count {
             if self.pages()?.tx_owner(page).is_none() {
                 self.settle(page)?;
@@ -148,7 +148,7 @@ impl Transactional for Drive {
         if self.pages()?.tx_owner(page.0) != Some(tid.0) {
             return Ok(self.submit(at, Request::read(lba, sectors).with(data))?);
         }
-        self.count(&Request::read(lba, sectors));
+        self.start(&Request::read(lba, sectors))?;
         let start = self.side.start_read(at, 4096);
         let Some((ready, found)) = self.pages()?.tx_read(start, tid.0, page.0)? else {
             return Err(TxError::Unknown(tid));
@@ -167,7 +167,7 @@ impl Transactional for Drive {
                 return Err(TxError::Unknown(TxId(*tid)));
             }
         }
-        self.count(&request);
+        self.start(&request)?;
         let start = self.side.start_other(at);
         let ftl = self.pages()?;
         let pages: Vec<Lpn> = tids.iter().flat_map(|tid| ftl.tx_pages(*tid)).collect();
@@ -203,7 +203,7 @@ impl Remap for Drive {
         let request = Request::flush();
         self.admit(at, &request)?;
         self.pages()?;
-        self.count(&request);
+        self.start(&request)?;
         let start = self.side.start_other(at);
         for page in pairs.iter().flat_map(|(to, from)| [*to, *from]) {
             self.settle(page.0)?;
