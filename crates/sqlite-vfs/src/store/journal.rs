@@ -318,10 +318,12 @@ impl Core {
         let pages = tx.pages.iter().chain(tx.kept.keys()).map(|(id, _)| *id);
         let ids: BTreeSet<Id> = tx.metas.keys().copied().chain(pages).collect();
         self.abort(owner)?;
+        let left = self.has_bug(Bug::JournalLeft);
         for id in ids {
             let Some(object) = self.objects.get(&id) else { continue };
             if let Some(journal) = self.journals.get_mut(&journal_of(&object.name))
                 && journal.durable.is_none()
+                && !left
             {
                 journal.data.clear();
             }

@@ -135,6 +135,7 @@ pub enum Bug {
     PhaseTwoErrorSwallowed,
     HalfGroup,
     CheckpointTagged,
+    JournalLeft,
 }
 
 /// Why a store cannot be made or opened.

@@ -85,6 +85,17 @@ impl Image {
             assert!(switch.below.sync().is_err(), "the power is off");
         }
     }
+
+    /// The drive, when the power comes back.
+    pub fn drive(&mut self) -> ImageDrive {
+        self.off();
+        self.seed += 1;
+        self.power = Arc::default();
+        let below = CutMedium::new(Arc::clone(&self.file) as _, self.seed);
+        let switch = Arc::new(Switch { below, power: Arc::clone(&self.power) });
+        self.switch = Some(Arc::clone(&switch));
+        ImageDrive::open_on(switch).expect("what a cut leaves can be opened")
+    }
 }
 
 impl Medium for Image {
@@ -98,13 +109,7 @@ impl Medium for Image {
     }
 
     fn power_on(&mut self) -> Box<dyn Device> {
-        self.off();
-        self.seed += 1;
-        self.power = Arc::default();
-        let below = CutMedium::new(Arc::clone(&self.file) as _, self.seed);
-        let switch = Arc::new(Switch { below, power: Arc::clone(&self.power) });
-        self.switch = Some(Arc::clone(&switch));
-        Box::new(ImageDrive::open_on(switch).expect("what a cut leaves can be opened"))
+        Box::new(self.drive())
     }
 
     fn power(&self) -> Arc<Mutex<Power>> {
