@@ -21,6 +21,9 @@ pub(crate) trait Backend {
     fn read_end(&mut self) -> Result<Time, DeviceError>;
     /// What a page holds.
     fn data(&self, page: u32) -> SlotData;
+    /// A page that is about to be written takes along what flash holds: it may not be there
+    /// before that is certain to stay.
+    fn takes_along(&mut self) {}
     /// Writes pages of one mapping unit: `mask` bit i = page i of the unit.
     fn write(
         &mut self,
@@ -62,6 +65,9 @@ impl Backend for PageFtl {
     }
     fn data(&self, page: u32) -> SlotData {
         self.page_data(page)
+    }
+    fn takes_along(&mut self) {
+        self.tx_taken_along();
     }
     fn write(
         &mut self,

@@ -315,7 +315,7 @@ pub fn share_of(text: &str, capacity: Bytes) -> Option<Bytes> {
 
 fn value_origin(entry: &Entry) -> ValueOrigin {
     ValueOrigin {
-        from: entry.place.to_string(),
+        from: entry.by.clone().unwrap_or_else(|| entry.place.to_string()),
         source: entry.source.clone(),
         tag: entry.tag.clone(),
     }

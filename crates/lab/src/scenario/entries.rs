@@ -51,6 +51,9 @@ pub struct Entry {
     pub source: Option<String>,
     /// How sure a drive's value is.
     pub tag: Option<String>,
+    /// Who said it, if not who wrote the file: a preset, or scaling. What nobody asked for may be
+    /// without effect.
+    pub by: Option<String>,
     /// Where it stands.
     pub place: Place,
 }
@@ -140,7 +143,7 @@ impl Reader<'_> {
         value: &Spanned<DeValue<'_>>,
     ) -> Result<(), LabError> {
         let place = self.place(at);
-        let (mut source, mut tag) = (None, None);
+        let (mut source, mut tag, mut by) = (None, None, None);
         let value = match value.get_ref() {
             DeValue::Table(table) if !table.contains_key("value") => {
                 return self.table(&key, table);
@@ -152,9 +155,10 @@ impl Reader<'_> {
                         "value" => continue,
                         "source" => &mut source,
                         "tag" => &mut tag,
+                        "by" => &mut by,
                         other => {
                             let what = format!("`{key}`: unknown field `{other}`");
-                            let expected = "expected value, source, tag";
+                            let expected = "expected value, source, tag, by";
                             return Err(self
                                 .place(field.span().start)
                                 .error(format!("{what}; {expected}")));
@@ -172,7 +176,7 @@ impl Reader<'_> {
             }
             _ => vec![self.text_of(&key, value)?],
         };
-        self.entries.insert((at, key.clone()), Entry { key, values, source, tag, place });
+        self.entries.insert((at, key.clone()), Entry { key, values, source, tag, by, place });
         Ok(())
     }
 

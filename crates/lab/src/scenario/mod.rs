@@ -216,7 +216,7 @@ impl Scenario {
             )));
         }
         self.folder_for_command_line(|s| {
-            s.apply(Entry { key: key.clone(), values, source: None, tag: None, place })
+            s.apply(Entry { key: key.clone(), values, source: None, tag: None, by: None, place })
         })
     }
 

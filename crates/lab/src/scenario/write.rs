@@ -50,13 +50,19 @@ fn drive(out: &mut String, scenario: &Scenario) -> Result<(), LabError> {
     out.push_str(
         "\n# Every value somebody set, with its origin; the others are defaults.\n[drive]\n",
     );
-    for (key, text, from) in scenario.config()?.entries() {
+    let config = scenario.config()?;
+    for (key, text, from) in config.entries() {
         if from.from == "default" {
             continue;
         }
         let mut fields = vec![format!("value = {}", quoted(text))];
         fields.extend(from.source.iter().map(|s| format!("source = {}", quoted(s))));
         fields.extend(from.tag.iter().map(|t| format!("tag = {}", quoted(t))));
+        if !config.is_asked(key) {
+            fields.push(format!("by = {}", quoted(&from.from)));
+            let _ = writeln!(out, "{key} = {{ {} }}", fields.join(", "));
+            continue;
+        }
         let value = match fields.as_slice() {
             [_] => quoted(text),
             _ => format!("{{ {} }}", fields.join(", ")),

@@ -35,12 +35,13 @@ impl<P: Policy> Buffer<P> {
     }
 
     /// Adds what a policy wants written with the entries it gave up: the other pages of a range,
-    /// read from flash. What is dirty in the buffer, or unreadable, stays as it is.
+    /// read from flash; when they are there. What is dirty in the buffer, or unreadable, stays as
+    /// it is.
     pub(super) fn fill_pads<B: Backend>(
         &mut self,
         back: &mut B,
         at: Time,
-    ) -> Result<(), DeviceError> {
+    ) -> Result<Time, DeviceError> {
         for pages in std::mem::take(&mut self.pads) {
             let given = self.evicted.iter().find(|e| pages.contains(&e.page));
             let Some((stream, app)) = given.map(|e| (e.stream, e.app)) else { continue };
@@ -50,13 +51,14 @@ impl<P: Policy> Buffer<P> {
                     continue;
                 }
                 back.read(at, page, ReadCause::Rmw)?;
+                back.takes_along();
                 if let Some(payload) = payload_of(back.data(page)) {
                     self.stats.padded += 1;
                     self.evicted.push(Evicted { page, stream, mask: 0xFF, app, payload });
                 }
             }
         }
-        back.read_end().map(|_| ())
+        Ok(back.read_end()?.max(at))
     }
 
     /// Programs what was evicted dirty. Neighbours of one mapping unit go together.
@@ -69,8 +71,9 @@ impl<P: Policy> Buffer<P> {
         if self.evicted.is_empty() {
             return Ok(());
         }
+        let mut at = at;
         if !self.pads.is_empty() {
-            self.fill_pads(back, at)?;
+            at = self.fill_pads(back, at)?;
         }
         let mut evicted = std::mem::take(&mut self.evicted);
         let mut written = 0;

@@ -190,6 +190,7 @@ impl<P: Policy> Buffer<P> {
         done: &mut Time,
     ) -> Result<Vec<u8>, DeviceError> {
         let frame = self.pool.find(Lpn(page));
+        back.takes_along();
         if let Some(Payload::Bytes(bytes)) = frame.map(|f| self.pool.payload(f)) {
             return Ok(bytes.to_vec());
         }

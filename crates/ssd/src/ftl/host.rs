@@ -171,7 +171,7 @@ impl PageFtl {
         writer: Writer,
     ) -> Result<(), DeviceError> {
         self.make_room()?;
-        let mut ready = ready;
+        let mut ready = ready.max(self.tx_shown());
         if self.paged.is_some() {
             ready = self.map_touch(ready, slot, true)?;
         }

@@ -80,6 +80,19 @@ impl PageFtl {
         self.tx.as_ref().map_or(block::Time::ZERO, |tx| tx.proven)
     }
 
+    /// A plain page is completed from what flash holds: no plain page from now on may be there
+    /// before all commits so far, of which it may show a part.
+    pub(crate) fn tx_taken_along(&mut self) {
+        if let Some(tx) = &mut self.tx {
+            tx.shown = tx.proven;
+        }
+    }
+
+    /// When a plain page may be on flash at the earliest.
+    pub(in crate::ftl) fn tx_shown(&self) -> block::Time {
+        self.tx.as_ref().map_or(block::Time::ZERO, |tx| tx.shown)
+    }
+
     /// A tagged slot was given a place.
     pub(in crate::ftl) fn tx_placed(&mut self, lpn: u32, tid: u64, at: Ppn) {
         if self.is_paper() {

@@ -120,6 +120,8 @@ pub(crate) struct Tx {
     arriving: Option<Record>,
     /// What proves the latest commit is on flash by then.
     proven: Time,
+    /// No plain page is on flash before: one of them may show what the latest commit then wrote.
+    shown: Time,
     /// Ends of erases that took a loser's last page, and of commits: before that a power cut
     /// leaves one loser more.
     fading: Vec<Time>,
@@ -148,6 +150,7 @@ impl Tx {
             record_at: None,
             arriving: None,
             proven: Time::ZERO,
+            shown: Time::ZERO,
             fading: Vec::new(),
             remaps: Remaps::new(p.pairs as usize),
             stats: TxStats::default(),

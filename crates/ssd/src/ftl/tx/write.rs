@@ -147,11 +147,12 @@ impl PageFtl {
             self.tx_admit(tid, lpn)?;
             fresh += u32::from(self.tx_owner(lpn).is_none());
         }
-        self.check_writable()?;
+        // What the host did wrong it hears first, also from a drive that takes nothing any more.
         let Some(tx) = &self.tx else { return Err(off()) };
         if tx.table.len() + fresh > tx.table.capacity() {
             return Err(TxError::Full(tx.table.capacity()));
         }
+        self.check_writable()?;
         self.tx_open(tid)?;
         for lpn in first..first + count {
             let seq = self.take_seq();
