@@ -148,9 +148,10 @@ impl Survey {
         let extent = self.extent(fit);
         if extent.0 > capacity.0 && fit != Fit::Wrap {
             return Err(LabError::Input(format!(
-                "the workload reaches {} bytes, the drive holds {}: expected a larger drive \
+                "the workload reaches {}, the drive holds {}: expected a larger drive \
                  (`capacity`), or `fit` wrap or compact",
-                extent, capacity
+                extent.human(),
+                capacity.human()
             )));
         }
         let mut base = 0;

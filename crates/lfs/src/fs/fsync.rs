@@ -41,7 +41,7 @@ impl<D: BlockDevice> Fs<D> {
             (since.xattrs, FsyncFallback::Xattrs),
             (since.freed_nodes, FsyncFallback::FreedNodes),
             (
-                self.cp.valid_blocks + self.epoch.allocated > self.cp.user_blocks,
+                self.cp.valid_blocks + self.epoch.gained > self.cp.user_blocks,
                 FsyncFallback::NoRoom,
             ),
         ];

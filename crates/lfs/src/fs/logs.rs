@@ -91,7 +91,6 @@ impl<D: BlockDevice> Fs<D> {
         if log.threaded {
             log.offset = self.segs.hole(log.seg, log.offset);
         }
-        self.epoch.allocated += 1;
         Ok(addr)
     }
 

@@ -81,8 +81,9 @@ struct Epoch {
     inodes: BTreeMap<Nid, Since>,
     /// File, node: written by cleaning, not by fsync.
     moved: BTreeSet<(Nid, Nid)>,
-    /// Blocks given out.
-    allocated: u64,
+    /// Blocks that came into use, reserved ones too, whatever went out of use beside them: roll-forward
+    /// brings back what was fsynced, and of what was removed without that, all.
+    gained: u64,
 }
 
 impl Epoch {

@@ -236,6 +236,9 @@ impl<D: BlockDevice> Fs<D> {
         node.set_name(name);
         let epoch = self.epoch.of(ino);
         epoch.created = true;
+        // Roll-forward may need them though they are not needed now: the name may have the place of
+        // one that was removed, which comes back.
+        self.epoch.gained += ENTRY_COST;
         self.add_entry(dir, name, ino, kind)?;
         self.touch_dir(dir)?;
         Ok(ino)

@@ -188,6 +188,7 @@ impl<D: BlockDevice> Fs<D> {
         self.put_node(node);
         self.counts.nodes += 1;
         self.counts.blocks += 1;
+        self.epoch.gained += 1;
         if inode {
             self.counts.inodes += 1;
         } else {

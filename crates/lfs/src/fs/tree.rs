@@ -101,6 +101,7 @@ impl<D: BlockDevice> Fs<D> {
         inode.clear_extent();
         let blocks = inode.blocks();
         inode.set_blocks(blocks.saturating_add(u64::from(is)).saturating_sub(u64::from(was)));
+        self.epoch.gained += u64::from(is && !was);
         self.counts.blocks =
             self.counts.blocks.saturating_add(u64::from(is)).saturating_sub(u64::from(was));
         Ok(())

@@ -146,9 +146,11 @@ impl Ledger {
         }
     }
 
-    /// No cut before `at` will be asked for: forgets what cannot be found any more.
-    pub fn settle(&mut self, at: Time) {
-        let before = self.floor;
+    /// No cut before `at` will be asked for: forgets what cannot be found any more. Where something is
+    /// `damaged` that is only what the medium itself says was durable.
+    pub fn settle(&mut self, at: Time, damaged: bool) {
+        let least = |ledger: &Ledger| if damaged { ledger.said } else { ledger.floor };
+        let before = least(self);
         self.barriers.retain(|barrier| {
             if barrier.ack <= at {
                 self.floor = self.floor.max(barrier.pieces);
@@ -161,7 +163,7 @@ impl Ledger {
             }
             barrier.ack > at
         });
-        let floor = self.floor;
+        let floor = least(self);
         if floor > before {
             self.pieces.retain(|piece| piece.number > floor);
             for entries in &mut self.pages {
@@ -387,7 +389,7 @@ mod tests {
         assert!(ledger.expect_prefix(&[0, 0, 0].map(page), 0).is_ok(), "nothing was covered yet");
         let found = [page(a), Seen::Garbage, page(b)];
         assert_eq!(line(ledger.expect_prefix(&found, floor)), Contract::C2);
-        ledger.settle(Time::from_us(5));
+        ledger.settle(Time::from_us(5), false);
         assert!(ledger.expect_prefix(&[a, b, b].map(page), 1).is_ok());
         assert_eq!(line(ledger.expect_prefix(&[0, 0, 0].map(page), 1)), Contract::C1);
         assert!(ledger.expect_last(0, page(0)).is_ok() && ledger.expect_last(2, page(b)).is_ok());

@@ -309,7 +309,7 @@ impl<S: LogSubject> Oracle<S> for LogOracle {
         let before = self.at;
         self.tick(step.overlap);
         self.request += 1;
-        self.ledger.settle(before);
+        self.ledger.settle(before, self.promise.damaged);
         subject.forget(before);
         self.step(subject, step)?;
         Ok(step.class())

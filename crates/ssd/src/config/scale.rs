@@ -184,7 +184,7 @@ impl Config {
         let zero = |key: &str| self.text(key).trim() == "0" || self.text(key).is_empty();
         values.retain(|(key, _)| !zero(key));
         if size("capacity") > 0 {
-            values.push(("capacity", size("capacity").div_ceil(n).to_string()));
+            values.push(("capacity", Bytes(size("capacity").div_ceil(n)).human()));
         }
         values
     }

@@ -101,7 +101,7 @@ fn passes_draw_anew_and_leave_what_is_hot_where_it_is() {
     };
     for text in [
         "zipf,size=4MiB,count=20k",
-        "msr:hm,count=20k",
+        "msr:HM_0,count=20k",
         "fio,size=4MiB,rw=randrw,count=20k,distribution=zipf:1.1",
     ] {
         let (first, second) = (of_pass(text, 0), of_pass(text, 1));
