@@ -197,7 +197,8 @@ fn a_volume_may_move_between_devices() {
     }
 }
 
-/// What is wrong first after cuts inside a mount that changes how the journal is laid out.
+/// What is wrong first after cuts inside a mount that changes how the journal is laid out, and inside
+/// the one after it.
 fn cut_mounts(bug: Option<Bug>, seeds: u64) -> Option<String> {
     let (device, ino, _) = rewritten(scj(), 512);
     let device = CutDevice::power_on(device.image());
@@ -209,7 +210,16 @@ fn cut_mounts(bug: Option<Bug>, seeds: u64) -> Option<String> {
         let torn = Fate::Sectors(seed * 977 + op);
         let cut = DiskCut { op, inside: true, torn, rest: torn };
         let (image, _) = device.image_at_cut(&cut).unwrap();
-        wrong(image, ino, other).map(|what| format!("{cut:?}: {what}"))
+        let mut images = vec![image.clone()];
+        if let Ok(fs) = Fs::mount(CutDevice::power_on(image), other, now(7)) {
+            let again = fs.abandon();
+            let torn = Fate::Sectors(seed * 1009 + op + 1);
+            let cut =
+                DiskCut { op: (seed * 31 + op) % again.ops(), inside: true, torn, rest: torn };
+            images.push(again.image_at_cut(&cut).unwrap().0);
+        }
+        let wrongs = images.into_iter().find_map(|image| wrong(image, ino, other));
+        wrongs.map(|what| format!("{cut:?}: {what}"))
     })
 }
 
@@ -219,6 +229,7 @@ fn cut_mounts(bug: Option<Bug>, seeds: u64) -> Option<String> {
 fn a_mount_that_was_cut_is_repeated() {
     assert_eq!(cut_mounts(None, 20), None);
     assert!(cut_mounts(Some(Bug::StateTogether), 300).is_some(), "both copies were torn at once");
+    assert!(cut_mounts(Some(Bug::WholeFirst), 300).is_some(), "one after the other was torn");
 }
 
 /// A kernel that mounts what a cut left, finds nothing to recover, and goes on before it makes a checkpoint:

@@ -58,8 +58,8 @@ const LONG: (Draw, Density) = (
 );
 
 /// Those that longer runs show; `FsyncJ`, `Trans` and `Pin` need more than is made here:
-/// `crates/lfs/tests/crash.rs`; so does `PastTorn`, whose torn node has to be followed by a whole one:
-/// `crates/lfs/tests/torn.rs`.
+/// `crates/lfs/tests/crash.rs`; so do `PastTorn`, whose torn node has to be followed by a whole one, and
+/// `WholeFirst`, which takes two cuts of mounts: `crates/lfs/tests/torn.rs`.
 const IN_LONG: [Bug; 10] = [
     Bug::Ssa,
     Bug::Order,
@@ -82,7 +82,7 @@ fn planted_bugs_of_longer_runs_are_caught() {
 
 #[test]
 fn each_planted_bug_is_some_tests() {
-    let elsewhere = [Bug::FsyncJ, Bug::Trans, Bug::Pin, Bug::PastTorn];
+    let elsewhere = [Bug::FsyncJ, Bug::Trans, Bug::Pin, Bug::PastTorn, Bug::WholeFirst];
     let all: Vec<Bug> = SHORT.into_iter().chain(IN_LONG).chain(elsewhere).collect();
     assert_eq!(all.len(), Bug::ALL.len());
     assert!(Bug::ALL.iter().all(|bug| all.contains(bug)));

@@ -188,7 +188,7 @@ fn a_scaled_drive_keeps_its_lines_and_one_that_loses_its_dies_is_refused() {
         (&["--scale", "1/64"], "192 MiB"),
         (
             &["--ssd", "mqsim-default", "--set", "geometry.blocks=0", "--set", "capacity=1GiB"],
-            "line: auto would collect and write a plane at a time here",
+            "line: auto would collect and write a die at a time here",
         ),
         (
             &["--ssd", "femu-default", "--set", "capacity=16100MiB"],

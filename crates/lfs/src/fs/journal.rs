@@ -334,10 +334,23 @@ impl<D: BlockDevice> Fs<D> {
         if self.options.bug == Some(Bug::StateTogether) {
             return Ok(self.disk.write_durable(STATE_AT, &[&block, &block], Cause::Journal)?);
         }
-        if self.disk.tears() {
-            self.disk.write_durable(STATE_COPY_AT, &[&block], Cause::Journal)?;
+        if !self.disk.tears() {
+            return Ok(self.disk.write_durable(STATE_AT, &[&block], Cause::Journal)?);
         }
-        Ok(self.disk.write_durable(STATE_AT, &[&block], Cause::Journal)?)
+        // One after the other, and the one that a cut has torn before the one that is whole.
+        let torn_first = self.options.bug != Some(Bug::WholeFirst) && !self.has_state(STATE_AT);
+        let both = [STATE_COPY_AT, STATE_AT];
+        let order = if torn_first { [both[1], both[0]] } else { both };
+        for at in order {
+            self.disk.write_durable(at, &[&block], Cause::Journal)?;
+        }
+        Ok(())
+    }
+
+    fn has_state(&mut self, at: BlockAddr) -> bool {
+        let mut block = zeroed();
+        let read = self.disk.read(at, &mut block);
+        read.is_ok() && State::decode(&block).is_some_and(|s| s.uuid == self.superblock.uuid)
     }
 
     /// The volume is plain F2FS again.

@@ -94,11 +94,13 @@ pub enum Bug {
     PastTorn,
     /// Both copies of the journal's state are written at once.
     StateTogether,
+    /// Of the copies of the journal's state the whole one is written over while the other is torn.
+    WholeFirst,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 24] = [
+    pub const ALL: [Bug; 25] = [
         Bug::Ssa,
         Bug::FsyncJ,
         Bug::Trans,
@@ -123,6 +125,7 @@ impl Bug {
         Bug::SealKept,
         Bug::PastTorn,
         Bug::StateTogether,
+        Bug::WholeFirst,
     ];
 }
 

@@ -6,6 +6,7 @@ use super::{Engine, HeadKind, POISONED, Place, Sink};
 use crate::geometry::{PAGE_WORDS, Pba, Seg};
 use crate::planted::Planted;
 use crate::record::{Entry, Form};
+use crate::segment::Segment;
 use crate::victim::Choice;
 
 impl Engine {
@@ -66,17 +67,38 @@ impl Engine {
     /// Chooses a segment to clean: its number, whether it holds map pages, its live blocks. None
     /// would gain space, or there is no room for the copies beside a checkpoint.
     pub fn pick_victim(&mut self) -> Option<(Seg, bool, u32)> {
-        if self.segments.free() < self.geometry.checkpoint_segments() + 2 {
-            return None;
-        }
         let (segments, blocks) = (&self.segments, self.geometry.segment);
         let choice = Choice { segments, blocks, now: self.written, rng: &mut self.rng };
         let gains = |seg: &Seg| segments.get(*seg).live + 2 + blocks / 337 < blocks;
         let chosen = self.policy.choose(choice).filter(gains);
-        let seg = chosen.or_else(|| self.segments.emptiest().filter(gains))?;
-        let (meta, live) = (self.segments.get(seg).meta, self.segments.get(seg).live);
+        let emptiest = segments.emptiest().filter(gains);
+        let mut both = chosen.into_iter().chain(emptiest);
+        let (seg, meta, live) = both.find_map(|seg| {
+            let Segment { meta, live, .. } = *self.segments.get(seg);
+            let taken = self.taken_by(if meta { 0 } else { live });
+            (self.segments.free() >= taken).then_some((seg, meta, live))
+        })?;
         self.segments.begin_cleaning(seg);
         Some((seg, meta, live))
+    }
+
+    /// Free segments that heads enter, at most, until `live` copies and a checkpoint after them are
+    /// durable. After a recovery there may be few, and heads that have theirs before them.
+    fn taken_by(&self, live: u32) -> u32 {
+        let segment = self.geometry.segment;
+        let fits = |kind: HeadKind, blocks: u32| {
+            // The segment after it is entered when less than a header and a block are left.
+            self.heads[kind as usize].offset + blocks + 2 <= segment
+        };
+        // A header, another where a record must be newer than the victim, and one for each 336.
+        let copies = u32::from(!fits(HeadKind::Gc, live + 2 + live / 337));
+        let pages = self.geometry.pages();
+        let pages = match fits(HeadKind::Meta, pages + 1 + pages / 337) {
+            true => 0,
+            false => self.geometry.checkpoint_segments(),
+        };
+        let open = self.heads[HeadKind::User as usize].open.is_some();
+        copies + pages + u32::from(open && !fits(HeadKind::User, 0))
     }
 
     /// Cleans a segment of map pages: the next checkpoint writes them elsewhere. Pages that are not
