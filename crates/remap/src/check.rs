@@ -57,7 +57,8 @@ impl Engine {
             Ok(())
         };
         for lpn in 0..g.logical {
-            whole &= self.missing(Lpn(lpn), 1).is_none();
+            // What a damaged page named is counted in its segments and named by nobody.
+            whole &= self.missing(Lpn(lpn), 1).is_none() && !self.damaged_map(Lpn(lpn), 1);
             let pba = self.map().get(lpn);
             if pba != UNMAPPED && pba != POISONED {
                 count("block", lpn, pba)?;
