@@ -9,7 +9,7 @@
 //!   written together those before the first that is missing count, and none of their victims was
 //!   used again before all of them were durable.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use block::{BlockDevice, Time};
 
@@ -265,6 +265,8 @@ impl<D: BlockDevice> Fs<D> {
         for (old, ..) in &all {
             self.segs.forget(*old)?;
         }
+        // Should the records be read once more, they lead here again: these places stay. Those in between,
+        // which later records moved blocks away from, nobody reads; a recovery may write there.
         for (_, new, origin, nodes) in &all {
             self.segs.mark(*new, 0)?;
             self.segs.need(*new)?;
@@ -282,15 +284,6 @@ impl<D: BlockDevice> Fs<D> {
             self.repoint(at, *new)?;
         }
         Ok(())
-    }
-
-    /// Segments that were victims: nothing of recovery's may be written there, in case the records
-    /// are read once more.
-    pub(super) fn hold_moved(&mut self) {
-        let places = self.records.moves.iter().flatten().flat_map(|step| [step.new]);
-        let segs: BTreeSet<SegNo> =
-            places.filter_map(|addr| Some(self.layout.place(addr)?.0)).collect();
-        segs.into_iter().for_each(|seg| self.segs.hold(seg));
     }
 
     /// Before anything else of a mount with a journal is written: the superblock says so.

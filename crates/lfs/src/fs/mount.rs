@@ -319,7 +319,6 @@ impl<D: BlockDevice> Fs<D> {
         if self.options.bug != Some(Bug::RecoveryInChain) {
             self.hold_chain(&chain);
         }
-        self.hold_moved();
         gained.write(self)?;
         let as_left = clean && chain.nodes.is_empty();
         self.renew_heads(!as_left)?;
