@@ -353,19 +353,17 @@ fn hits(sample: &Sample, step: usize) -> Vec<(Hit, Must)> {
     hits
 }
 
+fn none_silent<T: std::fmt::Debug>(wrong: &[T], hits: usize) {
+    assert!(wrong.is_empty(), "{} of {hits}: {:?}", wrong.len(), &wrong[..wrong.len().min(9)]);
+}
+
 #[test]
 fn every_structure_of_an_image_that_was_let_go_is_missed() {
     let sample = sample(true, None);
     let hits = hits(&sample, 331);
     let (wrong, errors) = hit_all(&sample, &hits);
     println!("{} places hit: {errors} errors or mended, 0 silent", hits.len());
-    assert!(
-        wrong.is_empty(),
-        "{} of {}: {:?}",
-        wrong.len(),
-        hits.len(),
-        &wrong[..wrong.len().min(9)]
-    );
+    none_silent(&wrong, hits.len());
 }
 
 #[test]
@@ -383,13 +381,7 @@ fn one_bit_of_a_payload_is_an_error_where_the_page_counts() {
     let (wrong, errors) = hit_all(&sample, &hits);
     let pages = sample.pages.iter().filter(|page| page.iter().any(|b| *b != 0)).count();
     println!("{} sectors hit: {errors} errors, {pages} pages hold data", hits.len());
-    assert!(
-        wrong.is_empty(),
-        "{} of {}: {:?}",
-        wrong.len(),
-        hits.len(),
-        &wrong[..wrong.len().min(9)]
-    );
+    none_silent(&wrong, hits.len());
     assert!(errors >= 8 * pages, "{errors} errors, of {pages} pages with 8 sectors each");
 }
 
@@ -400,13 +392,7 @@ fn of_an_image_that_was_not_let_go_only_the_last_commit_can_look_cut_short() {
     let hits = hits(&sample, 331);
     let (wrong, errors) = hit_all(&sample, &hits);
     println!("{} places hit: {errors} errors or mended", hits.len());
-    assert!(
-        wrong.is_empty(),
-        "{} of {}: {:?}",
-        wrong.len(),
-        hits.len(),
-        &wrong[..wrong.len().min(9)]
-    );
+    none_silent(&wrong, hits.len());
 }
 
 #[test]
