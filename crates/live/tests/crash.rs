@@ -10,7 +10,8 @@ use block::{
     BlockDevice, Bytes, Data, Lba, Lpn, Request, Rng, Sectors, Time, Transactional, TxError, TxId,
 };
 use common::Memory;
-use live::{CutMedium, ImageDrive, Medium, Planted};
+use block::Medium;
+use live::{CutMedium, ImageDrive, Planted};
 
 const PAGE: usize = 4096;
 

@@ -21,7 +21,8 @@ use block::{
     BlockDevice, Bytes, Data, Lba, Lpn, Request, Rng, Sectors, Time, Transactional, crc32c,
 };
 use common::Memory;
-use live::{CutMedium, ImageDrive, LiveError, Medium, Planted};
+use block::Medium;
+use live::{CutMedium, ImageDrive, LiveError, Planted};
 
 const PAGE: usize = 4096;
 const CAPACITY: Bytes = Bytes(3 << 20);

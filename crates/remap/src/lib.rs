@@ -15,8 +15,8 @@ mod counters;
 mod engine;
 mod error;
 mod geometry;
-mod log;
 mod map;
+mod modelled;
 mod options;
 pub mod paper;
 mod planted;
@@ -29,10 +29,10 @@ mod victim;
 
 pub use check::{ImageReport, check_store, walk_segment};
 pub use counters::Counters;
-pub use engine::{CheckpointWrite, Engine, HeadKind, Place, Sink};
+pub use engine::{CheckpointWrite, Engine, HeadKind, Occasion, Place, Sink, Work};
 pub use error::LogError;
 pub use geometry::{BLOCK, Geometry, Pba, Seg};
-pub use log::HostLog;
+pub use modelled::HostLog;
 pub use options::{Ack, GcOrder, OPTIONS, OptionInfo, Options};
 #[doc(hidden)]
 pub use planted::Planted;

@@ -8,7 +8,8 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use block::Rng;
-use live::{CutMedium, Medium};
+use block::Medium;
+use live::CutMedium;
 
 use crate::disk::{Capabilities, Disk, DiskError, Done, Extent, Piece};
 

@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
 use block::Rng;
-use live::Medium;
+use block::Medium;
 use script::{BEFORE, OTHERS, Script, WRITTEN, draw, judge, play};
 use serve::disk::{Capabilities, Disk, DiskError, Done, Extent, MediumDisk, RamDisk};
 use serve::nbd::client::{ALL, Client, go_data, option_bytes};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use block::Rng;
-use live::{CutMedium, Medium};
+use block::Medium;
+use live::CutMedium;
 use remap::{Options, Planted, check_store};
 use serve::disk::{Disk, DiskError, LogDisk, MediumStore, Piece, RamDisk};
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::Rng;
-use live::Medium;
+use block::Medium;
 use remap::{Options, Pba, Planted};
 use serve::disk::{Disk, LogDisk, RamDisk};
 use serve::nbd::client::{ALL, Client};

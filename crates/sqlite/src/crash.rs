@@ -14,7 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use block::Rng;
 use lab::LabError;
-use live::{CutMedium, FileMedium, ImageDrive, LiveError, Medium, Planted};
+use block::Medium;
+use live::{CutMedium, FileMedium, ImageDrive, LiveError, Planted};
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Connection};
 use varve_sqlite_vfs::{Counter, Options, Store};

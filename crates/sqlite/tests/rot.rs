@@ -13,7 +13,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use block::{Bytes, Rng};
-use live::{ImageDrive, LiveError, Medium};
+use block::Medium;
+use live::{ImageDrive, LiveError};
 use sqlite::image::{Served, check_image, unusable};
 use varve_sqlite_vfs::{Options, Store};
 

@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use ::remap::Options;
 use block::{Rng, parse_size};
-use live::{FileMedium, Medium};
+use block::Medium;
+use live::FileMedium;
 use serve::disk::{Disk, LogDisk, RamDisk};
 
 use super::text;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use block::{BlockDevice, Data, DeviceError, Op, Request, SECTOR_BYTES, Sectors, Time};
-use live::Medium;
+use block::Medium;
 use remap::paper::{PaperLog, PaperOptions, TrimRule};
 
 use super::model::{ModelDisk, Modelled, Timing};

@@ -10,7 +10,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use live::Medium;
+use block::Medium;
 
 use super::{Capabilities, Disk, DiskError, Done, Extent, inside};
 

@@ -227,7 +227,7 @@ mod tests {
 
     use lfs::fs::NewInode;
     use lfs::{MkfsOptions, Options};
-    use live::Medium;
+    use block::Medium;
 
     use super::*;
     use crate::disk::{MediumDisk, RamDisk};

@@ -11,7 +11,7 @@
 use std::sync::{Arc, MutexGuard};
 
 use block::{DeviceError, Lpn, crc32c};
-use live::Medium;
+use block::Medium;
 use remap::{BLOCK, Entry, Form, GcOrder, Pba, Seg, Store, walk_segment};
 
 use super::flight::{Load, Own};

@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use live::Medium;
+use block::Medium;
 use remap::{BLOCK, HeadKind, Pba, Sink};
 
 /// Bytes of one write to the medium at most.

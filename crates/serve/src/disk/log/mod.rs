@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use block::{DeviceError, Lpn};
-use live::Medium;
+use block::Medium;
 use remap::{Ack, BLOCK, Engine, LogError, Options, Pba, Planted, Seg, Store, Summary};
 
 use super::{DiskError, Group, Halt};
