@@ -79,4 +79,3 @@ pub fn write_zeroes<M: Medium + ?Sized>(medium: &M, at: u64, bytes: u64) -> io::
     }
     Ok(())
 }
-

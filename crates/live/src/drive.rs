@@ -4,7 +4,10 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use block::{BlockDevice, BlockId, Bytes, Data, DeviceError, Lpn, Medium, Op, Remap, Request, Sectors, Time, Transactional, TxError, TxId, TxLimits};
+use block::{
+    BlockDevice, BlockId, Bytes, Data, DeviceError, Lpn, Medium, Op, Remap, Request, Sectors, Time,
+    Transactional, TxError, TxId, TxLimits,
+};
 use ssd::{Config, Drive, Origin, Params};
 
 use crate::annex::Annex;

@@ -17,11 +17,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use block::Medium;
 use block::{
     BlockDevice, Bytes, Data, Lba, Lpn, Request, Rng, Sectors, Time, Transactional, crc32c,
 };
 use common::Memory;
-use block::Medium;
 use live::{CutMedium, ImageDrive, LiveError, Planted};
 
 const PAGE: usize = 4096;

@@ -7,8 +7,8 @@ use std::fmt::Debug;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use block::Rng;
 use block::Medium;
+use block::Rng;
 use live::CutMedium;
 
 use crate::disk::{Capabilities, Disk, DiskError, Done, Extent, Piece};

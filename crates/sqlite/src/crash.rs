@@ -12,9 +12,9 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use block::Medium;
 use block::Rng;
 use lab::LabError;
-use block::Medium;
 use live::{CutMedium, FileMedium, ImageDrive, LiveError, Planted};
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Connection};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ::remap::Options;
-use block::{Rng, parse_size};
 use block::Medium;
+use block::{Rng, parse_size};
 use live::FileMedium;
 use serve::disk::{Disk, LogDisk, RamDisk};
 

@@ -26,7 +26,9 @@ enum Step {
     Flush,
     /// The root's first header, or its copy in the last block. One after the other: a cut may make
     /// anything of what is not flushed, but never of both.
-    Header { copy: bool },
+    Header {
+        copy: bool,
+    },
 }
 
 /// A checkpoint under way.
@@ -88,7 +90,9 @@ impl Engine {
         let copy = Step::Header { copy: true };
         let mut steps = VecDeque::from([Step::Pages]);
         match self.has(Planted::RootHeaderBeforeBody) {
-            true => steps.extend(first.into_iter().chain([copy, Step::Flush, Step::Body, Step::Flush])),
+            true => {
+                steps.extend(first.into_iter().chain([copy, Step::Flush, Step::Body, Step::Flush]))
+            }
             false => {
                 steps.extend([Step::Body, Step::Flush, first[0], Step::Flush, copy]);
                 // Else whatever flush comes next makes it durable, long before this root is written again.
@@ -212,20 +216,25 @@ impl Engine {
         self.commit_if_done(freed);
     }
 
-    /// The next header of the root: where it belongs, and the block. What the shell writes after it
-    /// lies behind it. Segments that become free are added to `freed`.
-    pub fn root_header(&mut self, freed: &mut Vec<Seg>) -> Option<(Pba, Box<[u8; BLOCK]>)> {
+    /// The next header of the root: where it belongs, and the block.
+    pub fn root_header(&mut self) -> Option<(Pba, Box<[u8; BLOCK]>)> {
         if self.pending.as_ref()?.root.is_none() {
             // Only a planted bug asks for it before the body.
-            let mut bytes = Vec::new();
-            self.checkpoint_root(&mut bytes);
+            self.checkpoint_root(&mut Vec::new());
         }
         let last = self.geometry.root - 1;
-        let begun = self.pending.as_mut()?;
-        let Some(Step::Header { copy }) = begun.steps.pop_front() else { return None };
+        let begun = self.pending.as_ref()?;
+        let Some(Step::Header { copy }) = begun.steps.front() else { return None };
         let (at, block) = begun.root.clone()?;
+        Some((Pba(at.0 + if *copy { last } else { 0 }), block))
+    }
+
+    /// That header is written. Segments that become free are added to `freed`.
+    pub fn root_header_written(&mut self, freed: &mut Vec<Seg>) {
+        if let Some(begun) = &mut self.pending {
+            begun.steps.pop_front();
+        }
         self.commit_if_done(freed);
-        Some((Pba(at.0 + if copy { last } else { 0 }), block))
     }
 
     /// The next record of map pages: `out` is filled with it. `None` when there is none left.

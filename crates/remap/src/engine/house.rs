@@ -14,7 +14,7 @@
 //! | [`Work::Checkpoint`] | sends what sealing gives | [`Engine::checkpoint_begin`] |
 //! | [`Work::Write`] | writes so many blocks of it | [`Engine::checkpoint_write`] |
 //! | [`Work::RootFlush`] | waits for what it sent, flushes | [`Engine::root_flush_begin`], [`Engine::root_flush_end`] |
-//! | [`Work::RootHeader`] | writes it | [`Engine::root_header`] |
+//! | [`Work::RootHeader`] | writes it | [`Engine::root_header`], [`Engine::root_header_written`] |
 //! | [`Work::Victim`] | lists what is live in it | [`Engine::pick_victim`], [`Engine::listed`] |
 //! | [`Work::Copy`] | reads and moves blocks | [`Engine::relocate`], [`Engine::copied`] |
 
@@ -245,7 +245,7 @@ impl Engine {
 
     /// Whether free segments are about to run out: fewer are left than a quarter of those between
     /// the reserve and where cleaning starts.
-    fn runs_short(&self) -> bool {
+    pub fn runs_short(&self) -> bool {
         let (start, reserve) = (self.gc_start(), self.geometry.gc_reserve());
         self.segments.free() < reserve + (start - reserve).div_ceil(4)
     }

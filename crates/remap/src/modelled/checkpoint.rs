@@ -35,10 +35,11 @@ impl<D: BlockDevice> HostLog<D> {
                 self.engine.root_flush_begin();
             }
             Work::RootHeader => {
-                if let Some((at, header)) = self.engine.root_header(&mut self.freed) {
+                if let Some((at, header)) = self.engine.root_header() {
                     let put = self.below.put(at, 1, Payload::Bytes(&header[..]));
                     self.stop_on(put)?;
                 }
+                self.engine.root_header_written(&mut self.freed);
             }
             _ => {}
         }

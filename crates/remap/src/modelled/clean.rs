@@ -105,9 +105,7 @@ impl<D: BlockDevice> HostLog<D> {
 
     /// Reads on, so that what is moved next is there in time.
     fn read_ahead(&mut self) -> Result<(), DeviceError> {
-        while self.cleaner.ahead.len() < AHEAD
-            && self.cleaner.read < self.cleaner.live.len()
-        {
+        while self.cleaner.ahead.len() < AHEAD && self.cleaner.read < self.cleaner.live.len() {
             self.read_batch()?;
         }
         Ok(())

@@ -112,9 +112,10 @@ fn checkpoint(engine: &mut Engine, store: &mut dyn Store) -> Result<(), LogError
                 engine.root_flush_end(&mut freed);
             }
             _ => {
-                if let Some((at, header)) = engine.root_header(&mut freed) {
+                if let Some((at, header)) = engine.root_header() {
                     store.write(at, &header[..])?;
                 }
+                engine.root_header_written(&mut freed);
             }
         }
     }

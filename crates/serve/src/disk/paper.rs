@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
-use block::{BlockDevice, Data, DeviceError, Op, Request, SECTOR_BYTES, Sectors, Time};
 use block::Medium;
+use block::{BlockDevice, Data, DeviceError, Op, Request, SECTOR_BYTES, Sectors, Time};
 use remap::paper::{PaperLog, PaperOptions, TrimRule};
 
 use super::model::{ModelDisk, Modelled, Timing};

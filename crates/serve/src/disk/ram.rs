@@ -189,7 +189,7 @@ impl Disk for RamDisk {
         self.admit(at, bytes)?;
         match keep {
             false => self.forget(at, bytes),
-            true => live::write_zeroes(self, at, bytes)?,
+            true => block::write_zeroes(self, at, bytes)?,
         }
         Ok(Done::NOW)
     }

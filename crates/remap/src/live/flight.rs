@@ -12,7 +12,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use block::Medium;
-use remap::{BLOCK, HeadKind, Pba, Sink};
+
+use crate::engine::{HeadKind, Sink};
+use crate::geometry::{BLOCK, Pba};
 
 /// Bytes of one write to the medium at most.
 const MOST: usize = 1 << 20;
