@@ -322,7 +322,8 @@ impl<D: BlockDevice> HostLog<D> {
     fn sync(&mut self) -> Result<Time, DeviceError> {
         self.may_write()?;
         let clock = self.below.clock;
-        if !self.engine.dirty() && self.gather.blocks() == 0 {
+        // The copy of a root's header needs no flush of its own, but nothing stays behind a flush.
+        if !self.engine.dirty() && self.gather.blocks() == 0 && !self.below.unflushed {
             return Ok(clock);
         }
         let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
@@ -330,6 +331,7 @@ impl<D: BlockDevice> HostLog<D> {
         if let Some((done, covered)) = self.flushing.back()
             && *covered >= seq
             && self.gather.blocks() == 0
+            && !self.below.unflushed
         {
             // The flush under way covers everything.
             return Ok(*done);
