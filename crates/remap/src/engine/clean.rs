@@ -75,10 +75,12 @@ impl Engine {
     }
 
     /// Cleans a segment of map pages: the next checkpoint writes them elsewhere. Pages that are not
-    /// in memory are returned: they have to be installed, and this called again.
+    /// in memory are returned: they have to be installed, sound or not, and this called again. A damaged
+    /// page stays where it is, and its segment is set aside: written anew, it would look sound.
     pub fn move_pages(&mut self, seg: Seg) -> Result<(), (u32, Pba)> {
         let from = self.geometry.base(seg).0;
         let inside = from..from + self.geometry.segment;
+        let mut damaged = false;
         for page in 0..self.map.directory().len() as u32 {
             if !inside.contains(&self.map.directory()[page as usize].pba.0) {
                 continue;
@@ -86,7 +88,14 @@ impl Engine {
             if let Some(at) = self.map.missing(page) {
                 return Err((page, at.pba));
             }
-            self.map.make_dirty(page);
+            match self.map.is_bad(page) {
+                true => damaged = true,
+                false => self.map.make_dirty(page),
+            }
+        }
+        if damaged {
+            self.end_cleaning(seg);
+            return Ok(());
         }
         self.moving += 1;
         Ok(())

@@ -1,4 +1,5 @@
-//! Blocks that were found damaged: each is told once, with its cause; all are counted.
+//! Blocks that were found damaged: the first hundred are told, each once and with its cause; 65,536 are
+//! counted.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};

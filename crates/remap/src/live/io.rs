@@ -39,20 +39,22 @@ impl Shared {
     pub(super) fn read(&self, from: u64, into: &mut [u8]) -> Result<(), LiveError> {
         let head = (from % SIZE) as usize;
         if head == 0 && into.len().is_multiple_of(BLOCK) {
-            return self.read_blocks(Lpn((from / SIZE) as u32), into);
+            return self.read_blocks(Lpn((from / SIZE) as u32), into, false);
         }
         let count = (head + into.len()).div_ceil(BLOCK);
         let mut whole = vec![0; count * BLOCK];
-        self.read_blocks(Lpn((from / SIZE) as u32), &mut whole)?;
+        self.read_blocks(Lpn((from / SIZE) as u32), &mut whole, false)?;
         into.copy_from_slice(&whole[head..head + into.len()]);
         Ok(())
     }
 
-    fn read_blocks(&self, lpn: Lpn, into: &mut [u8]) -> Result<(), LiveError> {
+    /// Reads whole blocks. They are compared with their CRCs if reads are verified, or with `always`
+    /// wherever the log has CRCs.
+    fn read_blocks(&self, lpn: Lpn, into: &mut [u8], always: bool) -> Result<(), LiveError> {
         let mut lpn = lpn;
         for part in into.chunks_mut(READ_BLOCKS as usize * BLOCK) {
             let count = (part.len() / BLOCK) as u32;
-            let (runs, crcs) = self.plan_read(lpn, count)?;
+            let (runs, crcs) = self.plan_read(lpn, count, always)?;
             let result = self.fetch(&runs, &crcs, lpn, part);
             let mut inner = self.lock();
             for run in &runs {
@@ -66,7 +68,12 @@ impl Shared {
     }
 
     /// Where the blocks are; their segments are held.
-    fn plan_read(&self, lpn: Lpn, count: u32) -> Result<(Vec<Run>, Vec<u32>), LiveError> {
+    fn plan_read(
+        &self,
+        lpn: Lpn,
+        count: u32,
+        always: bool,
+    ) -> Result<(Vec<Run>, Vec<u32>), LiveError> {
         let mut inner = self.pages(self.lock(), lpn, count)?;
         let (mut runs, mut crcs, mut next) = (Vec::new(), Vec::new(), lpn.0);
         while next < lpn.0 + count {
@@ -92,8 +99,9 @@ impl Shared {
             runs.push(Run { pba, count: n, on_the_way });
             next += n;
         }
-        if inner.engine.verifies() {
-            crcs.extend((lpn.0..lpn.0 + count).map(|l| inner.engine.crc(Lpn(l)).unwrap_or(0)));
+        if always || inner.engine.verifies() {
+            // None where the log keeps none.
+            crcs.extend((lpn.0..lpn.0 + count).filter_map(|l| inner.engine.crc(Lpn(l))));
         }
         self.see_landed(inner, &runs)?;
         Ok((runs, crcs))
@@ -247,7 +255,7 @@ impl Shared {
     }
 
     /// Reads both end blocks of a write and holds their places, so that they cannot come to mean
-    /// something else.
+    /// something else. They are compared even where reads are not: damage would get a CRC that fits.
     fn read_ends(&self, ends: &[Lpn; 2]) -> Result<([Place; 2], Vec<u8>), LiveError> {
         let mut inner = self.pages(self.lock(), ends[0], ends[1].0 - ends[0].0 + 1)?;
         let places = ends.map(|end| inner.engine.lookup(end));
@@ -259,7 +267,8 @@ impl Shared {
         drop(inner);
         let mut old = vec![0; 2 * BLOCK];
         let (a, b) = old.split_at_mut(BLOCK);
-        let read = self.read_blocks(ends[0], a).and_then(|()| self.read_blocks(ends[1], b));
+        let read =
+            self.read_blocks(ends[0], a, true).and_then(|()| self.read_blocks(ends[1], b, true));
         match read {
             Ok(()) => Ok((places, old)),
             Err(error) => {

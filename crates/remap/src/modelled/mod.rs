@@ -337,13 +337,15 @@ impl<D: BlockDevice> HostLog<D> {
     fn sync(&mut self) -> Result<Time, DeviceError> {
         self.may_write()?;
         let clock = self.below.clock;
-        if !self.engine.dirty() && self.gather.blocks() == 0 {
+        // The copy of a root's header needs no flush of its own, but nothing stays behind a flush.
+        if !self.engine.dirty() && self.gather.blocks() == 0 && !self.below.unflushed {
             return Ok(clock);
         }
         if let Some((done, covered)) = self.flushing.back()
             && *covered == self.engine.seqs().0
             && !self.engine.has_open_records()
             && self.gather.blocks() == 0
+            && !self.below.unflushed
         {
             // The flush under way covers everything.
             return Ok(*done);
