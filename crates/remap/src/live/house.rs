@@ -74,7 +74,7 @@ impl Shared {
         };
         if worth {
             inner.asleep = false;
-            self.work.notify_all();
+            self.waits.tell(&self.work);
         }
     }
 

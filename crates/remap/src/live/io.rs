@@ -332,7 +332,7 @@ impl Shared {
                 return Err(LiveError::NoSpace("cleaning the log gains nothing".to_string()));
             }
             inner.wanted.push(blocks);
-            self.work.notify_all();
+            self.waits.tell(&self.work);
             inner = self.wait(inner);
             if let Some(mine) = inner.wanted.iter().position(|wanted| *wanted == blocks) {
                 inner.wanted.swap_remove(mine);

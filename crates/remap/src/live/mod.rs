@@ -386,7 +386,7 @@ impl LiveLog {
     /// Stops house-keeping.
     pub fn stop(&self) {
         self.shared.lock().stop = true;
-        self.shared.work.notify_all();
+        self.shared.waits.tell(&self.shared.work);
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(keeper) = keeper
             && keeper.join().is_err()
@@ -448,7 +448,7 @@ impl Shared {
         }
         let why = inner.failed.get_or_insert(why).clone();
         self.tell(inner);
-        self.work.notify_all();
+        self.waits.tell(&self.work);
         LiveError::Stopped(why)
     }
 

@@ -8,8 +8,11 @@ use std::time::{Duration, Instant};
 
 /// Threads that take turns: one runs, the others are inside [`Turns::pass`].
 pub trait Turns: Debug + Send + Sync {
-    /// Lets others run; returns when it is this thread's turn again.
-    fn pass(&self);
+    /// Lets others run; returns when it is this thread's turn again. An `idle` one waits for nothing but
+    /// [`Turns::call`], or for time to pass.
+    fn pass(&self, idle: bool);
+    /// There is work for whoever is idle.
+    fn call(&self);
     /// Nanoseconds on their clock.
     fn now(&self) -> u64;
 }
@@ -44,13 +47,21 @@ impl Waits {
         match (&self.turns, most) {
             (Some(turns), _) => {
                 drop(guard);
-                turns.pass();
+                turns.pass(most.is_some());
                 mutex.lock().unwrap_or_else(PoisonError::into_inner)
             }
             (None, None) => told.wait(guard).unwrap_or_else(PoisonError::into_inner),
             (None, Some(most)) => {
                 told.wait_timeout(guard, most).unwrap_or_else(PoisonError::into_inner).0
             }
+        }
+    }
+
+    /// Tells whoever waits.
+    pub fn tell(&self, told: &Condvar) {
+        told.notify_all();
+        if let Some(turns) = &self.turns {
+            turns.call();
         }
     }
 
@@ -63,7 +74,7 @@ impl Waits {
             match mutex.try_lock() {
                 Ok(guard) => return guard,
                 Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
-                Err(TryLockError::WouldBlock) => turns.pass(),
+                Err(TryLockError::WouldBlock) => turns.pass(false),
             }
         }
     }
