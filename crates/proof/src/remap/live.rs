@@ -161,6 +161,8 @@ impl LiveStack {
     pub fn check_media(&mut self) -> Option<Result<(), String>> {
         self.table.let_alone(true);
         let flushed = self.log.flush();
+        // It may have had to wait for the keeper.
+        self.table.let_alone(true);
         let quiet = self.log.with_engine(|engine| !engine.dirty());
         let found = (flushed.is_ok() && quiet).then(|| self.compare());
         self.table.let_alone(false);

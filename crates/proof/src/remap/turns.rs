@@ -95,7 +95,8 @@ impl Table {
 
     /// Whether the client has all turns.
     pub fn let_alone(&self, alone: bool) {
-        self.lock().alone = alone;
+        let mut state = self.lock();
+        (state.alone, state.idle) = (alone, 0);
     }
 
     /// Begins house-keeping by a thread of its own.

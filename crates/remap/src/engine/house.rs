@@ -52,7 +52,7 @@ pub enum Work {
     RootHeader,
     /// A segment is chosen and listed.
     Victim,
-    /// So many blocks of the victim are moved, at most.
+    /// So many blocks of the victim are moved before the next question.
     Copy(u32),
     /// Nothing, until a flush under way has ended or a reader has let go of a segment.
     Wait,
@@ -141,7 +141,7 @@ impl Engine {
             return self.next_of_checkpoint(true).unwrap_or(Work::Checkpoint);
         }
         match self.house.victim {
-            Some(victim) => return Work::Copy(victim.left as u32),
+            Some(victim) => return Work::Copy(self.batch(victim.left)),
             None if self.house.barren != Some(self.state()) => return Work::Victim,
             None => {}
         }
@@ -179,11 +179,15 @@ impl Engine {
         let victim = self.house.victim?;
         let due = victim.due / victim.gain.max(1);
         let copies = match occasion {
-            Occasion::Request => due.min(self.house.quota),
-            Occasion::Pause | Occasion::Room(_) => due,
+            Occasion::Request => due.min(self.house.quota).min(victim.left) as u32,
+            Occasion::Pause | Occasion::Room(_) => self.batch(due.min(victim.left)),
         };
-        let copies = copies.min(victim.left) as u32;
         (copies > 0).then_some(Work::Copy(copies))
+    }
+
+    /// Of so many copies those that are made before anything else is asked for.
+    fn batch(&self, copies: u64) -> u32 {
+        copies.min(u64::from(self.options.gc_batch)) as u32
     }
 
     /// Each block that is written owes the copies that make room for it. A request makes them itself

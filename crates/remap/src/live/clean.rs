@@ -122,10 +122,9 @@ impl Shared {
         self.discard_freed(&mut inner)
     }
 
-    /// Moves blocks of the victim, `most` at most.
+    /// Moves so many blocks of the victim.
     pub(super) fn move_some(&self, victim: &mut Victim, most: u32) -> Result<(), LiveError> {
-        let most = most.min(self.options.gc_batch) as usize;
-        let end = (victim.next + most).min(victim.live.len());
+        let end = (victim.next + most as usize).min(victim.live.len());
         let batch = &victim.live[victim.next..end];
         self.read_blocks_of(batch, &mut victim.bytes, &mut victim.there);
         self.move_blocks(batch, victim.newest, &victim.bytes, &victim.there)?;

@@ -47,6 +47,30 @@ pub(super) fn keep(shared: &Shared) {
     }
 }
 
+/// Does what is due until nothing is: for one thread that does all.
+pub(super) fn keep_quiet(shared: &Shared, occasion: Occasion) {
+    loop {
+        let mut inner = shared.lock();
+        shared.tick(&mut inner);
+        let wanted = !inner.wanted.is_empty();
+        let work = match inner.failed.is_some() {
+            false if !wanted => inner.engine.next(occasion),
+            _ => due(&mut inner),
+        };
+        inner.full |= work == Work::Full;
+        if matches!(work, Work::Nothing | Work::Wait | Work::Full) {
+            // A trim leaves what it says to whoever writes next.
+            let last = inner.flight.last();
+            let _told = shared.see_off(inner, |flight| flight.all_ended(last));
+            return;
+        }
+        drop(inner);
+        if shared.keep_house(work).is_err() {
+            return;
+        }
+    }
+}
+
 /// What is due next.
 fn due(inner: &mut Inner) -> Work {
     let Inner { engine, wanted, .. } = inner;
@@ -69,7 +93,7 @@ impl Shared {
         }
         let worth = match due(inner) {
             Work::Nothing => false,
-            Work::Copy(due) => due >= self.options.gc_batch || inner.engine.runs_short(),
+            Work::Copy(most) => most >= self.options.gc_batch || inner.engine.runs_short(),
             _ => true,
         };
         if worth {
@@ -97,7 +121,8 @@ impl Shared {
                 let mut inner = self.lock();
                 let Inner { engine, flight, .. } = &mut *inner;
                 engine.seal_old(&mut Feed::new(flight));
-                Ok(())
+                let last = inner.flight.last();
+                self.see_off(inner, |flight| flight.all_ended(last)).map(|_| ())
             }
             Work::Checkpoint => self.begin_checkpoint(false),
             Work::Victim => self.begin_victim(victim),
@@ -115,7 +140,8 @@ impl Shared {
         let Inner { engine, flight, .. } = &mut *inner;
         engine.seal_all(&mut Feed::new(flight));
         engine.checkpoint_begin(clean);
-        Ok(())
+        let last = inner.flight.last();
+        self.see_off(inner, |flight| flight.all_ended(last)).map(|_| ())
     }
 
     fn step_checkpoint(&self, step: Work) -> Result<(), LiveError> {

@@ -22,7 +22,7 @@ use std::thread::JoinHandle;
 
 use block::{DeviceError, Lpn, Medium};
 
-use crate::engine::Engine;
+use crate::engine::{Engine, Occasion};
 use crate::error::LogError;
 use crate::geometry::{BLOCK, Pba, Seg};
 use crate::options::{Ack, Options};
@@ -381,6 +381,11 @@ impl LiveLog {
     /// Keeps house until [`LiveLog::stop`]: for threads that take turns.
     pub fn keep(&self) {
         house::keep(&self.shared);
+    }
+
+    /// Keeps house by this thread until nothing is due: where nobody else does.
+    pub fn keep_quiet(&self, occasion: Occasion) {
+        house::keep_quiet(&self.shared, occasion);
     }
 
     /// Stops house-keeping.

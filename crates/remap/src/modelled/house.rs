@@ -28,40 +28,42 @@ impl<D: BlockDevice> HostLog<D> {
     /// Keeps house in a pause that ends at `until`. Blocks are moved one at a time, and each is followed
     /// by a pause as long as it took: a request that comes waits behind one of them.
     pub(super) fn keep_house_until(&mut self, until: Time) -> Result<(), DeviceError> {
-        let begin = self.below.clock;
-        let mut next = self.cleaner.rested().max(begin);
+        let mut next = self.cleaner.rested().max(self.below.clock);
+        // Of a number of blocks that was asked for, those not moved yet.
+        let mut copies = 0;
         loop {
-            let work = self.engine.next(Occasion::Pause);
+            if self.below.clock >= until {
+                return Ok(());
+            }
+            if copies == 0 {
+                match self.engine.next(Occasion::Pause) {
+                    Work::Copy(most) => copies = most,
+                    Work::Nothing | Work::Wait | Work::Full => {}
+                    work => {
+                        self.keep(work)?;
+                        self.settle()?;
+                        continue;
+                    }
+                }
+            }
             // What happens first: a flush ends, or a block may be moved.
-            let moved = match work {
-                Work::Copy(_) => self.cleaner.ready().map(|ready| next.max(ready)),
-                _ => None,
-            };
-            let ends = self.next_end();
-            match (work, moved) {
-                (Work::Copy(_) | Work::Nothing | Work::Wait | Work::Full, moved)
-                    if ends.is_some_and(|ends| moved.is_none_or(|moved| ends <= moved)) =>
-                {
-                    let Some(ends) = ends.filter(|ends| *ends < until) else { return Ok(()) };
+            let ready = self.cleaner.ready().filter(|_| copies > 0);
+            let moved = ready.map(|ready| next.max(ready));
+            match (self.next_end(), moved) {
+                (Some(ends), moved) if moved.is_none_or(|moved| ends <= moved) && ends < until => {
                     self.below.clock = self.below.clock.max(ends);
                     self.settle()?;
                 }
-                (Work::Copy(_), Some(at)) => {
-                    if at >= until {
-                        return Ok(());
-                    }
+                (_, Some(at)) if at < until => {
                     self.below.clock = self.below.clock.max(at);
                     self.move_some(1, false)?;
+                    copies -= 1;
                     let done = self.cleaner.done().max(at);
                     next = done.checked_add(done.since(at)).unwrap_or(done);
                     self.cleaner.rest_until(next);
                     self.settle()?;
                 }
-                (Work::Copy(_) | Work::Nothing | Work::Wait | Work::Full, _) => return Ok(()),
-                (work, _) => {
-                    self.keep(work)?;
-                    self.settle()?;
-                }
+                _ => return Ok(()),
             }
         }
     }

@@ -111,8 +111,9 @@ impl<D: BlockDevice> HostLog<D> {
         Ok(log)
     }
 
-    fn start(engine: Engine, mut below: Below<D>, summary: Summary) -> HostLog<D> {
+    fn start(mut engine: Engine, mut below: Below<D>, summary: Summary) -> HostLog<D> {
         below.in_turn = false;
+        engine.set_now(below.clock.as_ns());
         let g = *engine.geometry();
         let places = g.segments as usize * g.segment as usize;
         HostLog {
