@@ -25,6 +25,9 @@ impl BlockDevice for SharedDisk {
     fn capacity(&self) -> Sectors {
         self.get().capacity()
     }
+    fn flush_covers_submitted(&self) -> bool {
+        self.get().flush_covers_submitted()
+    }
     fn atomic_unit(&self) -> block::Bytes {
         self.get().atomic_unit()
     }

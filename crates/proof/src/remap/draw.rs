@@ -15,8 +15,8 @@ pub fn draw_remap(seed: u64, mode: &str, what: &Draw) -> (Plan, RemapSpec, u64) 
     let mut rng = Rng::stream(seed, "remap/config");
     let mut refused = 0;
     loop {
-        // Every other one of the logs to use is the live one: what a server runs.
-        let config = config(&mut rng, mode, mode == "varve" && seed % 2 == 1);
+        // Three in five of the logs to use are live ones: what a server runs.
+        let config = config(&mut rng, mode, mode == "varve" && seed % 5 < 3);
         let mut plan = Plan { seed, config, bytes: true, ..Plan::default() };
         let Ok(spec) = RemapSpec::of(&plan) else {
             refused += 1;
@@ -70,8 +70,6 @@ fn varve(k: &mut Keys<'_>, live: bool) {
     if live {
         let seed = k.rng.below(1 << 32);
         k.set("remap.live", seed);
-        // It waits for what is on its way before it flushes.
-        k.maybe(3, "disk.strict", &["true"]);
         k.maybe(2, "varve.inflight", &["1", "3"]);
     } else {
         k.maybe(3, "varve.ack", &["buffer"]);
@@ -83,6 +81,7 @@ fn varve(k: &mut Keys<'_>, live: bool) {
     let segments = k.rng.between(17, most);
     k.set("disk.blocks", segment * (segments + 1));
     k.maybe(2, "varve.atomic_max", &["4 KiB", "8 KiB", "16 KiB", "32 KiB"]);
+    k.maybe(3, "disk.strict", &["true"]);
     k.maybe(3, "varve.discard", &["off"]);
     k.maybe(2, "varve.gc.batch", &["1", "3", "16"]);
     k.maybe(3, "varve.gc.order", &["lba"]);
