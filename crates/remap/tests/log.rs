@@ -239,7 +239,7 @@ fn cleaning_never_writes_a_damaged_page_of_the_map_anew() {
     // Read once, and found damaged.
     assert!(!engine.install(page, &vec![9; 4096]));
     while let Err((page, at)) = engine.move_pages(seg) {
-        engine.install(page, &store.0[at.0 as usize * 4096..][..4096].to_vec());
+        engine.install(page, &store.0[at.0 as usize * 4096..][..4096]);
     }
     assert_eq!(engine.counters().quarantined, 1);
     engine.checkpoint_begin(false);
