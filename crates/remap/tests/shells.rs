@@ -16,49 +16,77 @@ const BLOCK: usize = 4096;
 
 /// Memory that counts what is written to it. Nothing takes time.
 #[derive(Clone, Debug)]
-struct Memory(Arc<Mutex<(Vec<u8>, u64)>>);
+struct Memory(Arc<Mutex<Held>>);
+
+#[derive(Debug)]
+struct Held {
+    bytes: Vec<u8>,
+    written: u64,
+    /// Blocks written or discarded since the last comparison: all that it has to look at.
+    touched: Vec<usize>,
+}
+
+impl Held {
+    fn touch(&mut self, at: u64, len: usize) -> &mut [u8] {
+        let at = at as usize;
+        self.touched.extend(at / BLOCK..(at + len).div_ceil(BLOCK));
+        &mut self.bytes[at..][..len]
+    }
+}
 
 impl Memory {
     fn new(blocks: usize) -> Memory {
-        Memory(Arc::new(Mutex::new((vec![0; blocks * BLOCK], 0))))
+        Memory(Arc::new(Mutex::new(Held {
+            bytes: vec![0; blocks * BLOCK],
+            written: 0,
+            touched: Vec::new(),
+        })))
     }
     fn holds(&self, other: &Memory) -> Result<(), String> {
-        let (here, there) = (self.0.lock().unwrap(), other.0.lock().unwrap());
-        if here.1 != there.1 {
-            return Err(format!("{} and {} blocks written", here.1, there.1));
+        let (mut here, mut there) = (self.0.lock().unwrap(), other.0.lock().unwrap());
+        if here.written != there.written {
+            return Err(format!("{} and {} blocks written", here.written, there.written));
         }
-        let mut blocks = here.0.chunks(BLOCK).zip(there.0.chunks(BLOCK));
-        match blocks.position(|(a, b)| a != b) {
-            Some(block) => {
-                let (a, b) = (&here.0[block * BLOCK..], &there.0[block * BLOCK..]);
+        let mut touched = std::mem::take(&mut here.touched);
+        touched.append(&mut there.touched);
+        touched.sort_unstable();
+        touched.dedup();
+        for block in touched {
+            let (a, b) =
+                (&here.bytes[block * BLOCK..][..BLOCK], &there.bytes[block * BLOCK..][..BLOCK]);
+            if a != b {
                 let byte = (0..BLOCK).position(|i| a[i] != b[i]).unwrap_or(0);
                 let part = |bytes: &[u8]| bytes[byte & !7..][..8].to_vec();
-                Err(format!("byte {byte} of block {block}: {:02x?}, {:02x?}", part(a), part(b)))
+                return Err(format!(
+                    "byte {byte} of block {block}: {:02x?}, {:02x?}",
+                    part(a),
+                    part(b)
+                ));
             }
-            None => Ok(()),
         }
+        Ok(())
     }
 }
 
 impl Medium for Memory {
     fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
-        out.copy_from_slice(&self.0.lock().unwrap().0[at as usize..][..out.len()]);
+        out.copy_from_slice(&self.0.lock().unwrap().bytes[at as usize..][..out.len()]);
         Ok(())
     }
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let mut memory = self.0.lock().unwrap();
-        memory.0[at as usize..][..bytes.len()].copy_from_slice(bytes);
-        memory.1 += (bytes.len() / BLOCK) as u64;
+        memory.touch(at, bytes.len()).copy_from_slice(bytes);
+        memory.written += (bytes.len() / BLOCK) as u64;
         Ok(())
     }
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
     fn size(&self) -> io::Result<u64> {
-        Ok(self.0.lock().unwrap().0.len() as u64)
+        Ok(self.0.lock().unwrap().bytes.len() as u64)
     }
     fn discard(&self, at: u64, bytes: u64) -> io::Result<()> {
-        self.0.lock().unwrap().0[at as usize..][..bytes as usize].fill(0);
+        self.0.lock().unwrap().touch(at, bytes as usize).fill(0);
         Ok(())
     }
     fn discard_is_fast(&self) -> bool {
