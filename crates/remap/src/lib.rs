@@ -39,7 +39,7 @@ pub use options::{Ack, GcOrder, OPTIONS, OptionInfo, Options};
 #[doc(hidden)]
 pub use planted::Planted;
 pub use record::{Entry, Form, GC_ENTRIES, Header, Kind, USER_ENTRIES};
-pub use recovery::{Recovered, Summary, format_store, recover};
+pub use recovery::{Recovered, Summary, checkpoint_store, format_store, recover};
 pub use root::{Root, Super};
 pub use store::Store;
 pub use victim::{VictimInfo, victims};

@@ -160,7 +160,10 @@ impl Engine {
     /// The next write of the checkpoint, of `most` blocks at most: `out` is filled with it. `None` when
     /// pages and body are written.
     pub fn checkpoint_write(&mut self, most: u32, out: &mut Vec<u8>) -> Option<CheckpointWrite> {
-        while most > 0 {
+        if most == 0 {
+            return None;
+        }
+        loop {
             let begun = self.pending.as_mut()?;
             let n = begun.left().min(most);
             if n > 0 {
@@ -196,7 +199,6 @@ impl Engine {
                 }
             }
         }
-        None
     }
 
     /// A flush for the checkpoint is under way: it covers what was written for it, and all records

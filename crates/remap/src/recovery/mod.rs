@@ -85,7 +85,7 @@ pub fn format_store(
     let (other, header) = (geometry.root_at(0), engine.no_root().encode());
     store.write(other, &header)?;
     store.write(Pba(other.0 + geometry.root - 1), &header)?;
-    checkpoint(&mut engine, store)?;
+    checkpoint_store(&mut engine, store)?;
     let block = sup.encode();
     store.write(Pba(0), &block)?;
     store.write(Pba(1), &block)?;
@@ -94,8 +94,12 @@ pub fn format_store(
     Ok(engine)
 }
 
-/// Writes and commits a checkpoint at once. No record is open.
-fn checkpoint(engine: &mut Engine, store: &mut dyn Store) -> Result<(), LogError> {
+/// Writes and commits a checkpoint at once, on a device of which nothing is in use by others. No record
+/// is open.
+///
+/// # Errors
+/// The device's.
+pub fn checkpoint_store(engine: &mut Engine, store: &mut dyn Store) -> Result<(), LogError> {
     // Nothing was given out yet: what becomes free holds nothing that a discard would forget.
     let (mut buffer, mut freed) = (Vec::new(), Vec::new());
     engine.checkpoint_begin(false);
@@ -284,7 +288,7 @@ pub fn recover(
         }
         store.flush()?;
         engine.end_replay(heads, &chain, summary.end);
-        checkpoint(&mut engine, store)?;
+        checkpoint_store(&mut engine, store)?;
     }
     Ok(Recovered { engine, summary })
 }
