@@ -5,7 +5,7 @@
 use std::io;
 use std::sync::Arc;
 
-use crate::medium::Medium;
+use block::Medium;
 
 /// Room behind the drive of an image. It grows with what is written, as far as the file system lets it.
 #[derive(Clone, Debug)]

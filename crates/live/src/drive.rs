@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, BlockId, Bytes, Data, DeviceError, Lpn, Op, Remap, Request, Sectors, Time,
+    BlockDevice, BlockId, Bytes, Data, DeviceError, Lpn, Medium, Op, Remap, Request, Sectors, Time,
     Transactional, TxError, TxId, TxLimits,
 };
 use ssd::{Config, Drive, Origin, Params};
@@ -18,7 +18,7 @@ use crate::file::{FileStats, ImageFile};
 use crate::header::{BlockState, MOST_PAGES};
 use crate::layout::{Layout, PAGE, Version};
 use crate::load::load;
-use crate::medium::{FileMedium, Medium};
+use crate::medium::FileMedium;
 use crate::planted::Planted;
 use crate::superblock::{NoImage, Superblock};
 

@@ -30,10 +30,10 @@ use crate::annex::Annex;
 use crate::header::{BlockState, MOST_CLAIMS};
 use crate::layout::{Layout, PAGE};
 use crate::load::Loaded;
-use crate::medium::Medium;
 use crate::planted::Planted;
 use crate::record::{Claim, Claims, HAS_CRC, LOST, closes_others, encode};
 use crate::superblock::{Held, Superblock};
+use block::Medium;
 
 /// Pages gathered at most.
 const RUN: usize = 256;

@@ -6,8 +6,8 @@ mod server;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use block::Medium;
 use block::Rng;
-use live::Medium;
 use remap::{Options, Pba, Planted};
 use serve::disk::{Disk, LogDisk, RamDisk};
 use serve::nbd::client::{ALL, Client};

@@ -12,8 +12,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use block::Medium;
 use block::{Bytes, Rng};
-use live::{ImageDrive, LiveError, Medium};
+use live::{ImageDrive, LiveError};
 use sqlite::image::{Served, check_image, unusable};
 use varve_sqlite_vfs::{Options, Store};
 

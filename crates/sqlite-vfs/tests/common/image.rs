@@ -4,7 +4,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use block::Bytes;
-use live::{CutMedium, ImageDrive, Medium as Below};
+use block::Medium as Below;
+use live::{CutMedium, ImageDrive};
 use varve_sqlite_vfs::Device;
 
 use super::cut::{Medium, Power};

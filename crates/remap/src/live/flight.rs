@@ -11,8 +11,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use live::Medium;
-use remap::{BLOCK, HeadKind, Pba, Sink};
+use block::Medium;
+
+use crate::engine::{HeadKind, Sink};
+use crate::geometry::{BLOCK, Pba};
 
 /// Bytes of one write to the medium at most.
 const MOST: usize = 1 << 20;

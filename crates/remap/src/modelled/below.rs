@@ -80,7 +80,12 @@ impl<D: BlockDevice> Below<D> {
         self.submit(Request::read(lba(at), sectors).with(into))
     }
 
+    /// Flushes what was written so far: if need be when all of it has been answered, and until then time
+    /// passes.
     pub fn flush_device(&mut self) -> Result<Time, DeviceError> {
+        if !self.device.flush_covers_submitted() {
+            self.clock = self.clock.max(self.done);
+        }
         self.unflushed = false;
         self.submit(Request::flush())
     }

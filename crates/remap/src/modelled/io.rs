@@ -162,7 +162,7 @@ impl<D: BlockDevice> HostLog<D> {
         let done = if keep { clock } else { self.issue()? };
         let buffered = self.engine.options().ack == Ack::Buffer;
         let answered = if buffered { clock } else { done };
-        self.keep_house(count)?;
+        self.keep_house()?;
         Ok(answered)
     }
 
