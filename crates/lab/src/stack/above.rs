@@ -183,6 +183,9 @@ impl<L: Layer> BlockDevice for Above<L> {
     fn atomic_unit(&self) -> block::Bytes {
         self.layer.atomic_unit()
     }
+    fn flush_covers_submitted(&self) -> bool {
+        self.layer.flush_covers_submitted()
+    }
     fn submit(&mut self, at: Time, mut request: Request<'_>) -> Result<Time, DeviceError> {
         self.count(&request);
         whole(&mut request);

@@ -75,6 +75,9 @@ impl BlockDevice for Stack {
     fn atomic_unit(&self) -> block::Bytes {
         self.top_ref().atomic_unit()
     }
+    fn flush_covers_submitted(&self) -> bool {
+        self.top_ref().flush_covers_submitted()
+    }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         match self {
             Stack::Bare(drive) => drive.submit(at, request),
