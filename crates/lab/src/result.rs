@@ -258,13 +258,13 @@ fn mean_by_cause(tally: &Tally, op: Op) -> Option<Json> {
 fn host_queue(outcome: &Outcome) -> Json {
     let tally = &outcome.tally;
     let mut map = Map::new();
-    let submitted: u64 = tally.latency.iter().map(|h| h.count()).sum();
+    let (submitted, arriving) = tally.offered();
     map.int("waited", tally.queue.count());
     map.maybe("waited_share", Json::ratio(tally.queue.count(), submitted));
     map.maybe("wait_ns", tally.queue.to_json(false));
     map.put("held_ns", Json::span(tally.queue_held));
     map.put("saturated", Json::Bool(tally.saturated()));
-    map.maybe("offered_per_s", per_second(submitted, tally.last_arrival.since(tally.start)));
+    map.maybe("offered_per_s", per_second(submitted, arriving));
     map.maybe("served_per_s", per_second(submitted, tally.end.since(tally.start)));
     Json::Map(map)
 }
