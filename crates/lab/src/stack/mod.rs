@@ -5,6 +5,7 @@
 //! what it wrote to the drive, or the run has no result.
 
 mod above;
+mod amplification;
 mod config;
 
 use block::{BlockDevice, DeviceError, Request, Sectors, Time};
@@ -13,6 +14,7 @@ use remap::{HostLog, Options};
 use ssd::{Drive, Params, Stats};
 
 pub use above::LayerCounts;
+pub use amplification::Amplification;
 pub use config::{RemapMode, StackConfig};
 
 use crate::{Device, LabError};
