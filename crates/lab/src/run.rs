@@ -15,7 +15,9 @@ use crate::json::{Json, Map, MapExt};
 use crate::replay::{Mode, ReplayPlan, Watch, precondition, preload, replay};
 use crate::result::{RunResult, SCHEMA, config_json, replay_json, stack_json};
 use crate::scenario::{Replay, Scenario, Sweep, share_of};
-use crate::{LabError, RemapMode, Stack, StackConfig};
+use crate::{LabError, StackConfig};
+use stack::Device;
+use stack::description::text_of;
 
 /// One run of an experiment.
 #[derive(Clone, Debug)]
@@ -106,10 +108,7 @@ impl Experiment {
         for point in &points {
             let params = point.config.resolve()?;
             queue_depth = params.queue_depth;
-            let capacity = match point.stack.mode {
-                RemapMode::Off => Bytes(u64::from(params.logical_pages) * UNIT_BYTES),
-                _ => Stack::new(&params, &point.stack)?.capacity().bytes(),
-            };
+            let capacity = point.stack.capacity(&params)?;
             prepared.open(first, capacity)?;
             for seed in &scenario.seeds {
                 seeded.push(Point { seed: *seed, ..point.clone() });
@@ -201,7 +200,7 @@ impl Experiment {
     fn run_point(&self, point: &Point, watch: Watch<'_>) -> Result<Json, LabError> {
         let mut params = point.config.resolve()?;
         params.seed = point.seed;
-        let mut drive = Stack::new(&params, &point.stack)?;
+        let mut drive = point.stack.build(&params)?;
         let capacity = drive.capacity().bytes();
         let unit = u64::from(params.unit_pages);
         let how = self.replay.precondition;
@@ -222,6 +221,7 @@ impl Experiment {
         };
         let mut source = self.prepared.open(point.seed, capacity)?;
         let outcome = replay(&mut drive, &mut *source, &plan, watch)?;
+        drive.end()?;
         let result = RunResult {
             params: &point.params,
             seed: point.seed,
@@ -256,6 +256,9 @@ impl Experiment {
         map.maybe("scale", self.base.scaled().map(scale_json));
         if !self.stack.keys().is_empty() {
             map.put("remap", stack_json(&self.stack));
+        }
+        if !self.stack.written().is_empty() {
+            map.put("layers", Json::text(&text_of(self.stack.written())));
         }
         map.put("workload", self.prepared.to_json());
         let seeds = |s: &u64| Json::Int(*s);

@@ -155,7 +155,9 @@ fn one<'t>(term: &'t Term, what: &str) -> Result<&'t str, StackError> {
 fn keys(term: &Term, known: &[&str]) -> Result<(), StackError> {
     match term.keys.iter().find(|(key, _)| !known.contains(&&**key)) {
         None => Ok(()),
-        Some((key, _)) if known.is_empty() => Err(wrong(&term.name, &format!("`{key}=`"), "no key")),
+        Some((key, _)) if known.is_empty() => {
+            Err(wrong(&term.name, &format!("`{key}=`"), "no key"))
+        }
         Some((key, _)) => Err(wrong(&term.name, &format!("`{key}=`"), &known.join(", "))),
     }
 }
@@ -223,6 +225,14 @@ impl Base {
 }
 
 impl Layer {
+    /// Layers alone, the lowest first: `log(..)+record(..)`.
+    ///
+    /// # Errors
+    /// As of a whole stack.
+    pub fn list(text: &str) -> Result<Vec<Layer>, StackError> {
+        parse(text)?.iter().map(Layer::read).collect()
+    }
+
     fn read(term: &Term) -> Result<Layer, StackError> {
         let options = || -> Result<Keys, StackError> {
             no_value(term)?;
@@ -249,7 +259,8 @@ impl Layer {
                 keys(term, &[])?;
                 let text = one(term, "SEED")?;
                 let seed = text.parse();
-                seed.map(Layer::Cut).map_err(|_| wrong("cut", &format!("`{text}`"), "a whole number"))
+                seed.map(Layer::Cut)
+                    .map_err(|_| wrong("cut", &format!("`{text}`"), "a whole number"))
             }
             "record" => {
                 keys(term, &[])?;
@@ -304,6 +315,11 @@ impl fmt::Display for Description {
         self.base.fmt(f)?;
         self.layers.iter().try_for_each(|layer| write!(f, "+{layer}"))
     }
+}
+
+/// Layers as a text, without what is below them.
+pub fn text_of(layers: &[Layer]) -> String {
+    layers.iter().map(Layer::to_string).collect::<Vec<_>>().join("+")
 }
 
 #[cfg(test)]

@@ -25,4 +25,4 @@ pub mod rules;
 
 pub use description::{Base, Description, Keys, Layer};
 pub use error::StackError;
-pub use modelled::{Device, LayerCounts, Modelled};
+pub use modelled::{Amplification, Device, LayerCounts, Modelled};

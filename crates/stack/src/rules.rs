@@ -1,7 +1,7 @@
 //! Which stacks there are: everything that the grammar can say works in both worlds, or is refused here.
 
-use crate::description::{Base, Description, Layer};
 use crate::StackError;
+use crate::description::{Base, Description, Layer};
 
 /// Where a stack runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,7 +26,7 @@ pub enum Top {
 /// # Errors
 /// [`StackError::Options`]: which rule it breaks.
 pub fn check(stack: &Description, world: World, top: Top) -> Result<(), StackError> {
-    let rules = [in_virtual_time, drives, files, cuts, read_only];
+    let rules: [Rule; 5] = [in_virtual_time, drives, files, cuts, read_only];
     rules.iter().try_for_each(|rule| rule(stack, world, top))
 }
 
@@ -53,7 +53,9 @@ fn in_virtual_time(stack: &Description, world: World, _: Top) -> Result<(), Stac
     };
     match name {
         None => Ok(()),
-        Some(name) => wrong(format!("{name}: for what is served: a run in virtual time has no such thing")),
+        Some(name) => {
+            wrong(format!("{name}: for what is served: a run in virtual time has no such thing"))
+        }
     }
 }
 
@@ -63,7 +65,9 @@ fn drives(stack: &Description, _: World, _: Top) -> Result<(), StackError> {
     match stack.layers.iter().position(|layer| *layer == Layer::RealTime) {
         Some(0) if modelled => Ok(()),
         None => Ok(()),
-        Some(_) => wrong("real-time: expected right above a modelled drive in memory, drive(PRESET)"),
+        Some(_) => {
+            wrong("real-time: expected right above a modelled drive in memory, drive(PRESET)")
+        }
     }
 }
 
@@ -72,9 +76,10 @@ fn files(stack: &Description, _: World, top: Top) -> Result<(), StackError> {
     let lfs = stack.layers.iter().position(|layer| matches!(layer, Layer::Lfs(_)));
     match (lfs, top) {
         (None, _) => Ok(()),
-        (Some(at), _) if at + 1 < stack.layers.len() => {
-            wrong(format!("{}: above lfs: a file system is the highest layer", stack.layers[at + 1].name()))
-        }
+        (Some(at), _) if at + 1 < stack.layers.len() => wrong(format!(
+            "{}: above lfs: a file system is the highest layer",
+            stack.layers[at + 1].name()
+        )),
         (Some(_), Top::Files) => Ok(()),
         (Some(_), Top::Blocks) => wrong("lfs: it has files, and blocks are asked for here"),
     }
@@ -82,7 +87,8 @@ fn files(stack: &Description, _: World, top: Top) -> Result<(), StackError> {
 
 /// One switch for all.
 fn cuts(stack: &Description, _: World, _: Top) -> Result<(), StackError> {
-    let mut all = stack.layers.iter().enumerate().filter(|(_, layer)| matches!(layer, Layer::Cut(_)));
+    let mut all =
+        stack.layers.iter().enumerate().filter(|(_, layer)| matches!(layer, Layer::Cut(_)));
     let Some((at, _)) = all.next() else { return Ok(()) };
     if all.next().is_some() {
         return wrong("cut: a stack has one switch");
@@ -100,7 +106,9 @@ fn read_only(stack: &Description, _: World, _: Top) -> Result<(), StackError> {
     };
     let writes = |layer: &&Layer| matches!(layer, Layer::Log(_) | Layer::PaperLog(_));
     match stack.layers[at..].iter().find(writes) {
-        Some(layer) => wrong(format!("{}: it writes when it opens: not above read-only", layer.name())),
+        Some(layer) => {
+            wrong(format!("{}: it writes when it opens: not above read-only", layer.name()))
+        }
         None => Ok(()),
     }
 }
@@ -131,7 +139,11 @@ mod tests {
             let error = refused(text, world, top).unwrap_or_default();
             assert!(error.starts_with(begins), "{text}: `{error}`");
         }
-        for text in ["drive(x)+real-time+cut(1)+log+record(f)", "image(x)+log+read-only", "ram(1MiB)+log+log"] {
+        for text in [
+            "drive(x)+real-time+cut(1)+log+record(f)",
+            "image(x)+log+read-only",
+            "ram(1MiB)+log+log",
+        ] {
             assert_eq!(refused(text, Live, Blocks), None, "{text}");
         }
         assert_eq!(refused("ram(1MiB)+log+paper-log+record(f)+lfs", Modelled, Files), None);

@@ -13,7 +13,7 @@ use ssd::Params;
 use super::clients::Clients;
 use super::{Cache, Kind, Load, Sparse, Volume};
 use crate::histogram::Histogram;
-use crate::{Device, LabError, Stack, StackConfig};
+use crate::{Amplification, Device, LabError, Modelled, StackConfig};
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub struct Measured {
     pub checkpoints: Vec<(Sample, Trigger)>,
     /// Metadata that cleanings made dirty.
     pub dirtied: u64,
-    /// Slots programmed by the drive, and those written to it.
+    /// Bytes programmed, and bytes the drive was asked to write.
     pub drive: (u64, u64),
 }
 
@@ -116,8 +116,8 @@ struct Meter {
 ///
 /// # Errors
 /// A stack that cannot be, what the file system says, and counters that do not add up.
-pub fn measure(plan: &Plan, load: &mut dyn Load<Sparse<Stack>>) -> Result<Measured, LabError> {
-    let mut stack = Stack::new(&plan.params, &plan.stack)?;
+pub fn measure(plan: &Plan, load: &mut dyn Load<Sparse<Modelled>>) -> Result<Measured, LabError> {
+    let mut stack = plan.stack.build(&plan.params)?;
     stack.set_timing(false);
     let device = Sparse::new(stack, block::Sectors(plan.blocks * 8));
     let cache = Cache::new(plan.cache.0, plan.cache.1);
@@ -138,8 +138,8 @@ pub fn measure(plan: &Plan, load: &mut dyn Load<Sparse<Stack>>) -> Result<Measur
 
 fn measured(
     plan: &Plan,
-    load: &mut dyn Load<Sparse<Stack>>,
-    mut volume: Volume<Sparse<Stack>>,
+    load: &mut dyn Load<Sparse<Modelled>>,
+    mut volume: Volume<Sparse<Modelled>>,
     filled: (u64, u64),
 ) -> Result<Measured, LabError> {
     let before = volume.fs().stats();
@@ -189,7 +189,7 @@ fn measured(
         cleanings,
         checkpoints,
         dirtied,
-        drive: below.waf(),
+        drive: Amplification::of(&below, &stack.layers()).drive(),
     })
 }
 

@@ -157,6 +157,21 @@ fn an_open_replay_beyond_the_device_is_saturated_and_its_latencies_are_from_arri
     assert!(!run(&mut Fixed::new(10), list, plenty).unwrap().tally.saturated());
 }
 
+/// What was offered is said by the arrivals of what is measured: of a load twice as fast as the
+/// device, the first of them came long before the device had time for it.
+#[test]
+fn what_is_offered_is_counted_over_the_measured_arrivals() {
+    let list: Vec<_> = (0..2_000).map(|i| rec(5 * i, TraceOp::Write, 0, i)).collect();
+    for (after, first) in [(None, 0), (Some("1500"), 1_500), (Some("2500 us"), 500)] {
+        let measure_after = after.map(|text| text.parse().unwrap());
+        let plan = ReplayPlan { queue_depth: 1, measure_after, ..PLAN };
+        let tally = run(&mut Fixed::new(10), list.clone(), plan).unwrap().tally;
+        let expected = (2_000 - first, Span::from_us(5 * (1_999 - first)));
+        assert_eq!(tally.offered(), expected, "{after:?}");
+        assert!(tally.saturated(), "{after:?}");
+    }
+}
+
 /// What is still to be done when the last request ends counts in busy times and in the time they
 /// are a share of.
 #[test]

@@ -7,6 +7,9 @@ use workload::read::{SizeUnit, TimeUnit};
 use super::{Base, DEFAULT_DEPTH, Entry, FIT, Scenario, Sweep};
 use crate::input::{Origin, TenantSpec};
 use crate::replay::Mode;
+use stack::rules::{self, Top, World};
+use stack::{Description, Layer, StackError};
+
 use crate::{LabError, StackConfig};
 
 const WORKLOAD_KEYS: &[&str] = &[
@@ -31,7 +34,8 @@ const WORKLOAD_KEYS: &[&str] = &[
 const REPLAY_KEYS: &[&str] =
     &["mode", "qd", "per-app", "speed", "precondition", "preload", "measure-after", "flush-every"];
 const TENANT_KEYS: &[&str] = &["trace", "gen", "stretch", "loop", "loop-discard"];
-const TOP: &[&str] = &["title", "seed", "drive", "remap", "workload", "tenant", "replay", "sweep"];
+const TOP: &[&str] =
+    &["title", "seed", "drive", "remap", "stack", "workload", "tenant", "replay", "sweep"];
 
 /// Whether a key is the scenario's own: every other one belongs to the drive.
 pub(super) fn is_scenario_key(key: &str) -> bool {
@@ -106,6 +110,7 @@ impl Scenario {
             ("remap", key) if !key.is_empty() => {
                 self.stack.set(key, entry.one()?).map_err(|what| entry.error(what))?;
             }
+            ("stack", "") => self.stack_text(&entry)?,
             ("workload", key) if WORKLOAD_KEYS.contains(&key) => self.workload_key(&entry, key)?,
             ("workload", key) => return Err(unknown(&entry, key, WORKLOAD_KEYS)),
             ("tenant", rest) => self.tenant_key(&entry, rest)?,
@@ -125,6 +130,35 @@ impl Scenario {
             }
             _ => return Err(unknown(&entry, &entry.key, TOP)),
         }
+        Ok(())
+    }
+
+    /// A whole stack in one text: its drive as if written under `drive`, and the layers above it. One
+    /// that begins with `+` has the drive that is written there.
+    fn stack_text(&mut self, entry: &Entry) -> Result<(), LabError> {
+        let wrong = |error: StackError| entry.place.error(error.to_string());
+        let text = entry.one()?.trim();
+        let described = match text.strip_prefix('+') {
+            Some(layers) => Description {
+                base: stack::Base::Drive { preset: String::new(), keys: Vec::new() },
+                layers: Layer::list(layers).map_err(wrong)?,
+            },
+            None => text.parse().map_err(wrong)?,
+        };
+        rules::check(&described, World::Modelled, Top::Blocks).map_err(wrong)?;
+        let stack::Base::Drive { preset, keys } = described.base else {
+            let what = format!("found `{}` at the bottom, expected drive(PRESET)", described.base);
+            return Err(entry.error(what));
+        };
+        let as_if =
+            |key: String, value: String| Entry { key, values: vec![value], ..entry.clone() };
+        if !preset.is_empty() {
+            self.apply(as_if("drive.preset".to_string(), preset))?;
+        }
+        for (key, value) in keys {
+            self.apply(as_if(format!("drive.{key}"), value))?;
+        }
+        self.stack.write(described.layers);
         Ok(())
     }
 

@@ -72,6 +72,18 @@ fn drive(out: &mut String, scenario: &Scenario) -> Result<(), LabError> {
     Ok(())
 }
 
+/// The layers that were written as a stack, above the drive and `[remap]`.
+fn layers(out: &mut String, scenario: &Scenario) {
+    let written = scenario.stack.written();
+    if !written.is_empty() {
+        let _ = writeln!(
+            out,
+            "stack = {}",
+            quoted(&format!("+{}", stack::description::text_of(written)))
+        );
+    }
+}
+
 fn stack(out: &mut String, scenario: &Scenario) {
     let keys = scenario.stack.keys();
     if keys.is_empty() {
@@ -189,6 +201,7 @@ pub(super) fn to_toml(scenario: &Scenario) -> Result<String, LabError> {
     let _ = writeln!(out, "title = {}", quoted(&scenario.title));
     let seeds = scenario.seeds.iter().map(|s| quoted(&s.to_string()));
     let _ = writeln!(out, "seed = {}", list(seeds));
+    layers(&mut out, scenario);
     drive(&mut out, scenario)?;
     stack(&mut out, scenario);
     workload(&mut out, scenario);

@@ -22,10 +22,10 @@ use super::options::MountOptions;
 use super::stats::counters;
 use super::table::KIND;
 use super::volume::Volume;
-use crate::disk::{DiskError, Meter};
 use crate::fuse::{FuseError, unmount};
-use crate::power::{Power, PowerError, PowerState, When};
-use crate::stack::Stack;
+use stack::disk::{DiskError, Meter};
+use stack::live::Stack;
+use stack::power::{Power, PowerError, PowerState, When};
 
 /// How long to wait before looking again whether something is still in use.
 const AGAIN: Duration = Duration::from_millis(20);

@@ -14,7 +14,7 @@ use crate::disk::{
     Disk, DiskError, DiskMedium, LogDisk, MediumDisk, ModelDisk, PaperDisk, ReadOnly, Recorded,
     Recorder, Timing,
 };
-use crate::power::{DriveSupply, MediumSupply, NoSwitch, Power, Switch};
+use crate::power::{DriveSupply, NoSwitch, Power, Switch};
 
 /// A layer that can be started, more than once.
 enum Ready {
@@ -122,7 +122,9 @@ impl Layers {
                     return Ok((raise(&below, Ground::Disk(Arc::clone(&drive) as _))?, drive));
                 }
                 let (supply, first) = DriveSupply::new(drive);
-                return switch(Box::new(supply), first, below);
+                let open = Box::new(move |medium| raise(&below, Ground::Medium(medium)));
+                let switch = Arc::new(Switch::new(Box::new(supply), first, open)?);
+                return Ok((Arc::clone(&switch) as _, switch));
             }
             Ground::Drive(drive) => Ground::Disk(drive),
             other => other,
@@ -132,23 +134,14 @@ impl Layers {
             (true, Ground::Medium(medium)) => medium,
             (_, ground) => Arc::new(DiskMedium::new(raise(&below, ground)?)),
         };
-        let (supply, first) = MediumSupply::new(medium, seed);
-        switch(Box::new(supply), first, above)
+        let open = Box::new(move |medium| raise(&above, Ground::Medium(medium)));
+        let switch = Arc::new(Switch::of_medium(medium, seed, open)?);
+        Ok((Arc::clone(&switch) as _, switch))
     }
 }
 
 fn no_seed() -> Arc<dyn Power> {
     Arc::new(NoSwitch("it was started without --cut-seed"))
-}
-
-fn switch(
-    supply: Box<dyn crate::power::Supply>,
-    first: Arc<dyn Medium>,
-    above: Vec<Ready>,
-) -> Result<Served, StackError> {
-    let open = Box::new(move |medium| raise(&above, Ground::Medium(medium)));
-    let switch = Arc::new(Switch::new(supply, first, open)?);
-    Ok((Arc::clone(&switch) as _, switch))
 }
 
 /// Starts layers: the one place where a layer is plugged in.

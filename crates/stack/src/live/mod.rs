@@ -9,11 +9,11 @@ use block::Medium;
 use live::ImageDrive;
 use ssd::{Config, Origin, Params};
 
+use crate::StackError;
 use crate::description::{Base, Description, Layer};
 use crate::disk::{CutDrive, Disk, Meter, Metered, ModelDisk, RamDisk, Recorder, Timing};
 use crate::power::Power;
 use crate::rules::{Top, World, check};
-use crate::StackError;
 use layers::Layers;
 use source::{open_device, open_file, unmake, whole};
 
@@ -54,7 +54,6 @@ impl Stack {
         traced
     }
 }
-
 
 /// What keeps the bytes, ready.
 enum Ground {
@@ -160,4 +159,3 @@ fn params(preset: &str, keys: &[(String, String)]) -> Result<Params, StackError>
     config.set("nand.oob", "full", origin("serve"))?;
     Ok(config.resolve()?)
 }
-

@@ -60,7 +60,10 @@ fn named(path: &Path, file: File) -> NamedMedium<FileMedium> {
     NamedMedium::new(path.display().to_string(), FileMedium(file))
 }
 
-pub(super) fn open_device(path: &Path, read_only: bool) -> Result<NamedMedium<FileMedium>, StackError> {
+pub(super) fn open_device(
+    path: &Path,
+    read_only: bool,
+) -> Result<NamedMedium<FileMedium>, StackError> {
     let io = |error| StackError::Io { path: path.to_path_buf(), error };
     let mut options = OpenOptions::new();
     options.read(true).write(!read_only);

@@ -17,10 +17,12 @@ const UNIT: u64 = UNIT_BYTES / block::SECTOR_BYTES;
 pub struct LayerCounts {
     /// The layer.
     pub name: &'static str,
-    /// Blocks of the host's own writes that it wrote.
-    pub user: u64,
     /// Blocks it wrote to the layer below, whatever for.
     pub backing: u64,
+    /// Bytes it was asked to write.
+    pub asked: u64,
+    /// Bytes the layer below was asked to write, by that layer's own count.
+    pub below: u64,
     /// Of them by kind, and what else it counts.
     pub counts: Vec<(&'static str, u64)>,
     /// What it has now.
@@ -34,11 +36,10 @@ impl LayerCounts {
             *count = count.saturating_sub(*earlier);
         }
         LayerCounts {
-            name: self.name,
-            user: self.user - before.user,
             backing: self.backing - before.backing,
             counts,
             gauges: self.gauges.clone(),
+            ..*self
         }
     }
 }
@@ -51,7 +52,7 @@ pub trait Log: BlockDevice {
     fn below_mut(&mut self) -> &mut Modelled;
     /// The latest moment it asked anything of the drive.
     fn clock(&self) -> Time;
-    /// Counters since it was made.
+    /// Counters since it was made; bytes asked of it and of the drive are counted around it.
     fn counts(&self) -> LayerCounts;
     /// Whether its tables and counters agree.
     ///
@@ -84,7 +85,7 @@ impl Log for PaperLog<Modelled> {
             ("user", s.user),
         ];
         let gauges = vec![("node_bytes", self.node_memory().0)];
-        LayerCounts { name: "remap", user: s.user, backing: s.backing, counts, gauges }
+        LayerCounts { name: "remap", backing: s.backing, counts, gauges, ..LayerCounts::default() }
     }
     fn check(&self) -> Result<(), String> {
         let s = self.stats();
@@ -124,7 +125,13 @@ impl Log for HostLog<Modelled> {
             ("segment_blocks", u64::from(engine.options().segment_blocks())),
             ("segments", u64::from(engine.geometry().segments)),
         ];
-        LayerCounts { name: "remap", user: c.user, backing: c.written(), counts, gauges }
+        LayerCounts {
+            name: "remap",
+            backing: c.written(),
+            counts,
+            gauges,
+            ..LayerCounts::default()
+        }
     }
     fn check(&self) -> Result<(), String> {
         HostLog::check(self).map_err(|e| e.to_string())
@@ -184,7 +191,10 @@ impl<L: Log> Device for Above<L> {
         self.client.instead(self.layer.below().stats())
     }
     fn layers(&self) -> Vec<LayerCounts> {
-        let mut all = vec![self.layer.counts().since(&self.before)];
+        let mut counts = self.layer.counts().since(&self.before);
+        counts.asked = self.client.written();
+        counts.below = self.layer.below().stats().of(Op::Write).bytes;
+        let mut all = vec![counts];
         all.extend(self.layer.below().layers());
         all
     }
@@ -197,7 +207,9 @@ impl<L: Log> Device for Above<L> {
         self.layer.below_mut().set_timing(on);
     }
     fn check(&self) -> Result<(), StackError> {
-        self.layer.check().map_err(|what| StackError::Broken { contract: "C8".to_string(), what })?;
+        self.layer
+            .check()
+            .map_err(|what| StackError::Broken { contract: "C8".to_string(), what })?;
         self.layer.below().check()
     }
     fn cool_buffer(&mut self) {

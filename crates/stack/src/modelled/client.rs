@@ -32,6 +32,11 @@ impl Client {
         self.requests[app] += u64::from(matches!(request.op, Op::Read | Op::Write));
     }
 
+    /// Bytes written.
+    pub(super) fn written(&self) -> u64 {
+        self.host[Op::Write as usize].bytes
+    }
+
     /// The counters of a device, with these in the place of those of whoever submits to it.
     pub(super) fn instead(&self, mut stats: Stats) -> Stats {
         stats.host = self.host;

@@ -3,8 +3,8 @@
 use block::{BlockDevice, Time};
 use ssd::{Drive, Stats};
 
-use crate::StackError;
 use super::LayerCounts;
+use crate::StackError;
 
 /// A modelled device that counts what it does.
 pub trait Device: BlockDevice {

@@ -5,6 +5,7 @@
 //! what it wrote below, or the run has no result.
 
 mod above;
+mod amplification;
 mod client;
 mod device;
 mod memory;
@@ -16,6 +17,7 @@ use remap::{HostLog, Options};
 use ssd::{Drive, Params, Stats};
 
 pub use above::LayerCounts;
+pub use amplification::Amplification;
 pub use device::Device;
 
 use crate::StackError;

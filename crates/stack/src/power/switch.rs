@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use block::Medium;
 
-use super::{Power, PowerError, PowerState, When};
+use super::{MediumSupply, Power, PowerError, PowerState, When};
 use crate::disk::{Capabilities, Disk, DiskError, Done, Extent, Piece};
 
 /// What loses its power. From one power-on to the next is a life: what is left of an old one (a thread of
@@ -61,6 +61,15 @@ impl Switch {
     ) -> Result<Switch, DiskError> {
         let disk = open(first)?;
         Ok(Switch { capabilities: disk.capabilities(), supply, open, disk: RwLock::new(disk) })
+    }
+
+    /// Starts what `open` makes over `below`; what a cut leaves is drawn from `seed`.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn of_medium(below: Arc<dyn Medium>, seed: u64, open: Open) -> Result<Switch, DiskError> {
+        let (supply, first) = MediumSupply::new(below, seed);
+        Switch::new(Box::new(supply), first, open)
     }
 
     fn disk(&self) -> Arc<dyn Disk> {

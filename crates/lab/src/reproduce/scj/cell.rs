@@ -5,11 +5,11 @@ use lfs::fs::{Bug, Cleaning, Options as Mount, Scj};
 use super::super::parallel;
 use super::{SEED, Scale};
 use crate::LabError;
+use crate::Modelled;
 use crate::fileload::{
     Database, Filebench, Flow, Load, Measured, Plan, RandomWrite, Shape, Sparse, measure,
 };
 use crate::scenario::Scenario;
-use crate::stack::Stack;
 
 /// The drive is so many times as large as the volume: the paper used 16 GB of 512.
 pub(super) const DRIVE: u64 = 4;
@@ -119,7 +119,7 @@ impl Cell {
         Cell { scale, system, what, full: 80, seed: SEED, drain: false, protected: false }
     }
 
-    fn load(&self, user: u64) -> Box<dyn Load<Sparse<Stack>>> {
+    fn load(&self, user: u64) -> Box<dyn Load<Sparse<Modelled>>> {
         let (target, seed, part) = (user * self.full / 100, self.seed, self.scale.blocks());
         // The paper's buffer pool is 1 GB of 16.
         let pool = part / 16;
