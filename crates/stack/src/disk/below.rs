@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(medium.size().unwrap(), 1 << 20);
         medium.let_go();
         assert_eq!(medium.write(0, &[1]).unwrap_err().to_string(), "the power is off");
-        disk.read(0, &mut out).unwrap().wait();
+        Disk::read(&*disk, 0, &mut out).unwrap().wait();
         assert_eq!(out[0], 0);
     }
 }
