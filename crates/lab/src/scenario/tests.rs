@@ -169,7 +169,7 @@ fn a_scaled_drive_is_written_with_what_it_was() {
         "{refused}"
     );
     let refused = fails("[drive]\nop = { value = \"7 %\", was = \"9 %\" }");
-    assert!(refused.starts_with("s.toml:2: `drive.op`: `was` without"), "{refused}");
+    assert!(refused.starts_with("s.toml:2: `op`: `was` without"), "{refused}");
 }
 
 /// What a preset said is not asked for, wherever it is written down; what somebody wrote over it is.
