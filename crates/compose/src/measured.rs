@@ -83,10 +83,10 @@ impl Measured {
         changed + others.map(|done| done.user).sum::<u64>()
     }
 
-    /// Write amplification of everything between programs and flash: pages programmed, and pages that
+    /// Write amplification of everything between programs and flash: bytes programmed, and bytes that
     /// programs wrote. Every layer is in it; nothing is multiplied.
     pub(crate) fn amplification(&self, changed: u64) -> (u64, u64) {
-        (self.programs(), self.asked(changed))
+        (self.flash.programmed, self.asked(changed) * block::UNIT_BYTES)
     }
 
     /// Pages that SQLite's transactions changed, as a write-ahead log holds them; 0 without one.

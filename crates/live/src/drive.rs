@@ -231,7 +231,7 @@ impl ImageDrive {
     }
     /// The part of the file behind the drive.
     pub fn annex(&self) -> Annex {
-        self.file.annex()
+        Annex::new(Arc::clone(&self.file), self.file.end())
     }
     /// What was written to the file since it was opened.
     pub fn file_stats(&self) -> FileStats {
