@@ -11,7 +11,7 @@ mod device;
 mod memory;
 mod recorded;
 
-use block::{BlockDevice, Bytes, DeviceError, Request, Sectors, Time};
+use block::{Bytes, Forward, Sectors, Time};
 use remap::paper::{PaperLog, PaperOptions};
 use remap::{HostLog, Options};
 use ssd::{Drive, Params, Stats};
@@ -79,18 +79,13 @@ impl Modelled {
     }
 }
 
-impl BlockDevice for Modelled {
-    fn capacity(&self) -> Sectors {
-        self.0.capacity()
+impl Forward for Modelled {
+    type To = dyn Device + Send;
+    fn look<R>(&self, look: impl FnOnce(&Self::To) -> R) -> R {
+        look(&*self.0)
     }
-    fn atomic_unit(&self) -> Bytes {
-        self.0.atomic_unit()
-    }
-    fn flush_covers_submitted(&self) -> bool {
-        self.0.flush_covers_submitted()
-    }
-    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
-        self.0.submit(at, request)
+    fn ask<R>(&mut self, ask: impl FnOnce(&mut Self::To) -> R) -> R {
+        ask(&mut *self.0)
     }
 }
 
