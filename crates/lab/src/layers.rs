@@ -1,10 +1,13 @@
 //! What stands above the drive, as keys of a scenario.
 
 use block::{BlockDevice, Bytes, UNIT_BYTES};
+use lfs::fs::{Cleaning, Scj};
 use remap::Options;
 use remap::paper::PaperOptions;
 use ssd::Params;
-use stack::{Keys, Layer, Modelled, StackError};
+use stack::description::LAYERS;
+use stack::rules::{self, Top, World};
+use stack::{Base, Description, Keys, Layer, Modelled, StackError};
 
 /// Whether, and how, addresses are remapped above the drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,6 +29,28 @@ impl RemapMode {
     pub fn name(self) -> &'static str {
         RemapMode::NAMES[self as usize]
     }
+}
+
+/// Layers above the drive of a scenario: `+log(..)+lfs`. A single `+` is none.
+///
+/// # Errors
+/// What was found and what was expected.
+pub(crate) fn above(text: &str) -> Result<Vec<Layer>, String> {
+    let Some(text) = text.trim().strip_prefix('+') else {
+        return Err(format!("found `{text}`, expected `+` and layers: {LAYERS}"));
+    };
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let layers = Layer::list(text).map_err(|e| e.to_string())?;
+    let drive = Base::Drive { preset: String::new(), keys: Vec::new() };
+    let stack = Description { base: drive, layers };
+    rules::check(&stack, World::Modelled, Top::Files).map_err(|e| e.to_string())?;
+    Ok(stack.layers)
+}
+
+fn is_lfs(layer: &Layer) -> bool {
+    matches!(layer, Layer::Lfs(_))
 }
 
 /// What stands above the drive.
@@ -107,7 +132,21 @@ impl StackConfig {
             .layers()
             .iter()
             .fold("drive".to_string(), |name, layer| format!("{name}+{}", layer.name()));
-        Modelled::drive(params)?.below(&self.layers(), &name)
+        let blocks: Vec<Layer> = self.layers().into_iter().filter(|layer| !is_lfs(layer)).collect();
+        Modelled::drive(params)?.below(&blocks, &name)
+    }
+
+    /// How the file system on top is mounted: as `varve mount` does where nothing is said.
+    ///
+    /// # Errors
+    /// An option that is not there.
+    pub fn lfs(&self) -> Result<lfs::Options, StackError> {
+        let cleaning = Cleaning::Scj(Scj::default());
+        let options = lfs::Options { cleaning, ..lfs::Options::default() };
+        match self.layers().last() {
+            Some(Layer::Lfs(keys)) => keys.lfs(options),
+            _ => Ok(options),
+        }
     }
 
     /// Bytes that a stack over such a drive offers.

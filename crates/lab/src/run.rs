@@ -91,7 +91,9 @@ impl Experiment {
         let scenario = &scenario.settled(prepared.extent())?;
         let mut base = scenario.config()?;
         prepared.check_mode(scenario.replay.mode)?;
-        size_to_workload(&mut base, prepared.extent())?;
+        if prepared.files().is_none() {
+            size_to_workload(&mut base, prepared.extent())?;
+        }
         let stack = scenario.stack.clone();
         let mut points = vec![Point { params: Vec::new(), seed: 0, config: base.clone(), stack }];
         for sweep in &scenario.sweeps {
@@ -109,7 +111,10 @@ impl Experiment {
             let params = point.config.resolve()?;
             queue_depth = params.queue_depth;
             let capacity = point.stack.capacity(&params)?;
-            prepared.open(first, capacity)?;
+            match prepared.files() {
+                Some(files) => drop(files.blocks(capacity)?),
+                None => drop(prepared.open(first, capacity)?),
+            }
             for seed in &scenario.seeds {
                 seeded.push(Point { seed: *seed, ..point.clone() });
             }
@@ -200,6 +205,12 @@ impl Experiment {
     fn run_point(&self, point: &Point, watch: Watch<'_>) -> Result<Json, LabError> {
         let mut params = point.config.resolve()?;
         params.seed = point.seed;
+        if let Some(files) = self.prepared.files() {
+            let mut map =
+                files.run(params.clone(), &point.stack, &point.params, point.seed, watch)?;
+            map.put("lines", lines_json(&point.config, &params));
+            return Ok(Json::Map(map));
+        }
         let mut drive = point.stack.build(&params)?;
         let capacity = drive.capacity().bytes();
         let unit = u64::from(params.unit_pages);
@@ -239,7 +250,9 @@ impl Experiment {
 
     fn document(&self, results: Vec<Json>, version: &str) -> Map {
         let mut map = self.heading(SCHEMA, version);
-        map.put("replay", replay_json(&self.replay, self.queue_depth));
+        if self.prepared.files().is_none() {
+            map.put("replay", replay_json(&self.replay, self.queue_depth));
+        }
         map.put("results", Json::List(results));
         map
     }
@@ -279,6 +292,12 @@ fn swept(point: &Point, sweep: &Sweep, value: &str) -> Result<Point, LabError> {
     let origin = Origin { from: sweep.place.to_string(), source: None, tag: None };
     if let Some(key) = key.strip_prefix("remap.") {
         next.stack.set(key, value).map_err(|what| sweep.place.error(what))?;
+        next.params.push((sweep.key.clone(), value.to_string()));
+        return Ok(next);
+    }
+    if key == "stack" {
+        let layers = crate::layers::above(value).map_err(|what| sweep.place.error(what))?;
+        next.stack.write(layers);
         next.params.push((sweep.key.clone(), value.to_string()));
         return Ok(next);
     }

@@ -102,6 +102,19 @@ impl Keys {
     }
 }
 
+impl Keys {
+    /// Options of the file system with these on top of `options`.
+    ///
+    /// # Errors
+    /// An option that is not there, or its value.
+    pub fn lfs(&self, mut options: lfs::Options) -> Result<lfs::Options, StackError> {
+        for (key, value) in &self.0 {
+            options.set(key, value).map_err(|e| StackError::Options(format!("lfs: {e}")))?;
+        }
+        Ok(options)
+    }
+}
+
 impl From<Vec<(String, String)>> for Keys {
     fn from(pairs: Vec<(String, String)>) -> Keys {
         Keys(pairs)
@@ -254,7 +267,11 @@ impl Layer {
                 keys.paper(PaperOptions::default())?;
                 Ok(Layer::PaperLog(keys))
             }
-            "lfs" => Ok(Layer::Lfs(options()?)),
+            "lfs" => {
+                let keys = options()?;
+                keys.lfs(lfs::Options::default())?;
+                Ok(Layer::Lfs(keys))
+            }
             "cut" => {
                 keys(term, &[])?;
                 let text = one(term, "SEED")?;

@@ -110,6 +110,9 @@ fn workload(out: &mut String, scenario: &Scenario) {
     if let Some(one) = &w.origin {
         origin(out, one);
     }
+    if let Some(files) = &w.files {
+        let _ = writeln!(out, "files = {}", quoted(&files.text));
+    }
     if w.fit != Fit::Exact {
         let _ = writeln!(out, "fit = {}", quoted(&w.fit.to_string()));
     }

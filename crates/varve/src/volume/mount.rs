@@ -140,7 +140,7 @@ fn serve(args: &Mount) -> Result<(), LabError> {
         how.apply(list).map_err(LabError::Input)?;
     }
     if args.no_scj {
-        how.cleaning = Cleaning::Bl6;
+        how.fs.cleaning = Cleaning::Bl6;
     }
     let absolute = |path: &PathBuf| {
         std::path::absolute(path).map_err(|error| LabError::io(path.clone(), error))
@@ -151,9 +151,7 @@ fn serve(args: &Mount) -> Result<(), LabError> {
         [] => return Err(LabError::Input("expected a directory".to_string())),
     };
     let (described, keys) = below(args, source.as_deref())?;
-    for (key, value) in keys.pairs() {
-        how.apply(&format!("{key}={value}")).map_err(LabError::Input)?;
-    }
+    how.fs = keys.lfs(how.fs)?;
     let stack = build(&described)?;
     how.read_only |= stack.disk.capabilities().read_only;
     let file = source.as_ref().or(args.stack.image.as_ref()).or(args.stack.device.as_ref());
