@@ -12,6 +12,7 @@ fn drive() -> Modelled {
         "geometry.dies=1",
         "line=plane",
         "op=40 %",
+        "buffer.policy=none",
     ] {
         config.set_pair(pair).unwrap();
     }
@@ -21,7 +22,7 @@ fn drive() -> Modelled {
 /// Overwrites at random until the space was written three times.
 fn load(device: &mut Modelled) {
     let blocks = device.capacity().0 / 8;
-    let (mut rng, mut at) = (Rng::new(1), Time::ZERO);
+    let (mut rng, mut at) = (Rng::new(1), device.now());
     for _ in 0..3 * blocks {
         let request = Request::write(Lba(rng.below(blocks) * 8), Sectors(8));
         at = device.submit(at, request).unwrap();

@@ -234,16 +234,16 @@ fn what_a_stack_of_a_scenario_cannot_be_is_said_where_it_stands() {
     let wrong = [
         (
             "stack = \"ram(1GiB)\"",
-            "s.toml:1: `stack` = `ram(1GiB)`: found `ram(1 GiB)` at the bottom",
+            "s.toml:1: `stack`: found `ram(1 GiB)` at the bottom, expected drive(PRESET)",
         ),
         ("stack = \"drive(no-such)\"", "s.toml:1: "),
         ("stack = \"drive(paper-nolog)+cut(1)\"", "s.toml:1: cut: for what is served"),
-        ("stack = \"+lfs+log\"", "s.toml:1: `stack` = `+lfs+log`: log: above lfs"),
+        ("stack = \"+lfs+log\"", "s.toml:1: `stack`: log: above lfs"),
         ("stack = \"+log(gc.polic=x)\"", "s.toml:1: "),
         ("[workload]\nfiles = \"nfs\"", "s.toml:2: "),
         (
             "[sweep]\nstack = [\"log\"]",
-            "s.toml:2: `sweep.stack` = `log`: found `log`, expected `+`",
+            "s.toml:2: `sweep.stack`: found `log`, expected `+`",
         ),
     ];
     for (text, begins) in wrong {

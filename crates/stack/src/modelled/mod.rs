@@ -61,15 +61,17 @@ impl Modelled {
     fn below_one(self, layer: &Layer, name: &str) -> Result<Modelled, StackError> {
         let failed =
             |e: &dyn std::fmt::Display| StackError::Options(format!("{}: {e}", layer.name()));
+        // Making a layer takes time, and the next one begins when it is over.
+        let at = self.now();
         Ok(Modelled(match layer {
             Layer::Log(keys) => {
                 let options = Options { payload: false, ..keys.log(Options::default())? };
-                Box::new(Above::new(HostLog::format(self, &options).map_err(|e| failed(&e))?))
+                Box::new(Above::new(HostLog::format_at(self, at, &options).map_err(|e| failed(&e))?))
             }
             Layer::PaperLog(keys) => {
                 let options =
                     keys.paper(PaperOptions { payload: false, ..PaperOptions::default() })?;
-                Box::new(Above::new(PaperLog::format(self, &options).map_err(|e| failed(&e))?))
+                Box::new(Above::new(PaperLog::format_at(self, at, &options).map_err(|e| failed(&e))?))
             }
             Layer::Record(path) => Box::new(Recorded::new(self, path, name)?),
             Layer::Lfs(_) | Layer::Cut(_) | Layer::ReadOnly | Layer::RealTime => {
