@@ -138,9 +138,10 @@ pub fn measure_watched(
 ) -> Result<Measured, LabError> {
     let mut stack = plan.stack.build(&plan.params)?;
     stack.set_timing(false);
+    let start = stack.now();
     let device = Sparse::new(stack, block::Sectors(plan.blocks * 8));
     let cache = Cache::new(plan.cache.0, plan.cache.1);
-    let mut volume = Volume::make(device, plan.options, cache)?;
+    let mut volume = Volume::make(device, start, plan.options, cache)?;
     load.fill(&mut volume)?;
     let filled = volume.usage()?;
     let goal = volume.written + plan.writes.0;

@@ -241,10 +241,7 @@ fn what_a_stack_of_a_scenario_cannot_be_is_said_where_it_stands() {
         ("stack = \"+lfs+log\"", "s.toml:1: `stack`: log: above lfs"),
         ("stack = \"+log(gc.polic=x)\"", "s.toml:1: "),
         ("[workload]\nfiles = \"nfs\"", "s.toml:2: "),
-        (
-            "[sweep]\nstack = [\"log\"]",
-            "s.toml:2: `sweep.stack`: found `log`, expected `+`",
-        ),
+        ("[sweep]\nstack = [\"log\"]", "s.toml:2: `sweep.stack`: found `log`, expected `+`"),
     ];
     for (text, begins) in wrong {
         let error = Scenario::from_text("s.toml", text, PathBuf::new()).unwrap_err().to_string();

@@ -66,12 +66,16 @@ impl Modelled {
         Ok(Modelled(match layer {
             Layer::Log(keys) => {
                 let options = Options { payload: false, ..keys.log(Options::default())? };
-                Box::new(Above::new(HostLog::format_at(self, at, &options).map_err(|e| failed(&e))?))
+                Box::new(Above::new(
+                    HostLog::format_at(self, at, &options).map_err(|e| failed(&e))?,
+                ))
             }
             Layer::PaperLog(keys) => {
                 let options =
                     keys.paper(PaperOptions { payload: false, ..PaperOptions::default() })?;
-                Box::new(Above::new(PaperLog::format_at(self, at, &options).map_err(|e| failed(&e))?))
+                Box::new(Above::new(
+                    PaperLog::format_at(self, at, &options).map_err(|e| failed(&e))?,
+                ))
             }
             Layer::Record(path) => Box::new(Recorded::new(self, path, name)?),
             Layer::Lfs(_) | Layer::Cut(_) | Layer::ReadOnly | Layer::RealTime => {
