@@ -9,7 +9,7 @@ use block::{
     BlockDevice, Data, DeviceError, Lba, Medium, Op, Request, SECTOR_BYTES, Sectors, Time,
 };
 use remap::live::{Around, LiveError, Turns};
-use remap::{LiveLog, LogError, MediumStore, Options, Planted, check_store, recover};
+use remap::{LiveLog, LogError, MediumStore, Options, check_store, recover};
 
 use crate::remap::turns::Table;
 use crate::shared::SharedDisk;
@@ -73,43 +73,36 @@ pub(crate) struct LiveStack {
     table: Arc<Table>,
     keeper: Option<JoinHandle<Result<(), String>>>,
     options: Options,
+    /// Blocks that the log had counted when it was started less those that the disk had got (C8).
+    before: i64,
+    /// Blocks that the client's requests wrote since; `None` after one that failed.
+    admitted: Option<u64>,
+    /// Those that were counted before.
+    user: u64,
+}
+
+/// Blocks of 4 KiB that an access touches.
+fn touched(at: u64, bytes: u64) -> u64 {
+    (at + bytes).div_ceil(block::UNIT_BYTES) - at / block::UNIT_BYTES
 }
 
 impl LiveStack {
-    fn start(
+    /// Starts a log that `make` formats or opens.
+    pub fn start(
         disk: SharedDisk,
         options: &Options,
         seed: u64,
-        make: impl FnOnce(Arc<Reached>, Around) -> Result<LiveLog, LogError>,
+        make: impl FnOnce(Arc<dyn Medium>, Around) -> Result<LiveLog, LogError>,
     ) -> Result<LiveStack, LogError> {
         let table = Table::new(seed);
         let medium = Arc::new(Reached { disk, table: table.clone() });
         let turns: Arc<dyn Turns> = table.clone();
         let log = Arc::new(make(medium.clone(), Around { say: |_| (), turns: Some(turns) })?);
         let keeper = (!log.is_read_only()).then(|| table.keep(&log));
-        Ok(LiveStack { log, medium, table, keeper, options: options.clone() })
-    }
-
-    pub fn format(
-        disk: SharedDisk,
-        options: &Options,
-        planted: Option<Planted>,
-        seed: u64,
-    ) -> Result<LiveStack, LogError> {
-        LiveStack::start(disk, options, seed, |medium, around| {
-            LiveLog::format_with(medium, options, around, planted)
-        })
-    }
-
-    pub fn open(
-        disk: SharedDisk,
-        options: &Options,
-        planted: Option<Planted>,
-        seed: u64,
-    ) -> Result<LiveStack, LogError> {
-        LiveStack::start(disk, options, seed, |medium, around| {
-            LiveLog::open_with(medium, options, around, planted)
-        })
+        let (counted, user) = log.with_engine(|e| (e.counters().written(), e.counters().user));
+        let got = medium.disk.get().written().0 * SECTOR_BYTES / block::UNIT_BYTES;
+        let (before, admitted, options) = (counted as i64 - got as i64, Some(0), options.clone());
+        Ok(LiveStack { log, medium, table, keeper, options, before, admitted, user })
     }
 
     pub fn read_only(&self) -> Option<String> {
@@ -123,8 +116,13 @@ impl LiveStack {
     /// One request of the client, and some turns of the keeper after it.
     pub fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         self.table.late(at);
-        let lba = request.lba;
+        let (lba, op) = (request.lba, request.op);
+        let blocks = touched(lba.0 * SECTOR_BYTES, request.sectors.0 * SECTOR_BYTES);
         let answer = self.request(request);
+        if op != Op::Read {
+            let blocks = if op == Op::Write { blocks } else { 0 };
+            self.admitted = self.admitted.filter(|_| answer.is_ok()).map(|n| n + blocks);
+        }
         let done = self.table.clock();
         self.table.pause();
         answer.map(|()| done).map_err(|error| match error {
@@ -153,7 +151,26 @@ impl LiveStack {
         if self.keeper.as_ref().is_some_and(JoinHandle::is_finished) {
             return Err(LogError::Broken("the keeper of the log died".to_string()));
         }
-        self.log.check()
+        self.log.check()?;
+        self.check_counts()
+    }
+
+    /// What the log counts is what the disk got, and what of it is the user's is what was asked for (C8).
+    fn check_counts(&self) -> Result<(), LogError> {
+        let Some(unsent) = self.log.unsent() else { return Ok(()) };
+        let counters = self.log.with_engine(|engine| *engine.counters());
+        let got = self.medium.disk.get().written().0 * SECTOR_BYTES / block::UNIT_BYTES;
+        if counters.written() as i64 - self.before != (got + unsent) as i64 {
+            return Err(LogError::Broken(format!(
+                "{got} blocks written, {unsent} unsent, {counters:?}"
+            )));
+        }
+        match self.admitted.map(|blocks| self.user + blocks) {
+            Some(user) if user != counters.user => {
+                Err(LogError::Broken(format!("requests wrote {user} blocks, {counters:?}")))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Flushes, then compares the map with what recovery would build (I7), and checks every CRC.

@@ -3,7 +3,7 @@
 use block::{BlockDevice, DeviceError, DiskImage, Fate, Op, Request, Sectors, Time};
 use nand::Cut;
 use remap::paper::PaperLog;
-use remap::{HostLog, LogError};
+use remap::{HostLog, LiveLog, LogError};
 
 use crate::failure::{Contract, Failure};
 use crate::remap::live::LiveStack;
@@ -71,6 +71,13 @@ impl HostSubject {
     }
 }
 
+/// Tables that do not agree, or counters.
+fn broken_books(error: &LogError) -> Failure {
+    let what = error.to_string();
+    let counts = what.contains("blocks written") || what.contains("requests wrote");
+    Failure::new(if counts { Contract::C8 } else { Contract::C7 }, what)
+}
+
 impl Subject for HostSubject {
     type Spec = RemapSpec;
     type Image = DiskImage;
@@ -89,7 +96,9 @@ impl Subject for HostSubject {
                     Stack::Varve(Box::new(log.map_err(|e| broken(e.to_string()))?))
                 }
                 Shell::Live(seed) => {
-                    let log = LiveStack::format(disk.clone(), options, *planted, seed);
+                    let log = LiveStack::start(disk.clone(), options, seed, |medium, around| {
+                        LiveLog::format_with(medium, options, around, *planted)
+                    });
                     Stack::Live(Box::new(log.map_err(|e| broken(e.to_string()))?))
                 }
             },
@@ -111,8 +120,12 @@ impl Subject for HostSubject {
                             (log.read_only().map(str::to_string), Stack::Varve(Box::new(log)))
                         })
                     }
-                    Shell::Live(seed) => LiveStack::open(disk.clone(), options, *planted, seed)
-                        .map(|log| (log.read_only(), Stack::Live(Box::new(log)))),
+                    Shell::Live(seed) => {
+                        LiveStack::start(disk.clone(), options, seed, |medium, around| {
+                            LiveLog::open_with(medium, options, around, *planted)
+                        })
+                        .map(|log| (log.read_only(), Stack::Live(Box::new(log))))
+                    }
                 };
                 match opened {
                     // Without damage nothing excuses it.
@@ -171,14 +184,8 @@ impl Subject for HostSubject {
                 let what = format!("{stats:?}, {written} sectors written");
                 Err(Failure::new(Contract::C8, what))
             }
-            Stack::Live(log) => {
-                log.check().map_err(|error| Failure::new(Contract::C7, error.to_string()))
-            }
-            Stack::Varve(log) => log.check().map_err(|error| {
-                let what = error.to_string();
-                let counts = what.contains("blocks written") || what.contains("requests wrote");
-                Failure::new(if counts { Contract::C8 } else { Contract::C7 }, what)
-            }),
+            Stack::Live(log) => log.check().map_err(|error| broken_books(&error)),
+            Stack::Varve(log) => log.check().map_err(|error| broken_books(&error)),
             Stack::Stopped | Stack::Refused(_) => Ok(()),
         }
     }

@@ -272,8 +272,11 @@ impl Shared {
         match read {
             Ok(()) => Ok((places, old)),
             Err(error) => {
-                release_places(&mut self.lock(), &places);
-                Err(error)
+                let mut inner = self.lock();
+                release_places(&mut inner, &places);
+                // Of a log that has stopped nothing else counts: what was not flushed is not read any
+                // more, and is no damage.
+                Err(inner.failed.clone().map_or(error, LiveError::Stopped))
             }
         }
     }

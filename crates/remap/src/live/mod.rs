@@ -378,6 +378,15 @@ impl LiveLog {
         self.shared.lock().engine.check()
     }
 
+    /// Blocks of 4 KiB that are counted ([`crate::Counters::written`]) and not sent to the medium yet.
+    /// `None` while some are on their way or a step of house-keeping is under way, or after an error.
+    pub fn unsent(&self) -> Option<u64> {
+        let _no_step = self.shared.house.try_lock().ok()?;
+        let inner = self.shared.lock();
+        let gathered = inner.flight.gathered().filter(|_| inner.failed.is_none())?;
+        Some(gathered + inner.engine.checkpoint_owed())
+    }
+
     /// Keeps house until [`LiveLog::stop`]: for threads that take turns.
     pub fn keep(&self) {
         house::keep(&self.shared);
