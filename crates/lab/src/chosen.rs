@@ -2,7 +2,7 @@
 
 use ssd::{Config, Params, Scaled};
 
-use crate::json::{Json, Map, MapExt};
+use report::json::{Json, Map, MapExt};
 
 /// What the drive collects as a whole, how many of these there are and what for.
 pub fn lines_json(config: &Config, params: &Params) -> Json {

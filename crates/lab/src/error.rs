@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use block::{DeviceError, Time};
+use report::ReportError;
 use ssd::ConfigError;
 use stack::StackError;
 use workload::SourceError;
@@ -64,6 +65,15 @@ pub enum LabError {
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<ReportError> for LabError {
+    fn from(error: ReportError) -> LabError {
+        match error {
+            ReportError::Input(what) => LabError::Input(what),
+            ReportError::Failed(what) => LabError::Failed(what),
+        }
+    }
 }
 
 impl From<StackError> for LabError {

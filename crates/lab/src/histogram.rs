@@ -8,7 +8,7 @@
 
 use block::Span;
 
-use crate::json::{Json, Map, MapExt};
+use report::json::{Json, Map, MapExt};
 
 const SUB_BITS: u32 = 7;
 const SUB: usize = 1 << SUB_BITS;

@@ -16,7 +16,6 @@ pub mod files;
 pub mod histogram;
 pub mod hits;
 pub mod input;
-pub mod json;
 mod layers;
 pub mod replay;
 pub mod report;

@@ -4,10 +4,10 @@
 use block::{Op, Span};
 use ssd::{Config, Params, Stats};
 
-use crate::json::{Json, Map, MapExt};
 use crate::replay::{Conditioning, MeasureAfter, Mode, Outcome, Tally};
 use crate::scenario::Replay;
 use crate::{LayerCounts, StackConfig};
+use report::json::{Json, Map, MapExt};
 
 /// Name and version of the document's layout.
 pub const SCHEMA: &str = "varve.run/2";

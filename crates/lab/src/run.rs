@@ -11,11 +11,11 @@ use ssd::{Config, Origin};
 
 use crate::chosen::{lines_json, scale_json};
 use crate::input::Prepared;
-use crate::json::{Json, Map, MapExt};
 use crate::replay::{Mode, ReplayPlan, Watch, precondition, preload, replay};
 use crate::result::{RunResult, SCHEMA, config_json, replay_json, stack_json};
 use crate::scenario::{Replay, Scenario, Sweep, share_of};
 use crate::{LabError, StackConfig};
+use report::json::{Json, Map, MapExt};
 use stack::Device;
 use stack::description::text_of;
 

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use lab::reproduce::{Plot, Section, Study, Table, book};
+use report::study::{Plot, Section, Study, Table, book};
 use serde_json::{Value, json};
 
 /// What the page's script did, as `dom.js` saw it.

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use lab::LabError;
-use lab::json::{Json, Map, MapExt};
-use lab::reproduce::Table;
+use report::json::{Json, Map, MapExt};
+use report::study::Table;
 use varve_sqlite_vfs::Counts;
 use varve_sqlite_vfs::tally::VARIABLE;
 use varve_sqlite_vfs::vfs::Kind;
@@ -176,7 +176,7 @@ impl Watched {
                 format!("{}.{:02} bytes written for each", hundredths / 100, hundredths % 100)
             }
         };
-        let section = lab::reproduce::Section::new(
+        let section = report::study::Section::new(
             "",
             format!(
                 "{} transactions in {} processes, {} checkpoints. Page floor, the distinct pages \
@@ -185,7 +185,7 @@ impl Watched {
             ),
             table,
         );
-        let study = lab::reproduce::Study {
+        let study = report::study::Study {
             title: format!("What SQLite wrote in: {}", self.program),
             command: String::new(),
             note: "Counted between SQLite and its files; what the program printed is above."

@@ -2,8 +2,8 @@
 
 use lab::LabError;
 use lab::compare::{Comparison, Loaded, Tolerance, compare as compare_documents, load};
-use lab::json::{Json, Map, MapExt};
-use lab::report::significant;
+use report::format::significant;
+use report::json::{Json, Map, MapExt};
 
 use crate::args::Compare;
 use crate::{note, print, table};

@@ -4,9 +4,9 @@
 use std::sync::Mutex;
 
 use lab::LabError;
-use lab::json::{Json, Map, MapExt};
 use lab::selfcheck::{Check, run};
 use proof::cleaning::Cell;
+use report::json::{Json, Map, MapExt};
 
 use serve::doctor::{Finding, findings};
 

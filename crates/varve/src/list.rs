@@ -1,8 +1,8 @@
 //! `varve list`: everything that has a name.
 
 use lab::LabError;
-use lab::json::{Json, Map, MapExt};
-use lab::report::grouped;
+use report::format::grouped;
+use report::json::{Json, Map, MapExt};
 
 use crate::args::{List, What};
 use crate::{print, table};

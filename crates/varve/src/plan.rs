@@ -1,8 +1,8 @@
 //! `varve replay PLAN`: a failure, again, from its plan file.
 
 use lab::LabError;
-use lab::json::{Json, Map, MapExt};
 use proof::{Plan, PlanError};
+use report::json::{Json, Map, MapExt};
 
 use crate::args::Replay;
 use crate::print;

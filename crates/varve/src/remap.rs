@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use block::{Bytes, Lpn};
 use lab::LabError;
-use lab::json::{Json, Map, MapExt};
 use live::FileMedium;
 use remap::{Entry, Header, ImageReport, LogError, Options, Pba, Recovered, Seg, Summary};
 use remap::{check_store, recover, walk_segment};
+use report::json::{Json, Map, MapExt};
 use stack::disk::MediumStore;
 
 use crate::args::{Dump, HostLog, Image};

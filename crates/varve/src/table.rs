@@ -3,7 +3,8 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use lab::LabError;
 use lab::compare::metric;
-use lab::report::{CAUSES, best, count, grouped, mean_ci, significant};
+use lab::report::{CAUSES, best, mean_ci};
+use report::format::{count, grouped, significant};
 use serde_json::Value;
 
 /// A table without frames: columns by blanks, the heading underlined.

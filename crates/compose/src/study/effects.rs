@@ -1,6 +1,6 @@
 //! What each mechanism is worth, alone and beside the others.
 
-use lab::reproduce::{Section, Table};
+use report::study::{Section, Table};
 
 use crate::cell::Mechanisms;
 use crate::measured::Measured;

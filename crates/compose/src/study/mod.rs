@@ -8,7 +8,7 @@ mod why;
 use std::path::PathBuf;
 
 use lab::LabError;
-use lab::reproduce::Study;
+use report::study::Study;
 use sqlite::reproduce::beside;
 
 use crate::cell::{Cell, Inputs, Kind, Mechanisms, SEED, Size, Tenants};

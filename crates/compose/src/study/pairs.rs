@@ -1,7 +1,7 @@
 //! Two mechanisms at a time, each pair with the tenants that it is about.
 
 use lab::LabError;
-use lab::reproduce::{Plot, Section, Study, Table};
+use report::study::{Plot, Section, Study, Table};
 
 use super::{COLUMNS, Named, Run, columns, why};
 use crate::cell::{Cell, Kind, Mechanisms, SEED, Tenants};

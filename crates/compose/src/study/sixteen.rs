@@ -1,7 +1,7 @@
 //! All sixteen combinations on one mixed workload, on drives of several kinds.
 
 use lab::LabError;
-use lab::reproduce::{Check, Plot, Section, Study, Table};
+use report::study::{Check, Plot, Section, Study, Table};
 
 use super::effects::{FIGURES, Found, interactions, worth};
 use super::{ALL, COLUMNS, Run, columns, named, why};
@@ -52,9 +52,13 @@ fn combinations(found: &[Measured], kind: &str) -> Result<Section, LabError> {
          who is left has the drive alone.",
         took[0], took[1], took[2]
     );
-    Section::new(format!("Sixteen combinations, {kind}"), note, table)
+    Ok(Section::new(format!("Sixteen combinations, {kind}"), note, table)
         .plot(Plot::bars("WAF / none", "mechanisms", ["WAF / none"]))?
-        .plot(Plot::bars("99th percentile of SQLite's operations, ms", "mechanisms", ["op p99 ms"]))
+        .plot(Plot::bars(
+            "99th percentile of SQLite's operations, ms",
+            "mechanisms",
+            ["op p99 ms"],
+        ))?)
 }
 
 /// The result in sentences.

@@ -2,7 +2,7 @@
 //! and whose pages the drive's buffer holds.
 
 use block::Span;
-use lab::reproduce::{Section, Table};
+use report::study::{Section, Table};
 
 use super::Named;
 

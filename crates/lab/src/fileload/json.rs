@@ -4,8 +4,8 @@ use block::{Op, UNIT_BYTES};
 use lfs::Cause;
 
 use super::{Kind, Measured};
-use crate::json::{Json, Map, MapExt};
 use crate::result::{gc, layers_json, nand, per_second, run_name, wear};
+use report::json::{Json, Map, MapExt};
 
 /// Blocks written by the file system, by cause, in the document's words.
 const CAUSES: [(&str, Cause); 11] = [

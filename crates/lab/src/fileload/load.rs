@@ -13,9 +13,9 @@ use stack::grammar::{Term, parse};
 
 use super::json::files_json;
 use super::{Database, Filebench, Flow, Load, Plan, RandomWrite, Shape, Sparse, measure_watched};
-use crate::json::Map;
 use crate::replay::Watch;
 use crate::{LabError, StackConfig};
+use report::json::Map;
 
 /// A load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

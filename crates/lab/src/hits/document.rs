@@ -1,7 +1,7 @@
 //! What was counted, as a document.
 
 use super::{Hits, Sample};
-use crate::json::{Json, Map, MapExt};
+use report::json::{Json, Map, MapExt};
 
 /// The schema of [`document`].
 pub const SCHEMA: &str = "varve.hits/1";

@@ -19,7 +19,7 @@ use workload::{Source, SourceError};
 
 use crate::LabError;
 use crate::fileload::FilesSpec;
-use crate::json::{Json, Map, MapExt};
+use report::json::{Json, Map, MapExt};
 
 pub use demo::{DEMO_NAME, demo_trace};
 pub use place::Layout;

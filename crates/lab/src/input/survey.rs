@@ -8,7 +8,7 @@ use workload::{BLOCK_RECORDS, Record, Source, TraceOp};
 use super::Fit;
 use super::place::Layout;
 use crate::LabError;
-use crate::json::{Json, Map, MapExt};
+use report::json::{Json, Map, MapExt};
 
 /// Each volume of a trace starts on such a boundary of the drive.
 const AREA: u64 = 1 << 20;

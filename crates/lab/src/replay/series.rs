@@ -7,7 +7,7 @@
 use block::{Op, Span, Time};
 use ssd::Stats;
 
-use crate::json::{Json, Map, MapExt, millionths};
+use report::json::{Json, Map, MapExt, millionths};
 
 const MOST_WINDOWS: usize = 192;
 const FIRST_LENGTH: u64 = 256;

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use super::chart::{Chart, Scale, Series};
 use super::view::{View, column, number};
+use ::report::chart::{Chart, Scale, Series};
 
 /// Bins of the latency charts for each power of ten.
 const BINS: f64 = 12.0;

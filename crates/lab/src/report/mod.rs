@@ -1,13 +1,9 @@
 //! The report: one HTML file that needs no network, drawn from a result document.
 //!
-//! It holds everything: styles, script and charts are inline, and a content-security policy
-//! forbids it to ask for anything else. Charts are drawn here, as SVG; the script adds reading
-//! values off, showing and hiding runs, and switching the colour scheme; without it every number is
-//! still in a table.
+//! What a run has to say, section by section; the frame of the page and the charts are those of the
+//! crate `report`.
 
-mod chart;
 mod charts;
-mod format;
 mod tables;
 mod view;
 
@@ -15,20 +11,15 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
+use ::report::chart::SHOWN;
+use ::report::format::{grouped, significant};
+use ::report::page::{frame, repeat};
+
 use crate::LabError;
 use view::View;
 
-pub(crate) use format::escape;
-pub use format::{count, grouped, significant};
 pub use tables::CAUSES;
 pub use view::{best, mean_ci};
-
-/// Groups whose lines are shown at first; the others can be switched on.
-const SHOWN: usize = 8;
-
-const MARK: &str = "<svg viewBox=\"0 0 24 24\" aria-hidden=\"true\" fill=\"none\" \
-    stroke=\"currentColor\" stroke-width=\"2\" stroke-linecap=\"round\"><path d=\"M3 19h18M3 14c4-2 \
-    7 2 11 0s5-1 7 0M3 9c4-2 7 2 11 0s5-1 7 0M3 4h18\"/></svg>";
 
 /// The report of a result document; `reproduce` is the command that repeats the run.
 ///
@@ -44,46 +35,6 @@ pub fn html(document: &str, reproduce: &str) -> Result<String, LabError> {
     body(&mut main, &view, reproduce);
     let version = value["version"].as_str().unwrap_or_default();
     Ok(frame(title, version, &lead(&view), schema, &main))
-}
-
-/// A page of another kind in the same frame; `command` is what repeats it.
-pub(crate) fn page(title: &str, version: &str, command: &str, body: &str) -> String {
-    let mut main = body.to_string();
-    repeat(&mut main, command);
-    frame(title, version, "", "varve.study/1", &main)
-}
-
-/// The frame of every page: head, styles, script.
-fn frame(title: &str, version: &str, lead: &str, schema: &str, main: &str) -> String {
-    format!(
-        "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\
-         <title>{0}</title><link rel=\"icon\" href=\"data:,\"><style>{1}</style></head><body>\
-         <header><div><div class=\"mark-line\">{MARK}varve {2}</div><h1>{0}</h1>\
-         <p class=\"lead\">{3}</p></div>\
-         <button class=\"theme\" type=\"button\" hidden>Light / dark</button></header><main>{main}\
-         </main><footer>Schema {4}. This file is complete: it asks for nothing over a \
-         network.</footer><div id=\"tip\" role=\"status\"></div><script>{5}</script></body></html>\n",
-        format::escape(title),
-        include_str!("style.css"),
-        format::escape(version),
-        format::escape(lead),
-        format::escape(schema),
-        include_str!("script.js")
-    )
-}
-
-/// The command that repeats it.
-fn repeat(out: &mut String, command: &str) {
-    *out += "<h2>Reproduce</h2><p>The same build, configuration and seed give the same bytes.</p>";
-    let _ = write!(
-        out,
-        "<div class=\"copy\"><pre>{}</pre><button class=\"theme\" type=\"button\" hidden>Copy\
-         </button></div>",
-        format::escape(command)
-    );
 }
 
 fn body(out: &mut String, view: &View<'_>, reproduce: &str) {

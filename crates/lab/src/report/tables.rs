@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::format::{bytes, count, escape, grouped, significant, time};
 use super::view::{View, best, number};
+use ::report::format::{bytes, count, escape, grouped, significant, time};
 
 /// Causes of programs, in the order of their bars.
 pub const CAUSES: [(&str, &str); 6] = [

@@ -7,9 +7,4 @@ pub mod isolation;
 mod parallel;
 pub mod remap;
 pub mod scj;
-mod study;
 mod text;
-
-pub use study::{
-    Cell, Check, Claim, Expect, Here, Plot, Rows, Section, Statement, Study, Table, Verdict, book,
-};

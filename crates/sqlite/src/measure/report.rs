@@ -1,8 +1,8 @@
 //! The result of a measurement, for people and for programs.
 
-use lab::json::{Json, Map, MapExt};
-use lab::reproduce::Table;
-use lab::reproduce::{Section, Study};
+use report::json::{Json, Map, MapExt};
+use report::study::Table;
+use report::study::{Section, Study};
 use varve_sqlite_vfs::KindCounts;
 use varve_sqlite_vfs::vfs::Kind;
 

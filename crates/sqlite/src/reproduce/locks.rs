@@ -2,7 +2,7 @@
 
 use block::Span;
 use lab::LabError;
-use lab::reproduce::{Check, Section, Study, Table};
+use report::study::{Check, Section, Study, Table};
 
 use super::Scale;
 use super::experiment::{CPU, Drives, FULL, NORMAL, Outcome, Variant, beside, drive, load};

@@ -13,7 +13,7 @@ mod tpcc;
 mod ycsb;
 
 use lab::LabError;
-use lab::reproduce::{Rows, Study};
+use report::study::{Rows, Study};
 
 pub use experiment::{CPU, FULL, Loaded, Outcome, Variant, beside, load};
 

@@ -1,7 +1,7 @@
 //! Figs. 3 and 6 to 9: sqlite-bench's overwrite at several sizes of values.
 
 use lab::LabError;
-use lab::reproduce::{Check, Plot, Section, Study, Table};
+use report::study::{Check, Plot, Section, Study, Table};
 
 use super::Scale;
 use super::experiment::{CPU, Drives, FULL, Loaded, NORMAL, Outcome, Variant, beside, load};

@@ -1,7 +1,7 @@
 //! What paper 4 prints, and what an independent page counter expects. Nothing here is a result of
 //! this program.
 
-use lab::reproduce::{Cell, Expect, Here, Statement};
+use report::study::{Cell, Expect, Here, Statement};
 
 /// Sizes of values, of which the paper names 256 B, 512 B, 8 KB and 16 KB.
 pub const SIZES: [usize; 7] = [256, 512, 1024, 2048, 4096, 8192, 16_384];

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use block::Span;
 use lab::LabError;
-use lab::reproduce::{Check, Section, Study, Table};
+use report::study::{Check, Section, Study, Table};
 use rusqlite::{Connection, OpenFlags};
 use varve_sqlite_vfs::{Checkpoint, Options, RegisterError, Stats, Store, Stores};
 

@@ -1,7 +1,7 @@
 //! Fig. 11: TPC-C at several free spaces of the drive.
 
 use lab::LabError;
-use lab::reproduce::{Check, Plot, Section, Study, Table};
+use report::study::{Check, Plot, Section, Study, Table};
 
 use super::experiment::{CPU, Drives, FULL, NORMAL, Outcome, beside, load};
 use super::paper::{TPCC_NO, TPCC_SW};

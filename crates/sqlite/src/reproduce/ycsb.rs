@@ -1,7 +1,7 @@
 //! Fig. 10 and Table 1: the six workloads of YCSB in NORMAL mode.
 
 use lab::LabError;
-use lab::reproduce::{Check, Plot, Section, Study, Table};
+use report::study::{Check, Plot, Section, Study, Table};
 
 use super::experiment::{CPU, Drives, NORMAL, Outcome, beside, load};
 use super::paper::{YCSB_NO, YCSB_SW};

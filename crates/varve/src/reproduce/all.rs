@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use lab::LabError;
 use lab::files::write_whole;
-use lab::json::{Json, Map, MapExt};
-use lab::reproduce::{Study, Table, Verdict, book};
+use report::json::{Json, Map, MapExt};
+use report::study::{Study, Table, Verdict, book};
 
 use super::{STUDIES, command, name, study};
 use crate::args::{Paper, Reproduce};
@@ -104,7 +104,7 @@ fn begin(folder: &Path, stamp: &str) -> Result<(), LabError> {
 /// The study that was finished before, if it was.
 fn known(file: &Path) -> Result<Option<Study>, LabError> {
     match std::fs::read_to_string(file) {
-        Ok(document) => Study::read(&document).map(Some),
+        Ok(document) => Ok(Some(Study::read(&document)?)),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(e) => Err(LabError::io(file, e)),
     }

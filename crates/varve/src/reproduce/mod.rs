@@ -4,7 +4,8 @@ mod all;
 
 use lab::LabError;
 use lab::files::write_whole;
-use lab::reproduce::{Study, isolation, remap, scj};
+use lab::reproduce::{isolation, remap, scj};
+use report::study::Study;
 use sqlite::reproduce as nolog;
 
 use crate::args::{Paper, Reproduce};

@@ -1,7 +1,7 @@
 //! Two samples for a person: a screen, a line, or a document.
 
 use block::Bytes;
-use lab::report::significant;
+use report::format::significant;
 use serde_json::{Map, Value, json};
 
 use super::sample::{Asked, Kind, Layer, Sample, since};

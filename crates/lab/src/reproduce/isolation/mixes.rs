@@ -12,7 +12,7 @@ use super::numbers::{self, Counted};
 use super::{Options, PAPER, STORE, TARGET, find, percent, rows, share, times};
 use crate::LabError;
 use crate::hits::HitRow;
-use crate::reproduce::{Check, Plot, Section, Study, Table};
+use report::study::{Check, Plot, Section, Study, Table};
 
 pub const SIZES: [u64; 5] = [8, 16, 32, 64, 128];
 pub const AOI: &str = "aoi(cap=32)";

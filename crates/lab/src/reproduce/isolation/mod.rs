@@ -15,10 +15,10 @@ use block::Bytes;
 use ssd::BufferShape;
 use workload::Source;
 
-use super::{Check, Plot, Rows, Section, Study, Table, Verdict};
 use crate::LabError;
 use crate::hits::{Cell, HitPlan, HitRow, count};
 use pairs::{CAPACITY, PAIRS, Pair};
+use report::study::{Check, Plot, Rows, Section, Study, Table, Verdict};
 
 const MIB: u64 = 1 << 20;
 /// The application whose hits are to be protected, and the log-structured store.

@@ -3,7 +3,7 @@
 use super::mixes::{AOI, SIZES};
 use super::{STORE, TARGET, find, share, times};
 use crate::hits::HitRow;
-use crate::reproduce::{Study, Verdict};
+use report::study::{Study, Verdict};
 
 /// The counts of the workloads, by name.
 pub struct Counted<'a> {

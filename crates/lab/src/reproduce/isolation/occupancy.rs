@@ -5,7 +5,7 @@ use super::mixes::AOI;
 use super::pairs::Pair;
 use super::{Options, find, rows};
 use crate::LabError;
-use crate::reproduce::{Section, Table};
+use report::study::{Section, Table};
 
 /// Points of a run at which is looked.
 const POINTS: u64 = 10;

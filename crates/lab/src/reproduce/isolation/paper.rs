@@ -1,7 +1,7 @@
 //! What paper 3 says in numbers (Jeong et al., IEEE Access 2021), answered by tables that are there
 //! at every scale. Those of W1 to W14 are in `numbers.rs`.
 
-use super::super::{Cell, Expect, Here, Statement};
+use report::study::{Cell, Expect, Here, Statement};
 
 const SYNTHETIC: &str = "W1 to W14 are counted without --quick";
 

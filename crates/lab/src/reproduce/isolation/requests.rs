@@ -6,7 +6,7 @@ use workload::{ReadOptions, TraceOp, open};
 
 use super::{Options, share};
 use crate::LabError;
-use crate::reproduce::{Section, Table};
+use report::study::{Section, Table};
 
 /// Upper ends of the classes in bytes.
 const CLASSES: [(&str, u64); 8] = [

@@ -2,13 +2,13 @@
 
 use block::Op;
 
-use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, Measured, run_all};
 use super::drives::MAPPINGS;
 use super::matrix::{blocks, stacked};
 use super::text::{change, micros, rate, ratio};
 use super::{Options, section};
 use crate::LabError;
+use report::study::{Check, Plot, Study, Table};
 
 /// Per cent of the drive that is used.
 const FILL: u64 = 80;

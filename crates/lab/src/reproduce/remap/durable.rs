@@ -2,13 +2,13 @@
 
 use block::Op;
 
-use super::super::{Plot, Study, Table};
 use super::cell::{Cell, run_all};
 use super::drives::{MAPPINGS, STACKS};
 use super::matrix::{blocks, stacked};
 use super::text::{change, micros, rate, ratio};
 use super::{Options, section};
 use crate::LabError;
+use report::study::{Plot, Study, Table};
 
 /// Per cent of the drive that is used.
 const FILL: u64 = 70;

@@ -1,11 +1,11 @@
 //! Write amplification of the host log alone against fill: the closed form of greedy cleaning.
 
-use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, Measured, run_all};
 use super::drives::{MAPPINGS, line_kib};
 use super::text::ratio;
 use super::{Options, Scale, section};
 use crate::LabError;
+use report::study::{Check, Plot, Study, Table};
 
 const POLICIES: [&str; 5] = ["greedy", "cost-benefit", "age-threshold", "fifo", "random"];
 

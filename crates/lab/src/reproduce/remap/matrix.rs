@@ -2,12 +2,12 @@
 
 use block::Op;
 
-use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, Measured, run_all};
 use super::drives::{MAPPINGS, Mapping, STACKS, line_kib};
 use super::text::{change, micros, rate, ratio};
 use super::{Options, Scale, section};
 use crate::LabError;
+use report::study::{Check, Plot, Study, Table};
 
 /// A generated workload: `SIZE` is the part of the drive it uses, `COUNT` its requests.
 struct Load {

@@ -16,8 +16,9 @@ mod segments;
 
 use std::path::PathBuf;
 
-use super::{Rows, Section, Study, text};
+use super::text;
 use crate::LabError;
+use report::study::{Rows, Section, Study, Table};
 
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,6 +92,6 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
 }
 
 /// A section with its table filled.
-fn section(title: impl Into<String>, note: impl Into<String>, table: super::Table) -> Section {
+fn section(title: impl Into<String>, note: impl Into<String>, table: Table) -> Section {
     Section::new(title, note, table)
 }

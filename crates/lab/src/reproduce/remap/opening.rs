@@ -4,11 +4,11 @@
 use block::{Rng, Span, parse_size};
 use remap::{LogError, recover};
 
-use super::super::{Plot, Study, Table};
 use super::text::{ratio, seconds};
 use super::{Options, SEED, Scale, section};
 use crate::LabError;
 use crate::bare::BareLog;
+use report::study::{Plot, Study, Table};
 
 /// A request's latency and the rate of the link of the paper's drive (preset `paper-remap`).
 const LATENCY: Span = Span::from_us(60);

@@ -2,7 +2,7 @@
 //! PM1725b below Linux 5.16.12. Throughput and latency do not fit one another (XFS +11.2 % with
 //! -20.9 % latency; Btrfs +64.1 % in a closed loop would be -39 %), so signs are compared, not digits.
 
-use super::super::{Cell, Expect, Here, Statement};
+use report::study::{Cell, Expect, Here, Statement};
 
 const TWO_LOGS: &str = "a drive with its whole map in DRAM is log-structured itself: two cleaners do \
     one job (section \"Log on log\")";

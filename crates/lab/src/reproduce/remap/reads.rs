@@ -3,13 +3,13 @@
 
 use block::Op;
 
-use super::super::{Plot, Study, Table};
 use super::cell::{Cell, run_all};
 use super::drives::{MAPPINGS, STACKS};
 use super::matrix::{blocks, stacked};
 use super::text::{change, micros, rate};
 use super::{Options, section};
 use crate::LabError;
+use report::study::{Plot, Section, Study, Table};
 
 /// (figure, what, recipe of the measured part): the file is there before.
 const LOADS: [(&str, &str, &str); 5] = [
@@ -93,7 +93,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
 }
 
 /// What a log loses: order.
-fn in_order(options: &Options) -> Result<super::super::Section, LabError> {
+fn in_order(options: &Options) -> Result<Section, LabError> {
     let rows = [
         ("pass-through", "off", "pba"),
         ("paper", "paper", "pba"),

@@ -1,12 +1,12 @@
 //! Log on log: what the size of the host's segments is to the drive's lines.
 
-use super::super::{Plot, Study, Table};
 use super::cell::{Cell, run_all};
 use super::drives::{MAPPINGS, line_kib};
 use super::matrix::blocks;
 use super::text::{change, rate, ratio};
 use super::{Options, section};
 use crate::LabError;
+use report::study::{Plot, Study, Table};
 
 /// Per cent of the drive that is used.
 const FILL: u64 = 70;

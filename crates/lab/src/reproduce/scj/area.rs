@@ -1,12 +1,12 @@
 //! Fig 6: the size of the journal area, and why the paper's 256 KB are not enough.
 
 use super::super::text::{rate, ratio};
-use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, run_all};
 use super::{Options, Scale, System, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
 use crate::fileload::Measured;
+use report::study::{Check, Plot, Study, Table};
 
 /// Slots of the area at a scale, with the size that they stand for in the paper.
 fn areas(scale: Scale) -> Vec<(u32, u64)> {

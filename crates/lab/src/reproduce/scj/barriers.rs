@@ -1,12 +1,12 @@
 //! Not in the paper: what a flush costs decides whether journalled cleaning gains anything.
 
 use super::super::text::{micros, rate, ratio};
-use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, LARGE, TOGETHER, run_all};
 use super::{Options, System, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
 use crate::fileload::Measured;
+use report::study::{Check, Plot, Study, Table};
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {

@@ -8,10 +8,11 @@ use block::{BlockDevice, DeviceError, Request, Sectors, Time};
 use lfs::Cause;
 use lfs::fs::{Cleaning, Options as Mount, Stats};
 
-use super::super::{Check, Study, Table, parallel, text::ratio};
+use super::super::{parallel, text::ratio};
 use super::{Options, Scale, percent, section};
 use crate::LabError;
 use crate::fileload::{Cache, Fsload, FsloadMode, Sparse, Volume};
+use report::study::{Check, Study, Table};
 
 /// Blocks of 1 GiB.
 const BLOCKS: u64 = 1 << 18;

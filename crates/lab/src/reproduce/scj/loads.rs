@@ -3,12 +3,12 @@
 use block::Span;
 
 use super::super::text::{change, micros, rate, ratio};
-use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, LARGE, TOGETHER, run_all};
 use super::{Options, SEED, Scale, System, percent, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
 use crate::fileload::Measured;
+use report::study::{Check, Plot, Section, Study, Table};
 
 const LOADS: [FileLoad; 4] =
     [FileLoad::Fileserver, FileLoad::Varmail, FileLoad::Tpcc, FileLoad::Ycsb];
@@ -158,7 +158,7 @@ fn triggers(loads: &[Runs<'_>]) -> Table {
 }
 
 /// Time of cleanings over the run, in tenths of it.
-fn seven(load: &Runs<'_>) -> Result<super::Section, LabError> {
+fn seven(load: &Runs<'_>) -> Result<Section, LabError> {
     const TENTH: &str = "tenth of the run";
     let heads = load.of.iter().map(|(system, _)| format!("{}, us", system.name()));
     let mut table = Table::new(std::iter::once(TENTH.to_string()).chain(heads.clone()));
@@ -175,12 +175,12 @@ fn seven(load: &Runs<'_>) -> Result<super::Section, LabError> {
                 .chain(load.of.iter().map(|(_, runs)| mean(&runs[0]))),
         );
     }
-    section(
+    Ok(section(
         "Fig 7: mean time of a cleaning over the run (fileserver)",
         "BL with its checkpoint; SCJ with flush and record. Kernel 6.1's checkpoints are not in it.",
         table,
     )
-    .plot(Plot::lines("mean time of a cleaning, us", TENTH, heads))
+    .plot(Plot::lines("mean time of a cleaning, us", TENTH, heads))?)
 }
 
 const PARTS: [(&str, u64); 3] = [("mean", 0), ("p95", 9500), ("p99", 9900)];
@@ -191,7 +191,7 @@ fn latency(one: &Measured, kind: usize, part: u64) -> Span {
     found.unwrap_or_default()
 }
 
-fn nine(load: &Runs<'_>) -> Result<super::Section, LabError> {
+fn nine(load: &Runs<'_>) -> Result<Section, LabError> {
     let mut table = Table::new(["system", "operations/s"].into_iter().map(String::from).chain(
         ["read", "update"].into_iter().flat_map(|kind| {
             PARTS.iter().flat_map(move |(part, _)| {
@@ -213,14 +213,14 @@ fn nine(load: &Runs<'_>) -> Result<super::Section, LabError> {
         }
         table.row(row);
     }
-    section(
+    Ok(section(
         "Fig 9: latency of YCSB-A-shaped operations",
         "Of the first seed; 32 connections. The paper: read mean -11 %, p99 -10 %; update mean -20 %, p99 -19 %; \
          p95 not stated.",
         table,
     )
     .plot(Plot::bars("reads, us", "system", ["read mean us", "read p99 us"]))?
-    .plot(Plot::bars("updates, us", "system", ["update mean us", "update p99 us"]))
+    .plot(Plot::bars("updates, us", "system", ["update mean us", "update p99 us"]))?)
 }
 
 fn checks(load: &Runs<'_>) -> Vec<Check> {

@@ -1,11 +1,11 @@
 //! Fig 11: random writes with more and less locality.
 
 use super::super::text::{change, rate, ratio};
-use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, LARGE, run_all};
 use super::{Options, Scale, System, percent, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
+use report::study::{Check, Plot, Study, Table};
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {

@@ -15,9 +15,9 @@ mod phases;
 mod thresholds;
 mod utilisation;
 
-use super::{Rows, Section, Study, Table};
 use crate::LabError;
 use cell::System;
+use report::study::{Rows, Section, Study, Table};
 
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

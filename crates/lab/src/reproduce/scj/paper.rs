@@ -2,7 +2,7 @@
 //! kernel 4.15 in pure log mode on 16 GB of a Samsung 970, 80 % full, threshold 128 MB, journal area
 //! 256 KB; fileserver and varmail of filebench, tpcc and YCSB-A on MySQL.
 
-use super::super::{Cell, Expect, Here, Statement};
+use report::study::{Cell, Expect, Here, Statement};
 
 const FLUSHED: &str = "a record must not be durable before its copies, and the victim not used before the \
     record: two waits for the drive, as many as a checkpoint has. Without the flush, which the paper does not \

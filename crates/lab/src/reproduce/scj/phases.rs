@@ -3,12 +3,12 @@
 use block::Span;
 
 use super::super::text::micros;
-use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, run_all};
 use super::{Options, System, percent, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
 use crate::fileload::Measured;
+use report::study::{Check, Plot, Study, Table};
 
 /// Loads, and the checkpoint's part of the time of a cleaning that the paper measured, in per cent.
 const LOADS: [(FileLoad, u64); 4] = [

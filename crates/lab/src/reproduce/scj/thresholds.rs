@@ -3,12 +3,12 @@
 use block::Span;
 
 use super::super::text::{change, micros, rate, ratio};
-use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, LARGE, run_all};
 use super::{Options, Scale, System, percent, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
 use crate::fileload::Measured;
+use report::study::{Check, Plot, Study, Table};
 
 fn per_block(span: Span, one: &Measured) -> String {
     micros(Span::from_ps(span.as_ps() / one.user.max(1)))

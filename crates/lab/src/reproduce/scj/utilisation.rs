@@ -1,11 +1,11 @@
 //! Fig 10: how full the volume is.
 
 use super::super::text::{rate, ratio};
-use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, LARGE, run_all};
 use super::{Options, Scale, System, percent, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
+use report::study::{Check, Plot, Study, Table};
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {

@@ -4,8 +4,10 @@
 
 use std::fmt::Write;
 
-use super::SHOWN;
-use super::format::{count, escape, significant, time};
+use crate::format::{count, escape, significant, time};
+
+/// Groups whose lines are shown at first; the others can be switched on.
+pub const SHOWN: usize = 8;
 
 /// Inner size of every chart, in its own units.
 const WIDTH: f64 = 560.0;
@@ -17,7 +19,7 @@ const BOTTOM: f64 = 38.0;
 
 /// How an axis counts and how its ticks are written.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Scale {
+pub enum Scale {
     /// Linear, plain numbers.
     Plain,
     /// Linear, time in nanoseconds.
@@ -76,7 +78,7 @@ fn short(text: &str) -> String {
 }
 
 /// One line.
-pub(super) struct Series {
+pub struct Series {
     /// Group it belongs to: colour, dash and legend entry.
     pub group: usize,
     /// Name in the tool tip.
@@ -88,10 +90,14 @@ pub(super) struct Series {
 }
 
 /// A chart.
-pub(super) struct Chart<'a> {
+pub struct Chart<'a> {
+    /// What it shows.
     pub title: &'a str,
+    /// How to read it.
     pub about: &'a str,
+    /// The horizontal axis and its name.
     pub x: (Scale, &'a str),
+    /// The vertical axis; its unit is in the ticks.
     pub y: Scale,
     /// Fill below the line, where there is just one.
     pub fill: bool,
@@ -99,6 +105,7 @@ pub(super) struct Chart<'a> {
     pub from_zero: bool,
     /// Steps instead of slopes.
     pub steps: bool,
+    /// The lines.
     pub series: Vec<Series>,
 }
 
@@ -174,7 +181,7 @@ impl Chart<'_> {
     }
 
     /// The figure as HTML; empty without data.
-    pub(super) fn html(&self) -> String {
+    pub fn html(&self) -> String {
         let Some((xb, yb)) = self.bounds() else { return String::new() };
         let (xa, ya) = (axis(self.x.0, xb[0], xb[1], true), axis(self.y, yb[0], yb[1], false));
         let mut out = String::new();

@@ -12,7 +12,7 @@ pub use plot::Plot;
 use plot::{Drawing, Mark};
 pub use statement::{Cell, Expect, Here, Rows, Statement};
 
-use crate::LabError;
+use crate::ReportError;
 
 /// A table: a heading and rows of texts, the first column a name.
 #[derive(Clone, Debug, Default)]
@@ -59,8 +59,8 @@ impl Section {
     /// Adds a drawing of the table.
     ///
     /// # Errors
-    /// [`LabError::Failed`] if the table has no such columns.
-    pub fn plot(mut self, plot: Plot) -> Result<Section, LabError> {
+    /// [`ReportError::Failed`] if the table has no such columns.
+    pub fn plot(mut self, plot: Plot) -> Result<Section, ReportError> {
         self.plots.push(plot.of(&self.table.heading)?);
         Ok(self)
     }

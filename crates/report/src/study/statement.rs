@@ -1,7 +1,7 @@
 //! The paper's numbers, each with the place in the study's tables that answers it.
 
 use super::{Study, Table, Verdict, plot};
-use crate::LabError;
+use crate::ReportError;
 
 /// What the paper's text gives, and where its answer stands.
 #[derive(Clone, Copy, Debug)]
@@ -96,9 +96,9 @@ impl Study {
     /// Answers the paper's statements out of the tables; what this scale leaves out is not repeated.
     ///
     /// # Errors
-    /// [`LabError::Failed`] for a statement whose section, column, row or number is not there
+    /// [`ReportError::Failed`] for a statement whose section, column, row or number is not there
     /// though the scale has it: a table was renamed, and the answer would be lost.
-    pub fn answer(&mut self, statements: &[Statement], rows: Rows) -> Result<(), LabError> {
+    pub fn answer(&mut self, statements: &[Statement], rows: Rows) -> Result<(), ReportError> {
         for s in statements {
             let (here, verdict) = match s.here {
                 Here::Nowhere => ("-".to_string(), Verdict::NotRepeated),
@@ -118,9 +118,9 @@ impl Study {
         of: &Statement,
         cell: &Cell,
         rows: Rows,
-    ) -> Result<Option<(&str, f64)>, LabError> {
+    ) -> Result<Option<(&str, f64)>, ReportError> {
         let lost = |what: String| {
-            LabError::Failed(format!(
+            ReportError::Failed(format!(
                 "the answer to \"{}: {}\" is lost: {what}",
                 of.figure, of.what
             ))

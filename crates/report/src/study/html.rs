@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Study, Table};
-use crate::report::escape;
+use crate::format::escape;
 
 impl Table {
     fn html(&self) -> String {
@@ -63,7 +63,7 @@ impl Study {
 
     /// The study as one HTML file.
     pub fn html(&self, version: &str) -> String {
-        crate::report::page(&self.title, version, &self.command, &self.body(2))
+        crate::page::page(&self.title, version, &self.command, &self.body(2))
     }
 }
 
@@ -110,5 +110,5 @@ pub fn book(
             escape(&study.command),
         );
     }
-    crate::report::page(title, version, command, &body)
+    crate::page::page(title, version, command, &body)
 }

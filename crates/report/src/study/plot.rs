@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::LabError;
-use crate::report::{escape, significant};
+use crate::ReportError;
+use crate::format::{escape, significant};
 
 /// What marks a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,11 +71,14 @@ impl Plot {
     /// The drawing of a table with this heading.
     ///
     /// # Errors
-    /// [`LabError::Failed`] if a column is not there, or is not the only one of its name.
-    pub(super) fn of(self, heading: &[String]) -> Result<Drawing, LabError> {
+    /// [`ReportError::Failed`] if a column is not there, or is not the only one of its name.
+    pub(super) fn of(self, heading: &[String]) -> Result<Drawing, ReportError> {
         let wrong = |name: &str, what: &str| {
             let heading = heading.join(", ");
-            LabError::Failed(format!("plot {:?}: {what} column {name:?} in {heading}", self.title))
+            ReportError::Failed(format!(
+                "plot {:?}: {what} column {name:?} in {heading}",
+                self.title
+            ))
         };
         let beyond = |from: usize, name: &str| {
             let found = heading.iter().skip(from).position(|head| head == name);
@@ -96,7 +99,7 @@ impl Plot {
             });
         }
         let only = self.only.iter().map(|(name, text)| Ok((column(name)?, text.clone())));
-        let only = only.collect::<Result<_, LabError>>()?;
+        let only = only.collect::<Result<_, ReportError>>()?;
         let by = self.by.as_deref().map(column).transpose()?;
         let x = column(&self.x)?;
         Ok(Drawing { title: self.title, mark: self.mark, x, y, by, only })

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{Check, Claim, Drawing, Mark, Section, Study, Table, Verdict};
-use crate::LabError;
+use crate::ReportError;
 use crate::json::{Json, Map, MapExt};
 
 const SCHEMA: &str = "varve.study/1";
@@ -97,11 +97,11 @@ impl Study {
     ///
     /// # Errors
     /// If the text is no document of a study.
-    pub fn read(document: &str) -> Result<Study, LabError> {
+    pub fn read(document: &str) -> Result<Study, ReportError> {
         let value: Value = serde_json::from_str(document)
-            .map_err(|e| LabError::Input(format!("study document: {e}")))?;
+            .map_err(|e| ReportError::Input(format!("study document: {e}")))?;
         if value["schema"] != SCHEMA {
-            return Err(LabError::Input(format!(
+            return Err(ReportError::Input(format!(
                 "study document: schema {}, expected {SCHEMA}",
                 value["schema"]
             )));
@@ -119,30 +119,30 @@ impl Study {
     }
 }
 
-fn wrong(value: &Value, expected: &str) -> LabError {
-    LabError::Input(format!("study document: {value}, expected {expected}"))
+fn wrong(value: &Value, expected: &str) -> ReportError {
+    ReportError::Input(format!("study document: {value}, expected {expected}"))
 }
 
-fn text(value: &Value) -> Result<String, LabError> {
+fn text(value: &Value) -> Result<String, ReportError> {
     Ok(value.as_str().ok_or_else(|| wrong(value, "a text"))?.to_string())
 }
 
-fn number(value: &Value) -> Result<u64, LabError> {
+fn number(value: &Value) -> Result<u64, ReportError> {
     value.as_u64().ok_or_else(|| wrong(value, "a whole number"))
 }
 
-fn column(value: &Value) -> Result<usize, LabError> {
+fn column(value: &Value) -> Result<usize, ReportError> {
     usize::try_from(number(value)?).map_err(|_| wrong(value, "a column"))
 }
 
 fn items<T>(
     value: &Value,
-    one: impl Fn(&Value) -> Result<T, LabError>,
-) -> Result<Vec<T>, LabError> {
+    one: impl Fn(&Value) -> Result<T, ReportError>,
+) -> Result<Vec<T>, ReportError> {
     value.as_array().ok_or_else(|| wrong(value, "a list"))?.iter().map(one).collect()
 }
 
-fn read_claim(value: &Value) -> Result<Claim, LabError> {
+fn read_claim(value: &Value) -> Result<Claim, ReportError> {
     let all = [Verdict::Agrees, Verdict::Differs, Verdict::NotRepeated];
     let verdict = all.into_iter().find(|v| value["verdict"] == v.name());
     Ok(Claim {
@@ -155,18 +155,20 @@ fn read_claim(value: &Value) -> Result<Claim, LabError> {
     })
 }
 
-fn read_check(value: &Value) -> Result<Check, LabError> {
+fn read_check(value: &Value) -> Result<Check, ReportError> {
     let holds = value["holds"].as_bool().ok_or_else(|| wrong(&value["holds"], "true or false"))?;
     Ok(Check { what: text(&value["what"])?, found: text(&value["found"])?, holds })
 }
 
-fn read_section(value: &Value) -> Result<Section, LabError> {
+fn read_section(value: &Value) -> Result<Section, ReportError> {
     let heading = items(&value["heading"], text)?;
     let rows = items(&value["rows"], |row| {
         let row = items(row, text)?;
         match row.len() == heading.len() {
             true => Ok(row),
-            false => Err(LabError::Input(format!("study document: a row of {} cells", row.len()))),
+            false => {
+                Err(ReportError::Input(format!("study document: a row of {} cells", row.len())))
+            }
         }
     })?;
     let plots = items(&value["plots"], read_plot)?;
@@ -181,7 +183,7 @@ fn read_section(value: &Value) -> Result<Section, LabError> {
     })
 }
 
-fn read_plot(value: &Value) -> Result<Drawing, LabError> {
+fn read_plot(value: &Value) -> Result<Drawing, ReportError> {
     let mark = [Mark::Bars, Mark::Lines].into_iter().find(|m| value["mark"] == m.name());
     Ok(Drawing {
         title: text(&value["title"])?,
@@ -199,7 +201,7 @@ fn read_plot(value: &Value) -> Result<Drawing, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reproduce::Plot;
+    use crate::study::Plot;
 
     fn study() -> Study {
         let mut table = Table::new(["name", "kind", "MB/s"]);

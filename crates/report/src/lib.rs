@@ -1,0 +1,17 @@
+//! What draws and formats, and knows no experiment: numbers for people, the values of documents,
+//! charts, the frame of a page, and studies: tables with what a paper says beside them.
+//!
+//! Promises kept here:
+//! * a number is rounded in `format.rs` only, half away from zero, and from whole numbers where it
+//!   goes into a document (`json.rs`): the same values give the same bytes on every machine;
+//! * what is not known is absent from a document, never 0;
+//! * a page asks for nothing over a network.
+
+pub mod chart;
+mod error;
+pub mod format;
+pub mod json;
+pub mod page;
+pub mod study;
+
+pub use error::ReportError;
