@@ -1,35 +1,26 @@
 //! Numbers of the tables as texts, from whole numbers.
 
 use block::Span;
+use report::round::{decimals, quotient, signed};
 
 /// A number of thousandths.
 pub(crate) fn thousandths(n: u64) -> String {
-    format!("{}.{:03}", n / 1000, n % 1000)
-}
-
-/// `n / d` in thousandths, rounded.
-pub(crate) fn in_thousandths(n: u64, d: u64) -> u64 {
-    ((u128::from(n) * 1000 + u128::from(d) / 2) / u128::from(d.max(1))) as u64
+    decimals(i128::from(n), 3)
 }
 
 /// `n / d` with three decimals.
 pub(crate) fn ratio(n: u64, d: u64) -> String {
-    thousandths(in_thousandths(n, d))
+    quotient(n, d.max(1), 3)
 }
 
 /// Milliseconds with two decimals, of something that may not have happened.
 pub(crate) fn ms(span: Option<Span>) -> String {
-    span.map_or("-".to_string(), |span| {
-        let hundredths = (span.as_ns() + 5_000) / 10_000;
-        format!("{}.{:02}", hundredths / 100, hundredths % 100)
-    })
+    span.map_or("-".to_string(), |span| quotient(span.as_ns(), 1_000_000, 2))
 }
 
 /// By how much a factor in thousandths changes something, in per cent with its sign.
 pub(crate) fn change(factor: u64) -> String {
-    let sign = if factor < 1000 { '-' } else { '+' };
-    let tenths = factor.abs_diff(1000);
-    format!("{sign}{}.{} %", tenths / 10, tenths % 10)
+    signed(i64::try_from(factor).unwrap_or(i64::MAX).saturating_sub(1000))
 }
 
 #[cfg(test)]

@@ -2,8 +2,8 @@
 //! charts, the frame of a page, and studies: tables with what a paper says beside them.
 //!
 //! Promises kept here:
-//! * a number is rounded in `format.rs` only, half away from zero, and from whole numbers where it
-//!   goes into a document (`json.rs`): the same values give the same bytes on every machine;
+//! * a quotient is rounded in one place, half away from zero, from whole numbers (`round.rs`), and a
+//!   document's ratios in another (`json.rs`): the same values give the same bytes on every machine;
 //! * what is not known is absent from a document, never 0;
 //! * a page asks for nothing over a network.
 
@@ -12,6 +12,7 @@ mod error;
 pub mod format;
 pub mod json;
 pub mod page;
+pub mod round;
 pub mod study;
 
 pub use error::ReportError;

@@ -86,10 +86,7 @@ fn sample(text: &str) -> Result<Sample, LabError> {
 
 /// `part` of `whole` in per cent.
 fn percent(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        return "-".to_string();
-    }
-    format!("{:.2}", part as f64 * 100.0 / whole as f64)
+    report::round::per_cent(part, whole, 2)
 }
 
 fn shown(found: &Hits) -> String {

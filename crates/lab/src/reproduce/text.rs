@@ -1,37 +1,42 @@
-//! Numbers of the tables as texts.
+//! Numbers of the tables as texts. Rates and times have the digits that are full: what is begun is
+//! not counted.
 
 use block::Span;
+use report::round::{decimals, quotient};
+
+pub(in crate::reproduce) use report::round::change;
 
 /// `n / d` with two decimals.
 pub(in crate::reproduce) fn ratio((n, d): (u64, u64)) -> String {
-    let hundredths = (u128::from(n) * 100 + u128::from(d) / 2) / u128::from(d.max(1));
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
-}
-
-/// By how much `now` differs from `before`, in per cent with one decimal and its sign.
-pub(in crate::reproduce) fn change(now: u64, before: u64) -> String {
-    if before == 0 {
-        return "-".to_string();
-    }
-    let tenths = (i128::from(now) - i128::from(before)) * 1000 / i128::from(before);
-    let sign = if tenths < 0 { '-' } else { '+' };
-    format!("{sign}{}.{} %", tenths.abs() / 10, tenths.abs() % 10)
+    quotient(n, d.max(1), 2)
 }
 
 /// Bytes a second as MB/s.
 pub(in crate::reproduce) fn rate(bytes: u64) -> String {
-    let tenths = bytes / 100_000;
-    format!("{}.{}", tenths / 10, tenths % 10)
+    decimals(i128::from(bytes / 100_000), 1)
 }
 
 /// A latency in microseconds.
 pub(in crate::reproduce) fn micros(span: Span) -> String {
-    let tenths = span.as_ps() / 100_000;
-    format!("{}.{}", tenths / 10, tenths % 10)
+    decimals(i128::from(span.as_ps() / 100_000), 1)
 }
 
 /// A span in seconds with three decimals.
 pub(super) fn seconds(span: Span) -> String {
-    let ms = span.as_ps() / 1_000_000_000;
-    format!("{}.{:03}", ms / 1000, ms % 1000)
+    decimals(i128::from(span.as_ps() / 1_000_000_000), 3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_third_is_what_it_is_everywhere() {
+        assert_eq!((ratio((1, 3)), change(1, 3)), ("0.33".into(), "-66.7 %".into()));
+        assert_eq!((ratio((5, 0)), change(5, 0)), ("5.00".into(), "-".into()));
+        assert_eq!(
+            (rate(1_199_999), micros(Span::from_ps(1_199_999))),
+            ("11.9".into(), "1.1".into())
+        );
+    }
 }

@@ -1,42 +1,21 @@
 //! Numbers as texts, from whole numbers.
 
+use report::round::{quotient, tenths};
+pub use report::round::{share, signed as percent};
+
 /// `n / d` with two decimals.
 pub fn hundredths(n: u64, d: u64) -> String {
-    if d == 0 {
-        return "-".to_string();
-    }
-    let value = (u128::from(n) * 100 + u128::from(d) / 2) / u128::from(d);
-    format!("{}.{:02}", value / 100, value % 100)
+    quotient(n, d, 2)
 }
 
 /// What a share of `n` in `base` has changed by, in tenths of a per cent.
 pub fn change(n: u64, base: u64) -> i64 {
-    if base == 0 {
-        return 0;
-    }
-    let (n, base) = (i128::from(n), i128::from(base));
-    let tenths = ((n - base) * 2000 + if n < base { -base } else { base }) / (2 * base);
-    tenths as i64
-}
-
-/// Tenths of a per cent, with their sign.
-pub fn percent(tenths: i64) -> String {
-    let sign = if tenths < 0 { "-" } else { "+" };
-    format!("{sign}{}.{} %", tenths.abs() / 10, tenths.abs() % 10)
+    tenths(n, base).unwrap_or(0)
 }
 
 /// The mean, rounded towards zero.
 pub fn mean(values: &[i64]) -> i64 {
     if values.is_empty() { 0 } else { values.iter().sum::<i64>() / values.len() as i64 }
-}
-
-/// `part` of `whole` in per cent with one decimal.
-pub fn share(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        return "-".to_string();
-    }
-    let tenths = (u128::from(part) * 1000 + u128::from(whole) / 2) / u128::from(whole);
-    format!("{}.{} %", tenths / 10, tenths % 10)
 }
 
 #[cfg(test)]

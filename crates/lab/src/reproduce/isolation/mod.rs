@@ -18,6 +18,7 @@ use workload::Source;
 use crate::LabError;
 use crate::hits::{Cell, HitPlan, HitRow, count};
 use pairs::{CAPACITY, PAIRS, Pair};
+use report::round::{per_cent, quotient};
 use report::study::{Check, Plot, Rows, Section, Study, Table, Verdict};
 
 const MIB: u64 = 1 << 20;
@@ -159,20 +160,12 @@ fn percent(row: &HitRow, app: Option<usize>) -> String {
 }
 
 fn share(part: u64, whole: u64) -> String {
-    if whole == 0 {
-        return "-".to_string();
-    }
-    let basis = (u128::from(part) * 10_000 + u128::from(whole) / 2) / u128::from(whole);
-    format!("{}.{:02}", basis / 100, basis % 100)
+    per_cent(part, whole, 2)
 }
 
 /// `a / b` with two decimals.
 fn times(a: u64, b: u64) -> String {
-    if b == 0 {
-        return "-".to_string();
-    }
-    let hundredths = (u128::from(a) * 100 + u128::from(b) / 2) / u128::from(b);
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+    quotient(a, b, 2)
 }
 
 fn find<'a>(rows: &'a [HitRow], policy: &str, mib: u64) -> Option<&'a HitRow> {

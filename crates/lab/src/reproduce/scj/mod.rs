@@ -17,6 +17,7 @@ mod utilisation;
 
 use crate::LabError;
 use cell::System;
+use report::round::share;
 use report::study::{Rows, Section, Study, Table};
 
 /// How much is run.
@@ -116,6 +117,5 @@ fn section(title: impl Into<String>, note: impl Into<String>, table: Table) -> S
 
 /// Per cent with one decimal.
 fn percent((n, d): (u64, u64)) -> String {
-    let tenths = (u128::from(n) * 1000 + u128::from(d.max(1)) / 2) / u128::from(d.max(1));
-    format!("{}.{} %", tenths / 10, tenths % 10)
+    share(n, d.max(1))
 }

@@ -1,0 +1,97 @@
+//! Whole numbers and their quotients as texts: the one place where a study's number is rounded.
+//!
+//! A quotient is rounded to the nearest, half away from zero, so that a number and its negative
+//! have the same digits. No float is involved: the same values give the same text everywhere.
+
+/// `n / d` to the nearest whole number, half away from zero; `None` without a denominator.
+pub fn nearest(n: i128, d: i128) -> Option<i128> {
+    if d == 0 {
+        return None;
+    }
+    let (size, by) = (n.unsigned_abs(), d.unsigned_abs());
+    let whole = i128::try_from((size + by / 2) / by).ok()?;
+    Some(if (n < 0) == (d < 0) { whole } else { -whole })
+}
+
+/// A number of `10^-places` with its point: `decimals(-5, 1)` is `-0.5`.
+pub fn decimals(value: i128, places: u32) -> String {
+    let (sign, size) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());
+    if places == 0 {
+        return format!("{sign}{size}");
+    }
+    let (one, width) = (10u128.pow(places), places as usize);
+    format!("{sign}{}.{:0width$}", size / one, size % one)
+}
+
+/// `n / d` with `places` decimals; `-` without a denominator.
+pub fn quotient(n: u64, d: u64, places: u32) -> String {
+    let scaled = i128::from(n) * 10i128.pow(places);
+    nearest(scaled, i128::from(d)).map_or("-".to_string(), |value| decimals(value, places))
+}
+
+/// `part` of `whole` in per cent with `places` decimals, without the sign of per cent; `-` of
+/// nothing.
+pub fn per_cent(part: u64, whole: u64, places: u32) -> String {
+    let scaled = i128::from(part) * 100 * 10i128.pow(places);
+    nearest(scaled, i128::from(whole)).map_or("-".to_string(), |value| decimals(value, places))
+}
+
+/// `part` of `whole` in per cent with one decimal; `-` of nothing.
+pub fn share(part: u64, whole: u64) -> String {
+    match whole {
+        0 => "-".to_string(),
+        _ => format!("{} %", per_cent(part, whole, 1)),
+    }
+}
+
+/// By how much `now` differs from `before`, in tenths of a per cent.
+pub fn tenths(now: u64, before: u64) -> Option<i64> {
+    let by = nearest((i128::from(now) - i128::from(before)) * 1000, i128::from(before))?;
+    i64::try_from(by).ok()
+}
+
+/// Tenths of a per cent, always with their sign.
+pub fn signed(tenths: i64) -> String {
+    let sign = if tenths < 0 { "" } else { "+" };
+    format!("{sign}{} %", decimals(i128::from(tenths), 1))
+}
+
+/// By how much `now` differs from `before`, in per cent with one decimal and its sign; `-` if there
+/// was nothing before.
+pub fn change(now: u64, before: u64) -> String {
+    tenths(now, before).map_or("-".to_string(), signed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_go_away_from_zero() {
+        assert_eq!([5, -5, 4, -4, 15, -15].map(|n| nearest(n, 10).unwrap()), [1, -1, 0, 0, 2, -2]);
+        assert_eq!((nearest(5, -10), nearest(-5, -10)), (Some(-1), Some(1)));
+        assert_eq!(nearest(1, 0), None);
+    }
+
+    #[test]
+    fn a_third_is_one_text_on_every_way() {
+        assert_eq!((quotient(1, 3, 2), quotient(2, 3, 3)), ("0.33".into(), "0.667".into()));
+        assert_eq!((per_cent(1, 3, 2), share(1, 3)), ("33.33".into(), "33.3 %".into()));
+        assert_eq!((change(1, 3), signed(-667)), ("-66.7 %".into(), "-66.7 %".into()));
+        assert_eq!((change(4, 3), change(5, 3)), ("+33.3 %".into(), "+66.7 %".into()));
+    }
+
+    #[test]
+    fn small_and_unknown_numbers() {
+        assert_eq!(
+            (change(9996, 10_000), change(9994, 10_000)),
+            ("+0.0 %".into(), "-0.1 %".into())
+        );
+        assert_eq!((decimals(-5, 1), decimals(7, 0)), ("-0.5".into(), "7".into()));
+        assert_eq!(quotient(u64::MAX, 1, 2), "18446744073709551615.00");
+        assert_eq!(
+            (quotient(1, 0, 2), share(1, 0), change(1, 0)),
+            ("-".into(), "-".into(), "-".into())
+        );
+    }
+}
