@@ -65,9 +65,9 @@ fn drives(stack: &Description, _: World, _: Top) -> Result<(), StackError> {
     match stack.layers.iter().position(|layer| *layer == Layer::RealTime) {
         Some(0) if modelled => Ok(()),
         None => Ok(()),
-        Some(_) => {
-            wrong("real-time: expected right above a modelled drive in memory, drive(PRESET)")
-        }
+        Some(_) => wrong(
+            "real-time: expected right above a modelled drive in memory, drive(PRESET) or --ssd PRESET",
+        ),
     }
 }
 
