@@ -6,10 +6,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use block::{BlockDevice, Bytes, DeviceError, Op, RamDevice, Request, Sectors, Time};
-use lfs::format::FileType;
-use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 use tools::model::NEW;
 use tools::now;
+use varve_lfs::format::FileType;
+use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 
 /// Takes no writes while it is full.
 struct Full {

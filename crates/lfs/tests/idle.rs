@@ -3,11 +3,11 @@
 mod tools;
 
 use block::{BlockDevice, Bytes, Data, DeviceError, Op, RamDevice, Request, Sectors, Time};
-use lfs::format::FileType;
-use lfs::fs::{Cleaning, Scj, Trigger};
-use lfs::{Fs, MkfsOptions, Nid, Now, Options, Stamp, mkfs};
 use tools::Image;
 use tools::model::NEW;
+use varve_lfs::format::FileType;
+use varve_lfs::fs::{Cleaning, Scj, Trigger};
+use varve_lfs::{Fs, MkfsOptions, Nid, Now, Options, Stamp, mkfs};
 
 fn second(n: u64) -> Now {
     Now { at: Time::from_us(n * 1_000_000), wall: Stamp { seconds: 1_600_000_000 + n, nanos: 0 } }

@@ -3,11 +3,11 @@
 mod tools;
 
 use block::{BlockDevice, Bytes, RamDevice, Sectors};
-use lfs::format::FileType;
-use lfs::fs::{Cleaning, Scj};
-use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 use tools::model::NEW;
 use tools::{FileDevice, Image, now};
+use varve_lfs::format::FileType;
+use varve_lfs::fs::{Cleaning, Scj};
+use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 
 /// Bytes of the largest file.
 const LARGEST: u64 = (923 + 2 * 1018 + 2 * 1018 * 1018 + 1018 * 1018 * 1018) * 4096;

@@ -4,11 +4,11 @@
 mod tools;
 
 use block::{CutDevice, DiskCut, Fate, Rng, Sectors};
-use lfs::format::FileType;
-use lfs::fs::{Cleaning, Scj, Victim};
-use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 use tools::model::{Mix, Op, Tree, apply, difference, draw, fresh, perform, read_tree};
 use tools::{Image, now};
+use varve_lfs::format::FileType;
+use varve_lfs::fs::{Cleaning, Scj, Victim};
+use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 
 /// What is drawn for a sequence.
 struct Plan {

@@ -3,10 +3,10 @@
 mod tools;
 
 use block::{Bytes, CutDevice, DiskCut, DiskImage, Fate, Sectors, UNIT_BYTES};
-use lfs::format::{FileType, NodeBlock};
-use lfs::fs::{Bug, Cleaning, Durable, NewInode, Scj};
-use lfs::{Fs, MkfsOptions, Nid, Options, mkfs};
 use tools::{Image, now};
+use varve_lfs::format::{FileType, NodeBlock};
+use varve_lfs::fs::{Bug, Cleaning, Durable, NewInode, Scj};
+use varve_lfs::{Fs, MkfsOptions, Nid, Options, mkfs};
 
 const NEW: NewInode = NewInode { permissions: 0o600, uid: 0, gid: 0 };
 /// Blocks of the file; one of them is written over.
@@ -247,7 +247,7 @@ fn nodes_of_a_kernel_that_went_on_are_taken() {
     let mut node = NodeBlock(Box::new(bytes[at..at + 4096].try_into().unwrap()));
     assert_eq!((node.nid(), node.written_after() as u32), (ino, version));
     for (upper, taken) in [(0, true), (node.written_after() >> 32 ^ 1, false)] {
-        node.stamp(u64::from(version) | upper << 32, lfs::BlockAddr(0));
+        node.stamp(u64::from(version) | upper << 32, varve_lfs::BlockAddr(0));
         let mut all = bytes.clone();
         all[at..at + 4096].copy_from_slice(&node.0[..]);
         std::fs::write(image.path(), all).unwrap();

@@ -1,7 +1,7 @@
 //! Several clients of one live log: threads that take turns, and power cuts at every operation.
 
-use proof::Clients;
 use remap::Planted;
+use varve_proof::Clients;
 
 #[test]
 fn no_client_loses_what_a_flush_covered_and_none_takes_back_what_another_wrote() {

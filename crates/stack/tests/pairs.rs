@@ -4,10 +4,10 @@
 use std::path::{Path, PathBuf};
 
 use block::{BlockDevice, Lba, Request, Sectors};
-use stack::disk::Done;
-use stack::live::Stack;
-use stack::rules::{Top, World, check};
-use stack::{Base, Description, Layer, Modelled};
+use varve_stack::disk::Done;
+use varve_stack::live::Stack;
+use varve_stack::rules::{Top, World, check};
+use varve_stack::{Base, Description, Layer, Modelled};
 
 const LAYERS: [&str; 7] = ["log", "paper-log", "lfs", "cut", "record", "read-only", "real-time"];
 const BASES: [&str; 4] = ["ram", "image", "drive", "drive-image"];
@@ -65,13 +65,13 @@ fn modelled(text: &str) -> Result<(), String> {
         other => panic!("{text}: the rules let {other} pass"),
     };
     let mut device = ground.below(&blocks, "a test").unwrap_or_else(|e| panic!("{text}: {e}"));
-    let mut at = stack::Device::now(&device);
+    let mut at = varve_stack::Device::now(&device);
     for lba in 0..100 {
         let write = Request::write(Lba(lba * 56), Sectors(8));
         at = device.submit(at, write).unwrap_or_else(|e| panic!("{text}: {e}"));
     }
     device.submit(at, Request::flush()).unwrap_or_else(|e| panic!("{text}: {e}"));
-    stack::Device::end(&mut device).unwrap_or_else(|e| panic!("{text}: {e}"));
+    varve_stack::Device::end(&mut device).unwrap_or_else(|e| panic!("{text}: {e}"));
     Ok(())
 }
 

@@ -1,9 +1,9 @@
 //! Volumes that are made here for the kernel to judge, and changes to what it made.
 
 use block::{BlockDevice, Bytes, CutDevice, Rng, Sectors};
-use lfs::format::FileType;
-use lfs::fs::{Cleaning, Scj};
-use lfs::{Fs, MkfsOptions, Nid, Options, mkfs};
+use varve_lfs::format::FileType;
+use varve_lfs::fs::{Cleaning, Scj};
+use varve_lfs::{Fs, MkfsOptions, Nid, Options, mkfs};
 
 use super::manifest::of_volume;
 use super::tools::model::{Body, Mix, NEW, Op, apply, draw, fresh, perform};

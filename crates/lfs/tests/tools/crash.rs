@@ -4,8 +4,8 @@
 use block::{
     BlockDevice, Bytes, CutDevice, DiskCut, DiskImage, Fate, Rng, SECTOR_BYTES, Sectors, UNIT_BYTES,
 };
-use lfs::fs::{CleaningCounts, Trigger};
-use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
+use varve_lfs::fs::{CleaningCounts, Trigger};
+use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 
 use super::model::{
     Body, Mix, Op, Tree, apply, difference, draw, entries, fresh, perform, read_tree,
