@@ -37,7 +37,7 @@ impl BlockDevice for Trimmed {
 /// A volume full of holes: of every eight blocks one is left.
 fn sparse(options: Options) -> (Fs<Trimmed>, Vec<Nid>) {
     let device = Trimmed { below: RamDevice::new(Sectors(128 << 11)), sectors: 0 };
-    let device = mkfs(device, &MkfsOptions::new([4; 16], 9), second(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([4; 16], 9), second(0)).unwrap().0;
     let mut fs = Fs::mount(device, options, second(1)).unwrap();
     let mut kept = Vec::new();
     for n in 0..80 {

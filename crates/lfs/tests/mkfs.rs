@@ -18,7 +18,7 @@ fn block(image: &Image, at: u32) -> Box<Block> {
 fn ours(bytes: u64) -> Image {
     let device = RamDevice::new(Sectors(bytes / 512));
     let options = MkfsOptions { label: "varve".into(), ..MkfsOptions::new([7; 16], 0x1234_5678) };
-    Image::of(&mut mkfs(device, &options, now(5)).unwrap())
+    Image::of(&mut mkfs(device, &options, now(5)).unwrap().0)
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn the_least_volume_is_one_and_a_block_less_is_none() {
         let least = varve_lfs::least_blocks(&options).unwrap();
         let made = |blocks: u64| {
             let device = RamDevice::new(Sectors(blocks * 8));
-            let device = varve_lfs::mkfs(device, &options, now(0))?;
+            let device = varve_lfs::mkfs(device, &options, now(0))?.0;
             varve_lfs::Fs::mount(device, varve_lfs::Options::default(), now(1)).map(drop)
         };
         assert_eq!(made(least), Ok(()), "{least} blocks");

@@ -12,7 +12,7 @@ const MIX: Mix = Mix { write: 40, fsync: 5, sync: 2, blocks: 40, names: 60 };
 
 fn volume(mib: u64) -> RamDevice {
     let device = RamDevice::new(Sectors(mib << 11));
-    mkfs(device, &MkfsOptions::new([3; 16], 77), now(0)).unwrap()
+    mkfs(device, &MkfsOptions::new([3; 16], 77), now(0)).unwrap().0
 }
 
 /// Works for so many steps; time goes on from `clock`.

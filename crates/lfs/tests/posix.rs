@@ -13,7 +13,7 @@ const NEW: NewInode = NewInode { permissions: 0o644, uid: 1, gid: 2 };
 
 fn mounted(mib: u64) -> Fs<RamDevice> {
     let device = RamDevice::new(Sectors(mib << 11));
-    let device = mkfs(device, &MkfsOptions::new([5; 16], 9), now(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([5; 16], 9), now(0)).unwrap().0;
     Fs::mount(device, Options::default(), now(1)).unwrap()
 }
 

@@ -71,7 +71,7 @@ fn one(seed: u64) -> (u64, bool) {
     let mut rng = Rng::stream(seed, "lfs/sequences");
     let plan = plan(&mut rng);
     let device = CutDevice::new(Sectors(plan.mib << 11));
-    let device = mkfs(device, &MkfsOptions::new([seed as u8; 16], 5), now(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([seed as u8; 16], 5), now(0)).unwrap().0;
     let device = CutDevice::power_on(device.image());
     let mut fs = Fs::mount(device, plan.options, now(1)).unwrap();
     let (mut tree, mut full) = (fresh(), false);

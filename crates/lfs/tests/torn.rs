@@ -21,7 +21,7 @@ fn content(block: u64, version: u8) -> Vec<u8> {
 /// the first operation of the second fsync.
 fn rewritten(options: Options, unit: u64) -> (CutDevice, Nid, u64) {
     let device = CutDevice::new(Sectors(64 << 8 << 3)).with_atomic_unit(Bytes(unit));
-    let device = mkfs(device, &MkfsOptions::new([3; 16], 1_000), now(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([3; 16], 1_000), now(0)).unwrap().0;
     let device = CutDevice::power_on(device.image()).with_atomic_unit(Bytes(unit));
     let mut fs = Fs::mount(device, options, now(1)).unwrap();
     let ino = fs.create(now(2), Nid::ROOT, b"file", FileType::File, NEW, (0, 0)).unwrap();
@@ -120,7 +120,7 @@ const FAR: u64 = 923;
 /// How many cuts inside an fsync of two nodes leave one of both.
 fn halves(options: Options, count: u64) -> u64 {
     let device = CutDevice::new(Sectors(64 << 8 << 3));
-    let device = mkfs(device, &MkfsOptions::new([3; 16], 1_000), now(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([3; 16], 1_000), now(0)).unwrap().0;
     let device = CutDevice::power_on(device.image());
     let mut fs = Fs::mount(device, options, now(1)).unwrap();
     let ino = fs.create(now(2), Nid::ROOT, b"file", FileType::File, NEW, (0, 0)).unwrap();

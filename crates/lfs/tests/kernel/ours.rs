@@ -13,7 +13,7 @@ const MIX: Mix = Mix { write: 40, fsync: 4, sync: 1, blocks: 60, names: 120 };
 
 fn mounted(seed: u64, size: u64, options: Options) -> Fs<CutDevice> {
     let device = CutDevice::new(Sectors(size / 512));
-    let device = mkfs(device, &MkfsOptions::new([seed as u8; 16], 99), now(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([seed as u8; 16], 99), now(0)).unwrap().0;
     Fs::mount(device, options, now(1)).unwrap()
 }
 
