@@ -57,12 +57,14 @@ impl PageFtl {
                 let stand_in = match claim {
                     Some(at) => {
                         let claim = claims.remove(at);
-                        self.lines.get_mut(line).evacuate |= claim.bad;
+                        if claim.bad {
+                            self.lines.evacuate(line);
+                        }
                         Some(claim.block)
                     }
                     // A bad block that still holds data stays until that has been moved.
                     None if self.nand.next_page(member) > 0 => {
-                        self.lines.get_mut(line).evacuate = true;
+                        self.lines.evacuate(line);
                         continue;
                     }
                     None => self.spares[plane as usize].pop(),
@@ -134,7 +136,7 @@ impl PageFtl {
         if line == NONE {
             return Ok(());
         }
-        self.lines.get_mut(line).evacuate = true;
+        self.lines.evacuate(line);
         // The head must not aim at the block again: close its line.
         if let Some(head) = self.heads.iter().position(|h| h.line == line) {
             let pending = std::mem::take(&mut self.heads[head].slots);

@@ -315,7 +315,7 @@ impl PageFtl {
                 block => self.nand.next_page(BlockId(block)),
             }));
         }
-        let entries = self.paged.as_ref().map_or(&self.map[..], |p| p.directory());
+        let entries = self.paged.as_ref().map_or(self.map.entries(), |p| p.directory());
         u32s.push(entries.len() as u32);
         u32s.extend(entries);
         body.extend(u32s.iter().flat_map(|n| n.to_le_bytes()));

@@ -13,7 +13,7 @@ use block::{BlockId, DeviceError, Span, Time};
 use nand::NandError;
 
 use super::PageFtl;
-use super::lines::{LineState, NONE};
+use super::lines::NONE;
 use crate::Bug;
 
 /// A line that waits for its erase.
@@ -73,7 +73,7 @@ impl PageFtl {
 
     /// Queues an empty line for its erase.
     pub(super) fn queue_erase(&mut self, line: u32) -> Result<(), DeviceError> {
-        self.lines.get_mut(line).state = LineState::Erasing;
+        self.lines.emptied(line);
         if self.has_bug(Bug::EraseBeforeCopies) {
             return self.erase_line(line, self.now);
         }
@@ -206,7 +206,7 @@ impl PageFtl {
             }
         }
         if self.lines.capacity(line) == 0 {
-            self.lines.get_mut(line).state = LineState::Retired;
+            self.lines.retire(line);
         } else {
             self.release(line);
             let moved = self.nand.sched().moved();

@@ -400,7 +400,7 @@ impl PageFtl {
         let (spp, mut sum) = (self.g.slots_per_page, 0u32);
         for (first, _) in self.gc.read.iter().take(AHEAD) {
             for slot in (0..spp).map(|s| Ppn(first.0 + s)).filter(|s| self.is_valid(*s)) {
-                sum ^= self.map.get(self.nand.lpn(slot) as usize).copied().unwrap_or(0);
+                sum ^= self.map.get(self.nand.lpn(slot)).unwrap_or(0);
             }
         }
         std::hint::black_box(sum);
@@ -469,8 +469,7 @@ impl PageFtl {
             true => oob,
             false => Oob { tid, flags: oob.flags & POISON, n: 0, digest: 0, ..oob },
         };
-        if oob.kind != Kind::Data || !open && self.map.get(oob.lpn as usize) != Some(&(from.0 + 1))
-        {
+        if oob.kind != Kind::Data || !open && self.map.get(oob.lpn) != Some(from.0 + 1) {
             // No record, or one that names another slot (a misdirected program): the data here
             // is lost.
             payload = Payload::None;
@@ -504,7 +503,7 @@ impl PageFtl {
         if let Some(oob) = self.tx_record_at(from) {
             return Some(Oob { kind: Kind::Data, flags: POISON, ..oob });
         }
-        let lpn = self.map.iter().position(|entry| *entry == from.0 + 1)? as u32;
+        let lpn = self.map.slot_at(from)?;
         Some(Oob { kind: Kind::Data, flags: POISON, lpn, seq: self.seq, ..Oob::default() })
     }
 

@@ -10,7 +10,7 @@ use nand::{
 };
 
 use super::PageFtl;
-use super::lines::{LineKind, LineState, NONE};
+use super::lines::{LineKind, NONE};
 use crate::Bug;
 use crate::config::Placement;
 
@@ -102,7 +102,7 @@ impl PageFtl {
                 if self.tx.is_some() {
                     self.tx_old_page_moves(lpn, ppn);
                 }
-                self.map[lpn as usize] = ppn.0 + 1;
+                self.map.set(lpn, ppn.0 + 1);
             }
             Kind::Trim => {
                 self.trims.placed(ppn);
@@ -153,7 +153,7 @@ impl PageFtl {
         let result = self.program_pages(&target, &slots, header, ready);
         let count = slots.len() as u32;
         self.clock += u64::from(count);
-        self.lines.get_mut(line).used += count;
+        self.lines.programmed(line, count);
         let outcome = match result {
             Ok(done) => {
                 if kind == HeadKind::Host {
@@ -306,12 +306,8 @@ impl PageFtl {
         self.no_longer_free(line);
         self.epoch += 1;
         let (seq, epoch) = (self.seq, self.epoch);
-        let entry = self.lines.get_mut(line);
-        debug_assert_eq!(entry.state, LineState::Free);
-        entry.state = LineState::Open;
-        entry.kind = if kind == HeadKind::Map { LineKind::Map } else { LineKind::Data };
-        entry.opened = seq;
-        entry.opened_epoch = epoch;
+        let holds = if kind == HeadKind::Map { LineKind::Map } else { LineKind::Data };
+        self.lines.open(line, holds, seq, epoch);
         self.heads[head].line = line;
         self.heads[head].stripe = 0;
         self.free_sum += u128::from(self.free.count());
@@ -398,7 +394,7 @@ impl PageFtl {
                 Err(error) => return Err(PageFtl::power(error)),
             }
             self.clock += spp as u64;
-            self.lines.get_mut(line).used += spp as u32;
+            self.lines.programmed(line, spp as u32);
         }
         Ok(())
     }

@@ -11,12 +11,14 @@
 mod bad;
 mod check;
 mod checkpoint;
+mod discard;
 mod erase;
 mod free;
 mod gc;
 mod head;
 mod host;
 mod lines;
+mod map;
 mod paged;
 mod recovery;
 pub(crate) mod trim;
@@ -40,7 +42,8 @@ use crate::config::{FtlKind, LineBudget, OobMode, Params, Streams};
 use crate::stats::{GcStats, MapStats, RecoveryStats};
 use crate::{Bug, Violation};
 use head::{Head, HeadKind};
-use lines::{LineState, LineTable, NONE};
+use lines::{LineTable, NONE};
+use map::SlotMap;
 use paged::PagedMap;
 use trim::Trims;
 use victim::Victim;
@@ -158,9 +161,7 @@ pub(crate) struct PageFtl {
     pub(crate) p: Arc<Params>,
     pub(crate) g: Geometry,
     pub(crate) nand: Nand,
-    map: Vec<u32>,
-    valid: Vec<u64>,
-    valid_total: u64,
+    map: SlotMap,
     lines: LineTable,
     free: FreeLines,
     heads: Vec<Head>,
@@ -218,7 +219,6 @@ impl Clone for PageFtl {
             g: self.g.clone(),
             nand: self.nand.clone(),
             map: self.map.clone(),
-            valid: self.valid.clone(),
             lines: self.lines.clone(),
             free: self.free.clone(),
             heads: self.heads.clone(),
@@ -250,9 +250,9 @@ impl PageFtl {
         let meta = metadata_line_count(p);
         for line in 0..ftl.lines.len() {
             if line < meta {
-                ftl.lines.get_mut(line).state = LineState::Meta;
+                ftl.lines.set_apart(line);
             } else if ftl.lines.capacity(line) == 0 {
-                ftl.lines.get_mut(line).state = LineState::Retired;
+                ftl.lines.retire(line);
             } else {
                 ftl.release(line);
             }
@@ -285,9 +285,7 @@ impl PageFtl {
             }
         };
         PageFtl {
-            map: vec![0; slots],
-            valid: vec![0; (g.slots() as usize).div_ceil(64)],
-            valid_total: 0,
+            map: SlotMap::new(slots, g.slots() as usize),
             free: FreeLines::new(lines.len()),
             heads: (0..count).map(|i| Head::new(kind(i))).collect(),
             host_heads: host,
@@ -349,7 +347,7 @@ impl PageFtl {
     }
     /// Slots holding current data.
     pub fn valid_slots(&self) -> u64 {
-        self.valid_total
+        self.map.valid_total()
     }
     /// Free lines' blocks.
     pub fn free_blocks(&self) -> u64 {
@@ -361,10 +359,7 @@ impl PageFtl {
     }
     /// Slots of all data lines on good blocks.
     pub fn data_slots(&self) -> u64 {
-        (0..self.lines.len())
-            .filter(|l| !matches!(self.lines.get(*l).state, LineState::Meta | LineState::Retired))
-            .map(|l| u64::from(self.lines.capacity(l)))
-            .sum()
+        self.lines.data_slots()
     }
     /// Data slots less what open heads have not yet filled and the mean of free lines: what the
     /// closed forms of write amplification take as physical space.
@@ -395,31 +390,23 @@ impl PageFtl {
 
     #[inline(always)]
     fn is_valid(&self, ppn: Ppn) -> bool {
-        self.valid[ppn.index() >> 6] >> (ppn.0 & 63) & 1 == 1
+        self.map.is_valid(ppn)
     }
     #[inline(always)]
     fn set_valid(&mut self, ppn: Ppn, line: u32) {
-        self.valid[ppn.index() >> 6] |= 1 << (ppn.0 & 63);
-        self.valid_total += 1;
+        self.map.mark(ppn);
         self.lines.add_valid(line);
     }
     #[inline(always)]
     fn clear_valid(&mut self, ppn: Ppn) {
-        let word = &mut self.valid[ppn.index() >> 6];
-        debug_assert!(*word >> (ppn.0 & 63) & 1 == 1, "slot {ppn} is not valid");
-        *word &= !(1 << (ppn.0 & 63));
-        self.valid_total -= 1;
+        self.map.unmark(ppn);
         self.lines.drop_valid(self.lines.line_of(self.g.block_of(ppn)));
     }
 
     /// Puts a line whose blocks are all erased on the free list.
     fn release(&mut self, line: u32) {
         let erases = if self.p.wear.dynamic { self.line_erases(line) } else { 0 };
-        let entry = self.lines.get_mut(line);
-        entry.state = LineState::Free;
-        entry.used = 0;
-        entry.evacuate = false;
-        debug_assert_eq!(entry.valid, 0);
+        self.lines.empty(line);
         self.free.add(line, erases);
     }
 
