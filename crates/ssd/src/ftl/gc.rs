@@ -65,7 +65,7 @@ impl PageFtl {
 
     /// Lines that are free or will be once their erases are booked.
     fn free_soon(&self) -> u32 {
-        self.free.count() + self.waiting.len() as u32
+        self.free.count() + self.erases.len()
     }
 
     /// Sees to it that the slot about to be written has room: starts and stops cleaning, and
@@ -94,7 +94,7 @@ impl PageFtl {
         let mut victims = 4 * self.lines.len();
         while self.free.count() < limits.reserve {
             stalled = true;
-            if !self.waiting.is_empty() {
+            if !self.erases.is_empty() {
                 self.force_erase()?;
                 continue;
             }
@@ -256,7 +256,7 @@ impl PageFtl {
         let emptiest = self.lines.emptiest(true).filter(|line| self.gains(*line));
         // Lines with dead members are full at fewer slots: the emptiest may be one of them.
         let any = emptiest.or_else(|| {
-            let hurt = self.bad_blocks > 0;
+            let hurt = self.spares.bad() > 0;
             let mut closed = self.lines.closed().iter().copied();
             hurt.then(|| closed.find(|line| self.gains(*line))).flatten()
         })?;
@@ -305,7 +305,7 @@ impl PageFtl {
 
     /// A line that must be moved whatever the policy says, and whether for wear.
     fn forced_victim(&mut self, urgent: bool) -> Option<(u32, bool)> {
-        if self.bad_blocks > 0 && !urgent {
+        if self.spares.bad() > 0 && !urgent {
             let hurt =
                 self.lines.closed().iter().copied().filter(|l| self.lines.get(*l).evacuate).min();
             if let Some(line) = hurt {

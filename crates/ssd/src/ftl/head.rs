@@ -144,7 +144,7 @@ impl PageFtl {
         }
         let h = &self.heads[head];
         let (line, mut ready, kind) = (h.line, h.ready.max(self.now), h.kind);
-        if !self.emptying.is_empty()
+        if self.erases.any_booked()
             && slots.iter().any(|slot| !matches!(slot.cause, Cause::Gc | Cause::Padding))
         {
             ready = ready.max(self.cushion());
@@ -295,7 +295,7 @@ impl PageFtl {
 
     fn open_line(&mut self, head: usize) -> Result<(), DeviceError> {
         // The last free line is not taken while another can be booked to become free.
-        while self.free.count() <= 1 && !self.waiting.is_empty() {
+        while self.free.count() <= 1 && !self.erases.is_empty() {
             self.force_erase()?;
         }
         if self.free.count() == 0 {
@@ -303,7 +303,7 @@ impl PageFtl {
         }
         let kind = self.heads[head].kind;
         let line = self.free.take(kind != HeadKind::Gc).expect("counted above");
-        self.no_longer_free(line);
+        self.erases.opened(line);
         self.epoch += 1;
         let (seq, epoch) = (self.seq, self.epoch);
         let holds = if kind == HeadKind::Map { LineKind::Map } else { LineKind::Data };

@@ -13,6 +13,7 @@ mod check;
 mod checkpoint;
 mod discard;
 mod erase;
+mod erases;
 mod free;
 mod gc;
 mod head;
@@ -21,6 +22,7 @@ mod lines;
 mod map;
 mod paged;
 mod recovery;
+mod spares;
 pub(crate) mod trim;
 mod twins;
 pub(crate) mod tx;
@@ -41,10 +43,12 @@ use nand::{Geometry, Nand, NandError, Ticket};
 use crate::config::{FtlKind, LineBudget, OobMode, Params, Streams};
 use crate::stats::{GcStats, MapStats, RecoveryStats};
 use crate::{Bug, Violation};
+use erases::Erases;
 use head::{Head, HeadKind};
 use lines::{LineTable, NONE};
 use map::SlotMap;
 use paged::PagedMap;
+use spares::Spares;
 use trim::Trims;
 use victim::Victim;
 
@@ -179,16 +183,13 @@ pub(crate) struct PageFtl {
     clock: u64,
     assemblies: u64,
     gc: gc::Collector,
-    waiting: VecDeque<erase::Waiting>,
-    /// Free lines whose erase is booked and had not ended when last looked at.
-    emptying: Vec<erase::Emptying>,
+    erases: Erases,
     trims: Trims,
     paged: Option<PagedMap>,
     checkpoint: Option<checkpoint::State>,
     /// Transactions, if the drive has them.
     tx: Option<Box<tx::Tx>>,
-    /// Spare blocks per plane.
-    spares: Vec<Vec<u32>>,
+    spares: Spares,
     heat: Vec<u8>,
     reading: host::ReadBatch,
     now: Time,
@@ -200,7 +201,6 @@ pub(crate) struct PageFtl {
     staged: VecDeque<Ticket>,
     full: bool,
     pub(crate) read_only: Option<&'static str>,
-    bad_blocks: u64,
     pub(crate) gc_stats: GcStats,
     pub(crate) map_stats: MapStats,
     pub(crate) recovery: Option<RecoveryStats>,
@@ -225,8 +225,7 @@ impl Clone for PageFtl {
             victim: self.victim.boxed(),
             rng: self.rng.clone(),
             gc: self.gc.clone(),
-            waiting: self.waiting.clone(),
-            emptying: self.emptying.clone(),
+            erases: self.erases.clone(),
             trims: self.trims.clone(),
             paged: self.paged.clone(),
             checkpoint: self.checkpoint.clone(),
@@ -299,13 +298,12 @@ impl PageFtl {
             clock: 0,
             assemblies: 0,
             gc: gc::Collector::default(),
-            waiting: VecDeque::new(),
-            emptying: Vec::new(),
+            erases: Erases::default(),
             trims: Trims::default(),
             paged: p.map.cache.map(|cache| PagedMap::new(&g, slots as u32, cache, p.map.lru)),
             checkpoint: None,
             tx: p.tx.as_ref().map(|tx| Box::new(tx::Tx::new(tx, lines.len()))),
-            spares: vec![Vec::new(); g.planes() as usize],
+            spares: Spares::new(g.planes()),
             heat: if p.streams == Streams::HotCold {
                 vec![0; slots.div_ceil(4)]
             } else {
@@ -318,7 +316,6 @@ impl PageFtl {
             staged: VecDeque::with_capacity(p.buffer.staging as usize + 64),
             full: p.oob == OobMode::Full,
             read_only: None,
-            bad_blocks: 0,
             gc_stats: GcStats::default(),
             map_stats: MapStats::default(),
             recovery: None,
@@ -338,7 +335,7 @@ impl PageFtl {
         self.now = now;
         self.booked.clear();
         self.nand.set_now(now);
-        if !self.waiting.is_empty() { self.settle_erases(now) } else { Ok(()) }
+        if !self.erases.is_empty() { self.settle_erases(now) } else { Ok(()) }
     }
 
     /// Logical slots.
@@ -355,7 +352,7 @@ impl PageFtl {
     }
     /// Blocks marked bad.
     pub fn bad_blocks(&self) -> u64 {
-        self.bad_blocks
+        self.spares.bad()
     }
     /// Slots of all data lines on good blocks.
     pub fn data_slots(&self) -> u64 {

@@ -466,7 +466,8 @@ impl PageFtl {
                 self.release(line);
             } else {
                 self.lines.emptied(line);
-                self.waiting.push_back(super::erase::Waiting::after_mount(line));
+                // It only has to be erased before it is used.
+                self.erases.push(line, 0);
             }
         }
         if self.tx.is_some() {

@@ -176,7 +176,7 @@ impl PageFtl {
             })
         };
         self.program_heads(|_| true)?;
-        while !self.waiting.is_empty() {
+        while !self.erases.is_empty() {
             self.force_erase()?;
         }
         let mut lines: Vec<(u32, u32)> = (0..self.lines.len())
@@ -201,7 +201,7 @@ impl PageFtl {
             if matches!(self.lines.get(line).state, LineState::Closed | LineState::Victim) {
                 self.collect_line(line)?;
             }
-            while !self.waiting.is_empty() {
+            while !self.erases.is_empty() {
                 self.force_erase()?;
             }
         }

@@ -135,7 +135,7 @@ impl PageFtl {
             self.map.set(lpn, 0);
         }
         self.collect_whole(true)?;
-        while !self.waiting.is_empty() {
+        while !self.erases.is_empty() {
             self.force_erase()?;
         }
         Ok(())
