@@ -7,7 +7,7 @@ mod verify;
 
 use std::time::Instant;
 
-use ::remap::{BLOCK, HostLog, Options, recover};
+use ::remap::{BLOCK, HostLog, Options, Work, recover};
 use block::{BlockDevice, Bytes, DeviceError, Lpn, Op, Request, Rng, Sectors, Time, parse_size};
 use lab::bare::BareLog;
 
@@ -59,7 +59,7 @@ fn plan(mut args: Args) -> Result<(), String> {
     let mut rng = Rng::stream(1, "bench/remap");
     let mut done = 0;
     let (allocations, cpu) = (meter::allocations(), meter::cpu_seconds()?);
-    while done < count && log.overwrite(&mut rng) {
+    while done < count && log.overwrite(&mut rng) != Work::Full {
         done += 1;
     }
     let seconds = meter::cpu_seconds()? - cpu;

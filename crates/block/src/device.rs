@@ -111,6 +111,12 @@ pub trait BlockDevice {
         Bytes(SECTOR_BYTES)
     }
 
+    /// Whether a flush covers all that was submitted before it. NVMe promises only what was answered
+    /// before the flush was submitted: on a device that promises no more, who flushes waits first.
+    fn flush_covers_submitted(&self) -> bool {
+        true
+    }
+
     /// Performs one request submitted at `at` and returns when it is done.
     ///
     /// # Errors

@@ -29,6 +29,9 @@ impl<D: BlockDevice> BlockDevice for Overlay<D> {
     fn atomic_unit(&self) -> Bytes {
         self.below.atomic_unit()
     }
+    fn flush_covers_submitted(&self) -> bool {
+        self.below.flush_covers_submitted()
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let (lba, sectors, capacity) = (request.lba, request.sectors, self.capacity());

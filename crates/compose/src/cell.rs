@@ -256,8 +256,11 @@ fn end(drive: &mut Drive) -> Result<Flash, LabError> {
     };
     let params = drive.params();
     let geometry = &params.geometry;
+    // A mapping unit may be larger than a page.
+    let pages = stats.slot_bytes / block::UNIT_BYTES;
     Ok(Flash {
-        programs: stats.nand.programs,
+        programs: stats.nand.programs.map(|slots| slots * pages),
+        programmed: stats.programmed_bytes(),
         erases: stats.nand.erases,
         hits: [0, 1, 2].map(hits),
         flushed: stats.buffer.flushed,
@@ -308,6 +311,15 @@ mod tests {
         let inputs = small();
         let none = run(&inputs, 0);
         let all = run(&inputs, 15);
+        // Write amplification: what flash took by what programs wrote, each layer in it once.
+        for here in [&none, &all] {
+            let client = block::UNIT_BYTES
+                * (none.changed()
+                    + here.files.as_ref().unwrap().user
+                    + here.store.as_ref().unwrap().user);
+            assert_eq!(here.programs() * block::UNIT_BYTES, here.flash.programmed);
+            assert_eq!(here.amplification(none.changed()), (here.flash.programmed, client));
+        }
         let of = |m: &Measured| m.files.as_ref().unwrap().layers;
         assert!(all.sqlite_sent() < none.sqlite_sent(), "nolog writes a page once");
         assert_eq!((all.changed(), of(&none).log_records), (0, 0));

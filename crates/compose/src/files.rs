@@ -31,6 +31,12 @@ impl BlockDevice for Above {
             Above::Log(log) => log.atomic_unit(),
         }
     }
+    fn flush_covers_submitted(&self) -> bool {
+        match self {
+            Above::Nothing(port) => port.flush_covers_submitted(),
+            Above::Log(log) => log.flush_covers_submitted(),
+        }
+    }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         match self {
             Above::Nothing(port) => port.submit(at, request),

@@ -46,8 +46,10 @@ pub(crate) struct Done {
 /// What the drive did.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Flash {
-    /// Pages programmed, by cause (`nand::Cause`).
+    /// Pages of 4 KiB programmed, by cause (`nand::Cause`).
     pub(crate) programs: [u64; 6],
+    /// Bytes programmed.
+    pub(crate) programmed: u64,
     /// Blocks erased.
     pub(crate) erases: u64,
     /// Of SQLite, files and store: pages read and pages written that were found in the buffer, and all.
@@ -79,6 +81,12 @@ impl Measured {
     pub(crate) fn asked(&self, changed: u64) -> u64 {
         let others = self.files.iter().chain(&self.store);
         changed + others.map(|done| done.user).sum::<u64>()
+    }
+
+    /// Write amplification of everything between programs and flash: bytes programmed, and bytes that
+    /// programs wrote. Every layer is in it; nothing is multiplied.
+    pub(crate) fn amplification(&self, changed: u64) -> (u64, u64) {
+        (self.flash.programmed, self.asked(changed) * block::UNIT_BYTES)
     }
 
     /// Pages that SQLite's transactions changed, as a write-ahead log holds them; 0 without one.

@@ -81,6 +81,9 @@ impl<D: BlockDevice> BlockDevice for Port<D> {
     fn atomic_unit(&self) -> block::Bytes {
         self.below.look(|device| device.atomic_unit())
     }
+    fn flush_covers_submitted(&self) -> bool {
+        self.below.look(|device| device.flush_covers_submitted())
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let Request { op, lba, sectors, fua, mut hint, data } = request;

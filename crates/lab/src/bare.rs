@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use block::{Bytes, DeviceError, Lpn, Rng};
 use remap::{
-    BLOCK, Engine, Form, HeadKind, LogError, Options, Pba, Seg, Sink, Store, format_store,
+    BLOCK, Engine, Form, HeadKind, LogError, Occasion, Options, Pba, Seg, Sink, Store, Work,
+    checkpoint_store, format_store,
 };
 
 /// Share of the device that the client may use, in per cent.
@@ -97,23 +98,33 @@ impl BareLog {
             log.write(Lpn(lpn), (logical - lpn).min(PIECE));
         }
         log.store.keep = true;
-        log.checkpoint()?;
+        log.engine.seal_all(&mut Headers(&mut log.store));
+        checkpoint_store(&mut log.engine, &mut log.store)?;
         Ok(log)
     }
 
-    /// Writes blocks; all that was written becomes durable once the engine wants a flush.
-    fn write(&mut self, lpn: Lpn, count: u32) {
-        self.engine.write(lpn, count, Form::Nothing, |_| 0, &mut Headers(&mut self.store));
-        if self.engine.wants_flush() {
-            let seq = self.engine.seal_all(&mut Headers(&mut self.store));
-            self.engine.set_durable(seq, &mut self.freed);
+    /// Writes blocks and does what is due then, but for checkpoints and copies; flushes take no time.
+    /// Returns what is left to do.
+    fn write(&mut self, lpn: Lpn, count: u32) -> Work {
+        let mut sink = Headers(&mut self.store);
+        self.engine.write(lpn, count, Form::Nothing, |_| 0, &mut sink);
+        loop {
+            match self.engine.next(Occasion::Request) {
+                Work::Seal => self.engine.seal_old(&mut sink),
+                Work::Flush => {
+                    let seq = self.engine.flush_begin(&mut sink);
+                    self.engine.flush_end(seq, &mut self.freed);
+                }
+                rest => return rest,
+            }
         }
     }
 
-    /// Writes one block at random; returns whether there is room for another.
-    pub fn overwrite(&mut self, rng: &mut Rng) -> bool {
-        self.write(Lpn(rng.below(u64::from(self.engine.geometry().logical)) as u32), 1);
-        self.engine.room(1)
+    /// Writes one block at random; returns what is left to do, [`Work::Full`] if there is no room for
+    /// another.
+    pub fn overwrite(&mut self, rng: &mut Rng) -> Work {
+        let rest = self.write(Lpn(rng.below(u64::from(self.engine.geometry().logical)) as u32), 1);
+        if self.engine.room(1) { rest } else { Work::Full }
     }
 
     /// Nothing of what is written from now on is kept.
@@ -121,27 +132,21 @@ impl BareLog {
         self.store.keep = false;
     }
 
-    fn checkpoint(&mut self) -> Result<(), LogError> {
-        let mut buffer = Vec::new();
-        self.engine.seal_all(&mut Headers(&mut self.store));
-        self.engine.checkpoint_begin(false);
-        while let Some(write) = self.engine.checkpoint_pages(&mut buffer) {
-            self.store.write(write.pba, &buffer)?;
-        }
-        let (at, root) = self.engine.checkpoint_root(&mut buffer);
-        self.store.write(Pba(at.0 + 1), &buffer)?;
-        self.store.write(at, &root.encode())?;
-        self.engine.checkpoint_commit(&mut self.freed);
-        Ok(())
-    }
-
     /// Overwrites blocks at random until the next checkpoint is due, and stops without closing.
     /// Returns what was left on the device, its counters at 0, and the blocks written since the
     /// checkpoint.
     pub fn left_behind(mut self, rng: &mut Rng) -> (BareStore, u64) {
         let mut since = 0;
-        while !self.engine.wants_checkpoint() && self.overwrite(rng) {
-            since += 1;
+        loop {
+            match self.overwrite(rng) {
+                Work::Full => break,
+                rest => {
+                    since += 1;
+                    if rest == Work::Checkpoint {
+                        break;
+                    }
+                }
+            }
         }
         self.engine.seal_all(&mut Headers(&mut self.store));
         (BareStore { requests: 0, read: 0, ..self.store }, since)

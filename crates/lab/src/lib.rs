@@ -30,4 +30,4 @@ mod stack;
 pub use device::Device;
 pub use error::LabError;
 pub use run::{Document, Experiment, Finished, HostCost, Point};
-pub use stack::{LayerCounts, RemapMode, Stack, StackConfig};
+pub use stack::{Amplification, LayerCounts, RemapMode, Stack, StackConfig};

@@ -45,7 +45,8 @@ impl RunResult<'_> {
         map.put("nand", nand(stats));
         map.int("erases", stats.nand.erases);
         let ratio = |(above, below)| Json::ratio(above, below);
-        map.maybe("waf", ratio(stats.waf()));
+        let amplification = self.outcome.amplification();
+        map.maybe("waf", ratio(amplification.whole()));
         map.maybe("waf_flash", ratio(stats.waf_flash()));
         map.maybe("programs_per_slot", ratio(stats.programs_per_slot()));
         layers(&mut map, self.outcome);
@@ -104,13 +105,12 @@ fn host(run: &RunResult<'_>) -> Json {
     Json::Map(map)
 }
 
-/// Layers above the drive: what they wrote below, by kind, and the write amplification of all
-/// layers together.
+/// Layers above the drive: what they wrote below, by kind; and what each adds, the drive too, of
+/// the write amplification of all together.
 fn layers(map: &mut Map, outcome: &Outcome) {
     if outcome.layers.is_empty() {
         return;
     }
-    let mut whole = outcome.stats.waf();
     let mut all = Map::new();
     for layer in &outcome.layers {
         let mut one: Map = layer
@@ -120,21 +120,12 @@ fn layers(map: &mut Map, outcome: &Outcome) {
             .map(|(name, n)| ((*name).to_string(), Json::Int(*n)))
             .collect();
         one.int("backing", layer.backing);
-        one.maybe("waf", Json::ratio(layer.backing, layer.user));
+        one.maybe("waf", Json::ratio(layer.below, layer.asked));
         all.put(layer.name, Json::Map(one));
-        whole = product(whole, (layer.backing, layer.user));
     }
     map.put("layers", Json::Map(all));
-    map.maybe("waf_all", Json::ratio(whole.0, whole.1));
-}
-
-/// The product of two ratios, in as many of the upper bits as fit.
-fn product(a: (u64, u64), b: (u64, u64)) -> (u64, u64) {
-    let above = u128::from(a.0) * u128::from(b.0);
-    let below = u128::from(a.1) * u128::from(b.1);
-    let bits = 128 - (above | below).leading_zeros();
-    let shift = bits.saturating_sub(40);
-    ((above >> shift) as u64, (below >> shift) as u64)
+    let (programmed, written) = outcome.amplification().drive();
+    map.maybe("waf_drive", Json::ratio(programmed, written));
 }
 
 fn nand(stats: &Stats) -> Json {
@@ -267,13 +258,13 @@ fn mean_by_cause(tally: &Tally, op: Op) -> Option<Json> {
 fn host_queue(outcome: &Outcome) -> Json {
     let tally = &outcome.tally;
     let mut map = Map::new();
-    let submitted: u64 = tally.latency.iter().map(|h| h.count()).sum();
+    let (submitted, arriving) = tally.offered();
     map.int("waited", tally.queue.count());
     map.maybe("waited_share", Json::ratio(tally.queue.count(), submitted));
     map.maybe("wait_ns", tally.queue.to_json(false));
     map.put("held_ns", Json::span(tally.queue_held));
     map.put("saturated", Json::Bool(tally.saturated()));
-    map.maybe("offered_per_s", per_second(submitted, tally.last_arrival.since(tally.start)));
+    map.maybe("offered_per_s", per_second(submitted, arriving));
     map.maybe("served_per_s", per_second(submitted, tally.end.since(tally.start)));
     Json::Map(map)
 }

@@ -66,7 +66,39 @@ fn every_block_of_the_log_is_counted_by_kind() {
         assert_eq!(number(result, "/host/write/ops"), number(&results[0], "/host/write/ops"));
         assert_eq!(result["host"]["write"]["bytes"], results[0]["host"]["write"]["bytes"]);
     }
-    assert!(results[1]["waf_all"].as_f64() > results[1]["waf"].as_f64());
+}
+
+/// Of whatever stack: bytes programmed by bytes the client wrote, which is what its parts multiply to.
+#[test]
+fn write_amplification_is_flash_by_client_whatever_is_between() {
+    let pairs = ["sweep.remap.mode=off,varve,paper", "drive.op=12 %", "replay.measure-after=4000"];
+    for bs in ["4KiB", "2KiB"] {
+        let load = format!(
+            "workload.gen=fio,rw=randwrite,norandommap=on,bs={bs},size=20MiB,prefill=on,count=12k,fsync=64"
+        );
+        let swept = document(&scenario(&[&pairs[..], &[&load]].concat()));
+        for result in swept["results"].as_array().unwrap() {
+            let (programmed, asked) =
+                (number(result, "/nand/programmed_bytes"), number(result, "/host/write/bytes"));
+            let (near, ratio) = (
+                |a: f64, b: f64| (a / b - 1.0).abs() < 1e-5,
+                |key: &str| result.pointer(key).and_then(Value::as_f64),
+            );
+            let waf = ratio("/waf").unwrap();
+            assert!(near(waf, programmed as f64 / asked as f64), "{waf}: {programmed} by {asked}");
+            let Some(log) = ratio("/layers/remap/waf") else {
+                assert_eq!(ratio("/waf_drive"), None, "the drive alone is all there is");
+                continue;
+            };
+            let drive = ratio("/waf_drive").unwrap();
+            assert!(near(waf, log * drive), "{waf} of all, {log} of the log, {drive} of the drive");
+            let backing = number(result, "/layers/remap/backing") * 4096;
+            // But for what the log had taken and not yet sent when the measured part began.
+            let own = backing as f64 / asked as f64;
+            assert!((log / own - 1.0).abs() < 0.01, "{log}: {backing} by {asked}");
+            assert!(log > 1.0 && drive > 0.9, "{log} {drive}");
+        }
+    }
 }
 
 #[test]

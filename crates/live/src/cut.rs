@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use block::Rng;
 
 use crate::layout::SECTOR;
-use crate::medium::Medium;
+use block::Medium;
 
 /// What one sector held back takes: its bytes, and its place in the table.
 const COST: usize = SECTOR + 64;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, BlockId, Bytes, Data, DeviceError, Lpn, Op, Remap, Request, Sectors, Time,
+    BlockDevice, BlockId, Bytes, Data, DeviceError, Lpn, Medium, Op, Remap, Request, Sectors, Time,
     Transactional, TxError, TxId, TxLimits,
 };
 use ssd::{Config, Drive, Origin, Params};
@@ -18,7 +18,7 @@ use crate::file::{FileStats, ImageFile};
 use crate::header::{BlockState, MOST_PAGES};
 use crate::layout::{Layout, PAGE, Version};
 use crate::load::load;
-use crate::medium::{FileMedium, Medium};
+use crate::medium::FileMedium;
 use crate::planted::Planted;
 use crate::superblock::{NoImage, Superblock};
 
@@ -231,7 +231,7 @@ impl ImageDrive {
     }
     /// The part of the file behind the drive.
     pub fn annex(&self) -> Annex {
-        self.file.annex()
+        Annex::new(Arc::clone(&self.file), self.file.end())
     }
     /// What was written to the file since it was opened.
     pub fn file_stats(&self) -> FileStats {
@@ -392,6 +392,9 @@ impl BlockDevice for ImageDrive {
     }
     fn atomic_unit(&self) -> block::Bytes {
         self.drive.atomic_unit()
+    }
+    fn flush_covers_submitted(&self) -> bool {
+        self.drive.flush_covers_submitted()
     }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         self.usable()?;

@@ -21,19 +21,19 @@
 //!   the first write after that.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{BlockId, Ppn, crc32c};
 use nand::{Backing, Oob, PageProgram, Payload};
 
-use crate::annex::Annex;
 use crate::header::{BlockState, MOST_CLAIMS};
 use crate::layout::{Layout, PAGE};
 use crate::load::Loaded;
-use crate::medium::Medium;
 use crate::planted::Planted;
 use crate::record::{Claim, Claims, HAS_CRC, LOST, closes_others, encode};
 use crate::superblock::{Held, Superblock};
+use block::Medium;
 
 /// Pages gathered at most.
 const RUN: usize = 256;
@@ -171,8 +171,37 @@ impl ImageFile {
         self.planted == Some(bug)
     }
 
-    pub fn annex(&self) -> Annex {
-        Annex::new(Arc::clone(&self.medium), self.layout.bytes())
+    /// The first byte behind the drive.
+    pub fn end(&self) -> u64 {
+        self.layout.bytes()
+    }
+
+    /// Reads behind the drive.
+    pub fn read_behind(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        self.medium.read(at, out)
+    }
+
+    /// Writes behind the drive. That there is no room to grow says nothing of what is there.
+    pub fn write_behind(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let s = &mut *self.lock();
+        usable(s)?;
+        s.stats.writes += 1;
+        s.stats.bytes += bytes.len() as u64;
+        self.medium.write(at, bytes).inspect_err(|error| {
+            use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+            if !matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge) {
+                fail(s, error);
+            }
+        })
+    }
+
+    /// Makes durable what was written behind the drive. It is the drive's sync, too: one that fails
+    /// may have lost what the drive wrote, and the next one would say nothing of that.
+    pub fn sync_behind(&self) -> io::Result<()> {
+        let s = &mut *self.lock();
+        usable(s)?;
+        s.stats.syncs += 1;
+        self.medium.sync().inspect_err(|error| drop(fail(s, error)))
     }
 
     pub fn stats(&self) -> FileStats {
@@ -199,9 +228,12 @@ impl ImageFile {
     }
 
     fn sync_medium(&self, s: &mut State) -> Result<(), String> {
-        s.stats.syncs += 1;
         // What was written before a sync that fails is in an unknown state, and a second
         // sync would say nothing of it: there is no second one.
+        if let Some(failed) = &s.failed {
+            return Err(failed.clone());
+        }
+        s.stats.syncs += 1;
         self.medium.sync().map_err(|e| fail(s, &e))?;
         s.dirty = false;
         Ok(())
@@ -407,7 +439,12 @@ impl ImageFile {
     }
 }
 
-fn fail(s: &mut State, error: &std::io::Error) -> String {
+/// Whether the file may be written behind the drive.
+fn usable(s: &State) -> io::Result<()> {
+    s.failed.as_ref().map_or(Ok(()), |text| Err(io::Error::other(text.clone())))
+}
+
+fn fail(s: &mut State, error: &io::Error) -> String {
     let text = error.to_string();
     s.failed = Some(text.clone());
     text

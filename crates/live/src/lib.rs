@@ -32,6 +32,6 @@ pub use damage::Damage;
 pub use drive::{ImageDrive, PowerCut};
 pub use error::LiveError;
 pub use file::FileStats;
-pub use medium::{FileMedium, Medium, write_zeroes};
+pub use medium::FileMedium;
 #[doc(hidden)]
 pub use planted::Planted;

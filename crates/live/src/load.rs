@@ -21,10 +21,10 @@ use crate::damage::Damage;
 use crate::file::Check;
 use crate::header::BlockState;
 use crate::layout::{Layout, PAGE, SECTOR};
-use crate::medium::Medium;
 use crate::planted::Planted;
 use crate::record::{Claim, HAS_CRC, LOST, Record, decode};
 use crate::superblock::{Held, Superblock};
+use block::Medium;
 
 /// What an image file holds.
 pub(crate) struct Loaded {

@@ -1,90 +1,16 @@
-//! What an image needs of the file below it; a test puts one there that loses what is not synced.
+//! A file or a block device as a medium.
 
-use std::fmt::Debug;
 use std::fs::File;
 use std::io::{self, IoSlice, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use block::{Medium, write_zeroes};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
-/// Zeroes written at a time where nothing better is there.
-const ZEROES: usize = 64 << 10;
 /// Parts that one call of the system takes.
 const MOST_PARTS: usize = 1024;
-
-/// Bytes that outlive the process.
-pub trait Medium: Debug + Send + Sync {
-    /// Reads exactly `out.len()` bytes.
-    ///
-    /// # Errors
-    /// What the system said.
-    fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()>;
-    /// Writes all of `bytes`; durable after the next [`Medium::sync`].
-    ///
-    /// # Errors
-    /// What the system said.
-    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()>;
-    /// Writes all of `parts`, one behind the other from `at` on, as one write where the medium can.
-    ///
-    /// # Errors
-    /// What the system said.
-    fn write_parts(&self, at: u64, parts: &[&[u8]]) -> io::Result<()> {
-        match parts {
-            [one] => self.write(at, one),
-            parts => self.write(at, &parts.concat()),
-        }
-    }
-    /// Returns when everything written is durable.
-    ///
-    /// # Errors
-    /// What the system said. What was written since the last success may or may not be there.
-    fn sync(&self) -> io::Result<()>;
-
-    /// Bytes it has.
-    ///
-    /// # Errors
-    /// What the system said; unsupported where nobody can say.
-    fn size(&self) -> io::Result<u64> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-    /// Makes a range inside it read as zeroes, and gives its space back where that is possible;
-    /// durable after the next [`Medium::sync`], until then each sector is old or zero.
-    ///
-    /// # Errors
-    /// What the system said.
-    fn discard(&self, at: u64, bytes: u64) -> io::Result<()> {
-        write_zeroes(self, at, bytes)
-    }
-    /// Whether [`Medium::discard`] of aligned 4 KiB blocks writes nothing.
-    fn discard_is_fast(&self) -> bool {
-        false
-    }
-    /// The first run of bytes from `at` on that may hold something; `None`: zeroes to the end. The
-    /// run may reach beyond the end.
-    ///
-    /// # Errors
-    /// What the system said.
-    fn data_from(&self, at: u64) -> io::Result<Option<Range<u64>>> {
-        Ok(Some(at..u64::MAX))
-    }
-}
-
-/// Writes zeroes, for real.
-///
-/// # Errors
-/// What the medium said.
-pub fn write_zeroes<M: Medium + ?Sized>(medium: &M, at: u64, bytes: u64) -> io::Result<()> {
-    let zeroes = vec![0; ZEROES.min(usize::try_from(bytes).unwrap_or(ZEROES))];
-    let mut done = 0;
-    while done < bytes {
-        let piece = (bytes - done).min(ZEROES as u64);
-        medium.write(at + done, &zeroes[..piece as usize])?;
-        done += piece;
-    }
-    Ok(())
-}
 
 /// A file, or a block device.
 #[derive(Debug)]

@@ -6,11 +6,12 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use block::Medium;
 use block::{
     BlockDevice, Bytes, Data, Lba, Lpn, Request, Rng, Sectors, Time, Transactional, TxError, TxId,
 };
 use common::Memory;
-use live::{CutMedium, ImageDrive, Medium, Planted};
+use live::{CutMedium, ImageDrive, Planted};
 
 const PAGE: usize = 4096;
 

@@ -17,11 +17,12 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use block::Medium;
 use block::{
     BlockDevice, Bytes, Data, Lba, Lpn, Request, Rng, Sectors, Time, Transactional, crc32c,
 };
 use common::Memory;
-use live::{CutMedium, ImageDrive, LiveError, Medium, Planted};
+use live::{CutMedium, ImageDrive, LiveError, Planted};
 
 const PAGE: usize = 4096;
 const CAPACITY: Bytes = Bytes(3 << 20);

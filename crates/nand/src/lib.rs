@@ -13,6 +13,7 @@
 
 mod array;
 mod backing;
+mod busy;
 mod cells;
 mod cut;
 mod fault;

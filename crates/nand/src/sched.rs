@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use block::{Span, Time};
 
+use crate::busy::Busy;
 use crate::{Geometry, Suspend, Timeline, Timing};
 
 /// The start of the array's work and the end of the operation.
@@ -47,6 +48,8 @@ struct Die {
     told_until: Time,
     next_number: u64,
     busy: Span,
+    /// When it was, where operations overlap.
+    when: Busy,
 }
 
 /// The timelines of an array.
@@ -140,12 +143,14 @@ impl Sched {
             let span = t.transfer[*n as usize];
             end = bus.book(now, end, span).1;
         }
-        cell.busy += end - start;
         if let Some(resume_from) = suspended {
+            // In time of the die's that nobody else has: what it interrupts is moved.
+            cell.busy += end - start;
             let delay = (end - resume_from) + t.suspend.to_suspend + t.suspend.to_resume;
             self.shift(die, at, delay);
             return Bookings { start, end };
         }
+        cell.count(t, now, start, end);
         let last = plane as usize + pieces.len();
         for register in &mut cell.register[plane as usize..last.min(self.planes_per_die as usize)] {
             *register = end;
@@ -192,7 +197,7 @@ impl Sched {
         };
         let start = if t.cache_ops { begin } else { loaded };
         let end = start + array;
-        cell.busy += end - begin;
+        cell.count(t, now, begin, end);
         cell.free_from = end;
         if !t.cache_ops {
             cell.register.fill(end);
@@ -218,7 +223,7 @@ impl Sched {
         let start = command(&mut self.buses[channel], t.cmd, now, at);
         let cell = &mut self.dies[die as usize];
         let end = start + t.t_erase;
-        cell.busy += end - start;
+        cell.count(t, now, start, end);
         cell.free_from = end;
         cell.register.fill(end);
         self.enqueue(
@@ -283,7 +288,8 @@ impl Sched {
     /// When nothing that is booked on a die or a bus goes on any more.
     pub fn booked_until(&self) -> Time {
         let buses = self.buses.iter().map(Timeline::free_from).max().unwrap_or_default();
-        self.busiest().max(buses)
+        // A plane that reads on its own leaves the array free for the others.
+        self.dies.iter().map(Die::idle_from).fold(buses, Time::max)
     }
 
     /// When a die's array is free.
@@ -318,7 +324,7 @@ impl Sched {
     pub fn channel_busy(&self) -> Vec<Span> {
         self.buses.iter().map(Timeline::busy).collect()
     }
-    /// Busy time per die.
+    /// Busy time per die: while it did anything, however much at a time.
     pub fn die_busy(&self) -> Vec<Span> {
         self.dies.iter().map(|die| die.busy).collect()
     }
@@ -372,6 +378,7 @@ impl Sched {
         for op in &mut cell.queue {
             shift.apply(&mut op.start, &mut op.end);
         }
+        cell.when.change(|start, end| shift.apply(start, end));
         self.shifted = Some(shift);
         cell.free_from += delay;
         for register in &mut cell.register {
@@ -400,6 +407,14 @@ fn command(bus: &mut Timeline, cmd: Span, now: Time, at: Time) -> Time {
 }
 
 impl Die {
+    /// Counts an operation. Only cached operations and planes that read on their own overlap with
+    /// others of the die; it is no busier for that.
+    fn count(&mut self, t: &Timing, now: Time, start: Time, end: Time) {
+        self.busy += match t.cache_ops || t.independent_planes {
+            true => self.when.add(now, start, end),
+            false => end - start,
+        };
+    }
     /// When the array and every register are free: planes that read on their own may outlast the
     /// array's last common operation.
     fn idle_from(&self) -> Time {

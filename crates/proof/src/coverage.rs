@@ -17,6 +17,8 @@ pub struct Tally {
     pub seeds: u64,
     /// Power cuts made and checked.
     pub cuts: u64,
+    /// Of them of a live log: threads that take turns.
+    pub live: u64,
     /// Of them inside a recovery.
     pub nested: u64,
     /// Of them in the work after a recovery.
@@ -37,6 +39,7 @@ impl Default for Tally {
         Tally {
             seeds: 0,
             cuts: 0,
+            live: 0,
             nested: 0,
             later: 0,
             resumed: 0,
@@ -71,6 +74,7 @@ impl Tally {
     pub fn merge(&mut self, other: &Tally) {
         self.seeds += other.seeds;
         self.cuts += other.cuts;
+        self.live += other.live;
         self.nested += other.nested;
         self.later += other.later;
         self.resumed += other.resumed;

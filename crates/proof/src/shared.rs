@@ -1,27 +1,23 @@
 //! A disk whose power can be cut, also while something above it has it, and what the cuts and
 //! operations of a plan are there.
 
-use std::cell::{Ref, RefCell, RefMut};
-use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::{BlockDevice, CutDevice, DeviceError, DiskCut, Fate, Op, Request, Sectors, Time};
 use nand::{Cut, Instant, Left, Torn};
 
 use crate::subject::DurableKind;
 
-/// One disk, by several handles of one thread.
-#[derive(Clone)]
-pub(crate) struct SharedDisk(Rc<RefCell<CutDevice>>);
+/// One disk, by several handles.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedDisk(Arc<Mutex<CutDevice>>);
 
 impl SharedDisk {
     pub(crate) fn new(disk: CutDevice) -> SharedDisk {
-        SharedDisk(Rc::new(RefCell::new(disk)))
+        SharedDisk(Arc::new(Mutex::new(disk)))
     }
-    pub(crate) fn get(&self) -> Ref<'_, CutDevice> {
-        self.0.borrow()
-    }
-    pub(crate) fn get_mut(&self) -> RefMut<'_, CutDevice> {
-        self.0.borrow_mut()
+    pub(crate) fn get(&self) -> MutexGuard<'_, CutDevice> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -29,11 +25,14 @@ impl BlockDevice for SharedDisk {
     fn capacity(&self) -> Sectors {
         self.get().capacity()
     }
+    fn flush_covers_submitted(&self) -> bool {
+        self.get().flush_covers_submitted()
+    }
     fn atomic_unit(&self) -> block::Bytes {
         self.get().atomic_unit()
     }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
-        self.get_mut().submit(at, request)
+        self.get().submit(at, request)
     }
 }
 

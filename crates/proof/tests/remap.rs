@@ -53,12 +53,22 @@ const ELSEWHERE: [Planted; 8] = [
     Planted::LostRootPassedOver,
 ];
 
+/// A run of one of the two shells: three seeds in five are of the live one.
+fn drawn_of(live: bool, number: u64) -> (Plan, RemapSpec, u64) {
+    let seed = if live { number / 3 * 5 + number % 3 } else { number / 2 * 5 + 3 + number % 2 };
+    let drawn = drawn(seed, &Draw::HEALTHY);
+    assert_eq!(drawn.0.config.contains_key("remap.live"), live);
+    drawn
+}
+
 #[test]
-fn planted_bugs_are_caught_and_their_plans_show_them() {
+fn planted_bugs_are_caught_through_both_shells_and_their_plans_show_them() {
     for bug in Planted::ALL.into_iter().filter(|bug| !ELSEWHERE.contains(bug)) {
-        let draw = |seed| drawn(seed, &Draw::HEALTHY);
-        let (plan, _) = caught(bug, BUDGET, draw, Density::SHORT);
-        is_shown_by(&plan);
+        for live in [false, true] {
+            let draw = |number| drawn_of(live, number);
+            let (plan, _) = caught(bug, BUDGET, draw, Density::SHORT);
+            is_shown_by(&plan);
+        }
     }
 }
 

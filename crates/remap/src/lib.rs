@@ -1,8 +1,8 @@
 //! The host log: address remapping over any block device (paper 1).
 //!
 //! Every write is laid down in sequence and remembered where. [`Engine`] decides and books: it has
-//! no clock, no lock and does no I/O. [`HostLog`] drives it in virtual time over a
-//! [`block::BlockDevice`]; a live driver does the same in parallel.
+//! no clock, no lock and does no I/O. Two shells do what it says: [`HostLog`] in virtual time over a
+//! [`block::BlockDevice`], [`LiveLog`] for many threads over a [`block::Medium`].
 //!
 //! Invariants of this crate:
 //! * a write has its place and its order at admission; nothing depends on the order of completion;
@@ -15,8 +15,9 @@ mod counters;
 mod engine;
 mod error;
 mod geometry;
-mod log;
+pub mod live;
 mod map;
+mod modelled;
 mod options;
 pub mod paper;
 mod planted;
@@ -29,15 +30,16 @@ mod victim;
 
 pub use check::{ImageReport, check_store, walk_segment};
 pub use counters::Counters;
-pub use engine::{CheckpointWrite, Engine, HeadKind, Place, Sink};
+pub use engine::{CheckpointWrite, Engine, HeadKind, Occasion, Place, Sink, Work};
 pub use error::LogError;
 pub use geometry::{BLOCK, Geometry, Pba, Seg};
-pub use log::HostLog;
+pub use live::{LiveLog, MediumStore};
+pub use modelled::HostLog;
 pub use options::{Ack, GcOrder, OPTIONS, OptionInfo, Options};
 #[doc(hidden)]
 pub use planted::Planted;
 pub use record::{Entry, Form, GC_ENTRIES, Header, Kind, USER_ENTRIES};
-pub use recovery::{Recovered, Summary, format_store, recover};
+pub use recovery::{Recovered, Summary, checkpoint_store, format_store, recover};
 pub use root::{Root, Super};
 pub use store::Store;
 pub use victim::{VictimInfo, victims};

@@ -157,3 +157,97 @@ fn a_log_made_over_another_believes_nothing_of_it() {
     let at = log.now();
     assert!(read_all(&mut log, at).iter().all(|version| *version == 0));
 }
+
+/// What the disk below has would be there after a power cut, all of it.
+fn all_is_flushed(log: &HostLog<block::CutDevice>) -> bool {
+    let disk = log.device();
+    let (now, left) = (disk.image(), disk.image_at_end(block::Fate::Old));
+    let read = |image: &block::DiskImage| {
+        let mut bytes = vec![0; image.sectors().0 as usize * 512];
+        image.read_at(block::Lba(0), &mut bytes).unwrap();
+        bytes
+    };
+    read(&now) == read(&left)
+}
+
+#[test]
+fn nothing_stays_behind_a_flush_not_even_the_copy_of_a_header_of_a_root() {
+    let slow = block::Span::from_us(1);
+    let disk = block::CutDevice::new(sectors(1200)).with_latency(slow, slow);
+    let options = small(&[("self_flush", "64 KiB"), ("discard", "off")]);
+    let mut log = HostLog::format(disk, &options).unwrap();
+    let blocks = u64::from(log.engine().geometry().logical);
+    let (mut rng, mut at, bytes) = (Rng::new(3), log.now(), vec![7; 4096]);
+    for i in 0..150 {
+        at = log.now() + block::Span::from_ns(rng.below(1_500));
+        let write = Request::write(lba(rng.below(blocks) as u32), sectors(1));
+        log.submit(at, write.with(Data::Write(&bytes))).unwrap();
+        // The first covers the write; the second finds a log that has nothing left to flush.
+        for pause in [rng.below(3_000), 10_000] {
+            at = log.now() + block::Span::from_ns(pause);
+            log.submit(at, Request::flush()).unwrap();
+        }
+        assert!(all_is_flushed(&log), "write {i}");
+    }
+    assert!(log.counters().checkpoints > 3, "{:?} at {at:?}", log.counters());
+}
+
+/// Memory as recovery wants it.
+struct Memory(Vec<u8>);
+
+impl remap::Store for Memory {
+    fn blocks(&self) -> u64 {
+        (self.0.len() / 4096) as u64
+    }
+    fn read(&mut self, at: remap::Pba, out: &mut [u8]) -> Result<(), DeviceError> {
+        out.copy_from_slice(&self.0[at.0 as usize * 4096..][..out.len()]);
+        Ok(())
+    }
+    fn read_stamps(&mut self, _: remap::Pba, _: &mut [u64]) -> Result<(), DeviceError> {
+        Err(DeviceError::Unsupported("bytes"))
+    }
+    fn write(&mut self, at: remap::Pba, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.0[at.0 as usize * 4096..][..bytes.len()].copy_from_slice(bytes);
+        Ok(())
+    }
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn cleaning_never_writes_a_damaged_page_of_the_map_anew() {
+    // Of the map not all is kept in memory.
+    let options = small(&[("map_memory", "64 KiB")]);
+    let device = block::RamDevice::new(sectors(80 * 512));
+    let mut log = HostLog::format(device, &options).unwrap();
+    let bytes = vec![7; 4096];
+    for page in 0..18 {
+        let write = Request::write(lba(page * 1024), sectors(1)).with(Data::Write(&bytes));
+        log.submit(log.now(), write).unwrap();
+    }
+    let at = log.now();
+    let (mut device, at) = log.close(at).unwrap();
+    let mut image = vec![0; device.capacity().0 as usize * 512];
+    device
+        .submit(at, Request::read(lba(0), device.capacity()).with(Data::Read(&mut image)))
+        .unwrap();
+    let mut store = Memory(image);
+    let mut engine = remap::recover(&mut store, &options, true, None).unwrap().engine;
+    let (page, place) = engine.missing(block::Lpn(5 * 1024), 1).expect("not in memory");
+    let seg = engine.geometry().seg(place).unwrap();
+    // Read once, and found damaged.
+    assert!(!engine.install(page, &vec![9; 4096]));
+    while let Err((page, at)) = engine.move_pages(seg) {
+        engine.install(page, &store.0[at.0 as usize * 4096..][..4096]);
+    }
+    assert_eq!(engine.counters().quarantined, 1);
+    engine.checkpoint_begin(false);
+    let (mut written, mut body) = (Vec::new(), Vec::new());
+    while engine.checkpoint_write(u32::MAX, &mut written).is_some() {
+        std::mem::swap(&mut written, &mut body);
+    }
+    assert!(engine.damaged_map(block::Lpn(5 * 1024), 1));
+    // The directory still names the place where the damage is.
+    assert_eq!(body[page as usize * 8..][..4], place.0.to_le_bytes());
+}

@@ -7,8 +7,9 @@ use std::fmt::Debug;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
+use block::Medium;
 use block::Rng;
-use live::{CutMedium, Medium};
+use live::CutMedium;
 
 use crate::disk::{Capabilities, Disk, DiskError, Done, Extent, Piece};
 

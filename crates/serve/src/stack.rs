@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::Bytes;
-use live::{FileMedium, ImageDrive, LiveError, Medium};
+use block::Medium;
+use live::{FileMedium, ImageDrive, LiveError};
 use remap::LogError;
 use ssd::{Config, ConfigError, Origin, Params};
 

@@ -358,12 +358,12 @@ fn a_modelled_drive_keeps_its_promises_when_the_power_goes() {
 #[derive(Debug)]
 struct FailsOnce(RamDisk, AtomicBool);
 
-impl live::Medium for FailsOnce {
+impl block::Medium for FailsOnce {
     fn read(&self, at: u64, out: &mut [u8]) -> std::io::Result<()> {
-        live::Medium::read(&self.0, at, out)
+        block::Medium::read(&self.0, at, out)
     }
     fn write(&self, at: u64, bytes: &[u8]) -> std::io::Result<()> {
-        live::Medium::write(&self.0, at, bytes)
+        block::Medium::write(&self.0, at, bytes)
     }
     fn sync(&self) -> std::io::Result<()> {
         match self.1.swap(true, Ordering::SeqCst) {
@@ -372,7 +372,7 @@ impl live::Medium for FailsOnce {
         }
     }
     fn size(&self) -> std::io::Result<u64> {
-        live::Medium::size(&self.0)
+        block::Medium::size(&self.0)
     }
 }
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
+use block::Medium;
 use block::Rng;
-use live::Medium;
 use script::{BEFORE, OTHERS, Script, WRITTEN, draw, judge, play};
 use serve::disk::{Capabilities, Disk, DiskError, Done, Extent, MediumDisk, RamDisk};
 use serve::nbd::client::{ALL, Client, go_data, option_bytes};

@@ -4,8 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use block::Medium;
 use block::Rng;
-use live::{CutMedium, Medium};
+use live::CutMedium;
 use remap::{Options, Planted, check_store};
 use serve::disk::{Disk, DiskError, LogDisk, MediumStore, Piece, RamDisk};
 

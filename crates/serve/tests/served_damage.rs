@@ -6,8 +6,8 @@ mod server;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use block::Medium;
 use block::Rng;
-use live::Medium;
 use remap::{Options, Pba, Planted};
 use serve::disk::{Disk, LogDisk, RamDisk};
 use serve::nbd::client::{ALL, Client};
@@ -277,4 +277,21 @@ fn the_newest_flush_is_missed_as_soon_as_something_says_that_it_was_answered() {
     assert!(missed.contains("record 3 is missing"), "{missed}");
     assert_eq!(newest(Some(Planted::NoMark), true), Ok(()));
     assert_eq!(newest(None, false), Ok(()));
+}
+
+/// A write of a part of a block completes it from what is there: damage would get a CRC that fits.
+#[test]
+fn a_part_of_a_damaged_block_is_refused_even_where_reads_are_not_verified() {
+    let ram: Arc<dyn Medium> = Arc::new(RamDisk::new(IMAGE as u64).unwrap());
+    let disk = LogDisk::format(Arc::clone(&ram), &options()).unwrap();
+    disk.verify_reads(false);
+    disk.write(0, &block(0, 1), true).unwrap().wait();
+    let mut image = vec![0; IMAGE];
+    ram.read(0, &mut image).unwrap();
+    let place = image.windows(16).position(|bytes| bytes == &block(0, 1)[..16]).unwrap();
+    ram.write(place as u64 + 2000, &[0x55; 9]).unwrap();
+    let part = disk.write(512, &[1; 512], false).map(|_| ());
+    assert!(matches!(part, Err(serve::disk::DiskError::Damaged(_))), "{part:?}");
+    disk.write(0, &block(0, 2), false).unwrap().wait();
+    disk.write(512, &[1; 512], false).unwrap().wait();
 }

@@ -49,8 +49,9 @@ def answers(connections, rows):
         assert one(db, "PRAGMA integrity_check") == "ok"
 
 
-def with_power_cuts(mode):
-    """A tenth of the rows, all over the table, goes with the power at one place after the other."""
+def with_power_cuts(mode, before):
+    """A tenth of the rows, all over the table, goes with the power at one place after the other; the first
+    places are in the opening."""
     lost = 0
     for at in range(1, cuts + 1):
         shutil.copyfile(full, image)
@@ -58,7 +59,7 @@ def with_power_cuts(mode):
         acknowledged = False
         try:
             db = connect(f"&power_cut={at * 7}&cut_seed={at}")
-            before = one(db, "SELECT count(*) FROM t")
+            assert one(db, "SELECT count(*) FROM t") == before
             db.execute("DELETE FROM t WHERE k % 10 = 0")
             acknowledged = True
         except sqlite3.OperationalError:
@@ -91,7 +92,7 @@ for mode in ("DELETE", "TRUNCATE", "PERSIST", "WAL"):
     db.close()
     other.close()
     shutil.copyfile(image, full)
-    lost = with_power_cuts(mode)
+    lost = with_power_cuts(mode, rows)
     shutil.copyfile(full, image)
     db, other = connect(), connect()
     for sql in ("INSERT INTO t(v) SELECT randomblob(900) FROM t", "CREATE TABLE u AS SELECT * FROM t"):

@@ -3,86 +3,53 @@
 
 mod common;
 
+use common::ask;
 use common::cut::{Medium, Ram};
+use common::full::Rig;
 use common::image::Image;
-use common::{api, ask, open, unique};
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::ErrorCode;
 use varve_sqlite_vfs::store::Bug;
-use varve_sqlite_vfs::{Options, Store, Stores};
+use varve_sqlite_vfs::{Options, Store};
 
 const DELETE: &str = "DELETE FROM t WHERE k % 10 = 0";
 
-struct Rig {
-    vfs: String,
-    stores: Stores,
-    name: String,
-}
-
-impl Rig {
-    fn new() -> Rig {
-        let (vfs, stores) = (unique("full"), Stores::new());
-        stores.register(&api(), &vfs, false, None).unwrap();
-        Rig { vfs, stores, name: unique("full-store") }
-    }
-
-    fn open(&self, store: &Store) -> Connection {
-        self.stores.add(&self.name, store);
-        let db = open(&self.name, &self.vfs).unwrap();
-        db.execute_batch("PRAGMA cache_size=20").unwrap();
-        db
-    }
-
-    /// Rows until the store takes no more; how many.
-    fn fill(&self, store: &Store) -> i64 {
-        let db = self.open(store);
-        db.execute_batch("CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB)").unwrap();
-        let step = "WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < 20)
-            INSERT INTO t(v) SELECT randomblob(900) FROM x";
-        let error = std::iter::repeat_with(|| db.execute_batch(step)).find_map(Result::err);
-        assert_eq!(error.unwrap().sqlite_error_code(), Some(ErrorCode::DiskFull));
-        let said = ask(&db, "PRAGMA varve_error");
-        assert!(said.contains("kept for statements that free some"), "{said}");
-        ask(&db, "SELECT count(*) FROM t").parse().unwrap()
-    }
-
-    /// Cuts the power at every `stride`-th operation of the DELETE; how many cuts, and what was wrong.
-    fn cuts(&self, start: &Vec<u8>, rows: i64, stride: u64) -> (u64, Vec<String>) {
-        let mut medium = Image::blank();
-        let (mut cut, mut cuts, mut operations, mut bad) = (0, 0, 0, Vec::new());
-        loop {
-            medium.restore(start);
-            let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
-            let db = self.open(&store);
-            {
-                let power = medium.power();
-                let mut power = power.lock().unwrap();
-                (power.operations, power.cut_at) = (0, cut);
-            }
-            let done = db.execute_batch(DELETE).is_ok();
-            if cut == 0 {
-                operations = medium.power().lock().unwrap().operations;
-                assert!(done && store.stats().fallbacks > 0, "{:?}", store.stats());
-                assert!(medium.image().len() > start.len(), "its journal lay behind the drive");
-            }
-            // The power is off before the connection is closed.
-            let _ = medium.image();
-            drop(db);
-            self.stores.remove(&self.name);
-            drop(store);
-            let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
-            let db = self.open(&store);
-            let found: i64 = ask(&db, "SELECT count(*) FROM t").parse().unwrap_or(-1);
-            let sound = ask(&db, "PRAGMA integrity_check") == "ok";
-            if !sound || !(found == rows - rows / 10 || found == rows && !done) {
-                bad.push(format!("cut {cut}, done {done}: {found} of {rows} rows, sound {sound}"));
-            }
-            drop(db);
-            self.stores.remove(&self.name);
-            cuts += 1;
-            cut += stride;
-            if cut > operations {
-                return (cuts, bad);
-            }
+/// Cuts the power at every `stride`-th operation of the DELETE; how many cuts, and what was wrong.
+fn cuts(rig: &Rig, start: &Vec<u8>, rows: i64, stride: u64) -> (u64, Vec<String>) {
+    let mut medium = Image::blank();
+    let (mut cut, mut cuts, mut operations, mut bad) = (0, 0, 0, Vec::new());
+    loop {
+        medium.restore(start);
+        let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
+        let db = rig.open(&store);
+        {
+            let power = medium.power();
+            let mut power = power.lock().unwrap();
+            (power.operations, power.cut_at) = (0, cut);
+        }
+        let done = db.execute_batch(DELETE).is_ok();
+        if cut == 0 {
+            operations = medium.power().lock().unwrap().operations;
+            assert!(done && store.stats().fallbacks > 0, "{:?}", store.stats());
+            assert!(medium.image().len() > start.len(), "its journal lay behind the drive");
+        }
+        // The power is off before the connection is closed.
+        let _ = medium.image();
+        drop(db);
+        rig.stores.remove(&rig.name);
+        drop(store);
+        let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
+        let db = rig.open(&store);
+        let found: i64 = ask(&db, "SELECT count(*) FROM t").parse().unwrap_or(-1);
+        let sound = ask(&db, "PRAGMA integrity_check") == "ok";
+        if !sound || !(found == rows - rows / 10 || found == rows && !done) {
+            bad.push(format!("cut {cut}, done {done}: {found} of {rows} rows, sound {sound}"));
+        }
+        drop(db);
+        rig.stores.remove(&rig.name);
+        cuts += 1;
+        cut += stride;
+        if cut > operations {
+            return (cuts, bad);
         }
     }
 }
@@ -99,7 +66,7 @@ fn a_delete_that_outgrows_a_full_image_is_whole_after_any_cut() {
     rig.stores.remove(&rig.name);
     drop(store);
     let start = medium.image();
-    let (cuts, bad) = rig.cuts(&start, rows, if everything() { 1 } else { 23 });
+    let (cuts, bad) = cuts(&rig, &start, rows, if everything() { 1 } else { 23 });
     println!("{cuts} cuts, {} bad", bad.len());
     assert!(bad.is_empty(), "{} of {cuts}: {:?}", bad.len(), bad.first());
     assert!(cuts > 20, "{cuts}");
@@ -134,4 +101,59 @@ fn where_nothing_is_behind_a_delete_that_fails_leaves_everything_as_it_was() {
     };
     assert!(after(None));
     assert!(!after(Some(Bug::JournalLeft)), "a journal that is played back into a full store");
+}
+
+/// One error of the file at an operation of the DELETE: what was written since the last sync is in
+/// an unknown state then, and no later sync can answer for it. So nothing is written any more, behind
+/// the drive as little as on it, until the store is opened anew.
+#[test]
+fn after_one_error_of_the_file_nothing_is_written() {
+    let (rig, mut medium) = (Rig::new(), Image::blank());
+    let store = Store::format_image(medium.drive(), Options::default()).unwrap();
+    let rows = rig.fill(&store);
+    rig.stores.remove(&rig.name);
+    drop(store);
+    let start = medium.image();
+    let (mut cut, mut bad, mut tried) = (1, Vec::new(), 0);
+    loop {
+        medium.restore(&start);
+        let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
+        let db = rig.open(&store);
+        let power = medium.power();
+        {
+            let mut power = power.lock().unwrap();
+            (power.operations, power.cut_at, power.once) = (0, cut, true);
+        }
+        let done = db.execute_batch(DELETE).is_ok();
+        let met = power.lock().unwrap().operations >= cut;
+        let _ = db.execute_batch("ROLLBACK");
+        let again = db.execute_batch("DELETE FROM t WHERE k = 1").is_ok();
+        drop(db);
+        rig.stores.remove(&rig.name);
+        drop(store);
+        let later = power.lock().unwrap().operations.saturating_sub(cut);
+        if !met {
+            break;
+        }
+        if done || again || later > 0 {
+            bad.push(format!(
+                "error {cut}: done {done}, another {again}, {later} operations later"
+            ));
+        }
+        let _ = medium.image();
+        let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
+        let db = rig.open(&store);
+        let found: i64 = ask(&db, "SELECT count(*) FROM t").parse().unwrap_or(-1);
+        let sound = ask(&db, "PRAGMA integrity_check") == "ok";
+        if !sound || !(found == rows || found == rows - rows / 10) {
+            bad.push(format!("error {cut}: {found} of {rows} rows, sound {sound}"));
+        }
+        drop(db);
+        rig.stores.remove(&rig.name);
+        tried += 1;
+        cut += if everything() { 1 } else { 17 };
+    }
+    println!("{tried} errors, {} bad", bad.len());
+    assert!(bad.is_empty(), "{} of {tried}: {:?}", bad.len(), &bad[..bad.len().min(5)]);
+    assert!(tried > 20, "{tried}");
 }

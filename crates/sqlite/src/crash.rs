@@ -12,9 +12,10 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use block::Medium;
 use block::Rng;
 use lab::LabError;
-use live::{CutMedium, FileMedium, ImageDrive, LiveError, Medium, Planted};
+use live::{CutMedium, FileMedium, ImageDrive, LiveError, Planted};
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Connection};
 use varve_sqlite_vfs::{Counter, Options, Store};

@@ -11,7 +11,7 @@ use block::Bytes;
 use lab::LabError;
 use live::{ImageDrive, LiveError};
 use rusqlite::{Connection, OpenFlags};
-use varve_sqlite_vfs::{OpenError, Options, RegisterError, Store, Stores};
+use varve_sqlite_vfs::{OpenError, Options, RegisterError, Store, StoreError, Stores};
 
 use crate::files::api;
 use crate::transfer::{self, Moved, beside, sync_folder};
@@ -78,7 +78,16 @@ impl Drop for Served {
 pub fn refused(error: OpenError) -> LabError {
     match error {
         OpenError::Image(error) => unusable(error),
-        error @ OpenError::Store { .. } => LabError::Input(error.to_string()),
+        OpenError::Store { path, error } => not_mounted(&path, error),
+    }
+}
+
+/// The same for the store in it.
+fn not_mounted(name: &str, error: StoreError) -> LabError {
+    let what = format!("{name}: {error}");
+    match error {
+        StoreError::Damaged(_) => LabError::Check { contract: "C6".to_string(), what },
+        _ => LabError::Input(what),
     }
 }
 
@@ -328,8 +337,8 @@ pub fn check(image: &Path) -> Result<Sound, LabError> {
 /// The first promise that does not hold.
 pub fn check_image(mut drive: ImageDrive, name: &str) -> Result<Sound, LabError> {
     let (pages, version) = (check_drive(&mut drive)?, drive.version());
-    let store = Store::mount_image(drive, Options::default())
-        .map_err(|error| LabError::Input(format!("{name}: {error}")))?;
+    let store =
+        Store::mount_image(drive, Options::default()).map_err(|error| not_mounted(name, error))?;
     let databases = check_store(&Served::new(name, store)?)?;
     Ok(Sound { databases, pages, version })
 }

@@ -12,8 +12,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use block::Medium;
 use block::{Bytes, Rng};
-use live::{ImageDrive, LiveError, Medium};
+use live::{ImageDrive, LiveError};
 use sqlite::image::{Served, check_image, unusable};
 use varve_sqlite_vfs::{Options, Store};
 
@@ -165,4 +166,46 @@ fn the_same_rows_or_an_error_and_the_check_says_so() {
 fn refused(memory: &Arc<Memory>) -> bool {
     let opened = ImageDrive::open_on(Arc::clone(memory) as _);
     matches!(opened, Err(LiveError::Damaged { .. }))
+}
+
+/// A full store of which a copy was made while a log or a transaction was open: as a kill leaves it, with
+/// what found no room on the drive behind it. And where that begins.
+fn killed_full(journal: &str) -> (Vec<u8>, usize) {
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rot-full-{journal}.varve"));
+    let _ = std::fs::remove_file(&path);
+    let store = Store::create(&path, Bytes(4 << 20), Options::default()).unwrap();
+    let behind = std::fs::metadata(&path).unwrap().len() as usize;
+    let served = Served::new(&format!("rot-full-{journal}"), store).unwrap();
+    let db = served.open("main").unwrap();
+    db.execute_batch("PRAGMA cache_size = 20; CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)")
+        .unwrap();
+    let some = "WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < 20)
+        INSERT INTO t(b) SELECT randomblob(900) FROM x";
+    while db.execute_batch(some).is_ok() {}
+    let left_open = match journal {
+        "WAL" => "PRAGMA journal_mode = WAL; DELETE FROM t WHERE a % 40 = 0",
+        _ => "BEGIN; DELETE FROM t WHERE a % 10 = 0",
+    };
+    db.execute_batch(left_open).unwrap();
+    let killed = std::fs::read(&path).unwrap();
+    assert!(killed.len() > behind, "{journal}: nothing lies behind the drive");
+    drop(db);
+    drop(served);
+    std::fs::remove_file(&path).unwrap();
+    (killed, behind)
+}
+
+/// A full store that was killed has a log behind the drive: damage there ends the check with 4 as well,
+/// and so does that of a journal, for which the store is not even opened.
+#[test]
+fn damage_behind_the_drive_is_damage() {
+    for journal in ["WAL", "DELETE"] {
+        let (killed, behind) = killed_full(journal);
+        let memory = |bytes: Vec<u8>| Arc::new(Memory(Mutex::new(bytes)));
+        let name = format!("rot-behind-{journal}");
+        assert_eq!(check(&memory(killed.clone()), &name), Ok(0), "{journal}");
+        let mut hit = killed;
+        hit[behind + 9] ^= 1;
+        assert_eq!(check(&memory(hit), &name), Ok(4), "{journal}");
+    }
 }

@@ -61,9 +61,9 @@ impl Group<'_> {
         mean_ci(&values)
     }
 
-    /// What is written to flash for each block the client writes: all layers together.
+    /// What is written to flash for each byte the client writes: all layers together.
     fn waf(&self) -> Option<(f64, Option<f64>)> {
-        self.mean("waf_all").or_else(|| self.mean("waf"))
+        self.mean("waf")
     }
 
     /// The swept keys' values, as short as they can be.
@@ -71,10 +71,10 @@ impl Group<'_> {
         self.params.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(" ")
     }
 
-    /// The drive's write amplification by what was programmed.
+    /// Write amplification by what the drive programmed.
     fn causes(&self) -> String {
         let programs = |name: &str| Some(self.mean(&format!("nand.programs.{name}"))?.0);
-        let (Some((waf, _)), Some(total)) = (self.mean("waf"), programs("total")) else {
+        let (Some((waf, _)), Some(total)) = (self.waf(), programs("total")) else {
             return "-".to_string();
         };
         let parts = CAUSES.iter().filter_map(|(name, _)| {
@@ -118,7 +118,7 @@ pub fn results(document: &str) -> Result<String, LabError> {
     let mut heading: Vec<String> = vec!["policy".into(), "buffer".into()];
     heading.extend(keys.iter().map(|k| k.to_string()));
     let first_number = heading.len();
-    let layers = groups.iter().any(|g| g.mean("waf_all").is_some());
+    let layers = groups.iter().any(|g| g.mean("waf_drive").is_some());
     let waf: &[&str] = if layers { &["WAF all", "WAF drive"] } else { &["WAF"] };
     let rest = ["WAF by cause", "read us 50/99/99.9", "write us 50/99/99.9", "erases"];
     heading.extend(["hit %"].iter().chain(waf).chain(&rest).map(|h| h.to_string()));
@@ -140,11 +140,12 @@ pub fn results(document: &str) -> Result<String, LabError> {
             format!("{star}{mean:.3}{}", half.map_or(String::new(), |h| format!(" ± {h:.3}")))
         };
         let star = if *best { "* " } else { "" };
+        row.push(or_dash(group.waf().map(|waf| cell(star, waf))));
         if layers {
-            row.push(or_dash(group.waf().map(|waf| cell(star, waf))));
+            // Without a layer, the drive's is that of all.
+            let drive = group.mean("waf_drive").or_else(|| group.waf());
+            row.push(or_dash(drive.map(|waf| cell("", waf))));
         }
-        let star = if layers { "" } else { star };
-        row.push(or_dash(group.mean("waf").map(|waf| cell(star, waf))));
         row.push(group.causes());
         row.push(percentiles(group, "read"));
         row.push(percentiles(group, "write"));

@@ -170,10 +170,20 @@ fn a_scaled_drive_keeps_its_lines_and_one_that_loses_its_dies_is_refused() {
         assert_eq!(document["scale"]["by"].as_str(), Some("1/16"), "{more:?}");
         let erase = &document["scale"]["changed"]["nand.erase"];
         assert_eq!((erase["from"].as_str(), erase["to"].as_str()), (Some("2 ms"), Some("125 us")));
-        // What it came to is what is repeated.
+        // What it came to is what is repeated, and it says what it came from.
         let again = folder.run(&["run", "a/run.toml", "--json", "--quiet"]);
         let again: Value = serde_json::from_slice(&again.stdout).unwrap();
         assert_eq!(again["results"], document["results"], "{more:?}");
+        assert_eq!(again["scale"], document["scale"], "{more:?}");
+        let shown = |output: Output| {
+            assert_eq!(code(&output), 0, "{}", stderr(&output));
+            let text = stdout(&output);
+            let known = |line: &&str| !line.contains("CPU");
+            text.lines().filter(known).map(str::to_string).collect::<Vec<_>>()
+        };
+        let (first, second) =
+            (shown(run(more)), shown(folder.run(&["run", "a/run.toml", "--quiet"])));
+        assert_eq!(first, second, "{more:?}");
     }
     let shown = stdout(&run(&["--scale", "1/16"]));
     assert!(

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use ::remap::Options;
+use block::Medium;
 use block::{Rng, parse_size};
-use live::{FileMedium, Medium};
+use live::FileMedium;
 use serve::disk::{Disk, LogDisk, RamDisk};
 
 use super::text;

@@ -318,6 +318,9 @@ impl BlockDevice for CutDevice {
     fn capacity(&self) -> Sectors {
         self.now.sectors()
     }
+    fn flush_covers_submitted(&self) -> bool {
+        !self.strict
+    }
     fn atomic_unit(&self) -> Bytes {
         self.unit
     }

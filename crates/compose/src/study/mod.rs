@@ -145,12 +145,13 @@ const COLUMNS: [&str; 9] = [
 fn columns(here: &Measured, none: &Measured) -> [String; 9] {
     use crate::text::{ms, ratio};
     let asked = here.asked(none.changed());
+    let (programmed, written) = here.amplification(none.changed());
     let dwpd = here.dwpd(asked);
     let [operation, file, read] = here.p99().map(ms);
     let rate = here.sqlite.as_ref().map_or("-".to_string(), |o| (o.rate() / 1000).to_string());
     [
         here.programs().to_string(),
-        ratio(here.programs(), asked),
+        ratio(programmed, written),
         ratio(here.programs(), none.programs()),
         here.flash.erases.to_string(),
         format!("{}.{:02}", dwpd / 100, dwpd % 100),

@@ -13,7 +13,7 @@ use ssd::Params;
 use super::clients::Clients;
 use super::{Cache, Kind, Load, Sparse, Volume};
 use crate::histogram::Histogram;
-use crate::{Device, LabError, Stack, StackConfig};
+use crate::{Amplification, Device, LabError, Stack, StackConfig};
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub struct Measured {
     pub checkpoints: Vec<(Sample, Trigger)>,
     /// Metadata that cleanings made dirty.
     pub dirtied: u64,
-    /// Slots programmed by the drive, and those written to it.
+    /// Bytes programmed, and bytes the drive was asked to write.
     pub drive: (u64, u64),
 }
 
@@ -189,7 +189,7 @@ fn measured(
         cleanings,
         checkpoints,
         dirtied,
-        drive: below.waf(),
+        drive: Amplification::of(&below, &stack.layers()).drive(),
     })
 }
 

@@ -42,6 +42,9 @@ impl<D: BlockDevice> BlockDevice for Sparse<D> {
     fn atomic_unit(&self) -> block::Bytes {
         self.below.atomic_unit()
     }
+    fn flush_covers_submitted(&self) -> bool {
+        self.below.flush_covers_submitted()
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let Request { op, lba, sectors, fua, hint, data } = request;

@@ -23,7 +23,7 @@ use block::{Span, parse_time};
 use ssd::Stats;
 use workload::Source;
 
-use crate::{Device, LabError, LayerCounts};
+use crate::{Amplification, Device, LabError, LayerCounts};
 
 pub use precondition::{Conditioning, Precondition, precondition, preload};
 pub use series::Series;
@@ -188,6 +188,13 @@ pub struct Outcome {
     pub series: Series,
     /// Requests of the whole workload, the unmeasured part included.
     pub requests: u64,
+}
+
+impl Outcome {
+    /// What each part of the device adds to what is written.
+    pub fn amplification(&self) -> Amplification {
+        Amplification::of(&self.stats, &self.layers)
+    }
 }
 
 /// Replays `source` on `device`, then a last flush so that every queue drains.

@@ -33,8 +33,9 @@ pub struct Tally {
     pub queued: [u128; 4],
     /// How long the host's queue held a request.
     pub queue_held: Span,
-    /// When the last request arrived.
-    pub last_arrival: Time,
+    /// When the first and the last request arrived. In the host's queue the first may have waited
+    /// since before `start`.
+    arrivals: Option<(Time, Time)>,
     /// When the measured part began.
     pub start: Time,
     /// When its last request ended.
@@ -72,7 +73,7 @@ impl Tally {
             queue: Histogram::default(),
             queued: [0; 4],
             queue_held: Span::ZERO,
-            last_arrival: start,
+            arrivals: None,
             start,
             end: start,
             added_flushes: 0,
@@ -99,7 +100,8 @@ impl Tally {
         }
         let (latency, waited) = (end.since(arrival), at.since(arrival));
         self.latency[op as usize].add(latency);
-        self.last_arrival = self.last_arrival.max(arrival);
+        let (first, last) = self.arrivals.unwrap_or((arrival, arrival));
+        self.arrivals = Some((first.min(arrival), last.max(arrival)));
         if waited > Span::ZERO {
             self.queue.add(waited);
             self.queued[op as usize] += u128::from(waited.as_ps());
@@ -121,8 +123,15 @@ impl Tally {
     /// Whether the host's queue was never empty for long: it held a request for more than half of
     /// the time in which requests arrived and were submitted.
     pub fn saturated(&self) -> bool {
-        let span = self.held_until.max(self.last_arrival).since(self.start);
+        let last = self.arrivals.map_or(self.start, |(_, last)| last);
+        let span = self.held_until.max(last).since(self.start);
         self.queue_held > Span::ZERO && self.queue_held.as_ps() > span.as_ps() / 2
+    }
+
+    /// Requests, and the time in which they arrived, from the first to the last.
+    pub fn offered(&self) -> (u64, Span) {
+        let span = self.arrivals.map_or(Span::ZERO, |(first, last)| last.since(first));
+        (self.latency.iter().map(|of| of.count()).sum(), span)
     }
 
     /// Makes room for an application never seen. Latencies are split from the first request of a

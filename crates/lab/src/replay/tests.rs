@@ -157,6 +157,21 @@ fn an_open_replay_beyond_the_device_is_saturated_and_its_latencies_are_from_arri
     assert!(!run(&mut Fixed::new(10), list, plenty).unwrap().tally.saturated());
 }
 
+/// What was offered is said by the arrivals of what is measured: of a load twice as fast as the
+/// device, the first of them came long before the device had time for it.
+#[test]
+fn what_is_offered_is_counted_over_the_measured_arrivals() {
+    let list: Vec<_> = (0..2_000).map(|i| rec(5 * i, TraceOp::Write, 0, i)).collect();
+    for (after, first) in [(None, 0), (Some("1500"), 1_500), (Some("2500 us"), 500)] {
+        let measure_after = after.map(|text| text.parse().unwrap());
+        let plan = ReplayPlan { queue_depth: 1, measure_after, ..PLAN };
+        let tally = run(&mut Fixed::new(10), list.clone(), plan).unwrap().tally;
+        let expected = (2_000 - first, Span::from_us(5 * (1_999 - first)));
+        assert_eq!(tally.offered(), expected, "{after:?}");
+        assert!(tally.saturated(), "{after:?}");
+    }
+}
+
 /// What is still to be done when the last request ends counts in busy times and in the time they
 /// are a share of.
 #[test]
@@ -171,6 +186,37 @@ fn no_part_of_the_drive_is_busy_for_longer_than_there_was_time() {
     assert!(most <= time, "{most:?} of {time:?}");
     let until_the_last_end = outcome.tally.end.since(outcome.tally.start);
     assert!(most > until_the_last_end, "the flush of this drive is longer than the run");
+}
+
+/// Cached operations and planes that read on their own overlap on a die: it is busy once.
+#[test]
+fn a_die_that_does_two_things_at_a_time_is_busy_once() {
+    for more in [
+        &[][..],
+        &["nand.cache_ops=true"],
+        &["geometry.planes=2", "nand.independent_planes=true"],
+        &["geometry.planes=2", "nand.independent_planes=true", "nand.cache_ops=true"],
+        &["nand.cache_ops=true", "nand.suspend=both"],
+    ] {
+        let mut drive = drive_with(more);
+        let mut rng = block::Rng::new(3);
+        let fill = (0..8_192).map(|i| rec(0, TraceOp::Write, 0, i)).collect();
+        run(&mut drive, fill, ReplayPlan { mode: Mode::Untimed, ..PLAN }).unwrap();
+        for share in [0, 3, 10] {
+            let list = (0..20_000).map(|_| {
+                let op = if rng.below(10) < share { TraceOp::Write } else { TraceOp::Read };
+                rec(0, op, 0, rng.below(8_192))
+            });
+            let list = list.collect();
+            let plan = ReplayPlan { mode: Mode::Closed { depth: 64, per_app: false }, ..PLAN };
+            let outcome = run(&mut drive, list, plan).unwrap();
+            let time = outcome.stats.booked_until.since(outcome.tally.start);
+            let most = *outcome.stats.nand.die_busy.iter().max().unwrap();
+            println!("{more:?}, {share} in 10 written: {most:?} of {time:?}");
+            assert!(most <= time, "{more:?}, {share} in 10 written: {most:?} of {time:?}");
+            assert!(most > Span::from_ps(time.as_ps() / 10), "{more:?}: {most:?} of {time:?}");
+        }
+    }
 }
 
 #[test]
@@ -270,6 +316,10 @@ fn an_interruption_stops_a_run() {
 }
 
 fn small_drive() -> Drive {
+    drive_with(&[])
+}
+
+fn drive_with(more: &[&str]) -> Drive {
     let mut config = Config::default();
     for pair in [
         "capacity=32 MiB",
@@ -278,7 +328,10 @@ fn small_drive() -> Drive {
         "geometry.dies=2",
         "geometry.pages=64",
         "buffer.size=1 MiB",
-    ] {
+    ]
+    .iter()
+    .chain(more)
+    {
         config.set_pair(pair).unwrap();
     }
     Drive::new(&config.resolve().unwrap()).unwrap()

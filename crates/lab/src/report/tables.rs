@@ -22,8 +22,8 @@ type Show = fn(f64) -> String;
 /// Columns of the summary: heading, path, how it is written, and which is best (-1 least, 1 most).
 const COLUMNS: &[(&str, &str, Show, i8)] = &[
     ("hit ratio", "hit_ratio.total", percent, 1),
-    ("WAF, all layers", "waf_all", three, -1),
     ("WAF", "waf", three, -1),
+    ("WAF, drive alone", "waf_drive", three, -1),
     ("write p50", "latency_ns.write.p50", time, -1),
     ("write p99", "latency_ns.write.p99", time, -1),
     ("write p99.9", "latency_ns.write.p999", time, -1),

@@ -8,13 +8,6 @@ pub(in crate::reproduce) fn ratio((n, d): (u64, u64)) -> String {
     format!("{}.{:02}", hundredths / 100, hundredths % 100)
 }
 
-/// The product of two ratios with two decimals.
-pub(in crate::reproduce) fn product(a: (u64, u64), b: (u64, u64)) -> String {
-    let below = u128::from(a.1) * u128::from(b.1);
-    let hundredths = (u128::from(a.0) * u128::from(b.0) * 100 + below / 2) / below.max(1);
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
-}
-
 /// By how much `now` differs from `before`, in per cent with one decimal and its sign.
 pub(in crate::reproduce) fn change(now: u64, before: u64) -> String {
     if before == 0 {

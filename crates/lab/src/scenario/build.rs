@@ -1,5 +1,7 @@
 //! What each key of a scenario means.
 
+use std::collections::BTreeMap;
+
 use block::{Bytes, parse_time};
 use ssd::{Config, Origin as ValueOrigin};
 use workload::read::{SizeUnit, TimeUnit};
@@ -97,6 +99,13 @@ impl Scenario {
             }
             ("drive", "scale") => {
                 self.scale = Some((entry.one()?.to_string(), entry.place.clone()));
+            }
+            ("drive", "scaled") => {
+                let by = entry.one()?.to_string();
+                Config::default().was_scaled(&by, "", &[]).map_err(|_| {
+                    entry.error(format!("found `{by}`, expected 1/n, such as `1/64`"))
+                })?;
+                self.scaled = Some((by, entry.place.clone()));
             }
             ("drive", key) if !key.is_empty() => {
                 let key = key.to_string();
@@ -314,6 +323,10 @@ pub fn share_of(text: &str, capacity: Bytes) -> Option<Bytes> {
 }
 
 fn value_origin(entry: &Entry) -> ValueOrigin {
+    if entry.is_edited() {
+        // Neither is what was said of the other value true of this one.
+        return ValueOrigin { from: entry.place.to_string(), source: None, tag: None };
+    }
     ValueOrigin {
         from: entry.by.clone().unwrap_or_else(|| entry.place.to_string()),
         source: entry.source.clone(),
@@ -372,6 +385,12 @@ pub(super) fn config(scenario: &Scenario) -> Result<Config, LabError> {
         Some((Base::File(path), _)) if is_mqsim(path) => ssd::load_mqsim(path)?.config,
         Some((Base::File(path), _)) => ssd::load_file(path)?,
     };
+    if let (Some(_), Some((by, place))) = (&scenario.scale, &scenario.scaled) {
+        return Err(place.error(format!(
+            "`scaled` = `{by}`: the values here are those of a drive that was scaled; expected no \
+             other `scale`: scale the drive that it was made from"
+        )));
+    }
     if let Some((text, place)) = &scenario.scale {
         if text == FIT {
             return Err(place.error(format!(
@@ -383,5 +402,27 @@ pub(super) fn config(scenario: &Scenario) -> Result<Config, LabError> {
     for entry in &scenario.drive {
         config.set(&entry.key, &entry.values.join(", "), value_origin(entry))?;
     }
+    mark_scaled(scenario, &mut config)?;
     Ok(config)
+}
+
+/// A drive whose values were written down after it was scaled says so again.
+fn mark_scaled(scenario: &Scenario, config: &mut Config) -> Result<(), LabError> {
+    let mut before: BTreeMap<&str, Option<&str>> = BTreeMap::new();
+    for entry in &scenario.drive {
+        if scenario.scaled.is_none() && entry.was.is_some() {
+            let expected = "expected `scaled = \"1/n\"` beside it";
+            return Err(entry.error(format!("`was` without a scaled drive; {expected}")));
+        }
+        // The last one counts.
+        let was = entry.was.as_deref().filter(|_| !entry.is_edited());
+        before.insert(&entry.key, was);
+    }
+    let Some((by, place)) = &scenario.scaled else { return Ok(()) };
+    let before: Vec<(String, String)> = before
+        .into_iter()
+        .filter_map(|(key, was)| Some((key.to_string(), was?.to_string())))
+        .collect();
+    config.was_scaled(by, &place.to_string(), &before)?;
+    Ok(())
 }

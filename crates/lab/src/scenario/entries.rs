@@ -54,6 +54,10 @@ pub struct Entry {
     /// Who said it, if not who wrote the file: a preset, or scaling. What nobody asked for may be
     /// without effect.
     pub by: Option<String>,
+    /// The value as that said it: if there is another one now, it is of who wrote that.
+    pub said: Option<String>,
+    /// What a scaled drive's value was before.
+    pub was: Option<String>,
     /// Where it stands.
     pub place: Place,
 }
@@ -65,6 +69,11 @@ impl Entry {
             [one] => Ok(one),
             _ => Err(self.error("expected one value, not a list")),
         }
+    }
+
+    /// Whether the value was changed where it is written down.
+    pub fn is_edited(&self) -> bool {
+        self.said.as_ref().is_some_and(|said| *said != self.values.join(", "))
     }
 
     /// An error about this key.
@@ -144,6 +153,7 @@ impl Reader<'_> {
     ) -> Result<(), LabError> {
         let place = self.place(at);
         let (mut source, mut tag, mut by) = (None, None, None);
+        let (mut said, mut was) = (None, None);
         let value = match value.get_ref() {
             DeValue::Table(table) if !table.contains_key("value") => {
                 return self.table(&key, table);
@@ -156,9 +166,11 @@ impl Reader<'_> {
                         "source" => &mut source,
                         "tag" => &mut tag,
                         "by" => &mut by,
+                        "as" => &mut said,
+                        "was" => &mut was,
                         other => {
                             let what = format!("`{key}`: unknown field `{other}`");
-                            let expected = "expected value, source, tag, by";
+                            let expected = "expected value, source, tag, by, as, was";
                             return Err(self
                                 .place(field.span().start)
                                 .error(format!("{what}; {expected}")));
@@ -176,7 +188,8 @@ impl Reader<'_> {
             }
             _ => vec![self.text_of(&key, value)?],
         };
-        self.entries.insert((at, key.clone()), Entry { key, values, source, tag, by, place });
+        self.entries
+            .insert((at, key.clone()), Entry { key, values, source, tag, by, said, was, place });
         Ok(())
     }
 

@@ -110,6 +110,8 @@ pub struct Scenario {
     pub sweeps: Vec<Sweep>,
     base: Option<(Base, Place)>,
     scale: Option<(String, Place)>,
+    /// By what the drive was scaled before its values were written down.
+    scaled: Option<(String, Place)>,
     drive: Vec<Entry>,
     /// Requests in flight, and whether that is of each application.
     depth: Option<u32>,
@@ -136,6 +138,7 @@ impl Default for Scenario {
             sweeps: Vec::new(),
             base: None,
             scale: None,
+            scaled: None,
             drive: Vec::new(),
             depth: None,
             per_app: false,
@@ -216,7 +219,16 @@ impl Scenario {
             )));
         }
         self.folder_for_command_line(|s| {
-            s.apply(Entry { key: key.clone(), values, source: None, tag: None, by: None, place })
+            s.apply(Entry {
+                key: key.clone(),
+                values,
+                source: None,
+                tag: None,
+                by: None,
+                said: None,
+                was: None,
+                place,
+            })
         })
     }
 
@@ -235,6 +247,7 @@ impl Scenario {
     pub fn forget_drive(&mut self) {
         self.base = None;
         self.scale = None;
+        self.scaled = None;
         self.drive.clear();
     }
 

@@ -137,6 +137,76 @@ fn what_is_written_reads_back_as_the_same() {
     assert_eq!(texts(&again), texts(&s));
 }
 
+/// A scaled drive written as values says what it was scaled from, and so does the next file.
+#[test]
+fn a_scaled_drive_is_written_with_what_it_was() {
+    for (drive, more) in [
+        ("preset = \"femu-default\"\nscale = \"1/16\"", &[][..]),
+        ("preset = \"femu-default\"\nscale = \"1/16\"", &["geometry.pages=32", "nand.erase=1 ms"]),
+        ("preset = \"mqsim-default\"\nscale = \"1/32\"", &["buffer.policy=none"]),
+    ] {
+        let mut s = parse(&format!("[drive]\n{drive}")).unwrap();
+        more.iter().for_each(|pair| s.set_pair(pair).unwrap());
+        let text = s.to_toml().unwrap();
+        let again = Scenario::from_text("run.toml", &text, PathBuf::from("/elsewhere")).unwrap();
+        let (one, two) = (s.config().unwrap(), again.config().unwrap());
+        let mut scaled = one.scaled().expect("it is scaled").clone();
+        assert!(!scaled.changed.is_empty(), "{scaled:?}");
+        for (key, _, after) in &scaled.changed {
+            assert_eq!(one.text(key), after, "what is said to be is");
+        }
+        scaled.changed.sort_unstable();
+        assert_eq!(two.scaled(), Some(&scaled), "{text}");
+        let third = Scenario::from_text("x", &again.to_toml().unwrap(), PathBuf::new()).unwrap();
+        assert_eq!(third.config().unwrap().scaled(), Some(&scaled));
+    }
+    let written = "[drive]\nscaled = \"1/16\"\n";
+    let refused = fails(&format!("{written}scale = \"1/2\""));
+    assert!(refused.starts_with("s.toml:2: `scaled` = `1/16`: the values here"), "{refused}");
+    let refused = fails("[drive]\nscaled = \"a lot\"");
+    assert!(
+        refused.starts_with("s.toml:2: `drive.scaled`: found `a lot`, expected 1/n"),
+        "{refused}"
+    );
+    let refused = fails("[drive]\nop = { value = \"7 %\", was = \"9 %\" }");
+    assert!(refused.starts_with("s.toml:2: `op`: `was` without"), "{refused}");
+}
+
+/// What a preset said is not asked for, wherever it is written down; what somebody wrote over it is.
+#[test]
+fn a_value_changed_by_hand_is_its_changers() {
+    let mut s = parse("[drive]\npreset = \"paper-nolog\"").unwrap();
+    s.set_pair("capacity=1 GiB").unwrap();
+    let text = s.to_toml().unwrap();
+    let read = |text: &str| {
+        let s = Scenario::from_text("run.toml", text, PathBuf::new()).unwrap();
+        s.config().unwrap()
+    };
+    let (key, value, from) = {
+        let config = s.config().unwrap();
+        let mut all = config.entries().filter(|(_, _, from)| from.source.is_some());
+        let (key, value, from) = all.find(|(key, ..)| *key == "nand.erase").unwrap();
+        (key, value.to_string(), from.clone())
+    };
+    let origin = |config: &Config| config.entries().find(|e| e.0 == key).unwrap().2.clone();
+    assert_eq!(origin(&read(&text)), from);
+    assert!(!read(&text).is_asked(key) && read(&text).is_asked("capacity"));
+    let line = text.lines().position(|line| line.starts_with(key)).unwrap();
+    let edited: Vec<String> = text
+        .lines()
+        .enumerate()
+        .map(|(at, text)| match at == line {
+            true => text.replacen(&format!("value = \"{value}\""), "value = \"7 ms\"", 1),
+            false => text.to_string(),
+        })
+        .collect();
+    let config = read(&edited.join("\n"));
+    assert_eq!(config.text(key), "7 ms");
+    let mine = ssd::Origin { from: format!("run.toml:{}", line + 1), source: None, tag: None };
+    assert_eq!(origin(&config), mine);
+    assert!(config.is_asked(key));
+}
+
 #[test]
 fn lists_split_outside_parentheses() {
     assert_eq!(split_list("lru, cflru(a,b) ,x,"), ["lru", "cflru(a,b)", "x"]);

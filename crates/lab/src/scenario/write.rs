@@ -51,6 +51,11 @@ fn drive(out: &mut String, scenario: &Scenario) -> Result<(), LabError> {
         "\n# Every value somebody set, with its origin; the others are defaults.\n[drive]\n",
     );
     let config = scenario.config()?;
+    let scaled = config.scaled();
+    if let Some(scaled) = scaled {
+        // The values are those of the scaled drive: `scale` would do it again.
+        let _ = writeln!(out, "scaled = {}", quoted(&scaled.by));
+    }
     for (key, text, from) in config.entries() {
         if from.from == "default" {
             continue;
@@ -58,8 +63,12 @@ fn drive(out: &mut String, scenario: &Scenario) -> Result<(), LabError> {
         let mut fields = vec![format!("value = {}", quoted(text))];
         fields.extend(from.source.iter().map(|s| format!("source = {}", quoted(s))));
         fields.extend(from.tag.iter().map(|t| format!("tag = {}", quoted(t))));
+        let mut before = scaled.iter().flat_map(|scaled| &scaled.changed);
+        if let Some((_, before, _)) = before.find(|(changed, ..)| *changed == key) {
+            fields.push(format!("was = {}", quoted(before)));
+        }
         if !config.is_asked(key) {
-            fields.push(format!("by = {}", quoted(&from.from)));
+            fields.push(format!("by = {}, as = {}", quoted(&from.from), quoted(text)));
             let _ = writeln!(out, "{key} = {{ {} }}", fields.join(", "));
             continue;
         }

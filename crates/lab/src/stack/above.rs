@@ -15,10 +15,12 @@ const UNIT: u64 = UNIT_BYTES / block::SECTOR_BYTES;
 pub struct LayerCounts {
     /// The layer.
     pub name: &'static str,
-    /// Blocks of the host's own writes that it wrote.
-    pub user: u64,
     /// Blocks it wrote to the layer below, whatever for.
     pub backing: u64,
+    /// Bytes it was asked to write.
+    pub asked: u64,
+    /// Bytes the layer below was asked to write, by that layer's own count.
+    pub below: u64,
     /// Of them by kind, and what else it counts.
     pub counts: Vec<(&'static str, u64)>,
     /// What it has now.
@@ -32,11 +34,10 @@ impl LayerCounts {
             *count = count.saturating_sub(*earlier);
         }
         LayerCounts {
-            name: self.name,
-            user: self.user - before.user,
             backing: self.backing - before.backing,
             counts,
             gauges: self.gauges.clone(),
+            ..*self
         }
     }
 }
@@ -49,7 +50,7 @@ pub trait Layer: BlockDevice {
     fn drive_mut(&mut self) -> &mut Drive;
     /// The latest moment it asked anything of the drive.
     fn clock(&self) -> Time;
-    /// Counters since it was made.
+    /// Counters since it was made; bytes asked of it and of the drive are counted around it.
     fn counts(&self) -> LayerCounts;
     /// Whether its tables and counters agree.
     ///
@@ -82,7 +83,7 @@ impl Layer for PaperLog<Drive> {
             ("user", s.user),
         ];
         let gauges = vec![("node_bytes", self.node_memory().0)];
-        LayerCounts { name: "remap", user: s.user, backing: s.backing, counts, gauges }
+        LayerCounts { name: "remap", backing: s.backing, counts, gauges, ..LayerCounts::default() }
     }
     fn check(&self) -> Result<(), String> {
         let s = self.stats();
@@ -122,7 +123,13 @@ impl Layer for HostLog<Drive> {
             ("segment_blocks", u64::from(engine.options().segment_blocks())),
             ("segments", u64::from(engine.geometry().segments)),
         ];
-        LayerCounts { name: "remap", user: c.user, backing: c.written(), counts, gauges }
+        LayerCounts {
+            name: "remap",
+            backing: c.written(),
+            counts,
+            gauges,
+            ..LayerCounts::default()
+        }
     }
     fn check(&self) -> Result<(), String> {
         HostLog::check(self).map_err(|e| e.to_string())
@@ -183,6 +190,9 @@ impl<L: Layer> BlockDevice for Above<L> {
     fn atomic_unit(&self) -> block::Bytes {
         self.layer.atomic_unit()
     }
+    fn flush_covers_submitted(&self) -> bool {
+        self.layer.flush_covers_submitted()
+    }
     fn submit(&mut self, at: Time, mut request: Request<'_>) -> Result<Time, DeviceError> {
         self.count(&request);
         whole(&mut request);
@@ -204,7 +214,11 @@ impl<L: Layer> Device for Above<L> {
         stats
     }
     fn layers(&self) -> Vec<LayerCounts> {
-        vec![self.layer.counts().since(&self.before)]
+        let written = |host: &[OpStats; 4]| host[Op::Write as usize].bytes;
+        let mut counts = self.layer.counts().since(&self.before);
+        counts.asked = written(&self.host);
+        counts.below = written(&self.layer.drive().stats().host);
+        vec![counts]
     }
     fn reset_stats(&mut self) {
         self.layer.drive_mut().reset_stats();

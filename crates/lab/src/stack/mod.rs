@@ -5,6 +5,7 @@
 //! what it wrote to the drive, or the run has no result.
 
 mod above;
+mod amplification;
 mod config;
 
 use block::{BlockDevice, DeviceError, Request, Sectors, Time};
@@ -13,6 +14,7 @@ use remap::{HostLog, Options};
 use ssd::{Drive, Params, Stats};
 
 pub use above::LayerCounts;
+pub use amplification::Amplification;
 pub use config::{RemapMode, StackConfig};
 
 use crate::{Device, LabError};
@@ -74,6 +76,9 @@ impl BlockDevice for Stack {
     }
     fn atomic_unit(&self) -> block::Bytes {
         self.top_ref().atomic_unit()
+    }
+    fn flush_covers_submitted(&self) -> bool {
+        self.top_ref().flush_covers_submitted()
     }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         match self {

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Mutex;
 
-use live::Medium;
+use block::Medium;
 
 /// Memory that keeps everything.
 #[derive(Debug, Default)]

@@ -164,6 +164,9 @@ fn work(shared: &Shared, worker: usize) {
         plan.bug = o.bug.clone();
         let mut outcome = hunt(&plan, density).expect("the bug's name was checked");
         outcome.tally.refused = refused;
+        if plan.config.contains_key("remap.live") {
+            outcome.tally.live = outcome.tally.cuts;
+        }
         shared.cuts.fetch_add(outcome.tally.cuts, Ordering::Relaxed);
         shared.tally.lock().expect("no worker panics").merge(&outcome.tally);
         let mut failure = outcome.broken.map(|broken| {
@@ -223,6 +226,9 @@ fn report(shared: &Shared) {
         "cuts {} (in recovery {}, in work after one {}), recoveries worked on {}",
         tally.cuts, tally.nested, tally.later, tally.resumed
     );
+    if shared.options.remap && !shared.options.paper {
+        println!("of them through the live shell {}", tally.live);
+    }
     println!("distinct (operation, fault, phase) triples {}", tally.triples());
     let media: Vec<String> = tally.media.iter().map(|(name, n)| format!("{name} {n}")).collect();
     println!(

@@ -15,7 +15,8 @@ pub fn draw_remap(seed: u64, mode: &str, what: &Draw) -> (Plan, RemapSpec, u64) 
     let mut rng = Rng::stream(seed, "remap/config");
     let mut refused = 0;
     loop {
-        let config = config(&mut rng, mode);
+        // Three in five of the logs to use are live ones: what a server runs.
+        let config = config(&mut rng, mode, mode == "varve" && seed % 5 < 3);
         let mut plan = Plan { seed, config, bytes: true, ..Plan::default() };
         let Ok(spec) = RemapSpec::of(&plan) else {
             refused += 1;
@@ -53,27 +54,34 @@ fn fault(rng: &mut Rng, spec: &RemapSpec, ops: u64) -> Fault {
     }
 }
 
-fn config(rng: &mut Rng, mode: &str) -> Config {
+fn config(rng: &mut Rng, mode: &str, live: bool) -> Config {
     let mut k = Keys { rng, config: Config::new() };
     k.set("remap.mode", mode);
     k.maybe(2, "disk.write", &["1 ns", "20 us", "1 ms"]);
     k.maybe(2, "disk.flush", &["1 ns", "100 us", "5 ms"]);
     match mode {
         "paper" => paper(&mut k),
-        _ => varve(&mut k),
+        _ => varve(&mut k, live),
     }
     k.config
 }
 
-fn varve(k: &mut Keys<'_>) {
+fn varve(k: &mut Keys<'_>, live: bool) {
+    if live {
+        let seed = k.rng.below(1 << 32);
+        k.set("remap.live", seed);
+        k.maybe(2, "varve.inflight", &["1", "3"]);
+    } else {
+        k.maybe(3, "varve.ack", &["buffer"]);
+        k.maybe(3, "varve.buffer", &["4 KiB", "16 KiB", "64 KiB"]);
+    }
     let segment = *k.rng.pick(&[16, 16, 16, 32]);
     k.set("varve.segment", format!("{} KiB", segment * 4));
     let most = if k.one_in(3) { 60 } else { 26 };
     let segments = k.rng.between(17, most);
     k.set("disk.blocks", segment * (segments + 1));
     k.maybe(2, "varve.atomic_max", &["4 KiB", "8 KiB", "16 KiB", "32 KiB"]);
-    k.maybe(3, "varve.ack", &["buffer"]);
-    k.maybe(3, "varve.buffer", &["4 KiB", "16 KiB", "64 KiB"]);
+    k.maybe(3, "disk.strict", &["true"]);
     k.maybe(3, "varve.discard", &["off"]);
     k.maybe(2, "varve.gc.batch", &["1", "3", "16"]);
     k.maybe(3, "varve.gc.order", &["lba"]);

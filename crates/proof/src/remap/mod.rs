@@ -3,9 +3,11 @@
 
 mod draw;
 mod ledger;
+mod live;
 mod oracle;
 mod spec;
 mod subject;
+mod turns;
 
 pub use draw::draw_remap;
 pub use ledger::Ledger;

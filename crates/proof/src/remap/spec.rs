@@ -19,11 +19,22 @@ pub enum RemapMode {
     Varve(Options, Option<Planted>),
 }
 
+/// Who does what the engine of the one to use says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shell {
+    /// In virtual time.
+    Modelled,
+    /// Threads, as in a server, whose turns are drawn from this seed.
+    Live(u64),
+}
+
 /// What a host log is built from.
 #[derive(Clone, Debug)]
 pub struct RemapSpec {
     /// Which log, with its options.
     pub mode: RemapMode,
+    /// Who drives it.
+    pub shell: Shell,
     disk: Disk,
     /// Until the first loss of power.
     faults: Vec<DiskFault>,
@@ -57,9 +68,15 @@ impl RemapSpec {
     pub fn of(plan: &Plan) -> Result<RemapSpec, PlanError> {
         let mut disk = Disk { blocks: 512, ..Disk::default() };
         let (mut paper, mut varve) = (PaperOptions::default(), Options::default());
+        let mut shell = Shell::Modelled;
         for (key, text) in &plan.config {
             let set = match key.split_once('.') {
                 Some(("remap", "mode")) => Ok(()),
+                Some(("remap", "live")) => {
+                    text.parse().map(|seed| shell = Shell::Live(seed)).map_err(|_| {
+                        "a number: the seed of the order in which its threads run".to_string()
+                    })
+                }
                 Some(("disk", name)) => disk.set(name, text),
                 Some(("paper", name)) => paper.set(name, text),
                 Some(("varve", name)) => varve.set(name, text).map_err(|e| e.to_string()),
@@ -89,7 +106,8 @@ impl RemapSpec {
                 Promise { atomic, may_fail, damaged, verified: options.verify, single }
             }
         };
-        let mut spec = RemapSpec { mode, disk, faults, promise, pages: 0, made: Made::default() };
+        let mut spec =
+            RemapSpec { mode, shell, disk, faults, promise, pages: 0, made: Made::default() };
         spec.measure().map_err(PlanError::Config)?;
         Ok(spec)
     }

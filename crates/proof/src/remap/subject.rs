@@ -3,11 +3,12 @@
 use block::{BlockDevice, DeviceError, DiskImage, Fate, Op, Request, Sectors, Time};
 use nand::Cut;
 use remap::paper::PaperLog;
-use remap::{HostLog, LogError};
+use remap::{HostLog, LiveLog, LogError};
 
 use crate::failure::{Contract, Failure};
+use crate::remap::live::LiveStack;
 use crate::remap::oracle::{LogSubject, Promise};
-use crate::remap::spec::{RemapMode, RemapSpec};
+use crate::remap::spec::{RemapMode, RemapSpec, Shell};
 use crate::shared::{SharedDisk, disk_cut};
 use crate::subject::{DurableKind, Subject};
 
@@ -15,6 +16,7 @@ use crate::subject::{DurableKind, Subject};
 enum Stack {
     Paper(Box<PaperLog<SharedDisk>>),
     Varve(Box<HostLog<SharedDisk>>),
+    Live(Box<LiveStack>),
     /// After a clean stop.
     Stopped,
     /// Power-on failed.
@@ -51,19 +53,29 @@ impl HostSubject {
     /// Now and then after a flush: the volatile map is what recovery would rebuild.
     fn compare(&mut self) {
         self.flushes += 1;
-        if let Stack::Varve(log) = &mut self.stack
-            && !self.faulty
-            && self.flushes.is_multiple_of(COMPARE)
-            && self.broken.is_none()
-        {
-            let what = match log.check_media() {
-                Ok(report) if report.damaged.is_empty() => return,
-                Ok(report) => format!("I7: damaged blocks {:?}", report.damaged),
-                Err(error) => format!("I7: {error}"),
-            };
-            self.broken = Some(Failure::new(Contract::C7, what));
+        if self.faulty || !self.flushes.is_multiple_of(COMPARE) || self.broken.is_some() {
+            return;
+        }
+        let found = match &mut self.stack {
+            Stack::Varve(log) => Some(match log.check_media() {
+                Ok(report) if report.damaged.is_empty() => Ok(()),
+                Ok(report) => Err(format!("damaged blocks {:?}", report.damaged)),
+                Err(error) => Err(error.to_string()),
+            }),
+            Stack::Live(log) => log.check_media(),
+            Stack::Paper(_) | Stack::Stopped | Stack::Refused(_) => None,
+        };
+        if let Some(Err(what)) = found {
+            self.broken = Some(Failure::new(Contract::C7, format!("I7: {what}")));
         }
     }
+}
+
+/// Tables that do not agree, or counters.
+fn broken_books(error: &LogError) -> Failure {
+    let what = error.to_string();
+    let counts = what.contains("blocks written") || what.contains("requests wrote");
+    Failure::new(if counts { Contract::C8 } else { Contract::C7 }, what)
 }
 
 impl Subject for HostSubject {
@@ -78,10 +90,18 @@ impl Subject for HostSubject {
                 let log = PaperLog::format(disk.clone(), options);
                 Stack::Paper(Box::new(log.map_err(|e| broken(e.to_string()))?))
             }
-            RemapMode::Varve(options, planted) => {
-                let log = HostLog::format_with(disk.clone(), options, *planted);
-                Stack::Varve(Box::new(log.map_err(|e| broken(e.to_string()))?))
-            }
+            RemapMode::Varve(options, planted) => match spec.shell {
+                Shell::Modelled => {
+                    let log = HostLog::format_with(disk.clone(), options, *planted);
+                    Stack::Varve(Box::new(log.map_err(|e| broken(e.to_string()))?))
+                }
+                Shell::Live(seed) => {
+                    let log = LiveStack::start(disk.clone(), options, seed, |medium, around| {
+                        LiveLog::format_with(medium, options, around, *planted)
+                    });
+                    Stack::Live(Box::new(log.map_err(|e| broken(e.to_string()))?))
+                }
+            },
         };
         Ok(HostSubject::new(spec, stack, disk))
     }
@@ -94,12 +114,23 @@ impl Subject for HostSubject {
                 log.map(|log| Stack::Paper(Box::new(log))).map_err(|e| e.to_string())
             }
             RemapMode::Varve(options, planted) => {
-                match HostLog::open_with(disk.clone(), Time::ZERO, options, *planted) {
-                    Ok(log) => match log.read_only() {
-                        // Without damage nothing excuses it.
-                        Some(why) if !spec.promise.damaged => Err(why.to_string()),
-                        _ => Ok(Stack::Varve(Box::new(log))),
-                    },
+                let opened = match spec.shell {
+                    Shell::Modelled => {
+                        HostLog::open_with(disk.clone(), Time::ZERO, options, *planted).map(|log| {
+                            (log.read_only().map(str::to_string), Stack::Varve(Box::new(log)))
+                        })
+                    }
+                    Shell::Live(seed) => {
+                        LiveStack::start(disk.clone(), options, seed, |medium, around| {
+                            LiveLog::open_with(medium, options, around, *planted)
+                        })
+                        .map(|log| (log.read_only(), Stack::Live(Box::new(log))))
+                    }
+                };
+                match opened {
+                    // Without damage nothing excuses it.
+                    Ok((Some(why), _)) if !spec.promise.damaged => Err(why),
+                    Ok((_, stack)) => Ok(stack),
                     Err(error) => Err(error.to_string()),
                 }
             }
@@ -111,6 +142,7 @@ impl Subject for HostSubject {
         match &self.stack {
             Stack::Paper(log) => log.now(),
             Stack::Varve(log) => log.now(),
+            Stack::Live(log) => log.now(),
             Stack::Stopped | Stack::Refused(_) => Time::ZERO,
         }
     }
@@ -136,7 +168,7 @@ impl Subject for HostSubject {
     }
 
     fn forget(&mut self, before: Time) {
-        self.disk.get_mut().forget(before);
+        self.disk.get().forget(before);
     }
 
     fn check(&self) -> Result<(), Failure> {
@@ -152,11 +184,8 @@ impl Subject for HostSubject {
                 let what = format!("{stats:?}, {written} sectors written");
                 Err(Failure::new(Contract::C8, what))
             }
-            Stack::Varve(log) => log.check().map_err(|error| {
-                let what = error.to_string();
-                let counts = what.contains("blocks written") || what.contains("requests wrote");
-                Failure::new(if counts { Contract::C8 } else { Contract::C7 }, what)
-            }),
+            Stack::Live(log) => log.check().map_err(|error| broken_books(&error)),
+            Stack::Varve(log) => log.check().map_err(|error| broken_books(&error)),
             Stack::Stopped | Stack::Refused(_) => Ok(()),
         }
     }
@@ -175,6 +204,7 @@ impl BlockDevice for HostSubject {
         let answer = match &mut self.stack {
             Stack::Paper(log) => log.submit(at, request),
             Stack::Varve(log) => log.submit(at, request),
+            Stack::Live(log) => log.submit(at, request),
             Stack::Stopped | Stack::Refused(_) => Err(HostSubject::off()),
         };
         if flush && answer.is_ok() {
@@ -200,6 +230,13 @@ impl LogSubject for HostSubject {
             Stack::Paper(mut log) => {
                 let done = log.stop(at);
                 self.stack = Stack::Paper(log);
+                done
+            }
+            Stack::Live(mut log) => {
+                let done = log.stop(at);
+                if done.is_ok() {
+                    self.stack = Stack::Stopped;
+                }
                 done
             }
             Stack::Varve(log) => {

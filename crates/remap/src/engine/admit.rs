@@ -29,6 +29,7 @@ impl Engine {
         mut crc: impl FnMut(u32) -> u32,
         sink: &mut impl Sink,
     ) {
+        self.house.tries = 0;
         let mut done = 0;
         while done < count {
             self.prepare(HeadKind::User, Some(form), done > 0, sink);
@@ -77,6 +78,7 @@ impl Engine {
         if !self.any_mapped(lpn, count) {
             return false;
         }
+        self.house.tries = 0;
         self.prepare(HeadKind::User, None, false, sink);
         let head = &mut self.heads[0];
         if let Some(open) = &mut head.open {

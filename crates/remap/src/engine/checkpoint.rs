@@ -1,13 +1,35 @@
 //! Checkpoints: dirty map pages go to the meta head, directory and segment table to the older root.
 //!
-//! The driver's order: [`Engine::checkpoint_begin`] when both records are sealed; every write of
-//! [`Engine::checkpoint_pages`]; the body of [`Engine::checkpoint_root`]; a flush; both copies of
-//! the header; a flush; [`Engine::checkpoint_commit`]. Writes go on meanwhile.
+//! [`Engine::checkpoint_begin`] when both records are sealed; then what [`Engine::next`] says: writes, a
+//! flush, the header, a flush, its copy. Requests go on meanwhile, and the body is spread over what they
+//! write. The older root stays what recovery finds until the flush behind the header has ended.
 
+use std::collections::VecDeque;
+
+use super::house::Work;
 use super::{Engine, HeadKind};
 use crate::geometry::{BLOCK, Pba, Seg};
+use crate::planted::Planted;
 use crate::record::{Entry, Form, GC_ENTRIES, Header};
 use crate::root::{HeadAt, Root};
+
+/// A part of the log's volume between two checkpoints: within it one is written.
+const PART: u64 = 4;
+
+/// A step of a checkpoint.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    /// Records of map pages.
+    Pages,
+    /// What lies between the two headers of the root.
+    Body,
+    Flush,
+    /// The root's first header, or its copy in the last block. One after the other: a cut may make
+    /// anything of what is not flushed, but never of both.
+    Header {
+        copy: bool,
+    },
+}
 
 /// A checkpoint under way.
 #[derive(Debug)]
@@ -17,6 +39,28 @@ pub(super) struct Begun {
     heads: [HeadAt; 2],
     table: Vec<u8>,
     clean: bool,
+    /// What is left to do.
+    steps: VecDeque<Step>,
+    /// A flush is under way.
+    flushing: bool,
+    /// What is being written, where it belongs, and how many blocks of it were.
+    bytes: Vec<u8>,
+    at: Pba,
+    done: u32,
+    /// The root, when its place is known.
+    root: Option<(Pba, Box<[u8; BLOCK]>)>,
+    /// Blocks of pages and body, about.
+    total: u64,
+    /// User blocks written when blocks were last due, and what is owed beside whole blocks: in parts
+    /// of the volume between two checkpoints.
+    user: u64,
+    rest: u64,
+}
+
+impl Begun {
+    fn left(&self) -> u32 {
+        (self.bytes.len() / BLOCK) as u32 - self.done
+    }
 }
 
 /// One contiguous write of a checkpoint.
@@ -42,18 +86,161 @@ impl Engine {
             table.extend_from_slice(&[u8::from(s.meta), s.state as u8]);
             table.extend_from_slice(&age.to_le_bytes());
         }
-        let heads = [self.head_at(HeadKind::User), self.head_at(HeadKind::Gc)];
-        let (seq, written) = (self.seq, self.written);
-        self.pending = Some(Begun { seq, written, heads, table, clean });
+        let first = [Step::Header { copy: false }];
+        let copy = Step::Header { copy: true };
+        let mut steps = VecDeque::from([Step::Pages]);
+        match self.has(Planted::RootHeaderBeforeBody) {
+            true => {
+                steps.extend(first.into_iter().chain([copy, Step::Flush, Step::Body, Step::Flush]))
+            }
+            false => {
+                steps.extend([Step::Body, Step::Flush, first[0], Step::Flush, copy]);
+                // Else whatever flush comes next makes it durable, long before this root is written again.
+                steps.extend(clean.then_some(Step::Flush));
+            }
+        }
+        let pages = u64::from(self.map.left_to_write());
+        self.pending = Some(Begun {
+            seq: self.seq,
+            written: self.written,
+            heads: [self.head_at(HeadKind::User), self.head_at(HeadKind::Gc)],
+            table,
+            clean,
+            steps,
+            flushing: false,
+            bytes: std::mem::take(&mut self.spare),
+            at: Pba(0),
+            done: 0,
+            root: None,
+            total: pages + pages.div_ceil(64) + u64::from(self.geometry.root),
+            user: self.counters.user,
+            rest: 0,
+        });
+        self.house.tries += 1;
     }
 
-    /// Map pages that the checkpoint under way has not written yet.
-    pub fn checkpoint_pages_left(&mut self) -> u32 {
-        self.map.left_to_write()
+    /// Whether a checkpoint is under way.
+    pub fn checkpoint_is_under_way(&self) -> bool {
+        self.pending.is_some()
     }
 
-    /// The next write of map pages: `out` is filled with it. `None` when all are written.
-    pub fn checkpoint_pages(&mut self, out: &mut Vec<u8>) -> Option<CheckpointWrite> {
+    /// Blocks of the checkpoint under way that are counted and not yet written.
+    pub fn checkpoint_owed(&self) -> u64 {
+        let Some(begun) = &self.pending else { return 0 };
+        let left = u64::from(begun.left());
+        if begun.root.is_none() {
+            return left;
+        }
+        let headers = begun.steps.iter().filter(|step| matches!(step, Step::Header { .. })).count();
+        // A planted bug writes the headers first.
+        let body = left == 0 && begun.steps.contains(&Step::Body);
+        left + headers as u64 + if body { u64::from(self.geometry.root_body()) } else { 0 }
+    }
+
+    /// What follows in the checkpoint under way; with `hurry` it is not spread over what is written.
+    pub fn checkpoint_next(&mut self, hurry: bool) -> Option<Work> {
+        let (user, volume) = (self.counters.user, self.checkpoint_volume());
+        let begun = self.pending.as_mut()?;
+        if begun.flushing {
+            return hurry.then_some(Work::Wait);
+        }
+        match begun.steps.front()? {
+            Step::Flush => Some(Work::RootFlush),
+            Step::Header { .. } => Some(Work::RootHeader),
+            Step::Pages | Step::Body if hurry => Some(Work::Write(u32::MAX)),
+            Step::Pages | Step::Body => {
+                begun.rest += (user - begun.user) * begun.total * PART;
+                begun.user = user;
+                let due = u32::try_from(begun.rest / volume).unwrap_or(u32::MAX);
+                (due > 0).then_some(Work::Write(due))
+            }
+        }
+    }
+
+    /// The next write of the checkpoint, of `most` blocks at most: `out` is filled with it. `None` when
+    /// pages and body are written.
+    pub fn checkpoint_write(&mut self, most: u32, out: &mut Vec<u8>) -> Option<CheckpointWrite> {
+        if most == 0 {
+            return None;
+        }
+        loop {
+            let begun = self.pending.as_mut()?;
+            let n = begun.left().min(most);
+            if n > 0 {
+                let (at, from) = (Pba(begun.at.0 + begun.done), begun.done as usize * BLOCK);
+                out.clear();
+                out.extend_from_slice(&begun.bytes[from..from + n as usize * BLOCK]);
+                begun.done += n;
+                let volume = self.checkpoint_volume();
+                let begun = self.pending.as_mut()?;
+                begun.rest = begun.rest.saturating_sub(u64::from(n) * volume);
+                if begun.left() == 0 && begun.steps.front() == Some(&Step::Body) {
+                    begun.steps.pop_front();
+                }
+                return Some(CheckpointWrite { pba: at, blocks: n });
+            }
+            let mut bytes = std::mem::take(&mut begun.bytes);
+            let step = *begun.steps.front()?;
+            let at = match step {
+                Step::Pages => self.checkpoint_pages(&mut bytes).map(|write| write.pba),
+                Step::Body => self.checkpoint_root(&mut bytes),
+                Step::Flush | Step::Header { .. } => None,
+            };
+            let begun = self.pending.as_mut()?;
+            (begun.bytes, begun.done) = (bytes, 0);
+            match at {
+                Some(at) => begun.at = at,
+                None => {
+                    begun.bytes.clear();
+                    if step != Step::Pages {
+                        return None;
+                    }
+                    begun.steps.pop_front();
+                }
+            }
+        }
+    }
+
+    /// A flush for the checkpoint is under way: it covers what was written for it, and all records
+    /// before it.
+    pub fn root_flush_begin(&mut self) {
+        if let Some(begun) = &mut self.pending {
+            begun.flushing = true;
+        }
+    }
+
+    /// That flush has ended. Segments that become free are added to `freed`.
+    pub fn root_flush_end(&mut self, freed: &mut Vec<Seg>) {
+        if let Some(begun) = &mut self.pending {
+            begun.flushing = false;
+            begun.steps.pop_front();
+        }
+        self.commit_if_done(freed);
+    }
+
+    /// The next header of the root: where it belongs, and the block.
+    pub fn root_header(&mut self) -> Option<(Pba, Box<[u8; BLOCK]>)> {
+        if self.pending.as_ref()?.root.is_none() {
+            // Only a planted bug asks for it before the body.
+            self.checkpoint_root(&mut Vec::new());
+        }
+        let last = self.geometry.root - 1;
+        let begun = self.pending.as_ref()?;
+        let Some(Step::Header { copy }) = begun.steps.front() else { return None };
+        let (at, block) = begun.root.clone()?;
+        Some((Pba(at.0 + if *copy { last } else { 0 }), block))
+    }
+
+    /// That header is written. Segments that become free are added to `freed`.
+    pub fn root_header_written(&mut self, freed: &mut Vec<Seg>) {
+        if let Some(begun) = &mut self.pending {
+            begun.steps.pop_front();
+        }
+        self.commit_if_done(freed);
+    }
+
+    /// The next record of map pages: `out` is filled with it. `None` when there is none left.
+    fn checkpoint_pages(&mut self, out: &mut Vec<u8>) -> Option<CheckpointWrite> {
         let left = self.map.left_to_write();
         if left == 0 {
             return None;
@@ -100,35 +287,36 @@ impl Engine {
         Some(CheckpointWrite { pba: Pba(pba), blocks: 1 + count })
     }
 
-    /// The root: the place of its first block, its header, and in `body` what lies between the
-    /// header's two copies.
-    pub fn checkpoint_root(&mut self, body: &mut Vec<u8>) -> (Pba, Root) {
+    /// The root: fills `body` with what lies between its two headers, and says where that belongs.
+    fn checkpoint_root(&mut self, body: &mut Vec<u8>) -> Option<Pba> {
         body.clear();
         self.map.encode_directory(body);
         let meta = self.head_at(HeadKind::Meta);
         let generation = self.generation + 1;
-        let (mut seq, mut clean, mut heads) = (self.seq, false, [HeadAt::default(); 2]);
-        if let Some(begun) = &self.pending {
-            body.extend_from_slice(&begun.table);
-            (seq, clean, heads) = (begun.seq, begun.clean, begun.heads);
-        }
+        let (uuid, epoch) = (self.uuid, self.epoch);
+        let begun = self.pending.as_mut()?;
+        body.extend_from_slice(&begun.table);
         body.resize(self.geometry.root_body() as usize * BLOCK, 0);
-        self.counters.root += u64::from(self.geometry.root);
-        let root = Root {
-            uuid: self.uuid,
-            generation,
-            epoch: self.epoch,
-            seq,
-            body_crc: block::crc32c(0, body),
-            heads: [heads[0], heads[1], meta],
-            clean,
-        };
-        (self.geometry.root_at((generation % 2) as u32), root)
+        let at = self.geometry.root_at((generation % 2) as u32);
+        if begun.root.is_none() {
+            self.counters.root += u64::from(self.geometry.root);
+            let root = Root {
+                uuid,
+                generation,
+                epoch,
+                seq: begun.seq,
+                body_crc: block::crc32c(0, body),
+                heads: [begun.heads[0], begun.heads[1], meta],
+                clean: begun.clean,
+            };
+            begun.root = Some((at, Box::new(root.encode())));
+        }
+        Some(Pba(at.0 + 1))
     }
 
-    /// The root is durable: the older one and what only it needed is free.
-    pub fn checkpoint_commit(&mut self, freed: &mut Vec<Seg>) {
-        let Some(begun) = self.pending.take() else { return };
+    /// When its last step is done, the older root and what only it needed is free.
+    fn commit_if_done(&mut self, freed: &mut Vec<Seg>) {
+        let Some(mut begun) = self.pending.take_if(|begun| begun.steps.is_empty()) else { return };
         let (segments, geometry) = (&mut self.segments, self.geometry);
         self.map.commit(|old| {
             if let Some(seg) = geometry.seg(old) {
@@ -142,6 +330,8 @@ impl Engine {
         self.counters.checkpoints += 1;
         self.checkpoint_seq = begun.seq;
         self.checkpoint_written = begun.written;
+        begun.bytes.clear();
+        self.spare = begun.bytes;
         self.set_durable(begun.seq, freed);
     }
 

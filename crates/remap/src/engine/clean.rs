@@ -22,42 +22,6 @@ impl Engine {
         }
     }
 
-    /// Whether cleaning should run: what a flush or a checkpoint will free is as good as free.
-    pub fn wants_cleaning(&self) -> bool {
-        let (flush, checkpoint) = self.waiting();
-        self.segments.free() + flush + checkpoint < self.gc_start()
-    }
-
-    /// Whether free segments are about to run out: fewer are left than a quarter of those between
-    /// the reserve and where cleaning starts.
-    pub fn runs_short(&self) -> bool {
-        let (start, reserve) = (self.gc_start(), self.geometry.gc_reserve());
-        self.segments.free() < reserve + (start - reserve).div_ceil(4)
-    }
-
-    /// How much faster than what is written needs it cleaning should run, as a fraction: the more,
-    /// the further free segments have fallen below where it starts.
-    pub fn hurry(&self) -> (u64, u64) {
-        let (flush, checkpoint) = self.waiting();
-        let start = self.gc_start();
-        let float = u64::from(start - self.geometry.gc_reserve());
-        let missing = u64::from(start.saturating_sub(self.segments.free() + flush + checkpoint));
-        (float + 2 * missing, float)
-    }
-
-    /// Whether the driver should flush by itself because that frees segments which are wanted.
-    pub fn wants_freeing_flush(&self) -> bool {
-        let float = self.gc_start() - self.geometry.gc_reserve();
-        let (flush, _) = self.waiting();
-        flush > 0 && (4 * flush >= float || self.runs_short())
-    }
-
-    /// Whether a checkpoint frees so many segments that are wanted that one should be made now.
-    pub fn wants_freeing_checkpoint(&self) -> bool {
-        let (_, checkpoint) = self.waiting();
-        checkpoint > (self.geometry.segments / 128).max(2) && self.runs_short()
-    }
-
     /// Whether a flush, and whether a checkpoint, would free segments.
     pub fn waiting(&self) -> (u32, u32) {
         let (flush, checkpoint) = self.segments.pending();
@@ -67,6 +31,15 @@ impl Engine {
     /// Chooses a segment to clean: its number, whether it holds map pages, its live blocks. None
     /// would gain space, or there is no room for the copies beside a checkpoint.
     pub fn pick_victim(&mut self) -> Option<(Seg, bool, u32)> {
+        self.house.tries += 1;
+        let picked = self.choose();
+        if picked.is_none() {
+            self.found_barren();
+        }
+        picked
+    }
+
+    fn choose(&mut self) -> Option<(Seg, bool, u32)> {
         let (segments, blocks) = (&self.segments, self.geometry.segment);
         let choice = Choice { segments, blocks, now: self.written, rng: &mut self.rng };
         let gains = |seg: &Seg| segments.get(*seg).live + 2 + blocks / 337 < blocks;
@@ -102,10 +75,12 @@ impl Engine {
     }
 
     /// Cleans a segment of map pages: the next checkpoint writes them elsewhere. Pages that are not
-    /// in memory are returned: they have to be installed, and this called again.
+    /// in memory are returned: they have to be installed, sound or not, and this called again. A damaged
+    /// page stays where it is, and its segment is set aside: written anew, it would look sound.
     pub fn move_pages(&mut self, seg: Seg) -> Result<(), (u32, Pba)> {
         let from = self.geometry.base(seg).0;
         let inside = from..from + self.geometry.segment;
+        let mut damaged = false;
         for page in 0..self.map.directory().len() as u32 {
             if !inside.contains(&self.map.directory()[page as usize].pba.0) {
                 continue;
@@ -113,7 +88,14 @@ impl Engine {
             if let Some(at) = self.map.missing(page) {
                 return Err((page, at.pba));
             }
-            self.map.make_dirty(page);
+            match self.map.is_bad(page) {
+                true => damaged = true,
+                false => self.map.make_dirty(page),
+            }
+        }
+        if damaged {
+            self.end_cleaning(seg);
+            return Ok(());
         }
         self.moving += 1;
         Ok(())
@@ -214,7 +196,7 @@ impl Engine {
 
     /// Cleaning of a segment of the client's blocks is over. What is still live in it lies under a
     /// header that cannot be read: it stays where it is.
-    pub fn end_cleaning(&mut self, seg: Seg) {
+    pub(super) fn end_cleaning(&mut self, seg: Seg) {
         match self.segments.end_cleaning(seg, self.seq) {
             true => self.counters.cleaned += 1,
             false => self.counters.quarantined += 1,

@@ -166,24 +166,37 @@ impl Engine {
 
     /// Seals records that have been open for too long. If there has been none for as long, says by an
     /// empty record that what a flush covered is durable: until some header says so, damage to the
-    /// newest records looks like writes that were never finished. Returns whether anything was given
-    /// to the sink.
-    pub fn seal_old(&mut self, sink: &mut impl Sink) -> bool {
-        let limit = self.options.seal_after.as_ps() / 1000;
+    /// newest records looks like writes that were never finished.
+    pub fn seal_old(&mut self, sink: &mut impl Sink) {
         let mut any = false;
         for kind in [HeadKind::User, HeadKind::Gc] {
-            let open = self.heads[kind as usize].open;
-            if open.is_some_and(|open| self.now.saturating_sub(open.since) >= limit) {
+            if self.is_old(kind) {
                 self.seal(kind, false, sink);
                 any = true;
             }
         }
-        if !any && self.now.saturating_sub(self.sealed) >= limit && self.wants_mark() {
+        if !any && self.is_due(self.sealed) && self.wants_mark() {
             self.prepare(HeadKind::User, None, false, sink);
             self.seal(HeadKind::User, false, sink);
             any = true;
         }
-        any
+        self.house.sealed |= any;
+    }
+
+    /// Whether [`Engine::seal_old`] has something to do.
+    pub(super) fn wants_seal(&self) -> bool {
+        self.is_old(HeadKind::User)
+            || self.is_old(HeadKind::Gc)
+            || self.is_due(self.sealed) && self.wants_mark()
+    }
+
+    fn is_old(&self, kind: HeadKind) -> bool {
+        self.heads[kind as usize].open.is_some_and(|open| self.is_due(open.since))
+    }
+
+    /// Whether that was so long ago that a record is closed.
+    fn is_due(&self, since: u64) -> bool {
+        self.now.saturating_sub(since) >= self.options.seal_after.as_ps() / 1000
     }
 
     /// Whether no header on its way, and no checkpoint, says that what is durable is.

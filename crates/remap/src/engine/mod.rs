@@ -11,6 +11,7 @@ mod admit;
 mod checkpoint;
 mod clean;
 mod head;
+mod house;
 mod replay;
 
 use block::{Lpn, Rng};
@@ -28,6 +29,8 @@ use crate::victim::{self, Victim};
 
 pub use checkpoint::CheckpointWrite;
 use head::Head;
+use house::House;
+pub use house::{Occasion, Work};
 
 /// The map's value of a block that is not mapped.
 pub(crate) const UNMAPPED: u32 = 0;
@@ -113,6 +116,9 @@ pub struct Engine {
     /// Segments whose pages only a checkpoint can move.
     moving: u32,
     pending: Option<checkpoint::Begun>,
+    house: House,
+    /// A buffer for what checkpoints write.
+    spare: Vec<u8>,
     policy: Box<dyn Victim>,
     rng: Rng,
     now: u64,
@@ -163,6 +169,8 @@ impl Engine {
             checkpoint_written: 0,
             moving: 0,
             pending: None,
+            house: House::default(),
+            spare: Vec::new(),
             policy,
             rng: Rng::stream(options.seed, "remap/victim"),
             now: 0,
@@ -344,6 +352,11 @@ impl Engine {
         (s.live, s.state == State::Free)
     }
 
+    /// Whether a record is open: what was admitted to it is on nobody's way yet.
+    pub fn has_open_records(&self) -> bool {
+        self.heads.iter().any(|head| head.open.is_some())
+    }
+
     /// Newest record opened, and newest that is durable.
     pub fn seqs(&self) -> (u64, u64) {
         (self.seq, self.durable)
@@ -392,14 +405,11 @@ impl Engine {
         !self.floating.iter().any(|f| (f.from..f.to).contains(&pba.0))
     }
 
-    /// All records up to `seq` are durable: segments that become free are added to `freed`.
-    pub fn set_durable(&mut self, seq: u64, freed: &mut Vec<Seg>) {
+    /// All records up to `seq` are durable.
+    fn set_durable(&mut self, seq: u64, freed: &mut Vec<Seg>) {
         self.durable = self.durable.max(seq);
         let durable = self.durable;
         self.floating.retain(|f| f.seq > durable);
-        if seq == self.seq {
-            self.unflushed = 0;
-        }
         self.reclaim(freed);
     }
 
@@ -414,13 +424,23 @@ impl Engine {
         self.counters.freed += (freed.len() - before) as u64;
     }
 
-    /// A flush of everything admitted so far is under way.
-    pub fn flush_begun(&mut self) {
-        self.unflushed = 0;
+    /// A flush of everything admitted so far begins: seals both open records. Returns the newest
+    /// record, for [`Engine::flush_end`].
+    pub fn flush_begin(&mut self, sink: &mut impl Sink) -> u64 {
+        (self.unflushed, self.house.sealed) = (0, false);
+        self.house.tries += 1;
+        self.house.flushing += 1;
+        self.seal_all(sink)
     }
 
-    /// Whether so much was admitted since the last flush that the driver should flush by itself.
-    pub fn wants_flush(&self) -> bool {
+    /// A flush has ended that began with this record: segments that become free are added to `freed`.
+    pub fn flush_end(&mut self, seq: u64, freed: &mut Vec<Seg>) {
+        self.house.flushing -= 1;
+        self.set_durable(seq, freed);
+    }
+
+    /// Whether so much was admitted since the last flush that the log should flush by itself.
+    fn wants_flush(&self) -> bool {
         self.unflushed >= u64::from(self.options.self_flush)
     }
 
@@ -430,12 +450,12 @@ impl Engine {
     }
 
     /// Blocks of log after which a checkpoint is due.
-    pub fn checkpoint_volume(&self) -> u64 {
+    fn checkpoint_volume(&self) -> u64 {
         (self.geometry.physical() / 64).max(4 * u64::from(self.geometry.segment))
     }
 
     /// Whether a checkpoint is due.
-    pub fn wants_checkpoint(&self) -> bool {
+    fn wants_checkpoint(&self) -> bool {
         let limit = self.map_limit();
         self.written - self.checkpoint_written >= self.checkpoint_volume()
             || self.seq - self.checkpoint_seq >= MOST_RECORDS

@@ -338,6 +338,9 @@ impl<D: BlockDevice> BlockDevice for PaperLog<D> {
     fn atomic_unit(&self) -> block::Bytes {
         block::Bytes(self.device.atomic_unit().0.min(block::UNIT_BYTES))
     }
+    fn flush_covers_submitted(&self) -> bool {
+        self.device.flush_covers_submitted()
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let (lba, sectors, capacity) = (request.lba, request.sectors, self.capacity());

@@ -8,7 +8,7 @@ mod chain;
 
 use block::{DeviceError, Rng, crc32c};
 
-use crate::engine::{Engine, HeadKind};
+use crate::engine::{Engine, HeadKind, Work};
 use crate::error::LogError;
 use crate::geometry::{BLOCK, Geometry, Pba, Seg};
 use crate::map::PageAt;
@@ -85,7 +85,7 @@ pub fn format_store(
     let (other, header) = (geometry.root_at(0), engine.no_root().encode());
     store.write(other, &header)?;
     store.write(Pba(other.0 + geometry.root - 1), &header)?;
-    checkpoint(&mut engine, store, false)?;
+    checkpoint_store(&mut engine, store)?;
     let block = sup.encode();
     store.write(Pba(0), &block)?;
     store.write(Pba(1), &block)?;
@@ -94,38 +94,36 @@ pub fn format_store(
     Ok(engine)
 }
 
-/// Writes and commits a checkpoint at once. The open records are sealed and written.
-pub(crate) fn checkpoint(
-    engine: &mut Engine,
-    store: &mut dyn Store,
-    clean: bool,
-) -> Result<Vec<Seg>, LogError> {
+/// Writes and commits a checkpoint at once, on a device of which nothing is in use by others. No record
+/// is open.
+///
+/// # Errors
+/// The device's.
+pub fn checkpoint_store(engine: &mut Engine, store: &mut dyn Store) -> Result<(), LogError> {
+    // Nothing was given out yet: what becomes free holds nothing that a discard would forget.
     let (mut buffer, mut freed) = (Vec::new(), Vec::new());
-    engine.checkpoint_begin(clean);
-    while let Some(write) = engine.checkpoint_pages(&mut buffer) {
-        store.write(write.pba, &buffer)?;
+    engine.checkpoint_begin(false);
+    while let Some(work) = engine.checkpoint_next(true) {
+        match work {
+            Work::Write(most) => {
+                while let Some(write) = engine.checkpoint_write(most, &mut buffer) {
+                    store.write(write.pba, &buffer)?;
+                }
+            }
+            Work::RootFlush => {
+                engine.root_flush_begin();
+                store.flush()?;
+                engine.root_flush_end(&mut freed);
+            }
+            _ => {
+                if let Some((at, header)) = engine.root_header() {
+                    store.write(at, &header[..])?;
+                }
+                engine.root_header_written(&mut freed);
+            }
+        }
     }
-    let (at, root) = engine.checkpoint_root(&mut buffer);
-    let (header, last) = (root.encode(), Pba(at.0 + engine.geometry().root - 1));
-    let planted = engine.has(Planted::RootHeaderBeforeBody);
-    if planted {
-        store.write(at, &header)?;
-        store.write(last, &header)?;
-        store.flush()?;
-        store.write(Pba(at.0 + 1), &buffer)?;
-    } else {
-        store.write(Pba(at.0 + 1), &buffer)?;
-        store.flush()?;
-        // One after the other: a cut may make anything of what is not flushed, but never of both.
-        store.write(at, &header)?;
-        store.flush()?;
-        store.write(last, &header)?;
-    }
-    if planted || clean {
-        store.flush()?;
-    }
-    engine.checkpoint_commit(&mut freed);
-    Ok(freed)
+    Ok(())
 }
 
 /// The super block, from whichever copy is sound.
@@ -290,7 +288,7 @@ pub fn recover(
         }
         store.flush()?;
         engine.end_replay(heads, &chain, summary.end);
-        checkpoint(&mut engine, store, false)?;
+        checkpoint_store(&mut engine, store)?;
     }
     Ok(Recovered { engine, summary })
 }

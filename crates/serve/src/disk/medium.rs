@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use live::{Medium, write_zeroes};
+use block::{Medium, write_zeroes};
 
 use super::{Capabilities, Disk, DiskError, Done, Extent, Group, Halt, inside};
 

@@ -2,7 +2,6 @@
 
 mod done;
 mod drive;
-mod group;
 mod log;
 mod medium;
 mod meter;
@@ -13,13 +12,12 @@ mod ram;
 mod read_only;
 mod record;
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::io;
 
 pub use done::Done;
 pub use drive::CutDrive;
-pub use group::Group;
-pub use log::{LogDisk, MediumStore};
+pub use log::LogDisk;
 pub use medium::MediumDisk;
 pub use meter::{Asked, Meter, Metered};
 pub use model::{ModelDisk, Modelled, Timing};
@@ -28,6 +26,9 @@ pub use paper::{MediumDevice, PaperDisk};
 pub use ram::RamDisk;
 pub use read_only::ReadOnly;
 pub use record::{Recorded, Recorder};
+pub use remap::MediumStore;
+pub use remap::live::{Extent, Group, Halt};
+use remap::live::{LiveError, is_full};
 
 /// What a disk can do. Nothing is advertised that is not here, nothing here is hidden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,33 +81,6 @@ pub enum DiskError {
     Io(#[from] io::Error),
 }
 
-/// The error after which a disk writes nothing any more.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Halt {
-    /// What it was.
-    pub why: String,
-    /// The space below ran out: that is what whoever writes is told from then on.
-    pub full: bool,
-}
-
-impl fmt::Display for Halt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-
-impl From<&io::Error> for Halt {
-    fn from(error: &io::Error) -> Halt {
-        Halt { why: error.to_string(), full: is_full(error) }
-    }
-}
-
-impl From<String> for Halt {
-    fn from(why: String) -> Halt {
-        Halt { why, full: false }
-    }
-}
-
 impl From<DiskError> for Halt {
     fn from(error: DiskError) -> Halt {
         match error {
@@ -116,9 +90,15 @@ impl From<DiskError> for Halt {
     }
 }
 
-/// Whether the system below has no space left, or allows no more of it.
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+impl From<LiveError> for DiskError {
+    fn from(error: LiveError) -> DiskError {
+        match error {
+            LiveError::NoSpace(why) => DiskError::NoSpace(why),
+            LiveError::Damaged(what) => DiskError::Damaged(what),
+            LiveError::Stopped(halt) => DiskError::Stopped(halt),
+            LiveError::Io(error) => DiskError::Io(error),
+        }
+    }
 }
 
 impl DiskError {
@@ -142,15 +122,6 @@ pub fn inside(at: u64, bytes: u64, size: u64) -> Result<(), DiskError> {
         Some(end) if end <= size => Ok(()),
         _ => Err(DiskError::Range { at, bytes, size }),
     }
-}
-
-/// A run of bytes that is in one state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Extent {
-    /// Length in bytes.
-    pub bytes: u64,
-    /// Nothing is stored there: it reads as zeroes.
-    pub hole: bool,
 }
 
 /// What one write of several writes.

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
-use live::Medium;
+use block::Medium;
 
 use crate::notice::say;
 

@@ -5,8 +5,8 @@
 
 use std::sync::Arc;
 
+use block::Medium;
 use block::{BlockDevice, Data, DeviceError, Op, Request, SECTOR_BYTES, Sectors, Time};
-use live::Medium;
 use remap::paper::{PaperLog, PaperOptions, TrimRule};
 
 use super::model::{ModelDisk, Modelled, Timing};

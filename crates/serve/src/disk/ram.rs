@@ -10,7 +10,7 @@ use std::io;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use live::Medium;
+use block::Medium;
 
 use super::{Capabilities, Disk, DiskError, Done, Extent, inside};
 
@@ -189,7 +189,7 @@ impl Disk for RamDisk {
         self.admit(at, bytes)?;
         match keep {
             false => self.forget(at, bytes),
-            true => live::write_zeroes(self, at, bytes)?,
+            true => block::write_zeroes(self, at, bytes)?,
         }
         Ok(Done::NOW)
     }

@@ -225,9 +225,9 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    use block::Medium;
     use lfs::fs::NewInode;
     use lfs::{MkfsOptions, Options};
-    use live::Medium;
 
     use super::*;
     use crate::disk::{MediumDisk, RamDisk};

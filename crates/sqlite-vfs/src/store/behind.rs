@@ -1,19 +1,36 @@
 //! Room behind the device, in the same file: where journals and logs lie when the device is full.
 //!
-//! Invariant: what is written here is durable before any record names it, and an extent is all zeroes
-//! when it is taken, so nothing older is ever read there.
+//! Invariants:
+//! * what is written here is durable before any record names it;
+//! * a page lies in nine sectors, each with a checksum that starts from the object, the extent, the page
+//!   and the sector: as a power cut leaves a sector old or new, one that fails is damage, never a write
+//!   cut short. SQLite would take it for the end of its journal or log, and lose what comes behind;
+//! * an extent is sealed as zeroes for its object when it is taken, so zeroes that were never written
+//!   are no sector, and nothing older is read there;
+//! * a record names an extent only when all of it was sealed and durable.
 
-use block::DeviceError;
-use live::Annex;
+use std::io::ErrorKind;
+
+use block::{DeviceError, Lba, TxError, crc32c};
+use live::{Annex, Damage};
 
 use super::Checkpoint;
 use super::core::{Core, Done, Id, Owner, PAGE_BYTES};
-use super::space::EXTENT;
-use super::table::{Meta, PAGE};
+use super::space::{EXTENT, MOST_BEHIND};
+use super::table::{Layout, Meta, PAGE};
 use crate::vfs::Kind;
 
-/// Zeroes written at a time.
-const ZEROES: usize = 1 << 16;
+/// What is old or new after a power cut, and what of it is a page's.
+const SECTOR: usize = 512;
+const PAYLOAD: usize = SECTOR - 4;
+/// Sectors of a page, the last one filled up with zeroes, and bytes they take.
+const SECTORS: usize = PAGE.div_ceil(PAYLOAD);
+const SEALED_PAGE: usize = SECTORS * SECTOR;
+/// Bytes of an extent: as it is written now, and as it was before it was sealed.
+pub(super) const SEALED_EXTENT: u64 = EXTENT * SEALED_PAGE as u64;
+pub(super) const BARE_EXTENT: u64 = EXTENT * PAGE_BYTES;
+/// Pages of an extent sealed at a time.
+const AT_ONCE: u32 = 16;
 
 pub(super) struct Behind {
     annex: Annex,
@@ -22,30 +39,124 @@ pub(super) struct Behind {
     dirty: bool,
 }
 
+/// Where a page lies.
+enum Place {
+    /// In the annex of a store made before there were checksums: at this byte.
+    Bare(u64),
+    Sealed {
+        at: u64,
+        extent: u32,
+        page: u32,
+    },
+}
+
+/// Why a page was not read.
+pub(super) enum Unread {
+    Damaged(Damage),
+    Failed(std::io::Error),
+}
+
+/// The host's disk being full is no failure: nothing is lost that was there.
 fn failed(error: std::io::Error) -> DeviceError {
-    DeviceError::Io(format!("behind the drive: {error}"))
+    match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+            DeviceError::NoSpace("the host has no room for the image to grow behind its drive")
+        }
+        _ => DeviceError::Io(format!("behind the drive: {error}")),
+    }
+}
+
+/// The checksum of sector `sector` of a page.
+fn sum(id: Id, extent: u32, page: u32, sector: usize, payload: &[u8]) -> u32 {
+    let mut start = 0;
+    for part in [id, extent, page, sector as u32] {
+        start = crc32c(start, &part.to_le_bytes());
+    }
+    crc32c(start, payload)
+}
+
+/// Appends a page's sectors.
+fn seal(id: Id, extent: u32, page: u32, bytes: &[u8], out: &mut Vec<u8>) {
+    for (sector, part) in bytes.chunks(PAYLOAD).enumerate() {
+        let start = out.len();
+        out.extend_from_slice(part);
+        out.resize(start + PAYLOAD, 0);
+        let sum = sum(id, extent, page, sector, &out[start..]);
+        out.extend_from_slice(&sum.to_le_bytes());
+    }
 }
 
 impl Behind {
-    pub(super) fn new(annex: Annex, first: u32) -> Behind {
-        Behind { annex, first, dirty: false }
+    pub(super) fn new(annex: Annex, layout: Layout) -> Behind {
+        Behind { annex, first: layout.extent(layout.extents()), dirty: false }
     }
 
     pub(super) fn has(&self, lpn: u32) -> bool {
         lpn >= self.first
     }
 
-    fn place(&self, lpn: u32) -> u64 {
-        u64::from(lpn - self.first) * PAGE_BYTES
+    fn place(&self, lpn: u32) -> Place {
+        let number = lpn - self.first;
+        let (extent, page) = (number / EXTENT as u32, number % EXTENT as u32);
+        match extent.checked_sub(MOST_BEHIND) {
+            None => Place::Bare(u64::from(number) * PAGE_BYTES),
+            Some(extent) => {
+                let number = u64::from(extent) * EXTENT + u64::from(page);
+                Place::Sealed { at: number * SEALED_PAGE as u64, extent, page }
+            }
+        }
     }
 
-    pub(super) fn read(&self, lpn: u32, out: &mut [u8]) -> Done<()> {
-        Ok(self.annex.read(self.place(lpn), out).map_err(failed)?)
+    /// Reads a page of object `id`. `unchecked` is a planted bug.
+    pub(super) fn read(
+        &self,
+        id: Id,
+        lpn: u32,
+        out: &mut [u8],
+        unchecked: bool,
+    ) -> Result<(), Unread> {
+        let (at, extent, page) = match self.place(lpn) {
+            Place::Bare(at) => return self.fetch(at, out),
+            Place::Sealed { at, extent, page } => (at, extent, page),
+        };
+        let mut bytes = [0; SEALED_PAGE];
+        self.fetch(at, &mut bytes)?;
+        for (sector, (part, out)) in bytes.chunks(SECTOR).zip(out.chunks_mut(PAYLOAD)).enumerate() {
+            let (payload, found) = part.split_at(PAYLOAD);
+            if found != sum(id, extent, page, sector, payload).to_le_bytes() && !unchecked {
+                let what = format!(
+                    "sector {sector} of page {page} of extent {extent} behind the drive fails its \
+                     CRC32C: expected what object {id} has written there"
+                );
+                let at = self.annex.start() + at + (sector * SECTOR) as u64;
+                return Err(Unread::Damaged(Damage { at, what }));
+            }
+            out.copy_from_slice(&payload[..out.len()]);
+        }
+        Ok(())
     }
 
-    pub(super) fn write(&mut self, lpn: u32, bytes: &[u8]) -> Done<()> {
+    fn fetch(&self, at: u64, out: &mut [u8]) -> Result<(), Unread> {
+        self.annex.read(at, out).map_err(|error| match error.kind() {
+            ErrorKind::UnexpectedEof => {
+                let what = format!("the file ends: expected {} bytes behind the drive", out.len());
+                Unread::Damaged(Damage { at: self.annex.start() + at, what })
+            }
+            _ => Unread::Failed(error),
+        })
+    }
+
+    pub(super) fn write(&mut self, id: Id, lpn: u32, bytes: &[u8]) -> Done<()> {
         self.dirty = true;
-        Ok(self.annex.write(self.place(lpn), bytes).map_err(failed)?)
+        let written = match self.place(lpn) {
+            Place::Bare(at) => self.annex.write(at, bytes),
+            Place::Sealed { at, extent, page } => {
+                let mut sealed = Vec::with_capacity(SEALED_PAGE);
+                seal(id, extent, page, bytes, &mut sealed);
+                self.annex.write(at, &sealed)
+            }
+        };
+        Ok(written.map_err(failed)?)
     }
 
     pub(super) fn sync(&mut self) -> Done<()> {
@@ -55,10 +166,17 @@ impl Behind {
         Ok(())
     }
 
-    fn clear(&mut self, lpn: u32) -> Done<()> {
-        let (from, bytes) = (self.place(lpn), EXTENT as usize * PAGE);
-        for at in (0..bytes).step_by(ZEROES) {
-            self.annex.write(from + at as u64, &[0; ZEROES]).map_err(failed)?;
+    /// Seals the extent that begins at `lpn` as zeroes of object `id`.
+    fn clear(&mut self, id: Id, lpn: u32) -> Done<()> {
+        for first in (0..EXTENT as u32).step_by(AT_ONCE as usize) {
+            let Place::Sealed { at, extent, page } = self.place(lpn + first) else {
+                return Err(DeviceError::Unsupported("an extent that cannot be sealed").into());
+            };
+            let mut sealed = Vec::with_capacity(AT_ONCE as usize * SEALED_PAGE);
+            for page in page..page + AT_ONCE {
+                seal(id, extent, page, &[0; PAGE], &mut sealed);
+            }
+            self.annex.write(at, &sealed).map_err(failed)?;
         }
         // The file reaches to its end from here on.
         Ok(self.annex.sync().map_err(failed)?)
@@ -66,6 +184,26 @@ impl Behind {
 }
 
 impl Core {
+    /// A write or a sync behind the device failed: as after one of its own nobody knows what is there,
+    /// unless there was no room for it.
+    pub(super) fn failed_behind(&mut self, error: &TxError) {
+        if !matches!(error, TxError::Device(DeviceError::NoSpace(_))) {
+            self.break_off(error);
+        }
+    }
+
+    /// The error of a page behind the device: damage is what it is on the device.
+    pub(super) fn not_read(&mut self, lpn: u32, wrong: Unread) -> TxError {
+        match wrong {
+            Unread::Damaged(damage) => {
+                let why = format!("damaged: {damage}");
+                self.damage = Some(damage);
+                self.explain(DeviceError::Unreadable(Lba(u64::from(lpn) * 8)), &why)
+            }
+            Unread::Failed(error) => failed(error).into(),
+        }
+    }
+
     /// Takes `count` extents for an object; all or none.
     pub(super) fn take_extents(&mut self, id: Id, count: usize) -> Done<Vec<u32>> {
         let mut fresh = Vec::new();
@@ -94,8 +232,9 @@ impl Core {
         };
         let extent = self.space.side_extent()?;
         if self.space.is_behind(extent)
-            && let Err(error) = behind.clear(self.layout.extent(extent))
+            && let Err(error) = behind.clear(id, self.layout.extent(extent))
         {
+            self.failed_behind(&error);
             self.space.give([extent]);
             return Err(error);
         }
@@ -143,5 +282,113 @@ impl Core {
             word(28).saturating_sub(word(36))
         };
         Ok(used(&new) < used(&old))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::Bytes;
+    use live::ImageDrive;
+
+    use super::super::{Options, StoreError};
+    use super::*;
+
+    /// An image that is removed.
+    struct Image(std::path::PathBuf);
+
+    impl Image {
+        fn new(name: &str) -> (Image, Core) {
+            let name = format!("varve-behind-{name}-{}", std::process::id());
+            let image = Image(std::env::temp_dir().join(name));
+            let _ = std::fs::remove_file(&image.0);
+            let drive = ImageDrive::create(&image.0, Bytes(4 << 20)).unwrap();
+            let annex = Some(drive.annex());
+            let core = Core::format(Box::new(drive), annex, Options::default()).unwrap();
+            (image, core)
+        }
+
+        fn mounted(&self) -> Result<Core, StoreError> {
+            let drive = ImageDrive::open(&self.0).unwrap();
+            let annex = Some(drive.annex());
+            Ok(Core::mount(Box::new(drive), annex, Options::default())?.expect("a store"))
+        }
+    }
+
+    impl Drop for Image {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_file(&self.0);
+        }
+    }
+
+    /// Gives all of the device away, so that the next journal lies behind it.
+    fn fill(core: &mut Core) -> Id {
+        let id = core.make("main");
+        let pages = core.space.pages() - core.space.kept();
+        core.write_plain(id, &[5; PAGE], (pages - 1) * PAGE_BYTES).unwrap();
+        id
+    }
+
+    #[test]
+    fn a_store_made_before_there_were_checksums_is_read_and_written() {
+        let (image, mut core) = Image::new("bare");
+        let bare = core.layout.extents();
+        let annex = core.behind.as_ref().unwrap().annex.clone();
+        annex.write(0, &vec![3; EXTENT as usize * PAGE]).unwrap();
+        annex.sync().unwrap();
+        let id = core.make("main-journal");
+        let object = core.objects.get_mut(&id).unwrap();
+        (object.meta.extents, object.meta.size, object.stale) = (vec![bare], 9_000, true);
+        core.sync_plain().unwrap();
+        drop(core);
+        let mut core = image.mounted().unwrap();
+        assert_eq!(core.journals["main-journal"].data, vec![3; 9_000]);
+        fill(&mut core);
+        core.journal_write("main-journal", &[4; 10], 5_000).unwrap();
+        // What is taken now is sealed, and lies behind it.
+        core.copy_out("other-journal").unwrap();
+        core.journal_write("other-journal", &[6; 700], 100).unwrap();
+        core.sync_plain().unwrap();
+        drop(core);
+        let mut core = image.mounted().unwrap();
+        assert_eq!(
+            core.journals["main-journal"].data[4_999..5_011],
+            [3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 3]
+        );
+        assert_eq!(core.journals["other-journal"].data[100..], [6; 700]);
+        core.journal_delete("main-journal", "main-journal").unwrap();
+        core.journal_delete("other-journal", "other-journal").unwrap();
+        drop(core);
+        assert!(image.mounted().unwrap().journals.is_empty());
+    }
+
+    #[test]
+    fn damage_names_its_place_and_no_number_is_used_twice() {
+        let (image, mut core) = Image::new("sealed");
+        fill(&mut core);
+        core.copy_out("main-journal").unwrap();
+        core.journal_write("main-journal", &[6; 700], 100).unwrap();
+        core.sync_plain().unwrap();
+        let (id, start) =
+            (core.id_of("main-journal").unwrap(), core.behind.as_ref().unwrap().annex.start());
+        drop(core);
+        let bytes = std::fs::read(&image.0).unwrap();
+        let mut hit = bytes.clone();
+        hit[start as usize + SECTOR + 9] ^= 1;
+        std::fs::write(&image.0, &hit).unwrap();
+        match image.mounted() {
+            Err(StoreError::Damaged(damage)) => {
+                assert_eq!(damage.at, start + SECTOR as u64, "{damage}");
+                assert!(
+                    damage.what.contains("CRC32C") && damage.what.contains("expected"),
+                    "{damage}"
+                );
+            }
+            other => panic!("{:?}", other.err()),
+        }
+        std::fs::write(&image.0, &bytes).unwrap();
+        let mut core = image.mounted().unwrap();
+        core.journal_delete("main-journal", "main-journal").unwrap();
+        drop(core);
+        assert!(image.mounted().unwrap().make("main-journal") > id);
     }
 }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use block::{Data, DeviceError, Lba, Lpn, Request, Sectors, Time, TxError, TxId};
-use live::Annex;
+use live::{Annex, Damage};
 
 use super::behind::Behind;
 use super::device::Device;
@@ -17,7 +17,7 @@ use super::locks::{Locks, Shm};
 use super::space::{EXTENT, Space};
 use super::table::{Layout, Meta, PAGE, Part, decode};
 use super::wal::Wal;
-use super::{Bug, Options, Stats};
+use super::{Bug, Options, Stats, StoreError};
 
 pub(super) type Done<T> = Result<T, TxError>;
 /// Number of an object in its store.
@@ -110,6 +110,8 @@ pub(super) struct Core {
     pub(super) broken: Option<String>,
     /// What there is to say of the error on its way, besides its own text.
     why: Option<String>,
+    /// What was found damaged behind the device last.
+    pub(super) damage: Option<Damage>,
 }
 
 impl Core {
@@ -118,11 +120,12 @@ impl Core {
         mut device: Box<dyn Device>,
         annex: Option<Annex>,
         options: Options,
-    ) -> Done<Option<Core>> {
+    ) -> Result<Option<Core>, StoreError> {
         let mut page = vec![0u8; PAGE];
         let now = read_plain(device.as_mut(), Time::ZERO, 0, &mut page)?;
-        let Some(layout) = Layout::decode(&page) else { return Ok(None) };
+        let Some((layout, next)) = Layout::decode(&page) else { return Ok(None) };
         let mut core = Core::empty(device, annex, now, layout, options);
+        core.next_id = core.next_id.max(next);
         let mut parts: BTreeMap<Id, Vec<(u32, Part)>> = BTreeMap::new();
         for slot in 0..layout.slots {
             core.read_lpn(layout.slot(slot), &mut page)?;
@@ -136,7 +139,8 @@ impl Core {
             let whole = found.len() == wanted
                 && found.iter().enumerate().all(|(i, (_, part))| part.part == i);
             if !whole {
-                return Err(DeviceError::Unsupported("the object table is damaged").into());
+                let wrong = DeviceError::Unsupported("the object table is damaged");
+                return Err(TxError::from(wrong).into());
             }
             let mut object = Object { name: found[0].1.name.clone(), ..Object::default() };
             object.meta.size = found[0].1.size;
@@ -147,7 +151,7 @@ impl Core {
                     if !core.space.claim(extent, core.behind.is_some()) {
                         let wrong =
                             "the object table names an extent twice, or one that is not there";
-                        return Err(DeviceError::Unsupported(wrong).into());
+                        return Err(TxError::from(DeviceError::Unsupported(wrong)).into());
                     }
                     object.meta.extents.push(extent);
                 }
@@ -156,7 +160,9 @@ impl Core {
             core.names.insert(object.name.clone(), id);
             core.objects.insert(id, object);
         }
-        core.load_durable_journals()?;
+        if let Err(error) = core.load_durable_journals() {
+            return Err(core.damage.take().map_or(error.into(), StoreError::Damaged));
+        }
         Ok(Some(core))
     }
 
@@ -174,7 +180,7 @@ impl Core {
         let all = Request::discard(Lba(0), device.capacity());
         let now = device.submit(Time::ZERO, all)?;
         let mut core = Core::empty(device, annex, now, layout, options);
-        core.write_lpn(0, &layout.encode())?;
+        core.write_lpn(0, &layout.encode(core.next_id))?;
         core.flush_device()?;
         Ok(core)
     }
@@ -189,7 +195,7 @@ impl Core {
         let space = Space::new(layout.extents(), layout.slots);
         Core {
             device,
-            behind: annex.map(|annex| Behind::new(annex, layout.extent(layout.extents()))),
+            behind: annex.map(|annex| Behind::new(annex, layout)),
             now,
             layout,
             space,
@@ -209,6 +215,7 @@ impl Core {
             in_image: false,
             broken: None,
             why: None,
+            damage: None,
             unsynced_copy: false,
             journal_fault: None,
         }
@@ -240,18 +247,34 @@ impl Core {
 
     // The device, in time.
 
-    pub(super) fn read_lpn(&mut self, lpn: u32, out: &mut [u8]) -> Done<()> {
-        if let Some(behind) = self.behind.as_ref().filter(|behind| behind.has(lpn)) {
-            return behind.read(lpn, out);
+    /// Reads a page of an object, wherever it lies.
+    pub(super) fn read_of(&mut self, id: Id, lpn: u32, out: &mut [u8]) -> Done<()> {
+        match self.behind.as_ref().filter(|behind| behind.has(lpn)) {
+            Some(behind) => {
+                let read = behind.read(id, lpn, out, self.has_bug(Bug::BehindUnchecked));
+                read.map_err(|wrong| self.not_read(lpn, wrong))
+            }
+            None => self.read_lpn(lpn, out),
         }
+    }
+
+    /// Writes a page of an object, wherever it lies.
+    pub(super) fn write_of(&mut self, id: Id, lpn: u32, data: &[u8]) -> Done<()> {
+        match self.behind.as_mut().filter(|behind| behind.has(lpn)) {
+            Some(behind) => {
+                let written = behind.write(id, lpn, data);
+                written.inspect_err(|error| self.failed_behind(error))
+            }
+            None => self.write_lpn(lpn, data),
+        }
+    }
+
+    pub(super) fn read_lpn(&mut self, lpn: u32, out: &mut [u8]) -> Done<()> {
         self.now = read_plain(self.device.as_mut(), self.now, lpn, out)?;
         Ok(())
     }
 
     pub(super) fn write_lpn(&mut self, lpn: u32, data: &[u8]) -> Done<()> {
-        if let Some(behind) = self.behind.as_mut().filter(|behind| behind.has(lpn)) {
-            return behind.write(lpn, data);
-        }
         let request = Request::write(Lba(u64::from(lpn) * 8), Sectors(8)).with(Data::Write(data));
         self.now = self.device.submit(self.now, request)?;
         self.unflushed = true;
@@ -348,7 +371,7 @@ impl Core {
             (Some(lpn), Some(tid)) => {
                 self.now = self.device.tx_read(self.now, tid, Lpn(lpn), Data::Read(out))?;
             }
-            (Some(lpn), None) => self.read_lpn(lpn, out)?,
+            (Some(lpn), None) => self.read_of(id, lpn, out)?,
             (None, _) => out.fill(0),
         }
         self.stats.reads += 1;
@@ -433,7 +456,7 @@ impl Core {
             core.stats.plain += 1;
             let lpn = core.objects.get(&id).and_then(|object| core.lpn(&object.meta, page));
             let lpn = lpn.ok_or(DeviceError::Unsupported("a page without a place"))?;
-            core.write_lpn(lpn, bytes)
+            core.write_of(id, lpn, bytes)
         })?;
         if let Some(object) = self.objects.get_mut(&id)
             && object.meta.size < end
@@ -493,14 +516,13 @@ impl Core {
         if let Some(behind) = &mut self.behind {
             // Before the records that name it: an older journal may have lain there.
             let synced = behind.sync();
-            synced.inspect_err(|error| self.break_off(error))?;
+            synced.inspect_err(|error| self.failed_behind(error))?;
         }
         self.write_stale()?;
         if self.unflushed {
             self.flush_device()?;
             let free = std::mem::take(&mut self.space.limbo);
-            self.discard_extents(&free)?;
-            self.space.give(free);
+            self.let_go(&free)?;
         }
         self.unsynced_copy = false;
         Ok(())

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use super::core::{Core, Done, Id, Journal, Owner};
 use super::table::{Meta, PAGE};
 use super::{Bug, Way};
-use block::{Data, DeviceError, Lpn};
+use block::{Data, DeviceError, Lpn, TxId};
 
 /// What SQLite writes at the beginning of each header, and after the name of a super-journal.
 const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
@@ -130,14 +130,15 @@ impl Core {
 
     /// A journal is finalised: by the life of the journal that is the commit.
     fn journal_over(&mut self, name: &str) -> Done<()> {
-        let Some(id) = database_of(name).and_then(|database| self.id_of(database)) else {
-            return Ok(());
-        };
         if self.durable(name) {
             // Even with `synchronous=OFF`: the copy may not go before the database is there.
             self.sync_plain()?;
             self.drop_copy(name)?;
         }
+        // The copy goes even without it: it would be played back into the next one of that name.
+        let Some(id) = database_of(name).and_then(|database| self.id_of(database)) else {
+            return Ok(());
+        };
         if self.options.way == Way::JournalLife {
             self.commit(&[Owner::Object(id)])
         } else {
@@ -259,7 +260,7 @@ impl Core {
         for ((id, page), bytes) in kept {
             let place = self.place(None, id, page);
             if let Some(lpn) = place {
-                self.write_lpn(lpn, &bytes)?;
+                self.write_of(id, lpn, &bytes)?;
             }
         }
         Ok(())
@@ -331,12 +332,18 @@ impl Core {
         Ok(())
     }
 
-    /// Removes a durable copy; durable when it returns.
+    /// Removes a durable copy; durable when it returns. After an error it is still known: a power cut
+    /// would bring it back, to be played over whatever was committed without it.
     fn drop_copy(&mut self, name: &str) -> Done<()> {
-        let Some(copy) = self.journals.get_mut(name).and_then(|j| j.durable.take()) else {
-            return Ok(());
-        };
-        self.remove_object(copy)
+        let Some(copy) = self.journals.get(name).and_then(|j| j.durable) else { return Ok(()) };
+        if self.has_bug(Bug::CopyForgotten) {
+            self.journals.entry(name.to_string()).or_default().durable = None;
+        }
+        self.remove_object(copy)?;
+        if let Some(journal) = self.journals.get_mut(name) {
+            journal.durable = None;
+        }
+        Ok(())
     }
 
     /// Removes an object with its record, in a transaction of its own.
@@ -349,19 +356,35 @@ impl Core {
         let meta: Meta = object.meta.clone();
         if !meta.slots.is_empty() {
             let tid = self.device.tx_begin()?;
-            for slot in &meta.slots {
-                let page = Lpn(self.layout.slot(*slot));
-                let zero = [0u8; PAGE];
-                self.now = self.device.tx_write(self.now, tid, page, Data::Write(&zero), false)?;
+            let erased = self.erase_records(tid, &meta).and_then(|()| self.commit_tids(&[tid]));
+            if let Err(error) = erased {
+                if self.broken.is_none() {
+                    // The record is as it was; what was begun may not hold its pages for good.
+                    let aborted = self.device.tx_abort(self.now, tid).map(|now| self.now = now);
+                    aborted.inspect_err(|error| self.break_off(error))?;
+                }
+                return Err(error);
             }
-            self.now = self.device.tx_commit(self.now, &[tid])?;
         }
         if let Some(object) = self.objects.remove(&id) {
             self.names.remove(&object.name);
         }
         self.space.slots.extend(meta.slots);
-        self.space.give(meta.extents.iter().copied());
-        self.discard_extents(&meta.extents)
+        self.let_go(&meta.extents)
+    }
+
+    /// Overwrites an object's records, in a transaction.
+    fn erase_records(&mut self, tid: TxId, meta: &Meta) -> Done<()> {
+        for slot in &meta.slots {
+            let page = Lpn(self.layout.slot(*slot));
+            self.now = self.device.tx_write(self.now, tid, page, Data::Write(&[0; PAGE]), false)?;
+        }
+        if meta.extents.iter().any(|extent| self.space.is_behind(*extent)) {
+            // Sectors behind the drive are sealed with the object's number: none is used twice.
+            let page = self.layout.encode(self.next_id);
+            self.now = self.device.tx_write(self.now, tid, Lpn(0), Data::Write(&page), false)?;
+        }
+        Ok(())
     }
 
     /// After a mount: journals whose copies were found are there again, and are hot.

@@ -26,7 +26,7 @@ mod wal;
 use std::sync::{Arc, MutexGuard};
 
 use block::{Span, Time, TxError};
-use live::ImageDrive;
+use live::{Damage, ImageDrive};
 
 pub use device::Device;
 pub use home::Inherited;
@@ -136,6 +136,8 @@ pub enum Bug {
     HalfGroup,
     CheckpointTagged,
     JournalLeft,
+    BehindUnchecked,
+    CopyForgotten,
 }
 
 /// Why a store cannot be made or opened.
@@ -147,6 +149,9 @@ pub enum StoreError {
     /// The device failed or refused.
     #[error(transparent)]
     Device(#[from] TxError),
+    /// What lies behind the drive, for a journal that is to be played back, is damaged.
+    #[error("damaged: {0}")]
+    Damaged(Damage),
     /// The process was forked from the one that opened it.
     #[error(transparent)]
     Inherited(#[from] Inherited),

@@ -4,17 +4,21 @@
 //! * an extent is free, or belongs to the committed or a newer version of exactly one object, or
 //!   waits in `limbo` until no record on flash can name it any more;
 //! * extents from `behind` on are not on the device but in the image's annex, and hold journals and
-//!   logs only: they are what a full store deletes with.
+//!   logs only: they are what a full store deletes with;
+//! * the first `MOST_BEHIND` of these numbers are of stores made before what lies there was sealed:
+//!   they are used up, and never taken. A program of that time knows no others, and refuses them.
 
 use std::collections::BTreeSet;
 
 use block::{DeviceError, TxError};
 
+use super::behind::{BARE_EXTENT, SEALED_EXTENT};
+
 /// Pages of an extent.
 pub(super) const EXTENT: u64 = 256;
 
-/// Extents behind the device that there may be at most: 256 GiB of journals and logs.
-const MOST_BEHIND: u32 = 1 << 18;
+/// Extents behind the device that there may be at most: 288 GiB of journals and logs.
+pub(super) const MOST_BEHIND: u32 = 1 << 18;
 /// The least that is kept for statements that free pages, and its share of the pages: one in 50.
 const LEAST_KEPT: u64 = 64;
 const KEPT_SHARE: u64 = 50;
@@ -26,9 +30,12 @@ pub(super) struct Space {
     pub(super) limbo: Vec<u32>,
     /// Extents of the device; the first number behind it.
     behind: u32,
-    /// How many extents behind it have been taken so far, and those of them that are free.
+    /// How many sealed extents behind it have been taken so far, and those of them that are free.
     taken: u32,
     free_behind: BTreeSet<u32>,
+    /// Extents behind it that are not sealed, and how many sealed ones would lie where these do.
+    bare: BTreeSet<u32>,
+    covered: u32,
 }
 
 impl Space {
@@ -40,11 +47,18 @@ impl Space {
             behind: extents,
             taken: 0,
             free_behind: BTreeSet::new(),
+            bare: BTreeSet::new(),
+            covered: 0,
         }
     }
 
     pub(super) fn is_behind(&self, extent: u32) -> bool {
         extent >= self.behind
+    }
+
+    /// The first number of a sealed extent.
+    fn sealed(&self) -> u32 {
+        self.behind + MOST_BEHIND
     }
 
     /// Pages that only a statement may take that frees more.
@@ -62,15 +76,25 @@ impl Space {
         if self.extents.len() as u64 * EXTENT > self.kept() + EXTENT {
             return self.extent();
         }
-        if let Some(free) = self.free_behind.pop_first() {
+        let sealed = self.sealed();
+        if let Some(free) = self.free_behind.range(sealed + self.covered..).next().copied() {
+            self.free_behind.remove(&free);
             return Ok(free);
         }
+        self.reach(self.covered);
         if self.taken >= MOST_BEHIND {
             let full = DeviceError::NoSpace("the annex of the image is full");
             return Err(full.into());
         }
         self.taken += 1;
-        Ok(self.behind + self.taken - 1)
+        Ok(sealed + self.taken - 1)
+    }
+
+    /// Lets the sealed extents up to `count` count as taken; those that were not are free.
+    fn reach(&mut self, count: u32) {
+        let sealed = self.sealed();
+        self.free_behind.extend(sealed + self.taken..sealed + self.taken.max(count));
+        self.taken = self.taken.max(count);
     }
 
     /// Takes an extent that a record names; `false` if it is taken, or cannot be there.
@@ -79,24 +103,26 @@ impl Space {
             return self.extents.remove(&extent);
         }
         let number = extent - self.behind;
-        if !annex || number >= MOST_BEHIND {
+        if !annex || number >= 2 * MOST_BEHIND {
             return false;
         }
-        if number < self.taken {
-            return self.free_behind.remove(&extent);
-        }
-        self.free_behind.extend(self.behind + self.taken..extent);
-        self.taken = number + 1;
-        true
+        let Some(number) = number.checked_sub(MOST_BEHIND) else {
+            let end = u64::from(number + 1) * BARE_EXTENT;
+            self.covered = self.covered.max(end.div_ceil(SEALED_EXTENT) as u32);
+            return self.bare.insert(extent);
+        };
+        self.reach(number + 1);
+        self.free_behind.remove(&extent)
     }
 
     /// Extents that are free again.
     pub(super) fn give(&mut self, extents: impl IntoIterator<Item = u32>) {
         for extent in extents {
-            match extent < self.behind {
-                true => self.extents.insert(extent),
-                false => self.free_behind.insert(extent),
-            };
+            if extent < self.behind {
+                self.extents.insert(extent);
+            } else if extent >= self.sealed() {
+                self.free_behind.insert(extent);
+            }
         }
     }
 
@@ -119,7 +145,8 @@ mod tests {
     fn journals_go_behind_when_the_device_is_nearly_full() {
         let mut space = Space::new(4, 16);
         let taken: Vec<u32> = (0..6).map(|_| space.side_extent().unwrap()).collect();
-        assert_eq!(taken, [0, 1, 2, 4, 5, 6]);
+        let sealed = 4 + MOST_BEHIND;
+        assert_eq!(taken, [0, 1, 2, sealed, sealed + 1, sealed + 2]);
         assert_eq!(space.extents.len(), 1, "left for databases");
         space.give(taken);
         assert_eq!((space.extents.len(), space.free_behind.len()), (4, 3));
@@ -128,12 +155,31 @@ mod tests {
     #[test]
     fn an_extent_is_claimed_once() {
         let mut space = Space::new(4, 16);
+        let sealed = 4 + MOST_BEHIND;
         assert!(space.claim(3, true) && !space.claim(3, true));
-        assert!(space.claim(6, true) && !space.claim(6, true) && space.claim(4, true));
-        assert!(!space.claim(5, false) && !space.claim(u32::MAX, true));
+        assert!(space.claim(sealed + 2, true) && !space.claim(sealed + 2, true));
+        assert!(space.claim(sealed, true) && !space.claim(sealed, true));
+        assert!(!space.claim(sealed + 1, false) && !space.claim(u32::MAX, true));
+        assert!(!space.claim(sealed + MOST_BEHIND, true));
         for _ in 0..2 {
             space.side_extent().unwrap();
         }
-        assert_eq!((space.side_extent().unwrap(), space.side_extent().unwrap()), (5, 7));
+        let next = [space.side_extent().unwrap(), space.side_extent().unwrap()];
+        assert_eq!(next, [sealed + 1, sealed + 3]);
+    }
+
+    #[test]
+    fn no_sealed_extent_lies_over_a_bare_one() {
+        let mut space = Space::new(1, 16);
+        let sealed = 1 + MOST_BEHIND;
+        assert!(space.claim(1 + 8, true) && !space.claim(1 + 8, true), "bare, once");
+        assert!(space.claim(sealed + 20, true));
+        // Nine of 1 MiB each end where eight of 1.125 MiB do.
+        assert_eq!(space.side_extent().unwrap(), sealed + 8);
+        space.give([1 + 8]);
+        assert_eq!(space.side_extent().unwrap(), sealed + 9, "not before the next mount");
+        let mut fresh = Space::new(1, 16);
+        assert!(fresh.claim(1 + 8, true));
+        assert_eq!(fresh.side_extent().unwrap(), sealed + 8, "nothing sealed there yet");
     }
 }

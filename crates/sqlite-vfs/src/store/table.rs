@@ -133,17 +133,21 @@ impl Layout {
         self.pages.saturating_sub(2 + self.slots) / EXTENT as u32
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    /// The header page. No object gets a number below `next` that is not in the table.
+    pub(super) fn encode(&self, next: u32) -> Vec<u8> {
         let mut page = vec![0u8; PAGE];
         page[8..16].copy_from_slice(HEADER_MAGIC);
         page[16..20].copy_from_slice(&self.pages.to_le_bytes());
         page[20..24].copy_from_slice(&self.slots.to_le_bytes());
+        page[24..28].copy_from_slice(&next.to_le_bytes());
         seal(&mut page);
         page
     }
 
-    pub(super) fn decode(page: &[u8]) -> Option<Layout> {
+    /// The layout, and the least number of a new object (0 in a header written before there was one).
+    pub(super) fn decode(page: &[u8]) -> Option<(Layout, u32)> {
         let fits = &page[8..16] == HEADER_MAGIC && u32_at(page, 4) == crc32c(0, &page[8..]);
-        fits.then(|| Layout { pages: u32_at(page, 16), slots: u32_at(page, 20) })
+        let layout = Layout { pages: u32_at(page, 16), slots: u32_at(page, 20) };
+        fits.then(|| (layout, u32_at(page, 24)))
     }
 }

@@ -210,26 +210,44 @@ impl Core {
             }
             tids.extend(self.open[owner].tid);
         }
-        match self.device.tx_commit(self.now, &tids) {
-            Ok(now) => self.now = now,
-            Err(error) => {
-                // Committed or not: only a mount can tell, and until then nothing may be reused.
-                if let TxError::Device(_) = error {
-                    self.break_off(&error);
-                }
-                return Err(error);
-            }
-        }
+        self.commit_tids(&tids)?;
+        // All of it is durable: whatever fails from here on, everything here says so first.
+        let mut free = Vec::new();
         for owner in owners {
             let metas = self.open.remove(owner).unwrap_or_default().metas;
             for (id, meta) in metas {
-                self.replace(id, meta)?;
+                free.extend(self.replace(id, meta));
                 if let Some(object) = self.objects.get_mut(&id) {
                     object.stale = late;
                 }
             }
         }
+        self.let_go(&free)?;
         if late { self.write_stale() } else { Ok(()) }
+    }
+
+    /// Commits on the device.
+    pub(super) fn commit_tids(&mut self, tids: &[TxId]) -> Done<()> {
+        match self.device.tx_commit(self.now, tids) {
+            Ok(now) => {
+                self.now = now;
+                Ok(())
+            }
+            Err(error) => {
+                // Committed or not: only a mount can tell, and until then nothing may be reused.
+                if let TxError::Device(_) = error {
+                    self.break_off(&error);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Extents that no durable record names any more are free. Their pages are of no use to anybody,
+    /// but an error here is one of a device that was to be told of a change that is durable.
+    pub(super) fn let_go(&mut self, extents: &[u32]) -> Done<()> {
+        self.space.give(extents.iter().copied());
+        self.discard_extents(extents).inspect_err(|error| self.break_off(error))
     }
 
     /// Writes the records of a transaction's objects that it has changed.
@@ -265,9 +283,9 @@ impl Core {
         Ok(())
     }
 
-    /// Makes `meta` what the table says; places that only the old version named are free.
-    fn replace(&mut self, id: Id, mut meta: Meta) -> Done<()> {
-        let Some(object) = self.objects.get_mut(&id) else { return Ok(()) };
+    /// Makes `meta` what the table says; answers the extents that only the old version named.
+    fn replace(&mut self, id: Id, mut meta: Meta) -> Vec<u32> {
+        let Some(object) = self.objects.get_mut(&id) else { return Vec::new() };
         let all: BTreeSet<u32> = object.meta.extents.iter().chain(&meta.extents).copied().collect();
         let slots: BTreeSet<u32> = object.meta.slots.iter().copied().collect();
         meta.extents.truncate(Meta::extents_for(meta.size));
@@ -275,8 +293,7 @@ impl Core {
         self.space.slots.extend(slots.into_iter().filter(|slot| !meta.slots.contains(slot)));
         object.meta = meta;
         object.stale = false;
-        self.space.give(free.iter().copied());
-        self.discard_extents(&free)
+        free
     }
 
     /// Takes a transaction back.

@@ -366,7 +366,9 @@ impl Core {
     /// Copies moved images back into the log, which is then whole again at its next sync.
     fn wal_bring_back(&mut self, id: Id, database: Option<Id>) -> Done<()> {
         let Some(database) = database else { return Ok(()) };
-        let moved = std::mem::take(&mut self.wal(id)?.moved);
+        // Until the end, which may be an error, these frames are read from the database: on the
+        // device the log has lost them.
+        let moved = self.wal(id)?.moved.clone();
         if moved.is_empty() {
             return Ok(());
         }
@@ -381,7 +383,9 @@ impl Core {
         self.wal_write_out(id)?;
         self.sync_plain()?;
         let header = self.wal(id)?.header;
-        self.wal_patch(id, 0, &header)
+        self.wal_patch(id, 0, &header)?;
+        self.wal(id)?.moved.clear();
+        Ok(())
     }
 
     /// Lets an object grow to `end` bytes outside any transaction.

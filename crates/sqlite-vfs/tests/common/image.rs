@@ -4,7 +4,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use block::Bytes;
-use live::{CutMedium, ImageDrive, Medium as Below};
+use block::Medium as Below;
+use live::{CutMedium, ImageDrive};
 use varve_sqlite_vfs::Device;
 
 use super::cut::{Medium, Power};
@@ -41,15 +42,19 @@ struct Switch {
 }
 
 impl Switch {
-    fn step(&self) {
+    fn step(&self) -> io::Result<()> {
         let mut power = self.power.lock().unwrap();
         if !power.off {
             power.operations += 1;
             if power.operations == power.cut_at {
+                if power.once {
+                    return Err(io::Error::other("one error"));
+                }
                 power.off = true;
                 self.below.cut_after(1);
             }
         }
+        Ok(())
     }
 }
 
@@ -58,11 +63,11 @@ impl Below for Switch {
         self.below.read(at, out)
     }
     fn write(&self, at: u64, data: &[u8]) -> io::Result<()> {
-        self.step();
+        self.step()?;
         self.below.write(at, data)
     }
     fn sync(&self) -> io::Result<()> {
-        self.step();
+        self.step()?;
         self.below.sync()
     }
 }

@@ -5,6 +5,7 @@
 pub mod crash;
 pub mod cut;
 pub mod flash;
+pub mod full;
 pub mod image;
 
 use std::path::PathBuf;

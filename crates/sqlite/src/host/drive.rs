@@ -105,6 +105,9 @@ impl BlockDevice for Ssd {
     fn atomic_unit(&self) -> block::Bytes {
         self.drive.atomic_unit()
     }
+    fn flush_covers_submitted(&self) -> bool {
+        self.drive.flush_covers_submitted()
+    }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         self.drive.submit(at, request)
     }

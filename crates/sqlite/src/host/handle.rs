@@ -38,6 +38,9 @@ impl<D: BlockDevice> BlockDevice for Handle<D> {
     fn atomic_unit(&self) -> block::Bytes {
         self.get().atomic_unit()
     }
+    fn flush_covers_submitted(&self) -> bool {
+        self.get().flush_covers_submitted()
+    }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         self.get().submit(at, request)
     }

@@ -80,6 +80,9 @@ impl<D: Transactional + Remap> BlockDevice for Ideal<D> {
     fn atomic_unit(&self) -> block::Bytes {
         self.below.atomic_unit()
     }
+    fn flush_covers_submitted(&self) -> bool {
+        self.below.flush_covers_submitted()
+    }
 
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let (op, count) = (request.op, pages(request.sectors));

@@ -73,6 +73,8 @@ pub(super) struct Buffer<P> {
     pub(super) pool: Pool,
     pub(super) policy: P,
     pub(super) out: Batches,
+    /// What was given up and is not handed on yet. Between requests there is something in it only
+    /// after one that failed: then no older version of these pages may be read or come after them.
     pub(super) evicted: Vec<Evicted>,
     /// Pages to be written with what was evicted.
     pub(super) pads: Vec<std::ops::Range<u32>>,
@@ -153,12 +155,18 @@ impl<P: Policy> Buffer<P> {
         {
             return Err(DeviceError::ReadOnly(why));
         }
-        match request.op {
+        let result = match request.op {
             Op::Read => self.read(back, host, request),
             Op::Write => self.write(back, host, request),
             Op::Flush => self.flush(back, host),
             Op::Discard => self.discard(back, host, &request),
+        };
+        if result.is_err() {
+            // What it gathered to be read is no part of the next request: neither its time nor, if
+            // that reads the same page, its pieces.
+            let _ = back.read_end();
         }
+        result
     }
 
     pub(super) fn info(&mut self, request: &Request<'_>) -> ReqInfo {

@@ -216,13 +216,18 @@ impl<P: Policy> Buffer<P> {
     }
 
     pub(super) fn forget<B: Backend>(&mut self, back: &B, pages: std::ops::Range<u32>) {
-        let pool = &self.pool;
-        let written =
-            |page| back.mapped(page) || pool.find(Lpn(page)).is_some_and(|f| pool.is_dirty(f));
+        let (pool, evicted) = (&self.pool, &self.evicted);
+        let written = |page| {
+            back.mapped(page)
+                || pool.find(Lpn(page)).is_some_and(|f| pool.is_dirty(f))
+                || evicted.iter().any(|e| e.page == page)
+        };
         self.policy.forget(pages, &written);
     }
 
     pub(super) fn drop_pages(&mut self, pages: std::ops::Range<u64>) {
+        // Those that wait since a request failed would bring back what was discarded.
+        self.evicted.retain(|e| !pages.contains(&u64::from(e.page)));
         if self.pool.resident() == 0 {
             return;
         }

@@ -15,6 +15,9 @@ impl<P: Policy> Buffer<P> {
         host: Host<'_>,
         request: Request<'_>,
     ) -> Result<Time, DeviceError> {
+        // Left from a request that failed: newer than what flash has of their pages, and older than
+        // what is written now.
+        self.write_back(back, host.now)?;
         let info = self.info(&request);
         let (offset, end) = (info.offset.0, info.offset.0 + info.len.0);
         let start = host.side.start_write(host.now, info.len.0);

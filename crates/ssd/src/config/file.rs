@@ -282,6 +282,25 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_is_called_like_a_preset_is_somebody_s_own() {
+        let text = "buffer.size = \"8 MiB\"";
+        for file in
+            ["presets/x.toml", "preset", "preset x.toml", "preset femu-default", "default, x"]
+        {
+            let mut config = load_text(file, text).unwrap();
+            assert!(config.is_asked("buffer.size") && config.is_set("buffer.size"), "{file}");
+            config.set_pair("geometry.blocks=64").unwrap();
+            config.scale("1/2", "a test").unwrap();
+            assert!(config.is_asked("buffer.size"), "{file}, scaled");
+            assert!(!config.is_asked("geometry.pages"), "{file}, scaled");
+        }
+        let mut preset = preset("femu-default").unwrap().config;
+        assert!(preset.is_set("geometry.pages") && !preset.is_asked("geometry.pages"));
+        preset.scale("1/2", "a test").unwrap();
+        assert!(preset.is_set("geometry.pages") && !preset.is_asked("geometry.pages"));
+    }
+
+    #[test]
     fn a_latency_of_zero_must_be_meant() {
         for key in LATENCIES {
             assert!(fails(&format!("{key} = \"0\"")).contains("assumed-zero"), "{key}");

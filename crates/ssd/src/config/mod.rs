@@ -47,9 +47,18 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Nobody set it; scaling may have made it smaller.
+    /// Who set it before scaling may have made it smaller. (A file says its line: it is never taken
+    /// for something else.)
+    fn whose(&self) -> &str {
+        self.from.split_once(scale::MARK).map_or(&self.from, |(whose, _)| whose)
+    }
+    /// Nobody set it.
     fn is_default(&self) -> bool {
-        self.from == "default" || self.from.starts_with("default,")
+        self.whose() == "default"
+    }
+    /// A preset set it.
+    fn is_preset(&self) -> bool {
+        self.whose().strip_prefix("preset ").is_some_and(presets::is_known)
     }
 }
 
@@ -145,6 +154,10 @@ impl Config {
             expected,
         })?;
         self.values.insert(key.name, (text.trim().to_string(), origin));
+        if let Some(scaled) = &mut self.scaled {
+            // It is not what scaling made of it any more.
+            scaled.changed.retain(|(changed, ..)| *changed != key.name);
+        }
         Ok(())
     }
 
@@ -179,9 +192,7 @@ impl Config {
     /// Whether a key was set by the user, not only by the preset the user started from: what a
     /// preset says may be left without effect by another choice, what the user says may not.
     pub fn is_asked(&self, name: &str) -> bool {
-        self.values
-            .get(name)
-            .is_some_and(|(_, origin)| !origin.is_default() && !origin.from.starts_with("preset"))
+        self.values.get(name).is_some_and(|(_, origin)| !origin.is_default() && !origin.is_preset())
     }
 
     /// The text of a key.

@@ -50,6 +50,11 @@ pub fn presets() -> Vec<&'static str> {
     FILES.iter().map(|(name, ..)| *name).collect()
 }
 
+/// Whether there is a preset of a name.
+pub(super) fn is_known(name: &str) -> bool {
+    FILES.iter().any(|(known, ..)| *known == name)
+}
+
 /// The preset of a name.
 ///
 /// # Errors

@@ -20,6 +20,9 @@ use super::resolve::clash;
 use super::shape::Shape;
 use super::{Config, ConfigError, LineKind, Origin};
 
+/// Between who set a value and by what it was scaled.
+pub(super) const MARK: &str = ", scaled ";
+
 /// What a drive was before somebody changed its size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Base {
@@ -130,7 +133,7 @@ impl Config {
             if after == before || old.from == "command line" {
                 continue;
             }
-            let origin = Origin { from: format!("{}, scaled {text} by {from}", old.from), ..old };
+            let origin = Origin { from: format!("{}{MARK}{text} by {from}", old.from), ..old };
             config.set(key, &after, origin)?;
             if key != "buffer.size" || self.text("buffer.policy") != "none" {
                 changed.push((key, before, after));
@@ -138,6 +141,39 @@ impl Config {
         }
         config.scaled = Some(Scaled { by: text.to_string(), changed });
         Ok(config)
+    }
+
+    /// Takes the drive as one that was scaled before its values were written down: `before` has the
+    /// keys that scaling changed to what they are, with their texts before.
+    ///
+    /// # Errors
+    /// A text that is not `1/n`; an unknown key.
+    pub fn was_scaled(
+        &mut self,
+        by: &str,
+        from: &str,
+        before: &[(String, String)],
+    ) -> Result<(), ConfigError> {
+        divisor(by).ok_or_else(|| ConfigError::BadValue {
+            from: from.to_string(),
+            key: "scaled".to_string(),
+            found: by.to_string(),
+            expected: "1/n with a whole n, such as `1/64`".to_string(),
+        })?;
+        let mut changed = Vec::new();
+        for (name, before) in before {
+            let Some(key) = super::key(name) else {
+                return Err(ConfigError::UnknownKey {
+                    from: from.to_string(),
+                    key: name.clone(),
+                    suggestion: super::schema::nearest(name),
+                });
+            };
+            changed.push((key.name, before.clone(), self.text(key.name).to_string()));
+        }
+        changed.sort_unstable();
+        self.scaled = Some(Scaled { by: by.to_string(), changed });
+        Ok(())
     }
 
     /// What scaling changed, if the drive was scaled.

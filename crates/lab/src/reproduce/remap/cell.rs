@@ -10,7 +10,7 @@ use super::SEED;
 use crate::input::{Fit, Origin, Workload};
 use crate::replay::{Mode, Outcome, ReplayPlan, Speed, Watch, replay};
 use crate::scenario::Scenario;
-use crate::{LabError, Stack};
+use crate::{Amplification, LabError, Stack};
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -166,15 +166,9 @@ impl Measured {
         self.outcome.tally.latency[op as usize].percentile(per_10k).unwrap_or_default()
     }
 
-    /// Blocks the host log wrote and those of the host among them; equal without one.
-    pub(super) fn host_waf(&self) -> (u64, u64) {
-        self.outcome.layers.first().map_or((1, 1), |layer| (layer.backing, layer.user.max(1)))
-    }
-
-    /// Bytes programmed for each byte written to the drive.
-    pub(super) fn device_waf(&self) -> (u64, u64) {
-        let (programmed, written) = self.outcome.stats.waf();
-        (programmed, written.max(1))
+    /// Write amplification: of the host log (1 without one), of the drive, and of both.
+    pub(super) fn amplification(&self) -> Amplification {
+        self.outcome.amplification()
     }
 
     /// A counter or gauge of the host log; 0 without one.
@@ -188,4 +182,39 @@ impl Measured {
 /// Runs all cells on `threads` threads, results in order.
 pub(super) fn run_all(cells: &[Cell], threads: usize) -> Result<Vec<Measured>, LabError> {
     super::super::parallel::run_all(cells, threads, Cell::run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::drives::{MAPPINGS, STACKS};
+
+    /// The columns WA host, WA drive and WA both of a load of which everything is known.
+    #[test]
+    fn both_layers_amplify_by_what_flash_takes_for_each_byte_of_the_client() {
+        let (blocks, mapping) = (20_000_u64, &MAPPINGS[0]);
+        let random = format!("rw=randwrite,norandommap=on,bs=4KiB,size={}KiB", 4 * blocks);
+        for (name, stack) in STACKS {
+            let cell = mapping
+                .drive(128)
+                .with("remap.mode", stack)
+                .after(&format!("{random},count={}", 3 * blocks))
+                .load(&format!("{random},count={blocks}"));
+            let found = cell.run().unwrap();
+            let nand = &found.outcome.stats.nand;
+            let flash = nand.programs_total() * found.outcome.stats.slot_bytes;
+            let wa = found.amplification();
+            assert_eq!(wa.whole(), (flash, blocks * 4096), "{name}");
+            let (written, asked) = wa.above();
+            assert_eq!((asked, wa.drive()), (blocks * 4096, (flash, written)), "{name}");
+            match found.outcome.layers.first() {
+                None => assert_eq!(written, asked, "{name}"),
+                Some(log) => {
+                    // What the log had taken and not yet sent when the measured part began.
+                    let off = written.abs_diff(log.backing * 4096);
+                    assert!(off < 1 << 20, "{name}: {written} bytes, {} blocks", log.backing);
+                    assert!(written > asked, "{name}: nothing but the client's blocks was written");
+                }
+            }
+        }
+    }
 }

@@ -6,7 +6,7 @@ use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, Measured, run_all};
 use super::drives::MAPPINGS;
 use super::matrix::{blocks, stacked};
-use super::text::{change, micros, product, rate, ratio};
+use super::text::{change, micros, rate, ratio};
 use super::{Options, section};
 use crate::LabError;
 
@@ -70,8 +70,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             change(busy.rate(), idle.rate()),
             micros(idle.percentile(Op::Write, 9900)),
             micros(busy.percentile(Op::Write, 9900)),
-            ratio(busy.host_waf()),
-            product(busy.host_waf(), busy.device_waf()),
+            ratio(busy.amplification().above()),
+            ratio(busy.amplification().whole()),
         ]);
     }
     study.sections.push(section(

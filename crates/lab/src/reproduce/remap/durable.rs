@@ -6,7 +6,7 @@ use super::super::{Plot, Study, Table};
 use super::cell::{Cell, run_all};
 use super::drives::{MAPPINGS, STACKS};
 use super::matrix::{blocks, stacked};
-use super::text::{change, micros, product, rate};
+use super::text::{change, micros, rate, ratio};
 use super::{Options, section};
 use crate::LabError;
 
@@ -49,7 +49,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
                 rate(here.rate()),
                 change(here.rate(), three[0].rate()),
                 micros(here.percentile(Op::Flush, 9900)),
-                product(here.host_waf(), here.device_waf()),
+                ratio(here.amplification().whole()),
             ]);
             table.row(row);
         }

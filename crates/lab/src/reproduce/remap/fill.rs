@@ -71,7 +71,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         let other = greedy.count("header") + greedy.count("meta") + greedy.count("root");
         let mut cells = vec![format!("{fill} %"), format!("{} %", share.0 * 100 / share.1)];
         cells.extend([ratio((expected, 1000)), ratio(copies)]);
-        cells.extend(row.iter().map(|m| ratio(m.host_waf())));
+        cells.extend(row.iter().map(|m| ratio(m.amplification().above())));
         cells.push(ratio((other, user)));
         table.row(cells);
         if *fill == 80 {

@@ -5,7 +5,7 @@ use block::Op;
 use super::super::{Check, Plot, Study, Table};
 use super::cell::{Cell, Measured, run_all};
 use super::drives::{MAPPINGS, Mapping, STACKS, line_kib};
-use super::text::{change, micros, product, rate, ratio};
+use super::text::{change, micros, rate, ratio};
 use super::{Options, Scale, section};
 use crate::LabError;
 
@@ -82,9 +82,9 @@ fn row(name: &[String], base: &Measured, here: &Measured) -> Vec<String> {
         change(here.mean(Op::Write).as_ps(), base.mean(Op::Write).as_ps()),
         micros(here.percentile(Op::Write, 9900)),
         micros(here.percentile(Op::Write, 9990)),
-        ratio(here.host_waf()),
-        ratio(here.device_waf()),
-        product(here.host_waf(), here.device_waf()),
+        ratio(here.amplification().above()),
+        ratio(here.amplification().drive()),
+        ratio(here.amplification().whole()),
     ]);
     row
 }

@@ -4,7 +4,7 @@ use super::super::{Plot, Study, Table};
 use super::cell::{Cell, run_all};
 use super::drives::{MAPPINGS, line_kib};
 use super::matrix::blocks;
-use super::text::{change, product, rate, ratio};
+use super::text::{change, rate, ratio};
 use super::{Options, section};
 use crate::LabError;
 
@@ -63,9 +63,9 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             row.extend([
                 rate(here.rate()),
                 change(here.rate(), found[0].rate()),
-                ratio(here.host_waf()),
-                ratio(here.device_waf()),
-                product(here.host_waf(), here.device_waf()),
+                ratio(here.amplification().above()),
+                ratio(here.amplification().drive()),
+                ratio(here.amplification().whole()),
             ]);
             table.row(row);
         }

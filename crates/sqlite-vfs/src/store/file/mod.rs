@@ -117,7 +117,10 @@ impl StoreFile {
                     _ => core.make(object),
                 };
                 if kind == Kind::Wal {
-                    core.wal_open(id).map_err(|e| code(&e, Code::IOERR))?;
+                    core.wal_open(id).map_err(|error| {
+                        core.refused(&error);
+                        code(&error, Code::IOERR)
+                    })?;
                 }
                 if let Some(found) = core.objects.get_mut(&id) {
                     found.open += 1;
@@ -258,10 +261,10 @@ impl StoreFile {
                     return Err(DeviceError::Unsupported("a batch this large").into());
                 }
                 let fallen = core.fall_back(owner, id).map_err(|error| match error {
-                    TxError::Device(DeviceError::NoSpace(_)) => {
+                    TxError::Device(DeviceError::NoSpace(what)) => {
                         let why = format!(
                             "the transaction has more than the {most} pages this device keeps, and \
-                             the store is too full to hold its journal"
+                             the store is too full to hold its journal: {what}"
                         );
                         core.explain(error, &why)
                     }

@@ -10,12 +10,15 @@
 
 use std::sync::{Arc, MutexGuard};
 
-use block::{DeviceError, Lpn, crc32c};
-use live::Medium;
-use remap::{BLOCK, Entry, Form, GcOrder, Pba, Seg, Store, walk_segment};
+use block::{DeviceError, Lpn, Medium, crc32c};
 
 use super::flight::{Load, Own};
-use super::{DiskError, Inner, Shared, at};
+use super::{Inner, LiveError, Shared, at};
+use crate::check::walk_segment;
+use crate::geometry::{BLOCK, Pba, Seg};
+use crate::options::GcOrder;
+use crate::record::{Entry, Form};
+use crate::store::Store;
 
 /// Blocks read together where headers lie close to each other, and blocks between two headers up to
 /// which they do.
@@ -24,7 +27,7 @@ const NEAR: u32 = 16;
 const GAP: u32 = 4;
 
 /// A block that a victim's headers name.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Named {
     lpn: Lpn,
     from: Pba,
@@ -83,46 +86,58 @@ impl Store for Headers {
     }
 }
 
-impl Shared {
-    /// Cleans one segment. Returns whether there was one to clean.
-    pub(super) fn clean(&self) -> Result<bool, DiskError> {
-        let result = self.try_clean();
-        self.fatal(result)
-    }
+/// The victim's list, and how much of it is done with.
+#[derive(Debug, Default)]
+pub(super) struct Victim {
+    live: Vec<Named>,
+    /// Its newest record.
+    newest: u64,
+    next: usize,
+    /// What of it was just read, and which blocks of it could be.
+    bytes: Vec<u8>,
+    there: Vec<bool>,
+}
 
-    fn try_clean(&self) -> Result<bool, DiskError> {
-        let _house = self.alone_in_house();
+impl Shared {
+    /// Chooses the next victim, if one is worth it, and lists what is live in it.
+    pub(super) fn begin_victim(&self, victim: &mut Victim) -> Result<(), LiveError> {
         let mut inner = self.lock();
-        let Some((seg, meta, _)) = inner.engine.pick_victim() else { return Ok(false) };
+        let Some((seg, meta, live)) = inner.engine.pick_victim() else { return Ok(()) };
         if meta {
-            return self.move_pages(inner, seg).map(|()| true);
+            return self.move_pages(inner, seg);
         }
-        let newest = inner.engine.newest_record(seg);
+        victim.newest = inner.engine.newest_record(seg);
         // What is read must have been written.
         let last = inner.flight.last();
         drop(self.see_off(inner, |flight| flight.all_ended(last))?);
-        let mut named = self.named(seg)?;
+        let named = self.named(seg)?;
+        victim.next = 0;
+        self.keep_live(&named, &mut victim.live)?;
         if self.options.gc_order == GcOrder::Lba {
-            named.sort_unstable_by_key(|n| n.lpn);
-        }
-        let (mut bytes, mut there) = (Vec::new(), Vec::new());
-        let most = self.options.gc_batch as usize;
-        let (mut left, mut batch) = (&named[..], Vec::with_capacity(most));
-        while !left.is_empty() {
-            left = self.still_there(left, most, &mut batch)?;
-            self.read_blocks_of(&batch, &mut bytes, &mut there);
-            self.move_blocks(&batch, newest, &bytes, &there)?;
+            victim.live.sort_unstable_by_key(|n| n.lpn);
         }
         let mut inner = self.lock();
         let Inner { engine, freed, .. } = &mut *inner;
-        engine.end_cleaning(seg);
-        engine.reclaim(freed);
-        self.discard_freed(&mut inner)?;
-        Ok(true)
+        engine.listed(seg, live, victim.live.len(), freed);
+        self.discard_freed(&mut inner)
+    }
+
+    /// Moves so many blocks of the victim.
+    pub(super) fn move_some(&self, victim: &mut Victim, most: u32) -> Result<(), LiveError> {
+        let end = (victim.next + most as usize).min(victim.live.len());
+        let batch = &victim.live[victim.next..end];
+        self.read_blocks_of(batch, &mut victim.bytes, &mut victim.there);
+        self.move_blocks(batch, victim.newest, &victim.bytes, &victim.there)?;
+        let done = batch.len();
+        victim.next = end;
+        let mut inner = self.lock();
+        let Inner { engine, freed, .. } = &mut *inner;
+        engine.copied(done, freed);
+        self.discard_freed(&mut inner)
     }
 
     /// What the headers of a segment name.
-    fn named(&self, seg: Seg) -> Result<Vec<Named>, DiskError> {
+    fn named(&self, seg: Seg) -> Result<Vec<Named>, LiveError> {
         let (g, instance) = {
             let inner = self.lock();
             (*inner.engine.geometry(), inner.engine.instance())
@@ -148,43 +163,35 @@ impl Shared {
             }
             Ok(())
         });
-        listed.map_err(|error| DiskError::Damaged(error.to_string()))?;
+        listed.map_err(|error| LiveError::Damaged(error.to_string()))?;
         // A medium that reads nothing at all is not damaged but gone.
         if headers.good == 0 && headers.bad > 0 {
             let mut rest = vec![0; g.segment as usize * BLOCK];
             let all = rest.chunks_exact_mut(BLOCK);
             if !(base..).zip(all).any(|(pba, out)| self.medium.read(at(Pba(pba)), out).is_ok()) {
                 let why = "a whole segment cannot be read";
-                return Err(DiskError::Io(std::io::Error::other(why)));
+                return Err(LiveError::Io(std::io::Error::other(why)));
             }
         }
         Ok(named)
     }
 
-    /// The first of these that are still where they were, `most` at most; returns the rest.
-    fn still_there<'n>(
-        &self,
-        named: &'n [Named],
-        most: usize,
-        found: &mut Vec<Named>,
-    ) -> Result<&'n [Named], DiskError> {
-        found.clear();
+    /// Those of a victim's blocks that are still where they were.
+    fn keep_live(&self, named: &[Named], live: &mut Vec<Named>) -> Result<(), LiveError> {
+        live.clear();
         let mut inner = self.lock();
-        for (i, n) in named.iter().enumerate() {
-            if found.len() == most {
-                return Ok(&named[i..]);
-            }
+        for n in named {
             inner = match self.pages(inner, n.lpn, 1) {
                 Ok(inner) => inner,
                 // Its map page is damaged: the segment is set aside.
-                Err(DiskError::Damaged(_)) => self.lock(),
+                Err(LiveError::Damaged(_)) => self.lock(),
                 Err(error) => return Err(error),
             };
             if inner.engine.is_live(n.lpn, n.from) {
-                found.push(*n);
+                live.push(*n);
             }
         }
-        Ok(&[])
+        Ok(())
     }
 
     /// Reads blocks one behind the other into `bytes`, neighbours together; `there` tells which of
@@ -229,7 +236,7 @@ impl Shared {
         newest: u64,
         bytes: &[u8],
         there: &[bool],
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), LiveError> {
         let sound =
             |(n, block): (&Named, &[u8])| n.form == Form::Nothing || crc32c(0, block) == n.crc;
         let sound: Vec<bool> = batch.iter().zip(bytes.chunks_exact(BLOCK)).map(sound).collect();
@@ -244,7 +251,7 @@ impl Shared {
             }
             inner = match self.pages(inner, n.lpn, 1) {
                 Ok(inner) => inner,
-                Err(DiskError::Damaged(_)) => {
+                Err(LiveError::Damaged(_)) => {
                     inner = self.lock();
                     continue;
                 }
@@ -274,7 +281,7 @@ impl Shared {
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
         own: Own<'_>,
-    ) -> Result<MutexGuard<'a, Inner>, DiskError> {
+    ) -> Result<MutexGuard<'a, Inner>, LiveError> {
         if own.is_empty() {
             return Ok(inner);
         }
@@ -287,16 +294,15 @@ impl Shared {
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
         seg: Seg,
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), LiveError> {
         while let Err((page, place)) = inner.engine.move_pages(seg) {
             drop(inner);
             let mut bytes = [0; BLOCK];
             self.medium.read(at(place), &mut bytes)?;
             inner = self.lock();
             // Another thread may have been faster, and the page may have changed since.
-            if inner.engine.page_missing(page) == Some(place) && !inner.engine.install(page, &bytes)
-            {
-                return Err(DiskError::Damaged(format!("map page {page}")));
+            if inner.engine.page_missing(page) == Some(place) {
+                inner.engine.install(page, &bytes);
             }
         }
         Ok(())

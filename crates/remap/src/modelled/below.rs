@@ -29,6 +29,8 @@ pub(super) struct Below<D> {
     pub written: u64,
     /// Blocks read.
     pub read: u64,
+    /// Something was written since a flush was last submitted.
+    pub unflushed: bool,
 }
 
 fn lba(at: Pba) -> Lba {
@@ -37,7 +39,16 @@ fn lba(at: Pba) -> Lba {
 
 impl<D: BlockDevice> Below<D> {
     pub fn new(device: D, clock: Time, payload: bool) -> Below<D> {
-        Below { device, clock, done: clock, in_turn: true, payload, written: 0, read: 0 }
+        Below {
+            device,
+            clock,
+            done: clock,
+            in_turn: true,
+            payload,
+            written: 0,
+            read: 0,
+            unflushed: false,
+        }
     }
 
     fn submit(&mut self, request: Request<'_>) -> Result<Time, DeviceError> {
@@ -58,6 +69,7 @@ impl<D: BlockDevice> Below<D> {
         };
         let sectors = Sectors(u64::from(count) * SECTORS);
         self.written += u64::from(count);
+        self.unflushed = true;
         self.submit(Request::write(lba(at), sectors).with(data))
     }
 
@@ -68,7 +80,13 @@ impl<D: BlockDevice> Below<D> {
         self.submit(Request::read(lba(at), sectors).with(into))
     }
 
+    /// Flushes what was written so far: if need be when all of it has been answered, and until then time
+    /// passes.
     pub fn flush_device(&mut self) -> Result<Time, DeviceError> {
+        if !self.device.flush_covers_submitted() {
+            self.clock = self.clock.max(self.done);
+        }
+        self.unflushed = false;
         self.submit(Request::flush())
     }
 

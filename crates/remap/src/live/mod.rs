@@ -10,24 +10,33 @@
 
 mod clean;
 mod damage;
-mod disk;
+mod error;
 mod flight;
+mod group;
 mod house;
 mod io;
+mod turns;
 
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
 
-use block::{DeviceError, Lpn};
-use live::Medium;
-use remap::{Ack, BLOCK, Engine, LogError, Options, Pba, Planted, Seg, Store, Summary};
+use block::{DeviceError, Lpn, Medium};
 
-use super::{DiskError, Group, Halt};
-use crate::notice::say;
+use crate::engine::{Engine, Occasion};
+use crate::error::LogError;
+use crate::geometry::{BLOCK, Pba, Seg};
+use crate::options::{Ack, Options};
+use crate::planted::Planted;
+use crate::recovery::{Summary, format_store, recover};
+use crate::store::Store;
+use clean::Victim;
 use damage::Damage;
 use flight::{Feed, Flight};
+use turns::Waits;
+
+pub use error::{Halt, LiveError, is_full};
+pub use group::Group;
+pub use turns::Turns;
 
 /// Locks for writes of parts of blocks.
 const PARTS: usize = 256;
@@ -58,6 +67,24 @@ impl Store for MediumStore {
     }
 }
 
+/// A run of bytes that is in one state.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Extent {
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Nothing is stored there: it reads as zeroes.
+    pub hole: bool,
+}
+
+/// What a live log is told of the program around it.
+#[derive(Clone, Debug)]
+pub struct Around {
+    /// Tells an operator what he must know at once.
+    pub say: fn(&str),
+    /// Its threads take turns, and nobody keeps house but who calls [`LiveLog::keep`].
+    pub turns: Option<Arc<dyn Turns>>,
+}
+
 #[derive(Debug)]
 struct Inner {
     engine: Engine,
@@ -72,8 +99,6 @@ struct Inner {
     waiting: u32,
     /// The keeper sleeps, and nobody has woken it since.
     asleep: bool,
-    /// What was tried since somebody last found room.
-    tries: u32,
     stop: bool,
     freed: Vec<Seg>,
 }
@@ -87,91 +112,75 @@ struct Shared {
     /// There is work for the keeper of the house.
     work: Condvar,
     /// Held by whoever cleans or takes a checkpoint.
-    house: Mutex<()>,
+    house: Mutex<Victim>,
     /// Held by whoever writes a part of a block, by its number.
     parts: Vec<Mutex<()>>,
     group: Group,
     damage: Damage,
-    start: Instant,
+    say: fn(&str),
+    waits: Waits,
     logical: u32,
     segment: u32,
     options: Options,
 }
 
-/// A host log over a medium, as a disk.
+/// A host log over a medium, for many threads at once.
 #[derive(Debug)]
-pub struct LogDisk {
+pub struct LiveLog {
     shared: Arc<Shared>,
     keeper: Mutex<Option<JoinHandle<()>>>,
     summary: Summary,
     read_only: bool,
 }
 
-impl LogDisk {
+impl LiveLog {
     /// Makes a log on a medium; what it held is gone.
     ///
     /// # Errors
     /// The options ask for what a live log has not, the medium does not fit them, or it fails.
-    pub fn format(medium: Arc<dyn Medium>, options: &Options) -> Result<LogDisk, LogError> {
-        LogDisk::format_with(medium, options, None)
+    pub fn format(
+        medium: Arc<dyn Medium>,
+        options: &Options,
+        around: Around,
+    ) -> Result<LiveLog, LogError> {
+        LiveLog::format_with(medium, options, around, None)
     }
 
     #[doc(hidden)]
     pub fn format_with(
         medium: Arc<dyn Medium>,
         options: &Options,
+        around: Around,
         planted: Option<Planted>,
-    ) -> Result<LogDisk, LogError> {
+    ) -> Result<LiveLog, LogError> {
         serves(options)?;
-        let engine = remap::format_store(&mut MediumStore(medium.clone()), options, planted)?;
-        LogDisk::start(medium, engine, Summary::default(), options)
+        let engine = format_store(&mut MediumStore(medium.clone()), options, planted)?;
+        LiveLog::start(medium, engine, Summary::default(), options, around)
     }
 
     /// Opens the log on a medium: recovery.
     ///
     /// # Errors
-    /// As [`LogDisk::format`]; there is no log, or it cannot be opened at all. A log whose flushed
+    /// As [`LiveLog::format`]; there is no log, or it cannot be opened at all. A log whose flushed
     /// part is damaged is opened read-only.
-    pub fn open(medium: Arc<dyn Medium>, options: &Options) -> Result<LogDisk, LogError> {
-        LogDisk::open_with(medium, options, None)
+    pub fn open(
+        medium: Arc<dyn Medium>,
+        options: &Options,
+        around: Around,
+    ) -> Result<LiveLog, LogError> {
+        LiveLog::open_with(medium, options, around, None)
     }
 
     #[doc(hidden)]
     pub fn open_with(
         medium: Arc<dyn Medium>,
         options: &Options,
+        around: Around,
         planted: Option<Planted>,
-    ) -> Result<LogDisk, LogError> {
+    ) -> Result<LiveLog, LogError> {
         serves(options)?;
-        let found = remap::recover(&mut MediumStore(medium.clone()), options, true, planted)?;
-        LogDisk::start(medium, found.engine, found.summary, options)
-    }
-
-    /// Opens the log on a medium, or makes one where the first mebibyte is all zeroes: nothing that
-    /// might be somebody's is overwritten. With `verify` every block that is read is compared with its
-    /// CRC, and a log that has lost what was flushed is refused; without it such a log is read-only,
-    /// and what is read may be older than what was flushed. One that is made keeps the CRCs in any
-    /// case.
-    ///
-    /// # Errors
-    /// As [`LogDisk::open`] and [`LogDisk::format`].
-    pub fn open_or_format(medium: Arc<dyn Medium>, verify: bool) -> Result<LogDisk, LogError> {
-        let size = medium.size().map_err(|e| DeviceError::Io(e.to_string()))?;
-        let mut first = vec![0; (1 << 20).min(size as usize)];
-        medium.read(0, &mut first).map_err(|e| DeviceError::Io(e.to_string()))?;
-        let mut options = Options { verify, ..Options::default() };
-        if first.iter().any(|b| *b != 0) {
-            return LogDisk::open(medium, &options);
-        }
-        // Some hundred segments, of 2 MiB if there is room for that many.
-        let segment = (size / 256).max(1).next_power_of_two().clamp(64 << 10, 2 << 20);
-        options.segment = block::Bytes(segment);
-        // Two logs never have the same number: what one left behind must not look like the other's.
-        options.seed = RandomState::new().build_hasher().finish();
-        options.verify = true;
-        let disk = LogDisk::format(medium, &options)?;
-        disk.verify_reads(verify);
-        Ok(disk)
+        let found = recover(&mut MediumStore(medium.clone()), options, true, planted)?;
+        LiveLog::start(medium, found.engine, found.summary, options, around)
     }
 
     fn start(
@@ -179,7 +188,9 @@ impl LogDisk {
         engine: Engine,
         summary: Summary,
         options: &Options,
-    ) -> Result<LogDisk, LogError> {
+        around: Around,
+    ) -> Result<LiveLog, LogError> {
+        let Around { say, turns } = around;
         let g = *engine.geometry();
         let read_only = engine.read_only().is_some();
         if let Some(why) = engine.read_only() {
@@ -193,7 +204,6 @@ impl LogDisk {
             wanted: Vec::new(),
             waiting: 0,
             asleep: false,
-            tries: 0,
             stop: false,
             freed: Vec::new(),
         };
@@ -202,16 +212,17 @@ impl LogDisk {
             inner: Mutex::new(inner),
             changed: Condvar::new(),
             work: Condvar::new(),
-            house: Mutex::new(()),
+            house: Mutex::default(),
             parts: (0..PARTS).map(|_| Mutex::new(())).collect(),
-            group: Group::default(),
-            damage: Damage::default(),
-            start: Instant::now(),
+            group: Group::among(turns.clone()),
+            damage: Damage::new(say),
+            say,
+            waits: Waits::new(turns.clone()),
             logical: g.logical,
             segment: g.segment,
             options: options.clone(),
         });
-        let keeper = match read_only {
+        let keeper = match read_only || turns.is_some() {
             true => None,
             false => {
                 let shared = shared.clone();
@@ -220,7 +231,7 @@ impl LogDisk {
                 Some(spawned.map_err(|e| DeviceError::Io(e.to_string()))?)
             }
         };
-        Ok(LogDisk { shared, keeper: Mutex::new(keeper), summary, read_only })
+        Ok(LiveLog { shared, keeper: Mutex::new(keeper), summary, read_only })
     }
 
     /// Switches the check of what is read on, where the log keeps CRCs, or off.
@@ -233,6 +244,132 @@ impl LogDisk {
         &self.summary
     }
 
+    /// Damage that opening found: nothing is written.
+    pub fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Blocks of 4 KiB.
+    pub fn blocks(&self) -> u32 {
+        self.shared.logical
+    }
+
+    /// Blocks of a write that is there as a whole or not at all after a power cut.
+    pub fn atomic_blocks(&self) -> u32 {
+        self.shared.atomic_blocks()
+    }
+
+    /// Blocks of writes that may be admitted together.
+    pub fn joined_blocks(&self) -> u32 {
+        match self.shared.options.map_memory.0 {
+            0 => self.shared.atomic_blocks(),
+            // Loading the map of one may let go that of another.
+            _ => 0,
+        }
+    }
+
+    /// Reads bytes.
+    ///
+    /// # Errors
+    /// [`LiveError`]; `into` holds nothing to be believed then.
+    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), LiveError> {
+        self.shared.read(at, into)
+    }
+
+    /// Writes bytes: they are on the medium, not flushed, when this returns.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn write(&self, at: u64, bytes: &[u8]) -> Result<(), LiveError> {
+        self.shared.write(at, bytes)
+    }
+
+    /// Writes whole blocks, each from its first on, [`LiveLog::joined_blocks`] in all at most: all of
+    /// them or, with an error other than [`LiveError::Stopped`], none.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn write_together(&self, writes: &[(Lpn, &[u8])]) -> Result<(), LiveError> {
+        self.shared.admit(writes, |_| true).map(|_| ())
+    }
+
+    /// Returns when all that was answered before is durable.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn flush(&self) -> Result<(), LiveError> {
+        self.shared.flush()
+    }
+
+    /// Forgets the whole blocks of a range: they read as zeroes.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn trim(&self, at: u64, bytes: u64) -> Result<(), LiveError> {
+        self.shared.trim(at, bytes)
+    }
+
+    /// Makes a range read as zeroes; with `keep` by writing them.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn zero(&self, at: u64, bytes: u64, keep: bool) -> Result<(), LiveError> {
+        self.shared.zero(at, bytes, keep)
+    }
+
+    /// The state of a range, as `most` extents at most.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn extents(&self, at: u64, bytes: u64, most: usize) -> Result<Vec<Extent>, LiveError> {
+        self.shared.extents(at, bytes, most)
+    }
+
+    /// A clean stop: everything is durable, and the next start has nothing to replay.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn close(&self) -> Result<(), LiveError> {
+        self.stop();
+        if self.read_only { Ok(()) } else { self.shared.last_checkpoint() }
+    }
+
+    /// What was counted, one name and number each.
+    pub fn counters(&self) -> Vec<(&'static str, u64)> {
+        let (asked, ran) = self.shared.group.counts();
+        let (damaged, refused) = self.shared.damage.counts();
+        let inner = self.shared.lock();
+        let c = inner.engine.counters();
+        vec![
+            ("flushes_asked", asked),
+            ("syncs", ran),
+            ("user_blocks", c.user),
+            ("header_blocks", c.header),
+            ("gc_blocks", c.gc),
+            ("meta_blocks", c.meta),
+            ("root_blocks", c.root),
+            ("records", c.records),
+            ("trims", c.trims),
+            ("checkpoints", c.checkpoints),
+            ("segments_cleaned", c.cleaned),
+            ("segments_freed", c.freed),
+            ("segments_free", u64::from(inner.engine.free_segments())),
+            ("blocks_poisoned", c.poisoned),
+            ("segments_quarantined", c.quarantined),
+            ("reads_verified", u64::from(inner.engine.verifies())),
+            ("blocks_damaged", damaged),
+            ("requests_damaged", refused),
+            ("log_writes", inner.flight.batches),
+            ("log_blocks", inner.flight.blocks),
+            ("memory_bytes", inner.engine.memory()),
+        ]
+    }
+
+    /// Looks at the engine: tables and decisions.
+    pub fn with_engine<T>(&self, look: impl FnOnce(&Engine) -> T) -> T {
+        look(&self.shared.lock().engine)
+    }
+
     /// Checks the tables against each other.
     ///
     /// # Errors
@@ -241,9 +378,29 @@ impl LogDisk {
         self.shared.lock().engine.check()
     }
 
-    fn stop_keeper(&self) {
+    /// Blocks of 4 KiB that are counted ([`crate::Counters::written`]) and not sent to the medium yet.
+    /// `None` while some are on their way or a step of house-keeping is under way, or after an error.
+    pub fn unsent(&self) -> Option<u64> {
+        let _no_step = self.shared.house.try_lock().ok()?;
+        let inner = self.shared.lock();
+        let gathered = inner.flight.gathered().filter(|_| inner.failed.is_none())?;
+        Some(gathered + inner.engine.checkpoint_owed())
+    }
+
+    /// Keeps house until [`LiveLog::stop`]: for threads that take turns.
+    pub fn keep(&self) {
+        house::keep(&self.shared);
+    }
+
+    /// Keeps house by this thread until nothing is due: where nobody else does.
+    pub fn keep_quiet(&self, occasion: Occasion) {
+        house::keep_quiet(&self.shared, occasion);
+    }
+
+    /// Stops house-keeping.
+    pub fn stop(&self) {
         self.shared.lock().stop = true;
-        self.shared.work.notify_all();
+        self.shared.waits.tell(&self.shared.work);
         let keeper = self.keeper.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(keeper) = keeper
             && keeper.join().is_err()
@@ -268,9 +425,9 @@ fn serves(options: &Options) -> Result<(), LogError> {
     Ok(())
 }
 
-impl Drop for LogDisk {
+impl Drop for LiveLog {
     fn drop(&mut self) {
-        self.stop_keeper();
+        self.stop();
     }
 }
 
@@ -279,10 +436,10 @@ impl Shared {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
+    fn wait<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
         let mut inner = inner;
         inner.waiting += 1;
-        inner = self.changed.wait(inner).unwrap_or_else(PoisonError::into_inner);
+        inner = self.waits.wait(&self.inner, inner, &self.changed, None);
         inner.waiting -= 1;
         inner
     }
@@ -296,17 +453,17 @@ impl Shared {
     }
 
     fn tick(&self, inner: &mut Inner) {
-        inner.engine.set_now(self.start.elapsed().as_nanos() as u64);
+        inner.engine.set_now(self.waits.now());
     }
 
-    fn fail(&self, inner: &mut Inner, why: Halt) -> DiskError {
+    fn fail(&self, inner: &mut Inner, why: Halt) -> LiveError {
         if inner.failed.is_none() {
-            say(&format!("the host log writes nothing any more: {why}"));
+            (self.say)(&format!("the host log writes nothing any more: {why}"));
         }
         let why = inner.failed.get_or_insert(why).clone();
         self.tell(inner);
-        self.work.notify_all();
-        DiskError::Stopped(why)
+        self.waits.tell(&self.work);
+        LiveError::Stopped(why)
     }
 
     /// Makes the map pages of these blocks be in memory, for as long as the lock is held.
@@ -315,7 +472,7 @@ impl Shared {
         mut inner: MutexGuard<'a, Inner>,
         lpn: Lpn,
         count: u32,
-    ) -> Result<MutexGuard<'a, Inner>, DiskError> {
+    ) -> Result<MutexGuard<'a, Inner>, LiveError> {
         while let Some(wanted) = inner.engine.missing(lpn, count) {
             drop(inner);
             let mut bytes = [0; BLOCK];
@@ -339,10 +496,10 @@ impl Shared {
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
         ended: impl Fn(&Flight) -> bool,
-    ) -> Result<MutexGuard<'a, Inner>, DiskError> {
+    ) -> Result<MutexGuard<'a, Inner>, LiveError> {
         loop {
             if let Some(why) = &inner.failed {
-                return Err(DiskError::Stopped(why.clone()));
+                return Err(LiveError::Stopped(why.clone()));
             }
             if ended(&inner.flight) {
                 return Ok(inner);
@@ -365,7 +522,7 @@ impl Shared {
         &self,
         id: u64,
         result: std::io::Result<()>,
-    ) -> Result<MutexGuard<'_, Inner>, DiskError> {
+    ) -> Result<MutexGuard<'_, Inner>, LiveError> {
         let mut inner = self.lock();
         inner.flight.arrive(id);
         self.tell(&inner);
@@ -376,16 +533,16 @@ impl Shared {
     }
 
     /// Makes everything admitted durable.
-    fn flush(&self) -> Result<(), DiskError> {
+    fn flush(&self) -> Result<(), LiveError> {
         let result = self.group.flush(|| self.flush_now().map_err(Halt::from));
-        result.map_err(|why| DiskError::Stopped(self.lock().failed.clone().unwrap_or(why)))
+        result.map_err(|why| LiveError::Stopped(self.lock().failed.clone().unwrap_or(why)))
     }
 
-    fn flush_now(&self) -> Result<(), DiskError> {
+    fn flush_now(&self) -> Result<(), LiveError> {
         let mut inner = self.lock();
         self.tick(&mut inner);
         if let Some(why) = &inner.failed {
-            return Err(DiskError::Stopped(why.clone()));
+            return Err(LiveError::Stopped(why.clone()));
         }
         if !inner.engine.dirty() {
             // A segment that a reader held may be free by now.
@@ -394,7 +551,7 @@ impl Shared {
             return self.discard_freed(&mut inner);
         }
         let Inner { engine, flight, .. } = &mut *inner;
-        let seq = engine.seal_all(&mut Feed::new(flight));
+        let seq = engine.flush_begin(&mut Feed::new(flight));
         let last = inner.flight.last();
         let inner = self.see_off(inner, |flight| flight.all_ended(last))?;
         let sync = !inner.engine.has(Planted::AckBeforeFlush);
@@ -405,12 +562,12 @@ impl Shared {
             return Err(self.fail(&mut inner, Halt::from(&error)));
         }
         let Inner { engine, freed, .. } = &mut *inner;
-        engine.set_durable(seq, freed);
+        engine.flush_end(seq, freed);
         self.discard_freed(&mut inner)
     }
 
     /// Discards what became free, before anybody can take it: the lock is held.
-    fn discard_freed(&self, inner: &mut Inner) -> Result<(), DiskError> {
+    fn discard_freed(&self, inner: &mut Inner) -> Result<(), LiveError> {
         let g = *inner.engine.geometry();
         let any = !inner.freed.is_empty();
         while let Some(seg) = inner.freed.pop() {

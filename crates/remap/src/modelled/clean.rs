@@ -1,6 +1,5 @@
 //! Cleaning in virtual time: a victim's headers and live blocks are read ahead, then moved when they
-//! have arrived. Each block the client writes owes the copies that make room for it, and few more are
-//! made at a time: a write never waits behind many. Whole victims at once when a write has no room.
+//! have arrived.
 
 use std::collections::VecDeque;
 
@@ -23,20 +22,38 @@ struct Live {
     form: Form,
 }
 
+/// The victim's list, and what of it was read.
 #[derive(Debug, Default)]
 pub(super) struct Cleaner {
-    victim: Option<Victim>,
-    /// What was live in it when it was chosen.
+    /// What was live in the victim when it was chosen.
     live: Vec<Live>,
+    /// Its newest record.
+    newest: u64,
+    /// Blocks of the list that have been read.
+    read: usize,
     /// Parts of the list that are read or being read, and not moved as a whole.
     ahead: VecDeque<Ahead>,
     /// Buffers of those that were.
     spare: Vec<Ahead>,
-    /// Blocks written, but for copies, when the last were paid for.
-    spent: u64,
     /// When the last copies are written, and when the next may follow in a pause.
     done: Time,
     rested: Time,
+}
+
+impl Cleaner {
+    /// When the next block to be moved has been read.
+    pub fn ready(&self) -> Option<Time> {
+        self.ahead.front().map(|ahead| ahead.ready)
+    }
+    pub fn done(&self) -> Time {
+        self.done
+    }
+    pub fn rested(&self) -> Time {
+        self.rested
+    }
+    pub fn rest_until(&mut self, at: Time) {
+        self.rested = at;
+    }
 }
 
 /// A part of the list whose contents are, or will be, there.
@@ -52,135 +69,24 @@ struct Ahead {
     names: Vec<Lpn>,
 }
 
-#[derive(Debug)]
-struct Victim {
-    seg: Seg,
-    /// Its newest record.
-    newest: u64,
-    /// Blocks of the list that have been read.
-    read: usize,
-    /// Blocks that it will free.
-    gain: u64,
-    /// Blocks it had to move when it was chosen.
-    cost: u64,
-    /// Copies that are due, in parts of a `gain`.
-    due: u64,
-}
-
-/// Writes whose copies may be owed before they are made with the next write instead of in a pause.
-const LATE: u64 = 8;
 /// Parts that are read ahead of the one being moved.
 const AHEAD: usize = 2;
 
 impl<D: BlockDevice> HostLog<D> {
-    /// Books what cleaning owes for what was written since the last call, `user` blocks of a client
-    /// among it. It is paid in the pauses between requests ([`HostLog::clean_until`]), and here as far
-    /// as there were too few of them.
-    pub(super) fn clean_in_pace(&mut self, user: u64) -> Result<(), DeviceError> {
-        let spent = self.engine.counters().spent();
-        let blocks = spent - std::mem::replace(&mut self.cleaner.spent, spent);
-        if !self.engine.wants_cleaning() {
-            return Ok(());
-        }
-        if self.cleaner.victim.is_none() && !self.begin_victim()? {
-            return Ok(());
-        }
-        let (mut few, (faster, than)) = (0, self.engine.hurry());
-        if let Some(victim) = &mut self.cleaner.victim {
-            let (owed, gain) = (victim.cost * faster, victim.gain.max(1) * than);
-            victim.due += blocks * victim.cost * faster / than;
-            let most = owed.div_ceil(gain) * user;
-            let due = victim.due / victim.gain.max(1);
-            if due > LATE * most || self.engine.runs_short() {
-                few = most.min(due);
-            }
-        }
-        self.move_some(few as usize, false)?;
-        self.end_victim()
-    }
-
-    /// Cleans what is owed in a pause that ends at `until`, a block at a time and each followed by a
-    /// pause as long as it took: a write that comes waits behind one of them.
-    pub(super) fn clean_until(&mut self, until: Time) -> Result<(), DeviceError> {
-        let begin = self.below.clock;
-        let mut next = self.cleaner.rested.max(begin);
-        while let Some(victim) = &self.cleaner.victim
-            && victim.due >= victim.gain
-            && let Some(ahead) = self.cleaner.ahead.front()
-        {
-            let at = next.max(ahead.ready);
-            if at >= until {
-                break;
-            }
-            self.below.clock = at;
-            self.move_some(1, false)?;
-            let done = self.cleaner.done.max(at);
-            next = done.checked_add(done.since(at)).unwrap_or(done);
-            self.cleaner.rested = next;
-            self.end_victim()?;
-        }
-        Ok(())
-    }
-
-    /// Makes room for a write of `blocks`: the client waits.
-    pub(super) fn make_room(&mut self, blocks: u32) -> Result<(), DeviceError> {
-        let segments = self.engine.geometry().segments;
-        for _ in 0..4 * segments + 16 {
-            if self.engine.room(blocks) {
-                return Ok(());
-            }
-            let (flush, checkpoint) = self.engine.waiting();
-            let done = if flush > 0 {
-                self.sync()?
-            } else if checkpoint > (segments / 128).max(2) {
-                self.checkpoint_now()?
-            } else if self.clean_whole()? {
-                self.below.clock
-            } else if checkpoint > 0 || self.staged.is_some() {
-                // One under way frees the places of the map pages it has written anew.
-                self.checkpoint_now()?
-            } else {
-                break;
-            };
-            self.below.clock = self.below.clock.max(done);
-            self.settle()?;
-        }
-        Err(DeviceError::NoSpace("cleaning the log gains nothing"))
-    }
-
-    /// Ends the checkpoint under way, or makes one.
-    fn checkpoint_now(&mut self) -> Result<Time, DeviceError> {
-        match self.finish_checkpoint()? {
-            true => Ok(self.below.clock),
-            false => self.checkpoint(false),
-        }
-    }
-
-    /// Cleans the current victim, or the next one, to its end.
-    fn clean_whole(&mut self) -> Result<bool, DeviceError> {
-        if self.cleaner.victim.is_none() && !self.begin_victim()? {
-            return Ok(false);
-        }
-        self.move_some(usize::MAX, true)?;
-        self.end_victim()?;
-        Ok(true)
-    }
-
-    fn begin_victim(&mut self) -> Result<bool, DeviceError> {
-        let Some((seg, meta, live)) = self.engine.pick_victim() else { return Ok(false) };
+    /// Chooses the next victim, if one is worth it, and reads the first of its blocks.
+    pub(super) fn begin_victim(&mut self) -> Result<(), DeviceError> {
+        let Some((seg, meta, live)) = self.engine.pick_victim() else { return Ok(()) };
         if meta {
             while let Err((page, pba)) = self.engine.move_pages(seg) {
                 self.scratch.resize(BLOCK, 0);
                 self.below.get(pba, 1, Data::Read(&mut self.scratch[..BLOCK]))?;
-                if !self.engine.install(page, &self.scratch[..BLOCK]) {
-                    return Err(DeviceError::Io(format!("map page {page} is damaged")));
-                }
+                self.engine.install(page, &self.scratch[..BLOCK]);
             }
-            return Ok(true);
+            return Ok(());
         }
         // Its newest blocks and headers may still be gathered here.
         self.issue()?;
-        let newest = self.engine.newest_record(seg);
+        self.cleaner.newest = self.engine.newest_record(seg);
         if self.below.payload {
             self.list_live(seg)?
         } else {
@@ -189,41 +95,23 @@ impl<D: BlockDevice> HostLog<D> {
         if self.engine.options().gc_order == GcOrder::Lba {
             self.cleaner.live.sort_unstable_by_key(|live| live.lpn);
         }
-        let gain = u64::from(self.engine.geometry().segment - live);
-        let cost = self.cleaner.live.len() as u64;
-        let victim = Victim { seg, newest, read: 0, gain, cost, due: 0 };
-        self.cleaner.victim = Some(victim);
-        self.read_ahead()?;
-        Ok(true)
-    }
-
-    /// Ends the victim if all of it is moved. What an error kept from being moved is still in it: then
-    /// it is set aside.
-    fn end_victim(&mut self) -> Result<(), DeviceError> {
-        let (live, moved) = (self.cleaner.live.len(), self.cleaner.ahead.is_empty());
-        let over = |victim: &mut Victim| victim.read == live && moved;
-        let Some(victim) = self.cleaner.victim.take_if(over) else {
-            return Ok(());
-        };
-        self.engine.end_cleaning(victim.seg);
-        self.engine.reclaim(&mut self.freed);
-        self.discard_freed()
+        self.cleaner.read = 0;
+        self.engine.listed(seg, live, self.cleaner.live.len(), &mut self.freed);
+        self.discard_freed()?;
+        self.read_ahead()
     }
 
     /// Reads on, so that what is moved next is there in time.
     fn read_ahead(&mut self) -> Result<(), DeviceError> {
-        while self.cleaner.ahead.len() < AHEAD
-            && let Some(victim) = &self.cleaner.victim
-            && victim.read < self.cleaner.live.len()
-        {
+        while self.cleaner.ahead.len() < AHEAD && self.cleaner.read < self.cleaner.live.len() {
             self.read_batch()?;
         }
         Ok(())
     }
 
     /// Moves blocks of the victim, `most` at most, as far as they have arrived; with `wait` time
-    /// passes until they have.
-    fn move_some(&mut self, most: usize, wait: bool) -> Result<(), DeviceError> {
+    /// passes until they have. Says of how many of the list it is done with.
+    pub(super) fn move_some(&mut self, most: usize, wait: bool) -> Result<usize, DeviceError> {
         let mut left = most;
         while left > 0
             && let Some(ahead) = self.cleaner.ahead.front()
@@ -240,7 +128,9 @@ impl<D: BlockDevice> HostLog<D> {
         if wait || self.engine.options().ack == Ack::Device {
             self.cleaner.done = self.issue()?;
         }
-        Ok(())
+        self.engine.copied(most - left, &mut self.freed);
+        self.discard_freed()?;
+        Ok(most - left)
     }
 
     /// Lists what is live in a segment, from its headers.
@@ -294,11 +184,11 @@ impl<D: BlockDevice> HostLog<D> {
 
     /// Reads the next part of the list; neighbours together.
     fn read_batch(&mut self) -> Result<(), DeviceError> {
-        let Some(victim) = &mut self.cleaner.victim else { return Ok(()) };
         let most = self.engine.options().gc_batch as usize;
         let live = &self.cleaner.live;
-        let (from, to) = (victim.read, (victim.read + most).min(live.len()));
-        victim.read = to;
+        let from = self.cleaner.read;
+        let to = (from + most).min(live.len());
+        self.cleaner.read = to;
         let mut ahead = self.cleaner.spare.pop().unwrap_or_default();
         (ahead.from, ahead.next, ahead.to, ahead.ready) = (from, from, to, self.below.clock);
         let batch = &live[from..to];
@@ -363,11 +253,9 @@ impl<D: BlockDevice> HostLog<D> {
     /// are done with.
     fn move_batch(&mut self, most: usize) -> Result<usize, DeviceError> {
         let Some(mut ahead) = self.cleaner.ahead.pop_front() else { return Ok(0) };
-        let Some(victim) = &mut self.cleaner.victim else { return Ok(0) };
-        let (from, newest) = (ahead.next, victim.newest);
+        let (from, newest) = (ahead.next, self.cleaner.newest);
         let to = ahead.to.min(from.saturating_add(most));
         ahead.next = to;
-        victim.due = victim.due.saturating_sub((to - from) as u64 * victim.gain);
         for index in from..to {
             let lpn = self.cleaner.live[index].lpn;
             match self.load_pages(lpn, 1) {

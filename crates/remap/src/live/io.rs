@@ -1,13 +1,15 @@
 //! Reads, writes and trims of a live log.
 
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 
 use block::{Lpn, crc32c};
-use remap::{BLOCK, Engine, Form, Pba, Place, Planted};
 
-use super::super::Extent;
 use super::flight::{Feed, Load, OnTheWay, Own};
-use super::{DiskError, Inner, Shared, at};
+use super::{Extent, Inner, LiveError, Shared, at};
+use crate::engine::{Engine, Place};
+use crate::geometry::{BLOCK, Pba};
+use crate::planted::Planted;
+use crate::record::Form;
 
 const SIZE: u64 = BLOCK as u64;
 /// Blocks of a trim that are admitted at a time: 64 MiB.
@@ -34,23 +36,25 @@ impl Shared {
         self.options.atomic_max.min(self.segment / 2)
     }
 
-    pub(super) fn read(&self, from: u64, into: &mut [u8]) -> Result<(), DiskError> {
+    pub(super) fn read(&self, from: u64, into: &mut [u8]) -> Result<(), LiveError> {
         let head = (from % SIZE) as usize;
         if head == 0 && into.len().is_multiple_of(BLOCK) {
-            return self.read_blocks(Lpn((from / SIZE) as u32), into);
+            return self.read_blocks(Lpn((from / SIZE) as u32), into, false);
         }
         let count = (head + into.len()).div_ceil(BLOCK);
         let mut whole = vec![0; count * BLOCK];
-        self.read_blocks(Lpn((from / SIZE) as u32), &mut whole)?;
+        self.read_blocks(Lpn((from / SIZE) as u32), &mut whole, false)?;
         into.copy_from_slice(&whole[head..head + into.len()]);
         Ok(())
     }
 
-    fn read_blocks(&self, lpn: Lpn, into: &mut [u8]) -> Result<(), DiskError> {
+    /// Reads whole blocks. They are compared with their CRCs if reads are verified, or with `always`
+    /// wherever the log has CRCs.
+    fn read_blocks(&self, lpn: Lpn, into: &mut [u8], always: bool) -> Result<(), LiveError> {
         let mut lpn = lpn;
         for part in into.chunks_mut(READ_BLOCKS as usize * BLOCK) {
             let count = (part.len() / BLOCK) as u32;
-            let (runs, crcs) = self.plan_read(lpn, count)?;
+            let (runs, crcs) = self.plan_read(lpn, count, always)?;
             let result = self.fetch(&runs, &crcs, lpn, part);
             let mut inner = self.lock();
             for run in &runs {
@@ -64,7 +68,12 @@ impl Shared {
     }
 
     /// Where the blocks are; their segments are held.
-    fn plan_read(&self, lpn: Lpn, count: u32) -> Result<(Vec<Run>, Vec<u32>), DiskError> {
+    fn plan_read(
+        &self,
+        lpn: Lpn,
+        count: u32,
+        always: bool,
+    ) -> Result<(Vec<Run>, Vec<u32>), LiveError> {
         let mut inner = self.pages(self.lock(), lpn, count)?;
         let (mut runs, mut crcs, mut next) = (Vec::new(), Vec::new(), lpn.0);
         while next < lpn.0 + count {
@@ -83,15 +92,16 @@ impl Shared {
                 && (0..n).any(|i| !inner.engine.is_durable(Pba(pba.0 + i)))
             {
                 release(&mut inner, &runs);
-                return Err(DiskError::Damaged(format!("block {next} was not flushed")));
+                return Err(LiveError::Damaged(format!("block {next} was not flushed")));
             }
             pba.into_iter().for_each(|pba| inner.engine.hold(pba));
             let on_the_way = pba.map_or(Vec::new(), |pba| inner.flight.on_the_way(pba, n));
             runs.push(Run { pba, count: n, on_the_way });
             next += n;
         }
-        if inner.engine.verifies() {
-            crcs.extend((lpn.0..lpn.0 + count).map(|l| inner.engine.crc(Lpn(l)).unwrap_or(0)));
+        if always || inner.engine.verifies() {
+            // None where the log keeps none.
+            crcs.extend((lpn.0..lpn.0 + count).filter_map(|l| inner.engine.crc(Lpn(l))));
         }
         self.see_landed(inner, &runs)?;
         Ok((runs, crcs))
@@ -99,7 +109,7 @@ impl Shared {
 
     /// Waits for what somebody is just writing from bytes of his own. What the runs hold stays what
     /// it is meanwhile, so a block that is written again and again stops nobody.
-    fn see_landed(&self, inner: MutexGuard<'_, Inner>, runs: &[Run]) -> Result<(), DiskError> {
+    fn see_landed(&self, inner: MutexGuard<'_, Inner>, runs: &[Run]) -> Result<(), LiveError> {
         let ends = |way: &(u32, OnTheWay)| match &way.1 {
             OnTheWay::Ends(id) => Some(*id),
             OnTheWay::Held(..) | OnTheWay::Copied(_) => None,
@@ -124,7 +134,7 @@ impl Shared {
         crcs: &[u32],
         lpn: Lpn,
         into: &mut [u8],
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), LiveError> {
         let mut from = 0;
         for run in runs {
             let part = &mut into[from..from + run.count as usize * BLOCK];
@@ -153,7 +163,7 @@ impl Shared {
         crcs: &[u32],
         lpn: Lpn,
         into: &mut [u8],
-    ) -> Result<(), DiskError> {
+    ) -> Result<(), LiveError> {
         let places =
             runs.iter().flat_map(|run| (0..run.count).map(|i| run.pba.map(|pba| Pba(pba.0 + i))));
         let mut first = None;
@@ -174,7 +184,7 @@ impl Shared {
         first.map_or(Ok(()), |lpn| Err(self.damage.refuse(format!("block {lpn}"))))
     }
 
-    pub(super) fn write(&self, at: u64, bytes: &[u8]) -> Result<(), DiskError> {
+    pub(super) fn write(&self, at: u64, bytes: &[u8]) -> Result<(), LiveError> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -192,7 +202,7 @@ impl Shared {
         Ok(())
     }
 
-    fn write_piece(&self, at: u64, bytes: &[u8]) -> Result<(), DiskError> {
+    fn write_piece(&self, at: u64, bytes: &[u8]) -> Result<(), LiveError> {
         let (lpn, head) = (Lpn((at / SIZE) as u32), (at % SIZE) as usize);
         let count = (head + bytes.len()).div_ceil(BLOCK) as u32;
         if head == 0 && bytes.len() == count as usize * BLOCK {
@@ -212,7 +222,7 @@ impl Shared {
         }
         let n = self.parts.len();
         let (a, b) = (first.index() % n, last.index() % n);
-        let lock = |i: usize| self.parts[i].lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = |i: usize| self.waits.lock_long(&self.parts[i]);
         let low = lock(a.min(b));
         [Some(low), (a != b).then(|| lock(a.max(b)))]
     }
@@ -226,7 +236,7 @@ impl Shared {
         count: u32,
         head: usize,
         bytes: &[u8],
-    ) -> Result<bool, DiskError> {
+    ) -> Result<bool, LiveError> {
         let ends = [lpn, Lpn(lpn.0 + count - 1)];
         let (places, old) = self.read_ends(&ends)?;
         let mut whole = vec![0; count as usize * BLOCK];
@@ -245,8 +255,8 @@ impl Shared {
     }
 
     /// Reads both end blocks of a write and holds their places, so that they cannot come to mean
-    /// something else.
-    fn read_ends(&self, ends: &[Lpn; 2]) -> Result<([Place; 2], Vec<u8>), DiskError> {
+    /// something else. They are compared even where reads are not: damage would get a CRC that fits.
+    fn read_ends(&self, ends: &[Lpn; 2]) -> Result<([Place; 2], Vec<u8>), LiveError> {
         let mut inner = self.pages(self.lock(), ends[0], ends[1].0 - ends[0].0 + 1)?;
         let places = ends.map(|end| inner.engine.lookup(end));
         for place in places {
@@ -257,24 +267,28 @@ impl Shared {
         drop(inner);
         let mut old = vec![0; 2 * BLOCK];
         let (a, b) = old.split_at_mut(BLOCK);
-        let read = self.read_blocks(ends[0], a).and_then(|()| self.read_blocks(ends[1], b));
+        let read =
+            self.read_blocks(ends[0], a, true).and_then(|()| self.read_blocks(ends[1], b, true));
         match read {
             Ok(()) => Ok((places, old)),
             Err(error) => {
-                release_places(&mut self.lock(), &places);
-                Err(error)
+                let mut inner = self.lock();
+                release_places(&mut inner, &places);
+                // Of a log that has stopped nothing else counts: what was not flushed is not read any
+                // more, and is no damage.
+                Err(inner.failed.clone().map_or(error, LiveError::Stopped))
             }
         }
     }
 
     /// Admits requests for whole blocks together and waits until they are on the medium. If `fits`
     /// says no at admission nothing is done and `false` is returned. All errors but
-    /// [`DiskError::Stopped`] come before anything is done.
+    /// [`LiveError::Stopped`] come before anything is done.
     pub(super) fn admit(
         &self,
         requests: &[Blocks<'_>],
         fits: impl Fn(&Inner) -> bool,
-    ) -> Result<bool, DiskError> {
+    ) -> Result<bool, LiveError> {
         let blocks = requests.iter().flat_map(|(_, bytes)| bytes.chunks_exact(BLOCK));
         let crcs: Vec<u32> = blocks.map(|block| crc32c(0, block)).collect();
         let ranges = || requests.iter().map(|(lpn, bytes)| (*lpn, count(bytes)));
@@ -304,24 +318,24 @@ impl Shared {
         &self,
         ranges: impl Fn() -> R,
         blocks: u32,
-    ) -> Result<MutexGuard<'_, Inner>, DiskError> {
+    ) -> Result<MutexGuard<'_, Inner>, LiveError> {
         let mut inner = self.lock();
         loop {
             if let Some(why) = &inner.failed {
-                return Err(DiskError::Stopped(why.clone()));
+                return Err(LiveError::Stopped(why.clone()));
             }
             for (lpn, count) in ranges() {
                 inner = self.pages(inner, lpn, count)?;
             }
             if inner.engine.room(blocks) {
-                (inner.full, inner.tries) = (false, 0);
+                inner.full = false;
                 return Ok(inner);
             }
             if inner.full {
-                return Err(DiskError::NoSpace("cleaning the log gains nothing".to_string()));
+                return Err(LiveError::NoSpace("cleaning the log gains nothing".to_string()));
             }
             inner.wanted.push(blocks);
-            self.work.notify_all();
+            self.waits.tell(&self.work);
             inner = self.wait(inner);
             if let Some(mine) = inner.wanted.iter().position(|wanted| *wanted == blocks) {
                 inner.wanted.swap_remove(mine);
@@ -329,7 +343,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn trim(&self, from: u64, bytes: u64) -> Result<(), DiskError> {
+    pub(super) fn trim(&self, from: u64, bytes: u64) -> Result<(), LiveError> {
         let (mut next, end) = (from.div_ceil(SIZE), (from + bytes) / SIZE);
         while next < end {
             // One map page after the other may have to be read: not more than a short range.
@@ -347,7 +361,7 @@ impl Shared {
         Ok(())
     }
 
-    pub(super) fn zero(&self, from: u64, bytes: u64, keep: bool) -> Result<(), DiskError> {
+    pub(super) fn zero(&self, from: u64, bytes: u64, keep: bool) -> Result<(), LiveError> {
         let end = from + bytes;
         let (first, last) = (from.next_multiple_of(SIZE), end / SIZE * SIZE);
         if keep || first >= last {
@@ -358,7 +372,7 @@ impl Shared {
         self.write_zeroes(last, end - last)
     }
 
-    fn write_zeroes(&self, from: u64, bytes: u64) -> Result<(), DiskError> {
+    fn write_zeroes(&self, from: u64, bytes: u64) -> Result<(), LiveError> {
         let zeroes = vec![0; bytes.min(1 << 20) as usize];
         let mut done = 0;
         while done < bytes {
@@ -374,7 +388,7 @@ impl Shared {
         from: u64,
         bytes: u64,
         most: usize,
-    ) -> Result<Vec<Extent>, DiskError> {
+    ) -> Result<Vec<Extent>, LiveError> {
         let (mut found, mut next, end) = (Vec::<Extent>::new(), from, from + bytes);
         while next < end {
             let lpn = Lpn((next / SIZE) as u32);

@@ -1,11 +1,11 @@
-//! Blocks that were found damaged: each is told once, with its cause; all are counted.
+//! Blocks that were found damaged: the first hundred are told, each once and with its cause; 65,536 are
+//! counted.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::DiskError;
-use crate::notice::say;
+use super::LiveError;
 
 /// Blocks that are remembered, so that none is counted or told twice.
 const REMEMBERED: usize = 1 << 16;
@@ -13,14 +13,20 @@ const REMEMBERED: usize = 1 << 16;
 const TOLD: usize = 100;
 
 /// What was found.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Damage {
+    say: fn(&str),
     seen: Mutex<BTreeSet<u64>>,
     blocks: AtomicU64,
     reads: AtomicU64,
 }
 
 impl Damage {
+    pub fn new(say: fn(&str)) -> Damage {
+        let (blocks, reads) = (AtomicU64::new(0), AtomicU64::new(0));
+        Damage { say, seen: Mutex::default(), blocks, reads }
+    }
+
     /// A block of the client is damaged, for a reason.
     pub fn found(&self, block: u64, cause: &str) {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
@@ -29,18 +35,20 @@ impl Damage {
         }
         self.blocks.fetch_add(1, Ordering::Relaxed);
         match seen.len() {
-            n if n < TOLD => say(&format!("block {block} of the host log is damaged: {cause}")),
-            TOLD => {
-                say(&format!("{TOLD} blocks of the host log are damaged; others are counted only"))
+            n if n < TOLD => {
+                (self.say)(&format!("block {block} of the host log is damaged: {cause}"))
             }
+            TOLD => (self.say)(&format!(
+                "{TOLD} blocks of the host log are damaged; others are counted only"
+            )),
             _ => {}
         }
     }
 
     /// A request is refused because of it.
-    pub fn refuse(&self, what: String) -> DiskError {
+    pub fn refuse(&self, what: String) -> LiveError {
         self.reads.fetch_add(1, Ordering::Relaxed);
-        DiskError::Damaged(what)
+        LiveError::Damaged(what)
     }
 
     /// Blocks found, and requests refused because of them.

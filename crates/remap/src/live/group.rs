@@ -1,15 +1,23 @@
 //! Group commit: however many wait for a flush, one runs at a time, and it is theirs if it began
 //! after they came.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use super::Halt;
+use super::turns::{Turns, Waits};
 
 /// Shares flushes among threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Group {
     state: Mutex<State>,
     over: Condvar,
+    waits: Waits,
+}
+
+impl Default for Group {
+    fn default() -> Group {
+        Group::among(None)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -25,6 +33,11 @@ struct State {
 }
 
 impl Group {
+    /// Shares flushes among threads that may take turns.
+    pub fn among(turns: Option<Arc<dyn Turns>>) -> Group {
+        Group { state: Mutex::default(), over: Condvar::new(), waits: Waits::new(turns) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -39,7 +52,7 @@ impl Group {
         // One that runs already may have begun before what this caller wants durable.
         let mine = state.begun + 1;
         while state.running && state.begun < mine {
-            state = self.over.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.waits.wait(&self.state, state, &self.over, None);
         }
         if state.begun < mine {
             state.begun = mine;
@@ -56,7 +69,7 @@ impl Group {
             return result;
         }
         while state.good < mine && state.bad.0 < mine {
-            state = self.over.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.waits.wait(&self.state, state, &self.over, None);
         }
         // Later ones may have ended meanwhile. Success after a failure says nothing of what the
         // failed one should have made durable.

@@ -1,10 +1,10 @@
 //! The host log as a device in virtual time.
 //!
 //! Every request is decided and done at once; what happens below is submitted at the request's time
-//! and its completion is when the device says. Two rules of the live driver have no place here,
-//! because an answer is due before later requests are known: what gathers behind log writes in
-//! flight is not merged (with `ack = device` each request is a write of its own; with `ack = buffer`
-//! it is merged), and the pages of a checkpoint are written in one burst.
+//! and its completion is when the device says. House is kept behind each request and in the pauses
+//! between them, by what [`Engine::next`] says. One rule of the live shell has no place here, because an
+//! answer is due before later requests are known: what gathers behind log writes in flight is not merged
+//! (with `ack = device` each request is a write of its own; with `ack = buffer` it is merged).
 //!
 //! Payloads: with `payload = stored` headers, map pages and roots are bytes on the device below,
 //! and each record's data is bytes, stamps or nothing, as the request carried it: the device must
@@ -17,6 +17,7 @@ mod below;
 mod checkpoint;
 mod clean;
 mod gather;
+mod house;
 mod io;
 
 use std::collections::VecDeque;
@@ -32,7 +33,6 @@ use crate::options::Options;
 use crate::planted::Planted;
 use crate::recovery::{Summary, format_store, recover};
 use below::{Below, Payload};
-use checkpoint::Staged;
 use clean::Cleaner;
 use gather::{Feed, Gather, Names};
 
@@ -50,8 +50,8 @@ pub struct HostLog<D> {
     summary: Summary,
     /// Flushes under way: when each is done, and the last record it covers.
     flushing: VecDeque<(Time, u64)>,
-    /// The checkpoint under way.
-    staged: Option<Staged>,
+    /// When the flush of the checkpoint under way ends.
+    root_flush: Option<Time>,
     /// The error after which nothing is written any more.
     failed: Option<DeviceError>,
     last_at: Time,
@@ -111,8 +111,9 @@ impl<D: BlockDevice> HostLog<D> {
         Ok(log)
     }
 
-    fn start(engine: Engine, mut below: Below<D>, summary: Summary) -> HostLog<D> {
+    fn start(mut engine: Engine, mut below: Below<D>, summary: Summary) -> HostLog<D> {
         below.in_turn = false;
+        engine.set_now(below.clock.as_ns());
         let g = *engine.geometry();
         let places = g.segments as usize * g.segment as usize;
         HostLog {
@@ -124,7 +125,7 @@ impl<D: BlockDevice> HostLog<D> {
             cleaner: Cleaner::default(),
             summary,
             flushing: VecDeque::new(),
-            staged: None,
+            root_flush: None,
             failed: None,
             admitted: 0,
             scratch: Vec::new(),
@@ -186,7 +187,7 @@ impl<D: BlockDevice> HostLog<D> {
     pub fn close(mut self, at: Time) -> Result<(D, Time), LogError> {
         self.enter(at)?;
         if self.engine.read_only().is_none() {
-            let done = self.checkpoint(true)?;
+            let done = self.last_checkpoint()?;
             self.below.clock = self.below.clock.max(done);
         }
         Ok((self.below.device, self.below.clock))
@@ -208,7 +209,7 @@ impl<D: BlockDevice> HostLog<D> {
     /// What is wrong.
     pub fn check_counts(&self) -> Result<(), LogError> {
         let counters = self.engine.counters();
-        let owed = self.staged.as_ref().map_or(0, Staged::owed) + u64::from(self.gather.blocks());
+        let owed = self.engine.checkpoint_owed() + u64::from(self.gather.blocks());
         if self.failed.is_none() && counters.written() != self.below.written + owed {
             let what = format!("{} blocks written, {counters:?}", self.below.written);
             return Err(LogError::Broken(what));
@@ -252,14 +253,20 @@ impl<D: BlockDevice> HostLog<D> {
             return Err(DeviceError::TimeReversed { at, last: self.last_at });
         }
         self.last_at = at;
-        if self.failed.is_none() && self.engine.read_only().is_none() {
-            // An error of it stops what writes, and is told to whoever writes next: a read goes on.
-            let cleaned = self.clean_until(at);
-            self.stop_on(cleaned).ok();
+        let writes = |log: &HostLog<D>| log.failed.is_none() && log.engine.read_only().is_none();
+        // An error of house-keeping stops what writes, and is told to whoever writes next: a read goes on.
+        if writes(self) {
+            let kept = self.keep_house_until(at);
+            self.stop_on(kept).ok();
         }
         self.below.clock = self.below.clock.max(at);
         self.engine.set_now(self.below.clock.as_ns());
-        self.settle()
+        self.settle()?;
+        if writes(self) {
+            let kept = self.keep_house();
+            self.stop_on(kept).ok();
+        }
+        Ok(())
     }
 
     /// Books the flushes that are done by now: only then is anything durable, and what they free can
@@ -270,10 +277,19 @@ impl<D: BlockDevice> HostLog<D> {
             && self.failed.is_none()
         {
             self.flushing.pop_front();
-            self.engine.set_durable(seq, &mut self.freed);
+            self.engine.flush_end(seq, &mut self.freed);
         }
-        self.step_checkpoint()?;
+        if self.failed.is_none()
+            && self.root_flush.take_if(|ready| *ready <= self.below.clock).is_some()
+        {
+            self.engine.root_flush_end(&mut self.freed);
+        }
         self.discard_freed()
+    }
+
+    /// When the first flush under way ends.
+    fn next_end(&self) -> Option<Time> {
+        self.flushing.front().map(|(done, _)| *done).into_iter().chain(self.root_flush).min()
     }
 
     fn may_write(&self) -> Result<(), DeviceError> {
@@ -322,18 +338,21 @@ impl<D: BlockDevice> HostLog<D> {
     fn sync(&mut self) -> Result<Time, DeviceError> {
         self.may_write()?;
         let clock = self.below.clock;
-        if !self.engine.dirty() && self.gather.blocks() == 0 {
+        // The copy of a root's header needs no flush of its own, but nothing stays behind a flush.
+        if !self.engine.dirty() && self.gather.blocks() == 0 && !self.below.unflushed {
             return Ok(clock);
         }
-        let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
-        let seq = self.engine.seal_all(&mut feed);
         if let Some((done, covered)) = self.flushing.back()
-            && *covered >= seq
+            && *covered == self.engine.seqs().0
+            && !self.engine.has_open_records()
             && self.gather.blocks() == 0
+            && !self.below.unflushed
         {
             // The flush under way covers everything.
             return Ok(*done);
         }
+        let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
+        let seq = self.engine.flush_begin(&mut feed);
         let mut done = self.issue()?;
         if !self.engine.has(Planted::AckBeforeFlush) {
             let flushed = self.below.flush_device();
@@ -341,7 +360,6 @@ impl<D: BlockDevice> HostLog<D> {
         }
         // Flushes end in the order in which they began.
         done = done.max(self.flushing.back().map_or(done, |(before, _)| *before));
-        self.engine.flush_begun();
         self.flushing.push_back((done, seq));
         self.settle()?;
         Ok(done)
@@ -378,17 +396,6 @@ impl<D: BlockDevice> HostLog<D> {
         Ok(())
     }
 
-    /// What is due after a write of `blocks` (a trim is one): a flush of its own, a checkpoint, cleaning.
-    fn keep_house(&mut self, blocks: u32) -> Result<(), DeviceError> {
-        let frees = self.engine.wants_freeing_flush() && self.flushing.is_empty();
-        if self.engine.wants_flush() || frees {
-            self.sync()?;
-        }
-        self.begin_checkpoint()?;
-        self.write_body_in_pace()?;
-        self.clean_in_pace(u64::from(blocks))
-    }
-
     fn flush(&mut self) -> Result<Time, DeviceError> {
         self.sync()
     }
@@ -406,7 +413,7 @@ impl<D: BlockDevice> HostLog<D> {
             let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
             self.engine.trim(lpn, count, &mut feed);
             self.issue()?;
-            self.keep_house(1)?;
+            self.keep_house()?;
             from += u64::from(count);
         }
         let clock = self.below.clock;
@@ -429,13 +436,6 @@ impl<D: BlockDevice> BlockDevice for HostLog<D> {
             return Err(DeviceError::OutOfRange { lba, sectors, capacity });
         }
         self.enter(at)?;
-        if self.failed.is_none() && self.engine.read_only().is_none() {
-            let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
-            self.engine.seal_old(&mut feed);
-            if self.gather.blocks() > 0 && self.engine.options().ack == crate::Ack::Device {
-                self.issue()?;
-            }
-        }
         match request.op {
             Op::Read => self.read(request),
             Op::Write => self.write(request),

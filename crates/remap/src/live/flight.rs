@@ -11,8 +11,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use live::Medium;
-use remap::{BLOCK, HeadKind, Pba, Sink};
+use block::Medium;
+
+use crate::engine::{HeadKind, Sink};
+use crate::geometry::{BLOCK, Pba};
 
 /// Bytes of one write to the medium at most.
 const MOST: usize = 1 << 20;
@@ -195,6 +197,11 @@ impl Flight {
     /// Whether all batches up to `id` have ended.
     pub fn all_ended(&self, id: u64) -> bool {
         id <= self.low
+    }
+
+    /// Blocks that gather; none while any are being written, of which nobody knows how many are there.
+    pub fn gathered(&self) -> Option<u64> {
+        self.flying.is_empty().then(|| self.gathered.blocks())
     }
 
     fn slot_is_free(&self) -> bool {
