@@ -110,7 +110,8 @@ impl Files {
             return Err(LabError::Failed(what));
         }
         let device = Sparse::new(above, Sectors(blocks * 8));
-        let mut volume = Volume::make(device, options, Cache::new(blocks / 4, blocks / 20))?;
+        let mut volume =
+            Volume::make(device, Time::ZERO, options, Cache::new(blocks / 4, blocks / 20))?;
         let (_, user) = volume.usage()?;
         let mut load = Filebench::new(Flow::Fileserver, THREADS, KIB, user * FULL / 100, seed);
         lab::fileload::Load::fill(&mut load, &mut volume)?;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use block::{DeviceError, Time};
 use ssd::ConfigError;
+use stack::StackError;
 use workload::SourceError;
 
 /// An error of the laboratory. [`LabError::exit_code`] is the contract of the command line.
@@ -63,6 +64,17 @@ pub enum LabError {
     /// The user interrupted the run.
     #[error("interrupted")]
     Interrupted,
+}
+
+impl From<StackError> for LabError {
+    fn from(error: StackError) -> LabError {
+        match error {
+            StackError::Config(error) => LabError::Config(error),
+            StackError::Io { path, error } => LabError::io(path, error),
+            StackError::Broken { contract, what } => LabError::Check { contract, what },
+            other => LabError::Input(other.to_string()),
+        }
+    }
 }
 
 impl LabError {

@@ -10,7 +10,6 @@
 pub mod bare;
 mod chosen;
 pub mod compare;
-mod device;
 mod error;
 pub mod fileload;
 pub mod files;
@@ -18,6 +17,7 @@ pub mod histogram;
 pub mod hits;
 pub mod input;
 pub mod json;
+mod layers;
 pub mod replay;
 pub mod report;
 pub mod reproduce;
@@ -25,9 +25,8 @@ pub mod result;
 mod run;
 pub mod scenario;
 pub mod selfcheck;
-mod stack;
 
-pub use device::Device;
 pub use error::LabError;
+pub use layers::{RemapMode, StackConfig};
 pub use run::{Document, Experiment, Finished, HostCost, Point};
-pub use stack::{Amplification, LayerCounts, RemapMode, Stack, StackConfig};
+pub use stack::{Amplification, Device, LayerCounts, Modelled};

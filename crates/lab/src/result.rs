@@ -7,7 +7,7 @@ use ssd::{Config, Params, Stats};
 use crate::json::{Json, Map, MapExt};
 use crate::replay::{Conditioning, MeasureAfter, Mode, Outcome, Tally};
 use crate::scenario::Replay;
-use crate::stack::StackConfig;
+use crate::{LayerCounts, StackConfig};
 
 /// Name and version of the document's layout.
 pub const SCHEMA: &str = "varve.run/2";
@@ -105,14 +105,20 @@ fn host(run: &RunResult<'_>) -> Json {
     Json::Map(map)
 }
 
-/// Layers above the drive: what they wrote below, by kind; and what each adds, the drive too, of
-/// the write amplification of all together.
+/// Layers above the drive, and what the drive adds of the write amplification of all together.
 fn layers(map: &mut Map, outcome: &Outcome) {
     if outcome.layers.is_empty() {
         return;
     }
+    map.put("layers", layers_json(&outcome.layers));
+    let (programmed, written) = outcome.amplification().drive();
+    map.maybe("waf_drive", Json::ratio(programmed, written));
+}
+
+/// What layers wrote below, by kind, and what each adds.
+pub(crate) fn layers_json(layers: &[LayerCounts]) -> Json {
     let mut all = Map::new();
-    for layer in &outcome.layers {
+    for layer in layers {
         let mut one: Map = layer
             .counts
             .iter()
@@ -121,14 +127,18 @@ fn layers(map: &mut Map, outcome: &Outcome) {
             .collect();
         one.int("backing", layer.backing);
         one.maybe("waf", Json::ratio(layer.below, layer.asked));
-        all.put(layer.name, Json::Map(one));
+        // A second one of a kind has its number.
+        let same = all.keys().filter(|name| name.starts_with(layer.name)).count();
+        let name = match same {
+            0 => layer.name.to_string(),
+            n => format!("{}.{}", layer.name, n + 1),
+        };
+        all.put(&name, Json::Map(one));
     }
-    map.put("layers", Json::Map(all));
-    let (programmed, written) = outcome.amplification().drive();
-    map.maybe("waf_drive", Json::ratio(programmed, written));
+    Json::Map(all)
 }
 
-fn nand(stats: &Stats) -> Json {
+pub(crate) fn nand(stats: &Stats) -> Json {
     let by_cause = |names: &[&str], counts: &[u64], total: u64| {
         let mut map = Map::new();
         names.iter().zip(counts).for_each(|(name, n)| map.int(name, *n));
@@ -145,7 +155,7 @@ fn nand(stats: &Stats) -> Json {
     Json::Map(map)
 }
 
-fn gc(stats: &Stats) -> Json {
+pub(crate) fn gc(stats: &Stats) -> Json {
     let g = &stats.gc;
     let mut map = Map::new();
     map.int("victims", g.victims);
@@ -270,7 +280,7 @@ fn host_queue(outcome: &Outcome) -> Json {
 }
 
 /// `n` in `span`, by the second; `None` if there was no time.
-fn per_second(n: u64, span: Span) -> Option<Json> {
+pub(crate) fn per_second(n: u64, span: Span) -> Option<Json> {
     let rate = (u128::from(n) * 1_000_000_000_000).checked_div(u128::from(span.as_ps()));
     rate.and_then(|r| u64::try_from(r).ok()).map(Json::Int)
 }
@@ -311,7 +321,7 @@ fn busy(map: &mut Map, run: &RunResult<'_>) {
     map.int("read_retries", stats.nand.retries);
 }
 
-fn wear(stats: &Stats) -> Json {
+pub(crate) fn wear(stats: &Stats) -> Json {
     let w = &stats.wear;
     let mut map = Map::new();
     map.int("min", u64::from(w.min));

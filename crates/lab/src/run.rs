@@ -15,7 +15,9 @@ use crate::json::{Json, Map, MapExt};
 use crate::replay::{Mode, ReplayPlan, Watch, precondition, preload, replay};
 use crate::result::{RunResult, SCHEMA, config_json, replay_json, stack_json};
 use crate::scenario::{Replay, Scenario, Sweep, share_of};
-use crate::{LabError, RemapMode, Stack, StackConfig};
+use crate::{LabError, StackConfig};
+use stack::Device;
+use stack::description::text_of;
 
 /// One run of an experiment.
 #[derive(Clone, Debug)]
@@ -89,7 +91,9 @@ impl Experiment {
         let scenario = &scenario.settled(prepared.extent())?;
         let mut base = scenario.config()?;
         prepared.check_mode(scenario.replay.mode)?;
-        size_to_workload(&mut base, prepared.extent())?;
+        if prepared.files().is_none() {
+            size_to_workload(&mut base, prepared.extent())?;
+        }
         let stack = scenario.stack.clone();
         let mut points = vec![Point { params: Vec::new(), seed: 0, config: base.clone(), stack }];
         for sweep in &scenario.sweeps {
@@ -106,11 +110,11 @@ impl Experiment {
         for point in &points {
             let params = point.config.resolve()?;
             queue_depth = params.queue_depth;
-            let capacity = match point.stack.mode {
-                RemapMode::Off => Bytes(u64::from(params.logical_pages) * UNIT_BYTES),
-                _ => Stack::new(&params, &point.stack)?.capacity().bytes(),
-            };
-            prepared.open(first, capacity)?;
+            let capacity = point.stack.capacity(&params)?;
+            match prepared.files() {
+                Some(files) => drop(files.blocks(capacity)?),
+                None => drop(prepared.open(first, capacity)?),
+            }
             for seed in &scenario.seeds {
                 seeded.push(Point { seed: *seed, ..point.clone() });
             }
@@ -201,7 +205,13 @@ impl Experiment {
     fn run_point(&self, point: &Point, watch: Watch<'_>) -> Result<Json, LabError> {
         let mut params = point.config.resolve()?;
         params.seed = point.seed;
-        let mut drive = Stack::new(&params, &point.stack)?;
+        if let Some(files) = self.prepared.files() {
+            let mut map =
+                files.run(params.clone(), &point.stack, &point.params, point.seed, watch)?;
+            map.put("lines", lines_json(&point.config, &params));
+            return Ok(Json::Map(map));
+        }
+        let mut drive = point.stack.build(&params)?;
         let capacity = drive.capacity().bytes();
         let unit = u64::from(params.unit_pages);
         let how = self.replay.precondition;
@@ -222,6 +232,7 @@ impl Experiment {
         };
         let mut source = self.prepared.open(point.seed, capacity)?;
         let outcome = replay(&mut drive, &mut *source, &plan, watch)?;
+        drive.end()?;
         let result = RunResult {
             params: &point.params,
             seed: point.seed,
@@ -239,7 +250,9 @@ impl Experiment {
 
     fn document(&self, results: Vec<Json>, version: &str) -> Map {
         let mut map = self.heading(SCHEMA, version);
-        map.put("replay", replay_json(&self.replay, self.queue_depth));
+        if self.prepared.files().is_none() {
+            map.put("replay", replay_json(&self.replay, self.queue_depth));
+        }
         map.put("results", Json::List(results));
         map
     }
@@ -256,6 +269,9 @@ impl Experiment {
         map.maybe("scale", self.base.scaled().map(scale_json));
         if !self.stack.keys().is_empty() {
             map.put("remap", stack_json(&self.stack));
+        }
+        if !self.stack.written().is_empty() {
+            map.put("layers", Json::text(&text_of(self.stack.written())));
         }
         map.put("workload", self.prepared.to_json());
         let seeds = |s: &u64| Json::Int(*s);
@@ -276,6 +292,12 @@ fn swept(point: &Point, sweep: &Sweep, value: &str) -> Result<Point, LabError> {
     let origin = Origin { from: sweep.place.to_string(), source: None, tag: None };
     if let Some(key) = key.strip_prefix("remap.") {
         next.stack.set(key, value).map_err(|what| sweep.place.error(what))?;
+        next.params.push((sweep.key.clone(), value.to_string()));
+        return Ok(next);
+    }
+    if key == "stack" {
+        let layers = crate::layers::above(value).map_err(|what| sweep.place.error(what))?;
+        next.stack.write(layers);
         next.params.push((sweep.key.clone(), value.to_string()));
         return Ok(next);
     }

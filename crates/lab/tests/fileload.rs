@@ -31,7 +31,7 @@ impl BlockDevice for Counting {
 fn run(mode: FsloadMode, cleaning: Cleaning, dirty: u64) -> (Stats, u64, u64) {
     let device = Sparse::new(Counting::default(), SECTORS);
     let options = Options { cleaning, ..Options::default() };
-    let mut volume = Volume::make(device, options, Cache::new(1 << 20, dirty)).unwrap();
+    let mut volume = Volume::make(device, Time::ZERO, options, Cache::new(1 << 20, dirty)).unwrap();
     let mut load = Fsload::new(mode, 350, 128);
     load.fill(&mut volume).unwrap();
     volume.fs_mut().settle().unwrap();

@@ -1,6 +1,6 @@
 //! The modelled drive as a subject.
 
-use block::{BlockDevice, DeviceError, Request, Sectors, Span, Time};
+use block::{DeviceError, Forward, Span, Time};
 use nand::{Cut, Fault, FaultPlan, Image, Instant, Left, OpKind, Outcome, PageTypes, Torn};
 use ssd::{Bug, Config, Drive, Origin, Params, Plp};
 
@@ -177,18 +177,13 @@ impl DriveSubject {
     }
 }
 
-impl BlockDevice for DriveSubject {
-    fn capacity(&self) -> Sectors {
-        self.drive.capacity()
+impl Forward for DriveSubject {
+    type To = Drive;
+    fn look<R>(&self, look: impl FnOnce(&Drive) -> R) -> R {
+        look(&self.drive)
     }
-    fn atomic_unit(&self) -> block::Bytes {
-        self.drive.atomic_unit()
-    }
-    fn flush_covers_submitted(&self) -> bool {
-        self.drive.flush_covers_submitted()
-    }
-    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
-        self.drive.submit(at, request)
+    fn ask<R>(&mut self, ask: impl FnOnce(&mut Drive) -> R) -> R {
+        ask(&mut self.drive)
     }
 }
 

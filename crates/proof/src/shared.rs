@@ -3,7 +3,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use block::{BlockDevice, CutDevice, DeviceError, DiskCut, Fate, Op, Request, Sectors, Time};
+use block::{CutDevice, DiskCut, Fate, Forward, Op};
 use nand::{Cut, Instant, Left, Torn};
 
 use crate::subject::DurableKind;
@@ -21,18 +21,13 @@ impl SharedDisk {
     }
 }
 
-impl BlockDevice for SharedDisk {
-    fn capacity(&self) -> Sectors {
-        self.get().capacity()
+impl Forward for SharedDisk {
+    type To = CutDevice;
+    fn look<R>(&self, look: impl FnOnce(&CutDevice) -> R) -> R {
+        look(&self.get())
     }
-    fn flush_covers_submitted(&self) -> bool {
-        self.get().flush_covers_submitted()
-    }
-    fn atomic_unit(&self) -> block::Bytes {
-        self.get().atomic_unit()
-    }
-    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
-        self.get().submit(at, request)
+    fn ask<R>(&mut self, ask: impl FnOnce(&mut CutDevice) -> R) -> R {
+        ask(&mut self.get())
     }
 }
 

@@ -8,25 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serve::conform::{Conformance, Outcome, Target};
 use serve::control::{Control, ControlSocket};
-use serve::disk::{Capabilities, Disk, DiskError, Done, Extent, Timing};
 use serve::nbd::{Export, Limits};
-use serve::stack::{Backing, Remap, Stack, StackOptions};
+use stack::disk::{Capabilities, Disk, DiskError, Done, Extent};
+use stack::live::Stack;
 
-fn stack(backing: Backing, cut_seed: Option<u64>) -> Stack {
-    let options = StackOptions {
-        backing,
-        remap: Remap::Off,
-        verify: true,
-        timing: Timing::Off,
-        cut_seed,
-        read_only: false,
-        record: None,
-    };
-    options.build().expect("a stack")
-}
-
-fn ram(cut_seed: Option<u64>) -> Stack {
-    stack(Backing::Ram(block::Bytes(40 << 20)), cut_seed)
+fn stack(text: &str) -> Stack {
+    Stack::start(&text.parse().expect("a text")).expect("a stack")
 }
 
 /// Numbers of the checks that failed, and of those that were not offered.
@@ -52,22 +39,16 @@ fn check(stack: Stack) -> (Vec<usize>, Vec<usize>) {
 
 #[test]
 fn memory_with_a_switch_passes() {
-    let (failed, absent) = check(ram(Some(5)));
+    let (failed, absent) = check(stack("ram(40MiB)+cut(5)"));
     assert_eq!((failed, absent), (vec![], vec![13, 18]));
 }
 
 #[test]
 fn a_modelled_drive_passes() {
-    let keys = [
-        "geometry.blocks=0",
-        "capacity=40 MiB",
-        "geometry.channels=2",
-        "geometry.dies=1",
-        "line=plane",
-        "op=80 %",
-    ];
-    let drive =
-        stack(Backing::Ssd("mqsim-default".to_string(), keys.map(str::to_string).into()), None);
+    let drive = stack(
+        "drive(mqsim-default, geometry.blocks=0, capacity=40 MiB, geometry.channels=2, \
+         geometry.dies=1, line=plane, op=80 %)",
+    );
     let (failed, _) = check(drive);
     assert!(failed.is_empty(), "{failed:?}");
 }
@@ -145,7 +126,7 @@ fn every_lie_is_found() {
         (Lie::SwallowsWrites, 17),
     ];
     for (lie, number) in lies {
-        let honest = ram(Some(4));
+        let honest = stack("ram(40MiB)+cut(4)");
         let flip = AtomicBool::new(false);
         let disk = Arc::new(Liar { below: Arc::clone(&honest.disk), lie, flip });
         let (failed, _) = check(Stack { disk, ..honest });

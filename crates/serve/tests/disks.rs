@@ -7,12 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::Rng;
 use live::FileMedium;
-use serve::disk::{
+use ssd::{Config, Origin, Params};
+use stack::Keys;
+use stack::disk::{
     CutDrive, Disk, DiskError, Done, MediumDisk, ModelDisk, PaperDisk, Piece, RamDisk, Recorded,
     Recorder, Timing,
 };
-use serve::power::{Power, PowerError, Switch, When};
-use ssd::{Config, Origin, Params};
+use stack::power::{Power, PowerError, Switch, When};
 
 const SIZE: u64 = 4 << 20;
 
@@ -44,7 +45,7 @@ fn drive(timing: Timing) -> ModelDisk<CutDrive> {
 fn switch(seed: u64) -> Switch {
     let ram = Arc::new(RamDisk::new(SIZE).expect("memory"));
     let open = |medium| Ok(Arc::new(MediumDisk::new(medium)?) as Arc<dyn Disk>);
-    Switch::new(ram, seed, Box::new(open)).expect("a stack")
+    Switch::of_medium(ram, seed, Box::new(open)).expect("a stack")
 }
 
 struct Folder(PathBuf);
@@ -135,10 +136,11 @@ fn check_extents(disk: &dyn Disk, model: &[u8]) {
 fn the_papers_log_forgets_what_a_flush_acknowledged() {
     let ram = Arc::new(RamDisk::new(SIZE).expect("memory"));
     let open = |medium| {
-        let log = PaperDisk::open_or_format(medium).map_err(std::io::Error::other)?;
+        let log =
+            PaperDisk::open_or_format(medium, &Keys::default()).map_err(std::io::Error::other)?;
         Ok(Arc::new(log) as Arc<dyn Disk>)
     };
-    let switch = Switch::new(ram, 1, Box::new(open)).expect("a stack");
+    let switch = Switch::of_medium(ram, 1, Box::new(open)).expect("a stack");
     let found = || {
         let mut block = [0xAA; 4096];
         switch.read(8192, &mut block).expect("read").wait();
@@ -181,7 +183,8 @@ fn refuses_what_is_outside(disk: &dyn Disk) {
 fn every_disk_is_an_array_of_bytes() {
     let folder = Folder::new("disks");
     let odd = RamDisk::new(SIZE + 4096 + 512).expect("memory");
-    let paper = PaperDisk::open_or_format(Arc::new(file(&folder, "paper"))).expect("a log");
+    let paper = PaperDisk::open_or_format(Arc::new(file(&folder, "paper")), &Keys::default())
+        .expect("a log");
     let disks: [(&str, Box<dyn Disk>); 7] = [
         ("ram", Box::new(RamDisk::new(SIZE).expect("memory"))),
         ("odd ram", Box::new(odd)),

@@ -7,11 +7,9 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-use block::Bytes;
 use serve::control::Control;
-use serve::disk::Timing;
 use serve::fuse::{Mount, Options, Patience, Stopped};
-use serve::stack::{Backing, Remap, StackOptions};
+use stack::live::Stack;
 
 const BYTES: u64 = 160 << 20;
 
@@ -34,16 +32,9 @@ fn ext4_works() -> Result<(), String> {
 fn ext4_keeps_what_fsync_acknowledged() {
     let folder = std::env::temp_dir().join(format!("varve-filesystems-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let stack = StackOptions {
-        backing: Backing::Image(folder.join("image"), Some(Bytes(BYTES))),
-        remap: Remap::Varve,
-        verify: true,
-        timing: Timing::Off,
-        cut_seed: Some(1),
-        read_only: false,
-        record: None,
-    };
-    let stack = stack.build().unwrap();
+    let image = folder.join("image").display().to_string();
+    let stack = format!("image(\"{image}\", size={BYTES})+cut(1)+log");
+    let stack = Stack::start(&stack.parse().unwrap()).unwrap();
     let control = Control::new(stack.clone(), Box::new(|| ()));
     let options = Options {
         threads: 4,

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use block::Medium;
 use block::Rng;
 use script::{BEFORE, OTHERS, Script, WRITTEN, draw, judge, play};
-use serve::disk::{Capabilities, Disk, DiskError, Done, Extent, MediumDisk, RamDisk};
 use serve::nbd::client::{ALL, Client, go_data, option_bytes};
 use serve::nbd::wire::{Request, command, option};
 use serve::nbd::{Address, Export, Limits};
+use stack::disk::{Capabilities, Disk, DiskError, Done, Extent, MediumDisk, RamDisk};
 
 const SIZE: u64 = 1 << 19;
 const SESSIONS: u64 = 20_000;

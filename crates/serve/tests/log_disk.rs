@@ -8,7 +8,8 @@ use block::Medium;
 use block::Rng;
 use live::CutMedium;
 use remap::{Options, Planted, check_store};
-use serve::disk::{Disk, DiskError, LogDisk, MediumStore, Piece, RamDisk};
+use stack::Keys;
+use stack::disk::{Disk, DiskError, LogDisk, MediumStore, Piece, RamDisk};
 
 const BLOCK: usize = 4096;
 
@@ -302,12 +303,12 @@ fn the_map_is_paged_under_its_cap() {
 fn what_may_be_somebodys_is_not_formatted() {
     let medium = memory(16);
     medium.write(300_000, b"a file system").unwrap();
-    assert!(LogDisk::open_or_format(medium, true).is_err());
+    assert!(LogDisk::open_or_format(medium, &Keys::default()).is_err());
     let medium = memory(16);
-    let disk = LogDisk::open_or_format(medium.clone(), true).unwrap();
+    let disk = LogDisk::open_or_format(medium.clone(), &Keys::default()).unwrap();
     disk.write(0, &block(0, 7), true).unwrap().wait();
     drop(disk);
-    let disk = LogDisk::open_or_format(medium, true).unwrap();
+    let disk = LogDisk::open_or_format(medium, &Keys::default()).unwrap();
     let mut out = vec![0; BLOCK];
     disk.read(0, &mut out).unwrap().wait();
     assert_eq!(version(0, &out), 7);

@@ -11,30 +11,20 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use block::Bytes;
 use rustix::fs::{AtFlags, CWD, FallocateFlags, RenameFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
-use serve::disk::Timing;
 use serve::fuse::FuseError;
 use serve::mount::{DiskDevice, FsMount, MountError, MountOptions, STATS, mounted};
-use serve::power::When;
-use serve::stack::{Backing, Remap, Stack, StackOptions};
+use stack::live::Stack;
+use stack::power::When;
 
 fn now() -> lfs::Now {
     lfs::Now { at: block::Time::ZERO, wall: serve::mount::wall() }
 }
 
 fn stack(cut_seed: Option<u64>) -> Stack {
-    let options = StackOptions {
-        backing: Backing::Ram(Bytes(128 << 20)),
-        remap: Remap::Off,
-        verify: true,
-        timing: Timing::Off,
-        cut_seed,
-        read_only: false,
-        record: None,
-    };
-    let stack = options.build().unwrap();
+    let cut = cut_seed.map_or(String::new(), |seed| format!("+cut({seed})"));
+    let stack = Stack::start(&format!("ram(128MiB){cut}").parse().unwrap()).unwrap();
     let new = lfs::MkfsOptions::new([7; 16], 11);
     lfs::mkfs(DiskDevice(stack.disk.clone()), &new, now()).unwrap();
     stack
@@ -456,22 +446,17 @@ fn cuts_that_tear_blocks_lose_nothing_that_was_synced() {
 
 fn an_image_is_mounted_once() {
     let path = std::env::temp_dir().join(format!("varve-mounted-{}.img", std::process::id()));
-    let options = |read_only| StackOptions {
-        backing: Backing::Image(path.clone(), Some(Bytes(64 << 20))),
-        remap: Remap::Off,
-        verify: true,
-        timing: Timing::Off,
-        cut_seed: None,
-        read_only,
-        record: None,
+    let start = |above: &str| {
+        let stack = format!("image(\"{}\", size=64MiB){above}", path.display());
+        Stack::start(&stack.parse().unwrap())
     };
-    let stack = options(false).build().unwrap();
+    let stack = start("").unwrap();
     let not_yet = FsMount::new(stack.clone(), "x", Path::new("/"), MountOptions::default());
     assert!(matches!(not_yet, Err(MountError::Volume(lfs::FsError::NotAVolume(0)))));
     lfs::mkfs(DiskDevice(stack.disk.clone()), &lfs::MkfsOptions::new([7; 16], 11), now()).unwrap();
     let here = Here::new(stack, "");
-    for read_only in [false, true] {
-        let second = options(read_only).build().unwrap_err();
+    for above in ["", "+read-only"] {
+        let second = start(above).unwrap_err();
         assert!(second.to_string().contains("in use"), "{second}");
     }
     here.end();

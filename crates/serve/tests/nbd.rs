@@ -5,12 +5,12 @@ mod server;
 use std::sync::Arc;
 
 use block::Rng;
-use serve::disk::{Disk, MediumDisk, RamDisk, ReadOnly};
 use serve::nbd::client::{ALL, Client, Wish};
 use serve::nbd::wire::{Errno, command, flag, how, state};
 use serve::nbd::{Address, ClientError, Export, Limits};
-use serve::power::{Power, Switch, When};
 use server::{Running, run};
+use stack::disk::{Disk, MediumDisk, RamDisk, ReadOnly};
+use stack::power::{Power, Switch, When};
 
 const MIB: u64 = 1 << 20;
 
@@ -188,7 +188,7 @@ fn many_requests_in_flight_on_many_connections() {
 fn a_power_cut_is_an_error_until_the_power_is_back() {
     let ram = Arc::new(RamDisk::new(MIB).expect("memory"));
     let open = |medium| Ok(Arc::new(MediumDisk::new(medium)?) as Arc<dyn Disk>);
-    let switch = Arc::new(Switch::new(ram, 9, Box::new(open)).expect("a stack"));
+    let switch = Arc::new(Switch::of_medium(ram, 9, Box::new(open)).expect("a stack"));
     let server = one(Arc::clone(&switch) as _);
     let mut c = client(&server);
     c.write(0, &[1; 4096], 0).expect("written");

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use block::Medium;
 use block::Rng;
 use remap::{Options, Pba, Planted};
-use serve::disk::{Disk, LogDisk, RamDisk};
 use serve::nbd::client::{ALL, Client};
 use serve::nbd::wire::{Errno, command};
 use serve::nbd::{Export, Limits};
 use server::run;
+use stack::disk::{Disk, LogDisk, RamDisk};
 
 const BLOCK: usize = 4096;
 const MIB: usize = 1 << 20;
@@ -264,7 +264,7 @@ fn the_newest_flush_is_missed_as_soon_as_something_says_that_it_was_answered() {
         }
         drop(disk);
         let g =
-            *remap::recover(&mut serve::disk::MediumStore(Arc::clone(&ram)), &options, false, None)
+            *remap::recover(&mut stack::disk::MediumStore(Arc::clone(&ram)), &options, false, None)
                 .unwrap()
                 .engine
                 .geometry();
@@ -291,7 +291,7 @@ fn a_part_of_a_damaged_block_is_refused_even_where_reads_are_not_verified() {
     let place = image.windows(16).position(|bytes| bytes == &block(0, 1)[..16]).unwrap();
     ram.write(place as u64 + 2000, &[0x55; 9]).unwrap();
     let part = disk.write(512, &[1; 512], false).map(|_| ());
-    assert!(matches!(part, Err(serve::disk::DiskError::Damaged(_))), "{part:?}");
+    assert!(matches!(part, Err(stack::disk::DiskError::Damaged(_))), "{part:?}");
     disk.write(0, &block(0, 2), false).unwrap().wait();
     disk.write(512, &[1; 512], false).unwrap().wait();
 }

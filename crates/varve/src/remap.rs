@@ -10,7 +10,7 @@ use lab::json::{Json, Map, MapExt};
 use live::FileMedium;
 use remap::{Entry, Header, ImageReport, LogError, Options, Pba, Recovered, Seg, Summary};
 use remap::{check_store, recover, walk_segment};
-use serve::disk::MediumStore;
+use stack::disk::MediumStore;
 
 use crate::args::{Dump, HostLog, Image};
 use crate::{print, show};

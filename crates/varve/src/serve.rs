@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use lab::LabError;
 use serve::control::{Control, ControlSocket};
-use serve::disk::Timing;
 use serve::fuse::{
     Mount, Options, Patience, advertised, clear, is_dead, shield_from_own_writeback, who_holds,
 };
 use serve::nbd::{Address, Export, Limits, Server};
-use serve::stack::{Backing, ON_IMAGE, Remap, Stack, StackError, StackOptions};
+use stack::live::Stack;
+use stack::{Base, Description, Keys, Layer, StackError};
 
 use crate::args::{self, Serve, ServeFuse, ServeNbd, StackArgs};
 use crate::ready::{ready, stopping};
@@ -37,13 +37,22 @@ fn wrong(error: StackError) -> LabError {
     }
 }
 
-pub fn options(args: &StackArgs) -> Result<StackOptions, LabError> {
+/// The name that stands for the drive which lives on an image.
+const ON_IMAGE: &str = "image";
+
+/// The stack that was asked for, by its text or by the options that stand for one.
+pub fn description(args: &StackArgs) -> Result<Description, LabError> {
+    if let Some(text) = &args.stack {
+        return Ok(text.parse()?);
+    }
     let input = |text: &str| Err(LabError::Input(text.to_string()));
-    let backing = match (&args.ram, &args.image, &args.device, args.ssd.as_deref()) {
-        (Some(size), None, None, None) => Backing::Ram(*size),
-        (None, Some(path), None, None) => Backing::Image(path.clone(), args.size),
-        (None, None, Some(path), None) => Backing::Device(path.clone()),
-        (None, Some(path), None, Some(ON_IMAGE)) => Backing::SsdImage(path.clone(), args.size),
+    let base = match (&args.ram, &args.image, &args.device, args.ssd.as_deref()) {
+        (Some(size), None, None, None) => Base::Ram(*size),
+        (None, Some(path), None, None) => Base::Image { path: path.clone(), size: args.size },
+        (None, None, Some(path), None) => Base::Device(path.clone()),
+        (None, Some(path), None, Some(ON_IMAGE)) => {
+            Base::DriveImage { path: path.clone(), size: args.size }
+        }
         (None, None, None, Some(ON_IMAGE)) => return input("--ssd image needs --image FILE"),
         (None, Some(_), None, Some(_)) => {
             return input(
@@ -51,44 +60,56 @@ pub fn options(args: &StackArgs) -> Result<StackOptions, LabError> {
             );
         }
         (None, None, None, Some(preset)) => {
-            let mut keys = args.set.clone();
+            let pair = |text: &String| match text.split_once('=') {
+                Some((key, value)) => Ok((key.trim().to_string(), value.trim().to_string())),
+                None => Err(LabError::Input(format!("--set {text}: expected KEY=VALUE"))),
+            };
+            let mut keys = args.set.iter().map(pair).collect::<Result<Vec<_>, _>>()?;
             if let Some(size) = args.size {
                 // A preset has so many blocks; of two keys that say how large, one gives way.
-                keys.push("geometry.blocks=0".to_string());
-                keys.push(format!("capacity={}", size.human()));
+                keys.push(("geometry.blocks".to_string(), "0".to_string()));
+                keys.push(("capacity".to_string(), size.human()));
             }
-            Backing::Ssd(preset.to_string(), keys)
+            Base::Drive { preset: preset.to_string(), keys }
         }
-        _ => return input("expected one of --ram, --image, --device, --ssd"),
+        _ => return input("expected one of --stack, --ram, --image, --device, --ssd"),
     };
     // Nothing that is asked for is passed over.
-    if args.size.is_some() && matches!(backing, Backing::Ram(_) | Backing::Device(_)) {
+    if args.size.is_some() && matches!(base, Base::Ram(_) | Base::Device(_)) {
         return input("--size: expected with --image or --ssd; memory and a device have theirs");
     }
-    if !args.set.is_empty() && !matches!(backing, Backing::Ssd(..)) {
+    if !args.set.is_empty() && !matches!(base, Base::Drive { .. }) {
         return input("--set: expected with --ssd PRESET: only a drive that is made has keys");
     }
-    Ok(StackOptions {
-        backing,
-        remap: match args.remap {
-            args::Remap::Off => Remap::Off,
-            args::Remap::Varve => Remap::Varve,
-            args::Remap::Paper => Remap::Paper,
-        },
-        verify: args.verify == args::Switch::On,
-        timing: match args.timing {
-            args::Timing::Off => Timing::Off,
-            args::Timing::Model => Timing::Model,
-        },
-        cut_seed: args.cut_seed,
-        read_only: args.read_only,
-        record: args.record.clone(),
-    })
+    let mut layers = Vec::new();
+    layers.extend((args.timing == args::Timing::Model).then_some(Layer::RealTime));
+    layers.extend(args.read_only.then_some(Layer::ReadOnly));
+    layers.extend(args.cut_seed.map(Layer::Cut));
+    layers.extend(log(args.remap, args.verify)?);
+    layers.extend(args.record.clone().map(Layer::Record));
+    Ok(Description { base, layers })
+}
+
+/// The layer that `--remap` and `--verify` stand for.
+pub fn log(remap: args::Remap, verify: args::Switch) -> Result<Option<Layer>, LabError> {
+    let keys = match verify {
+        args::Switch::On => Vec::new(),
+        args::Switch::Off => vec![("verify".to_string(), "clean".to_string())],
+    };
+    match (remap, verify) {
+        (args::Remap::Varve, _) => Ok(Some(Layer::Log(keys.into()))),
+        (_, args::Switch::Off) => Err(LabError::Input(
+            "--verify off: only the host log (--remap varve) has checksums of what it reads"
+                .to_string(),
+        )),
+        (args::Remap::Off, _) => Ok(None),
+        (args::Remap::Paper, _) => Ok(Some(Layer::PaperLog(Keys::default()))),
+    }
 }
 
 /// A stack, and what an operator asks it with. `varve ctl SOCKET quit` is the first signal to stop.
 fn start(args: &StackArgs) -> Result<(Stack, Arc<Control>, Option<ControlSocket>), LabError> {
-    let stack = options(args)?.build().map_err(wrong)?;
+    let stack = Stack::start(&description(args)?).map_err(wrong)?;
     let quit = || stop::flag().store(true, Ordering::Relaxed);
     let control = Control::new(stack.clone(), Box::new(quit));
     let bind = |path: &PathBuf| {

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use block::{Rng, parse_size};
 use live::FileMedium;
-use serve::disk::{Disk, LogDisk, MediumDisk};
+use stack::Keys;
+use stack::disk::{Disk, LogDisk, MediumDisk};
 
 use super::text;
 use crate::args::Args;
@@ -105,7 +106,7 @@ fn one(plan: &Plan, way: Way, run: u64) -> Result<(f64, f64), String> {
     }
     let medium = Arc::new(FileMedium(file));
     let disk: Box<dyn Disk> = match way {
-        Way::Log => Box::new(LogDisk::open_or_format(medium, true).map_err(text)?),
+        Way::Log => Box::new(LogDisk::open_or_format(medium, &Keys::default()).map_err(text)?),
         _ => Box::new(MediumDisk::new(medium).map_err(text)?),
     };
     let rate = commits(plan, run, |at, block| disk.write(at, block, true).map(drop).map_err(text))?;

@@ -9,7 +9,7 @@ use ::remap::Options;
 use block::Medium;
 use block::{Rng, parse_size};
 use live::FileMedium;
-use serve::disk::{Disk, LogDisk, RamDisk};
+use stack::disk::{Disk, LogDisk, RamDisk};
 
 use super::text;
 use crate::args::Args;

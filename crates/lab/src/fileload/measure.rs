@@ -4,6 +4,7 @@
 //! up to what the device was asked to write, or there is no result (C8).
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 
 use block::{Op, Span, Time};
 use lfs::Cause;
@@ -13,7 +14,8 @@ use ssd::Params;
 use super::clients::Clients;
 use super::{Cache, Kind, Load, Sparse, Volume};
 use crate::histogram::Histogram;
-use crate::{Amplification, Device, LabError, Stack, StackConfig};
+use crate::replay::Watch;
+use crate::{Amplification, Device, LabError, LayerCounts, Modelled, StackConfig};
 
 /// What is run.
 #[derive(Clone, Debug)]
@@ -63,11 +65,15 @@ pub struct Measured {
     pub checkpoints: Vec<(Sample, Trigger)>,
     /// Metadata that cleanings made dirty.
     pub dirtied: u64,
-    /// Bytes programmed, and bytes the drive was asked to write.
-    pub drive: (u64, u64),
+    /// The counters of the device below the volume, and of the layers in it.
+    pub below: (ssd::Stats, Vec<LayerCounts>),
 }
 
 impl Measured {
+    /// What the device below the volume adds to what the volume writes.
+    pub fn amplification(&self) -> Amplification {
+        Amplification::of(&self.below.0, &self.below.1)
+    }
     /// Blocks written to the device, whatever for.
     pub fn written(&self) -> u64 {
         self.stats.all_written()
@@ -116,31 +122,47 @@ struct Meter {
 ///
 /// # Errors
 /// A stack that cannot be, what the file system says, and counters that do not add up.
-pub fn measure(plan: &Plan, load: &mut dyn Load<Sparse<Stack>>) -> Result<Measured, LabError> {
-    let mut stack = Stack::new(&plan.params, &plan.stack)?;
+pub fn measure(plan: &Plan, load: &mut dyn Load<Sparse<Modelled>>) -> Result<Measured, LabError> {
+    let (stop, progress) = (AtomicBool::new(false), |_| ());
+    measure_watched(plan, load, Watch { stop: &stop, progress: &progress })
+}
+
+/// The same; `watch` is told of the steps, and may end it.
+///
+/// # Errors
+/// As [`measure`]; [`LabError::Interrupted`].
+pub fn measure_watched(
+    plan: &Plan,
+    load: &mut dyn Load<Sparse<Modelled>>,
+    watch: Watch<'_>,
+) -> Result<Measured, LabError> {
+    let mut stack = plan.stack.build(&plan.params)?;
     stack.set_timing(false);
+    let start = stack.now();
     let device = Sparse::new(stack, block::Sectors(plan.blocks * 8));
     let cache = Cache::new(plan.cache.0, plan.cache.1);
-    let mut volume = Volume::make(device, plan.options, cache)?;
+    let mut volume = Volume::make(device, start, plan.options, cache)?;
     load.fill(&mut volume)?;
     let filled = volume.usage()?;
     let goal = volume.written + plan.writes.0;
     let mut clients = Clients::new(load.threads(), volume.ready());
     while volume.written < goal {
         clients.step(load, &mut volume)?;
+        watch.tick(1)?;
     }
     volume.fs_mut().take_events();
     volume.fs_mut().settle().map_err(|e| super::failed("the first writes", &e))?;
     volume.fs_mut().device_mut().below_mut().set_timing(true);
     volume.fs_mut().device_mut().below_mut().reset_stats();
-    measured(plan, load, volume, filled)
+    measured(plan, load, volume, filled, watch)
 }
 
 fn measured(
     plan: &Plan,
-    load: &mut dyn Load<Sparse<Stack>>,
-    mut volume: Volume<Sparse<Stack>>,
+    load: &mut dyn Load<Sparse<Modelled>>,
+    mut volume: Volume<Sparse<Modelled>>,
     filled: (u64, u64),
+    watch: Watch<'_>,
 ) -> Result<Measured, LabError> {
     let before = volume.fs().stats();
     let (start, written) = (volume.fs().done(), volume.written);
@@ -149,6 +171,7 @@ fn measured(
     let (mut cleanings, mut checkpoints, mut dirtied) = (Vec::new(), Vec::new(), 0);
     while volume.written < written + plan.writes.1 {
         let (thread, ready, done) = clients.step(load, &mut volume)?;
+        watch.tick(1)?;
         meter.count(thread as u64, ready, done.kind, done.at);
         for event in volume.fs_mut().take_events() {
             match event {
@@ -171,7 +194,7 @@ fn measured(
     let user = volume.written - written;
     let used = volume.usage()?;
     let stack = volume.fs().device().below();
-    let below = stack.stats();
+    let (below, layers) = (stack.stats(), stack.layers());
     let asked = below.of(Op::Write).units;
     let all = stats.all_written();
     if asked != all {
@@ -189,7 +212,7 @@ fn measured(
         cleanings,
         checkpoints,
         dirtied,
-        drive: Amplification::of(&below, &stack.layers()).drive(),
+        below: (below, layers),
     })
 }
 

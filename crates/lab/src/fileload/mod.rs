@@ -17,6 +17,8 @@ mod database;
 mod filebench;
 mod fio;
 pub mod fsload;
+mod json;
+mod load;
 mod measure;
 mod sparse;
 mod volume;
@@ -27,7 +29,8 @@ pub use database::{Database, Shape};
 pub use filebench::{Filebench, Flow};
 pub use fio::RandomWrite;
 pub use fsload::{Fsload, FsloadMode};
-pub use measure::{Measured, Plan, Sample, measure};
+pub use load::{FileLoad, FilesSpec, Room, user_blocks};
+pub use measure::{Measured, Plan, Sample, measure, measure_watched};
 pub use sparse::Sparse;
 pub use volume::{File, Volume};
 

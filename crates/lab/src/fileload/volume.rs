@@ -44,12 +44,17 @@ fn at(time: Time) -> Now {
 }
 
 impl<D: BlockDevice> Volume<D> {
-    /// Makes a volume of the whole device and mounts it.
+    /// Makes a volume of the whole device, which was asked for nothing after `start`, and mounts it.
     ///
     /// # Errors
     /// A device that is too small, and what the device says.
-    pub fn make(device: D, options: Options, cache: Cache) -> Result<Volume<D>, LabError> {
-        let start = at(Time::ZERO);
+    pub fn make(
+        device: D,
+        start: Time,
+        options: Options,
+        cache: Cache,
+    ) -> Result<Volume<D>, LabError> {
+        let start = at(start);
         let device = lfs::mkfs(device, &MkfsOptions::new([7; 16], 1), start)
             .map_err(|e| failed("mkfs", &e))?;
         let fs = Fs::mount(device, options, start).map_err(|e| failed("mount", &e))?;

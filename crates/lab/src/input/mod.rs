@@ -18,6 +18,7 @@ use workload::tenant::{
 use workload::{Source, SourceError};
 
 use crate::LabError;
+use crate::fileload::FilesSpec;
 use crate::json::{Json, Map, MapExt};
 
 pub use demo::{DEMO_NAME, demo_trace};
@@ -124,6 +125,8 @@ pub struct Workload {
     pub fit: Fit,
     /// Leave flushes out.
     pub drop_flushes: bool,
+    /// A load of files instead of requests.
+    pub files: Option<FilesSpec>,
 }
 
 /// A workload that was looked at once.
@@ -229,6 +232,14 @@ impl Workload {
     /// # Errors
     /// A wrong trace, recipe or combination.
     pub fn prepare(&self, seed: u64) -> Result<Prepared, LabError> {
+        if self.files.is_some() {
+            if self.origin.is_some() || !self.tenants.is_empty() {
+                let what = "`files` and a source of requests: expected one of the two";
+                return Err(LabError::Input(what.to_string()));
+            }
+            let (extents, survey) = (Vec::new(), Survey::default());
+            return Ok(Prepared { workload: self.clone(), extents, survey });
+        }
         if self.origin.is_some() != self.tenants.is_empty() {
             return Err(LabError::Input(
                 "a workload is either one source or several tenants: expected one of the two"
@@ -292,6 +303,10 @@ impl Prepared {
     /// # Errors
     /// A wrong source; a workload that reaches beyond the drive and may not be wrapped.
     pub fn open(&self, seed: u64, capacity: Bytes) -> Result<Box<dyn Source>, LabError> {
+        if let Some(files) = &self.workload.files {
+            let what = format!("`{}` is a load of files: expected requests", files.text);
+            return Err(LabError::Input(what));
+        }
         let source = match &self.workload.origin {
             Some(origin) if !self.workload.is_merged() => {
                 open_one(origin, 0, &self.workload.options, seed)?
@@ -328,6 +343,11 @@ impl Prepared {
         }
     }
 
+    /// The load of files, if it is one.
+    pub fn files(&self) -> Option<&FilesSpec> {
+        self.workload.files.as_ref()
+    }
+
     /// Bytes of address space the workload needs, laid out as asked.
     pub fn extent(&self) -> Bytes {
         self.survey.extent(self.workload.fit)
@@ -341,6 +361,10 @@ impl Prepared {
     /// What a result document says about the workload.
     pub fn to_json(&self) -> Json {
         let mut map = self.survey.to_json();
+        if let Some(files) = &self.workload.files {
+            map.put("files", Json::text(&files.text));
+            return Json::Map(map);
+        }
         map.put("extent_bytes", Json::Int(self.extent().0));
         let source = |origin: &Origin| match origin {
             Origin::Files(paths) => {

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 
 use block::{AppId, BlockDevice, Bytes, DeviceError, Op, Request, Sectors, Span, Time};
 use ssd::{AppStats, Config, Drive, Stats};
+use stack::StackError;
 use workload::{BLOCK_RECORDS, Flags, Record, Source, SourceError, TraceOp};
 
 use super::*;
@@ -58,7 +59,7 @@ impl Device for Fixed {
     fn set_timing(&mut self, on: bool) {
         self.timing = on;
     }
-    fn check(&self) -> Result<(), LabError> {
+    fn check(&self) -> Result<(), StackError> {
         Ok(())
     }
     fn cool_buffer(&mut self) {}

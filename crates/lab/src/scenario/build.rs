@@ -9,11 +9,16 @@ use workload::read::{SizeUnit, TimeUnit};
 use super::{Base, DEFAULT_DEPTH, Entry, FIT, Scenario, Sweep};
 use crate::input::{Origin, TenantSpec};
 use crate::replay::Mode;
+use stack::rules::{self, Top, World};
+use stack::{Description, Layer, StackError};
+
+use crate::fileload::FilesSpec;
 use crate::{LabError, StackConfig};
 
 const WORKLOAD_KEYS: &[&str] = &[
     "trace",
     "gen",
+    "files",
     "format",
     "time-unit",
     "size-unit",
@@ -33,7 +38,8 @@ const WORKLOAD_KEYS: &[&str] = &[
 const REPLAY_KEYS: &[&str] =
     &["mode", "qd", "per-app", "speed", "precondition", "preload", "measure-after", "flush-every"];
 const TENANT_KEYS: &[&str] = &["trace", "gen", "stretch", "loop", "loop-discard"];
-const TOP: &[&str] = &["title", "seed", "drive", "remap", "workload", "tenant", "replay", "sweep"];
+const TOP: &[&str] =
+    &["title", "seed", "drive", "remap", "stack", "workload", "tenant", "replay", "sweep"];
 
 /// Whether a key is the scenario's own: every other one belongs to the drive.
 pub(super) fn is_scenario_key(key: &str) -> bool {
@@ -115,6 +121,7 @@ impl Scenario {
             ("remap", key) if !key.is_empty() => {
                 self.stack.set(key, entry.one()?).map_err(|what| entry.error(what))?;
             }
+            ("stack", "") => self.stack_text(&entry)?,
             ("workload", key) if WORKLOAD_KEYS.contains(&key) => self.workload_key(&entry, key)?,
             ("workload", key) => return Err(unknown(&entry, key, WORKLOAD_KEYS)),
             ("tenant", rest) => self.tenant_key(&entry, rest)?,
@@ -134,6 +141,31 @@ impl Scenario {
             }
             _ => return Err(unknown(&entry, &entry.key, TOP)),
         }
+        Ok(())
+    }
+
+    /// A whole stack in one text: its drive as if written under `drive`, and the layers above it. One
+    /// that begins with `+` has the drive that is written there.
+    fn stack_text(&mut self, entry: &Entry) -> Result<(), LabError> {
+        let wrong = |error: StackError| entry.place.error(error.to_string());
+        let text = entry.one()?.trim();
+        if text.starts_with('+') {
+            self.stack.write(crate::layers::above(text).map_err(|what| entry.error(what))?);
+            return Ok(());
+        }
+        let described: Description = text.parse().map_err(wrong)?;
+        rules::check(&described, World::Modelled, Top::Files).map_err(wrong)?;
+        let stack::Base::Drive { preset, keys } = described.base else {
+            let what = format!("found `{}` at the bottom, expected drive(PRESET)", described.base);
+            return Err(entry.error(what));
+        };
+        let as_if =
+            |key: String, value: String| Entry { key, values: vec![value], ..entry.clone() };
+        self.apply(as_if("drive.preset".to_string(), preset))?;
+        for (key, value) in keys {
+            self.apply(as_if(format!("drive.{key}"), value))?;
+        }
+        self.stack.write(described.layers);
         Ok(())
     }
 
@@ -161,6 +193,10 @@ impl Scenario {
         match key {
             "trace" => self.workload.origin = Some(self.origin(entry, false)?),
             "gen" => self.workload.origin = Some(self.origin(entry, true)?),
+            "files" => {
+                let spec = FilesSpec::read(entry.one()?).map_err(|what| entry.error(what))?;
+                self.workload.files = Some(spec);
+            }
             "fit" => self.workload.fit = entry.parse()?,
             "drop-flushes" => self.workload.drop_flushes = entry.flag()?,
             "map" => self.workload.map = Some(text()?),
@@ -287,6 +323,20 @@ impl Scenario {
         if !closed && (self.depth.is_some() || self.per_app) {
             return fail("`qd` and `per-app` have no effect: expected mode closed");
         }
+        let layers = self.stack.layers();
+        if self.workload.files.is_some() {
+            let replay = &self.replay;
+            let replayed = self.mode.is_some()
+                || replay.preload
+                || replay.measure_after.is_some()
+                || replay.flush_every.is_some()
+                || replay.precondition != crate::replay::Precondition::None;
+            if replayed {
+                return fail("keys of `replay` have no effect: a load of files is no replay");
+            }
+        } else if layers.iter().any(|layer| matches!(layer, Layer::Lfs(_))) {
+            return fail("lfs: it has files: expected a load of them, workload.files");
+        }
         let one = self.replay.speed == crate::replay::Speed::ONE;
         if !one && !matches!(self.replay.mode, Mode::Open | Mode::Dependent) {
             return fail("`speed` has no effect: expected mode open or dependent");
@@ -349,6 +399,10 @@ fn check_swept(entry: &Entry, key: &str) -> Result<(), LabError> {
     for value in &entry.values {
         if let Some(key) = key.strip_prefix("remap.") {
             StackConfig::default().set(key, value).map_err(|what| entry.error(what))?;
+            continue;
+        }
+        if key == "stack" {
+            crate::layers::above(value).map_err(|what| entry.error(what))?;
             continue;
         }
         let share = key.ends_with("size") && share_of(value, Bytes(1 << 30)).is_some();

@@ -36,12 +36,12 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 
-use block::{BlockDevice, Bytes, UNIT_BYTES};
+use block::Bytes;
 use ssd::Config;
 
 use crate::input::Workload;
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
-use crate::{LabError, RemapMode, Stack, StackConfig};
+use crate::{LabError, StackConfig};
 
 pub use build::{share_of, twice};
 pub use entries::{Entry, Place, entries};
@@ -281,10 +281,7 @@ impl Scenario {
         };
         let capacity = |scenario: &Scenario| -> Result<u64, LabError> {
             let params = scenario.config()?.resolve()?;
-            Ok(match scenario.stack.mode {
-                RemapMode::Off => u64::from(params.logical_pages) * UNIT_BYTES,
-                _ => Stack::new(&params, &scenario.stack)?.capacity().bytes().0,
-            })
+            Ok(scenario.stack.capacity(&params)?.0)
         };
         let whole = with(1);
         let most = capacity(&whole)?;

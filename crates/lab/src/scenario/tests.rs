@@ -211,3 +211,40 @@ fn a_value_changed_by_hand_is_its_changers() {
 fn lists_split_outside_parentheses() {
     assert_eq!(split_list("lru, cflru(a,b) ,x,"), ["lru", "cflru(a,b)", "x"]);
 }
+
+#[test]
+fn a_stack_in_one_text_is_its_drive_and_its_layers() {
+    let text = "stack = \"drive(paper-nolog, op=20 %)+log(gc.policy=fifo)+lfs(cleaning=bl6)\"\n\
+                [workload]\nfiles = \"fio\"\n";
+    let scenario = Scenario::from_text("s.toml", text, PathBuf::new()).unwrap();
+    let config = scenario.config().unwrap();
+    assert_eq!(config.text("op"), "20 %");
+    assert_eq!(scenario.stack.layers().len(), 2);
+    assert_eq!(scenario.stack.lfs().unwrap().cleaning, lfs::fs::Cleaning::Bl6);
+    // Written out, the drive is a drive's, and the layers are the stack's.
+    let again = scenario.to_toml().unwrap();
+    assert!(again.contains("stack = \"+log(gc.policy=fifo)+lfs(cleaning=bl6)\""), "{again}");
+    let again = Scenario::from_text("again.toml", &again, PathBuf::new()).unwrap();
+    assert_eq!(again.stack.layers(), scenario.stack.layers());
+    assert_eq!(again.workload.files, scenario.workload.files);
+}
+
+#[test]
+fn what_a_stack_of_a_scenario_cannot_be_is_said_where_it_stands() {
+    let wrong = [
+        (
+            "stack = \"ram(1GiB)\"",
+            "s.toml:1: `stack`: found `ram(1 GiB)` at the bottom, expected drive(PRESET)",
+        ),
+        ("stack = \"drive(no-such)\"", "s.toml:1: "),
+        ("stack = \"drive(paper-nolog)+cut(1)\"", "s.toml:1: cut: for what is served"),
+        ("stack = \"+lfs+log\"", "s.toml:1: `stack`: log: above lfs"),
+        ("stack = \"+log(gc.polic=x)\"", "s.toml:1: "),
+        ("[workload]\nfiles = \"nfs\"", "s.toml:2: "),
+        ("[sweep]\nstack = [\"log\"]", "s.toml:2: `sweep.stack`: found `log`, expected `+`"),
+    ];
+    for (text, begins) in wrong {
+        let error = Scenario::from_text("s.toml", text, PathBuf::new()).unwrap_err().to_string();
+        assert!(error.starts_with(begins), "{text}: {error}");
+    }
+}

@@ -81,6 +81,18 @@ fn drive(out: &mut String, scenario: &Scenario) -> Result<(), LabError> {
     Ok(())
 }
 
+/// The layers that were written as a stack, above the drive and `[remap]`.
+fn layers(out: &mut String, scenario: &Scenario) {
+    let written = scenario.stack.written();
+    if !written.is_empty() {
+        let _ = writeln!(
+            out,
+            "stack = {}",
+            quoted(&format!("+{}", stack::description::text_of(written)))
+        );
+    }
+}
+
 fn stack(out: &mut String, scenario: &Scenario) {
     let keys = scenario.stack.keys();
     if keys.is_empty() {
@@ -97,6 +109,9 @@ fn workload(out: &mut String, scenario: &Scenario) {
     out.push_str("\n[workload]\n");
     if let Some(one) = &w.origin {
         origin(out, one);
+    }
+    if let Some(files) = &w.files {
+        let _ = writeln!(out, "files = {}", quoted(&files.text));
     }
     if w.fit != Fit::Exact {
         let _ = writeln!(out, "fit = {}", quoted(&w.fit.to_string()));
@@ -198,6 +213,7 @@ pub(super) fn to_toml(scenario: &Scenario) -> Result<String, LabError> {
     let _ = writeln!(out, "title = {}", quoted(&scenario.title));
     let seeds = scenario.seeds.iter().map(|s| quoted(&s.to_string()));
     let _ = writeln!(out, "seed = {}", list(seeds));
+    layers(&mut out, scenario);
     drive(&mut out, scenario)?;
     stack(&mut out, scenario);
     workload(&mut out, scenario);

@@ -50,7 +50,7 @@ pub use idle::Idle;
 pub use inspect::{Durable, DurableJournal};
 pub use logs::LogKind;
 pub use names::NewInode;
-pub use options::{Bug, Cleaning, Options, Scj, Victim};
+pub use options::{Bug, Cleaning, OPTIONS, Options, Scj, Victim};
 pub use space::Usage;
 pub use stats::{CheckpointTime, CleaningTime, Event, LogStats, Stats};
 

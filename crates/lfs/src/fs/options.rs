@@ -174,7 +174,91 @@ impl Default for Options {
     }
 }
 
+/// An option as text: its name, and what it may be.
+pub const OPTIONS: &[(&str, &str)] = &[
+    ("batch", "victims whose copies share a flush, 1 to 16; with cleaning=scj"),
+    ("cached_nodes", "nodes, and directory blocks, kept in memory (each)"),
+    ("cleaning", "scj, bl6 (as kernel 6.1) or bl415 (the paper's baseline)"),
+    (
+        "count_needed",
+        "on: pre-invalid blocks count as a victim's cost, off: not; with cleaning=scj",
+    ),
+    ("dirty", "dirty nodes, and directory blocks, that a checkpoint waits for (each)"),
+    ("discard", "on or off: segments that a checkpoint freed are discarded"),
+    ("drain", "on or off: copies are waited for before cleaning goes on"),
+    ("prefree", "per cent of all segments that wait for a checkpoint before one is made for them"),
+    ("slots", "records that the journal holds, 1 to 224; with cleaning=scj"),
+    ("threaded", "on or off: logs go through holes when free segments run low"),
+    ("threshold", "pre-invalid blocks above which a checkpoint is made; with cleaning=scj"),
+    ("victim", "greedy or cost-benefit"),
+];
+
+/// A whole number in a range.
+fn number(text: &str, least: u64, most: u64) -> Result<u64, String> {
+    let found = text.parse().ok().filter(|n| (least..=most).contains(n));
+    found.ok_or_else(|| format!("a number from {least} to {most}"))
+}
+
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("on or off".to_string()),
+    }
+}
+
 impl Options {
+    /// Sets one by its name ([`OPTIONS`]).
+    ///
+    /// # Errors
+    /// What was found and what was expected.
+    pub fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
+        self.try_set(name, text)
+            .map_err(|expected| format!("`{name}` = `{text}`: expected {expected}"))
+    }
+
+    fn try_set(&mut self, name: &str, text: &str) -> Result<(), String> {
+        match name {
+            "cleaning" => {
+                self.cleaning = match text {
+                    "scj" => Cleaning::Scj(Scj::default()),
+                    "bl6" => Cleaning::Bl6,
+                    "bl415" => Cleaning::Bl415,
+                    _ => return Err("scj, bl6 or bl415".to_string()),
+                }
+            }
+            "victim" => {
+                self.victim = match text {
+                    "greedy" => Victim::Greedy,
+                    "cost-benefit" => Victim::CostBenefit,
+                    _ => return Err("greedy or cost-benefit".to_string()),
+                }
+            }
+            "batch" | "count_needed" | "slots" | "threshold" => {
+                let Cleaning::Scj(scj) = &mut self.cleaning else {
+                    return Err("cleaning=scj before it".to_string());
+                };
+                match name {
+                    "batch" => scj.batch = number(text, 1, 16)? as u32,
+                    "count_needed" => scj.count_needed = switch(text)?,
+                    "slots" => scj.slots = number(text, 1, 224)? as u32,
+                    _ => scj.threshold = Some(number(text, 1, u64::from(u32::MAX))?),
+                }
+            }
+            "cached_nodes" => self.cached_nodes = number(text, 64, 1 << 32)? as usize,
+            "dirty" => self.dirty = number(text, 16, 1 << 24)? as usize,
+            "prefree" => self.prefree = number(text, 1, 100)? as u32,
+            "discard" => self.discard = switch(text)?,
+            "drain" => self.drain = switch(text)?,
+            "threaded" => self.threaded = switch(text)?,
+            _ => {
+                let names: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();
+                return Err(format!("one of {}", names.join(", ")));
+            }
+        }
+        Ok(())
+    }
+
     /// What candidates of cleaning are judged by, with segments of so many blocks.
     pub(super) fn question(&self, per_seg: u32) -> Question {
         let count_valid = match self.cleaning {
@@ -187,5 +271,28 @@ impl Options {
             unpinned: self.bug == Some(Bug::Pin),
             count_valid,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_is_set_by_its_name_and_nothing_else_is() {
+        let values = ["on", "1", "greedy", "64", "100"];
+        for (name, _) in OPTIONS {
+            let mut options = Options::default();
+            options.set("cleaning", "scj").unwrap();
+            assert!(
+                *name == "cleaning" || values.iter().any(|text| options.set(name, text).is_ok()),
+                "{name}"
+            );
+            let wrong = options.set(name, "nonsense").unwrap_err();
+            assert!(wrong.starts_with(&format!("`{name}` = `nonsense`: expected ")), "{wrong}");
+        }
+        let mut options = Options::default();
+        assert!(options.set("slots", "8").unwrap_err().contains("cleaning=scj"));
+        assert!(options.set("colour", "8").unwrap_err().contains("expected one of batch"));
     }
 }

@@ -69,7 +69,15 @@ impl<D: BlockDevice> HostLog<D> {
     /// # Errors
     /// The device does not fit the options, or fails.
     pub fn format(device: D, options: &Options) -> Result<HostLog<D>, LogError> {
-        HostLog::format_with(device, options, None)
+        HostLog::format_at(device, Time::ZERO, options)
+    }
+
+    /// The same on a device that was asked for something until `at`.
+    ///
+    /// # Errors
+    /// As [`HostLog::format`].
+    pub fn format_at(device: D, at: Time, options: &Options) -> Result<HostLog<D>, LogError> {
+        HostLog::make(Below::new(device, at, options.payload), options, None)
     }
 
     #[doc(hidden)]
@@ -78,7 +86,14 @@ impl<D: BlockDevice> HostLog<D> {
         options: &Options,
         planted: Option<Planted>,
     ) -> Result<HostLog<D>, LogError> {
-        let mut below = Below::new(device, Time::ZERO, options.payload);
+        HostLog::make(Below::new(device, Time::ZERO, options.payload), options, planted)
+    }
+
+    fn make(
+        mut below: Below<D>,
+        options: &Options,
+        planted: Option<Planted>,
+    ) -> Result<HostLog<D>, LogError> {
         let engine = format_store(&mut below, options, planted)?;
         Ok(HostLog::start(engine, below, Summary::default()))
     }

@@ -32,17 +32,29 @@ impl<D: BlockDevice> PaperLog<D> {
     /// # Errors
     /// If the options do not fit, or of the device.
     pub fn format(device: D, options: &PaperOptions) -> Result<PaperLog<D>, DeviceError> {
+        PaperLog::format_at(device, Time::ZERO, options)
+    }
+
+    /// The same on a device that was asked for something until `at`.
+    ///
+    /// # Errors
+    /// As [`PaperLog::format`].
+    pub fn format_at(
+        device: D,
+        at: Time,
+        options: &PaperOptions,
+    ) -> Result<PaperLog<D>, DeviceError> {
         let layout = PaperLayout::plan(device.capacity().0 / PER_BLOCK, options)?;
         let mut log = PaperLog::over(device, layout, options);
-        let (zero, mut done) = (vec![0; BLOCK], Time::ZERO);
+        let (zero, mut done) = (vec![0; BLOCK], at);
         for block in layout.log..layout.tables {
-            done = done.max(log.write_blocks(Time::ZERO, block, &zero, Kind::Log)?);
+            done = done.max(log.write_blocks(at, block, &zero, Kind::Log)?);
         }
         for part in 0..log.tables.partitions() {
             let region = log.region(part);
-            done = done.max(log.write_blocks(Time::ZERO, region, &zero, Kind::Table)?);
+            done = done.max(log.write_blocks(at, region, &zero, Kind::Table)?);
         }
-        done = done.max(log.write_blocks(Time::ZERO, 0, &layout.encode(), Kind::Super)?);
+        done = done.max(log.write_blocks(at, 0, &layout.encode(), Kind::Super)?);
         log.clock = log.ask(done, block::Request::flush())?;
         Ok(log)
     }

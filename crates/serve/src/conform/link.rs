@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use live::FileMedium;
 
-use crate::disk::{Disk, MediumDisk};
 use crate::nbd::Address;
 use crate::nbd::client::{ALL, Client, ClientError};
 use crate::nbd::wire::{Errno, command, flag, how, state};
+use stack::disk::{Disk, MediumDisk};
 
 /// What is checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -107,7 +107,7 @@ impl Target {
     }
 }
 
-fn refused<T>(result: Result<T, crate::disk::DiskError>) -> Result<(), Trouble> {
+fn refused<T>(result: Result<T, stack::disk::DiskError>) -> Result<(), Trouble> {
     result.map(drop).map_err(|_| Trouble::Refused(None))
 }
 

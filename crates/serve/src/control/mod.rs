@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
-use crate::disk::Meter;
-use crate::power::{PowerState, When};
-use crate::stack::Stack;
+use stack::disk::Meter;
+use stack::live::Stack;
+use stack::power::{PowerState, When};
 
 pub use socket::{ControlSocket, ask};
 

@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use fuser::{Errno, ReplyData};
 use rustix::fs::FallocateFlags;
 
-use crate::disk::{Capabilities, Disk, DiskError, Done};
 use crate::kernel;
+use stack::disk::{Capabilities, Disk, DiskError, Done};
 
 /// Extents asked for at once while data or a hole is looked for.
 const EXTENTS: usize = 1024;

@@ -21,8 +21,8 @@ use fuser::{
 use super::command::{Command, Handles, line};
 use super::device::DeviceFile;
 use super::{CONTROL, DISK, STATS};
-use crate::disk::Disk;
 use crate::kernel::{self, finish};
+use stack::disk::Disk;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Node {

@@ -22,7 +22,7 @@ use super::files::Files;
 use super::left::{cut_off, is_dead};
 use super::loop_device::{LoopDevice, program};
 use super::{DISK, FuseError, SOURCE};
-use crate::disk::{Capabilities, Disk};
+use stack::disk::{Capabilities, Disk};
 
 /// How long to wait before looking again whether something is still in use.
 const AGAIN: Duration = Duration::from_millis(50);

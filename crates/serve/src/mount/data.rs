@@ -15,8 +15,8 @@ use rustix::fs::FallocateFlags;
 use super::attributes::{nid, stamp};
 use super::device::DiskDevice;
 use super::volume::Volume;
-use crate::disk::Asked;
 use crate::kernel;
+use stack::disk::Asked;
 
 /// Bytes that are copied between files with the lock held.
 const COPY: usize = 1 << 20;
@@ -230,10 +230,10 @@ mod tests {
     use lfs::{MkfsOptions, Options};
 
     use super::*;
-    use crate::disk::{MediumDisk, RamDisk};
     use crate::mount::Atime;
     use crate::mount::attributes::number;
-    use crate::power::NoSwitch;
+    use stack::disk::{MediumDisk, RamDisk};
+    use stack::power::NoSwitch;
 
     /// Memory that takes no writes while it is full, as a sparse image on a full file system.
     #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use block::{BlockDevice, Data, DeviceError, Lba, Op, Request, SECTOR_BYTES, Sectors, Time};
 
-use crate::disk::{Disk, DiskError};
+use stack::disk::{Disk, DiskError};
 
 /// A disk as a block device. Time does not pass in it: a request is done when it returns.
 #[derive(Clone, Debug)]

@@ -25,7 +25,7 @@ use super::stats::{STATS, document};
 use super::volume::Volume;
 use super::{names, xattrs};
 use crate::kernel::{self, LARGEST, finish, refused};
-use crate::stack::Stack;
+use stack::live::Stack;
 
 /// The requests of one mount.
 #[derive(Debug)]

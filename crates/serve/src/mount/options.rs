@@ -34,10 +34,8 @@ pub struct MountOptions {
     pub subtype: bool,
     /// A checkpoint is made so often, if there is anything to make durable.
     pub commit: Duration,
-    /// How segments are cleaned.
-    pub cleaning: Cleaning,
-    /// What a checkpoint frees is discarded on the device.
-    pub discard: bool,
+    /// What the file system does: how it cleans, and so on.
+    pub fs: lfs::Options,
     /// Threads that take requests.
     pub threads: usize,
 }
@@ -54,8 +52,7 @@ impl Default for MountOptions {
             allow_other: rustix::process::geteuid().is_root(),
             subtype: true,
             commit: Duration::from_secs(60),
-            cleaning: Cleaning::Scj(Scj::default()),
-            discard: false,
+            fs: lfs::Options { cleaning: Cleaning::Scj(Scj::default()), ..lfs::Options::default() },
             threads: 4,
         }
     }
@@ -100,13 +97,11 @@ impl MountOptions {
             ("writeback", "") => self.writeback = true,
             ("allow_other", "") => self.allow_other = true,
             ("nosubtype", "") => self.subtype = false,
-            ("discard", "") => self.discard = true,
-            ("nodiscard", "") => self.discard = false,
+            ("discard", "") => self.fs.discard = true,
+            ("nodiscard", "") => self.fs.discard = false,
             ("commit", text) => self.commit = Duration::from_secs(number(text, 1, 86_400)?),
             ("threads", text) => self.threads = number(text, 1, 256)? as usize,
-            ("cleaning", "scj") => self.cleaning = Cleaning::Scj(Scj::default()),
-            ("cleaning", "bl6") => self.cleaning = Cleaning::Bl6,
-            ("cleaning", "bl415") => self.cleaning = Cleaning::Bl415,
+            ("cleaning", text) => self.fs.set("cleaning", text).map_err(|_| wrong())?,
             (word, "") if FOR_OTHERS.contains(&word) => {}
             _ => return Err(wrong()),
         }
@@ -124,7 +119,7 @@ mod tests {
         options.apply("ro,noatime,commit=5,,rw,cleaning=bl415,defaults").unwrap();
         assert!(!options.read_only);
         assert_eq!((options.atime, options.commit), (Atime::Never, Duration::from_secs(5)));
-        assert_eq!(options.cleaning, Cleaning::Bl415);
+        assert_eq!(options.fs.cleaning, Cleaning::Bl415);
         for wrong in ["commit", "commit=0", "ro=1", "threads=x", "cleaning=", "sometimes"] {
             assert!(MountOptions::default().apply(wrong).is_err(), "{wrong}");
         }

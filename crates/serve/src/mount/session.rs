@@ -22,10 +22,10 @@ use super::options::MountOptions;
 use super::stats::counters;
 use super::table::KIND;
 use super::volume::Volume;
-use crate::disk::{DiskError, Meter};
 use crate::fuse::{FuseError, unmount};
-use crate::power::{Power, PowerError, PowerState, When};
-use crate::stack::Stack;
+use stack::disk::{DiskError, Meter};
+use stack::live::Stack;
+use stack::power::{Power, PowerError, PowerState, When};
 
 /// How long to wait before looking again whether something is still in use.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -85,12 +85,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shared {
     fn open(&self) -> Result<Fs<DiskDevice>, FsError> {
         let read_only = self.options.read_only || self.stack.disk.capabilities().read_only;
-        let options = lfs::Options {
-            read_only,
-            cleaning: self.options.cleaning,
-            discard: self.options.discard,
-            ..lfs::Options::default()
-        };
+        let options = lfs::Options { read_only, ..self.options.fs };
         let device = DiskDevice(Arc::clone(&self.stack.disk));
         Fs::mount(device, options, self.volume.now())
     }

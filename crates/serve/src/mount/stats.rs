@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use super::device::DiskDevice;
 use super::volume::Volume;
 use crate::control::stats;
-use crate::stack::Stack;
+use stack::live::Stack;
 
 /// The attribute of the mounted directory that holds the counters, as one JSON document.
 pub const STATS: &str = "user.varve.stats";

@@ -20,8 +20,8 @@ use super::device::DiskDevice;
 use super::end;
 use super::errors::errno;
 use super::options::Atime;
-use crate::disk::{Asked, Meter};
-use crate::power::Power;
+use stack::disk::{Asked, Meter};
+use stack::power::Power;
 
 /// Seconds after which `relatime` sets a time of access again.
 const DAY: u64 = 86_400;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::wire::{MAX_PAYLOAD, flag};
-use crate::disk::Disk;
+use stack::disk::Disk;
 
 /// A disk under a name.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::delay::Delay;
 use super::transport::Transport;
-use crate::disk::Done;
+use stack::disk::Done;
 
 /// A client that takes nothing of an answer for so long is left.
 pub const PATIENCE: Duration = Duration::from_secs(30);

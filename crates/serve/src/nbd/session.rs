@@ -20,7 +20,7 @@ use super::wire::{
     CHUNK_BYTES, Errno, MAX_PAYLOAD, REQUEST_BYTES, Request, chunk, chunk_head, command, how,
     simple, state,
 };
-use crate::disk::{Disk, DiskError, Done, Extent, inside};
+use stack::disk::{Disk, DiskError, Done, Extent, inside};
 
 /// Bytes of a read that are put together at a time.
 const READ_PIECE: u32 = 256 << 10;

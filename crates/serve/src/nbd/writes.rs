@@ -7,7 +7,7 @@ use super::input::BUFFER;
 use super::session::{End, Session, errno};
 use super::transport::Transport;
 use super::wire::{Errno, REQUEST_BYTES, Request, command, how};
-use crate::disk::{DiskError, Done, Piece};
+use stack::disk::{DiskError, Done, Piece};
 
 /// Bytes of a long write that are handled at a time.
 const WRITE_PIECE: usize = 512 << 10;

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use serve::{Capabilities, Disk, DiskError, Done, Extent};
+use stack::disk::{Capabilities, Disk, DiskError, Done, Extent};
 
 const BLOCK: usize = 4096;
 

@@ -1,9 +1,6 @@
 //! The FTL drive below a host.
 
-use block::{
-    BlockDevice, Data, DeviceError, Lba, Lpn, Remap, Request, Rng, Sectors, Time, Transactional,
-    TxError, TxId, TxLimits,
-};
+use block::{BlockDevice, DeviceError, Forward, Lba, Request, Rng, Sectors, Time};
 use nand::Cause;
 use ssd::{ConfigError, Drive, Params, preset};
 
@@ -98,55 +95,13 @@ pub enum AgedError {
     Device(#[from] DeviceError),
 }
 
-impl BlockDevice for Ssd {
-    fn capacity(&self) -> Sectors {
-        self.drive.capacity()
+impl Forward for Ssd {
+    type To = Drive;
+    fn look<R>(&self, look: impl FnOnce(&Drive) -> R) -> R {
+        look(&self.drive)
     }
-    fn atomic_unit(&self) -> block::Bytes {
-        self.drive.atomic_unit()
-    }
-    fn flush_covers_submitted(&self) -> bool {
-        self.drive.flush_covers_submitted()
-    }
-    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
-        self.drive.submit(at, request)
-    }
-}
-
-impl Transactional for Ssd {
-    fn tx_limits(&self) -> TxLimits {
-        self.drive.tx_limits()
-    }
-    fn tx_begin(&mut self) -> Result<TxId, TxError> {
-        self.drive.tx_begin()
-    }
-    fn tx_write(
-        &mut self,
-        at: Time,
-        tid: TxId,
-        page: Lpn,
-        data: Data<'_>,
-        last: bool,
-    ) -> Result<Time, TxError> {
-        self.drive.tx_write(at, tid, page, data, last)
-    }
-    fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {
-        self.drive.tx_trim(at, tid, first, count)
-    }
-    fn tx_read(&mut self, at: Time, tid: TxId, page: Lpn, data: Data<'_>) -> Result<Time, TxError> {
-        self.drive.tx_read(at, tid, page, data)
-    }
-    fn tx_commit(&mut self, at: Time, tids: &[TxId]) -> Result<Time, TxError> {
-        self.drive.tx_commit(at, tids)
-    }
-    fn tx_abort(&mut self, at: Time, tid: TxId) -> Result<Time, TxError> {
-        self.drive.tx_abort(at, tid)
-    }
-}
-
-impl Remap for Ssd {
-    fn remap(&mut self, at: Time, pairs: &[(Lpn, Lpn)]) -> Result<Time, TxError> {
-        self.drive.remap(at, pairs)
+    fn ask<R>(&mut self, ask: impl FnOnce(&mut Drive) -> R) -> R {
+        ask(&mut self.drive)
     }
 }
 

@@ -18,6 +18,13 @@ pub enum Serve {
 /// What keeps the bytes, and what lies above it.
 #[derive(Clone, ClapArgs)]
 pub struct StackArgs {
+    /// A stack in one text, the lowest first: `image(disk.img, size=1GiB)+log`. What there is: ram(SIZE),
+    /// image(FILE, size=SIZE), device(DEV), drive(PRESET, KEY=VALUE..), drive-image(FILE, size=SIZE); above
+    /// it log(OPTION=VALUE..), paper-log(..), cut(SEED), record(FILE), read-only, real-time. The options
+    /// below stand for parts of one
+    #[arg(long, value_name = "STACK", group = "backing", conflicts_with_all = ["image", "size", "set", "remap",
+          "verify", "timing", "cut_seed", "read_only", "record"])]
+    pub stack: Option<String>,
     /// Memory of this size
     #[arg(long, value_name = "SIZE", group = "backing", conflicts_with = "image", value_parser = size)]
     pub ram: Option<block::Bytes>,
@@ -65,8 +72,13 @@ impl StackArgs {
     pub fn with_source(&self, source: Option<&Path>, device: bool) -> Result<StackArgs, LabError> {
         let mut stack = self.clone();
         let Some(source) = source else { return Ok(stack) };
-        if self.ram.is_some() || self.image.is_some() || self.device.is_some() {
-            let what = "SOURCE stands for --image or --device: not both, and not with --ram";
+        if self.stack.is_some()
+            || self.ram.is_some()
+            || self.image.is_some()
+            || self.device.is_some()
+        {
+            let what =
+                "SOURCE stands for --image or --device: not both, and not with --ram or --stack";
             return Err(LabError::Input(what.to_string()));
         }
         let place = if device { &mut stack.device } else { &mut stack.image };

@@ -9,8 +9,8 @@ use lfs::format::Flags;
 use lfs::fs::{Durable, Trigger};
 use lfs::{Fs, FsError, Options};
 use serde_json::json;
-use serve::Disk;
 use serve::mount::DiskDevice;
+use stack::disk::Disk;
 
 use super::{now, open, volume_error};
 use crate::args::Fsck;

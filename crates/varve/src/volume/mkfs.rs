@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use lab::LabError;
 use lfs::MkfsOptions;
-use serve::Disk;
 use serve::mount::DiskDevice;
+use stack::disk::Disk;
 
 use super::{now, open, volume_error};
 use crate::args::{Mkfs, NewVolume};

@@ -11,11 +11,12 @@ use std::path::Path;
 
 use lab::LabError;
 use lfs::{FsError, Now};
-use serve::disk::Timing;
 use serve::mount::{mounted, wall};
-use serve::stack::{Backing, Remap, Stack, StackError, StackOptions};
+use stack::live::Stack;
+use stack::{Base, Description, Layer, StackError};
 
 use crate::args::{self, Source};
+use crate::serve::log;
 
 pub use dump::dump;
 pub use fsck::fsck;
@@ -27,14 +28,6 @@ fn now() -> Now {
     Now { at: block::Time::ZERO, wall: wall() }
 }
 
-fn remap(of: args::Remap) -> Remap {
-    match of {
-        args::Remap::Off => Remap::Off,
-        args::Remap::Varve => Remap::Varve,
-        args::Remap::Paper => Remap::Paper,
-    }
-}
-
 fn is_device(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| found.file_type().is_block_device())
 }
@@ -42,25 +35,20 @@ fn is_device(path: &Path) -> bool {
 /// The stack below a volume, which is ours alone from now on.
 fn open(from: &Source, size: Option<block::Bytes>, read_only: bool) -> Result<Stack, LabError> {
     let path = from.source.clone();
-    let backing = match (from.drive_image, is_device(&path)) {
+    let base = match (from.drive_image, is_device(&path)) {
         (true, true) => {
             return Err(LabError::Input("--drive-image: a file, not a device".to_string()));
         }
-        (true, false) => Backing::SsdImage(path, size),
-        (false, true) => Backing::Device(path),
-        (false, false) => Backing::Image(path, size),
+        (true, false) => Base::DriveImage { path, size },
+        (false, true) => Base::Device(path),
+        (false, false) => Base::Image { path, size },
     };
-    let options = StackOptions {
-        backing,
-        remap: remap(from.remap),
-        verify: from.verify == args::Switch::On,
-        timing: Timing::Off,
-        cut_seed: None,
-        // The host log writes when it opens.
-        read_only: read_only && from.remap == args::Remap::Off,
-        record: None,
-    };
-    options.build().map_err(|error| wrong(&from.source, error))
+    let mut layers = Vec::new();
+    // The host log writes when it opens.
+    let only_read = read_only && from.remap == args::Remap::Off;
+    layers.extend(only_read.then_some(Layer::ReadOnly));
+    layers.extend(log(from.remap, from.verify)?);
+    Stack::start(&Description { base, layers }).map_err(|error| wrong(&from.source, error))
 }
 
 fn wrong(source: &Path, error: StackError) -> LabError {

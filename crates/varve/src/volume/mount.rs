@@ -18,13 +18,15 @@ use lfs::{FsError, Options};
 use serve::control::{Control, ControlSocket};
 use serve::fuse::cut_off;
 use serve::mount::{DiskDevice, FsMount, MountError, MountOptions, mounted, take_report};
-use serve::stack::{Stack, StackError};
+use stack::live::Stack;
+use stack::rules::{Top, World, check};
+use stack::{Description, Keys, Layer, StackError};
 
 use super::device::{in_use, umount_device};
 use super::mkfs::{is_blank, make};
 use super::{is_device, mounted_at, now, volume_error, wrong};
 use crate::args::{Mount, Umount};
-use crate::serve::options;
+use crate::serve::description;
 use crate::{note, print, stop};
 
 /// How often it looks whether it is to stop, or whether a volume is free.
@@ -102,13 +104,10 @@ fn in_background(args: &Mount) -> Result<(), LabError> {
 }
 
 /// The stack below; if the mount before is still writing its last checkpoint, that is waited for.
-fn build(args: &Mount, source: Option<&Path>) -> Result<Stack, LabError> {
-    let mut stack = args.stack.with_source(source, source.is_some_and(is_device))?;
-    stack.read_only |= args.options.iter().any(|list| list.split(',').any(|word| word == "ro"));
-    let stack = options(&stack)?;
+fn build(stack: &Description) -> Result<Stack, LabError> {
     let since = Instant::now();
     loop {
-        match stack.build() {
+        match Stack::start(stack) {
             Err(StackError::InUse { path }) => {
                 let gone = mounted_at(&path).is_none() && since.elapsed() < PATIENCE;
                 if !gone || stop::flag().load(Ordering::Relaxed) {
@@ -121,13 +120,27 @@ fn build(args: &Mount, source: Option<&Path>) -> Result<Stack, LabError> {
     }
 }
 
+/// The stack below a volume, and the options of the file system that stand in its text.
+fn below(args: &Mount, source: Option<&Path>) -> Result<(Description, Keys), LabError> {
+    let mut stack = args.stack.with_source(source, source.is_some_and(is_device))?;
+    let read = args.options.iter().any(|list| list.split(',').any(|word| word == "ro"));
+    stack.read_only |= read;
+    let mut described = description(&stack)?;
+    check(&described, World::Live, Top::Files)?;
+    let Some(Layer::Lfs(keys)) = described.layers.last().cloned() else {
+        return Ok((described, Keys::default()));
+    };
+    described.layers.pop();
+    Ok((described, keys))
+}
+
 fn serve(args: &Mount) -> Result<(), LabError> {
     let mut how = MountOptions::default();
     for list in &args.options {
         how.apply(list).map_err(LabError::Input)?;
     }
     if args.no_scj {
-        how.cleaning = Cleaning::Bl6;
+        how.fs.cleaning = Cleaning::Bl6;
     }
     let absolute = |path: &PathBuf| {
         std::path::absolute(path).map_err(|error| LabError::io(path.clone(), error))
@@ -137,7 +150,9 @@ fn serve(args: &Mount) -> Result<(), LabError> {
         [source, dir, ..] => (Some(absolute(source)?), absolute(dir)?),
         [] => return Err(LabError::Input("expected a directory".to_string())),
     };
-    let stack = build(args, source.as_deref())?;
+    let (described, keys) = below(args, source.as_deref())?;
+    how.fs = keys.lfs(how.fs)?;
+    let stack = build(&described)?;
     how.read_only |= stack.disk.capabilities().read_only;
     let file = source.as_ref().or(args.stack.image.as_ref()).or(args.stack.device.as_ref());
     let name = match file {

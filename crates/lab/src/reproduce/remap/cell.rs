@@ -10,7 +10,7 @@ use super::SEED;
 use crate::input::{Fit, Origin, Workload};
 use crate::replay::{Mode, Outcome, ReplayPlan, Speed, Watch, replay};
 use crate::scenario::Scenario;
-use crate::{Amplification, LabError, Stack};
+use crate::{Amplification, LabError, Modelled};
 
 /// A run.
 #[derive(Clone, Debug)]
@@ -87,14 +87,14 @@ impl Cell {
         Cell { flush_every: Some(writes), ..self }
     }
 
-    fn stack(&self) -> Result<(Params, Stack), LabError> {
+    fn stack(&self) -> Result<(Params, Modelled), LabError> {
         let mut scenario = Scenario::default();
         for (key, value) in &self.keys {
             scenario.set(key, value)?;
         }
         let mut params = scenario.config()?.resolve()?;
         params.seed = SEED;
-        let stack = Stack::new(&params, &scenario.stack)?;
+        let stack = scenario.stack.build(&params)?;
         Ok((params, stack))
     }
 
@@ -125,7 +125,7 @@ impl Cell {
 }
 
 fn play(
-    stack: &mut Stack,
+    stack: &mut Modelled,
     origin: &Origin,
     seed: u64,
     plan: &ReplayPlan,

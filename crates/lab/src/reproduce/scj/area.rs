@@ -2,9 +2,10 @@
 
 use super::super::text::{rate, ratio};
 use super::super::{Check, Plot, Study, Table};
-use super::cell::{Cell, What, run_all};
+use super::cell::{Cell, run_all};
 use super::{Options, Scale, System, section};
 use crate::LabError;
+use crate::fileload::FileLoad;
 use crate::fileload::Measured;
 
 /// Slots of the area at a scale, with the size that they stand for in the paper.
@@ -39,7 +40,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         let system = |slots| System::Tuned(scale.blocks() / 128, slots);
         let cells: Vec<Cell> = std::iter::once(System::Bl)
             .chain(areas.iter().map(|(slots, _)| system(*slots)))
-            .map(|system| Cell { full: *full, ..Cell::new(scale, system, What::Fileserver) })
+            .map(|system| Cell { full: *full, ..Cell::new(scale, system, FileLoad::Fileserver) })
             .collect();
         let found = run_all(&cells, options.threads)?;
         let (bl, sweep) = (&found[0], &found[1..]);

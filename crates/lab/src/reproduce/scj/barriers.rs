@@ -2,9 +2,10 @@
 
 use super::super::text::{micros, rate, ratio};
 use super::super::{Check, Plot, Study, Table};
-use super::cell::{Cell, LARGE, TOGETHER, What, run_all};
+use super::cell::{Cell, LARGE, TOGETHER, run_all};
 use super::{Options, System, section};
 use crate::LabError;
+use crate::fileload::FileLoad;
 use crate::fileload::Measured;
 
 /// Runs the experiment.
@@ -15,7 +16,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     let cells: Vec<Cell> = [false, true]
         .into_iter()
         .flat_map(|protected| {
-            systems.map(|system| Cell { protected, ..Cell::new(scale, system, What::Fileserver) })
+            systems
+                .map(|system| Cell { protected, ..Cell::new(scale, system, FileLoad::Fileserver) })
         })
         .collect();
     let found = run_all(&cells, options.threads)?;

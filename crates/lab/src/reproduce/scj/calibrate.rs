@@ -79,7 +79,8 @@ impl Run {
         };
         let device = Sparse::new(Timeless, Sectors(BLOCKS * 8));
         let options = Mount { cleaning: self.cleaning, cached_nodes: 1 << 16, ..Mount::default() };
-        let mut volume = Volume::make(device, options, Cache::new(self.cache.0, self.cache.1))?;
+        let mut volume =
+            Volume::make(device, Time::ZERO, options, Cache::new(self.cache.0, self.cache.1))?;
         let mut load = Fsload::new(self.mode, files, kib);
         load.fill(&mut volume)?;
         let (before, written) = (volume.fs().stats(), volume.written);

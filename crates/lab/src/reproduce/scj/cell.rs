@@ -5,11 +5,8 @@ use lfs::fs::{Bug, Cleaning, Options as Mount, Scj};
 use super::super::parallel;
 use super::{SEED, Scale};
 use crate::LabError;
-use crate::fileload::{
-    Database, Filebench, Flow, Load, Measured, Plan, RandomWrite, Shape, Sparse, measure,
-};
+use crate::fileload::{FileLoad, Measured, Plan, Room, measure, user_blocks};
 use crate::scenario::Scenario;
-use crate::stack::Stack;
 
 /// The drive is so many times as large as the volume: the paper used 16 GB of 512.
 pub(super) const DRIVE: u64 = 4;
@@ -75,36 +72,12 @@ impl System {
     }
 }
 
-/// A load.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum What {
-    Fileserver,
-    Varmail,
-    Tpcc,
-    Ycsb,
-    /// Random writes; hundredths of Zipf's exponent.
-    Fio(u32),
-}
-
-impl What {
-    pub(super) fn name(self) -> String {
-        match self {
-            What::Fileserver => "fileserver".to_string(),
-            What::Varmail => "varmail".to_string(),
-            What::Tpcc => "tpcc-shaped pages".to_string(),
-            What::Ycsb => "YCSB-A-shaped pages".to_string(),
-            What::Fio(0) => "fio, uniform".to_string(),
-            What::Fio(theta) => format!("fio, zipf {}.{:02}", theta / 100, theta % 100),
-        }
-    }
-}
-
 /// A run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cell {
     pub(super) scale: Scale,
     pub(super) system: System,
-    pub(super) what: What,
+    pub(super) what: FileLoad,
     /// Percent of the blocks that users may have which the fill takes.
     pub(super) full: u64,
     pub(super) seed: u64,
@@ -115,24 +88,8 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    pub(super) fn new(scale: Scale, system: System, what: What) -> Cell {
+    pub(super) fn new(scale: Scale, system: System, what: FileLoad) -> Cell {
         Cell { scale, system, what, full: 80, seed: SEED, drain: false, protected: false }
-    }
-
-    fn load(&self, user: u64) -> Box<dyn Load<Sparse<Stack>>> {
-        let (target, seed, part) = (user * self.full / 100, self.seed, self.scale.blocks());
-        // The paper's buffer pool is 1 GB of 16.
-        let pool = part / 16;
-        match self.what {
-            What::Fileserver => Box::new(Filebench::new(Flow::Fileserver, 50, 128, target, seed)),
-            What::Varmail => Box::new(Filebench::new(Flow::Varmail, 16, 32, target, seed)),
-            What::Tpcc => Box::new(Database::new(Shape::Tpcc, 16, target, pool, seed)),
-            What::Ycsb => Box::new(Database::new(Shape::YcsbA, 32, target, pool, seed)),
-            What::Fio(0) => Box::new(RandomWrite::new(target, None, seed)),
-            What::Fio(theta) => {
-                Box::new(RandomWrite::new(target, Some(f64::from(theta) / 100.0), seed))
-            }
-        }
     }
 
     /// Runs it.
@@ -153,10 +110,7 @@ impl Cell {
         }
         let mut params = scenario.config()?.resolve()?;
         params.seed = self.seed;
-        let superblock = lfs::superblock(blocks, &lfs::MkfsOptions::new([0; 16], 1))
-            .map_err(|e| LabError::Failed(format!("a volume of {blocks} blocks: {e}")))?;
-        let main = superblock.segments[4];
-        let user = u64::from(main - lfs::provision(main).1) * 512;
+        let user = user_blocks(blocks)?;
         let options = Mount {
             cleaning: self.system.cleaning(self.scale),
             drain: self.drain,
@@ -178,7 +132,9 @@ impl Cell {
             cache: (blocks / 2, blocks / 20),
             writes: (user * (115 - self.full) / 100, user * measured / 100),
         };
-        measure(&plan, &mut *self.load(user))
+        // The paper's buffer pool is 1 GB of 16.
+        let room = Room { target: user * self.full / 100, pool: blocks / 16 };
+        measure(&plan, &mut *self.what.make(None, room, self.seed))
     }
 }
 

@@ -4,12 +4,14 @@ use block::Span;
 
 use super::super::text::{change, micros, rate, ratio};
 use super::super::{Check, Plot, Study, Table};
-use super::cell::{Cell, LARGE, TOGETHER, What, run_all};
+use super::cell::{Cell, LARGE, TOGETHER, run_all};
 use super::{Options, SEED, Scale, System, percent, section};
 use crate::LabError;
+use crate::fileload::FileLoad;
 use crate::fileload::Measured;
 
-const LOADS: [What; 4] = [What::Fileserver, What::Varmail, What::Tpcc, What::Ycsb];
+const LOADS: [FileLoad; 4] =
+    [FileLoad::Fileserver, FileLoad::Varmail, FileLoad::Tpcc, FileLoad::Ycsb];
 
 fn systems(scale: Scale) -> Vec<System> {
     let large = System::Tuned(scale.blocks() / 128, LARGE);
@@ -29,7 +31,7 @@ fn median(runs: &[Measured], of: impl Fn(&Measured) -> u64) -> u64 {
 
 /// Runs of one load: for each system its seeds.
 struct Runs<'a> {
-    what: What,
+    what: FileLoad,
     of: Vec<(System, &'a [Measured])>,
 }
 
@@ -107,7 +109,7 @@ fn eight(loads: &[Runs<'_>]) -> Table {
             let kernel = (median(runs, Measured::rate), median(load.of[1].1, Measured::rate));
             let one = &runs[0];
             table.row([
-                load.what.name(),
+                load.what.title(),
                 system.name().to_string(),
                 rate(median(runs, Measured::rate) * 4096),
                 format!("{} to {}", rate(least), rate(most)),
@@ -119,7 +121,7 @@ fn eight(loads: &[Runs<'_>]) -> Table {
                 percent(load.ratio(i, |one| one.stats.cp_calls)),
                 percent((median(runs, Measured::metadata), median(runs, |one| one.user))),
                 ratio((median(runs, Measured::written), median(runs, |one| one.user))),
-                ratio(one.drive),
+                ratio(one.amplification().drive()),
                 percent(one.usage[0]),
                 percent(one.usage[1]),
             ]);
@@ -142,7 +144,7 @@ fn triggers(loads: &[Runs<'_>]) -> Table {
         for (system, runs) in &load.of {
             let one = &runs[0];
             table.row([
-                load.what.name(),
+                load.what.title(),
                 system.name().to_string(),
                 one.cleaned().to_string(),
                 one.stats.moved[1].to_string(),
@@ -222,7 +224,7 @@ fn nine(load: &Runs<'_>) -> Result<super::Section, LabError> {
 }
 
 fn checks(load: &Runs<'_>) -> Vec<Check> {
-    let name = load.what.name();
+    let name = load.what.title();
     let gain = |i: usize| load.ratio(i, Measured::rate);
     let points = |i: usize| load.ratio(i, |one| one.stats.cp_calls);
     let cleaning = load.ratio(2, |one| one.cleaning_mean().as_ps());

@@ -2,9 +2,10 @@
 
 use super::super::text::{change, rate, ratio};
 use super::super::{Check, Plot, Study, Table};
-use super::cell::{Cell, LARGE, What, run_all};
+use super::cell::{Cell, LARGE, run_all};
 use super::{Options, Scale, System, percent, section};
 use crate::LabError;
+use crate::fileload::FileLoad;
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
@@ -17,7 +18,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     let cells: Vec<Cell> = thetas
         .iter()
         .flat_map(|theta| {
-            systems.map(|system| Cell { full: 75, ..Cell::new(scale, system, What::Fio(*theta)) })
+            systems
+                .map(|system| Cell { full: 75, ..Cell::new(scale, system, FileLoad::Fio(*theta)) })
         })
         .collect();
     let found = run_all(&cells, options.threads)?;
@@ -36,7 +38,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     for (theta, three) in thetas.iter().zip(found.chunks(3)) {
         for (system, one) in systems.iter().zip(three) {
             table.row([
-                What::Fio(*theta).name(),
+                FileLoad::Fio(*theta).title(),
                 system.name().to_string(),
                 rate(one.rate() * 4096),
                 ratio((one.rate(), three[0].rate())),

@@ -4,14 +4,19 @@ use block::Span;
 
 use super::super::text::micros;
 use super::super::{Check, Plot, Study, Table};
-use super::cell::{Cell, What, run_all};
+use super::cell::{Cell, run_all};
 use super::{Options, System, percent, section};
 use crate::LabError;
+use crate::fileload::FileLoad;
 use crate::fileload::Measured;
 
 /// Loads, and the checkpoint's part of the time of a cleaning that the paper measured, in per cent.
-const LOADS: [(What, u64); 4] =
-    [(What::Fileserver, 52), (What::Varmail, 44), (What::Tpcc, 57), (What::Ycsb, 56)];
+const LOADS: [(FileLoad, u64); 4] = [
+    (FileLoad::Fileserver, 52),
+    (FileLoad::Varmail, 44),
+    (FileLoad::Tpcc, 57),
+    (FileLoad::Ycsb, 56),
+];
 
 fn mean(sum: Span, count: u64) -> String {
     micros(Span::from_ps(sum.as_ps() / count.max(1)))
@@ -39,7 +44,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         let (time, count) = (one.stats.cleaning, one.cleaned());
         let before: u64 = one.cleanings.iter().map(|(sample, ..)| u64::from(sample.dirty)).sum();
         table.row([
-            what.name(),
+            what.title(),
             count.to_string(),
             mean(time.init, count),
             mean(time.copy, count),

@@ -4,9 +4,10 @@ use block::Span;
 
 use super::super::text::{change, micros, rate, ratio};
 use super::super::{Check, Plot, Study, Table};
-use super::cell::{Cell, LARGE, What, run_all};
+use super::cell::{Cell, LARGE, run_all};
 use super::{Options, Scale, System, percent, section};
 use crate::LabError;
+use crate::fileload::FileLoad;
 use crate::fileload::Measured;
 
 fn per_block(span: Span, one: &Measured) -> String {
@@ -51,13 +52,13 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         _ => &[32, 64, 128, 256, 512, 1024, 2048, 4096, 8192],
     };
     let mut cells = vec![
-        Cell::new(scale, System::Bl, What::Fileserver),
-        Cell::new(scale, System::Kernel, What::Fileserver),
+        Cell::new(scale, System::Bl, FileLoad::Fileserver),
+        Cell::new(scale, System::Kernel, FileLoad::Fileserver),
     ];
     for slots in [scale.slots(), LARGE] {
         for mib in mib {
             let system = System::Tuned(mib * 256 / scale.factor(), slots);
-            cells.push(Cell::new(scale, system, What::Fileserver));
+            cells.push(Cell::new(scale, system, FileLoad::Fileserver));
         }
     }
     let found = run_all(&cells, options.threads)?;

@@ -2,9 +2,10 @@
 
 use super::super::text::{rate, ratio};
 use super::super::{Check, Plot, Study, Table};
-use super::cell::{Cell, LARGE, What, run_all};
+use super::cell::{Cell, LARGE, run_all};
 use super::{Options, Scale, System, percent, section};
 use crate::LabError;
+use crate::fileload::FileLoad;
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
@@ -17,7 +18,10 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     let cells: Vec<Cell> = fulls
         .iter()
         .flat_map(|full| {
-            systems.map(|system| Cell { full: *full, ..Cell::new(scale, system, What::Fileserver) })
+            systems.map(|system| Cell {
+                full: *full,
+                ..Cell::new(scale, system, FileLoad::Fileserver)
+            })
         })
         .collect();
     let found = run_all(&cells, options.threads)?;

@@ -8,6 +8,7 @@ use remap::live::Around;
 use remap::{BLOCK, LiveLog, LogError, Options, Planted, Summary};
 
 use super::{Capabilities, Disk, DiskError, Done, Extent, Piece, inside};
+use crate::description::Keys;
 use crate::notice::say;
 
 /// A host log over a medium, as a disk.
@@ -47,27 +48,33 @@ impl LogDisk {
     }
 
     /// Opens the log on a medium, or makes one where the first mebibyte is all zeroes: nothing that
-    /// might be somebody's is overwritten. With `verify` every block that is read is compared with its
-    /// CRC, and a log that has lost what was flushed is refused; without it such a log is read-only,
+    /// might be somebody's is overwritten. Every block that is read is compared with its CRC, and a log
+    /// that has lost what was flushed is refused, unless `verify=clean`: then such a log is read-only,
     /// and what is read may be older than what was flushed. One that is made keeps the CRCs in any
     /// case.
     ///
     /// # Errors
     /// As [`LogDisk::open`] and [`LogDisk::format`].
-    pub fn open_or_format(medium: Arc<dyn Medium>, verify: bool) -> Result<LogDisk, LogError> {
+    pub fn open_or_format(medium: Arc<dyn Medium>, keys: &Keys) -> Result<LogDisk, LogError> {
         let size = medium.size().map_err(|e| DeviceError::Io(e.to_string()))?;
         let mut first = vec![0; (1 << 20).min(size as usize)];
         medium.read(0, &mut first).map_err(|e| DeviceError::Io(e.to_string()))?;
-        let mut options = Options { verify, ..Options::default() };
+        // Some hundred segments, of 2 MiB if there is room for that many. Two logs never have the same
+        // number: what one left behind must not look like the other's.
+        let segment = (size / 256).max(1).next_power_of_two().clamp(64 << 10, 2 << 20);
+        let mut options = Options {
+            verify: true,
+            segment: block::Bytes(segment),
+            seed: RandomState::new().build_hasher().finish(),
+            ..Options::default()
+        };
+        for (key, value) in keys.pairs() {
+            options.set(key, value)?;
+        }
         if first.iter().any(|b| *b != 0) {
             return LogDisk::open(medium, &options);
         }
-        // Some hundred segments, of 2 MiB if there is room for that many.
-        let segment = (size / 256).max(1).next_power_of_two().clamp(64 << 10, 2 << 20);
-        options.segment = block::Bytes(segment);
-        // Two logs never have the same number: what one left behind must not look like the other's.
-        options.seed = RandomState::new().build_hasher().finish();
-        options.verify = true;
+        let verify = std::mem::replace(&mut options.verify, true);
         let disk = LogDisk::format(medium, &options)?;
         disk.verify_reads(verify);
         Ok(disk)

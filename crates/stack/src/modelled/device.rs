@@ -3,8 +3,8 @@
 use block::{BlockDevice, Time};
 use ssd::{Drive, Stats};
 
-use crate::LabError;
-use crate::stack::LayerCounts;
+use super::LayerCounts;
+use crate::StackError;
 
 /// A modelled device that counts what it does.
 pub trait Device: BlockDevice {
@@ -26,8 +26,8 @@ pub trait Device: BlockDevice {
     /// every physical page is in one state (C7: the sweep visits every page of the drive).
     ///
     /// # Errors
-    /// [`LabError::Check`] with what was found.
-    fn check(&self) -> Result<(), LabError>;
+    /// [`StackError::Broken`] with what was found.
+    fn check(&self) -> Result<(), StackError>;
 
     /// Forgets what a flushed buffer holds: preloading must not count as hits later.
     fn cool_buffer(&mut self);
@@ -37,6 +37,14 @@ pub trait Device: BlockDevice {
 
     /// The latest moment anything happened.
     fn now(&self) -> Time;
+
+    /// Ends what is written beside it: traces.
+    ///
+    /// # Errors
+    /// What kept one from being whole.
+    fn end(&mut self) -> Result<(), StackError> {
+        Ok(())
+    }
 }
 
 impl Device for Drive {
@@ -49,12 +57,12 @@ impl Device for Drive {
     fn set_timing(&mut self, on: bool) {
         Drive::set_timing(self, on);
     }
-    fn check(&self) -> Result<(), LabError> {
+    fn check(&self) -> Result<(), StackError> {
         let stats = Drive::stats(self);
         let touched: u64 = stats.host.iter().map(|op| op.units).sum();
         let sweep = stats.data_units <= touched.saturating_mul(4);
         if sweep { Drive::check(self) } else { Drive::check_counts(self) }
-            .map_err(|v| LabError::Check { contract: v.contract.to_string(), what: v.what })
+            .map_err(|v| StackError::Broken { contract: v.contract.to_string(), what: v.what })
     }
     fn cool_buffer(&mut self) {
         Drive::cool_buffer(self);

@@ -10,6 +10,7 @@ use block::{BlockDevice, Data, DeviceError, Op, Request, SECTOR_BYTES, Sectors, 
 use remap::paper::{PaperLog, PaperOptions, TrimRule};
 
 use super::model::{ModelDisk, Modelled, Timing};
+use crate::description::Keys;
 
 /// What a place of the paper's table holds, in bytes.
 const BLOCK: u64 = 4096;
@@ -83,17 +84,20 @@ impl PaperDisk {
     ///
     /// # Errors
     /// There is something else on it, or what the medium says.
-    pub fn open_or_format(medium: Arc<dyn Medium>) -> Result<PaperDisk, DeviceError> {
+    pub fn open_or_format(medium: Arc<dyn Medium>, keys: &Keys) -> Result<PaperDisk, DeviceError> {
         let size = medium.size().map_err(io)? / BLOCK * BLOCK;
         let mut first = vec![0; size.min(1 << 20) as usize];
         medium.read(0, &mut first).map_err(io)?;
         let device = MediumDevice { medium, size };
-        let mut options = PaperOptions { trim: TrimRule::Invalidate, ..PaperOptions::default() };
+        let options = PaperOptions { trim: TrimRule::Invalidate, ..PaperOptions::default() };
+        let mut options = keys.paper(options).map_err(|e| DeviceError::Io(e.to_string()))?;
         let log = if first.iter().any(|b| *b != 0) {
             PaperLog::open(device, &options)?
         } else {
-            let all = options.data_blocks(size / BLOCK)?;
-            options.blocks = (all - all / 5).max(1);
+            if keys.get("blocks").is_none() {
+                let all = options.data_blocks(size / BLOCK)?;
+                options.blocks = (all - all / 5).max(1);
+            }
             PaperLog::format(device, &options)?
         };
         Ok(ModelDisk::new(log, Timing::Model))

@@ -1,11 +1,13 @@
-//! A host log above a drive, counted as one device.
+//! A host log above a device, counted as one.
 
 use block::{BlockDevice, DeviceError, Lba, Op, Request, Sectors, Time, UNIT_BYTES};
 use remap::HostLog;
 use remap::paper::PaperLog;
-use ssd::{AppStats, Drive, OpStats, Stats};
+use ssd::Stats;
 
-use crate::{Device, LabError};
+use super::client::Client;
+use super::{Device, Modelled};
+use crate::StackError;
 
 /// Sectors of a 4 KiB block.
 const UNIT: u64 = UNIT_BYTES / block::SECTOR_BYTES;
@@ -42,12 +44,12 @@ impl LayerCounts {
     }
 }
 
-/// A host log that owns the drive below it.
-pub trait Layer: BlockDevice {
-    /// The drive.
-    fn drive(&self) -> &Drive;
-    /// The drive, to be told something.
-    fn drive_mut(&mut self) -> &mut Drive;
+/// A host log that owns what is below it.
+pub trait Log: BlockDevice {
+    /// What is below.
+    fn below(&self) -> &Modelled;
+    /// What is below, to be told something.
+    fn below_mut(&mut self) -> &mut Modelled;
     /// The latest moment it asked anything of the drive.
     fn clock(&self) -> Time;
     /// Counters since it was made; bytes asked of it and of the drive are counted around it.
@@ -59,11 +61,11 @@ pub trait Layer: BlockDevice {
     fn check(&self) -> Result<(), String>;
 }
 
-impl Layer for PaperLog<Drive> {
-    fn drive(&self) -> &Drive {
+impl Log for PaperLog<Modelled> {
+    fn below(&self) -> &Modelled {
         self.device()
     }
-    fn drive_mut(&mut self) -> &mut Drive {
+    fn below_mut(&mut self) -> &mut Modelled {
         self.device_mut()
     }
     fn clock(&self) -> Time {
@@ -91,11 +93,11 @@ impl Layer for PaperLog<Drive> {
     }
 }
 
-impl Layer for HostLog<Drive> {
-    fn drive(&self) -> &Drive {
+impl Log for HostLog<Modelled> {
+    fn below(&self) -> &Modelled {
         self.device()
     }
-    fn drive_mut(&mut self) -> &mut Drive {
+    fn below_mut(&mut self) -> &mut Modelled {
         self.device_mut()
     }
     fn clock(&self) -> Time {
@@ -139,34 +141,15 @@ impl Layer for HostLog<Drive> {
 /// A host log with the counters of whoever submits to it.
 pub struct Above<L> {
     layer: L,
-    host: [OpStats; 4],
-    /// Reads and writes, by application.
-    requests: Vec<u64>,
+    client: Client,
     /// Counters when they were last reset.
     before: LayerCounts,
 }
 
-impl<L: Layer> Above<L> {
+impl<L: Log> Above<L> {
     pub(super) fn new(layer: L) -> Above<L> {
         let before = layer.counts();
-        Above { layer, host: [OpStats::default(); 4], requests: Vec::new(), before }
-    }
-
-    fn count(&mut self, request: &Request<'_>) {
-        let op = &mut self.host[request.op as usize];
-        let (first, end) = (request.lba.0, request.lba.0 + request.sectors.0);
-        op.ops += 1;
-        op.bytes += request.sectors.bytes().0;
-        op.units += match request.op {
-            Op::Read | Op::Write => end.div_ceil(UNIT) - first / UNIT,
-            Op::Discard => (end / UNIT).saturating_sub(first.div_ceil(UNIT)),
-            Op::Flush => 0,
-        };
-        let app = usize::from(request.hint.app.0);
-        if app >= self.requests.len() {
-            self.requests.resize(app + 1, 0);
-        }
-        self.requests[app] += u64::from(matches!(request.op, Op::Read | Op::Write));
+        Above { layer, client: Client::default(), before }
     }
 }
 
@@ -183,7 +166,7 @@ fn whole(request: &mut Request<'_>) {
     request.sectors = Sectors(end.saturating_sub(first));
 }
 
-impl<L: Layer> BlockDevice for Above<L> {
+impl<L: Log> BlockDevice for Above<L> {
     fn capacity(&self) -> Sectors {
         self.layer.capacity()
     }
@@ -194,7 +177,7 @@ impl<L: Layer> BlockDevice for Above<L> {
         self.layer.flush_covers_submitted()
     }
     fn submit(&mut self, at: Time, mut request: Request<'_>) -> Result<Time, DeviceError> {
-        self.count(&request);
+        self.client.count(&request);
         whole(&mut request);
         if request.op != Op::Flush && request.sectors.0 == 0 {
             return Ok(at);
@@ -203,43 +186,42 @@ impl<L: Layer> BlockDevice for Above<L> {
     }
 }
 
-impl<L: Layer> Device for Above<L> {
+impl<L: Log> Device for Above<L> {
     fn stats(&self) -> Stats {
-        let mut stats = self.layer.drive().stats();
-        stats.host = self.host;
-        stats.apps.resize(self.requests.len().max(stats.apps.len()), AppStats::default());
-        for (i, app) in stats.apps.iter_mut().enumerate() {
-            app.requests = self.requests.get(i).copied().unwrap_or(0);
-        }
-        stats
+        self.client.instead(self.layer.below().stats())
     }
     fn layers(&self) -> Vec<LayerCounts> {
-        let written = |host: &[OpStats; 4]| host[Op::Write as usize].bytes;
         let mut counts = self.layer.counts().since(&self.before);
-        counts.asked = written(&self.host);
-        counts.below = written(&self.layer.drive().stats().host);
-        vec![counts]
+        counts.asked = self.client.written();
+        counts.below = self.layer.below().stats().of(Op::Write).bytes;
+        let mut all = vec![counts];
+        all.extend(self.layer.below().layers());
+        all
     }
     fn reset_stats(&mut self) {
-        self.layer.drive_mut().reset_stats();
-        self.host = [OpStats::default(); 4];
-        self.requests.clear();
+        self.layer.below_mut().reset_stats();
+        self.client = Client::default();
         self.before = self.layer.counts();
     }
     fn set_timing(&mut self, on: bool) {
-        self.layer.drive_mut().set_timing(on);
+        self.layer.below_mut().set_timing(on);
     }
-    fn check(&self) -> Result<(), LabError> {
-        self.layer.check().map_err(|what| LabError::Check { contract: "C8".to_string(), what })?;
-        Device::check(self.layer.drive())
+    fn check(&self) -> Result<(), StackError> {
+        self.layer
+            .check()
+            .map_err(|what| StackError::Broken { contract: "C8".to_string(), what })?;
+        self.layer.below().check()
     }
     fn cool_buffer(&mut self) {
-        self.layer.drive_mut().cool_buffer();
+        self.layer.below_mut().cool_buffer();
     }
     fn slots_per_page(&self) -> u32 {
-        self.layer.drive().params().geometry.slots_per_page
+        self.layer.below().slots_per_page()
     }
     fn now(&self) -> Time {
-        Device::now(self.layer.drive()).max(self.layer.clock())
+        self.layer.below().now().max(self.layer.clock())
+    }
+    fn end(&mut self) -> Result<(), StackError> {
+        self.layer.below_mut().end()
     }
 }

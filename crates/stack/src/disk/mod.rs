@@ -1,5 +1,6 @@
 //! What a front-end serves: a device of bytes that many threads use at once.
 
+mod below;
 mod done;
 mod drive;
 mod log;
@@ -15,6 +16,7 @@ mod record;
 use std::fmt::Debug;
 use std::io;
 
+pub use below::DiskMedium;
 pub use done::Done;
 pub use drive::CutDrive;
 pub use log::LogDisk;

@@ -1,0 +1,161 @@
+//! A stack that serves real programs, from its description.
+
+mod layers;
+mod source;
+
+use std::sync::Arc;
+
+use block::Medium;
+use live::ImageDrive;
+use ssd::{Config, Origin, Params};
+
+use crate::StackError;
+use crate::description::{Base, Description, Layer};
+use crate::disk::{CutDrive, Disk, Meter, Metered, ModelDisk, RamDisk, Recorder, Timing};
+use crate::power::Power;
+use crate::rules::{Top, World, check};
+use layers::Layers;
+use source::{open_device, open_file, unmake, whole};
+
+/// A stack that runs.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// What it is, in words.
+    pub name: String,
+    /// What is served.
+    pub disk: Arc<dyn Disk>,
+    /// Its switch.
+    pub power: Arc<dyn Power>,
+    /// What is asked of it.
+    pub meter: Arc<Meter>,
+    /// The traces of what is asked of it, or of what is below a layer.
+    pub recorders: Vec<Arc<Recorder>>,
+}
+
+impl Stack {
+    /// A clean stop: what was acknowledged is durable, the next start quick and the trace whole. With
+    /// the power off nothing is written to the disk any more.
+    ///
+    /// # Errors
+    /// The disk's, or what kept the trace from being whole.
+    pub fn stop(&self) -> Result<(), StackError> {
+        let closed = match self.power.state().on && !self.disk.capabilities().read_only {
+            true => self.disk.close(),
+            false => Ok(()),
+        };
+        let end = |recorder: &Arc<Recorder>| {
+            let path = recorder.path().to_path_buf();
+            recorder.finish().map(drop).map_err(|error| StackError::Io { path, error })
+        };
+        // Each of them, whatever became of another.
+        let traced = self.recorders.iter().map(end).fold(Ok(()), Result::and);
+        // Of two errors that of the data counts more.
+        closed?;
+        traced
+    }
+}
+
+/// What keeps the bytes, ready.
+enum Ground {
+    /// Bytes, where the layers can lie on them directly.
+    Medium(Arc<dyn Medium>),
+    /// A device that nothing needs to lie on.
+    Disk(Arc<dyn Disk>),
+    /// A modelled drive in memory, which has a switch of its own.
+    Drive(Arc<ModelDisk<CutDrive>>),
+}
+
+/// What is served, and its switch.
+type Served = (Arc<dyn Disk>, Arc<dyn Power>);
+
+impl Stack {
+    /// Starts a stack.
+    ///
+    /// # Errors
+    /// [`StackError`].
+    pub fn start(description: &Description) -> Result<Stack, StackError> {
+        check(description, World::Live, Top::Blocks)?;
+        let name = words(description);
+        let layers = Layers::prepare(&description.layers, &name)?;
+        let recorders = layers.recorders();
+        let (disk, power) = match &description.base {
+            Base::Ram(size) => {
+                let ram = Arc::new(RamDisk::new(whole(*size)?)?);
+                // Nothing lies between the client and the memory.
+                match layers.need_medium() {
+                    true => layers.over(Ground::Medium(ram))?,
+                    false => layers.over(Ground::Disk(ram))?,
+                }
+            }
+            Base::Image { path, size } => {
+                let (medium, made) = open_file(path, *size, layers.only_read())?;
+                let served = layers.over(Ground::Medium(Arc::new(medium)));
+                if made && served.is_err() {
+                    unmake(path);
+                }
+                served?
+            }
+            Base::Device(path) => {
+                let medium = open_device(path, layers.only_read())?;
+                layers.over(Ground::Medium(Arc::new(medium)))?
+            }
+            Base::Drive { preset, keys } => {
+                let params = params(preset, keys)?;
+                let drive = CutDrive::new(&params, layers.seed().unwrap_or(1))?;
+                let drive = Arc::new(ModelDisk::new(drive, layers.timing()));
+                layers.over(Ground::Drive(drive))?
+            }
+            Base::DriveImage { path, size } => {
+                if let (false, Some(size)) = (path.exists(), *size) {
+                    drop(ImageDrive::create(path, size)?);
+                }
+                let first = description.layers.first();
+                match first.is_some_and(|layer| matches!(layer, Layer::Cut(_))) {
+                    false => {
+                        let drive = ModelDisk::new(ImageDrive::open(path)?, Timing::Off);
+                        layers.over(Ground::Disk(Arc::new(drive)))?
+                    }
+                    // The file below it loses its power, and the drive comes up from what is left.
+                    true => {
+                        let file = Arc::new(open_file(path, None, false)?.0);
+                        layers.with_drive_image().over(Ground::Medium(file))?
+                    }
+                }
+            }
+        };
+        let meter = Arc::new(Meter::default());
+        let disk: Arc<dyn Disk> = Arc::new(Metered::new(disk, Arc::clone(&meter)));
+        Ok(Stack { name, disk, power, meter, recorders })
+    }
+}
+
+/// A stack in words.
+fn words(stack: &Description) -> String {
+    let base = match &stack.base {
+        Base::Ram(size) => format!("ram, {}", size.human()),
+        Base::Image { path, .. } => format!("file {}", path.display()),
+        Base::Device(path) => format!("device {}", path.display()),
+        Base::Drive { preset, .. } => format!("modelled drive {preset} in memory"),
+        Base::DriveImage { path, .. } => format!("modelled drive on {}", path.display()),
+    };
+    stack.layers.iter().fold(base, |below, layer| match layer {
+        Layer::Log(_) => format!("host log over {below}"),
+        Layer::PaperLog(_) => format!("paper 1's log over {below}"),
+        _ => below,
+    })
+}
+
+/// A drive that is served.
+fn params(preset: &str, keys: &[(String, String)]) -> Result<Params, StackError> {
+    let mut config: Config = ssd::preset(preset)?.config;
+    let origin = |from: &str| Origin { from: from.to_string(), source: None, tag: None };
+    for (key, value) in keys {
+        match &**key {
+            "scale" => config.scale(value, "the stack")?,
+            _ => config.set(key, value, origin("the stack"))?,
+        }
+    }
+    // A drive that is served holds data, and comes back after a cut.
+    config.set("nand.oob", "full", origin("serve"))?;
+    Ok(config.resolve()?)
+}
