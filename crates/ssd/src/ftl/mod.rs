@@ -32,7 +32,7 @@ pub(crate) use checkpoint::area_lines as checkpoint_area_lines;
 pub(crate) use free::FreeLines;
 pub(crate) use head::erase_padding;
 pub(crate) use host::{POISON, SlotData, Writer, merge_pieces};
-pub use victim::{VictimInfo, victims};
+pub use victim::{Choice, ClosedLine, Victim, VictimInfo, add_victim, victims};
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -50,7 +50,6 @@ use map::SlotMap;
 use paged::PagedMap;
 use spares::Spares;
 use trim::Trims;
-use victim::Victim;
 
 /// Open lines a configuration needs at once.
 pub(crate) fn head_count(p: &Params) -> u32 {
