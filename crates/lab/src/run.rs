@@ -271,7 +271,7 @@ impl Experiment {
             map.put("remap", stack_json(&self.stack));
         }
         if !self.stack.written().is_empty() {
-            map.put("layers", Json::text(&text_of(self.stack.written())));
+            map.put("layers", Json::text(text_of(self.stack.written())));
         }
         map.put("workload", self.prepared.to_json());
         let seeds = |s: &u64| Json::Int(*s);
