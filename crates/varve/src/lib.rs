@@ -75,7 +75,7 @@ pub mod drive {
 ///
 /// ```
 /// use varve::trace::{Source, parse_recipe};
-/// let mut source = parse_recipe("uniform,size=1MiB,read=0,count=100", 1)?.open()?;
+/// let mut source = parse_recipe("uniform,size=1MiB,read=0,count=100", 1)?.open();
 /// let mut records = Vec::new();
 /// source.fill(&mut records)?;
 /// assert!(!records.is_empty());
