@@ -198,7 +198,7 @@ fn ops(mut args: Args) -> Result<(), String> {
     let cleaning = cleaning(&args.value("cleaning")?.unwrap_or_else(|| "bl6".to_string()))?;
     args.finish()?;
     let device = Sparse::new(size).touched();
-    let device = mkfs(device, &MkfsOptions::new([1; 16], 7), now(0)).map_err(text)?;
+    let (device, _) = mkfs(device, &MkfsOptions::new([1; 16], 7), now(0)).map_err(text)?;
     let options = Options { cleaning, ..Options::default() };
     let mut fs = Fs::mount(device, options, now(1)).map_err(text)?;
     let dirs = dirs(&mut fs, 40)?;
@@ -242,7 +242,7 @@ fn mount(mut args: Args) -> Result<(), String> {
     args.finish()?;
     for (name, cleaning) in [("bl6", Cleaning::Bl6), ("scj", Cleaning::Scj(Scj::default()))] {
         let options = Options { cleaning, ..Options::default() };
-        let device =
+        let (device, _) =
             mkfs(Sparse::new(size), &MkfsOptions::new([1; 16], 7), now(0)).map_err(text)?;
         let mut fs = Fs::mount(device, options, now(1)).map_err(text)?;
         let dirs = dirs(&mut fs, 100)?;

@@ -4,15 +4,15 @@
 //! fsload DIR fill|fileserver|varmail FILES KIB OPERATIONS SEED
 //! ```
 //!
-//! The program is that of [`lab::fileload::fsload`]; here are its calls, on real files. Prints what
+//! The program is that of [`varve_lab::fileload::fsload`]; here are its calls, on real files. Prints what
 //! it did.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Error, Read, Write};
 use std::path::PathBuf;
 
-use lab::fileload::FsloadMode;
-use lab::fileload::fsload::{BUFFER, Calls, Program, dir_name, place};
+use varve_lab::fileload::FsloadMode;
+use varve_lab::fileload::fsload::{BUFFER, Calls, Program, dir_name, place};
 
 struct OnDirectory {
     dir: PathBuf,

@@ -271,7 +271,7 @@ impl Experiment {
             map.put("remap", stack_json(&self.stack));
         }
         if !self.stack.written().is_empty() {
-            map.put("layers", Json::text(&text_of(self.stack.written())));
+            map.put("layers", Json::text(text_of(self.stack.written())));
         }
         map.put("workload", self.prepared.to_json());
         let seeds = |s: &u64| Json::Int(*s);
@@ -368,6 +368,17 @@ impl Finished<'_> {
     }
 }
 
+/// The value at a path of keys, joined by dots.
+fn find<'m>(map: &'m Map, path: &str) -> Option<&'m Json> {
+    match path.split_once('.') {
+        None => map.get(path),
+        Some((key, rest)) => match map.get(key)? {
+            Json::Map(inner) => find(inner, rest),
+            _ => None,
+        },
+    }
+}
+
 /// A finished result document.
 pub struct Document {
     map: Map,
@@ -377,29 +388,38 @@ pub struct Document {
 impl Document {
     /// Counts host pages served and pages copied, for the speed in `run`.
     fn counted(mut self) -> Document {
-        let number = |map: &Map, path: &[&str]| -> u64 {
-            let mut at = map;
-            for (i, key) in path.iter().enumerate() {
-                match at.get(*key) {
-                    Some(Json::Map(inner)) => at = inner,
-                    Some(Json::Int(n)) if i + 1 == path.len() => return *n,
-                    _ => return 0,
-                }
-            }
-            0
+        let of = |result: &Map| {
+            let units = ["host.read.units", "host.write.units", "gc.pages"];
+            units.iter().filter_map(|path| find(result, path).and_then(Json::whole)).sum::<u64>()
         };
-        if let Some(Json::List(results)) = self.map.get("results") {
-            let of = |result: &Json| match result {
-                Json::Map(map) => [&["host", "read", "units"][..], &["host", "write", "units"]]
-                    .iter()
-                    .map(|path| number(map, path))
-                    .sum::<u64>()
-                    .saturating_add(number(map, &["gc", "pages"])),
-                _ => 0,
-            };
-            self.page_ops = results.iter().map(of).sum();
-        }
+        self.page_ops = self.results().map(of).fold(0, u64::saturating_add);
         self
+    }
+
+    fn results(&self) -> impl Iterator<Item = &Map> {
+        let all = match self.map.get("results") {
+            Some(Json::List(results)) => &results[..],
+            _ => &[],
+        };
+        all.iter().filter_map(|result| match result {
+            Json::Map(map) => Some(map),
+            _ => None,
+        })
+    }
+
+    /// Names of the runs, in order: the keys that were swept, and the seed.
+    pub fn runs(&self) -> Vec<String> {
+        let name = |run: &Map| match run.get("name") {
+            Some(Json::Text(name)) => name.clone(),
+            _ => String::new(),
+        };
+        self.results().map(name).collect()
+    }
+
+    /// A number of run `run` by the path of its key, such as `waf` or `latency_ns.write.p99`: a count, a
+    /// ratio, or nanoseconds. `None` if it is not known, or there is no such key.
+    pub fn number(&self, run: usize, path: &str) -> Option<f64> {
+        find(self.results().nth(run)?, path)?.number()
     }
 
     /// Adds what the run cost on this machine: the only part that differs between equal runs.

@@ -2,8 +2,8 @@
 //! the same run gives the same numbers.
 
 use block::{BlockDevice, DeviceError, Op, Request, Sectors, Time};
-use lab::fileload::{Cache, Fsload, FsloadMode, Sparse, Volume};
 use lfs::fs::{Cleaning, Options, Scj, Stats};
+use varve_lab::fileload::{Cache, Fsload, FsloadMode, Sparse, Volume};
 
 /// Counts what it is asked and takes no time.
 #[derive(Default)]

@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use lab::scenario::Scenario;
-use lab::{Experiment, LabError};
+use varve_lab::scenario::Scenario;
+use varve_lab::{Experiment, LabError};
 
 const SCENARIO: &str = r#"
 stack = "drive(paper-nolog, geometry.blocks=0, capacity=96 MiB, geometry.channels=2, geometry.dies=1, line=plane, op=60 %)"
@@ -19,7 +19,7 @@ fn run(text: &str, threads: usize) -> Result<serde_json::Value, LabError> {
     let scenario = Scenario::from_text("files.toml", text, PathBuf::new())?;
     let experiment = Experiment::new(&scenario)?;
     let flag = std::sync::atomic::AtomicBool::new(false);
-    let watch = lab::replay::Watch { stop: &flag, progress: &|_| () };
+    let watch = varve_lab::replay::Watch { stop: &flag, progress: &|_| () };
     let document = experiment.run(threads, "test", watch, &|_| ())?;
     Ok(serde_json::from_str(&document.text()).expect("JSON"))
 }

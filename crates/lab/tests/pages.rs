@@ -4,8 +4,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use report::study::{Plot, Section, Study, Table, book};
 use serde_json::{Value, json};
+use report::study::{Plot, Section, Study, Table, book};
 
 /// What the page's script did, as `dom.js` saw it.
 fn run(html: &str) -> Value {
@@ -69,7 +69,7 @@ fn reports_answer_the_pointer() {
             },
         }]
     });
-    let html = lab::report::html(&document.to_string(), "varve sim").unwrap();
+    let html = varve_lab::report::html(&document.to_string(), "varve sim").unwrap();
     let found = run(&html);
     assert_eq!(found["charts"], 2, "{found}");
     assert_eq!(found["charts_with_tip"], found["charts"], "{found}");

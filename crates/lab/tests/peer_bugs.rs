@@ -2,9 +2,9 @@
 //! test each, so that they cannot happen here unseen.
 
 use block::{BlockDevice, Lba, Request, Rng, Sectors, Span, Time};
-use lab::histogram::Histogram;
 use nand::Cause;
 use ssd::{Config, Drive};
+use varve_lab::histogram::Histogram;
 
 fn config(pairs: &[&str]) -> Config {
     let mut config = Config::default();
@@ -142,7 +142,7 @@ fn bug_05_write_amplification_is_what_the_formula_says_and_causes_are_apart() {
     let stats = d.stats();
     let waf = stats.waf().0 as f64 / stats.waf().1 as f64;
     let rho = stats.logical_units as f64 / stats.effective_units as f64;
-    let expected = lab::selfcheck::formulas::fifo(rho);
+    let expected = varve_lab::selfcheck::formulas::fifo(rho);
     assert!((waf / expected - 1.0).abs() < 0.02, "{waf} {expected}");
     assert!((expected - 1.51).abs() < 0.02, "{expected}");
     assert_eq!((stats.gc.wl_pages, stats.nand.programs[Cause::Map as usize]), (0, 0));
@@ -259,7 +259,7 @@ fn bug_11_an_unknown_policy_is_an_error_that_names_it() {
         let error = config(SMALL).set_pair(pair).expect_err(pair);
         let text = error.to_string();
         assert!(text.contains(key) && text.contains("expected"), "{text}");
-        assert_eq!(lab::LabError::from(error).exit_code(), 3);
+        assert_eq!(varve_lab::LabError::from(error).exit_code(), 3);
     }
     assert!(Config::default().set_pair("gc.victms=greedy").is_err());
 }
@@ -304,7 +304,7 @@ fn bug_13_discards_percentiles_and_waf_are_there_and_comparisons_begin_with_the_
     let p99 = histogram.percentile(9_900).unwrap().as_ns();
     assert!((9_900_000..9_980_000).contains(&p99), "{p99}");
 
-    let load = |rate: &str, mean: u64| lab::compare::Loaded {
+    let load = |rate: &str, mean: u64| varve_lab::compare::Loaded {
         name: rate.to_string(),
         document: serde_json::json!({
             "schema": "varve.run/2",
@@ -312,7 +312,7 @@ fn bug_13_discards_percentiles_and_waf_are_there_and_comparisons_begin_with_the_
             "results": [{ "name": "run", "latency_ns": { "read": { "mean": mean } } }],
         }),
     };
-    let found = lab::compare::compare(&[load("333 MB/s", 3_458), load("800 MB/s", 82)], &[]);
+    let found = varve_lab::compare::compare(&[load("333 MB/s", 3_458), load("800 MB/s", 82)], &[]);
     assert_eq!(found.differences.len(), 1);
     assert_eq!(found.differences[0].key, "bus.rate");
     assert_eq!(found.rows[0].metric, "read.mean");

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use lab::Experiment;
-use lab::scenario::Scenario;
+use varve_lab::Experiment;
+use varve_lab::scenario::Scenario;
 
 #[test]
 fn every_bundled_scenario_can_be_run() {

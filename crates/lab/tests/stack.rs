@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
-use lab::replay::Watch;
-use lab::scenario::Scenario;
-use lab::{Experiment, LabError};
 use serde_json::Value;
+use varve_lab::replay::Watch;
+use varve_lab::scenario::Scenario;
+use varve_lab::{Experiment, LabError};
 
 const SCENARIO: &str = r#"
 [drive]

@@ -3,7 +3,7 @@
 //!
 //! Invariant: the superblocks are written last, after a flush, so that a volume is there or not.
 
-use block::BlockDevice;
+use block::{BlockDevice, Time};
 
 use crate::disk::{Cause, Disk};
 use crate::format::{
@@ -130,11 +130,15 @@ pub fn least_blocks(options: &MkfsOptions) -> Option<u64> {
     Some(yes)
 }
 
-/// Makes a volume of the whole device and returns the device.
+/// Makes a volume of the whole device; returns the device, and when all was durable there.
 ///
 /// # Errors
 /// As [`superblock`]; and what the device says.
-pub fn mkfs<D: BlockDevice>(device: D, options: &MkfsOptions, now: Now) -> Result<D, FsError> {
+pub fn mkfs<D: BlockDevice>(
+    device: D,
+    options: &MkfsOptions,
+    now: Now,
+) -> Result<(D, Time), FsError> {
     let mut disk = Disk::new(device, now.at);
     let sb = superblock(disk.blocks(), options)?;
     let layout = Layout::of(&sb, disk.blocks())?;
@@ -164,7 +168,8 @@ pub fn mkfs<D: BlockDevice>(device: D, options: &MkfsOptions, now: Now) -> Resul
         disk.write(BlockAddr(i), &sb.encode(), Cause::Super)?;
     }
     disk.flush()?;
-    Ok(disk.into_device()?)
+    let done = disk.clock();
+    Ok((disk.into_device()?, done))
 }
 
 fn root_inode(version: u32, data: BlockAddr, next: BlockAddr, now: Now) -> NodeBlock {

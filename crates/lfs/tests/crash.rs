@@ -3,11 +3,11 @@
 mod tools;
 
 use block::{Fate, Rng};
-use lfs::Options;
-use lfs::fs::{Bug, Cleaning, Scj};
 use tools::crash::{Plan, first_wrong, volume, work};
 use tools::model::{Mix, fresh};
 use tools::{Image, now};
+use varve_lfs::Options;
+use varve_lfs::fs::{Bug, Cleaning, Scj};
 
 const FSYNCS: Mix = Mix { write: 40, fsync: 25, sync: 2, blocks: 30, names: 30 };
 

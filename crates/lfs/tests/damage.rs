@@ -3,12 +3,12 @@
 mod tools;
 
 use block::{BlockDevice, CutDevice, Data, Lba, Request, Rng, Sectors, Time};
-use lfs::fs::{Cleaning, Scj};
-use lfs::scj::{STATE_AT, State};
-use lfs::{Fs, FsError, Options};
 use tools::crash::{Plan, volume, work};
 use tools::model::{Mix, draw, fresh, perform};
 use tools::now;
+use varve_lfs::fs::{Cleaning, Scj};
+use varve_lfs::scj::{STATE_AT, State};
+use varve_lfs::{Fs, FsError, Options};
 
 const MIX: Mix = Mix { write: 40, fsync: 10, sync: 2, blocks: 30, names: 30 };
 

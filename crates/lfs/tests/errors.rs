@@ -6,10 +6,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use block::{BlockDevice, Bytes, DeviceError, Op, RamDevice, Request, Sectors, Time};
-use lfs::format::FileType;
-use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 use tools::model::NEW;
 use tools::now;
+use varve_lfs::format::FileType;
+use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 
 /// Takes no writes while it is full.
 struct Full {
@@ -34,7 +34,7 @@ impl BlockDevice for Full {
 fn a_write_that_failed_while_somebody_read_is_not_forgotten() {
     let full = Rc::new(Cell::new(false));
     let device = Full { below: RamDevice::new(Sectors(64 << 11)), full: Rc::clone(&full) };
-    let device = mkfs(device, &MkfsOptions::new([4; 16], 9), now(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([4; 16], 9), now(0)).unwrap().0;
     let mut fs = Fs::mount(device, Options::default(), now(1)).unwrap();
     let file = fs.create(now(2), Nid::ROOT, b"a", FileType::File, NEW, (0, 0)).unwrap();
     fs.write(now(3), file, Bytes(0), &[1; 8192]).unwrap();

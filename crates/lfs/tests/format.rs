@@ -1,12 +1,12 @@
 //! Round trips of everything that is decoded and encoded, and setters that touch nothing else.
 
-use lfs::format::{
+use proptest::collection::{btree_set, vec};
+use proptest::prelude::*;
+use varve_lfs::format::{
     Area, Checkpoint, Entry, FileType, Flags, Heads, Inode, Journal, NatEntry, NodeBlock, Origin,
     OrphanBlock, SitEntry, Summary, Superblock, name_hash,
 };
-use lfs::{BlockAddr, Nid, SegNo, Stamp};
-use proptest::collection::{btree_set, vec};
-use proptest::prelude::*;
+use varve_lfs::{BlockAddr, Nid, SegNo, Stamp};
 
 fn bytes<const N: usize>() -> impl Strategy<Value = [u8; N]> {
     vec(any::<u8>(), N).prop_map(|v| v.try_into().unwrap())

@@ -3,11 +3,11 @@
 mod tools;
 
 use block::{BlockDevice, Bytes, Data, DeviceError, Op, RamDevice, Request, Sectors, Time};
-use lfs::format::FileType;
-use lfs::fs::{Cleaning, Scj, Trigger};
-use lfs::{Fs, MkfsOptions, Nid, Now, Options, Stamp, mkfs};
 use tools::Image;
 use tools::model::NEW;
+use varve_lfs::format::FileType;
+use varve_lfs::fs::{Cleaning, Scj, Trigger};
+use varve_lfs::{Fs, MkfsOptions, Nid, Now, Options, Stamp, mkfs};
 
 fn second(n: u64) -> Now {
     Now { at: Time::from_us(n * 1_000_000), wall: Stamp { seconds: 1_600_000_000 + n, nanos: 0 } }
@@ -37,7 +37,7 @@ impl BlockDevice for Trimmed {
 /// A volume full of holes: of every eight blocks one is left.
 fn sparse(options: Options) -> (Fs<Trimmed>, Vec<Nid>) {
     let device = Trimmed { below: RamDevice::new(Sectors(128 << 11)), sectors: 0 };
-    let device = mkfs(device, &MkfsOptions::new([4; 16], 9), second(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([4; 16], 9), second(0)).unwrap().0;
     let mut fs = Fs::mount(device, options, second(1)).unwrap();
     let mut kept = Vec::new();
     for n in 0..80 {

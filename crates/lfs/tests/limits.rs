@@ -3,17 +3,17 @@
 mod tools;
 
 use block::{BlockDevice, Bytes, RamDevice, Sectors};
-use lfs::format::FileType;
-use lfs::fs::{Cleaning, Scj};
-use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 use tools::model::NEW;
 use tools::{FileDevice, Image, now};
+use varve_lfs::format::FileType;
+use varve_lfs::fs::{Cleaning, Scj};
+use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 
 /// Bytes of the largest file.
 const LARGEST: u64 = (923 + 2 * 1018 + 2 * 1018 * 1018 + 1018 * 1018 * 1018) * 4096;
 
 fn mounted<D: BlockDevice>(device: D, options: Options) -> Fs<D> {
-    let device = mkfs(device, &MkfsOptions::new([4; 16], 9), now(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([4; 16], 9), now(0)).unwrap().0;
     Fs::mount(device, options, now(1)).unwrap()
 }
 
@@ -177,7 +177,7 @@ fn orphans_fill_several_blocks_of_a_checkpoint() {
 fn node_numbers_run_out_as_a_typed_error_and_come_back() {
     // Fewer numbers than blocks: segments of four blocks.
     let options = MkfsOptions { log_blocks_per_seg: 2, gap: 512, ..MkfsOptions::new([4; 16], 9) };
-    let device = mkfs(ram(96), &options, now(0)).unwrap();
+    let device = mkfs(ram(96), &options, now(0)).unwrap().0;
     let mut fs = Fs::mount(device, Options::default(), now(1)).unwrap();
     let mut made = 0;
     let error = loop {

@@ -3,9 +3,9 @@
 mod tools;
 
 use block::{RamDevice, Sectors};
-use lfs::format::{Block, Checkpoint, MAGIC, NodeBlock, Superblock};
-use lfs::{FsError, Layout, MkfsOptions, mkfs, provision, superblock};
 use tools::{Image, now};
+use varve_lfs::format::{Block, Checkpoint, MAGIC, NodeBlock, Superblock};
+use varve_lfs::{FsError, Layout, MkfsOptions, mkfs, provision, superblock};
 
 fn block(image: &Image, at: u32) -> Box<Block> {
     use std::os::unix::fs::FileExt;
@@ -18,7 +18,7 @@ fn block(image: &Image, at: u32) -> Box<Block> {
 fn ours(bytes: u64) -> Image {
     let device = RamDevice::new(Sectors(bytes / 512));
     let options = MkfsOptions { label: "varve".into(), ..MkfsOptions::new([7; 16], 0x1234_5678) };
-    Image::of(&mut mkfs(device, &options, now(5)).unwrap())
+    Image::of(&mut mkfs(device, &options, now(5)).unwrap().0)
 }
 
 #[test]
@@ -106,16 +106,16 @@ fn what_cannot_be_is_refused() {
 fn the_least_volume_is_one_and_a_block_less_is_none() {
     for (log, gap) in [(9, 512), (9, 2048), (4, 64)] {
         let options = MkfsOptions { log_blocks_per_seg: log, gap, ..MkfsOptions::new([1; 16], 1) };
-        let least = lfs::least_blocks(&options).unwrap();
+        let least = varve_lfs::least_blocks(&options).unwrap();
         let made = |blocks: u64| {
             let device = RamDevice::new(Sectors(blocks * 8));
-            let device = lfs::mkfs(device, &options, now(0))?;
-            lfs::Fs::mount(device, lfs::Options::default(), now(1)).map(drop)
+            let device = varve_lfs::mkfs(device, &options, now(0))?.0;
+            varve_lfs::Fs::mount(device, varve_lfs::Options::default(), now(1)).map(drop)
         };
         assert_eq!(made(least), Ok(()), "{least} blocks");
         assert!(made(least - 1).is_err(), "{} blocks", least - 1);
         for blocks in (least..least + 4096).step_by(97) {
-            assert!(lfs::superblock(blocks, &options).is_ok(), "{blocks} blocks");
+            assert!(varve_lfs::superblock(blocks, &options).is_ok(), "{blocks} blocks");
         }
     }
 }

@@ -4,15 +4,15 @@
 mod tools;
 
 use block::{RamDevice, Rng, Sectors};
-use lfs::{Fs, FsError, MkfsOptions, Options, mkfs};
 use tools::model::{Mix, Tree, apply, difference, draw, fresh, perform, read_tree};
 use tools::{Image, now};
+use varve_lfs::{Fs, FsError, MkfsOptions, Options, mkfs};
 
 const MIX: Mix = Mix { write: 40, fsync: 5, sync: 2, blocks: 40, names: 60 };
 
 fn volume(mib: u64) -> RamDevice {
     let device = RamDevice::new(Sectors(mib << 11));
-    mkfs(device, &MkfsOptions::new([3; 16], 77), now(0)).unwrap()
+    mkfs(device, &MkfsOptions::new([3; 16], 77), now(0)).unwrap().0
 }
 
 /// Works for so many steps; time goes on from `clock`.
@@ -81,7 +81,7 @@ fn what_may_not_be_written_is_read_or_refused_by_name() {
         let image = Image::made_by_f2fs_tools(64 << 20, &options);
         let options = Options { read_only, ..Options::default() };
         match Fs::mount(image.device(), options, now(1)) {
-            Ok(mut fs) => Ok(fs.readdir(now(1), lfs::Nid::ROOT).unwrap().len()),
+            Ok(mut fs) => Ok(fs.readdir(now(1), varve_lfs::Nid::ROOT).unwrap().len()),
             Err(error) => Err(error.to_string()),
         }
     };
@@ -110,8 +110,8 @@ fn long_files_and_large_directories_reach_every_level() {
     use block::Bytes;
     use tools::model::NEW;
     let mut fs = Fs::mount(volume(128), Options::default(), now(1)).unwrap();
-    let file = lfs::format::FileType::File;
-    let ino = fs.create(now(2), lfs::Nid::ROOT, b"sparse", file, NEW, (0, 0)).unwrap();
+    let file = varve_lfs::format::FileType::File;
+    let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"sparse", file, NEW, (0, 0)).unwrap();
     // Inode, direct, both indirect and the double indirect nodes.
     let places: [u64; 7] = [0, 922, 923, 2_958, 2_959, 1_039_283, 2_080_000_000];
     for (i, index) in places.into_iter().enumerate() {
@@ -120,7 +120,7 @@ fn long_files_and_large_directories_reach_every_level() {
     }
     for n in 0..2_000 {
         let name = format!("file with a name that takes several slots {n}");
-        fs.create(now(4), lfs::Nid::ROOT, name.as_bytes(), file, NEW, (0, 0)).unwrap();
+        fs.create(now(4), varve_lfs::Nid::ROOT, name.as_bytes(), file, NEW, (0, 0)).unwrap();
     }
     fs.check(now(5)).unwrap();
     let mut device = fs.unmount(now(6)).unwrap();
@@ -135,7 +135,7 @@ fn long_files_and_large_directories_reach_every_level() {
     assert!(fs.usage(now(9)).unwrap().used_nodes + 7 <= used);
     for n in 0..2_000 {
         let name = format!("file with a name that takes several slots {n}");
-        fs.unlink(now(10), lfs::Nid::ROOT, name.as_bytes()).unwrap();
+        fs.unlink(now(10), varve_lfs::Nid::ROOT, name.as_bytes()).unwrap();
     }
     fs.check(now(11)).unwrap();
     let mut device = fs.unmount(now(12)).unwrap();
@@ -147,11 +147,11 @@ fn what_is_held_outlives_its_name() {
     use block::Bytes;
     use tools::model::NEW;
     let mut fs = Fs::mount(volume(64), Options::default(), now(1)).unwrap();
-    let file = lfs::format::FileType::File;
-    let ino = fs.create(now(2), lfs::Nid::ROOT, b"f", file, NEW, (0, 0)).unwrap();
+    let file = varve_lfs::format::FileType::File;
+    let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"f", file, NEW, (0, 0)).unwrap();
     fs.write(now(3), ino, Bytes(0), b"still here").unwrap();
     fs.hold(now(4), ino).unwrap();
-    fs.unlink(now(5), lfs::Nid::ROOT, b"f").unwrap();
+    fs.unlink(now(5), varve_lfs::Nid::ROOT, b"f").unwrap();
     fs.sync(now(6)).unwrap();
     fs.check(now(6)).unwrap();
     let mut bytes = [0; 10];
@@ -189,7 +189,7 @@ fn a_tree_that_sload_f2fs_loaded_reads_equal() {
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
     let mut fs = Fs::mount(image.device(), Options::default(), now(1)).unwrap();
     fs.check(now(1)).unwrap();
-    let deep = fs.lookup(now(2), lfs::Nid::ROOT, b"deep").unwrap();
+    let deep = fs.lookup(now(2), varve_lfs::Nid::ROOT, b"deep").unwrap();
     assert_eq!(fs.readdir(now(2), deep).unwrap().len(), 300 + 1 + 2);
     let deeper = fs.lookup(now(2), deep, b"er").unwrap();
     for (name, data) in wanted {
@@ -199,7 +199,7 @@ fn a_tree_that_sload_f2fs_loaded_reads_equal() {
         assert!(found[..n] == data, "{name}: {n} bytes");
         fs.write(now(4), ino, Bytes(data.len() as u64), b"and more").unwrap();
     }
-    let link = fs.lookup(now(5), lfs::Nid::ROOT, b"link").unwrap();
+    let link = fs.lookup(now(5), varve_lfs::Nid::ROOT, b"link").unwrap();
     let mut target = [0; 100];
     let n = fs.read(now(5), link, Bytes(0), &mut target).unwrap();
     assert_eq!(&target[..n], b"deep/er");

@@ -4,16 +4,16 @@
 mod tools;
 
 use block::{Bytes, RamDevice, Sectors};
-use lfs::format::FileType;
-use lfs::fs::{NewInode, SetAttributes};
-use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 use tools::{Image, now};
+use varve_lfs::format::FileType;
+use varve_lfs::fs::{NewInode, SetAttributes};
+use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 
 const NEW: NewInode = NewInode { permissions: 0o644, uid: 1, gid: 2 };
 
 fn mounted(mib: u64) -> Fs<RamDevice> {
     let device = RamDevice::new(Sectors(mib << 11));
-    let device = mkfs(device, &MkfsOptions::new([5; 16], 9), now(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([5; 16], 9), now(0)).unwrap().0;
     Fs::mount(device, Options::default(), now(1)).unwrap()
 }
 
@@ -162,7 +162,7 @@ fn a_directory_is_listed_in_parts_while_it_changes() {
 fn times_are_set_as_they_are_told() {
     let mut fs = mounted(64);
     let ino = file(&mut fs, "a");
-    let stamp = |seconds| lfs::Stamp { seconds, nanos: 999_999_999 };
+    let stamp = |seconds| varve_lfs::Stamp { seconds, nanos: 999_999_999 };
     let set = SetAttributes {
         accessed: Some(stamp(1)),
         modified: Some(stamp(2)),

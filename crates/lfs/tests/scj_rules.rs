@@ -5,7 +5,7 @@
 //! stable state (checkpoint or fsync), or in that of the operation that was cut.
 //!
 //! Each rule that the paper leaves open is a switch, and each must be needed: switched off, some
-//! run loses or corrupts data. The model merges with the crate's own [`lfs::scj::merge`].
+//! run loses or corrupts data. The model merges with the crate's own [`varve_lfs::scj::merge`].
 //! Not modelled: directories, shadow copies of NAT and SIT, crashes inside recovery, torn blocks.
 
 mod scj_model;

@@ -4,11 +4,11 @@
 mod tools;
 
 use block::{CutDevice, DiskCut, Fate, Rng, Sectors};
-use lfs::format::FileType;
-use lfs::fs::{Cleaning, Scj, Victim};
-use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 use tools::model::{Mix, Op, Tree, apply, difference, draw, fresh, perform, read_tree};
 use tools::{Image, now};
+use varve_lfs::format::FileType;
+use varve_lfs::fs::{Cleaning, Scj, Victim};
+use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 
 /// What is drawn for a sequence.
 struct Plan {
@@ -71,7 +71,7 @@ fn one(seed: u64) -> (u64, bool) {
     let mut rng = Rng::stream(seed, "lfs/sequences");
     let plan = plan(&mut rng);
     let device = CutDevice::new(Sectors(plan.mib << 11));
-    let device = mkfs(device, &MkfsOptions::new([seed as u8; 16], 5), now(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([seed as u8; 16], 5), now(0)).unwrap().0;
     let device = CutDevice::power_on(device.image());
     let mut fs = Fs::mount(device, plan.options, now(1)).unwrap();
     let (mut tree, mut full) = (fresh(), false);

@@ -3,10 +3,10 @@
 mod tools;
 
 use block::{Bytes, CutDevice, DiskCut, DiskImage, Fate, Sectors, UNIT_BYTES};
-use lfs::format::{FileType, NodeBlock};
-use lfs::fs::{Bug, Cleaning, Durable, NewInode, Scj};
-use lfs::{Fs, MkfsOptions, Nid, Options, mkfs};
 use tools::{Image, now};
+use varve_lfs::format::{FileType, NodeBlock};
+use varve_lfs::fs::{Bug, Cleaning, Durable, NewInode, Scj};
+use varve_lfs::{Fs, MkfsOptions, Nid, Options, mkfs};
 
 const NEW: NewInode = NewInode { permissions: 0o600, uid: 0, gid: 0 };
 /// Blocks of the file; one of them is written over.
@@ -21,7 +21,7 @@ fn content(block: u64, version: u8) -> Vec<u8> {
 /// the first operation of the second fsync.
 fn rewritten(options: Options, unit: u64) -> (CutDevice, Nid, u64) {
     let device = CutDevice::new(Sectors(64 << 8 << 3)).with_atomic_unit(Bytes(unit));
-    let device = mkfs(device, &MkfsOptions::new([3; 16], 1_000), now(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([3; 16], 1_000), now(0)).unwrap().0;
     let device = CutDevice::power_on(device.image()).with_atomic_unit(Bytes(unit));
     let mut fs = Fs::mount(device, options, now(1)).unwrap();
     let ino = fs.create(now(2), Nid::ROOT, b"file", FileType::File, NEW, (0, 0)).unwrap();
@@ -120,7 +120,7 @@ const FAR: u64 = 923;
 /// How many cuts inside an fsync of two nodes leave one of both.
 fn halves(options: Options, count: u64) -> u64 {
     let device = CutDevice::new(Sectors(64 << 8 << 3));
-    let device = mkfs(device, &MkfsOptions::new([3; 16], 1_000), now(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([3; 16], 1_000), now(0)).unwrap().0;
     let device = CutDevice::power_on(device.image());
     let mut fs = Fs::mount(device, options, now(1)).unwrap();
     let ino = fs.create(now(2), Nid::ROOT, b"file", FileType::File, NEW, (0, 0)).unwrap();
@@ -247,7 +247,7 @@ fn nodes_of_a_kernel_that_went_on_are_taken() {
     let mut node = NodeBlock(Box::new(bytes[at..at + 4096].try_into().unwrap()));
     assert_eq!((node.nid(), node.written_after() as u32), (ino, version));
     for (upper, taken) in [(0, true), (node.written_after() >> 32 ^ 1, false)] {
-        node.stamp(u64::from(version) | upper << 32, lfs::BlockAddr(0));
+        node.stamp(u64::from(version) | upper << 32, varve_lfs::BlockAddr(0));
         let mut all = bytes.clone();
         all[at..at + 4096].copy_from_slice(&node.0[..]);
         std::fs::write(image.path(), all).unwrap();

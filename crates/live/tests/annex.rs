@@ -9,7 +9,7 @@ use std::sync::Mutex;
 
 use block::{BlockDevice, Bytes, Data, Lba, Medium, Request, Sectors, Time};
 use common::Memory;
-use live::ImageDrive;
+use varve_live::ImageDrive;
 
 /// Fails the next call of a kind, once.
 #[derive(Debug, Default)]

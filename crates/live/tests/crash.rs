@@ -11,7 +11,7 @@ use block::{
     BlockDevice, Bytes, Data, Lba, Lpn, Request, Rng, Sectors, Time, Transactional, TxError, TxId,
 };
 use common::Memory;
-use live::{CutMedium, ImageDrive, Planted};
+use varve_live::{CutMedium, ImageDrive, Planted};
 
 const PAGE: usize = 4096;
 
@@ -213,7 +213,7 @@ fn a_file_that_is_no_image_says_so() {
     assert!(error.to_string().contains("varveimg"), "{error}");
     let path = folder.join("y");
     let mut drive = ImageDrive::create(&path, CAPACITY).expect("an image");
-    assert!(matches!(ImageDrive::open(&path), Err(live::LiveError::InUse { .. })));
+    assert!(matches!(ImageDrive::open(&path), Err(varve_live::LiveError::InUse { .. })));
     let tid = drive.tx_begin().expect("open");
     let data = content(3, 9);
     drive.tx_write(Time::ZERO, tid, Lpn(3), Data::Write(&data), false).expect("written");

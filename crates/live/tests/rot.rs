@@ -22,7 +22,7 @@ use block::{
     BlockDevice, Bytes, Data, Lba, Lpn, Request, Rng, Sectors, Time, Transactional, crc32c,
 };
 use common::Memory;
-use live::{CutMedium, ImageDrive, LiveError, Planted};
+use varve_live::{CutMedium, ImageDrive, LiveError, Planted};
 
 const PAGE: usize = 4096;
 const CAPACITY: Bytes = Bytes(3 << 20);

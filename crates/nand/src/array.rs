@@ -9,7 +9,7 @@ use crate::journal::Journal;
 use crate::trouble::Fate;
 use crate::{
     Backing, BlockHeader, Cause, Fault, FaultPlan, Geometry, Image, Instant, NandStats, Oob,
-    OpKind, OpRecord, Payload, ReadCause, Sched, Ticket, Timing,
+    OpKind, OpRecord, Payload, ReadCause, Sched, Ticket, Timing, WearTable,
 };
 
 /// One slot to program.
@@ -64,6 +64,8 @@ pub struct Nand {
     pub(crate) timing: Timing,
     pub(crate) sched: Sched,
     pub(crate) image: Image,
+    /// Good blocks of the image by erase count.
+    pub(crate) wear: WearTable,
     pub(crate) journal: Option<Journal>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) stats: NandStats,
@@ -95,6 +97,7 @@ impl Nand {
         let sched = Sched::new(&geometry);
         Nand {
             sched,
+            wear: WearTable::of(&image.meta),
             image,
             journal: None,
             faults: Vec::new(),
@@ -144,7 +147,7 @@ impl Nand {
         }
         for fault in &plan.faults {
             if let Fault::BadBlock { block } = fault {
-                self.image.meta[block.index()].bad = true;
+                self.set_bad(*block);
             }
         }
     }
@@ -253,7 +256,7 @@ impl Nand {
     /// [`NandError::PowerOff`].
     pub fn mark_bad(&mut self, at: Time, block: BlockId) -> Result<(), NandError> {
         self.powered()?;
-        self.image.meta[block.index()].bad = true;
+        self.set_bad(block);
         if let Some(backing) = &self.backing
             && let Err(error) = backing.mark_bad(block, self.image.meta[block.index()].erases)
         {
@@ -433,6 +436,7 @@ impl Nand {
         let Some(cut) = cut else { return Ok(()) };
         let Some((image, instant)) = self.image_at_cut(&cut) else { return Ok(()) };
         debug_assert!(cut.instant != Instant::Booked || instant <= self.now);
+        self.wear = WearTable::of(&image.meta);
         self.image = image;
         self.off = Some(instant);
         Err(NandError::PowerOff)

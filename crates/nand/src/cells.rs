@@ -161,6 +161,8 @@ impl Nand {
         let at = block.index();
         let old = self.image.meta[at];
         self.image.meta[at] = BlockMeta { erases: old.erases + 1, ..BlockMeta::default() };
+        self.wear.remove(old.erases);
+        self.wear.add(old.erases + 1);
         if let Some(backing) = &self.backing
             && let Err(error) = backing.erase(block, old.erases + 1)
         {

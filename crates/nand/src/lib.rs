@@ -26,6 +26,7 @@ mod stats;
 mod timeline;
 mod timing;
 mod trouble;
+mod wear;
 
 pub use array::{Done, Nand, NandError, PageProgram, SlotWrite};
 pub use backing::Backing;
@@ -40,3 +41,4 @@ pub use sched::{Bookings, Sched, Ticket};
 pub use stats::{Cause, NandStats, ReadCause};
 pub use timeline::Timeline;
 pub use timing::{PageTypes, Suspend, Timing};
+pub use wear::WearTable;

@@ -1,7 +1,7 @@
 //! What a power cut leaves of operations in flight.
 
 use block::{BlockId, Ppn, Span, Time};
-use nand::{
+use varve_nand::{
     BlockHeader, Cause, Cut, Geometry, Instant, Kind, Left, Nand, Oob, PageProgram, PageTypes,
     Payload, ReadCause, SlotRead, SlotWrite, Suspend, Timing, Torn,
 };

@@ -47,7 +47,7 @@ pub use oracle::{PageOracle, PageSubject};
 pub use plan::{Plan, PlanError};
 pub use prover::{Broken, DEPTH, Density, Prover};
 pub use remap::{
-    HostSubject, Ledger, LogOracle, LogSubject, Promise, RemapMode, RemapSpec, draw_remap,
+    Clients, HostSubject, Ledger, LogOracle, LogSubject, Promise, RemapMode, RemapSpec, draw_remap,
     remap_bug,
 };
 pub use replay::{HuntOutcome, ReplayOutcome, hunt, replay, replay_file, twice};

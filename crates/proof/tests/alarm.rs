@@ -5,8 +5,8 @@ mod breaks;
 mod toy;
 
 use block::Rng;
-use proof::{Action, Broken, Contract, PageOracle, Step};
 use toy::{Break, Spec, Toy};
+use varve_proof::{Action, Broken, Contract, PageOracle, Step};
 
 const PAGES: u32 = 16;
 

@@ -1,6 +1,6 @@
 //! Every victim policy against the naive twin of cleaning.
 
-use proof::cleaning::{Cell, Load, Rule, START};
+use varve_proof::cleaning::{Cell, Load, Rule, START};
 
 /// Compares one policy under all loads and spares; a FIFO that passes over full lines is off by half.
 fn agrees(victim: &str) {

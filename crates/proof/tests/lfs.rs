@@ -6,11 +6,11 @@ mod search;
 
 use bugs::{caught, is_shown_by};
 use lfs::fs::Bug;
-use proof::{
+use search::{same_bytes, search};
+use varve_proof::{
     Contract, Density, Draw, FsOracle, FsSpec, FsSubject, Oracle, Plan, Subject, draw_lfs,
     sequences,
 };
-use search::{same_bytes, search};
 
 /// Cuts within which each planted bug must be found.
 const BUDGET: u64 = 20_000;

@@ -5,8 +5,8 @@ mod breaks;
 mod shadow;
 
 use block::Rng;
-use proof::{Action, Broken, Contract, LogOracle, Step};
 use shadow::{Break, Shadow, Spec};
+use varve_proof::{Action, Broken, Contract, LogOracle, Step};
 
 const PAGES: u32 = 6;
 

@@ -5,11 +5,11 @@ mod bugs;
 
 use block::Rng;
 use bugs::{caught, is_shown_by};
-use proof::{
+use ssd::Bug;
+use varve_proof::{
     Action, Contract, Density, Draw, DriveSpec, Failure, Plan, Step, draw_run, draw_tx, hunt,
     replay, shrink,
 };
-use ssd::Bug;
 
 /// Cuts within which each must be found.
 const BUDGET: u64 = 200_000;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use proof::{Plan, replay_file};
+use varve_proof::{Plan, replay_file};
 
 #[test]
 fn no_old_bug_is_back() {

@@ -5,9 +5,9 @@ mod bugs;
 mod search;
 
 use bugs::{caught, is_shown_by};
-use proof::{Density, Draw, Plan, RemapSpec, draw_remap};
 use remap::Planted;
 use search::{same_bytes, search};
+use varve_proof::{Density, Draw, Plan, RemapSpec, draw_remap};
 
 /// Cuts within which each planted bug must be found.
 const BUDGET: u64 = 400_000;

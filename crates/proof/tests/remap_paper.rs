@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use proof::{Density, Draw, Plan, draw_remap, hunt, replay};
+use varve_proof::{Density, Draw, Plan, draw_remap, hunt, replay};
 
 fn plans() -> Vec<(PathBuf, Plan)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("plans/paper");

@@ -2,8 +2,8 @@
 
 mod search;
 
-use proof::{Density, Draw, draw_run};
 use search::{same_bytes, search};
+use varve_proof::{Density, Draw, draw_run};
 
 #[test]
 fn no_cut_of_a_short_run_breaks_a_promise() {

@@ -1,8 +1,8 @@
 //! Every policy of the registry agrees with its naive twin on every access.
 
 use block::{AppId, Lpn, Op, Rng};
-use proof::twin::{first_difference, shrunk};
 use ssd::{BufferShape, HitAccess};
+use varve_proof::twin::{first_difference, shrunk};
 
 /// Requests of all sizes over a small space: hot pages, runs, discards and flushes.
 fn accesses(rng: &mut Rng, pages: u32, count: usize) -> Vec<HitAccess> {
@@ -186,7 +186,7 @@ fn policies_agree_with_their_twins_on_captured_traces() {
 fn every_policy_has_a_twin() {
     let shape = BufferShape::alone(512, 4096);
     for info in ssd::policies() {
-        assert!(proof::twin::twin(info.name, shape).is_some(), "{} has no twin", info.name);
+        assert!(varve_proof::twin::twin(info.name, shape).is_some(), "{} has no twin", info.name);
         let tried = POLICIES.iter().any(|p| p.split('(').next() == Some(info.name));
         assert!(tried, "{} is not tried", info.name);
     }

@@ -7,11 +7,11 @@ mod search;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bugs::{caught, is_shown_by};
-use proof::{
-    Contract, Density, Draw, DriveSubject, Oracle, Subject, TxOracle, draw_paper, draw_tx, hunt,
-};
 use search::{same_bytes, search};
 use ssd::Bug;
+use varve_proof::{
+    Contract, Density, Draw, DriveSubject, Oracle, Subject, TxOracle, draw_paper, draw_tx, hunt,
+};
 
 /// Cuts within which each planted bug must be found.
 const BUDGET: u64 = 1_500_000;

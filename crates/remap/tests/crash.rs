@@ -4,7 +4,7 @@ mod common;
 
 use block::{BlockDevice, Request, Time};
 use common::{CutDevice, Cuts, lba, sectors, small};
-use remap::HostLog;
+use varve_remap::HostLog;
 
 fn cuts(seed: u64, rounds: u64, steps: u64, pairs: &[(&str, &str)]) {
     let mut cuts = Cuts::new(seed, pairs, None);

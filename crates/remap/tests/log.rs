@@ -4,7 +4,7 @@ mod common;
 
 use block::{BlockDevice, Data, DeviceError, Request, Rng, Time};
 use common::{CutDevice, Oracle, lba, random_step, read_all, sectors, small};
-use remap::HostLog;
+use varve_remap::HostLog;
 
 fn run(pairs: &[(&str, &str)], seed: u64, steps: usize) -> HostLog<CutDevice> {
     let mut log = HostLog::format(CutDevice::new(1200), &small(pairs)).unwrap();
@@ -195,18 +195,18 @@ fn nothing_stays_behind_a_flush_not_even_the_copy_of_a_header_of_a_root() {
 /// Memory as recovery wants it.
 struct Memory(Vec<u8>);
 
-impl remap::Store for Memory {
+impl varve_remap::Store for Memory {
     fn blocks(&self) -> u64 {
         (self.0.len() / 4096) as u64
     }
-    fn read(&mut self, at: remap::Pba, out: &mut [u8]) -> Result<(), DeviceError> {
+    fn read(&mut self, at: varve_remap::Pba, out: &mut [u8]) -> Result<(), DeviceError> {
         out.copy_from_slice(&self.0[at.0 as usize * 4096..][..out.len()]);
         Ok(())
     }
-    fn read_stamps(&mut self, _: remap::Pba, _: &mut [u64]) -> Result<(), DeviceError> {
+    fn read_stamps(&mut self, _: varve_remap::Pba, _: &mut [u64]) -> Result<(), DeviceError> {
         Err(DeviceError::Unsupported("bytes"))
     }
-    fn write(&mut self, at: remap::Pba, bytes: &[u8]) -> Result<(), DeviceError> {
+    fn write(&mut self, at: varve_remap::Pba, bytes: &[u8]) -> Result<(), DeviceError> {
         self.0[at.0 as usize * 4096..][..bytes.len()].copy_from_slice(bytes);
         Ok(())
     }
@@ -233,7 +233,7 @@ fn cleaning_never_writes_a_damaged_page_of_the_map_anew() {
         .submit(at, Request::read(lba(0), device.capacity()).with(Data::Read(&mut image)))
         .unwrap();
     let mut store = Memory(image);
-    let mut engine = remap::recover(&mut store, &options, true, None).unwrap().engine;
+    let mut engine = varve_remap::recover(&mut store, &options, true, None).unwrap().engine;
     let (page, place) = engine.missing(block::Lpn(5 * 1024), 1).expect("not in memory");
     let seg = engine.geometry().seg(place).unwrap();
     // Read once, and found damaged.

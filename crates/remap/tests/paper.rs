@@ -3,7 +3,7 @@
 use block::{
     BlockDevice, Bytes, Data, DeviceError, Lba, Op, RamDevice, Request, Sectors, Span, Time,
 };
-use remap::paper::{
+use varve_remap::paper::{
     FlushRule, Insert, LogBlock, Node, PaperLog, PaperOptions, PartitionKey, TrimRule, Unmapped,
 };
 

@@ -4,7 +4,7 @@ mod common;
 
 use block::{BlockDevice, Data, Request, Time};
 use common::{CutDevice, Cuts, lba, sectors, small};
-use remap::{HostLog, LogError, Planted};
+use varve_remap::{HostLog, LogError, Planted};
 
 #[test]
 fn cuts_and_comparisons_show_them() {

@@ -1,8 +1,8 @@
 //! Overwrites always find room, however slow the device below is.
 
 use block::{BlockDevice, DeviceError, Lba, Op, Request, Rng, Sectors, Span, Time};
-use remap::paper::{PaperLog, PaperOptions};
-use remap::{HostLog, Options};
+use varve_remap::paper::{PaperLog, PaperOptions};
+use varve_remap::{HostLog, Options};
 
 const READ: Span = Span::from_us(60);
 /// What the buffer holds takes so long to write.

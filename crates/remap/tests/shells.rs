@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use block::{BlockDevice, Data, DeviceError, Medium, Op, Request, Rng, Sectors, Time};
 use common::{lba, sectors};
-use remap::live::{Around, Turns};
-use remap::{HostLog, LiveLog, Occasion, Options};
+use varve_remap::live::{Around, Turns};
+use varve_remap::{HostLog, LiveLog, Occasion, Options};
 
 const BLOCK: usize = 4096;
 
@@ -137,7 +137,7 @@ struct Live {
 impl Live {
     fn start(
         turns: Arc<Alone>,
-        make: impl FnOnce(Around) -> Result<LiveLog, remap::LogError>,
+        make: impl FnOnce(Around) -> Result<LiveLog, varve_remap::LogError>,
     ) -> Live {
         let around = Around { say: |what| panic!("{what}"), turns: Some(turns.clone() as _) };
         let log = Arc::new(make(around).unwrap());

@@ -48,6 +48,24 @@ impl Json {
         Json::Ns(span.as_ps())
     }
 
+    /// A count.
+    pub fn whole(&self) -> Option<u64> {
+        match self {
+            Json::Int(value) => Some(*value),
+            _ => None,
+        }
+    }
+
+    /// A count, a ratio, or a time in nanoseconds.
+    pub fn number(&self) -> Option<f64> {
+        match self {
+            Json::Int(value) => Some(*value as f64),
+            Json::Millionths(value) => Some(*value as f64 / 1e6),
+            Json::Ns(ps) => Some(*ps as f64 / 1e3),
+            _ => None,
+        }
+    }
+
     /// The document as text, indented by two blanks; a list of plain values takes one line.
     pub fn pretty(&self) -> String {
         let mut out = String::new();

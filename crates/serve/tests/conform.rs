@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serve::conform::{Conformance, Outcome, Target};
-use serve::control::{Control, ControlSocket};
-use serve::nbd::{Export, Limits};
 use stack::disk::{Capabilities, Disk, DiskError, Done, Extent};
 use stack::live::Stack;
+use varve_serve::conform::{Conformance, Outcome, Target};
+use varve_serve::control::{Control, ControlSocket};
+use varve_serve::nbd::{Export, Limits};
 
 fn stack(text: &str) -> Stack {
     Stack::start(&text.parse().expect("a text")).expect("a stack")

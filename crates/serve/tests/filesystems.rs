@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
-use serve::control::Control;
-use serve::fuse::{Mount, Options, Patience, Stopped};
 use stack::live::Stack;
+use varve_serve::control::Control;
+use varve_serve::fuse::{Mount, Options, Patience, Stopped};
 
 const BYTES: u64 = 160 << 20;
 

@@ -15,7 +15,7 @@ use block::Rng;
 use common::Forgetful;
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom, fallocate, seek};
 use rustix::io::Errno;
-use serve::fuse::{self, FuseError, Handles, Mount, Options, Patience, Stopped};
+use varve_serve::fuse::{self, FuseError, Handles, Mount, Options, Patience, Stopped};
 
 const BLOCKS: usize = 2048;
 const SIZE: u64 = BLOCKS as u64 * 4096;

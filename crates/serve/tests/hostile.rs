@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 use block::Medium;
 use block::Rng;
 use script::{BEFORE, OTHERS, Script, WRITTEN, draw, judge, play};
-use serve::nbd::client::{ALL, Client, go_data, option_bytes};
-use serve::nbd::wire::{Request, command, option};
-use serve::nbd::{Address, Export, Limits};
 use stack::disk::{Capabilities, Disk, DiskError, Done, Extent, MediumDisk, RamDisk};
+use varve_serve::nbd::client::{ALL, Client, go_data, option_bytes};
+use varve_serve::nbd::wire::{Request, command, option};
+use varve_serve::nbd::{Address, Export, Limits};
 
 const SIZE: u64 = 1 << 19;
 const SESSIONS: u64 = 20_000;

@@ -13,13 +13,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, RenameFlags, SeekFrom, XattrFlags};
 use rustix::io::Errno;
-use serve::fuse::FuseError;
-use serve::mount::{DiskDevice, FsMount, MountError, MountOptions, STATS, mounted};
 use stack::live::Stack;
 use stack::power::When;
+use varve_serve::fuse::FuseError;
+use varve_serve::mount::{DiskDevice, FsMount, MountError, MountOptions, STATS, mounted};
 
 fn now() -> lfs::Now {
-    lfs::Now { at: block::Time::ZERO, wall: serve::mount::wall() }
+    lfs::Now { at: block::Time::ZERO, wall: varve_serve::mount::wall() }
 }
 
 fn stack(cut_seed: Option<u64>) -> Stack {

@@ -5,12 +5,12 @@ mod server;
 use std::sync::Arc;
 
 use block::Rng;
-use serve::nbd::client::{ALL, Client, Wish};
-use serve::nbd::wire::{Errno, command, flag, how, state};
-use serve::nbd::{Address, ClientError, Export, Limits};
 use server::{Running, run};
 use stack::disk::{Disk, MediumDisk, RamDisk, ReadOnly};
 use stack::power::{Power, Switch, When};
+use varve_serve::nbd::client::{ALL, Client, Wish};
+use varve_serve::nbd::wire::{Errno, command, flag, how, state};
+use varve_serve::nbd::{Address, ClientError, Export, Limits};
 
 const MIB: u64 = 1 << 20;
 

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use block::Medium;
 use block::Rng;
 use remap::{Options, Pba, Planted};
-use serve::nbd::client::{ALL, Client};
-use serve::nbd::wire::{Errno, command};
-use serve::nbd::{Export, Limits};
 use server::run;
 use stack::disk::{Disk, LogDisk, RamDisk};
+use varve_serve::nbd::client::{ALL, Client};
+use varve_serve::nbd::wire::{Errno, command};
+use varve_serve::nbd::{Export, Limits};
 
 const BLOCK: usize = 4096;
 const MIB: usize = 1 << 20;

@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use serve::nbd::{Address, Export, Limits};
 use server::Running;
 use stack::disk::{MediumDisk, RamDisk};
+use varve_serve::nbd::{Address, Export, Limits};
 
 const MIB: usize = 1 << 20;
 

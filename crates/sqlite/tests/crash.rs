@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use block::Bytes;
 use live::Planted;
-use sqlite::crash::{Plan, check, check_with, workload};
+use varve_sqlite::crash::{Plan, check, check_with, workload};
 use varve_sqlite_vfs::{Options, Store};
 
 fn image(name: &str) -> PathBuf {

@@ -1,7 +1,7 @@
 //! The experiments at their smallest: pages are those of the independent counter, and the same
 //! command gives the same bytes.
 
-use sqlite::reproduce::{Options, Scale, run};
+use varve_sqlite::reproduce::{Options, Scale, run};
 
 #[test]
 fn the_quick_study_agrees_with_the_independent_counter() {

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use block::Medium;
 use block::{Bytes, Rng};
 use live::{ImageDrive, LiveError};
-use sqlite::image::{Served, check_image, unusable};
+use varve_sqlite::image::{Served, check_image, unusable};
 use varve_sqlite_vfs::{Options, Store};
 
 const PAGE: usize = 4096;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use block::{RamDevice, Sectors, Span};
 use rusqlite::{Connection, OpenFlags};
-use sqlite::files::{Memory, Recorder, Settings, Shared, Stage, Synchronous, api};
-use sqlite::host::{Engine, Layout, System, Tally};
-use sqlite::workload::bench::{Overwrite, Shape};
+use varve_sqlite::files::{Memory, Recorder, Settings, Shared, Stage, Synchronous, api};
+use varve_sqlite::host::{Engine, Layout, System, Tally};
+use varve_sqlite::workload::bench::{Overwrite, Shape};
 use varve_sqlite_vfs::{Checkpoint, Counter, Options, Stats, Store, Stores};
 
 const COUNT: u64 = 600;
@@ -141,8 +141,8 @@ fn a_log_is_written_once_and_its_pages_are_moved() {
 /// The real store on the FTL drive, beside the model on a copy of that drive.
 #[test]
 fn over_the_drive_the_store_writes_the_pages_of_the_model() {
-    use sqlite::host::{Ssd, params};
-    use sqlite::reproduce::store::{VARIANTS, keep, modelled, slack};
+    use varve_sqlite::host::{Ssd, params};
+    use varve_sqlite::reproduce::store::{VARIANTS, keep, modelled, slack};
 
     let small = [
         "capacity=64 MiB",

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use sqlite::files::{Both, Memory, Settings, Shared, Stage, Synchronous};
-use sqlite::pages::{PageCounter, Pages};
-use sqlite::workload::bench::{Overwrite, Shape};
+use varve_sqlite::files::{Both, Memory, Settings, Shared, Stage, Synchronous};
+use varve_sqlite::pages::{PageCounter, Pages};
+use varve_sqlite::workload::bench::{Overwrite, Shape};
 use varve_sqlite_vfs::vfs::Kind;
 use varve_sqlite_vfs::{Counter, Counts};
 

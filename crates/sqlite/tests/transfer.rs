@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use block::{RamDevice, Sectors};
 use rusqlite::{Connection, OpenFlags};
-use sqlite::files::api;
-use sqlite::transfer::{export, import};
+use varve_sqlite::files::api;
+use varve_sqlite::transfer::{export, import};
 use varve_sqlite_vfs::{Options, Store, Stores};
 
 fn path(name: &str) -> PathBuf {

@@ -7,8 +7,8 @@
 use std::path::PathBuf;
 
 use rusqlite::Connection;
-use sqlite::crash;
-use sqlite::image::{Served, check};
+use varve_sqlite::crash;
+use varve_sqlite::image::{Served, check};
 use varve_sqlite_vfs::{Options, Store};
 
 fn unpacked(image: &str, to: &str) -> PathBuf {

@@ -3,7 +3,7 @@
 //! `cargo run --release -p varve-ssd --example policies -- "arc,s3-fifo,aoi(cap=8, chunk=64 KiB)" 1000`
 
 use block::{AppId, Lpn, Op, Rng};
-use ssd::{BufferShape, HitAccess, HitSim, split_policies};
+use varve_ssd::{BufferShape, HitAccess, HitSim, split_policies};
 
 fn main() -> Result<(), String> {
     let mut args = std::env::args().skip(1);

@@ -281,6 +281,7 @@ impl Drive {
     pub fn check(&self) -> Result<(), Violation> {
         self.front.check().map_err(|what| Violation { contract: "C7", what })?;
         self.ftl.check()?;
+        self.ftl.nand().check_wear().map_err(|what| Violation { contract: "C7", what })?;
         self.check_counts()
     }
 
@@ -344,26 +345,19 @@ impl Drive {
     }
 
     fn wear(&self) -> Wear {
-        let nand = self.ftl.nand();
-        let blocks = (0..self.p.geometry.blocks()).map(block::BlockId);
-        let good = blocks.filter(|b| !nand.is_bad(*b)).map(|b| nand.erases(b));
-        let mut wear = Wear { min: u32::MAX, ..Wear::default() };
-        for erases in good.clone() {
-            wear.min = wear.min.min(erases);
-            wear.max = wear.max.max(erases);
-            wear.sum += u64::from(erases);
-            wear.blocks += 1;
-        }
-        wear.min = wear.min.min(wear.max);
-        let steps = (wear.max - wear.min + 1).min(16);
-        let width = Divider::new((wear.max - wear.min + 1).div_ceil(steps));
+        let table = self.ftl.nand().wear();
+        let Some((min, max)) = table.range() else {
+            return Wear { histogram: vec![0], ..Wear::default() };
+        };
+        let mut wear = Wear { min, max, ..Wear::default() };
+        let steps = (max - min + 1).min(16);
+        let width = Divider::new((max - min + 1).div_ceil(steps));
         wear.histogram = vec![0; steps as usize];
-        if wear.max == wear.min {
-            wear.histogram[0] = wear.blocks;
-        } else {
-            for erases in good {
-                wear.histogram[width.div(erases - wear.min) as usize] += 1;
-            }
+        for (erases, blocks) in table.iter() {
+            wear.sum += u64::from(erases) * blocks;
+            wear.blocks += blocks;
+            let step = if max == min { 0 } else { width.div(erases - min) };
+            wear.histogram[step as usize] += blocks;
         }
         wear
     }

@@ -16,13 +16,14 @@ mod stats;
 mod tx;
 
 pub use buffer::{
-    Access, Admission, Batches, BufferShape, Frame, HitAccess, HitSim, List, Policy, PolicyInfo,
-    PolicyOption, PolicySpec, Pool, ReqInfo, Stream, policies, split_policies,
+    Access, Admission, Batches, Buffer, BufferShape, Frame, HitAccess, HitSim, List, Policy,
+    PolicyInfo, PolicyOption, PolicySpec, Pool, ReqInfo, Setup, Stream, add_policy, policies,
+    split_policies,
 };
 pub use bug::Bug;
 pub use config::*;
 pub use drive::{Drive, Violation};
-pub use ftl::{VictimInfo, victims};
+pub use ftl::{Choice, ClosedLine, Victim, VictimInfo, add_victim, victims};
 pub use stats::{
     AppStats, BufferStats, GcStats, MapStats, MergeStats, OpStats, RecoveryStats, Stats, TxStats,
     Wear,

@@ -2,7 +2,7 @@
 //! blocks cost.
 
 use block::{BlockDevice, Data, Lba, Request, Rng, Sectors, Time};
-use ssd::{Config, Drive, Params, Stats};
+use varve_ssd::{Config, Drive, Params, Stats};
 
 fn params(base: &[&str], pairs: &[&str]) -> Params {
     let mut config = Config::default();

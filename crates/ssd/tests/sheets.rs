@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use block::{BlockDevice, Lba, Request, Rng, SECTOR_BYTES, Sectors, Span, Time};
-use ssd::{Drive, SheetKind, SheetLoad, SheetPoint};
+use varve_ssd::{Drive, SheetKind, SheetLoad, SheetPoint};
 
 const PAGE: u64 = 4096;
 const LARGE: u64 = 128 << 10;
@@ -99,7 +99,7 @@ fn measure(drive: &Drive, buffer: u64, span: u64, point: &SheetPoint) -> u64 {
 
 /// A drive that random writes have brought into its steady state: as many lines as matter.
 fn steady(name: &str, scale: &str) -> (Drive, u64) {
-    let mut config = ssd::preset(name).unwrap().config;
+    let mut config = varve_ssd::preset(name).unwrap().config;
     config.scale(scale, "the sheet").unwrap();
     let whole = config.resolve().unwrap();
     let lines = 256 * whole.line_bytes() * 1_000_000 / (1_000_000 + whole.op_ppm);
@@ -120,8 +120,8 @@ fn steady(name: &str, scale: &str) -> (Drive, u64) {
 }
 
 fn check(name: &str) -> Vec<String> {
-    let sheet = ssd::sheet(name).unwrap();
-    let mut config = ssd::preset(name).unwrap().config;
+    let sheet = varve_ssd::sheet(name).unwrap();
+    let mut config = varve_ssd::preset(name).unwrap().config;
     config.scale(&sheet.scale, "the sheet").unwrap();
     let params = config.resolve().unwrap();
     let mut fresh = Drive::new(&params).unwrap();
@@ -160,14 +160,14 @@ fn check(name: &str) -> Vec<String> {
 /// samsung-970pro at QD 128, and nobody saw it: no figure of a preset had a source beside it.
 #[test]
 fn every_preset_gives_what_its_sheet_says() {
-    let wrong: Vec<String> = ssd::presets().into_iter().flat_map(check).collect();
+    let wrong: Vec<String> = varve_ssd::presets().into_iter().flat_map(check).collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]
 fn every_sheet_has_the_points_that_are_compared_and_says_what_it_rests_on() {
-    for name in ssd::presets() {
-        let sheet = ssd::sheet(name).unwrap();
+    for name in varve_ssd::presets() {
+        let sheet = varve_ssd::sheet(name).unwrap();
         assert!(!sheet.about.is_empty(), "{name}");
         for (load, depths) in [
             (SheetLoad::RandomRead, &[1, 32, 128][..]),
@@ -187,7 +187,7 @@ fn every_sheet_has_the_points_that_are_compared_and_says_what_it_rests_on() {
 
 #[test]
 fn the_random_reads_of_a_970_pro_are_within_a_tenth_of_its_data_sheet() {
-    let sheet = ssd::sheet("samsung-970pro").unwrap();
+    let sheet = varve_ssd::sheet("samsung-970pro").unwrap();
     let of = |depth| {
         let found = sheet
             .points

@@ -1,7 +1,7 @@
 //! The whole drive, small: it keeps what it is told, through cleaning and power cycles.
 
 use block::{BlockDevice, Data, Lba, Request, Rng, Sectors, Time};
-use ssd::{Config, Drive};
+use varve_ssd::{Config, Drive};
 
 fn config(pairs: &[&str]) -> Config {
     let mut config = Config::default();

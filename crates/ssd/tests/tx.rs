@@ -3,7 +3,7 @@
 use block::{
     BlockDevice, Data, DeviceError, Lba, Lpn, Request, Sectors, Time, Transactional, TxError, TxId,
 };
-use ssd::{Config, Drive, Origin, Params};
+use varve_ssd::{Config, Drive, Origin, Params};
 
 fn params(keys: &[(&str, &str)]) -> Params {
     let mut config = Config::default();

@@ -1,7 +1,7 @@
 //! What the victim policies cost where their orders differ most: loads that leave most lines full.
 
 use block::{BlockDevice, DeviceError, Lba, Request, Rng, Sectors, Span, Time};
-use ssd::{Config, Drive};
+use varve_ssd::{Config, Drive};
 
 /// 1,100 lines of 64 pages for 61,440 logical pages (14.6 % spare), written once in order.
 fn filled(victim: &str) -> Drive {

@@ -3,7 +3,7 @@
 
 use block::{BlockDevice, Data, DeviceError, Lba, Request, Rng, Sectors, Time};
 use nand::{Fault, FaultPlan};
-use ssd::{Config, Drive, Params};
+use varve_ssd::{Config, Drive, Params};
 
 const PAGE: usize = 4096;
 

@@ -62,12 +62,12 @@ fn in_virtual_time(stack: &Description, world: World, _: Top) -> Result<(), Stac
 /// `real-time` and the power of a modelled drive belong to the drive.
 fn drives(stack: &Description, _: World, _: Top) -> Result<(), StackError> {
     let modelled = matches!(stack.base, Base::Drive { .. });
-    match stack.layers.iter().position(|layer| *layer == Layer::RealTime) {
-        Some(0) if modelled => Ok(()),
-        None => Ok(()),
-        Some(_) => {
-            wrong("real-time: expected right above a modelled drive in memory, drive(PRESET)")
-        }
+    let mut all = stack.layers.iter().enumerate();
+    match all.any(|(at, layer)| *layer == Layer::RealTime && !(modelled && at == 0)) {
+        false => Ok(()),
+        true => wrong(
+            "real-time: expected right above a modelled drive in memory, drive(PRESET) or --ssd PRESET",
+        ),
     }
 }
 
@@ -129,6 +129,7 @@ mod tests {
             ("image(x)", Modelled, Blocks, "image: for what is served"),
             ("ram(1MiB)+real-time", Live, Blocks, "real-time: expected right above"),
             ("drive(x)+log+real-time", Live, Blocks, "real-time: expected right above"),
+            ("drive(x)+real-time+real-time", Live, Blocks, "real-time: expected right above"),
             ("ram(1MiB)+lfs+log", Live, Files, "log: above lfs"),
             ("ram(1MiB)+lfs", Live, Blocks, "lfs: it has files"),
             ("ram(1MiB)+cut(1)+log+cut(2)", Live, Blocks, "cut: a stack has one switch"),

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use stack::disk::Done;
-use stack::live::Stack;
-use stack::power::When;
+use varve_stack::disk::Done;
+use varve_stack::live::Stack;
+use varve_stack::power::When;
 
 const DRIVE: &str = "drive(mqsim-default, geometry.blocks=0, capacity=48 MiB, geometry.channels=2, \
                      geometry.dies=1, line=plane, op=80 %)";

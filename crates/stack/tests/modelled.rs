@@ -1,7 +1,7 @@
 //! Stacks in virtual time: layers count what they add, and nothing is counted twice.
 
 use block::{BlockDevice, Bytes, Lba, Op, Request, Rng, Sectors, Time};
-use stack::{Amplification, Description, Device, Layer, Modelled};
+use varve_stack::{Amplification, Description, Device, Layer, Modelled};
 
 fn drive() -> Modelled {
     let mut config = ssd::preset("mqsim-default").unwrap().config;

@@ -5,9 +5,9 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use workload::generate::parse_recipe;
-use workload::tenant::{Merge, MergeConfig};
-use workload::{Record, Source, SourceError};
+use varve_workload::generate::parse_recipe;
+use varve_workload::tenant::{Merge, MergeConfig};
+use varve_workload::{Record, Source, SourceError};
 
 const DEFAULT: &[&str] = &[
     "sequential,count=20M,iat=100ns",

@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use workload::read::{VtrHeader, VtrWriter, file_sha256};
-use workload::{BLOCK_RECORDS, ReadOptions, Source, open};
+use varve_workload::read::{VtrHeader, VtrWriter, file_sha256};
+use varve_workload::{BLOCK_RECORDS, ReadOptions, Source, open};
 
 type Failed = Box<dyn std::error::Error>;
 

@@ -3,9 +3,9 @@
 
 use std::path::Path;
 
-use workload::split::{Splitter, UnitSize};
-use workload::tenant::{Factor, Merge, MergeConfig, Tenant};
-use workload::{ReadOptions, Source, TraceOp};
+use varve_workload::split::{Splitter, UnitSize};
+use varve_workload::tenant::{Factor, Merge, MergeConfig, Tenant};
+use varve_workload::{ReadOptions, Source, TraceOp};
 
 fn tenant(name: &str, files: &[&str]) -> Tenant {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../data");

@@ -3,8 +3,8 @@
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
 
-use workload::read::{Compression, VtrHeader, VtrWriter, formats, open_reader};
-use workload::{OpenTrace, ReadOptions, Record, Source, SourceError, open};
+use varve_workload::read::{Compression, VtrHeader, VtrWriter, formats, open_reader};
+use varve_workload::{OpenTrace, ReadOptions, Record, Source, SourceError, open};
 
 fn drain(trace: &mut OpenTrace) -> Result<Vec<Record>, SourceError> {
     let (mut all, mut block) = (Vec::new(), Vec::new());
@@ -298,7 +298,7 @@ fn a_vtr_says_where_it_comes_from_and_what_it_does_not_know() {
     let other = ReadOptions { app: Some("else".into()), ..ReadOptions::default() };
     let e = drain(&mut open(&path, &other).unwrap()).unwrap_err().to_string();
     assert!(e.contains("no app `else`; the file names: ids"), "{e}");
-    let sum = workload::read::file_sha256(&path).unwrap();
+    let sum = varve_workload::read::file_sha256(&path).unwrap();
     assert_eq!(sum.len(), 64);
     std::fs::remove_file(&path).unwrap();
 }

@@ -4,8 +4,8 @@ use std::io::Cursor;
 use std::path::Path;
 
 use block::{AppId, Bytes, Span, Time};
-use workload::read::{SizeUnit, TimeUnit, formats, open_reader};
-use workload::{Flags, OpenTrace, ReadOptions, Record, Source, SourceError, TraceOp, open};
+use varve_workload::read::{SizeUnit, TimeUnit, formats, open_reader};
+use varve_workload::{Flags, OpenTrace, ReadOptions, Record, Source, SourceError, TraceOp, open};
 
 fn options(format: &str) -> ReadOptions {
     let format = (!format.is_empty()).then(|| format.to_string());

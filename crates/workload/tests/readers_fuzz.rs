@@ -5,9 +5,9 @@ use std::path::Path;
 
 use block::{AppId, Bytes, Span, Time};
 use proptest::prelude::*;
-use workload::info::{InfoOptions, trace_info};
-use workload::read::{SizeUnit, TimeUnit, VtrHeader, VtrWriter, formats, open_reader};
-use workload::{Flags, ReadOptions, Record, Source, TraceOp};
+use varve_workload::info::{InfoOptions, trace_info};
+use varve_workload::read::{SizeUnit, TimeUnit, VtrHeader, VtrWriter, formats, open_reader};
+use varve_workload::{Flags, ReadOptions, Record, Source, TraceOp};
 
 fn options(format: Option<&str>, skip_bad: u64) -> ReadOptions {
     ReadOptions {

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use workload::info::{InfoOptions, TraceInfo, trace_info};
-use workload::read::{SizeUnit, TimeUnit};
-use workload::{OpenTrace, ReadOptions, open};
+use varve_workload::info::{InfoOptions, TraceInfo, trace_info};
+use varve_workload::read::{SizeUnit, TimeUnit};
+use varve_workload::{OpenTrace, ReadOptions, open};
 
 /// What a trace must parse to. Megabytes are 10^6 bytes, rounded to one place as in the tables.
 struct Row {

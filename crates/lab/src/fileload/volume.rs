@@ -55,7 +55,7 @@ impl<D: BlockDevice> Volume<D> {
         cache: Cache,
     ) -> Result<Volume<D>, LabError> {
         let start = at(start);
-        let device = lfs::mkfs(device, &MkfsOptions::new([7; 16], 1), start)
+        let (device, _) = lfs::mkfs(device, &MkfsOptions::new([7; 16], 1), start)
             .map_err(|e| failed("mkfs", &e))?;
         let fs = Fs::mount(device, options, start).map_err(|e| failed("mount", &e))?;
         let zeroes = vec![0; (CALL * BLOCK) as usize];

@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lfs::format::{Block, Checkpoint, Flags, InlineFlags, MAGIC, NodeBlock, Superblock};
-use lfs::{Fs, Layout, Options, SegNo};
 use manifest::{differences, of_volume};
 use tools::{Image, now};
+use varve_lfs::format::{Block, Checkpoint, Flags, InlineFlags, MAGIC, NodeBlock, Superblock};
+use varve_lfs::{Fs, Layout, Options, SegNo};
 
 /// When the host looks at what the guest did: after everything else.
 const LATE: u64 = 3_000_000_000;

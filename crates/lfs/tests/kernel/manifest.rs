@@ -6,9 +6,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use block::{BlockDevice, Bytes};
-use lfs::format::FileType;
-use lfs::fs::Attributes;
-use lfs::{Fs, FsError, Nid, Now};
+use varve_lfs::format::FileType;
+use varve_lfs::fs::Attributes;
+use varve_lfs::{Fs, FsError, Nid, Now};
 
 /// Contents are looked at in pieces of so many bytes.
 const PIECE: usize = 1 << 20;

@@ -1,9 +1,9 @@
 //! Volumes that are made here for the kernel to judge, and changes to what it made.
 
 use block::{BlockDevice, Bytes, CutDevice, Rng, Sectors};
-use lfs::format::FileType;
-use lfs::fs::{Cleaning, Scj};
-use lfs::{Fs, MkfsOptions, Nid, Options, mkfs};
+use varve_lfs::format::FileType;
+use varve_lfs::fs::{Cleaning, Scj};
+use varve_lfs::{Fs, MkfsOptions, Nid, Options, mkfs};
 
 use super::manifest::of_volume;
 use super::tools::model::{Body, Mix, NEW, Op, apply, draw, fresh, perform};
@@ -13,7 +13,7 @@ const MIX: Mix = Mix { write: 40, fsync: 4, sync: 1, blocks: 60, names: 120 };
 
 fn mounted(seed: u64, size: u64, options: Options) -> Fs<CutDevice> {
     let device = CutDevice::new(Sectors(size / 512));
-    let device = mkfs(device, &MkfsOptions::new([seed as u8; 16], 99), now(0)).unwrap();
+    let device = mkfs(device, &MkfsOptions::new([seed as u8; 16], 99), now(0)).unwrap().0;
     Fs::mount(device, options, now(1)).unwrap()
 }
 

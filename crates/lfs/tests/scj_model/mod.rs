@@ -6,8 +6,8 @@ mod recovery;
 use std::collections::{BTreeMap, BTreeSet};
 
 use block::Rng;
-use lfs::BlockAddr;
-use lfs::scj::Move;
+use varve_lfs::BlockAddr;
+use varve_lfs::scj::Move;
 
 const SEGMENTS: u32 = 14;
 const PER_SEG: u32 = 4;

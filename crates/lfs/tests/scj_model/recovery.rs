@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use lfs::BlockAddr;
-use lfs::scj::{Move, merge};
+use varve_lfs::BlockAddr;
+use varve_lfs::scj::{Move, merge};
 
 use super::*;
 

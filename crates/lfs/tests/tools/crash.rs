@@ -4,8 +4,8 @@
 use block::{
     BlockDevice, Bytes, CutDevice, DiskCut, DiskImage, Fate, Rng, SECTOR_BYTES, Sectors, UNIT_BYTES,
 };
-use lfs::fs::{CleaningCounts, Trigger};
-use lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
+use varve_lfs::fs::{CleaningCounts, Trigger};
+use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
 
 use super::model::{
     Body, Mix, Op, Tree, apply, difference, draw, entries, fresh, perform, read_tree,
@@ -81,7 +81,7 @@ pub fn volume(plan: &Plan) -> DiskImage {
     let device = CutDevice::new(Sectors(plan.blocks * 8));
     let options =
         MkfsOptions { log_blocks_per_seg: plan.per_seg, ..MkfsOptions::new([9; 16], 1_000) };
-    mkfs(device, &options, now(0)).unwrap().image()
+    mkfs(device, &options, now(0)).unwrap().0.image()
 }
 
 /// Works from an image on; `tree` is what it holds, `clock` goes on.

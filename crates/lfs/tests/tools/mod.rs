@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use block::{BlockDevice, Data, Lba, Request, Sectors, Time};
-use lfs::{Now, Stamp};
+use varve_lfs::{Now, Stamp};
 
 /// A file that goes away with its owner.
 pub struct Image(pub PathBuf);

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use block::{BlockDevice, Bytes, Rng};
-use lfs::format::FileType;
-use lfs::fs::{NewInode, SetAttributes};
-use lfs::{Fs, FsError, Nid, Now};
+use varve_lfs::format::FileType;
+use varve_lfs::fs::{NewInode, SetAttributes};
+use varve_lfs::{Fs, FsError, Nid, Now};
 
 /// What one inode is.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use proof::{
+use varve_proof::{
     Density, Draw, Failure, Plan, Tally, draw_lfs, draw_remap, draw_run, draw_tx, hunt,
     replay_file, sequences, shrink, twice,
 };
@@ -269,9 +269,9 @@ fn main() -> ExitCode {
         }
     };
     if let Some(bug) = &options.bug
-        && !proof::bug_names().contains(bug)
+        && !varve_proof::bug_names().contains(bug)
     {
-        eprintln!("no bug `{bug}`; there are: {}", proof::bug_names().join(", "));
+        eprintln!("no bug `{bug}`; there are: {}", varve_proof::bug_names().join(", "));
         return ExitCode::from(2);
     }
     if let Some(path) = &options.replay {

@@ -173,7 +173,7 @@ impl FsSpec {
             ..MkfsOptions::new([9; 16], 1_000)
         };
         let disk = CutDevice::new(Sectors(volume.blocks * 8)).with_atomic_unit(self.atomic);
-        let disk = mkfs(disk, &options, moment(1))?;
+        let (disk, _) = mkfs(disk, &options, moment(1))?;
         let mut fs = Fs::mount(disk, Options::default(), moment(1))?;
         let usage = fs.usage(moment(1))?;
         let mut steps = if volume.tree { few_files() } else { Vec::new() };

@@ -54,7 +54,7 @@ fn fault(rng: &mut Rng, spec: &RemapSpec, ops: u64) -> Fault {
     }
 }
 
-fn config(rng: &mut Rng, mode: &str, live: bool) -> Config {
+pub(super) fn config(rng: &mut Rng, mode: &str, live: bool) -> Config {
     let mut k = Keys { rng, config: Config::new() };
     k.set("remap.mode", mode);
     k.maybe(2, "disk.write", &["1 ns", "20 us", "1 ms"]);

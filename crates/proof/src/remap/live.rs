@@ -105,6 +105,13 @@ impl LiveStack {
         Ok(LiveStack { log, medium, table, keeper, options, before, admitted, user })
     }
 
+    /// Runs several clients beside each other. What they write is not counted.
+    pub fn several<R: Send>(&mut self, programs: Vec<impl FnOnce(&LiveLog) -> R + Send>) -> Vec<R> {
+        self.admitted = None;
+        let log: &LiveLog = &self.log;
+        self.table.several(programs.into_iter().map(|program| move || program(log)).collect())
+    }
+
     pub fn read_only(&self) -> Option<String> {
         self.log.with_engine(|engine| engine.read_only().map(str::to_string))
     }

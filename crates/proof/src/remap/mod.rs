@@ -1,6 +1,7 @@
 //! The host log under proof: its ledger, its oracle, its subjects and draws. What it is asked to
 //! keep are the invariants I1 to I10 of `docs/contract.md`.
 
+mod clients;
 mod draw;
 mod ledger;
 mod live;
@@ -9,6 +10,7 @@ mod spec;
 mod subject;
 mod turns;
 
+pub use clients::Clients;
 pub use draw::draw_remap;
 pub use ledger::Ledger;
 pub use oracle::{LogOracle, LogSubject, Promise};

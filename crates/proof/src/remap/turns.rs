@@ -1,10 +1,10 @@
-//! Threads of a live log that take turns, in an order drawn from a seed: the client, and whoever keeps
-//! house. Time passes only where something is waited for.
+//! Threads of a live log that take turns, in an order drawn from a seed: the client or several of them, and
+//! whoever keeps house. Time passes only where something is waited for.
 //!
 //! Invariants: one of them runs at any moment; the same seed gives the same order.
 
 use std::cell::Cell;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
@@ -17,6 +17,8 @@ const STUCK: u32 = 100_000;
 
 const CLIENT: usize = 0;
 const KEEPER: usize = 1;
+/// The first of several clients; [`CLIENT`] waits for all of them.
+const SEVERAL: usize = 2;
 
 thread_local! {
     static WHO: Cell<usize> = const { Cell::new(CLIENT) };
@@ -26,6 +28,8 @@ thread_local! {
 struct State {
     turn: usize,
     keeper_lives: bool,
+    /// Those of several clients who have not ended.
+    several: Vec<usize>,
     /// The keeper has nothing to do, and nobody has called it since it said so.
     keeper_rests: bool,
     /// The client runs alone.
@@ -33,6 +37,16 @@ struct State {
     idle: u32,
     now: Time,
     rng: Rng,
+}
+
+impl State {
+    /// A client whose turn it may be.
+    fn client(&mut self) -> usize {
+        match self.several.len() {
+            0 => CLIENT,
+            all => self.several[self.rng.below(all as u64) as usize],
+        }
+    }
 }
 
 /// The order of turns, and the clock.
@@ -49,6 +63,7 @@ impl Table {
         let state = State {
             turn,
             keeper_lives: false,
+            several: Vec::new(),
             keeper_rests: false,
             alone: false,
             idle: 0,
@@ -109,13 +124,41 @@ impl Table {
             let kept = catch_unwind(AssertUnwindSafe(|| log.keep()));
             drop(log);
             let mut state = table.lock();
-            (state.keeper_lives, state.turn) = (false, CLIENT);
+            (state.keeper_lives, state.turn) = (false, state.client());
             drop(state);
             table.told.notify_all();
             kept.map_err(|panic| match panic.downcast::<String>() {
                 Ok(what) => *what,
                 Err(panic) => panic.downcast::<&str>().map_or("?".into(), |what| what.to_string()),
             })
+        })
+    }
+
+    /// Runs several clients, each in a thread of its own, until all have ended.
+    pub fn several<R: Send>(&self, programs: Vec<impl FnOnce() -> R + Send>) -> Vec<R> {
+        let mut state = self.lock();
+        state.several = (SEVERAL..SEVERAL + programs.len()).collect();
+        state.turn = state.client();
+        drop(state);
+        std::thread::scope(|scope| {
+            let begin = |(i, program)| {
+                scope.spawn(move || {
+                    WHO.set(SEVERAL + i);
+                    drop(self.until_turn(self.lock()));
+                    // Whoever panics ends as well: the others would wait for his turn.
+                    let ended = catch_unwind(AssertUnwindSafe(program));
+                    let mut state = self.lock();
+                    state.several.retain(|who| *who != SEVERAL + i);
+                    state.turn = state.client();
+                    drop(state);
+                    self.told.notify_all();
+                    ended
+                })
+            };
+            let threads: Vec<_> = programs.into_iter().enumerate().map(begin).collect();
+            drop(self.until_turn(self.lock()));
+            let ended = threads.into_iter().map(|thread| thread.join().and_then(|ended| ended));
+            ended.map(|ended| ended.unwrap_or_else(|panic| resume_unwind(panic))).collect()
         })
     }
 
@@ -146,13 +189,14 @@ impl Turns for Table {
             // It waits for the other.
             state.alone = false;
         }
-        if !state.keeper_lives || state.alone {
+        if state.alone || (!state.keeper_lives && state.several.is_empty()) {
             return;
         }
         assert!(state.idle < STUCK, "the threads of the log wait for each other");
         // Time passes, so that one who rests is looked after now and then.
         let often = if state.keeper_rests { 256 } else { 2 };
-        let next = if state.rng.ratio(1, often) { KEEPER } else { CLIENT };
+        let keeper = state.rng.ratio(1, often) && state.keeper_lives;
+        let next = if keeper { KEEPER } else { state.client() };
         if next != WHO.get() {
             state.turn = next;
             state.keeper_rests &= next != KEEPER;

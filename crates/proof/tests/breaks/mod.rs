@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use proof::{Broken, Contract, Density, Oracle, Prover, Subject};
+use varve_proof::{Broken, Contract, Density, Oracle, Prover, Subject};
 
 /// Cuts made until the first broken promise, over at most so many seeds; `steps` draws the work of a
 /// seed, and the work after each recovery.

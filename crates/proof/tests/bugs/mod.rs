@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use proof::{Density, Failure, Plan, hunt, replay};
+use varve_proof::{Density, Failure, Plan, hunt, replay};
 
 /// Plants a bug in the runs of all seeds from 1 on until it is caught: the plan with the cuts that
 /// show it, and the promise broken. What it took is printed.

@@ -1,6 +1,6 @@
 //! A fixed piece of the searches that `prove` makes for hours.
 
-use proof::{Density, Plan, Tally, hunt, twice};
+use varve_proof::{Density, Plan, Tally, hunt, twice};
 
 /// Searches the runs of these seeds, each in whole. `draw` gives what the crate's functions of that
 /// kind give: a plan, what it is of, and the configurations refused before it.

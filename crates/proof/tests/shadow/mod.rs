@@ -8,7 +8,7 @@ use block::{
     crc32c,
 };
 use nand::Cut;
-use proof::{DurableKind, Failure, LogSubject, Promise, Subject, disk_cut};
+use varve_proof::{DurableKind, Failure, LogSubject, Promise, Subject, disk_cut};
 
 /// What is broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,7 +10,7 @@ use nand::{
     BlockHeader, Cause, Cut, Geometry, Image, Kind, Nand, Oob, OpKind, PageProgram, PageTypes,
     Payload, ReadCause, SlotRead, SlotWrite, Suspend, Timing,
 };
-use proof::{Contract, DurableKind, Failure, PageSubject, Subject, Tolerance};
+use varve_proof::{Contract, DurableKind, Failure, PageSubject, Subject, Tolerance};
 
 /// What is broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use block::{BlockDevice, Data, DeviceError, Lba, Op, Request, Rng, Sectors, Time};
-use remap::{HostLog, LogError, Options, Planted};
+use varve_remap::{HostLog, LogError, Options, Planted};
 
 pub const BLOCK: usize = 4096;
 const SECTOR: usize = 512;

@@ -268,7 +268,8 @@ mod tests {
         let volume =
             Volume::new(Arc::new(NoSwitch("a test")), Atime::Never, std::path::Path::new("test"));
         let device = DiskDevice(disk.clone());
-        let device = lfs::mkfs(device, &MkfsOptions::new([1; 16], 1), volume.now()).expect("made");
+        let device =
+            lfs::mkfs(device, &MkfsOptions::new([1; 16], 1), volume.now()).expect("made").0;
         volume.put(Fs::mount(device, Options::default(), volume.now()).expect("mounted"));
         let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
         let kind = format::FileType::File;

@@ -8,13 +8,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use block::Rng;
-use serve::nbd::client::{go_data, meta_data, option_bytes};
-use serve::nbd::negotiate::Agreed;
-use serve::nbd::transport::Transport;
-use serve::nbd::wire::{
+use varve_serve::nbd::client::{go_data, meta_data, option_bytes};
+use varve_serve::nbd::negotiate::Agreed;
+use varve_serve::nbd::transport::Transport;
+use varve_serve::nbd::wire::{
     CHUNK, MAX_PAYLOAD, Request, SIMPLE, chunk, command, option, u32_at, u64_at,
 };
-use serve::nbd::{Export, Stats, handshake, session};
+use varve_serve::nbd::{Export, Stats, handshake, session};
 
 /// What every write of a script writes.
 pub const WRITTEN: u8 = 0x11;

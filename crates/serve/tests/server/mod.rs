@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 
-use serve::nbd::{Address, Export, Handle, Limits, Server};
+use varve_serve::nbd::{Address, Export, Handle, Limits, Server};
 
 static NUMBER: AtomicU64 = AtomicU64::new(0);
 

@@ -23,11 +23,7 @@ mod writing;
 
 pub(crate) use front::{Front, Host};
 pub use hitsim::{HitAccess, HitSim};
+pub use policies::{add_policy, policies};
 pub use policy::{Access, Admission, Batches, Policy, PolicyInfo, ReqInfo, Stream};
 pub use pool::{Frame, List, Pool};
-pub use spec::{BufferShape, PolicyOption, PolicySpec, split_policies};
-
-/// The buffer policies there are.
-pub fn policies() -> &'static [PolicyInfo] {
-    policies::REGISTRY
-}
+pub use spec::{Buffer, BufferShape, PolicyOption, PolicySpec, Setup, split_policies};

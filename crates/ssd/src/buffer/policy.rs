@@ -2,9 +2,8 @@
 
 use block::{AppId, Bytes, Lpn, Op};
 
-use super::front::Front;
 use super::pool::{Frame, Pool};
-use super::spec::{PolicyOption, Setup};
+use super::spec::{Buffer, PolicyOption, Setup};
 
 /// The host request an access belongs to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -164,5 +163,6 @@ pub struct PolicyInfo {
     pub options: &'static [PolicyOption],
     /// It must know every page's next use: runs of hit ratios alone.
     pub clairvoyant: bool,
-    pub(crate) make: fn(&Setup<'_>) -> Result<Box<dyn Front>, String>,
+    /// Makes it, for a buffer and with options: [`Setup::buffer`] with the policy.
+    pub make: fn(&Setup<'_>) -> Result<Buffer, String>,
 }

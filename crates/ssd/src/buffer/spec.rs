@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::front::Front;
-use super::policies::REGISTRY;
+use super::policies::{find, policies};
 use super::policy::{Policy, PolicyInfo};
 use super::pool::Pool;
 use crate::config::{KeyKind, parse_share};
@@ -68,10 +68,16 @@ impl BufferShape {
 }
 
 /// What a policy is made from.
-pub(crate) struct Setup<'a> {
+#[derive(Debug)]
+pub struct Setup<'a> {
+    /// The buffer it is made for.
     pub shape: BufferShape,
     spec: &'a PolicySpec,
 }
+
+/// A buffer with its policy: what [`Setup::buffer`] makes.
+#[derive(Debug)]
+pub struct Buffer(pub(crate) Box<dyn Front>);
 
 impl PolicySpec {
     /// Reads `name` or `name(option=value, ..)`.
@@ -87,9 +93,8 @@ impl PolicySpec {
                 (name.trim(), inner.ok_or_else(|| format!("`{text}`: expected `)` at the end"))?)
             }
         };
-        let found = REGISTRY.iter().find(|i| i.name == name || i.aliases.contains(&name));
-        let Some(info) = found else {
-            let names: Vec<&str> = REGISTRY.iter().map(|info| info.name).collect();
+        let Some(info) = find(name) else {
+            let names: Vec<&str> = policies().iter().map(|info| info.name).collect();
             return Err(format!("`{name}`: expected one of {}", names.join(", ")));
         };
         let mut given = BTreeMap::new();
@@ -125,8 +130,8 @@ impl PolicySpec {
     }
 
     pub(crate) fn build(&self, shape: BufferShape) -> Result<Box<dyn Front>, String> {
-        (self.info.make)(&Setup { shape, spec: self })
-            .map_err(|e| format!("{}: {e}", self.info.name))
+        let made = (self.info.make)(&Setup { shape, spec: self });
+        made.map(|buffer| buffer.0).map_err(|e| format!("{}: {e}", self.info.name))
     }
 }
 
@@ -153,38 +158,59 @@ impl Setup<'_> {
         self.spec.option(name)
     }
     /// A whole number.
+    ///
+    /// # Panics
+    /// If the policy lists no such option.
     pub fn count(&self, name: &str) -> u64 {
         self.text(name).replace('_', "").parse().expect("checked when read")
     }
     /// A size in bytes.
+    ///
+    /// # Panics
+    /// If the policy lists no such option.
     pub fn size(&self, name: &str) -> u64 {
         block::parse_size(self.text(name)).expect("checked when read").0
     }
     /// A share in parts per million.
+    ///
+    /// # Panics
+    /// If the policy lists no such option.
     pub fn share(&self, name: &str) -> u64 {
         parse_share(self.text(name)).expect("checked when read")
     }
     /// That share of all entries, rounded down.
+    ///
+    /// # Panics
+    /// If the policy lists no such option.
     pub fn share_of_entries(&self, name: &str) -> usize {
         (self.shape.entries as u64 * self.share(name) / 1_000_000) as usize
     }
     /// A word.
+    ///
+    /// # Panics
+    /// If the policy lists no such option.
     pub fn word(&self, name: &str) -> &str {
         self.text(name)
     }
     /// A switch.
+    ///
+    /// # Panics
+    /// If the policy lists no such option.
     pub fn flag(&self, name: &str) -> bool {
         self.text(name) == "true"
     }
 
     /// The buffer: the policy's own tables are taken from its entries.
-    pub fn buffer<P: Policy>(&self, policy: P) -> Result<Box<dyn Front>, String> {
+    ///
+    /// # Errors
+    /// The tables take more than there is.
+    pub fn buffer<P: Policy>(&self, policy: P) -> Result<Buffer, String> {
         let bytes = self.shape.entries as u64 * PAGE;
         let left = bytes.checked_sub(policy.overhead().0).ok_or_else(|| {
             format!("its tables take {} B of a buffer of {bytes} B", policy.overhead().0)
         })?;
         let pool = Pool::new((left / PAGE) as usize, self.shape.pages, self.shape.mask);
-        Ok(super::front::boxed(policy, pool, self.shape.mask))
+        Ok(Buffer(super::front::boxed(policy, pool, self.shape.mask)))
     }
 }
 

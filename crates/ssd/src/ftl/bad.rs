@@ -27,7 +27,9 @@ impl PageFtl {
             for row in rows..self.g.blocks_per_plane {
                 let block = self.g.block_at(plane, row);
                 let bad = self.nand.is_bad(block);
-                self.bad_blocks += u64::from(bad);
+                if bad {
+                    self.spares.count_bad();
+                }
                 match self.nand.header(block) {
                     // One that failed too may still hold what has not been moved yet.
                     Some(header) if header.line < self.lines.len() => {
@@ -35,51 +37,51 @@ impl PageFtl {
                         claims.push(Claim { line, plane, block: block.0, epoch, bad });
                     }
                     _ if bad => {}
-                    _ => self.spares[plane as usize].push(block.0),
+                    _ => self.spares.give(plane, block.0),
                 }
             }
         }
         // Of several spares that stood for one member in turn the last one counts.
         claims.sort_unstable_by_key(|claim| (std::cmp::Reverse(claim.epoch), claim.block));
-        for spares in &mut self.spares {
-            // Taken from the end: the lowest number first.
-            spares.reverse();
-        }
+        // Taken from the end: the lowest number first.
+        self.spares.reverse();
         for line in 0..self.lines.len() {
             for index in 0..self.lines.members(line).len() as u32 {
                 let member = BlockId(self.lines.members(line)[index as usize]);
                 if !self.nand.is_bad(member) {
                     continue;
                 }
-                self.bad_blocks += 1;
+                self.spares.count_bad();
                 let plane = self.g.plane_of(member);
                 let claim = claims.iter().position(|c| c.line == line && c.plane == plane);
                 let stand_in = match claim {
                     Some(at) => {
                         let claim = claims.remove(at);
-                        self.lines.get_mut(line).evacuate |= claim.bad;
+                        if claim.bad {
+                            self.lines.evacuate(line);
+                        }
                         Some(claim.block)
                     }
                     // A bad block that still holds data stays until that has been moved.
                     None if self.nand.next_page(member) > 0 => {
-                        self.lines.get_mut(line).evacuate = true;
+                        self.lines.evacuate(line);
                         continue;
                     }
-                    None => self.spares[plane as usize].pop(),
+                    None => self.spares.take(plane),
                 };
                 self.lines.set_member(line, index, stand_in.unwrap_or(NONE));
             }
         }
         // A claim nobody honours is a spare that stood for a member which came back: unused.
         for claim in claims.iter().filter(|claim| !claim.bad) {
-            self.spares[claim.plane as usize].push(claim.block);
+            self.spares.give(claim.plane, claim.block);
         }
     }
 
     /// A bad member leaves its erased line; a spare of its plane takes its place if there is one.
     pub(super) fn swap_bad_member(&mut self, line: u32, block: BlockId) {
         let plane = self.g.plane_of(block);
-        let stand_in = self.spares[plane as usize].pop().unwrap_or(NONE);
+        let stand_in = self.spares.take(plane).unwrap_or(NONE);
         self.lines.replace_member(line, block, stand_in);
     }
 
@@ -129,12 +131,12 @@ impl PageFtl {
             return Ok(());
         }
         self.nand.mark_bad(self.now, block).map_err(PageFtl::power)?;
-        self.bad_blocks += 1;
+        self.spares.count_bad();
         let line = self.lines.line_of(block);
         if line == NONE {
             return Ok(());
         }
-        self.lines.get_mut(line).evacuate = true;
+        self.lines.evacuate(line);
         // The head must not aim at the block again: close its line.
         if let Some(head) = self.heads.iter().position(|h| h.line == line) {
             let pending = std::mem::take(&mut self.heads[head].slots);
@@ -147,7 +149,7 @@ impl PageFtl {
 
     /// Too few good blocks are left to go on writing: the drive becomes read-only.
     pub(super) fn check_space(&mut self) {
-        if self.bad_blocks == 0 || self.read_only.is_some() {
+        if self.spares.bad() == 0 || self.read_only.is_some() {
             return;
         }
         let line = u64::from(self.lines.full_slots);

@@ -16,7 +16,7 @@ impl PageFtl {
         let fail = |what: String| Err(PageFtl::violation("C7", what));
         self.lines.check().map_err(|what| PageFtl::violation("C7", what))?;
         let mut mapped = 0;
-        for (slot, entry) in self.map.iter().enumerate().filter(|(_, e)| **e != 0) {
+        for (slot, entry) in self.map.entries().iter().enumerate().filter(|(_, e)| **e != 0) {
             let at = Ppn(entry - 1);
             mapped += 1;
             if !self.is_valid(at) {
@@ -34,12 +34,11 @@ impl PageFtl {
             .as_ref()
             .map_or(0, |paged| paged.directory().iter().filter(|e| **e != 0).count() as u64)
             * u64::from(self.g.slots_per_page);
-        let valid: u64 = self.valid.iter().map(|w| u64::from(w.count_ones())).sum();
+        let (valid, counted) = (self.map.count_valid(), self.map.valid_total());
         let tx = self.tx_valid_slots();
-        if valid != mapped + records + map_slots + tx || valid != self.valid_total {
+        if valid != mapped + records + map_slots + tx || valid != counted {
             return fail(format!(
-                "{valid} valid bits, {} counted, for {mapped} mapped slots, {records} trim records, {map_slots} slots of translation pages and {tx} of transactions",
-                self.valid_total
+                "{valid} valid bits, {counted} counted, for {mapped} mapped slots, {records} trim records, {map_slots} slots of translation pages and {tx} of transactions"
             ));
         }
         self.check_transactions()?;

@@ -179,7 +179,7 @@ impl PageFtl {
                     Ok(_) => {}
                     Err(NandError::EraseFailed(block, _)) => {
                         self.nand.mark_bad(durable, block).map_err(PageFtl::power)?;
-                        self.bad_blocks += 1;
+                        self.spares.count_bad();
                         self.swap_bad_member(line, block);
                     }
                     Err(error) => return Err(PageFtl::power(error)),
@@ -254,7 +254,7 @@ impl PageFtl {
             Ok(done) => Ok(Some(done.end)),
             Err(NandError::ProgramFailed(block, _)) => {
                 self.nand.mark_bad(self.now, block).map_err(PageFtl::power)?;
-                self.bad_blocks += 1;
+                self.spares.count_bad();
                 if let Some(state) = &mut self.checkpoint {
                     state.sealed = true;
                     // The next one goes to this area again: the other holds the last good one.
@@ -315,7 +315,7 @@ impl PageFtl {
                 block => self.nand.next_page(BlockId(block)),
             }));
         }
-        let entries = self.paged.as_ref().map_or(&self.map[..], |p| p.directory());
+        let entries = self.paged.as_ref().map_or(self.map.entries(), |p| p.directory());
         u32s.push(entries.len() as u32);
         u32s.extend(entries);
         body.extend(u32s.iter().flat_map(|n| n.to_le_bytes()));

@@ -2,47 +2,17 @@
 //!
 //! A collected line may be erased when everything that made its slots old is on flash: copies,
 //! newer versions written by the host, discards. A power cut before that must still find the
-//! slots here. Each waiting line passes three stages, in order of arrival:
+//! slots here. Each waiting line passes three stages, in order of arrival (the lists themselves are in `erases.rs`):
 //! 1. every page that was being assembled when it was queued has been programmed;
 //! 2. no later program can damage one of those pages (word lines are complete);
 //! 3. all programs booked by then have ended.
-
-use std::collections::VecDeque;
 
 use block::{BlockId, DeviceError, Span, Time};
 use nand::NandError;
 
 use super::PageFtl;
-use super::lines::{LineState, NONE};
+use super::lines::NONE;
 use crate::Bug;
-
-/// A line that waits for its erase.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waiting {
-    line: u32,
-    /// Assemblies up to this one must be programmed.
-    assembly: u64,
-    /// A state record says what the line proves of commits.
-    proven: bool,
-    /// Stage 3: the time all programs have ended by, and how far ends had moved when it was set.
-    safe: Option<(Time, Span)>,
-}
-
-impl Waiting {
-    /// A line found empty at power-on: it only has to be erased before it is used.
-    pub fn after_mount(line: u32) -> Waiting {
-        Waiting { line, assembly: 0, proven: true, safe: None }
-    }
-}
-
-/// A free line whose erase is booked: a power cut before its end can still find old data there.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Emptying {
-    line: u32,
-    end: Time,
-    /// How far ends had moved when it was booked.
-    moved: Span,
-}
 
 impl PageFtl {
     /// When at least one free line is empty on flash, whatever a power cut leaves; the present
@@ -51,29 +21,21 @@ impl PageFtl {
     /// there still counts as empty at power-on.) With no free line at all there is nothing to
     /// wait for.
     pub(super) fn cushion(&mut self) -> Time {
-        if self.emptying.is_empty() {
+        if !self.erases.any_booked() {
             return Time::ZERO;
         }
-        let (now, moved) = (self.now, self.nand.sched().moved());
-        let end = |e: &Emptying| e.end + Span::from_ps(moved.as_ps() - e.moved.as_ps());
-        self.emptying.retain(|e| end(e) > now);
-        if self.free.count() as usize > self.emptying.len() {
+        let moved = self.nand.sched().moved();
+        let Some(first) = self.erases.first_end(self.now, moved, self.free.count()) else {
             return Time::ZERO;
-        }
-        let first = self.emptying.iter().map(end).min().unwrap_or(Time::ZERO);
+        };
         // Somebody relies on this end now: it must not move any more.
         self.nand.sched_mut().tell_all();
         first
     }
 
-    /// A free line has been opened.
-    pub(super) fn no_longer_free(&mut self, line: u32) {
-        self.emptying.retain(|e| e.line != line);
-    }
-
     /// Queues an empty line for its erase.
     pub(super) fn queue_erase(&mut self, line: u32) -> Result<(), DeviceError> {
-        self.lines.get_mut(line).state = LineState::Erasing;
+        self.lines.emptied(line);
         if self.has_bug(Bug::EraseBeforeCopies) {
             return self.erase_line(line, self.now);
         }
@@ -82,13 +44,13 @@ impl PageFtl {
         self.record_trims()?;
         self.keep_evidence(line)?;
         let assembly = self.assemblies;
-        self.waiting.push_back(Waiting { line, assembly, proven: true, safe: None });
+        self.erases.push(line, assembly);
         self.settle_erases(self.now)
     }
 
     /// Books the erases that have become safe by `now`.
     pub(super) fn settle_erases(&mut self, now: Time) -> Result<(), DeviceError> {
-        while let Some(front) = self.waiting.front().copied() {
+        while let Some(front) = self.erases.front() {
             if !front.proven {
                 self.prove_waiting()?;
                 continue;
@@ -104,7 +66,7 @@ impl PageFtl {
                 self.protect_pairs()?;
                 self.mark_safe();
             }
-            let Some((safe, moved)) = self.waiting.front().and_then(|w| w.safe) else {
+            let Some((safe, moved)) = self.erases.front().and_then(|w| w.safe) else {
                 return Ok(());
             };
             // A suspended program may end later than booked: the sum of all delays bounds it.
@@ -112,7 +74,7 @@ impl PageFtl {
             if safe > now {
                 return Ok(());
             }
-            self.waiting.pop_front();
+            self.erases.pop();
             self.erase_line(front.line, now)?;
         }
         Ok(())
@@ -120,17 +82,15 @@ impl PageFtl {
 
     fn mark_safe(&mut self) {
         let safe = (self.nand.programs_end(), self.nand.sched().moved());
-        if let Some(front) = self.waiting.front_mut() {
-            front.safe = Some(safe);
-        }
+        self.erases.set_safe(safe);
     }
 
     /// Books the oldest waiting erase now, for the time it becomes safe.
     pub(super) fn force_erase(&mut self) -> Result<(), DeviceError> {
-        if self.waiting.front().is_some_and(|front| !front.proven) {
+        if self.erases.front().is_some_and(|front| !front.proven) {
             self.prove_waiting()?;
         }
-        let Some(front) = self.waiting.front().copied() else { return Ok(()) };
+        let Some(front) = self.erases.front() else { return Ok(()) };
         if front.safe.is_none() {
             for head in 0..self.heads.len() {
                 if self.heads[head].waits_for(front.assembly) {
@@ -142,7 +102,7 @@ impl PageFtl {
         // The end of every program is asked for, so none of them may be moved any more.
         let told = self.nand.sched_mut().tell_all();
         let safe = self.nand.programs_end().max(told).max(self.now);
-        self.waiting.pop_front();
+        self.erases.pop();
         self.erase_line(front.line, safe)
     }
 
@@ -151,26 +111,19 @@ impl PageFtl {
     /// line: the one that was empty, or held nothing but copies, when the last commit was
     /// programmed proves nothing.
     pub(super) fn sort_waiting(&mut self) {
-        let mut waiting = std::mem::take(&mut self.waiting);
-        for entry in &mut waiting {
-            entry.proven = !self.holds_evidence(entry.line);
-        }
-        waiting.make_contiguous().sort_by_key(|entry| !entry.proven);
-        self.waiting = waiting;
+        let mut erases = std::mem::take(&mut self.erases);
+        erases.sort(|line| !self.holds_evidence(line));
+        self.erases = erases;
     }
 
     fn prove_waiting(&mut self) -> Result<(), DeviceError> {
-        let (mut proven, mut open) = (VecDeque::new(), VecDeque::new());
-        for entry in std::mem::take(&mut self.waiting) {
-            if entry.proven { proven.push_back(entry) } else { open.push_back(entry) }
-        }
-        self.waiting = proven;
+        let open = self.erases.take_unproven();
         let needed = open.iter().map(|entry| entry.line).find(|line| self.holds_evidence(*line));
         let written = needed.map_or(Ok(()), |line| self.keep_evidence(line));
         for mut entry in open {
             entry.proven = written.is_ok();
             entry.assembly = self.assemblies;
-            self.waiting.push_back(entry);
+            self.erases.push_again(entry);
         }
         written
     }
@@ -198,7 +151,7 @@ impl PageFtl {
                     }
                     Err(NandError::EraseFailed(block, _)) => {
                         self.nand.mark_bad(at, block).map_err(PageFtl::power)?;
-                        self.bad_blocks += 1;
+                        self.spares.count_bad();
                         self.swap_bad_member(line, block);
                     }
                     Err(error) => return Err(PageFtl::power(error)),
@@ -206,11 +159,11 @@ impl PageFtl {
             }
         }
         if self.lines.capacity(line) == 0 {
-            self.lines.get_mut(line).state = LineState::Retired;
+            self.lines.retire(line);
         } else {
             self.release(line);
             let moved = self.nand.sched().moved();
-            self.emptying.push(Emptying { line, end, moved });
+            self.erases.booked(line, end, moved);
         }
         self.check_space();
         if late { self.keep_evidence_late() } else { Ok(()) }

@@ -65,7 +65,7 @@ impl PageFtl {
 
     /// Lines that are free or will be once their erases are booked.
     fn free_soon(&self) -> u32 {
-        self.free.count() + self.waiting.len() as u32
+        self.free.count() + self.erases.len()
     }
 
     /// Sees to it that the slot about to be written has room: starts and stops cleaning, and
@@ -94,7 +94,7 @@ impl PageFtl {
         let mut victims = 4 * self.lines.len();
         while self.free.count() < limits.reserve {
             stalled = true;
-            if !self.waiting.is_empty() {
+            if !self.erases.is_empty() {
                 self.force_erase()?;
                 continue;
             }
@@ -256,7 +256,7 @@ impl PageFtl {
         let emptiest = self.lines.emptiest(true).filter(|line| self.gains(*line));
         // Lines with dead members are full at fewer slots: the emptiest may be one of them.
         let any = emptiest.or_else(|| {
-            let hurt = self.bad_blocks > 0;
+            let hurt = self.spares.bad() > 0;
             let mut closed = self.lines.closed().iter().copied();
             hurt.then(|| closed.find(|line| self.gains(*line))).flatten()
         })?;
@@ -305,7 +305,7 @@ impl PageFtl {
 
     /// A line that must be moved whatever the policy says, and whether for wear.
     fn forced_victim(&mut self, urgent: bool) -> Option<(u32, bool)> {
-        if self.bad_blocks > 0 && !urgent {
+        if self.spares.bad() > 0 && !urgent {
             let hurt =
                 self.lines.closed().iter().copied().filter(|l| self.lines.get(*l).evacuate).min();
             if let Some(line) = hurt {
@@ -400,7 +400,7 @@ impl PageFtl {
         let (spp, mut sum) = (self.g.slots_per_page, 0u32);
         for (first, _) in self.gc.read.iter().take(AHEAD) {
             for slot in (0..spp).map(|s| Ppn(first.0 + s)).filter(|s| self.is_valid(*s)) {
-                sum ^= self.map.get(self.nand.lpn(slot) as usize).copied().unwrap_or(0);
+                sum ^= self.map.get(self.nand.lpn(slot)).unwrap_or(0);
             }
         }
         std::hint::black_box(sum);
@@ -469,8 +469,7 @@ impl PageFtl {
             true => oob,
             false => Oob { tid, flags: oob.flags & POISON, n: 0, digest: 0, ..oob },
         };
-        if oob.kind != Kind::Data || !open && self.map.get(oob.lpn as usize) != Some(&(from.0 + 1))
-        {
+        if oob.kind != Kind::Data || !open && self.map.get(oob.lpn) != Some(from.0 + 1) {
             // No record, or one that names another slot (a misdirected program): the data here
             // is lost.
             payload = Payload::None;
@@ -504,7 +503,7 @@ impl PageFtl {
         if let Some(oob) = self.tx_record_at(from) {
             return Some(Oob { kind: Kind::Data, flags: POISON, ..oob });
         }
-        let lpn = self.map.iter().position(|entry| *entry == from.0 + 1)? as u32;
+        let lpn = self.map.slot_at(from)?;
         Some(Oob { kind: Kind::Data, flags: POISON, lpn, seq: self.seq, ..Oob::default() })
     }
 

@@ -10,7 +10,7 @@ use nand::{
 };
 
 use super::PageFtl;
-use super::lines::{LineKind, LineState, NONE};
+use super::lines::{LineKind, NONE};
 use crate::Bug;
 use crate::config::Placement;
 
@@ -102,7 +102,7 @@ impl PageFtl {
                 if self.tx.is_some() {
                     self.tx_old_page_moves(lpn, ppn);
                 }
-                self.map[lpn as usize] = ppn.0 + 1;
+                self.map.set(lpn, ppn.0 + 1);
             }
             Kind::Trim => {
                 self.trims.placed(ppn);
@@ -144,7 +144,7 @@ impl PageFtl {
         }
         let h = &self.heads[head];
         let (line, mut ready, kind) = (h.line, h.ready.max(self.now), h.kind);
-        if !self.emptying.is_empty()
+        if self.erases.any_booked()
             && slots.iter().any(|slot| !matches!(slot.cause, Cause::Gc | Cause::Padding))
         {
             ready = ready.max(self.cushion());
@@ -153,7 +153,7 @@ impl PageFtl {
         let result = self.program_pages(&target, &slots, header, ready);
         let count = slots.len() as u32;
         self.clock += u64::from(count);
-        self.lines.get_mut(line).used += count;
+        self.lines.programmed(line, count);
         let outcome = match result {
             Ok(done) => {
                 if kind == HeadKind::Host {
@@ -295,7 +295,7 @@ impl PageFtl {
 
     fn open_line(&mut self, head: usize) -> Result<(), DeviceError> {
         // The last free line is not taken while another can be booked to become free.
-        while self.free.count() <= 1 && !self.waiting.is_empty() {
+        while self.free.count() <= 1 && !self.erases.is_empty() {
             self.force_erase()?;
         }
         if self.free.count() == 0 {
@@ -303,15 +303,11 @@ impl PageFtl {
         }
         let kind = self.heads[head].kind;
         let line = self.free.take(kind != HeadKind::Gc).expect("counted above");
-        self.no_longer_free(line);
+        self.erases.opened(line);
         self.epoch += 1;
         let (seq, epoch) = (self.seq, self.epoch);
-        let entry = self.lines.get_mut(line);
-        debug_assert_eq!(entry.state, LineState::Free);
-        entry.state = LineState::Open;
-        entry.kind = if kind == HeadKind::Map { LineKind::Map } else { LineKind::Data };
-        entry.opened = seq;
-        entry.opened_epoch = epoch;
+        let holds = if kind == HeadKind::Map { LineKind::Map } else { LineKind::Data };
+        self.lines.open(line, holds, seq, epoch);
         self.heads[head].line = line;
         self.heads[head].stripe = 0;
         self.free_sum += u128::from(self.free.count());
@@ -398,7 +394,7 @@ impl PageFtl {
                 Err(error) => return Err(PageFtl::power(error)),
             }
             self.clock += spp as u64;
-            self.lines.get_mut(line).used += spp as u32;
+            self.lines.programmed(line, spp as u32);
         }
         Ok(())
     }

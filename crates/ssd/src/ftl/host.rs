@@ -90,7 +90,7 @@ impl PageFtl {
 
     /// Whether a 4 KiB page holds data (written and not discarded).
     pub fn mapped(&self, page: u32) -> bool {
-        self.map[(page / self.slot_pages()) as usize] != 0
+        self.map.entry(page / self.slot_pages()) != 0
     }
 
     /// Writes the 4 KiB pages of mapping unit `unit` whose bits are set in `mask`; `pieces` are
@@ -122,7 +122,7 @@ impl PageFtl {
                 let part = mask >> (i * slot_pages) & (u32::MAX >> (32 - slot_pages));
                 let missing = slot_pages - part.count_ones();
                 let slot = unit * slots_per_unit + i;
-                if missing > 0 && self.map.get(slot as usize).is_some_and(|m| *m != 0) {
+                if missing > 0 && self.map.get(slot).is_some_and(|m| m != 0) {
                     self.read_push(ready, slot, missing, ReadCause::Rmw)?;
                 }
             }
@@ -150,7 +150,7 @@ impl PageFtl {
 
     /// Whether a slot's data cannot be read.
     fn is_lost(&self, slot: u32) -> bool {
-        let entry = self.map[slot as usize];
+        let entry = self.map.entry(slot);
         self.full && entry != 0 && self.payload_at(slot, Ppn(entry - 1)).is_err()
     }
 
@@ -190,7 +190,7 @@ impl PageFtl {
     /// The current place of a slot, if any, stops being current.
     #[inline]
     pub(super) fn invalidate(&mut self, slot: u32) {
-        let old = self.map[slot as usize];
+        let old = self.map.entry(slot);
         if old != 0 {
             self.clear_valid(Ppn(old - 1));
         }
@@ -210,7 +210,7 @@ impl PageFtl {
                 let quarter = (self.clock / u64::from((self.slots() / 4).max(1))) as u8 & 3;
                 let (byte, shift) = (slot as usize / 4, (slot % 4) * 2);
                 let last = self.heat[byte] >> shift & 3;
-                let known = self.map[slot as usize] != 0;
+                let known = self.map.entry(slot) != 0;
                 self.heat[byte] = self.heat[byte] & !(3 << shift) | quarter << shift;
                 usize::from(known && quarter.wrapping_sub(last) & 3 <= 1)
             }
@@ -230,7 +230,7 @@ impl PageFtl {
         if self.paged.is_some() {
             at = self.map_touch(at, slot, false)?;
         }
-        let entry = self.map[slot as usize];
+        let entry = self.map.entry(slot);
         if entry == 0 {
             return Ok(());
         }
@@ -300,7 +300,7 @@ impl PageFtl {
 
     /// The payload of a slot, wherever its newest version is.
     fn read_payload(&self, slot: u32) -> Option<Payload> {
-        let entry = *self.map.get(slot as usize)?;
+        let entry = self.map.get(slot)?;
         if entry == 0 {
             return None;
         }
@@ -335,7 +335,7 @@ impl PageFtl {
         if !self.full {
             return if self.mapped(page) { SlotData::Untracked } else { SlotData::Unmapped };
         }
-        let entry = self.map[slot as usize];
+        let entry = self.map.entry(slot);
         if entry == 0 {
             return SlotData::Unmapped;
         }
@@ -348,7 +348,7 @@ impl PageFtl {
         self.make_room()?;
         let mut any = false;
         for slot in first..first + count {
-            if self.map[slot as usize] != 0 {
+            if self.map.entry(slot) != 0 {
                 if self.paged.is_some() {
                     let now = self.now;
                     self.map_touch(now, slot, true)?;
@@ -356,7 +356,7 @@ impl PageFtl {
                 if !self.has_bug(Bug::LeakValid) {
                     self.invalidate(slot);
                 }
-                self.map[slot as usize] = 0;
+                self.map.set(slot, 0);
                 any = true;
             }
         }

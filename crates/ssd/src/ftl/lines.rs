@@ -4,7 +4,11 @@
 //! * a line is in exactly one state; only `Closed` lines are in the bucket lists, in the closing
 //!   order and in the dense array, and each of them is in all three;
 //! * `valid` is the number of set valid bits of the line's slots;
-//! * the members of a line lie one on each plane of its group, in stripe order.
+//! * the members of a line lie one on each plane of its group, in stripe order;
+//! * `data_slots` is the capacity of all lines but those set apart or retired.
+//!
+//! Callers read a line ([`LineTable::get`]) and name what happened to it; only this file writes
+//! its fields, so that lists and sums change with them.
 
 use block::BlockId;
 use nand::Geometry;
@@ -100,6 +104,8 @@ pub(crate) struct LineTable {
     fifo_head: u32,
     fifo_tail: u32,
     dense: Vec<u32>,
+    /// Slots of the lines that data may be written to, on live members.
+    data_slots: u64,
 }
 
 impl LineTable {
@@ -154,6 +160,7 @@ impl LineTable {
             fifo_head: NONE,
             fifo_tail: NONE,
             dense: Vec::with_capacity(count as usize),
+            data_slots: u64::from(count) * u64::from(full_slots),
         }
     }
 
@@ -163,10 +170,6 @@ impl LineTable {
     #[inline(always)]
     pub fn get(&self, line: u32) -> &Line {
         &self.lines[line as usize]
-    }
-    #[inline(always)]
-    pub fn get_mut(&mut self, line: u32) -> &mut Line {
-        &mut self.lines[line as usize]
     }
     /// The line of a block, or [`NONE`] for reserve blocks.
     #[inline(always)]
@@ -189,12 +192,72 @@ impl LineTable {
         let live = self.members(line).iter().filter(|m| **m != NONE).count() as u32;
         live * self.slots_per_block
     }
+    /// Slots of all lines that data may be written to, on live members.
+    pub fn data_slots(&self) -> u64 {
+        self.data_slots
+    }
+    /// What a line adds to [`LineTable::data_slots`].
+    fn share(&self, line: u32) -> u64 {
+        match self.get(line).state {
+            LineState::Meta | LineState::Retired => 0,
+            _ => u64::from(self.capacity(line)),
+        }
+    }
+    /// Does what changes a line's members or state, and keeps the sum.
+    fn with_share(&mut self, line: u32, change: impl FnOnce(&mut LineTable)) {
+        self.data_slots -= self.share(line);
+        change(self);
+        self.data_slots += self.share(line);
+    }
+
+    /// The line is kept for checkpoints.
+    pub fn set_apart(&mut self, line: u32) {
+        self.with_share(line, |table| table.lines[line as usize].state = LineState::Meta);
+    }
+    /// No block of the line is left.
+    pub fn retire(&mut self, line: u32) {
+        self.with_share(line, |table| table.lines[line as usize].state = LineState::Retired);
+    }
+    /// Nothing of the line is wanted; it waits for its erase.
+    pub fn emptied(&mut self, line: u32) {
+        self.lines[line as usize].state = LineState::Erasing;
+    }
+    /// The line's blocks are erased.
+    pub fn empty(&mut self, line: u32) {
+        let entry = &mut self.lines[line as usize];
+        debug_assert_eq!(entry.valid, 0);
+        entry.state = LineState::Free;
+        entry.used = 0;
+        entry.evacuate = false;
+    }
+    /// A head writes to the line from now on.
+    pub fn open(&mut self, line: u32, kind: LineKind, seq: u64, epoch: u64) {
+        let entry = &mut self.lines[line as usize];
+        debug_assert_eq!(entry.state, LineState::Free);
+        entry.state = LineState::Open;
+        entry.kind = kind;
+        entry.opened = seq;
+        entry.opened_epoch = epoch;
+    }
+    /// Slots of the line were programmed.
+    #[inline(always)]
+    pub fn programmed(&mut self, line: u32, slots: u32) {
+        self.lines[line as usize].used += slots;
+    }
+    /// The line turned out to hold translation pages.
+    pub fn holds_map(&mut self, line: u32) {
+        self.lines[line as usize].kind = LineKind::Map;
+    }
+    /// A block of the line has failed: its data must be moved soon.
+    pub fn evacuate(&mut self, line: u32) {
+        self.lines[line as usize].evacuate = true;
+    }
+
     /// Puts `block` (or nothing, [`NONE`]) in the place of member `old`.
     pub fn replace_member(&mut self, line: u32, old: BlockId, new: u32) {
-        let at = (line * self.width) as usize;
-        let members = &mut self.members[at..at + self.width as usize];
-        let place = members.iter().position(|m| *m == old.0).expect("a member of the line");
-        members[place] = new;
+        let place = self.members(line).iter().position(|m| *m == old.0);
+        let at = (line * self.width) as usize + place.expect("a member of the line");
+        self.with_share(line, |table| table.members[at] = new);
         self.line_of[old.index()] = NONE;
         if new != NONE {
             self.line_of[new as usize] = line;
@@ -207,7 +270,7 @@ impl LineTable {
         if old != NONE && self.line_of[old as usize] == line {
             self.line_of[old as usize] = NONE;
         }
-        self.members[at] = block;
+        self.with_share(line, |table| table.members[at] = block);
         if block != NONE {
             self.line_of[block as usize] = line;
         }
@@ -365,6 +428,10 @@ impl LineTable {
                 "{closed} closed lines: {in_buckets} in buckets, {in_order} in order, {} in the array",
                 self.dense.len()
             ));
+        }
+        let data: u64 = (0..self.len()).map(|line| self.share(line)).sum();
+        if data != self.data_slots {
+            return Err(format!("lines have {data} data slots, {} are counted", self.data_slots));
         }
         Ok(())
     }

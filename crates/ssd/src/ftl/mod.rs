@@ -11,14 +11,18 @@
 mod bad;
 mod check;
 mod checkpoint;
+mod discard;
 mod erase;
+mod erases;
 mod free;
 mod gc;
 mod head;
 mod host;
 mod lines;
+mod map;
 mod paged;
 mod recovery;
+mod spares;
 pub(crate) mod trim;
 mod twins;
 pub(crate) mod tx;
@@ -28,7 +32,7 @@ pub(crate) use checkpoint::area_lines as checkpoint_area_lines;
 pub(crate) use free::FreeLines;
 pub(crate) use head::erase_padding;
 pub(crate) use host::{POISON, SlotData, Writer, merge_pieces};
-pub use victim::{VictimInfo, victims};
+pub use victim::{Choice, ClosedLine, Victim, VictimInfo, add_victim, victims};
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,11 +43,13 @@ use nand::{Geometry, Nand, NandError, Ticket};
 use crate::config::{FtlKind, LineBudget, OobMode, Params, Streams};
 use crate::stats::{GcStats, MapStats, RecoveryStats};
 use crate::{Bug, Violation};
+use erases::Erases;
 use head::{Head, HeadKind};
-use lines::{LineState, LineTable, NONE};
+use lines::{LineTable, NONE};
+use map::SlotMap;
 use paged::PagedMap;
+use spares::Spares;
 use trim::Trims;
-use victim::Victim;
 
 /// Open lines a configuration needs at once.
 pub(crate) fn head_count(p: &Params) -> u32 {
@@ -158,9 +164,7 @@ pub(crate) struct PageFtl {
     pub(crate) p: Arc<Params>,
     pub(crate) g: Geometry,
     pub(crate) nand: Nand,
-    map: Vec<u32>,
-    valid: Vec<u64>,
-    valid_total: u64,
+    map: SlotMap,
     lines: LineTable,
     free: FreeLines,
     heads: Vec<Head>,
@@ -178,16 +182,13 @@ pub(crate) struct PageFtl {
     clock: u64,
     assemblies: u64,
     gc: gc::Collector,
-    waiting: VecDeque<erase::Waiting>,
-    /// Free lines whose erase is booked and had not ended when last looked at.
-    emptying: Vec<erase::Emptying>,
+    erases: Erases,
     trims: Trims,
     paged: Option<PagedMap>,
     checkpoint: Option<checkpoint::State>,
     /// Transactions, if the drive has them.
     tx: Option<Box<tx::Tx>>,
-    /// Spare blocks per plane.
-    spares: Vec<Vec<u32>>,
+    spares: Spares,
     heat: Vec<u8>,
     reading: host::ReadBatch,
     now: Time,
@@ -199,7 +200,6 @@ pub(crate) struct PageFtl {
     staged: VecDeque<Ticket>,
     full: bool,
     pub(crate) read_only: Option<&'static str>,
-    bad_blocks: u64,
     pub(crate) gc_stats: GcStats,
     pub(crate) map_stats: MapStats,
     pub(crate) recovery: Option<RecoveryStats>,
@@ -218,15 +218,13 @@ impl Clone for PageFtl {
             g: self.g.clone(),
             nand: self.nand.clone(),
             map: self.map.clone(),
-            valid: self.valid.clone(),
             lines: self.lines.clone(),
             free: self.free.clone(),
             heads: self.heads.clone(),
             victim: self.victim.boxed(),
             rng: self.rng.clone(),
             gc: self.gc.clone(),
-            waiting: self.waiting.clone(),
-            emptying: self.emptying.clone(),
+            erases: self.erases.clone(),
             trims: self.trims.clone(),
             paged: self.paged.clone(),
             checkpoint: self.checkpoint.clone(),
@@ -250,9 +248,9 @@ impl PageFtl {
         let meta = metadata_line_count(p);
         for line in 0..ftl.lines.len() {
             if line < meta {
-                ftl.lines.get_mut(line).state = LineState::Meta;
+                ftl.lines.set_apart(line);
             } else if ftl.lines.capacity(line) == 0 {
-                ftl.lines.get_mut(line).state = LineState::Retired;
+                ftl.lines.retire(line);
             } else {
                 ftl.release(line);
             }
@@ -285,9 +283,7 @@ impl PageFtl {
             }
         };
         PageFtl {
-            map: vec![0; slots],
-            valid: vec![0; (g.slots() as usize).div_ceil(64)],
-            valid_total: 0,
+            map: SlotMap::new(slots, g.slots() as usize),
             free: FreeLines::new(lines.len()),
             heads: (0..count).map(|i| Head::new(kind(i))).collect(),
             host_heads: host,
@@ -301,13 +297,12 @@ impl PageFtl {
             clock: 0,
             assemblies: 0,
             gc: gc::Collector::default(),
-            waiting: VecDeque::new(),
-            emptying: Vec::new(),
+            erases: Erases::default(),
             trims: Trims::default(),
             paged: p.map.cache.map(|cache| PagedMap::new(&g, slots as u32, cache, p.map.lru)),
             checkpoint: None,
             tx: p.tx.as_ref().map(|tx| Box::new(tx::Tx::new(tx, lines.len()))),
-            spares: vec![Vec::new(); g.planes() as usize],
+            spares: Spares::new(g.planes()),
             heat: if p.streams == Streams::HotCold {
                 vec![0; slots.div_ceil(4)]
             } else {
@@ -320,7 +315,6 @@ impl PageFtl {
             staged: VecDeque::with_capacity(p.buffer.staging as usize + 64),
             full: p.oob == OobMode::Full,
             read_only: None,
-            bad_blocks: 0,
             gc_stats: GcStats::default(),
             map_stats: MapStats::default(),
             recovery: None,
@@ -340,7 +334,7 @@ impl PageFtl {
         self.now = now;
         self.booked.clear();
         self.nand.set_now(now);
-        if !self.waiting.is_empty() { self.settle_erases(now) } else { Ok(()) }
+        if !self.erases.is_empty() { self.settle_erases(now) } else { Ok(()) }
     }
 
     /// Logical slots.
@@ -349,7 +343,7 @@ impl PageFtl {
     }
     /// Slots holding current data.
     pub fn valid_slots(&self) -> u64 {
-        self.valid_total
+        self.map.valid_total()
     }
     /// Free lines' blocks.
     pub fn free_blocks(&self) -> u64 {
@@ -357,14 +351,11 @@ impl PageFtl {
     }
     /// Blocks marked bad.
     pub fn bad_blocks(&self) -> u64 {
-        self.bad_blocks
+        self.spares.bad()
     }
     /// Slots of all data lines on good blocks.
     pub fn data_slots(&self) -> u64 {
-        (0..self.lines.len())
-            .filter(|l| !matches!(self.lines.get(*l).state, LineState::Meta | LineState::Retired))
-            .map(|l| u64::from(self.lines.capacity(l)))
-            .sum()
+        self.lines.data_slots()
     }
     /// Data slots less what open heads have not yet filled and the mean of free lines: what the
     /// closed forms of write amplification take as physical space.
@@ -395,31 +386,23 @@ impl PageFtl {
 
     #[inline(always)]
     fn is_valid(&self, ppn: Ppn) -> bool {
-        self.valid[ppn.index() >> 6] >> (ppn.0 & 63) & 1 == 1
+        self.map.is_valid(ppn)
     }
     #[inline(always)]
     fn set_valid(&mut self, ppn: Ppn, line: u32) {
-        self.valid[ppn.index() >> 6] |= 1 << (ppn.0 & 63);
-        self.valid_total += 1;
+        self.map.mark(ppn);
         self.lines.add_valid(line);
     }
     #[inline(always)]
     fn clear_valid(&mut self, ppn: Ppn) {
-        let word = &mut self.valid[ppn.index() >> 6];
-        debug_assert!(*word >> (ppn.0 & 63) & 1 == 1, "slot {ppn} is not valid");
-        *word &= !(1 << (ppn.0 & 63));
-        self.valid_total -= 1;
+        self.map.unmark(ppn);
         self.lines.drop_valid(self.lines.line_of(self.g.block_of(ppn)));
     }
 
     /// Puts a line whose blocks are all erased on the free list.
     fn release(&mut self, line: u32) {
         let erases = if self.p.wear.dynamic { self.line_erases(line) } else { 0 };
-        let entry = self.lines.get_mut(line);
-        entry.state = LineState::Free;
-        entry.used = 0;
-        entry.evacuate = false;
-        debug_assert_eq!(entry.valid, 0);
+        self.lines.empty(line);
         self.free.add(line, erases);
     }
 

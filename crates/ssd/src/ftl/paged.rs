@@ -218,7 +218,10 @@ impl PageFtl {
         let first = (tp * entries) as usize;
         let last = (first + entries as usize).min(self.map.len());
         let bytes: Vec<u8> = if self.full {
-            self.map[first..last].iter().flat_map(|e| u64::from(*e).to_le_bytes()).collect()
+            self.map.entries()[first..last]
+                .iter()
+                .flat_map(|e| u64::from(*e).to_le_bytes())
+                .collect()
         } else {
             Vec::new()
         };

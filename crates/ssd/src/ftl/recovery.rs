@@ -19,7 +19,7 @@ use block::{BlockId, DeviceError, Ppn, Time};
 use nand::{Kind, Nand, Oob, Payload, ReadCause, SlotRead};
 
 use super::checkpoint::{Found, State, assemble};
-use super::lines::{LineKind, LineState, NONE};
+use super::lines::{LineState, NONE};
 use super::twins::Twin;
 use super::{PageFtl, metadata_line_count, trim};
 use crate::Bug;
@@ -207,7 +207,7 @@ impl PageFtl {
                     paged.set_directory(tp, *entry, false);
                 }
             }
-            None => self.map[..found.entries.len()].copy_from_slice(&found.entries),
+            None => self.map.load(&found.entries),
         }
     }
 
@@ -319,7 +319,7 @@ impl PageFtl {
                 let best = &mut scan.best[oob.lpn as usize];
                 if *best < seq + 1 {
                     *best = seq + 1;
-                    self.map[oob.lpn as usize] = at.0 + 1;
+                    self.map.set(oob.lpn, at.0 + 1);
                 } else if *best == seq + 1 {
                     self.met_again(oob.lpn, seq, at, &mut scan.twins);
                 }
@@ -335,10 +335,10 @@ impl PageFtl {
                 }
             }
             Kind::Map if oob.n == 0 => {
-                self.lines.get_mut(line).kind = LineKind::Map;
+                self.lines.holds_map(line);
                 scan.map_pages.push((oob.lpn, oob.seq, at));
             }
-            Kind::Map => self.lines.get_mut(line).kind = LineKind::Map,
+            Kind::Map => self.lines.holds_map(line),
             _ => {}
         }
     }
@@ -369,7 +369,7 @@ impl PageFtl {
             if from_checkpoint && let Some(stored) = &stored {
                 for (slot, entry) in (first..last).zip(stored) {
                     if scan.best[slot] == 0 {
-                        self.map[slot] = *entry;
+                        self.map.set(slot as u32, *entry);
                     }
                 }
             }
@@ -384,8 +384,9 @@ impl PageFtl {
         for tp in 0..pages {
             let first = tp * entries;
             let last = (first + entries).min(self.map.len());
-            let same = self.stored_map_page(tp).is_some_and(|s| s[..] == self.map[first..last]);
-            let empty = self.map[first..last].iter().all(|e| *e == 0);
+            let same =
+                self.stored_map_page(tp).is_some_and(|s| s[..] == self.map.entries()[first..last]);
+            let empty = self.map.entries()[first..last].iter().all(|e| *e == 0);
             if let Some(paged) = &mut self.paged {
                 let entry = paged.directory()[tp];
                 paged.set_directory(tp, entry, !(same || empty && entry == 0));
@@ -410,7 +411,7 @@ impl PageFtl {
                     let best = &mut scan.best[slot as usize];
                     if *best < entry.seq + 1 {
                         *best = entry.seq + 1;
-                        self.map[slot as usize] = 0;
+                        self.map.set(slot, 0);
                     }
                 }
             }
@@ -420,7 +421,7 @@ impl PageFtl {
     /// Valid bits and counts from the map; records are valid as long as they are needed.
     fn count_valid(&mut self) {
         for slot in 0..self.map.len() {
-            let entry = self.map[slot];
+            let entry = self.map.entry(slot as u32);
             if entry == 0 {
                 continue;
             }
@@ -429,7 +430,7 @@ impl PageFtl {
             if line == NONE || self.is_valid(at) {
                 // The block left its line: what the map says is gone with it. Or a fault let two
                 // entries name one place: only one of them can be right.
-                self.map[slot] = 0;
+                self.map.set(slot as u32, 0);
             } else {
                 self.set_valid(at, line);
             }
@@ -445,7 +446,7 @@ impl PageFtl {
                 }
                 continue;
             }
-            self.lines.get_mut(line).kind = LineKind::Map;
+            self.lines.holds_map(line);
             for at in places {
                 self.set_valid(at, line);
             }
@@ -456,16 +457,17 @@ impl PageFtl {
     fn sort_lines(&mut self, meta: u32, scan: &Scan) {
         for line in 0..self.lines.len() {
             if line < meta {
-                self.lines.get_mut(line).state = LineState::Meta;
+                self.lines.set_apart(line);
             } else if self.lines.capacity(line) == 0 {
-                self.lines.get_mut(line).state = LineState::Retired;
+                self.lines.retire(line);
             } else if scan.used[line as usize] && self.lines.get(line).valid > 0 {
                 self.lines.close(line, 0);
             } else if self.nand.erases_are_whole() && self.is_blank(line) {
                 self.release(line);
             } else {
-                self.lines.get_mut(line).state = LineState::Erasing;
-                self.waiting.push_back(super::erase::Waiting::after_mount(line));
+                self.lines.emptied(line);
+                // It only has to be erased before it is used.
+                self.erases.push(line, 0);
             }
         }
         if self.tx.is_some() {

@@ -1,17 +1,16 @@
-//! Discards made durable: ranges wait in RAM until a flush (or an erase) needs them on flash, and
-//! are then written as trim records.
+//! What is known of discards: ranges that wait in RAM, and the trim records on flash.
 //!
-//! A record stays valid until a checkpoint covers it, or none of its ranges has a slot that is
-//! still unmapped. Entries keep the sequence number of their discard when a record is rewritten.
+//! | | |
+//! | --- | --- |
+//! | owns | the waiting ranges, the entries of each record under its place, how many there are |
+//! | invariants | `ranges` is the number of entries of all records and of the one being appended; a record is entered under its place before that is programmed |
+//! | offers | ranges to remember, batches to write, records to enter, move, prune and take out |
+//! | does not | know which slots are mapped, or write anything: whoever takes a record out unmarks its place |
+//! | callers | `discard.rs` (life of records), `head.rs` and `bad.rs` (places), `twins.rs` (power-on), `tx/remap.rs` (discards that a pair stood for) |
 
 use std::collections::BTreeMap;
 
-use block::{DeviceError, Ppn, Time};
-use nand::{Cause, Kind, NO_LPN, Oob, Payload};
-
-use super::PageFtl;
-use super::head::Append;
-use crate::Bug;
+use block::Ppn;
 
 /// Ranges the drive remembers at most; further discards are not made durable and the old data
 /// stays readable after a power cut, which the contract allows (C5).
@@ -91,11 +90,75 @@ impl Trims {
     pub fn entries(&self, at: Ppn) -> &[TrimEntry] {
         self.records.get(&at.0).map_or(&[], Vec::as_slice)
     }
-    /// The record at a place is not needed any more.
-    pub fn release(&mut self, at: Ppn) {
-        if let Some(entries) = self.records.remove(&at.0) {
-            self.ranges -= entries.len();
+    /// The record about to be appended is a new one.
+    pub fn arrives(&mut self, entries: Vec<TrimEntry>) {
+        self.ranges += entries.len();
+        self.arriving = Some(Arriving::New(entries));
+    }
+    /// The discard that came last, if it still waits.
+    pub fn last(&self) -> Option<TrimEntry> {
+        self.pending.last().copied()
+    }
+    /// The discard that came last takes in the slots behind it, all under number `seq`.
+    pub fn extend_last(&mut self, count: u32, seq: u64) {
+        if let Some(last) = self.pending.last_mut() {
+            last.count += count;
+            last.seq = seq;
         }
+    }
+    /// Whether no more ranges can be remembered.
+    pub fn is_full(&self) -> bool {
+        self.pending.len() + self.ranges >= RANGES
+    }
+    /// Whether what waits fills a record.
+    pub fn fills_record(&self) -> bool {
+        self.pending.len() >= ENTRIES
+    }
+    /// Whether a discard waits for its record.
+    pub fn has_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+    /// The entries of the next record to write.
+    pub fn next_record(&mut self) -> Option<Vec<TrimEntry>> {
+        let count = self.pending.len().min(ENTRIES);
+        (count > 0).then(|| self.pending.drain(..count).collect())
+    }
+    /// Whether there are so many records that they should be merged first.
+    pub fn must_merge(&self) -> bool {
+        self.records.len() >= 2 * self.merged + MERGE
+    }
+    /// Takes everything out: the places of all records, and all entries, waiting ones first.
+    pub fn take_all(&mut self) -> (Vec<Ppn>, Vec<TrimEntry>) {
+        let records = std::mem::take(&mut self.records);
+        let mut all = std::mem::take(&mut self.pending);
+        all.extend(records.values().flatten());
+        self.ranges = 0;
+        (records.into_keys().map(Ppn).collect(), all)
+    }
+    /// What waits now is all there is, merged.
+    pub fn set_merged(&mut self) {
+        self.merged = self.pending.len().div_ceil(ENTRIES);
+    }
+    /// Takes a record out.
+    pub fn take(&mut self, at: Ppn) -> Option<Vec<TrimEntry>> {
+        let entries = self.records.remove(&at.0)?;
+        self.ranges -= entries.len();
+        Some(entries)
+    }
+    /// Drops the entries of records that are not `live`; returns the places of records of which
+    /// none is left.
+    pub fn prune(&mut self, live: impl Fn(&TrimEntry) -> bool) -> Vec<Ppn> {
+        let mut left = Vec::new();
+        self.records.retain(|at, entries| {
+            let before = entries.len();
+            entries.retain(&live);
+            self.ranges -= before - entries.len();
+            if entries.is_empty() {
+                left.push(Ppn(*at));
+            }
+            !entries.is_empty()
+        });
+        left
     }
     pub fn is_empty(&self) -> bool {
         self.pending.is_empty() && self.records.is_empty()
@@ -103,163 +166,6 @@ impl Trims {
     /// Places of all records.
     pub fn places(&self) -> impl Iterator<Item = Ppn> {
         self.records.keys().map(|ppn| Ppn(*ppn))
-    }
-}
-
-impl PageFtl {
-    /// Remembers a discard of slots that were mapped.
-    pub(super) fn trim(&mut self, first: u32, count: u32) -> Result<(), DeviceError> {
-        let seq = self.seq;
-        if let Some(last) = self.trims.pending.last().copied()
-            && last.first + last.count == first
-        {
-            // Neighbours join; the later number covers both, as nothing was written in between
-            // to either that the earlier one would have to spare.
-            let mut joined = last.first..first + count;
-            let gone = |slot| self.map[slot as usize] == 0 && self.tx_owner(slot).is_none();
-            if joined.all(gone)
-                && let Some(last) = self.trims.pending.last_mut()
-            {
-                last.count += count;
-                last.seq = seq;
-                return Ok(());
-            }
-        }
-        if self.trims.pending.len() + self.trims.ranges >= RANGES {
-            self.prune_trims();
-            if self.trims.pending.len() + self.trims.ranges >= RANGES {
-                return Ok(());
-            }
-        }
-        self.trims.pending.push(TrimEntry { first, count, seq });
-        if self.trims.pending.len() >= ENTRIES { self.record_trims() } else { Ok(()) }
-    }
-
-    /// Writes the pending discards as records.
-    pub(super) fn record_trims(&mut self) -> Result<(), DeviceError> {
-        if self.trims.pending.is_empty() {
-            return Ok(());
-        }
-        if self.trims.records.len() >= 2 * self.trims.merged + MERGE {
-            self.merge_trims();
-        }
-        while !self.trims.pending.is_empty() {
-            let count = self.trims.pending.len().min(ENTRIES);
-            let entries: Vec<TrimEntry> = self.trims.pending.drain(..count).collect();
-            self.write_trim_record(0, entries, self.now)?;
-        }
-        Ok(())
-    }
-
-    /// Says again, in as few entries as possible, what all records say of slots that are unmapped
-    /// now. Discards of the same slots, flush after flush, would otherwise fill the drive: each
-    /// record lives as long as one of its slots stays unmapped. The old records are not valid any
-    /// more, but no line of them is erased before the new ones are on flash.
-    pub(super) fn merge_trims(&mut self) {
-        let records = std::mem::take(&mut self.trims.records);
-        let mut all = std::mem::take(&mut self.trims.pending);
-        all.extend(records.values().flatten());
-        for at in records.keys() {
-            self.clear_valid(Ppn(*at));
-        }
-        self.trims.ranges = 0;
-        all.sort_unstable_by_key(|entry| entry.first);
-        self.seq += 1;
-        let seq = self.seq;
-        // Slots before this one have been looked at.
-        let mut next = 0;
-        let owned = self.tx.as_ref().is_some_and(|tx| tx.owns_any());
-        for entry in &all {
-            for slot in entry.first.max(next)..entry.first + entry.count {
-                next = slot + 1;
-                if self.map[slot as usize] != 0 {
-                    continue;
-                }
-                if owned && self.tx_owner(slot).is_some() {
-                    // The transaction's version is newer than the discard, and must stay so.
-                    let here = all.iter().filter(|e| (e.first..e.first + e.count).contains(&slot));
-                    let seq = here.map(|e| e.seq).max().unwrap_or(entry.seq);
-                    self.trims.pending.push(TrimEntry { first: slot, count: 1, seq });
-                    continue;
-                }
-                match self.trims.pending.last_mut() {
-                    Some(last) if last.first + last.count == slot && last.seq == seq => {
-                        last.count += 1;
-                    }
-                    _ => self.trims.pending.push(TrimEntry { first: slot, count: 1, seq }),
-                }
-            }
-        }
-        self.trims.merged = self.trims.pending.len().div_ceil(ENTRIES);
-    }
-
-    fn write_trim_record(
-        &mut self,
-        head: usize,
-        entries: Vec<TrimEntry>,
-        ready: Time,
-    ) -> Result<(), DeviceError> {
-        self.seq += 1;
-        let oob = Oob { kind: Kind::Trim, lpn: NO_LPN, seq: self.seq, ..Oob::default() };
-        // What it says may be a transaction's discard: not before that is known to be committed.
-        self.append_trims(head, entries, oob, ready.max(self.tx_proven()))
-    }
-
-    pub(super) fn append_trims(
-        &mut self,
-        head: usize,
-        entries: Vec<TrimEntry>,
-        oob: Oob,
-        ready: Time,
-    ) -> Result<(), DeviceError> {
-        let payload =
-            if self.full { Payload::Bytes(encode(&entries).into()) } else { Payload::None };
-        self.trims.ranges += entries.len();
-        self.trims.arriving = Some(Arriving::New(entries));
-        self.append(head, Append { oob, cause: Cause::Tx, payload, ready }).map(|_| ())
-    }
-
-    /// Cleaning met a trim record: its live entries are written again.
-    pub(super) fn move_trim_record(&mut self, from: Ppn, ready: Time) -> Result<(), DeviceError> {
-        self.clear_valid(from);
-        let Some(mut entries) = self.trims.records.remove(&from.0) else { return Ok(()) };
-        self.trims.ranges -= entries.len();
-        entries.retain(|entry| self.is_live(entry));
-        if entries.is_empty() || self.has_bug(Bug::TxTrimDropped) {
-            return Ok(());
-        }
-        self.write_trim_record(self.gc_heads.0, entries, ready)
-    }
-
-    pub(super) fn is_live(&self, entry: &TrimEntry) -> bool {
-        self.map[entry.first as usize..(entry.first + entry.count) as usize].contains(&0)
-    }
-
-    /// Drops entries whose slots have all been written again.
-    fn prune_trims(&mut self) {
-        let mut records = std::mem::take(&mut self.trims.records);
-        for entries in records.values_mut() {
-            let before = entries.len();
-            entries.retain(|entry| self.is_live(entry));
-            self.trims.ranges -= before - entries.len();
-        }
-        records.retain(|at, entries| {
-            if entries.is_empty() {
-                self.clear_valid(Ppn(*at));
-            }
-            !entries.is_empty()
-        });
-        self.trims.records = records;
-    }
-
-    /// A checkpoint covers every discard up to now.
-    pub(super) fn forget_trims(&mut self) {
-        let records = std::mem::take(&mut self.trims.records);
-        for at in records.keys() {
-            self.clear_valid(Ppn(*at));
-        }
-        self.trims.pending.clear();
-        self.trims.ranges = 0;
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) struct SpareRecord {
 impl PageFtl {
     /// The scan met version `seq` of a slot at `at`, and has met it before.
     pub(super) fn met_again(&mut self, slot: u32, seq: u64, at: Ppn, twins: &mut Vec<Twin>) {
-        let held = Ppn(self.map[slot as usize] - 1);
+        let held = Ppn(self.map.entry(slot) - 1);
         let readable = |at: Ppn| matches!(self.nand.slot(at), SlotRead::Good(..));
         let better = match (readable(held), readable(at)) {
             (true, true) => self.line_epoch(at) < self.line_epoch(held),
@@ -48,7 +48,7 @@ impl PageFtl {
         if readable(kept) && readable(other) {
             twins.push(Twin { slot, seq, at: other });
         }
-        self.map[slot as usize] = kept.0 + 1;
+        self.map.set(slot, kept.0 + 1);
     }
 
     /// Which opening of a line put a slot where it is.
@@ -102,7 +102,7 @@ impl PageFtl {
         let mut twins = self.twins_of_current(found, scan);
         let mut lines: Vec<u32> = twins
             .keys()
-            .map(|slot| Ppn(self.map[*slot as usize] - 1))
+            .map(|slot| Ppn(self.map.entry(*slot) - 1))
             .chain(self.trims.places())
             .map(|at| self.lines.line_of(self.g.block_of(at)))
             .collect();
@@ -131,7 +131,7 @@ impl PageFtl {
     fn twins_of_current(&self, found: Option<&Found>, scan: &Scan) -> BTreeMap<u32, Ppn> {
         let mut twins = BTreeMap::new();
         for twin in &scan.twins {
-            let entry = self.map[twin.slot as usize];
+            let entry = self.map.entry(twin.slot);
             if scan.best[twin.slot as usize] == twin.seq + 1 && entry != 0 && entry - 1 != twin.at.0
             {
                 twins.insert(twin.slot, twin.at);
@@ -142,7 +142,7 @@ impl PageFtl {
         let per_page = self.paged.as_ref().map(|paged| paged.entries as usize);
         let mut stored: (usize, Option<Vec<u32>>) = (usize::MAX, None);
         for slot in 0..self.map.len() {
-            let (best, entry) = (scan.best[slot], self.map[slot]);
+            let (best, entry) = (scan.best[slot], self.map.entry(slot as u32));
             if best == 0 || best - 1 > found.seq || entry == 0 {
                 continue;
             }
@@ -183,7 +183,7 @@ impl PageFtl {
         let slots: Vec<(u32, Ppn)> = twins
             .iter()
             .filter(|(slot, twin)| {
-                lies_here(self, Ppn(self.map[**slot as usize] - 1)) && elsewhere(self, **twin)
+                lies_here(self, Ppn(self.map.entry(**slot) - 1)) && elsewhere(self, **twin)
             })
             .map(|(slot, twin)| (*slot, *twin))
             .collect();
@@ -203,16 +203,16 @@ impl PageFtl {
             return;
         }
         for (slot, twin) in slots {
-            let old = Ppn(self.map[slot as usize] - 1);
+            let old = Ppn(self.map.entry(slot) - 1);
             self.clear_valid(old);
-            self.map[slot as usize] = twin.0 + 1;
+            self.map.set(slot, twin.0 + 1);
             self.set_valid(twin, self.lines.line_of(self.g.block_of(twin)));
             twins.remove(&slot);
         }
         for (old, twin) in records {
             self.clear_valid(old);
             // One spare may stand for several records: it is taken over once, with all it says.
-            self.trims.release(old);
+            self.trims.take(old);
             if let Some(at) = spare.iter().position(|s| s.at == twin) {
                 let record = spare.swap_remove(at);
                 self.set_valid(twin, self.lines.line_of(self.g.block_of(twin)));

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
-use serve::fuse::{self, LoopDevice};
+use varve_serve::fuse::{self, LoopDevice};
 
 use crate::content::BLOCK;
 use crate::load::aligned;

@@ -11,7 +11,7 @@ use block::{Bytes, Op};
 
 use crate::buffer::lat::{Lat, Reading, WriteMiss};
 use crate::buffer::spec::{PolicyOption, Setup};
-use crate::buffer::{Access, Admission, Batches, Frame, Front, List, Policy, Pool, Stream};
+use crate::buffer::{Access, Admission, Batches, Buffer, Frame, List, Policy, Pool, Stream};
 use crate::config::KeyKind;
 
 const SORB: u8 = 0;
@@ -76,7 +76,7 @@ pub(super) struct Isolation {
 }
 
 /// Builds the policy and its buffer.
-pub(super) fn make(setup: &Setup<'_>) -> Result<Box<dyn Front>, String> {
+pub(super) fn make(setup: &Setup<'_>) -> Result<Buffer, String> {
     let reading = match setup.word("lat") {
         "literal" => Reading::Literal,
         "per-request" => Reading::PerRequest,

@@ -24,12 +24,42 @@ mod two_q;
 mod vbbms;
 mod w_tinylfu;
 
+use std::sync::{PoisonError, RwLock};
+
 use super::policy::PolicyInfo;
 use super::spec::PolicyOption;
 use crate::config::KeyKind::{Count, Flag, Share};
 
-/// All policies.
-pub(super) const REGISTRY: &[PolicyInfo] = &[
+/// Those of programs that use this crate, in the order in which they came.
+static ADDED: RwLock<Vec<&'static PolicyInfo>> = RwLock::new(Vec::new());
+
+/// The buffer policies there are: those of this crate, then those that were added.
+pub fn policies() -> Vec<&'static PolicyInfo> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    REGISTRY.iter().chain(added.iter().copied()).collect()
+}
+
+/// The policy of a name.
+pub(super) fn find(name: &str) -> Option<&'static PolicyInfo> {
+    policies().into_iter().find(|info| info.name == name || info.aliases.contains(&name))
+}
+
+/// Adds a policy: from now on its name stands wherever that of a policy does, in keys, scenarios and runs
+/// of hit ratios.
+///
+/// # Errors
+/// There is one of that name.
+pub fn add_policy(info: &'static PolicyInfo) -> Result<(), String> {
+    let names = std::iter::once(info.name).chain(info.aliases.iter().copied());
+    if let Some(taken) = names.into_iter().find(|name| find(name).is_some()) {
+        return Err(format!("a buffer policy is called `{taken}` already"));
+    }
+    ADDED.write().unwrap_or_else(PoisonError::into_inner).push(info);
+    Ok(())
+}
+
+/// All policies of this crate.
+const REGISTRY: &[PolicyInfo] = &[
     PolicyInfo {
         name: "none",
         aliases: &[],

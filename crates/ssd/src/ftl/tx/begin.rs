@@ -115,7 +115,7 @@ impl PageFtl {
             let Place::At(at) = place else { continue };
             if bug {
                 self.invalidate(lpn);
-                self.map[lpn as usize] = at.0 + 1;
+                self.map.set(lpn, at.0 + 1);
             } else {
                 self.clear_valid(at);
             }
@@ -147,7 +147,7 @@ impl PageFtl {
 
     /// The mapped page of a slot, if there is one, is an old page of one entry more.
     pub(super) fn lock(&mut self, lpn: u32) {
-        let mapped = self.map[lpn as usize];
+        let mapped = self.map.entry(lpn);
         if mapped != 0 {
             let line = self.line_of_entry(mapped);
             if let Some(tx) = &mut self.tx {
@@ -157,7 +157,7 @@ impl PageFtl {
     }
     /// Of one entry fewer.
     pub(super) fn unlock(&mut self, lpn: u32) {
-        let mapped = self.map[lpn as usize];
+        let mapped = self.map.entry(lpn);
         if mapped != 0 {
             let line = self.line_of_entry(mapped);
             if let Some(tx) = &mut self.tx {
@@ -176,7 +176,7 @@ impl PageFtl {
             })
         };
         self.program_heads(|_| true)?;
-        while !self.waiting.is_empty() {
+        while !self.erases.is_empty() {
             self.force_erase()?;
         }
         let mut lines: Vec<(u32, u32)> = (0..self.lines.len())
@@ -201,7 +201,7 @@ impl PageFtl {
             if matches!(self.lines.get(line).state, LineState::Closed | LineState::Victim) {
                 self.collect_line(line)?;
             }
-            while !self.waiting.is_empty() {
+            while !self.erases.is_empty() {
                 self.force_erase()?;
             }
         }

@@ -39,7 +39,7 @@ impl PageFtl {
                 return fail(format!("I3: page {} has two entries", entry.lpn));
             }
             *per_tid.entry(entry.tid).or_default() += 1;
-            let mapped = self.map[entry.lpn as usize];
+            let mapped = self.map.entry(entry.lpn);
             if mapped != 0 {
                 locks[self.line_of_entry(mapped) as usize] += 1;
             }

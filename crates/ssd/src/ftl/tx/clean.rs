@@ -116,7 +116,7 @@ impl PageFtl {
         if self.tx_owner(lpn).is_none() || self.is_paper() {
             return;
         }
-        let from = self.map[lpn as usize];
+        let from = self.map.entry(lpn);
         let bug = self.has_bug(Bug::TxLockStays);
         let to = self.lines.line_of(self.g.block_of(to));
         let from = if from == 0 { None } else { Some(self.line_of_entry(from)) };

@@ -132,10 +132,10 @@ impl PageFtl {
         for lpn in pages {
             self.unlock(lpn);
             self.invalidate(lpn);
-            self.map[lpn as usize] = 0;
+            self.map.set(lpn, 0);
         }
         self.collect_whole(true)?;
-        while !self.waiting.is_empty() {
+        while !self.erases.is_empty() {
             self.force_erase()?;
         }
         Ok(())
@@ -201,10 +201,11 @@ impl PageFtl {
         let first = self.tx.as_ref().map_or(table::NONE, |tx| tx.open[&tid].first);
         for (lpn, place) in self.tx_unchain(first) {
             self.invalidate(lpn);
-            self.map[lpn as usize] = match place {
+            let entry = match place {
                 Place::At(at) => at.0 + 1,
                 Place::Trimmed | Place::Held => 0,
             };
+            self.map.set(lpn, entry);
         }
         if let Some(tx) = &mut self.tx {
             tx.open.remove(&tid);

@@ -185,7 +185,7 @@ impl PageFtl {
                 let Some(best) = scan.best.get_mut(slot as usize) else { continue };
                 if *best < pair.fresh + 1 {
                     *best = pair.fresh + 1;
-                    self.map[slot as usize] = 0;
+                    self.map.set(slot, 0);
                 }
             }
         }
@@ -211,7 +211,7 @@ impl PageFtl {
         records.sort_by_key(|(at, seq, _)| std::cmp::Reverse((*seq, *at)));
         let mut said = BTreeSet::new();
         for (at, _, pairs) in records {
-            let gone = |slot: u32| self.map.get(slot as usize) == Some(&0);
+            let gone = |slot: u32| self.map.get(slot) == Some(0);
             let needed = |pair: &Pair| {
                 names.used.contains(pair) || gone(pair.from) || pair.seq == 0 && gone(pair.to)
             };

@@ -79,7 +79,7 @@ impl PageFtl {
     ) -> Result<(), TxError> {
         self.check_writable()?;
         self.make_room()?;
-        let old = self.map[lpn as usize];
+        let old = self.map.entry(lpn);
         let seq = self.take_seq();
         if let Some(paper) = self.paper() {
             paper.entries.push(Entry { tid, lpn, old, new: 0 });
@@ -106,14 +106,14 @@ impl PageFtl {
 
     /// A page of an open transaction has a place: the map names it.
     pub(super) fn paper_placed(&mut self, lpn: u32, at: Ppn) {
-        let before = self.map[lpn as usize];
+        let before = self.map.entry(lpn);
         if let Some(paper) = self.paper()
             && let Some(entry) = paper.entries.iter_mut().rev().find(|e| e.lpn == lpn)
             && (entry.new == 0 || entry.new == before)
         {
             entry.new = at.0 + 1;
         }
-        self.map[lpn as usize] = at.0 + 1;
+        self.map.set(lpn, at.0 + 1);
     }
 
     /// Old pages become invalid, and their lines unlocked.
@@ -144,7 +144,7 @@ impl PageFtl {
             if entry.new != 0 {
                 self.clear_valid(Ppn(entry.new - 1));
             }
-            self.map[entry.lpn as usize] = entry.old;
+            self.map.set(entry.lpn, entry.old);
             if entry.old != 0 {
                 self.paper_lock(entry.old, 0);
             }
@@ -169,7 +169,7 @@ impl PageFtl {
 
     /// Power-on: the whole of flash in order of address; then the transactions, in theirs.
     pub(in crate::ftl) fn paper_recover(&mut self, meta: u32) {
-        self.map.fill(0);
+        self.map.clear();
         let mut groups: BTreeMap<u64, Vec<(u32, Ppn, u32, bool)>> = BTreeMap::new();
         let mut blocks: Vec<u32> = (meta..self.lines.len())
             .flat_map(|line| self.lines.members(line).iter().copied())
@@ -185,7 +185,7 @@ impl PageFtl {
                 }
                 let (lpn, tid) = (oob.lpn, oob.tid);
                 match tid {
-                    0 => self.map[lpn as usize] = at.0 + 1,
+                    0 => self.map.set(lpn, at.0 + 1),
                     _ => {
                         let page = (lpn, at, oob.digest, oob.flags & END != 0);
                         groups.entry(tid).or_default().push(page);
@@ -198,11 +198,12 @@ impl PageFtl {
             for (lpn, at, old, _) in pages {
                 // An old place that was erased since names nothing.
                 let there = *old != 0 && self.is_written(Ppn(old - 1));
-                self.map[*lpn as usize] = match (ended, there) {
+                let entry = match (ended, there) {
                     (true, _) => at.0 + 1,
                     (false, true) => *old,
                     (false, false) => 0,
                 };
+                self.map.set(*lpn, entry);
             }
         }
     }
@@ -213,7 +214,7 @@ impl PageFtl {
 
     /// Where a transaction's page is: where the map says.
     pub(super) fn paper_place(&self, lpn: u32) -> Option<Ppn> {
-        self.map[lpn as usize].checked_sub(1).map(Ppn)
+        self.map.entry(lpn).checked_sub(1).map(Ppn)
     }
 }
 

@@ -166,7 +166,7 @@ impl PageFtl {
         let mut names: BTreeMap<u32, (u32, u64)> = BTreeMap::new();
         for (to, from) in pairs {
             let found = names.get(from).copied().unwrap_or_else(|| {
-                let mapped = self.map[*from as usize];
+                let mapped = self.map.entry(*from);
                 (mapped, if mapped == 0 { 0 } else { self.version_at(Ppn(mapped - 1)) })
             });
             let fresh = self.take_seq();
@@ -198,7 +198,7 @@ impl PageFtl {
         // A page that only changed its name stays valid.
         let kept: BTreeSet<u32> = names.values().map(|(mapped, _)| *mapped).collect();
         for (slot, (mapped, fresh)) in names {
-            let old = std::mem::replace(&mut self.map[slot as usize], mapped);
+            let old = self.map.replace(slot, mapped);
             if old != 0 && !kept.contains(&old) {
                 self.clear_valid(Ppn(old - 1));
             }
@@ -268,7 +268,7 @@ impl PageFtl {
 
     /// Whether a pair's page still bears its old name on flash, and is what the map names.
     pub(super) fn alias_holds(&self, pair: &Pair) -> bool {
-        let mapped = self.map[pair.to as usize];
+        let mapped = self.map.entry(pair.to);
         mapped != 0
             && self
                 .alias(Ppn(mapped - 1))
@@ -288,10 +288,10 @@ impl PageFtl {
                 continue;
             }
             let (to, from, seq) = (pair.to, pair.from, pair.fresh);
-            if self.map[from as usize] == 0 {
+            if self.map.entry(from) == 0 {
                 self.trims.wait(TrimEntry { first: from, count: 1, seq });
             }
-            if pair.seq == 0 && self.map[to as usize] == 0 {
+            if pair.seq == 0 && self.map.entry(to) == 0 {
                 self.trims.wait(TrimEntry { first: to, count: 1, seq });
             }
         }

@@ -1,5 +1,5 @@
 //! Victim policies: which closed line is collected next. A policy is one file and one line in
-//! the registry here.
+//! the registry here; programs that use this crate add their own ([`add_victim`]).
 
 mod age_threshold;
 mod cost_benefit;
@@ -9,20 +9,47 @@ mod greedy;
 mod random;
 mod windowed;
 
+use std::sync::{PoisonError, RwLock};
+
 use block::Rng;
 
 use super::lines::LineTable;
 
 /// What a policy may look at.
-pub(crate) struct Choice<'a> {
+#[derive(Debug)]
+pub struct Choice<'a> {
     /// All lines; closed ones are candidates.
-    pub lines: &'a mut LineTable,
+    pub(crate) lines: &'a mut LineTable,
     /// Slot programs of the drive so far: the clock of ages.
     pub now: u64,
     /// The policy's own stream of draws.
     pub rng: &'a mut Rng,
     /// Look at every line that the definition speaks of, not at one of each bucket.
-    pub exact: bool,
+    pub(crate) exact: bool,
+}
+
+/// A line that may be collected.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClosedLine {
+    /// Its number: what [`Victim::choose`] answers.
+    pub line: u32,
+    /// Slots that hold current data, which would be copied.
+    pub valid: u32,
+    /// Slots that it has.
+    pub slots: u32,
+    /// Slot programs of the drive when it was closed.
+    pub closed_at: u64,
+}
+
+impl Choice<'_> {
+    /// The closed lines, those closed first before the others.
+    pub fn closed(&self) -> impl Iterator<Item = ClosedLine> + '_ {
+        self.lines.in_order().map(|line| {
+            let entry = self.lines.get(line);
+            let slots = self.lines.capacity(line);
+            ClosedLine { line, valid: entry.valid, slots, closed_at: entry.closed_at }
+        })
+    }
 }
 
 /// Chooses a victim among the closed lines.
@@ -30,7 +57,7 @@ pub(crate) struct Choice<'a> {
 /// The caller owes: the table's lists are right. The policy owes: a closed line, or `None` if
 /// there is none; the same inputs give the same line; no floats, no allocation. Whether the line
 /// gains space is the caller's question.
-pub(crate) trait Victim: std::fmt::Debug + Send {
+pub trait Victim: std::fmt::Debug + Send {
     /// The next victim.
     fn choose(&mut self, choice: Choice<'_>) -> Option<u32>;
     /// Whether a line without gain is collected all the same because it is its turn: its data goes
@@ -49,7 +76,8 @@ pub struct VictimInfo {
     pub name: &'static str,
     /// What it does.
     pub doc: &'static str,
-    make: fn(Option<u32>) -> Option<Box<dyn Victim>>,
+    /// Makes it with its parameter; `None` for one that it does not take.
+    pub make: fn(Option<u32>) -> Option<Box<dyn Victim>>,
 }
 
 const REGISTRY: &[VictimInfo] = &[
@@ -78,9 +106,31 @@ const REGISTRY: &[VictimInfo] = &[
     },
 ];
 
-/// The victim policies there are.
-pub fn victims() -> &'static [VictimInfo] {
-    REGISTRY
+/// Those of programs that use this crate, in the order in which they came.
+static ADDED: RwLock<Vec<&'static VictimInfo>> = RwLock::new(Vec::new());
+
+/// The victim policies there are: those of this crate, then those that were added.
+pub fn victims() -> Vec<&'static VictimInfo> {
+    let added = ADDED.read().unwrap_or_else(PoisonError::into_inner);
+    REGISTRY.iter().chain(added.iter().copied()).collect()
+}
+
+/// The policy of a name without its parameter.
+fn find(name: &str) -> Option<&'static VictimInfo> {
+    victims().into_iter().find(|info| info.name.split('(').next() == Some(name))
+}
+
+/// Adds a policy: from now on its name stands wherever that of a victim policy does.
+///
+/// # Errors
+/// There is one of that name.
+pub fn add_victim(info: &'static VictimInfo) -> Result<(), String> {
+    let name = info.name.split('(').next().unwrap_or_default();
+    if find(name).is_some() {
+        return Err(format!("a victim policy is called `{name}` already"));
+    }
+    ADDED.write().unwrap_or_else(PoisonError::into_inner).push(info);
+    Ok(())
 }
 
 fn split(text: &str) -> Option<(&str, Option<u32>)> {
@@ -96,7 +146,7 @@ fn split(text: &str) -> Option<(&str, Option<u32>)> {
 /// Builds a policy from its name.
 pub(crate) fn make(text: &str) -> Option<Box<dyn Victim>> {
     let (name, parameter) = split(text)?;
-    let info = REGISTRY.iter().find(|info| info.name.split('(').next() == Some(name))?;
+    let info = find(name)?;
     if parameter.is_some() && !info.name.contains('(') {
         return None;
     }
@@ -106,7 +156,7 @@ pub(crate) fn make(text: &str) -> Option<Box<dyn Victim>> {
 /// Whether a name is one of the registry's; the error lists them.
 pub(crate) fn check(text: &str) -> Result<(), String> {
     make(text).map(|_| ()).ok_or_else(|| {
-        let names: Vec<&str> = REGISTRY.iter().map(|info| info.name).collect();
+        let names: Vec<&str> = victims().iter().map(|info| info.name).collect();
         format!("one of {}", names.join(", "))
     })
 }

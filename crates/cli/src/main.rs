@@ -32,7 +32,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::FromArgMatches;
 use lab::LabError;
 
 use args::{Args, Command};
@@ -51,7 +51,8 @@ fn words() -> Vec<OsString> {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse_from(words());
+    let matches = args::command().get_matches_from(words());
+    let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     stop::on_interrupt();
     let result = match args.command {
         Command::Sim(sim) => experiment::sim(&sim),

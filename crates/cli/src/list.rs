@@ -73,12 +73,12 @@ fn rows(what: What) -> Result<Rows, LabError> {
             };
             (
                 &["policy", "aliases", "options", "what it does", "source"],
-                ssd::policies().iter().map(row).collect(),
+                ssd::policies().into_iter().map(row).collect(),
             )
         }
         What::Victims => {
             let row = |v: &ssd::VictimInfo| vec![v.name.into(), v.doc.into()];
-            (&["victim", "what is cleaned first"], ssd::victims().iter().map(row).collect())
+            (&["victim", "what is cleaned first"], ssd::victims().into_iter().map(row).collect())
         }
         What::Presets => {
             let row = |name: &str| {

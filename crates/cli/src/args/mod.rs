@@ -1,5 +1,6 @@
 //! What the command line accepts.
 
+mod groups;
 mod manual;
 mod remap;
 mod reproduce;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
+pub use groups::command;
 pub use manual::{Completions, Man};
 pub use remap::{Dump, HostLog, Image};
 pub use reproduce::{Paper, Reproduce};

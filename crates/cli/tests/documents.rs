@@ -12,7 +12,7 @@
 //!   is required may be missing. What is there must exist.
 //! * Below `<!-- figures printed by: COMMAND -->` and an empty line stands a table of which each number with
 //!   a decimal point is one that the command prints. Minutes are needed to see that:
-//!   `VARVE_DOCUMENTS=all cargo test -p varve --test documents`; without, only the command is looked at.
+//!   `VARVE_DOCUMENTS=all cargo test -p varve-cli --test documents`; without, only the command is looked at.
 //! * A `diff` block holds lines of the files that it names, in their order.
 //! * A block below `<!-- printed by: COMMAND -->` holds lines of what that command prints, and in the
 //!   order it prints them; in a guide it is run where the reader is then.

@@ -1,0 +1,152 @@
+//! Discards made durable: ranges wait in RAM until a flush (or an erase) needs them on flash, and
+//! are then written as trim records.
+//!
+//! A record stays valid until a checkpoint covers it, or none of its ranges has a slot that is
+//! still unmapped. Entries keep the sequence number of their discard when a record is rewritten.
+//! What is remembered is in `trim.rs`; here it meets the map and the heads.
+
+use block::{DeviceError, Ppn, Time};
+use nand::{Cause, Kind, NO_LPN, Oob, Payload};
+
+use super::PageFtl;
+use super::head::Append;
+use super::trim::{TrimEntry, encode};
+use crate::Bug;
+
+impl PageFtl {
+    /// Remembers a discard of slots that were mapped.
+    pub(super) fn trim(&mut self, first: u32, count: u32) -> Result<(), DeviceError> {
+        let seq = self.seq;
+        if let Some(last) = self.trims.last()
+            && last.first + last.count == first
+        {
+            // Neighbours join; the later number covers both, as nothing was written in between
+            // to either that the earlier one would have to spare.
+            let mut joined = last.first..first + count;
+            let gone = |slot| self.map.entry(slot) == 0 && self.tx_owner(slot).is_none();
+            if joined.all(gone) {
+                self.trims.extend_last(count, seq);
+                return Ok(());
+            }
+        }
+        if self.trims.is_full() {
+            self.prune_trims();
+            if self.trims.is_full() {
+                return Ok(());
+            }
+        }
+        self.trims.wait(TrimEntry { first, count, seq });
+        if self.trims.fills_record() { self.record_trims() } else { Ok(()) }
+    }
+
+    /// Writes the pending discards as records.
+    pub(super) fn record_trims(&mut self) -> Result<(), DeviceError> {
+        if !self.trims.has_waiting() {
+            return Ok(());
+        }
+        if self.trims.must_merge() {
+            self.merge_trims();
+        }
+        while let Some(entries) = self.trims.next_record() {
+            self.write_trim_record(0, entries, self.now)?;
+        }
+        Ok(())
+    }
+
+    /// Says again, in as few entries as possible, what all records say of slots that are unmapped
+    /// now. Discards of the same slots, flush after flush, would otherwise fill the drive: each
+    /// record lives as long as one of its slots stays unmapped. The old records are not valid any
+    /// more, but no line of them is erased before the new ones are on flash.
+    pub(super) fn merge_trims(&mut self) {
+        let (places, mut all) = self.trims.take_all();
+        for at in places {
+            self.clear_valid(at);
+        }
+        all.sort_unstable_by_key(|entry| entry.first);
+        self.seq += 1;
+        let seq = self.seq;
+        // Slots before this one have been looked at.
+        let mut next = 0;
+        let owned = self.tx.as_ref().is_some_and(|tx| tx.owns_any());
+        for entry in &all {
+            for slot in entry.first.max(next)..entry.first + entry.count {
+                next = slot + 1;
+                if self.map.entry(slot) != 0 {
+                    continue;
+                }
+                if owned && self.tx_owner(slot).is_some() {
+                    // The transaction's version is newer than the discard, and must stay so.
+                    let here = all.iter().filter(|e| (e.first..e.first + e.count).contains(&slot));
+                    let seq = here.map(|e| e.seq).max().unwrap_or(entry.seq);
+                    self.trims.wait(TrimEntry { first: slot, count: 1, seq });
+                    continue;
+                }
+                match self.trims.last() {
+                    Some(last) if last.first + last.count == slot && last.seq == seq => {
+                        self.trims.extend_last(1, seq);
+                    }
+                    _ => self.trims.wait(TrimEntry { first: slot, count: 1, seq }),
+                }
+            }
+        }
+        self.trims.set_merged();
+    }
+
+    fn write_trim_record(
+        &mut self,
+        head: usize,
+        entries: Vec<TrimEntry>,
+        ready: Time,
+    ) -> Result<(), DeviceError> {
+        self.seq += 1;
+        let oob = Oob { kind: Kind::Trim, lpn: NO_LPN, seq: self.seq, ..Oob::default() };
+        // What it says may be a transaction's discard: not before that is known to be committed.
+        self.append_trims(head, entries, oob, ready.max(self.tx_proven()))
+    }
+
+    pub(super) fn append_trims(
+        &mut self,
+        head: usize,
+        entries: Vec<TrimEntry>,
+        oob: Oob,
+        ready: Time,
+    ) -> Result<(), DeviceError> {
+        let payload =
+            if self.full { Payload::Bytes(encode(&entries).into()) } else { Payload::None };
+        self.trims.arrives(entries);
+        self.append(head, Append { oob, cause: Cause::Tx, payload, ready }).map(|_| ())
+    }
+
+    /// Cleaning met a trim record: its live entries are written again.
+    pub(super) fn move_trim_record(&mut self, from: Ppn, ready: Time) -> Result<(), DeviceError> {
+        self.clear_valid(from);
+        let Some(mut entries) = self.trims.take(from) else { return Ok(()) };
+        entries.retain(|entry| self.is_live(entry));
+        if entries.is_empty() || self.has_bug(Bug::TxTrimDropped) {
+            return Ok(());
+        }
+        self.write_trim_record(self.gc_heads.0, entries, ready)
+    }
+
+    /// Whether a slot of an entry is still unmapped.
+    pub(super) fn is_live(&self, entry: &TrimEntry) -> bool {
+        self.map.lacks_any(entry.first..entry.first + entry.count)
+    }
+
+    /// Drops entries whose slots have all been written again.
+    fn prune_trims(&mut self) {
+        let map = &self.map;
+        let left = self.trims.prune(|entry| map.lacks_any(entry.first..entry.first + entry.count));
+        for at in left {
+            self.clear_valid(at);
+        }
+    }
+
+    /// A checkpoint covers every discard up to now.
+    pub(super) fn forget_trims(&mut self) {
+        let (places, _) = self.trims.take_all();
+        for at in places {
+            self.clear_valid(at);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Which lines wait for their erase, and which free lines a booked erase has not emptied yet.
+//!
+//! | | |
+//! | --- | --- |
+//! | owns | the queue of waiting lines with what each waits for; the erases that are booked and had not ended when last looked at |
+//! | invariants | lines wait in order of arrival, those that are not proven behind the others after power-on; a line is in at most one of the two lists, and in neither once a head has opened it |
+//! | offers | the front of the queue, its stages, and the time of the first booked erase that ends |
+//! | does not | decide what is safe, or erase |
+//! | callers | `erase.rs` (stages and erases), `head.rs` (openings, room), recovery (lines found empty), cleaning and commits (whether anything waits) |
+
+use std::collections::VecDeque;
+
+use block::{Span, Time};
+
+/// A line that waits for its erase.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waiting {
+    pub line: u32,
+    /// Assemblies up to this one must be programmed.
+    pub assembly: u64,
+    /// A state record says what the line proves of commits.
+    pub proven: bool,
+    /// The time all programs have ended by, and how far ends had moved when it was set.
+    pub safe: Option<(Time, Span)>,
+}
+
+/// A free line whose erase is booked: a power cut before its end can still find old data there.
+#[derive(Clone, Copy, Debug)]
+struct Emptying {
+    line: u32,
+    end: Time,
+    /// How far ends had moved when it was booked.
+    moved: Span,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Erases {
+    waiting: VecDeque<Waiting>,
+    emptying: Vec<Emptying>,
+}
+
+impl Erases {
+    /// Whether no line waits.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+    /// Lines that wait.
+    pub fn len(&self) -> u32 {
+        self.waiting.len() as u32
+    }
+    /// The line that has waited longest.
+    pub fn front(&self) -> Option<Waiting> {
+        self.waiting.front().copied()
+    }
+    /// A line waits until assemblies up to `assembly` are programmed.
+    pub fn push(&mut self, line: u32, assembly: u64) {
+        self.waiting.push_back(Waiting { line, assembly, proven: true, safe: None });
+    }
+    /// A line waits again, with what is known of it now.
+    pub fn push_again(&mut self, entry: Waiting) {
+        self.waiting.push_back(entry);
+    }
+    /// The front line is safe to erase at a time, counted from how far ends had moved then.
+    pub fn set_safe(&mut self, safe: (Time, Span)) {
+        if let Some(front) = self.waiting.front_mut() {
+            front.safe = Some(safe);
+        }
+    }
+    /// The front line is about to be erased.
+    pub fn pop(&mut self) {
+        self.waiting.pop_front();
+    }
+    /// Lines of which `proven` is false go behind the others, and wait for a state record.
+    pub fn sort(&mut self, proven: impl Fn(u32) -> bool) {
+        for entry in &mut self.waiting {
+            entry.proven = proven(entry.line);
+        }
+        self.waiting.make_contiguous().sort_by_key(|entry| !entry.proven);
+    }
+    /// Takes out the lines that wait for a state record.
+    pub fn take_unproven(&mut self) -> Vec<Waiting> {
+        let unproven = self.waiting.iter().filter(|entry| !entry.proven).copied().collect();
+        self.waiting.retain(|entry| entry.proven);
+        unproven
+    }
+
+    /// The erase of a line, free from now on, is booked.
+    pub fn booked(&mut self, line: u32, end: Time, moved: Span) {
+        self.emptying.push(Emptying { line, end, moved });
+    }
+    /// A free line has been opened.
+    pub fn opened(&mut self, line: u32) {
+        self.emptying.retain(|e| e.line != line);
+    }
+    /// Whether a booked erase had not ended when last looked at.
+    #[inline(always)]
+    pub fn any_booked(&self) -> bool {
+        !self.emptying.is_empty()
+    }
+    /// When the first booked erase ends, if no one of `free` lines is empty at `now`. `moved` says
+    /// how far ends have moved by now.
+    pub fn first_end(&mut self, now: Time, moved: Span, free: u32) -> Option<Time> {
+        let end = |e: &Emptying| e.end + Span::from_ps(moved.as_ps() - e.moved.as_ps());
+        self.emptying.retain(|e| end(e) > now);
+        if free as usize > self.emptying.len() {
+            return None;
+        }
+        Some(self.emptying.iter().map(end).min().unwrap_or(Time::ZERO))
+    }
+}
