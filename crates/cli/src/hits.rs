@@ -86,7 +86,7 @@ fn sample(text: &str) -> Result<Sample, LabError> {
 
 /// `part` of `whole` in per cent.
 fn percent(part: u64, whole: u64) -> String {
-    report::round::per_cent(part, whole, 2)
+    report::round::per_cent(part, whole, 2).to_string()
 }
 
 fn shown(found: &Hits) -> String {

@@ -7,6 +7,8 @@ use std::fmt::Write;
 
 use block::Span;
 
+use crate::round::decimals;
+
 /// A value of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Json {
@@ -16,6 +18,8 @@ pub enum Json {
     Bool(bool),
     /// A count.
     Int(u64),
+    /// A number of `10^-places`: its digits, and the places.
+    Decimal(i64, u32),
     /// A ratio in millionths.
     Millionths(u64),
     /// A time in picoseconds, written in nanoseconds.
@@ -60,6 +64,7 @@ impl Json {
     pub fn number(&self) -> Option<f64> {
         match self {
             Json::Int(value) => Some(*value as f64),
+            Json::Decimal(digits, places) => Some(*digits as f64 / 10f64.powi(*places as i32)),
             Json::Millionths(value) => Some(*value as f64 / 1e6),
             Json::Ns(ps) => Some(*ps as f64 / 1e3),
             _ => None,
@@ -89,6 +94,7 @@ impl Json {
             Json::Int(value) => {
                 let _ = write!(out, "{value}");
             }
+            Json::Decimal(digits, places) => out.push_str(&decimals(i128::from(*digits), *places)),
             Json::Millionths(value) => {
                 let _ = write!(out, "{}.{:06}", value / 1_000_000, value % 1_000_000);
             }
@@ -202,6 +208,7 @@ mod tests {
     fn numbers_are_written_exactly() {
         let text = |j: Json| j.pretty().trim_end().to_string();
         assert_eq!(text(Json::Int(u64::MAX)), "18446744073709551615");
+        assert_eq!(text(Json::Decimal(-125, 1)), "-12.5");
         assert_eq!(text(Json::ratio(1, 3).unwrap()), "0.333333");
         assert_eq!(text(Json::ratio(2, 3).unwrap()), "0.666667");
         assert_eq!(text(Json::ratio(7, 1).unwrap()), "7.000000");

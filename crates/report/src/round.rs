@@ -1,7 +1,10 @@
 //! Whole numbers and their quotients as texts: the one place where a study's number is rounded.
 //!
 //! A quotient is rounded to the nearest, half away from zero, so that a number and its negative
-//! have the same digits. No float is involved: the same values give the same text everywhere.
+//! have the same digits. No float is involved but in [`mean`]: the same values give the same text
+//! everywhere.
+
+use crate::study::{Number, Value};
 
 /// `n / d` to the nearest whole number, half away from zero; `None` without a denominator.
 pub fn nearest(n: i128, d: i128) -> Option<i128> {
@@ -23,25 +26,31 @@ pub fn decimals(value: i128, places: u32) -> String {
     format!("{sign}{}.{:0width$}", size / one, size % one)
 }
 
-/// `n / d` with `places` decimals; `-` without a denominator.
-pub fn quotient(n: u64, d: u64, places: u32) -> String {
-    let scaled = i128::from(n) * 10i128.pow(places);
-    nearest(scaled, i128::from(d)).map_or("-".to_string(), |value| decimals(value, places))
+/// A quotient of whole numbers as a cell of a table; absent without a denominator.
+fn rounded(n: i128, d: i128, places: u32) -> Option<Number> {
+    Some(Number::new(i64::try_from(nearest(n * 10i128.pow(places), d)?).ok()?, places))
 }
 
-/// `part` of `whole` in per cent with `places` decimals, without the sign of per cent; `-` of
-/// nothing.
-pub fn per_cent(part: u64, whole: u64, places: u32) -> String {
-    let scaled = i128::from(part) * 100 * 10i128.pow(places);
-    nearest(scaled, i128::from(whole)).map_or("-".to_string(), |value| decimals(value, places))
+/// `n / d` with `places` decimals; absent without a denominator.
+pub fn quotient(n: u64, d: u64, places: u32) -> Value {
+    rounded(i128::from(n), i128::from(d), places).into()
 }
 
-/// `part` of `whole` in per cent with one decimal; `-` of nothing.
-pub fn share(part: u64, whole: u64) -> String {
-    match whole {
-        0 => "-".to_string(),
-        _ => format!("{} %", per_cent(part, whole, 1)),
-    }
+/// `part` of `whole` in per cent with `places` decimals, under a heading that says per cent; absent
+/// of nothing.
+pub fn per_cent(part: u64, whole: u64, places: u32) -> Value {
+    rounded(i128::from(part) * 100, i128::from(whole), places).into()
+}
+
+/// `part` of `whole` in per cent with one decimal; absent of nothing.
+pub fn share(part: u64, whole: u64) -> Value {
+    rounded(i128::from(part) * 100, i128::from(whole), 1).map(Number::per_cent).into()
+}
+
+/// A measured mean, which is a float, with `places` decimals; absent if it is not finite.
+pub fn mean(value: f64, places: u32) -> Value {
+    let scaled = (value * 10f64.powi(places as i32)).round();
+    scaled.is_finite().then(|| Number::new(scaled as i64, places)).into()
 }
 
 /// By how much `now` differs from `before`, in tenths of a per cent.
@@ -51,15 +60,14 @@ pub fn tenths(now: u64, before: u64) -> Option<i64> {
 }
 
 /// Tenths of a per cent, always with their sign.
-pub fn signed(tenths: i64) -> String {
-    let sign = if tenths < 0 { "" } else { "+" };
-    format!("{sign}{} %", decimals(i128::from(tenths), 1))
+pub fn signed(tenths: i64) -> Value {
+    Number::new(tenths, 1).per_cent().signed().into()
 }
 
-/// By how much `now` differs from `before`, in per cent with one decimal and its sign; `-` if there
-/// was nothing before.
-pub fn change(now: u64, before: u64) -> String {
-    tenths(now, before).map_or("-".to_string(), signed)
+/// By how much `now` differs from `before`, in per cent with one decimal and its sign; absent if
+/// there was nothing before.
+pub fn change(now: u64, before: u64) -> Value {
+    tenths(now, before).map_or(Value::Absent, signed)
 }
 
 #[cfg(test)]
@@ -75,23 +83,19 @@ mod tests {
 
     #[test]
     fn a_third_is_one_text_on_every_way() {
-        assert_eq!((quotient(1, 3, 2), quotient(2, 3, 3)), ("0.33".into(), "0.667".into()));
-        assert_eq!((per_cent(1, 3, 2), share(1, 3)), ("33.33".into(), "33.3 %".into()));
-        assert_eq!((change(1, 3), signed(-667)), ("-66.7 %".into(), "-66.7 %".into()));
-        assert_eq!((change(4, 3), change(5, 3)), ("+33.3 %".into(), "+66.7 %".into()));
+        let texts = |values: [Value; 2]| values.map(|value| value.to_string());
+        assert_eq!(texts([quotient(1, 3, 2), quotient(2, 3, 3)]), ["0.33", "0.667"]);
+        assert_eq!(texts([per_cent(1, 3, 2), share(1, 3)]), ["33.33", "33.3 %"]);
+        assert_eq!(texts([change(1, 3), signed(-667)]), ["-66.7 %", "-66.7 %"]);
+        assert_eq!(texts([change(4, 3), change(5, 3)]), ["+33.3 %", "+66.7 %"]);
+        assert_eq!(texts([mean(1.0 / 3.0, 2), mean(f64::NAN, 2)]), ["0.33", "-"]);
     }
 
     #[test]
     fn small_and_unknown_numbers() {
-        assert_eq!(
-            (change(9996, 10_000), change(9994, 10_000)),
-            ("+0.0 %".into(), "-0.1 %".into())
-        );
+        let texts = |values: [Value; 2]| values.map(|value| value.to_string());
+        assert_eq!(texts([change(9996, 10_000), change(9994, 10_000)]), ["+0.0 %", "-0.1 %"]);
         assert_eq!((decimals(-5, 1), decimals(7, 0)), ("-0.5".into(), "7".into()));
-        assert_eq!(quotient(u64::MAX, 1, 2), "18446744073709551615.00");
-        assert_eq!(
-            (quotient(1, 0, 2), share(1, 0), change(1, 0)),
-            ("-".into(), "-".into(), "-".into())
-        );
+        assert_eq!([quotient(1, 0, 2), share(1, 0), change(1, 0)], [const { Value::Absent }; 3]);
     }
 }

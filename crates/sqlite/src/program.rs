@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 
 use lab::LabError;
 use report::json::{Json, Map, MapExt};
-use report::study::Table;
+use report::round::quotient;
+use report::study::{Section, Study, Table, Value};
+use report::values;
 use varve_sqlite_vfs::Counts;
 use varve_sqlite_vfs::tally::VARIABLE;
 use varve_sqlite_vfs::vfs::Kind;
@@ -152,31 +154,28 @@ impl Watched {
     /// For a terminal.
     pub fn text(&self) -> String {
         let mut table = Table::new([
-            "files",
-            "reads",
-            "bytes read",
-            "writes",
-            "bytes",
-            "syncs",
-            "deletes",
-            "truncates",
+            ("files", "files"),
+            ("reads", "reads"),
+            ("bytes_read", "bytes read"),
+            ("writes", "writes"),
+            ("bytes", "bytes"),
+            ("syncs", "syncs"),
+            ("deletes", "deletes"),
+            ("truncates", "truncates"),
         ]);
         for (kind, name) in KINDS.iter().filter(|(kind, _)| self.counts.kinds.contains_key(kind)) {
             let n = self.counts.of(*kind);
             let numbers =
                 [n.reads, n.read_bytes, n.writes, n.bytes, n.syncs, n.deletes, n.truncates];
-            table.row(std::iter::once((*name).to_string()).chain(numbers.map(|n| n.to_string())));
+            table.row(values![*name].into_iter().chain(numbers.map(Value::from)));
         }
         let (total, floor) = (self.counts.total().bytes, self.counts.floor_bytes);
         let ratio = match floor {
             0 => "no page was committed".to_string(),
-            _ => {
-                let hundredths =
-                    (u128::from(total) * 100 + u128::from(floor) / 2) / u128::from(floor);
-                format!("{}.{:02} bytes written for each", hundredths / 100, hundredths % 100)
-            }
+            _ => format!("{} bytes written for each", quotient(total, floor, 2)),
         };
-        let section = report::study::Section::new(
+        let section = Section::new(
+            "files",
             "",
             format!(
                 "{} transactions in {} processes, {} checkpoints. Page floor, the distinct pages \
@@ -185,7 +184,7 @@ impl Watched {
             ),
             table,
         );
-        let study = report::study::Study {
+        let study = Study {
             title: format!("What SQLite wrote in: {}", self.program),
             command: String::new(),
             note: "Counted between SQLite and its files; what the program printed is above."

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use lab::LabError;
 use lab::files::write_whole;
 use report::json::{Json, Map, MapExt};
-use report::study::{Study, Table, Verdict, book};
+use report::study::{Study, Table, Value, Verdict, book};
 
 use super::{STUDIES, command, name, study};
 use crate::args::{Paper, Reproduce};
@@ -121,14 +121,15 @@ fn finish(args: &Reproduce, folder: &Path, found: &[(String, Study)]) -> Result<
     write_whole(&page, html.as_bytes())?;
     let studies = found.iter().map(|(_, study)| study.json(VERSION)).collect();
     let mut map = Map::new();
-    map.put("schema", Json::text("varve.studies/1"));
+    map.put("schema", Json::text("varve.studies/2"));
     map.put("studies", Json::List(studies));
     let document = Json::Map(map).pretty();
     write_whole(&folder.join("results.json"), document.as_bytes())?;
     if args.json {
         return print(&document);
     }
-    let mut table = Table::new(["study", "numbers", "agree", "differ", "not repeated"]);
+    let columns = ["study", "numbers", "agree", "differ", "not repeated"];
+    let mut table = Table::new(columns.map(|name| (name, name)));
     for (name, study) in found {
         let of = |verdict| study.claims.iter().filter(|c| c.verdict == verdict).count();
         let counts = [
@@ -137,7 +138,7 @@ fn finish(args: &Reproduce, folder: &Path, found: &[(String, Study)]) -> Result<
             of(Verdict::Differs),
             of(Verdict::NotRepeated),
         ];
-        table.row(std::iter::once(name.clone()).chain(counts.map(|n| n.to_string())));
+        table.row(std::iter::once(Value::from(name)).chain(counts.map(Value::from)));
     }
     print(&format!(
         "{title}\n{scale}\n\n{}\nwrote {}\nreproduce: {}\n",

@@ -1,6 +1,7 @@
 //! What each mechanism is worth, alone and beside the others.
 
 use report::study::{Section, Table};
+use report::values;
 
 use crate::cell::Mechanisms;
 use crate::measured::Measured;
@@ -109,24 +110,35 @@ fn mean(logs: impl Iterator<Item = f64>) -> u64 {
     (libm::exp(logs.iter().sum::<f64>() / logs.len().max(1) as f64) * 1000.0).round() as u64
 }
 
+fn range([least, most]: [u64; 2]) -> String {
+    format!("{} to {}", thousandths(least), thousandths(most))
+}
+
 /// Each mechanism: in the mean, first and last.
 pub(super) fn worth(found: &Found, kind: &str) -> Section {
-    let heads = ["mechanism", "figure", "mean", "between seeds", "alone", "last"];
-    let mut table = Table::new(heads);
+    let mut table = Table::new([
+        ("mechanism", "mechanism"),
+        ("figure", "figure"),
+        ("mean", "mean"),
+        ("between_seeds", "between seeds"),
+        ("alone", "alone"),
+        ("last", "last"),
+    ]);
     for (bit, name) in Mechanisms::NAMES.iter().enumerate() {
         for (figure, of) in FIGURES {
             let rest = 15 & !(1 << bit);
-            table.row([
-                (*name).to_string(),
-                figure.to_string(),
+            table.row(values![
+                *name,
+                figure,
                 thousandths(found.effect(bit, |_| true, of)),
-                found.range(bit, of).map(thousandths).join(" to "),
+                range(found.range(bit, of)),
                 thousandths(found.effect(bit, |bits| bits == 0, of)),
-                thousandths(found.effect(bit, |bits| bits == rest, of)),
+                thousandths(found.effect(bit, |bits| bits == rest, of))
             ]);
         }
     }
     Section::new(
+        format!("worth_{}", super::slug(kind)),
         format!("What each mechanism is worth, {kind}"),
         "With the mechanism for each without it: geometric mean over the eight combinations of the others and the \
          seeds, that mean with one seed, with none of the others, with all of them. Of the lifetime and of \
@@ -137,20 +149,26 @@ pub(super) fn worth(found: &Found, kind: &str) -> Section {
 
 /// Which ones overlap, help or hurt each other.
 pub(super) fn interactions(found: &Found, kind: &str) -> Section {
-    let mut table = Table::new(["pair", "figure", "together", "between seeds"]);
+    let mut table = Table::new([
+        ("pair", "pair"),
+        ("figure", "figure"),
+        ("together", "together"),
+        ("between_seeds", "between seeds"),
+    ]);
     for one in 0..4 {
         for two in one + 1..4 {
             for (figure, of) in FIGURES {
-                table.row([
+                table.row(values![
                     Mechanisms::name(1 << one | 1 << two),
-                    figure.to_string(),
+                    figure,
                     thousandths(found.interaction(one, two, of)),
-                    found.interaction_range(one, two, of).map(thousandths).join(" to "),
+                    range(found.interaction_range(one, two, of))
                 ]);
             }
         }
     }
     Section::new(
+        format!("overlap_{}", super::slug(kind)),
         format!("Which mechanisms overlap, {kind}"),
         "Both together for each what the two effects alone multiply to: 1 = they do not know of each \
          other; in pages and latencies more than 1 = they overlap or hurt each other, less = they \

@@ -8,7 +8,9 @@ mod why;
 use std::path::PathBuf;
 
 use lab::LabError;
-use report::study::Study;
+use report::round::quotient;
+use report::study::{Study, Value};
+use report::values;
 use sqlite::reproduce::beside;
 
 use crate::cell::{Cell, Inputs, Kind, Mechanisms, SEED, Size, Tenants};
@@ -129,32 +131,37 @@ impl Run<'_> {
 }
 
 /// Columns of a run.
-const COLUMNS: [&str; 9] = [
-    "flash pages",
-    "WAF",
-    "WAF / none",
-    "erases",
-    "DWPD",
-    "SQLite op/s",
-    "op p99 ms",
-    "file p99 ms",
-    "store p99 ms",
+const COLUMNS: [(&str, &str); 9] = [
+    ("flash_pages", "flash pages"),
+    ("waf", "WAF"),
+    ("waf_of_none", "WAF / none"),
+    ("erases", "erases"),
+    ("dwpd", "DWPD"),
+    ("sqlite_op_s", "SQLite op/s"),
+    ("op_p99_ms", "op p99 ms"),
+    ("file_p99_ms", "file p99 ms"),
+    ("store_p99_ms", "store p99 ms"),
 ];
 
+/// A kind of drive in an id.
+fn slug(kind: &str) -> String {
+    kind.replace(|c: char| !c.is_ascii_alphanumeric(), "_")
+}
+
 /// What a run cost, beside the run of the same tenants without any mechanism.
-fn columns(here: &Measured, none: &Measured) -> [String; 9] {
+fn columns(here: &Measured, none: &Measured) -> [Value; 9] {
     use crate::text::{ms, ratio};
     let asked = here.asked(none.changed());
     let (programmed, written) = here.amplification(none.changed());
     let dwpd = here.dwpd(asked);
     let [operation, file, read] = here.p99().map(ms);
-    let rate = here.sqlite.as_ref().map_or("-".to_string(), |o| (o.rate() / 1000).to_string());
-    [
-        here.programs().to_string(),
+    let rate = here.sqlite.as_ref().map(|o| o.rate() / 1000);
+    values![
+        here.programs(),
         ratio(programmed, written),
         ratio(here.programs(), none.programs()),
-        here.flash.erases.to_string(),
-        format!("{}.{:02}", dwpd / 100, dwpd % 100),
+        here.flash.erases,
+        quotient(dwpd, 100, 2),
         rate,
         operation,
         file,

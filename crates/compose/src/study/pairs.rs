@@ -2,13 +2,15 @@
 
 use lab::LabError;
 use report::study::{Plot, Section, Study, Table};
+use report::values;
 
 use super::{COLUMNS, Named, Run, columns, why};
 use crate::cell::{Cell, Kind, Mechanisms, SEED, Tenants};
 
 /// The pairs: title, what it shows, tenants, bits.
-const PAIRS: [(&str, &str, Tenants, [usize; 2]); 2] = [
+const PAIRS: [(&str, &str, &str, Tenants, [usize; 2]); 2] = [
     (
+        "store",
         "SQLite and RocksDB's trace on one drive",
         "nolog and isolation. SQLite flushes at every commit, and a flush writes out whatever is dirty, the store's \
          data too. Protected: the buffer survives a power cut, so that a flush costs nothing and a page may be \
@@ -17,6 +19,7 @@ const PAIRS: [(&str, &str, Tenants, [usize; 2]); 2] = [
         [0, 1],
     ),
     (
+        "files",
         "The file system over the host log",
         "SCJ and remap, the file system alone on the drive.",
         Tenants { sqlite: false, files: true, store: false },
@@ -29,7 +32,7 @@ const KINDS: [Kind; 2] = [Kind::Volatile, Kind::Protected];
 
 /// The sections.
 pub(super) fn run(run: &Run<'_>, study: &mut Study) -> Result<(), LabError> {
-    for (title, note, tenants, [one, two]) in PAIRS {
+    for (id, title, note, tenants, [one, two]) in PAIRS {
         let combinations = [0, 1 << one, 1 << two, 1 << one | 1 << two];
         let mut cells = Vec::new();
         for drive in KINDS {
@@ -39,25 +42,26 @@ pub(super) fn run(run: &Run<'_>, study: &mut Study) -> Result<(), LabError> {
             }));
         }
         let found = run.all(&cells)?;
-        let mut table = Table::new(["mechanisms", "drive"].into_iter().chain(COLUMNS));
+        let mut table = Table::new(
+            [("mechanisms", "mechanisms"), ("drive", "drive")].into_iter().chain(COLUMNS),
+        );
         let mut names = Vec::new();
         for (number, (cell, here)) in cells.iter().zip(&found).enumerate() {
             let (group, at) = (number / 4, number % 4);
             let (name, kind) = (Mechanisms::name(combinations[at]), cell.drive.name());
             names.push((format!("{name}, {kind}"), here));
-            let first = [name, kind.to_string()];
-            table.row(first.into_iter().chain(columns(here, &found[4 * group])));
+            table.row(values![name, kind].into_iter().chain(columns(here, &found[4 * group])));
         }
-        let mut section = Section::new(title, note, table);
+        let mut section = Section::new(format!("pair_{id}"), title, note, table);
         for kind in KINDS.map(Kind::name) {
             let title = format!("flash pages / none, {kind}");
-            let plot = Plot::bars(&title, "mechanisms", ["WAF / none"]).only("drive", kind);
+            let plot = Plot::bars(&title, "mechanisms", ["waf_of_none"]).only("drive", kind);
             section = section.plot(plot)?;
         }
         study.sections.push(section);
         let all: Vec<Named<'_>> = names;
-        study.sections.push(why::pages(title, &all));
-        study.sections.push(why::delays(title, &all));
+        study.sections.push(why::pages(id, title, &all));
+        study.sections.push(why::delays(id, title, &all));
     }
     Ok(())
 }

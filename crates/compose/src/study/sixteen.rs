@@ -1,10 +1,10 @@
 //! All sixteen combinations on one mixed workload, on drives of several kinds.
 
 use lab::LabError;
-use report::study::{Check, Plot, Section, Study, Table};
+use report::study::{Check, Plot, Section, Study, Table, Value};
 
 use super::effects::{FIGURES, Found, interactions, worth};
-use super::{ALL, COLUMNS, Run, columns, named, why};
+use super::{ALL, COLUMNS, Run, columns, named, slug, why};
 use crate::cell::{Cell, Mechanisms, SEED};
 use crate::measured::Measured;
 use crate::text::{change, ms, ratio};
@@ -24,10 +24,11 @@ pub(super) fn run(run: &Run<'_>, study: &mut Study) -> Result<(), LabError> {
             let found = run.all(&cells)?;
             if seed == SEED {
                 study.sections.push(combinations(&found, kind)?);
+                let id = format!("all_{}", slug(kind));
                 let title = format!("everybody, {kind}");
                 let some = named(&found, &[0, 1, 2, 4, 8, 15]);
-                study.sections.push(why::pages(&title, &some));
-                study.sections.push(why::delays(&title, &some));
+                study.sections.push(why::pages(&id, &title, &some));
+                study.sections.push(why::delays(&id, &title, &some));
             }
             seeds.push(found);
         }
@@ -41,9 +42,9 @@ pub(super) fn run(run: &Run<'_>, study: &mut Study) -> Result<(), LabError> {
 
 /// What each combination costs.
 fn combinations(found: &[Measured], kind: &str) -> Result<Section, LabError> {
-    let mut table = Table::new(["mechanisms"].into_iter().chain(COLUMNS));
+    let mut table = Table::new([("mechanisms", "mechanisms")].into_iter().chain(COLUMNS));
     for (bits, here) in found.iter().enumerate() {
-        let row = std::iter::once(Mechanisms::name(bits));
+        let row = std::iter::once(Value::from(Mechanisms::name(bits)));
         table.row(row.chain(columns(here, &found[0])));
     }
     let took = found[0].elapsed().map(ms);
@@ -52,13 +53,18 @@ fn combinations(found: &[Measured], kind: &str) -> Result<Section, LabError> {
          who is left has the drive alone.",
         took[0], took[1], took[2]
     );
-    Ok(Section::new(format!("Sixteen combinations, {kind}"), note, table)
-        .plot(Plot::bars("WAF / none", "mechanisms", ["WAF / none"]))?
-        .plot(Plot::bars(
-            "99th percentile of SQLite's operations, ms",
-            "mechanisms",
-            ["op p99 ms"],
-        ))?)
+    Ok(Section::new(
+        format!("sixteen_{}", slug(kind)),
+        format!("Sixteen combinations, {kind}"),
+        note,
+        table,
+    )
+    .plot(Plot::bars("WAF / none", "mechanisms", ["waf_of_none"]))?
+    .plot(Plot::bars(
+        "99th percentile of SQLite's operations, ms",
+        "mechanisms",
+        ["op_p99_ms"],
+    ))?)
 }
 
 /// The result in sentences.

@@ -2,28 +2,30 @@
 //! and whose pages the drive's buffer holds.
 
 use block::Span;
-use report::study::{Section, Table};
+use report::round::share;
+use report::study::{Section, Table, Value};
+use report::values;
 
 use super::Named;
 
 /// Where the flash pages of some runs come from.
-pub(super) fn pages(of: &str, runs: &[Named<'_>]) -> Section {
+pub(super) fn pages(id: &str, of: &str, runs: &[Named<'_>]) -> Section {
     let mut table = Table::new([
-        "mechanisms",
-        "SQLite sends",
-        "file data",
-        "moved by files' cleaning",
-        "file metadata",
-        "its journal",
-        "cleanings",
-        "checkpoints",
-        "host log: copies",
-        "host log: records",
-        "store",
-        "programmed for the host",
-        "drive: copies",
-        "drive: transactions",
-        "drive: padding and records",
+        ("mechanisms", "mechanisms"),
+        ("sqlite_sends", "SQLite sends"),
+        ("file_data", "file data"),
+        ("moved_by_files_cleaning", "moved by files' cleaning"),
+        ("file_metadata", "file metadata"),
+        ("its_journal", "its journal"),
+        ("cleanings", "cleanings"),
+        ("checkpoints", "checkpoints"),
+        ("host_log_copies", "host log: copies"),
+        ("host_log_records", "host log: records"),
+        ("store", "store"),
+        ("programmed_for_the_host", "programmed for the host"),
+        ("drive_copies", "drive: copies"),
+        ("drive_transactions", "drive: transactions"),
+        ("drive_padding_and_records", "drive: padding and records"),
     ]);
     for (name, here) in runs {
         let layers = here.files.as_ref().map(|done| done.layers).unwrap_or_default();
@@ -44,9 +46,10 @@ pub(super) fn pages(of: &str, runs: &[Named<'_>]) -> Section {
             tx,
             map + metadata + padding,
         ];
-        table.row([name.clone()].into_iter().chain(numbers.map(|n| n.to_string())));
+        table.row(values![name].into_iter().chain(numbers.map(Value::from)));
     }
     Section::new(
+        format!("pages_{id}"),
         format!("Where the pages come from: {of}"),
         "Pages of 4 KiB. What is sent and written again, or discarded, before the buffer lets it go is not \
          programmed.",
@@ -55,50 +58,43 @@ pub(super) fn pages(of: &str, runs: &[Named<'_>]) -> Section {
 }
 
 /// What SQLite waits for, and what the buffer holds.
-pub(super) fn delays(of: &str, runs: &[Named<'_>]) -> Section {
+pub(super) fn delays(id: &str, of: &str, runs: &[Named<'_>]) -> Section {
     let mut table = Table::new([
-        "mechanisms",
-        "log accepted us",
-        "log durable us",
-        "database accepted us",
-        "database durable us",
-        "SQLite's writes found",
-        "files' reads found",
-        "files' writes found",
-        "store's reads found",
-        "store's writes found",
-        "written out by flushes",
-        "pushed out",
+        ("mechanisms", "mechanisms"),
+        ("log_accepted_us", "log accepted us"),
+        ("log_durable_us", "log durable us"),
+        ("database_accepted_us", "database accepted us"),
+        ("database_durable_us", "database durable us"),
+        ("sqlite_writes_found", "SQLite's writes found"),
+        ("files_reads_found", "files' reads found"),
+        ("files_writes_found", "files' writes found"),
+        ("store_reads_found", "store's reads found"),
+        ("store_writes_found", "store's writes found"),
+        ("written_out_by_flushes", "written out by flushes"),
+        ("pushed_out", "pushed out"),
     ]);
     for (name, here) in runs {
         let spans = match &here.sqlite {
             Some(outcome) => {
                 let t = &outcome.tally;
                 let each =
-                    |span: Span| (span.as_ns() / outcome.operations.max(1) / 1000).to_string();
+                    |span: Span| Value::from(span.as_ns() / outcome.operations.max(1) / 1000);
                 [t.log_write, t.log_sync, t.data_write, t.data_sync].map(each)
             }
-            None => [(); 4].map(|()| "-".to_string()),
+            None => [const { Value::Absent }; 4],
         };
         let [[_, sqlite], [file_reads, file_writes], [reads, writes]] = here.flash.hits;
-        let found = [sqlite, file_reads, file_writes, reads, writes].map(share);
-        let left = [here.flash.flushed, here.flash.evicted].map(|n| n.to_string());
-        table.row([name.clone()].into_iter().chain(spans).chain(found).chain(left));
+        let found = [sqlite, file_reads, file_writes, reads, writes]
+            .map(|(part, whole)| share(part, whole));
+        let left = [here.flash.flushed, here.flash.evicted].map(Value::from);
+        table.row(values![name].into_iter().chain(spans).chain(found).chain(left));
     }
     Section::new(
+        format!("waits_{id}"),
         format!("What SQLite waits for, and what the buffer holds: {of}"),
         "Microseconds of an operation, in the mean: until the drive took the pages, and until they were durable \
          (nolog: until the commit was). Pages that were found in the drive's buffer, of those read and written there; \
          pages of transactions pass it by. Pages that left it because of a flush, and for want of room.",
         table,
     )
-}
-
-/// Per cent with one decimal, of something that may not have happened.
-fn share((part, whole): (u64, u64)) -> String {
-    if whole == 0 {
-        return "-".to_string();
-    }
-    let tenths = (part * 1000 + whole / 2) / whole;
-    format!("{}.{} %", tenths / 10, tenths % 10)
 }

@@ -1,29 +1,29 @@
-//! Numbers of the tables as texts. Rates and times have the digits that are full: what is begun is
-//! not counted.
+//! Numbers of the studies' tables, rounded where `report` rounds.
 
 use block::Span;
-use report::round::{decimals, quotient};
+use report::round::quotient;
+use report::study::Value;
 
 pub(in crate::reproduce) use report::round::change;
 
 /// `n / d` with two decimals.
-pub(in crate::reproduce) fn ratio((n, d): (u64, u64)) -> String {
+pub(in crate::reproduce) fn ratio((n, d): (u64, u64)) -> Value {
     quotient(n, d.max(1), 2)
 }
 
 /// Bytes a second as MB/s.
-pub(in crate::reproduce) fn rate(bytes: u64) -> String {
-    decimals(i128::from(bytes / 100_000), 1)
+pub(in crate::reproduce) fn rate(bytes: u64) -> Value {
+    quotient(bytes, 1_000_000, 1)
 }
 
 /// A latency in microseconds.
-pub(in crate::reproduce) fn micros(span: Span) -> String {
-    decimals(i128::from(span.as_ps() / 100_000), 1)
+pub(in crate::reproduce) fn micros(span: Span) -> Value {
+    quotient(span.as_ps(), 1_000_000, 1)
 }
 
 /// A span in seconds with three decimals.
-pub(super) fn seconds(span: Span) -> String {
-    decimals(i128::from(span.as_ps() / 1_000_000_000), 3)
+pub(super) fn seconds(span: Span) -> Value {
+    quotient(span.as_ps(), 1_000_000_000_000, 3)
 }
 
 #[cfg(test)]
@@ -32,11 +32,10 @@ mod tests {
 
     #[test]
     fn a_third_is_what_it_is_everywhere() {
-        assert_eq!((ratio((1, 3)), change(1, 3)), ("0.33".into(), "-66.7 %".into()));
-        assert_eq!((ratio((5, 0)), change(5, 0)), ("5.00".into(), "-".into()));
-        assert_eq!(
-            (rate(1_199_999), micros(Span::from_ps(1_199_999))),
-            ("11.9".into(), "1.1".into())
-        );
+        let third = Span::from_ps(1_000_000_000_000 / 3);
+        let values = [ratio((1, 3)), change(1, 3), rate(333_333), micros(Span::from_ps(333_333))];
+        assert_eq!(values.map(|v| v.to_string()), ["0.33", "-66.7 %", "0.3", "0.3"]);
+        let values = [ratio((5, 0)), change(5, 0), rate(666_667), seconds(third)];
+        assert_eq!(values.map(|v| v.to_string()), ["5.00", "-", "0.7", "0.333"]);
     }
 }

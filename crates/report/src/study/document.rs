@@ -2,11 +2,14 @@
 
 use serde_json::Value;
 
-use super::{Check, Claim, Drawing, Mark, Section, Study, Table, Verdict};
+use super::{
+    Check, Claim, Column, Drawing, Form, Mark, Number, Section, Study, Table, Unit, Value as Cell,
+    Verdict,
+};
 use crate::ReportError;
 use crate::json::{Json, Map, MapExt};
 
-const SCHEMA: &str = "varve.study/1";
+const SCHEMA: &str = "varve.study/2";
 
 fn map<const N: usize>(pairs: [(&str, Json); N]) -> Json {
     let mut map = Map::new();
@@ -20,8 +23,24 @@ fn list<T>(items: &[T], one: impl Fn(&T) -> Json) -> Json {
     Json::List(items.iter().map(one).collect())
 }
 
-fn texts(texts: &[String]) -> Json {
-    list(texts, |text| Json::text(text))
+fn column(column: &Column) -> Json {
+    let mut map = Map::new();
+    map.put("id", Json::text(&column.id));
+    map.put("heading", Json::text(&column.heading));
+    if let Some(form) = column.form {
+        map.put("places", Json::Int(u64::from(form.places)));
+        map.put("signed", Json::Bool(form.signed));
+        map.maybe("unit", form.unit.name().map(Json::text));
+    }
+    Json::Map(map)
+}
+
+fn cell(cell: &Cell) -> Json {
+    match cell {
+        Cell::Text(text) => Json::text(text),
+        Cell::Number(number) => Json::Decimal(number.digits, number.form.places),
+        Cell::Absent => Json::Null,
+    }
 }
 
 fn plot(plot: &Drawing) -> Json {
@@ -40,23 +59,29 @@ fn plot(plot: &Drawing) -> Json {
 
 fn section(section: &Section) -> Json {
     map([
+        ("id", Json::text(&section.id)),
         ("title", Json::text(&section.title)),
         ("note", Json::text(&section.note)),
-        ("heading", texts(&section.table.heading)),
-        ("rows", list(&section.table.rows, |row| texts(row))),
+        ("columns", list(section.table.columns(), column)),
+        ("rows", list(section.table.rows(), |row| list(row, cell))),
         ("plots", list(&section.plots, plot)),
     ])
 }
 
 fn claim(claim: &Claim) -> Json {
-    map([
-        ("figure", Json::text(&claim.figure)),
-        ("what", Json::text(&claim.what)),
-        ("paper", Json::text(&claim.paper)),
-        ("here", Json::text(&claim.here)),
-        ("verdict", Json::text(claim.verdict.name())),
-        ("why", Json::text(&claim.why)),
-    ])
+    let mut map = Map::new();
+    for (key, text) in [
+        ("figure", claim.figure.as_str()),
+        ("what", &claim.what),
+        ("paper", &claim.paper),
+        ("here", &claim.here),
+        ("verdict", claim.verdict.name()),
+        ("why", &claim.why),
+    ] {
+        map.put(key, Json::text(text));
+    }
+    map.maybe("metric", claim.metric.as_ref().map(Json::text));
+    Json::Map(map)
 }
 
 fn check(check: &Check) -> Json {
@@ -131,7 +156,7 @@ fn number(value: &Value) -> Result<u64, ReportError> {
     value.as_u64().ok_or_else(|| wrong(value, "a whole number"))
 }
 
-fn column(value: &Value) -> Result<usize, ReportError> {
+fn place(value: &Value) -> Result<usize, ReportError> {
     usize::try_from(number(value)?).map_err(|_| wrong(value, "a column"))
 }
 
@@ -150,6 +175,7 @@ fn read_claim(value: &Value) -> Result<Claim, ReportError> {
         what: text(&value["what"])?,
         paper: text(&value["paper"])?,
         here: text(&value["here"])?,
+        metric: value["metric"].as_str().map(String::from),
         verdict: verdict.ok_or_else(|| wrong(&value["verdict"], "a verdict"))?,
         why: text(&value["why"])?,
     })
@@ -160,27 +186,64 @@ fn read_check(value: &Value) -> Result<Check, ReportError> {
     Ok(Check { what: text(&value["what"])?, found: text(&value["found"])?, holds })
 }
 
-fn read_section(value: &Value) -> Result<Section, ReportError> {
-    let heading = items(&value["heading"], text)?;
-    let rows = items(&value["rows"], |row| {
-        let row = items(row, text)?;
-        match row.len() == heading.len() {
-            true => Ok(row),
-            false => {
-                Err(ReportError::Input(format!("study document: a row of {} cells", row.len())))
+fn read_column(value: &Value) -> Result<Column, ReportError> {
+    let form = match &value["places"] {
+        Value::Null => None,
+        places => Some(Form {
+            places: number(places)?.try_into().map_err(|_| wrong(places, "a number of digits"))?,
+            unit: match value["unit"].as_str() {
+                None => Unit::Heading,
+                Some("%") => Unit::PerCent,
+                Some(_) => return Err(wrong(&value["unit"], "% or nothing")),
+            },
+            signed: value["signed"].as_bool().ok_or_else(|| wrong(value, "\"signed\""))?,
+        }),
+    };
+    Ok(Column { id: text(&value["id"])?, heading: text(&value["heading"])?, form })
+}
+
+fn read_cell(column: &Column, value: &Value) -> Result<Cell, ReportError> {
+    Ok(match value {
+        Value::Null => Cell::Absent,
+        Value::String(text) => Cell::Text(text.clone()),
+        _ => {
+            let form = column.form.ok_or_else(|| wrong(value, "a text: the column has no form"))?;
+            let value = value.as_f64().ok_or_else(|| wrong(value, "a number"))?;
+            let digits = (value * 10f64.powi(form.places as i32)).round() as i64;
+            Cell::Number(Number { digits, form })
+        }
+    })
+}
+
+fn read_table(section: &Value) -> Result<Table, ReportError> {
+    let columns = items(&section["columns"], read_column)?;
+    let rows = items(&section["rows"], |row| {
+        let cells = row.as_array().ok_or_else(|| wrong(row, "a row"))?;
+        match cells.len() == columns.len() {
+            true => {
+                columns.iter().zip(cells).map(|(column, cell)| read_cell(column, cell)).collect()
             }
+            false => Err(wrong(row, &format!("a row of {} cells", columns.len()))),
         }
     })?;
+    let mut ids: Vec<&str> = columns.iter().map(|column| column.id.as_str()).collect();
+    ids.sort_unstable();
+    if ids.windows(2).any(|two| two[0] == two[1]) {
+        return Err(wrong(&section["columns"], "columns with ids of their own"));
+    }
+    let mut table = Table::new(columns);
+    rows.into_iter().for_each(|row: Vec<Cell>| table.row(row));
+    Ok(table)
+}
+
+fn read_section(value: &Value) -> Result<Section, ReportError> {
+    let table = read_table(value)?;
     let plots = items(&value["plots"], read_plot)?;
-    if plots.iter().any(|plot| plot.columns().any(|at| at >= heading.len())) {
+    if plots.iter().any(|plot| plot.columns().any(|at| at >= table.columns().len())) {
         return Err(wrong(&value["plots"], "columns of the table"));
     }
-    Ok(Section {
-        title: text(&value["title"])?,
-        note: text(&value["note"])?,
-        table: Table { heading, rows },
-        plots,
-    })
+    let (id, title, note) = (text(&value["id"])?, text(&value["title"])?, text(&value["note"])?);
+    Ok(Section { id, title, note, table, plots })
 }
 
 fn read_plot(value: &Value) -> Result<Drawing, ReportError> {
@@ -188,26 +251,29 @@ fn read_plot(value: &Value) -> Result<Drawing, ReportError> {
     Ok(Drawing {
         title: text(&value["title"])?,
         mark: mark.ok_or_else(|| wrong(&value["mark"], "bars or lines"))?,
-        x: column(&value["x"])?,
-        y: items(&value["y"], column)?,
+        x: place(&value["x"])?,
+        y: items(&value["y"], place)?,
         by: match &value["by"] {
             Value::Null => None,
-            by => Some(column(by)?),
+            by => Some(place(by)?),
         },
-        only: items(&value["only"], |pair| Ok((column(&pair[0])?, text(&pair[1])?)))?,
+        only: items(&value["only"], |pair| Ok((place(&pair[0])?, text(&pair[1])?)))?,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::round::{change, quotient};
     use crate::study::Plot;
+    use crate::values;
 
     fn study() -> Study {
-        let mut table = Table::new(["name", "kind", "MB/s"]);
-        table.row(["a", "x", "1.5"]);
-        table.row(["b", "x", "-"]);
-        let plot = Plot::bars("Speed", "name", ["MB/s"]).by("kind").only("kind", "x");
+        let columns = [("name", "name"), ("kind", "kind"), ("mb_s", "MB/s"), ("change", "change")];
+        let mut table = Table::new(columns);
+        table.row(values!["a", "x", quotient(3, 2, 1), change(3, 2)]);
+        table.row(values!["b", "x", quotient(1, 0, 1), change(1, 3)]);
+        let plot = Plot::bars("Speed", "name", ["mb_s"]).by("kind").only("kind", "x");
         let mut study = Study {
             title: "A <title>".to_string(),
             command: "varve reproduce".to_string(),
@@ -215,16 +281,21 @@ mod tests {
             seed: 7,
             claims: Vec::new(),
             checks: vec![Check { what: "w".into(), found: "f".into(), holds: false }],
-            sections: vec![Section::new("S", "n", table).plot(plot).unwrap()],
+            sections: vec![Section::new("s", "S", "n", table).plot(plot).unwrap()],
         };
         study.claim(("Fig 1", "what"), "+1 %", "+2 %", Verdict::Differs, "because");
+        study.claims[0].metric = Some("s[name=a].mb_s".into());
         study
     }
 
     #[test]
     fn a_study_comes_back_as_it_was_written() {
         let written = study().json("1").pretty();
-        assert_eq!(Study::read(&written).unwrap().json("1").pretty(), written);
+        let read = Study::read(&written).unwrap();
+        assert_eq!(read.json("1").pretty(), written);
+        assert_eq!((read.text(), read.html("1")), (study().text(), study().html("1")));
+        assert!(written.contains("[\"a\", \"x\", 1.5, 50.0]"), "{written}");
+        assert!(written.contains("[\"b\", \"x\", null, -66.7]"), "{written}");
     }
 
     #[test]
@@ -234,5 +305,7 @@ mod tests {
         let written = study().json("1").pretty();
         assert!(Study::read(&written.replace("\"x\": 0", "\"x\": 9")).is_err());
         assert!(Study::read(&written.replace("\"differs\"", "\"maybe\"")).is_err());
+        assert!(Study::read(&written.replace("1.5, 50.0", "1.5")).is_err());
+        assert!(Study::read(&written.replace("\"id\": \"kind\"", "\"id\": \"name\"")).is_err());
     }
 }

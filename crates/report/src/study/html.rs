@@ -2,22 +2,22 @@
 
 use std::fmt::Write;
 
-use super::{Study, Table};
+use super::{Study, Table, Value};
 use crate::format::escape;
 
 impl Table {
     fn html(&self) -> String {
         let mut out = String::from("<div class=\"scroll\"><table><thead><tr>");
-        let numbers: Vec<bool> = (0..self.heading.len()).map(|c| self.is_number(c)).collect();
+        let numbers: Vec<bool> = (0..self.columns().len()).map(|c| self.is_number(c)).collect();
         let class = |at: usize| if numbers[at] { "" } else { " class=\"words\"" };
-        for (at, head) in self.heading.iter().enumerate() {
-            let _ = write!(out, "<th{}>{}</th>", class(at), escape(head));
+        for (at, head) in self.columns().iter().enumerate() {
+            let _ = write!(out, "<th{}>{}</th>", class(at), escape(&head.heading));
         }
         out += "</tr></thead><tbody>";
-        for row in &self.rows {
+        for row in self.rows() {
             out += "<tr>";
             for (at, cell) in row.iter().enumerate() {
-                let _ = write!(out, "<td{}>{}</td>", class(at), escape(cell));
+                let _ = write!(out, "<td{}>{}</td>", class(at), escape(&cell.to_string()));
             }
             out += "</tr>";
         }
@@ -34,7 +34,7 @@ impl Study {
             out += &self.claim_table().html();
         }
         if !self.checks.is_empty() {
-            let mut table = Table::new(["statement", "here", "found"]);
+            let mut table = Table::new(["statement", "here", "found"].map(|name| (name, name)));
             for check in &self.checks {
                 let verdict = if check.holds { "holds" } else { "fails" };
                 table.row([check.what.as_str(), verdict, &check.found]);
@@ -45,7 +45,7 @@ impl Study {
             let (title, note) = (escape(&section.title), escape(&section.note));
             let _ = write!(out, "<h{level}>{title}</h{level}><p>{note}</p>");
             let table = &section.table;
-            let drawn = section.plots.iter().map(|plot| plot.svg(&table.heading, &table.rows));
+            let drawn = section.plots.iter().map(|plot| plot.svg(table));
             let drawn: String = drawn.collect();
             if drawn.is_empty() {
                 out += &table.html();
@@ -81,16 +81,17 @@ pub fn book(
         let _ = write!(body, "<a href=\"#{0}\">{1}</a>", escape(name), escape(&study.title));
     }
     let _ = write!(body, "</nav><section class=\"page\" id=\"all\"><p>{}</p>", escape(note));
-    let mut counts = Table::new(["study", "numbers", "agree", "differ", "not repeated", "command"]);
-    let mut table = Table::new(["study", "figure", "what", "paper", "here", "verdict", "why"]);
+    let counted = ["study", "numbers", "agree", "differ", "not repeated", "command"];
+    let mut counts = Table::new(counted.map(|name| (name, name)));
+    let columns = ["study", "figure", "what", "paper", "here", "verdict", "why"];
+    let mut table = Table::new(columns.map(|name| (name, name)));
     for (name, study) in studies {
         let of = |name: &str| study.claims.iter().filter(|c| c.verdict.name() == name).count();
         let found = [study.claims.len(), of("agrees"), of("differs"), of("not repeated")];
-        let found = found.map(|n| n.to_string());
-        counts
-            .row(std::iter::once(study.title.clone()).chain(found).chain([study.command.clone()]));
-        for row in study.claim_table().rows {
-            table.row(std::iter::once(name.clone()).chain(row));
+        let (title, found) = (Value::from(&study.title), found.map(Value::from));
+        counts.row(std::iter::once(title).chain(found).chain([Value::from(&study.command)]));
+        for row in study.claim_table().rows() {
+            table.row(std::iter::once(Value::from(name)).chain(row.iter().cloned()));
         }
     }
     let _ = write!(

@@ -1,47 +1,27 @@
 //! What an experiment found, as sections of tables: for a terminal, a browser, and a program. A
-//! number stands in a table once; drawings read it there.
+//! number stands in a table once, typed; drawings and the paper's statements read it there, by ids
+//! that headings do not touch.
 
 mod document;
 mod html;
 mod plot;
 mod statement;
+mod table;
 mod text;
 
 pub use html::book;
 pub use plot::Plot;
 use plot::{Drawing, Mark};
-pub use statement::{Cell, Expect, Here, Rows, Statement};
+pub use statement::{Expect, Here, Metric, Rows, Statement};
+pub use table::{Column, Form, Number, Table, Unit, Value};
 
 use crate::ReportError;
-
-/// A table: a heading and rows of texts, the first column a name.
-#[derive(Clone, Debug, Default)]
-pub struct Table {
-    /// Names of the columns.
-    pub heading: Vec<String>,
-    /// Rows as long as the heading.
-    pub rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    /// An empty table.
-    pub fn new<S: Into<String>>(heading: impl IntoIterator<Item = S>) -> Table {
-        Table { heading: heading.into_iter().map(Into::into).collect(), rows: Vec::new() }
-    }
-    /// Whether a column holds numbers and sizes only.
-    fn is_number(&self, column: usize) -> bool {
-        let number = |cell: &String| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
-        column > 0 && self.rows.iter().all(|row| number(&row[column]))
-    }
-    /// Adds a row.
-    pub fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
-        self.rows.push(cells.into_iter().map(Into::into).collect());
-    }
-}
 
 /// A part of a study.
 #[derive(Clone, Debug)]
 pub struct Section {
+    /// Its name for statements and programs: it does not change.
+    pub id: String,
     /// What it is about, with the paper's figure.
     pub title: String,
     /// What it shows and on what; where it differs from the paper, and why.
@@ -53,15 +33,21 @@ pub struct Section {
 
 impl Section {
     /// A section without a drawing.
-    pub fn new(title: impl Into<String>, note: impl Into<String>, table: Table) -> Section {
-        Section { title: title.into(), note: note.into(), table, plots: Vec::new() }
+    pub fn new(
+        id: impl Into<String>,
+        title: impl Into<String>,
+        note: impl Into<String>,
+        table: Table,
+    ) -> Section {
+        let (id, title, note) = (id.into(), title.into(), note.into());
+        Section { id, title, note, table, plots: Vec::new() }
     }
     /// Adds a drawing of the table.
     ///
     /// # Errors
     /// [`ReportError::Failed`] if the table has no such columns.
     pub fn plot(mut self, plot: Plot) -> Result<Section, ReportError> {
-        self.plots.push(plot.of(&self.table.heading)?);
+        self.plots.push(plot.of(&self.table)?);
         Ok(self)
     }
 }
@@ -103,6 +89,8 @@ pub struct Claim {
     pub paper: String,
     /// What came out here.
     pub here: String,
+    /// The id of the metric that answers it, if one does: `fig8[load=varmail,system=SCJ].of_bl`.
+    pub metric: Option<String>,
     /// Whether they agree.
     pub verdict: Verdict,
     /// Why they differ, or under which condition they agree: shown by an experiment of the study.
@@ -154,16 +142,17 @@ impl Study {
             what: what.to_string(),
             paper: paper.into(),
             here: here.into(),
+            metric: None,
             verdict,
             why: why.into(),
         });
     }
     /// The claims as a table.
     fn claim_table(&self) -> Table {
-        let mut table = Table::new(["figure", "what", "paper", "here", "verdict", "why"]);
+        let columns = ["figure", "what", "paper", "here", "verdict", "why"];
+        let mut table = Table::new(columns.map(|name| (name, name)));
         for c in &self.claims {
-            let verdict = c.verdict.name();
-            table.row([&c.figure, &c.what, &c.paper, &c.here, verdict, &c.why].map(str::to_string));
+            table.row([&c.figure, &c.what, &c.paper, &c.here, c.verdict.name(), &c.why]);
         }
         table
     }

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::{Number, Table, Value};
 use crate::ReportError;
 use crate::format::{escape, significant};
 
@@ -23,7 +24,7 @@ impl Mark {
     }
 }
 
-/// How a table is to be drawn. Columns are named by their headings.
+/// How a table is to be drawn. Columns are named by their ids.
 #[derive(Clone, Debug)]
 pub struct Plot {
     title: String,
@@ -44,9 +45,8 @@ impl Plot {
         let (title, x, y) = (title.to_string(), x.to_string(), y.into_iter().map(Into::into));
         Plot { title, mark, x, y: y.collect(), by: None, only: Vec::new() }
     }
-    /// Bars over the names of column `x`, one for each column of numbers `y`, from left to right:
-    /// a heading that stands more than once is the first one beyond the column named before it.
-    /// The title says what is shown, with its unit.
+    /// Bars over the names of column `x`, one for each column of numbers `y`. The title says what is
+    /// shown, with its unit.
     pub fn bars<S: Into<String>>(title: &str, x: &str, y: impl IntoIterator<Item = S>) -> Plot {
         Plot::new(Mark::Bars, title, x, y)
     }
@@ -68,40 +68,23 @@ impl Plot {
         self
     }
 
-    /// The drawing of a table with this heading.
+    /// The drawing of a table.
     ///
     /// # Errors
-    /// [`ReportError::Failed`] if a column is not there, or is not the only one of its name.
-    pub(super) fn of(self, heading: &[String]) -> Result<Drawing, ReportError> {
-        let wrong = |name: &str, what: &str| {
-            let heading = heading.join(", ");
-            ReportError::Failed(format!(
-                "plot {:?}: {what} column {name:?} in {heading}",
-                self.title
-            ))
+    /// [`ReportError::Failed`] if a column is not there.
+    pub(super) fn of(self, table: &Table) -> Result<Drawing, ReportError> {
+        let column = |id: &str| {
+            table.at(id).ok_or_else(|| {
+                let ids: Vec<&str> = table.columns().iter().map(|c| c.id.as_str()).collect();
+                let (title, ids) = (&self.title, ids.join(", "));
+                ReportError::Failed(format!("plot {title:?}: no column {id:?} in {ids}"))
+            })
         };
-        let beyond = |from: usize, name: &str| {
-            let found = heading.iter().skip(from).position(|head| head == name);
-            found.map(|at| from + at).ok_or_else(|| wrong(name, "no"))
-        };
-        let column = |name: &str| {
-            let at = beyond(0, name)?;
-            match beyond(at + 1, name) {
-                Ok(_) => Err(wrong(name, "more than one")),
-                Err(_) => Ok(at),
-            }
-        };
-        let mut y: Vec<usize> = Vec::new();
-        for name in &self.y {
-            y.push(match y.last() {
-                None => column(name)?,
-                Some(before) => beyond(before + 1, name)?,
-            });
-        }
-        let only = self.only.iter().map(|(name, text)| Ok((column(name)?, text.clone())));
-        let only = only.collect::<Result<_, ReportError>>()?;
-        let by = self.by.as_deref().map(column).transpose()?;
         let x = column(&self.x)?;
+        let y = self.y.iter().map(|id| column(id)).collect::<Result<_, _>>()?;
+        let by = self.by.as_deref().map(column).transpose()?;
+        let only = self.only.iter().map(|(id, text)| Ok((column(id)?, text.clone())));
+        let only = only.collect::<Result<_, ReportError>>()?;
         Ok(Drawing { title: self.title, mark: self.mark, x, y, by, only })
     }
 }
@@ -119,13 +102,6 @@ pub(super) struct Drawing {
     pub(super) by: Option<usize>,
     /// Only rows with these texts in these columns.
     pub(super) only: Vec<(usize, String)>,
-}
-
-/// The number a cell begins with: `+12.5 %`, `1,024`, `3.1 MB/s`; `None` if there is none.
-pub(super) fn value(cell: &str) -> Option<f64> {
-    let ends = |c: char| !(c.is_ascii_digit() || matches!(c, '.' | ',' | '-' | '+'));
-    let number = cell.split(ends).next().unwrap_or_default().replace([',', '+'], "");
-    number.parse().ok().filter(|v: &f64| v.is_finite())
 }
 
 /// Names along the axis, and for each series a value or none at each.
@@ -149,20 +125,22 @@ impl Drawing {
         std::iter::once(self.x).chain(self.by).chain(self.y.iter().copied()).chain(only)
     }
 
-    fn data(&self, heading: &[String], rows: &[Vec<String>]) -> Data {
-        let kept = |row: &&Vec<String>| self.only.iter().all(|(at, text)| row[*at] == *text);
+    fn data(&self, table: &Table) -> Data {
+        let kept =
+            |row: &&Vec<Value>| self.only.iter().all(|(at, text)| row[*at].to_string() == *text);
+        let heading = |at: usize| &table.columns()[at].heading;
         let mut names = Vec::new();
         let mut series: Vec<String> = Vec::new();
         let mut points = Vec::new();
-        for row in rows.iter().filter(kept) {
-            let x = place(&mut names, row[self.x].clone());
+        for row in table.rows().iter().filter(kept) {
+            let x = place(&mut names, row[self.x].to_string());
             for y in &self.y {
                 let name = match self.by {
-                    Some(by) if self.y.len() > 1 => format!("{}, {}", row[by], heading[*y]),
-                    Some(by) => row[by].clone(),
-                    None => heading[*y].clone(),
+                    Some(by) if self.y.len() > 1 => format!("{}, {}", row[by], heading(*y)),
+                    Some(by) => row[by].to_string(),
+                    None => heading(*y).clone(),
                 };
-                points.push((place(&mut series, name), x, value(&row[*y])));
+                points.push((place(&mut series, name), x, row[*y].number().map(Number::value)));
             }
         }
         let mut out = vec![vec![None; names.len()]; series.len()];
@@ -173,8 +151,8 @@ impl Drawing {
     }
 
     /// The drawing; empty if the rows have no numbers.
-    pub(super) fn svg(&self, heading: &[String], rows: &[Vec<String>]) -> String {
-        let data = self.data(heading, rows);
+    pub(super) fn svg(&self, table: &Table) -> String {
+        let data = self.data(table);
         let values = || data.series.iter().flat_map(|(_, values)| values.iter().flatten());
         if values().next().is_none() {
             return String::new();
@@ -373,72 +351,50 @@ fn shortened(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::values;
 
-    fn rows() -> (Vec<String>, Vec<Vec<String>>) {
-        let text = |row: [&str; 4]| row.map(str::to_string).to_vec();
-        let rows = [
-            ["50 %", "lru", "10.5", "x"],
-            ["50 %", "aoi", "+1,024", "x"],
-            ["80 %", "lru", "-", "y"],
-        ];
-        (text(["fill", "policy", "MB/s", "kind"]), rows.map(text).to_vec())
-    }
-
-    #[test]
-    fn cells_are_read_as_numbers() {
-        assert_eq!(value("+12.5 %"), Some(12.5));
-        assert_eq!(value("-3"), Some(-3.0));
-        assert_eq!(value("1,024 KiB"), Some(1024.0));
-        assert_eq!(value("-"), None);
-        assert_eq!(value("none"), None);
+    fn table() -> Table {
+        let columns = [("fill", "fill"), ("policy", "policy"), ("mb_s", "MB/s"), ("kind", "kind")];
+        let mut table = Table::new(columns);
+        table.row(values!["50 %", "lru", Number::new(105, 1), "x"]);
+        table.row(values!["50 %", "aoi", Number::new(10_240, 1), "x"]);
+        table.row(values!["80 %", "lru", Value::Absent, "y"]);
+        table
     }
 
     #[test]
     fn rows_become_series() {
-        let (heading, rows) = rows();
-        let plot = Plot::bars("t", "fill", ["MB/s"]);
-        let data = plot.clone().by("policy").of(&heading).unwrap().data(&heading, &rows);
+        let table = table();
+        let plot = Plot::bars("t", "fill", ["mb_s"]);
+        let data = plot.clone().by("policy").of(&table).unwrap().data(&table);
         assert_eq!(data.names, ["50 %", "80 %"]);
         assert_eq!(data.series[0], ("lru".to_string(), vec![Some(10.5), None]));
         assert_eq!(data.series[1], ("aoi".to_string(), vec![Some(1024.0), None]));
-        let without = plot.only("kind", "y").of(&heading).unwrap();
-        assert!(without.svg(&heading, &rows).is_empty());
-    }
-
-    #[test]
-    fn columns_are_found_by_name_and_in_order() {
-        let heading =
-            ["policy", "hits 8 MiB", "32 MiB", "misses 8 MiB", "32 MiB"].map(String::from);
-        let drawn = |y: [&str; 2]| Plot::bars("t", "policy", y).of(&heading).map(|d| d.y);
-        assert_eq!(drawn(["hits 8 MiB", "32 MiB"]).unwrap(), [1, 2]);
-        assert_eq!(drawn(["misses 8 MiB", "32 MiB"]).unwrap(), [3, 4]);
-        assert!(drawn(["misses 8 MiB", "hits 8 MiB"]).is_err(), "against the order");
-        assert!(drawn(["32 MiB", "32 MiB"]).is_err(), "nothing says which one is meant");
+        let without = plot.only("kind", "y").of(&table).unwrap();
+        assert!(without.svg(&table).is_empty());
     }
 
     #[test]
     fn a_column_that_is_not_there_is_an_error() {
-        let (heading, _) = rows();
-        let plot = || Plot::lines("Speed", "fill", ["MB/s"]);
-        assert!(plot().by("policy").only("kind", "x").of(&heading).is_ok());
+        let plot = || Plot::lines("Speed", "fill", ["mb_s"]);
+        assert!(plot().by("policy").only("kind", "x").of(&table()).is_ok());
         for wrong in [
-            Plot::lines("Speed", "full", ["MB/s"]),
-            Plot::lines("Speed", "fill", ["KB/s"]),
-            Plot::lines("Speed", "fill", ["MB/s", "MB/s"]),
+            Plot::lines("Speed", "full", ["mb_s"]),
+            Plot::lines("Speed", "fill", ["MB/s"]),
             plot().by("Policy"),
             plot().only("", "x"),
         ] {
-            let error = wrong.of(&heading).unwrap_err();
+            let error = wrong.of(&table()).unwrap_err();
             assert!(error.to_string().starts_with("plot \"Speed\": no column"), "{error}");
         }
     }
 
     #[test]
     fn drawings_hold_no_nonsense() {
-        let (heading, rows) = rows();
-        let bars = Plot::bars("<t>", "fill", ["MB/s"]).by("policy");
-        for plot in [bars, Plot::lines("<t>", "fill", ["MB/s"])] {
-            let svg = plot.of(&heading).unwrap().svg(&heading, &rows);
+        let table = table();
+        let bars = Plot::bars("<t>", "fill", ["mb_s"]).by("policy");
+        for plot in [bars, Plot::lines("<t>", "fill", ["mb_s"])] {
+            let svg = plot.of(&table).unwrap().svg(&table);
             assert!(!svg.is_empty() && !svg.contains("NaN") && !svg.contains("inf"));
             assert!(!svg.contains("<t>"));
         }

@@ -1,6 +1,8 @@
 //! The paper's numbers, each with the place in the study's tables that answers it.
 
-use super::{Study, Table, Verdict, plot};
+use std::fmt;
+
+use super::{Number, Study, Value, Verdict};
 use crate::ReportError;
 
 /// What the paper's text gives, and where its answer stands.
@@ -21,21 +23,30 @@ pub struct Statement {
 /// Where the answer to a statement is.
 #[derive(Clone, Copy, Debug)]
 pub enum Here {
-    /// In a table.
-    Cell(Cell, Expect),
+    /// A number of the study.
+    Number(Metric, Expect),
     /// Nowhere: it is not repeated, and `why` says why not.
     Nowhere,
 }
 
-/// A cell of a table of the study.
+/// A number of the study: a cell of a table, by the ids of its section and columns. No title and no
+/// heading is named.
 #[derive(Clone, Copy, Debug)]
-pub struct Cell {
-    /// How the section's title begins.
+pub struct Metric {
+    /// The id of the section.
     pub section: &'static str,
-    /// Columns and what they hold in the row.
+    /// Ids of columns and what they hold in the row.
     pub row: &'static [(&'static str, &'static str)],
-    /// The column of the number.
+    /// The id of the number's column.
     pub column: &'static str,
+}
+
+impl fmt::Display for Metric {
+    /// `fig8[load=varmail,system=SCJ].of_bl`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let row: Vec<String> = self.row.iter().map(|(id, text)| format!("{id}={text}")).collect();
+        write!(f, "{}[{}].{}", self.section, row.join(","), self.column)
+    }
 }
 
 /// What agrees with the paper.
@@ -68,153 +79,134 @@ pub enum Rows {
     Fewer,
 }
 
-/// What a table has to say to a statement.
-enum Found<'a> {
-    Text(&'a str),
-    /// No row has the texts.
-    NoRow,
-    /// A heading that is not there.
-    NoColumn(&'a str),
-}
-
-impl Table {
-    /// The cell of a column in the first row that has the given texts.
-    fn find<'a>(&'a self, row: &[(&'a str, &str)], column: &'a str) -> Found<'a> {
-        let at = |name: &'a str| self.heading.iter().position(|head| head == name).ok_or(name);
-        let keys: Result<Vec<(usize, &str)>, &str> =
-            row.iter().map(|(name, text)| Ok((at(name)?, *text))).collect();
-        let (keys, column) = match keys.and_then(|keys| Ok((keys, at(column)?))) {
-            Ok(found) => found,
-            Err(name) => return Found::NoColumn(name),
-        };
-        let found = self.rows.iter().find(|row| keys.iter().all(|(at, text)| row[*at] == *text));
-        found.map_or(Found::NoRow, |row| Found::Text(&row[column]))
-    }
-}
-
 impl Study {
     /// Answers the paper's statements out of the tables; what this scale leaves out is not repeated.
     ///
     /// # Errors
     /// [`ReportError::Failed`] for a statement whose section, column, row or number is not there
-    /// though the scale has it: a table was renamed, and the answer would be lost.
+    /// though the scale has it.
     pub fn answer(&mut self, statements: &[Statement], rows: Rows) -> Result<(), ReportError> {
         for s in statements {
             let (here, verdict) = match s.here {
                 Here::Nowhere => ("-".to_string(), Verdict::NotRepeated),
-                Here::Cell(cell, expect) => match self.cell(s, &cell, rows)? {
-                    Some((text, value)) => (text.to_string(), Verdict::of(expect.holds(value))),
+                Here::Number(metric, expect) => match self.number(&metric, rows)? {
+                    Some(number) => (number.to_string(), Verdict::of(expect.holds(number.value()))),
                     None => ("not at this scale".to_string(), Verdict::NotRepeated),
                 },
             };
             self.claim((s.figure, s.what), s.paper, here, verdict, s.why);
+            if let (Here::Number(metric, _), Some(claim)) = (s.here, self.claims.last_mut()) {
+                claim.metric = Some(metric.to_string());
+            }
         }
         Ok(())
     }
 
-    /// The text and number of a cell; `None` where the scale leaves it out.
-    fn cell(
-        &self,
-        of: &Statement,
-        cell: &Cell,
-        rows: Rows,
-    ) -> Result<Option<(&str, f64)>, ReportError> {
-        let lost = |what: String| {
-            ReportError::Failed(format!(
-                "the answer to \"{}: {}\" is lost: {what}",
-                of.figure, of.what
-            ))
+    /// The number of a metric; `None` where the scale leaves its row out.
+    ///
+    /// # Errors
+    /// [`ReportError::Failed`] if the study has no such section, column, row or number.
+    pub fn number(&self, metric: &Metric, rows: Rows) -> Result<Option<Number>, ReportError> {
+        let none = |what: String| ReportError::Failed(format!("no metric {metric}: {what}"));
+        let known = |ids: Vec<&str>| ids.join(", ");
+        let section = self.sections.iter().find(|section| section.id == metric.section);
+        let table = &section
+            .ok_or_else(|| {
+                let ids = self.sections.iter().map(|section| section.id.as_str()).collect();
+                none(format!("no section {:?}, but {}", metric.section, known(ids)))
+            })?
+            .table;
+        let column = |id: &str| {
+            table.at(id).ok_or_else(|| {
+                let ids = table.columns().iter().map(|column| column.id.as_str()).collect();
+                none(format!("no column {id:?}, but {}", known(ids)))
+            })
         };
-        let mut missing = None;
-        for section in &self.sections {
-            if !section.title.starts_with(cell.section) {
-                continue;
-            }
-            match section.table.find(cell.row, cell.column) {
-                Found::Text(text) => match plot::value(text) {
-                    Some(value) => return Ok(Some((text, value))),
-                    None => {
-                        return Err(lost(format!(
-                            "{:?} in column {:?} of {:?} is no number",
-                            text, cell.column, section.title
-                        )));
-                    }
-                },
-                // A section of the same beginning with other columns is another table.
-                Found::NoColumn(name) => {
-                    missing.get_or_insert_with(|| {
-                        let heading = section.table.heading.join(", ");
-                        format!("{:?} has no column {name:?}, but {heading}", section.title)
-                    });
-                }
-                Found::NoRow if rows == Rows::Fewer => return Ok(None),
-                Found::NoRow => {
-                    missing = Some(format!("{:?} has no row {:?}", section.title, cell.row));
-                }
-            }
+        let at = column(metric.column)?;
+        let mut keys = Vec::new();
+        for (id, text) in metric.row {
+            keys.push((column(id)?, *text));
         }
-        match missing {
-            Some(what) => Err(lost(what)),
-            None => Err(lost(format!("no section begins with {:?}", cell.section))),
+        let has = |row: &&Vec<_>| keys.iter().all(|(at, text)| row_text(row, *at) == *text);
+        match table.rows().iter().find(has) {
+            Some(row) => match row[at].number() {
+                Some(number) => Ok(Some(number)),
+                None => Err(none(format!("{:?} is no number", row_text(row, at)))),
+            },
+            None if rows == Rows::Fewer => Ok(None),
+            None => Err(none("no such row".to_string())),
         }
     }
 }
 
+fn row_text(row: &[Value], at: usize) -> String {
+    row[at].to_string()
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::Section;
+    use super::super::{Section, Table};
     use super::*;
+    use crate::round::signed;
+    use crate::values;
+
+    /// A study whose people-facing texts are given.
+    fn study(title: &str, heading: &str) -> Study {
+        let mut table = Table::new([("drive", "drive"), ("stack", "stack"), ("change", heading)]);
+        table.row(values!["a", "x", signed(10)]);
+        table.row(values!["a", "y", signed(-125)]);
+        table.row(values!["a", "none", Value::Absent]);
+        Study { sections: vec![Section::new("fig9", title, "", table)], ..Study::default() }
+    }
+
+    fn statement(metric: Metric, expect: Expect) -> Statement {
+        let here = Here::Number(metric, expect);
+        Statement { figure: "Fig 9", what: "w", paper: "p", here, why: "y" }
+    }
+
+    const ROW: &[(&str, &str)] = &[("drive", "a"), ("stack", "y")];
+    const METRIC: Metric = Metric { section: "fig9", row: ROW, column: "change" };
 
     #[test]
-    fn statements_are_answered_by_cells() {
-        let mut table = Table::new(["drive", "stack", "change"]);
-        table.row(["a", "x", "+1.0 %"]);
-        table.row(["a", "y", "-12.5 %"]);
-        let mut study =
-            Study { sections: vec![Section::new("Fig 9: w", "", table)], ..Study::default() };
-        let here = |section, stack: &'static [(&'static str, &'static str)], expect| {
-            Here::Cell(Cell { section, row: stack, column: "change" }, expect)
-        };
-        let one = |here| Statement { figure: "Fig 9", what: "w", paper: "p", here, why: "y" };
-        let answers = [
-            one(here("Fig 9", &[("stack", "y")], Expect::AtMost(0.0))),
-            one(here("Fig 9", &[("drive", "a"), ("stack", "y")], Expect::AtLeast(0.0))),
-            one(Here::Nowhere),
-        ];
-        study.answer(&answers, Rows::All).unwrap();
-        let found: Vec<_> = study.claims.iter().map(|c| (c.here.as_str(), c.verdict)).collect();
-        assert_eq!(found[0], ("-12.5 %", Verdict::Agrees));
-        assert_eq!(found[1], ("-12.5 %", Verdict::Differs));
-        assert_eq!(found[2], ("-", Verdict::NotRepeated));
+    fn statements_are_answered_by_numbers_whatever_headings_say() {
+        for (title, heading) in [("Fig 9: w", "change"), ("another title", "another heading")] {
+            let mut study = study(title, heading);
+            let nowhere =
+                Statement { here: Here::Nowhere, ..statement(METRIC, Expect::AtMost(0.0)) };
+            let answers = [
+                statement(METRIC, Expect::AtMost(0.0)),
+                statement(METRIC, Expect::AtLeast(0.0)),
+                nowhere,
+            ];
+            study.answer(&answers, Rows::All).unwrap();
+            let found: Vec<_> = study.claims.iter().map(|c| (c.here.as_str(), c.verdict)).collect();
+            assert_eq!(found[0], ("-12.5 %", Verdict::Agrees));
+            assert_eq!(found[1], ("-12.5 %", Verdict::Differs));
+            assert_eq!(found[2], ("-", Verdict::NotRepeated));
+            assert_eq!(study.claims[0].metric.as_deref(), Some("fig9[drive=a,stack=y].change"));
+            assert_eq!(study.claims[2].metric, None);
+        }
     }
 
     #[test]
-    fn an_answer_that_is_not_there_is_an_error_unless_the_scale_leaves_it_out() {
-        let study = || {
-            let mut table = Table::new(["drive", "stack", "change"]);
-            table.row(["a", "x", "+1.0 %"]);
-            table.row(["a", "y", "unknown"]);
-            Study { sections: vec![Section::new("Fig 9: w", "", table)], ..Study::default() }
-        };
-        let answer = |section, row: &'static [(&'static str, &'static str)], column, rows| {
-            let here = Here::Cell(Cell { section, row, column }, Expect::AtLeast(0.0));
-            let one = Statement { figure: "Fig 9", what: "w", paper: "p", here, why: "y" };
-            let mut study = study();
-            study.answer(&[one], rows).map(|()| study.claims[0].here.clone())
-        };
-        let row: &[(&str, &str)] = &[("stack", "x")];
-        let gone: &[(&str, &str)] = &[("stack", "z")];
-        assert_eq!(answer("Fig 9", row, "change", Rows::All).unwrap(), "+1.0 %");
-        assert_eq!(answer("Fig 9", gone, "change", Rows::Fewer).unwrap(), "not at this scale");
-        for (section, row, column, rows, said) in [
-            ("Fig 9", gone, "change", Rows::All, "has no row"),
-            ("Fig 9", row, "gain", Rows::Fewer, "has no column \"gain\""),
-            ("Fig 9", &[("system", "x")][..], "change", Rows::Fewer, "has no column \"system\""),
-            ("Fig 11", row, "change", Rows::Fewer, "no section begins with \"Fig 11\""),
-            ("Fig 9", &[("stack", "y")][..], "change", Rows::Fewer, "is no number"),
+    fn a_metric_that_is_not_there_is_an_error_unless_the_scale_leaves_its_row_out() {
+        let ask = |metric, rows| study("Fig 9", "change").number(&metric, rows);
+        let gone = Metric { row: &[("stack", "z")], ..METRIC };
+        assert_eq!(ask(METRIC, Rows::All).unwrap().unwrap().value(), -12.5);
+        assert_eq!(ask(gone, Rows::Fewer).unwrap(), None);
+        for (metric, rows, said) in [
+            (gone, Rows::All, "no metric fig9[stack=z].change: no such row"),
+            (
+                Metric { column: "gain", ..METRIC },
+                Rows::Fewer,
+                "no column \"gain\", but drive, stack",
+            ),
+            (Metric { row: &[("system", "x")], ..METRIC }, Rows::Fewer, "no column \"system\""),
+            (Metric { section: "fig11", ..METRIC }, Rows::Fewer, "no section \"fig11\", but fig9"),
+            (Metric { row: &[("stack", "none")], ..METRIC }, Rows::Fewer, "\"-\" is no number"),
         ] {
-            let error = answer(section, row, column, rows).unwrap_err().to_string();
-            assert!(error.contains("Fig 9: w") && error.contains(said), "{error}");
+            let error = ask(metric, rows).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
         }
     }
 }

@@ -2,18 +2,20 @@
 
 use std::fmt::Write;
 
-use super::{Study, Table};
+use super::{Study, Table, Value};
 
 impl Table {
     /// The table for a terminal, its columns aligned.
     pub fn text(&self) -> String {
-        let lines: Vec<&Vec<String>> = std::iter::once(&self.heading).chain(&self.rows).collect();
-        let columns = self.heading.len();
+        let heading = self.columns().iter().map(|column| column.heading.clone()).collect();
+        let rows = self.rows().iter().map(|row| row.iter().map(Value::to_string).collect());
+        let lines: Vec<Vec<String>> = std::iter::once(heading).chain(rows).collect();
+        let columns = self.columns().len();
         let width = |c: usize| lines.iter().map(|l| l[c].chars().count()).max().unwrap_or(0);
         let widths: Vec<usize> = (0..columns).map(width).collect();
         let numbers: Vec<bool> = (0..columns).map(|c| self.is_number(c)).collect();
         let mut out = String::new();
-        for line in lines {
+        for line in &lines {
             let mut text = String::new();
             for (at, (cell, width)) in line.iter().zip(&widths).enumerate() {
                 let _ = match numbers[at] {

@@ -1,8 +1,10 @@
 //! The result of a measurement, for people and for programs.
 
 use report::json::{Json, Map, MapExt};
-use report::study::Table;
+use report::round::quotient;
 use report::study::{Section, Study};
+use report::study::{Table, Value};
+use report::values;
 use varve_sqlite_vfs::KindCounts;
 use varve_sqlite_vfs::vfs::Kind;
 
@@ -39,37 +41,37 @@ impl Report {
     /// The report for a terminal.
     pub fn text(&self) -> String {
         let mut table = Table::new([
-            "mode",
-            "transactions",
-            "writes",
-            "bytes",
-            "syncs",
-            "deletes",
-            "page floor",
-            "bytes / floor",
-            "pages to device",
-            "device ms",
-            "flash pages",
-            "waf",
+            ("mode", "mode"),
+            ("transactions", "transactions"),
+            ("writes", "writes"),
+            ("bytes", "bytes"),
+            ("syncs", "syncs"),
+            ("deletes", "deletes"),
+            ("page_floor", "page floor"),
+            ("bytes_over_floor", "bytes / floor"),
+            ("pages_to_device", "pages to device"),
+            ("device_ms", "device ms"),
+            ("flash_pages", "flash pages"),
+            ("waf", "waf"),
         ]);
         for row in &self.rows {
             let total = row.counts.total();
-            table.row([
-                row.mode.name.to_string(),
-                row.counts.transactions.to_string(),
-                total.writes.to_string(),
-                total.bytes.to_string(),
-                total.syncs.to_string(),
-                total.deletes.to_string(),
-                row.counts.floor_bytes.to_string(),
+            table.row(values![
+                row.mode.name,
+                row.counts.transactions,
+                total.writes,
+                total.bytes,
+                total.syncs,
+                total.deletes,
+                row.counts.floor_bytes,
                 ratio(total.bytes, row.counts.floor_bytes),
-                row.pages.to_string(),
+                row.pages,
                 ratio(row.nanoseconds, 1_000_000),
-                row.flash.map_or_else(|| "-".to_string(), |flash| flash.programs().to_string()),
-                row.flash.map_or_else(|| "-".to_string(), |f| ratio(f.programs(), row.pages)),
+                row.flash.map(|flash| flash.programs()),
+                row.flash.map(|f| ratio(f.programs(), row.pages))
             ]);
         }
-        let section = Section::new("", FIRST, table);
+        let section = Section::new("modes", "", FIRST, table);
         let study = Study {
             title: "What the workload makes SQLite write".to_string(),
             command: String::new(),
@@ -150,10 +152,6 @@ pub(crate) fn kind_json(count: &KindCounts) -> Json {
     Json::Map(file)
 }
 
-fn ratio(n: u64, d: u64) -> String {
-    if d == 0 {
-        return "-".to_string();
-    }
-    let hundredths = (u128::from(n) * 100 + u128::from(d) / 2) / u128::from(d);
-    format!("{}.{:02}", hundredths / 100, hundredths % 100)
+fn ratio(n: u64, d: u64) -> Value {
+    quotient(n, d, 2)
 }

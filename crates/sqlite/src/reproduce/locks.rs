@@ -3,6 +3,7 @@
 use block::Span;
 use lab::LabError;
 use report::study::{Check, Section, Study, Table};
+use report::values;
 
 use super::Scale;
 use super::experiment::{CPU, Drives, FULL, NORMAL, Outcome, Variant, beside, drive, load};
@@ -25,17 +26,24 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
         None => format!("{count} overwrites of 16 MiB of values, on the drive."),
     };
     let mut locks = Table::new([
-        "value",
-        "mode",
-        "lock",
-        "tx/s",
-        "flash pages / prefer",
-        "copied",
-        "because of locks",
-        "of all",
+        ("value", "value"),
+        ("mode", "mode"),
+        ("lock", "lock"),
+        ("tx_s", "tx/s"),
+        ("flash_pages_of_prefer", "flash pages / prefer"),
+        ("copied", "copied"),
+        ("because_of_locks", "because of locks"),
+        ("of_all", "of all"),
     ]);
-    let mut hosts =
-        Table::new(["value", "mode", "system", "tx/s, host 30 us", "/ WAL", "host 0", "/ WAL"]);
+    let mut hosts = Table::new([
+        ("value", "value"),
+        ("mode", "mode"),
+        ("system", "system"),
+        ("tx_s_host_30us", "tx/s, host 30 us"),
+        ("host_30us_of_wal", "/ WAL"),
+        ("tx_s_host_0", "host 0"),
+        ("host_0_of_wal", "/ WAL"),
+    ]);
     let mut most = 0;
     let variants = [&FULL[0], &FULL[1], &FULL[2], &FULL[6], &NORMAL[0], &NORMAL[1], &NORMAL[2]];
     let full = |variant: &Variant| FULL.iter().any(|one| one == variant);
@@ -67,14 +75,14 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
                 if *lock == LOCKS[0] {
                     most = most.max(tenths);
                 }
-                locks.row([
+                locks.row(values![
                     format!("{value} B"),
-                    mode(variant).to_string(),
-                    (*lock).to_string(),
+                    mode(variant),
+                    *lock,
                     hundredths(outcome.rate(), 1000),
                     hundredths(flash.programs(), runs[0].flash.programs()),
-                    flash.gc.to_string(),
-                    flash.additional.to_string(),
+                    flash.gc,
+                    flash.additional,
                     share(flash.additional, flash.programs()),
                 ]);
             }
@@ -87,10 +95,10 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
         })?;
         for (variant, [slow, fast]) in variants.iter().zip(&found) {
             let base = &found[if full(variant) { 0 } else { 4 }];
-            hosts.row([
+            hosts.row(values![
                 format!("{value} B"),
-                mode(variant).to_string(),
-                variant.name.to_string(),
+                mode(variant),
+                variant.name,
                 hundredths(slow.rate(), 1000),
                 percent(change(slow.rate(), base[0].rate())),
                 hundredths(fast.rate(), 1000),
@@ -104,6 +112,7 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
         holds: most <= 60,
     });
     study.sections.push(Section::new(
+        "locks",
         "Locks: prefer, hard, ignore",
         format!(
             "{what} NoLgn, commit = barrier. A locked line is passed over for a while (prefer), \
@@ -113,6 +122,7 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
         locks,
     ));
     study.sections.push(Section::new(
+        "host_0",
         "A host that takes no time",
         format!("{what} \"/ WAL\": against Base-WAL on the same host."),
         hosts,

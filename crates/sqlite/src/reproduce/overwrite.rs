@@ -1,7 +1,8 @@
 //! Figs. 3 and 6 to 9: sqlite-bench's overwrite at several sizes of values.
 
 use lab::LabError;
-use report::study::{Check, Plot, Section, Study, Table};
+use report::study::{Check, Column, Plot, Section, Study, Table};
+use report::values;
 
 use super::Scale;
 use super::experiment::{CPU, Drives, FULL, Loaded, NORMAL, Outcome, Variant, beside, load};
@@ -116,23 +117,25 @@ fn both(
 /// Pages a transaction, the independent counter's expectation beside them.
 fn pages(plan: &Plan, sizes: &[Size], study: &mut Study) {
     let columns = [
-        ("WAL FULL", 0, 0),
-        ("SW FULL", 2, 1),
-        ("SW free headers", 4, 3),
-        ("NoLgn FULL", 5, 2),
-        ("NoLgn exclusive", 6, 4),
-        ("WAL NORMAL", 1, 100),
-        ("SW NORMAL", 3, 101),
-        ("NoLgn grouped", 7, 102),
+        ("wal_full", "WAL FULL", 0, 0),
+        ("sw_full", "SW FULL", 2, 1),
+        ("sw_free_headers", "SW free headers", 4, 3),
+        ("nolgn_full", "NoLgn FULL", 5, 2),
+        ("nolgn_exclusive", "NoLgn exclusive", 6, 4),
+        ("wal_normal", "WAL NORMAL", 1, 100),
+        ("sw_normal", "SW NORMAL", 3, 101),
+        ("nolgn_grouped", "NoLgn grouped", 7, 102),
     ];
-    let heading = std::iter::once("value".to_string())
-        .chain(columns.iter().flat_map(|(name, _, _)| [(*name).to_string(), "exp.".to_string()]));
-    let mut table = Table::new(heading.chain(["DELETE FULL".to_string()]));
+    let pairs = columns.iter().flat_map(|(id, name, ..)| {
+        [Column::from((*id, *name)), Column::from((format!("{id}_expected"), "exp."))]
+    });
+    let [value, delete] = [("value", "value"), ("delete_full", "DELETE FULL")].map(Column::from);
+    let mut table = Table::new(std::iter::once(value).chain(pairs).chain([delete]));
     let (mut worst, mut unequal) = ((0, String::new()), Vec::new());
     for size in sizes {
         let expected = plan.expected(size.value);
-        let mut row = vec![format!("{} B", size.value)];
-        for (name, at, variant) in columns {
+        let mut row = values![format!("{} B", size.value)].to_vec();
+        for (_, name, at, variant) in columns {
             let (outcome, variant) = match variant {
                 100.. => (&size.normal[variant - 100][0], &NORMAL[variant - 100]),
                 _ => (&size.full[variant][0], &FULL[variant]),
@@ -154,6 +157,7 @@ fn pages(plan: &Plan, sizes: &[Size], study: &mut Study) {
         table.row(row);
     }
     study.sections.push(Section::new(
+        "pages",
         "Pages written a transaction, before cleaning",
         format!(
             "{} \"exp.\": what an independent counter found with SQLite 3.53.4 \
@@ -197,12 +201,10 @@ fn against(
 }
 
 /// The column that says which figure a row is about.
-const AGAINST: &str = "against Base-WAL, mean over sizes";
-
 /// A figure's means over the sizes.
 fn means(title: &str, what: &str, mode: &str) -> Plot {
-    let here = ["here, no cleaning", "here, drive"];
-    Plot::bars(title, "system", here).only(AGAINST, what).only("mode", mode)
+    let here = ["no_cleaning", "drive"];
+    Plot::bars(title, "system", here).only("what", what).only("mode", mode)
 }
 
 /// A column by size and system.
@@ -230,13 +232,13 @@ fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError
         (&paper::LATENCY, &Outcome::latency, [None; 4]),
     ];
     let mut table = Table::new([
-        AGAINST,
-        "mode",
-        "system",
-        "paper",
-        "independent model",
-        "here, no cleaning",
-        "here, drive",
+        ("what", "against Base-WAL, mean over sizes"),
+        ("mode", "mode"),
+        ("system", "system"),
+        ("paper", "paper"),
+        ("model", "independent model"),
+        ("no_cleaning", "here, no cleaning"),
+        ("drive", "here, drive"),
     ]);
     for (claim, figure, models) in figures {
         for (full, which, text, model) in [
@@ -247,19 +249,19 @@ fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError
             (true, 6, claim.no_full, models[3]),
         ] {
             let model = model.map(|at| expected(at, usize::from(!full)));
-            table.row([
-                claim.what.to_string(),
-                if full { "FULL" } else { "NORMAL" }.to_string(),
-                if full { FULL[which] } else { NORMAL[which] }.name.to_string(),
-                text.to_string(),
-                model.unwrap_or_else(|| "no model".to_string()),
+            table.row(values![
+                claim.what,
+                if full { "FULL" } else { "NORMAL" },
+                if full { FULL[which] } else { NORMAL[which] }.name,
+                text,
+                model.unwrap_or_else(|| "no model".into()),
                 percent(against(sizes, full, which, 0, figure)),
-                percent(against(sizes, full, which, 1, figure)),
+                percent(against(sizes, full, which, 1, figure))
             ]);
         }
     }
     study.sections.push(Section::new(
-        "Figs. 6, 7 and 8: flash pages, throughput, latency",
+        "fig6", "Figs. 6, 7 and 8: flash pages, throughput, latency",
         format!(
             "{} \"No cleaning\": 64 dies, each page on the one that is free first. \"Drive\": the \
              FTL drive, filled once and overwritten at random as often, cleaning included; \
@@ -299,14 +301,14 @@ fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError
 /// Every size: throughput and latency on the drive.
 fn sizes_table(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError> {
     let mut table = Table::new([
-        "value",
-        "mode",
-        "system",
-        "tx/s, no cleaning",
-        "tx/s, drive",
-        "mean us, drive",
-        "99 % us, drive",
-        "flash pages / WAL",
+        ("value", "value"),
+        ("mode", "mode"),
+        ("system", "system"),
+        ("tx_s_no_cleaning", "tx/s, no cleaning"),
+        ("tx_s_drive", "tx/s, drive"),
+        ("mean_us_drive", "mean us, drive"),
+        ("p99_us_drive", "99 % us, drive"),
+        ("flash_pages_of_wal", "flash pages / WAL"),
     ]);
     for size in sizes {
         for (variants, runs, mode) in
@@ -317,48 +319,54 @@ fn sizes_table(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), Lab
                 let mut spans = drive.tally.operations.clone();
                 spans.sort_unstable();
                 let late = spans.get(spans.len() * 99 / 100).map_or(0, |span| span.as_ns());
-                table.row([
+                table.row(values![
                     format!("{} B", size.value),
-                    mode.to_string(),
-                    variant.name.to_string(),
+                    mode,
+                    variant.name,
                     hundredths(ideal.rate(), 1000),
                     hundredths(drive.rate(), 1000),
                     hundredths(drive.latency(), 1000),
                     hundredths(late, 1000),
-                    hundredths(drive.flash.programs(), base),
+                    hundredths(drive.flash.programs(), base)
                 ]);
             }
         }
     }
     study.sections.push(Section::new(
-        "The same, size by size",
+        "sizes", "The same, size by size",
         format!(
             "{} Virtual time. 99 %: of 100 transactions 99 took no longer; in NORMAL mode the rest \
              waited for a checkpoint or a group.",
             plan.scale()
         ),
         table,
-    ).plot(each("transactions/s on the drive, NORMAL", "tx/s, drive", "NORMAL"))?
-     .plot(each("transactions/s on the drive, FULL", "tx/s, drive", "FULL"))?
-     .plot(each("flash pages / WAL, NORMAL", "flash pages / WAL", "NORMAL"))?
-     .plot(each("flash pages / WAL, FULL", "flash pages / WAL", "FULL"))?);
+    ).plot(each("transactions/s on the drive, NORMAL", "tx_s_drive", "NORMAL"))?
+     .plot(each("transactions/s on the drive, FULL", "tx_s_drive", "FULL"))?
+     .plot(each("flash pages / WAL, NORMAL", "flash_pages_of_wal", "NORMAL"))?
+     .plot(each("flash pages / WAL, FULL", "flash_pages_of_wal", "FULL"))?);
     Ok(())
 }
 
 /// What time is spent on, in columns.
-const SPENT: [&str; 5] = ["WAL write", "WAL sync", "data write", "data sync", "host"];
+const SPENT: [(&str, &str); 5] = [
+    ("wal_write", "WAL write"),
+    ("wal_sync", "WAL sync"),
+    ("data_write", "data write"),
+    ("data_sync", "data sync"),
+    ("host", "host"),
+];
 
 /// Fig. 3: where the time of WAL goes.
 fn parts(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError> {
-    let heading = ["value", "mode"].into_iter().chain(SPENT);
-    let mut table = Table::new(heading.chain(["log, of log and data"]));
+    let columns = [("value", "value"), ("mode", "mode")].into_iter().chain(SPENT);
+    let mut table = Table::new(columns.chain([("log_part", "log, of log and data")]));
     for size in sizes {
         for (outcome, mode) in [(&size.full[0][1], "FULL"), (&size.normal[0][1], "NORMAL")] {
             let tally = &outcome.tally;
             let spans = [tally.log_write, tally.log_sync, tally.data_write, tally.data_sync];
             let total = tally.total.as_ps();
             let known: u64 = spans.iter().map(|span| span.as_ps()).sum();
-            let mut row = vec![format!("{} B", size.value), mode.to_string()];
+            let mut row = values![format!("{} B", size.value), mode].to_vec();
             row.extend(spans.map(|span| share(span.as_ps(), total)));
             row.push(share(total.saturating_sub(known), total));
             let log = spans[0].as_ps() + spans[1].as_ps();
@@ -377,7 +385,7 @@ fn parts(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError>
         }
     }
     study.sections.push(Section::new(
-        "Fig. 3: time of Base-WAL on the drive, by what it is spent on",
+        "fig3", "Fig. 3: time of Base-WAL on the drive, by what it is spent on",
         format!(
             "{} Write: until the pages are on flash; sync: what the flush takes after that. The \
              drive has no buffer, so that a write ends when it is durable. A checkpoint's reads \
@@ -385,25 +393,25 @@ fn parts(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError>
             plan.scale()
         ),
         table,
-    ).plot(Plot::bars("share of the time, %, FULL", "value", SPENT).only("mode", "FULL"))?
-     .plot(Plot::bars("share of the time, %, NORMAL", "value", SPENT).only("mode", "NORMAL"))?);
+    ).plot(Plot::bars("share of the time, %, FULL", "value", SPENT.map(|(id, _)| id)).only("mode", "FULL"))?
+     .plot(Plot::bars("share of the time, %, NORMAL", "value", SPENT.map(|(id, _)| id)).only("mode", "NORMAL"))?);
     Ok(())
 }
 
 /// Fig. 9: what cleaning copies, and what locks add.
 fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError> {
     let mut table = Table::new([
-        "value",
-        "mode",
-        "system",
-        "host pages",
-        "records",
-        "copied",
-        "copied, of all",
-        "copied because of locks",
-        "because of locks, of all",
-        "other",
-        "erases",
+        ("value", "value"),
+        ("mode", "mode"),
+        ("system", "system"),
+        ("host_pages", "host pages"),
+        ("records", "records"),
+        ("copied", "copied"),
+        ("copied_of_all", "copied, of all"),
+        ("copied_because_of_locks", "copied because of locks"),
+        ("locks_of_all", "because of locks, of all"),
+        ("other", "other"),
+        ("erases", "erases"),
     ]);
     for size in sizes {
         for (variants, runs, mode) in
@@ -411,18 +419,18 @@ fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabErr
         {
             for (variant, [_, outcome]) in variants.iter().zip(runs) {
                 let flash = &outcome.flash;
-                table.row([
+                table.row(values![
                     format!("{} B", size.value),
-                    mode.to_string(),
-                    variant.name.to_string(),
-                    flash.host.to_string(),
-                    flash.tx.to_string(),
-                    flash.gc.to_string(),
+                    mode,
+                    variant.name,
+                    flash.host,
+                    flash.tx,
+                    flash.gc,
                     share(flash.gc, flash.programs()),
-                    flash.additional.to_string(),
+                    flash.additional,
                     share(flash.additional, flash.programs()),
-                    flash.other.to_string(),
-                    flash.erases.to_string(),
+                    flash.other,
+                    flash.erases
                 ]);
             }
         }
@@ -435,7 +443,7 @@ fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabErr
         holds: most.unwrap_or(0) <= 60,
     });
     study.sections.push(Section::new(
-        "Fig. 9: on the drive, pages by cause",
+        "fig9", "Fig. 9: on the drive, pages by cause",
         format!(
             "{} The paper: cleaning's share grows with the size, up to 62 %; locks add 3.5 % in \
              the mean, at most 6 %. Here the lock is a preference: a locked line is collected \
@@ -444,6 +452,6 @@ fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabErr
         ),
         table,
     ).plot(each("copied by cleaning, % of all pages, NORMAL", "copied, of all", "NORMAL"))?
-     .plot(Plot::bars("copied because of locks, % of all pages, NoLgn", "value", ["because of locks, of all"]).by("mode").only("system", "NoLgn"))?);
+     .plot(Plot::bars("copied because of locks, % of all pages, NoLgn", "value", ["locks_of_all"]).by("mode").only("system", "NoLgn"))?);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What paper 4 prints, and what an independent page counter expects. Nothing here is a result of
 //! this program.
 
-use report::study::{Cell, Expect, Here, Statement};
+use report::study::{Expect, Here, Metric, Statement};
 
 /// Sizes of values, of which the paper names 256 B, 512 B, 8 KB and 16 KB.
 pub const SIZES: [usize; 7] = [256, 512, 1024, 2048, 4096, 8192, 16_384];
@@ -83,18 +83,14 @@ const CLEANING: &str = "how much of the programs is cleaning decides it, and the
 const COUNTED: &str = "with a barrier at each commit the drive waits for one program after the other; \
     counted commits (the drive's default) gain more (row \"NoLgn, counted\")";
 
-/// A cell of Figs. 6 to 8 on the drive.
+/// A number of Figs. 6 to 8 on the drive.
 macro_rules! on_drive {
     ($what:literal, $mode:literal, $system:literal, $expect:expr) => {
-        Here::Cell(
-            Cell {
-                section: "Figs. 6, 7 and 8",
-                row: &[
-                    ("against Base-WAL, mean over sizes", $what),
-                    ("mode", $mode),
-                    ("system", $system),
-                ],
-                column: "here, drive",
+        Here::Number(
+            Metric {
+                section: "fig6",
+                row: &[("what", $what), ("mode", $mode), ("system", $system)],
+                column: "drive",
             },
             $expect,
         )
@@ -114,10 +110,10 @@ macro_rules! mean_of {
     };
 }
 
-/// A cell of the last rows of YCSB and TPC-C.
+/// A number of the last rows of YCSB and TPC-C.
 macro_rules! last {
     ($section:literal, $row:expr, $column:literal, $expect:expr) => {
-        Here::Cell(Cell { section: $section, row: $row, column: $column }, $expect)
+        Here::Number(Metric { section: $section, row: $row, column: $column }, $expect)
     };
 }
 
@@ -128,9 +124,9 @@ pub const STATEMENTS: &[Statement] = &[
         what: "values of 256 B, FULL: the log's part of the time of log and data",
         paper: "the log takes most of the time",
         here: last!(
-            "Fig. 3",
+            "fig3",
             &[("value", "256 B"), ("mode", "FULL")],
-            "log, of log and data",
+            "log_part",
             Expect::AtLeast(50.0)
         ),
         why: "each commit syncs the log, the data waits for a checkpoint",
@@ -140,9 +136,9 @@ pub const STATEMENTS: &[Statement] = &[
         what: "the same, values of 16 KB",
         paper: "about equal",
         here: last!(
-            "Fig. 3",
+            "fig3",
             &[("value", "16384 B"), ("mode", "FULL")],
-            "log, of log and data",
+            "log_part",
             Expect::Within(40.0, 60.0)
         ),
         why: "a checkpoint writes each page once that the log holds several times, and fewer of them are \
@@ -173,9 +169,9 @@ pub const STATEMENTS: &[Statement] = &[
         what: "cleaning's share of all pages, 16 KB, FULL, WAL",
         paper: "grows with the size, up to 62 %",
         here: last!(
-            "Fig. 9",
+            "fig9",
             &[("value", "16384 B"), ("mode", "FULL"), ("system", "WAL")],
-            "copied, of all",
+            "copied_of_all",
             Expect::Within(54.0, 70.0)
         ),
         why: "the drive's spare space decides it, and the paper does not give its own: 7 % here",
@@ -185,9 +181,9 @@ pub const STATEMENTS: &[Statement] = &[
         what: "values of 256 B, NORMAL: pages copied because of locks, of all",
         paper: "3.5 % in the mean, at most 6 %",
         here: last!(
-            "Fig. 9",
+            "fig9",
             &[("value", "256 B"), ("mode", "NORMAL"), ("system", "NoLgn")],
-            "because of locks, of all",
+            "locks_of_all",
             Expect::AtMost(6.0)
         ),
         why: "lines are superblocks here, and a group of 1000 page writes locks several of them \
@@ -197,14 +193,14 @@ pub const STATEMENTS: &[Statement] = &[
         figure: "Fig. 10",
         what: "YCSB, mean throughput, SW-WAL",
         paper: YCSB_SW,
-        here: last!("Fig. 10", &[("workload", "mean")], "SW-WAL", Expect::Within(2.0, 18.0)),
+        here: last!("fig10", &[("workload", "mean")], "sw_wal", Expect::Within(2.0, 18.0)),
         why: "a mean over six workloads, of which C writes nothing",
     },
     Statement {
         figure: "Fig. 10",
         what: "YCSB, mean throughput, NoLgn",
         paper: YCSB_NO,
-        here: last!("Fig. 10", &[("workload", "mean")], "NoLgn", Expect::Within(9.0, 25.0)),
+        here: last!("fig10", &[("workload", "mean")], "nolgn", Expect::Within(9.0, 25.0)),
         why: "a mean over six workloads, of which C writes nothing",
     },
     Statement {
@@ -212,9 +208,9 @@ pub const STATEMENTS: &[Statement] = &[
         what: "TPC-C, NORMAL, mean throughput, SW-WAL",
         paper: TPCC_SW,
         here: last!(
-            "Fig. 11",
+            "fig11",
             &[("free", "mean"), ("mode", "NORMAL")],
-            "SW-WAL",
+            "sw_wal",
             Expect::Within(12.0, 28.0)
         ),
         why: "the paper does not say in which mode it ran; in NORMAL mode checkpoints are all that is synced",
@@ -224,9 +220,9 @@ pub const STATEMENTS: &[Statement] = &[
         what: "TPC-C, NORMAL, mean throughput, NoLgn",
         paper: TPCC_NO,
         here: last!(
-            "Fig. 11",
+            "fig11",
             &[("free", "mean"), ("mode", "NORMAL")],
-            "NoLgn",
+            "nolgn",
             Expect::Within(30.0, 46.0)
         ),
         why: "as above",
@@ -236,9 +232,9 @@ pub const STATEMENTS: &[Statement] = &[
         what: "TPC-C, FULL, mean throughput, NoLgn (counted)",
         paper: TPCC_NO,
         here: last!(
-            "Fig. 11",
+            "fig11",
             &[("free", "mean"), ("mode", "FULL")],
-            "NoLgn, counted",
+            "counted",
             Expect::Within(30.0, 46.0)
         ),
         why: "as above; the paper's number lies between the two modes",

@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 use block::Span;
 use lab::LabError;
 use report::study::{Check, Section, Study, Table};
+use report::values;
 use rusqlite::{Connection, OpenFlags};
 use varve_sqlite_vfs::{Checkpoint, Options, RegisterError, Stats, Store, Stores};
 
@@ -143,9 +144,17 @@ pub fn slack(variant: &Variant, model: &Tally) -> u64 {
 
 /// Runs both, writes the section.
 pub fn run(study: &mut Study) -> Result<(), LabError> {
-    let heading = ["value", "mode", "system", "pages, model", "pages, store", "object table"];
-    let more = ["flash pages, store", "tx/s, model", "tx/s, store"];
-    let mut table = Table::new(heading.into_iter().chain(more));
+    let mut table = Table::new([
+        ("value", "value"),
+        ("mode", "mode"),
+        ("system", "system"),
+        ("model_pages", "pages, model"),
+        ("store_pages", "pages, store"),
+        ("object_table", "object table"),
+        ("flash_pages", "flash pages, store"),
+        ("model_tx_s", "tx/s, model"),
+        ("store_tx_s", "tx/s, store"),
+    ]);
     let used = drive(Scale::Quick, 50, &["tx.commit=barrier"])?;
     let mut unequal = Vec::new();
     let mut worst = 0;
@@ -161,16 +170,16 @@ pub fn run(study: &mut Study) -> Result<(), LabError> {
             let rate = |total: Span| COUNT * 1_000_000_000 / (total.as_ns() / 1000).max(1);
             let (a, b) = (rate(model.total), rate(kept.total));
             worst = worst.max(super::text::change(b, a).abs());
-            table.row([
+            table.row(values![
                 format!("{value} B"),
-                mode.to_string(),
-                variant.name.to_string(),
-                model.pages().to_string(),
-                kept.pages().to_string(),
-                kept.stats.table.to_string(),
-                kept.flash.programs().to_string(),
+                mode,
+                variant.name,
+                model.pages(),
+                kept.pages(),
+                kept.stats.table,
+                kept.flash.programs(),
                 hundredths(a, 1000),
-                hundredths(b, 1000),
+                hundredths(b, 1000)
             ]);
         }
     }
@@ -183,6 +192,7 @@ pub fn run(study: &mut Study) -> Result<(), LabError> {
         holds: unequal.is_empty(),
     });
     study.sections.push(Section::new(
+        "store",
         "The real store on the drive, beside the model",
         format!(
             "{COUNT} overwrites of 16 MiB of values, a drive of 256 MiB with 8 dies, half full, at \

@@ -1,7 +1,8 @@
 //! Fig. 11: TPC-C at several free spaces of the drive.
 
 use lab::LabError;
-use report::study::{Check, Plot, Section, Study, Table};
+use report::study::{Check, Plot, Section, Study, Table, Value};
+use report::values;
 
 use super::experiment::{CPU, Drives, FULL, NORMAL, Outcome, beside, load};
 use super::paper::{TPCC_NO, TPCC_SW};
@@ -23,9 +24,18 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
     };
     let start = Tpcc::new(scale, Mix::Deck, SEED);
     let loaded = load(|db| start.load(db))?;
-    let heading = ["free", "mode", "WAL tpmC", "SW-WAL tpmC", "NoLgn tpmC", "SW-WAL", "NoLgn"];
-    let more = ["NoLgn, counted", "pages a transaction, NoLgn", "waf"];
-    let mut table = Table::new(heading.into_iter().chain(more));
+    let mut table = Table::new([
+        ("free", "free"),
+        ("mode", "mode"),
+        ("wal_tpmc", "WAL tpmC"),
+        ("sw_wal_tpmc", "SW-WAL tpmC"),
+        ("nolgn_tpmc", "NoLgn tpmC"),
+        ("sw_wal", "SW-WAL"),
+        ("nolgn", "NoLgn"),
+        ("counted", "NoLgn, counted"),
+        ("pages", "pages a transaction, NoLgn"),
+        ("waf", "waf"),
+    ]);
     let mut gains: [[Vec<i64>; 3]; 2] = Default::default();
     let mut faults = Vec::new();
     for percent_free in free {
@@ -54,27 +64,28 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
                 list.extend(gain);
             }
             let last = &runs[2].1;
-            table.row([
+            table.row(values![
                 format!("{percent_free} %"),
-                mode.to_string(),
-                runs[0].0.to_string(),
-                runs[1].0.to_string(),
-                runs[2].0.to_string(),
+                mode,
+                runs[0].0,
+                runs[1].0,
+                runs[2].0,
                 percent(faster(1)),
                 percent(faster(2)),
-                counted.map_or_else(|| "-".to_string(), percent),
+                counted.map(percent),
                 hundredths(last.tally.pages(), last.operations),
-                hundredths(last.flash.programs(), last.flash.host),
+                hundredths(last.flash.programs(), last.flash.host)
             ]);
         }
     }
     for (mode, [sw, no, counted]) in ["NORMAL", "FULL"].into_iter().zip(&gains) {
-        let mut row = ["mean", mode, "-", "-", "-"].map(str::to_string).to_vec();
-        row.extend([percent(mean(sw)), percent(mean(no))]);
-        row.push(if counted.is_empty() { "-".to_string() } else { percent(mean(counted)) });
-        table.row(row.into_iter().chain(["-".to_string(), "-".to_string()]));
+        let none = Value::Absent;
+        let means = values![percent(mean(sw)), percent(mean(no))];
+        let counting = (!counted.is_empty()).then(|| percent(mean(counted)));
+        let row = values!["mean", mode, &none, &none, &none].into_iter().chain(means);
+        table.row(row.chain(values![counting, &none, &none]));
         let texts = |list: &[i64]| {
-            list.iter().map(|tenths| percent(*tenths)).collect::<Vec<_>>().join(", ")
+            list.iter().map(|tenths| percent(*tenths).to_string()).collect::<Vec<_>>().join(", ")
         };
         let no = if counted.is_empty() { no } else { counted };
         study.checks.push(Check {
@@ -86,7 +97,8 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
             holds: mean(no) > mean(sw) && no.last() >= no.first(),
         });
     }
-    table.row(["paper", "-", "-", "-", "-", TPCC_SW, TPCC_NO, "-", "-", "-"]);
+    let none = Value::Absent;
+    table.row(values!["paper", &none, &none, &none, &none, TPCC_SW, TPCC_NO, &none, &none, &none,]);
     study.checks.push(Check {
         what: "TPC-C's consistency conditions 1 to 4 hold after every run".to_string(),
         found: if faults.is_empty() { "all".to_string() } else { faults.join("; ") },
@@ -94,10 +106,11 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
     });
     let drawn = |mode: &str| {
         let title = format!("new orders a minute, {mode}");
-        Plot::bars(&title, "free", ["WAL tpmC", "SW-WAL tpmC", "NoLgn tpmC"]).only("mode", mode)
+        Plot::bars(&title, "free", ["wal_tpmc", "sw_wal_tpmc", "nolgn_tpmc"]).only("mode", mode)
     };
     study.sections.push(
         Section::new(
+            "fig11",
             "Fig. 11: TPC-C, one connection, by free space of the drive",
             format!(
                 "{} warehouses of {} customers a district and {} items, {count} transactions from \

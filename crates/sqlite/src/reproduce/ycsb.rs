@@ -1,7 +1,8 @@
 //! Fig. 10 and Table 1: the six workloads of YCSB in NORMAL mode.
 
 use lab::LabError;
-use report::study::{Check, Plot, Section, Study, Table};
+use report::study::{Check, Plot, Section, Study, Table, Value};
+use report::values;
 
 use super::experiment::{CPU, Drives, NORMAL, Outcome, beside, load};
 use super::paper::{YCSB_NO, YCSB_SW};
@@ -19,14 +20,14 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
     let loaded = load(|db| start.load(db))?;
     let used = Drives::new(scale, threads, 100)?;
     let mut table = Table::new([
-        "workload",
-        "WAL op/s",
-        "SW-WAL op/s",
-        "NoLgn op/s",
-        "SW-WAL",
-        "NoLgn",
-        "flash pages SW-WAL",
-        "NoLgn",
+        ("workload", "workload"),
+        ("wal_op_s", "WAL op/s"),
+        ("sw_wal_op_s", "SW-WAL op/s"),
+        ("nolgn_op_s", "NoLgn op/s"),
+        ("sw_wal", "SW-WAL"),
+        ("nolgn", "NoLgn"),
+        ("sw_wal_flash_pages", "flash pages SW-WAL"),
+        ("nolgn_flash_pages", "NoLgn"),
     ]);
     let (mut sw, mut no) = (Vec::new(), Vec::new());
     use Workload::{A, B, C, D, E, F};
@@ -43,7 +44,7 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
         let flash = |n: usize| change(runs[n].flash.programs(), runs[0].flash.programs());
         sw.push(faster(1));
         no.push(faster(2));
-        table.row([
+        table.row(values![
             format!("{workload:?}"),
             hundredths(runs[0].rate(), 1000),
             hundredths(runs[1].rate(), 1000),
@@ -51,20 +52,21 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
             percent(faster(1)),
             percent(faster(2)),
             percent(flash(1)),
-            percent(flash(2)),
+            percent(flash(2))
         ]);
     }
-    let names = ["mean", "-", "-", "-"].map(str::to_string);
-    let means = [percent(mean(&sw)), percent(mean(&no)), "-".to_string(), "-".to_string()];
-    table.row(names.into_iter().chain(means));
-    table.row(["paper", "-", "-", "-", YCSB_SW, YCSB_NO, "-", "-"]);
+    let none = Value::Absent;
+    let [sw_mean, no_mean] = [&sw, &no].map(|changes| percent(mean(changes)));
+    table.row(values!["mean", &none, &none, &none, sw_mean, no_mean, &none, &none]);
+    table.row(values!["paper", &none, &none, &none, YCSB_SW, YCSB_NO, &none, &none]);
     study.checks.push(Check {
         what: "Fig. 10: A and F gain most, C nothing".to_string(),
-        found: no.iter().map(|tenths| percent(*tenths)).collect::<Vec<_>>().join(", "),
+        found: no.iter().map(|tenths| percent(*tenths).to_string()).collect::<Vec<_>>().join(", "),
         holds: no[2] == 0 && no[0].min(no[5]) > no[1].max(no[3]).max(no[4]),
     });
     study.sections.push(
         Section::new(
+            "fig10",
             "Fig. 10 and Table 1: YCSB, NORMAL mode, on the drive",
             format!(
                 "{records} records of 10 fields of 100 B, {count} operations. A 50 % read, 50 % \
@@ -77,7 +79,7 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
         .plot(Plot::bars(
             "operations/s",
             "workload",
-            ["WAL op/s", "SW-WAL op/s", "NoLgn op/s"],
+            ["wal_op_s", "sw_wal_op_s", "nolgn_op_s"],
         ))?,
     );
     Ok(())

@@ -12,7 +12,9 @@ use super::numbers::{self, Counted};
 use super::{Options, PAPER, STORE, TARGET, find, percent, rows, share, times};
 use crate::LabError;
 use crate::hits::HitRow;
-use report::study::{Check, Plot, Section, Study, Table};
+use report::round::mean;
+use report::study::{Check, Column, Plot, Section, Study, Table, Value};
+use report::values;
 
 pub const SIZES: [u64; 5] = [8, 16, 32, 64, 128];
 pub const AOI: &str = "aoi(cap=32)";
@@ -121,7 +123,12 @@ pub fn synthetic_mix(options: &Options, study: &mut Study) -> Result<(), LabErro
         "aoi(cap=32, lat=evidence)",
         "aoi(cap=32, lat=sweep)",
     ]);
-    let mut table = Table::new(["policy", "TA %", "all %", "TA % without discards"]);
+    let mut table = Table::new([
+        ("policy", "policy"),
+        ("ta", "TA %"),
+        ("all", "all %"),
+        ("ta_without_discards", "TA % without discards"),
+    ]);
     let with = rows(options, &policies, &[32], true, &|| {
         synthetic(true, 4, 60).open(options, units, SEED)
     })?;
@@ -129,17 +136,16 @@ pub fn synthetic_mix(options: &Options, study: &mut Study) -> Result<(), LabErro
         synthetic(false, 4, 60).open(options, units, SEED)
     })?;
     for policy in &policies {
-        let cell = |rows: &[HitRow], app| {
-            find(rows, policy, 32).map_or("-".to_string(), |row| percent(row, app))
-        };
-        table.row([
-            policy.to_string(),
+        let cell =
+            |rows: &[HitRow], app| Value::from(find(rows, policy, 32).map(|row| percent(row, app)));
+        table.row(values![
+            *policy,
             cell(&with, Some(TARGET)),
             cell(&with, None),
-            cell(&without, Some(TARGET)),
+            cell(&without, Some(TARGET))
         ]);
     }
-    study.sections.push(Section::new("The synthetic mix", format!(
+    study.sections.push(Section::new("synthetic", "The synthetic mix", format!(
             "Synthetic: files of 64 MiB written in requests of 512 KiB, the oldest deleted beyond 2 GiB, beside a Zipf (0.95) target over 4 GB of which 30 % of the requests read; 60 : 1 by pages, {units} pages, 32 MiB. vbbms keeps 60 % of the buffer for requests of one page, so a target of such requests gains little from the rest; with larger ones (W1 to W14) it does."
         ), table));
     Ok(())
@@ -151,28 +157,27 @@ pub fn mix_readings(options: &Options, study: &mut Study) -> Result<(), LabError
     let units = options.units.min(16_000_000);
     let policies = ["lru", "2-level-lru", "vbbms", AOI];
     let mut table = Table::new([
-        "target's requests",
-        "store : target, pages",
-        "lru %",
-        "2-level %",
-        "vbbms %",
-        "aoi %",
-        "aoi / vbbms",
-        "aoi / 2-level",
+        ("target_requests", "target's requests"),
+        ("pages_of_target", "store : target, pages"),
+        ("lru", "lru %"),
+        ("two_level", "2-level %"),
+        ("vbbms", "vbbms %"),
+        ("aoi", "aoi %"),
+        ("aoi_over_vbbms", "aoi / vbbms"),
+        ("aoi_over_two_level", "aoi / 2-level"),
     ]);
     for (kib, ratio) in [4, 8, 16].into_iter().flat_map(|kib| [(kib, 60), (kib, 240), (kib, 960)]) {
         let mix = synthetic(true, kib, ratio);
         let rows = rows(options, &policies, &[32], true, &|| mix.open(options, units, SEED))?;
-        let hits =
-            |policy| find(&rows, policy, 32).map_or("-".to_string(), |r| percent(r, Some(TARGET)));
+        let hits = |policy| Value::from(find(&rows, policy, 32).map(|r| percent(r, Some(TARGET))));
         let (a, v, t) = at_32(&rows);
-        let name = [format!("{kib} KiB"), format!("{ratio} : 1")].into_iter();
+        let name = values![format!("{kib} KiB"), format!("{ratio} : 1")].into_iter();
         let found = policies.iter().map(|policy| hits(policy));
         table.row(name.chain(found).chain([times(a, v), times(a, t)]));
         let name = format!("the synthetic mix, requests of {kib} KiB, {ratio} : 1");
         study.checks.push(protects(&name, a, v, t));
     }
-    study.sections.push(Section::new("The synthetic mix, as it may be read", format!(
+    study.sections.push(Section::new("synthetic_readings", "The synthetic mix, as it may be read", format!(
             "Its description gives neither the target's request size nor whether 60 : 1 counts pages or requests; {units} pages, 32 MiB. The description's own figures (lru 2.1, 2-level 12.8, aoi 35.8 %) come nearest to requests of 8 KiB and more at 960 : 1."
         ), table));
     Ok(())
@@ -218,27 +223,32 @@ fn hit_ratios(
     study: &mut Study,
     target: bool,
 ) -> Result<(), LabError> {
-    let heads = SIZES.iter().map(|mib| format!("{mib} MiB"));
-    let mut table = Table::new(["W".to_string(), "policy".to_string()].into_iter().chain(heads));
+    let names = [("w", "W"), ("policy", "policy")].map(Column::from);
+    let mut table = Table::new(names.into_iter().chain(SIZES.map(size)));
     for (mix, rows) in mixes.iter().zip(counted) {
         for policy in PAPER {
             let app = target.then_some(TARGET);
-            let cells = SIZES.iter().map(|mib| {
-                find(rows, policy, *mib).map_or("-".to_string(), |row| percent(row, app))
-            });
-            table.row([mix.name.to_string(), policy.to_string()].into_iter().chain(cells));
+            let cells = SIZES
+                .iter()
+                .map(|mib| Value::from(find(rows, policy, *mib).map(|row| percent(row, app))));
+            table.row(values![mix.name, *policy].into_iter().chain(cells));
         }
     }
     let (figure, what) = if target { (13, "target") } else { (14, "total") };
-    study.sections.push(Section::new(format!("Fig. {figure}: {what} hit ratio, W1 to W14"), format!(
+    study.sections.push(Section::new(format!("fig{figure}"), format!("Fig. {figure}: {what} hit ratio, W1 to W14"), format!(
             "In per cent. {}; {} pages each; the store writes the paper's share of pages, but at most {RATIO} for one of the target.",
             match options.msr {
                 Some(_) => "Targets are the traces given",
                 None => "Synthetic targets with the statistics of the MSR volumes and the reads of Table 1",
             },
             options.units
-        ), table).plot(Plot::bars("at 32 MiB, %", "W", ["32 MiB"]).by("policy"))?.plot(Plot::bars("at 128 MiB, %", "W", ["128 MiB"]).by("policy"))?);
+        ), table).plot(Plot::bars("at 32 MiB, %", "w", ["mib_32"]).by("policy"))?.plot(Plot::bars("at 128 MiB, %", "w", ["mib_128"]).by("policy"))?);
     Ok(())
+}
+
+/// The column of a size of the buffer.
+fn size(mib: u64) -> Column {
+    (format!("mib_{mib}"), format!("{mib} MiB")).into()
 }
 
 /// What the text of the paper gives: ratios.
@@ -247,24 +257,19 @@ fn against_vbbms(
     counted: &[Vec<HitRow>],
     study: &mut Study,
 ) -> Result<(), LabError> {
-    let heads = SIZES.map(|mib| format!("{mib} MiB"));
-    let mut table = Table::new(
-        ["W", "target", "TA / store pages"]
-            .map(str::to_string)
-            .into_iter()
-            .chain(heads.clone())
-            .chain(["2-level-lru, 32 MiB".to_string()]),
-    );
+    let names = [("w", "W"), ("target", "target"), ("pages", "TA / store pages")].map(Column::from);
+    let last = Column::from(("two_level_32", "2-level-lru, 32 MiB"));
+    let mut table = Table::new(names.into_iter().chain(SIZES.map(size)).chain([last]));
     for (mix, rows) in mixes.iter().zip(counted) {
         let ratio =
             |mib: &u64| times(super::hits(rows, AOI, *mib), super::hits(rows, "vbbms", *mib));
         let volume = mix.target.split(',').next().unwrap_or_default().to_string();
-        let pages = rows.first().map_or("-".to_string(), |row| {
+        let pages = rows.first().map(|row| {
             let (target, store) = (row.accesses(Some(TARGET)).0, row.accesses(Some(STORE)).0);
             format!("{target} / {store}")
         });
         let (a, v, t) = at_32(rows);
-        let names = [mix.name.to_string(), volume, pages].into_iter();
+        let names = values![mix.name, volume, pages].into_iter();
         table.row(names.chain(SIZES.iter().map(ratio)).chain([times(a, t)]));
         study.checks.push(protects(mix.name, a, v, t));
         let (little, found) = work(rows);
@@ -274,15 +279,20 @@ fn against_vbbms(
             holds: little,
         });
     }
-    study.sections.push(Section::new("Fig. 13: aoi against vbbms", "Target hits of aoi for each of vbbms (last column: of 2-level-lru). The paper: 0.56 (W5, 16 MB) to 3.48 (W12, 64 MB). Its W5 loses at small sizes because usr_0 rewrites 25 KB at a time, which the synthetic target does not. In the last row the drive has not seen the store's files written, so their reads pass for everybody's.", table).plot(Plot::bars("target hits, aoi / vbbms, 8 to 128 MiB", "W", heads))?);
+    study.sections.push(Section::new("fig13_ratio", "Fig. 13: aoi against vbbms", "Target hits of aoi for each of vbbms (last column: of 2-level-lru). The paper: 0.56 (W5, 16 MB) to 3.48 (W12, 64 MB). Its W5 loses at small sizes because usr_0 rewrites 25 KB at a time, which the synthetic target does not. In the last row the drive has not seen the store's files written, so their reads pass for everybody's.", table).plot(Plot::bars("target hits, aoi / vbbms, 8 to 128 MiB", "w", SIZES.map(|mib| size(mib).id)))?);
     Ok(())
 }
 
 /// How far the seed of the generators moves the ratio.
 fn intervals(options: &Options, mixes: &[Mix]) -> Result<Section, LabError> {
     let units = options.units / INTERVAL_SHARE;
-    let mut table =
-        Table::new(["W", "aoi / vbbms, mean", "± 95 %", "aoi / 2-level-lru, mean", "± 95 %"]);
+    let mut table = Table::new([
+        ("w", "W"),
+        ("aoi_over_vbbms", "aoi / vbbms, mean"),
+        ("vbbms_half_interval", "± 95 %"),
+        ("aoi_over_two_level", "aoi / 2-level-lru, mean"),
+        ("two_level_half_interval", "± 95 %"),
+    ]);
     for mix in mixes {
         let (mut over_vbbms, mut over_2_level) = (Vec::new(), Vec::new());
         for seed in 1..=SEEDS {
@@ -293,10 +303,11 @@ fn intervals(options: &Options, mixes: &[Mix]) -> Result<Section, LabError> {
             over_2_level.push(a as f64 / t.max(1) as f64);
         }
         let ((v, v_half), (t, t_half)) = (interval(&over_vbbms), interval(&over_2_level));
-        let texts = [v, v_half, t, t_half].map(|n| format!("{n:.2}"));
-        table.row(std::iter::once(mix.name.to_string()).chain(texts));
+        let found = [v, v_half, t, t_half].map(|value| mean(value, 2));
+        table.row(values![mix.name].into_iter().chain(found));
     }
     Ok(Section::new(
+        "fig13_seeds",
         "The same over five seeds",
         format!(
             "Target hits at 32 MiB, {units} pages for each seed; 95 % confidence of the mean (Student, 4 degrees of freedom)."

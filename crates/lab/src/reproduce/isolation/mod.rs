@@ -19,7 +19,8 @@ use crate::LabError;
 use crate::hits::{Cell, HitPlan, HitRow, count};
 use pairs::{CAPACITY, PAIRS, Pair};
 use report::round::{per_cent, quotient};
-use report::study::{Check, Plot, Rows, Section, Study, Table, Verdict};
+use report::study::{Check, Column, Plot, Rows, Section, Study, Table, Value, Verdict};
+use report::values;
 
 const MIB: u64 = 1 << 20;
 /// The application whose hits are to be protected, and the log-structured store.
@@ -154,17 +155,17 @@ fn rows(
 }
 
 /// Hits of an application in per cent, with two decimals.
-fn percent(row: &HitRow, app: Option<usize>) -> String {
+fn percent(row: &HitRow, app: Option<usize>) -> Value {
     let (units, hits) = row.accesses(app);
     share(hits, units)
 }
 
-fn share(part: u64, whole: u64) -> String {
+fn share(part: u64, whole: u64) -> Value {
     per_cent(part, whole, 2)
 }
 
 /// `a / b` with two decimals.
-fn times(a: u64, b: u64) -> String {
+fn times(a: u64, b: u64) -> Value {
     quotient(a, b, 2)
 }
 
@@ -181,37 +182,37 @@ fn captured(options: &Options, pair: &Pair, study: &mut Study) -> Result<(), Lab
     let sizes = [8, 32, 128];
     let rows = rows(options, POLICIES, &sizes, true, &|| pair.open(&options.data))?;
     let mut table = Table::new([
-        "policy",
-        "TA % 8 MiB",
-        "32 MiB",
-        "128 MiB",
-        "all % 8 MiB",
-        "32 MiB",
-        "128 MiB",
-        "store hits % 32 MiB",
-        "pages read 32 MiB",
-        "programmed 32 MiB",
+        ("policy", "policy"),
+        ("ta_8", "TA % 8 MiB"),
+        ("ta_32", "32 MiB"),
+        ("ta_128", "128 MiB"),
+        ("all_8", "all % 8 MiB"),
+        ("all_32", "32 MiB"),
+        ("all_128", "128 MiB"),
+        ("store_32", "store hits % 32 MiB"),
+        ("read_32", "pages read 32 MiB"),
+        ("programmed_32", "programmed 32 MiB"),
     ]);
     for policy in POLICIES {
         let at = |mib| find(&rows, policy, mib);
-        let cell = |mib, app| at(mib).map_or("-".to_string(), |row| percent(row, app));
-        let mut line = vec![(*policy).to_string()];
+        let cell = |mib, app| Value::from(at(mib).map(|row| percent(row, app)));
+        let mut line = values![*policy].to_vec();
         line.extend(sizes.map(|mib| cell(mib, Some(TARGET))));
         line.extend(sizes.map(|mib| cell(mib, None)));
         line.push(cell(32, Some(STORE)));
-        line.push(at(32).map_or("-".to_string(), |row| row.reads().to_string()));
-        line.push(at(32).map_or("-".to_string(), |row| row.programs().to_string()));
+        line.push(at(32).map(HitRow::reads).into());
+        line.push(at(32).map(HitRow::programs).into());
         table.row(line);
     }
     let (target, store) = rows
         .first()
         .map_or((0, 0), |row| (row.accesses(Some(TARGET)).0, row.accesses(Some(STORE)).0));
-    study.sections.push(Section::new(format!("Figs. 13 and 14 on captured pair {}", pair.name), format!(
+    study.sections.push(Section::new(format!("captured_{}", pair.name.to_lowercase()), format!("Figs. 13 and 14 on captured pair {}", pair.name), format!(
             "{}: {target} accesses of the target (TA), {store} of the store. What is still dirty at the end is not counted as programmed. Belady is a bound on misses that knows the future.",
             pair.doc
         ), table)
-        .plot(Plot::bars("target hits, %", "policy", ["TA % 8 MiB", "32 MiB", "128 MiB"]))?
-        .plot(Plot::bars("all hits, %", "policy", ["all % 8 MiB", "32 MiB", "128 MiB"]))?);
+        .plot(Plot::bars("target hits, %", "policy", ["ta_8", "ta_32", "ta_128"]))?
+        .plot(Plot::bars("all hits, %", "policy", ["all_8", "all_32", "all_128"]))?);
     let mapped = "aoi(cap=32)";
     if matches!(pair.name, "P2" | "P4") {
         for mib in [32, 128] {
@@ -251,10 +252,14 @@ fn without_discards(options: &Options, pairs: &[Pair], study: &mut Study) -> Res
         "aoi(cap=32, lat=evidence)",
         "aoi(cap=32, lat=sweep)",
     ];
-    let names = pairs
-        .iter()
-        .flat_map(|pair| [format!("{} discards", pair.name), format!("{} none", pair.name)]);
-    let mut table = Table::new(std::iter::once("policy".to_string()).chain(names));
+    let names = pairs.iter().flat_map(|pair| {
+        ["discards", "none"].map(|what| {
+            let id = format!("{}_{what}", pair.name.to_lowercase());
+            Column::from((id, format!("{} {what}", pair.name)))
+        })
+    });
+    let policy = Column::from(("policy", "policy"));
+    let mut table = Table::new(std::iter::once(policy).chain(names));
     let mut columns = Vec::new();
     for pair in pairs {
         for discards in [true, false] {
@@ -263,11 +268,11 @@ fn without_discards(options: &Options, pairs: &[Pair], study: &mut Study) -> Res
     }
     for policy in policies {
         let cell = |rows: &Vec<HitRow>| {
-            find(rows, policy, 32).map_or("-".to_string(), |row| percent(row, Some(TARGET)))
+            Value::from(find(rows, policy, 32).map(|row| percent(row, Some(TARGET))))
         };
-        table.row(std::iter::once(policy.to_string()).chain(columns.iter().map(cell)));
+        table.row(std::iter::once(Value::from(policy)).chain(columns.iter().map(cell)));
     }
-    study.sections.push(Section::new("Beyond the paper: a host that does not discard", "Target hits in per cent at 32 MiB. `mapped` takes a reused address for rewritten data; `sweep` learns again from a chunk that is written front to back. Recommendation for the ageing of the table: `mapped` where the host discards, `sweep` where it does not; `evidence` only where no target rewrites 16 KiB and more.", table));
+    study.sections.push(Section::new("discards", "Beyond the paper: a host that does not discard", "Target hits in per cent at 32 MiB. `mapped` takes a reused address for rewritten data; `sweep` learns again from a chunk that is written front to back. Recommendation for the ageing of the table: `mapped` where the host discards, `sweep` where it does not; `evidence` only where no target rewrites 16 KiB and more.", table));
     Ok(())
 }
 
@@ -276,21 +281,23 @@ const CHUNKS: [&str; 7] = ["4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB", "4 M
 fn chunks(options: &Options, pairs: &[Pair], study: &mut Study) -> Result<(), LabError> {
     let policies: Vec<String> =
         CHUNKS.iter().map(|chunk| format!("aoi(cap=32, chunk={chunk})")).collect();
-    let names: Vec<&str> = policies.iter().map(String::as_str).collect();
-    let heads: Vec<String> = pairs.iter().map(|pair| format!("{} 32 MiB", pair.name)).collect();
-    let mut table =
-        Table::new(["chunk", "table"].map(String::from).into_iter().chain(heads.clone()));
+    let all: Vec<&str> = policies.iter().map(String::as_str).collect();
+    let ids = pairs.iter().map(|pair| format!("{}_32", pair.name.to_lowercase()));
+    let heads = pairs.iter().map(|pair| format!("{} 32 MiB", pair.name));
+    let heads = ids.clone().zip(heads).map(Column::from);
+    let names = [("chunk", "chunk"), ("table", "table")].map(Column::from);
+    let mut table = Table::new(names.into_iter().chain(heads));
     let mut columns = Vec::new();
     for pair in pairs {
-        columns.push(rows(options, &names, &[32], true, &|| pair.open(&options.data))?);
+        columns.push(rows(options, &all, &[32], true, &|| pair.open(&options.data))?);
     }
     for (chunk, policy) in CHUNKS.iter().zip(&policies) {
         let cell = |rows: &Vec<HitRow>| {
-            find(rows, policy, 32).map_or("-".to_string(), |row| percent(row, Some(TARGET)))
+            Value::from(find(rows, policy, 32).map(|row| percent(row, Some(TARGET))))
         };
         let bytes = table_bytes(chunk);
         let size = Bytes(bytes).human();
-        table.row([chunk.to_string(), size].into_iter().chain(columns.iter().map(cell)));
+        table.row(values![*chunk, size].into_iter().chain(columns.iter().map(cell)));
     }
     for (pair, column) in pairs.iter().zip(&columns) {
         let best = policies.iter().max_by_key(|policy| hits(column, policy, 32));
@@ -301,7 +308,7 @@ fn chunks(options: &Options, pairs: &[Pair], study: &mut Study) -> Result<(), La
             holds: (1..=4).contains(&at),
         });
     }
-    study.sections.push(Section::new("Fig. 17: chunk size", "Target hits of `aoi` in per cent; the look-up table is taken from the buffer. With chunks of 4 KiB it takes 18.75 MiB: a buffer of 16 MiB and less cannot hold it.", table).plot(Plot::lines("target hits, %", "chunk", heads))?);
+    study.sections.push(Section::new("fig17", "Fig. 17: chunk size", "Target hits of `aoi` in per cent; the look-up table is taken from the buffer. With chunks of 4 KiB it takes 18.75 MiB: a buffer of 16 MiB and less cannot hold it.", table).plot(Plot::lines("target hits, %", "chunk", ids))?);
     Ok(())
 }
 
@@ -312,16 +319,21 @@ fn table_bytes(chunk: &str) -> u64 {
 }
 
 fn tables() -> Section {
-    let mut table = Table::new(["chunk", "bytes for 300 GiB", "the paper"]);
+    let mut table = Table::new([
+        ("chunk", "chunk"),
+        ("bytes_300_gib", "bytes for 300 GiB"),
+        ("paper", "the paper"),
+    ]);
     for chunk in CHUNKS {
         let paper = match chunk {
             "1 MiB" => "75 KB",
             "4 KiB" => "18.75 MB",
             _ => "-",
         };
-        table.row([chunk.to_string(), table_bytes(chunk).to_string(), paper.to_string()]);
+        table.row(values![chunk, table_bytes(chunk), paper]);
     }
     Section::new(
+        "table_size",
         "Look-up table (equations 1 and 2)",
         "Two bits per chunk; `frontier` and `sweep` keep a byte more for each chunk.",
         table,

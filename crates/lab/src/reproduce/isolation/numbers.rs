@@ -3,7 +3,7 @@
 use super::mixes::{AOI, SIZES};
 use super::{STORE, TARGET, find, share, times};
 use crate::hits::HitRow;
-use report::study::{Study, Verdict};
+use report::study::{Study, Value, Verdict};
 
 /// The counts of the workloads, by name.
 pub struct Counted<'a> {
@@ -43,7 +43,7 @@ impl Counted<'_> {
     }
 
     /// Target misses of isolation for each of VBBMS.
-    fn misses(&self, name: &str, mib: u64) -> String {
+    fn misses(&self, name: &str, mib: u64) -> Value {
         let misses = |policy| {
             let (units, hits) = self.hits(name, policy, mib, Some(TARGET));
             units - hits

@@ -5,7 +5,7 @@ use super::mixes::AOI;
 use super::pairs::Pair;
 use super::{Options, find, rows};
 use crate::LabError;
-use report::study::{Section, Table};
+use report::study::{Section, Table, Value};
 
 /// Points of a run at which is looked.
 const POINTS: u64 = 10;
@@ -23,18 +23,19 @@ pub fn section(options: &Options, pair: &Pair) -> Result<Section, LabError> {
             Ok(Box::new(First::new(pair.open(&options.data)?, left)))
         })?;
         let Some(row) = find(&part, AOI, MIB) else { continue };
-        let names = row.occupancy.iter().map(|(name, _)| (*name).to_string());
+        let names = row.occupancy.iter().map(|(name, _)| (*name, *name));
         let table = table.get_or_insert_with(|| {
-            Table::new(std::iter::once("accesses".to_string()).chain(names))
+            Table::new(std::iter::once(("accesses", "accesses")).chain(names))
         });
-        let counts = row.occupancy.iter().map(|(_, count)| count.to_string());
-        table.row(std::iter::once(row.accesses(None).0.to_string()).chain(counts));
+        let counts = row.occupancy.iter().map(|(_, count)| Value::from(*count));
+        table.row(std::iter::once(Value::from(row.accesses(None).0)).chain(counts));
     }
     Ok(Section::new(
+        format!("occupancy_{}", pair.name.to_lowercase()),
         format!("Beyond the paper: how the buffer is divided, {}", pair.name),
         format!(
             "{AOI} at {MIB} MiB: entries in each list, and chunks by what the look-up table says of them."
         ),
-        table.unwrap_or_else(|| Table::new(["accesses"])),
+        table.unwrap_or_else(|| Table::new([("accesses", "accesses")])),
     ))
 }

@@ -1,7 +1,7 @@
 //! What paper 3 says in numbers (Jeong et al., IEEE Access 2021), answered by tables that are there
 //! at every scale. Those of W1 to W14 are in `numbers.rs`.
 
-use report::study::{Cell, Expect, Here, Statement};
+use report::study::{Expect, Here, Metric, Statement};
 
 const SYNTHETIC: &str = "W1 to W14 are counted without --quick";
 
@@ -37,12 +37,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         figure: "Fig. 17",
         what: "chunk of 4 KB: bytes of the look-up table",
         paper: "18.75 MB, impossible in 16 MB and less",
-        here: Here::Cell(
-            Cell {
-                section: "Look-up table",
-                row: &[("chunk", "4 KiB")],
-                column: "bytes for 300 GiB",
-            },
+        here: Here::Number(
+            Metric { section: "table_size", row: &[("chunk", "4 KiB")], column: "bytes_300_gib" },
             Expect::Within(19_660_800.0, 19_660_800.0),
         ),
         why: "18.75 MiB: the paper's units are binary",
@@ -51,12 +47,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         figure: "Eq. 1, 2",
         what: "look-up table of a 300 GB drive, chunks of 1 MB: bytes",
         paper: "75 KB",
-        here: Here::Cell(
-            Cell {
-                section: "Look-up table",
-                row: &[("chunk", "1 MiB")],
-                column: "bytes for 300 GiB",
-            },
+        here: Here::Number(
+            Metric { section: "table_size", row: &[("chunk", "1 MiB")], column: "bytes_300_gib" },
             Expect::Within(76_800.0, 76_800.0),
         ),
         why: "75 KiB",
@@ -65,8 +57,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         figure: "Fig. 17",
         what: "target hits in %, captured pair P2, 32 MiB, chunk of 1 MiB",
         paper: "1 MB is no worse than 4 KB",
-        here: Here::Cell(
-            Cell { section: "Fig. 17", row: &[("chunk", "1 MiB")], column: "P2 32 MiB" },
+        here: Here::Number(
+            Metric { section: "fig17", row: &[("chunk", "1 MiB")], column: "p2_32" },
             Expect::AtLeast(0.0),
         ),
         why: "the best chunk lies between 16 KiB and 1 MiB (section \"Fig. 17\" and its direction)",

@@ -8,7 +8,8 @@ use super::matrix::{blocks, stacked};
 use super::text::{change, micros, rate, ratio};
 use super::{Options, section};
 use crate::LabError;
-use report::study::{Check, Plot, Study, Table};
+use report::study::{Check, Plot, Study, Table, Value};
+use report::values;
 
 /// Per cent of the drive that is used.
 const FILL: u64 = 80;
@@ -52,36 +53,36 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     }
     let found = run_all(&cells, options.threads)?;
     let mut table = Table::new([
-        "stack",
-        "MB/s, not cleaning",
-        "MB/s, cleaning",
-        "change",
-        "p99 us, not cleaning",
-        "p99 us, cleaning",
-        "WA host",
-        "WA both",
+        ("stack", "stack"),
+        ("mb_s_not_cleaning", "MB/s, not cleaning"),
+        ("mb_s_cleaning", "MB/s, cleaning"),
+        ("change", "change"),
+        ("p99_us_not_cleaning", "p99 us, not cleaning"),
+        ("p99_us_cleaning", "p99 us, cleaning"),
+        ("wa_host", "WA host"),
+        ("wa_both", "WA both"),
     ]);
     for ((name, ..), pair) in ROWS.iter().zip(found.chunks(2)) {
         let (idle, busy) = (&pair[0], &pair[1]);
-        table.row([
-            (*name).to_string(),
+        table.row(values![
+            *name,
             rate(idle.rate()),
             rate(busy.rate()),
             change(busy.rate(), idle.rate()),
             micros(idle.percentile(Op::Write, 9900)),
             micros(busy.percentile(Op::Write, 9900)),
             ratio(busy.amplification().above()),
-            ratio(busy.amplification().whole()),
+            ratio(busy.amplification().whole())
         ]);
     }
     study.sections.push(section(
-        "Fig 16: overwriting a drive that was written before",
+        "fig16", "Fig 16: overwriting a drive that was written before",
         "Random 4 KiB overwrites, full map. Not cleaning: a file of 40 % of the drive, freshly written. \
          Cleaning: a file of 80 %, overwritten twice before. The paper: cleaning costs up to 22.1 %, and \
          stays above the existing scheme.",
         table,
     )
-    .plot(Plot::bars("MB/s", "stack", ["MB/s, not cleaning", "MB/s, cleaning"]))?);
+    .plot(Plot::bars("MB/s", "stack", ["mb_s_not_cleaning", "mb_s_cleaning"]))?);
     let clock = 2 * 4096 * 1_000_000 / found[5].rate().max(1);
     at_a_pace(options, study, clock)
 }
@@ -96,23 +97,23 @@ fn at_a_pace(options: &Options, study: &mut Study, us: u64) -> Result<(), LabErr
     }
     let found = run_all(&cells, options.threads)?;
     let mut table = Table::new([
-        "stack",
-        "mean us, not cleaning",
-        "mean us, cleaning",
-        "p99 us, not cleaning",
-        "p99 us, cleaning",
-        "p99.9 us, not cleaning",
-        "p99.9 us, cleaning",
+        ("stack", "stack"),
+        ("mean_us_not_cleaning", "mean us, not cleaning"),
+        ("mean_us_cleaning", "mean us, cleaning"),
+        ("p99_us_not_cleaning", "p99 us, not cleaning"),
+        ("p99_us_cleaning", "p99 us, cleaning"),
+        ("p999_us_not_cleaning", "p99.9 us, not cleaning"),
+        ("p999_us_cleaning", "p99.9 us, cleaning"),
     ]);
     for ((name, ..), pair) in ROWS.iter().zip(found.chunks(2)) {
-        let mut row = vec![(*name).to_string()];
+        let mut row = vec![Value::from(*name)];
         row.extend(pair.iter().map(|m| micros(m.mean(Op::Write))));
         row.extend(pair.iter().map(|m| micros(m.percentile(Op::Write, 9900))));
         row.extend(pair.iter().map(|m| micros(m.percentile(Op::Write, 9990))));
         table.row(row);
     }
     study.sections.push(section(
-        "Latency of writes while cleaning, below saturation (not in the paper)",
+        "paced", "Latency of writes while cleaning, below saturation (not in the paper)",
         format!(
             "The loads of the last table with a write each {us} us in the mean (exponential): half of \
              what the host log sustains while it cleans."

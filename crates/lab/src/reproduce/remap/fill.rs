@@ -6,6 +6,7 @@ use super::text::ratio;
 use super::{Options, Scale, section};
 use crate::LabError;
 use report::study::{Check, Plot, Study, Table};
+use report::values;
 
 const POLICIES: [&str; 5] = ["greedy", "cost-benefit", "age-threshold", "fifo", "random"];
 
@@ -47,7 +48,7 @@ fn formula((live, room): (u64, u64)) -> u64 {
 }
 
 /// The column of the closed form.
-const CLOSED: &str = "closed form, greedy";
+const CLOSED: &str = "closed_form";
 
 pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
     let mib = options.scale.mib();
@@ -58,18 +59,23 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     let cells: Vec<Cell> =
         fills.iter().flat_map(|fill| POLICIES.map(|policy| cell(mib, policy, *fill))).collect();
     let found = run_all(&cells, options.threads)?;
-    let mut heads = vec!["drive full".to_string(), "log full".to_string()];
-    heads.extend([CLOSED, "greedy, copies alone"].map(str::to_string));
-    heads.extend(POLICIES.map(str::to_string));
-    heads.push("headers, map, roots".to_string());
-    let mut table = Table::new(heads);
+    let names = [
+        ("drive_full", "drive full"),
+        ("log_full", "log full"),
+        (CLOSED, "closed form, greedy"),
+        ("copies", "greedy, copies alone"),
+    ];
+    let policies = POLICIES.map(|policy| (policy, policy));
+    let other = [("other", "headers, map, roots")];
+    let mut table = Table::new(names.into_iter().chain(policies).chain(other));
     for (fill, row) in fills.iter().zip(found.chunks(POLICIES.len())) {
         let greedy = &row[0];
         let (share, expected) = (effective(greedy), formula(effective(greedy)));
         let user = greedy.count("user").max(1);
         let copies = (greedy.count("user") + greedy.count("gc"), user);
         let other = greedy.count("header") + greedy.count("meta") + greedy.count("root");
-        let mut cells = vec![format!("{fill} %"), format!("{} %", share.0 * 100 / share.1)];
+        let mut cells =
+            values![format!("{fill} %"), format!("{} %", share.0 * 100 / share.1)].to_vec();
         cells.extend([ratio((expected, 1000)), ratio(copies)]);
         cells.extend(row.iter().map(|m| ratio(m.amplification().above())));
         cells.push(ratio((other, user)));
@@ -86,11 +92,11 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     }
     let drawn = [CLOSED, "greedy", "cost-benefit", "age-threshold", "fifo"];
     study.sections.push(section(
-        "Write amplification of the host log against fill",
+        "amplification", "Write amplification of the host log against fill",
         "Uniform random 4 KiB overwrites, segments of half a line. Log full: live blocks to what segments \
          that are not free can hold beside their headers, at the end; the closed form is of that.",
         table,
     )
-    .plot(Plot::lines("write amplification of the host log", "drive full", drawn))?);
+    .plot(Plot::lines("write amplification of the host log", "drive_full", drawn))?);
     Ok(())
 }

@@ -7,7 +7,8 @@ use super::drives::{MAPPINGS, Mapping, STACKS, line_kib};
 use super::text::{change, micros, rate, ratio};
 use super::{Options, Scale, section};
 use crate::LabError;
-use report::study::{Check, Plot, Study, Table};
+use report::study::{Check, Plot, Study, Table, Value};
+use report::values;
 
 /// A generated workload: `SIZE` is the part of the drive it uses, `COUNT` its requests.
 struct Load {
@@ -59,23 +60,28 @@ pub(super) fn gap(options: &Options, study: &mut Study) -> Result<(), LabError> 
         .flat_map(|m| [&SEQUENTIAL, &RANDOM].map(|load| cell(m, mib, "off", 80, load)))
         .collect();
     let found = run_all(&cells, options.threads)?;
-    let mut table = Table::new(["drive", "sequential MB/s", "random MB/s", "random against it"]);
+    let mut table = Table::new([
+        ("drive", "drive"),
+        ("sequential_mb_s", "sequential MB/s"),
+        ("random_mb_s", "random MB/s"),
+        ("random_against_it", "random against it"),
+    ]);
     for (mapping, pair) in MAPPINGS.iter().zip(found.chunks(2)) {
         let (seq, random) = (pair[0].rate(), pair[1].rate());
-        table.row([mapping.name.to_string(), rate(seq), rate(random), change(random, seq)]);
+        table.row(values![mapping.name, rate(seq), rate(random), change(random, seq)]);
     }
     study.sections.push(section(
-        "Fig 2: random writes against sequential ones, no remapping",
+        "fig2", "Fig 2: random writes against sequential ones, no remapping",
         "4 KiB overwrites of a file that fills 80 % of the drive. The paper: random lower by up to 87.4 %.",
         table,
     )
-    .plot(Plot::bars("MB/s", "drive", ["sequential MB/s", "random MB/s"]))?);
+    .plot(Plot::bars("MB/s", "drive", ["sequential_mb_s", "random_mb_s"]))?);
     Ok(())
 }
 
-fn row(name: &[String], base: &Measured, here: &Measured) -> Vec<String> {
-    let mut row = name.to_vec();
-    row.extend([
+fn row(name: &[String], base: &Measured, here: &Measured) -> Vec<Value> {
+    let mut row: Vec<Value> = name.iter().map(Value::from).collect();
+    row.extend(values![
         rate(here.rate()),
         change(here.rate(), base.rate()),
         micros(here.mean(Op::Write)),
@@ -84,21 +90,21 @@ fn row(name: &[String], base: &Measured, here: &Measured) -> Vec<String> {
         micros(here.percentile(Op::Write, 9990)),
         ratio(here.amplification().above()),
         ratio(here.amplification().drive()),
-        ratio(here.amplification().whole()),
+        ratio(here.amplification().whole())
     ]);
     row
 }
 
-const COLUMNS: [&str; 9] = [
-    "MB/s",
-    "against pass-through",
-    "mean us",
-    "mean against it",
-    "p99 us",
-    "p99.9 us",
-    "WA host",
-    "WA drive",
-    "WA both",
+const COLUMNS: [(&str, &str); 9] = [
+    ("mb_s", "MB/s"),
+    ("against_pass_through", "against pass-through"),
+    ("mean_us", "mean us"),
+    ("mean_against_it", "mean against it"),
+    ("p99_us", "p99 us"),
+    ("p999_us", "p99.9 us"),
+    ("wa_host", "WA host"),
+    ("wa_drive", "WA drive"),
+    ("wa_both", "WA both"),
 ];
 
 /// Figs 8, 9, 13, 14 on generated loads, over mappings and fills.
@@ -120,29 +126,32 @@ pub(super) fn generated(options: &Options, study: &mut Study) -> Result<(), LabE
             }
         }
         let found = run_all(&cells, options.threads)?;
-        let mut table = Table::new(["drive", "fill", "stack"].into_iter().chain(COLUMNS));
+        let names = [("drive", "drive"), ("fill", "fill"), ("stack", "stack")];
+        let mut table = Table::new(names.into_iter().chain(COLUMNS));
         for (names, three) in places.chunks(3).zip(found.chunks(3)) {
             for (name, here) in names.iter().zip(three) {
                 table.row(row(name, &three[0], here));
             }
         }
-        let figures = match load.name {
-            "sequential" => "Figs 8 and 13",
-            _ => "Figs 9 and 14",
+        let (id, figures) = match load.name {
+            "sequential" => ("fig8", "Figs 8 and 13"),
+            "random" => ("fig9", "Figs 9 and 14"),
+            _ => ("fig9_zipf", "Figs 9 and 14"),
         };
         let mut section = section(
+            id,
             format!("{figures}: {} 4 KiB writes", load.name),
             "A file is written once and overwritten twice; measured are as many overwrites again as it \
              has blocks.",
             table,
         )
-        .plot(Plot::bars("MB/s, 80 % full", "drive", ["MB/s"]).by("stack").only("fill", "80 %"))?
-        .plot(Plot::bars("write amplification of both layers, 80 % full", "drive", ["WA both"]).by("stack").only("fill", "80 %"))?;
+        .plot(Plot::bars("MB/s, 80 % full", "drive", ["mb_s"]).by("stack").only("fill", "80 %"))?
+        .plot(Plot::bars("write amplification of both layers, 80 % full", "drive", ["wa_both"]).by("stack").only("fill", "80 %"))?;
         if fills.len() > 1 {
             for drive in ["full map", "cached 1/64"] {
                 let title = format!("MB/s by fill, {drive}");
                 section = section
-                    .plot(Plot::lines(&title, "fill", ["MB/s"]).by("stack").only("drive", drive))?;
+                    .plot(Plot::lines(&title, "fill", ["mb_s"]).by("stack").only("drive", drive))?;
             }
         }
         study.sections.push(section);
@@ -190,7 +199,8 @@ const TRACES: [(&str, &str); 4] = [
 
 /// Fig 9 on what real file systems made of fio's random writes.
 pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabError> {
-    let mut table = Table::new(["file system", "drive", "stack"].into_iter().chain(COLUMNS));
+    let names = [("file_system", "file system"), ("drive", "drive"), ("stack", "stack")];
+    let mut table = Table::new(names.into_iter().chain(COLUMNS));
     let mut places = Vec::new();
     let mut cells = Vec::new();
     let traces = match options.scale {
@@ -224,6 +234,7 @@ pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabEr
         }
     }
     let found = section(
+        "fig9_traces",
         "Fig 9: what file systems made of fio's random writes",
         "Captured traces of 8 jobs writing 4 KiB at random with fdatasync after each 32 (buffered, as \
          the paper's runs), on a drive of 1 GiB, replayed as fast as it goes: device time for equal \
@@ -231,8 +242,8 @@ pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabEr
         table,
     );
     let drawn = traces.iter().try_fold(found, |found, (name, _)| {
-        let plot = Plot::bars(&format!("{name}, MB/s"), "drive", ["MB/s"]);
-        found.plot(plot.by("stack").only("file system", *name))
+        let plot = Plot::bars(&format!("{name}, MB/s"), "drive", ["mb_s"]);
+        found.plot(plot.by("stack").only("file_system", *name))
     })?;
     study.sections.push(drawn);
     Ok(())

@@ -87,11 +87,12 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     opening::run(options, &mut study)?;
     cleaning::run(options, &mut study)?;
     fill::run(options, &mut study)?;
-    study.answer(paper::STATEMENTS, Rows::All)?;
+    let rows = if options.scale == Scale::Quick { Rows::Fewer } else { Rows::All };
+    study.answer(paper::STATEMENTS, rows)?;
     Ok(study)
 }
 
 /// A section with its table filled.
-fn section(title: impl Into<String>, note: impl Into<String>, table: Table) -> Section {
-    Section::new(title, note, table)
+fn section(id: &str, title: impl Into<String>, note: impl Into<String>, table: Table) -> Section {
+    Section::new(id, title, note, table)
 }

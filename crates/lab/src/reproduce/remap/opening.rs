@@ -9,6 +9,7 @@ use super::{Options, SEED, Scale, section};
 use crate::LabError;
 use crate::bare::BareLog;
 use report::study::{Plot, Study, Table};
+use report::values;
 
 /// A request's latency and the rate of the link of the paper's drive (preset `paper-remap`).
 const LATENCY: Span = Span::from_us(60);
@@ -22,12 +23,12 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     };
     let failed = |e: LogError| LabError::Failed(format!("opening a log: {e}"));
     let mut table = Table::new([
-        "mapped",
-        "writes since the checkpoint",
-        "records",
-        "requests",
-        "MiB read",
-        "device time, s",
+        ("mapped", "mapped"),
+        ("writes_since_the_checkpoint", "writes since the checkpoint"),
+        ("records", "records"),
+        ("requests", "requests"),
+        ("mib_read", "MiB read"),
+        ("device_time_s", "device time, s"),
     ]);
     for size in sizes {
         let mapped = parse_size(size).map_err(|e| LabError::Failed(e.to_string()))?;
@@ -41,25 +42,25 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         })?;
         let moved = u128::from(store.read) * 1_000_000_000_000 / BYTES_PER_SECOND;
         let time = LATENCY.times(store.requests).as_ps() + moved as u64;
-        table.row([
-            (*size).to_string(),
-            since.to_string(),
-            found.summary.records.to_string(),
-            store.requests.to_string(),
+        table.row(values![
+            *size,
+            since,
+            found.summary.records,
+            store.requests,
             ratio((store.read, 1 << 20)),
-            seconds(Span::from_ps(time)),
+            seconds(Span::from_ps(time))
         ]);
     }
     study.sections.push(
         section(
-            "Fig 15: opening after a stop without closing",
+            "fig15", "Fig 15: opening after a stop without closing",
             "A log 85 % full, written once in order, checkpointed, then overwritten at random until the \
              next checkpoint is due. Device time: a request after the other, 60 us each, at the 6.2 GB/s of \
              the paper's link. The processor's time is printed by `varve-bench remap open`. The paper \
              inserts every pair of its log into a tree: 82 ns a pair.",
             table,
         )
-        .plot(Plot::lines("device time, s", "mapped", ["device time, s"]))?,
+        .plot(Plot::lines("device time, s", "mapped", ["device_time_s"]))?,
     );
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! PM1725b below Linux 5.16.12. Throughput and latency do not fit one another (XFS +11.2 % with
 //! -20.9 % latency; Btrfs +64.1 % in a closed loop would be -39 %), so signs are compared, not digits.
 
-use report::study::{Cell, Expect, Here, Statement};
+use report::study::{Expect, Here, Metric, Statement};
 
 const TWO_LOGS: &str = "a drive with its whole map in DRAM is log-structured itself: two cleaners do \
     one job (section \"Log on log\")";
@@ -11,11 +11,11 @@ const SPARED: &str = "agrees where random writes cost the drive translation page
 const IN_ORDER: &str = "writes in order are sequential without remapping; what is left is a header for \
     each segment and the cleaner's share";
 
-/// A cell of the matrix at 80 % fill, the host log.
+/// A number of the matrix at 80 % fill, the host log.
 macro_rules! at {
     ($section:literal, $drive:literal, $column:literal, $expect:expr) => {
-        Here::Cell(
-            Cell {
+        Here::Number(
+            Metric {
                 section: $section,
                 row: &[("drive", $drive), ("fill", "80 %"), ("stack", "varve")],
                 column: $column,
@@ -25,28 +25,28 @@ macro_rules! at {
     };
 }
 
-/// A cell of the table of FFSB's loads, the host log.
+/// A number of the table of FFSB's loads, the host log.
 macro_rules! ffsb {
     ($what:literal, $drive:literal, $expect:expr) => {
-        Here::Cell(
-            Cell {
-                section: "Figs 10 to 12",
+        Here::Number(
+            Metric {
+                section: "fig10",
                 row: &[("what", $what), ("drive", $drive), ("stack", "varve")],
-                column: "against pass-through",
+                column: "against_pass_through",
             },
             $expect,
         )
     };
 }
 
-/// A cell of the captured traces, the host log.
+/// A number of the captured traces, the host log.
 macro_rules! trace {
     ($system:literal) => {
-        Here::Cell(
-            Cell {
-                section: "Fig 9: what file systems",
-                row: &[("file system", $system), ("drive", "cached 1/64"), ("stack", "varve")],
-                column: "against pass-through",
+        Here::Number(
+            Metric {
+                section: "fig9_traces",
+                row: &[("file_system", $system), ("drive", "cached 1/64"), ("stack", "varve")],
+                column: "against_pass_through",
             },
             Expect::AtLeast(0.0),
         )
@@ -59,8 +59,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         figure: "Fig 2",
         what: "random against sequential writes, no remapping: map in DRAM",
         paper: "up to -87.4 %",
-        here: Here::Cell(
-            Cell { section: "Fig 2", row: &[("drive", "full map")], column: "random against it" },
+        here: Here::Number(
+            Metric { section: "fig2", row: &[("drive", "full map")], column: "random_against_it" },
             Expect::Within(-100.0, -20.0),
         ),
         why: "cleaning alone",
@@ -69,11 +69,11 @@ pub(super) const STATEMENTS: &[Statement] = &[
         figure: "Fig 2",
         what: "the same, 1/64 of the map in DRAM",
         paper: "up to -87.4 %",
-        here: Here::Cell(
-            Cell {
-                section: "Fig 2",
+        here: Here::Number(
+            Metric {
+                section: "fig2",
                 row: &[("drive", "cached 1/64")],
-                column: "random against it",
+                column: "random_against_it",
             },
             Expect::Within(-100.0, -20.0),
         ),
@@ -83,38 +83,28 @@ pub(super) const STATEMENTS: &[Statement] = &[
         figure: "Fig 8",
         what: "fio, sequential writes: map in DRAM",
         paper: "+11.4 / +7.0 / +3.1 / +7.3 % (ext4, XFS, Btrfs, F2FS)",
-        here: at!("Figs 8 and 13", "full map", "against pass-through", Expect::AtLeast(0.0)),
+        here: at!("fig8", "full map", "against_pass_through", Expect::AtLeast(0.0)),
         why: IN_ORDER,
     },
     Statement {
         figure: "Fig 8",
         what: "the same, 1/64 of the map in DRAM",
         paper: "+11.4 / +7.0 / +3.1 / +7.3 %",
-        here: at!("Figs 8 and 13", "cached 1/64", "against pass-through", Expect::AtLeast(0.0)),
+        here: at!("fig8", "cached 1/64", "against_pass_through", Expect::AtLeast(0.0)),
         why: IN_ORDER,
     },
     Statement {
         figure: "Fig 9",
         what: "fio, random writes: map in DRAM",
         paper: "+30.4 / +11.2 / +64.1 / +7.1 %",
-        here: at!(
-            "Figs 9 and 14: random",
-            "full map",
-            "against pass-through",
-            Expect::AtLeast(0.0)
-        ),
+        here: at!("fig9", "full map", "against_pass_through", Expect::AtLeast(0.0)),
         why: TWO_LOGS,
     },
     Statement {
         figure: "Fig 9",
         what: "the same, 1/64 of the map in DRAM",
         paper: "+30.4 / +11.2 / +64.1 / +7.1 %",
-        here: at!(
-            "Figs 9 and 14: random",
-            "cached 1/64",
-            "against pass-through",
-            Expect::AtLeast(0.0)
-        ),
+        here: at!("fig9", "cached 1/64", "against_pass_through", Expect::AtLeast(0.0)),
         why: SPARED,
     },
     Statement {
@@ -198,29 +188,29 @@ pub(super) const STATEMENTS: &[Statement] = &[
         figure: "Fig 13",
         what: "mean latency of sequential writes: map in DRAM",
         paper: "similar, -5.83 % at best",
-        here: at!("Figs 8 and 13", "full map", "mean against it", Expect::Within(-10.0, 10.0)),
+        here: at!("fig8", "full map", "mean_against_it", Expect::Within(-10.0, 10.0)),
         why: IN_ORDER,
     },
     Statement {
         figure: "Fig 14",
         what: "mean latency of random writes: map in DRAM",
         paper: "-19.8 / -20.9 / -24.5 / -7.5 %",
-        here: at!("Figs 9 and 14: random", "full map", "mean against it", Expect::AtMost(0.0)),
+        here: at!("fig9", "full map", "mean_against_it", Expect::AtMost(0.0)),
         why: TWO_LOGS,
     },
     Statement {
         figure: "Fig 14",
         what: "the same, 1/64 of the map in DRAM",
         paper: "-19.8 / -20.9 / -24.5 / -7.5 %",
-        here: at!("Figs 9 and 14: random", "cached 1/64", "mean against it", Expect::AtMost(0.0)),
+        here: at!("fig9", "cached 1/64", "mean_against_it", Expect::AtMost(0.0)),
         why: SPARED,
     },
     Statement {
         figure: "Fig 15",
         what: "reconstruction with 256 GB mapped, seconds",
         paper: "5.49 s at most",
-        here: Here::Cell(
-            Cell { section: "Fig 15", row: &[("mapped", "256 GiB")], column: "device time, s" },
+        here: Here::Number(
+            Metric { section: "fig15", row: &[("mapped", "256 GiB")], column: "device_time_s" },
             Expect::AtMost(5.49),
         ),
         why: "map pages and the log since the last checkpoint are read, not every pair",
@@ -229,8 +219,8 @@ pub(super) const STATEMENTS: &[Statement] = &[
         figure: "Fig 16",
         what: "loss while cleaning, map in DRAM",
         paper: "-22.1 % at most, still above no remapping",
-        here: Here::Cell(
-            Cell { section: "Fig 16", row: &[("stack", "varve, greedy")], column: "change" },
+        here: Here::Number(
+            Metric { section: "fig16", row: &[("stack", "varve, greedy")], column: "change" },
             Expect::AtLeast(-22.1),
         ),
         why: "the paper's drive was overwritten for 140 s; here it is full and every write must be \

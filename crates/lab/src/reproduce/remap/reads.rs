@@ -9,7 +9,8 @@ use super::matrix::{blocks, stacked};
 use super::text::{change, micros, rate};
 use super::{Options, section};
 use crate::LabError;
-use report::study::{Plot, Section, Study, Table};
+use report::study::{Plot, Section, Study, Table, Value};
+use report::values;
 
 /// (figure, what, recipe of the measured part): the file is there before.
 const LOADS: [(&str, &str, &str); 5] = [
@@ -59,35 +60,35 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     }
     let found = run_all(&cells, options.threads)?;
     let mut table = Table::new([
-        "figure",
-        "what",
-        "drive",
-        "stack",
-        "MB/s",
-        "against pass-through",
-        "p99 read us",
-        "p99 write us",
+        ("figure", "figure"),
+        ("what", "what"),
+        ("drive", "drive"),
+        ("stack", "stack"),
+        ("mb_s", "MB/s"),
+        ("against_pass_through", "against pass-through"),
+        ("p99_read_us", "p99 read us"),
+        ("p99_write_us", "p99 write us"),
     ]);
     for (names, three) in names.chunks(3).zip(found.chunks(3)) {
         for (name, here) in names.iter().zip(three) {
-            let mut row: Vec<String> = name.iter().map(|n| (*n).to_string()).collect();
-            row.extend([
+            let mut row: Vec<Value> = name.iter().map(|n| Value::from(*n)).collect();
+            row.extend(values![
                 rate(here.rate()),
                 change(here.rate(), three[0].rate()),
                 micros(here.percentile(Op::Read, 9900)),
-                micros(here.percentile(Op::Write, 9900)),
+                micros(here.percentile(Op::Write, 9900))
             ]);
             table.row(row);
         }
     }
     study.sections.push(section(
-        "Figs 10 to 12: reads, writes, and both",
+        "fig10", "Figs 10 to 12: reads, writes, and both",
         "FFSB's operations as fio's: a file that fills 70 % of the drive, written in order before; 4 KiB \
          requests. Looking an address up costs no device time, so reads differ by where the blocks lie.",
         table,
     )
-    .plot(Plot::bars("MB/s, map in DRAM", "what", ["MB/s"]).by("stack").only("drive", "full map"))?
-    .plot(Plot::bars("MB/s, 1/64 of the map in DRAM", "what", ["MB/s"]).by("stack").only("drive", "cached 1/64"))?);
+    .plot(Plot::bars("MB/s, map in DRAM", "what", ["mb_s"]).by("stack").only("drive", "full map"))?
+    .plot(Plot::bars("MB/s, 1/64 of the map in DRAM", "what", ["mb_s"]).by("stack").only("drive", "cached 1/64"))?);
     study.sections.push(in_order(options)?);
     Ok(())
 }
@@ -104,17 +105,24 @@ fn in_order(options: &Options) -> Result<Section, LabError> {
     let cells: Vec<Cell> =
         rows.iter().map(|(_, stack, order)| after_random(mib, stack, order)).collect();
     let found = run_all(&cells, options.threads)?;
-    let mut table = Table::new(["stack", "MB/s", "against pass-through", "mean us", "p99 us"]);
+    let mut table = Table::new([
+        ("stack", "stack"),
+        ("mb_s", "MB/s"),
+        ("against_pass_through", "against pass-through"),
+        ("mean_us", "mean us"),
+        ("p99_us", "p99 us"),
+    ]);
     for ((name, ..), here) in rows.iter().zip(&found) {
-        table.row([
-            (*name).to_string(),
+        table.row(values![
+            *name,
             rate(here.rate()),
             change(here.rate(), found[0].rate()),
             micros(here.mean(Op::Read)),
-            micros(here.percentile(Op::Read, 9900)),
+            micros(here.percentile(Op::Read, 9900))
         ]);
     }
     Ok(section(
+        "reads_after",
         "Sequential reads after random writes (not in the paper)",
         "The file is overwritten at random twice, then read from end to end in requests of 128 KiB, 32 \
          in flight, full map.",

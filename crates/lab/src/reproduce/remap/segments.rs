@@ -6,7 +6,8 @@ use super::matrix::blocks;
 use super::text::{change, rate, ratio};
 use super::{Options, section};
 use crate::LabError;
-use report::study::{Plot, Study, Table};
+use report::study::{Plot, Study, Table, Value};
+use report::values;
 
 /// Per cent of the drive that is used.
 const FILL: u64 = 70;
@@ -47,31 +48,31 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     }
     let found = run_all(&cells, options.threads)?;
     let mut table = Table::new([
-        "drive",
-        "segment",
-        "discards",
-        "MB/s",
-        "against pass-through",
-        "WA host",
-        "WA drive",
-        "WA both",
+        ("drive", "drive"),
+        ("segment", "segment"),
+        ("discards", "discards"),
+        ("mb_s", "MB/s"),
+        ("against_pass_through", "against pass-through"),
+        ("wa_host", "WA host"),
+        ("wa_drive", "WA drive"),
+        ("wa_both", "WA both"),
     ]);
     let rows = 1 + 2 * EIGHTHS.len();
     for (names, found) in names.chunks(rows).zip(found.chunks(rows)) {
         for (name, here) in names.iter().zip(found) {
-            let mut row = name.to_vec();
-            row.extend([
+            let mut row: Vec<Value> = name.iter().map(Value::from).collect();
+            row.extend(values![
                 rate(here.rate()),
                 change(here.rate(), found[0].rate()),
                 ratio(here.amplification().above()),
                 ratio(here.amplification().drive()),
-                ratio(here.amplification().whole()),
+                ratio(here.amplification().whole())
             ]);
             table.row(row);
         }
     }
     study.sections.push(section(
-        "Log on log: the host's segments and the drive's lines (not in the paper)",
+        "log_on_log", "Log on log: the host's segments and the drive's lines (not in the paper)",
         format!(
             "Uniform random 4 KiB overwrites of a file that fills 70 % of the drive, whose lines have \
              {line} KiB. Discards tell the drive which segments are free: without them it copies what \
@@ -79,7 +80,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         ),
         table,
     )
-    .plot(Plot::bars("write amplification, map in DRAM", "segment", ["WA host", "WA drive"]).only("drive", "full map").only("discards", "on"))?
-    .plot(Plot::bars("MB/s with discards", "segment", ["MB/s"]).by("drive").only("discards", "on"))?);
+    .plot(Plot::bars("write amplification, map in DRAM", "segment", ["wa_host", "wa_drive"]).only("drive", "full map").only("discards", "on"))?
+    .plot(Plot::bars("MB/s with discards", "segment", ["mb_s"]).by("drive").only("discards", "on"))?);
     Ok(())
 }

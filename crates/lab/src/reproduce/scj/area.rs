@@ -6,7 +6,8 @@ use super::{Options, Scale, System, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
 use crate::fileload::Measured;
-use report::study::{Check, Plot, Study, Table};
+use report::study::{Check, Plot, Study, Table, Value};
+use report::values;
 
 /// Slots of the area at a scale, with the size that they stand for in the paper.
 fn areas(scale: Scale) -> Vec<(u32, u64)> {
@@ -23,17 +24,17 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     let scale = options.scale;
     let areas = areas(scale);
     let mut table = Table::new([
-        "full",
-        "area (paper's KB)",
-        "slots",
-        "MB/s",
-        "against BL",
-        "CPs",
-        "asked for by",
-        "cleanings/CP",
-        "gained/cleaning",
-        "user blocks/cleaning",
-        "pre-invalid at most",
+        ("full", "full"),
+        ("area_kb", "area (paper's KB)"),
+        ("slots", "slots"),
+        ("mb_s", "MB/s"),
+        ("against_bl", "against BL"),
+        ("cps", "CPs"),
+        ("asked_for_by", "asked for by"),
+        ("cleanings_per_cp", "cleanings/CP"),
+        ("gained_per_cleaning", "gained/cleaning"),
+        ("user_blocks_per_cleaning", "user blocks/cleaning"),
+        ("pre_invalid_at_most", "pre-invalid at most"),
     ]);
     let fulls: &[u64] = if scale == Scale::Default { &[80, 60] } else { &[80] };
     for full in fulls {
@@ -45,14 +46,14 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         let found = run_all(&cells, options.threads)?;
         let (bl, sweep) = (&found[0], &found[1..]);
         let at = format!("{full} %");
-        table.row(row([at.clone(), "BL".to_string(), "-".to_string()], bl, bl));
+        table.row(row(values![&at, "BL", Value::Absent], bl, bl));
         for ((slots, kb), one) in areas.iter().zip(sweep) {
-            table.row(row([at.clone(), kb.to_string(), slots.to_string()], one, bl));
+            table.row(row(values![&at, *kb, *slots], one, bl));
         }
         study.checks.extend(checks(*full, &areas, sweep, scale));
     }
     study.sections.push(section(
-        "Fig 6: the journal area (fileserver)",
+        "fig6", "Fig 6: the journal area (fileserver)",
         format!(
             "A slot is a record of one cleaning. One slot stands for {} KB of the paper's at this scale, so its \
              smallest areas cannot be run. The paper counts one journal block for 2 MB written, and so 64 of \
@@ -62,24 +63,24 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             scale.factor() * 4
         ),
         table,
-    ).plot(Plot::lines("MB/s, 80 % full", "area (paper's KB)", ["MB/s"]).only("full", "80 %"))?);
+    ).plot(Plot::lines("MB/s, 80 % full", "area_kb", ["mb_s"]).only("full", "80 %"))?);
     Ok(())
 }
 
-fn row(names: [String; 3], one: &Measured, bl: &Measured) -> Vec<String> {
+fn row(names: [Value; 3], one: &Measured, bl: &Measured) -> Vec<Value> {
     let cleaned = one.cleaned().max(1);
     let gained = (cleaned * 512).saturating_sub(one.stats.moved[0]) / cleaned;
     names
         .into_iter()
-        .chain([
+        .chain(values![
             rate(one.rate() * 4096),
             ratio((one.rate(), bl.rate())),
-            one.stats.cp_calls.to_string(),
+            one.stats.cp_calls,
             one.triggers(),
             ratio((cleaned, one.stats.cp_calls.max(1))),
-            gained.to_string(),
-            (one.user / cleaned).to_string(),
-            one.stats.pre_invalid[1].to_string(),
+            gained,
+            one.user / cleaned,
+            one.stats.pre_invalid[1]
         ])
         .collect()
 }

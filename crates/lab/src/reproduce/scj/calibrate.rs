@@ -12,7 +12,8 @@ use super::super::{parallel, text::ratio};
 use super::{Options, Scale, percent, section};
 use crate::LabError;
 use crate::fileload::{Cache, Fsload, FsloadMode, Sparse, Volume};
-use report::study::{Check, Study, Table};
+use report::study::{Check, Study, Table, Value};
+use report::values;
 
 /// Blocks of 1 GiB.
 const BLOCKS: u64 = 1 << 18;
@@ -130,17 +131,17 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     study.checks.extend(checks(&whole, &found[0], "page cache"));
     study.checks.extend(checks(&small, &found[1], "4 MiB dirty"));
     let mut table = Table::new([
-        "load",
-        "system",
-        "user",
-        "written",
-        "WAF",
-        "cleanings",
-        "CPs",
-        "CP/cleaning",
-        "moved",
-        "node",
-        "CP+SIT+NAT+SSA",
+        ("load", "load"),
+        ("system", "system"),
+        ("user", "user"),
+        ("written", "written"),
+        ("waf", "WAF"),
+        ("cleanings", "cleanings"),
+        ("cps", "CPs"),
+        ("cp_per_cleaning", "CP/cleaning"),
+        ("moved", "moved"),
+        ("node", "node"),
+        ("cp_sit_nat_ssa", "CP+SIT+NAT+SSA"),
     ]);
     let rows = [("fileserver", &whole), ("fileserver", &small)]
         .into_iter()
@@ -149,22 +150,22 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         .chain(found.iter().skip(4).map(|one| ("varmail", one)));
     for (i, (load, one)) in rows.enumerate() {
         let place = if i < 2 || one.written == mail.written { "real: " } else { "here: " };
-        table.row([
-            load.to_string(),
+        table.row(values![
+            load,
             format!("{place}{}", one.name),
-            one.user.to_string(),
-            one.written.to_string(),
+            one.user,
+            one.written,
             ratio((one.written, one.user)),
-            one.cleaned.to_string(),
-            one.checkpoints.to_string(),
+            one.cleaned,
+            one.checkpoints,
             ratio((one.checkpoints, one.cleaned)),
-            one.moved.to_string(),
+            one.moved,
             percent((one.node, one.user)),
-            percent((one.meta, one.user)),
+            percent((one.meta, one.user))
         ]);
     }
     study.sections.push(section(
-        "Calibration: real F2FS beside ours",
+        "calibration", "Calibration: real F2FS beside ours",
         "Counts, no times. 1 GiB, 502 main segments, one program: 5,600 files of 128 KiB (83 % full), then \
          16,000 operations; varmail: 21,000 files of 32 KiB, 14,000 operations, 7,000 fsyncs. The same \
          calls and draws on both sides. User: what the program wrote, also what was deleted before it left \
@@ -181,7 +182,7 @@ fn within(here: u64, real: u64, percent: u64) -> bool {
 }
 
 fn checks(real: &Counted, here: &Counted, what: &str) -> Vec<Check> {
-    let both = |n: String, m: String| format!("{n} here, {m} there");
+    let both = |n: Value, m: Value| format!("{n} here, {m} there");
     let share = |one: &Counted| one.node * 1000 / one.user;
     let rate = here.checkpoints * 100 / here.cleaned.max(1);
     vec![
@@ -192,7 +193,7 @@ fn checks(real: &Counted, here: &Counted, what: &str) -> Vec<Check> {
         },
         Check {
             what: format!("calibration, {what}: cleanings within 15 %"),
-            found: both(here.cleaned.to_string(), real.cleaned.to_string()),
+            found: both(here.cleaned.into(), real.cleaned.into()),
             holds: within(here.cleaned, real.cleaned, 15),
         },
         Check {

@@ -8,7 +8,8 @@ use super::{Options, SEED, Scale, System, percent, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
 use crate::fileload::Measured;
-use report::study::{Check, Plot, Section, Study, Table};
+use report::study::{Check, Plot, Section, Study, Table, Value};
+use report::values;
 
 const LOADS: [FileLoad; 4] =
     [FileLoad::Fileserver, FileLoad::Varmail, FileLoad::Tpcc, FileLoad::Ycsb];
@@ -62,16 +63,17 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         })
         .collect();
     study.sections.push(section(
-        "Fig 8: the four loads",
+        "fig8", "Fig 8: the four loads",
         format!(
             "Medians of {seeds} seeds, range of MB/s. tpcc and YCSB: pages of a generator shaped like MySQL's, not \
              MySQL. Checkpoints: in per cent of BL's. Metadata: of user blocks. `SCJ` has the paper's journal area at \
              this scale, the larger one {LARGE} slots."
         ),
         eight(&loads),
-    ).plot(Plot::bars("throughput against BL", "load", ["against BL"]).by("system"))?
-        .plot(Plot::bars("checkpoints, % of BL's", "load", ["of BL's"]).by("system"))?);
+    ).plot(Plot::bars("throughput against BL", "load", ["against_bl"]).by("system"))?
+        .plot(Plot::bars("checkpoints, % of BL's", "load", ["of_bl"]).by("system"))?);
     study.sections.push(section(
+        "fig8_triggers",
         "Fig 8: what asked for checkpoints",
         "Of the first seed.",
         triggers(&loads),
@@ -86,21 +88,21 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
 
 fn eight(loads: &[Runs<'_>]) -> Table {
     let mut table = Table::new([
-        "load",
-        "system",
-        "MB/s",
-        "range",
-        "against BL",
-        "against kernel 6.1",
-        "cleaning mean us",
-        "p99 us",
-        "CPs",
-        "of BL's",
-        "metadata",
-        "WAF",
-        "WAF drive",
-        "filled",
-        "at the end",
+        ("load", "load"),
+        ("system", "system"),
+        ("mb_s", "MB/s"),
+        ("range", "range"),
+        ("against_bl", "against BL"),
+        ("against_kernel_6_1", "against kernel 6.1"),
+        ("cleaning_mean_us", "cleaning mean us"),
+        ("p99_us", "p99 us"),
+        ("cps", "CPs"),
+        ("of_bl", "of BL's"),
+        ("metadata", "metadata"),
+        ("waf", "WAF"),
+        ("waf_drive", "WAF drive"),
+        ("filled", "filled"),
+        ("at_the_end", "at the end"),
     ]);
     for load in loads {
         for (i, (system, runs)) in load.of.iter().enumerate() {
@@ -108,22 +110,22 @@ fn eight(loads: &[Runs<'_>]) -> Table {
             let (least, most) = (rates.clone().min().unwrap_or(0), rates.max().unwrap_or(0));
             let kernel = (median(runs, Measured::rate), median(load.of[1].1, Measured::rate));
             let one = &runs[0];
-            table.row([
+            table.row(values![
                 load.what.title(),
-                system.name().to_string(),
+                system.name(),
                 rate(median(runs, Measured::rate) * 4096),
                 format!("{} to {}", rate(least), rate(most)),
                 ratio(load.ratio(i, Measured::rate)),
                 ratio(kernel),
                 micros(Span::from_ps(median(runs, |one| one.cleaning_mean().as_ps()))),
-                one.cleaning_percentile(9900).map_or("-".to_string(), micros),
-                median(runs, |one| one.stats.cp_calls).to_string(),
+                one.cleaning_percentile(9900).map(micros),
+                median(runs, |one| one.stats.cp_calls),
                 percent(load.ratio(i, |one| one.stats.cp_calls)),
                 percent((median(runs, Measured::metadata), median(runs, |one| one.user))),
                 ratio((median(runs, Measured::written), median(runs, |one| one.user))),
                 ratio(one.amplification().drive()),
                 percent(one.usage[0]),
-                percent(one.usage[1]),
+                percent(one.usage[1])
             ]);
         }
     }
@@ -132,25 +134,25 @@ fn eight(loads: &[Runs<'_>]) -> Table {
 
 fn triggers(loads: &[Runs<'_>]) -> Table {
     let mut table = Table::new([
-        "load",
-        "system",
-        "cleanings",
-        "pre-invalid copied",
-        "records",
-        "flushes",
-        "checkpoints",
+        ("load", "load"),
+        ("system", "system"),
+        ("cleanings", "cleanings"),
+        ("pre_invalid_copied", "pre-invalid copied"),
+        ("records", "records"),
+        ("flushes", "flushes"),
+        ("checkpoints", "checkpoints"),
     ]);
     for load in loads {
         for (system, runs) in &load.of {
             let one = &runs[0];
-            table.row([
+            table.row(values![
                 load.what.title(),
-                system.name().to_string(),
-                one.cleaned().to_string(),
-                one.stats.moved[1].to_string(),
-                one.stats.journal[0].to_string(),
-                one.stats.flushes.to_string(),
-                one.triggers(),
+                system.name(),
+                one.cleaned(),
+                one.stats.moved[1],
+                one.stats.journal[0],
+                one.stats.flushes,
+                one.triggers()
             ]);
         }
     }
@@ -159,28 +161,30 @@ fn triggers(loads: &[Runs<'_>]) -> Table {
 
 /// Time of cleanings over the run, in tenths of it.
 fn seven(load: &Runs<'_>) -> Result<Section, LabError> {
-    const TENTH: &str = "tenth of the run";
-    let heads = load.of.iter().map(|(system, _)| format!("{}, us", system.name()));
-    let mut table = Table::new(std::iter::once(TENTH.to_string()).chain(heads.clone()));
+    const TENTH: &str = "tenth";
+    let ids = load.of.iter().map(|(system, _)| system.name().to_string());
+    let heads = ids.clone().map(|name| (name.clone(), format!("{name}, us")));
+    let tenth = (TENTH.to_string(), "tenth of the run".to_string());
+    let mut table = Table::new(std::iter::once(tenth).chain(heads));
     for tenth in 0..10_u64 {
         let mean = |one: &Measured| {
             let within = |at: Span| at.as_ps() * 10 / one.elapsed.as_ps().max(1) == tenth;
             let all = one.cleanings.iter().filter(|(sample, ..)| within(sample.at));
             let (sum, count) = all.fold((0, 0), |(s, n), (x, ..)| (s + x.took.as_ps(), n + 1));
             let mean: Option<u64> = sum.checked_div(count);
-            mean.map_or("-".to_string(), |ps| micros(Span::from_ps(ps)))
+            Value::from(mean.map(|ps| micros(Span::from_ps(ps))))
         };
         table.row(
-            std::iter::once((tenth + 1).to_string())
+            std::iter::once(Value::from(tenth + 1))
                 .chain(load.of.iter().map(|(_, runs)| mean(&runs[0]))),
         );
     }
     Ok(section(
-        "Fig 7: mean time of a cleaning over the run (fileserver)",
+        "fig7", "Fig 7: mean time of a cleaning over the run (fileserver)",
         "BL with its checkpoint; SCJ with flush and record. Kernel 6.1's checkpoints are not in it.",
         table,
     )
-    .plot(Plot::lines("mean time of a cleaning, us", TENTH, heads))?)
+    .plot(Plot::lines("mean time of a cleaning, us", TENTH, ids))?)
 }
 
 const PARTS: [(&str, u64); 3] = [("mean", 0), ("p95", 9500), ("p99", 9900)];
@@ -192,35 +196,39 @@ fn latency(one: &Measured, kind: usize, part: u64) -> Span {
 }
 
 fn nine(load: &Runs<'_>) -> Result<Section, LabError> {
-    let mut table = Table::new(["system", "operations/s"].into_iter().map(String::from).chain(
-        ["read", "update"].into_iter().flat_map(|kind| {
-            PARTS.iter().flat_map(move |(part, _)| {
-                [format!("{kind} {part} us"), format!("{kind} {part} against BL")]
-            })
-        }),
-    ));
+    let parts = ["read", "update"].into_iter().flat_map(|kind| {
+        PARTS.iter().flat_map(move |(part, _)| {
+            [
+                (format!("{kind}_{part}_us"), format!("{kind} {part} us")),
+                (format!("{kind}_{part}_against_bl"), format!("{kind} {part} against BL")),
+            ]
+        })
+    });
+    let names = [("system", "system"), ("operations_s", "operations/s")];
+    let names = names.map(|(id, heading)| (id.to_string(), heading.to_string()));
+    let mut table = Table::new(names.into_iter().chain(parts));
     let bl = &load.of[0].1[0];
     for (system, runs) in &load.of {
         let one = &runs[0];
         let ps = u128::from(one.elapsed.as_ps()).max(1);
         let each = u128::from(one.operations) * 1_000_000_000_000 / ps;
-        let mut row = vec![system.name().to_string(), each.to_string()];
+        let mut row = values![system.name(), each as u64].to_vec();
         for kind in 0..2 {
             for (_, part) in PARTS {
                 let (now, before) = (latency(one, kind, part), latency(bl, kind, part));
-                row.extend([micros(now), change(now.as_ps(), before.as_ps())]);
+                row.extend(values![micros(now), change(now.as_ps(), before.as_ps())]);
             }
         }
         table.row(row);
     }
     Ok(section(
-        "Fig 9: latency of YCSB-A-shaped operations",
+        "fig9", "Fig 9: latency of YCSB-A-shaped operations",
         "Of the first seed; 32 connections. The paper: read mean -11 %, p99 -10 %; update mean -20 %, p99 -19 %; \
          p95 not stated.",
         table,
     )
-    .plot(Plot::bars("reads, us", "system", ["read mean us", "read p99 us"]))?
-    .plot(Plot::bars("updates, us", "system", ["update mean us", "update p99 us"]))?)
+    .plot(Plot::bars("reads, us", "system", ["read_mean_us", "read_p99_us"]))?
+    .plot(Plot::bars("updates, us", "system", ["update_mean_us", "update_p99_us"]))?)
 }
 
 fn checks(load: &Runs<'_>) -> Vec<Check> {
@@ -244,7 +252,7 @@ fn checks(load: &Runs<'_>) -> Vec<Check> {
         },
         Check {
             what: format!("{name}: SCJ is never slower than BL"),
-            found: ratio(gain(2)),
+            found: ratio(gain(2)).to_string(),
             holds: gain(2).0 >= gain(2).1,
         },
         Check {
@@ -252,12 +260,13 @@ fn checks(load: &Runs<'_>) -> Vec<Check> {
             found: ratio((
                 median(load.of[2].1, Measured::rate),
                 median(load.of[1].1, Measured::rate),
-            )),
+            ))
+            .to_string(),
             holds: median(load.of[2].1, Measured::rate) > median(load.of[1].1, Measured::rate),
         },
         Check {
             what: format!("Fig 8b, {name}: a cleaning takes less with SCJ"),
-            found: change(cleaning.0, cleaning.1),
+            found: change(cleaning.0, cleaning.1).to_string(),
             holds: cleaning.0 < cleaning.1,
         },
         Check {

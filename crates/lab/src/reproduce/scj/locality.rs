@@ -6,6 +6,7 @@ use super::{Options, Scale, System, percent, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
 use report::study::{Check, Plot, Study, Table};
+use report::values;
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
@@ -24,39 +25,39 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         .collect();
     let found = run_all(&cells, options.threads)?;
     let mut table = Table::new([
-        "law",
-        "system",
-        "MB/s",
-        "against BL",
-        "writes against BL",
-        "metadata",
-        "WAF",
-        "cleanings",
-        "CPs",
+        ("law", "law"),
+        ("system", "system"),
+        ("mb_s", "MB/s"),
+        ("against_bl", "against BL"),
+        ("writes_against_bl", "writes against BL"),
+        ("metadata", "metadata"),
+        ("waf", "WAF"),
+        ("cleanings", "cleanings"),
+        ("cps", "CPs"),
     ]);
     let (mut gains, mut metadata) = (Vec::new(), Vec::new());
     for (theta, three) in thetas.iter().zip(found.chunks(3)) {
         for (system, one) in systems.iter().zip(three) {
-            table.row([
+            table.row(values![
                 FileLoad::Fio(*theta).title(),
-                system.name().to_string(),
+                system.name(),
                 rate(one.rate() * 4096),
                 ratio((one.rate(), three[0].rate())),
                 change(one.written() * three[0].user, three[0].written() * one.user),
                 percent((one.metadata(), one.user)),
                 ratio((one.written(), one.user)),
-                one.cleaned().to_string(),
-                one.stats.cp_calls.to_string(),
+                one.cleaned(),
+                one.stats.cp_calls
             ]);
         }
         gains.push(three[2].rate() * 1000 / three[0].rate().max(1));
         metadata.push(three[0].metadata() * 1000 / three[0].user.max(1));
     }
     study.sections.push(section(
-        "Fig 11: random writes of 32 KiB (fio)",
+        "fig11", "Fig 11: random writes of 32 KiB (fio)",
         "One file on three quarters of the space, written past the page cache, no fsync; one job.",
         table,
-    ).plot(Plot::bars("MB/s", "law", ["MB/s"]).by("system"))?);
+    ).plot(Plot::bars("MB/s", "law", ["mb_s"]).by("system"))?);
     study.checks.push(Check {
         what: "Fig 11a: SCJ gains more the less local writes are (an area that is never full)"
             .to_string(),

@@ -18,7 +18,7 @@ mod utilisation;
 use crate::LabError;
 use cell::System;
 use report::round::share;
-use report::study::{Rows, Section, Study, Table};
+use report::study::{Rows, Section, Study, Table, Value};
 
 /// How much is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,11 +111,11 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
 }
 
 /// A section with its table filled.
-fn section(title: impl Into<String>, note: impl Into<String>, table: Table) -> Section {
-    Section::new(title, note, table)
+fn section(id: &str, title: impl Into<String>, note: impl Into<String>, table: Table) -> Section {
+    Section::new(id, title, note, table)
 }
 
 /// Per cent with one decimal.
-fn percent((n, d): (u64, u64)) -> String {
+fn percent((n, d): (u64, u64)) -> Value {
     share(n, d.max(1))
 }

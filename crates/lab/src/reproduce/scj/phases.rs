@@ -8,7 +8,8 @@ use super::{Options, System, percent, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
 use crate::fileload::Measured;
-use report::study::{Check, Plot, Study, Table};
+use report::study::{Check, Plot, Study, Table, Value};
+use report::values;
 
 /// Loads, and the checkpoint's part of the time of a cleaning that the paper measured, in per cent.
 const LOADS: [(FileLoad, u64); 4] = [
@@ -18,7 +19,7 @@ const LOADS: [(FileLoad, u64); 4] = [
     (FileLoad::Ycsb, 56),
 ];
 
-fn mean(sum: Span, count: u64) -> String {
+fn mean(sum: Span, count: u64) -> Value {
     micros(Span::from_ps(sum.as_ps() / count.max(1)))
 }
 
@@ -30,37 +31,37 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         .collect();
     let found = run_all(&cells, options.threads)?;
     let mut table = Table::new([
-        "load",
-        "cleanings",
-        "init us",
-        "copy us",
-        "checkpoint us",
-        "checkpoint's part",
-        "paper",
-        "metadata dirty before",
-        "dirtied by cleaning",
+        ("load", "load"),
+        ("cleanings", "cleanings"),
+        ("init_us", "init us"),
+        ("copy_us", "copy us"),
+        ("checkpoint_us", "checkpoint us"),
+        ("checkpoint_part", "checkpoint's part"),
+        ("paper", "paper"),
+        ("metadata_dirty_before", "metadata dirty before"),
+        ("dirtied_by_cleaning", "dirtied by cleaning"),
     ]);
     for ((what, stated), one) in LOADS.iter().zip(&found) {
         let (time, count) = (one.stats.cleaning, one.cleaned());
         let before: u64 = one.cleanings.iter().map(|(sample, ..)| u64::from(sample.dirty)).sum();
-        table.row([
+        table.row(values![
             what.title(),
-            count.to_string(),
+            count,
             mean(time.init, count),
             mean(time.copy, count),
             mean(time.checkpoint, count),
             percent((time.checkpoint.as_ps(), time.total().as_ps())),
             format!("{stated} %"),
             percent((before, before + one.dirtied)),
-            percent((one.dirtied, before + one.dirtied)),
+            percent((one.dirtied, before + one.dirtied))
         ]);
     }
     study.sections.push(section(
-        "Fig 1a: where the time of a cleaning goes (BL)",
+        "fig1a", "Fig 1a: where the time of a cleaning goes (BL)",
         "Copies are waited for before the checkpoint begins (this figure only, as in the paper). The last \
          columns: of the metadata blocks that the checkpoint then finds dirty, those that cleaning made dirty.",
         table,
-    ).plot(Plot::bars("time of a cleaning, us", "load", ["init us", "copy us", "checkpoint us"]))?);
+    ).plot(Plot::bars("time of a cleaning, us", "load", ["init_us", "copy_us", "checkpoint_us"]))?);
     let parts: Vec<u64> = found
         .iter()
         .map(|one| {
@@ -80,7 +81,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     study.checks.push(Check {
         what: "Fig 1b: cleaning causes less than 1 % of the dirty metadata (fileserver)"
             .to_string(),
-        found: percent((one.dirtied, before + one.dirtied)),
+        found: percent((one.dirtied, before + one.dirtied)).to_string(),
         holds: one.dirtied * 100 < before + one.dirtied,
     });
     by_dirt(one, study);
@@ -95,22 +96,21 @@ fn by_dirt(one: &Measured, study: &mut Study) {
         .map(|(sample, time, _)| (sample.dirty, time.checkpoint.as_ps()))
         .collect();
     pairs.sort_unstable();
-    let mut table =
-        Table::new(["a fourth of the cleanings", "dirty metadata blocks", "checkpoint us"]);
+    let mut table = Table::new([
+        ("cleanings", "a fourth of the cleanings"),
+        ("dirty_metadata_blocks", "dirty metadata blocks"),
+        ("checkpoint_us", "checkpoint us"),
+    ]);
     let mut means = Vec::new();
     for (i, part) in pairs.chunks(pairs.len().div_ceil(4).max(1)).enumerate() {
         let count = part.len() as u64;
         let dirty: u64 = part.iter().map(|(dirty, _)| u64::from(*dirty)).sum();
         let took: u64 = part.iter().map(|(_, took)| *took).sum();
         means.push(took / count);
-        table.row([
-            (i + 1).to_string(),
-            (dirty / count).to_string(),
-            micros(Span::from_ps(took / count)),
-        ]);
+        table.row(values![i + 1, dirty / count, micros(Span::from_ps(took / count))]);
     }
     study.sections.push(section(
-        "Fig 1b: dirty metadata before a cleaning, and its checkpoint (BL, fileserver)",
+        "fig1b", "Fig 1b: dirty metadata before a cleaning, and its checkpoint (BL, fileserver)",
         "Cleanings sorted by how much metadata was dirty when they began. After each of them none is.",
         table,
     ));
@@ -118,8 +118,8 @@ fn by_dirt(one: &Measured, study: &mut Study) {
         what: "Fig 1b: a checkpoint takes longer when more is dirty".to_string(),
         found: format!(
             "{} us with least, {} us with most dirty",
-            means.first().map_or(String::new(), |ps| micros(Span::from_ps(*ps))),
-            means.last().map_or(String::new(), |ps| micros(Span::from_ps(*ps)))
+            Value::from(means.first().map(|ps| micros(Span::from_ps(*ps)))),
+            Value::from(means.last().map(|ps| micros(Span::from_ps(*ps))))
         ),
         holds: means.first() < means.last(),
     });

@@ -8,9 +8,10 @@ use super::{Options, Scale, System, percent, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
 use crate::fileload::Measured;
-use report::study::{Check, Plot, Study, Table};
+use report::study::{Check, Plot, Study, Table, Value};
+use report::values;
 
-fn per_block(span: Span, one: &Measured) -> String {
+fn per_block(span: Span, one: &Measured) -> Value {
     micros(Span::from_ps(span.as_ps() / one.user.max(1)))
 }
 
@@ -24,8 +25,8 @@ fn copying(one: &Measured) -> Span {
     time.copy + time.flush + time.journal
 }
 
-fn row(name: String, area: String, one: &Measured, bl: &Measured) -> Vec<String> {
-    vec![
+fn row([name, area]: [Value; 2], one: &Measured, bl: &Measured) -> [Value; 12] {
+    values![
         name,
         area,
         rate(one.rate() * 4096),
@@ -33,7 +34,7 @@ fn row(name: String, area: String, one: &Measured, bl: &Measured) -> Vec<String>
         per_block(one.stats.cleaning.init, one),
         per_block(copying(one), one),
         per_block(checkpoints(one), one),
-        one.stats.cp_calls.to_string(),
+        one.stats.cp_calls,
         one.triggers(),
         percent((one.stats.moved[1], one.user)),
         percent((one.metadata(), one.user)),
@@ -43,7 +44,7 @@ fn row(name: String, area: String, one: &Measured, bl: &Measured) -> Vec<String>
 
 /// Runs the experiment.
 /// The column of what is swept.
-const THRESHOLD: &str = "threshold (paper's MB)";
+const THRESHOLD: &str = "threshold_mb";
 
 pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
     let scale = options.scale;
@@ -64,28 +65,28 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     let found = run_all(&cells, options.threads)?;
     let (bl, sweeps) = (&found[0], found[2..].chunks(mib.len()));
     let mut table = Table::new([
-        THRESHOLD,
-        "journal slots",
-        "MB/s",
-        "against BL",
-        "init us/block",
-        "copy us/block",
-        "checkpoint us/block",
-        "CPs",
-        "asked for by",
-        "pre-invalid copied",
-        "metadata",
-        "WAF",
+        (THRESHOLD, "threshold (paper's MB)"),
+        ("slots", "journal slots"),
+        ("mb_s", "MB/s"),
+        ("against_bl", "against BL"),
+        ("init_us", "init us/block"),
+        ("copy_us", "copy us/block"),
+        ("checkpoint_us", "checkpoint us/block"),
+        ("cps", "CPs"),
+        ("asked_for_by", "asked for by"),
+        ("pre_invalid_copied", "pre-invalid copied"),
+        ("metadata", "metadata"),
+        ("waf", "WAF"),
     ]);
-    table.row(row("BL".to_string(), "-".to_string(), bl, bl));
-    table.row(row("kernel 6.1".to_string(), "-".to_string(), &found[1], bl));
+    table.row(row(values!["BL", Value::Absent], bl, bl));
+    table.row(row(values!["kernel 6.1", Value::Absent], &found[1], bl));
     for (slots, sweep) in [scale.slots(), LARGE].iter().zip(sweeps.clone()) {
         for (mib, one) in mib.iter().zip(sweep) {
-            table.row(row(mib.to_string(), slots.to_string(), one, bl));
+            table.row(row(values![*mib, *slots], one, bl));
         }
     }
     study.sections.push(section(
-        "Figs 4 and 5: the threshold of pre-invalid blocks (fileserver)",
+        "fig4", "Figs 4 and 5: the threshold of pre-invalid blocks (fileserver)",
         format!(
             "Times divided by the blocks that programs wrote. Metadata: nodes, directory blocks, tables, packs \
              and journal, of user blocks. {} slots are the paper's area at this scale: it is full before the \
@@ -93,8 +94,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             scale.slots()
         ),
         table,
-    ).plot(Plot::lines("time for each block, us; an area that is never full", THRESHOLD, ["init us/block", "copy us/block", "checkpoint us/block"]).only("journal slots", LARGE.to_string()))?
-        .plot(Plot::lines("MB/s; an area that is never full", THRESHOLD, ["MB/s"]).only("journal slots", LARGE.to_string()))?);
+    ).plot(Plot::lines("time for each block, us; an area that is never full", THRESHOLD, ["init_us", "copy_us", "checkpoint_us"]).only("slots", LARGE.to_string()))?
+        .plot(Plot::lines("MB/s; an area that is never full", THRESHOLD, ["mb_s"]).only("slots", LARGE.to_string()))?);
     for (area, sweep) in ["the paper's area", "an area that is never full"].iter().zip(sweeps) {
         study.checks.extend(checks(area, mib, sweep, bl));
     }

@@ -6,6 +6,7 @@ use super::{Options, Scale, System, percent, section};
 use crate::LabError;
 use crate::fileload::FileLoad;
 use report::study::{Check, Plot, Study, Table};
+use report::values;
 
 /// Runs the experiment.
 pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
@@ -26,40 +27,40 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         .collect();
     let found = run_all(&cells, options.threads)?;
     let mut table = Table::new([
-        "filled",
-        "at the end",
-        "system",
-        "MB/s",
-        "against BL",
-        "WAF",
-        "cleanings",
-        "CPs",
-        "metadata",
+        ("filled", "filled"),
+        ("at_the_end", "at the end"),
+        ("system", "system"),
+        ("mb_s", "MB/s"),
+        ("against_bl", "against BL"),
+        ("waf", "WAF"),
+        ("cleanings", "cleanings"),
+        ("cps", "CPs"),
+        ("metadata", "metadata"),
     ]);
     let (mut wafs, mut gains) = (Vec::new(), Vec::new());
     for (full, three) in fulls.iter().zip(found.chunks(3)) {
         for (system, one) in systems.iter().zip(three) {
-            table.row([
+            table.row(values![
                 format!("{full} %"),
                 percent(one.usage[1]),
-                system.name().to_string(),
+                system.name(),
                 rate(one.rate() * 4096),
                 ratio((one.rate(), three[0].rate())),
                 ratio((one.written(), one.user)),
-                one.cleaned().to_string(),
-                one.stats.cp_calls.to_string(),
-                percent((one.metadata(), one.user)),
+                one.cleaned(),
+                one.stats.cp_calls,
+                percent((one.metadata(), one.user))
             ]);
         }
         wafs.push(three[1].written() * 1000 / three[1].user.max(1));
         gains.push(three[2].rate() * 1000 / three[0].rate().max(1));
     }
     study.sections.push(section(
-        "Fig 10: how full the volume is (fileserver)",
+        "fig10", "Fig 10: how full the volume is (fileserver)",
         "Blocks in use of those that users may have, after the fill and at the end: files grow by appends.",
         table,
-    ).plot(Plot::lines("MB/s", "filled", ["MB/s"]).by("system"))?
-        .plot(Plot::lines("write amplification", "filled", ["WAF"]).by("system"))?);
+    ).plot(Plot::lines("MB/s", "filled", ["mb_s"]).by("system"))?
+        .plot(Plot::lines("write amplification", "filled", ["waf"]).by("system"))?);
     study.checks.push(Check {
         what: "Fig 10: write amplification rises with utilisation".to_string(),
         found: format!("{wafs:?} thousandths"),
