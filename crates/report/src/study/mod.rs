@@ -33,12 +33,16 @@ pub struct Section {
 
 impl Section {
     /// A section without a drawing.
+    ///
+    /// # Panics
+    /// In test builds: if a number of the table is a text.
     pub fn new(
         id: impl Into<String>,
         title: impl Into<String>,
         note: impl Into<String>,
         table: Table,
     ) -> Section {
+        debug_assert_eq!(table.lost_number(), None, "a number is a text");
         let (id, title, note) = (id.into(), title.into(), note.into());
         Section { id, title, note, table, plots: Vec::new() }
     }

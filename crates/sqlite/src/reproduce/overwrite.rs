@@ -451,7 +451,7 @@ fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabErr
             plan.scale()
         ),
         table,
-    ).plot(each("copied by cleaning, % of all pages, NORMAL", "copied, of all", "NORMAL"))?
+    ).plot(each("copied by cleaning, % of all pages, NORMAL", "copied_of_all", "NORMAL"))?
      .plot(Plot::bars("copied because of locks, % of all pages, NoLgn", "value", ["locks_of_all"]).by("mode").only("system", "NoLgn"))?);
     Ok(())
 }

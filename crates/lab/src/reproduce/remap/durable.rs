@@ -8,7 +8,7 @@ use super::matrix::{blocks, stacked};
 use super::text::{change, micros, rate, ratio};
 use super::{Options, section};
 use crate::LabError;
-use report::study::{Plot, Study, Table, Value};
+use report::study::{Plot, Study, Table};
 use report::values;
 
 /// Per cent of the drive that is used.
@@ -29,7 +29,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     let (mut cells, mut names) = (Vec::new(), Vec::new());
     for (depth, every) in [(1, 1), (1, 8), (32, 1), (32, 32)] {
         for (name, stack) in STACKS {
-            names.push([depth.to_string(), every.to_string(), name.to_string()]);
+            names.push(values![depth, every, name]);
             cells.push(cell(mib, stack, depth, every));
         }
     }
@@ -45,7 +45,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     ]);
     for (names, three) in names.chunks(3).zip(found.chunks(3)) {
         for (name, here) in names.iter().zip(three) {
-            let mut row: Vec<Value> = name.iter().map(Value::from).collect();
+            let mut row = name.to_vec();
             row.extend(values![
                 rate(here.rate()),
                 change(here.rate(), three[0].rate()),
