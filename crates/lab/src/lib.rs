@@ -19,7 +19,6 @@ pub mod input;
 mod layers;
 pub mod replay;
 pub mod report;
-pub mod reproduce;
 pub mod result;
 mod run;
 pub mod scenario;

@@ -11,6 +11,5 @@ pub mod image;
 pub mod measure;
 pub mod pages;
 pub mod program;
-pub mod reproduce;
 pub mod transfer;
 pub mod workload;

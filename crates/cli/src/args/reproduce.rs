@@ -39,7 +39,7 @@ pub struct Reproduce {
     #[arg(long, value_name = "DIR")]
     pub msr: Option<PathBuf>,
     /// isolation: 4 KiB accesses of each generated workload
-    #[arg(long, value_name = "N", default_value_t = lab::reproduce::isolation::UNITS)]
+    #[arg(long, value_name = "N", default_value_t = studies::isolation::UNITS)]
     pub units: u64,
     /// Print one JSON document on standard output
     #[arg(long)]

@@ -4,9 +4,8 @@ mod all;
 
 use lab::LabError;
 use lab::files::write_whole;
-use lab::reproduce::{isolation, remap, scj};
 use report::study::Study;
-use sqlite::reproduce as nolog;
+use studies::{Options, Scale, compose, isolation, nolog, remap, scj};
 
 use crate::args::{Paper, Reproduce};
 use crate::{VERSION, note, print, stop};
@@ -52,41 +51,19 @@ fn study(args: &Reproduce, paper: Paper) -> Result<Study, LabError> {
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     let command = command(args, paper);
+    let scale = match (args.quick, args.full) {
+        (true, _) => Scale::Quick,
+        (_, true) => Scale::Full,
+        _ => Scale::Default,
+    };
+    let (data, msr) = (args.data.clone(), args.msr.clone());
+    let options = Options { scale, data, msr, units: args.units, threads, command };
     match paper {
-        Paper::Remap => remap::run(&remap::Options {
-            scale: if args.quick { remap::Scale::Quick } else { remap::Scale::Default },
-            data: args.data.clone(),
-            threads,
-            command,
-        }),
-        Paper::Isolation => isolation::run(&isolation::Options {
-            scale: if args.quick { isolation::Scale::Quick } else { isolation::Scale::Default },
-            data: args.data.clone(),
-            msr: args.msr.clone(),
-            units: args.units,
-            threads,
-            command,
-        }),
-        Paper::Scj => scj::run(&scj::Options {
-            scale: match (args.quick, args.full) {
-                (true, _) => scj::Scale::Quick,
-                (_, true) => scj::Scale::Full,
-                _ => scj::Scale::Default,
-            },
-            threads,
-            command,
-        }),
-        Paper::Nolog => nolog::run(&nolog::Options {
-            scale: if args.quick { nolog::Scale::Quick } else { nolog::Scale::Default },
-            threads,
-            command,
-        }),
-        Paper::Compose => compose::run(&compose::Options {
-            scale: if args.quick { compose::Scale::Quick } else { compose::Scale::Default },
-            data: args.data.clone(),
-            threads,
-            command,
-        }),
+        Paper::Remap => remap::run(&options),
+        Paper::Isolation => isolation::run(&options),
+        Paper::Scj => scj::run(&options),
+        Paper::Nolog => nolog::run(&options),
+        Paper::Compose => compose::run(&options),
         Paper::All => Err(LabError::Failed("all studies are no study".to_string())),
     }
 }

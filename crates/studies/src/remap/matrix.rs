@@ -1,0 +1,250 @@
+//! Figs 2, 8, 9, 13 and 14: sequential and random writes through every stack, on every mapping.
+
+use block::Op;
+
+use super::cell::{Cell, Measured, run_all};
+use super::drives::{MAPPINGS, Mapping, STACKS, line_kib};
+use super::{Options, Scale, section};
+use crate::text::{change, micros, rate, ratio};
+use lab::LabError;
+use report::study::{Check, Plot, Study, Table, Value};
+use report::values;
+
+/// A generated workload: `SIZE` is the part of the drive it uses, `COUNT` its requests.
+struct Load {
+    name: &'static str,
+    recipe: &'static str,
+}
+
+const SEQUENTIAL: Load = Load { name: "sequential", recipe: "rw=write" };
+const RANDOM: Load = Load { name: "random", recipe: "rw=randwrite,norandommap=on" };
+const ZIPF: Load =
+    Load { name: "zipf", recipe: "rw=randwrite,norandommap=on,distribution=zipf:0.99" };
+
+/// Blocks of the part of the drive that is used: whole MiB.
+pub(super) fn blocks(mib: u64, fill: u64) -> u64 {
+    (mib * fill / 100) * 256
+}
+
+/// The cell of a stack on a drive, with the host log just large enough for a fill.
+pub(super) fn stacked(mapping: &Mapping, mib: u64, stack: &str, fill: u64) -> Cell {
+    let cell = mapping.drive(mib).with("remap.mode", stack);
+    if stack != "varve" {
+        return cell;
+    }
+    // Half a line: see the section on segments.
+    let cell = cell.with("remap.segment", format!("{} KiB", line_kib(mib) / 2));
+    match fill > 85 {
+        true => cell.with("remap.reserve", "5"),
+        false => cell,
+    }
+}
+
+/// A file is written once and overwritten twice; measured are as many overwrites again as it has
+/// blocks.
+fn cell(mapping: &Mapping, mib: u64, stack: &str, fill: u64, load: &Load) -> Cell {
+    let blocks = blocks(mib, fill);
+    let (recipe, size) = (load.recipe, blocks * 4);
+    let once = format!("{recipe},bs=4KiB,size={size}KiB,count={blocks}");
+    stacked(mapping, mib, stack, fill)
+        .after(&format!("rw=write,bs=1MiB,size={size}KiB,count={}", blocks / 256))
+        .after(&format!("{recipe},bs=4KiB,size={size}KiB,count={}", 2 * blocks))
+        .load(&once)
+}
+
+/// Fig 2: random against sequential writes, without remapping.
+pub(super) fn gap(options: &Options, study: &mut Study) -> Result<(), LabError> {
+    let mib = options.scale.mib();
+    let cells: Vec<Cell> = MAPPINGS
+        .iter()
+        .flat_map(|m| [&SEQUENTIAL, &RANDOM].map(|load| cell(m, mib, "off", 80, load)))
+        .collect();
+    let found = run_all(&cells, options.threads)?;
+    let mut table = Table::new([
+        ("drive", "drive"),
+        ("sequential_mb_s", "sequential MB/s"),
+        ("random_mb_s", "random MB/s"),
+        ("random_against_it", "random against it"),
+    ]);
+    for (mapping, pair) in MAPPINGS.iter().zip(found.chunks(2)) {
+        let (seq, random) = (pair[0].rate(), pair[1].rate());
+        table.row(values![mapping.name, rate(seq), rate(random), change(random, seq)]);
+    }
+    study.sections.push(section(
+        "fig2", "Fig 2: random writes against sequential ones, no remapping",
+        "4 KiB overwrites of a file that fills 80 % of the drive. The paper: random lower by up to 87.4 %.",
+        table,
+    )
+    .plot(Plot::bars("MB/s", "drive", ["sequential_mb_s", "random_mb_s"]))?);
+    Ok(())
+}
+
+fn row(name: &[String], base: &Measured, here: &Measured) -> Vec<Value> {
+    let mut row: Vec<Value> = name.iter().map(Value::from).collect();
+    row.extend(values![
+        rate(here.rate()),
+        change(here.rate(), base.rate()),
+        micros(here.mean(Op::Write)),
+        change(here.mean(Op::Write).as_ps(), base.mean(Op::Write).as_ps()),
+        micros(here.percentile(Op::Write, 9900)),
+        micros(here.percentile(Op::Write, 9990)),
+        ratio(here.amplification().above()),
+        ratio(here.amplification().drive()),
+        ratio(here.amplification().whole())
+    ]);
+    row
+}
+
+const COLUMNS: [(&str, &str); 9] = [
+    ("mb_s", "MB/s"),
+    ("against_pass_through", "against pass-through"),
+    ("mean_us", "mean us"),
+    ("mean_against_it", "mean against it"),
+    ("p99_us", "p99 us"),
+    ("p999_us", "p99.9 us"),
+    ("wa_host", "WA host"),
+    ("wa_drive", "WA drive"),
+    ("wa_both", "WA both"),
+];
+
+/// Figs 8, 9, 13, 14 on generated loads, over mappings and fills.
+pub(super) fn generated(options: &Options, study: &mut Study) -> Result<(), LabError> {
+    let mib = options.scale.mib();
+    for load in [&SEQUENTIAL, &RANDOM, &ZIPF] {
+        let fills: &[u64] = match options.scale {
+            Scale::Default if load.name == "random" => &[50, 70, 80, 90, 95],
+            _ => &[80],
+        };
+        let mut places = Vec::new();
+        let mut cells = Vec::new();
+        for mapping in &MAPPINGS {
+            for fill in fills {
+                for (name, stack) in STACKS {
+                    places.push([mapping.name.to_string(), format!("{fill} %"), name.to_string()]);
+                    cells.push(cell(mapping, mib, stack, *fill, load));
+                }
+            }
+        }
+        let found = run_all(&cells, options.threads)?;
+        let names = [("drive", "drive"), ("fill", "fill"), ("stack", "stack")];
+        let mut table = Table::new(names.into_iter().chain(COLUMNS));
+        for (names, three) in places.chunks(3).zip(found.chunks(3)) {
+            for (name, here) in names.iter().zip(three) {
+                table.row(row(name, &three[0], here));
+            }
+        }
+        let (id, figures) = match load.name {
+            "sequential" => ("fig8", "Figs 8 and 13"),
+            "random" => ("fig9", "Figs 9 and 14"),
+            _ => ("fig9_zipf", "Figs 9 and 14"),
+        };
+        let mut section = section(
+            id,
+            format!("{figures}: {} 4 KiB writes", load.name),
+            "A file is written once and overwritten twice; measured are as many overwrites again as it \
+             has blocks.",
+            table,
+        )
+        .plot(Plot::bars("MB/s, 80 % full", "drive", ["mb_s"]).by("stack").only("fill", "80 %"))?
+        .plot(Plot::bars("write amplification of both layers, 80 % full", "drive", ["wa_both"]).by("stack").only("fill", "80 %"))?;
+        if fills.len() > 1 {
+            for drive in ["full map", "cached 1/64"] {
+                let title = format!("MB/s by fill, {drive}");
+                section = section
+                    .plot(Plot::lines(&title, "fill", ["mb_s"]).by("stack").only("drive", drive))?;
+            }
+        }
+        study.sections.push(section);
+        if load.name == "random" {
+            study.checks.extend(checks(&places, &found));
+        }
+    }
+    Ok(())
+}
+
+/// The expectations that were stated before: won where the map is demand-paged, coarse or hybrid,
+/// lost or drawn on a full page map.
+fn checks(places: &[[String; 3]], found: &[Measured]) -> Vec<Check> {
+    let gain = |drive: &str, fill: &str| {
+        let at = |stack: &str| {
+            let found = places.iter().zip(found);
+            let mut same = found.filter(|(p, _)| p[0] == drive && p[1] == fill && p[2] == stack);
+            same.next().map_or(0, |(_, m)| m.rate())
+        };
+        (at("varve"), at("pass-through"))
+    };
+    let one = |what: &str, drive: &str, wins: bool| {
+        let (varve, pass) = gain(drive, "80 %");
+        Check {
+            what: format!("random writes, 80 % full, {drive}: {what}"),
+            found: format!("{} against {} MB/s, {}", rate(varve), rate(pass), change(varve, pass)),
+            holds: (varve > pass) == wins,
+        }
+    };
+    vec![
+        one("the host log loses or draws, log on log", "full map", false),
+        one("the host log wins", "cached 1/64", true),
+        one("the host log wins", "16 KiB units", true),
+        one("the host log wins", "hybrid", true),
+    ]
+}
+
+/// The captured runs of fio's random writes on real file systems.
+const TRACES: [(&str, &str); 4] = [
+    ("ext4", "fio_randwrite_ext4.csv.zst"),
+    ("XFS", "fio_randwrite_xfs.csv.zst"),
+    ("Btrfs", "fio_randwrite_btrfs.csv.zst"),
+    ("F2FS", "fio_randwrite_f2fs.vtr"),
+];
+
+/// Fig 9 on what real file systems made of fio's random writes.
+pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabError> {
+    let names = [("file_system", "file system"), ("drive", "drive"), ("stack", "stack")];
+    let mut table = Table::new(names.into_iter().chain(COLUMNS));
+    let mut places = Vec::new();
+    let mut cells = Vec::new();
+    let traces = match options.scale {
+        Scale::Quick => &TRACES[..1],
+        Scale::Default | Scale::Full => &TRACES[..],
+    };
+    for (name, file) in traces {
+        let path = options.data.join(file);
+        if !path.is_file() {
+            return Err(LabError::Input(format!(
+                "{}: no such file; the captured traces lie in the project's folder `data`: run from \
+                 there, or give --data DIR",
+                path.display()
+            )));
+        }
+        for mapping in &MAPPINGS {
+            for (stack_name, stack) in STACKS {
+                places.push([
+                    (*name).to_string(),
+                    mapping.name.to_string(),
+                    stack_name.to_string(),
+                ]);
+                cells.push(stacked(mapping, 1024, stack, 80).trace(path.clone()));
+            }
+        }
+    }
+    let found = run_all(&cells, options.threads)?;
+    for (names, three) in places.chunks(3).zip(found.chunks(3)) {
+        for (name, here) in names.iter().zip(three) {
+            table.row(row(name, &three[0], here));
+        }
+    }
+    let found = section(
+        "fig9_traces",
+        "Fig 9: what file systems made of fio's random writes",
+        "Captured traces of 8 jobs writing 4 KiB at random with fdatasync after each 32 (buffered, as \
+         the paper's runs), on a drive of 1 GiB, replayed as fast as it goes: device time for equal \
+         work. Addresses never touched are left out.",
+        table,
+    );
+    let drawn = traces.iter().try_fold(found, |found, (name, _)| {
+        let plot = Plot::bars(&format!("{name}, MB/s"), "drive", ["mb_s"]);
+        found.plot(plot.by("stack").only("file_system", *name))
+    })?;
+    study.sections.push(drawn);
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! One run: a load on a volume with one way of cleaning.
+
+use lfs::fs::{Bug, Cleaning, Options as Mount, Scj};
+
+use super::{SEED, Scale};
+use crate::parallel;
+use lab::LabError;
+use lab::fileload::{FileLoad, Measured, Plan, Room, measure, user_blocks};
+use lab::scenario::Scenario;
+
+/// The drive is so many times as large as the volume: the paper used 16 GB of 512.
+pub(super) const DRIVE: u64 = 4;
+
+/// Slots of a journal area that is never full: as many as fit into the gap before the volume.
+pub(super) const LARGE: u32 = 224;
+
+/// Eight victims at a time.
+pub(super) const TOGETHER: System = System::Together(8);
+
+/// A way of cleaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum System {
+    /// The paper's baseline.
+    Bl,
+    /// Kernel 6.1.
+    Kernel,
+    /// The paper's scheme with its threshold and area.
+    Scj,
+    /// With other blocks of the threshold, other slots of the area.
+    Tuned(u64, u32),
+    /// As `Scj`; victims are chosen by valid blocks alone.
+    ByValid,
+    /// As `Scj` with a large area; so many victims share a flush and the write of their records (not
+    /// in the paper).
+    Together(u32),
+    /// As `Scj` with a large area, but records are written before their copies are durable: the
+    /// paper says nothing of a flush. It loses data.
+    Unflushed,
+}
+
+impl System {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            System::Bl => "BL",
+            System::Kernel => "kernel 6.1",
+            System::Scj => "SCJ",
+            System::Tuned(..) => "SCJ, larger area",
+            System::Together(_) => "SCJ, larger area, victims in batches",
+            System::ByValid => "SCJ, victims by valid blocks",
+            System::Unflushed => "SCJ without flush (unsafe)",
+        }
+    }
+
+    fn cleaning(self, scale: Scale) -> Cleaning {
+        let scj = Scj {
+            slots: scale.slots(),
+            threshold: Some(scale.blocks() / 128),
+            count_needed: true,
+            batch: 1,
+        };
+        match self {
+            System::Bl => Cleaning::Bl415,
+            System::Kernel => Cleaning::Bl6,
+            System::Scj => Cleaning::Scj(scj),
+            System::Tuned(threshold, slots) => {
+                Cleaning::Scj(Scj { slots, threshold: Some(threshold), ..scj })
+            }
+            System::Together(batch) => Cleaning::Scj(Scj { slots: LARGE, batch, ..scj }),
+            System::ByValid => Cleaning::Scj(Scj { count_needed: false, ..scj }),
+            System::Unflushed => Cleaning::Scj(Scj { slots: LARGE, ..scj }),
+        }
+    }
+}
+
+/// A run.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cell {
+    pub(super) scale: Scale,
+    pub(super) system: System,
+    pub(super) what: FileLoad,
+    /// Percent of the blocks that users may have which the fill takes.
+    pub(super) full: u64,
+    pub(super) seed: u64,
+    /// Copies are waited for before the next phase.
+    pub(super) drain: bool,
+    /// The drive's buffer survives a power cut: its FLUSH and FUA cost next to nothing.
+    pub(super) protected: bool,
+}
+
+impl Cell {
+    pub(super) fn new(scale: Scale, system: System, what: FileLoad) -> Cell {
+        Cell { scale, system, what, full: 80, seed: SEED, drain: false, protected: false }
+    }
+
+    /// Runs it.
+    pub(super) fn run(&self) -> Result<Measured, LabError> {
+        let blocks = self.scale.blocks();
+        let mut scenario = Scenario::default();
+        scenario.set("drive.preset", "samsung-970pro")?;
+        // Blocks so small that a superblock is a 64th of the drive; erasing takes less in proportion.
+        let pages = (blocks * DRIVE / 64 / 8 / 16).clamp(4, 128);
+        let lines = blocks * DRIVE * 5 / 4 / (pages * 8 * 16);
+        scenario.set("drive.op", "25 %")?;
+        scenario.set("drive.line", "superblock")?;
+        scenario.set("drive.geometry.pages", &pages.to_string())?;
+        scenario.set("drive.geometry.blocks", &lines.to_string())?;
+        scenario.set("drive.nand.erase", &format!("{} us", 3500 * pages / 128))?;
+        if self.protected {
+            scenario.set("drive.plp.mode", "full")?;
+        }
+        let mut params = scenario.config()?.resolve()?;
+        params.seed = self.seed;
+        let user = user_blocks(blocks)?;
+        let options = Mount {
+            cleaning: self.system.cleaning(self.scale),
+            drain: self.drain,
+            bug: (self.system == System::Unflushed).then_some(Bug::Flush),
+            // Half a volume of memory, as the paper's machine had.
+            cached_nodes: (blocks / 4) as usize,
+            ..Mount::default()
+        };
+        let measured = match self.scale {
+            Scale::Quick => 30,
+            Scale::Default => 50,
+            Scale::Full => 10,
+        };
+        let plan = Plan {
+            params,
+            stack: scenario.stack.clone(),
+            blocks,
+            options,
+            cache: (blocks / 2, blocks / 20),
+            writes: (user * (115 - self.full) / 100, user * measured / 100),
+        };
+        // The paper's buffer pool is 1 GB of 16.
+        let room = Room { target: user * self.full / 100, pool: blocks / 16 };
+        measure(&plan, &mut *self.what.make(None, room, self.seed))
+    }
+}
+
+/// Runs all cells, results in order.
+pub(super) fn run_all(cells: &[Cell], threads: usize) -> Result<Vec<Measured>, LabError> {
+    parallel::beside(threads, cells, Cell::run)
+}

@@ -1,0 +1,322 @@
+//! Figs 7, 8 and 9: the four loads.
+
+use block::Span;
+
+use super::cell::{Cell, LARGE, TOGETHER, run_all};
+use super::{Options, SEED, Scale, System, percent, section};
+use crate::text::{change, micros, rate, ratio};
+use lab::LabError;
+use lab::fileload::FileLoad;
+use lab::fileload::Measured;
+use report::study::{Check, Plot, Section, Study, Table, Value};
+use report::values;
+
+const LOADS: [FileLoad; 4] =
+    [FileLoad::Fileserver, FileLoad::Varmail, FileLoad::Tpcc, FileLoad::Ycsb];
+
+fn systems(scale: Scale) -> Vec<System> {
+    let large = System::Tuned(scale.blocks() / 128, LARGE);
+    let mut all = vec![System::Bl, System::Kernel, System::Scj, large, System::Unflushed, TOGETHER];
+    if scale == Scale::Default {
+        all.push(System::ByValid);
+    }
+    all
+}
+
+/// The middle one.
+fn median(runs: &[Measured], of: impl Fn(&Measured) -> u64) -> u64 {
+    let mut all: Vec<u64> = runs.iter().map(of).collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied().unwrap_or(0)
+}
+
+/// Runs of one load: for each system its seeds.
+struct Runs<'a> {
+    what: FileLoad,
+    of: Vec<(System, &'a [Measured])>,
+}
+
+impl Runs<'_> {
+    fn ratio(&self, i: usize, of: impl Fn(&Measured) -> u64 + Copy) -> (u64, u64) {
+        (median(self.of[i].1, of), median(self.of[0].1, of))
+    }
+}
+
+/// Runs the experiment.
+pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
+    let scale = options.scale;
+    let (systems, seeds) = (systems(scale), scale.seeds() as usize);
+    let mut cells = Vec::new();
+    for what in LOADS {
+        for system in &systems {
+            let cell = Cell::new(scale, *system, what);
+            cells.extend((0..seeds as u64).map(|i| Cell { seed: SEED + i, ..cell }));
+        }
+    }
+    let found = run_all(&cells, options.threads)?;
+    let loads: Vec<Runs<'_>> = LOADS
+        .into_iter()
+        .zip(found.chunks(seeds * systems.len()))
+        .map(|(what, runs)| Runs {
+            what,
+            of: systems.iter().copied().zip(runs.chunks(seeds)).collect(),
+        })
+        .collect();
+    study.sections.push(section(
+        "fig8", "Fig 8: the four loads",
+        format!(
+            "Medians of {seeds} seeds, range of MB/s. tpcc and YCSB: pages of a generator shaped like MySQL's, not \
+             MySQL. Checkpoints: in per cent of BL's. Metadata: of user blocks. `SCJ` has the paper's journal area at \
+             this scale, the larger one {LARGE} slots."
+        ),
+        eight(&loads),
+    ).plot(Plot::bars("throughput against BL", "load", ["against_bl"]).by("system"))?
+        .plot(Plot::bars("checkpoints, % of BL's", "load", ["of_bl"]).by("system"))?);
+    study.sections.push(section(
+        "fig8_triggers",
+        "Fig 8: what asked for checkpoints",
+        "Of the first seed.",
+        triggers(&loads),
+    ));
+    study.sections.push(seven(&loads[0])?);
+    study.sections.push(nine(&loads[3])?);
+    study.checks.extend(loads.iter().flat_map(|load| checks(load)));
+    study.checks.push(least(&loads));
+    study.checks.extend(latencies(&loads[3]));
+    Ok(())
+}
+
+fn eight(loads: &[Runs<'_>]) -> Table {
+    let mut table = Table::new([
+        ("load", "load"),
+        ("system", "system"),
+        ("mb_s", "MB/s"),
+        ("range", "range"),
+        ("against_bl", "against BL"),
+        ("against_kernel_6_1", "against kernel 6.1"),
+        ("cleaning_mean_us", "cleaning mean us"),
+        ("p99_us", "p99 us"),
+        ("cps", "CPs"),
+        ("of_bl", "of BL's"),
+        ("metadata", "metadata"),
+        ("waf", "WAF"),
+        ("waf_drive", "WAF drive"),
+        ("filled", "filled"),
+        ("at_the_end", "at the end"),
+    ]);
+    for load in loads {
+        for (i, (system, runs)) in load.of.iter().enumerate() {
+            let rates = runs.iter().map(|one| one.rate() * 4096);
+            let (least, most) = (rates.clone().min().unwrap_or(0), rates.max().unwrap_or(0));
+            let kernel = (median(runs, Measured::rate), median(load.of[1].1, Measured::rate));
+            let one = &runs[0];
+            table.row(values![
+                load.what.title(),
+                system.name(),
+                rate(median(runs, Measured::rate) * 4096),
+                format!("{} to {}", rate(least), rate(most)),
+                ratio(load.ratio(i, Measured::rate)),
+                ratio(kernel),
+                micros(Span::from_ps(median(runs, |one| one.cleaning_mean().as_ps()))),
+                one.cleaning_percentile(9900).map(micros),
+                median(runs, |one| one.stats.cp_calls),
+                percent(load.ratio(i, |one| one.stats.cp_calls)),
+                percent((median(runs, Measured::metadata), median(runs, |one| one.user))),
+                ratio((median(runs, Measured::written), median(runs, |one| one.user))),
+                ratio(one.amplification().drive()),
+                percent(one.usage[0]),
+                percent(one.usage[1])
+            ]);
+        }
+    }
+    table
+}
+
+fn triggers(loads: &[Runs<'_>]) -> Table {
+    let mut table = Table::new([
+        ("load", "load"),
+        ("system", "system"),
+        ("cleanings", "cleanings"),
+        ("pre_invalid_copied", "pre-invalid copied"),
+        ("records", "records"),
+        ("flushes", "flushes"),
+        ("checkpoints", "checkpoints"),
+    ]);
+    for load in loads {
+        for (system, runs) in &load.of {
+            let one = &runs[0];
+            table.row(values![
+                load.what.title(),
+                system.name(),
+                one.cleaned(),
+                one.stats.moved[1],
+                one.stats.journal[0],
+                one.stats.flushes,
+                one.triggers()
+            ]);
+        }
+    }
+    table
+}
+
+/// Time of cleanings over the run, in tenths of it.
+fn seven(load: &Runs<'_>) -> Result<Section, LabError> {
+    const TENTH: &str = "tenth";
+    let ids = load.of.iter().map(|(system, _)| system.name().to_string());
+    let heads = ids.clone().map(|name| (name.clone(), format!("{name}, us")));
+    let tenth = (TENTH.to_string(), "tenth of the run".to_string());
+    let mut table = Table::new(std::iter::once(tenth).chain(heads));
+    for tenth in 0..10_u64 {
+        let mean = |one: &Measured| {
+            let within = |at: Span| at.as_ps() * 10 / one.elapsed.as_ps().max(1) == tenth;
+            let all = one.cleanings.iter().filter(|(sample, ..)| within(sample.at));
+            let (sum, count) = all.fold((0, 0), |(s, n), (x, ..)| (s + x.took.as_ps(), n + 1));
+            let mean: Option<u64> = sum.checked_div(count);
+            Value::from(mean.map(|ps| micros(Span::from_ps(ps))))
+        };
+        table.row(
+            std::iter::once(Value::from(tenth + 1))
+                .chain(load.of.iter().map(|(_, runs)| mean(&runs[0]))),
+        );
+    }
+    Ok(section(
+        "fig7", "Fig 7: mean time of a cleaning over the run (fileserver)",
+        "BL with its checkpoint; SCJ with flush and record. Kernel 6.1's checkpoints are not in it.",
+        table,
+    )
+    .plot(Plot::lines("mean time of a cleaning, us", TENTH, ids))?)
+}
+
+const PARTS: [(&str, u64); 3] = [("mean", 0), ("p95", 9500), ("p99", 9900)];
+
+fn latency(one: &Measured, kind: usize, part: u64) -> Span {
+    let histogram = &one.latency[kind];
+    let found = if part == 0 { histogram.mean() } else { histogram.percentile(part) };
+    found.unwrap_or_default()
+}
+
+fn nine(load: &Runs<'_>) -> Result<Section, LabError> {
+    let parts = ["read", "update"].into_iter().flat_map(|kind| {
+        PARTS.iter().flat_map(move |(part, _)| {
+            [
+                (format!("{kind}_{part}_us"), format!("{kind} {part} us")),
+                (format!("{kind}_{part}_against_bl"), format!("{kind} {part} against BL")),
+            ]
+        })
+    });
+    let names = [("system", "system"), ("operations_s", "operations/s")];
+    let names = names.map(|(id, heading)| (id.to_string(), heading.to_string()));
+    let mut table = Table::new(names.into_iter().chain(parts));
+    let bl = &load.of[0].1[0];
+    for (system, runs) in &load.of {
+        let one = &runs[0];
+        let ps = u128::from(one.elapsed.as_ps()).max(1);
+        let each = u128::from(one.operations) * 1_000_000_000_000 / ps;
+        let mut row = values![system.name(), each as u64].to_vec();
+        for kind in 0..2 {
+            for (_, part) in PARTS {
+                let (now, before) = (latency(one, kind, part), latency(bl, kind, part));
+                row.extend(values![micros(now), change(now.as_ps(), before.as_ps())]);
+            }
+        }
+        table.row(row);
+    }
+    Ok(section(
+        "fig9", "Fig 9: latency of YCSB-A-shaped operations",
+        "Of the first seed; 32 connections. The paper: read mean -11 %, p99 -10 %; update mean -20 %, p99 -19 %; \
+         p95 not stated.",
+        table,
+    )
+    .plot(Plot::bars("reads, us", "system", ["read_mean_us", "read_p99_us"]))?
+    .plot(Plot::bars("updates, us", "system", ["update_mean_us", "update_p99_us"]))?)
+}
+
+fn checks(load: &Runs<'_>) -> Vec<Check> {
+    let name = load.what.title();
+    let gain = |i: usize| load.ratio(i, Measured::rate);
+    let points = |i: usize| load.ratio(i, |one| one.stats.cp_calls);
+    let cleaning = load.ratio(2, |one| one.cleaning_mean().as_ps());
+    let share = |i: usize| {
+        let runs = load.of[i].1;
+        (median(runs, Measured::metadata), median(runs, |one| one.user))
+    };
+    let less = |a: (u64, u64), b: (u64, u64)| {
+        u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1)
+    };
+    let (scj, large, bl) = (share(2), share(3), share(0));
+    vec![
+        Check {
+            what: format!("Fig 8a, {name}: SCJ is 1.13 to 1.63 times as fast as BL"),
+            found: format!("{}; with a larger area {}", ratio(gain(2)), ratio(gain(3))),
+            holds: (113..=163).contains(&(gain(2).0 * 100 / gain(2).1.max(1))),
+        },
+        Check {
+            what: format!("{name}: SCJ is never slower than BL"),
+            found: ratio(gain(2)).to_string(),
+            holds: gain(2).0 >= gain(2).1,
+        },
+        Check {
+            what: format!("{name}: SCJ is faster than kernel 6.1's way (not in the paper)"),
+            found: ratio((
+                median(load.of[2].1, Measured::rate),
+                median(load.of[1].1, Measured::rate),
+            ))
+            .to_string(),
+            holds: median(load.of[2].1, Measured::rate) > median(load.of[1].1, Measured::rate),
+        },
+        Check {
+            what: format!("Fig 8b, {name}: a cleaning takes less with SCJ"),
+            found: change(cleaning.0, cleaning.1).to_string(),
+            holds: cleaning.0 < cleaning.1,
+        },
+        Check {
+            what: format!(
+                "Fig 8c, {name}: SCJ makes at most 10 % of BL's checkpoints (paper: below 6 %)"
+            ),
+            found: format!("{}; with a larger area {}", percent(points(2)), percent(points(3))),
+            holds: points(2).0 * 10 <= points(2).1,
+        },
+        Check {
+            what: format!("Fig 8d, {name}: SCJ writes less metadata than BL"),
+            found: format!(
+                "{} against {}; with a larger area {}",
+                percent(scj),
+                percent(bl),
+                percent(large)
+            ),
+            holds: less(scj, bl),
+        },
+    ]
+}
+
+fn least(loads: &[Runs<'_>]) -> Check {
+    let gains: Vec<u64> = loads
+        .iter()
+        .map(|load| {
+            let (now, before) = load.ratio(2, Measured::rate);
+            now * 100 / before.max(1)
+        })
+        .collect();
+    Check {
+        what: "Fig 8a: varmail gains least".to_string(),
+        found: format!("{gains:?} hundredths in fileserver, varmail, tpcc, YCSB"),
+        holds: gains.iter().min() == gains.get(1),
+    }
+}
+
+fn latencies(load: &Runs<'_>) -> Vec<Check> {
+    let (bl, scj) = (&load.of[0].1[0], &load.of[2].1[0]);
+    ["read", "update"]
+        .into_iter()
+        .enumerate()
+        .map(|(kind, name)| {
+            let pair = |part| (latency(scj, kind, part).as_ps(), latency(bl, kind, part).as_ps());
+            let (mean, p99) = (pair(0), pair(9900));
+            Check {
+                what: format!("Fig 9: mean and p99 of a {name} are lower with SCJ"),
+                found: format!("{} and {}", change(mean.0, mean.1), change(p99.0, p99.1)),
+                holds: mean.0 < mean.1 && p99.0 <= p99.1,
+            }
+        })
+        .collect()
+}

@@ -1,0 +1,101 @@
+//! Paper 2: segment cleaning journaling and adaptive checkpoints, beside the paper's baseline and
+//! what kernel 6.1 does.
+//!
+//! Every number is virtual time on a modelled drive, or a count. What a load is, and what of a real
+//! machine is left out, is in [`lab::fileload`] and `docs/scj.md`.
+
+mod area;
+mod barriers;
+mod calibrate;
+mod cell;
+mod loads;
+mod locality;
+mod paper;
+mod phases;
+mod thresholds;
+mod utilisation;
+
+use crate::{Options, Scale};
+use cell::System;
+use lab::LabError;
+use report::round::share;
+use report::study::{Rows, Section, Study, Table, Value};
+
+impl Scale {
+    /// The volume's blocks: 1/64 of the paper's, 1/16, or all of it (without the sweeps of Figs 4, 5,
+    /// 10 and 11).
+    fn blocks(self) -> u64 {
+        match self {
+            Scale::Quick => 1 << 16,
+            Scale::Default => 1 << 18,
+            Scale::Full => 1 << 22,
+        }
+    }
+    /// The paper's 16 GiB are so many times as large.
+    fn factor(self) -> u64 {
+        (1 << 22) / self.blocks()
+    }
+    /// The paper's journal area of 64 slots.
+    fn slots(self) -> u32 {
+        (64 / self.factor()) as u32
+    }
+    /// Seeds of the main comparison.
+    fn seeds(self) -> u64 {
+        if self == Scale::Default { 3 } else { 1 }
+    }
+}
+
+/// Seed of the first of the runs.
+const SEED: u64 = 1;
+
+/// Runs the experiment.
+///
+/// # Errors
+/// A run that fails.
+pub fn run(options: &Options) -> Result<Study, LabError> {
+    let scale = options.scale;
+    let mib = scale.blocks() / 256;
+    let mut study = Study {
+        title: "Segment cleaning journaling (paper 2)".to_string(),
+        command: options.command.clone(),
+        note: format!(
+            "Virtual time on a modelled 970 PRO of {} MiB, of which the volume is {mib} MiB: 1/{} of the \
+             paper's 16 GB. Everything that is counted in blocks is scaled: threshold {} KiB, journal area of \
+             {} slots. Computing takes no time, threads are a closed loop in which the file system does one \
+             thing at a time. Pure log mode: without it F2FS hardly cleans at all under these loads, \
+             and journalled cleaning has nothing to gain. BL: a checkpoint after every cleaned segment, as the paper's \
+             baseline; kernel 6.1: as that kernel does, the baseline that a user has today.",
+            mib * cell::DRIVE,
+            scale.factor(),
+            scale.blocks() / 128 * 4,
+            scale.slots(),
+        ),
+        seed: SEED,
+        claims: Vec::new(),
+        checks: Vec::new(),
+        sections: Vec::new(),
+    };
+    calibrate::run(options, &mut study)?;
+    phases::run(options, &mut study)?;
+    area::run(options, &mut study)?;
+    loads::run(options, &mut study)?;
+    barriers::run(options, &mut study)?;
+    // The sweeps are for the smaller volumes.
+    if scale != Scale::Full {
+        thresholds::run(options, &mut study)?;
+        utilisation::run(options, &mut study)?;
+        locality::run(options, &mut study)?;
+    }
+    study.answer(paper::STATEMENTS, Rows::All)?;
+    Ok(study)
+}
+
+/// A section with its table filled.
+fn section(id: &str, title: impl Into<String>, note: impl Into<String>, table: Table) -> Section {
+    Section::new(id, title, note, table)
+}
+
+/// Per cent with one decimal.
+fn percent((n, d): (u64, u64)) -> Value {
+    share(n, d.max(1))
+}

@@ -1,0 +1,126 @@
+//! Fig 1: where the time of a cleaning goes in the paper's baseline, and what a checkpoint writes.
+
+use block::Span;
+
+use super::cell::{Cell, run_all};
+use super::{Options, System, percent, section};
+use crate::text::micros;
+use lab::LabError;
+use lab::fileload::FileLoad;
+use lab::fileload::Measured;
+use report::study::{Check, Plot, Study, Table, Value};
+use report::values;
+
+/// Loads, and the checkpoint's part of the time of a cleaning that the paper measured, in per cent.
+const LOADS: [(FileLoad, u64); 4] = [
+    (FileLoad::Fileserver, 52),
+    (FileLoad::Varmail, 44),
+    (FileLoad::Tpcc, 57),
+    (FileLoad::Ycsb, 56),
+];
+
+fn mean(sum: Span, count: u64) -> Value {
+    micros(Span::from_ps(sum.as_ps() / count.max(1)))
+}
+
+/// Runs the experiment.
+pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
+    let cells: Vec<Cell> = LOADS
+        .iter()
+        .map(|(what, _)| Cell { drain: true, ..Cell::new(options.scale, System::Bl, *what) })
+        .collect();
+    let found = run_all(&cells, options.threads)?;
+    let mut table = Table::new([
+        ("load", "load"),
+        ("cleanings", "cleanings"),
+        ("init_us", "init us"),
+        ("copy_us", "copy us"),
+        ("checkpoint_us", "checkpoint us"),
+        ("checkpoint_part", "checkpoint's part"),
+        ("paper", "paper"),
+        ("metadata_dirty_before", "metadata dirty before"),
+        ("dirtied_by_cleaning", "dirtied by cleaning"),
+    ]);
+    for ((what, stated), one) in LOADS.iter().zip(&found) {
+        let (time, count) = (one.stats.cleaning, one.cleaned());
+        let before: u64 = one.cleanings.iter().map(|(sample, ..)| u64::from(sample.dirty)).sum();
+        table.row(values![
+            what.title(),
+            count,
+            mean(time.init, count),
+            mean(time.copy, count),
+            mean(time.checkpoint, count),
+            percent((time.checkpoint.as_ps(), time.total().as_ps())),
+            format!("{stated} %"),
+            percent((before, before + one.dirtied)),
+            percent((one.dirtied, before + one.dirtied))
+        ]);
+    }
+    study.sections.push(section(
+        "fig1a", "Fig 1a: where the time of a cleaning goes (BL)",
+        "Copies are waited for before the checkpoint begins (this figure only, as in the paper). The last \
+         columns: of the metadata blocks that the checkpoint then finds dirty, those that cleaning made dirty.",
+        table,
+    ).plot(Plot::bars("time of a cleaning, us", "load", ["init_us", "copy_us", "checkpoint_us"]))?);
+    let parts: Vec<u64> = found
+        .iter()
+        .map(|one| {
+            let time = one.stats.cleaning;
+            time.checkpoint.as_ps() * 100 / time.total().as_ps().max(1)
+        })
+        .collect();
+    study.checks.push(Check {
+        what: "Fig 1a: the checkpoint is a significant part of the time of a cleaning (paper: 44 to 57 %; \
+               here: at least 30 % in all loads)"
+            .to_string(),
+        found: format!("{parts:?} % in fileserver, varmail, tpcc and YCSB"),
+        holds: parts.iter().all(|part| *part >= 30),
+    });
+    let one = &found[0];
+    let before: u64 = one.cleanings.iter().map(|(sample, ..)| u64::from(sample.dirty)).sum();
+    study.checks.push(Check {
+        what: "Fig 1b: cleaning causes less than 1 % of the dirty metadata (fileserver)"
+            .to_string(),
+        found: percent((one.dirtied, before + one.dirtied)).to_string(),
+        holds: one.dirtied * 100 < before + one.dirtied,
+    });
+    by_dirt(one, study);
+    Ok(())
+}
+
+/// Fig 1b: the more is dirty, the longer the checkpoint.
+fn by_dirt(one: &Measured, study: &mut Study) {
+    let mut pairs: Vec<(u32, u64)> = one
+        .cleanings
+        .iter()
+        .map(|(sample, time, _)| (sample.dirty, time.checkpoint.as_ps()))
+        .collect();
+    pairs.sort_unstable();
+    let mut table = Table::new([
+        ("cleanings", "a fourth of the cleanings"),
+        ("dirty_metadata_blocks", "dirty metadata blocks"),
+        ("checkpoint_us", "checkpoint us"),
+    ]);
+    let mut means = Vec::new();
+    for (i, part) in pairs.chunks(pairs.len().div_ceil(4).max(1)).enumerate() {
+        let count = part.len() as u64;
+        let dirty: u64 = part.iter().map(|(dirty, _)| u64::from(*dirty)).sum();
+        let took: u64 = part.iter().map(|(_, took)| *took).sum();
+        means.push(took / count);
+        table.row(values![i + 1, dirty / count, micros(Span::from_ps(took / count))]);
+    }
+    study.sections.push(section(
+        "fig1b", "Fig 1b: dirty metadata before a cleaning, and its checkpoint (BL, fileserver)",
+        "Cleanings sorted by how much metadata was dirty when they began. After each of them none is.",
+        table,
+    ));
+    study.checks.push(Check {
+        what: "Fig 1b: a checkpoint takes longer when more is dirty".to_string(),
+        found: format!(
+            "{} us with least, {} us with most dirty",
+            Value::from(means.first().map(|ps| micros(Span::from_ps(*ps)))),
+            Value::from(means.last().map(|ps| micros(Span::from_ps(*ps))))
+        ),
+        holds: means.first() < means.last(),
+    });
+}
