@@ -3,6 +3,7 @@
 use super::mixes::{AOI, SIZES};
 use super::{STORE, TARGET, find, share, times};
 use lab::hits::HitRow;
+use report::round::{nearest, quotient};
 use report::study::{Study, Value, Verdict};
 
 /// The counts of the workloads, by name.
@@ -30,7 +31,7 @@ impl Counted<'_> {
             most = most.max(one);
         }
         let text = |(n, name, mib): (u64, &str, u64)| {
-            format!("{}.{:02} ({name}, {mib} MiB)", n / 100, n % 100)
+            format!("{} ({name}, {mib} MiB)", quotient(n, 100, 2))
         };
         format!("{} to {}", text(least), text(most))
     }
@@ -38,7 +39,7 @@ impl Counted<'_> {
     fn percent_range(&self, names: &[&str], app: Option<usize>) -> String {
         self.range(names, |name, mib| {
             let (units, hits) = self.hits(name, AOI, mib, app);
-            hits * 10_000 / units.max(1)
+            hundredths(hits * 100, units)
         })
     }
 
@@ -61,6 +62,12 @@ impl Counted<'_> {
     }
 }
 
+/// `n / d` in hundredths, to the nearest.
+fn hundredths(n: u64, d: u64) -> u64 {
+    let found = nearest(i128::from(n) * 100, i128::from(d.max(1)));
+    found.and_then(|n| u64::try_from(n).ok()).unwrap_or(u64::MAX)
+}
+
 const LOADS: [&str; 7] = ["W1", "W2", "W3", "W4", "W5", "W6", "W7"];
 const RUNS: [&str; 7] = ["W8", "W9", "W10", "W11", "W12", "W13", "W14"];
 
@@ -75,7 +82,7 @@ pub(super) fn claims(c: &Counted<'_>, study: &mut Study) {
     let ratio = |name: &str, mib: u64| {
         let (a, v) =
             (c.hits(name, AOI, mib, Some(TARGET)).1, c.hits(name, "vbbms", mib, Some(TARGET)).1);
-        a * 100 / v.max(1)
+        hundredths(a, v)
     };
     let mean = all.iter().map(|name| ratio(name, 8)).sum::<u64>() / all.len() as u64;
     let gains = all.iter().filter(|name| ratio(name, 32) > 100).count();
@@ -86,7 +93,7 @@ pub(super) fn claims(c: &Counted<'_>, study: &mut Study) {
     let store_hits = |names: &[&str]| {
         let most =
             names.iter().flat_map(|name| SIZES.map(|mib| c.hits(name, AOI, mib, Some(STORE))));
-        most.map(|(units, hits)| hits * 10_000 / units.max(1)).max().unwrap_or(0)
+        most.map(|(units, hits)| hundredths(hits * 100, units)).max().unwrap_or(0)
     };
     let near = |found: u64, most: u64| Verdict::of(found <= most);
     study.claim(
@@ -137,7 +144,7 @@ pub(super) fn claims(c: &Counted<'_>, study: &mut Study) {
         "an average whose base the paper does not state: the sign is compared",
     );
     let most = all.iter().flat_map(|name| SIZES.map(|mib| c.hits(name, AOI, mib, None)));
-    let most = most.map(|(units, hits)| hits * 10_000 / units.max(1)).max().unwrap_or(0);
+    let most = most.map(|(units, hits)| hundredths(hits * 100, units)).max().unwrap_or(0);
     study.claim(
         ("Fig. 14", "total hit ratio, aoi, %"),
         "0.008 to 3.04",
