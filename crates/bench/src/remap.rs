@@ -102,7 +102,7 @@ fn open(mut args: Args) -> Result<(), String> {
         let (options, memory) = (log.options.clone(), log.engine.memory());
         let (mut store, since) = log.left_behind(&mut Rng::stream(1, "bench/remap"));
         let (start, cpu) = (Instant::now(), meter::cpu_seconds()?);
-        let found = recover(&mut store, &options, true, None).map_err(text)?;
+        let found = recover(&mut store, &options, true, block::Plant::default()).map_err(text)?;
         let (seconds, cpu) = (start.elapsed().as_secs_f64(), meter::cpu_seconds()? - cpu);
         let gib = mapped.0 as f64 / (1u64 << 30) as f64;
         println!(

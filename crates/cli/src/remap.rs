@@ -121,8 +121,8 @@ fn told(found: &ImageReport) -> String {
 
 fn look(path: &Path) -> Result<(MediumStore, Recovered), LabError> {
     let mut store = open(path)?;
-    let found =
-        recover(&mut store, &Options::default(), false, None).map_err(|e| wrong(path, e))?;
+    let found = recover(&mut store, &Options::default(), false, block::Plant::default())
+        .map_err(|e| wrong(path, e))?;
     Ok((store, found))
 }
 

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use block::{Bytes, DeviceError, Lpn, Rng};
+use block::{Bytes, DeviceError, Lpn, Plant, Rng};
 use remap::{
     BLOCK, Engine, Form, HeadKind, LogError, Occasion, Options, Pba, Seg, Sink, Store, Work,
     checkpoint_store, format_store,
@@ -89,7 +89,7 @@ impl BareLog {
         let blocks = mapped.0 / BLOCK as u64 * 100 / FILL;
         let kept = BTreeMap::new();
         let mut store = BareStore { blocks, kept, keep: true, requests: 0, read: 0 };
-        let engine = format_store(&mut store, &options, None)?;
+        let engine = format_store(&mut store, &options, Plant::default())?;
         let logical = engine.geometry().logical;
         // Headers before the checkpoint are read by nobody.
         store.keep = false;

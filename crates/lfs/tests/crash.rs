@@ -172,7 +172,7 @@ fn every_planted_bug_is_caught() {
         };
         let caught = (from..from + 60).find(|seed| {
             let mut plan = tight(*seed, journalled());
-            plan.options.bug = Some(bug);
+            plan.options.bug = bug.into();
             if seed % 2 == 1 {
                 plan.mix = CHAINS;
             }

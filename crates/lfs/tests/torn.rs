@@ -99,14 +99,14 @@ fn a_torn_node_costs_nothing_that_was_acknowledged() {
 #[test]
 fn without_a_look_at_seals_it_costs() {
     for options in [Options::default(), scj()] {
-        let (lost, _) = cuts(Options { bug: Some(Bug::SealUnchecked), ..options }, 200);
+        let (lost, _) = cuts(Options { bug: Bug::SealUnchecked.into(), ..options }, 200);
         assert!(lost > 4, "{lost} of 200");
     }
 }
 
 #[test]
 fn a_node_that_keeps_its_seal_is_lost() {
-    let options = Options { bug: Some(Bug::SealKept), ..Options::default() };
+    let options = Options { bug: Bug::SealKept.into(), ..Options::default() };
     let (device, ino, _) = rewritten(options, 512);
     let mut fs = Fs::mount(CutDevice::power_on(device.image()), options, now(7)).unwrap();
     let mut out = vec![0; 4096];
@@ -156,7 +156,7 @@ fn halves(options: Options, count: u64) -> u64 {
 #[test]
 fn an_fsync_of_several_nodes_is_all_or_nothing() {
     assert_eq!(halves(Options::default(), 600), 0);
-    let past = Options { bug: Some(Bug::PastTorn), ..Options::default() };
+    let past = Options { bug: Bug::PastTorn.into(), ..Options::default() };
     assert!(halves(past, 600) > 0, "roll-forward went on behind a torn node");
 }
 
@@ -203,7 +203,7 @@ fn cut_mounts(bug: Option<Bug>, seeds: u64) -> Option<String> {
     let (device, ino, _) = rewritten(scj(), 512);
     let device = CutDevice::power_on(device.image());
     let cleaning = Cleaning::Scj(Scj { slots: 60, ..Scj::default() });
-    let other = Options { cleaning, bug, ..scj() };
+    let other = Options { cleaning, bug: bug.into(), ..scj() };
     let device = Fs::mount(device, other, now(7)).unwrap().abandon();
     let ops = device.ops();
     (0..seeds).flat_map(|seed| (0..ops).map(move |op| (op, seed))).find_map(|(op, seed)| {

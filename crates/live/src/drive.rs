@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, BlockId, Bytes, Data, DeviceError, Lpn, Medium, Op, Remap, Request, Sectors, Time,
-    Transactional, TxError, TxId, TxLimits,
+    BlockDevice, BlockId, Bytes, Data, DeviceError, Lpn, Medium, Op, Plant, Remap, Request,
+    Sectors, Time, Transactional, TxError, TxId, TxLimits,
 };
 use ssd::{Config, Drive, Origin, Params};
 
@@ -99,9 +99,14 @@ impl ImageDrive {
             Ok((lock, medium, found))
         });
         match made {
-            Ok((lock, medium, found)) => {
-                ImageDrive::start(path, &params, found, Arc::new(medium), Some(lock), None)
-            }
+            Ok((lock, medium, found)) => ImageDrive::start(
+                path,
+                &params,
+                found,
+                Arc::new(medium),
+                Some(lock),
+                Plant::default(),
+            ),
             Err(error) => {
                 // The error that led here says more than one of the removal would.
                 let _ = std::fs::remove_file(path);
@@ -145,7 +150,7 @@ impl ImageDrive {
             fickle.cut_after(cut.at);
             medium = Arc::new(fickle);
         }
-        ImageDrive::start(path, &params, found, medium, Some(lock), None)
+        ImageDrive::start(path, &params, found, medium, Some(lock), Plant::default())
     }
 
     /// Makes an image for `capacity` bytes on another medium.
@@ -158,7 +163,7 @@ impl ImageDrive {
         let params = config.resolve()?;
         let found = format(&*medium, &params, &config)
             .map_err(|error| LiveError::Io { path: path.clone(), error })?;
-        ImageDrive::start(&path, &params, found, medium, None, None)
+        ImageDrive::start(&path, &params, found, medium, None, Plant::default())
     }
 
     /// Powers on the drive of an image on another medium.
@@ -166,7 +171,7 @@ impl ImageDrive {
     /// # Errors
     /// [`LiveError`].
     pub fn open_on(medium: Arc<dyn Medium>) -> Result<ImageDrive, LiveError> {
-        ImageDrive::open_with(medium, None)
+        ImageDrive::open_with(medium, Plant::default())
     }
 
     /// The same with a planted bug: for the crash test.
@@ -176,7 +181,7 @@ impl ImageDrive {
     #[doc(hidden)]
     pub fn open_with(
         medium: Arc<dyn Medium>,
-        planted: Option<Planted>,
+        planted: Plant<Planted>,
     ) -> Result<ImageDrive, LiveError> {
         let path = PathBuf::from("image");
         let (params, found) = recognise(&path, &*medium)?;
@@ -198,7 +203,7 @@ impl ImageDrive {
         found: Found,
         medium: Arc<dyn Medium>,
         lock: Option<File>,
-        planted: Option<Planted>,
+        planted: Plant<Planted>,
     ) -> Result<ImageDrive, LiveError> {
         let Found { superblock, damage } = found;
         let mut loaded = load(&params.geometry, &superblock, &*medium, planted)

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use block::{BlockId, Ppn, crc32c};
+use block::{BlockId, Plant, Ppn, crc32c};
 use nand::{Backing, Oob, PageProgram, Payload};
 
 use crate::header::{BlockState, MOST_CLAIMS};
@@ -128,7 +128,7 @@ struct State {
 pub(crate) struct ImageFile {
     layout: Layout,
     medium: Arc<dyn Medium>,
-    planted: Option<Planted>,
+    planted: Plant<Planted>,
     state: Mutex<State>,
 }
 
@@ -139,7 +139,7 @@ impl ImageFile {
         medium: Arc<dyn Medium>,
         loaded: &mut Loaded,
         rewrite: bool,
-        planted: Option<Planted>,
+        planted: Plant<Planted>,
     ) -> ImageFile {
         let layout = superblock.layout;
         let state = State {
@@ -168,7 +168,7 @@ impl ImageFile {
     }
 
     pub fn has(&self, bug: Planted) -> bool {
-        self.planted == Some(bug)
+        self.planted.has(bug)
     }
 
     /// The first byte behind the drive.

@@ -14,7 +14,7 @@
 
 use std::collections::BTreeMap;
 
-use block::{BlockId, Ppn, crc32c};
+use block::{BlockId, Plant, Ppn, crc32c};
 use nand::{FoundBlock, FoundSlot, Geometry, Image, Kind, Oob, PageState, Payload};
 
 use crate::damage::Damage;
@@ -46,7 +46,7 @@ pub(crate) fn load(
     geometry: &Geometry,
     superblock: &Superblock,
     medium: &dyn Medium,
-    planted: Option<Planted>,
+    planted: Plant<Planted>,
 ) -> std::io::Result<Loaded> {
     let layout = superblock.layout;
     let loaded = Loaded {
@@ -83,7 +83,7 @@ pub(crate) fn load(
         scan.take(block, &records, known)?;
     }
     scan.compare(superblock.held);
-    if planted == Some(Planted::DamageIsTorn) {
+    if planted.has(Planted::DamageIsTorn) {
         scan.loaded.damage.clear();
     }
     Ok(scan.loaded)
@@ -93,7 +93,7 @@ struct Scan<'a> {
     geometry: &'a Geometry,
     layout: Layout,
     medium: &'a dyn Medium,
-    planted: Option<Planted>,
+    planted: Plant<Planted>,
     loaded: Loaded,
     /// The most that records and headers say of other blocks: the opening, and pages of it.
     claims: BTreeMap<u32, (u32, u32)>,
@@ -155,7 +155,7 @@ impl Scan<'_> {
 
     /// The records of a block; what they say of others is noted.
     fn records(&mut self, block: BlockId, state: &BlockState) -> std::io::Result<Vec<Record>> {
-        let same = self.planted == Some(Planted::SameSalt);
+        let same = self.planted.has(Planted::SameSalt);
         let salt = if same { 0 } else { state.salt(block) };
         let size = self.layout.record_bytes();
         let mut found = vec![Record::Blank; self.layout.pages as usize];
@@ -189,7 +189,7 @@ impl Scan<'_> {
     /// Pages of a block that were durable, by what the block itself says.
     fn known(&self, state: &BlockState, records: &[Record]) -> u32 {
         let mut known = state.settled.min(self.layout.pages);
-        if self.planted == Some(Planted::ChainNotChecked) {
+        if self.planted.has(Planted::ChainNotChecked) {
             return known;
         }
         for record in records {
@@ -215,7 +215,7 @@ impl Scan<'_> {
     }
 
     fn ignores_claims(&self) -> bool {
-        self.planted == Some(Planted::ChainNotChecked)
+        self.planted.has(Planted::ChainNotChecked)
     }
 
     /// An opening of a block that somebody knew is there, or was erased since.
@@ -309,7 +309,7 @@ impl Scan<'_> {
         let at = Ppn(block.0 * self.layout.pages + page);
         self.loaded.checks[at.index()] = Check { crc: oob.data_crc, sound: oob.flags & LOST == 0 };
         let record = !matches!(oob.kind, Kind::Data | Kind::Padding);
-        let trusting = self.planted == Some(Planted::PayloadNotChecked);
+        let trusting = self.planted.has(Planted::PayloadNotChecked);
         if (durable || trusting) && !record {
             return Ok(FoundSlot { state: PageState::Good, oob, payload: Payload::Stored(at) });
         }
@@ -334,8 +334,7 @@ impl Scan<'_> {
 
     /// An image that was let go holds what it held then.
     fn compare(&mut self, expected: Option<Held>) {
-        let Some(expected) = expected.filter(|_| self.planted != Some(Planted::HeldNotChecked))
-        else {
+        let Some(expected) = expected.filter(|_| !self.planted.has(Planted::HeldNotChecked)) else {
             return;
         };
         let found = self.loaded.held.iter().fold(Held::default(), |all, held| all.and(*held));

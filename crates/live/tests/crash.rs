@@ -168,8 +168,8 @@ fn trial(seed: u64, planted: Option<Planted>) -> Result<u64, String> {
     let cuts = 12;
     for cut in 0..=cuts {
         let medium = Arc::new(CutMedium::new(Arc::clone(&memory), rng.next_u64()));
-        let mut drive =
-            ImageDrive::open_with(Arc::clone(&medium) as _, planted).map_err(|e| e.to_string())?;
+        let mut drive = ImageDrive::open_with(Arc::clone(&medium) as _, planted.into())
+            .map_err(|e| e.to_string())?;
         drive.drive().check().map_err(|e| e.to_string())?;
         judge(&mut drive, &mut ledger, &doubt)?;
         if cut < cuts {

@@ -95,7 +95,7 @@ fn sample(let_go: bool, planted: Option<Planted>) -> Sample {
     let below = || Arc::clone(&memory) as Arc<dyn Medium>;
     drop(ImageDrive::create_on(below(), CAPACITY).expect("an image"));
     let mut rng = Rng::stream(15, "live/rot");
-    let open = || ImageDrive::open_with(below(), planted).expect("it opens");
+    let open = || ImageDrive::open_with(below(), planted.into()).expect("it opens");
     let mut drive = open();
     for page in 0..PAGES as u32 {
         let request = Request::write(Lba(u64::from(page) * 8), Sectors(8));
@@ -108,7 +108,7 @@ fn sample(let_go: bool, planted: Option<Planted>) -> Sample {
     drop(drive);
     // The power goes in the middle of it.
     let cut = Arc::new(CutMedium::new(below(), 3));
-    let mut drive = ImageDrive::open_with(Arc::clone(&cut) as _, planted).expect("it opens");
+    let mut drive = ImageDrive::open_with(Arc::clone(&cut) as _, planted.into()).expect("it opens");
     cut.cut_after(300);
     commits(&mut drive, &mut rng, 1000).expect_err("the power goes");
     drop(drive);
@@ -235,7 +235,7 @@ enum Must {
 
 fn judge(sample: &Sample, memory: &Arc<Memory>) -> Outcome {
     let below = Arc::clone(memory) as Arc<dyn Medium>;
-    let mut drive = match ImageDrive::open_with(below, sample.planted) {
+    let mut drive = match ImageDrive::open_with(below, sample.planted.into()) {
         Ok(drive) => drive,
         Err(LiveError::Damaged { damage, .. }) if !damage.is_empty() => return Outcome::Error,
         Err(error) => return Outcome::Silent(format!("not called damaged: {error}")),

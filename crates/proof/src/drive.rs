@@ -1,6 +1,6 @@
 //! The modelled drive as a subject.
 
-use block::{DeviceError, Forward, Span, Time};
+use block::{DeviceError, Forward, Plant, Span, Time};
 use nand::{Cut, Fault, FaultPlan, Image, Instant, Left, OpKind, Outcome, PageTypes, Torn};
 use ssd::{Bug, Config, Drive, Origin, Params, Plp};
 
@@ -17,7 +17,7 @@ use crate::subject::{DurableKind, Subject};
 pub struct DriveSpec {
     params: Params,
     faults: FaultPlan,
-    bug: Option<Bug>,
+    bug: Plant<Bug>,
     bytes: bool,
     tolerance: Tolerance,
     bound: Span,
@@ -42,21 +42,6 @@ pub struct Shape {
     pub blocks: u32,
 }
 
-/// The planted bug of a name.
-pub fn bug(name: &str) -> Option<Bug> {
-    Bug::ALL.iter().chain(&Bug::TX).copied().find(|bug| format!("{bug:?}") == name)
-}
-
-/// The names of all planted bugs, those of the host log and of the file system too.
-pub fn bug_names() -> Vec<String> {
-    let mut names: Vec<String> =
-        Bug::ALL.iter().chain(&Bug::TX).map(|bug| format!("{bug:?}")).collect();
-    names.extend(remap::Planted::ALL.iter().map(|bug| format!("{bug:?}")));
-    names.extend(lfs::fs::Bug::ALL.iter().map(|bug| format!("{bug:?}")));
-    names.dedup();
-    names
-}
-
 impl DriveSpec {
     /// The drive of a plan.
     ///
@@ -77,12 +62,8 @@ impl DriveSpec {
         let bad = |fault: &&Fault| matches!(fault, Fault::BadBlock { .. });
         let bad = FaultPlan { faults: plan.faults.iter().copied().filter(|f| bad(&f)).collect() };
         Drive::with_faults(&params, &bad).map_err(wrong)?;
-        let bug = match &plan.bug {
-            None => None,
-            Some(name) => Some(
-                bug(name).ok_or_else(|| PlanError::Malformed(format!("`bug`: no bug `{name}`")))?,
-            ),
-        };
+        let bugs = Bug::ALL.iter().chain(&Bug::TX).copied();
+        let bug = crate::planted::of(plan, bugs, "a drive")?;
         let geometry = &params.geometry;
         let page_units = geometry.page_bytes / 4096;
         let units = page_units.max(params.unit_pages);
@@ -195,9 +176,7 @@ impl Subject for DriveSubject {
         let mut drive = Drive::with_faults(&spec.params, &spec.faults)
             .map_err(|e| Failure::new(Contract::C10, format!("no drive: {e}")))?;
         drive.nand_mut().keep_journal();
-        if let Some(bug) = spec.bug {
-            drive.plant(bug);
-        }
+        drive.plant(spec.bug);
         Ok(DriveSubject { drive, maimed: false })
     }
 

@@ -22,6 +22,7 @@ mod lfs;
 mod model;
 mod oracle;
 mod plan;
+mod planted;
 mod prover;
 mod remap;
 mod replay;
@@ -37,18 +38,16 @@ mod tx;
 pub use atlas::{Expect, name as fault_name, outcome, tolerance, worst};
 pub use coverage::Tally;
 pub use cuts::PowerCut;
-pub use drive::{DriveSpec, DriveSubject, Shape, bug, bug_names};
+pub use drive::{DriveSpec, DriveSubject, Shape};
 pub use failure::{Contract, Failure};
-pub use lfs::{
-    FsAction, FsOracle, FsSpec, FsSubject, Path, Refusal, Tree, draw_lfs, lfs_bug, sequences,
-};
+pub use lfs::{FsAction, FsOracle, FsSpec, FsSubject, Path, Refusal, Tree, draw_lfs, sequences};
 pub use model::{Content, Model, Point, Seen, Tolerance, ZERO};
 pub use oracle::{PageOracle, PageSubject};
 pub use plan::{Plan, PlanError};
+pub use planted::{WITHOUT as WITHOUT_BUGS, bug_names};
 pub use prover::{Broken, DEPTH, Density, Prover};
 pub use remap::{
     Clients, HostSubject, Ledger, LogOracle, LogSubject, Promise, RemapMode, RemapSpec, draw_remap,
-    remap_bug,
 };
 pub use replay::{HuntOutcome, ReplayOutcome, hunt, replay, replay_file, twice};
 pub use shared::disk_cut;

@@ -10,7 +10,9 @@ fn no_client_loses_what_a_flush_covered_and_none_takes_back_what_another_wrote()
         if std::env::var("VARVE_CUTS").is_ok_and(|cuts| cuts == "all") { 20_000 } else { 300 };
     let mut cuts = 0;
     for seed in 1..=runs {
-        cuts += Clients::draw(seed, None).search().unwrap_or_else(|what| panic!("{what}"));
+        cuts += Clients::draw(seed, block::Plant::default())
+            .search()
+            .unwrap_or_else(|what| panic!("{what}"));
     }
     println!("{cuts} cuts");
 }
@@ -18,7 +20,7 @@ fn no_client_loses_what_a_flush_covered_and_none_takes_back_what_another_wrote()
 #[test]
 fn bugs_that_only_several_clients_show_are_caught() {
     for bug in [Planted::RmwWithoutLock, Planted::AckBeforeFlush] {
-        let found = (1..=60).find_map(|seed| Clients::draw(seed, Some(bug)).search().err());
+        let found = (1..=60).find_map(|seed| Clients::draw(seed, bug.into()).search().err());
         println!("{bug:?}: {}", found.unwrap_or_else(|| panic!("{bug:?} was not seen")));
     }
 }

@@ -1,6 +1,6 @@
 //! Checks: tables against each other, and an image against itself.
 
-use block::{DeviceError, Lpn, crc32c};
+use block::{DeviceError, Lpn, Plant, crc32c};
 
 use crate::engine::{Engine, HeadKind, POISONED, UNMAPPED};
 use crate::error::LogError;
@@ -134,7 +134,7 @@ pub fn walk_segment(
 /// There is no log, or it cannot be opened at all, or the device fails.
 pub fn check_store(store: &mut dyn Store, options: &Options) -> Result<ImageReport, LogError> {
     let whole = Options { map_memory: block::Bytes(0), ..options.clone() };
-    let recovered = recover(store, &whole, false, None)?;
+    let recovered = recover(store, &whole, false, Plant::default())?;
     let engine = recovered.engine;
     let g = *engine.geometry();
     let mut report = ImageReport {

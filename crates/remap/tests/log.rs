@@ -233,7 +233,8 @@ fn cleaning_never_writes_a_damaged_page_of_the_map_anew() {
         .submit(at, Request::read(lba(0), device.capacity()).with(Data::Read(&mut image)))
         .unwrap();
     let mut store = Memory(image);
-    let mut engine = varve_remap::recover(&mut store, &options, true, None).unwrap().engine;
+    let mut engine =
+        varve_remap::recover(&mut store, &options, true, block::Plant::default()).unwrap().engine;
     let (page, place) = engine.missing(block::Lpn(5 * 1024), 1).expect("not in memory");
     let seg = engine.geometry().seg(place).unwrap();
     // Read once, and found damaged.

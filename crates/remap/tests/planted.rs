@@ -59,7 +59,7 @@ fn cuts_and_comparisons_show_them() {
 /// A log that was flushed six times; `idle`: and left alone for a while then.
 fn flushed(bug: Option<Planted>, idle: bool) -> HostLog<CutDevice> {
     let options = small(&[]);
-    let mut log = HostLog::format_with(CutDevice::new(1000), &options, bug).unwrap();
+    let mut log = HostLog::format_with(CutDevice::new(1000), &options, bug.into()).unwrap();
     for i in 0..6 {
         let ones = vec![i as u8 + 1; 4096];
         let write = Request::write(lba(i), sectors(1)).with(Data::Write(&ones));
@@ -78,7 +78,7 @@ fn flushed(bug: Option<Planted>, idle: bool) -> HostLog<CutDevice> {
 fn opened(log: HostLog<CutDevice>, bug: Option<Planted>, blocks: &[u32]) -> Option<bool> {
     let mut device = log.into_device().power_cycle(0);
     blocks.iter().for_each(|block| device.damage(*block));
-    let log = HostLog::open_with(device, Time::ZERO, &small(&[]), bug).ok()?;
+    let log = HostLog::open_with(device, Time::ZERO, &small(&[]), bug.into()).ok()?;
     Some(log.read_only().is_some())
 }
 
@@ -153,7 +153,7 @@ fn a_root_without_headers_is_damage() {
             let log = flushed(bug, false);
             let device = log.into_device().power_cycle(0);
             // Another opening: now both roots were written.
-            let log = HostLog::open_with(device, Time::ZERO, &small(&[]), bug).unwrap();
+            let log = HostLog::open_with(device, Time::ZERO, &small(&[]), bug.into()).unwrap();
             let g = *log.engine().geometry();
             let at = g.root_at(which).0;
             opened(log, bug, &[at, at + g.root - 1])
@@ -205,5 +205,5 @@ fn a_root_whose_body_is_damaged_is_no_reason_to_take_the_older_one() {
     };
     assert!(HostLog::open(image(), Time::ZERO, &options).is_err());
     let bug = Some(Planted::OlderRootTaken);
-    assert!(HostLog::open_with(image(), Time::ZERO, &options, bug).is_ok());
+    assert!(HostLog::open_with(image(), Time::ZERO, &options, bug.into()).is_ok());
 }

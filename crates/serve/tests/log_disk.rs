@@ -164,7 +164,7 @@ fn after_a_power_cut_each_block_holds_what_was_flushed_or_something_newer() {
 
 /// Eight threads write their own sector of one block, and one writes a block beside it.
 fn sectors_of_one_block(planted: Option<Planted>) -> bool {
-    let disk = LogDisk::format_with(memory(8), &options(&[]), planted).unwrap();
+    let disk = LogDisk::format_with(memory(8), &options(&[]), planted.into()).unwrap();
     let disk = &disk;
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..8u64)

@@ -255,7 +255,7 @@ fn the_newest_flush_is_missed_as_soon_as_something_says_that_it_was_answered() {
         if !idle {
             options.set("seal_after", "1000 s").unwrap();
         }
-        let disk = LogDisk::format_with(Arc::clone(&ram), &options, planted).unwrap();
+        let disk = LogDisk::format_with(Arc::clone(&ram), &options, planted.into()).unwrap();
         for lpn in 0..3 {
             disk.write(lpn * BLOCK as u64, &block(lpn, 1), true).unwrap().wait();
         }
@@ -263,11 +263,15 @@ fn the_newest_flush_is_missed_as_soon_as_something_says_that_it_was_answered() {
             std::thread::sleep(std::time::Duration::from_millis(200));
         }
         drop(disk);
-        let g =
-            *remap::recover(&mut stack::disk::MediumStore(Arc::clone(&ram)), &options, false, None)
-                .unwrap()
-                .engine
-                .geometry();
+        let g = *remap::recover(
+            &mut stack::disk::MediumStore(Arc::clone(&ram)),
+            &options,
+            false,
+            block::Plant::default(),
+        )
+        .unwrap()
+        .engine
+        .geometry();
         // The third record: a header and a block each.
         let header = Pba(g.first + 4);
         ram.write(u64::from(header.0) * BLOCK as u64 + 8, &[0xff; 8]).unwrap();

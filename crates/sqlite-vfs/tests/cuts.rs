@@ -156,7 +156,7 @@ fn after_a_stale_journal(bug: Option<Bug>) -> String {
     let store = Store::format(medium.power_on(), options).unwrap();
     stores.add(&name, &store);
     if let Some(bug) = bug {
-        store.plant(bug);
+        store.plant(bug.into());
     }
     let first = open(&name, &vfs).unwrap();
     first
@@ -292,7 +292,7 @@ fn an_error_then_commits(
     let store = Store::format(medium.power_on(), options).unwrap();
     stores.add(&name, &store);
     if let Some(bug) = bug {
-        store.plant(bug);
+        store.plant(bug.into());
     }
     let db = open(&name, &vfs).unwrap();
     db.execute_batch(&format!(

@@ -80,7 +80,7 @@ fn where_nothing_is_behind_a_delete_that_fails_leaves_everything_as_it_was() {
         let store = Store::format(medium.power_on(), Options::default()).unwrap();
         let rows = rig.fill(&store);
         if let Some(bug) = bug {
-            store.plant(bug);
+            store.plant(bug.into());
         }
         let (db, other) = (rig.open(&store), rig.open(&store));
         let error = db.execute_batch(DELETE).unwrap_err();

@@ -50,7 +50,7 @@ fn look(rig: &Rig, medium: &mut Image, bytes: &Vec<u8>, bug: Option<Bug>) -> Fou
         }
     };
     if let Some(bug) = bug {
-        store.plant(bug);
+        store.plant(bug.into());
     }
     rig.stores.add(&rig.name, &store);
     let db = common::open(&rig.name, rig.vfs()).unwrap();

@@ -12,8 +12,8 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use block::Medium;
 use block::Rng;
+use block::{Medium, Plant};
 use lab::LabError;
 use live::{CutMedium, FileMedium, ImageDrive, LiveError, Planted};
 use rusqlite::fallible_iterator::FallibleIterator;
@@ -237,7 +237,7 @@ fn expected(image: &[u8], sql: &str) -> Result<Vec<u64>, LabError> {
     Ok(states)
 }
 
-fn mount(medium: Arc<dyn Medium>, planted: Option<Planted>) -> Result<Served, LabError> {
+fn mount(medium: Arc<dyn Medium>, planted: Plant<Planted>) -> Result<Served, LabError> {
     let drive = ImageDrive::open_with(medium, planted).map_err(unusable)?;
     serve(drive)
 }
@@ -254,12 +254,12 @@ fn serve(drive: ImageDrive) -> Result<Served, LabError> {
 /// An image or SQL that cannot be used; [`LabError::Check`] for a promise that does not hold, with
 /// the command that repeats it.
 pub fn check(image: &Path, plan: &Plan) -> Result<Report, LabError> {
-    check_with(image, plan, None)
+    check_with(image, plan, Plant::default())
 }
 
 /// The same with a planted bug, to know that the alarm works.
 #[doc(hidden)]
-pub fn check_with(image: &Path, plan: &Plan, planted: Option<Planted>) -> Result<Report, LabError> {
+pub fn check_with(image: &Path, plan: &Plan, planted: Plant<Planted>) -> Result<Report, LabError> {
     let file = File::open(image).map_err(|e| LabError::io(image, e))?;
     // Whoever has the image open holds its lock alone.
     if file.try_lock_shared().is_err() {
@@ -353,7 +353,7 @@ fn cuts(plan: &Plan, calls: u64) -> Vec<u64> {
 /// What the next power-on finds; whether a transaction is there that was not acknowledged.
 fn judge(
     left: Arc<Overlay>,
-    planted: Option<Planted>,
+    planted: Plant<Planted>,
     states: &[u64],
     acknowledged: usize,
     relaxed: bool,

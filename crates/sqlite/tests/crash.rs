@@ -45,14 +45,14 @@ fn a_group_may_lose_its_end_and_nothing_else() {
 #[test]
 fn commits_that_are_answered_too_early_are_found_and_can_be_repeated() {
     let path = image("crash-planted.varve");
-    let found = check_with(&path, &plan(60, workload()), Some(Planted::CommitNotSynced));
+    let found = check_with(&path, &plan(60, workload()), Some(Planted::CommitNotSynced).into());
     let error = found.unwrap_err();
     assert_eq!(error.exit_code(), 4);
     let text = error.to_string();
     assert!(text.contains("commits were acknowledged, found"), "{text}");
     let (_, at) = text.split_once("again: again --seed 7 --at ").unwrap();
     let one = Plan { only: Some(at.parse().unwrap()), ..plan(1, workload()) };
-    let again = check_with(&path, &one, Some(Planted::CommitNotSynced)).unwrap_err();
+    let again = check_with(&path, &one, Some(Planted::CommitNotSynced).into()).unwrap_err();
     assert_eq!(again.to_string(), text);
     assert_eq!(check(&path, &one).unwrap().cuts, 1);
 }

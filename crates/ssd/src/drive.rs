@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use block::{BlockDevice, Data, DeviceError, Divider, Op, Request, SECTOR_BYTES, Sectors, Time};
+use block::{
+    BlockDevice, Data, DeviceError, Divider, Op, Plant, Request, SECTOR_BYTES, Sectors, Time,
+};
 use nand::{Cause, FaultPlan, Image, Nand};
 
 use crate::Bug;
@@ -40,7 +42,7 @@ pub struct Drive {
     started: bool,
     /// What went wrong while time went on: for the next request that is served.
     late: Option<DeviceError>,
-    pub(crate) bug: Option<Bug>,
+    pub(crate) bug: Plant<Bug>,
 }
 
 impl Clone for Drive {
@@ -92,7 +94,7 @@ impl Drive {
     /// # Errors
     /// A power cut of nobody's making is not possible here; an array that answers nothing is.
     pub fn mount(params: &Params, image: Image) -> Result<Drive, DeviceError> {
-        Drive::mount_with(params, image, None)
+        Drive::mount_with(params, image, Plant::default())
     }
 
     /// Power-on with a planted bug: for the proof harness.
@@ -102,7 +104,7 @@ impl Drive {
     pub fn mount_with(
         params: &Params,
         image: Image,
-        bug: Option<Bug>,
+        bug: Plant<Bug>,
     ) -> Result<Drive, DeviceError> {
         if !image.is_full() {
             return Err(DeviceError::Unsupported("power-on needs whole records (nand.oob = full)"));
@@ -139,7 +141,7 @@ impl Drive {
         let mut nand = Nand::from_image(p.geometry.clone(), p.timing.clone(), image);
         nand.set_timing(false);
         nand.back(backing);
-        let ftl = Ftl::Page(Box::new(PageFtl::mount(&p, nand, None)?));
+        let ftl = Ftl::Page(Box::new(PageFtl::mount(&p, nand, Plant::default())?));
         let mut drive = Drive::assemble(p, ftl);
         drive.side.set_timing(false);
         Ok(drive)
@@ -155,7 +157,7 @@ impl Drive {
             last: Time::ZERO,
             started: false,
             late: None,
-            bug: None,
+            bug: Plant::default(),
             p,
         }
     }
@@ -181,8 +183,8 @@ impl Drive {
         self.ftl.power_off()
     }
     /// Plants a bug: for the proof harness only.
-    pub fn plant(&mut self, bug: Bug) {
-        self.bug = Some(bug);
+    pub fn plant(&mut self, bug: Plant<Bug>) {
+        self.bug = bug;
         self.ftl.plant(bug);
     }
     /// Switches timing on or off: a precondition needs none.
@@ -440,7 +442,7 @@ pub(crate) fn lend<'a>(
     p: &Params,
     now: Time,
     protected: Option<u32>,
-    bug: Option<Bug>,
+    bug: Plant<Bug>,
 ) -> Host<'a> {
     Host {
         side,

@@ -1,6 +1,6 @@
 //! The drive's FTL: one of two, told apart once a request.
 
-use block::{DeviceError, Time};
+use block::{DeviceError, Plant, Time};
 use nand::{Image, Nand, Payload};
 
 use crate::backend::Backend;
@@ -41,8 +41,8 @@ impl Ftl {
     pub fn power_off(self) -> (Image, Option<Time>) {
         either!(self, ftl => ftl.nand.power_off())
     }
-    pub fn plant(&mut self, bug: Bug) {
-        either!(self, ftl => ftl.bug = Some(bug));
+    pub fn plant(&mut self, bug: Plant<Bug>) {
+        either!(self, ftl => ftl.bug = bug);
     }
     pub fn set_now(&mut self, now: Time) -> Result<(), DeviceError> {
         either!(self, ftl => ftl.set_now(now))

@@ -157,10 +157,10 @@ impl<D: BlockDevice> Fs<D> {
         for (i, block) in others.iter().enumerate() {
             self.disk.write(BlockAddr(start.0 + i as u32), block, Cause::Pack)?;
         }
-        if self.options.bug == Some(Bug::SlotReset) {
+        if self.options.bug.has(Bug::SlotReset) {
             self.reset_slot()?;
         }
-        if self.options.bug != Some(Bug::CheckpointFlush) {
+        if !self.options.bug.has(Bug::CheckpointFlush) {
             self.disk.flush()?;
         }
         time.pack = lap(&self.disk);
@@ -207,7 +207,7 @@ impl<D: BlockDevice> Fs<D> {
             for seg in first..(first + SIT_PER_BLOCK as u32).min(self.layout.main_segs) {
                 self.segs.entry(SegNo(seg)).put(&mut block[..], (seg - first) as usize);
             }
-            let copy = msb_test(&bitmap, i as usize) == (self.options.bug == Some(Bug::LiveCopy));
+            let copy = msb_test(&bitmap, i as usize) == (self.options.bug.has(Bug::LiveCopy));
             self.disk.write(self.layout.sit_block(i, copy), &block, Cause::Sit)?;
             msb_set(&mut bitmap, i as usize, copy);
         }
@@ -254,7 +254,7 @@ impl<D: BlockDevice> Fs<D> {
             nat_bitmap: nat.to_vec(),
             ..self.cp.clone()
         };
-        if self.options.bug == Some(Bug::BitmapOrder) {
+        if self.options.bug.has(Bug::BitmapOrder) {
             let bytes = cp.sit_bitmap.iter_mut().chain(&mut cp.nat_bitmap);
             bytes.for_each(|byte| *byte = byte.reverse_bits());
         }

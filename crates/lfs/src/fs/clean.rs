@@ -228,7 +228,7 @@ impl<D: BlockDevice> Fs<D> {
             self.cleaned.records += records.len() as u64;
             self.cleaned.entries += records.iter().map(|r| r.moves.len() as u64).sum::<u64>();
         }
-        if self.options.bug != Some(Bug::BatchEarly) {
+        if !self.options.bug.has(Bug::BatchEarly) {
             victims.into_iter().for_each(|victim| self.segs.release(victim));
         }
         Ok(all)
@@ -286,13 +286,13 @@ impl<D: BlockDevice> Fs<D> {
         }
         one.time.copy = self.disk.clock().since(chosen);
         one.dirty[1] = self.dirty_blocks();
-        if self.options.bug == Some(Bug::DiscardEarly) && journals {
+        if self.options.bug.has(Bug::DiscardEarly) && journals {
             self.disk.discard(self.layout.block(victim, 0), self.layout.per_seg)?;
         }
         if journals {
             self.segs.set_copied(victim);
         }
-        if self.options.bug == Some(Bug::BatchEarly) && journals {
+        if self.options.bug.has(Bug::BatchEarly) && journals {
             self.segs.release(victim);
         }
         Ok(Copied { victim, record: Record { moves, summary: summary_block }, done: one })
@@ -336,7 +336,7 @@ impl<D: BlockDevice> Fs<D> {
         (node, valid): (bool, bool),
         block: &Block,
     ) -> Result<BlockAddr, FsError> {
-        let wrong = self.options.bug == Some(Bug::CopyInChain);
+        let wrong = self.options.bug.has(Bug::CopyInChain);
         let (log, cause) = match node {
             true if wrong => (LogKind::WarmNode, Cause::MovedNode),
             true => (LogKind::ColdNode, Cause::MovedNode),
@@ -353,7 +353,7 @@ impl<D: BlockDevice> Fs<D> {
             return Err(FsError::Corrupt("a summary names a node that lies elsewhere"));
         }
         let mut newer = None;
-        if node && self.options.bug == Some(Bug::Raw) {
+        if node && self.options.bug.has(Bug::Raw) {
             let mut there = self.node(origin.nid)?.clone();
             let found = crate::format::NodeBlock(Box::new(*block));
             there.stamp(found.written_after(), found.next());

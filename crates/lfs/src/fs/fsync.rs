@@ -54,7 +54,7 @@ impl<D: BlockDevice> Fs<D> {
         if nids.is_empty() {
             return Ok(());
         }
-        if self.options.bug != Some(Bug::DataFlush) {
+        if !self.options.bug.has(Bug::DataFlush) {
             self.disk.flush()?;
         }
         let mut leaves = Vec::new();
@@ -79,7 +79,7 @@ impl<D: BlockDevice> Fs<D> {
 
     /// In the baselines nothing that was written is used again before the checkpoint.
     fn fsync_needs(&self) -> bool {
-        self.journals() && self.options.bug != Some(Bug::FsyncJ)
+        self.journals() && !self.options.bug.has(Bug::FsyncJ)
     }
 
     /// Recovery will read a node that fsync wrote.

@@ -146,7 +146,7 @@ impl<D: BlockDevice> Fs<D> {
     /// Where a block that a recovered node names lies now: it follows the records that were
     /// written after the node (rule `trans`).
     pub(super) fn translate(&self, addr: BlockAddr, node: &NodeBlock) -> BlockAddr {
-        if !self.live || self.options.bug == Some(Bug::Trans) {
+        if !self.live || self.options.bug.has(Bug::Trans) {
             return addr;
         }
         let from = (node.written_after() & SEQUENCE) >> 32;
@@ -166,7 +166,7 @@ impl<D: BlockDevice> Fs<D> {
             blocks.push(encode(&identity, behind, &record.moves, &record.summary));
             blocks.push(record.summary.clone());
         }
-        if self.options.bug == Some(Bug::Flush) {
+        if self.options.unflushed || self.options.bug.has(Bug::Flush) {
             for (i, block) in (0..).zip(&blocks) {
                 self.disk.write(BlockAddr(slot_addr(first).0 + i), block, Cause::Journal)?;
             }
@@ -198,7 +198,7 @@ impl<D: BlockDevice> Fs<D> {
         let mut missing = None;
         for slot in 0..state.slots {
             let identity = self.identity(slot);
-            let back = if self.options.bug == Some(Bug::VersionIgnored) { 30 } else { 0 };
+            let back = if self.options.bug.has(Bug::VersionIgnored) { 30 } else { 0 };
             let pair = read_pair(&mut self.disk, slot);
             let found = pair.and_then(|(journal, summary)| {
                 let (behind, moves) = (0..=back).find_map(|ago| {
@@ -236,9 +236,9 @@ impl<D: BlockDevice> Fs<D> {
             if known.contains_key(&seg) {
                 continue;
             }
-            let summary = match self.options.bug {
-                Some(Bug::Ssa) => Summary::decode(&*self.read_summary(seg)?),
-                _ => self.records.summaries[i].clone(),
+            let summary = match self.options.bug.has(Bug::Ssa) {
+                true => Summary::decode(&*self.read_summary(seg)?),
+                false => self.records.summaries[i].clone(),
             };
             known.insert(seg, summary);
         }
@@ -249,9 +249,9 @@ impl<D: BlockDevice> Fs<D> {
     pub(super) fn apply_records(&mut self, gained: &mut Gained) -> Result<(), FsError> {
         let segs = &self.segs;
         let records = self.records.moves.iter().map(Vec::as_slice);
-        let moved = match self.options.bug {
-            Some(Bug::Order) => merge_by_address(|addr| segs.is_valid(addr), records),
-            _ => merge(|addr| segs.is_valid(addr), records),
+        let moved = match self.options.bug.has(Bug::Order) {
+            true => merge_by_address(|addr| segs.is_valid(addr), records),
+            false => merge(|addr| segs.is_valid(addr), records),
         };
         let known = self.origins()?;
         let mut all: Vec<(BlockAddr, BlockAddr, Origin, bool)> = Vec::new();
@@ -324,14 +324,14 @@ impl<D: BlockDevice> Fs<D> {
         let (uuid, version) = (self.superblock.uuid, self.cp.version);
         let state = State { slots: scj.slots, uuid, version };
         let block = state.encode();
-        if self.options.bug == Some(Bug::StateTogether) {
+        if self.options.bug.has(Bug::StateTogether) {
             return Ok(self.disk.write_durable(STATE_AT, &[&block, &block], Cause::Journal)?);
         }
         if !self.disk.tears() {
             return Ok(self.disk.write_durable(STATE_AT, &[&block], Cause::Journal)?);
         }
         // One after the other, and the one that a cut has torn before the one that is whole.
-        let torn_first = self.options.bug != Some(Bug::WholeFirst) && !self.has_state(STATE_AT);
+        let torn_first = !self.options.bug.has(Bug::WholeFirst) && !self.has_state(STATE_AT);
         let both = [STATE_COPY_AT, STATE_AT];
         let order = if torn_first { [both[1], both[0]] } else { both };
         for at in order {

@@ -155,7 +155,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     pub(super) fn write_summary(&mut self, seg: SegNo, summary: &Summary) -> Result<(), FsError> {
-        if self.options.bug == Some(Bug::NoSummary) {
+        if self.options.bug.has(Bug::NoSummary) {
             return Ok(());
         }
         let block = summary.encode(&Journal::Empty);

@@ -316,7 +316,7 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(());
         }
         self.go_live()?;
-        if self.options.bug != Some(Bug::RecoveryInChain) {
+        if !self.options.bug.has(Bug::RecoveryInChain) {
             self.hold_chain(&chain);
         }
         gained.write(self)?;

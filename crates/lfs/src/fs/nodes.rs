@@ -210,7 +210,7 @@ impl<D: BlockDevice> Fs<D> {
             self.segs.clear(addr, self.elapsed())?;
         }
         self.nat.free(&mut self.disk, &self.layout, nid)?;
-        if self.options.bug == Some(Bug::NidReused) {
+        if self.options.bug.has(Bug::NidReused) {
             self.nat.forget_freed(nid);
         }
         self.nodes.drop(nid);
@@ -253,7 +253,7 @@ impl<D: BlockDevice> Fs<D> {
         let kind = Fs::<D>::log_of(self.nodes.slab.peek(place).ok_or(GONE)?);
         let addr = self.alloc(kind, Origin { nid, version: 0, slot: 0 })?;
         let next = match kind {
-            LogKind::WarmNode if self.options.bug == Some(Bug::NextLate) => BlockAddr(addr.0 + 1),
+            LogKind::WarmNode if self.options.bug.has(Bug::NextLate) => BlockAddr(addr.0 + 1),
             LogKind::WarmNode => self.chain_head(),
             _ => BlockAddr::HOLE,
         };

@@ -1,6 +1,7 @@
 //! How a volume is mounted.
 
 use super::victim::Question;
+use block::Plant;
 
 /// How segments are cleaned (paper 2, sections II and IV).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -154,7 +155,10 @@ pub struct Options {
     /// figure 1a).
     pub drain: bool,
     /// Never anything but `None` outside tests.
-    pub bug: Option<Bug>,
+    pub bug: Plant<Bug>,
+    /// As the paper has it, which mentions no flush: a record is written without waiting for the
+    /// copies that it names, and a power cut loses them. To measure what the flush costs.
+    pub unflushed: bool,
 }
 
 impl Default for Options {
@@ -169,7 +173,8 @@ impl Default for Options {
             threaded: false,
             discard: false,
             drain: false,
-            bug: None,
+            bug: Plant::default(),
+            unflushed: false,
         }
     }
 }
@@ -268,7 +273,7 @@ impl Options {
         Question {
             per_seg: per_seg as u16,
             journalled: matches!(self.cleaning, Cleaning::Scj(_)),
-            unpinned: self.bug == Some(Bug::Pin),
+            unpinned: self.bug.has(Bug::Pin),
             count_valid,
         }
     }

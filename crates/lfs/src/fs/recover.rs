@@ -54,7 +54,7 @@ impl<D: BlockDevice> Fs<D> {
             let node = NodeBlock(block);
             let next = node.next();
             if node.nid().0 < Nid::ROOT.0 || !self.is_after(&node) {
-                if self.options.bug == Some(Bug::PastTorn) && self.may_be_after(&node) {
+                if self.options.bug.has(Bug::PastTorn) && self.may_be_after(&node) {
                     chain.end = next;
                     continue;
                 }

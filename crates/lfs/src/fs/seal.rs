@@ -49,7 +49,7 @@ impl<D: BlockDevice> Fs<D> {
     pub(super) fn stamp_in_chain(&self, node: &NodeBlock) -> u64 {
         let stamp = self.written_after();
         let Some(seal) = self.cp.seal else { return stamp };
-        if self.options.bug == Some(Bug::SealKept) && self.may_be_after(node) {
+        if self.options.bug.has(Bug::SealKept) && self.may_be_after(node) {
             return stamp & !seal.bits() | node.written_after() & seal.bits();
         }
         self.sealed(node, seal, stamp)
@@ -59,7 +59,7 @@ impl<D: BlockDevice> Fs<D> {
     pub(super) fn is_after(&self, node: &NodeBlock) -> bool {
         let stamp = node.written_after();
         let others = self.cp.seal == Some(Seal::Crc) && self.is_others((stamp >> 32) as u32);
-        let seal = self.cp.seal.filter(|_| !others && self.options.bug != Some(Bug::SealUnchecked));
+        let seal = self.cp.seal.filter(|_| !others && !self.options.bug.has(Bug::SealUnchecked));
         self.may_be_after(node) && seal.is_none_or(|seal| self.sealed(node, seal, stamp) == stamp)
     }
 

@@ -12,7 +12,7 @@ mod subject;
 pub use draw::{draw_lfs, sequences};
 pub use model::{Refusal, Tree};
 pub use oracle::FsOracle;
-pub use spec::{FsSpec, lfs_bug};
+pub use spec::FsSpec;
 pub(crate) use step::parse_action;
 pub use step::{FsAction, Path};
 pub use subject::FsSubject;

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use block::{Bytes, CutDevice, DiskImage, SECTOR_BYTES, Sectors, UNIT_BYTES};
+use block::{Bytes, CutDevice, DiskImage, Plant, SECTOR_BYTES, Sectors, UNIT_BYTES};
 use lfs::fs::{Bug, Cleaning, Scj, Victim};
 use lfs::{Fs, FsError, MkfsOptions, Options, mkfs};
 
@@ -44,11 +44,6 @@ struct Volume {
 /// A number of a key.
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| "a whole number".to_string())
-}
-
-/// The planted bug of a name.
-pub fn lfs_bug(name: &str) -> Option<Bug> {
-    Bug::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
 }
 
 fn cleaning(text: &str, scj: Scj) -> Result<Cleaning, String> {
@@ -99,11 +94,7 @@ impl FsSpec {
             cleaning(text, scj).map_err(bad)
         };
         spec.options.cleaning = mode_of("lfs.cleaning", mode)?;
-        if let Some(name) = &plan.bug {
-            let none =
-                || PlanError::Malformed(format!("`bug`: no bug `{name}` of the file system"));
-            spec.options.bug = Some(lfs_bug(name).ok_or_else(none)?);
-        }
+        spec.options.bug = crate::planted::of(plan, Bug::ALL, "the file system")?;
         spec.recover = spec.options;
         if let Some(text) = after {
             spec.recover.cleaning = mode_of("lfs.recover", text)?;
@@ -194,7 +185,7 @@ impl FsSpec {
         for options in [self.options, self.recover] {
             Fs::mount(
                 CutDevice::power_on(self.image()),
-                Options { bug: None, ..options },
+                Options { bug: Plant::default(), ..options },
                 moment(2),
             )?;
         }

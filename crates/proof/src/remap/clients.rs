@@ -8,7 +8,8 @@
 use std::sync::Mutex;
 
 use block::{
-    BlockDevice, CutDevice, Data, DiskCut, Fate, Lba, Request, Rng, SECTOR_BYTES, Sectors, Time,
+    BlockDevice, CutDevice, Data, DiskCut, Fate, Lba, Plant, Request, Rng, SECTOR_BYTES, Sectors,
+    Time,
 };
 use remap::live::LiveError;
 use remap::{HostLog, LiveLog, Options, Planted};
@@ -71,12 +72,12 @@ pub struct Clients {
     steps: u32,
     spec: RemapSpec,
     options: Options,
-    planted: Option<Planted>,
+    planted: Plant<Planted>,
 }
 
 impl Clients {
     /// The run of a seed, perhaps with a planted bug.
-    pub fn draw(seed: u64, planted: Option<Planted>) -> Clients {
+    pub fn draw(seed: u64, planted: Plant<Planted>) -> Clients {
         let mut rng = Rng::stream(seed, "remap/clients");
         let clients = 2 << rng.below(3);
         loop {

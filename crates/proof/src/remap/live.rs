@@ -197,7 +197,8 @@ impl LiveStack {
         let text = |error: LogError| error.to_string();
         let options = Options { map_memory: block::Bytes(0), ..self.options.clone() };
         let mut store = MediumStore(self.medium.clone());
-        let rebuilt = recover(&mut store, &options, false, None).map_err(text)?;
+        let rebuilt =
+            recover(&mut store, &options, false, block::Plant::default()).map_err(text)?;
         let report = check_store(&mut store, &options).map_err(text)?;
         if !report.damaged.is_empty() {
             return Err(format!("damaged blocks {:?}", report.damaged));

@@ -1,6 +1,6 @@
 //! What a plan of a host log says: the disk, the mode and its options.
 
-use block::{BlockDevice, CutDevice, DiskFault, Sectors, Span, parse_time};
+use block::{BlockDevice, CutDevice, DiskFault, Plant, Sectors, Span, parse_time};
 use nand::{Fault, Outcome};
 use remap::paper::{PaperLog, PaperOptions};
 use remap::{HostLog, Options, Planted};
@@ -16,7 +16,7 @@ pub enum RemapMode {
     /// The paper's, as written.
     Paper(PaperOptions),
     /// The one to use, with its options and perhaps a planted bug.
-    Varve(Options, Option<Planted>),
+    Varve(Options, Plant<Planted>),
 }
 
 /// Who does what the engine of the one to use says.
@@ -86,7 +86,9 @@ impl RemapSpec {
         }
         let mode = match plan.config.get("remap.mode").map(String::as_str) {
             Some("paper") => RemapMode::Paper(paper),
-            Some("varve") => RemapMode::Varve(varve, planted(plan)?),
+            Some("varve") => {
+                RemapMode::Varve(varve, crate::planted::of(plan, Planted::ALL, "the host log")?)
+            }
             _ => return Err(PlanError::Config("`remap.mode`: expected paper or varve".into())),
         };
         let faults = plan.faults.iter().map(disk_fault).collect::<Result<Vec<_>, _>>()?;
@@ -173,17 +175,6 @@ impl Disk {
         }
         Ok(())
     }
-}
-
-/// The planted bug of a name.
-pub fn remap_bug(name: &str) -> Option<Planted> {
-    Planted::ALL.into_iter().find(|bug| format!("{bug:?}") == name)
-}
-
-fn planted(plan: &Plan) -> Result<Option<Planted>, PlanError> {
-    let Some(name) = &plan.bug else { return Ok(None) };
-    let none = || PlanError::Malformed(format!("`bug`: no bug `{name}` of the host log"));
-    remap_bug(name).map(Some).ok_or_else(none)
 }
 
 /// A fault of a plan as one of a disk: the same names mean the same thing one layer up.

@@ -14,7 +14,7 @@ mod head;
 mod house;
 mod replay;
 
-use block::{Lpn, Rng};
+use block::{Lpn, Plant, Rng};
 
 use crate::counters::Counters;
 use crate::error::LogError;
@@ -131,7 +131,7 @@ pub struct Engine {
     counters: Counters,
     /// Why nothing may be written.
     read_only: Option<String>,
-    planted: Option<Planted>,
+    planted: Plant<Planted>,
 }
 
 impl Engine {
@@ -140,7 +140,7 @@ impl Engine {
         sup: &Super,
         options: &Options,
         directory: Vec<PageAt>,
-        planted: Option<Planted>,
+        planted: Plant<Planted>,
     ) -> Result<Engine, LogError> {
         let geometry = sup.geometry;
         let policy = victim::make(&options.gc_policy).ok_or_else(|| LogError::Option {
@@ -215,7 +215,7 @@ impl Engine {
 
     #[doc(hidden)]
     pub fn has(&self, bug: Planted) -> bool {
-        self.planted == Some(bug)
+        self.planted.has(bug)
     }
 
     /// Where a block is. Its map page must be in memory (see [`Engine::missing`]).

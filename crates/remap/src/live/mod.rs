@@ -20,7 +20,7 @@ mod turns;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use block::{DeviceError, Lpn, Medium};
+use block::{DeviceError, Lpn, Medium, Plant};
 
 use crate::engine::{Engine, Occasion};
 use crate::error::LogError;
@@ -143,7 +143,7 @@ impl LiveLog {
         options: &Options,
         around: Around,
     ) -> Result<LiveLog, LogError> {
-        LiveLog::format_with(medium, options, around, None)
+        LiveLog::format_with(medium, options, around, Plant::default())
     }
 
     #[doc(hidden)]
@@ -151,7 +151,7 @@ impl LiveLog {
         medium: Arc<dyn Medium>,
         options: &Options,
         around: Around,
-        planted: Option<Planted>,
+        planted: Plant<Planted>,
     ) -> Result<LiveLog, LogError> {
         serves(options)?;
         let engine = format_store(&mut MediumStore(medium.clone()), options, planted)?;
@@ -168,7 +168,7 @@ impl LiveLog {
         options: &Options,
         around: Around,
     ) -> Result<LiveLog, LogError> {
-        LiveLog::open_with(medium, options, around, None)
+        LiveLog::open_with(medium, options, around, Plant::default())
     }
 
     #[doc(hidden)]
@@ -176,7 +176,7 @@ impl LiveLog {
         medium: Arc<dyn Medium>,
         options: &Options,
         around: Around,
-        planted: Option<Planted>,
+        planted: Plant<Planted>,
     ) -> Result<LiveLog, LogError> {
         serves(options)?;
         let found = recover(&mut MediumStore(medium.clone()), options, true, planted)?;

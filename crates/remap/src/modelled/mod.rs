@@ -22,7 +22,7 @@ mod io;
 
 use std::collections::VecDeque;
 
-use block::{BlockDevice, Data, DeviceError, Lpn, Op, Request, SECTOR_BYTES, Sectors, Time};
+use block::{BlockDevice, Data, DeviceError, Lpn, Op, Plant, Request, SECTOR_BYTES, Sectors, Time};
 
 use crate::check::{ImageReport, check_store};
 use crate::counters::Counters;
@@ -77,14 +77,14 @@ impl<D: BlockDevice> HostLog<D> {
     /// # Errors
     /// As [`HostLog::format`].
     pub fn format_at(device: D, at: Time, options: &Options) -> Result<HostLog<D>, LogError> {
-        HostLog::make(Below::new(device, at, options.payload), options, None)
+        HostLog::make(Below::new(device, at, options.payload), options, Plant::default())
     }
 
     #[doc(hidden)]
     pub fn format_with(
         device: D,
         options: &Options,
-        planted: Option<Planted>,
+        planted: Plant<Planted>,
     ) -> Result<HostLog<D>, LogError> {
         HostLog::make(Below::new(device, Time::ZERO, options.payload), options, planted)
     }
@@ -92,7 +92,7 @@ impl<D: BlockDevice> HostLog<D> {
     fn make(
         mut below: Below<D>,
         options: &Options,
-        planted: Option<Planted>,
+        planted: Plant<Planted>,
     ) -> Result<HostLog<D>, LogError> {
         let engine = format_store(&mut below, options, planted)?;
         Ok(HostLog::start(engine, below, Summary::default()))
@@ -105,7 +105,7 @@ impl<D: BlockDevice> HostLog<D> {
     /// # Errors
     /// There is no log, it cannot be opened at all, or the device fails.
     pub fn open(device: D, at: Time, options: &Options) -> Result<HostLog<D>, LogError> {
-        HostLog::open_with(device, at, options, None)
+        HostLog::open_with(device, at, options, Plant::default())
     }
 
     #[doc(hidden)]
@@ -113,7 +113,7 @@ impl<D: BlockDevice> HostLog<D> {
         device: D,
         at: Time,
         options: &Options,
-        planted: Option<Planted>,
+        planted: Plant<Planted>,
     ) -> Result<HostLog<D>, LogError> {
         if !options.payload {
             return Err(LogError::NotALog("a log without payload is not stored".to_string()));
@@ -245,7 +245,7 @@ impl<D: BlockDevice> HostLog<D> {
         self.sync()?;
         let (written, clock) = (self.below.written, self.below.clock);
         let options = Options { map_memory: block::Bytes(0), ..self.engine.options().clone() };
-        let rebuilt = recover(&mut self.below, &options, false, None)?;
+        let rebuilt = recover(&mut self.below, &options, false, Plant::default())?;
         let report = check_store(&mut self.below, &options)?;
         (self.below.written, self.below.clock) = (written, clock);
         if let Some(why) = rebuilt.engine.read_only() {

@@ -4,7 +4,7 @@
 //! above its predecessor's; the log is the records whose numbers follow each other without a gap;
 //! a gap below what is known to be flushed is damage, never an end.
 
-use block::crc32c;
+use block::{Plant, crc32c};
 
 use super::read_block;
 use crate::engine::HeadKind;
@@ -74,7 +74,7 @@ pub(super) struct Reading<'a> {
     geometry: Geometry,
     instance: u32,
     epoch: u32,
-    planted: Option<Planted>,
+    planted: Plant<Planted>,
     data: Vec<u8>,
     stamps: Vec<u64>,
 }
@@ -84,7 +84,7 @@ impl<'a> Reading<'a> {
         store: &'a mut dyn Store,
         sup: &Super,
         epoch: u32,
-        planted: Option<Planted>,
+        planted: Plant<Planted>,
     ) -> Reading<'a> {
         let (geometry, instance) = (sup.geometry, sup.instance());
         Reading { store, geometry, instance, epoch, planted, data: Vec::new(), stamps: Vec::new() }
@@ -92,13 +92,13 @@ impl<'a> Reading<'a> {
 
     /// The header in a block if it belongs there: place, head, epoch, and a number above `above`.
     fn accept(&self, kind: HeadKind, at: Pba, block: &[u8; BLOCK], above: u64) -> Option<Header> {
-        let header = match self.planted {
-            Some(Planted::HeaderCrcIgnored) => Header::read_unchecked(block)?,
-            _ => Header::read(block)?,
+        let header = match self.planted.has(Planted::HeaderCrcIgnored) {
+            true => Header::read_unchecked(block)?,
+            false => Header::read(block)?,
         };
         let seg = self.geometry.seg(at)?;
         let offset = at.0 - self.geometry.base(seg).0;
-        let epoch = header.epoch == self.epoch || self.planted == Some(Planted::OldEpochAccepted);
+        let epoch = header.epoch == self.epoch || self.planted.has(Planted::OldEpochAccepted);
         let fits = header.kind == kind.record()
             && header.instance == self.instance
             && epoch
@@ -118,7 +118,7 @@ impl<'a> Reading<'a> {
         let (mut head, mut last) = self.run(kind, start, seq, &mut chain);
         let mut beyond =
             Chain { start, found: Vec::new(), segments: Vec::new(), durable: chain.durable };
-        while self.planted != Some(Planted::NoLookAhead)
+        while !self.planted.has(Planted::NoLookAhead)
             && let Some(later) = self.look_ahead(kind, head, last)
         {
             (head, last) = self.run(kind, later, last, &mut beyond);
@@ -265,7 +265,7 @@ impl<'a> Reading<'a> {
         if let Some(first) = group {
             log.records.retain(|record| record.seq < first);
         }
-        if self.planted == Some(Planted::ReplayByPosition) {
+        if self.planted.has(Planted::ReplayByPosition) {
             log.records.sort_unstable_by_key(|record| record.at);
         }
         Ok(log)

@@ -6,7 +6,7 @@
 
 mod chain;
 
-use block::{DeviceError, Rng, crc32c};
+use block::{DeviceError, Plant, Rng, crc32c};
 
 use crate::engine::{Engine, HeadKind, Work};
 use crate::error::LogError;
@@ -62,7 +62,7 @@ pub(crate) fn read_block(store: &mut dyn Store, at: Pba) -> Result<Box<[u8; BLOC
 pub fn format_store(
     store: &mut dyn Store,
     options: &Options,
-    planted: Option<Planted>,
+    planted: Plant<Planted>,
 ) -> Result<Engine, LogError> {
     let geometry = Geometry::new(store.blocks(), options)?;
     let mut name = "remap/uuid".to_string();
@@ -161,7 +161,7 @@ type Mend = (Pba, Box<[u8; BLOCK]>);
 fn read_root(
     store: &mut dyn Store,
     sup: &Super,
-    planted: Option<Planted>,
+    planted: Plant<Planted>,
 ) -> Result<(Root, Vec<u8>, Vec<Mend>), LogError> {
     let g = &sup.geometry;
     let mut found: Vec<(Root, Pba)> = Vec::new();
@@ -191,7 +191,7 @@ fn read_root(
     // newer one passed over, it would be believed after the next recovery has used its number.
     found.sort_by_key(|(root, _)| std::cmp::Reverse(root.generation));
     found.dedup_by_key(|(root, _)| root.generation);
-    let older_too = planted == Some(Planted::OlderRootTaken);
+    let older_too = planted.has(Planted::OlderRootTaken);
     let most = if older_too { 2 } else { 1 };
     let mut error = LogError::Corrupt("no root has a valid header".to_string());
     // Its headers are written one after the other, and mended before they are written again, so a cut
@@ -200,7 +200,7 @@ fn read_root(
     let young = found.first().is_some_and(|(root, _)| root.generation == 1);
     if let Some(which) = lost
         && !(young && which == 0 && blank(store, g)?)
-        && planted != Some(Planted::LostRootPassedOver)
+        && !planted.has(Planted::LostRootPassedOver)
     {
         return Err(LogError::Corrupt(format!("both headers of root {which}")));
     }
@@ -236,7 +236,7 @@ pub fn recover(
     store: &mut dyn Store,
     options: &Options,
     write: bool,
-    planted: Option<Planted>,
+    planted: Plant<Planted>,
 ) -> Result<Recovered, LogError> {
     let sup = read_super(store)?;
     if options.verify && !sup.geometry.crc_plane {

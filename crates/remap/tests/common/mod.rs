@@ -283,7 +283,7 @@ pub struct Cuts {
 impl Cuts {
     pub fn new(seed: u64, pairs: &[(&str, &str)], planted: Option<Planted>) -> Cuts {
         let (mut device, options) = (CutDevice::new(1000), small(pairs));
-        HostLog::format_with(Lent(&mut device), &options, planted).unwrap();
+        HostLog::format_with(Lent(&mut device), &options, planted.into()).unwrap();
         Cuts {
             device,
             options,
@@ -303,11 +303,12 @@ impl Cuts {
         for _ in 0..nested {
             self.device.left = Some(self.rng.below(12));
             let lent = Lent(&mut self.device);
-            drop(HostLog::open_with(lent, Time::ZERO, &self.options, self.planted));
+            drop(HostLog::open_with(lent, Time::ZERO, &self.options, self.planted.into()));
             self.power_cycle();
         }
         let lent = Lent(&mut self.device);
-        let mut log = HostLog::open_with(lent, Time::ZERO, &self.options, self.planted).unwrap();
+        let mut log =
+            HostLog::open_with(lent, Time::ZERO, &self.options, self.planted.into()).unwrap();
         assert_eq!(log.read_only(), None, "{:?}", log.summary());
         log.check().unwrap();
         let at = log.now();

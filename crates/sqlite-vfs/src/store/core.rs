@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use block::{Data, DeviceError, Lba, Lpn, Request, Sectors, Time, TxError, TxId};
+use block::{Data, DeviceError, Lba, Lpn, Plant, Request, Sectors, Time, TxError, TxId};
 use live::{Annex, Damage};
 
 use super::behind::Behind;
@@ -92,7 +92,7 @@ pub(super) struct Core {
     pub(super) group: Group,
     pub(super) options: Options,
     pub(super) stats: Stats,
-    pub(super) bug: Option<Bug>,
+    pub(super) bug: Plant<Bug>,
     /// Plain writes that no flush has followed.
     pub(super) unflushed: bool,
     pub(super) next_file: u64,
@@ -206,7 +206,7 @@ impl Core {
             group: Group::default(),
             options,
             stats: Stats::default(),
-            bug: None,
+            bug: Plant::default(),
             unflushed: false,
             next_file: 1,
             next_id: 1,
@@ -222,7 +222,7 @@ impl Core {
     }
 
     pub(super) fn has_bug(&self, bug: Bug) -> bool {
-        self.bug == Some(bug)
+        self.bug.has(bug)
     }
 
     // Reasons.

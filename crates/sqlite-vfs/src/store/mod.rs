@@ -25,7 +25,7 @@ mod wal;
 
 use std::sync::{Arc, MutexGuard};
 
-use block::{Span, Time, TxError};
+use block::{Plant, Span, Time, TxError};
 use live::{Damage, ImageDrive};
 
 pub use device::Device;
@@ -239,8 +239,8 @@ impl Store {
 
     /// Plants a bug.
     #[doc(hidden)]
-    pub fn plant(&self, bug: Bug) {
-        self.here().bug = Some(bug);
+    pub fn plant(&self, bug: Plant<Bug>) {
+        self.here().bug = bug;
     }
 
     /// Lets the `n`-th write to a journal from here fail.

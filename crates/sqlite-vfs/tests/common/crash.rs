@@ -205,7 +205,7 @@ impl Harness {
                 let db = self.open(&name, &case).unwrap();
                 assert_eq!(ask(&db, "SELECT count(*) FROM a"), "100");
                 if let Some(bug) = case.bug {
-                    store.plant(bug);
+                    store.plant(bug.into());
                 }
                 {
                     let power = medium.power();

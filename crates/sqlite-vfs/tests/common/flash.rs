@@ -310,14 +310,14 @@ pub fn run(harness: &Harness, case: Case, drive: &[(&str, &str)], density: Densi
         drive.check().unwrap();
         drive.nand().image().clone()
     };
-    let shared = Shared::new(Drive::mount_with(&params, start, density.bug).unwrap());
+    let shared = Shared::new(Drive::mount_with(&params, start, density.bug.into()).unwrap());
     let said = Arc::new(AtomicI64::new(0));
     let found = {
         let store = harness.mount(Box::new(shared.clone()), &name, &case).unwrap();
         let db = harness.open(&name, &case).unwrap();
         assert_eq!(ask(&db, "SELECT count(*) FROM a"), "100");
         if let Some(bug) = case.bug {
-            store.plant(bug);
+            store.plant(bug.into());
         }
         shared.record(density.seed, density.operations, &said, case.lazy());
         let before = shared.drive().nand().stats();
@@ -385,7 +385,7 @@ impl Judge<'_> {
     /// Powers an image on and looks at it; with some depth left, works on and cuts all of that.
     fn power_on(&mut self, left: Leftover, depth: u32) -> Result<Vec<Leftover>, String> {
         let (floor, ceiling, case, name) = (left.floor, left.ceiling, self.case, self.name);
-        let drive = Drive::mount_with(self.params, left.image, self.bug);
+        let drive = Drive::mount_with(self.params, left.image, self.bug.into());
         let drive = drive.map_err(|e| format!("no power-on: {e}"))?;
         drive.check().map_err(|v| format!("check after power-on: {v:?}"))?;
         let shared = Shared::new(drive);

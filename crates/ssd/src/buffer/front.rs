@@ -2,7 +2,7 @@
 //!
 //! Generic over the policy inside, one dynamic call per *request* at the edge.
 
-use block::{AppId, DeviceError, Op, Request, Time};
+use block::{AppId, DeviceError, Op, Plant, Request, Time};
 use nand::Payload;
 
 use super::policy::{Access, Batches, Policy, ReqInfo, Stream};
@@ -25,7 +25,7 @@ pub(crate) struct Host<'a> {
     pub staging: u32,
     /// FLUSH may answer at once while at most so many entries are dirty.
     pub protected: Option<u32>,
-    pub bug: Option<Bug>,
+    pub bug: Plant<Bug>,
 }
 
 /// A buffer with its policy, seen from the drive.

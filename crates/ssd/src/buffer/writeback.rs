@@ -182,7 +182,7 @@ impl<P: Policy> Buffer<P> {
         }
         // Left from a request that failed: as old as any entry.
         self.write_back(back, host.now)?;
-        let left = usize::from(host.bug == Some(Bug::FlushSkipsNewest));
+        let left = usize::from(host.bug.has(Bug::FlushSkipsNewest));
         while let Some(frame) = self.pool.first_dirty()
             && self.pool.dirty() > left
         {
@@ -204,7 +204,7 @@ impl<P: Policy> Buffer<P> {
         let end = offset + request.sectors.bytes().0;
         let (first, last) = (offset.div_ceil(unit), end / unit);
         if first < last {
-            if host.bug != Some(Bug::DiscardIgnoresBuffer) {
+            if !host.bug.has(Bug::DiscardIgnoresBuffer) {
                 let pages = first * u64::from(host.unit_pages)..last * u64::from(host.unit_pages);
                 self.drop_pages(pages);
             }

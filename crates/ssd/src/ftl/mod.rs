@@ -37,7 +37,7 @@ pub use victim::{Choice, ClosedLine, Victim, VictimInfo, add_victim, victims};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{DeviceError, Ppn, Rng, Span, Time};
+use block::{DeviceError, Plant, Ppn, Rng, Span, Time};
 use nand::{Geometry, Nand, NandError, Ticket};
 
 use crate::config::{FtlKind, LineBudget, OobMode, Params, Streams};
@@ -208,7 +208,7 @@ pub(crate) struct PageFtl {
     /// Slots of translation pages that cleaning moved: among `gc_stats.pages`, but programmed
     /// as `map`.
     moved_map_slots: u64,
-    pub(crate) bug: Option<Bug>,
+    pub(crate) bug: Plant<Bug>,
 }
 
 impl Clone for PageFtl {
@@ -321,7 +321,7 @@ impl PageFtl {
             free_sum: 0,
             free_samples: 0,
             moved_map_slots: 0,
-            bug: None,
+            bug: Plant::default(),
             p: Arc::clone(p),
             lines,
             nand,
@@ -422,7 +422,7 @@ impl PageFtl {
     }
 
     fn has_bug(&self, bug: Bug) -> bool {
-        self.bug == Some(bug)
+        self.bug.has(bug)
     }
 
     /// Time from `since` that host writes stood still for cleaning.

@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use block::{BlockId, DeviceError, Ppn, Time};
+use block::{BlockId, DeviceError, Plant, Ppn, Time};
 use nand::{Kind, Nand, Oob, Payload, ReadCause, SlotRead};
 
 use super::checkpoint::{Found, State, assemble};
@@ -50,7 +50,7 @@ pub(super) struct Scan {
 
 impl PageFtl {
     /// Builds the FTL of a drive that is powered on with what `nand` holds.
-    pub fn mount(p: &Arc<Params>, nand: Nand, bug: Option<Bug>) -> Result<PageFtl, DeviceError> {
+    pub fn mount(p: &Arc<Params>, nand: Nand, bug: Plant<Bug>) -> Result<PageFtl, DeviceError> {
         let ftl = PageFtl::mount_from(p, nand, bug, true)?;
         if ftl.has_whole_map() {
             return Ok(ftl);
@@ -62,7 +62,7 @@ impl PageFtl {
     fn mount_from(
         p: &Arc<Params>,
         nand: Nand,
-        bug: Option<Bug>,
+        bug: Plant<Bug>,
         from_checkpoint: bool,
     ) -> Result<PageFtl, DeviceError> {
         let mut ftl = PageFtl::bare(p, nand);

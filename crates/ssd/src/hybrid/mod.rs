@@ -29,7 +29,7 @@ mod trim;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use block::{DeviceError, Ppn, Span, Time};
+use block::{DeviceError, Plant, Ppn, Span, Time};
 use nand::{Geometry, Nand, NandError, Ticket};
 
 use crate::Bug;
@@ -126,7 +126,7 @@ pub(crate) struct HybridFtl {
     pub(crate) recovery: Option<RecoveryStats>,
     free_sum: u128,
     free_samples: u64,
-    pub(crate) bug: Option<Bug>,
+    pub(crate) bug: Plant<Bug>,
 }
 
 impl HybridFtl {
@@ -185,7 +185,7 @@ impl HybridFtl {
             recovery: None,
             free_sum: 0,
             free_samples: 0,
-            bug: None,
+            bug: Plant::default(),
             p: Arc::clone(p),
             layout,
             nand,
@@ -274,7 +274,7 @@ impl HybridFtl {
     }
 
     fn has_bug(&self, bug: Bug) -> bool {
-        self.bug == Some(bug)
+        self.bug.has(bug)
     }
 
     fn stall(&mut self, span: Span) {

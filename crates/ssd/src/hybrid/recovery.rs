@@ -13,7 +13,7 @@
 
 use std::sync::Arc;
 
-use block::{BlockId, DeviceError, Ppn, Time};
+use block::{BlockId, DeviceError, Plant, Ppn, Time};
 use nand::{Kind, Nand, Payload, ReadCause, SlotRead};
 
 use super::erase::Waiting;
@@ -48,7 +48,7 @@ struct Scan {
 
 impl HybridFtl {
     /// Builds the FTL of a drive that is powered on with what `nand` holds.
-    pub fn mount(p: &Arc<Params>, nand: Nand, bug: Option<Bug>) -> Result<HybridFtl, DeviceError> {
+    pub fn mount(p: &Arc<Params>, nand: Nand, bug: Plant<Bug>) -> Result<HybridFtl, DeviceError> {
         let mut ftl = HybridFtl::bare(p, nand);
         ftl.bug = bug;
         ftl.adopt_blocks();
@@ -120,7 +120,7 @@ impl HybridFtl {
         entry.reached = entry.reached.max(position + 1);
         match oob.kind {
             Kind::Data if (oob.lpn as usize) < self.map.len() => {
-                let by_address = self.bug == Some(Bug::NewestByAddress);
+                let by_address = self.bug.has(Bug::NewestByAddress);
                 let rank = if by_address { u64::from(at.0) } else { oob.seq };
                 scan.found.push(Found { slot: oob.lpn, rank, seq: oob.seq, line, position });
             }

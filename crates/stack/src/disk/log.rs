@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use block::{DeviceError, Lpn, Medium};
+use block::{DeviceError, Lpn, Medium, Plant};
 use remap::live::Around;
 use remap::{BLOCK, LiveLog, LogError, Options, Planted, Summary};
 
@@ -27,14 +27,14 @@ impl LogDisk {
     /// # Errors
     /// As [`LiveLog::format`].
     pub fn format(medium: Arc<dyn Medium>, options: &Options) -> Result<LogDisk, LogError> {
-        LogDisk::format_with(medium, options, None)
+        LogDisk::format_with(medium, options, Plant::default())
     }
 
     #[doc(hidden)]
     pub fn format_with(
         medium: Arc<dyn Medium>,
         options: &Options,
-        planted: Option<Planted>,
+        planted: Plant<Planted>,
     ) -> Result<LogDisk, LogError> {
         Ok(LogDisk { log: LiveLog::format_with(medium, options, around(), planted)? })
     }

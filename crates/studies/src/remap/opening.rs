@@ -35,7 +35,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         let log = BareLog::filled(mapped).map_err(failed)?;
         let settings = log.options.clone();
         let (mut store, since) = log.left_behind(&mut Rng::stream(SEED, "reproduce/remap/opening"));
-        let found = recover(&mut store, &settings, true, None).map_err(failed)?;
+        let found =
+            recover(&mut store, &settings, true, block::Plant::default()).map_err(failed)?;
         found.engine.check().map_err(|what| LabError::Check {
             contract: "C8".to_string(),
             what: what.to_string(),

@@ -1,6 +1,6 @@
 //! One run: a load on a volume with one way of cleaning.
 
-use lfs::fs::{Bug, Cleaning, Options as Mount, Scj};
+use lfs::fs::{Cleaning, Options as Mount, Scj};
 
 use super::{SEED, Scale};
 use crate::parallel;
@@ -114,7 +114,7 @@ impl Cell {
         let options = Mount {
             cleaning: self.system.cleaning(self.scale),
             drain: self.drain,
-            bug: (self.system == System::Unflushed).then_some(Bug::Flush),
+            unflushed: self.system == System::Unflushed,
             // Half a volume of memory, as the paper's machine had.
             cached_nodes: (blocks / 4) as usize,
             ..Mount::default()
