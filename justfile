@@ -17,7 +17,7 @@ nightly *OPTIONS:
 
 # A search for broken promises, release build
 prove *OPTIONS:
-    cargo run --release --bin prove -- {{OPTIONS}}
+    cargo run --release -- prove {{OPTIONS}}
 
 # What a run costs this machine
 bench *OPTIONS:

@@ -16,6 +16,7 @@ mod list;
 mod manual;
 mod out;
 mod plan;
+mod prove;
 mod ready;
 mod remap;
 mod reproduce;
@@ -64,6 +65,10 @@ fn main() -> ExitCode {
         Command::Sqlite(command) => sqlite::sqlite(&command),
         Command::List(list) => list::list(&list),
         Command::Doctor(doctor) => doctor::doctor(&doctor),
+        Command::Prove(search) => match prove::prove(&search) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
         Command::Replay(replay) => stop::at_once(|| plan::replay(&replay)),
         Command::Serve(front) => serve::serve(&front),
         Command::Ctl(ctl) => ctl::ctl(&ctl),

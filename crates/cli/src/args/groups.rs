@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Serve", &["serve", "ctl", "top", "conformance", "remap"]),
     ("SQLite", &["sqlite"]),
     ("File system", &["mkfs", "mount", "umount", "fsck", "dump"]),
-    ("Proof", &["replay", "doctor"]),
+    ("Proof", &["prove", "replay", "doctor"]),
     ("This program", &["man", "completions"]),
 ];
 

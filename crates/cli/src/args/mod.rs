@@ -2,6 +2,7 @@
 
 mod groups;
 mod manual;
+mod prove;
 mod remap;
 mod reproduce;
 mod serve;
@@ -17,6 +18,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 pub use groups::command;
 pub use manual::{Completions, Man};
+pub use prove::Prove;
 pub use remap::{Dump, HostLog, Image};
 pub use reproduce::{Paper, Reproduce};
 pub use serve::{
@@ -59,6 +61,8 @@ pub enum Command {
     List(List),
     /// What works on this machine; with --self-check, the model against closed forms
     Doctor(Doctor),
+    /// Search for a broken promise: draws runs from seeds and cuts the power everywhere in each
+    Prove(Box<Prove>),
     /// Follow a plan file: a failure, again
     Replay(Replay),
     /// A stack as a device that ordinary programs use

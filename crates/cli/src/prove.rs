@@ -1,29 +1,22 @@
-//! Draws runs from seeds and cuts the power everywhere in each, until a number of cuts or minutes
-//! is reached or a promise is broken.
+//! `varve prove`: draws runs from seeds and cuts the power everywhere in each, until a number of cuts
+//! or minutes is reached or a promise is broken.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::fmt::Write;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use varve_proof::{
-    Density, Draw, Failure, Plan, Tally, draw_lfs, draw_remap, draw_run, draw_tx, hunt,
-    replay_file, sequences, shrink, twice,
+use lab::LabError;
+use proof::{
+    Density, Draw, Failure, Plan, Tally, WITHOUT_BUGS, bug_names, draw_lfs, draw_remap, draw_run,
+    draw_tx, hunt, sequences, shrink, twice,
 };
 
-const USAGE: &str = "\
-prove [--tx | --remap [--paper] | --lfs [--sequences]] [--cuts N] [--minutes N | --seconds N] [--threads N] [--seed N] [--long] [--healthy] [--bug NAME]
-      [--keep-going] [--commit TEXT] [--out DIR] [--replay PLAN]
-  Stops at N cuts (default 1000000) or after N minutes or seconds. Exit code 1: a promise was broken; its plan file
-  is written to DIR (default .).  --long: longer runs, operations sampled.  --healthy: no faults of
-  the array.  --bug: plants a bug.  --tx: drives and hosts with transactions.
-  --remap: host logs over a disk;
-  --paper: the paper's own, which promises nothing.
-  --lfs: the file system: short sequences of operations, all of them in the end, and random work;
-  --sequences: only the sequences, each once (from the one numbered --seed on), until --cuts or the time ends it.";
+use crate::args::Prove;
+use crate::{print, stop};
 
 /// A run that is not done after so much time of one processor is stuck. By the clock on the wall, a busy
 /// machine would make every long run look so.
@@ -42,81 +35,9 @@ fn processor(start: Instant) -> Duration {
     ticks().map_or_else(|| start.elapsed(), |n| Duration::from_millis(n * 1000 / TICKS))
 }
 
-#[derive(Clone)]
-struct Options {
-    cuts: u64,
-    seconds: u64,
-    threads: u64,
-    seed: u64,
-    long: bool,
-    healthy: bool,
-    tx: bool,
-    remap: bool,
-    paper: bool,
-    lfs: bool,
-    sequences: bool,
-    keep_going: bool,
-    bug: Option<String>,
-    commit: String,
-    out: PathBuf,
-    replay: Option<PathBuf>,
-}
-
-fn options() -> Result<Options, String> {
-    let mut o = Options {
-        cuts: 1_000_000,
-        seconds: u64::MAX,
-        threads: 2,
-        seed: 1,
-        long: false,
-        healthy: false,
-        tx: false,
-        remap: false,
-        paper: false,
-        lfs: false,
-        sequences: false,
-        keep_going: false,
-        bug: None,
-        commit: String::new(),
-        out: PathBuf::from("."),
-        replay: None,
-    };
-    let mut args = std::env::args().skip(1);
-    while let Some(arg) = args.next() {
-        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
-        let number = |text: String| {
-            text.replace('_', "").parse().map_err(|_| format!("`{text}`: expected a whole number"))
-        };
-        match arg.as_str() {
-            "--cuts" => o.cuts = number(value()?)?,
-            "--minutes" => o.seconds = number(value()?)?.saturating_mul(60),
-            "--seconds" => o.seconds = number(value()?)?,
-            "--threads" => o.threads = number(value()?)?.max(1),
-            "--seed" => o.seed = number(value()?)?,
-            "--long" => o.long = true,
-            "--healthy" => o.healthy = true,
-            "--tx" => o.tx = true,
-            "--remap" => o.remap = true,
-            "--paper" => o.paper = true,
-            "--lfs" => o.lfs = true,
-            "--sequences" => o.sequences = true,
-            "--keep-going" => o.keep_going = true,
-            "--bug" => o.bug = Some(value()?),
-            "--commit" => o.commit = value()?,
-            "--out" => o.out = PathBuf::from(value()?),
-            "--replay" => o.replay = Some(PathBuf::from(value()?)),
-            _ => return Err(format!("unknown option {arg}")),
-        }
-    }
-    if o.sequences && (!o.lfs || o.long) {
-        return Err("--sequences goes with --lfs, without --long".to_string());
-    }
-    Ok(o)
-}
-
 /// What the workers share.
-struct Shared {
-    options: Options,
+struct Shared<'a> {
+    options: &'a Prove,
     next: AtomicU64,
     cuts: AtomicU64,
     stop: AtomicBool,
@@ -129,7 +50,7 @@ struct Shared {
     busy: Mutex<Vec<Option<(u64, Duration)>>>,
 }
 
-fn drawn(o: &Options, seed: u64, kind: &Draw) -> (Plan, u64) {
+fn drawn(o: &Prove, seed: u64, kind: &Draw) -> (Plan, u64) {
     if o.lfs {
         // Odd seeds are the sequences, in order.
         let seed = if o.sequences { 2 * seed - 1 } else { seed };
@@ -146,8 +67,8 @@ fn drawn(o: &Options, seed: u64, kind: &Draw) -> (Plan, u64) {
     (plan, refused)
 }
 
-fn work(shared: &Shared, worker: usize) {
-    let o = &shared.options;
+fn work(shared: &Shared<'_>, worker: usize) {
+    let o = shared.options;
     let short = if o.healthy { Draw::HEALTHY } else { Draw::SHORT };
     let kind = if o.long { Draw { steps: (500, 3000), bytes: 0, ..short } } else { short };
     let density =
@@ -195,12 +116,15 @@ fn work(shared: &Shared, worker: usize) {
 
 /// Ends the search in time, and the process if a run hangs: that is a broken C10 which no
 /// exception can report.
-fn watch(shared: &Shared) {
+fn watch(shared: &Shared<'_>) {
     // Other workers use the processors too.
-    let stuck_after = STUCK * shared.options.threads as u32;
+    let stuck_after = STUCK * u32::from(shared.options.threads);
+    let minutes = shared.options.minutes.map(|n| n.saturating_mul(60));
+    let seconds = shared.options.seconds.or(minutes).unwrap_or(u64::MAX);
     loop {
         thread::sleep(Duration::from_millis(100));
-        if shared.start.elapsed().as_secs() >= shared.options.seconds {
+        let interrupted = stop::flag().load(Ordering::Relaxed);
+        if interrupted || shared.start.elapsed().as_secs() >= seconds {
             shared.stop.store(true, Ordering::Relaxed);
         }
         let busy = shared.busy.lock().expect("no worker panics");
@@ -210,81 +134,80 @@ fn watch(shared: &Shared) {
             eprintln!("seed {seed}: C10: the run does not end");
             std::process::exit(1);
         }
-        let ended = shared.ended.load(Ordering::Relaxed) == shared.options.threads;
+        let ended = shared.ended.load(Ordering::Relaxed) == u64::from(shared.options.threads);
         if ended && busy.iter().all(Option::is_none) {
             return;
         }
     }
 }
 
-fn report(shared: &Shared) {
+fn report(shared: &Shared<'_>) -> String {
+    let mut out = String::new();
     let tally = shared.tally.lock().expect("no worker panics");
     let wall = shared.start.elapsed().as_secs_f64();
     let first = shared.options.seed;
-    println!("seeds {first}..{} runs {} steps {}", first + tally.seeds, tally.seeds, tally.steps);
-    println!(
+    let _ = writeln!(
+        out,
+        "seeds {first}..{} runs {} steps {}",
+        first + tally.seeds,
+        tally.seeds,
+        tally.steps
+    );
+    let _ = writeln!(
+        out,
         "cuts {} (in recovery {}, in work after one {}), recoveries worked on {}",
         tally.cuts, tally.nested, tally.later, tally.resumed
     );
     if shared.options.remap && !shared.options.paper {
-        println!("of them through the live shell {}", tally.live);
+        let _ = writeln!(out, "of them through the live shell {}", tally.live);
     }
-    println!("distinct (operation, fault, phase) triples {}", tally.triples());
+    let _ = writeln!(out, "distinct (operation, fault, phase) triples {}", tally.triples());
     let media: Vec<String> = tally.media.iter().map(|(name, n)| format!("{name} {n}")).collect();
-    println!(
+    let _ = writeln!(
+        out,
         "faults of the array: {}",
         if media.is_empty() { "none".into() } else { media.join(", ") }
     );
-    println!("configurations refused {}", tally.refused);
-    println!(
+    let _ = writeln!(out, "configurations refused {}", tally.refused);
+    let _ = writeln!(
+        out,
         "{wall:.1} s with {} threads, {:.0} cuts per second and thread",
         shared.options.threads,
-        tally.cuts as f64 / wall / shared.options.threads as f64
+        tally.cuts as f64 / wall / f64::from(shared.options.threads)
     );
+    out
 }
 
 /// Writes the plan of a broken promise, small.
-fn keep(shared: &Shared, plan: &Plan, failure: &Failure) {
-    println!("seed {}: {failure}", plan.seed);
+fn keep(options: &Prove, plan: &Plan, failure: &Failure) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "seed {}: {failure}", plan.seed);
     let name = format!("{}-{}.toml", failure.contract.to_string().to_lowercase(), plan.seed);
-    let path = shared.options.out.join(name);
+    let path = options.out.join(name);
     // As it is first: shrinking a long run may take longer than anybody waits.
     if let Err(error) = plan.save(&path) {
-        println!("  plan not written: {error}");
+        let _ = writeln!(out, "  plan not written: {error}");
     }
     let small = shrink(plan, failure, 400);
-    println!("  {} steps shrunk to {}: {}", plan.work.len(), small.work.len(), small.what);
-    match small.save(&path) {
-        Ok(()) => println!("  plan: {}", path.display()),
-        Err(error) => println!("  plan not written: {error}\n{}", small.text()),
-    }
+    let _ =
+        writeln!(out, "  {} steps shrunk to {}: {}", plan.work.len(), small.work.len(), small.what);
+    let _ = match small.save(&path) {
+        Ok(()) => writeln!(out, "  plan: {}", path.display()),
+        Err(error) => writeln!(out, "  plan not written: {error}\n{}", small.text()),
+    };
+    out
 }
 
-fn main() -> ExitCode {
-    let options = match options() {
-        Ok(options) => options,
-        Err(problem) => {
-            eprintln!("{problem}\n{USAGE}");
-            return ExitCode::from(2);
-        }
-    };
+/// `varve prove`; exit code 1 if a promise was broken.
+pub fn prove(options: &Prove) -> Result<ExitCode, LabError> {
     if let Some(bug) = &options.bug
-        && !varve_proof::bug_names().contains(bug)
+        && !bug_names().contains(bug)
     {
-        eprintln!("no bug `{bug}`; there are: {}", varve_proof::bug_names().join(", "));
-        return ExitCode::from(2);
-    }
-    if let Some(path) = &options.replay {
-        return match replay_file(path) {
-            Ok(outcome) => {
-                println!("{outcome}");
-                ExitCode::from(u8::from(outcome.failure.is_some()))
-            }
-            Err(problem) => {
-                eprintln!("{}: {problem}", path.display());
-                ExitCode::from(2)
-            }
-        };
+        let there = bug_names().join(", ");
+        return Err(LabError::Input(match there.is_empty() {
+            true => format!("--bug {bug}: {WITHOUT_BUGS}"),
+            false => format!("--bug {bug}: there are {there}"),
+        }));
     }
     let shared = Shared {
         start: Instant::now(),
@@ -294,25 +217,26 @@ fn main() -> ExitCode {
         ended: AtomicU64::new(0),
         tally: Mutex::new(Tally::default()),
         broken: Mutex::new(Vec::new()),
-        busy: Mutex::new(vec![None; options.threads as usize]),
+        busy: Mutex::new(vec![None; usize::from(options.threads)]),
         options,
     };
     thread::scope(|scope| {
-        for worker in 0..shared.options.threads as usize {
+        for worker in 0..usize::from(options.threads) {
             let shared = &shared;
             scope.spawn(move || work(shared, worker));
         }
         watch(&shared);
     });
-    report(&shared);
     let broken = shared.broken.lock().expect("no worker panics");
-    println!("violations {}", broken.len());
+    let mut text = report(&shared);
+    let _ = writeln!(text, "violations {}", broken.len());
     let mut kept = BTreeSet::new();
     for (plan, failure) in broken.iter() {
         // Of each kind the first plan is enough.
         if kept.insert(failure.signature()) {
-            keep(&shared, plan, failure);
+            text += &keep(options, plan, failure);
         }
     }
-    if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+    print(&text)?;
+    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }

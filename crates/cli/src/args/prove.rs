@@ -1,0 +1,62 @@
+//! What `varve prove` accepts.
+
+use std::path::PathBuf;
+
+use clap::Args as ClapArgs;
+
+#[derive(ClapArgs)]
+pub struct Prove {
+    /// Drives and hosts with transactions
+    #[arg(long)]
+    pub tx: bool,
+    /// Host logs over a disk, through both of their shells
+    #[arg(long, conflicts_with_all = ["tx", "lfs"])]
+    pub remap: bool,
+    /// The paper's own host log, which promises nothing
+    #[arg(long, requires = "remap")]
+    pub paper: bool,
+    /// The file system: short sequences of operations, all of them in the end, and random work
+    #[arg(long, conflicts_with = "tx")]
+    pub lfs: bool,
+    /// Only the sequences, each once, from the one numbered --seed on
+    #[arg(long, requires = "lfs", conflicts_with = "long")]
+    pub sequences: bool,
+    /// Stop at so many cuts
+    #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole)]
+    pub cuts: u64,
+    /// Stop after so many minutes
+    #[arg(long, value_name = "N", value_parser = whole)]
+    pub minutes: Option<u64>,
+    /// Stop after so many seconds
+    #[arg(long, value_name = "N", value_parser = whole, conflicts_with = "minutes")]
+    pub seconds: Option<u64>,
+    /// Threads; which seeds are done does not depend on it
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: u16,
+    /// The first run
+    #[arg(long, value_name = "N", default_value = "1", value_parser = whole)]
+    pub seed: u64,
+    /// Longer runs, operations sampled
+    #[arg(long)]
+    pub long: bool,
+    /// No faults of the medium
+    #[arg(long)]
+    pub healthy: bool,
+    /// Go on after a broken promise
+    #[arg(long)]
+    pub keep_going: bool,
+    /// Plant a bug, to see that the search finds it; in a build with `--features planted`
+    #[arg(long, value_name = "NAME")]
+    pub bug: Option<String>,
+    /// What plans say of the program that wrote them
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub commit: String,
+    /// Folder for the plans of broken promises
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
+}
+
+/// A whole number, with `_` where it helps to read it.
+fn whole(text: &str) -> Result<u64, String> {
+    text.replace('_', "").parse().map_err(|_| "expected a whole number".to_string())
+}
