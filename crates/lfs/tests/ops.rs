@@ -210,3 +210,30 @@ fn a_tree_that_sload_f2fs_loaded_reads_equal() {
     let mut device = fs.unmount(now(8)).unwrap();
     assert_eq!(Image::of(&mut device).complaints(), [""; 0]);
 }
+
+/// A write of more than one chunk (32 blocks) at an offset within a block: every byte where it
+/// belongs, and none beside it.
+#[test]
+fn a_long_write_at_an_offset_lands_where_it_was_sent() {
+    use block::Bytes;
+    use tools::model::NEW;
+    let mut fs = Fs::mount(volume(64), Options::default(), now(1)).unwrap();
+    let file = varve_lfs::format::FileType::File;
+    let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"long", file, NEW, (0, 0)).unwrap();
+    let mut expected = vec![0u8; 100 * 4096 + 9];
+    // Before, within and beyond a chunk; from the middle of a block to the middle of another.
+    for (round, (at, len)) in
+        [(0, 9), (4095, 33 * 4096), (31 * 4096 + 5, 64 * 4096 + 3), (7, 40 * 4096)]
+            .into_iter()
+            .enumerate()
+    {
+        let bytes: Vec<u8> = (0..len).map(|i| (i % 251) as u8 ^ (round as u8 + 1)).collect();
+        fs.write(now(3), ino, Bytes(at as u64), &bytes).unwrap();
+        expected[at..at + len].copy_from_slice(&bytes);
+        let end = fs.attributes(now(4), ino).unwrap().size.0 as usize;
+        let mut found = vec![0xEE; end];
+        assert_eq!(fs.read(now(4), ino, Bytes(0), &mut found).unwrap(), end);
+        assert!(found == expected[..end], "round {round}");
+    }
+    fs.check(now(5)).unwrap();
+}

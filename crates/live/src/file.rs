@@ -32,11 +32,9 @@ use crate::layout::{Layout, PAGE};
 use crate::load::Loaded;
 use crate::planted::Planted;
 use crate::record::{Claim, Claims, HAS_CRC, LOST, closes_others, encode};
+use crate::run::Run;
 use crate::superblock::{Held, Superblock};
 use block::Medium;
-
-/// Pages gathered at most.
-const RUN: usize = 256;
 
 /// What was written to the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,30 +45,6 @@ pub struct FileStats {
     pub bytes: u64,
     /// Calls of `fdatasync`.
     pub syncs: u64,
-}
-
-/// Pages of one block that follow each other and are not in the file yet.
-#[derive(Debug, Default)]
-struct Run {
-    block: BlockId,
-    first: u32,
-    pages: Vec<u8>,
-    records: Vec<u8>,
-}
-
-impl Run {
-    fn count(&self) -> u32 {
-        (self.pages.len() / PAGE as usize) as u32
-    }
-    fn follows(&self, block: BlockId, page: u32) -> bool {
-        let count = self.count();
-        count > 0 && (count as usize) < RUN && block == self.block && page == self.first + count
-    }
-    fn page(&self, block: BlockId, page: u32) -> Option<&[u8]> {
-        let inside = block == self.block && (self.first..self.first + self.count()).contains(&page);
-        let at = page.checked_sub(self.first).filter(|_| inside)? as usize * PAGE as usize;
-        self.pages.get(at..at + PAGE as usize)
-    }
 }
 
 /// What is known of a page beside its record.

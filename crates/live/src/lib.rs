@@ -24,6 +24,7 @@ mod load;
 mod medium;
 mod planted;
 mod record;
+mod run;
 mod superblock;
 
 pub use annex::Annex;

@@ -244,3 +244,39 @@ fn the_literal_rules_program_the_same_host_pages() {
     let (paper, ours) = programs.split_at(programs.len() / 2);
     assert_eq!(paper, ours);
 }
+
+/// A commit of nothing is answered, ends the transaction, and leaves what was there.
+#[test]
+fn a_transaction_without_pages_commits() {
+    for commit in ["barrier", "counted"] {
+        let mut host = Host::new(&[("tx.commit", commit)]);
+        host.plain(3, 7).unwrap();
+        let (empty, full) = (host.begin(), host.begin());
+        host.write(full, 3, 8).unwrap();
+        host.commit(&[empty]);
+        assert_eq!(host.read(3), 7);
+        assert!(host.drive.tx_commit(host.at, &[empty]).is_err(), "it has ended");
+        let empty = host.begin();
+        host.commit(&[empty, full]);
+        let mut host = host.cycle();
+        assert_eq!(host.read(3), 8);
+    }
+}
+
+/// What a transaction wrote is read where it lies: from its page, which takes a read of the flash, or
+/// from the open page of a word line that is not programmed yet, which takes none.
+#[test]
+fn a_transaction_reads_its_own_pages_from_flash() {
+    let mut host = Host::new(&[]);
+    let tid = host.begin();
+    for page in 0..12 {
+        host.write(tid, page, u64::from(page) + 100).unwrap();
+    }
+    let before = (host.drive.stats().nand.reads[0], host.at);
+    for page in 0..12 {
+        assert_eq!(host.own(tid, page), u64::from(page) + 100);
+    }
+    let reads = host.drive.stats().nand.reads[0] - before.0;
+    assert!((1..=12).contains(&reads), "{reads} reads of the flash");
+    assert!(host.at > before.1, "a read of the flash takes time");
+}

@@ -12,8 +12,10 @@ use std::sync::{Arc, MutexGuard};
 
 use block::{DeviceError, Lpn, Medium, crc32c};
 
+use super::LiveError;
 use super::flight::{Load, Own};
-use super::{Inner, LiveError, Shared, at};
+use super::medium::at;
+use super::shared::{Inner, Shared};
 use crate::check::walk_segment;
 use crate::geometry::{BLOCK, Pba, Seg};
 use crate::options::GcOrder;

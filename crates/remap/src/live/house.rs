@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::clean::Victim;
 use super::flight::Feed;
-use super::{Halt, Inner, LiveError, Shared, at};
+use super::medium::at;
+use super::shared::{Inner, Shared};
+use super::{Halt, LiveError};
 use crate::engine::{Occasion, Work};
 
 /// How long the keeper rests while a reader holds what it wants.

@@ -5,7 +5,9 @@ use std::sync::MutexGuard;
 use block::{Lpn, crc32c};
 
 use super::flight::{Feed, Load, OnTheWay, Own};
-use super::{Extent, Inner, LiveError, Shared, at};
+use super::medium::at;
+use super::shared::{Inner, Shared};
+use super::{Extent, LiveError};
 use crate::engine::{Engine, Place};
 use crate::geometry::{BLOCK, Pba};
 use crate::planted::Planted;

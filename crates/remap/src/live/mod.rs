@@ -15,57 +15,26 @@ mod flight;
 mod group;
 mod house;
 mod io;
+mod medium;
+mod shared;
 mod turns;
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use block::{DeviceError, Lpn, Medium, Plant};
 
 use crate::engine::{Engine, Occasion};
 use crate::error::LogError;
-use crate::geometry::{BLOCK, Pba, Seg};
 use crate::options::{Ack, Options};
 use crate::planted::Planted;
 use crate::recovery::{Summary, format_store, recover};
-use crate::store::Store;
-use clean::Victim;
-use damage::Damage;
-use flight::{Feed, Flight};
-use turns::Waits;
+use shared::Shared;
 
 pub use error::{Halt, LiveError, is_full};
 pub use group::Group;
+pub use medium::MediumStore;
 pub use turns::Turns;
-
-/// Locks for writes of parts of blocks.
-const PARTS: usize = 256;
-
-/// A medium as recovery and checks want it.
-#[derive(Clone, Debug)]
-pub struct MediumStore(pub Arc<dyn Medium>);
-
-fn at(pba: Pba) -> u64 {
-    u64::from(pba.0) * BLOCK as u64
-}
-
-impl Store for MediumStore {
-    fn blocks(&self) -> u64 {
-        self.0.size().unwrap_or(0) / BLOCK as u64
-    }
-    fn read(&mut self, pba: Pba, out: &mut [u8]) -> Result<(), DeviceError> {
-        self.0.read(at(pba), out).map_err(|e| DeviceError::Io(e.to_string()))
-    }
-    fn read_stamps(&mut self, _: Pba, _: &mut [u64]) -> Result<(), DeviceError> {
-        Err(DeviceError::Unsupported("a medium keeps bytes, no stamps"))
-    }
-    fn write(&mut self, pba: Pba, bytes: &[u8]) -> Result<(), DeviceError> {
-        self.0.write(at(pba), bytes).map_err(|e| DeviceError::Io(e.to_string()))
-    }
-    fn flush(&mut self) -> Result<(), DeviceError> {
-        self.0.sync().map_err(|e| DeviceError::Io(e.to_string()))
-    }
-}
 
 /// A run of bytes that is in one state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,45 +52,6 @@ pub struct Around {
     pub say: fn(&str),
     /// Its threads take turns, and nobody keeps house but who calls [`LiveLog::keep`].
     pub turns: Option<Arc<dyn Turns>>,
-}
-
-#[derive(Debug)]
-struct Inner {
-    engine: Engine,
-    flight: Flight,
-    /// The error after which nothing is written.
-    failed: Option<Halt>,
-    /// No room can be made.
-    full: bool,
-    /// Blocks for which somebody waits for room.
-    wanted: Vec<u32>,
-    /// So many wait for `changed`.
-    waiting: u32,
-    /// The keeper sleeps, and nobody has woken it since.
-    asleep: bool,
-    stop: bool,
-    freed: Vec<Seg>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    medium: Arc<dyn Medium>,
-    inner: Mutex<Inner>,
-    /// A batch has ended, room was made, or something failed.
-    changed: Condvar,
-    /// There is work for the keeper of the house.
-    work: Condvar,
-    /// Held by whoever cleans or takes a checkpoint.
-    house: Mutex<Victim>,
-    /// Held by whoever writes a part of a block, by its number.
-    parts: Vec<Mutex<()>>,
-    group: Group,
-    damage: Damage,
-    say: fn(&str),
-    waits: Waits,
-    logical: u32,
-    segment: u32,
-    options: Options,
 }
 
 /// A host log over a medium, for many threads at once.
@@ -191,37 +121,11 @@ impl LiveLog {
         around: Around,
     ) -> Result<LiveLog, LogError> {
         let Around { say, turns } = around;
-        let g = *engine.geometry();
         let read_only = engine.read_only().is_some();
         if let Some(why) = engine.read_only() {
             say(&format!("the host log is read-only: {why}"));
         }
-        let inner = Inner {
-            flight: Flight::new(options.inflight),
-            engine,
-            failed: None,
-            full: false,
-            wanted: Vec::new(),
-            waiting: 0,
-            asleep: false,
-            stop: false,
-            freed: Vec::new(),
-        };
-        let shared = Arc::new(Shared {
-            medium,
-            inner: Mutex::new(inner),
-            changed: Condvar::new(),
-            work: Condvar::new(),
-            house: Mutex::default(),
-            parts: (0..PARTS).map(|_| Mutex::new(())).collect(),
-            group: Group::among(turns.clone()),
-            damage: Damage::new(say),
-            say,
-            waits: Waits::new(turns.clone()),
-            logical: g.logical,
-            segment: g.segment,
-            options: options.clone(),
-        });
+        let shared = Arc::new(Shared::new(medium, engine, options, say, turns.clone()));
         let keeper = match read_only || turns.is_some() {
             true => None,
             false => {
@@ -428,160 +332,5 @@ fn serves(options: &Options) -> Result<(), LogError> {
 impl Drop for LiveLog {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&'a self, inner: MutexGuard<'a, Inner>) -> MutexGuard<'a, Inner> {
-        let mut inner = inner;
-        inner.waiting += 1;
-        inner = self.waits.wait(&self.inner, inner, &self.changed, None);
-        inner.waiting -= 1;
-        inner
-    }
-
-    /// Tells those who wait that something has changed; a call of the system is saved where nobody
-    /// does.
-    fn tell(&self, inner: &Inner) {
-        if inner.waiting > 0 {
-            self.changed.notify_all();
-        }
-    }
-
-    fn tick(&self, inner: &mut Inner) {
-        inner.engine.set_now(self.waits.now());
-    }
-
-    fn fail(&self, inner: &mut Inner, why: Halt) -> LiveError {
-        if inner.failed.is_none() {
-            (self.say)(&format!("the host log writes nothing any more: {why}"));
-        }
-        let why = inner.failed.get_or_insert(why).clone();
-        self.tell(inner);
-        self.waits.tell(&self.work);
-        LiveError::Stopped(why)
-    }
-
-    /// Makes the map pages of these blocks be in memory, for as long as the lock is held.
-    fn pages<'a>(
-        &'a self,
-        mut inner: MutexGuard<'a, Inner>,
-        lpn: Lpn,
-        count: u32,
-    ) -> Result<MutexGuard<'a, Inner>, LiveError> {
-        while let Some(wanted) = inner.engine.missing(lpn, count) {
-            drop(inner);
-            let mut bytes = [0; BLOCK];
-            self.medium.read(at(wanted.1), &mut bytes)?;
-            inner = self.lock();
-            // Another thread may have been faster, and the page may have changed since.
-            if inner.engine.missing(lpn, count) == Some(wanted) {
-                inner.engine.install(wanted.0, &bytes);
-            }
-        }
-        inner.engine.trim_memory(lpn, count);
-        if inner.engine.damaged_map(lpn, count) {
-            self.damage.found(lpn.index() as u64, "its page of the map cannot be believed");
-            return Err(self.damage.refuse(format!("the map of block {lpn}")));
-        }
-        Ok(inner)
-    }
-
-    /// Waits until a batch has ended; sends what is gathered whenever a slot is free.
-    fn see_off<'a>(
-        &'a self,
-        mut inner: MutexGuard<'a, Inner>,
-        ended: impl Fn(&Flight) -> bool,
-    ) -> Result<MutexGuard<'a, Inner>, LiveError> {
-        loop {
-            if let Some(why) = &inner.failed {
-                return Err(LiveError::Stopped(why.clone()));
-            }
-            if ended(&inner.flight) {
-                return Ok(inner);
-            }
-            inner = match inner.flight.depart() {
-                None => self.wait(inner),
-                Some(batch) => {
-                    drop(inner);
-                    let (id, result) = (batch.id, batch.write(&*self.medium));
-                    // Its buffer is used again if nobody else has it.
-                    drop(batch);
-                    self.arrive(id, result)?
-                }
-            };
-        }
-    }
-
-    /// A batch has ended.
-    fn arrive(
-        &self,
-        id: u64,
-        result: std::io::Result<()>,
-    ) -> Result<MutexGuard<'_, Inner>, LiveError> {
-        let mut inner = self.lock();
-        inner.flight.arrive(id);
-        self.tell(&inner);
-        match result {
-            Ok(()) => Ok(inner),
-            Err(error) => Err(self.fail(&mut inner, Halt::from(&error))),
-        }
-    }
-
-    /// Makes everything admitted durable.
-    fn flush(&self) -> Result<(), LiveError> {
-        let result = self.group.flush(|| self.flush_now().map_err(Halt::from));
-        result.map_err(|why| LiveError::Stopped(self.lock().failed.clone().unwrap_or(why)))
-    }
-
-    fn flush_now(&self) -> Result<(), LiveError> {
-        let mut inner = self.lock();
-        self.tick(&mut inner);
-        if let Some(why) = &inner.failed {
-            return Err(LiveError::Stopped(why.clone()));
-        }
-        if !inner.engine.dirty() {
-            // A segment that a reader held may be free by now.
-            let Inner { engine, freed, .. } = &mut *inner;
-            engine.reclaim(freed);
-            return self.discard_freed(&mut inner);
-        }
-        let Inner { engine, flight, .. } = &mut *inner;
-        let seq = engine.flush_begin(&mut Feed::new(flight));
-        let last = inner.flight.last();
-        let inner = self.see_off(inner, |flight| flight.all_ended(last))?;
-        let sync = !inner.engine.has(Planted::AckBeforeFlush);
-        drop(inner);
-        let synced = if sync { self.medium.sync() } else { Ok(()) };
-        let mut inner = self.lock();
-        if let Err(error) = synced {
-            return Err(self.fail(&mut inner, Halt::from(&error)));
-        }
-        let Inner { engine, freed, .. } = &mut *inner;
-        engine.flush_end(seq, freed);
-        self.discard_freed(&mut inner)
-    }
-
-    /// Discards what became free, before anybody can take it: the lock is held.
-    fn discard_freed(&self, inner: &mut Inner) -> Result<(), LiveError> {
-        let g = *inner.engine.geometry();
-        let any = !inner.freed.is_empty();
-        while let Some(seg) = inner.freed.pop() {
-            let bytes = u64::from(self.segment) * BLOCK as u64;
-            if self.options.discard
-                && self.medium.discard_is_fast()
-                && let Err(error) = self.medium.discard(at(g.base(seg)), bytes)
-            {
-                return Err(self.fail(inner, Halt::from(&error)));
-            }
-        }
-        if any {
-            self.tell(inner);
-        }
-        Ok(())
     }
 }

@@ -15,7 +15,8 @@ use block::{DeviceError, Lba, TxError, crc32c};
 use live::{Annex, Damage};
 
 use super::Checkpoint;
-use super::core::{Core, Done, Id, Owner, PAGE_BYTES};
+use super::core::{Core, Done, Id, PAGE_BYTES};
+use super::objects::Owner;
 use super::space::{EXTENT, MOST_BEHIND};
 use super::table::{Layout, Meta, PAGE};
 use crate::vfs::Kind;

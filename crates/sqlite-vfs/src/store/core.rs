@@ -6,77 +6,22 @@
 //! * an object's `meta` is what the device's table says, but for plain changes (`stale`);
 //! * the clock never runs backwards: every device call starts when the one before was done.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use block::{Data, DeviceError, Lba, Lpn, Plant, Request, Sectors, Time, TxError, TxId};
+use block::{Data, DeviceError, Lba, Lpn, Plant, Request, Sectors, Time, TxError};
 use live::{Annex, Damage};
 
 use super::behind::Behind;
 use super::device::Device;
-use super::locks::{Locks, Shm};
+use super::objects::{Group, Journal, Object, Owner, Tx};
 use super::space::{EXTENT, Space};
 use super::table::{Layout, Meta, PAGE, Part, decode};
-use super::wal::Wal;
 use super::{Bug, Options, Stats, StoreError};
 
 pub(super) type Done<T> = Result<T, TxError>;
 /// Number of an object in its store.
 pub(super) type Id = u32;
 pub(super) const PAGE_BYTES: u64 = PAGE as u64;
-
-/// Whose transaction it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Owner {
-    /// A connection: all databases it writes commit together.
-    Connection(usize),
-    /// A database: its journal tells when it commits.
-    Object(Id),
-}
-
-#[derive(Default)]
-pub(super) struct Object {
-    pub(super) name: String,
-    pub(super) meta: Meta,
-    /// `meta` differs from the table by a plain change.
-    pub(super) stale: bool,
-    pub(super) locks: Locks,
-    pub(super) shm: Shm,
-    /// Files open on it.
-    pub(super) open: u32,
-    /// Its state as a write-ahead log, while it is open as one.
-    pub(super) wal: Option<Wal>,
-}
-
-/// A transaction: on the device under a number, or collected for the group.
-#[derive(Default)]
-pub(super) struct Tx {
-    pub(super) tid: Option<TxId>,
-    /// Pages the device holds for it.
-    pub(super) pages: BTreeSet<(Id, u64)>,
-    pub(super) metas: BTreeMap<Id, Meta>,
-    /// Pages collected for the group.
-    pub(super) kept: BTreeMap<(Id, u64), Box<[u8]>>,
-    pub(super) writes: u64,
-}
-
-/// Whole transactions that wait to become one.
-#[derive(Default)]
-pub(super) struct Group {
-    pub(super) pages: BTreeMap<(Id, u64), Box<[u8]>>,
-    pub(super) metas: BTreeMap<Id, Meta>,
-    pub(super) writes: u64,
-    pub(super) since: Time,
-    /// It should be durable by now and is not: nobody joins it before it is.
-    pub(super) late: bool,
-}
-
-/// A journal in memory.
-#[derive(Default)]
-pub(super) struct Journal {
-    pub(super) data: Vec<u8>,
-    /// The object that holds a durable copy, after the device had no room for a transaction.
-    pub(super) durable: Option<Id>,
-}
 
 pub(super) struct Core {
     pub(super) device: Box<dyn Device>,

@@ -9,7 +9,8 @@
 
 use std::collections::BTreeSet;
 
-use super::core::{Core, Done, Id, Journal, Owner};
+use super::core::{Core, Done, Id};
+use super::objects::{Journal, Owner};
 use super::table::{Meta, PAGE};
 use super::{Bug, Way};
 use block::{Data, DeviceError, Lpn, TxId};

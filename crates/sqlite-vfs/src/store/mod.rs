@@ -15,6 +15,7 @@ mod file;
 mod home;
 mod journal;
 mod locks;
+mod objects;
 mod open;
 mod pragma;
 mod space;

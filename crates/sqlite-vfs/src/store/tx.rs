@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 use block::{Data, DeviceError, Lpn, TxError, TxId};
 
 use super::Bug;
-use super::core::{Core, Done, Group, Id, Owner, PAGE_BYTES, Tx};
+use super::core::{Core, Done, Id, PAGE_BYTES};
+use super::objects::{Group, Owner, Tx};
 use super::table::{Meta, PAGE};
 
 /// Pages of the device's table of open transactions that only records may take.

@@ -406,3 +406,47 @@ impl Core {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wal(page_size: u32) -> Wal {
+        let mut wal = Wal::default();
+        wal.header[8..12].copy_from_slice(&page_size.to_be_bytes());
+        wal
+    }
+
+    /// Section 4.1 of SQLite's file format: a power of two from 512 to 32768, or 1 for 65536. What is
+    /// none of these is a header that SQLite has not written yet.
+    #[test]
+    fn the_page_size_of_a_header_is_one_that_sqlite_has() {
+        for size in [512, 1024, 4096, 32_768] {
+            assert_eq!(wal(size).page_size(), u64::from(size));
+        }
+        assert_eq!(wal(1).page_size(), 65_536);
+        for none in [0, 2, 256, 511, 513, 4095, 65_536, u32::MAX] {
+            assert_eq!(wal(none).page_size(), PAGE_BYTES, "{none}");
+        }
+    }
+
+    #[test]
+    fn images_lie_apart_from_headers_and_are_counted_back() {
+        for size in [512, 4096, 65_536_u32] {
+            let wal = wal(if size == 65_536 { 1 } else { size });
+            let mut taken: Vec<(u64, u64)> = vec![(0, HEADER)];
+            for frame in 0..2 * STRETCH + 3 {
+                let at = HEADER + frame * (FRAME + u64::from(size));
+                let (header, long, none) = wal.place(at);
+                assert_eq!((long, none), (FRAME, None));
+                let (image, long, owner) = wal.place(at + FRAME);
+                assert_eq!((long, owner), (u64::from(size), Some(frame)));
+                assert_eq!(image, wal.image(frame));
+                taken.extend([(header, FRAME), (image, u64::from(size))]);
+                assert_eq!(wal.frames_in(image + u64::from(size)), frame + 1, "{size}, {frame}");
+            }
+            taken.sort_unstable();
+            assert!(taken.windows(2).all(|two| two[0].0 + two[0].1 <= two[1].0), "{size}");
+        }
+    }
+}

@@ -12,8 +12,9 @@ use std::ffi::c_int;
 
 use block::{DeviceError, TxError};
 
-use super::core::{Core, Done, Id, Owner};
+use super::core::{Core, Done, Id};
 use super::device::code;
+use super::objects::Owner;
 use super::{Bug, Store, Stores, Way};
 use crate::abi::Name;
 use crate::vfs::{Answer, Caller, Code, Kind, Level, flag};
