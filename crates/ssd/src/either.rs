@@ -107,7 +107,7 @@ impl Ftl {
         either!(self, ftl => ftl.reset_stats());
     }
     pub fn gc_stats(&self) -> GcStats {
-        either!(self, ftl => ftl.gc_stats)
+        either!(self, ftl => ftl.gc_stats())
     }
     pub fn map_stats(&self) -> MapStats {
         match self {

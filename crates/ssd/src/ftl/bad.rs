@@ -121,7 +121,7 @@ impl PageFtl {
             self.append(head, again)?;
         }
         // Somebody waits for these slots: they are programmed now, whole group or not.
-        if self.heads[head].slots.is_empty() { Ok(()) } else { self.program_head(head) }
+        if self.heads.is_assembling(head) { self.program_head(head) } else { Ok(()) }
     }
 
     /// Marks a block of an open line bad and stops using it. Its line is closed by its head and
@@ -138,9 +138,7 @@ impl PageFtl {
         }
         self.lines.evacuate(line);
         // The head must not aim at the block again: close its line.
-        if let Some(head) = self.heads.iter().position(|h| h.line == line) {
-            let pending = std::mem::take(&mut self.heads[head].slots);
-            debug_assert!(pending.is_empty(), "a head is programmed before its line is closed");
+        if let Some(head) = self.heads.on(line) {
             self.close_head(head);
         }
         self.check_space();

@@ -49,11 +49,8 @@ impl PageFtl {
     fn names(&self, at: Ppn) -> Option<u32> {
         let (block, page, slot) = self.g.place(at);
         if page >= self.nand.next_page(block) {
-            let spp = self.g.slots_per_page as usize;
-            return self.heads.iter().find_map(|head| {
-                let index = head.target.iter().position(|t| *t == (block, page))?;
-                head.slots.get(index * spp + slot as usize).map(|s| s.oob.lpn)
-            });
+            let assembled = self.heads.slot_for(block, page, slot, self.g.slots_per_page);
+            return assembled.map(|slot| slot.oob.lpn);
         }
         if !self.full {
             return Some(self.nand.lpn(at)).filter(|lpn| *lpn != NO_LPN);
@@ -94,7 +91,7 @@ impl PageFtl {
             if empty && valid > 0 {
                 return fail(format!("line {line} is {:?} with {valid} valid slots", entry.state));
             }
-            let open = self.heads.iter().any(|h| h.line == line);
+            let open = self.heads.on(line).is_some();
             if open != (entry.state == LineState::Open) {
                 return fail(format!("line {line} is {:?}; open by a head: {open}", entry.state));
             }

@@ -98,7 +98,7 @@ impl PageFtl {
         else {
             return Ok(());
         };
-        if self.clock - state.clock >= interval {
+        if self.clock.slots() - state.clock >= interval {
             self.write_checkpoint().map(|_| ())
         } else {
             Ok(())
@@ -121,7 +121,7 @@ impl PageFtl {
         let durable = self.now.max(self.nand.programs_end()).max(told);
         let Some(state) = &mut self.checkpoint else { return Ok(self.now) };
         state.id += 1;
-        state.clock = self.clock;
+        state.clock = self.clock.slots();
         let id = state.id;
         let body = self.encode_body();
         let slots = self.body_slots(&body, id);
@@ -149,7 +149,7 @@ impl PageFtl {
         }
         self.forget_trims();
         // A flush that follows relies on it for the discards it covers.
-        self.host_end = self.host_end.max(end);
+        self.staging.relies_on(end);
         Ok(end)
     }
 
@@ -249,7 +249,7 @@ impl PageFtl {
         at: Time,
     ) -> Result<Option<Time>, DeviceError> {
         let header = BlockHeader { line: self.lines.line_of(block), opened: 0, epoch: 0 };
-        self.clock += page.len() as u64;
+        self.clock.programmed(page.len() as u64);
         match self.nand.program(at, &[PageProgram { block, slots: page, header }], true) {
             Ok(done) => Ok(Some(done.end)),
             Err(NandError::ProgramFailed(block, _)) => {
@@ -299,10 +299,10 @@ impl PageFtl {
             return body;
         }
         let mut u64s = |n: u64| body.extend(n.to_le_bytes());
-        u64s(self.seq);
-        u64s(self.epoch);
+        u64s(self.clock.seq());
+        u64s(self.clock.epoch());
         let mut u32s: Vec<u32> = Vec::new();
-        let open: Vec<u32> = self.heads.iter().map(|h| h.line).filter(|l| *l != NONE).collect();
+        let open: Vec<u32> = self.heads.lines().collect();
         u32s.push(open.len() as u32);
         for line in open {
             u32s.push(line);

@@ -16,7 +16,7 @@ use crate::Bug;
 impl PageFtl {
     /// Remembers a discard of slots that were mapped.
     pub(super) fn trim(&mut self, first: u32, count: u32) -> Result<(), DeviceError> {
-        let seq = self.seq;
+        let seq = self.clock.seq();
         if let Some(last) = self.trims.last()
             && last.first + last.count == first
         {
@@ -63,8 +63,7 @@ impl PageFtl {
             self.clear_valid(at);
         }
         all.sort_unstable_by_key(|entry| entry.first);
-        self.seq += 1;
-        let seq = self.seq;
+        let seq = self.clock.next_seq();
         // Slots before this one have been looked at.
         let mut next = 0;
         let owned = self.tx.as_ref().is_some_and(|tx| tx.owns_any());
@@ -98,8 +97,8 @@ impl PageFtl {
         entries: Vec<TrimEntry>,
         ready: Time,
     ) -> Result<(), DeviceError> {
-        self.seq += 1;
-        let oob = Oob { kind: Kind::Trim, lpn: NO_LPN, seq: self.seq, ..Oob::default() };
+        let seq = self.clock.next_seq();
+        let oob = Oob { kind: Kind::Trim, lpn: NO_LPN, seq, ..Oob::default() };
         // What it says may be a transaction's discard: not before that is known to be committed.
         self.append_trims(head, entries, oob, ready.max(self.tx_proven()))
     }
@@ -125,7 +124,7 @@ impl PageFtl {
         if entries.is_empty() || self.has_bug(Bug::TxTrimDropped) {
             return Ok(());
         }
-        self.write_trim_record(self.gc_heads.0, entries, ready)
+        self.write_trim_record(self.heads.of_cleaning().0, entries, ready)
     }
 
     /// Whether a slot of an entry is still unmapped.

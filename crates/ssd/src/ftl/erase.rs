@@ -43,7 +43,7 @@ impl PageFtl {
         // power-on would bring back something even older.
         self.record_trims()?;
         self.keep_evidence(line)?;
-        let assembly = self.assemblies;
+        let assembly = self.heads.assemblies();
         self.erases.push(line, assembly);
         self.settle_erases(self.now)
     }
@@ -56,7 +56,7 @@ impl PageFtl {
                 continue;
             }
             if front.safe.is_none() {
-                if self.heads.iter().any(|head| head.waits_for(front.assembly)) {
+                if self.heads.any_waits_for(front.assembly) {
                     return Ok(());
                 }
                 // Completing word lines costs padding: not before the line is needed.
@@ -93,7 +93,7 @@ impl PageFtl {
         let Some(front) = self.erases.front() else { return Ok(()) };
         if front.safe.is_none() {
             for head in 0..self.heads.len() {
-                if self.heads[head].waits_for(front.assembly) {
+                if self.heads.waits_for(head, front.assembly) {
                     self.program_head(head)?;
                 }
             }
@@ -122,7 +122,7 @@ impl PageFtl {
         let written = needed.map_or(Ok(()), |line| self.keep_evidence(line));
         for mut entry in open {
             entry.proven = written.is_ok();
-            entry.assembly = self.assemblies;
+            entry.assembly = self.heads.assemblies();
             self.erases.push_again(entry);
         }
         written
@@ -146,7 +146,7 @@ impl PageFtl {
                         end = end.max(done.end);
                         self.uncommitted_erased(&tids, done.end);
                         self.forget_aliases(block);
-                        self.count_erase();
+                        self.cleaner.count_erase(&self.p);
                         break;
                     }
                     Err(NandError::EraseFailed(block, _)) => {

@@ -1,4 +1,4 @@
-//! Heads: the open lines, and the pages each is assembling.
+//! Appending: how slots get their places, and how what the heads assemble is programmed.
 //!
 //! A head aims at one *program group* at a time: the next page of each plane of one stripe (and,
 //! one-shot, all pages of that word line). Slots are given their places as they come; the group
@@ -10,52 +10,10 @@ use nand::{
 };
 
 use super::PageFtl;
+use super::heads::{Assembled, HeadKind};
 use super::lines::{LineKind, NONE};
 use crate::Bug;
 use crate::config::Placement;
-
-/// Whom a head serves.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum HeadKind {
-    Host,
-    Gc,
-    Map,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Head {
-    pub kind: HeadKind,
-    /// The open line, or [`NONE`].
-    pub line: u32,
-    stripe: u32,
-    /// The pages of the program group, in slot order.
-    pub target: Vec<(BlockId, u32)>,
-    /// The slots assembled so far.
-    pub slots: Vec<SlotWrite>,
-    /// When the last of them is in the controller's memory.
-    ready: Time,
-    /// Number of this assembly, in order of their beginnings.
-    pub assembly: u64,
-}
-
-impl Head {
-    pub fn new(kind: HeadKind) -> Head {
-        Head {
-            kind,
-            line: NONE,
-            stripe: 0,
-            target: Vec::with_capacity(16),
-            slots: Vec::with_capacity(64),
-            ready: Time::ZERO,
-            assembly: 0,
-        }
-    }
-
-    /// Whether it is still assembling what it began no later than assembly number `until`.
-    pub fn waits_for(&self, until: u64) -> bool {
-        !self.slots.is_empty() && self.assembly <= until
-    }
-}
 
 /// What a slot to append is.
 pub(crate) struct Append {
@@ -70,30 +28,16 @@ impl PageFtl {
     /// Gives a slot its place in a head's assembly; the caller has updated nothing yet. Returns
     /// the place; the slot is valid from here on. Programs the group when it is full.
     pub(super) fn append(&mut self, head: usize, slot: Append) -> Result<Ppn, DeviceError> {
-        if self.heads[head].target.is_empty() {
-            self.aim(head, slot.oob.lpn)?;
+        let Append { oob, cause, payload, ready } = slot;
+        if self.heads.is_aimless(head) {
+            self.aim(head, oob.lpn)?;
         }
-        let h = &mut self.heads[head];
-        let spp = self.g.slots_per_page;
-        let index = h.slots.len() as u32;
-        if index == 0 {
-            self.assemblies += 1;
-            h.assembly = self.assemblies;
-            h.ready = Time::ZERO;
-        }
-        let (page_index, slot_index) =
-            if spp == 1 { (index, 0) } else { (index / spp, index % spp) };
-        let (block, page) = h.target[page_index as usize];
-        let ppn = Ppn(self.g.ppn(block, page).0 + slot_index);
-        h.ready = h.ready.max(slot.ready);
-        let lpn = slot.oob.lpn;
-        let (kind, tid) = (slot.oob.kind, slot.oob.tid);
-        let first_of_map = slot.oob.n == 0;
-        h.slots.push(SlotWrite { oob: slot.oob, cause: slot.cause, payload: slot.payload });
-        let full = h.slots.len() as u32 == h.target.len() as u32 * spp;
-        let line = h.line;
+        let (lpn, kind, tid, first_of_map) = (oob.lpn, oob.kind, oob.tid, oob.n == 0);
+        let slot = SlotWrite { oob, cause, payload };
+        let placed = self.heads.push(head, slot, ready, self.g.slots_per_page);
+        let ppn = Ppn(self.g.ppn(placed.block, placed.page).0 + placed.slot);
         if kind != Kind::Padding {
-            self.set_valid(ppn, line);
+            self.set_valid(ppn, self.heads.line(head));
         }
         match kind {
             // A page of an open transaction: the map goes on naming the committed version.
@@ -119,7 +63,7 @@ impl PageFtl {
             }
             _ => {}
         }
-        if full {
+        if placed.full {
             self.program_head(head)?;
         }
         Ok(ppn)
@@ -128,12 +72,10 @@ impl PageFtl {
     /// Programs what a head has assembled, padded to whole pages (one-shot: whole word lines).
     pub(super) fn program_head(&mut self, head: usize) -> Result<(), DeviceError> {
         let spp = self.g.slots_per_page as usize;
-        let mut slots = std::mem::take(&mut self.heads[head].slots);
-        let mut target = std::mem::take(&mut self.heads[head].target);
+        let Assembled { mut slots, mut target, ready } = self.heads.take(head);
         if slots.is_empty() {
             target.clear();
-            self.heads[head].slots = slots;
-            self.heads[head].target = target;
+            self.heads.give_back(head, slots, target);
             return Ok(());
         }
         if !self.nand.timing().one_shot {
@@ -142,8 +84,8 @@ impl PageFtl {
         while slots.len() < target.len() * spp {
             slots.push(padding());
         }
-        let h = &self.heads[head];
-        let (line, mut ready, kind) = (h.line, h.ready.max(self.now), h.kind);
+        let (line, kind) = (self.heads.line(head), self.heads.kind(head));
+        let mut ready = ready.max(self.now);
         if self.erases.any_booked()
             && slots.iter().any(|slot| !matches!(slot.cause, Cause::Gc | Cause::Padding))
         {
@@ -152,14 +94,12 @@ impl PageFtl {
         let header = self.header(line);
         let result = self.program_pages(&target, &slots, header, ready);
         let count = slots.len() as u32;
-        self.clock += u64::from(count);
+        self.clock.programmed(u64::from(count));
         self.lines.programmed(line, count);
         let outcome = match result {
             Ok(done) => {
                 if kind == HeadKind::Host {
-                    self.host_end = self.host_end.max(done.end);
-                    self.staged.push_back(done.ticket);
-                    self.booked.push(done.ticket);
+                    self.staging.programmed(done.ticket, done.end);
                 }
                 if let Some(tx) = &mut self.tx {
                     for slot in slots.iter().filter(|slot| slot.oob.tid != 0) {
@@ -175,11 +115,7 @@ impl PageFtl {
             Err(error) => Err(PageFtl::power(error)),
         };
         target.clear();
-        let h = &mut self.heads[head];
-        if h.target.is_empty() && h.slots.is_empty() {
-            h.target = target;
-            h.slots = slots;
-        }
+        self.heads.give_back(head, slots, target);
         outcome
     }
 
@@ -228,20 +164,19 @@ impl PageFtl {
     /// Chooses the next program group of a head, opening a line if need be.
     pub(super) fn aim(&mut self, head: usize, lpn: u32) -> Result<(), DeviceError> {
         loop {
-            if self.heads[head].line == NONE {
+            if self.heads.line(head) == NONE {
                 self.open_line(head)?;
             }
-            let line = self.heads[head].line;
+            let line = self.heads.line(head);
             let count = self.lines.stripes(line).len() as u32;
             let first = match self.p.placement {
-                Placement::Stripe => self.heads[head].stripe % count,
+                Placement::Stripe => self.heads.stripe(head) % count,
                 Placement::Static => lpn % count,
                 Placement::Dynamic => self.freest_stripe(line),
             };
             for step in 0..count {
                 let stripe = (first + step) % count;
                 if self.aim_at(head, line, stripe) {
-                    self.heads[head].stripe = stripe + 1;
                     return Ok(());
                 }
             }
@@ -253,28 +188,21 @@ impl PageFtl {
     fn aim_at(&mut self, head: usize, line: u32, stripe: u32) -> bool {
         let (start, len) = self.lines.stripes(line)[stripe as usize];
         let pages = self.g.pages_per_block;
-        let mut target = std::mem::take(&mut self.heads[head].target);
-        target.clear();
-        let mut lowest = pages;
-        for member in &self.lines.members(line)[start as usize..(start + len) as usize] {
-            if *member != NONE {
-                lowest = lowest.min(self.nand.next_page(BlockId(*member)));
-            }
+        let members = &self.lines.members(line)[start as usize..(start + len) as usize];
+        let (nand, mut lowest) = (&self.nand, pages);
+        for member in members.iter().filter(|member| **member != NONE) {
+            lowest = lowest.min(nand.next_page(BlockId(*member)));
         }
-        if lowest < pages {
-            let word_line =
-                if self.nand.timing().one_shot { self.nand.timing().cell_bits } else { 1 };
-            for offset in 0..word_line {
-                for member in &self.lines.members(line)[start as usize..(start + len) as usize] {
-                    if *member != NONE && self.nand.next_page(BlockId(*member)) == lowest {
+        let word_line = if nand.timing().one_shot { nand.timing().cell_bits } else { 1 };
+        self.heads.aim(head, stripe, |target| {
+            for offset in 0..if lowest < pages { word_line } else { 0 } {
+                for member in members {
+                    if *member != NONE && nand.next_page(BlockId(*member)) == lowest {
                         target.push((BlockId(*member), lowest + offset));
                     }
                 }
             }
-        }
-        let found = !target.is_empty();
-        self.heads[head].target = target;
-        found
+        })
     }
 
     fn freest_stripe(&self, line: u32) -> u32 {
@@ -301,26 +229,21 @@ impl PageFtl {
         if self.free.count() == 0 {
             return Err(DeviceError::NoSpace("every line is full and none can be erased"));
         }
-        let kind = self.heads[head].kind;
+        let kind = self.heads.kind(head);
         let line = self.free.take(kind != HeadKind::Gc).expect("counted above");
         self.erases.opened(line);
-        self.epoch += 1;
-        let (seq, epoch) = (self.seq, self.epoch);
+        let (seq, epoch) = (self.clock.seq(), self.clock.next_epoch());
         let holds = if kind == HeadKind::Map { LineKind::Map } else { LineKind::Data };
         self.lines.open(line, holds, seq, epoch);
-        self.heads[head].line = line;
-        self.heads[head].stripe = 0;
-        self.free_sum += u128::from(self.free.count());
-        self.free_samples += 1;
+        self.heads.open(head, line);
+        self.cleaner.saw_free(self.free.count());
         Ok(())
     }
 
     /// Closes a head's line; what is not programmed of it stays unused until it is erased.
     pub(super) fn close_head(&mut self, head: usize) {
-        let line = std::mem::replace(&mut self.heads[head].line, NONE);
-        debug_assert!(self.heads[head].slots.is_empty());
-        self.heads[head].target.clear();
-        self.lines.close(line, self.clock);
+        let line = self.heads.close(head);
+        self.lines.close(line, self.clock.slots());
     }
 
     /// Programs the partial assemblies of the heads for which `which` holds.
@@ -329,7 +252,7 @@ impl PageFtl {
         which: impl Fn(HeadKind) -> bool,
     ) -> Result<(), DeviceError> {
         for head in 0..self.heads.len() {
-            if which(self.heads[head].kind) && !self.heads[head].slots.is_empty() {
+            if which(self.heads.kind(head)) && self.heads.is_assembling(head) {
                 self.program_head(head)?;
             }
         }
@@ -348,7 +271,7 @@ impl PageFtl {
             return Ok(());
         }
         for head in 0..self.heads.len() {
-            let line = self.heads[head].line;
+            let line = self.heads.line(head);
             if line == NONE {
                 continue;
             }
@@ -374,10 +297,10 @@ impl PageFtl {
             return Ok(());
         }
         // The group being assembled has its places already: they must not move.
-        if !self.heads[head].slots.is_empty() {
+        if self.heads.is_assembling(head) {
             self.program_head(head)?;
         }
-        self.heads[head].target.clear();
+        self.heads.lose_aim(head);
         while self.nand.next_page(block) <= end {
             let spp = self.g.slots_per_page as usize;
             let slots = vec![padding(); spp];
@@ -385,15 +308,15 @@ impl PageFtl {
             let header = self.header(line);
             let page = [PageProgram { block, slots: &slots, header }];
             match self.nand.program(self.now, &page, false) {
-                Ok(done) => self.host_end = self.host_end.max(done.end),
+                Ok(done) => self.staging.relies_on(done.end),
                 Err(NandError::ProgramFailed(_, known)) => {
                     // Until it has failed it can still damage the page it was to protect.
-                    self.host_end = self.host_end.max(known);
+                    self.staging.relies_on(known);
                     return self.retire_in_open_line(block);
                 }
                 Err(error) => return Err(PageFtl::power(error)),
             }
-            self.clock += spp as u64;
+            self.clock.programmed(spp as u64);
             self.lines.programmed(line, spp as u32);
         }
         Ok(())

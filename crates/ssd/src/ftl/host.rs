@@ -6,7 +6,8 @@ use block::{BlockId, DeviceError, Ppn, Time};
 use nand::{Cause, Kind, Nand, Oob, Payload, ReadCause, SlotRead};
 
 use super::PageFtl;
-use super::head::{Append, HeadKind};
+use super::head::Append;
+use super::heads::HeadKind;
 use crate::Bug;
 use crate::config::Streams;
 
@@ -177,8 +178,8 @@ impl PageFtl {
         }
         let head = self.stream_of(slot, writer);
         self.invalidate(slot);
-        self.seq += 1;
-        let oob = Oob { kind: Kind::Data, flags, lpn: slot, seq: self.seq, ..Oob::default() };
+        let seq = self.clock.next_seq();
+        let oob = Oob { kind: Kind::Data, flags, lpn: slot, seq, ..Oob::default() };
         self.append(head, Append { oob, cause: self.host_cause(), payload, ready })?;
         self.pay_debt()
     }
@@ -197,7 +198,7 @@ impl PageFtl {
     }
 
     pub(super) fn stream_of(&mut self, slot: u32, writer: Writer) -> usize {
-        let n = self.host_heads;
+        let n = self.heads.of_host();
         if n == 1 {
             return 0;
         }
@@ -206,13 +207,9 @@ impl PageFtl {
             Streams::Hint => writer.hint as usize % n,
             Streams::Buffer => (writer.batch as usize).min(n - 1),
             Streams::HotCold => {
-                // Two bits of recency: which quarter of a drive write it was last written in.
-                let quarter = (self.clock / u64::from((self.slots() / 4).max(1))) as u8 & 3;
-                let (byte, shift) = (slot as usize / 4, (slot % 4) * 2);
-                let last = self.heat[byte] >> shift & 3;
+                let quarter = self.clock.slots() / u64::from((self.slots() / 4).max(1));
                 let known = self.map.entry(slot) != 0;
-                self.heat[byte] = self.heat[byte] & !(3 << shift) | quarter << shift;
-                usize::from(known && quarter.wrapping_sub(last) & 3 <= 1)
+                usize::from(self.heat.write(slot, quarter) && known)
             }
             Streams::Single | Streams::UserGc => 0,
         }
@@ -311,10 +308,7 @@ impl PageFtl {
     pub(super) fn payload_at(&self, logical: u32, ppn: Ppn) -> Result<Payload, ()> {
         let (block, page, slot) = self.g.place(ppn);
         if page >= self.nand.next_page(block) {
-            let assembled = self.heads.iter().find_map(|head| {
-                let at = head.target.iter().position(|t| *t == (block, page))?;
-                head.slots.get(at * self.g.slots_per_page as usize + slot as usize)
-            });
+            let assembled = self.heads.slot_for(block, page, slot, self.g.slots_per_page);
             return assembled.map(|s| s.payload.clone()).ok_or(());
         }
         match self.nand.slot(ppn) {
@@ -361,7 +355,7 @@ impl PageFtl {
             }
         }
         if any && !self.has_bug(Bug::TrimLost) {
-            self.seq += 1;
+            self.clock.next_seq();
             self.trim(first, count)?;
         }
         Ok(())
@@ -372,8 +366,7 @@ impl PageFtl {
     /// write through is on flash, but only a flush or FUA promises that it stays there.
     pub fn write_through(&mut self) -> Result<Time, DeviceError> {
         self.program_heads(|kind| kind == HeadKind::Host)?;
-        let sched = self.nand.sched_mut();
-        Ok(self.booked.iter().map(|ticket| sched.tell(*ticket)).fold(self.now, Time::max))
+        Ok(self.staging.request_done(self.nand.sched_mut(), self.now))
     }
 
     /// Puts everything written so far on flash, pending discards too; returns when it is there.
@@ -386,23 +379,13 @@ impl PageFtl {
             return Ok(self.now);
         }
         let told = self.nand.sched_mut().tell_all();
-        Ok(self.now.max(self.host_end).max(told))
+        Ok(self.now.max(self.staging.end()).max(told))
     }
 
     /// Waits until at most `limit` programs of host data are in flight; when that is. Only the
     /// ones waited for are pinned; the others may still be suspended.
     pub fn back_pressure(&mut self, limit: u32) -> Time {
-        let mut when = Time::ZERO;
-        while self.staged.len() > limit as usize {
-            if let Some(ticket) = self.staged.pop_front() {
-                when = when.max(self.nand.sched_mut().tell(ticket));
-            }
-        }
-        // What has ended need not be remembered.
-        while self.staged.front().is_some_and(|t| self.nand.sched().peek(*t) <= self.now) {
-            self.staged.pop_front();
-        }
-        when
+        self.staging.at_most(limit, self.nand.sched_mut(), self.now)
     }
 }
 

@@ -11,18 +11,22 @@
 mod bad;
 mod check;
 mod checkpoint;
+mod clock;
 mod discard;
 mod erase;
 mod erases;
 mod free;
 mod gc;
 mod head;
+mod heads;
+mod heat;
 mod host;
 mod lines;
 mod map;
 mod paged;
 mod recovery;
 mod spares;
+mod staging;
 pub(crate) mod trim;
 mod twins;
 pub(crate) mod tx;
@@ -34,21 +38,24 @@ pub(crate) use head::erase_padding;
 pub(crate) use host::{POISON, SlotData, Writer, merge_pieces};
 pub use victim::{Choice, ClosedLine, Victim, VictimInfo, add_victim, victims};
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use block::{DeviceError, Plant, Ppn, Rng, Span, Time};
-use nand::{Geometry, Nand, NandError, Ticket};
+use block::{DeviceError, Plant, Ppn, Time};
+use nand::{Geometry, Nand, NandError};
 
 use crate::config::{FtlKind, LineBudget, OobMode, Params, Streams};
 use crate::stats::{GcStats, MapStats, RecoveryStats};
 use crate::{Bug, Violation};
+use clock::Clock;
 use erases::Erases;
-use head::{Head, HeadKind};
+use gc::Cleaner;
+use heads::Heads;
+use heat::Heat;
 use lines::{LineTable, NONE};
 use map::SlotMap;
 use paged::PagedMap;
 use spares::Spares;
+use staging::Staging;
 use trim::Trims;
 
 /// Open lines a configuration needs at once.
@@ -159,7 +166,7 @@ pub(crate) fn metadata_line_count(p: &Params) -> u32 {
 }
 
 /// The FTL.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct PageFtl {
     pub(crate) p: Arc<Params>,
     pub(crate) g: Geometry,
@@ -167,21 +174,9 @@ pub(crate) struct PageFtl {
     map: SlotMap,
     lines: LineTable,
     free: FreeLines,
-    heads: Vec<Head>,
-    host_heads: usize,
-    gc_heads: (usize, usize),
-    map_head: usize,
-    victim: Box<dyn Victim>,
-    rng: Rng,
-    exact: bool,
-    /// Sequence number given last.
-    seq: u64,
-    /// Line openings so far.
-    epoch: u64,
-    /// Slots programmed so far: the clock of ages.
-    clock: u64,
-    assemblies: u64,
-    gc: gc::Collector,
+    heads: Heads,
+    clock: Clock,
+    cleaner: Cleaner,
     erases: Erases,
     trims: Trims,
     paged: Option<PagedMap>,
@@ -189,55 +184,15 @@ pub(crate) struct PageFtl {
     /// Transactions, if the drive has them.
     tx: Option<Box<tx::Tx>>,
     spares: Spares,
-    heat: Vec<u8>,
+    heat: Heat,
     reading: host::ReadBatch,
     now: Time,
-    /// Latest end of a program of a host head.
-    host_end: Time,
-    /// Programs of host heads that the request being served has booked.
-    booked: Vec<Ticket>,
-    /// Programs of host data in flight, oldest first.
-    staged: VecDeque<Ticket>,
+    staging: Staging,
     full: bool,
     pub(crate) read_only: Option<&'static str>,
-    pub(crate) gc_stats: GcStats,
     pub(crate) map_stats: MapStats,
     pub(crate) recovery: Option<RecoveryStats>,
-    free_sum: u128,
-    free_samples: u64,
-    /// Slots of translation pages that cleaning moved: among `gc_stats.pages`, but programmed
-    /// as `map`.
-    moved_map_slots: u64,
     pub(crate) bug: Plant<Bug>,
-}
-
-impl Clone for PageFtl {
-    fn clone(&self) -> Self {
-        PageFtl {
-            p: Arc::clone(&self.p),
-            g: self.g.clone(),
-            nand: self.nand.clone(),
-            map: self.map.clone(),
-            lines: self.lines.clone(),
-            free: self.free.clone(),
-            heads: self.heads.clone(),
-            victim: self.victim.boxed(),
-            rng: self.rng.clone(),
-            gc: self.gc.clone(),
-            erases: self.erases.clone(),
-            trims: self.trims.clone(),
-            paged: self.paged.clone(),
-            checkpoint: self.checkpoint.clone(),
-            tx: self.tx.clone(),
-            spares: self.spares.clone(),
-            heat: self.heat.clone(),
-            reading: self.reading.clone(),
-            booked: self.booked.clone(),
-            staged: self.staged.clone(),
-            recovery: self.recovery,
-            ..*self
-        }
-    }
 }
 
 impl PageFtl {
@@ -267,60 +222,27 @@ impl PageFtl {
         let g = p.geometry.clone();
         let rows = g.blocks_per_plane - p.bad.reserve_per_plane;
         let lines = LineTable::new(&g, &p.groups, rows);
-        let host = host_streams(p) as usize;
-        let count = head_count(p) as usize;
-        let map_heads = usize::from(p.map.cache.is_some());
-        let gc_first = if p.streams == Streams::Single { 0 } else { host };
-        let gc_count = if p.streams == Streams::Single { 1 } else { count - host - map_heads };
         let slots = (p.logical_pages / (g.slot_bytes / 4096)) as usize;
-        let kind = |i: usize| {
-            if i < host {
-                HeadKind::Host
-            } else if i < count - map_heads {
-                HeadKind::Gc
-            } else {
-                HeadKind::Map
-            }
-        };
         PageFtl {
             map: SlotMap::new(slots, g.slots() as usize),
             free: FreeLines::new(lines.len()),
-            heads: (0..count).map(|i| Head::new(kind(i))).collect(),
-            host_heads: host,
-            gc_heads: (gc_first, gc_count),
-            map_head: count - map_heads,
-            victim: victim::make(&p.gc.victim).expect("checked when resolved"),
-            rng: Rng::stream(p.seed, "ssd/victim"),
-            exact: p.gc.exact.unwrap_or(lines.len() < 4096),
-            seq: 0,
-            epoch: 0,
-            clock: 0,
-            assemblies: 0,
-            gc: gc::Collector::default(),
+            heads: Heads::new(p),
+            clock: Clock::default(),
+            cleaner: Cleaner::new(p, lines.len()),
             erases: Erases::default(),
             trims: Trims::default(),
             paged: p.map.cache.map(|cache| PagedMap::new(&g, slots as u32, cache, p.map.lru)),
             checkpoint: None,
             tx: p.tx.as_ref().map(|tx| Box::new(tx::Tx::new(tx, lines.len()))),
             spares: Spares::new(g.planes()),
-            heat: if p.streams == Streams::HotCold {
-                vec![0; slots.div_ceil(4)]
-            } else {
-                Vec::new()
-            },
+            heat: Heat::new(p.streams, slots),
             reading: host::ReadBatch::default(),
             now: Time::ZERO,
-            host_end: Time::ZERO,
-            booked: Vec::new(),
-            staged: VecDeque::with_capacity(p.buffer.staging as usize + 64),
+            staging: Staging::new(p.buffer.staging),
             full: p.oob == OobMode::Full,
             read_only: None,
-            gc_stats: GcStats::default(),
             map_stats: MapStats::default(),
             recovery: None,
-            free_sum: 0,
-            free_samples: 0,
-            moved_map_slots: 0,
             bug: Plant::default(),
             p: Arc::clone(p),
             lines,
@@ -332,7 +254,7 @@ impl PageFtl {
     /// The time of the request being served.
     pub fn set_now(&mut self, now: Time) -> Result<(), DeviceError> {
         self.now = now;
-        self.booked.clear();
+        self.staging.begin();
         self.nand.set_now(now);
         if !self.erases.is_empty() { self.settle_erases(now) } else { Ok(()) }
     }
@@ -361,23 +283,17 @@ impl PageFtl {
     /// closed forms of write amplification take as physical space.
     pub fn effective_slots(&self) -> u64 {
         let line = u128::from(self.lines.full_slots);
-        let free = if self.free_samples == 0 {
-            u128::from(self.free.count()) * line
-        } else {
-            self.free_sum * line / u128::from(self.free_samples)
-        };
+        let free = self.cleaner.mean_free_slots(line);
+        let free = free.unwrap_or_else(|| u128::from(self.free.count()) * line);
         // A head's line is half filled on average.
-        let heads = line * self.heads.iter().filter(|h| h.line != NONE).count() as u128 / 2;
+        let heads = line * self.heads.lines().count() as u128 / 2;
         let free = free + heads;
         self.data_slots().saturating_sub(free as u64)
     }
     /// Restarts the counters; the state stays.
     pub fn reset_stats(&mut self) {
-        self.gc_stats = GcStats::default();
+        self.cleaner.reset_stats();
         self.map_stats = MapStats::default();
-        self.free_sum = 0;
-        self.free_samples = 0;
-        self.moved_map_slots = 0;
         if let Some(tx) = &mut self.tx {
             tx.stats = crate::stats::TxStats::default();
         }
@@ -425,9 +341,9 @@ impl PageFtl {
         self.bug.has(bug)
     }
 
-    /// Time from `since` that host writes stood still for cleaning.
-    fn stall(&mut self, span: Span) {
-        self.gc_stats.stall += span;
+    /// Counters of cleaning.
+    pub fn gc_stats(&self) -> GcStats {
+        self.cleaner.stats()
     }
 
     fn violation(contract: &'static str, what: String) -> Violation {

@@ -8,7 +8,8 @@ use block::{Bytes, DeviceError, Ppn, Time};
 use nand::{Cause, Geometry, Kind, Oob, Payload, ReadCause, SlotRead};
 
 use super::PageFtl;
-use super::head::{Append, HeadKind};
+use super::head::Append;
+use super::heads::HeadKind;
 use super::lines::NONE;
 use crate::Bug;
 
@@ -213,8 +214,7 @@ impl PageFtl {
                 self.clear_valid(Ppn(old - 1 + slot));
             }
         }
-        self.seq += 1;
-        let seq = self.seq;
+        let seq = self.clock.next_seq();
         let first = (tp * entries) as usize;
         let last = (first + entries as usize).min(self.map.len());
         let bytes: Vec<u8> = if self.full {
@@ -232,7 +232,7 @@ impl PageFtl {
             let payload = if self.full { Payload::Bytes(part.into()) } else { Payload::None };
             let oob = Oob { kind: Kind::Map, lpn: tp, n: slot as u16, seq, ..Oob::default() };
             // Its first slot enters it in the directory.
-            self.append(self.map_head, Append { oob, cause: Cause::Map, payload, ready })?;
+            self.append(self.heads.of_map(), Append { oob, cause: Cause::Map, payload, ready })?;
         }
         Ok(())
     }
@@ -294,8 +294,7 @@ impl PageFtl {
             return Ok(());
         };
         self.map_stats.gc_programs += 1;
-        self.gc_stats.pages += u64::from(spp);
-        self.moved_map_slots += u64::from(spp);
+        self.cleaner.moved_map(spp);
         self.write_map_page(tp, ready)
     }
 

@@ -111,8 +111,7 @@ impl PageFtl {
         ftl.empty_twin_lines(meta, found.as_ref(), &scan, spare);
         ftl.sort_lines(meta, &scan);
         ftl.check_space();
-        ftl.seq = scan.seq;
-        ftl.epoch = scan.epoch;
+        ftl.clock.resume(scan.seq, scan.epoch);
         if meta > 0 {
             ftl.checkpoint = Some(State::found(
                 meta,
@@ -491,7 +490,7 @@ impl PageFtl {
         let room = |line: &u32| members(*line).any(|m| self.nand.next_page(BlockId(*m)) < pages);
         let Some(line) = self.lines.closed().iter().copied().rev().find(room) else { return };
         self.lines.take(line, LineState::Open);
-        self.heads[0].line = line;
+        self.heads.resume(0, line);
     }
 }
 

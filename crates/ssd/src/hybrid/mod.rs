@@ -273,6 +273,11 @@ impl HybridFtl {
         }
     }
 
+    /// Counters of merges, as cleaning.
+    pub fn gc_stats(&self) -> crate::stats::GcStats {
+        self.gc_stats
+    }
+
     fn has_bug(&self, bug: Bug) -> bool {
         self.bug.has(bug)
     }

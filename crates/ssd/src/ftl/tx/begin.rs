@@ -192,9 +192,9 @@ impl PageFtl {
                 continue;
             }
             self.make_room()?;
-            if let Some(head) = self.heads.iter().position(|head| head.line == line) {
+            if let Some(head) = self.heads.on(line) {
                 self.program_head(head)?;
-                if self.heads[head].line == line {
+                if self.heads.line(head) == line {
                     self.close_head(head);
                 }
             }

@@ -96,8 +96,7 @@ impl PageFtl {
                 }
             }
         }
-        let assembled = self.heads.iter().flat_map(|head| &head.slots);
-        for slot in assembled.filter(|slot| slot.oob.tid != 0) {
+        for slot in self.heads.assembled().filter(|slot| slot.oob.tid != 0) {
             *tagged.entry(slot.oob.tid).or_default() += 1;
         }
         for (tid, count) in tagged {

@@ -42,7 +42,7 @@ impl PageFtl {
         let more = found.map_or(0, |line| {
             self.lines.get(line).valid.saturating_sub(self.lines.get(choice).valid)
         });
-        self.gc_stats.lock_pages += u64::from(more);
+        self.cleaner.copied_for_locks(more);
         if let Some(tx) = &mut self.tx {
             tx.stats.skipped += skipped;
             tx.stats.locked_victims += u64::from(found.is_none() && !hard);

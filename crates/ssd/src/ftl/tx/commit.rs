@@ -171,7 +171,7 @@ impl PageFtl {
     /// it is there.
     fn tx_flush(&mut self, tids: &[u64]) -> Result<Time, DeviceError> {
         for head in 0..self.heads.len() {
-            if self.heads[head].slots.iter().any(|slot| tids.contains(&slot.oob.tid)) {
+            if self.heads.assembles_any(head, tids) {
                 self.program_head(head)?;
             }
         }

@@ -26,7 +26,7 @@ impl PageFtl {
         let (no_losers, floor_next) =
             (self.has_bug(Bug::TxRecordNoLosers), self.has_bug(Bug::TxRecordFloorNext));
         // Opening a line can need an erase, and that a state record of its own: first that one.
-        if self.heads[0].target.is_empty() {
+        if self.heads.is_aimless(0) {
             self.aim(0, NO_LPN)?;
         }
         let Some(tx) = &mut self.tx else { return Ok(0) };

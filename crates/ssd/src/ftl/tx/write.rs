@@ -133,8 +133,7 @@ impl PageFtl {
     }
 
     pub(super) fn take_seq(&mut self) -> u64 {
-        self.seq += 1;
-        self.seq
+        self.clock.next_seq()
     }
 
     /// A discard by a transaction: recorded at its commit.

@@ -1,43 +1,17 @@
 //! Garbage collection: one victim at a time, copied slot by slot as fast as the policy of pace
 //! says, then queued for its erase.
 
-use std::collections::VecDeque;
+mod cleaner;
+mod copy;
+
+pub(super) use cleaner::Cleaner;
 
 use block::{BlockId, DeviceError, Ppn};
-use nand::{Cause, Kind, Oob, Payload, ReadCause, SlotRead};
+use nand::{Cause, ReadCause};
 
 use super::PageFtl;
-use super::head::Append;
-use super::host::POISON;
-use super::lines::{LineKind, LineState, NONE};
-use super::victim::Choice;
-use crate::Bug;
-
-/// The victim being collected.
-#[derive(Clone, Copy, Debug)]
-struct Cursor {
-    line: u32,
-    page: u32,
-    member: u32,
-    /// Valid slots when it was chosen.
-    valid: u32,
-    wear: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-pub(super) struct Collector {
-    victim: Option<Cursor>,
-    /// Copies owed, in units of (line slots - valid of the victim); may be in advance (< 0).
-    debt: i64,
-    active: bool,
-    /// Erases since the last static wear-levelling move.
-    erases: u64,
-    move_cold: bool,
-    /// Pages next to be copied whose map entries are known to be in the processor's cache.
-    touched: u32,
-    /// Pages of the victim that have been read and not yet copied, and when they are there.
-    read: VecDeque<(Ppn, block::Time)>,
-}
+use super::lines::{LineState, NONE};
+use cleaner::Cursor;
 
 /// Draws of a victim before the emptiest line is taken instead.
 const REDRAWS: u32 = 32;
@@ -73,21 +47,22 @@ impl PageFtl {
     pub(super) fn make_room(&mut self) -> Result<(), DeviceError> {
         let limits = self.thresholds_cached();
         let free = self.free_soon();
-        if free >= limits.start && !self.gc.active {
+        if free >= limits.start && !self.cleaner.is_active() {
             return Ok(());
         }
-        self.gc.active = free < limits.stop && (self.gc.active || free < limits.start);
+        let active = self.cleaner.is_active() || free < limits.start;
+        self.cleaner.set_active(active && free < limits.stop);
         // Where lines gain hardly more than the padding their erases cost, each line is collected
         // once and the host goes on with what that gave.
         let mut victims = self.lines.len();
-        if self.gc.active && !self.p.gc.credit {
+        if self.cleaner.is_active() && !self.p.gc.credit {
             while self.free_soon() < limits.stop && victims > 0 {
                 victims -= 1;
                 if !self.collect_whole(true)? {
                     break;
                 }
             }
-            self.gc.active = false;
+            self.cleaner.set_active(false);
         }
         let before = self.nand.programs_end();
         let mut stalled = false;
@@ -119,7 +94,7 @@ impl PageFtl {
         }
         if stalled {
             let after = self.nand.programs_end();
-            self.stall(after.since(before.max(self.now)));
+            self.cleaner.stalled(after.since(before.max(self.now)));
         }
         Ok(())
     }
@@ -130,43 +105,41 @@ impl PageFtl {
 
     /// After a host slot: copies what it owes of the current victim.
     pub(super) fn pay_debt(&mut self) -> Result<(), DeviceError> {
-        if !self.gc.active || !self.p.gc.credit {
+        if !self.cleaner.is_active() || !self.p.gc.credit {
             return Ok(());
         }
-        if self.gc.victim.is_none() && !self.choose(false)? {
+        if self.cleaner.victim().is_none() && !self.choose(false)? {
             return Ok(());
         }
-        let Some(cursor) = self.gc.victim else { return Ok(()) };
+        let Some(cursor) = self.cleaner.victim() else { return Ok(()) };
         let gain = i64::from(self.lines.full_slots - cursor.valid.min(self.lines.full_slots - 1));
-        self.gc.debt += i64::from(cursor.valid);
-        while self.gc.debt >= gain {
+        let mut debt = self.cleaner.owe(cursor.valid);
+        while debt >= gain {
             let copied = self.step()?;
-            if self.gc.victim.is_none() {
-                self.gc_stats.foreground += 1;
-                self.gc.debt = 0;
+            if self.cleaner.victim().is_none() {
+                self.cleaner.collected(true);
+                self.cleaner.forgive();
                 break;
             }
-            self.gc.debt -= gain * i64::from(copied);
+            debt = self.cleaner.pay(gain * i64::from(copied));
         }
         // A victim without valid slots owes nothing, one without invalid ones owes all that it
         // has: either is done at once.
         let even = cursor.valid == 0 || cursor.valid >= self.lines.full_slots;
-        if even && self.gc.victim.is_some() {
+        if even && self.cleaner.victim().is_some() {
             self.finish_current()?;
-            self.gc_stats.foreground += 1;
+            self.cleaner.collected(true);
         }
         Ok(())
     }
 
-    /// Data slots cleaning has copied since the counters were reset (copies that were being
-    /// assembled then are not among them).
+    /// Data slots that cleaning has copied: see [`Cleaner::copies_ordered`].
     pub fn copies_ordered(&self) -> u64 {
-        self.gc_stats.pages - self.moved_map_slots
+        self.cleaner.copies_ordered()
     }
     /// Copies that have a place but are not yet programmed.
     pub fn copies_assembled(&self) -> u64 {
-        let slots = self.heads.iter().flat_map(|head| &head.slots);
-        slots.filter(|slot| slot.cause == Cause::Gc).count() as u64
+        self.heads.assembled().filter(|slot| slot.cause == Cause::Gc).count() as u64
     }
 
     /// Cleaning while the host is idle until `until`: one page at a time.
@@ -179,12 +152,12 @@ impl PageFtl {
         let mut at = self.now + self.p.gc.idle;
         while at < until && self.free_soon() < wanted {
             self.set_now(at)?;
-            if self.gc.victim.is_none() && !self.choose(false)? {
+            if self.cleaner.victim().is_none() && !self.choose(false)? {
                 break;
             }
             self.step()?;
-            if self.gc.victim.is_none() {
-                self.gc_stats.background += 1;
+            if self.cleaner.victim().is_none() {
+                self.cleaner.collected(false);
             }
             // The next page is read when the last copy's read and program have been booked.
             at = at.max(self.nand.sched().busiest()).max(at + block::Span::from_ns(1));
@@ -194,21 +167,21 @@ impl PageFtl {
 
     /// Collects one victim from start to end; false if there is none worth it.
     pub(super) fn collect_whole(&mut self, foreground: bool) -> Result<bool, DeviceError> {
-        if self.gc.victim.is_none() && !self.choose(true)? {
+        if self.cleaner.victim().is_none() && !self.choose(true)? {
             return Ok(false);
         }
         self.finish_current()?;
         if foreground {
-            self.gc_stats.foreground += 1;
+            self.cleaner.collected(true);
         }
         Ok(true)
     }
 
     fn finish_current(&mut self) -> Result<(), DeviceError> {
-        while self.gc.victim.is_some() {
+        while self.cleaner.victim().is_some() {
             self.step()?;
         }
-        self.gc.debt = 0;
+        self.cleaner.forgive();
         Ok(())
     }
 
@@ -219,15 +192,7 @@ impl PageFtl {
         let forced = self.forced_victim(urgent);
         let line = match forced {
             Some((line, _)) => Some(line),
-            None => {
-                let choice = Choice {
-                    lines: &mut self.lines,
-                    now: self.clock,
-                    rng: &mut self.rng,
-                    exact: self.exact,
-                };
-                self.victim.choose(choice)
-            }
+            None => self.cleaner.choose(&mut self.lines, self.clock.slots()),
         };
         let Some(mut line) = line else { return Ok(false) };
         if forced.is_none() && !self.gains(line) {
@@ -263,19 +228,13 @@ impl PageFtl {
         // A policy of turns copies the full line, which goes to the end of the order: some line
         // gains, so its turn comes. Only where padding has eaten into the reserve (lines that
         // gain less than their erases cost) may the order not cost the last line to clean into.
-        if self.victim.in_turn() && self.free_soon() + 1 >= self.thresholds().reserve {
+        if self.cleaner.in_turn() && self.free_soon() + 1 >= self.thresholds().reserve {
             return Some(choice);
         }
         // A policy that draws may draw again: to take the emptiest at once would make random
         // choice partly greedy (WAF 14 % low at 7 % spare).
         for _ in 0..REDRAWS {
-            let choice = Choice {
-                lines: &mut self.lines,
-                now: self.clock,
-                rng: &mut self.rng,
-                exact: self.exact,
-            };
-            if let Some(line) = self.victim.choose(choice)
+            if let Some(line) = self.cleaner.choose(&mut self.lines, self.clock.slots())
                 && self.gains(line)
             {
                 return Some(line);
@@ -287,10 +246,7 @@ impl PageFtl {
     fn take_victim(&mut self, line: u32, wear: bool) {
         let valid = self.lines.get(line).valid;
         self.lines.take(line, LineState::Victim);
-        self.gc_stats.victims += 1;
-        self.gc_stats.valid_at_choice += u64::from(valid);
-        self.gc.touched = 0;
-        self.gc.victim = Some(Cursor { line, page: 0, member: 0, valid, wear });
+        self.cleaner.take(line, valid, wear);
     }
 
     /// Collects a closed line, whatever the policy says.
@@ -312,22 +268,13 @@ impl PageFtl {
                 return Some((line, false));
             }
         }
-        if !self.gc.move_cold || urgent {
+        if urgent || !self.cleaner.wants_cold() {
             return None;
         }
-        self.gc.move_cold = false;
         let erases = |line: u32| self.line_erases(line);
         let coldest = self.lines.closed().iter().copied().min_by_key(|l| (erases(*l), *l))?;
         let most = (0..self.lines.len()).map(erases).max()?;
         (most - erases(coldest) > self.p.wear.delta).then_some((coldest, true))
-    }
-
-    /// A line was erased: static wear levelling may be due.
-    pub(super) fn count_erase(&mut self) {
-        self.gc.erases += 1;
-        if self.p.wear.static_moves && self.gc.erases.is_multiple_of(self.p.wear.period) {
-            self.gc.move_cold = true;
-        }
     }
 
     /// One step of the victim: reads its next page that holds anything, or, once enough pages
@@ -337,27 +284,26 @@ impl PageFtl {
     /// Reading ahead keeps the dies busy: a program booked before its data is there would hold
     /// its die until the read ends.
     fn step(&mut self) -> Result<u32, DeviceError> {
-        let Some(mut cursor) = self.gc.victim else { return Ok(0) };
-        if self.gc.read.len() < self.read_ahead()
+        let Some(mut cursor) = self.cleaner.victim() else { return Ok(0) };
+        if self.cleaner.reads() < self.read_ahead()
             && let Some((block, page, valid)) = self.next_page(&mut cursor)
         {
-            self.gc.victim = Some(cursor);
+            self.cleaner.advance(cursor);
             let pieces = [valid * (self.g.slot_bytes / 4096)];
             let ready = self
                 .nand
                 .read(self.now, &[(block, page)], &pieces, valid, ReadCause::Gc)
                 .map_err(PageFtl::power)?;
-            self.gc.read.push_back((self.g.ppn(block, page), ready));
+            self.cleaner.has_read(self.g.ppn(block, page), ready);
             return Ok(0);
         }
-        if self.gc.touched == 0 {
+        if self.cleaner.is_untouched() {
             self.touch_ahead();
         }
-        if let Some((first, ready)) = self.gc.read.pop_front() {
-            self.gc.touched -= 1;
+        if let Some((first, ready)) = self.cleaner.next_read() {
             return self.copy_page(cursor, first, ready);
         }
-        self.gc.victim = None;
+        self.cleaner.done();
         debug_assert_eq!(self.lines.get(cursor.line).valid, 0, "line {} is not empty", cursor.line);
         self.write_moved_map()?;
         self.queue_erase(cursor.line)?;
@@ -398,124 +344,13 @@ impl PageFtl {
     fn touch_ahead(&mut self) {
         const AHEAD: usize = 24;
         let (spp, mut sum) = (self.g.slots_per_page, 0u32);
-        for (first, _) in self.gc.read.iter().take(AHEAD) {
+        for first in self.cleaner.waiting().take(AHEAD) {
             for slot in (0..spp).map(|s| Ppn(first.0 + s)).filter(|s| self.is_valid(*s)) {
                 sum ^= self.map.get(self.nand.lpn(slot)).unwrap_or(0);
             }
         }
         std::hint::black_box(sum);
-        self.gc.touched = self.gc.read.len().min(AHEAD) as u32;
-    }
-
-    /// Copies what is valid of a page that was read; how many slots that is.
-    fn copy_page(
-        &mut self,
-        cursor: Cursor,
-        first: Ppn,
-        ready: block::Time,
-    ) -> Result<u32, DeviceError> {
-        let slots = self.g.slots_per_page;
-        if self.lines.get(cursor.line).kind == LineKind::Map {
-            self.move_map_page(first, ready)?;
-            return Ok(slots);
-        }
-        let mut copied = 0;
-        for from in (0..slots).map(|slot| Ppn(first.0 + slot)) {
-            // What the host wrote again since it was read is not copied.
-            if self.is_valid(from) {
-                self.copy_slot(from, ready, cursor.wear)?;
-                copied += 1;
-            }
-        }
-        Ok(copied)
-    }
-
-    fn copy_slot(&mut self, from: Ppn, ready: block::Time, wear: bool) -> Result<(), DeviceError> {
-        // What the drive knows of its records stands, whatever a misdirected read shows here.
-        if self.trims.holds(from) {
-            return self.move_trim_record(from, ready);
-        }
-        if self.is_state_record(from) {
-            return self.move_state_record();
-        }
-        if self.is_remap_record(from) {
-            return self.move_remap_record(from);
-        }
-        let (oob, mut payload) = if self.full {
-            match self.nand.slot(from) {
-                SlotRead::Good(oob, payload) => (*oob, payload.clone()),
-                SlotRead::DataRot(oob) => {
-                    (Oob { flags: oob.flags | POISON, ..*oob }, Payload::None)
-                }
-                SlotRead::Blank | SlotRead::Unreadable => (Oob::default(), Payload::None),
-            }
-        } else {
-            (Oob { kind: Kind::Data, lpn: self.nand.lpn(from), ..Oob::default() }, Payload::None)
-        };
-        if self.is_paper() && self.paper_old_page_lost(from) {
-            return Ok(());
-        }
-        // A page of an open transaction keeps its number; any other is plain from now on, once
-        // what proves its transaction is on flash.
-        let open = self.tx.is_some()
-            && oob.kind == Kind::Data
-            && self.tx_at(oob.lpn, from) == Some(oob.tid);
-        let named = if self.tx.is_some() { self.named(from, oob) } else { oob };
-        let told = oob.tid != 0 && !open || named != oob;
-        let ready = if told { ready.max(self.tx_proven()) } else { ready };
-        let oob = named;
-        let tid = if open { oob.tid } else { 0 };
-        let mut oob = match self.is_paper() && open {
-            true => oob,
-            false => Oob { tid, flags: oob.flags & POISON, n: 0, digest: 0, ..oob },
-        };
-        if oob.kind != Kind::Data || !open && self.map.get(oob.lpn) != Some(from.0 + 1) {
-            // No record, or one that names another slot (a misdirected program): the data here
-            // is lost.
-            payload = Payload::None;
-            match self.lost_record(from) {
-                Some(lost) => oob = lost,
-                None => {
-                    self.clear_valid(from);
-                    return Ok(());
-                }
-            }
-        }
-        if self.paged.is_some() {
-            self.map_moved(oob.lpn);
-        }
-        self.clear_valid(from);
-        let head = self.gc_head(from);
-        let cause = if self.has_bug(Bug::GcCountedAsHost) { Cause::Host } else { Cause::Gc };
-        if self.tx.is_some() {
-            oob = self.copied_record(oob);
-        }
-        self.gc_stats.pages += 1;
-        self.gc_stats.wl_pages += u64::from(wear);
-        self.append(head, Append { oob, cause, payload, ready })?;
-        Ok(())
-    }
-
-    /// The record of a slot whose own cannot be read: the map is asked who lies there (a scan,
-    /// but only after an uncorrectable error). Its data is gone; the copy says so. `None` if
-    /// nobody does: what lay there is not wanted.
-    fn lost_record(&self, from: Ppn) -> Option<Oob> {
-        if let Some(oob) = self.tx_record_at(from) {
-            return Some(Oob { kind: Kind::Data, flags: POISON, ..oob });
-        }
-        let lpn = self.map.slot_at(from)?;
-        Some(Oob { kind: Kind::Data, flags: POISON, lpn, seq: self.seq, ..Oob::default() })
-    }
-
-    fn gc_head(&self, from: Ppn) -> usize {
-        let (first, count) = self.gc_heads;
-        if count == 1 {
-            return first;
-        }
-        // One cleaning head per stream: hot and cold copies stay apart by the age of their line.
-        let line = self.lines.line_of(self.g.block_of(from));
-        let age = self.clock - self.lines.get(line).closed_at;
-        let old = age > u64::from(self.slots());
-        first + if old { 0 } else { 1.min(count - 1) }
+        let pages = self.cleaner.reads().min(AHEAD);
+        self.cleaner.touch(pages);
     }
 }
