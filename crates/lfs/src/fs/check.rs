@@ -36,7 +36,7 @@ impl<D: BlockDevice> Fs<D> {
                 fs.check_dir(dir, parent, &mut links, &mut dirs, &mut files)?;
                 fs.own_inode(dir, &mut found)?;
             }
-            files.extend(fs.orphans.iter().copied());
+            files.extend(fs.orphans.iter());
             files.sort_unstable();
             files.dedup();
             for ino in files {

@@ -152,7 +152,7 @@ impl<D: BlockDevice> Fs<D> {
         self.disk.wait()?;
         time.tables = lap(&self.disk);
         let blocks = self.pack_blocks(trigger == Trigger::Unmount, &sit_bitmap, &nat_bitmap);
-        let start = self.layout.pack(1 - self.pack);
+        let start = self.layout.pack(self.checkpoints.next_pack());
         let (end_block, others) = blocks.split_last().ok_or(FsError::Corrupt("an empty pack"))?;
         for (i, block) in others.iter().enumerate() {
             self.disk.write(BlockAddr(start.0 + i as u32), block, Cause::Pack)?;
@@ -167,24 +167,19 @@ impl<D: BlockDevice> Fs<D> {
         let end = BlockAddr(start.0 + others.len() as u32);
         self.disk.write_durable(end, &[end_block], Cause::Pack)?;
         time.end = lap(&self.disk);
-        self.cp =
+        let made =
             Checkpoint::decode(end_block).ok_or(FsError::Corrupt("a checkpoint just made"))?;
-        self.cp_crc = u32_at(&end_block[..], 4092);
-        self.pack = 1 - self.pack;
-        self.sit_bitmap = sit_bitmap;
+        let crc = u32_at(&end_block[..], 4092);
+        self.checkpoints.made(made, crc, sit_bitmap, trigger, self.now);
         self.nat.settle(nat_bitmap);
         self.segs.settle();
-        self.journal.next = 0;
+        self.journal.restart();
         self.hold_heads();
         self.epoch = Epoch::default();
-        (self.settled, self.settled_at) = (self.now.at, self.now.wall);
         if self.options.discard {
             self.discard_free(false)?;
         }
-        *self.checkpoints.entry(trigger).or_insert(0) += 1;
-        self.counted.checkpoint.add(&time);
-        let written = self.counted.in_checkpoint.iter_mut().zip(self.disk.written_all());
-        written.zip(before).for_each(|((sum, now), before)| *sum += now - before);
+        self.counted.checkpoint(&time, before, self.disk.written_all());
         let at = self.disk.clock();
         self.counted.event(Event::Checkpoint { at, trigger, dirty, time });
         Ok(())
@@ -200,7 +195,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     fn write_sit(&mut self) -> Result<Vec<u8>, FsError> {
-        let mut bitmap = self.sit_bitmap.clone();
+        let mut bitmap = self.checkpoints.sit_bitmap().to_vec();
         for i in self.segs.dirty_tables() {
             let mut block = zeroed();
             let first = i * SIT_PER_BLOCK as u32;
@@ -223,7 +218,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     fn pack_blocks(&self, unmount: bool, sit: &[u8], nat: &[u8]) -> Vec<Box<Block>> {
-        let orphans: Vec<Nid> = self.orphans.iter().copied().collect();
+        let orphans: Vec<Nid> = self.orphans.iter().collect();
         let chunks = orphans.chunks(OrphanBlock::MOST);
         let count = chunks.len() as u32;
         let logs = if unmount { 6 } else { 3 };
@@ -236,7 +231,7 @@ impl<D: BlockDevice> Fs<D> {
             flags = flags.with(Flags::ORPHANS);
         }
         let mut cp = Checkpoint {
-            version: self.cp.version + 1,
+            version: self.cp().version + 1,
             valid_blocks: self.counts.blocks,
             free_segments: self.segs.free_after(),
             node_heads: self.heads(LogKind::HotNode),
@@ -246,13 +241,13 @@ impl<D: BlockDevice> Fs<D> {
             start_sum: 1 + count,
             valid_nodes: self.counts.nodes as u32,
             valid_inodes: self.counts.inodes as u32,
-            next_free_nid: Nid(self.nat.hint),
+            next_free_nid: self.nat.hint(),
             elapsed: self.elapsed(),
             alloc_types: std::array::from_fn(|i| u8::from(self.logs[i].threaded)),
             seal,
             sit_bitmap: sit.to_vec(),
             nat_bitmap: nat.to_vec(),
-            ..self.cp.clone()
+            ..self.cp().clone()
         };
         if self.options.bug.has(Bug::BitmapOrder) {
             let bytes = cp.sit_bitmap.iter_mut().chain(&mut cp.nat_bitmap);

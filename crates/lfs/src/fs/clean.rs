@@ -70,12 +70,12 @@ struct Copied {
 impl<D: BlockDevice> Fs<D> {
     /// What cleaning did since the mount.
     pub fn cleaning(&self) -> CleaningCounts {
-        self.cleaned
+        self.cleaner.counts()
     }
 
     /// Segments whose holes a log went through since the mount.
     pub fn threaded(&self) -> u64 {
-        self.threaded
+        self.cleaner.threaded()
     }
 
     /// Free segments, by cleaning and checkpoints, if there are too few. As many as wanted may be
@@ -177,7 +177,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     pub(super) fn count_cleaning(&mut self, one: Cleaned) {
-        self.counted.cleaning.add(&one.time);
+        self.counted.cleaning(&one.time);
         let Cleaned { copied, pre_invalid, dirty, time } = one;
         let at = self.disk.clock();
         self.counted.event(Event::Cleaned { at, copied, pre_invalid, dirty, time });
@@ -225,8 +225,8 @@ impl<D: BlockDevice> Fs<D> {
                 last.time.flush = flushed.since(copied);
                 last.time.journal = self.disk.clock().since(flushed);
             }
-            self.cleaned.records += records.len() as u64;
-            self.cleaned.entries += records.iter().map(|r| r.moves.len() as u64).sum::<u64>();
+            let entries = records.iter().map(|record| record.moves.len()).sum();
+            self.cleaner.recorded(records.len(), entries);
         }
         if !self.options.bug.has(Bug::BatchEarly) {
             victims.into_iter().for_each(|victim| self.segs.release(victim));
@@ -237,7 +237,7 @@ impl<D: BlockDevice> Fs<D> {
     /// Copies what is needed of a segment; with a journal the segment waits for its record.
     fn copy_segment(&mut self, victim: SegNo) -> Result<Copied, FsError> {
         // No log may be threaded through it meanwhile.
-        self.victim = Some(victim);
+        let mut blocks = self.cleaner.begin(victim);
         let mut one = Cleaned { dirty: [self.dirty_blocks(); 2], ..Cleaned::default() };
         let start = self.disk.clock();
         let summary_block = self.read_summary(victim)?;
@@ -247,7 +247,6 @@ impl<D: BlockDevice> Fs<D> {
         let wanted = self.wanted(victim);
         let journals = self.journals();
         // A baseline's nodes are written as they are in memory.
-        let mut blocks = std::mem::take(&mut self.copies);
         if journals || !summary.nodes {
             let addrs: Vec<BlockAddr> = wanted.iter().map(|(addr, ..)| *addr).collect();
             blocks.resize(wanted.len() * BLOCK_BYTES, 0);
@@ -275,12 +274,8 @@ impl<D: BlockDevice> Fs<D> {
             one.copied += 1;
             one.pre_invalid += u32::from(!valid);
         }
-        self.copies = blocks;
-        self.cleaned.copied += u64::from(one.copied);
-        self.cleaned.pre_invalid += u64::from(one.pre_invalid);
-        self.victim = None;
-        self.cleaned.segments += 1;
-        self.counted.node_segments += u64::from(summary.nodes);
+        self.cleaner.end(blocks, one.copied, one.pre_invalid);
+        self.counted.cleaned_segment(summary.nodes);
         if self.options.drain {
             self.disk.wait()?;
         }

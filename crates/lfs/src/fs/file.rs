@@ -38,7 +38,7 @@ impl<D: BlockDevice> Fs<D> {
         self.look(now, |fs| {
             fs.expect_contents(ino)?;
             let count = fs.read_contents(ino, at.0, out)?;
-            fs.counted.app_read += count as u64;
+            fs.counted.app(count as u64, 0);
             Ok(count)
         })
     }
@@ -141,7 +141,7 @@ impl<D: BlockDevice> Fs<D> {
             self.change(now, |fs| {
                 fs.expect_contents(ino)?;
                 fs.write_contents(ino, at, part)?;
-                fs.counted.app_written += part.len() as u64;
+                fs.counted.app(0, part.len() as u64);
                 Ok(())
             })?;
             at += part.len() as u64;

@@ -40,7 +40,10 @@ impl<D: BlockDevice> Fs<D> {
             (since.created && parent.xattrs, FsyncFallback::ParentXattrs),
             (since.xattrs, FsyncFallback::Xattrs),
             (since.freed_nodes, FsyncFallback::FreedNodes),
-            (self.cp.valid_blocks + self.epoch.gained > self.cp.user_blocks, FsyncFallback::NoRoom),
+            (
+                self.cp().valid_blocks + self.epoch.gained > self.cp().user_blocks,
+                FsyncFallback::NoRoom,
+            ),
         ];
         Ok(checks.into_iter().find(|(met, _)| *met).map(|(_, why)| why))
     }

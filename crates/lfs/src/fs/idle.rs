@@ -49,8 +49,8 @@ impl<D: BlockDevice> Fs<D> {
             other => other,
         };
         self.change_after(now, quiet, |fs| {
-            let before = fs.checkpoints.values().sum::<u64>();
-            if now.at.since(fs.settled) >= INTERVAL {
+            let before = fs.checkpoints.count();
+            if now.at.since(fs.checkpoints.at()) >= INTERVAL {
                 fs.checkpoint(Trigger::Idle)?;
             }
             let mut cleaned = 0;
@@ -60,7 +60,7 @@ impl<D: BlockDevice> Fs<D> {
             if cleaned > 0 && fs.segs.prefree() > 0 {
                 fs.checkpoint(Trigger::Background)?;
             }
-            let checkpoint = fs.checkpoints.values().sum::<u64>() > before;
+            let checkpoint = fs.checkpoints.count() > before;
             let more = fs.worth_cleaning().is_some();
             let again = later(now, PAUSES[usize::from(!more)]);
             Ok(Idle { cleaned, checkpoint, again })
@@ -107,7 +107,7 @@ impl<D: BlockDevice> Fs<D> {
         let Some(victim) = self.worth_cleaning() else { return Ok(false) };
         let cleaned = self.move_segment(victim).map_err(of_summaries)?;
         self.count_cleaning(cleaned);
-        self.cleaned.background += 1;
+        self.cleaner.in_background();
         Ok(true)
     }
 

@@ -36,12 +36,16 @@ const SEQUENCE: u64 = 0xFFF << 32;
 pub(super) struct Journal {
     slots: u32,
     /// The next free slot.
-    pub(super) next: u32,
+    next: u32,
 }
 
 impl Journal {
     pub(super) fn is_full(self) -> bool {
         self.next == self.slots
+    }
+    /// A checkpoint has made all records void.
+    pub(super) fn restart(&mut self) {
+        self.next = 0;
     }
     /// Records that still fit.
     pub(super) fn left(self) -> u32 {
@@ -117,7 +121,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     fn identity(&self, slot: u32) -> Identity {
-        Identity { uuid: self.superblock.uuid, version: self.cp.version, slot }
+        Identity { uuid: self.superblock.uuid, version: self.cp().version, slot }
     }
 
     /// How many records of this checkpoint there are, for a node's stamp (rule `trans`).
@@ -127,7 +131,7 @@ impl<D: BlockDevice> Fs<D> {
 
     /// What the format stamps nodes with: version and checksum of the checkpoint.
     pub(super) fn plain_stamp(&self) -> u64 {
-        self.cp.version & 0xFFFF_FFFF | u64::from(self.cp_crc) << 32
+        self.cp().version & 0xFFFF_FFFF | u64::from(self.checkpoints.crc()) << 32
     }
 
     /// What nodes are stamped with: the checkpoint that they are newer than, and with a journal
@@ -177,7 +181,7 @@ impl<D: BlockDevice> Fs<D> {
             self.disk.write_durable(slot_addr(first), &blocks, Cause::Journal)?;
         }
         self.journal.next += records.len() as u32;
-        self.counted.slots_high = self.counted.slots_high.max(self.journal.next);
+        self.counted.slots(self.journal.next);
         Ok(flushed)
     }
 
@@ -321,7 +325,7 @@ impl<D: BlockDevice> Fs<D> {
 
     fn write_state(&mut self) -> Result<(), FsError> {
         let Cleaning::Scj(scj) = self.options.cleaning else { return Ok(()) };
-        let (uuid, version) = (self.superblock.uuid, self.cp.version);
+        let (uuid, version) = (self.superblock.uuid, self.cp().version);
         let state = State { slots: scj.slots, uuid, version };
         let block = state.encode();
         if self.options.bug.has(Bug::StateTogether) {

@@ -23,7 +23,7 @@ impl<D: BlockDevice> Fs<D> {
     pub fn hold(&mut self, now: Now, ino: Nid) -> Result<(), FsError> {
         self.look(now, |fs| {
             fs.inode(ino)?;
-            *fs.holders.entry(ino).or_insert(0) += 1;
+            fs.orphans.hold(ino);
             Ok(())
         })
     }
@@ -33,13 +33,8 @@ impl<D: BlockDevice> Fs<D> {
     /// # Errors
     /// [`FsError::Invalid`] without a hold; what the device says.
     pub fn release(&mut self, now: Now, ino: Nid) -> Result<(), FsError> {
-        let count = self.holders.get_mut(&ino).ok_or(FsError::Invalid("nobody holds it"))?;
-        *count -= 1;
-        if *count > 0 {
-            return Ok(());
-        }
-        self.holders.remove(&ino);
-        if !self.orphans.contains(&ino) || self.writable().is_err() {
+        let last = self.orphans.release(ino).ok_or(FsError::Invalid("nobody holds it"))?;
+        if !last || !self.orphans.is_orphan(ino) || self.writable().is_err() {
             return Ok(());
         }
         self.lessen(now, |fs| fs.erase(ino))
@@ -84,15 +79,15 @@ impl<D: BlockDevice> Fs<D> {
 
     /// Refuses, before anything has changed, what would be one orphan more than a checkpoint holds.
     pub(super) fn expect_orphan_room(&self, ino: Nid) -> Result<(), FsError> {
-        let more = self.holders.contains_key(&ino) && self.orphans.len() >= self.orphan_room();
+        let more = self.orphans.is_held(ino) && self.orphans.len() >= self.orphan_room();
         if more { Err(FsError::NoSpace) } else { Ok(()) }
     }
 
     fn vanish(&mut self, ino: Nid) -> Result<(), FsError> {
-        if !self.holders.contains_key(&ino) {
+        if !self.orphans.is_held(ino) {
             return self.erase(ino);
         }
-        self.orphans.insert(ino);
+        self.orphans.add(ino);
         Ok(())
     }
 
@@ -110,7 +105,7 @@ impl<D: BlockDevice> Fs<D> {
             self.free_node(xattrs)?;
         }
         self.free_node(ino)?;
-        self.orphans.remove(&ino);
+        self.orphans.remove(ino);
         self.epoch.forget(ino);
         Ok(())
     }

@@ -120,14 +120,14 @@ impl<D: BlockDevice> Fs<D> {
     /// log: roll-forward follows it from end to end.
     fn thread_log(&mut self, kind: LogKind) -> Result<Option<Log>, FsError> {
         let low =
-            self.segs.free() <= 2 * self.cp.reserved_segments as usize + self.dirty_segments();
+            self.segs.free() <= 2 * self.cp().reserved_segments as usize + self.dirty_segments();
         if !self.options.threaded || kind == LogKind::WarmNode || !low {
             return Ok(None);
         }
         let per_seg = self.layout.per_seg;
         let mut same = self.segs.candidates().filter(|(seg, _)| {
             let one = self.segs.of(*seg);
-            let other = self.victim != Some(*seg);
+            let other = self.cleaner.victim() != Some(*seg);
             other && one.kind == kind as u8 && u32::from(one.needed) < per_seg
         });
         let Some((seg, _)) = same.next() else { return Ok(None) };
@@ -143,7 +143,7 @@ impl<D: BlockDevice> Fs<D> {
         }
         self.segs.take(seg, kind as u8, true);
         let offset = self.segs.hole(seg, 0);
-        self.threaded += 1;
+        self.cleaner.thread();
         Ok(Some(Log { seg, offset, summary, threaded: true }))
     }
 

@@ -12,7 +12,9 @@ mod candidates;
 mod check;
 mod checkpoint;
 mod clean;
+mod cleaner;
 mod dir;
+mod durable;
 mod file;
 mod fsync;
 mod idle;
@@ -26,6 +28,7 @@ mod names;
 mod nat;
 mod nodes;
 mod options;
+mod orphans;
 mod pages;
 mod recover;
 mod rename;
@@ -57,7 +60,7 @@ pub use stats::{CheckpointTime, CleaningTime, Event, LogStats, Stats};
 use crate::disk::{Cause, Disk};
 use crate::format::{Checkpoint, Inode as _, Superblock};
 use crate::layout::Layout;
-use crate::{FsError, Nid, Now, SegNo, Stamp};
+use crate::{FsError, Nid, Now, Stamp};
 
 /// What happened to an inode since the checkpoint.
 #[derive(Clone, Copy, Default, Debug)]
@@ -113,20 +116,14 @@ pub struct Fs<D> {
     superblock: Superblock,
     layout: Layout,
     options: Options,
-    /// The durable checkpoint.
-    cp: Checkpoint,
-    cp_crc: u32,
-    /// Which pack holds it.
-    pack: usize,
-    sit_bitmap: Vec<u8>,
+    checkpoints: durable::Checkpoints,
     nat: nat::Nat,
     segs: segs::Segs,
     logs: [logs::Log; 6],
     nodes: nodes::Nodes,
     pages: pages::Pages,
     counts: Counts,
-    orphans: BTreeSet<Nid>,
-    holders: BTreeMap<Nid, u32>,
+    orphans: orphans::Orphans,
     epoch: Epoch,
     /// Why nothing may be changed.
     frozen: Option<&'static str>,
@@ -134,22 +131,11 @@ pub struct Fs<D> {
     cause: Option<FsError>,
     now: Now,
     mounted: Now,
-    /// When the last checkpoint was made.
-    settled: Time,
-    /// By the wall clock.
-    settled_at: Stamp,
     /// Seconds that it was mounted before.
     elapsed_before: u64,
     generations: u32,
-    checkpoints: BTreeMap<Trigger, u64>,
-    cleaned: CleaningCounts,
-    /// The segment that is being cleaned.
-    victim: Option<SegNo>,
-    /// Segments that logs were threaded through.
-    threaded: u64,
+    cleaner: cleaner::Cleaner,
     counted: stats::Counters,
-    /// Blocks of a victim, while it is cleaned.
-    copies: Vec<u8>,
     /// Blocks of data that somebody above holds back.
     held_back: u64,
     /// The superblock on media says that there is a journal.
@@ -261,7 +247,7 @@ impl<D: BlockDevice> Fs<D> {
 
     /// The wall clock's time of the last checkpoint.
     pub fn settled(&self) -> Stamp {
-        self.settled_at
+        self.checkpoints.stamp()
     }
 
     /// When the last operation was done.
@@ -316,7 +302,12 @@ impl<D: BlockDevice> Fs<D> {
 
     /// Checkpoints made, by what asked for them.
     pub fn checkpoints(&self) -> &BTreeMap<Trigger, u64> {
-        &self.checkpoints
+        self.checkpoints.by_trigger()
+    }
+
+    /// The durable checkpoint.
+    fn cp(&self) -> &Checkpoint {
+        self.checkpoints.last()
     }
 
     /// Seconds that the volume was ever mounted.
@@ -328,6 +319,6 @@ impl<D: BlockDevice> Fs<D> {
     /// A number that no other inode of this number had.
     fn generation(&mut self) -> u32 {
         self.generations = self.generations.wrapping_add(1);
-        (self.cp.version as u32).wrapping_mul(0x9E37).wrapping_add(self.generations)
+        (self.cp().version as u32).wrapping_mul(0x9E37).wrapping_add(self.generations)
     }
 }

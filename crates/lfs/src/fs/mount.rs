@@ -4,13 +4,15 @@
 //! makes a checkpoint of its own before anything else, so that no block written before it carries
 //! the version that blocks written from now on will carry.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use block::BlockDevice;
 
+use super::durable::Checkpoints;
 use super::logs::Log;
 use super::nat::Nat;
 use super::options::Bug;
+use super::orphans::Orphans;
 use super::recover::Gained;
 use super::segs::Segs;
 use super::{Cleaning, Counts, Epoch, Fs, LogKind, Options, Trigger};
@@ -260,33 +262,23 @@ impl<D: BlockDevice> Fs<D> {
             superblock,
             layout,
             options,
-            sit_bitmap: cp.sit_bitmap.clone(),
             elapsed_before: cp.elapsed,
-            cp,
-            cp_crc: pack.crc,
-            pack: pack.which,
+            checkpoints: Checkpoints::found(cp, pack.crc, pack.which, now),
             nat,
             segs,
             logs,
             nodes: Default::default(),
             pages: Default::default(),
             counts,
-            orphans: pack.orphans,
-            holders: BTreeMap::new(),
+            orphans: Orphans::found(pack.orphans),
             epoch: Epoch::default(),
             frozen: None,
             cause: None,
             now,
             mounted: now,
-            settled: now.at,
-            settled_at: now.wall,
             generations: 0,
-            checkpoints: BTreeMap::new(),
-            cleaned: Default::default(),
-            victim: None,
-            threaded: 0,
+            cleaner: Default::default(),
             counted: Default::default(),
-            copies: Vec::new(),
             held_back: 0,
             live: false,
             journal: Default::default(),
@@ -296,17 +288,17 @@ impl<D: BlockDevice> Fs<D> {
 
     /// From the durable state to one that can be worked with.
     fn start(&mut self) -> Result<(), FsError> {
-        let clean = self.cp.flags.any(Flags::UMOUNT);
+        let clean = self.cp().flags.any(Flags::UMOUNT);
         for kind in LogKind::ALL {
             self.segs.take(self.logs[kind as usize].seg, kind as u8, false);
         }
-        if !self.cp.flags.any(Flags::UMOUNT.with(Flags::FASTBOOT)) {
+        if !self.cp().flags.any(Flags::UMOUNT.with(Flags::FASTBOOT)) {
             self.rebuild_node_summaries()?;
         }
         let mut gained = Gained::default();
         self.read_records()?;
         self.apply_records(&mut gained)?;
-        for ino in std::mem::take(&mut self.orphans) {
+        for ino in self.orphans.take() {
             self.erase(ino)?;
         }
         let chain = self.read_chain()?;

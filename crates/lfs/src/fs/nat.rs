@@ -33,7 +33,7 @@ pub(super) struct Nat {
     /// Which copy of each block is live.
     bitmap: Vec<u8>,
     /// Where the search for a free number goes on.
-    pub(super) hint: u32,
+    hint: u32,
     freed: BTreeSet<Nid>,
     nids: u32,
 }
@@ -51,6 +51,11 @@ impl Nat {
         let nids = layout.nids();
         let (dirty, freed) = (BTreeSet::new(), BTreeSet::new());
         Nat { slots, loaded: 0, hand: 0, dirty, bitmap, hint, freed, nids }
+    }
+
+    /// Where the next mount's search begins.
+    pub(super) fn hint(&self) -> Nid {
+        Nid(self.hint)
     }
 
     fn load<D: BlockDevice>(

@@ -76,7 +76,7 @@ impl<D: BlockDevice> Fs<D> {
     /// Blocks of a range that are holes; more than the volume has at most.
     fn holes(&mut self, ino: Nid, from: u64, to: u64) -> Result<u64, FsError> {
         let (mut index, mut count) = (from, 0);
-        while index < to && count <= self.cp.user_blocks {
+        while index < to && count <= self.cp().user_blocks {
             match self.pointer_or_next(ino, index)? {
                 Ok(at) if self.pointed(at)? != BlockAddr::HOLE => index += 1,
                 Ok(_) => (index, count) = (index + 1, count + 1),

@@ -32,7 +32,7 @@ impl<D: BlockDevice> Fs<D> {
     /// A stamp with the seal of a node in it.
     fn sealed(&self, node: &NodeBlock, seal: Seal, stamp: u64) -> u64 {
         let others = stamp & !seal.bits();
-        let sum = crc32c(self.cp_crc, &self.cp.version.to_le_bytes());
+        let sum = crc32c(self.checkpoints.crc(), &self.cp().version.to_le_bytes());
         let mut sum = crc32c(node.checksum(sum), &others.to_le_bytes());
         while self.is_others(sum) {
             sum = sum.wrapping_add(1);
@@ -42,13 +42,13 @@ impl<D: BlockDevice> Fs<D> {
 
     /// What a kernel puts where a seal would be, if it went on from our checkpoint before it made one.
     fn is_others(&self, sum: u32) -> bool {
-        sum == 0 || sum == self.cp_crc
+        sum == 0 || sum == self.checkpoints.crc()
     }
 
     /// What a node in the log of the chain is stamped with, when all else of it is as it will be.
     pub(super) fn stamp_in_chain(&self, node: &NodeBlock) -> u64 {
         let stamp = self.written_after();
-        let Some(seal) = self.cp.seal else { return stamp };
+        let Some(seal) = self.cp().seal else { return stamp };
         if self.options.bug.has(Bug::SealKept) && self.may_be_after(node) {
             return stamp & !seal.bits() | node.written_after() & seal.bits();
         }
@@ -58,22 +58,22 @@ impl<D: BlockDevice> Fs<D> {
     /// Whether a node was written, as a whole, after the durable checkpoint.
     pub(super) fn is_after(&self, node: &NodeBlock) -> bool {
         let stamp = node.written_after();
-        let others = self.cp.seal == Some(Seal::Crc) && self.is_others((stamp >> 32) as u32);
-        let seal = self.cp.seal.filter(|_| !others && !self.options.bug.has(Bug::SealUnchecked));
+        let others = self.cp().seal == Some(Seal::Crc) && self.is_others((stamp >> 32) as u32);
+        let seal = self.cp().seal.filter(|_| !others && !self.options.bug.has(Bug::SealUnchecked));
         self.may_be_after(node) && seal.is_none_or(|seal| self.sealed(node, seal, stamp) == stamp)
     }
 
     /// Whether all of a node's stamp but its seal says that it was.
     pub(super) fn may_be_after(&self, node: &NodeBlock) -> bool {
         let stamp = node.written_after();
-        if let Some(seal) = self.cp.seal {
+        if let Some(seal) = self.cp().seal {
             self.same_epoch(stamp & !seal.bits() | self.plain_stamp() & seal.bits())
-        } else if self.cp.flags.any(Flags::CRC_RECOVERY)
-            && !self.cp.flags.any(Flags::NOCRC_RECOVERY)
+        } else if self.cp().flags.any(Flags::CRC_RECOVERY)
+            && !self.cp().flags.any(Flags::NOCRC_RECOVERY)
         {
             self.same_epoch(stamp)
         } else {
-            stamp as u32 == self.cp.version as u32
+            stamp as u32 == self.cp().version as u32
         }
     }
 }

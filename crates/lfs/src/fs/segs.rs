@@ -51,7 +51,7 @@ pub(super) struct Segs {
     candidates: Candidates,
     rule: Question,
     /// Blocks in R that are not valid any more.
-    pub(super) pre_invalid: u64,
+    pre_invalid: u64,
     /// Segments that wait for a checkpoint.
     prefree: usize,
     /// Where the search for a free segment goes on.
@@ -62,6 +62,11 @@ pub(super) struct Segs {
 const OUTSIDE: FsError = FsError::Corrupt("an address outside the main area");
 
 impl Segs {
+    /// Blocks in R that are not valid any more.
+    pub(super) fn pre_invalid(&self) -> u64 {
+        self.pre_invalid
+    }
+
     /// The table as entries say; all of R is valid.
     pub(super) fn new(
         layout: Layout,

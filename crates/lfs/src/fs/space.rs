@@ -31,7 +31,7 @@ impl<D: BlockDevice> Fs<D> {
     pub fn usage(&mut self, now: Now) -> Result<Usage, FsError> {
         self.look(now, |fs| {
             Ok(Usage {
-                blocks: fs.cp.user_blocks,
+                blocks: fs.cp().user_blocks,
                 used_blocks: fs.counts.blocks,
                 nodes: u64::from(fs.layout.nids()),
                 used_nodes: fs.counts.nodes,
@@ -43,7 +43,7 @@ impl<D: BlockDevice> Fs<D> {
 
     /// Refuses what would need more blocks or node numbers than there are.
     pub(super) fn room(&mut self, blocks: u64, nodes: u64) -> Result<(), FsError> {
-        let fits = self.counts.blocks + blocks <= self.cp.user_blocks;
+        let fits = self.counts.blocks + blocks <= self.cp().user_blocks;
         if fits && self.nat.available(self.counts.nodes) >= nodes {
             Ok(())
         } else {
@@ -109,7 +109,7 @@ impl<D: BlockDevice> Fs<D> {
             let fits = room.min().is_some_and(|least| blocks % per <= least);
             blocks / per + usize::from(!fits)
         };
-        self.cp.reserved_segments as usize
+        self.cp().reserved_segments as usize
             + segments(self.nodes.dirty(), &[HotNode, WarmNode])
             + 2 * segments(self.pages.dirty(), &[HotData])
             + segments(self.held_back as usize, &[HotData, WarmData, ColdData])
@@ -118,9 +118,9 @@ impl<D: BlockDevice> Fs<D> {
     /// After an operation: the adaptive checkpoint (paper 2, section V).
     pub(super) fn after_change(&mut self) -> Result<(), FsError> {
         let Cleaning::Scj(scj) = self.options.cleaning else { return Ok(()) };
-        self.counted.pre_invalid_peak = self.counted.pre_invalid_peak.max(self.segs.pre_invalid);
+        self.counted.pre_invalid(self.segs.pre_invalid());
         let threshold = scj.threshold.unwrap_or(self.layout.blocks / 128);
-        if self.segs.pre_invalid > threshold {
+        if self.segs.pre_invalid() > threshold {
             self.checkpoint(Trigger::PreInvalid)?;
         }
         Ok(())

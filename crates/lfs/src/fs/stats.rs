@@ -121,20 +121,53 @@ pub enum Event {
 /// What is counted where it happens.
 #[derive(Default)]
 pub(super) struct Counters {
-    pub(super) app_written: u64,
-    pub(super) app_read: u64,
+    app_written: u64,
+    app_read: u64,
     /// Blocks written by checkpoints, by cause.
-    pub(super) in_checkpoint: [u64; CAUSES],
-    pub(super) node_segments: u64,
-    pub(super) cleaning: CleaningTime,
-    pub(super) checkpoint: CheckpointTime,
-    pub(super) slots_high: u32,
-    pub(super) pre_invalid_peak: u64,
+    in_checkpoint: [u64; CAUSES],
+    node_segments: u64,
+    cleaning: CleaningTime,
+    checkpoint: CheckpointTime,
+    slots_high: u32,
+    pre_invalid_peak: u64,
     events: VecDeque<Event>,
-    pub(super) forgotten: u64,
+    forgotten: u64,
 }
 
 impl Counters {
+    /// Somebody above read or wrote contents.
+    pub(super) fn app(&mut self, read: u64, written: u64) {
+        self.app_read += read;
+        self.app_written += written;
+    }
+    /// A checkpoint took this, and wrote what lies between two counts of all blocks.
+    pub(super) fn checkpoint(
+        &mut self,
+        time: &CheckpointTime,
+        before: [u64; CAUSES],
+        after: [u64; CAUSES],
+    ) {
+        self.checkpoint.add(time);
+        for (sum, (before, after)) in self.in_checkpoint.iter_mut().zip(before.iter().zip(after)) {
+            *sum += after - before;
+        }
+    }
+    /// A cleaning took this.
+    pub(super) fn cleaning(&mut self, time: &CleaningTime) {
+        self.cleaning.add(time);
+    }
+    /// A segment of nodes, or of data, was cleaned.
+    pub(super) fn cleaned_segment(&mut self, nodes: bool) {
+        self.node_segments += u64::from(nodes);
+    }
+    /// So many slots of the journal are in use.
+    pub(super) fn slots(&mut self, used: u32) {
+        self.slots_high = self.slots_high.max(used);
+    }
+    /// So many blocks are pre-invalid.
+    pub(super) fn pre_invalid(&mut self, blocks: u64) {
+        self.pre_invalid_peak = self.pre_invalid_peak.max(blocks);
+    }
     pub(super) fn event(&mut self, event: Event) {
         if self.events.len() == EVENTS {
             self.events.pop_front();
@@ -324,21 +357,21 @@ impl<D: BlockDevice> Fs<D> {
                 partly += blocks;
             }
         }
-        let counted = &self.counted;
+        let (counted, cleaned) = (&self.counted, self.cleaner.counts());
         Stats {
-            utilization: self.counts.blocks * 100 / self.cp.user_blocks.max(1),
+            utilization: self.counts.blocks * 100 / self.cp().user_blocks.max(1),
             segments: [valid, dirty, self.segs.prefree() as u64, self.segs.free() as u64],
             logs,
             avg_vblocks: partly / dirty.max(1),
-            cp_calls: self.checkpoints.values().sum(),
-            triggers: self.checkpoints.clone(),
+            cp_calls: self.checkpoints.count(),
+            triggers: self.checkpoints.by_trigger().clone(),
             written: [self.disk.written_all(), counted.in_checkpoint],
-            gc_segments: [self.cleaned.segments - counted.node_segments, counted.node_segments],
-            moved: [self.cleaned.copied, self.cleaned.pre_invalid],
+            gc_segments: [cleaned.segments - counted.node_segments, counted.node_segments],
+            moved: [cleaned.copied, cleaned.pre_invalid],
             app: [Bytes(counted.app_written), Bytes(counted.app_read)],
-            journal: [self.cleaned.records, self.cleaned.entries],
+            journal: [cleaned.records, cleaned.entries],
             slots_high: counted.slots_high,
-            pre_invalid: [self.segs.pre_invalid, counted.pre_invalid_peak],
+            pre_invalid: [self.segs.pre_invalid(), counted.pre_invalid_peak],
             cleaning: counted.cleaning,
             checkpoint: counted.checkpoint,
             flushes: self.disk.flushes(),
