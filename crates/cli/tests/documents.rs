@@ -44,6 +44,7 @@ fn documents() -> Vec<(String, String)> {
     };
     let mut paths = vec![root.join("README.md"), root.join("ARCHITECTURE.md")];
     paths.extend(folder(root.join("docs")));
+    paths.extend(folder(root.join("docs/design")));
     paths.extend(folder(root.join("crates")).into_iter().map(|path| path.join("README.md")));
     paths.sort();
     for path in paths.into_iter().filter(|path| path.extension().is_some_and(|e| e == "md")) {
