@@ -91,7 +91,7 @@ fn commit(drive: &mut ImageDrive, pages: impl Iterator<Item = u32>) -> Result<()
     for page in pages {
         data[..4].copy_from_slice(&page.to_le_bytes());
         drive
-            .tx_write(Time::ZERO, tid, Lpn(page), Data::Write(&data), false)
+            .tx_write(Time::ZERO, tid, Lpn(page), Data::Write(&data))
             .map_err(|e| e.to_string())?;
     }
     drive.tx_commit(Time::ZERO, &[tid]).map(|_| ()).map_err(|e| e.to_string())

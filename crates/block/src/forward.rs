@@ -52,9 +52,8 @@ where
         tid: TxId,
         page: Lpn,
         data: Data<'_>,
-        last: bool,
     ) -> Result<Time, TxError> {
-        self.ask(|to| to.tx_write(at, tid, page, data, last))
+        self.ask(|to| to.tx_write(at, tid, page, data))
     }
     fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {
         self.ask(|to| to.tx_trim(at, tid, first, count))

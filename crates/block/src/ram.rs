@@ -106,7 +106,6 @@ impl Transactional for RamDevice {
         tid: TxId,
         page: Lpn,
         data: Data<'_>,
-        _last: bool,
     ) -> Result<Time, TxError> {
         let bytes: Box<[u8]> = match data {
             Data::Write(bytes) if bytes.len() == PAGE => bytes.into(),
@@ -253,7 +252,7 @@ mod tests {
         let all = |data| Request::write(crate::Lba(8), Sectors(8)).with(data);
         ram.submit(at, all(Data::Write(&old))).unwrap();
         let tid = ram.tx_begin().unwrap();
-        ram.tx_write(at, tid, Lpn(1), Data::Write(&new), false).unwrap();
+        ram.tx_write(at, tid, Lpn(1), Data::Write(&new)).unwrap();
         let mut seen = [0; PAGE];
         ram.tx_read(at, tid, Lpn(1), Data::Read(&mut seen)).unwrap();
         assert_eq!(seen, new);
@@ -263,7 +262,7 @@ mod tests {
         let plain = ram.submit(at, all(Data::Write(&old)));
         assert_eq!(plain, Err(DeviceError::InTransaction(crate::Lba(8))));
         let other = ram.tx_begin().unwrap();
-        let stolen = ram.tx_write(at, other, Lpn(1), Data::Write(&old), false);
+        let stolen = ram.tx_write(at, other, Lpn(1), Data::Write(&old));
         assert_eq!(stolen, Err(TxError::Conflict { page: Lpn(1), owner: tid }));
         ram.tx_trim(at, other, Lpn(2), 2).unwrap();
         ram.tx_commit(at, &[tid, other]).unwrap();

@@ -71,19 +71,12 @@ pub trait Transactional: BlockDevice {
     fn tx_begin(&mut self) -> Result<TxId, TxError>;
 
     /// Writes a page for an open transaction; a number not handed out yet opens it. `data` is
-    /// [`Data::None`], one page, or one stamp. `last` says that it is the transaction's last
-    /// page: only the paper's literal rules use it.
+    /// [`Data::None`], one page, or one stamp.
     ///
     /// # Errors
     /// Any [`TxError`].
-    fn tx_write(
-        &mut self,
-        at: Time,
-        tid: TxId,
-        page: Lpn,
-        data: Data<'_>,
-        last: bool,
-    ) -> Result<Time, TxError>;
+    fn tx_write(&mut self, at: Time, tid: TxId, page: Lpn, data: Data<'_>)
+    -> Result<Time, TxError>;
 
     /// Makes pages read as zeroes once the transaction is committed.
     ///

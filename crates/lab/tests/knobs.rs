@@ -171,7 +171,7 @@ fn transactions(d: &mut Drive, at: Time) -> u64 {
         for tid in &open {
             let page = Lpn(rng.below(pages) as u32);
             // A page of another transaction, or no room: the next one will do.
-            at = d.tx_write(at, *tid, page, Data::None, false).unwrap_or(at);
+            at = d.tx_write(at, *tid, page, Data::None).unwrap_or(at);
         }
         if open.len() > 3 || i % 3 == 0 {
             if open.is_empty() {

@@ -422,10 +422,9 @@ impl Transactional for ImageDrive {
         tid: TxId,
         page: Lpn,
         data: Data<'_>,
-        last: bool,
     ) -> Result<Time, TxError> {
         self.usable()?;
-        self.drive.tx_write(at, tid, page, data, last).map_err(|e| self.explain_tx(e))
+        self.drive.tx_write(at, tid, page, data).map_err(|e| self.explain_tx(e))
     }
     fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {
         self.usable()?;

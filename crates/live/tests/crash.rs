@@ -72,7 +72,7 @@ fn work(drive: &mut ImageDrive, rng: &mut Rng, ledger: &mut Ledger, version: &mu
                 let page = rng.below(PAGES) as u32;
                 *version += 1;
                 let data = content(page, *version);
-                match drive.tx_write(Time::ZERO, open[at].0, Lpn(page), Data::Write(&data), false) {
+                match drive.tx_write(Time::ZERO, open[at].0, Lpn(page), Data::Write(&data)) {
                     Ok(_) => {
                         // A plain write still floating becomes the committed version below it.
                         open[at].1.retain(|(p, _)| *p != page);
@@ -216,7 +216,7 @@ fn a_file_that_is_no_image_says_so() {
     assert!(matches!(ImageDrive::open(&path), Err(varve_live::LiveError::InUse { .. })));
     let tid = drive.tx_begin().expect("open");
     let data = content(3, 9);
-    drive.tx_write(Time::ZERO, tid, Lpn(3), Data::Write(&data), false).expect("written");
+    drive.tx_write(Time::ZERO, tid, Lpn(3), Data::Write(&data)).expect("written");
     drive.tx_commit(Time::ZERO, &[tid]).expect("committed");
     drop(drive);
     let mut drive = ImageDrive::open(&path).expect("the same image");
@@ -240,7 +240,7 @@ fn after_a_cut_every_call_is_an_error() {
         // More pages than the drive holds back before it programs some.
         for page in 0..400 {
             let data = content(page, 1);
-            let done = drive.tx_write(Time::ZERO, tid, Lpn(page % 150), Data::Write(&data), false);
+            let done = drive.tx_write(Time::ZERO, tid, Lpn(page % 150), Data::Write(&data));
             assert!(!failed || done.is_err(), "cut {cut}: page {page} was taken after the cut");
             failed |= done.is_err();
         }

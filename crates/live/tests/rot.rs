@@ -62,7 +62,7 @@ fn commits(drive: &mut ImageDrive, rng: &mut Rng, count: u64) -> Result<BTreeSet
                 if last.insert(page) {
                     let data = content(page, rng.next_u64());
                     drive
-                        .tx_write(Time::ZERO, tid, Lpn(page), Data::Write(&data), false)
+                        .tx_write(Time::ZERO, tid, Lpn(page), Data::Write(&data))
                         .map_err(|e| e.to_string())?;
                 }
             }

@@ -28,6 +28,61 @@ impl Drive {
         self.ftl.page().and_then(PageFtl::tx_stats)
     }
 
+    /// Writes the last page of a transaction, as the paper's literal rules want to be told
+    /// (`tx.mode = paper`). The others find the last one by themselves.
+    ///
+    /// # Errors
+    /// As [`Transactional::tx_write`].
+    pub fn tx_write_last(
+        &mut self,
+        at: Time,
+        tid: TxId,
+        page: Lpn,
+        data: Data<'_>,
+    ) -> Result<Time, TxError> {
+        self.tx_write_as(at, tid, page, data, true)
+    }
+
+    fn tx_write_as(
+        &mut self,
+        at: Time,
+        tid: TxId,
+        page: Lpn,
+        data: Data<'_>,
+        last: bool,
+    ) -> Result<Time, TxError> {
+        let payload = match &data {
+            Data::None => Payload::None,
+            Data::Write(bytes) => Payload::Bytes((*bytes).into()),
+            Data::WriteStamps([stamp]) => Payload::Stamp(*stamp),
+            _ => {
+                return Err(DeviceError::Unsupported("the payload does not fit the request").into());
+            }
+        };
+        let (lba, sectors) = place(page, 1);
+        let request = Request::write(lba, sectors).with(data);
+        self.admit(at, &request)?;
+        let ftl = self.pages()?;
+        ftl.tx_lose_held(tid.0, page.0);
+        ftl.tx_admit(tid.0, page.0)?;
+        self.start(&request)?;
+        if self.pages()?.tx_owner(page.0).is_none() {
+            self.settle(page.0)?;
+        }
+        let start = self.side.start_write(at, 4096);
+        let received = self.side.receive(at, start, 4096);
+        let staging = self.p.buffer.staging;
+        let ftl = self.pages()?;
+        ftl.tx_write(received, tid.0, page.0, payload, last)?;
+        let pressed = ftl.back_pressure(staging);
+        if self.p.tx.as_ref().is_some_and(|tx| tx.paper) {
+            // The map names the new page at once.
+            self.front.outdated(page.0);
+        }
+        let done = self.side.dram(at, received, 4096).max(pressed);
+        Ok(self.side.complete(done))
+    }
+
     fn pages(&mut self) -> Result<&mut PageFtl, TxError> {
         if self.p.tx.is_none() {
             return Err(OFF.into());
@@ -73,38 +128,8 @@ impl Transactional for Drive {
         tid: TxId,
         page: Lpn,
         data: Data<'_>,
-        last: bool,
     ) -> Result<Time, TxError> {
-        let payload = match &data {
-            Data::None => Payload::None,
-            Data::Write(bytes) => Payload::Bytes((*bytes).into()),
-            Data::WriteStamps([stamp]) => Payload::Stamp(*stamp),
-            _ => {
-                return Err(DeviceError::Unsupported("the payload does not fit the request").into());
-            }
-        };
-        let (lba, sectors) = place(page, 1);
-        let request = Request::write(lba, sectors).with(data);
-        self.admit(at, &request)?;
-        let ftl = self.pages()?;
-        ftl.tx_lose_held(tid.0, page.0);
-        ftl.tx_admit(tid.0, page.0)?;
-        self.start(&request)?;
-        if self.pages()?.tx_owner(page.0).is_none() {
-            self.settle(page.0)?;
-        }
-        let start = self.side.start_write(at, 4096);
-        let received = self.side.receive(at, start, 4096);
-        let staging = self.p.buffer.staging;
-        let ftl = self.pages()?;
-        ftl.tx_write(received, tid.0, page.0, payload, last)?;
-        let pressed = ftl.back_pressure(staging);
-        if self.p.tx.as_ref().is_some_and(|tx| tx.paper) {
-            // The map names the new page at once.
-            self.front.outdated(page.0);
-        }
-        let done = self.side.dram(at, received, 4096).max(pressed);
-        Ok(self.side.complete(done))
+        self.tx_write_as(at, tid, page, data, false)
     }
 
     fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {

@@ -41,7 +41,7 @@ impl Host {
     }
     fn write(&mut self, tid: TxId, page: u32, stamp: u64) -> Result<(), TxError> {
         let data = Data::WriteStamps(std::slice::from_ref(&stamp));
-        self.at = self.drive.tx_write(self.at, tid, Lpn(page), data, false)?;
+        self.at = self.drive.tx_write(self.at, tid, Lpn(page), data)?;
         Ok(())
     }
     fn read(&mut self, page: u32) -> u64 {
@@ -130,8 +130,8 @@ fn bytes_and_no_payload_pass_as_well() {
     let mut host = Host::new(&[("buffer.policy", "none"), ("buffer.size", "0")]);
     let tid = host.begin();
     let bytes: Vec<u8> = (0..4096u32).map(|i| (i % 251) as u8).collect();
-    host.at = host.drive.tx_write(host.at, tid, Lpn(7), Data::Write(&bytes), false).unwrap();
-    host.at = host.drive.tx_write(host.at, tid, Lpn(8), Data::None, true).unwrap();
+    host.at = host.drive.tx_write(host.at, tid, Lpn(7), Data::Write(&bytes)).unwrap();
+    host.at = host.drive.tx_write_last(host.at, tid, Lpn(8), Data::None).unwrap();
     let mut back = vec![0; 4096];
     host.drive.tx_read(host.at, tid, Lpn(7), Data::Read(&mut back)).unwrap();
     assert_eq!(back, bytes);

@@ -10,12 +10,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut drive = ImageDrive::create(&path, Bytes(64 << 20))?;
     let transfer = drive.tx_begin()?;
     for (page, balance) in [(0, 70), (1, 130)] {
-        drive.tx_write(Time::ZERO, transfer, Lpn(page), Data::Write(&[balance; 4096]), false)?;
+        drive.tx_write(Time::ZERO, transfer, Lpn(page), Data::Write(&[balance; 4096]))?;
     }
     drive.tx_commit(Time::ZERO, &[transfer])?;
 
     let never = drive.tx_begin()?;
-    drive.tx_write(Time::ZERO, never, Lpn(0), Data::Write(&[0; 4096]), false)?;
+    drive.tx_write(Time::ZERO, never, Lpn(0), Data::Write(&[0; 4096]))?;
     // The program dies here: nothing is committed, nothing closed.
     drop(drive);
 

@@ -135,7 +135,7 @@ pub mod fs {
 /// std::fs::create_dir_all(&folder)?;
 /// let mut drive = varve::image::ImageDrive::create(&folder.join("drive"), Bytes(64 << 20))?;
 /// let tid = drive.tx_begin()?;
-/// drive.tx_write(Time::ZERO, tid, Lpn(3), Data::Write(&[7; 4096]), false)?;
+/// drive.tx_write(Time::ZERO, tid, Lpn(3), Data::Write(&[7; 4096]))?;
 /// drive.tx_commit(Time::ZERO, &[tid])?;
 /// # drop(drive);
 /// # std::fs::remove_dir_all(&folder)?;

@@ -191,7 +191,11 @@ impl TxOracle {
         let data = if self.bytes { Data::Write(&bytes) } else { Data::WriteStamps(&stamp) };
         // Only the paper's rules look at the hint.
         let last = step.app == 1 || self.paper;
-        let result = subject.drive_mut().tx_write(at, tid, Lpn(page), data, last);
+        let (drive, page_at) = (subject.drive_mut(), Lpn(page));
+        let result = match last {
+            true => drive.tx_write_last(at, tid, page_at, data),
+            false => drive.tx_write(at, tid, page_at, data),
+        };
         if self.foreseen(step, result, must)? {
             let fresh = || Open { tid, pages: BTreeMap::new() };
             self.open.entry(tx).or_insert_with(fresh).pages.insert(page, token);

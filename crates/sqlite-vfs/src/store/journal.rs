@@ -378,12 +378,12 @@ impl Core {
     fn erase_records(&mut self, tid: TxId, meta: &Meta) -> Done<()> {
         for slot in &meta.slots {
             let page = Lpn(self.layout.slot(*slot));
-            self.now = self.device.tx_write(self.now, tid, page, Data::Write(&[0; PAGE]), false)?;
+            self.now = self.device.tx_write(self.now, tid, page, Data::Write(&[0; PAGE]))?;
         }
         if meta.extents.iter().any(|extent| self.space.is_behind(*extent)) {
             // Sectors behind the drive are sealed with the object's number: none is used twice.
             let page = self.layout.encode(self.next_id);
-            self.now = self.device.tx_write(self.now, tid, Lpn(0), Data::Write(&page), false)?;
+            self.now = self.device.tx_write(self.now, tid, Lpn(0), Data::Write(&page))?;
         }
         Ok(())
     }

@@ -147,7 +147,7 @@ impl Core {
         }
         let lpn = self.place(Some(owner), id, page);
         let lpn = lpn.ok_or(DeviceError::Unsupported("a page without a place"))?;
-        self.now = self.device.tx_write(self.now, tid, Lpn(lpn), Data::Write(bytes), false)?;
+        self.now = self.device.tx_write(self.now, tid, Lpn(lpn), Data::Write(bytes))?;
         self.stats.tagged += 1;
         if let Some(tx) = self.open.get_mut(&owner) {
             tx.pages.insert((id, page));
@@ -272,13 +272,13 @@ impl Core {
             for part in (0..meta.parts()).filter(|part| meta.changed(&old, *part)) {
                 let page = Lpn(self.layout.slot(meta.slots[part]));
                 let bytes = meta.encode(id, &name, part);
-                self.now = self.device.tx_write(self.now, tid, page, Data::Write(&bytes), false)?;
+                self.now = self.device.tx_write(self.now, tid, page, Data::Write(&bytes))?;
                 self.stats.table += 1;
             }
             for slot in gone {
                 let page = Lpn(self.layout.slot(slot));
                 let zero = [0u8; PAGE];
-                self.now = self.device.tx_write(self.now, tid, page, Data::Write(&zero), false)?;
+                self.now = self.device.tx_write(self.now, tid, page, Data::Write(&zero))?;
             }
         }
         Ok(())

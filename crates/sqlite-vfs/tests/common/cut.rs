@@ -248,12 +248,11 @@ impl<D: Transactional + Remap> Transactional for CutDevice<D> {
         tid: TxId,
         page: Lpn,
         data: Data<'_>,
-        last: bool,
     ) -> Result<Time, TxError> {
         let mut inner = self.mutate()?;
         self.touched.lock().unwrap().insert(u64::from(page.0));
         self.cache_out(&mut *inner, page);
-        inner.tx_write(at, tid, page, data, last)
+        inner.tx_write(at, tid, page, data)
     }
     fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {
         self.mutate()?.tx_trim(at, tid, first, count)

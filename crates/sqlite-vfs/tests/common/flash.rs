@@ -219,9 +219,8 @@ impl Transactional for Shared {
         tid: TxId,
         page: Lpn,
         data: Data<'_>,
-        last: bool,
     ) -> Result<Time, TxError> {
-        self.call(at, |drive, at| drive.tx_write(at, tid, page, data, last))
+        self.call(at, |drive, at| drive.tx_write(at, tid, page, data))
     }
     fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {
         self.call(at, |drive, at| drive.tx_trim(at, tid, first, count))

@@ -326,7 +326,7 @@ impl Engine {
         let start = self.now;
         for page in first..=last {
             let page = self.place(Area::Database, page)?;
-            let end = self.device.tx_write(start, tid, page, Data::None, false)?;
+            let end = self.device.tx_write(start, tid, page, Data::None)?;
             self.now = self.now.max(end);
             self.tally.data += 1;
         }
@@ -363,7 +363,7 @@ impl Engine {
         let start = self.now;
         let mut written = start;
         for page in &pages {
-            let end = self.device.tx_write(start, tid, Lpn(*page), Data::None, false)?;
+            let end = self.device.tx_write(start, tid, Lpn(*page), Data::None)?;
             written = written.max(end);
         }
         self.tally.data += pages.len() as u64;

@@ -118,9 +118,8 @@ impl<D: Transactional + Remap> Transactional for Ideal<D> {
         tid: TxId,
         page: Lpn,
         data: Data<'_>,
-        last: bool,
     ) -> Result<Time, TxError> {
-        let end = self.below.tx_write(at, tid, page, data, last)?;
+        let end = self.below.tx_write(at, tid, page, data)?;
         let (mut done, held) = self.open.remove(&tid).unwrap_or_default();
         // The newest page is held back; the one before it goes to flash unless it is the same.
         if held.is_some_and(|held| held != page) {
@@ -199,7 +198,7 @@ mod tests {
             let mut drive = device(4, commit);
             let tid = drive.tx_begin().unwrap();
             for page in [5, 6, 5, 7, 7] {
-                drive.tx_write(Time::ZERO, tid, Lpn(page), Data::None, false).unwrap();
+                drive.tx_write(Time::ZERO, tid, Lpn(page), Data::None).unwrap();
             }
             let end = drive.tx_commit(Time::ZERO, &[tid]).unwrap();
             // Page 5 was programmed twice; the second 7 replaced the one held back.

@@ -118,10 +118,9 @@ impl<D: Transactional> Transactional for Port<D> {
         tid: TxId,
         page: Lpn,
         data: Data<'_>,
-        last: bool,
     ) -> Result<Time, TxError> {
         let page = self.page(page)?;
-        self.below.pass(self.client, at, |drive, at| drive.tx_write(at, tid, page, data, last))
+        self.below.pass(self.client, at, |drive, at| drive.tx_write(at, tid, page, data))
     }
     fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {
         let first = self.pages_from(first, count)?;
