@@ -25,10 +25,10 @@ pub struct Prove {
     #[arg(long, value_name = "N", default_value = "1000000", value_parser = whole)]
     pub cuts: u64,
     /// Stop after so many minutes
-    #[arg(long, value_name = "N", value_parser = whole)]
+    #[arg(long, value_name = "N", value_parser = whole, overrides_with = "seconds")]
     pub minutes: Option<u64>,
-    /// Stop after so many seconds
-    #[arg(long, value_name = "N", value_parser = whole, conflicts_with = "minutes")]
+    /// Stop after so many seconds; of minutes and seconds what is given last counts
+    #[arg(long, value_name = "N", value_parser = whole, overrides_with = "minutes")]
     pub seconds: Option<u64>,
     /// Threads; which seeds are done does not depend on it
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=1024))]
