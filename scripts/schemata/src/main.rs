@@ -40,7 +40,8 @@ pub struct Mutant {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let tree = PathBuf::from(std::env::args_os().nth(1).ok_or("expected: schemata TREE < MUTANTS")?);
+    let tree =
+        PathBuf::from(std::env::args_os().nth(1).ok_or("expected: schemata TREE < MUTANTS")?);
     let mut files: BTreeMap<PathBuf, Vec<Mutant>> = BTreeMap::new();
     for line in std::io::stdin().lock().lines() {
         let mutant: Mutant = serde_json::from_str(&line?)?;
@@ -49,7 +50,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     for (file, mutants) in files {
         let path = tree.join(&file);
         let text = std::fs::read_to_string(&path)?;
-        let (text, placed) = rewrite::rewrite(&text, &mutants).map_err(|e| format!("{}: {e}", file.display()))?;
+        let (text, placed) =
+            rewrite::rewrite(&text, &mutants).map_err(|e| format!("{}: {e}", file.display()))?;
         std::fs::write(&path, text)?;
         for id in placed {
             println!("{id}");

@@ -58,7 +58,8 @@ pub fn rewrite(text: &str, mutants: &[Mutant]) -> syn::Result<(String, Vec<u32>)
         finder.wanted.entry(mutant.span.start).or_default().push(mutant);
     }
     finder.visit_file(&file);
-    let placed = finder.sites.iter().flat_map(|site| &site.mutants).map(|mutant| mutant.id).collect();
+    let placed =
+        finder.sites.iter().flat_map(|site| &site.mutants).map(|mutant| mutant.id).collect();
     let mut flat = finder.sites;
     // Outer before inner; of two of one range the one found first, for it is the outer.
     flat.sort_by_key(|site| (site.range.start, std::cmp::Reverse(site.range.end)));
@@ -70,8 +71,13 @@ pub fn rewrite(text: &str, mutants: &[Mutant]) -> syn::Result<(String, Vec<u32>)
     Ok((written(text, 0..text.len(), &sites), placed))
 }
 
-fn nested<'a>(mut site: Site<'a>, rest: &mut std::iter::Peekable<std::vec::IntoIter<Site<'a>>>) -> Site<'a> {
-    while let Some(next) = rest.next_if(|next| next.range.start < site.range.end && next.range.end <= site.range.end) {
+fn nested<'a>(
+    mut site: Site<'a>,
+    rest: &mut std::iter::Peekable<std::vec::IntoIter<Site<'a>>>,
+) -> Site<'a> {
+    while let Some(next) =
+        rest.next_if(|next| next.range.start < site.range.end && next.range.end <= site.range.end)
+    {
         let next = nested(next, rest);
         site.inside.push(next);
     }
@@ -81,7 +87,9 @@ fn nested<'a>(mut site: Site<'a>, rest: &mut std::iter::Peekable<std::vec::IntoI
 fn written(text: &str, range: Range<usize>, sites: &[Site<'_>]) -> String {
     let mut out = String::new();
     let mut at = range.start;
-    for site in sites.iter().filter(|site| range.start <= site.range.start && site.range.end <= range.end) {
+    for site in
+        sites.iter().filter(|site| range.start <= site.range.start && site.range.end <= range.end)
+    {
         out.push_str(&text[at..site.range.start]);
         out.push_str(&site.written(text));
         at = site.range.end;
@@ -99,7 +107,9 @@ impl Site<'_> {
         let part = |range: &Range<usize>| written(text, range.clone(), &self.inside);
         match &self.kind {
             Kind::Body => {
-                let returns = |m: &&Mutant| format!(" if {} {{ return {}; }}", on(m), one_line(&m.replacement));
+                let returns = |m: &&Mutant| {
+                    format!(" if {} {{ return {}; }}", on(m), one_line(&m.replacement))
+                };
                 self.mutants.iter().map(returns).collect()
             }
             Kind::Unary { operand } => {
@@ -134,7 +144,8 @@ impl Site<'_> {
         if assigns {
             let mut out = String::new();
             for mutant in &self.mutants {
-                out += &format!("if {} {{ {left} {} {right} }} else ", on(mutant), mutant.replacement);
+                out +=
+                    &format!("if {} {{ {left} {} {right} }} else ", on(mutant), mutant.replacement);
             }
             return format!("({out}{{ {left} {op} {right} }})");
         }
@@ -142,9 +153,15 @@ impl Site<'_> {
         let (borrow, deref) = if compares { ("&", "*") } else { ("", "") };
         let mut out = String::new();
         for mutant in &self.mutants {
-            out += &format!("if {} {{ {deref}l__ {} {deref}r__ }} else ", on(mutant), mutant.replacement);
+            out += &format!(
+                "if {} {{ {deref}l__ {} {deref}r__ }} else ",
+                on(mutant),
+                mutant.replacement
+            );
         }
-        format!("(match ({borrow}({left}), {borrow}({right})) {{ (l__, r__) => {out}{{ {deref}l__ {op} {deref}r__ }} }})")
+        format!(
+            "(match ({borrow}({left}), {borrow}({right})) {{ (l__, r__) => {out}{{ {deref}l__ {op} {deref}r__ }} }})"
+        )
     }
 }
 
