@@ -150,7 +150,7 @@ impl PageFtl {
         if self.spares.bad() == 0 || self.read_only.is_some() {
             return;
         }
-        let line = u64::from(self.lines.full_slots);
+        let line = u64::from(self.lines.full_slots());
         let needed = line * u64::from(super::line_budget(&self.p).needed());
         if self.data_slots() < needed {
             self.read_only = Some("too many blocks are bad");

@@ -95,7 +95,7 @@ pub(crate) struct LineTable {
     line_of: Vec<u32>,
     stripes: Vec<Vec<(u32, u32)>>,
     /// Slots of a line without dead members.
-    pub full_slots: u32,
+    full_slots: u32,
     slots_per_block: u32,
     heads: Vec<u32>,
     tails: Vec<u32>,
@@ -166,6 +166,11 @@ impl LineTable {
 
     pub fn len(&self) -> u32 {
         self.lines.len() as u32
+    }
+    /// Slots of a line without dead members.
+    #[inline(always)]
+    pub fn full_slots(&self) -> u32 {
+        self.full_slots
     }
     #[inline(always)]
     pub fn get(&self, line: u32) -> &Line {

@@ -282,7 +282,7 @@ impl PageFtl {
     /// Data slots less what open heads have not yet filled and the mean of free lines: what the
     /// closed forms of write amplification take as physical space.
     pub fn effective_slots(&self) -> u64 {
-        let line = u128::from(self.lines.full_slots);
+        let line = u128::from(self.lines.full_slots());
         let free = self.cleaner.mean_free_slots(line);
         let free = free.unwrap_or_else(|| u128::from(self.free.count()) * line);
         // A head's line is half filled on average.
@@ -295,7 +295,7 @@ impl PageFtl {
         self.cleaner.reset_stats();
         self.map_stats = MapStats::default();
         if let Some(tx) = &mut self.tx {
-            tx.stats = crate::stats::TxStats::default();
+            tx.clear_stats();
         }
         self.nand.reset_stats();
     }

@@ -29,7 +29,7 @@ struct Frame {
 #[derive(Clone, Debug)]
 pub(super) struct PagedMap {
     /// Map entries in a translation page.
-    pub entries: u32,
+    entries: u32,
     /// Place of each translation page + 1; 0 = never written.
     directory: Vec<u32>,
     /// The flash copy is older than the map (after power-on): dirty as soon as it is cached.
@@ -65,6 +65,10 @@ impl PagedMap {
             moved: Vec::new(),
             is_moved: vec![false; pages],
         }
+    }
+    /// Map entries in a translation page.
+    pub fn per_page(&self) -> u32 {
+        self.entries
     }
     /// A translation page has a new place.
     pub fn placed(&mut self, tp: u32, at: Ppn) {

@@ -360,7 +360,7 @@ impl PageFtl {
             }
         }
         let Some(paged) = &self.paged else { return };
-        let (entries, pages) = (paged.entries as usize, paged.directory().len());
+        let (entries, pages) = (paged.per_page() as usize, paged.directory().len());
         for tp in 0..pages {
             let stored = self.stored_map_page(tp);
             let first = tp * entries;
@@ -379,7 +379,7 @@ impl PageFtl {
     /// newer) is dirty as soon as it is cached, and a checkpoint writes it first.
     fn mark_stale_map_pages(&mut self) {
         let Some(paged) = &self.paged else { return };
-        let (entries, pages) = (paged.entries as usize, paged.directory().len());
+        let (entries, pages) = (paged.per_page() as usize, paged.directory().len());
         for tp in 0..pages {
             let first = tp * entries;
             let last = (first + entries).min(self.map.len());

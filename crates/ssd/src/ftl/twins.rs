@@ -139,7 +139,7 @@ impl PageFtl {
         }
         let Some(found) = found else { return twins };
         // Originals that a checkpoint speaks of were not scanned: they are looked up.
-        let per_page = self.paged.as_ref().map(|paged| paged.entries as usize);
+        let per_page = self.paged.as_ref().map(|paged| paged.per_page() as usize);
         let mut stored: (usize, Option<Vec<u32>>) = (usize::MAX, None);
         for slot in 0..self.map.len() {
             let (best, entry) = (scan.best[slot], self.map.entry(slot as u32));

@@ -112,7 +112,7 @@ impl PageFtl {
             return Ok(());
         }
         let Some(cursor) = self.cleaner.victim() else { return Ok(()) };
-        let gain = i64::from(self.lines.full_slots - cursor.valid.min(self.lines.full_slots - 1));
+        let gain = i64::from(self.lines.full_slots() - cursor.valid.min(self.lines.full_slots() - 1));
         let mut debt = self.cleaner.owe(cursor.valid);
         while debt >= gain {
             let copied = self.step()?;
@@ -125,7 +125,7 @@ impl PageFtl {
         }
         // A victim without valid slots owes nothing, one without invalid ones owes all that it
         // has: either is done at once.
-        let even = cursor.valid == 0 || cursor.valid >= self.lines.full_slots;
+        let even = cursor.valid == 0 || cursor.valid >= self.lines.full_slots();
         if even && self.cleaner.victim().is_some() {
             self.finish_current()?;
             self.cleaner.collected(true);

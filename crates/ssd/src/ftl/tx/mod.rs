@@ -98,7 +98,7 @@ const FRESH: Open = Open {
 /// Everything about transactions.
 #[derive(Clone, Debug)]
 pub(crate) struct Tx {
-    pub counted: bool,
+    counted: bool,
     lock: LockMode,
     max_open: u32,
     span: u64,
@@ -128,7 +128,7 @@ pub(crate) struct Tx {
     remaps: Remaps,
     /// The paper's literal rules instead.
     paper: Option<Paper>,
-    pub stats: TxStats,
+    stats: TxStats,
 }
 
 impl Tx {
@@ -163,6 +163,10 @@ impl Tx {
             return paper.owner(lpn);
         }
         self.table.get(lpn).map(|entry| entry.tid)
+    }
+    /// Counters begin anew.
+    pub fn clear_stats(&mut self) {
+        self.stats = TxStats::default();
     }
     /// Whether any transaction has written a page and is open.
     pub fn owns_any(&self) -> bool {

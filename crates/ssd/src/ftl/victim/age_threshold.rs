@@ -14,7 +14,7 @@ pub(super) fn make(lines: Option<u32>) -> Option<Box<dyn Victim>> {
 
 impl Victim for AgeThreshold {
     fn choose(&mut self, choice: Choice<'_>) -> Option<u32> {
-        let age = u64::from(self.lines) * u64::from(choice.lines.full_slots);
+        let age = u64::from(self.lines) * u64::from(choice.lines.full_slots());
         let (lines, now) = (&*choice.lines, choice.now);
         let is_old = |line: &u32| now - lines.get(*line).closed_at >= age;
         let old = match choice.exact {

@@ -27,7 +27,7 @@ impl Victim for CostBenefit {
 }
 
 fn most(lines: &LineTable, now: u64, among: impl Iterator<Item = u32>) -> Option<u32> {
-    let full = u128::from(lines.full_slots);
+    let full = u128::from(lines.full_slots());
     let mut best: Option<(u128, u128, u32)> = None;
     for line in among {
         let entry = lines.get(line);
