@@ -112,7 +112,8 @@ impl PageFtl {
             return Ok(());
         }
         let Some(cursor) = self.cleaner.victim() else { return Ok(()) };
-        let gain = i64::from(self.lines.full_slots() - cursor.valid.min(self.lines.full_slots() - 1));
+        let gain =
+            i64::from(self.lines.full_slots() - cursor.valid.min(self.lines.full_slots() - 1));
         let mut debt = self.cleaner.owe(cursor.valid);
         while debt >= gain {
             let copied = self.step()?;
