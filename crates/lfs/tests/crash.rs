@@ -9,11 +9,20 @@ use tools::{Image, now};
 use varve_lfs::Options;
 use varve_lfs::fs::{Bug, Cleaning, Scj};
 
-const FSYNCS: Mix = Mix { write: 40, fsync: 25, sync: 2, blocks: 30, names: 30 };
+const FSYNCS: Mix = Mix { write: 40, fsync: 25, clean: 0, sync: 2, blocks: 30, names: 30 };
 
 fn small(seed: u64) -> Plan {
     let options = Options { dirty: 60, ..Options::default() };
-    Plan { seed, per_seg: 4, blocks: 8_000, options, mix: FSYNCS, steps: 60, torn: false }
+    Plan {
+        seed,
+        per_seg: 4,
+        blocks: 8_000,
+        options,
+        mix: FSYNCS,
+        steps: 60,
+        torn: false,
+        slow: false,
+    }
 }
 
 #[test]
@@ -64,7 +73,7 @@ fn a_cut_in_recovery_changes_nothing() {
 }
 
 /// Segments of the usual size, in a volume of 24 of them.
-const USUAL: Mix = Mix { write: 86, fsync: 4, sync: 0, blocks: 260, names: 24 };
+const USUAL: Mix = Mix { write: 86, fsync: 4, clean: 0, sync: 0, blocks: 260, names: 24 };
 
 #[test]
 fn the_checker_is_content_after_recovery() {
@@ -79,6 +88,7 @@ fn the_checker_is_content_after_recovery() {
             mix: USUAL,
             steps: 900,
             torn: false,
+            slow: false,
         };
         let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(seed));
         let run = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng);
@@ -92,12 +102,21 @@ fn the_checker_is_content_after_recovery() {
     }
 }
 
-const CLEANING: Mix = Mix { write: 66, fsync: 14, sync: 1, blocks: 56, names: 24 };
+const CLEANING: Mix = Mix { write: 66, fsync: 14, clean: 0, sync: 1, blocks: 56, names: 24 };
 
 /// So small a volume that it is cleaned all the time.
 fn tight(seed: u64, cleaning: Cleaning) -> Plan {
     let options = Options { dirty: 24, cleaning, ..Options::default() };
-    Plan { seed, per_seg: 4, blocks: 1_500, options, mix: CLEANING, steps: 300, torn: false }
+    Plan {
+        seed,
+        per_seg: 4,
+        blocks: 1_500,
+        options,
+        mix: CLEANING,
+        steps: 300,
+        torn: false,
+        slow: false,
+    }
 }
 
 fn journalled() -> Cleaning {
@@ -137,13 +156,13 @@ fn no_cut_of_a_volume_with_threaded_logs_and_discards_breaks_what_was_promised()
 }
 
 /// Many fsyncs of few files: the chain is long and its segments sparse.
-const CHAINS: Mix = Mix { write: 56, fsync: 34, sync: 0, blocks: 40, names: 8 };
+const CHAINS: Mix = Mix { write: 56, fsync: 34, clean: 0, sync: 0, blocks: 40, names: 8 };
 
 /// So few checkpoints that what fsync wrote is cleaned before the next one.
 fn long_epochs(mut plan: Plan) -> Plan {
     let scj = Scj { slots: 200, threshold: Some(2_000), count_needed: true, batch: 1 };
     let options = Options { dirty: 60, prefree: 100, cleaning: Cleaning::Scj(scj), ..plan.options };
-    plan.mix = Mix { fsync: 12, write: 80, sync: 0, names: 30, blocks: 50 };
+    plan.mix = Mix { fsync: 12, clean: 0, write: 80, sync: 0, names: 30, blocks: 50 };
     Plan { options, ..plan }
 }
 

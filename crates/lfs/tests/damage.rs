@@ -10,7 +10,7 @@ use varve_lfs::fs::{Cleaning, Scj};
 use varve_lfs::scj::{STATE_AT, State};
 use varve_lfs::{Fs, FsError, Options};
 
-const MIX: Mix = Mix { write: 40, fsync: 10, sync: 2, blocks: 30, names: 30 };
+const MIX: Mix = Mix { write: 40, fsync: 10, clean: 0, sync: 2, blocks: 30, names: 30 };
 
 #[test]
 fn damage_is_an_error_and_no_panic() {

@@ -8,7 +8,7 @@ use tools::model::{Mix, Tree, apply, difference, draw, fresh, perform, read_tree
 use tools::{Image, now};
 use varve_lfs::{Fs, FsError, MkfsOptions, Options, mkfs};
 
-const MIX: Mix = Mix { write: 40, fsync: 5, sync: 2, blocks: 40, names: 60 };
+const MIX: Mix = Mix { write: 40, fsync: 5, clean: 0, sync: 2, blocks: 40, names: 60 };
 
 fn volume(mib: u64) -> RamDevice {
     let device = RamDevice::new(Sectors(mib << 11));

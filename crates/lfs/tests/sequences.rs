@@ -34,10 +34,13 @@ fn plan(rng: &mut Rng) -> Plan {
     let dirty = *rng.pick(&[8, 100, 4_096]);
     let threaded = !matches!(cleaning, Cleaning::Scj(_)) && rng.ratio(1, 2);
     let discard = rng.ratio(1, 2);
-    let options = Options { cleaning, victim, dirty, threaded, discard, ..Options::default() };
+    let ahead = if cleaning == Cleaning::Bl415 { 0 } else { *rng.pick(&[0, 1, 8]) };
+    let options =
+        Options { cleaning, victim, dirty, threaded, discard, ahead, ..Options::default() };
     let mix = Mix {
         write: rng.below(90),
         fsync: rng.below(6),
+        clean: 0,
         sync: rng.below(4),
         blocks: *rng.pick(&[3, 60, 400]),
         names: *rng.pick(&[8, 60, 400]),

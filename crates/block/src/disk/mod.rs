@@ -59,7 +59,9 @@ pub struct CutDevice {
     reads: u64,
     written: Sectors,
     last: Time,
+    read: Span,
     write: Span,
+    forced: Span,
     flush: Span,
     faults: Vec<DiskFault>,
     lies: bool,
@@ -85,7 +87,9 @@ impl CutDevice {
             reads: 0,
             written: Sectors(0),
             last: Time::ZERO,
+            read: Span::ZERO,
             write: Span::ZERO,
+            forced: Span::ZERO,
             flush: Span::ZERO,
             faults: Vec::new(),
             lies: false,
@@ -99,6 +103,18 @@ impl CutDevice {
     /// `write`, so that they end in another order than they began.
     pub fn with_latency(mut self, write: Span, flush: Span) -> CutDevice {
         (self.write, self.flush) = (write, flush);
+        self
+    }
+
+    /// The same disk, with reads that take a while: what they say is what is there when they begin.
+    pub fn with_slow_reads(mut self, read: Span) -> CutDevice {
+        self.read = read;
+        self
+    }
+
+    /// The same disk, with forced writes that take up to four times this longer than others.
+    pub fn with_slow_forced_writes(mut self, forced: Span) -> CutDevice {
+        self.forced = forced;
         self
     }
 
@@ -130,6 +146,11 @@ impl CutDevice {
     /// Operations since power-on: writes, discards and flushes.
     pub fn ops(&self) -> u64 {
         self.ops
+    }
+
+    /// When all operations that can still be cut are answered.
+    pub fn answered(&self) -> Time {
+        self.journal.iter().map(|entry| entry.done).fold(self.last, Time::max)
     }
 
     /// Reads since power-on.
@@ -224,7 +245,11 @@ impl CutDevice {
         let took = match op {
             Op::Flush => self.flush,
             // Odd numbers in another order than even ones; nothing is drawn.
-            _ => self.write.times(1 + self.ops.wrapping_mul(0x9E37_79B9) % 4),
+            _ => {
+                let forced = matches!(what, What::Put { forced: true, .. });
+                let each = if forced { self.write + self.forced } else { self.write };
+                each.times(1 + self.ops.wrapping_mul(0x9E37_79B9) % 4)
+            }
         };
         let done = at + took;
         let entry = Entry { op: self.ops, at, done, what, folded: false };
@@ -347,7 +372,8 @@ impl BlockDevice for CutDevice {
             if self.faults.contains(&DiskFault::Read { read }) {
                 return Err(DeviceError::Io(format!("read {read} of {lba}: planted")));
             }
-            return self.now.read(lba.0, out).map(|()| at).map_err(DeviceError::Unreadable);
+            let read = self.now.read(lba.0, out).map_err(DeviceError::Unreadable);
+            return read.map(|()| at + self.read);
         }
         if let Some(DiskFault::Op { .. }) = self.fault(self.ops) {
             let op = self.ops;

@@ -162,7 +162,7 @@ impl<D: BlockDevice> Fs<D> {
                 Some((of, summary)) if of == seg => summary,
                 _ => match self.logs.iter().find(|log| log.seg == seg) {
                     Some(log) => log.summary.clone(),
-                    None => Summary::decode(&*self.read_summary(seg)?),
+                    None => Summary::decode(&*self.summary_on_media(seg)?),
                 },
             };
             if summary.origins[at as usize] != *origin {

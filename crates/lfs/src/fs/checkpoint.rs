@@ -172,6 +172,7 @@ impl<D: BlockDevice> Fs<D> {
         let crc = u32_at(&end_block[..], 4092);
         self.checkpoints.made(made, crc, sit_bitmap, trigger, self.now);
         self.nat.settle(nat_bitmap);
+        self.let_go_all();
         self.segs.settle();
         self.journal.restart();
         self.hold_heads();

@@ -8,6 +8,8 @@
 //!   dirty (rule `raw`), into the cold log, where no chain leads (rule `pin`);
 //! * with a journal: copies, flush, record with FUA, and only then the victim is let go (rule
 //!   `flush`); several victims may share the flush and the write (`Scj::batch`).
+//!
+//! Here callers clean, and wait for it; `clean_ahead` copies by the same rules and lets nobody wait.
 
 use block::BlockDevice;
 
@@ -18,7 +20,7 @@ use super::tree::Pointer;
 use super::victim::choose;
 use super::{Fs, LogKind, Trigger};
 use crate::disk::Cause;
-use crate::format::{BLOCK_BYTES, Block, Origin, Summary, zeroed};
+use crate::format::{BLOCK_BYTES, Block, Origin, Summary};
 use crate::scj::Move;
 use crate::{BlockAddr, FsError, SegNo};
 
@@ -48,6 +50,12 @@ pub struct CleaningCounts {
     pub entries: u64,
     /// Of the segments, those cleaned in the background.
     pub background: u64,
+    /// Of the segments, those cleaned ahead of need.
+    pub ahead: u64,
+    /// Victims read ahead of need for nothing: they were free, or used again, before they were copied.
+    pub stale: u64,
+    /// Operations that had to wait for cleaning ahead of need.
+    pub waits: u64,
 }
 
 /// One cleaning.
@@ -60,11 +68,28 @@ pub(super) struct Cleaned {
     time: CleaningTime,
 }
 
+/// What was read of a victim: its summary, and blocks by place. A baseline's nodes are written as they
+/// are in memory, and not read.
+pub(super) struct Contents {
+    pub(super) summary: Box<Block>,
+    pub(super) addrs: Vec<BlockAddr>,
+    pub(super) blocks: Vec<u8>,
+}
+
+impl Contents {
+    fn block(&self, addr: BlockAddr) -> Result<&Block, FsError> {
+        let missing = FsError::Corrupt("a block of a victim that was not read");
+        let at = self.addrs.binary_search(&addr).map_err(|_| missing.clone())? * BLOCK_BYTES;
+        let there = self.blocks.get(at..at + BLOCK_BYTES).ok_or(missing.clone())?;
+        there.try_into().map_err(|_| missing)
+    }
+}
+
 /// A victim whose blocks are copied, and what its record will say.
-struct Copied {
-    victim: SegNo,
-    record: Record,
-    done: Cleaned,
+pub(super) struct Copied {
+    pub(super) victim: SegNo,
+    pub(super) record: Record,
+    pub(super) done: Cleaned,
 }
 
 impl<D: BlockDevice> Fs<D> {
@@ -82,10 +107,13 @@ impl<D: BlockDevice> Fs<D> {
     /// more than there can be (a volume that is full, or was filled by others); then what the
     /// next operation and a checkpoint need is enough. Without even that: no space.
     pub(super) fn make_room(&mut self) -> Result<(), FsError> {
+        if self.options.ahead > 0 {
+            return self.make_room_ahead();
+        }
         let (mut best, mut stuck) = (0, 0);
         // Each round gains a block or is a checkpoint.
         for _ in 0..4 * self.layout.main_segs {
-            if self.segs.free() > self.least_free() {
+            if self.segs.free() > self.wanted_free() {
                 return Ok(());
             }
             if self.nodes.dirty() > 2 * self.options.dirty {
@@ -132,7 +160,7 @@ impl<D: BlockDevice> Fs<D> {
             self.checkpoint(Trigger::Cleaning)?;
         }
         let mut freed = 0;
-        while self.segs.free() + freed <= self.least_free() {
+        while self.segs.free() + freed <= self.wanted_free() {
             let Some(victim) = choose(&self.segs, self.options.victim) else { break };
             let cleaned = self.move_segment(victim)?;
             self.count_cleaning(cleaned);
@@ -170,12 +198,6 @@ impl<D: BlockDevice> Fs<D> {
         Ok(self.segs.free() > before || choose(&self.segs, self.options.victim).is_some())
     }
 
-    pub(super) fn read_summary(&mut self, seg: SegNo) -> Result<Box<Block>, FsError> {
-        let mut block = zeroed();
-        self.disk.read(self.layout.summary(seg), &mut block)?;
-        Ok(block)
-    }
-
     pub(super) fn count_cleaning(&mut self, one: Cleaned) {
         self.counted.cleaning(&one.time);
         let Cleaned { copied, pre_invalid, dirty, time } = one;
@@ -184,7 +206,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     /// What of a victim is copied: places, and whether each is valid.
-    fn wanted(&self, victim: SegNo) -> Vec<(BlockAddr, u32, bool)> {
+    pub(super) fn wanted(&self, victim: SegNo) -> Vec<(BlockAddr, u32, bool)> {
         let journals = self.journals();
         let place = |at| {
             let addr = self.layout.block(victim, at);
@@ -225,61 +247,76 @@ impl<D: BlockDevice> Fs<D> {
                 last.time.flush = flushed.since(copied);
                 last.time.journal = self.disk.clock().since(flushed);
             }
-            let entries = records.iter().map(|record| record.moves.len()).sum();
-            self.cleaner.recorded(records.len(), entries);
         }
-        if !self.options.bug.has(Bug::BatchEarly) {
-            victims.into_iter().for_each(|victim| self.segs.release(victim));
-        }
+        victims.into_iter().for_each(|victim| self.let_one_go(victim));
         Ok(all)
     }
 
-    /// Copies what is needed of a segment; with a journal the segment waits for its record.
+    /// What was copied of a victim is found without it: it is free.
+    pub(super) fn let_one_go(&mut self, victim: SegNo) {
+        if !self.options.bug.has(Bug::BatchEarly) {
+            self.segs.release(victim);
+        }
+    }
+
+    /// Reads what is needed of a segment and copies it.
     fn copy_segment(&mut self, victim: SegNo) -> Result<Copied, FsError> {
-        // No log may be threaded through it meanwhile.
-        let mut blocks = self.cleaner.begin(victim);
-        let mut one = Cleaned { dirty: [self.dirty_blocks(); 2], ..Cleaned::default() };
         let start = self.disk.clock();
-        let summary_block = self.read_summary(victim)?;
-        let summary = Summary::decode(&summary_block);
+        let summary = self.read_summary(victim)?;
         let chosen = self.disk.clock();
-        one.time.init = chosen.since(start);
+        let addrs = self.wanted_blocks(victim, &summary);
+        let mut blocks = self.cleaner.buffer();
+        blocks.resize(addrs.len() * BLOCK_BYTES, 0);
+        self.disk.read_all(&addrs, &mut blocks)?;
+        let mut copied = self.copy_contents(victim, Contents { summary, addrs, blocks })?;
+        copied.done.time.init = chosen.since(start);
+        copied.done.time.copy = self.disk.clock().since(chosen);
+        Ok(copied)
+    }
+
+    /// The blocks to read of a victim.
+    pub(super) fn wanted_blocks(&self, victim: SegNo, summary: &Block) -> Vec<BlockAddr> {
+        if !self.journals() && Summary::decode(summary).nodes {
+            return Vec::new();
+        }
+        self.wanted(victim).iter().map(|(addr, ..)| *addr).collect()
+    }
+
+    /// Copies what is needed of a segment; with a journal the segment waits for its record.
+    pub(super) fn copy_contents(
+        &mut self,
+        victim: SegNo,
+        contents: Contents,
+    ) -> Result<Copied, FsError> {
+        // No log may be threaded through it meanwhile.
+        self.cleaner.begin(victim);
+        let mut one = Cleaned { dirty: [self.dirty_blocks(); 2], ..Cleaned::default() };
+        let summary = Summary::decode(&contents.summary);
         let wanted = self.wanted(victim);
         let journals = self.journals();
-        // A baseline's nodes are written as they are in memory.
-        if journals || !summary.nodes {
-            let addrs: Vec<BlockAddr> = wanted.iter().map(|(addr, ..)| *addr).collect();
-            blocks.resize(wanted.len() * BLOCK_BYTES, 0);
-            self.disk.read_all(&addrs, &mut blocks)?;
-        }
         let mut moves = Vec::with_capacity(if journals { wanted.len() } else { 0 });
-        for (i, (old, at, valid)) in wanted.iter().copied().enumerate() {
+        for (old, at, valid) in wanted {
             let origin = summary.origins[at as usize];
-            if summary.nodes && !journals {
+            if !journals && summary.nodes {
                 self.move_node(old, origin)?;
+            } else if !journals {
+                self.move_data(old, origin, contents.block(old)?)?;
             } else {
-                let there = &blocks[i * BLOCK_BYTES..(i + 1) * BLOCK_BYTES];
-                let there = <&Block>::try_from(there)
-                    .map_err(|_| FsError::Corrupt("a block of another length"))?;
-                if !journals {
-                    self.move_data(old, origin, there)?;
-                } else {
-                    let new = self.copy_block(old, origin, (summary.nodes, valid), there)?;
-                    if self.segs.in_rec(old) {
-                        moves.push(Move { old, new });
-                        self.segs.need(new)?;
-                    }
+                let there = contents.block(old)?;
+                let new = self.copy_block(old, origin, (summary.nodes, valid), there)?;
+                if self.segs.in_rec(old) {
+                    moves.push(Move { old, new });
+                    self.segs.need(new)?;
                 }
             }
             one.copied += 1;
             one.pre_invalid += u32::from(!valid);
         }
-        self.cleaner.end(blocks, one.copied, one.pre_invalid);
+        self.cleaner.end(contents.blocks, one.copied, one.pre_invalid);
         self.counted.cleaned_segment(summary.nodes);
         if self.options.drain {
             self.disk.wait()?;
         }
-        one.time.copy = self.disk.clock().since(chosen);
         one.dirty[1] = self.dirty_blocks();
         if self.options.bug.has(Bug::DiscardEarly) && journals {
             self.disk.discard(self.layout.block(victim, 0), self.layout.per_seg)?;
@@ -290,7 +327,7 @@ impl<D: BlockDevice> Fs<D> {
         if self.options.bug.has(Bug::BatchEarly) && journals {
             self.segs.release(victim);
         }
-        Ok(Copied { victim, record: Record { moves, summary: summary_block }, done: one })
+        Ok(Copied { victim, record: Record { moves, summary: contents.summary }, done: one })
     }
 
     fn move_node(&mut self, old: BlockAddr, origin: Origin) -> Result<(), FsError> {

@@ -3,7 +3,7 @@
 //! | what | promise |
 //! | --- | --- |
 //! | victim | no log is threaded through it meanwhile |
-//! | blocks | of a victim, kept between cleanings so that nothing is allocated for the next one |
+//! | buffers | for a victim's blocks, kept between cleanings so that nothing is allocated for the next one |
 //! | counts | since the mount; they decide nothing |
 
 use super::clean::CleaningCounts;
@@ -13,21 +13,28 @@ use crate::SegNo;
 #[derive(Default)]
 pub(super) struct Cleaner {
     victim: Option<SegNo>,
-    blocks: Vec<u8>,
+    buffers: Vec<Vec<u8>>,
     counts: CleaningCounts,
     /// Segments that logs were threaded through.
     threaded: u64,
 }
 
 impl Cleaner {
-    /// Begins with a victim; room for its blocks.
-    pub fn begin(&mut self, victim: SegNo) -> Vec<u8> {
+    /// Room for a victim's blocks.
+    pub fn buffer(&mut self) -> Vec<u8> {
+        self.buffers.pop().unwrap_or_default()
+    }
+    /// Room that is not needed any more.
+    pub fn give_back(&mut self, buffer: Vec<u8>) {
+        self.buffers.push(buffer);
+    }
+    /// Begins with a victim.
+    pub fn begin(&mut self, victim: SegNo) {
         self.victim = Some(victim);
-        std::mem::take(&mut self.blocks)
     }
     /// A victim is cleaned: so many of its blocks were copied, of them so many pre-invalid ones.
-    pub fn end(&mut self, blocks: Vec<u8>, copied: u32, pre_invalid: u32) {
-        self.blocks = blocks;
+    pub fn end(&mut self, buffer: Vec<u8>, copied: u32, pre_invalid: u32) {
+        self.give_back(buffer);
         self.victim = None;
         self.counts.copied += u64::from(copied);
         self.counts.pre_invalid += u64::from(pre_invalid);
@@ -45,6 +52,15 @@ impl Cleaner {
     /// A segment was cleaned in the background.
     pub fn in_background(&mut self) {
         self.counts.background += 1;
+    }
+    /// A victim that was read ahead of need is copied, or was for nothing.
+    pub fn ahead(&mut self, copied: bool) {
+        self.counts.ahead += u64::from(copied);
+        self.counts.stale += u64::from(!copied);
+    }
+    /// An operation waits for cleaning ahead of need.
+    pub fn waited(&mut self) {
+        self.counts.waits += 1;
     }
     /// A log goes through the holes of a segment.
     pub fn thread(&mut self) {

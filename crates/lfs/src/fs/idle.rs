@@ -6,10 +6,10 @@
 use block::{BlockDevice, Bytes, Span, Time};
 
 use super::clean::of_summaries;
-use super::options::Victim;
+use super::options::{Bug, Victim};
 use super::victim::choose;
 use super::{Fs, Trigger};
-use crate::{FsError, Now};
+use crate::{FsError, Now, SegNo};
 
 /// What is dirty longer than this becomes durable.
 const INTERVAL: Span = Span::from_us(60_000_000);
@@ -57,6 +57,7 @@ impl<D: BlockDevice> Fs<D> {
             while cleaned < budget && fs.clean_in_background()? {
                 cleaned += 1;
             }
+            fs.finish_ahead()?;
             if cleaned > 0 && fs.segs.prefree() > 0 {
                 fs.checkpoint(Trigger::Background)?;
             }
@@ -80,16 +81,27 @@ impl<D: BlockDevice> Fs<D> {
                     fs.checkpoint(Trigger::JournalFull)?;
                 }
                 let Some(victim) = choose(&fs.segs, fs.options.victim) else { break };
-                let done = fs.move_segment(victim).map_err(of_summaries)?;
-                fs.count_cleaning(done);
+                fs.clean_one(victim)?;
                 cleaned += 1;
             }
+            fs.finish_ahead()?;
             Ok(cleaned)
         })
     }
 
+    /// Cleans a victim; where cleaning goes on ahead of need, by its queue: records are in the order of
+    /// copying.
+    fn clean_one(&mut self, victim: SegNo) -> Result<(), FsError> {
+        if self.options.ahead > 0 && !self.options.bug.has(Bug::AheadIdle) {
+            return self.clean_in_queue(victim);
+        }
+        let cleaned = self.move_segment(victim).map_err(of_summaries)?;
+        self.count_cleaning(cleaned);
+        Ok(())
+    }
+
     /// The next victim in the background, if it gains enough.
-    fn worth_cleaning(&self) -> Option<crate::SegNo> {
+    fn worth_cleaning(&self) -> Option<SegNo> {
         let victim = choose(&self.segs, Victim::CostBenefit)?;
         let few = self.segs.free() < 2 * self.least_free();
         let valid = u32::from(self.segs.of(victim).valid);
@@ -105,8 +117,7 @@ impl<D: BlockDevice> Fs<D> {
             self.checkpoint(Trigger::JournalFull)?;
         }
         let Some(victim) = self.worth_cleaning() else { return Ok(false) };
-        let cleaned = self.move_segment(victim).map_err(of_summaries)?;
-        self.count_cleaning(cleaned);
+        self.clean_one(victim)?;
         self.cleaner.in_background();
         Ok(true)
     }

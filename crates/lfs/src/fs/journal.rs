@@ -159,18 +159,29 @@ impl<D: BlockDevice> Fs<D> {
         })
     }
 
+    /// The blocks of records that are written together from the next slot on.
+    fn record_blocks(&self, records: &[Record]) -> Vec<Box<Block>> {
+        let mut blocks: Vec<Box<Block>> = Vec::with_capacity(2 * records.len());
+        for (behind, record) in (0..).zip(records) {
+            let identity = self.identity(self.journal.next + behind);
+            blocks.push(encode(&identity, behind, &record.moves, &record.summary));
+            blocks.push(record.summary.clone());
+        }
+        blocks
+    }
+
+    /// Records follow their copies without a flush between them: a power cut loses what they name.
+    pub(super) fn trusts_order(&self) -> bool {
+        self.options.unflushed || self.options.bug.has(Bug::Flush)
+    }
+
     /// Makes what cleaning moved durable: copies first, then the records, in one write. Returns
     /// when the copies were.
     pub(super) fn write_records(&mut self, records: &[Record]) -> Result<Time, FsError> {
         let first = self.journal.next;
         let mut flushed = self.disk.clock();
-        let mut blocks: Vec<Box<Block>> = Vec::new();
-        for (behind, record) in (0..).zip(records) {
-            let identity = self.identity(first + behind);
-            blocks.push(encode(&identity, behind, &record.moves, &record.summary));
-            blocks.push(record.summary.clone());
-        }
-        if self.options.unflushed || self.options.bug.has(Bug::Flush) {
+        let blocks = self.record_blocks(records);
+        if self.trusts_order() {
             for (i, block) in (0..).zip(&blocks) {
                 self.disk.write(BlockAddr(slot_addr(first).0 + i), block, Cause::Journal)?;
             }
@@ -180,9 +191,25 @@ impl<D: BlockDevice> Fs<D> {
             let blocks: Vec<&Block> = blocks.iter().map(|block| &**block).collect();
             self.disk.write_durable(slot_addr(first), &blocks, Cause::Journal)?;
         }
+        self.count_records(records);
+        Ok(flushed)
+    }
+
+    /// Writes the records of copies that are durable; nobody waits. When they are durable.
+    pub(super) fn write_records_behind(&mut self, records: &[Record]) -> Result<Time, FsError> {
+        let blocks = self.record_blocks(records);
+        let blocks: Vec<&Block> = blocks.iter().map(|block| &**block).collect();
+        let first = slot_addr(self.journal.next);
+        let done = self.disk.write_durable_behind(first, &blocks, Cause::Journal)?;
+        self.count_records(records);
+        Ok(done)
+    }
+
+    fn count_records(&mut self, records: &[Record]) {
         self.journal.next += records.len() as u32;
         self.counted.slots(self.journal.next);
-        Ok(flushed)
+        let entries = records.iter().map(|record| record.moves.len()).sum();
+        self.cleaner.recorded(records.len(), entries);
     }
 
     /// A planted bug.

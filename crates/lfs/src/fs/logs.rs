@@ -160,6 +160,7 @@ impl<D: BlockDevice> Fs<D> {
         }
         let block = summary.encode(&Journal::Empty);
         self.disk.write(self.layout.summary(seg), &block, Cause::Ssa)?;
+        self.summaries.keep(seg, block);
         Ok(())
     }
 

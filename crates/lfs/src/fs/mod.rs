@@ -6,12 +6,14 @@
 //! * operations on the name space change memory only; the media follow at checkpoints and fsyncs;
 //! * space for what an operation may add is made and looked at before it changes anything.
 
+mod ahead;
 mod attributes;
 mod cache;
 mod candidates;
 mod check;
 mod checkpoint;
 mod clean;
+mod clean_ahead;
 mod cleaner;
 mod dir;
 mod durable;
@@ -37,6 +39,7 @@ mod seal;
 mod segs;
 mod space;
 mod stats;
+mod summaries;
 mod tree;
 mod victim;
 mod xattrs;
@@ -122,6 +125,7 @@ pub struct Fs<D> {
     logs: [logs::Log; 6],
     nodes: nodes::Nodes,
     pages: pages::Pages,
+    summaries: summaries::Summaries,
     counts: Counts,
     orphans: orphans::Orphans,
     epoch: Epoch,
@@ -141,6 +145,8 @@ pub struct Fs<D> {
     /// The superblock on media says that there is a journal.
     live: bool,
     journal: journal::Journal,
+    /// Victims of cleaning ahead of need.
+    ahead: ahead::Ahead,
     /// What recovery found in it.
     records: journal::Records,
 }

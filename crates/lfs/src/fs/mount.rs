@@ -15,7 +15,8 @@ use super::options::Bug;
 use super::orphans::Orphans;
 use super::recover::Gained;
 use super::segs::Segs;
-use super::{Cleaning, Counts, Epoch, Fs, LogKind, Options, Trigger};
+use super::summaries::{PER_SUMMARY, Summaries};
+use super::{Counts, Epoch, Fs, LogKind, Options, Trigger};
 use crate::disk::Disk;
 use crate::format::{
     Block, Checkpoint, CompactReader, Flags, Journal, MAGIC, NatEntry, OrphanBlock, SIT_PER_BLOCK,
@@ -210,10 +211,9 @@ impl<D: BlockDevice> Fs<D> {
         let mut disk = Disk::new(device, now.at);
         let (superblock, layout, live) = superblock(&mut disk)?;
         check_payload(&superblock)?;
-        if options.threaded && matches!(options.cleaning, Cleaning::Scj(_)) {
-            return Err(FsError::Invalid(
-                "threaded logs and journalled cleaning exclude each other",
-            ));
+        options.check()?;
+        if options.bug.has(Bug::FlushTooEarly) {
+            disk.count_flushes_early();
         }
         let pack = read_pack(&mut disk, &layout)?;
         let wanted = (layout.sit_bitmap_bytes(), layout.nat_bitmap_bytes());
@@ -269,6 +269,7 @@ impl<D: BlockDevice> Fs<D> {
             logs,
             nodes: Default::default(),
             pages: Default::default(),
+            summaries: Summaries::new(options.cached_nodes / PER_SUMMARY),
             counts,
             orphans: Orphans::found(pack.orphans),
             epoch: Epoch::default(),
@@ -282,6 +283,7 @@ impl<D: BlockDevice> Fs<D> {
             held_back: 0,
             live: false,
             journal: Default::default(),
+            ahead: Default::default(),
             records: Default::default(),
         })
     }

@@ -1,7 +1,10 @@
 //! How a volume is mounted.
 
-use super::victim::Question;
 use block::Plant;
+
+use super::victim::Question;
+use crate::FsError;
+use crate::scj::BATCH_MAX;
 
 /// How segments are cleaned (paper 2, sections II and IV).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,11 +100,19 @@ pub enum Bug {
     StateTogether,
     /// Of the copies of the journal's state the whole one is written over while the other is torn.
     WholeFirst,
+    /// What was read of a victim ahead of need counts although the segment was used again since.
+    AheadStale,
+    /// A flush that was submitted before copies were answered counts for them.
+    FlushTooEarly,
+    /// A write of records does not wait for the one before.
+    RecordsCross,
+    /// Cleaning in the background goes past the queue of cleaning ahead of need.
+    AheadIdle,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 25] = [
+    pub const ALL: [Bug; 29] = [
         Bug::Ssa,
         Bug::FsyncJ,
         Bug::Trans,
@@ -127,6 +138,10 @@ impl Bug {
         Bug::PastTorn,
         Bug::StateTogether,
         Bug::WholeFirst,
+        Bug::AheadStale,
+        Bug::FlushTooEarly,
+        Bug::RecordsCross,
+        Bug::AheadIdle,
     ];
 }
 
@@ -154,6 +169,15 @@ pub struct Options {
     /// Copies are waited for before cleaning goes on, so that its phases can be told apart (paper 2,
     /// figure 1a).
     pub drain: bool,
+    /// Cleaning goes on beside the callers, ahead of need, and this many victims share a flush; 0: a
+    /// caller that needs room cleans, and waits for it. Not with [`Cleaning::Bl415`], whose victims a
+    /// checkpoint follows at once.
+    pub ahead: u32,
+    /// Victims that cleaning ahead of need reads at once.
+    pub depth: u32,
+    /// Callers clean as late as they can: when the next operation and a checkpoint would not have room.
+    /// To tell what the reserve gives from what cleaning ahead of need does.
+    pub late: bool,
     /// Never anything but `None` outside tests.
     pub bug: Plant<Bug>,
     /// As the paper has it, which mentions no flush: a record is written without waiting for the
@@ -173,14 +197,21 @@ impl Default for Options {
             threaded: false,
             discard: false,
             drain: false,
+            ahead: 0,
+            depth: 8,
+            late: false,
             bug: Plant::default(),
             unflushed: false,
         }
     }
 }
 
+/// Victims read at once at most.
+const DEPTH_MAX: u64 = 64;
+
 /// An option as text: its name, and what it may be.
 pub const OPTIONS: &[(&str, &str)] = &[
+    ("ahead", "victims of cleaning ahead of need that share a flush, 1 to 16; 0: callers clean"),
     ("batch", "victims whose copies share a flush, 1 to 16; with cleaning=scj"),
     ("cached_nodes", "nodes, and directory blocks, kept in memory (each)"),
     ("cleaning", "scj, bl6 (as kernel 6.1) or bl415 (the paper's baseline)"),
@@ -188,9 +219,11 @@ pub const OPTIONS: &[(&str, &str)] = &[
         "count_needed",
         "on: pre-invalid blocks count as a victim's cost, off: not; with cleaning=scj",
     ),
+    ("depth", "victims that cleaning ahead of need reads at once, 1 to 64"),
     ("dirty", "dirty nodes, and directory blocks, that a checkpoint waits for (each)"),
     ("discard", "on or off: segments that a checkpoint freed are discarded"),
     ("drain", "on or off: copies are waited for before cleaning goes on"),
+    ("late", "on or off: callers clean as late as they can"),
     ("prefree", "per cent of all segments that wait for a checkpoint before one is made for them"),
     ("slots", "records that the journal holds, 1 to 224; with cleaning=scj"),
     ("threaded", "on or off: logs go through holes when free segments run low"),
@@ -250,6 +283,9 @@ impl Options {
                     _ => scj.threshold = Some(number(text, 1, u64::from(u32::MAX))?),
                 }
             }
+            "ahead" => self.ahead = number(text, 0, u64::from(BATCH_MAX))? as u32,
+            "depth" => self.depth = number(text, 1, DEPTH_MAX)? as u32,
+            "late" => self.late = switch(text)?,
             "cached_nodes" => self.cached_nodes = number(text, 64, 1 << 32)? as usize,
             "dirty" => self.dirty = number(text, 16, 1 << 24)? as usize,
             "prefree" => self.prefree = number(text, 1, 100)? as u32,
@@ -262,6 +298,25 @@ impl Options {
             }
         }
         Ok(())
+    }
+
+    /// What excludes each other, or is out of its range.
+    pub(super) fn check(&self) -> Result<(), FsError> {
+        let journals = matches!(self.cleaning, Cleaning::Scj(_));
+        let depth = (1..=DEPTH_MAX).contains(&u64::from(self.depth));
+        let wrong = [
+            (self.threaded && journals, "threaded logs and journalled cleaning exclude each other"),
+            (self.ahead > BATCH_MAX, "0 to 16 victims of cleaning ahead of need share a flush"),
+            (self.ahead > 0 && !depth, "cleaning ahead of need reads 1 to 64 victims at once"),
+            (
+                self.ahead > 0 && self.cleaning == Cleaning::Bl415,
+                "cleaning ahead of need has no checkpoint after each victim: scj or bl6",
+            ),
+            (self.ahead > 0 && self.drain, "cleaning ahead of need waits for no copies"),
+            (self.ahead > 0 && self.late, "callers do not clean where cleaning is ahead of need"),
+        ];
+        let found = wrong.into_iter().find(|(met, _)| *met);
+        found.map_or(Ok(()), |(_, what)| Err(FsError::Invalid(what)))
     }
 
     /// What candidates of cleaning are judged by, with segments of so many blocks.

@@ -4,7 +4,9 @@
 //! * `cur` is what is valid now; `rec` (R) what recovery from the durable state may read: valid at
 //!   the checkpoint, and what fsync made durable since;
 //! * a block in either map is not written; a segment is free if neither map has a bit in it, it is
-//!   no head, and nothing holds it until the next checkpoint;
+//!   no head, nothing holds it until the next checkpoint, and it does not wait for its record;
+//! * a segment that is read ahead of need bears a ticket until it is free or a head: as long as it
+//!   does, no block of it was written;
 //! * counts equal the maps' bits; a segment stands among the candidates of cleaning with the cost
 //!   that the rule of this mount gives it.
 
@@ -30,6 +32,8 @@ pub(super) struct Seg {
     pub(super) held: bool,
     /// What recovery needs of it was copied; records that are not durable yet will free it.
     pub(super) copied: bool,
+    /// The ticket of cleaning ahead of need that reads it; 0: none does, or it was free or a head since.
+    pub(super) ticket: u32,
     /// Nothing in it is valid, and only a checkpoint frees it.
     waits: bool,
     /// It is among the free ones.
@@ -38,6 +42,12 @@ pub(super) struct Seg {
     written: bool,
     /// Its entry is not on media, or a checkpoint will change its maps.
     touched: bool,
+}
+
+impl Seg {
+    fn is_free(&self) -> bool {
+        self.needed == 0 && !self.head && !self.held && !self.copied
+    }
 }
 
 pub(super) struct Segs {
@@ -50,8 +60,10 @@ pub(super) struct Segs {
     dirty_count: usize,
     candidates: Candidates,
     rule: Question,
-    /// Blocks in R that are not valid any more.
+    /// Blocks in R that are not valid any more, but for those of segments that wait for their record.
     pre_invalid: u64,
+    /// Segments that wait for their record.
+    copied: usize,
     /// Segments that wait for a checkpoint.
     prefree: usize,
     /// Where the search for a free segment goes on.
@@ -62,7 +74,7 @@ pub(super) struct Segs {
 const OUTSIDE: FsError = FsError::Corrupt("an address outside the main area");
 
 impl Segs {
-    /// Blocks in R that are not valid any more.
+    /// Blocks in R that are not valid any more and that no record is about to free.
     pub(super) fn pre_invalid(&self) -> u64 {
         self.pre_invalid
     }
@@ -90,6 +102,7 @@ impl Segs {
                 head: false,
                 held: false,
                 copied: false,
+                ticket: 0,
                 waits: false,
                 free: false,
                 written: true,
@@ -106,6 +119,7 @@ impl Segs {
             dirty: vec![false; layout.sit_blocks() as usize],
             dirty_count: 0,
             pre_invalid: 0,
+            copied: 0,
             prefree: 0,
             next: 0,
             rule,
@@ -137,7 +151,7 @@ impl Segs {
     }
     /// Segments that will be free once the checkpoint to come is durable.
     pub(super) fn free_after(&self) -> u32 {
-        (self.free.len() + self.prefree) as u32
+        (self.free.len() + self.prefree + self.copied) as u32
     }
     /// The oldest candidate of each cost, cheapest first.
     pub(super) fn candidates(&self) -> impl Iterator<Item = (SegNo, u16)> {
@@ -150,10 +164,13 @@ impl Segs {
 
     fn refresh(&mut self, i: u32) {
         let seg = &mut self.segs[i as usize];
-        let waits = seg.valid == 0 && !seg.head && (seg.needed > 0 || seg.held);
+        let waits = seg.valid == 0 && !seg.head && !seg.copied && (seg.needed > 0 || seg.held);
         self.prefree = self.prefree + usize::from(waits) - usize::from(seg.waits);
         seg.waits = waits;
-        let free = seg.needed == 0 && !seg.head && !seg.held;
+        let free = seg.is_free();
+        if free || seg.head {
+            seg.ticket = 0;
+        }
         if free != seg.free {
             seg.free = free;
             if free {
@@ -278,17 +295,26 @@ impl Segs {
         Ok(())
     }
 
-    /// What recovery needs of a segment was copied: it is no victim again.
+    /// Nothing in a segment is valid, and what recovery needs of it was copied: it is no victim again.
     pub(super) fn set_copied(&mut self, seg: SegNo) {
-        self.segs[seg.index()].copied = true;
+        let one = &mut self.segs[seg.index()];
+        one.copied = true;
+        self.copied += 1;
+        self.pre_invalid -= u64::from(one.needed);
         self.refresh(seg.0);
     }
 
-    /// What recovery needed of a segment lies elsewhere: nothing in it is needed any more.
+    /// A segment is read ahead of need (0: no longer): it is no candidate.
+    pub(super) fn set_ticket(&mut self, seg: SegNo, ticket: u32) {
+        self.segs[seg.index()].ticket = ticket;
+        self.refresh(seg.0);
+    }
+
+    /// What recovery needed of a copied segment lies elsewhere: nothing in it is needed any more.
     pub(super) fn release(&mut self, seg: SegNo) {
         let one = &mut self.segs[seg.index()];
-        assert_eq!(one.valid, 0, "segment {seg} still has valid blocks");
-        self.pre_invalid -= u64::from(one.needed);
+        assert!(one.copied && one.valid == 0, "segment {seg} was not copied");
+        self.copied -= 1;
         one.rec = [0; VALID_BYTES];
         (one.needed, one.copied) = (0, false);
         self.refresh(seg.0);
@@ -381,15 +407,19 @@ impl Segs {
 
     /// What contradicts itself, in words.
     pub(super) fn check(&self) -> Result<(), FsError> {
-        let mut pre = 0;
+        let (mut pre, mut copied) = (0, 0);
         for (i, seg) in self.segs.iter().enumerate() {
             let bits = |map: &[u8]| map.iter().map(|b| b.count_ones()).sum::<u32>();
             let both: Vec<u8> = seg.cur.iter().zip(&seg.rec).map(|(a, b)| a | b).collect();
             if bits(&seg.cur) != u32::from(seg.valid) || bits(&both) != u32::from(seg.needed) {
                 return Err(FsError::Corrupt("counts of a segment differ from its maps"));
             }
-            pre += u64::from(seg.needed - seg.valid);
-            let free = seg.needed == 0 && !seg.head && !seg.held;
+            if seg.copied && (seg.valid > 0 || seg.head) {
+                return Err(FsError::Corrupt("a segment that waits for its record is in use"));
+            }
+            copied += usize::from(seg.copied);
+            pre += if seg.copied { 0 } else { u64::from(seg.needed - seg.valid) };
+            let free = seg.is_free();
             if free != self.free.contains(&(i as u32)) {
                 return Err(FsError::Corrupt("the list of free segments"));
             }
@@ -401,8 +431,8 @@ impl Segs {
                 return Err(FsError::Corrupt("a segment that the checkpoint would not look at"));
             }
         }
-        if pre != self.pre_invalid {
-            return Err(FsError::Corrupt("the count of pre-invalid blocks"));
+        if (pre, copied) != (self.pre_invalid, self.copied) {
+            return Err(FsError::Corrupt("the counts of pre-invalid blocks and copied segments"));
         }
         Ok(())
     }

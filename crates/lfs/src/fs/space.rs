@@ -115,6 +115,11 @@ impl<D: BlockDevice> Fs<D> {
             + segments(self.held_back as usize, &[HotData, WarmData, ColdData])
     }
 
+    /// With so few free segments or fewer, callers clean.
+    pub(super) fn wanted_free(&self) -> usize {
+        if self.options.late { self.floor_free() } else { self.least_free() }
+    }
+
     /// After an operation: the adaptive checkpoint (paper 2, section V).
     pub(super) fn after_change(&mut self) -> Result<(), FsError> {
         let Cleaning::Scj(scj) = self.options.cleaning else { return Ok(()) };

@@ -30,12 +30,14 @@ pub struct CleaningTime {
     pub journal: Span,
     /// The checkpoint that the paper's baseline makes after each cleaning.
     pub checkpoint: Span,
+    /// Callers that had to wait for cleaning ahead of need.
+    pub wait: Span,
 }
 
 impl CleaningTime {
     /// All of it.
     pub fn total(&self) -> Span {
-        self.init + self.copy + self.flush + self.journal + self.checkpoint
+        self.init + self.copy + self.flush + self.journal + self.checkpoint + self.wait
     }
     fn since(&self, before: &CleaningTime) -> CleaningTime {
         CleaningTime {
@@ -44,6 +46,7 @@ impl CleaningTime {
             flush: less(self.flush, before.flush),
             journal: less(self.journal, before.journal),
             checkpoint: less(self.checkpoint, before.checkpoint),
+            wait: less(self.wait, before.wait),
         }
     }
     pub(super) fn add(&mut self, other: &CleaningTime) {
@@ -52,6 +55,7 @@ impl CleaningTime {
         self.flush += other.flush;
         self.journal += other.journal;
         self.checkpoint += other.checkpoint;
+        self.wait += other.wait;
     }
 }
 
@@ -155,6 +159,10 @@ impl Counters {
     /// A cleaning took this.
     pub(super) fn cleaning(&mut self, time: &CleaningTime) {
         self.cleaning.add(time);
+    }
+    /// An operation waited for cleaning ahead of need.
+    pub(super) fn waited(&mut self, span: Span) {
+        self.cleaning.wait += span;
     }
     /// A segment of nodes, or of data, was cleaned.
     pub(super) fn cleaned_segment(&mut self, nodes: bool) {

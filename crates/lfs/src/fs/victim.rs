@@ -23,7 +23,7 @@ impl Question {
         let copies = if self.journalled { seg.needed } else { seg.valid };
         let pinned = self.journalled && seg.held && !self.unpinned;
         let cost = if self.count_valid { seg.valid } else { copies };
-        let free_of_duty = !seg.head && !seg.copied && !pinned;
+        let free_of_duty = !seg.head && !seg.copied && seg.ticket == 0 && !pinned;
         (copies > 0 && copies < self.per_seg && free_of_duty).then_some(cost)
     }
 }

@@ -9,7 +9,7 @@ use super::manifest::of_volume;
 use super::tools::model::{Body, Mix, NEW, Op, apply, draw, fresh, perform};
 use super::tools::{Image, now};
 
-const MIX: Mix = Mix { write: 40, fsync: 4, sync: 1, blocks: 60, names: 120 };
+const MIX: Mix = Mix { write: 40, fsync: 4, clean: 0, sync: 1, blocks: 60, names: 120 };
 
 fn mounted(seed: u64, size: u64, options: Options) -> Fs<CutDevice> {
     let device = CutDevice::new(Sectors(size / 512));

@@ -2,7 +2,8 @@
 #![allow(dead_code)]
 
 use block::{
-    BlockDevice, Bytes, CutDevice, DiskCut, DiskImage, Fate, Rng, SECTOR_BYTES, Sectors, UNIT_BYTES,
+    BlockDevice, Bytes, CutDevice, DiskCut, DiskImage, Fate, Rng, SECTOR_BYTES, Sectors, Span,
+    UNIT_BYTES,
 };
 use varve_lfs::fs::{CleaningCounts, Trigger};
 use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
@@ -24,12 +25,23 @@ pub struct Plan {
     pub steps: u64,
     /// The device keeps sectors whole, and no more.
     pub torn: bool,
+    /// The device answers late and in another order, and its flushes cover only what was answered.
+    pub slow: bool,
 }
 
 impl Plan {
     fn power_on(&self, image: DiskImage) -> CutDevice {
         let unit = if self.torn { SECTOR_BYTES } else { UNIT_BYTES };
-        CutDevice::power_on(image).with_atomic_unit(Bytes(unit))
+        let device = CutDevice::power_on(image).with_atomic_unit(Bytes(unit));
+        if !self.slow {
+            return device;
+        }
+        // Forced writes slower than flushes, so that records of two writes can overtake each other.
+        device
+            .with_latency(Span::from_us(3), Span::from_us(5))
+            .with_slow_reads(Span::from_us(4))
+            .with_slow_forced_writes(Span::from_us(6))
+            .strict(true)
     }
 }
 

@@ -47,6 +47,8 @@ pub enum Op {
     Chmod(Nid, u16),
     Fsync(Nid),
     Sync,
+    /// So many segments are cleaned at once.
+    Clean(u32),
 }
 
 /// How often, of 100; the rest is divided among the others.
@@ -55,6 +57,7 @@ pub struct Mix {
     pub write: u64,
     pub fsync: u64,
     pub sync: u64,
+    pub clean: u64,
     /// Blocks of a file at most, about.
     pub blocks: u64,
     /// Names in use at most, about.
@@ -146,6 +149,9 @@ pub fn draw(rng: &mut Rng, tree: &Tree, mix: Mix) -> Op {
     }
     if draw >= 100 - mix.sync {
         return Op::Sync;
+    }
+    if draw >= 100 - mix.sync - mix.clean {
+        return Op::Clean(1 + rng.below(3) as u32);
     }
     let known = |rng: &mut Rng| {
         let dir = *rng.pick(&dirs);
@@ -330,7 +336,7 @@ pub fn apply(tree: &mut Tree, op: &Op, made: Option<Nid>) -> Result<(), FsError>
             }
         }
         Op::Chmod(ino, mode) => tree.get_mut(ino).unwrap().mode = *mode,
-        Op::Fsync(_) | Op::Sync => {}
+        Op::Fsync(_) | Op::Sync | Op::Clean(_) => {}
     }
     Ok(())
 }
@@ -365,6 +371,7 @@ pub fn perform<D: BlockDevice>(fs: &mut Fs<D>, now: Now, op: &Op) -> Result<Opti
         }
         Op::Fsync(ino) => fs.fsync(now, *ino),
         Op::Sync => fs.sync(now),
+        Op::Clean(most) => fs.clean(now, *most).map(drop),
     }
     .map(|()| None)
 }

@@ -6,7 +6,10 @@
 //! * time never falls: [`Disk::clock`] is when the next request may be made, [`Disk::time`] when all
 //!   that was asked for is done;
 //! * so many writes are under way at most; one more waits for the oldest;
+//! * what nobody waits for (a read, a forced write, a flush) says when it is answered;
 //! * after a write that failed nothing becomes durable, and what it held is not read from the device.
+
+mod flushes;
 
 use std::collections::VecDeque;
 
@@ -14,6 +17,7 @@ use block::{BlockDevice, Data, DeviceError, Lba, Request, SECTOR_BYTES, Sectors,
 
 use crate::BlockAddr;
 use crate::format::{BLOCK_BYTES, Block};
+pub use flushes::Mark;
 
 const SECTORS: u64 = BLOCK_BYTES as u64 / SECTOR_BYTES;
 /// Blocks of a run at most.
@@ -74,6 +78,7 @@ pub struct Disk<D> {
     lost: Option<DeviceError>,
     written: [u64; CAUSES],
     flushes: u64,
+    covered: flushes::Flushes,
 }
 
 impl<D: BlockDevice> Disk<D> {
@@ -83,8 +88,20 @@ impl<D: BlockDevice> Disk<D> {
         let (run_at, written, flushes) = (0, [0; CAUSES], 0);
         let under_way = VecDeque::with_capacity(UNDER_WAY + 1);
         let (time, answered, fetched) = (at, at, at);
-        let lost = None;
-        Disk { device, time, answered, fetched, under_way, run, run_at, lost, written, flushes }
+        let (lost, covered) = (None, flushes::Flushes::default());
+        Disk {
+            device,
+            time,
+            answered,
+            fetched,
+            under_way,
+            run,
+            run_at,
+            lost,
+            written,
+            flushes,
+            covered,
+        }
     }
 
     /// Blocks of the device.
@@ -158,6 +175,7 @@ impl<D: BlockDevice> Disk<D> {
         let done = self.device.submit(self.time, request);
         let done = done.inspect_err(|error| self.lost = Some(error.clone()))?;
         self.run.clear();
+        self.covered.sent(self.time, done);
         self.answered = self.answered.max(done);
         self.under_way.push_back(done);
         if self.under_way.len() > UNDER_WAY
@@ -218,14 +236,22 @@ impl<D: BlockDevice> Disk<D> {
     /// # Errors
     /// What the device says.
     pub fn read_all(&mut self, addrs: &[BlockAddr], out: &mut [u8]) -> Result<(), DeviceError> {
+        self.time = self.fetch_all(addrs, out)?;
+        Ok(())
+    }
+
+    /// As [`Disk::read_all`], but nobody waits: when the last of them is answered.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn fetch_all(&mut self, addrs: &[BlockAddr], out: &mut [u8]) -> Result<Time, DeviceError> {
         let (mut rest, mut answered) = (out, self.time);
         for run in addrs.chunk_by(|a, b| b.0 == a.0 + 1) {
             let (part, more) = rest.split_at_mut(run.len() * BLOCK_BYTES);
             answered = answered.max(self.ask(run[0], part)?);
             rest = more;
         }
-        self.time = answered;
-        Ok(())
+        Ok(answered)
     }
 
     fn ask(&mut self, at: BlockAddr, out: &mut [u8]) -> Result<Time, DeviceError> {
@@ -249,6 +275,7 @@ impl<D: BlockDevice> Disk<D> {
             self.run_at = at.0;
         }
         self.run.extend_from_slice(block);
+        self.covered.hand(1);
         self.written[cause as usize] += 1;
         Ok(())
     }
@@ -261,6 +288,7 @@ impl<D: BlockDevice> Disk<D> {
         self.wait()?;
         self.time = self.time.max(self.device.submit(self.time, Request::flush())?);
         self.flushes += 1;
+        self.covered.flushed();
         Ok(())
     }
 
@@ -275,14 +303,78 @@ impl<D: BlockDevice> Disk<D> {
         cause: Cause,
     ) -> Result<(), DeviceError> {
         self.wait()?;
+        self.time = self.time.max(self.write_durable_behind(at, blocks, cause)?);
+        Ok(())
+    }
+
+    /// Writes blocks that are durable when they are answered, but nobody waits: when that is.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn write_durable_behind(
+        &mut self,
+        at: BlockAddr,
+        blocks: &[&Block],
+        cause: Cause,
+    ) -> Result<Time, DeviceError> {
+        self.drain()?;
         let bytes: Vec<u8> = blocks.iter().flat_map(|block| block.iter().copied()).collect();
         let lba = Lba(u64::from(at.0) * SECTORS);
         let sectors = Sectors(blocks.len() as u64 * SECTORS);
         let request = Request::write(lba, sectors).with(Data::Write(&bytes)).with_fua();
-        self.time = self.time.max(self.device.submit(self.time, request)?);
-        self.answered = self.answered.max(self.time);
+        let done = self.device.submit(self.time, request)?;
+        self.covered.hand(blocks.len() as u64);
+        self.covered.sent(self.time, done);
+        self.answered = self.answered.max(done);
         self.written[cause as usize] += blocks.len() as u64;
-        Ok(())
+        Ok(done)
+    }
+
+    /// All that was written so far, to be asked about later.
+    pub fn mark(&self) -> Mark {
+        self.covered.mark()
+    }
+
+    /// Whether what was written before a mark is durable by now.
+    pub fn is_durable(&mut self, mark: Mark) -> bool {
+        self.covered.is_durable(self.time, mark)
+    }
+
+    /// Submits a flush that nobody waits for and that covers a mark. Not yet (no) while another is
+    /// under way, or some of what it is to cover is not answered.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn flush_behind(&mut self, mark: Mark) -> Result<bool, DeviceError> {
+        if self.covered.waits(mark) {
+            self.drain()?;
+        }
+        let answered = self.covered.answered(mark).is_none_or(|by| by <= self.time);
+        if self.covered.is_busy(self.time) || !(answered || self.covered.early) {
+            return Ok(false);
+        }
+        if let Some(error) = &self.lost {
+            return Err(error.clone());
+        }
+        let done = self.device.submit(self.time, Request::flush())?;
+        self.flushes += 1;
+        self.covered.submitted(self.time, done);
+        Ok(true)
+    }
+
+    /// When something happens that a mark waits for: a flush is answered, or one may be submitted.
+    pub fn due(&self, mark: Mark) -> Option<Time> {
+        self.covered.due(self.time, mark)
+    }
+
+    /// Flushes count for what was submitted, answered or not: a planted bug.
+    pub(crate) fn count_flushes_early(&mut self) {
+        self.covered.early = true;
+    }
+
+    /// Nothing is done until then.
+    pub fn pass(&mut self, to: Time) {
+        self.time = self.time.max(to);
     }
 
     /// Gives blocks back to the device.
