@@ -7,11 +7,13 @@ use block::Rng;
 use tools::crash::{Plan, Run, first_wrong, volume, work};
 use tools::model::{Mix, fresh};
 use varve_lfs::Options;
-use varve_lfs::fs::{Bug, Cleaning, Scj};
+use varve_lfs::fs::{Bug, Cleaning, CleaningCounts, Scj};
 
 const CLEANING: Mix = Mix { write: 66, fsync: 14, sync: 1, clean: 2, blocks: 56, names: 24 };
 /// Many fsyncs of few files: the chain is long and its segments sparse.
-const CHAINS: Mix = Mix { write: 56, fsync: 34, sync: 0, clean: 1, blocks: 40, names: 8 };
+const CHAINS: Mix = Mix { write: 56, fsync: 34, sync: 0, clean: 6, blocks: 30, names: 8 };
+/// Much is removed and made durable: what is read of a victim is soon worth nothing.
+const REMOVALS: Mix = Mix { write: 40, fsync: 5, sync: 6, clean: 0, blocks: 16, names: 40 };
 
 fn journalled() -> Cleaning {
     Cleaning::Scj(Scj { slots: 200, threshold: Some(600), count_needed: true, batch: 1 })
@@ -19,12 +21,24 @@ fn journalled() -> Cleaning {
 
 /// So small a volume that it is cleaned all the time.
 fn plan(seed: u64, cleaning: Cleaning) -> Plan {
-    let ahead = 1 + (seed % 4) as u32;
-    let depth = 1 + (seed / 4 % 3) as u32;
+    let ahead = 1 + (seed % 8) as u32;
+    let depth = 1 + (seed / 8 % 3) as u32;
     let options = Options { dirty: 24, cleaning, ahead, depth, ..Options::default() };
     let mix = if seed % 2 == 1 { CHAINS } else { CLEANING };
-    let torn = seed % 3 == 0;
-    Plan { seed, per_seg: 4, blocks: 1_500, options, mix, steps: 300, torn, slow: seed % 5 != 4 }
+    let (torn, slow) = (seed.is_multiple_of(3), if seed % 5 == 4 { 0 } else { 40 });
+    Plan { seed, per_seg: 4, blocks: 1_100, options, mix, steps: 400, torn, slow }
+}
+
+/// Reads take so long that segments are free, and used again, before they are copied.
+fn late(seed: u64, cleaning: Cleaning) -> Plan {
+    Plan {
+        per_seg: 3,
+        blocks: 1_000,
+        mix: REMOVALS,
+        steps: 600,
+        slow: 3_000,
+        ..plan(seed, cleaning)
+    }
 }
 
 fn run(plan: Plan) -> Run {
@@ -35,29 +49,27 @@ fn run(plan: Plan) -> Run {
 #[test]
 fn no_cut_breaks_what_was_promised() {
     for cleaning in [journalled(), Cleaning::Bl6] {
-        let (mut ahead, mut stale, mut records, mut waits) = (0, 0, 0, 0);
-        for seed in 0..10 {
-            let plan = plan(seed, cleaning);
+        let mut sum = CleaningCounts::default();
+        for plan in (0..8).map(|i| plan(i, cleaning)).chain((0..4).map(|i| late(i, cleaning))) {
             assert_eq!(first_wrong(plan, 31), None, "{cleaning:?}");
-            let cleaned = run(plan).cleaned;
-            ahead += cleaned.ahead;
-            stale += cleaned.stale;
-            records += cleaned.records;
-            waits += cleaned.waits;
+            let one = run(plan).cleaned;
+            sum.ahead += one.ahead;
+            sum.stale += one.stale;
+            sum.records += one.records;
+            sum.waits += one.waits;
         }
-        println!("{cleaning:?}: {ahead} segments, {stale} stale, {records} records, {waits} waits");
-        assert!(ahead > 100, "{cleaning:?}: {ahead} segments");
-        assert!(stale > 0, "{cleaning:?}: nothing was read for nothing");
-        assert!(records > 0 || cleaning == Cleaning::Bl6);
+        println!("{cleaning:?}: {sum:?}");
+        assert!(sum.ahead > 500 && sum.stale > 0, "{cleaning:?}: {sum:?}");
+        let (journalled, recorded) = (cleaning != Cleaning::Bl6, sum.records > 0 && sum.waits > 0);
+        assert!(recorded || !journalled, "{cleaning:?}: {sum:?}");
     }
 }
 
 /// Those of cleaning ahead of need, and those of all journalled cleaning that it must not hide.
-const BUGS: [(Bug, u64); 10] = [
-    (Bug::AheadStale, 13),
-    (Bug::FlushTooEarly, 5),
-    (Bug::RecordsCross, 3),
-    (Bug::AheadIdle, 5),
+const BUGS: [(Bug, u64); 9] = [
+    (Bug::FlushTooEarly, 13),
+    (Bug::RecordsCross, 5),
+    (Bug::AheadIdle, 13),
     (Bug::Flush, 13),
     (Bug::BatchEarly, 13),
     (Bug::Ssa, 13),
@@ -66,20 +78,30 @@ const BUGS: [(Bug, u64); 10] = [
     (Bug::DiscardEarly, 13),
 ];
 
+/// The first seed whose plan shows a bug: some are met while the power is on, and the work itself fails.
+fn shown_by(
+    bug: Bug,
+    seeds: std::ops::Range<u64>,
+    stride: u64,
+    plan: fn(u64, Cleaning) -> Plan,
+) -> Option<u64> {
+    let mut seeds = seeds;
+    seeds.find(|seed| {
+        let mut plan = plan(*seed, journalled());
+        plan.options.bug = bug.into();
+        std::panic::catch_unwind(|| first_wrong(plan, stride).is_some()).unwrap_or(true)
+    })
+}
+
 #[test]
 fn every_planted_bug_is_caught() {
     let mut missed = Vec::new();
     for (bug, stride) in BUGS {
-        let caught = (0..80).find(|seed| {
-            let mut plan = plan(*seed, journalled());
-            plan.options.bug = bug.into();
-            // Some of them are met while the power is on: the work itself fails.
-            std::panic::catch_unwind(|| first_wrong(plan, stride).is_some()).unwrap_or(true)
-        });
+        let caught = shown_by(bug, 0..40, stride, plan);
         println!("{bug:?}: seed {caught:?}");
-        if caught.is_none() {
-            missed.push(bug);
-        }
+        missed.extend(caught.is_none().then_some(bug));
     }
+    // It is rare that a victim is used again so soon: the search begins shortly before the first run.
+    missed.extend(shown_by(Bug::AheadStale, 6..40, 31, late).is_none().then_some(Bug::AheadStale));
     assert_eq!(missed, []);
 }

@@ -13,16 +13,7 @@ const FSYNCS: Mix = Mix { write: 40, fsync: 25, clean: 0, sync: 2, blocks: 30, n
 
 fn small(seed: u64) -> Plan {
     let options = Options { dirty: 60, ..Options::default() };
-    Plan {
-        seed,
-        per_seg: 4,
-        blocks: 8_000,
-        options,
-        mix: FSYNCS,
-        steps: 60,
-        torn: false,
-        slow: false,
-    }
+    Plan { seed, per_seg: 4, blocks: 8_000, options, mix: FSYNCS, steps: 60, torn: false, slow: 0 }
 }
 
 #[test]
@@ -88,7 +79,7 @@ fn the_checker_is_content_after_recovery() {
             mix: USUAL,
             steps: 900,
             torn: false,
-            slow: false,
+            slow: 0,
         };
         let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(seed));
         let run = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng);
@@ -115,7 +106,7 @@ fn tight(seed: u64, cleaning: Cleaning) -> Plan {
         mix: CLEANING,
         steps: 300,
         torn: false,
-        slow: false,
+        slow: 0,
     }
 }
 

@@ -22,6 +22,7 @@ fn damage_is_an_error_and_no_panic() {
         mix: MIX,
         steps: 120,
         torn: false,
+        slow: 0,
     };
     let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(1));
     let run = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng);
@@ -90,6 +91,7 @@ fn a_journal_that_leaves_its_gap_is_refused() {
         mix: MIX,
         steps: 20,
         torn: true,
+        slow: 0,
     };
     let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(1));
     let image = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng).device.image();

@@ -63,7 +63,8 @@ const LONGER: (Draw, Density) =
 
 /// Those that longer runs show; `FsyncJ`, `Trans` and `Pin` need more than is made here:
 /// `crates/lfs/tests/crash.rs`; so do `PastTorn`, whose torn node has to be followed by a whole one, and
-/// `WholeFirst`, which takes two cuts of mounts: `crates/lfs/tests/torn.rs`.
+/// `WholeFirst`, which takes two cuts of mounts: `crates/lfs/tests/torn.rs`. Those of cleaning ahead of
+/// need are rarer here than in `crates/lfs/tests/ahead.rs`.
 const IN_LONG: [Bug; 9] = [
     Bug::Ssa,
     Bug::Order,
@@ -86,15 +87,25 @@ fn planted_bugs_of_longer_runs_are_caught() {
 
 #[test]
 fn each_planted_bug_is_some_tests() {
-    let elsewhere =
-        [Bug::RecoveryInChain, Bug::FsyncJ, Bug::Trans, Bug::Pin, Bug::PastTorn, Bug::WholeFirst];
+    let elsewhere = [
+        Bug::RecoveryInChain,
+        Bug::FsyncJ,
+        Bug::Trans,
+        Bug::Pin,
+        Bug::PastTorn,
+        Bug::WholeFirst,
+        Bug::AheadStale,
+        Bug::RecordsCross,
+        Bug::AheadIdle,
+    ];
     let all: Vec<Bug> = SHORT.into_iter().chain(IN_LONG).chain(elsewhere).collect();
     assert_eq!(all.len(), Bug::ALL.len());
     assert!(Bug::ALL.iter().all(|bug| all.contains(bug)));
 }
 
 /// Those that short runs show.
-const SHORT: [Bug; 10] = [
+const SHORT: [Bug; 11] = [
+    Bug::FlushTooEarly,
     Bug::Raw,
     Bug::Flush,
     Bug::DataFlush,

@@ -1,7 +1,8 @@
 //! What flushes cover.
 //!
 //! Invariants:
-//! * blocks are counted in the order in which they were handed over; a [`Mark`] stands between two;
+//! * blocks are counted in the order in which they were handed over, forced ones not: they are durable by
+//!   themselves; a [`Mark`] stands between two;
 //! * a flush covers what was *answered* when it was submitted (all that NVMe promises), which of the
 //!   order above is the longest beginning without an unanswered block;
 //! * what is covered is durable when the flush is answered, not before; one flush that nobody waits

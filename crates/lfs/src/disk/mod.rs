@@ -323,8 +323,6 @@ impl<D: BlockDevice> Disk<D> {
         let sectors = Sectors(blocks.len() as u64 * SECTORS);
         let request = Request::write(lba, sectors).with(Data::Write(&bytes)).with_fua();
         let done = self.device.submit(self.time, request)?;
-        self.covered.hand(blocks.len() as u64);
-        self.covered.sent(self.time, done);
         self.answered = self.answered.max(done);
         self.written[cause as usize] += blocks.len() as u64;
         Ok(done)

@@ -353,6 +353,6 @@ mod tests {
         }
         let mut options = Options::default();
         assert!(options.set("slots", "8").unwrap_err().contains("cleaning=scj"));
-        assert!(options.set("colour", "8").unwrap_err().contains("expected one of batch"));
+        assert!(options.set("colour", "8").unwrap_err().contains("expected one of ahead"));
     }
 }

@@ -25,22 +25,23 @@ pub struct Plan {
     pub steps: u64,
     /// The device keeps sectors whole, and no more.
     pub torn: bool,
-    /// The device answers late and in another order, and its flushes cover only what was answered.
-    pub slow: bool,
+    /// Reads take so many microseconds on a device that answers late and in another order, and whose
+    /// flushes cover only what was answered; 0: one that answers at once.
+    pub slow: u64,
 }
 
 impl Plan {
     fn power_on(&self, image: DiskImage) -> CutDevice {
         let unit = if self.torn { SECTOR_BYTES } else { UNIT_BYTES };
         let device = CutDevice::power_on(image).with_atomic_unit(Bytes(unit));
-        if !self.slow {
+        if self.slow == 0 {
             return device;
         }
         // Forced writes slower than flushes, so that records of two writes can overtake each other.
         device
             .with_latency(Span::from_us(3), Span::from_us(5))
-            .with_slow_reads(Span::from_us(4))
-            .with_slow_forced_writes(Span::from_us(6))
+            .with_slow_reads(Span::from_us(self.slow))
+            .with_slow_forced_writes(Span::from_us(40))
             .strict(true)
     }
 }

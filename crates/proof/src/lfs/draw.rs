@@ -167,7 +167,33 @@ fn config(rng: &mut Rng, long: bool) -> Config {
         long_epochs(&mut k);
     }
     torn(&mut k);
+    if cleaning != "bl415" {
+        ahead(&mut k);
+    }
+    late(&mut k);
     k.config
+}
+
+/// Cleaning ahead of need.
+fn ahead(k: &mut Keys<'_>) {
+    if k.one_in(2) {
+        k.pick("lfs.ahead", &["1", "1", "2", "4", "16"]);
+        k.pick("lfs.depth", &["1", "2", "8"]);
+    }
+}
+
+/// A disk that answers late, in another order than it was asked, and whose flushes cover what was
+/// answered: slow in reading, in flushing, or in forced writes.
+fn late(k: &mut Keys<'_>) {
+    if k.one_in(2) {
+        return;
+    }
+    k.set("lfs.strict", true);
+    k.pick("lfs.read", &["0", "4", "100", "2000"]);
+    k.pick("lfs.write", &["1", "3", "30"]);
+    k.pick("lfs.flush", &["0", "5", "200"]);
+    k.pick("lfs.forced", &["0", "6", "100"]);
+    k.pick("lfs.pause", &["1", "20", "500"]);
 }
 
 /// Most disks tear a block.

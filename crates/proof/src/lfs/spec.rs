@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use block::{Bytes, CutDevice, DiskImage, Plant, SECTOR_BYTES, Sectors, UNIT_BYTES};
+use block::{Bytes, CutDevice, DiskImage, Plant, SECTOR_BYTES, Sectors, Span, UNIT_BYTES};
 use lfs::fs::{Bug, Cleaning, Scj, Victim};
 use lfs::{Fs, FsError, MkfsOptions, Options, mkfs};
 
@@ -22,7 +22,10 @@ pub struct FsSpec {
     /// The whole volume is checked after one in so many steps.
     pub(super) check_every: u32,
     /// What the disk keeps whole.
-    pub(super) atomic: Bytes,
+    atomic: Bytes,
+    answers: Answers,
+    /// From the end of a step to the next.
+    pub(super) pause: Span,
     volume: Volume,
     start: Tree,
     image: OnceCell<DiskImage>,
@@ -39,6 +42,25 @@ struct Volume {
     tree: bool,
     /// Percent of the room for users that files take beside them.
     fill: u32,
+}
+
+/// How a disk answers.
+#[derive(Clone, Copy, Default, Debug)]
+struct Answers {
+    read: Span,
+    /// At least: writes take up to four times this.
+    write: Span,
+    flush: Span,
+    /// Forced writes take this longer.
+    forced: Span,
+    /// A flush covers only what was answered.
+    strict: bool,
+}
+
+/// A span of a key, in microseconds.
+fn micros(text: &str) -> Result<Span, String> {
+    let found = text.parse().ok().filter(|us| *us <= 1_000_000);
+    found.map(Span::from_us).ok_or_else(|| "microseconds, a second at most".to_string())
 }
 
 /// A number of a key.
@@ -66,6 +88,8 @@ impl FsSpec {
             recover: Options::default(),
             check_every: 1,
             atomic: Bytes(UNIT_BYTES),
+            answers: Answers::default(),
+            pause: Span::from_us(1),
             volume: Volume { blocks: 1_000, per_seg: 4, gap: 64, tree: false, fill: 0 },
             start: Tree::default(),
             image: OnceCell::new(),
@@ -98,6 +122,9 @@ impl FsSpec {
         spec.recover = spec.options;
         if let Some(text) = after {
             spec.recover.cleaning = mode_of("lfs.recover", text)?;
+            if spec.recover.cleaning == Cleaning::Bl415 {
+                spec.recover.ahead = 0;
+            }
         }
         // What the journal's records need.
         let unit = 1 << spec.volume.per_seg;
@@ -138,6 +165,14 @@ impl FsSpec {
                     _ => return Err("greedy or cost-benefit".to_string()),
                 }
             }
+            "ahead" => options.ahead = number(text)?,
+            "depth" => options.depth = number(text)?,
+            "read" => self.answers.read = micros(text)?,
+            "write" => self.answers.write = micros(text)?,
+            "flush" => self.answers.flush = micros(text)?,
+            "forced" => self.answers.forced = micros(text)?,
+            "strict" => self.answers.strict = text.parse().map_err(|_| "true or false")?,
+            "pause" => self.pause = micros(text)?,
             "dirty" => options.dirty = number(text)?,
             "prefree" => options.prefree = number(text)?,
             "cached" => options.cached_nodes = number(text)?,
@@ -147,7 +182,8 @@ impl FsSpec {
             _ => {
                 return Err(
                     "one of cleaning, recover, atomic, blocks, segment, tree, fill, slots, threshold, \
-                     count, victim, dirty, prefree, cached, threaded, discard, check"
+                     batch, count, victim, ahead, depth, dirty, prefree, cached, threaded, discard, \
+                     check, read, write, flush, forced, strict, pause"
                         .to_string(),
                 );
             }
@@ -190,6 +226,17 @@ impl FsSpec {
             )?;
         }
         Ok(())
+    }
+
+    /// The disk of an image, as it answers.
+    pub(super) fn power_on(&self, image: DiskImage) -> CutDevice {
+        let Answers { read, write, flush, forced, strict } = self.answers;
+        CutDevice::power_on(image)
+            .with_atomic_unit(self.atomic)
+            .with_slow_reads(read)
+            .with_latency(write, flush)
+            .with_slow_forced_writes(forced)
+            .strict(strict)
     }
 
     /// The volume before the run.

@@ -1,6 +1,6 @@
 //! A mounted volume over a disk whose power can be cut, as a subject.
 
-use block::{BlockDevice, Bytes, CutDevice, DiskImage, Fate, SECTOR_BYTES, Time};
+use block::{BlockDevice, DiskImage, Fate, SECTOR_BYTES, Span, Time};
 use lfs::fs::Trigger;
 use lfs::{Fs, FsError, Now, Options, Stamp};
 use nand::Cut;
@@ -17,20 +17,26 @@ pub struct FsSubject {
     /// None after a clean stop.
     fs: Option<Box<Fs<SharedDisk>>>,
     options: Options,
-    clock: u64,
+    clock: Time,
+    pause: Span,
     /// Blocks written before the volume was mounted.
     before: u64,
 }
 
-/// The moment `clock`: as good as any other.
+/// The moment `clock` microseconds: as good as any other.
 pub(super) fn moment(clock: u64) -> Now {
     Now { at: Time::from_us(clock), wall: Stamp { seconds: clock, nanos: 0 } }
 }
 
+fn at(clock: Time) -> Now {
+    Now { at: clock, ..moment(clock.as_ps() / 1_000_000) }
+}
+
 impl FsSubject {
-    fn power_on(image: DiskImage, options: Options, unit: Bytes) -> Result<FsSubject, FsError> {
-        let disk = SharedDisk::new(CutDevice::power_on(image).with_atomic_unit(unit));
-        let mut subject = FsSubject { disk, fs: None, options, clock: 1, before: 0 };
+    fn power_on(spec: &FsSpec, image: DiskImage, options: Options) -> Result<FsSubject, FsError> {
+        let disk = SharedDisk::new(spec.power_on(image));
+        let (clock, pause) = (Time::from_us(1), spec.pause);
+        let mut subject = FsSubject { disk, fs: None, options, clock, pause, before: 0 };
         subject.mount()?;
         Ok(subject)
     }
@@ -42,25 +48,28 @@ impl FsSubject {
         Ok(())
     }
 
-    /// The next moment.
+    /// The next moment: some time after the last operation was answered. What that left behind (cleaning
+    /// ahead of need) may still be under way.
     pub(super) fn tick(&mut self) -> Now {
-        self.clock += 1;
-        moment(self.clock)
+        let ready = self.fs.as_ref().map_or(self.clock, |fs| fs.ready().max(self.clock));
+        self.clock = ready + self.pause;
+        at(self.clock)
     }
 
     /// The volume, and now.
     pub(super) fn volume(&mut self) -> Result<(&mut Fs<SharedDisk>, Now), FsError> {
-        let now = moment(self.clock);
+        let now = at(self.clock);
         self.fs.as_deref_mut().map(|fs| (fs, now)).ok_or(FsError::ReadOnly("as it was unmounted"))
     }
 
     /// A clean stop.
     pub(super) fn stop(&mut self) -> Result<(), FsError> {
         let now = self.tick();
-        match self.fs.take() {
-            Some(fs) => fs.unmount(now).map(drop),
-            None => Ok(()),
-        }
+        let Some(fs) = self.fs.take() else { return Ok(()) };
+        fs.unmount(now)?;
+        // Nobody mounts it before that is answered.
+        self.clock = self.clock.max(self.disk.get().answered());
+        Ok(())
     }
 
     /// A clean stop and a start.
@@ -124,17 +133,17 @@ impl Subject for FsSubject {
     type Image = DiskImage;
 
     fn build(spec: &FsSpec) -> Result<FsSubject, Failure> {
-        FsSubject::power_on(spec.image(), spec.options, spec.atomic)
+        FsSubject::power_on(spec, spec.image(), spec.options)
             .map_err(|error| Failure::new(Contract::C10, format!("no volume: {error}")))
     }
 
     fn mount(spec: &FsSpec, image: DiskImage) -> Result<FsSubject, Failure> {
-        FsSubject::power_on(image, spec.recover, spec.atomic)
+        FsSubject::power_on(spec, image, spec.recover)
             .map_err(|error| Failure::new(Contract::C12, format!("power-on failed: {error}")))
     }
 
     fn ready(&self) -> Time {
-        Time::from_us(self.clock)
+        self.clock
     }
     fn ops(&self) -> u64 {
         self.disk.get().ops()
