@@ -170,8 +170,7 @@ impl<D: BlockDevice> Fs<D> {
         let soon = self.ahead.arrives().is_some_and(|at| at <= self.disk.clock() + JOIN);
         let room = self.ahead.has_room() && self.segs.free() > self.dirty_segments() + 2;
         let wanted = pressed && !(soon && room);
-        let full = self.journal.left() as usize <= self.ahead.under_way();
-        if !wanted && !full && self.ahead.copied() < self.options.ahead as usize {
+        if !wanted && self.has_slot() && self.ahead.copied() < self.options.ahead as usize {
             return Ok(false);
         }
         Ok(!self.disk.is_durable(mark) && self.disk.flush_behind(mark)?)
@@ -189,7 +188,7 @@ impl<D: BlockDevice> Fs<D> {
         if enough && !pressed || !room || self.ahead.reading() >= most || need == Need::Settled {
             return Ok(false);
         }
-        if self.journals() && self.journal.left() as usize <= under_way {
+        if !self.has_slot() {
             if under_way == 0 {
                 // Nothing on its way frees a slot: a checkpoint voids them all.
                 self.checkpoint(Trigger::JournalFull)?;
@@ -206,6 +205,11 @@ impl<D: BlockDevice> Fs<D> {
         Ok(true)
     }
 
+    /// Whether another victim's record has a place beside those of all that are on their way.
+    fn has_slot(&self) -> bool {
+        !self.journals() || self.journal.left() as usize > self.ahead.under_way()
+    }
+
     fn read_victim(&mut self, victim: SegNo, first: bool) -> Result<(), FsError> {
         let (summary, there) = self.fetch_summary(victim)?;
         let addrs = self.wanted_blocks(victim, &summary);
@@ -219,14 +223,26 @@ impl<D: BlockDevice> Fs<D> {
         Ok(())
     }
 
-    /// Copies a victim now; its record has its place among those of the others.
-    pub(super) fn clean_in_queue(&mut self, victim: SegNo) -> Result<(), FsError> {
+    /// Copies a victim now; its record has its place among those of the others. No: there is no room.
+    pub(super) fn clean_in_queue(&mut self, victim: SegNo) -> Result<bool, FsError> {
+        while !self.has_slot() {
+            if !self.move_on(Need::Settled).map_err(of_summaries)? {
+                self.checkpoint(Trigger::JournalFull)?;
+                break;
+            }
+        }
+        // It may have gone its way meanwhile, or be without anything to copy.
+        if !self.has_slot() || self.segs.rule().cost(self.segs.of(victim)).is_none() {
+            return Ok(false);
+        }
         self.read_victim(victim, true)?;
         let before = self.cleaner.counts().segments;
-        while self.cleaner.counts().segments == before
-            && self.move_on(Need::Settled).map_err(of_summaries)?
-        {}
-        Ok(())
+        while self.cleaner.counts().segments == before {
+            if !self.move_on(Need::Settled).map_err(of_summaries)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Waits until what was copied is free.

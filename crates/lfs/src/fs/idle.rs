@@ -81,7 +81,9 @@ impl<D: BlockDevice> Fs<D> {
                     fs.checkpoint(Trigger::JournalFull)?;
                 }
                 let Some(victim) = choose(&fs.segs, fs.options.victim) else { break };
-                fs.clean_one(victim)?;
+                if !fs.clean_one(victim)? {
+                    break;
+                }
                 cleaned += 1;
             }
             fs.finish_ahead()?;
@@ -90,14 +92,14 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     /// Cleans a victim; where cleaning goes on ahead of need, by its queue: records are in the order of
-    /// copying.
-    fn clean_one(&mut self, victim: SegNo) -> Result<(), FsError> {
+    /// copying. No: there is no room.
+    fn clean_one(&mut self, victim: SegNo) -> Result<bool, FsError> {
         if self.options.ahead > 0 && !self.options.bug.has(Bug::AheadIdle) {
             return self.clean_in_queue(victim);
         }
         let cleaned = self.move_segment(victim).map_err(of_summaries)?;
         self.count_cleaning(cleaned);
-        Ok(())
+        Ok(true)
     }
 
     /// The next victim in the background, if it gains enough.
@@ -117,9 +119,11 @@ impl<D: BlockDevice> Fs<D> {
             self.checkpoint(Trigger::JournalFull)?;
         }
         let Some(victim) = self.worth_cleaning() else { return Ok(false) };
-        self.clean_one(victim)?;
-        self.cleaner.in_background();
-        Ok(true)
+        let cleaned = self.clean_one(victim)?;
+        if cleaned {
+            self.cleaner.in_background();
+        }
+        Ok(cleaned)
     }
 
     /// Discards all free segments, discarded before or not; returns how much that is.
