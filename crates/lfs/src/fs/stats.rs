@@ -219,6 +219,8 @@ pub struct Stats {
     pub gc_segments: [u64; 2],
     /// Blocks copied by cleaning; of them, pre-invalid ones.
     pub moved: [u64; 2],
+    /// Segments cleaned ahead of need, and read for nothing; operations that waited for that.
+    pub ahead: [u64; 3],
     /// Bytes that programs wrote and read.
     pub app: [Bytes; 2],
     /// Journal records, and entries in them.
@@ -303,6 +305,9 @@ impl Stats {
             ("pre-invalid now", self.pre_invalid[0]),
             ("pre-invalid peak", self.pre_invalid[1]),
             ("pre-invalid copied", self.moved[1]),
+            ("ahead segments", self.ahead[0]),
+            ("ahead for nothing", self.ahead[1]),
+            ("ahead waits", self.ahead[2]),
             ("flushes", self.flushes),
             ("cleaning ns", self.cleaning.total().as_ps() / 1000),
             ("checkpoint ns", self.checkpoint.total().as_ps() / 1000),
@@ -331,6 +336,7 @@ impl Stats {
         for (now, old) in pairs {
             now.iter_mut().zip(old).for_each(|(n, old)| *n -= old);
         }
+        now.ahead.iter_mut().zip(before.ahead).for_each(|(n, old)| *n -= old);
         now.app.iter_mut().zip(before.app).for_each(|(n, old)| n.0 -= old.0);
         now.flushes -= before.flushes;
         now.cleaning = now.cleaning.since(&before.cleaning);
@@ -376,6 +382,7 @@ impl<D: BlockDevice> Fs<D> {
             written: [self.disk.written_all(), counted.in_checkpoint],
             gc_segments: [cleaned.segments - counted.node_segments, counted.node_segments],
             moved: [cleaned.copied, cleaned.pre_invalid],
+            ahead: [cleaned.ahead, cleaned.stale, cleaned.waits],
             app: [Bytes(counted.app_written), Bytes(counted.app_read)],
             journal: [cleaned.records, cleaned.entries],
             slots_high: counted.slots_high,

@@ -33,6 +33,12 @@ pub(super) enum System {
     /// As `Scj` with a large area; so many victims share a flush and the write of their records (not
     /// in the paper).
     Together(u32),
+    /// As `Scj` with a large area, ahead of need (not in the paper).
+    Ahead,
+    /// Kernel 6.1's rules, ahead of need.
+    KernelAhead,
+    /// Kernel 6.1, whose callers clean as late as those of `KernelAhead` wait.
+    KernelLate,
     /// As `Scj` with a large area, but records are written before their copies are durable: the
     /// paper says nothing of a flush. It loses data.
     Unflushed,
@@ -47,6 +53,9 @@ impl System {
             System::Tuned(..) => "SCJ, larger area",
             System::Together(_) => "SCJ, larger area, victims in batches",
             System::ByValid => "SCJ, victims by valid blocks",
+            System::Ahead => "SCJ ahead of need",
+            System::KernelAhead => "kernel 6.1 ahead of need",
+            System::KernelLate => "kernel 6.1, callers clean late",
             System::Unflushed => "SCJ without flush (unsafe)",
         }
     }
@@ -60,15 +69,20 @@ impl System {
         };
         match self {
             System::Bl => Cleaning::Bl415,
-            System::Kernel => Cleaning::Bl6,
+            System::Kernel | System::KernelAhead | System::KernelLate => Cleaning::Bl6,
             System::Scj => Cleaning::Scj(scj),
             System::Tuned(threshold, slots) => {
                 Cleaning::Scj(Scj { slots, threshold: Some(threshold), ..scj })
             }
             System::Together(batch) => Cleaning::Scj(Scj { slots: LARGE, batch, ..scj }),
             System::ByValid => Cleaning::Scj(Scj { count_needed: false, ..scj }),
-            System::Unflushed => Cleaning::Scj(Scj { slots: LARGE, ..scj }),
+            System::Unflushed | System::Ahead => Cleaning::Scj(Scj { slots: LARGE, ..scj }),
         }
+    }
+
+    /// Victims of cleaning ahead of need that share a flush.
+    fn ahead(self) -> u32 {
+        if matches!(self, System::Ahead | System::KernelAhead) { 8 } else { 0 }
     }
 }
 
@@ -114,6 +128,8 @@ impl Cell {
         let options = Mount {
             cleaning: self.system.cleaning(self.scale),
             drain: self.drain,
+            ahead: self.system.ahead(),
+            late: self.system == System::KernelLate,
             unflushed: self.system == System::Unflushed,
             // Half a volume of memory, as the paper's machine had.
             cached_nodes: (blocks / 4) as usize,

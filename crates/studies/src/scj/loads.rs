@@ -3,7 +3,7 @@
 use block::Span;
 
 use super::cell::{Cell, LARGE, TOGETHER, run_all};
-use super::{Options, SEED, Scale, System, percent, section};
+use super::{Options, SEED, Scale, System, ahead, percent, section};
 use crate::text::{change, micros, rate, ratio};
 use lab::LabError;
 use lab::fileload::FileLoad;
@@ -17,6 +17,7 @@ const LOADS: [FileLoad; 4] =
 fn systems(scale: Scale) -> Vec<System> {
     let large = System::Tuned(scale.blocks() / 128, LARGE);
     let mut all = vec![System::Bl, System::Kernel, System::Scj, large, System::Unflushed, TOGETHER];
+    all.extend([System::KernelLate, System::KernelAhead, System::Ahead]);
     if scale == Scale::Default {
         all.push(System::ByValid);
     }
@@ -24,16 +25,16 @@ fn systems(scale: Scale) -> Vec<System> {
 }
 
 /// The middle one.
-fn median(runs: &[Measured], of: impl Fn(&Measured) -> u64) -> u64 {
+pub(super) fn median(runs: &[Measured], of: impl Fn(&Measured) -> u64) -> u64 {
     let mut all: Vec<u64> = runs.iter().map(of).collect();
     all.sort_unstable();
     all.get(all.len() / 2).copied().unwrap_or(0)
 }
 
 /// Runs of one load: for each system its seeds.
-struct Runs<'a> {
-    what: FileLoad,
-    of: Vec<(System, &'a [Measured])>,
+pub(super) struct Runs<'a> {
+    pub(super) what: FileLoad,
+    pub(super) of: Vec<(System, &'a [Measured])>,
 }
 
 impl Runs<'_> {
@@ -78,9 +79,11 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         "Of the first seed.",
         triggers(&loads),
     ));
+    study.sections.push(ahead::table(&loads));
     study.sections.push(seven(&loads[0])?);
     study.sections.push(nine(&loads[3])?);
     study.checks.extend(loads.iter().flat_map(|load| checks(load)));
+    study.checks.extend(loads.iter().flat_map(ahead::checks));
     study.checks.push(least(&loads));
     study.checks.extend(latencies(&loads[3]));
     Ok(())
@@ -189,7 +192,7 @@ fn seven(load: &Runs<'_>) -> Result<Section, LabError> {
 
 const PARTS: [(&str, u64); 3] = [("mean", 0), ("p95", 9500), ("p99", 9900)];
 
-fn latency(one: &Measured, kind: usize, part: u64) -> Span {
+pub(super) fn latency(one: &Measured, kind: usize, part: u64) -> Span {
     let histogram = &one.latency[kind];
     let found = if part == 0 { histogram.mean() } else { histogram.percentile(part) };
     found.unwrap_or_default()

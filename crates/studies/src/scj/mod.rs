@@ -4,6 +4,7 @@
 //! Every number is virtual time on a modelled drive, or a count. What a load is, and what of a real
 //! machine is left out, is in [`lab::fileload`] and `docs/scj.md`.
 
+mod ahead;
 mod area;
 mod barriers;
 mod calibrate;
