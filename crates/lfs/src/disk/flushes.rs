@@ -65,7 +65,8 @@ impl Flushes {
         self.sent < mark.0
     }
 
-    fn cover(&mut self, covers: u64) {
+    /// A flush is done that covers all before a mark.
+    pub(super) fn cover(&mut self, Mark(covers): Mark) {
         self.durable = self.durable.max(covers);
         while self.answers.front().is_some_and(|(to, _)| *to <= self.durable) {
             self.answers.pop_front();
@@ -75,7 +76,7 @@ impl Flushes {
     /// A flush that waited for everything is answered.
     pub(super) fn flushed(&mut self) {
         self.behind = None;
-        self.cover(self.sent);
+        self.cover(Mark(self.sent));
     }
 
     /// A flush is submitted at `now` that is answered at `done`; none is under way.
@@ -94,7 +95,7 @@ impl Flushes {
 
     fn settle(&mut self, now: Time) {
         if let Some(behind) = self.behind.take_if(|behind| behind.done <= now) {
-            self.cover(behind.covers);
+            self.cover(Mark(behind.covers));
         }
     }
 

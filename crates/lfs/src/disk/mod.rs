@@ -360,6 +360,21 @@ impl<D: BlockDevice> Disk<D> {
         Ok(true)
     }
 
+    /// Waits for all writes, for a flush that somebody else asks of the device: what it will cover.
+    ///
+    /// # Errors
+    /// What the device says to the writes.
+    pub fn ticket(&mut self) -> Result<Mark, DeviceError> {
+        self.wait()?;
+        Ok(self.covered.mark())
+    }
+
+    /// That flush is done.
+    pub fn flushed(&mut self, ticket: Mark) {
+        self.flushes += 1;
+        self.covered.cover(ticket);
+    }
+
     /// When something happens that a mark waits for: a flush is answered, or one may be submitted.
     pub fn due(&self, mark: Mark) -> Option<Time> {
         self.covered.due(self.time, mark)

@@ -401,11 +401,12 @@ impl<D: BlockDevice> Fs<D> {
         Ok(new)
     }
 
-    /// A pointer follows a block that was moved; counts stay.
+    /// A pointer follows a block that was moved, which may not be durable yet; counts stay.
     pub(super) fn repoint(&mut self, at: Pointer, new: BlockAddr) -> Result<(), FsError> {
         let node = self.node_mut(at.nid)?;
         node.set_word(at.slot, new.0);
         let ino = node.ino();
+        self.epoch.wrote.insert(ino, self.disk.mark());
         if self.node(ino)?.has_extent() {
             self.node_mut(ino)?.clear_extent();
         }

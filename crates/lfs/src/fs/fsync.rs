@@ -1,16 +1,53 @@
-//! Making one file durable without a checkpoint: its nodes go to the warm log, marked.
+//! Making files durable without a checkpoint: their nodes go to the warm log, marked.
+//!
+//! | what a file waits for | then |
+//! | --- | --- |
+//! | its data is durable | its nodes are written |
+//! | its nodes are durable | it is |
+//!
+//! Files that are waited for at the same time share the flushes, whatever each of them waits for.
 //!
 //! Invariants: data is durable before the nodes that name it are written (the kernel's default
-//! leaves that flush out and may expose stale blocks after a crash); one mark, on the inode, which
-//! comes last, makes an fsync all or nothing. What roll-forward could not rebuild is a checkpoint.
+//! leaves that flush out and may expose stale blocks after a crash), whoever wrote or moved it; one
+//! mark, on the inode, which comes last, makes an fsync all or nothing. What roll-forward could not
+//! rebuild is a checkpoint.
 
-use block::BlockDevice;
+use block::{BlockDevice, DeviceError};
 
 use super::options::Bug;
 use super::{Fs, FsyncFallback, Trigger};
-use crate::disk::Cause;
+use crate::disk::{Cause, Mark};
 use crate::format::{FileType, XATTR_OFFSET};
 use crate::{BlockAddr, FsError, Nid, Now};
+
+/// A file that somebody wants to be durable.
+#[derive(Debug)]
+pub struct Syncing {
+    ino: Nid,
+    /// It waited for its data.
+    waited: bool,
+    /// Behind its nodes.
+    nodes: Option<Mark>,
+    result: Option<Result<(), FsError>>,
+}
+
+impl Syncing {
+    /// Nothing was done for it.
+    pub fn new(ino: Nid) -> Syncing {
+        Syncing { ino, waited: false, nodes: None, result: None }
+    }
+    /// It is durable, or never will be.
+    pub fn is_done(&self) -> bool {
+        self.result.is_some()
+    }
+    /// What came of it.
+    ///
+    /// # Errors
+    /// Why it is not durable.
+    pub fn result(self) -> Result<(), FsError> {
+        self.result.unwrap_or(Err(FsError::Corrupt("an fsync that was not waited for")))
+    }
+}
 
 impl<D: BlockDevice> Fs<D> {
     /// Makes a file durable: name, attributes and contents.
@@ -18,10 +55,113 @@ impl<D: BlockDevice> Fs<D> {
     /// # Errors
     /// [`FsError::NotFound`], and what the device says.
     pub fn fsync(&mut self, now: Now, ino: Nid) -> Result<(), FsError> {
-        self.lessen(now, |fs| match fs.fallback(ino)? {
-            Some(why) => fs.checkpoint(Trigger::Fsync(why)),
-            None => fs.fsync_nodes(ino),
+        let mut one = [Syncing::new(ino)];
+        self.fsync_all(now, &mut one)?;
+        let [one] = one;
+        one.result()
+    }
+
+    /// Makes several files durable together; each has its own result.
+    ///
+    /// # Errors
+    /// What the device says: then nothing may be relied on of any of them.
+    pub fn fsync_all(&mut self, now: Now, all: &mut [Syncing]) -> Result<(), FsError> {
+        self.lessen(now, |fs| {
+            while fs.sync_step(all)? {
+                fs.disk.flush()?;
+            }
+            Ok(())
         })
+    }
+
+    /// Does for files what can be done now. If some of them wait for a flush: what that is to cover. Whoever
+    /// asks the device for it says so with [`Fs::flushed`] and comes again; anything may be done between.
+    ///
+    /// # Errors
+    /// What the device says.
+    pub fn sync_some(&mut self, now: Now, all: &mut [Syncing]) -> Result<Option<Mark>, FsError> {
+        self.lessen(now, |fs| match fs.sync_step(all)? {
+            true => Ok(Some(fs.disk.ticket()?)),
+            false => Ok(None),
+        })
+    }
+
+    /// A flush is done, or failed, that was begun after [`Fs::sync_some`] asked for it.
+    ///
+    /// # Errors
+    /// The device's.
+    pub fn flushed(&mut self, what: Mark, done: Result<(), DeviceError>) -> Result<(), FsError> {
+        self.writable()?;
+        match done {
+            Ok(()) => {
+                self.disk.flushed(what);
+                Ok(())
+            }
+            Err(error) => {
+                let error = FsError::Device(error);
+                self.freeze_after(&error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Takes every file a step further; whether some of them wait for a flush.
+    fn sync_step(&mut self, all: &mut [Syncing]) -> Result<bool, FsError> {
+        let mut waits = false;
+        for one in all.iter_mut().filter(|one| one.result.is_none()) {
+            match self.sync_one(one) {
+                Ok(true) => one.result = Some(Ok(())),
+                Ok(false) => waits = true,
+                Err(error @ (FsError::Device(_) | FsError::Corrupt(_))) => return Err(error),
+                Err(error) => one.result = Some(Err(error)),
+            }
+        }
+        Ok(waits)
+    }
+
+    /// Takes a file a step further; whether it is durable.
+    fn sync_one(&mut self, one: &mut Syncing) -> Result<bool, FsError> {
+        if let Some(nodes) = one.nodes {
+            return Ok(self.disk.is_durable(nodes));
+        }
+        if let Some(why) = self.fallback(one.ino)? {
+            self.checkpoint(Trigger::Fsync(why))?;
+            return Ok(true);
+        }
+        let nids = self.nodes_to_sync(one.ino);
+        if nids.is_empty() {
+            // Somebody else's fsync may have written them.
+            one.nodes = self.epoch.synced.get(&one.ino).copied();
+            return Ok(one.nodes.is_none_or(|nodes| self.disk.is_durable(nodes)));
+        }
+        if self.data_waits(one.ino) {
+            if !std::mem::replace(&mut one.waited, true) {
+                return Ok(false);
+            }
+            // It was written, or moved, again meanwhile, and may be for ever.
+            self.disk.flush()?;
+        }
+        self.fsync_nodes(one.ino, nids)?;
+        let nodes = self.disk.mark();
+        self.epoch.synced.insert(one.ino, nodes);
+        one.nodes = Some(nodes);
+        Ok(false)
+    }
+
+    /// Whether some of a file's data is not durable.
+    fn data_waits(&mut self, ino: Nid) -> bool {
+        let mark = self.epoch.wrote.get(&ino).copied();
+        let waits = mark.is_some_and(|mark| !self.disk.is_durable(mark));
+        waits && !self.options.bug.has(Bug::DataFlush)
+    }
+
+    fn nodes_to_sync(&self, ino: Nid) -> Vec<Nid> {
+        let mut nids = self.nodes.dirty_of(ino);
+        let moved = (ino, Nid(0))..=(ino, Nid(u32::MAX));
+        nids.extend(self.epoch.moved.range(moved).map(|(_, nid)| *nid));
+        nids.sort_unstable();
+        nids.dedup();
+        nids
     }
 
     /// Why roll-forward could not bring this file back.
@@ -48,18 +188,7 @@ impl<D: BlockDevice> Fs<D> {
         Ok(checks.into_iter().find(|(met, _)| *met).map(|(_, why)| why))
     }
 
-    fn fsync_nodes(&mut self, ino: Nid) -> Result<(), FsError> {
-        let mut nids = self.nodes.dirty_of(ino);
-        let moved = (ino, Nid(0))..=(ino, Nid(u32::MAX));
-        nids.extend(self.epoch.moved.range(moved).map(|(_, nid)| *nid));
-        nids.sort_unstable();
-        nids.dedup();
-        if nids.is_empty() {
-            return Ok(());
-        }
-        if !self.options.bug.has(Bug::DataFlush) {
-            self.disk.flush()?;
-        }
+    fn fsync_nodes(&mut self, ino: Nid, nids: Vec<Nid>) -> Result<(), FsError> {
         let mut leaves = Vec::new();
         for nid in nids {
             // Indirect nodes are rebuilt by recovery; the attributes' node did not change.
@@ -75,9 +204,7 @@ impl<D: BlockDevice> Fs<D> {
             self.need_node(ino, nid, addr)?;
         }
         let addr = self.write_node(ino, (true, created), Cause::Node)?;
-        self.need_node(ino, ino, addr)?;
-        self.disk.flush()?;
-        Ok(())
+        self.need_node(ino, ino, addr)
     }
 
     /// In the baselines nothing that was written is used again before the checkpoint.

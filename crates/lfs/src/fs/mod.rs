@@ -52,6 +52,7 @@ pub use attributes::{Attributes, SetAttributes};
 pub use checkpoint::{FsyncFallback, Trigger};
 pub use clean::CleaningCounts;
 pub use dir::DirEntry;
+pub use fsync::Syncing;
 pub use idle::Idle;
 pub use inspect::{Durable, DurableJournal};
 pub use logs::LogKind;
@@ -60,7 +61,7 @@ pub use options::{Bug, Cleaning, OPTIONS, Options, Scj, Victim};
 pub use space::Usage;
 pub use stats::{CheckpointTime, CleaningTime, Event, LogStats, Stats};
 
-use crate::disk::{Cause, Disk};
+use crate::disk::{Cause, Disk, Mark};
 use crate::format::{Checkpoint, Inode as _, Superblock};
 use crate::layout::Layout;
 use crate::{FsError, Nid, Now, Stamp};
@@ -87,6 +88,10 @@ struct Epoch {
     inodes: BTreeMap<Nid, Since>,
     /// File, node: written by cleaning, not by fsync.
     moved: BTreeSet<(Nid, Nid)>,
+    /// Behind the last block of a file's data that was written, or moved.
+    wrote: BTreeMap<Nid, Mark>,
+    /// Behind the nodes that an fsync of a file wrote last.
+    synced: BTreeMap<Nid, Mark>,
     /// Blocks that came into use, reserved ones too, whatever went out of use beside them: roll-forward
     /// brings back what was fsynced, and of what was removed without that, all.
     gained: u64,
@@ -198,17 +203,22 @@ impl<D: BlockDevice> Fs<D> {
         self.begin(now);
         let out = balance(self).and_then(|()| body(self));
         let out = out.and_then(|value| self.after_change().map(|()| value));
-        let why = match &out {
-            Err(FsError::Device(_)) => Some("since an error of the device"),
-            Err(FsError::Corrupt(_)) => Some("since it met what contradicts itself"),
-            _ => None,
-        };
-        if let (Some(why), Err(error)) = (why, &out) {
-            self.frozen = Some(why);
-            self.cause = Some(error.clone());
+        if let Err(error) = &out {
+            self.freeze_after(error);
         }
         self.trim();
         out
+    }
+
+    /// After such an error memory and media may have parted.
+    fn freeze_after(&mut self, error: &FsError) {
+        let why = match error {
+            FsError::Device(_) => "since an error of the device",
+            FsError::Corrupt(_) => "since it met what contradicts itself",
+            _ => return,
+        };
+        self.frozen = Some(why);
+        self.cause = Some(error.clone());
     }
 
     /// Caches are bounded.
