@@ -126,35 +126,22 @@ pub(super) fn target(volume: &Volume, ino: INodeNo) -> Result<Vec<u8>, Errno> {
     })
 }
 
-/// Writes; with `durable` it is on media when this returns.
+/// Writes.
 pub(super) fn write(
     volume: &Volume,
     ino: INodeNo,
     at: u64,
     data: &[u8],
-    (strip, durable): (bool, bool),
+    strip: bool,
 ) -> Result<u32, Errno> {
     let ino = nid(ino)?;
     let bytes = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
     let asked = |(): &()| Asked::Write(u64::from(bytes));
     volume.counted(asked, |fs, now| {
         fs.write(now, ino, Bytes(at), data)?;
-        if strip {
-            unset(fs, now, ino)?;
-        }
-        if durable { fs.fsync(now, ino) } else { Ok(()) }
+        if strip { unset(fs, now, ino) } else { Ok(()) }
     })?;
     Ok(bytes)
-}
-
-pub(super) fn fsync(volume: &Volume, ino: INodeNo) -> Result<(), Errno> {
-    let ino = nid(ino)?;
-    let asked = |(): &()| Asked::Flush;
-    volume.counted(asked, |fs, now| match fs.failed() {
-        // Nothing was ever changed.
-        None if fs.is_read_only() => Ok(()),
-        _ => fs.fsync(now, ino),
-    })
 }
 
 pub(super) fn allocate(
@@ -222,8 +209,8 @@ pub(super) fn copy(
 #[cfg(test)]
 mod tests {
     use std::io;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::{Arc, mpsc};
 
     use block::Medium;
     use lfs::fs::NewInode;
@@ -232,6 +219,7 @@ mod tests {
     use super::*;
     use crate::mount::Atime;
     use crate::mount::attributes::number;
+    use crate::mount::syncs::Syncs;
     use stack::disk::{MediumDisk, RamDisk};
     use stack::power::NoSwitch;
 
@@ -265,8 +253,11 @@ mod tests {
         let below = RamDisk::new(64 << 20).expect("memory");
         let medium = Arc::new(Full { below, full: AtomicBool::new(false) });
         let disk = Arc::new(MediumDisk::new(medium.clone()).expect("a disk"));
-        let volume =
-            Volume::new(Arc::new(NoSwitch("a test")), Atime::Never, std::path::Path::new("test"));
+        let volume = Arc::new(Volume::new(
+            Arc::new(NoSwitch("a test")),
+            Atime::Never,
+            std::path::Path::new("test"),
+        ));
         let device = DiskDevice(disk.clone());
         let device =
             lfs::mkfs(device, &MkfsOptions::new([1; 16], 1), volume.now()).expect("made").0;
@@ -275,15 +266,20 @@ mod tests {
         let kind = format::FileType::File;
         let made = volume.with(|fs, now| fs.create(now, Nid::ROOT, b"a", kind, new, (0, 0)));
         let (ino, root) = (number(made.expect("created")), INodeNo::ROOT);
-        write(&volume, ino, 0, &[7; 9000], (false, false)).expect("written");
+        write(&volume, ino, 0, &[7; 9000], false).expect("written");
+        let fsync = |ino: INodeNo| {
+            let (syncs, (told, answer)) = (Syncs::new(&volume).expect("a thread"), mpsc::channel());
+            syncs.ask(nid(ino).expect("an inode"), move |result| told.send(result).expect("heard"));
+            answer.recv().expect("an answer")
+        };
         medium.full.store(true, Ordering::Relaxed);
         // Whoever was told: not this file's owner.
         assert!(volume.with(|fs, now| fs.sync(now)).is_err());
         medium.full.store(false, Ordering::Relaxed);
-        assert!(fsync(&volume, ino).is_err() && fsync(&volume, root).is_err());
+        assert!(fsync(ino).is_err() && fsync(root).is_err());
         assert!(volume.take().is_some_and(|fs| fs.failed().is_some()));
         let options = Options { read_only: true, ..Options::default() };
         volume.put(Fs::mount(DiskDevice(disk), options, volume.now()).expect("mounted"));
-        assert_eq!(fsync(&volume, root), Ok(()), "nothing to be made durable");
+        assert_eq!(fsync(root), Ok(()), "nothing to be made durable");
     }
 }

@@ -22,6 +22,7 @@ use super::attributes::{FOR_GOOD, attributes, generation, kind, nid, number};
 use super::data::{self, Change};
 use super::end::END;
 use super::stats::{STATS, document};
+use super::syncs::Syncs;
 use super::volume::Volume;
 use super::{names, xattrs};
 use crate::kernel::{self, LARGEST, finish, refused};
@@ -31,6 +32,7 @@ use stack::live::Stack;
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) volume: Arc<Volume>,
+    pub(super) syncs: Syncs,
     /// The kernel gathers writes.
     pub(super) writeback: bool,
     /// The kernel needs no answer to `open`.
@@ -250,10 +252,18 @@ impl Filesystem for Files {
         reply: ReplyWrite,
     ) {
         let strip = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        match data::write(&self.volume, ino, offset, data, (strip, kernel::durable(flags))) {
-            Ok(bytes) => reply.written(bytes),
-            Err(error) => reply.error(error),
+        let done = data::write(&self.volume, ino, offset, data, strip);
+        let (bytes, ino) = match done.and_then(|bytes| Ok((bytes, nid(ino)?))) {
+            Ok(written) => written,
+            Err(error) => return reply.error(error),
+        };
+        if !kernel::durable(flags) {
+            return reply.written(bytes);
         }
+        self.syncs.ask(ino, move |done| match done {
+            Ok(()) => reply.written(bytes),
+            Err(error) => reply.error(error),
+        });
     }
 
     /// `close` says nothing about what is durable: the kernel need not ask.
@@ -262,11 +272,21 @@ impl Filesystem for Files {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        finish(data::fsync(&self.volume, ino), reply);
+        match nid(ino) {
+            Ok(ino) => self.syncs.ask(ino, |done| finish(done, reply)),
+            Err(error) => reply.error(error),
+        }
     }
 
-    fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        finish(data::fsync(&self.volume, ino), reply);
+    fn fsyncdir(
+        &self,
+        by: &Request,
+        ino: INodeNo,
+        file: FileHandle,
+        data: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.fsync(by, ino, file, data, reply);
     }
 
     fn readdir(

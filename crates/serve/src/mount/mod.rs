@@ -3,6 +3,7 @@
 //! ```text
 //!   files, names, data, xattrs   what the kernel asks for, one answer each
 //!   volume                       the file system behind its lock, the clock, who is looked up
+//!   syncs                        fsyncs that share flushes, without the lock
 //!   session                      mount, periodic checkpoints, power cuts, unmount
 //!   end                          what is said when it fails, and to the one who unmounts
 //!   device                       a stack's disk as the block device below the file system
@@ -10,7 +11,7 @@
 //! ```
 //!
 //! * **One lock.** Several threads take requests and copy data; the file system itself works for
-//!   one of them at a time.
+//!   one of them at a time. An fsync's flushes are not its work: others go on meanwhile.
 //! * **What the kernel keeps.** Names and attributes for good, because nobody else changes them, and
 //!   pages that were read. A write is in the file system before it is answered, unless the option
 //!   `writeback` is given: then pages are gathered in the kernel, small writes cost no request each,
@@ -34,6 +35,7 @@ mod names;
 mod options;
 mod session;
 mod stats;
+mod syncs;
 mod table;
 mod volume;
 mod xattrs;

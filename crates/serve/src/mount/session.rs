@@ -20,6 +20,7 @@ use super::end;
 use super::files::Files;
 use super::options::MountOptions;
 use super::stats::counters;
+use super::syncs::Syncs;
 use super::table::KIND;
 use super::volume::Volume;
 use crate::fuse::{FuseError, unmount};
@@ -154,6 +155,7 @@ impl Shared {
         self.volume.put(self.open()?);
         let files = Files {
             volume: Arc::clone(&self.volume),
+            syncs: Syncs::new(&self.volume)?,
             writeback: self.options.writeback,
             opens_itself: false,
             below: self.stack.clone(),

@@ -11,10 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use block::Time;
+use block::{DeviceError, Time};
 use fuser::Errno;
-use lfs::fs::{Attributes, DirEntry};
-use lfs::{Fs, FsError, Nid, Now, Stamp};
+use lfs::fs::{Attributes, DirEntry, Syncing};
+use lfs::{Fs, FsError, Mark, Nid, Now, Stamp};
 
 use super::device::DiskDevice;
 use super::end;
@@ -35,8 +35,18 @@ pub fn wall() -> Stamp {
     Stamp { seconds: now.as_secs(), nanos: now.subsec_nanos() }
 }
 
+/// A flush that the device is asked for without the lock.
+pub(super) struct Flushing {
+    /// What it is to cover.
+    pub(super) mark: Mark,
+    pub(super) device: DiskDevice,
+    pub(super) now: Now,
+}
+
 struct Inner {
     fs: Option<Fs<DiskDevice>>,
+    /// File systems served so far.
+    mounts: u64,
     /// How often the kernel was told of an inode.
     known: BTreeMap<Nid, u64>,
 }
@@ -67,7 +77,7 @@ impl fmt::Debug for Volume {
 
 impl Volume {
     pub(super) fn new(power: Arc<dyn Power>, atime: Atime, dir: &Path) -> Volume {
-        let inner = Mutex::new(Inner { fs: None, known: BTreeMap::new() });
+        let inner = Mutex::new(Inner { fs: None, mounts: 0, known: BTreeMap::new() });
         Volume {
             inner,
             power,
@@ -94,8 +104,42 @@ impl Volume {
     pub(super) fn put(&self, fs: Fs<DiskDevice>) {
         let mut inner = self.lock();
         inner.known.clear();
+        inner.mounts += 1;
         inner.fs = Some(fs);
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// File systems served so far: which one is served now.
+    pub(super) fn mounts(&self) -> u64 {
+        self.lock().mounts
+    }
+
+    /// Takes files a step further on their way to be durable; before that a flush is reported that the
+    /// step before asked for. What is to be flushed next, if some files wait for it.
+    pub(super) fn sync(
+        &self,
+        mount: u64,
+        flushed: Option<(Mark, Result<(), DeviceError>)>,
+        files: &mut [Syncing],
+    ) -> Result<Option<Flushing>, Errno> {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let mut inner = self.lock();
+        let same = inner.mounts == mount;
+        let fs = inner.fs.as_mut().filter(|_| same && self.power.state().on).ok_or(Errno::EIO)?;
+        let now = self.now();
+        if fs.is_read_only() && fs.failed().is_none() {
+            // Nothing was ever changed.
+            files.iter_mut().for_each(Syncing::settle);
+            return Ok(None);
+        }
+        let done = match flushed {
+            Some((mark, done)) => fs.flushed(mark, done),
+            None => Ok(()),
+        };
+        let done = done.and_then(|()| fs.sync_some(now, files));
+        self.look_for_failure(fs, now);
+        let mark = done.map_err(|error| errno(&error))?;
+        Ok(mark.map(|mark| Flushing { mark, device: fs.device().clone(), now }))
     }
 
     /// Ends serving. What the kernel still knew is let go.
@@ -136,7 +180,7 @@ impl Volume {
     ) -> Result<T, Errno> {
         self.asked.fetch_add(1, Ordering::Relaxed);
         let mut inner = self.lock();
-        let Inner { fs, known } = &mut *inner;
+        let Inner { fs, known, .. } = &mut *inner;
         let fs = fs.as_mut().filter(|_| self.power.state().on).ok_or(Errno::EIO)?;
         let now = self.now();
         let done = body(fs, now, known);
@@ -236,7 +280,7 @@ impl Volume {
     /// The kernel forgets that it was told of an inode so often.
     pub(super) fn forget(&self, ino: Nid, times: u64) {
         let mut inner = self.lock();
-        let Inner { fs, known } = &mut *inner;
+        let Inner { fs, known, .. } = &mut *inner;
         let Some(count) = known.get_mut(&ino) else { return };
         *count = count.saturating_sub(times);
         if *count == 0 {
