@@ -406,7 +406,9 @@ impl<D: BlockDevice> Fs<D> {
         let node = self.node_mut(at.nid)?;
         node.set_word(at.slot, new.0);
         let ino = node.ino();
-        self.epoch.wrote.insert(ino, self.disk.mark());
+        if !self.options.bug.has(Bug::MovedEarly) {
+            self.epoch.wrote.insert(ino, self.disk.mark());
+        }
         if self.node(ino)?.has_extent() {
             self.node_mut(ino)?.clear_extent();
         }

@@ -28,17 +28,23 @@ pub struct Syncing {
     waited: bool,
     /// Behind its nodes.
     nodes: Option<Mark>,
+    /// They were written for it.
+    wrote: bool,
     result: Option<Result<(), FsError>>,
 }
 
 impl Syncing {
     /// Nothing was done for it.
     pub fn new(ino: Nid) -> Syncing {
-        Syncing { ino, waited: false, nodes: None, result: None }
+        Syncing { ino, waited: false, nodes: None, wrote: false, result: None }
     }
     /// There is nothing of it to make durable.
     pub fn settle(&mut self) {
         self.result = Some(Ok(()));
+    }
+    /// Whether nodes were written for it: a power cut may leave them, or not.
+    pub fn wrote(&self) -> bool {
+        self.wrote
     }
     /// It is durable, or never will be.
     pub fn is_done(&self) -> bool {
@@ -98,7 +104,8 @@ impl<D: BlockDevice> Fs<D> {
         self.writable()?;
         match done {
             Ok(()) => {
-                self.disk.flushed(what);
+                let late = self.options.bug.has(Bug::TicketLate);
+                self.disk.flushed(if late { self.disk.mark() } else { what });
                 Ok(())
             }
             Err(error) => {
@@ -135,6 +142,9 @@ impl<D: BlockDevice> Fs<D> {
         let nids = self.nodes_to_sync(one.ino);
         if nids.is_empty() {
             // Somebody else's fsync may have written them.
+            if self.options.bug.has(Bug::SyncedEarly) {
+                return Ok(true);
+            }
             one.nodes = self.epoch.synced.get(&one.ino).copied();
             return Ok(one.nodes.is_none_or(|nodes| self.disk.is_durable(nodes)));
         }
@@ -148,7 +158,7 @@ impl<D: BlockDevice> Fs<D> {
         self.fsync_nodes(one.ino, nids)?;
         let nodes = self.disk.mark();
         self.epoch.synced.insert(one.ino, nodes);
-        one.nodes = Some(nodes);
+        (one.nodes, one.wrote) = (Some(nodes), true);
         Ok(false)
     }
 

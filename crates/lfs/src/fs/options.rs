@@ -108,11 +108,17 @@ pub enum Bug {
     RecordsCross,
     /// Cleaning in the background goes past the queue of cleaning ahead of need.
     AheadIdle,
+    /// An fsync that finds its file's nodes written does not wait until they are durable.
+    SyncedEarly,
+    /// A flush counts for what was written after it was begun.
+    TicketLate,
+    /// What cleaning moved of a file counts as durable.
+    MovedEarly,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 29] = [
+    pub const ALL: [Bug; 32] = [
         Bug::Ssa,
         Bug::FsyncJ,
         Bug::Trans,
@@ -142,6 +148,9 @@ impl Bug {
         Bug::FlushTooEarly,
         Bug::RecordsCross,
         Bug::AheadIdle,
+        Bug::SyncedEarly,
+        Bug::TicketLate,
+        Bug::MovedEarly,
     ];
 }
 

@@ -219,7 +219,7 @@ struct Host {
     tree: Tree,
     version: u32,
     /// Weights of kinds of operations, in the order of [`Host::step`].
-    weights: [u64; 14],
+    weights: [u64; 16],
     /// Names that it uses in a directory.
     names: u64,
     /// Objects at most, about.
@@ -250,6 +250,8 @@ impl Host {
             wild(&[0, 0, 1, 4]),     // sync
             wild(&[0, 0, 0, 1]),     // remount
             wild(&[0, 2, 10, 40]),   // cleaning
+            wild(&[0, 0, 6, 30]),    // somebody waits for a file
+            wild(&[0, 0, 12, 60]),   // those that wait are taken on
         ];
         let (names, most) = (wild(&[3, 6, u64::from(NAMES)]), wild(&[5, 12, 30, 60]) as usize);
         let (blocks, hot) = (wild(&[2, 6, 20, 40]), wild(&[1, 2, 1000]));
@@ -267,11 +269,13 @@ impl Host {
     fn chains(&mut self, rng: &mut Rng) {
         let mut wild = |choices: &[u64]| *rng.pick(choices);
         let names = wild(&[0, 1, 6]);
-        self.weights = [0; 14];
+        self.weights = [0; 16];
         self.weights[0] = wild(&[20, 40]);
         self.weights[2] = wild(&[10, 20, 40]);
         (self.weights[3], self.weights[6], self.weights[13]) =
             (2 + names, names, wild(&[4, 12, 30]));
+        self.weights[14] = wild(&[0, 0, 10, 30]);
+        self.weights[15] = 2 * self.weights[14];
         (self.blocks, self.most) = (wild(&[2, 4]), wild(&[3, 8, 20]) as usize);
     }
 
@@ -347,6 +351,8 @@ impl Host {
             10 => self.attribute(rng, any),
             11 => FsAction::Sync,
             12 => FsAction::Remount,
+            14 => FsAction::Ask(any(rng)),
+            15 => FsAction::Round,
             _ if rng.ratio(1, 4) => FsAction::Background(1 + rng.below(3) as u32),
             _ => FsAction::Clean(1 + rng.below(3) as u32),
         }

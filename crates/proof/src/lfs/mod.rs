@@ -8,6 +8,8 @@ mod oracle;
 mod spec;
 mod step;
 mod subject;
+mod syncs;
+mod waiting;
 
 pub use draw::{draw_lfs, sequences};
 pub use model::{Refusal, Tree};

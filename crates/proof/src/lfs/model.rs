@@ -354,6 +354,8 @@ impl Tree {
             }
             FsAction::Fsync(path) => self.find(path).map(drop),
             FsAction::Sync
+            | FsAction::Ask(_)
+            | FsAction::Round
             | FsAction::Clean(_)
             | FsAction::Background(_)
             | FsAction::Remount

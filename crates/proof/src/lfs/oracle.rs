@@ -10,6 +10,7 @@ use super::model::{LONGEST, Tree, fill};
 use super::spec::FsSpec;
 use super::step::{FsAction, Path, name_bytes};
 use super::subject::FsSubject;
+use super::waiting::{Asked, Written};
 use crate::failure::{Contract, Failure};
 use crate::model::Point;
 use crate::step::{Action, Class, Step};
@@ -17,10 +18,15 @@ use crate::subject::{Oracle, Subject};
 
 /// Judges a volume by what is in it.
 pub struct FsOracle {
-    now: Tree,
-    durable: Tree,
+    pub(super) now: Tree,
+    pub(super) durable: Tree,
+    /// Files whose nodes were written and not heard of, in the order of the chain, as they were then: a cut
+    /// leaves a beginning of it.
+    pub(super) written: Vec<Written>,
+    /// Files that somebody waits for.
+    pub(super) asks: Vec<Asked>,
     /// What a cut within the last step may leave.
-    allowed: Vec<Tree>,
+    pub(super) allowed: Vec<Tree>,
     request: u32,
     versions: u32,
     /// The volume is checked after one in so many steps.
@@ -33,7 +39,7 @@ pub struct FsOracle {
 
 /// The newest checkpoint that an operation met.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Made {
+pub(super) enum Made {
     None,
     /// Of the state before it.
     Before,
@@ -42,7 +48,7 @@ enum Made {
 }
 
 impl Made {
-    fn between(before: (u64, u64), now: (u64, u64)) -> Made {
+    pub(super) fn between(before: (u64, u64), now: (u64, u64)) -> Made {
         match (now.0 > before.0, now.1 > before.1) {
             (_, true) => Made::After,
             (true, false) => Made::Before,
@@ -55,7 +61,11 @@ impl Made {
 const NEW: NewInode = NewInode { permissions: 0o640, uid: 3, gid: 4 };
 
 /// What a path names, as the volume has it.
-fn resolve<D: BlockDevice>(fs: &mut Fs<D>, now: Now, path: Path) -> Result<Nid, FsError> {
+pub(super) fn resolve<D: BlockDevice>(
+    fs: &mut Fs<D>,
+    now: Now,
+    path: Path,
+) -> Result<Nid, FsError> {
     path.names().try_fold(Nid::ROOT, |dir, name| fs.lookup(now, dir, &name_bytes(name)))
 }
 
@@ -170,11 +180,11 @@ pub(super) fn perform<D: BlockDevice>(
         FsAction::Sync => fs.sync(now),
         FsAction::Clean(most) => fs.clean(now, most).map(drop),
         FsAction::Background(most) => fs.idle(now, most).map(drop),
-        FsAction::Remount | FsAction::Look => Ok(()),
+        FsAction::Ask(_) | FsAction::Round | FsAction::Remount | FsAction::Look => Ok(()),
     }
 }
 
-fn no_answer(what: &Step, error: &FsError) -> Failure {
+pub(super) fn no_answer(what: &Step, error: &FsError) -> Failure {
     Failure::new(Contract::C10, format!("`{what}` was refused: {error}"))
 }
 
@@ -189,7 +199,9 @@ impl FsOracle {
     }
 
     fn remount(&mut self, subject: &mut FsSubject, what: &Step) -> Result<(), Failure> {
-        self.allowed = vec![self.durable.clone(), self.now.clone()];
+        self.allowed = self.beginnings();
+        self.allowed.push(self.now.clone());
+        self.forget_asks();
         subject.remount().map_err(|error| no_answer(what, &error))?;
         self.durable = self.now.clone();
         self.compare(subject, what)
@@ -197,6 +209,9 @@ impl FsOracle {
 
     /// What an operation that was answered made durable; `was` is the state before it.
     fn settle(&mut self, action: FsAction, made: Made, was: &Tree) {
+        if made != Made::None || matches!(action, FsAction::Sync) {
+            self.written.clear();
+        }
         match made {
             Made::After => self.durable = self.now.clone(),
             Made::Before => self.durable = was.clone(),
@@ -206,6 +221,7 @@ impl FsOracle {
             FsAction::Sync => self.durable = self.now.clone(),
             FsAction::Fsync(path) => {
                 if self.now.is_single_file(path) {
+                    self.written.retain(|one| one.path != path);
                     self.durable = self.durable.with_synced(&self.now, path);
                 } else {
                     self.durable = self.now.clone();
@@ -222,10 +238,12 @@ impl FsOracle {
         };
         match action {
             FsAction::Look => {
-                self.allowed = vec![self.durable.clone()];
+                self.allowed = self.beginnings();
                 return self.compare(subject, step);
             }
             FsAction::Remount => return self.remount(subject, step),
+            FsAction::Ask(path) => return self.ask(subject, step, path),
+            FsAction::Round => return self.round(subject, step),
             _ => {}
         }
         self.versions += 1;
@@ -234,9 +252,14 @@ impl FsOracle {
         let real = perform(fs, now, action, self.versions);
         let made = Made::between(before, subject.checkpoints());
         let was = (self.durable.clone(), self.now.clone());
+        self.allowed = self.beginnings();
         self.answer(step, action, real, made)?;
-        self.allowed.clear();
-        self.allowed.push(was.0.clone());
+        if let FsAction::Fsync(path) = action
+            && was.0.can_sync(&self.now, path)
+        {
+            let with = self.allowed.iter().map(|tree| tree.with_synced(&self.now, path));
+            self.allowed.extend(with.collect::<Vec<_>>());
+        }
         if made != Made::None || matches!(action, FsAction::Fsync(_)) {
             self.allowed.push(self.durable.clone());
         }
@@ -278,6 +301,7 @@ impl FsOracle {
             Err(FsError::NoSpace) => {
                 if made != Made::None {
                     self.durable = was;
+                    self.written.clear();
                 }
                 Ok(())
             }
@@ -292,6 +316,7 @@ impl FsOracle {
                 (Err(_), Err(_)) => {
                     if made != Made::None {
                         self.durable = was;
+                        self.written.clear();
                     }
                     Ok(())
                 }
@@ -308,7 +333,7 @@ impl FsOracle {
     fn judge(&mut self, subject: &mut FsSubject, point: &Point) -> Result<(), Failure> {
         let lost = |error: FsError| Failure::new(Contract::C12, format!("after the cut: {error}"));
         self.found = subject.look().map_err(lost)?;
-        let last = [self.durable.clone()];
+        let last = self.beginnings();
         let end = point.request == u32::MAX;
         let allowed = if end { &last[..] } else { &self.allowed[..] };
         let mut wrong = Vec::new();
@@ -335,6 +360,8 @@ impl Oracle<FsSubject> for FsOracle {
         FsOracle {
             now: start.clone(),
             durable: start.clone(),
+            written: Vec::new(),
+            asks: Vec::new(),
             allowed: vec![start.clone()],
             request: 0,
             // What was there before the run was written with smaller ones.
@@ -361,7 +388,9 @@ impl Oracle<FsSubject> for FsOracle {
     fn shutdown(&mut self, subject: &mut FsSubject) -> Result<(), Failure> {
         let stop = Step::new(Action::Shutdown);
         self.compare(subject, &stop)?;
-        self.allowed = vec![self.durable.clone(), self.now.clone()];
+        self.allowed = self.beginnings();
+        self.allowed.push(self.now.clone());
+        self.forget_asks();
         subject.stop().map_err(|error| no_answer(&stop, &error))?;
         self.durable = self.now.clone();
         Ok(())
@@ -396,6 +425,7 @@ impl Oracle<FsSubject> for FsOracle {
     fn restart(&mut self, other: &FsOracle, _: &FsSubject) {
         self.now = other.matched.clone();
         self.durable = other.matched.clone();
+        self.forget_asks();
         self.allowed = vec![other.matched.clone()];
         self.versions = other.versions;
         self.check_every = other.check_every;

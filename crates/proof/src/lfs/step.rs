@@ -96,6 +96,10 @@ pub enum FsAction {
     DropXattr(Path, u8),
     Chmod(Path, u32),
     Fsync(Path),
+    /// Somebody waits from now on until a file is durable.
+    Ask(Path),
+    /// Those that wait are taken a step further: a flush for them begins, or is heard of.
+    Round,
     Sync,
     /// So many segments are cleaned at most.
     Clean(u32),
@@ -120,7 +124,7 @@ impl FsAction {
             FsAction::SetXattr(..) | FsAction::DropXattr(..) | FsAction::Chmod(..) => {
                 Class::Attribute
             }
-            FsAction::Fsync(_) => Class::Fsync,
+            FsAction::Fsync(_) | FsAction::Ask(_) | FsAction::Round => Class::Fsync,
             FsAction::Sync => Class::Sync,
             FsAction::Clean(_) | FsAction::Background(_) => Class::Idle,
             FsAction::Remount => Class::Remount,
@@ -150,6 +154,8 @@ impl fmt::Display for FsAction {
             FsAction::DropXattr(path, name) => write!(f, "noattr {path} {name}"),
             FsAction::Chmod(path, mode) => write!(f, "mode {path} {mode}"),
             FsAction::Fsync(path) => write!(f, "fsync {path}"),
+            FsAction::Ask(path) => write!(f, "ask {path}"),
+            FsAction::Round => f.write_str("round"),
             FsAction::Sync => f.write_str("sync"),
             FsAction::Clean(most) => write!(f, "clean {most}"),
             FsAction::Background(most) => write!(f, "idle {most}"),
@@ -184,6 +190,8 @@ pub(crate) fn parse_action(text: &str) -> Option<FsAction> {
         ("noattr", 3) => FsAction::DropXattr(path(1)?, small(2)?),
         ("mode", 3) => FsAction::Chmod(path(1)?, n(2)?),
         ("fsync", 2) => FsAction::Fsync(path(1)?),
+        ("ask", 2) => FsAction::Ask(path(1)?),
+        ("round", 1) => FsAction::Round,
         ("sync", 1) => FsAction::Sync,
         ("clean", 2) => FsAction::Clean(n(1)?),
         ("idle", 2) => FsAction::Background(n(1)?),

@@ -2,11 +2,12 @@
 
 use block::{BlockDevice, DiskImage, Fate, SECTOR_BYTES, Span, Time};
 use lfs::fs::Trigger;
-use lfs::{Fs, FsError, Now, Options, Stamp};
+use lfs::{Fs, FsError, Nid, Now, Options, Stamp};
 use nand::Cut;
 
 use super::look::Found;
 use super::spec::FsSpec;
+use super::syncs::{Round, Syncs};
 use crate::failure::{Contract, Failure};
 use crate::shared::{SharedDisk, whole_cut};
 use crate::subject::{DurableKind, Subject};
@@ -17,6 +18,7 @@ pub struct FsSubject {
     /// None after a clean stop.
     fs: Option<Box<Fs<SharedDisk>>>,
     options: Options,
+    syncs: Syncs,
     clock: Time,
     pause: Span,
     /// Blocks written before the volume was mounted.
@@ -36,7 +38,8 @@ impl FsSubject {
     fn power_on(spec: &FsSpec, image: DiskImage, options: Options) -> Result<FsSubject, FsError> {
         let disk = SharedDisk::new(spec.power_on(image));
         let (clock, pause) = (Time::from_us(1), spec.pause);
-        let mut subject = FsSubject { disk, fs: None, options, clock, pause, before: 0 };
+        let mut subject =
+            FsSubject { disk, fs: None, options, syncs: Syncs::new(), clock, pause, before: 0 };
         subject.mount()?;
         Ok(subject)
     }
@@ -65,7 +68,8 @@ impl FsSubject {
     /// A clean stop.
     pub(super) fn stop(&mut self) -> Result<(), FsError> {
         let now = self.tick();
-        let Some(fs) = self.fs.take() else { return Ok(()) };
+        let Some(mut fs) = self.fs.take() else { return Ok(()) };
+        self.syncs.end(&mut fs, now)?;
         fs.unmount(now)?;
         // Nobody mounts it before that is answered.
         self.clock = self.clock.max(self.disk.get().answered());
@@ -76,6 +80,22 @@ impl FsSubject {
     pub(super) fn remount(&mut self) -> Result<(), FsError> {
         self.stop()?;
         self.mount()
+    }
+
+    /// Somebody waits for a file from now on; which ask it is. None: too many wait.
+    pub(super) fn ask(&mut self, ino: Nid) -> Result<Option<u64>, FsError> {
+        let now = at(self.clock);
+        let fs = self.fs.as_deref_mut().ok_or(FsError::ReadOnly("as it was unmounted"))?;
+        self.syncs.ask(fs, now, ino)
+    }
+
+    /// Takes those that wait a step further.
+    pub(super) fn round(&mut self) -> Result<Round, FsError> {
+        // Time passes until the flush is answered.
+        self.clock = self.syncs.answered().map_or(self.clock, |done| done.max(self.clock));
+        let now = at(self.clock);
+        let fs = self.fs.as_deref_mut().ok_or(FsError::ReadOnly("as it was unmounted"))?;
+        self.syncs.round(fs, &mut self.disk, now)
     }
 
     /// Checkpoints made since the mount: all of them, and those that come after an operation.

@@ -1,0 +1,118 @@
+//! The oracle of files that somebody waits for while others go on.
+//!
+//! Nodes that were written and not flushed may be there after a cut, or not; but roll-forward follows them
+//! in order, so that what is there is a beginning of them. What was heard of is there, and what was
+//! written before it.
+
+use super::model::{Id, Tree};
+use super::oracle::{FsOracle, Made, no_answer, resolve};
+use super::step::Path;
+use super::subject::FsSubject;
+use crate::failure::{Contract, Failure};
+use crate::step::Step;
+
+/// A file as it was when its nodes were written.
+#[derive(Clone)]
+pub(super) struct Written {
+    pub(super) number: u64,
+    pub(super) path: Path,
+    pub(super) was: Tree,
+}
+
+/// A file that somebody waits for.
+pub(super) struct Asked {
+    pub(super) number: u64,
+    pub(super) path: Path,
+    pub(super) id: Option<Id>,
+}
+
+impl FsOracle {
+    /// What a cut may leave of what is not heard of: each beginning of the chain.
+    pub(super) fn beginnings(&self) -> Vec<Tree> {
+        let mut all = vec![self.durable.clone()];
+        for one in &self.written {
+            all.push(all[all.len() - 1].with_synced(&one.was, one.path));
+        }
+        all
+    }
+
+    /// Nobody waits, and nothing is on its way.
+    pub(super) fn forget_asks(&mut self) {
+        self.asks.clear();
+        self.written.clear();
+    }
+
+    pub(super) fn ask(
+        &mut self,
+        subject: &mut FsSubject,
+        step: &Step,
+        path: Path,
+    ) -> Result<(), Failure> {
+        self.allowed = self.beginnings();
+        let (fs, now) = subject.volume().map_err(|error| no_answer(step, &error))?;
+        let Ok(ino) = resolve(fs, now, path) else { return Ok(()) };
+        let number = subject.ask(ino).map_err(|error| no_answer(step, &error))?;
+        let id = self.now.find(path).ok().filter(|_| self.now.is_single_file(path));
+        self.asks.extend(number.map(|number| Asked { number, path, id }));
+        Ok(())
+    }
+
+    pub(super) fn round(&mut self, subject: &mut FsSubject, step: &Step) -> Result<(), Failure> {
+        self.allowed = self.beginnings();
+        let before = subject.checkpoints();
+        let round = subject.round().map_err(|error| no_answer(step, &error))?;
+        if Made::between(before, subject.checkpoints()) != Made::None {
+            // Nothing was changed: it is the state now, whenever in the round it came.
+            self.allowed.extend(self.with_all(&round.written));
+            self.durable = self.now.clone();
+            self.written.clear();
+        } else {
+            self.written.extend(self.asked(&round.written));
+        }
+        self.allowed.extend(self.beginnings());
+        for (number, durable) in round.done {
+            let Some(at) = self.asks.iter().position(|ask| ask.number == number) else { continue };
+            let ask = self.asks.swap_remove(at);
+            if !durable {
+                let what = format!("`{step}`: the fsync of {} was refused", ask.path);
+                return Err(Failure::new(Contract::C10, what));
+            }
+            self.heard(&ask);
+        }
+        self.allowed.push(self.durable.clone());
+        Ok(())
+    }
+
+    /// The files of asks, as they are now.
+    fn asked(&self, numbers: &[u64]) -> Vec<Written> {
+        let of = |number: &u64| self.asks.iter().find(|ask| ask.number == *number);
+        let all = numbers.iter().filter_map(of).filter(|ask| self.is_there(ask));
+        all.map(|ask| Written { number: ask.number, path: ask.path, was: self.now.clone() })
+            .collect()
+    }
+
+    fn with_all(&self, numbers: &[u64]) -> Vec<Tree> {
+        let last = self.beginnings().pop().unwrap_or_else(|| self.durable.clone());
+        let mut all = vec![last];
+        for one in self.asked(numbers) {
+            all.push(all[all.len() - 1].with_synced(&one.was, one.path));
+        }
+        all
+    }
+
+    fn is_there(&self, ask: &Asked) -> bool {
+        ask.id.is_some()
+            && self.now.find(ask.path).ok() == ask.id
+            && self.now.is_single_file(ask.path)
+    }
+
+    /// A file is durable that was waited for, and so is what was written before its nodes.
+    fn heard(&mut self, ask: &Asked) {
+        let own = self.written.iter().rposition(|one| one.number == ask.number);
+        let at = own.or_else(|| self.written.iter().rposition(|one| one.path == ask.path));
+        // None: it was durable already.
+        for one in self.written.drain(..at.map_or(0, |at| at + 1)) {
+            self.durable = self.durable.with_synced(&one.was, one.path);
+        }
+    }
+}
