@@ -125,6 +125,14 @@ impl Tree {
         Ok((dir, name))
     }
 
+    /// Where an object with one name has it.
+    fn place_of(&self, id: Id) -> Option<(Id, u8)> {
+        self.nodes.iter().find_map(|(dir, node)| {
+            let Body::Dir(names) = &node.body else { return None };
+            names.iter().find(|(_, named)| **named == id).map(|(name, _)| (*dir, *name))
+        })
+    }
+
     fn free_place(&self, path: Path) -> Result<(Id, u8), Refusal> {
         let (dir, name) = self.place(path)?;
         let taken = self.names(dir).is_some_and(|names| names.contains_key(&name));
@@ -365,10 +373,13 @@ impl Tree {
 
     /// Whether a path leads to a regular file of one name: others are synced by a checkpoint.
     pub fn is_single_file(&self, path: Path) -> bool {
-        self.find(path).is_ok_and(|id| {
-            let node = self.node(id);
-            matches!(node.body, Body::File(_)) && node.links == 1
-        })
+        self.find(path).is_ok_and(|id| self.is_single(id))
+    }
+
+    /// The same of an object, wherever it is.
+    pub fn is_single(&self, id: Id) -> bool {
+        let node = self.nodes.get(&id);
+        node.is_some_and(|node| matches!(node.body, Body::File(_)) && node.links == 1)
     }
 
     /// Whether that file of `now` may be made durable beside this durable state alone: it is there,
@@ -383,14 +394,20 @@ impl Tree {
     /// This durable state with one file of `now` as it is there, under the name it has there: what
     /// makes room for it under that name goes.
     pub fn with_synced(&self, now: &Tree, path: Path) -> Tree {
-        let mut tree = self.clone();
-        tree.next = now.next;
-        let Ok(id) = now.find(path) else { return tree };
+        match now.find(path) {
+            Ok(id) => self.with_synced_id(now, id),
+            Err(_) => Tree { next: now.next, ..self.clone() },
+        }
+    }
+
+    /// The same with an object, wherever it is.
+    pub fn with_synced_id(&self, now: &Tree, id: Id) -> Tree {
+        let mut tree = Tree { next: now.next, ..self.clone() };
         let known = tree.nodes.insert(id, now.nodes[&id].clone()).is_some();
         if known {
             return tree;
         }
-        let (dir, name) = now.place(path).expect("the path of a file");
+        let (dir, name) = now.place_of(id).expect("a file has a name");
         if let Some(old) = tree.names_mut(dir).insert(name, id) {
             tree.unname(old);
         }

@@ -221,7 +221,8 @@ impl FsOracle {
             FsAction::Sync => self.durable = self.now.clone(),
             FsAction::Fsync(path) => {
                 if self.now.is_single_file(path) {
-                    self.written.retain(|one| one.path != path);
+                    let id = self.now.find(path).ok();
+                    self.written.retain(|one| Some(one.id) != id);
                     self.durable = self.durable.with_synced(&self.now, path);
                 } else {
                     self.durable = self.now.clone();

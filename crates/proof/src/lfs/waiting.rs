@@ -15,7 +15,7 @@ use crate::step::Step;
 #[derive(Clone)]
 pub(super) struct Written {
     pub(super) number: u64,
-    pub(super) path: Path,
+    pub(super) id: Id,
     pub(super) was: Tree,
 }
 
@@ -31,7 +31,7 @@ impl FsOracle {
     pub(super) fn beginnings(&self) -> Vec<Tree> {
         let mut all = vec![self.durable.clone()];
         for one in &self.written {
-            all.push(all[all.len() - 1].with_synced(&one.was, one.path));
+            all.push(all[all.len() - 1].with_synced_id(&one.was, one.id));
         }
         all
     }
@@ -86,33 +86,32 @@ impl FsOracle {
     /// The files of asks, as they are now.
     fn asked(&self, numbers: &[u64]) -> Vec<Written> {
         let of = |number: &u64| self.asks.iter().find(|ask| ask.number == *number);
-        let all = numbers.iter().filter_map(of).filter(|ask| self.is_there(ask));
-        all.map(|ask| Written { number: ask.number, path: ask.path, was: self.now.clone() })
-            .collect()
+        let all = numbers.iter().filter_map(of);
+        let there = all.filter_map(|ask| Some((ask.number, self.there(ask)?)));
+        there.map(|(number, id)| Written { number, id, was: self.now.clone() }).collect()
     }
 
     fn with_all(&self, numbers: &[u64]) -> Vec<Tree> {
         let last = self.beginnings().pop().unwrap_or_else(|| self.durable.clone());
         let mut all = vec![last];
         for one in self.asked(numbers) {
-            all.push(all[all.len() - 1].with_synced(&one.was, one.path));
+            all.push(all[all.len() - 1].with_synced_id(&one.was, one.id));
         }
         all
     }
 
-    fn is_there(&self, ask: &Asked) -> bool {
-        ask.id.is_some()
-            && self.now.find(ask.path).ok() == ask.id
-            && self.now.is_single_file(ask.path)
+    /// The file of an ask, if it is still one, under whatever name.
+    fn there(&self, ask: &Asked) -> Option<Id> {
+        ask.id.filter(|id| self.now.is_single(*id))
     }
 
     /// A file is durable that was waited for, and so is what was written before its nodes.
     fn heard(&mut self, ask: &Asked) {
         let own = self.written.iter().rposition(|one| one.number == ask.number);
-        let at = own.or_else(|| self.written.iter().rposition(|one| one.path == ask.path));
+        let at = own.or_else(|| self.written.iter().rposition(|one| Some(one.id) == ask.id));
         // None: it was durable already.
         for one in self.written.drain(..at.map_or(0, |at| at + 1)) {
-            self.durable = self.durable.with_synced(&one.was, one.path);
+            self.durable = self.durable.with_synced_id(&one.was, one.id);
         }
     }
 }

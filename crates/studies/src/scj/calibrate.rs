@@ -105,10 +105,13 @@ fn counted(name: &str, stats: &Stats, user: u64) -> Counted {
     }
 }
 
+/// The paper's area, for a volume of 1/16.
+const SLOTS: u32 = 4;
+
 /// Runs the calibration.
 pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
     let scj = Cleaning::Scj(lfs::fs::Scj {
-        slots: Scale::Default.slots(),
+        slots: SLOTS,
         threshold: Some(BLOCKS / 128),
         count_needed: true,
         batch: 1,

@@ -136,8 +136,8 @@ impl Cell {
             ..Mount::default()
         };
         let measured = match self.scale {
-            Scale::Quick => 30,
-            Scale::Default => 50,
+            Scale::Quick => 50,
+            Scale::Default => 20,
             Scale::Full => 10,
         };
         let plan = Plan {

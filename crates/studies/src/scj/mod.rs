@@ -13,6 +13,7 @@ mod loads;
 mod locality;
 mod paper;
 mod phases;
+mod scale;
 mod thresholds;
 mod utilisation;
 
@@ -23,12 +24,12 @@ use report::round::share;
 use report::study::{Rows, Section, Study, Table, Value};
 
 impl Scale {
-    /// The volume's blocks: 1/64 of the paper's, 1/16, or all of it (without the sweeps of Figs 4, 5,
+    /// The volume's blocks: 1/16 of the paper's, 1/4, or all of it (without the sweeps of Figs 4, 5,
     /// 10 and 11).
     fn blocks(self) -> u64 {
         match self {
-            Scale::Quick => 1 << 16,
-            Scale::Default => 1 << 18,
+            Scale::Quick => 1 << 18,
+            Scale::Default => 1 << 20,
             Scale::Full => 1 << 22,
         }
     }
@@ -81,6 +82,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     area::run(options, &mut study)?;
     loads::run(options, &mut study)?;
     barriers::run(options, &mut study)?;
+    scale::run(options, &mut study)?;
     // The sweeps are for the smaller volumes.
     if scale != Scale::Full {
         thresholds::run(options, &mut study)?;
