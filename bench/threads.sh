@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# The mounted file system with several programs at once, beside ext4 on a loop device over a file of the same
+# disk, in turns, in one run. Prints operations a second (medians), the 99th percentile of what waits, and ratios.
+#
+#   bench/threads.sh [--runs 5] [--seconds 3] [--options LIST]
+#
+#   --seconds  of each job
+#   --options  `-o` of our mount
+#
+#   VARVE      our program (target/release/varve of this checkout)
+#   SCRATCH    where the two images go for the time of the run; a disk, not a tmpfs (TMPDIR, or /var/tmp)
+#
+# fsync N: N threads overwrite 4 KiB at random in a file of their own and fdatasync each time. read: 4 KiB, direct, at
+# random, alone and beside such a thread. churn N: N threads create a file of 8 KiB, fsync and delete it.
+# create: one thread creates files of 8 KiB without fsync (and deletes them 500 at a time), alone and beside one
+# that writes 1 MiB and fsyncs. Needs root, fio, python3 and mkfs.ext4.
+set -euo pipefail
+export LC_ALL=C
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+VARVE=${VARVE:-$here/target/release/varve}
+runs=5; seconds=3; options=
+
+usage() { sed -n '2,/^set -/{/^set -/!s/^# \{0,1\}//p}' "${BASH_SOURCE[0]}"; }
+die() { echo "threads.sh: $*" >&2; exit 1; }
+while [ $# -gt 0 ]; do
+  case $1 in
+    --runs|--seconds|--options)
+      [ $# -gt 1 ] || die "$1: a value is missing"
+      declare "${1#--}=$2"; shift ;;
+    -h|--help) usage; exit 0 ;;
+    *) usage >&2; die "unknown argument $1" ;;
+  esac
+  shift
+done
+[ "$(id -u)" -eq 0 ] || die "needs root"
+[ -x "$VARVE" ] || die "$VARVE: not there; build it with \`cargo build --release -p varve-cli\`"
+for tool in fio python3 mkfs.ext4; do command -v $tool >/dev/null || die "$tool: not there (scripts/setup)"; done
+
+scratch=$(mktemp -d "${SCRATCH:-${TMPDIR:-/var/tmp}}/threads.XXXXXX")
+dir=$scratch/mounted
+mkdir "$dir"
+server=
+end() {
+  ! mountpoint -q "$dir" || umount "$dir" || umount -l "$dir" || true
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  rm -rf "$scratch"
+}
+trap end EXIT
+
+up() { # varve|ext4: anew and empty
+  rm -f "$scratch/image"
+  truncate -s 2G "$scratch/image"
+  if [ "$1" = ext4 ]; then
+    mkfs.ext4 -q "$scratch/image"
+    mount -o loop "$scratch/image" "$dir"
+    return
+  fi
+  "$VARVE" mkfs "$scratch/image" --size 2GiB --force >/dev/null
+  "$VARVE" mount "$scratch/image" "$dir" --foreground ${options:+-o "$options"} >"$scratch/log" 2>&1 &
+  server=$!
+  for _ in $(seq 200); do
+    ! mountpoint -q "$dir" || return 0
+    kill -0 $server 2>/dev/null || break
+    sleep 0.02
+  done
+  cat "$scratch/log" >&2
+  die "it did not mount"
+}
+
+down() {
+  umount "$dir"
+  [ -z "$server" ] || wait $server || die "the server failed: $(cat "$scratch/log")"
+  server=
+}
+
+cat >"$scratch/churn.py" <<'PY'
+"""churn.py DIR THREADS SECONDS fsync|plain [beside]: files a second, 99th percentile of one in ms."""
+import os, sys, threading, time
+
+where, threads, seconds, how = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
+small, large, found = b"x" * 8192, b"y" * (1 << 20), []
+
+
+def creator(i):
+    base, n, took, end = f"{where}/{how}{i}", 0, [], time.monotonic() + seconds
+    os.makedirs(base, exist_ok=True)
+    while time.monotonic() < end:
+        begun, path = time.monotonic(), f"{base}/{n}"
+        file = os.open(path, os.O_CREAT | os.O_WRONLY)
+        os.write(file, small)
+        if how == "fsync":
+            os.fsync(file)
+        os.close(file)
+        if how == "fsync":
+            os.unlink(path)
+        elif n % 500 == 499:
+            for old in range(n - 499, n + 1):
+                os.unlink(f"{base}/{old}")
+        n += 1
+        took.append(time.monotonic() - begun)
+    took.sort()
+    found.append((n / seconds, took[int(len(took) * 0.99)] * 1e3))
+
+
+def syncer(stop):
+    file, n = os.open(f"{where}/large", os.O_CREAT | os.O_WRONLY), 0
+    while not stop.is_set():
+        os.pwrite(file, large, (n % 32) << 20)
+        os.fsync(file)
+        n += 1
+
+
+stop = threading.Event()
+beside = threading.Thread(target=syncer, args=(stop,))
+if "beside" in sys.argv:
+    beside.start()
+all = [threading.Thread(target=creator, args=(i,)) for i in range(threads)]
+[one.start() for one in all]
+[one.join() for one in all]
+stop.set()
+print(sum(rate for rate, _ in found), max(p99 for _, p99 in found))
+PY
+
+note() { echo "$1 $2 $3" >>"$scratch/results"; } # SYSTEM JOB "RATE P99"
+
+files() { # SYSTEM JOB NAME FIO-OPTIONS..: rate and p99 of the job NAME
+  local system=$1 job=$2 name=$3
+  shift 3
+  note "$system" "$job" "$(fio --output-format=json --directory="$dir" --size=64M --bs=4k --time_based \
+    --runtime="$seconds" --ioengine=psync "$@" | python3 -c 'import json, sys
+jobs = [j for j in json.load(sys.stdin)["jobs"] if j["jobname"] == sys.argv[1]]
+kind = "read" if jobs[0]["read"]["total_ios"] else "write"
+p99 = max(j[kind]["clat_ns"]["percentile"]["99.000000"] for j in jobs) / 1e6
+print(sum(j[kind]["iops"] for j in jobs), p99)' "$name")"
+}
+
+churn() { note "$1" "$2" "$(python3 "$scratch/churn.py" "$dir" "$3" "$seconds" "${@:4}")"; }
+
+for _ in $(seq "$runs"); do
+  for system in varve ext4; do
+    up $system
+    fio --directory="$dir" --size=64M --bs=1M --rw=write --name=r --end_fsync=1 >/dev/null
+    for n in 1 8 16; do files $system fsync-$n w --name=w --rw=randwrite --fdatasync=1 --numjobs=$n; done
+    files $system read-alone r --name=r --rw=randread --direct=1
+    files $system read-beside r --name=r --rw=randread --direct=1 --name=w --rw=randwrite --fdatasync=1 --direct=0
+    for n in 1 4; do churn $system churn-$n $n fsync; done
+    churn $system create-alone 1 plain
+    churn $system create-beside 1 plain beside
+    down
+  done
+done
+python3 - "$scratch/results" <<'PY'
+import statistics, sys
+found = {}
+for line in open(sys.argv[1]):
+    system, job, rate, p99 = line.split()
+    found.setdefault((job, system), []).append((float(rate), float(p99)))
+middle = {key: [statistics.median(part) for part in zip(*runs)] for key, runs in found.items()}
+print(f"{'':16}{'here /s':>10} {'p99 ms':>8} {'ext4 /s':>10} {'p99 ms':>8} {'here of ext4':>13}")
+for job in dict.fromkeys(job for job, _ in middle):
+    ours, theirs = middle[job, "varve"], middle[job, "ext4"]
+    print(f"{job:16}{ours[0]:10.0f} {ours[1]:8.2f} {theirs[0]:10.0f} {theirs[1]:8.2f} {ours[0] / theirs[0]:13.2f}")
+for job in ("read", "create"):
+    parts = {system: middle[f"{job}-beside", system][0] / middle[f"{job}-alone", system][0] for system in ("varve", "ext4")}
+    print(f"{job} beside a writer that syncs, of alone: here {parts['varve']:.2f}, ext4 {parts['ext4']:.2f}")
+for n in (8, 16):
+    print(f"{n} threads that sync, of one: here {middle[f'fsync-{n}', 'varve'][0] / middle['fsync-1', 'varve'][0]:.2f}, "
+          f"ext4 {middle[f'fsync-{n}', 'ext4'][0] / middle['fsync-1', 'ext4'][0]:.2f}")
+PY
