@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lfs::fs::{Cleaning, Scj};
+use lfs::fs::{Cleaning, OPTIONS, Scj};
 
 /// When times of access are set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +67,7 @@ impl MountOptions {
     pub const HELP: &'static str = "ro, rw, relatime, noatime, suid, nosuid, dev, nodev, exec, \
         noexec, allow_other, nosubtype (the type is plain `fuse`), writeback (the kernel gathers \
         writes), commit=SECONDS (60), discard, \
-        cleaning=scj|bl6|bl415, threads=N (4)";
+        threads=N (4), cleaning=scj|bl6|bl415, ahead=N and every other option of lfs (docs/stack.md)";
 
     /// Applies a list separated by commas.
     ///
@@ -101,7 +101,9 @@ impl MountOptions {
             ("nodiscard", "") => self.fs.discard = false,
             ("commit", text) => self.commit = Duration::from_secs(number(text, 1, 86_400)?),
             ("threads", text) => self.threads = number(text, 1, 256)? as usize,
-            ("cleaning", text) => self.fs.set("cleaning", text).map_err(|_| wrong())?,
+            (name, text) if !text.is_empty() && OPTIONS.iter().any(|(known, _)| *known == name) => {
+                self.fs.set(name, text).map_err(|error| format!("-o {word}: {error}"))?;
+            }
             (word, "") if FOR_OTHERS.contains(&word) => {}
             _ => return Err(wrong()),
         }
@@ -116,11 +118,13 @@ mod tests {
     #[test]
     fn the_last_word_counts_and_nonsense_is_refused() {
         let mut options = MountOptions::default();
-        options.apply("ro,noatime,commit=5,,rw,cleaning=bl415,defaults").unwrap();
+        options.apply("ro,noatime,commit=5,,rw,ahead=4,cleaning=bl415,defaults").unwrap();
         assert!(!options.read_only);
         assert_eq!((options.atime, options.commit), (Atime::Never, Duration::from_secs(5)));
-        assert_eq!(options.fs.cleaning, Cleaning::Bl415);
-        for wrong in ["commit", "commit=0", "ro=1", "threads=x", "cleaning=", "sometimes"] {
+        assert_eq!((options.fs.cleaning, options.fs.ahead), (Cleaning::Bl415, 4));
+        for wrong in
+            ["commit", "commit=0", "ro=1", "threads=x", "cleaning=", "sometimes", "ahead=17"]
+        {
             assert!(MountOptions::default().apply(wrong).is_err(), "{wrong}");
         }
     }
