@@ -239,7 +239,7 @@ impl<D: BlockDevice> Load<D> for Database {
             if self.durable.0 < needed {
                 self.commit(volume)?;
             }
-            return Ok(Done { kind: Kind::Update, at: self.durable.1.max(at) });
+            return Ok(Done { kind: Kind::Update, at: self.durable.1.max(at), sync: None });
         }
         let used = self.draw();
         let mut there = at;
@@ -248,10 +248,10 @@ impl<D: BlockDevice> Load<D> for Database {
             there = self.touch(volume, page, change, there)?;
         }
         if changed == 0 {
-            return Ok(Done { kind: Kind::Read, at: there });
+            return Ok(Done { kind: Kind::Read, at: there, sync: None });
         }
         self.made += changed * REDO;
         self.threads[thread].commit = Some(self.made);
-        Ok(Done { kind: Kind::Part, at: there })
+        Ok(Done { kind: Kind::Part, at: there, sync: None })
     }
 }

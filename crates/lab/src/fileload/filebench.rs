@@ -64,6 +64,8 @@ pub struct Filebench {
     dirs: Vec<Nid>,
     next: u64,
     rng: Rng,
+    /// Threads that fsync wait for each other.
+    together: bool,
 }
 
 impl Filebench {
@@ -84,7 +86,27 @@ impl Filebench {
             dirs: Vec::new(),
             next: 0,
             rng: Rng::stream(seed, "filebench"),
+            together: false,
         }
+    }
+
+    /// The same, but threads that fsync wait for each other, and their files share the flushes.
+    pub fn together(self) -> Filebench {
+        Filebench { together: true, ..self }
+    }
+
+    /// A file is durable, or will be with others.
+    fn sync<D: BlockDevice>(
+        &self,
+        volume: &mut Volume<D>,
+        file: File,
+        done: &mut Done,
+    ) -> Result<(), LabError> {
+        if self.together {
+            done.sync = Some(file);
+            return Ok(());
+        }
+        volume.fsync(volume.ready(), file)
     }
 
     fn name(number: u64) -> String {
@@ -146,12 +168,12 @@ impl<D: BlockDevice> Load<D> for Filebench {
         let steps = self.flow.steps();
         let step = steps[self.threads[thread]];
         self.threads[thread] = (self.threads[thread] + 1) % steps.len();
-        let mut done = Done { kind: Kind::Update, at };
+        let mut done = Done { kind: Kind::Update, at, sync: None };
         match step {
             Step::Create | Step::CreateSync => {
                 let file = self.create(volume, at, self.blocks[1])?;
                 if step == Step::CreateSync {
-                    volume.fsync(volume.ready(), file)?;
+                    self.sync(volume, file, &mut done)?;
                 }
             }
             Step::Append | Step::AppendSync => {
@@ -160,7 +182,7 @@ impl<D: BlockDevice> Load<D> for Filebench {
                 let which = open.unwrap_or_else(|| self.pick());
                 let file = self.append(volume, at, which)?;
                 if step == Step::AppendSync {
-                    volume.fsync(volume.ready(), file)?;
+                    self.sync(volume, file, &mut done)?;
                 }
             }
             Step::Delete => {

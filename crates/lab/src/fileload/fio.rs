@@ -53,6 +53,6 @@ impl<D: BlockDevice> Load<D> for RandomWrite {
         if let Some(file) = &mut self.file {
             volume.write_direct(at, file, place * WRITE, WRITE)?;
         }
-        Ok(Done { kind: Kind::Update, at: volume.ready().max(at) })
+        Ok(Done { kind: Kind::Update, at: volume.ready().max(at), sync: None })
     }
 }

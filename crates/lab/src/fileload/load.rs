@@ -2,7 +2,7 @@
 //!
 //! | | |
 //! | --- | --- |
-//! | `fileserver`, `varmail` | Filebench's, 50 and 16 threads |
+//! | `fileserver`, `varmail` | Filebench's, 50 and 16 threads; `varmail(together=on)`: threads that fsync wait for each other |
 //! | `tpcc`, `ycsb-a` | pages of a database of that shape, 16 and 32 connections |
 //! | `fio` | random writes of one thread, uniform or Zipf (`zipf=0.99`) |
 
@@ -24,6 +24,8 @@ pub enum FileLoad {
     Fileserver,
     /// Filebench's mail server.
     Varmail,
+    /// The same; threads that fsync wait for each other, and share the flushes.
+    VarmailTogether,
     /// Pages as TPC-C changes them.
     Tpcc,
     /// Pages as YCSB A changes them.
@@ -49,6 +51,7 @@ impl FileLoad {
         match self {
             FileLoad::Fileserver => "fileserver".to_string(),
             FileLoad::Varmail => "varmail".to_string(),
+            FileLoad::VarmailTogether => "varmail, fsyncs together".to_string(),
             FileLoad::Tpcc => "tpcc-shaped pages".to_string(),
             FileLoad::Ycsb => "YCSB-A-shaped pages".to_string(),
             FileLoad::Fio(0) => "fio, uniform".to_string(),
@@ -60,7 +63,7 @@ impl FileLoad {
     fn usual(self) -> usize {
         match self {
             FileLoad::Fileserver => 50,
-            FileLoad::Varmail | FileLoad::Tpcc => 16,
+            FileLoad::Varmail | FileLoad::VarmailTogether | FileLoad::Tpcc => 16,
             FileLoad::Ycsb => 32,
             FileLoad::Fio(_) => 1,
         }
@@ -79,6 +82,9 @@ impl FileLoad {
                 Box::new(Filebench::new(Flow::Fileserver, threads, 128, target, seed))
             }
             FileLoad::Varmail => Box::new(Filebench::new(Flow::Varmail, threads, 32, target, seed)),
+            FileLoad::VarmailTogether => {
+                Box::new(Filebench::new(Flow::Varmail, threads, 32, target, seed).together())
+            }
             FileLoad::Tpcc => {
                 Box::new(Database::new(Shape::Tpcc, threads, target, room.pool, seed))
             }
@@ -120,7 +126,7 @@ fn percent(text: &str, most: u64) -> Result<u64, String> {
 
 impl FilesSpec {
     /// Keys, as help.
-    pub const KEYS: &str = "threads, full, warm, measured, cache, zipf";
+    pub const KEYS: &str = "threads, full, warm, measured, cache, zipf, together";
 
     /// Reads a load.
     ///
@@ -158,6 +164,13 @@ impl FilesSpec {
                     let theta = value.parse::<f64>().ok().filter(|t| (0.01..=2.0).contains(t));
                     let theta = theta.ok_or_else(|| wrong("0.01 to 2"))?;
                     spec.load = FileLoad::Fio((theta * 100.0).round() as u32);
+                }
+                ("together", FileLoad::Varmail | FileLoad::VarmailTogether) => {
+                    spec.load = match &**value {
+                        "on" => FileLoad::VarmailTogether,
+                        "off" => FileLoad::Varmail,
+                        _ => return Err(wrong("on or off")),
+                    }
                 }
                 ("threads", FileLoad::Fio(_)) => return Err(wrong("nothing: fio has one thread")),
                 ("threads", _) => {
@@ -236,6 +249,8 @@ mod tests {
     fn a_load_is_read_and_what_is_wrong_is_said() {
         let spec = FilesSpec::read("fileserver(threads=4, full=70 %, measured=20)").unwrap();
         assert_eq!((spec.threads, spec.full, spec.writes), (Some(4), 70, (45, 20)));
+        let together = FilesSpec::read("varmail(together=on)").unwrap().load;
+        assert_eq!(together, FileLoad::VarmailTogether);
         assert_eq!(FilesSpec::read("fio(zipf=0.99)").unwrap().load, FileLoad::Fio(99));
         let wrong = [
             ("", "load ``, character 1"),

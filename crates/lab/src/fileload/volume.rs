@@ -6,8 +6,8 @@
 
 use block::{BlockDevice, Bytes, Time};
 use lfs::format::FileType;
-use lfs::fs::NewInode;
-use lfs::{Fs, MkfsOptions, Nid, Now, Options, Stamp};
+use lfs::fs::{NewInode, Syncing};
+use lfs::{Fs, FsError, MkfsOptions, Nid, Now, Options, Stamp};
 
 use super::{Cache, failed};
 use crate::LabError;
@@ -225,6 +225,23 @@ impl<D: BlockDevice> Volume<D> {
         self.write_back(now, file.ino)?;
         let when = self.fs.ready().max(now);
         self.fs.fsync(at(when), file.ino).map_err(|e| failed("fsync", &e))
+    }
+
+    /// Makes several files durable together. One that was removed meanwhile has nothing to lose.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn fsync_all(&mut self, now: Time, files: &[File]) -> Result<(), LabError> {
+        for file in files {
+            self.write_back(now, file.ino)?;
+        }
+        let when = self.fs.ready().max(now);
+        let mut all: Vec<Syncing> = files.iter().map(|file| Syncing::new(file.ino)).collect();
+        self.fs.fsync_all(at(when), &mut all).map_err(|e| failed("fsync", &e))?;
+        all.into_iter().try_for_each(|one| match one.result() {
+            Err(FsError::NotFound) => Ok(()),
+            other => other.map_err(|e| failed("fsync", &e)),
+        })
     }
 
     /// Writes everything and makes a checkpoint.

@@ -9,7 +9,7 @@ use lab::fileload::Measured;
 use report::study::{Check, Section, Table};
 use report::values;
 
-const SHOWN: [System; 7] = [
+pub(super) const SHOWN: [System; 7] = [
     System::Bl,
     System::Kernel,
     System::Unflushed,
@@ -24,7 +24,7 @@ fn of<'a>(load: &'a Runs<'_>, system: System) -> Option<&'a [Measured]> {
 }
 
 /// The table.
-pub(super) fn table(loads: &[Runs<'_>]) -> Section {
+pub(super) fn table<'a>(loads: impl Iterator<Item = &'a Runs<'a>>) -> Section {
     let mut table = Table::new([
         ("load", "load"),
         ("system", "system"),
@@ -70,7 +70,7 @@ pub(super) fn table(loads: &[Runs<'_>]) -> Section {
     section(
         "ahead",
         "Cleaning ahead of need (not in the paper)",
-        "The runs of Fig 8. Ahead of need: victims are read, copied, flushed and recorded beside the callers from the \
+        "The runs of Fig 8, and varmail whose threads wait for each other and share the flushes of their fsyncs. Ahead of need: victims are read, copied, flushed and recorded beside the callers from the \
          point on at which the others' callers begin to clean; callers wait only when the next operation and a \
          checkpoint would not have room. \"Callers clean late\" is the control: the same floor, but callers clean and \
          wait; so that what the reserve gives is not taken for what cleaning ahead gives. All but \"unsafe\" lose \

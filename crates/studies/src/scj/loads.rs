@@ -55,6 +55,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         }
     }
     let found = run_all(&cells, options.threads)?;
+    let together = together(options)?;
     let loads: Vec<Runs<'_>> = LOADS
         .into_iter()
         .zip(found.chunks(seeds * systems.len()))
@@ -79,14 +80,29 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         "Of the first seed.",
         triggers(&loads),
     ));
-    study.sections.push(ahead::table(&loads));
+    let mail = Runs {
+        what: FileLoad::VarmailTogether,
+        of: ahead::SHOWN.into_iter().zip(together.chunks(seeds)).collect(),
+    };
+    study.sections.push(ahead::table(loads.iter().chain([&mail])));
     study.sections.push(seven(&loads[0])?);
     study.sections.push(nine(&loads[3])?);
     study.checks.extend(loads.iter().flat_map(|load| checks(load)));
-    study.checks.extend(loads.iter().flat_map(ahead::checks));
+    study.checks.extend(loads.iter().chain([&mail]).flat_map(ahead::checks));
     study.checks.push(least(&loads));
     study.checks.extend(latencies(&loads[3]));
     Ok(())
+}
+
+/// The mail server whose threads share flushes (not in the paper).
+fn together(options: &Options) -> Result<Vec<Measured>, LabError> {
+    let (scale, what) = (options.scale, FileLoad::VarmailTogether);
+    let seeds = 0..scale.seeds();
+    let of = |system| {
+        seeds.clone().map(move |i| Cell { seed: SEED + i, ..Cell::new(scale, system, what) })
+    };
+    let cells: Vec<Cell> = ahead::SHOWN.into_iter().flat_map(of).collect();
+    run_all(&cells, options.threads)
 }
 
 fn eight(loads: &[Runs<'_>]) -> Table {
