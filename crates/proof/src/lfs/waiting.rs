@@ -60,12 +60,14 @@ impl FsOracle {
     pub(super) fn round(&mut self, subject: &mut FsSubject, step: &Step) -> Result<(), Failure> {
         self.allowed = self.beginnings();
         let before = subject.checkpoints();
+        let mut known = self.written.len();
         let round = subject.round().map_err(|error| no_answer(step, &error))?;
         if Made::between(before, subject.checkpoints()) != Made::None {
             // Nothing was changed: it is the state now, whenever in the round it came.
             self.allowed.extend(self.with_all(&round.written));
             self.durable = self.now.clone();
             self.written.clear();
+            known = 0;
         } else {
             self.written.extend(self.asked(&round.written));
         }
@@ -77,7 +79,7 @@ impl FsOracle {
                 let what = format!("`{step}`: the fsync of {} was refused", ask.path);
                 return Err(Failure::new(Contract::C10, what));
             }
-            self.heard(&ask);
+            known -= self.heard(&ask, known);
         }
         self.allowed.push(self.durable.clone());
         Ok(())
@@ -105,13 +107,18 @@ impl FsOracle {
         ask.id.filter(|id| self.now.is_single(*id))
     }
 
-    /// A file is durable that was waited for, and so is what was written before its nodes.
-    fn heard(&mut self, ask: &Asked) {
-        let own = self.written.iter().rposition(|one| one.number == ask.number);
-        let at = own.or_else(|| self.written.iter().rposition(|one| Some(one.id) == ask.id));
+    /// A file is durable that was waited for, and so is what was written before its nodes, which are among
+    /// those known before this round: its own, or those that another's fsync had written. How many of
+    /// them that are.
+    fn heard(&mut self, ask: &Asked, known: usize) -> usize {
+        let written = &self.written[..known];
+        let own = written.iter().rposition(|one| one.number == ask.number);
+        let at = own.or_else(|| written.iter().rposition(|one| Some(one.id) == ask.id));
         // None: it was durable already.
-        for one in self.written.drain(..at.map_or(0, |at| at + 1)) {
+        let count = at.map_or(0, |at| at + 1);
+        for one in self.written.drain(..count) {
             self.durable = self.durable.with_synced_id(&one.was, one.id);
         }
+        count
     }
 }
