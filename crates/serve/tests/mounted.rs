@@ -365,10 +365,50 @@ struct Known {
 /// acknowledged. The device below tears whatever is larger than a sector: before nodes carried checksums one
 /// cut in thirty lost a file. `VARVE_CUTS=all`: 300 cuts.
 fn cuts_that_tear_blocks_lose_nothing_that_was_synced() {
+    let here = Here::new(stack(Some(77)), "commit=3600");
+    cut_while_syncing(&here, cuts(30, 300));
+    here.end();
+}
+
+/// The same on volumes so full that they are cleaned, ahead of need. `VARVE_CUTS=all`: 100 cuts of each.
+fn cuts_of_a_crowded_volume_lose_nothing_that_was_synced() {
+    for cleaning in ["scj", "bl6"] {
+        let here = Here::new(stack(Some(78)), &format!("commit=3600,cleaning={cleaning},ahead=2"));
+        crowd(&here);
+        let ahead = cut_while_syncing(&here, cuts(12, 100));
+        assert!(ahead > 10, "{cleaning}: {ahead} segments cleaned ahead of need");
+        here.end();
+    }
+}
+
+fn cuts(few: u64, all: u64) -> u64 {
+    if std::env::var("VARVE_CUTS").is_ok_and(|value| value == "all") { all } else { few }
+}
+
+fn counter(here: &Here, name: &str) -> u64 {
+    let all = here.mount.as_ref().unwrap().counters()();
+    all.iter().find(|(found, _)| *found == name).unwrap_or_else(|| panic!("no counter {name}")).1
+}
+
+/// Fills a volume to 88 % and takes every sixth file away again: holes everywhere.
+fn crowd(here: &Here) {
+    let blocks = counter(here, "blocks");
+    let mut made = 0;
+    while counter(here, "used_blocks") * 100 < blocks * 88 {
+        fs::write(here.path(&format!("old{made}")), [5; 16 * 4096]).unwrap();
+        made += 1;
+    }
+    for n in (0..made).step_by(6) {
+        fs::remove_file(here.path(&format!("old{n}"))).unwrap();
+    }
+    File::open(&here.dir).unwrap().sync_all().unwrap();
+}
+
+/// Cuts the power so often while threads sync; how many segments were cleaned ahead of need.
+fn cut_while_syncing(here: &Here, cuts: u64) -> u64 {
     const THREADS: usize = 4;
     const BLOCKS: u64 = 40;
-    let cuts = if std::env::var("VARVE_CUTS").is_ok_and(|value| value == "all") { 300 } else { 30 };
-    let here = Here::new(stack(Some(77)), "commit=3600");
+    let mut ahead = 0;
     let power = here.mount.as_ref().unwrap().stack().power;
     assert_eq!(here.stack.disk.capabilities().atomic, 512);
     let mut ledger = [[Known::default(); BLOCKS as usize]; THREADS];
@@ -400,6 +440,7 @@ fn cuts_that_tear_blocks_lose_nothing_that_was_synced() {
             }
             let mut rng = block::Rng::stream(cut, "cut");
             std::thread::sleep(std::time::Duration::from_millis(5 + rng.below(30)));
+            ahead += counter(here, "cleaned_segments_ahead");
             let operations = power.state().operations;
             let when = match rng.below(3) {
                 0 => When::Now,
@@ -441,7 +482,7 @@ fn cuts_that_tear_blocks_lose_nothing_that_was_synced() {
     // A cut that comes before anything was acknowledged takes nothing away.
     let acknowledged = acknowledged.into_inner();
     assert!(acknowledged > cuts * 10, "{acknowledged} writes acknowledged before {cuts} cuts");
-    here.end();
+    ahead
 }
 
 fn an_image_is_mounted_once() {
@@ -497,6 +538,7 @@ fn main() -> ExitCode {
         counters_are_an_attribute_of_the_root: mounting_works,
         after_a_power_cut_what_was_synced_is_there: mounting_works,
         cuts_that_tear_blocks_lose_nothing_that_was_synced: mounting_works,
+        cuts_of_a_crowded_volume_lose_nothing_that_was_synced: mounting_works,
         an_image_is_mounted_once: mounting_works,
     ];
     runner::run("mounted", &tests)

@@ -76,10 +76,16 @@ impl Syncs {
         Ok(Syncs { shared, thread: Some(thread) })
     }
 
-    /// Makes a file durable; `answer` is told when it is, or why it is not.
+    /// Makes a file durable; `answer` is told when it is, or why it is not. Without a thread to do it (it
+    /// failed) at once.
     pub(super) fn ask(&self, ino: Nid, answer: impl FnOnce(Result<(), Errno>) + Send + 'static) {
+        let mut asks = self.shared.lock();
+        if asks.ended {
+            drop(asks);
+            return answer(Err(Errno::EIO));
+        }
         let waiting = Waiting { answer: Box::new(answer), since: Instant::now() };
-        self.shared.lock().new.push((ino, waiting));
+        asks.new.push((ino, waiting));
         self.shared.told.notify_all();
     }
 }
@@ -90,13 +96,27 @@ impl Drop for Syncs {
         self.shared.lock().ended = true;
         self.shared.told.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked answers nobody; the kernel tells its callers of the end.
+            // Whom a thread that panicked did not answer, its end did.
             let _ = thread.join();
         }
     }
 }
 
+/// However the thread ends: nobody waits for it any more.
+struct End<'a>(&'a Shared);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        let mut asks = self.0.lock();
+        asks.ended = true;
+        for (_, one) in std::mem::take(&mut asks.new) {
+            (one.answer)(Err(Errno::EIO));
+        }
+    }
+}
+
 fn serve(volume: &Volume, mount: u64, asks: &Shared) {
+    let _end = End(asks);
     let (mut files, mut waiting) = (Vec::new(), Vec::new());
     let mut flushed = None;
     while let Some(new) = asks.next(files.is_empty()) {
@@ -130,4 +150,124 @@ fn answer(volume: &Volume, one: Waiting, result: Result<(), Errno>) {
         Err(_) => volume.meter().refused(),
     }
     (one.answer)(result);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use block::{Bytes, Medium};
+    use lfs::fs::NewInode;
+    use lfs::{Fs, MkfsOptions, Options, format};
+    use stack::disk::{MediumDisk, RamDisk};
+    use stack::power::NoSwitch;
+
+    use super::super::device::DiskDevice;
+    use super::super::options::Atime;
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    /// Memory whose flushes wait until somebody lets them.
+    #[derive(Debug)]
+    struct Gate {
+        below: RamDisk,
+        shut: Mutex<bool>,
+        opened: Condvar,
+        flushes: AtomicU64,
+    }
+
+    impl Gate {
+        fn set(&self, shut: bool) {
+            *self.shut.lock().expect("the gate") = shut;
+            self.opened.notify_all();
+        }
+    }
+
+    impl Medium for Gate {
+        fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+            Medium::read(&self.below, at, out)
+        }
+        fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+            Medium::write(&self.below, at, bytes)
+        }
+        fn sync(&self) -> io::Result<()> {
+            self.flushes.fetch_add(1, Ordering::SeqCst);
+            let shut = self.shut.lock().expect("the gate");
+            drop(self.opened.wait_while(shut, |shut| *shut).expect("the gate"));
+            Ok(())
+        }
+        fn size(&self) -> io::Result<u64> {
+            self.below.size()
+        }
+    }
+
+    #[test]
+    fn flushes_are_shared_and_nobody_else_waits_for_them() {
+        let below = RamDisk::new(64 << 20).expect("memory");
+        let (shut, opened, flushes) = (Mutex::new(false), Condvar::new(), AtomicU64::new(0));
+        let gate = Arc::new(Gate { below, shut, opened, flushes });
+        let disk = Arc::new(MediumDisk::new(gate.clone()).expect("a disk"));
+        let power = Arc::new(NoSwitch("a test"));
+        let volume = Arc::new(Volume::new(power, Atime::Never, std::path::Path::new("test")));
+        let options = MkfsOptions::new([1; 16], 1);
+        let device = lfs::mkfs(DiskDevice(disk), &options, volume.now()).expect("made").0;
+        volume.put(Fs::mount(device, Options::default(), volume.now()).expect("mounted"));
+        let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
+        let files: Vec<Nid> = (0..8_u8)
+            .map(|i| {
+                let made = volume.with(|fs, now| {
+                    let kind = format::FileType::File;
+                    let ino = fs.create(now, Nid::ROOT, &[b'a' + i], kind, new, (0, 0))?;
+                    fs.write(now, ino, Bytes(0), &[i; 9000])?;
+                    Ok(ino)
+                });
+                made.expect("written")
+            })
+            .collect();
+        let syncs = Syncs::new(&volume).expect("a thread");
+        let before = gate.flushes.load(Ordering::SeqCst);
+        gate.set(true);
+        let (told, answers) = mpsc::channel();
+        for ino in &files {
+            let told = told.clone();
+            syncs.ask(*ino, move |result| told.send(result).expect("heard"));
+        }
+        while gate.flushes.load(Ordering::SeqCst) == before {
+            std::thread::yield_now();
+        }
+        // The device flushes. Somebody else reads and writes meanwhile, and another fsync is asked for.
+        let (done, others) = mpsc::channel();
+        let (beside, file) = (Arc::clone(&volume), files[3]);
+        let other = std::thread::spawn(move || {
+            let mut out = [0; 100];
+            let read = beside.with(|fs, now| fs.read(now, file, Bytes(50), &mut out));
+            let wrote = beside.with(|fs, now| fs.write(now, file, Bytes(20_000), &[9; 5000]));
+            done.send((read, out, wrote)).expect("heard");
+        });
+        let beside = others.recv_timeout(PATIENCE).expect("it waited for the flush");
+        assert_eq!(beside, (Ok(100), [3; 100], Ok(())));
+        other.join().expect("no panic");
+        assert!(answers.try_recv().is_err(), "told before the flush was done");
+        gate.set(false);
+        for _ in &files {
+            assert_eq!(answers.recv_timeout(PATIENCE), Ok(Ok(())));
+        }
+        let flushes = gate.flushes.load(Ordering::SeqCst) - before;
+        // Data and nodes of the first, those of the others, and of the one that changed meanwhile.
+        assert!((2..=5).contains(&flushes), "{flushes} flushes for 8 files");
+        let again = gate.flushes.load(Ordering::SeqCst);
+        syncs.ask(files[0], move |result| told.send(result).expect("heard"));
+        assert_eq!(answers.recv_timeout(PATIENCE), Ok(Ok(())));
+        assert_eq!(gate.flushes.load(Ordering::SeqCst), again, "nothing was changed");
+        // What was asked of one mount is not answered for by the next.
+        let fs = volume.take().expect("served");
+        volume.put(fs);
+        let (told, answers) = mpsc::channel();
+        syncs.ask(files[0], move |result| told.send(result).expect("heard"));
+        assert_eq!(answers.recv_timeout(PATIENCE), Ok(Err(Errno::EIO)));
+    }
 }

@@ -69,7 +69,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         format!(
             "Medians of {seeds} seeds, range of MB/s. tpcc and YCSB: pages of a generator shaped like MySQL's, not \
              MySQL. Checkpoints: in per cent of BL's. Metadata: of user blocks. `SCJ` has the paper's journal area at \
-             this scale, the larger one {LARGE} slots."
+             this scale, the larger one {LARGE} slots. Times of a cleaning are what callers wait for: ahead of need nothing."
         ),
         eight(&loads),
     ).plot(Plot::bars("throughput against BL", "load", ["against_bl"]).by("system"))?
