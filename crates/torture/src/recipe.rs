@@ -161,11 +161,17 @@ impl Recipe {
     }
 }
 
-/// A recipe by its name, or by that of one of its rows.
+/// A recipe by its name, by that of one of its rows, or by its file: `FILE.toml`.
 ///
 /// # Errors
 /// There is none: which there are.
 pub fn find(name: &str) -> Result<(Recipe, Option<Row>), String> {
+    if name.ends_with(".toml") {
+        let text = std::fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?;
+        let recipe = Recipe::read(name, &text)?;
+        let first = recipe.rows.first().cloned();
+        return Ok((recipe, first));
+    }
     let all = all()?;
     let mut names = Vec::new();
     for recipe in all {

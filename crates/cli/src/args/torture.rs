@@ -20,7 +20,7 @@ pub struct Torture {
     /// Who judges a state; without: its file system is checked and PROGRAM started again
     #[arg(long, conflicts_with = "recipe")]
     pub check: Option<String>,
-    /// A program of others, ready to run: by its name or that of one of its configurations
+    /// A program of others, ready to run: by its name, that of one of its configurations, or FILE.toml
     #[arg(long, value_name = "NAME")]
     pub recipe: Option<String>,
     /// All recipes, with their configurations and keys
