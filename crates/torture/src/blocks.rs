@@ -41,7 +41,16 @@ fn inodes(image: &Path, blocks: &[u64]) -> BTreeMap<u64, u64> {
 fn paths(image: &Path, inodes: &[u64]) -> BTreeMap<u64, String> {
     let list: Vec<String> = inodes.iter().map(u64::to_string).collect();
     let said = debugfs(image, &format!("ncheck {}", list.join(" ")));
-    pairs(&said).map(|(inode, path)| (inode, path.to_string())).collect()
+    pairs(&said).map(|(inode, path)| (inode, seen(path))).collect()
+}
+
+/// A path of the drive as the program knows it: below its folder.
+fn seen(path: &str) -> String {
+    match path.trim_start_matches('/').strip_prefix("w") {
+        Some("") => "/".to_string(),
+        Some(rest) if rest.starts_with('/') => rest.to_string(),
+        _ => format!("{path} (outside the program's folder)"),
+    }
 }
 
 /// Of each block of the journal the block of the file system that it holds, by the place in the journal.
