@@ -189,7 +189,7 @@ impl Cell {
     /// Percent by which both may differ. A gain by chance is about as wide as it is large, and some
     /// thousand lines are collected: by more than three of its standard deviations nothing differs.
     pub fn tolerance(&self) -> f64 {
-        if self.rule.spreads() { 4.0 } else { 1.0 }
+        if self.rule.spreads() { 4.0 } else { 0.1 }
     }
 
     /// Fills both in order, writes once as much as they hold, and measures over as much again; eight
@@ -267,7 +267,7 @@ struct Line {
     /// The page programmed into each slot.
     slots: Vec<usize>,
     valid: usize,
-    /// Programs of the drive when its last slot was programmed.
+    /// Programs of the drive when it was closed.
     closed: u64,
     /// The head that filled it, and the host's writes when that opened it.
     head: usize,
@@ -415,7 +415,7 @@ impl Twin {
 
     /// A page that is written again as soon as hot lines die goes to the first head.
     fn host_head(&self, page: usize) -> usize {
-        let hot = |born| 16 * (self.writes - born) < self.lives / 16 * 16;
+        let hot = |born| self.writes - born < self.lives / 16;
         match self.placement {
             Placement::Two => 0,
             Placement::Lifetime => usize::from(!self.born[page].is_some_and(hot)),
@@ -439,6 +439,13 @@ impl Twin {
     }
 
     fn program(&mut self, head: usize, page: usize) -> Result<(), String> {
+        // A line is closed when its head needs the next one.
+        if let Some(line) = self.open[head].filter(|line| self.lines[*line].slots.len() == WIDTH) {
+            self.events += 1;
+            (self.lines[line].closed, self.lines[line].since) = (self.programs, self.events);
+            self.closed.push(line);
+            self.open[head] = None;
+        }
         let line = match self.open[head] {
             Some(line) => line,
             None => {
@@ -454,11 +461,6 @@ impl Twin {
         self.place[page] = Some((line, of.slots.len()));
         of.slots.push(page);
         of.valid += 1;
-        if of.slots.len() == WIDTH {
-            (of.closed, of.since) = (self.programs, self.events);
-            self.closed.push(line);
-            self.open[head] = None;
-        }
         Ok(())
     }
 
