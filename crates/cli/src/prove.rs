@@ -58,7 +58,7 @@ fn drawn(o: &Prove, seed: u64, kind: &Draw) -> (Plan, u64) {
         return (plan, refused);
     }
     if o.remap {
-        let mode = if o.paper { "paper" } else { "varve" };
+        let mode = if o.paper { "paper-log" } else { "log" };
         let (plan, _, refused) = draw_remap(seed, mode, kind);
         return (plan, refused);
     }

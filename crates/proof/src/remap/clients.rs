@@ -12,7 +12,7 @@ use block::{
     Time,
 };
 use remap::live::LiveError;
-use remap::{HostLog, LiveLog, Options, Planted};
+use remap::{HostLog, LiveLog, LogOptions, Planted};
 
 use crate::plan::Plan;
 use crate::remap::draw::config;
@@ -71,7 +71,7 @@ pub struct Clients {
     /// Of each.
     steps: u32,
     spec: RemapSpec,
-    options: Options,
+    options: LogOptions,
     planted: Plant<Planted>,
 }
 
@@ -85,7 +85,7 @@ impl Clients {
             let Ok(spec) = RemapSpec::of(&Plan { seed, config, ..Plan::default() }) else {
                 continue;
             };
-            let RemapMode::Varve(options, _) = spec.mode.clone() else { continue };
+            let RemapMode::Log(options, _) = spec.mode.clone() else { continue };
             let run = Clients { seed, clients, steps: 64 / clients, spec, options, planted };
             if run.pages() <= run.spec.pages() {
                 return run;
