@@ -7,14 +7,14 @@ mod search;
 use bugs::{caught, is_shown_by};
 use remap::Planted;
 use search::{same_bytes, search};
-use varve_proof::{Density, Draw, Plan, RemapSpec, draw_remap};
+use varve_proof::{Density, Draw, LogKind, Plan, RemapSpec, draw_remap};
 
 /// Cuts within which each planted bug must be found.
 const BUDGET: u64 = 400_000;
 
 /// A run of the host log.
 fn drawn(seed: u64, draw: &Draw) -> (Plan, RemapSpec, u64) {
-    draw_remap(seed, "varve", draw)
+    draw_remap(seed, LogKind::Log, draw)
 }
 
 #[test]

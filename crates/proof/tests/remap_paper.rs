@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use varve_proof::{Density, Draw, Plan, draw_remap, hunt, replay};
+use varve_proof::{Density, Draw, LogKind, Plan, draw_remap, hunt, replay};
 
 fn plans() -> Vec<(PathBuf, Plan)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("plans/paper");
@@ -33,7 +33,7 @@ fn paper_mode_breaks_each_promise_as_its_plan_says() {
 fn the_search_finds_that_paper_mode_promises_nothing() {
     let mut broken = std::collections::BTreeSet::new();
     for seed in 0..300 {
-        let (plan, _, _) = draw_remap(seed, "paper-log", &Draw::HEALTHY);
+        let (plan, _, _) = draw_remap(seed, LogKind::PaperLog, &Draw::HEALTHY);
         let outcome = hunt(&plan, Density::SHORT).expect("a log");
         broken.extend(outcome.broken.map(|broken| broken.failure.contract.to_string()));
     }

@@ -17,7 +17,7 @@ use remap::{HostLog, LiveLog, LogOptions, Planted};
 use crate::plan::Plan;
 use crate::remap::draw::config;
 use crate::remap::live::LiveStack;
-use crate::remap::spec::{RemapMode, RemapSpec};
+use crate::remap::spec::{LogKind, RemapMode, RemapSpec};
 use crate::shared::SharedDisk;
 use crate::stamp::{Found, SECTOR, SECTORS, decode_sector, fill_sector};
 
@@ -81,7 +81,7 @@ impl Clients {
         let mut rng = Rng::stream(seed, "remap/clients");
         let clients = 2 << rng.below(3);
         loop {
-            let config = config(&mut rng, "varve", true);
+            let config = config(&mut rng, LogKind::Log, true);
             let Ok(spec) = RemapSpec::of(&Plan { seed, config, ..Plan::default() }) else {
                 continue;
             };

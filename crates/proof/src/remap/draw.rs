@@ -5,18 +5,18 @@ use block::{Rng, Span};
 use nand::Fault;
 
 use crate::plan::Plan;
-use crate::remap::spec::RemapSpec;
+use crate::remap::spec::{LogKind, RemapSpec};
 use crate::step::{Action, Step};
 use crate::swarm::{Config, Draw, Keys};
 
-/// Draws the run of a seed of a log in mode `paper` or `varve`, and says how many configurations
+/// Draws the run of a seed of a log of this kind, and says how many configurations
 /// were refused on the way.
-pub fn draw_remap(seed: u64, mode: &str, what: &Draw) -> (Plan, RemapSpec, u64) {
+pub fn draw_remap(seed: u64, kind: LogKind, what: &Draw) -> (Plan, RemapSpec, u64) {
     let mut rng = Rng::stream(seed, "remap/config");
     let mut refused = 0;
     loop {
         // Three in five of the logs to use are live ones: what a server runs.
-        let config = config(&mut rng, mode, mode == "varve" && seed % 5 < 3);
+        let config = config(&mut rng, kind, kind == LogKind::Log && seed % 5 < 3);
         let mut plan = Plan { seed, config, bytes: true, ..Plan::default() };
         let Ok(spec) = RemapSpec::of(&plan) else {
             refused += 1;
@@ -25,7 +25,7 @@ pub fn draw_remap(seed: u64, mode: &str, what: &Draw) -> (Plan, RemapSpec, u64) 
         };
         let mut rng = Rng::stream(seed, "remap/work");
         let count = rng.between(what.steps.0, what.steps.1);
-        let host = Host::draw(&mut rng, spec.pages(), mode == "paper-log");
+        let host = Host::draw(&mut rng, spec.pages(), kind == LogKind::PaperLog);
         plan.work = host.fill(&mut rng);
         plan.work.extend((0..count).map(|_| host.step(&mut rng)));
         if rng.ratio(1, 3) {
@@ -54,14 +54,14 @@ fn fault(rng: &mut Rng, spec: &RemapSpec, ops: u64) -> Fault {
     }
 }
 
-pub(super) fn config(rng: &mut Rng, mode: &str, live: bool) -> Config {
+pub(super) fn config(rng: &mut Rng, kind: LogKind, live: bool) -> Config {
     let mut k = Keys { rng, config: Config::new() };
-    k.set("remap.mode", mode);
+    k.set("remap.mode", kind.name());
     k.maybe(2, "disk.write", &["1 ns", "20 us", "1 ms"]);
     k.maybe(2, "disk.flush", &["1 ns", "100 us", "5 ms"]);
-    match mode {
-        "paper-log" => paper(&mut k),
-        _ => log(&mut k, live),
+    match kind {
+        LogKind::PaperLog => paper(&mut k),
+        LogKind::Log => log(&mut k, live),
     }
     k.config
 }

@@ -10,6 +10,25 @@ use crate::plan::{Plan, PlanError};
 use crate::remap::oracle::Promise;
 use crate::stamp::SECTORS;
 
+/// The kinds of host logs, as a plan and a stack call them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogKind {
+    /// The one to use.
+    Log,
+    /// The paper's, as written.
+    PaperLog,
+}
+
+impl LogKind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogKind::Log => "log",
+            LogKind::PaperLog => "paper-log",
+        }
+    }
+}
+
 /// Which log.
 #[derive(Clone, Debug)]
 pub enum RemapMode {
