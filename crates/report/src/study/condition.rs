@@ -213,9 +213,9 @@ impl Study {
             let words = [&one.id, &one.what, &one.source].map(|text| Value::from(&**text));
             table.row(words.into_iter().chain(counts));
         }
-        let outcome = |claim: &&Claim| claim.comes_out();
-        let none = asked.iter().map(|c| outcome(&c)).filter(|text| text == NOWHERE).count();
-        let absent = asked.iter().map(|c| outcome(&c)).filter(|text| text == "-").count();
+        let outcomes = || asked.iter().map(|claim| claim.comes_out());
+        let none = outcomes().filter(|text| text == NOWHERE).count();
+        let absent = outcomes().filter(|text| text == "-").count();
         let counts = [asked.len() - none - absent, none, absent].map(Value::from);
         table.row(["at least one", "", ""].map(Value::from).into_iter().chain(counts));
         table
