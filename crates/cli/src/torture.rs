@@ -92,15 +92,22 @@ struct Asked {
 fn asked(args: &Torture) -> Result<Asked, LabError> {
     let Some(name) = &args.recipe else {
         if args.words.is_empty() && args.log.is_none() {
-            let what = "expected a program: varve torture --check CHECK -- PROGRAM, or --recipe NAME";
+            let what =
+                "expected a program: varve torture --check CHECK -- PROGRAM, or --recipe NAME";
             return Err(LabError::Input(what.to_string()));
         }
         if args.words.is_empty() && args.check.is_none() {
             return Err(LabError::Input("--log: expected --check, or a program".to_string()));
         }
-        let first = args.words.first().or(args.log.as_ref().map(|path| path.as_os_str().to_owned()).as_ref()).cloned();
+        let first = args
+            .words
+            .first()
+            .or(args.log.as_ref().map(|path| path.as_os_str().to_owned()).as_ref())
+            .cloned();
         let first = first.unwrap_or_default();
-        let name = std::path::Path::new(&first).file_name().map(|name| name.to_string_lossy().into_owned());
+        let name = std::path::Path::new(&first)
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
         return Ok(Asked {
             name: name.unwrap_or_else(|| "program".to_string()),
             program: args.words.clone(),
@@ -139,19 +146,14 @@ fn wanted(args: &Torture) -> Result<Wanted, LabError> {
         (Some("init"), _) | (None, true) => From::Init,
         _ => From::Ready,
     };
-    let workers = args.jobs.map_or_else(
-        || std::thread::available_parallelism().map_or(1, usize::from),
-        usize::from,
-    );
+    let workers = args
+        .jobs
+        .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
     let log = args.log.as_ref().map(std::path::absolute).transpose();
     Ok(Wanted {
         name,
         subject: Subject {
-            setup: Setup {
-                kind,
-                mkfs: args.mkfs.clone(),
-                options: args.mount_options.clone(),
-            },
+            setup: Setup { kind, mkfs: args.mkfs.clone(), options: args.mount_options.clone() },
             atomic: args.sector.or(row.and_then(|row| row.sector)).unwrap_or(4096),
             program,
             check,
@@ -214,7 +216,8 @@ fn list(as_json: bool) -> Result<(), LabError> {
             recipe.keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let _ = writeln!(text, "{}: {}\n  keys: {}", recipe.name, recipe.about, keys.join(" "));
         for row in &recipe.rows {
-            let _ = writeln!(text, "  {:<22} {:<5} promised: {}", row.name, expect(row), row.promise);
+            let _ =
+                writeln!(text, "  {:<22} {:<5} promised: {}", row.name, expect(row), row.promise);
         }
         if let Some(why) = recipe.why_not() {
             let _ = writeln!(text, "  not here: {why}");

@@ -43,7 +43,8 @@ fn torture(folder: &Folder, args: &[&str]) -> (i32, Value) {
     let out = varve(folder, &[&["torture", "--json"], args].concat());
     let text = String::from_utf8_lossy(&out.stdout);
     let value = serde_json::from_str(&text);
-    let value = value.unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&out.stderr)));
+    let value =
+        value.unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&out.stderr)));
     (out.status.code().unwrap(), value)
 }
 
@@ -113,7 +114,10 @@ fn nothing_is_left(folder: &Folder) {
         assert!(!file.contains(&place), "{file}");
     }
     let left: Vec<_> = fs::read_dir(&folder.0).unwrap().flatten().map(|e| e.file_name()).collect();
-    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("varve-torture-")), "{left:?}");
+    assert!(
+        !left.iter().any(|name| name.to_string_lossy().starts_with("varve-torture-")),
+        "{left:?}"
+    );
 }
 
 fn unsynced_files_are_lost_and_synced_ones_kept_on_lfs() {
@@ -132,8 +136,10 @@ fn unsynced_files_are_lost_and_synced_ones_kept_on_lfs() {
 fn what_cannot_be_measured_is_said() {
     let folder = Folder::new();
     let run = |check: &str, program: &str| {
-        let options = ["--fs", "lfs", "--jobs", "1", "--random", "2", "--limit", "2s", "--check", check];
-        let (code, all) = torture(&folder, &[&options[..], &["--", "sh", "-c", program, "SYNC"]].concat());
+        let options =
+            ["--fs", "lfs", "--jobs", "1", "--random", "2", "--limit", "2s", "--check", check];
+        let (code, all) =
+            torture(&folder, &[&options[..], &["--", "sh", "-c", program, "SYNC"]].concat());
         let text = |name: &str| all["results"][name].as_str().unwrap_or_default().to_string();
         (code, text("verdict"), text("why"))
     };
@@ -142,7 +148,9 @@ fn what_cannot_be_measured_is_said() {
     assert!(why.contains("content with a drive that forgot"), "{why}");
     let (code, verdict, why) = run(CHECK, "exit 0");
     assert_eq!((code, verdict.as_str()), (1, "not measured"), "{why}");
-    for (check, says) in [("exit 7", "ended with 7"), ("exit 1", "no reason"), ("sleep 100", "within")] {
+    for (check, says) in
+        [("exit 7", "ended with 7"), ("exit 1", "no reason"), ("sleep 100", "within")]
+    {
         let (code, verdict, why) = run(check, PROGRAM);
         assert_eq!((code, verdict.as_str()), (1, "harness broken"), "{check}: {why}");
         assert!(why.contains(says), "{check}: {why}");
@@ -163,7 +171,8 @@ yes & sleep 1000"#;
 fn a_hostile_program_ends_within_its_limit() {
     let folder = Folder::new();
     let since = Instant::now();
-    let options = ["--fs", "lfs", "--jobs", "1", "--run-limit", "3s", "--limit", "3s", "--random", "1"];
+    let options =
+        ["--fs", "lfs", "--jobs", "1", "--run-limit", "3s", "--limit", "3s", "--random", "1"];
     let words = [&options[..], &["--check", "true", "--", "sh", "-c", HOSTILE]].concat();
     let (code, all) = torture(&folder, &words);
     assert_eq!((code, all["results"]["verdict"].as_str()), (1, Some("harness broken")));
@@ -193,7 +202,8 @@ fn a_rename_without_its_folder_is_lost_on_ext4_and_replayed() {
     let log = Path::new("out").join("rename-fsync.vlog");
     let again = |jobs: &str| {
         let log = ["--log", log.to_str().unwrap(), "--jobs", jobs, "--keep-going"];
-        torture(&folder, &[&log[..], &options[..3], &["20", "count=6"]].concat()).1["results"].take()
+        torture(&folder, &[&log[..], &options[..3], &["20", "count=6"]].concat()).1["results"]
+            .take()
     };
     let (two, three) = (again("2"), again("3"));
     for other in [&two, &three] {

@@ -104,6 +104,7 @@ fn a_stack_records_with_data_by_the_name_of_the_file() {
     std::fs::remove_file(&path).unwrap();
     assert!(log.records.iter().any(|r| r.op == Op::Write && log.data(r) == [5; 4096]));
     assert!(log.source.contains("ram"), "{}", log.source);
-    let error = varve_stack::live::Stack::start(&"ram(1MiB)+cut(1)+record(x.vlog)".parse().unwrap());
+    let error =
+        varve_stack::live::Stack::start(&"ram(1MiB)+cut(1)+record(x.vlog)".parse().unwrap());
     assert!(error.unwrap_err().to_string().contains("expected below cut"));
 }

@@ -10,6 +10,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::blocks;
+use crate::crew::Worker;
 use crate::error::TortureError;
 use crate::history::History;
 use crate::shrink::smallest;
@@ -17,7 +18,6 @@ use crate::stage::Kind;
 use crate::states::{Cut, Left, States};
 use crate::tree::{Object, Tree, differences, guess};
 use crate::verdict::Checked;
-use crate::crew::Worker;
 use crate::worker::Job;
 
 /// States that are looked at for the smallest set.
@@ -159,10 +159,17 @@ impl Blame {
 impl fmt::Display for Blame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.pending, self.lost.len()) {
-            (0, _) => writeln!(f, "  needs only that the power goes: nothing was pending, what was promised was \
-                 never written")?,
-            (_, 0) => writeln!(f, "  needs only that the power goes: it fails with all {} pending blocks there: \
-                 what was promised was never written", self.pending)?,
+            (0, _) => writeln!(
+                f,
+                "  needs only that the power goes: nothing was pending, what was promised was \
+                 never written"
+            )?,
+            (_, 0) => writeln!(
+                f,
+                "  needs only that the power goes: it fails with all {} pending blocks there: \
+                 what was promised was never written",
+                self.pending
+            )?,
             (pending, lost) => writeln!(f, "  needs only {lost} of {pending} pending blocks lost")?,
         }
         for name in &self.names {

@@ -78,7 +78,9 @@ pub fn names(image: &Path, lost: &[u64], atomic: u64) -> Vec<String> {
     blocks.dedup();
     let of = inodes(image, &blocks);
     let places: BTreeMap<u64, u64> = match of.values().any(|inode| *inode == JOURNAL) {
-        true => journal(image).into_iter().enumerate().map(|(i, block)| (block, i as u64)).collect(),
+        true => {
+            journal(image).into_iter().enumerate().map(|(i, block)| (block, i as u64)).collect()
+        }
         false => BTreeMap::new(),
     };
     let logged = if places.is_empty() { BTreeMap::new() } else { logged(image) };

@@ -25,8 +25,7 @@ pub const WORKER: [&str; 2] = ["torture", "--worker"];
 /// What a worker may need beyond its limits: mounting, unmounting, waiting for who lingers.
 const MORE: Duration = Duration::from_secs(120);
 
-const ROOT: [&str; 6] =
-    ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+const ROOT: [&str; 6] = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
 const USER: [&str; 8] = [
     "unshare",
     "--user",

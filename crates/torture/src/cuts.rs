@@ -65,7 +65,14 @@ pub fn range(history: &History, from: From) -> (usize, usize) {
 type Key = (u128, usize, Vec<String>);
 
 /// The cuts of a history: all worst cases, or none, and so many drawn from a seed.
-pub fn choose(history: &History, atomic: u64, from: From, all: bool, drawn: u64, seed: u64) -> Cuts {
+pub fn choose(
+    history: &History,
+    atomic: u64,
+    from: From,
+    all: bool,
+    drawn: u64,
+    seed: u64,
+) -> Cuts {
     let (first, last) = range(history, from);
     let mut cuts = Cuts { first, last, ..Cuts::default() };
     let mut seen: BTreeSet<Key> = BTreeSet::new();
@@ -106,9 +113,8 @@ fn draw(
     let mut rng = Rng::stream(seed, "torture/cuts");
     // What was seen already is drawn again, so often.
     let most = count.saturating_mul(4);
-    let mut places: Vec<(u64, u64)> = (0..most)
-        .map(|_| (rng.between(first as u64, last as u64), rng.next_u64()))
-        .collect();
+    let mut places: Vec<(u64, u64)> =
+        (0..most).map(|_| (rng.between(first as u64, last as u64), rng.next_u64())).collect();
     let mut found = Vec::new();
     // Built forward, in lots of as many as are still wanted.
     while !places.is_empty() && (found.len() as u64) < count {

@@ -95,7 +95,9 @@ impl History {
     /// The source of a sector of a record: 0 where it made zeroes.
     pub fn source(&self, record: usize, sector: u64) -> u32 {
         match self.log.records[record].op {
-            Op::Write => self.first[record] + (sector - self.log.records[record].at / SECTOR) as u32,
+            Op::Write => {
+                self.first[record] + (sector - self.log.records[record].at / SECTOR) as u32
+            }
             _ => 0,
         }
     }

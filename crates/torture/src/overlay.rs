@@ -86,8 +86,9 @@ impl StateDisk {
             };
             let inner = (place % CHUNK) as usize..(place % CHUNK + next - place) as usize;
             match from {
-                Some(from) => kept[inner]
-                    .copy_from_slice(&from[(place - at) as usize..(next - at) as usize]),
+                Some(from) => {
+                    kept[inner].copy_from_slice(&from[(place - at) as usize..(next - at) as usize])
+                }
                 None => kept[inner].fill(0),
             }
             now.written.insert(chunk, kept);

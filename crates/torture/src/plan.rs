@@ -80,7 +80,8 @@ impl Plan {
         put("found", self.found.1.clone().into());
         put("version", self.version.clone().into());
         let env = s.env.iter();
-        let env = env.map(|(name, value)| (name.clone(), value.to_string_lossy().into_owned().into()));
+        let env =
+            env.map(|(name, value)| (name.clone(), value.to_string_lossy().into_owned().into()));
         put("env", Value::Table(env.collect()));
         table.to_string()
     }
@@ -107,7 +108,8 @@ impl Plan {
         }
         let left = keys.text("left")?;
         let expected = "worst, all, seed:N, keep:BLOCK:VERSION,.. or lying:N";
-        let left = left_of(&left).ok_or_else(|| format!("left = \"{left}\": expected {expected}"))?;
+        let left =
+            left_of(&left).ok_or_else(|| format!("left = \"{left}\": expected {expected}"))?;
         let at = usize::try_from(keys.int("cut")?).map_err(|error| format!("cut: {error}"))?;
         let kind = keys.text("fs")?;
         let subject = Subject {

@@ -81,7 +81,8 @@ pub fn all() -> Result<Vec<Recipe>, String> {
 impl Recipe {
     fn read(name: &str, text: &str) -> Result<Recipe, String> {
         let wrong = |what: &str| format!("recipe {name}: {what}");
-        let table: Table = text.parse().map_err(|error: toml::de::Error| wrong(&error.to_string()))?;
+        let table: Table =
+            text.parse().map_err(|error: toml::de::Error| wrong(&error.to_string()))?;
         let text = |table: &Table, key: &str| {
             let found = table.get(key).and_then(Value::as_str).map(str::to_string);
             found.ok_or_else(|| wrong(&format!("`{key}` is missing, or no text")))
@@ -92,7 +93,9 @@ impl Recipe {
         };
         let pairs = |table: Option<&Value>| -> Vec<(String, String)> {
             let pairs = table.and_then(Value::as_table).into_iter().flatten();
-            pairs.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_string()))).collect()
+            pairs
+                .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_string())))
+                .collect()
         };
         let number = |key: &str| {
             table.get(key).and_then(Value::as_integer).and_then(|n| u64::try_from(n).ok())
@@ -103,7 +106,9 @@ impl Recipe {
             let expect = match text(row, "expect")?.as_str() {
                 "lost" => Expect::Lost,
                 "kept" => Expect::Kept,
-                other => return Err(wrong(&format!("expect = \"{other}\": expected lost or kept"))),
+                other => {
+                    return Err(wrong(&format!("expect = \"{other}\": expected lost or kept")));
+                }
             };
             let (name, promise) = (text(row, "name")?, text(row, "promise")?);
             let init = row.get("init").and_then(Value::as_bool).unwrap_or(false);

@@ -74,7 +74,8 @@ impl Marks {
         let tree = Tree::walk(&self.folder);
         trees.spent += since.elapsed();
         let written = tree.and_then(|tree| {
-            let line = json!({ "number": trees.promises, "promise": promise, "tree": tree.document() });
+            let line =
+                json!({ "number": trees.promises, "promise": promise, "tree": tree.document() });
             writeln!(trees.out, "{line}").map_err(|error| error.to_string())
         });
         let late = (trees.spent > LOOKING).then(|| "it took too long".to_string());

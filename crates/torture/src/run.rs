@@ -99,8 +99,7 @@ pub fn run(
     let bad = |error| TortureError::Log { path: crew.log.clone(), error };
     let history = History::load(&crew.log).map_err(bad)?;
     let atomic = wanted.subject.atomic;
-    let cuts =
-        choose(&history, atomic, wanted.from, wanted.worst, wanted.drawn, wanted.seed);
+    let cuts = choose(&history, atomic, wanted.from, wanted.worst, wanted.drawn, wanted.seed);
     report.recorded = recorded(&history, &cuts, answer.as_ref());
     report.planned = (cuts.worst.len(), cuts.drawn.len());
     report.states = states_hash(&cuts);
@@ -247,14 +246,16 @@ fn explore(
         if broken || report_counts(report, &checked) {
             kinds.insert((broken, kind_of(&checked.reason)));
         }
-        let stuck = found.lock().unwrap_or_else(PoisonError::into_inner).values()
-            .filter(|checked| checked.fate == Fate::Broken).count() >= ENOUGH;
+        let stuck = found
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .filter(|checked| checked.fate == Fate::Broken)
+            .count()
+            >= ENOUGH;
         let enough = kinds.len() >= ENOUGH && !wanted.keep_going;
         found.lock().unwrap_or_else(PoisonError::into_inner).insert(number, checked);
-        !(enough
-            || stuck
-            || since.elapsed() > wanted.budget
-            || stop.load(Ordering::Relaxed))
+        !(enough || stuck || since.elapsed() > wanted.budget || stop.load(Ordering::Relaxed))
     };
     let done = crew.all(&jobs, wanted.workers, &heard);
     report.ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);

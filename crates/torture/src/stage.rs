@@ -202,8 +202,11 @@ impl Stage {
         let kernel = setup.kind.maker().is_some();
         let (mut served, mut device) = (None, PathBuf::new());
         if kernel || heard.is_some() {
-            let options =
-                Options { threads: THREADS, stats: Arc::new(|| "{}\n".to_string()), command: heard };
+            let options = Options {
+                threads: THREADS,
+                stats: Arc::new(|| "{}\n".to_string()),
+                command: heard,
+            };
             let dir = scratch.join("drive");
             let mut mount = Mount::new(Arc::clone(&disk), &dir, options).map_err(failed)?;
             if kernel {

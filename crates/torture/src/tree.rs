@@ -93,7 +93,10 @@ impl Tree {
             _ => None,
         };
         let map: &Map<String, Value> = document.as_object()?;
-        map.iter().map(|(name, value)| Some((name.clone(), entry(value)?))).collect::<Option<_>>().map(Tree)
+        map.iter()
+            .map(|(name, value)| Some((name.clone(), entry(value)?)))
+            .collect::<Option<_>>()
+            .map(Tree)
     }
 }
 
@@ -170,7 +173,9 @@ impl Object {
 pub fn differences(promised: &Tree, found: &Tree) -> Vec<Difference> {
     let mut all = Vec::new();
     let under = |names: &[String], name: &str| {
-        names.iter().any(|top| name.strip_prefix(top.as_str()).is_some_and(|rest| rest.starts_with('/')))
+        names
+            .iter()
+            .any(|top| name.strip_prefix(top.as_str()).is_some_and(|rest| rest.starts_with('/')))
     };
     let (mut missing, mut extra) = (Vec::new(), Vec::new());
     for (name, entry) in &promised.0 {
@@ -230,10 +235,7 @@ mod tests {
         let promised = tree(&[("/d", Entry::Folder), ("/d/k", Entry::File(4, 9))]);
         let found = tree(&[("/d", Entry::Folder), ("/d/k.new", Entry::File(4, 9))]);
         let all = differences(&promised, &found);
-        assert_eq!(
-            all,
-            [Difference::Missing("/d/k".into()), Difference::Extra("/d/k.new".into())]
-        );
+        assert_eq!(all, [Difference::Missing("/d/k".into()), Difference::Extra("/d/k.new".into())]);
         assert_eq!(guess(&all), Some(Object::Folder("/d".into())));
         let replaced = tree(&[
             ("/d", Entry::Folder),
@@ -256,10 +258,7 @@ mod tests {
     #[test]
     fn a_folder_that_is_missing_stands_for_what_is_in_it() {
         let promised = tree(&[("/d", Entry::Folder), ("/d/k", Entry::File(4, 9))]);
-        assert_eq!(
-            differences(&promised, &Tree::default()),
-            [Difference::Missing("/d".into())]
-        );
+        assert_eq!(differences(&promised, &Tree::default()), [Difference::Missing("/d".into())]);
         assert_eq!(Tree::of(&promised.document()), Some(promised));
     }
 }

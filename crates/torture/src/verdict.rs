@@ -181,7 +181,10 @@ impl Report {
     /// As JUnit's XML: one case for the worst states, one for the drawn.
     pub fn junit(&self) -> String {
         let escape = |text: &str| {
-            text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+            text.replace('&', "&amp;")
+                .replace('<', "&lt;")
+                .replace('>', "&gt;")
+                .replace('"', "&quot;")
         };
         let name = escape(&self.name);
         let mut cases = String::new();
@@ -193,7 +196,9 @@ impl Report {
                 let text = format!("before record {}: {}", failed.cut.at, failed.reason);
                 format!("<failure message=\"{}\"/>", escape(&text))
             });
-            cases += &format!("    <testcase classname=\"{name}\" name=\"{case}\">{failure}</testcase>\n");
+            cases += &format!(
+                "    <testcase classname=\"{name}\" name=\"{case}\">{failure}</testcase>\n"
+            );
         }
         if let Verdict::NotMeasured(why) | Verdict::Broken(why) = &self.verdict {
             errors = 1;
@@ -244,7 +249,8 @@ impl fmt::Display for Report {
         )?;
         let unmountable = self.of(Fate::Unmountable);
         if unmountable > 0 {
-            let counts = if self.unmountable_counts { "" } else { " (the file system's own, not counted)" };
+            let counts =
+                if self.unmountable_counts { "" } else { " (the file system's own, not counted)" };
             writeln!(f, "{unmountable} states do not mount{counts}")?;
         }
         match &self.verdict {

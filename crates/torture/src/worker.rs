@@ -148,8 +148,8 @@ fn explore(
     output: &mut dyn Write,
 ) -> Result<(), TortureError> {
     let begun = orders(config).and_then(|(subject, scratch, log)| {
-        let history = History::load(&log)
-            .map_err(|error| TortureError::Log { path: log.clone(), error })?;
+        let history =
+            History::load(&log).map_err(|error| TortureError::Log { path: log.clone(), error })?;
         let history = Arc::new(history);
         let disk = Arc::new(StateDisk::new(Arc::clone(&history)));
         let below: Arc<dyn Disk> = Arc::clone(&disk) as _;
@@ -194,8 +194,7 @@ impl Checker<'_> {
     fn check(&mut self, job: &Job) -> Result<Value, TortureError> {
         let since = Instant::now();
         let moment = self.states.at(&job.cut);
-        let (hash, pending, lost) =
-            (moment.state.hash, moment.state.pending, moment.state.lost);
+        let (hash, pending, lost) = (moment.state.hash, moment.state.pending, moment.state.lost);
         self.disk.put(moment.state.sectors.clone());
         if let Some(path) = &job.image {
             crate::image::write(self.disk, path)?;

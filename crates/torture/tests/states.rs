@@ -39,14 +39,22 @@ fn draw(seed: u64) -> (History, Vec<Did>) {
                 let fua = rng.ratio(1, 5);
                 let data = vec![value; count as usize * 512];
                 entry(Op::Write, fua, first * 512, count * 512, &data);
-                all.push(Did::Change { fua, first: first as usize, values: vec![value; count as usize] });
+                all.push(Did::Change {
+                    fua,
+                    first: first as usize,
+                    values: vec![value; count as usize],
+                });
             }
             5 => {
                 let (first, count) = (rng.below(15) * 8, 8);
                 let fua = rng.ratio(1, 5);
                 let op = if rng.ratio(2, 3) { Op::Trim } else { Op::Zero };
                 entry(op, fua, first * 512, count * 512, &[]);
-                all.push(Did::Change { fua, first: first as usize, values: vec![0; count as usize] });
+                all.push(Did::Change {
+                    fua,
+                    first: first as usize,
+                    values: vec![0; count as usize],
+                });
             }
             6 => {
                 entry(Op::FlushBegin, false, 0, 0, &[]);

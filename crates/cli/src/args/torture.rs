@@ -15,7 +15,9 @@ use clap::Args;
 /// what was promised, a line each. It ends with 0 if all is there, with 1 if something is lost (its last line
 /// on standard output says what), with anything else if it cannot say.
 #[derive(Args)]
-#[command(after_help = "Verdicts: kept (exit code 0), lost (4), not measured (1), harness broken (1).")]
+#[command(
+    after_help = "Verdicts: kept (exit code 0), lost (4), not measured (1), harness broken (1)."
+)]
 pub struct Torture {
     /// Who judges a state; without: its file system is checked and PROGRAM started again
     #[arg(long, conflicts_with = "recipe")]

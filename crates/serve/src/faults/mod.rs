@@ -65,7 +65,9 @@ impl Faults {
                     drop(all.remove(place.ok_or_else(|| format!("there is no rule {number}"))?));
                 }
                 ("list", "") => {}
-                _ => return Err(format!("fault {line}: expected add RULE, clear [NUMBER] or list")),
+                _ => {
+                    return Err(format!("fault {line}: expected add RULE, clear [NUMBER] or list"));
+                }
             }
             let one = |(id, rule): &(u64, Rule)| {
                 let (met, struck) = rule.counts();

@@ -89,7 +89,8 @@ impl FromStr for Rule {
         };
         for word in words {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
-            rule.set(key, value, &mut time).ok_or_else(|| format!("`{word}`: expected {EXPECTED}"))?;
+            rule.set(key, value, &mut time)
+                .ok_or_else(|| format!("`{word}`: expected {EXPECTED}"))?;
         }
         let (kind, can): (Kind, &[Asked]) = match (name, time) {
             ("eio", None) => (Kind::Eio, &[Asked::Read, Asked::Write, Asked::Flush, Asked::Trim]),
@@ -117,7 +118,8 @@ impl Rule {
     fn set(&mut self, key: &str, value: &str, time: &mut Option<Duration>) -> Option<()> {
         match key {
             "ops" => {
-                let one = |word| ASKED.iter().find(|(_, name)| *name == word).map(|(asked, _)| *asked);
+                let one =
+                    |word| ASKED.iter().find(|(_, name)| *name == word).map(|(asked, _)| *asked);
                 self.asked = value.split(',').map(one).collect::<Option<_>>()?;
             }
             "range" => {
@@ -211,8 +213,19 @@ mod tests {
     #[test]
     fn what_is_no_rule_says_what_is() {
         for wrong in [
-            "", "fire", "eio ops=", "eio ops=sync", "eio nth=0", "eio rate=2/1", "eio rate=0/9",
-            "eio range=8-4", "eio time=3", "latency", "enospc ops=read", "flip ops=write", "eio x",
+            "",
+            "fire",
+            "eio ops=",
+            "eio ops=sync",
+            "eio nth=0",
+            "eio rate=2/1",
+            "eio rate=0/9",
+            "eio range=8-4",
+            "eio time=3",
+            "latency",
+            "enospc ops=read",
+            "flip ops=write",
+            "eio x",
         ] {
             assert!(wrong.parse::<Rule>().is_err(), "{wrong}");
         }

@@ -54,8 +54,7 @@ pub enum Op {
 }
 
 impl Op {
-    const ALL: [Op; 6] =
-        [Op::Write, Op::FlushBegin, Op::FlushEnd, Op::Trim, Op::Zero, Op::Mark];
+    const ALL: [Op; 6] = [Op::Write, Op::FlushBegin, Op::FlushEnd, Op::Trim, Op::Zero, Op::Mark];
 
     fn code(self) -> u8 {
         // From 1: a hole is no record.

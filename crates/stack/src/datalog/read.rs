@@ -203,7 +203,10 @@ fn record(
             return wrong("a mark that is no text".to_string(), "UTF-8 of 4096 bytes at most");
         }
         Op::FlushEnd if !usize::try_from(at).is_ok_and(|n| begun.get(n) == Some(&true)) => {
-            return wrong(format!("the end of a flush {at}"), "a flush that began, and has not ended");
+            return wrong(
+                format!("the end of a flush {at}"),
+                "a flush that began, and has not ended",
+            );
         }
         Op::Trim | Op::Zero | Op::FlushBegin | Op::FlushEnd if has > 0 => {
             return wrong(format!("{has} bytes of data"), "none");

@@ -67,7 +67,10 @@ impl<W: Write> Writer<W> {
     /// What the system said, or a limit.
     pub fn push(&mut self, entry: &Entry<'_>) -> io::Result<()> {
         let too_long = |what: &str, most: u64| {
-            Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("{what}: {most} bytes at most")))
+            Err(io::Error::new(
+                io::ErrorKind::FileTooLarge,
+                format!("{what}: {most} bytes at most"),
+            ))
         };
         if entry.data.len() as u64 > LONGEST {
             return too_long("a record's data", LONGEST);

@@ -166,7 +166,8 @@ impl DataRecorded {
             return Err(over(&state));
         }
         let done = change()?;
-        let (start, end) = (event.at / SECTOR * SECTOR, (event.at + event.bytes).next_multiple_of(SECTOR));
+        let (start, end) =
+            (event.at / SECTOR * SECTOR, (event.at + event.bytes).next_multiple_of(SECTOR));
         let exact = (start, end) == (event.at, event.at + event.bytes);
         match data {
             Some(data) if exact => {

@@ -12,8 +12,8 @@ use super::{Ground, Served};
 use crate::StackError;
 use crate::description::{Keys, Layer};
 use crate::disk::{
-    DataRecorded, Disk, DiskError, DiskMedium, LogDisk, MediumDisk, ModelDisk, PaperDisk, ReadOnly, Recorded,
-    Recorder, Timing,
+    DataRecorded, Disk, DiskError, DiskMedium, LogDisk, MediumDisk, ModelDisk, PaperDisk, ReadOnly,
+    Recorded, Recorder, Timing,
 };
 use crate::power::{DriveSupply, NoSwitch, Power, Switch};
 
