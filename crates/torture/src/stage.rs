@@ -109,7 +109,7 @@ impl Kind {
         if let Some(why) = open("/dev/fuse") {
             return Some(why);
         }
-        let Some(maker) = self.maker() else { return None };
+        let maker = self.maker()?;
         if !rustix::process::geteuid().is_root() {
             return Some(format!("{self}: mounting it needs root; --fs lfs does not"));
         }

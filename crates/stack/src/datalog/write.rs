@@ -76,7 +76,7 @@ impl<W: Write> Writer<W> {
             return too_long("a record's data", LONGEST);
         }
         let place = self.at;
-        let flags = u8::from(entry.fua) * FUA | u8::from(entry.ours) * OURS;
+        let flags = (u8::from(entry.fua) * FUA) | (u8::from(entry.ours) * OURS);
         self.write(entry.op.code(), flags, [entry.ns, entry.at, entry.bytes], entry.data)?;
         if entry.op == Op::FlushEnd {
             self.flushes.push((self.records, place));
