@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::view::{View, column, number};
-use ::report::chart::{Chart, Scale, Series};
+use ::report::chart::{Across, Chart, Mark, Scale, Series};
 
 /// Bins of the latency charts for each power of ten.
 const BINS: f64 = 12.0;
@@ -54,15 +54,18 @@ pub(super) fn over_time(view: &View<'_>) -> String {
         })
         .collect()
     };
-    let x = if timed { (Scale::Time, "virtual time") } else { (Scale::Plain, "4 KiB pages moved") };
+    let across = || match timed {
+        true => Across::Numbers(Scale::Time, "virtual time"),
+        false => Across::Numbers(Scale::Plain, "4 KiB pages moved"),
+    };
     let chart = |title, about, path: &str, y, from_zero| {
         let points = |value: &Value| {
             let drawn = full_windows(value);
             x_of(value).into_iter().zip(column(value, path)).take(drawn).collect()
         };
         let series = series_of(view, points);
-        Chart { title, about, x, y, fill: view.runs.len() == 1, from_zero, steps: false, series }
-            .html()
+        let mark = Mark::Line { fill: view.runs.len() == 1, steps: false };
+        Chart { title, about, x: across(), y, mark, from_zero, series }.html()
     };
     let mut out = chart(
         "Write amplification",
@@ -152,11 +155,10 @@ pub(super) fn latency(view: &View<'_>) -> String {
         out += &Chart {
             title: &title,
             about: "share of requests per bin of 1/12 decade",
-            x: (Scale::LogTime, "latency, logarithmic"),
+            x: Across::Numbers(Scale::LogTime, "latency, logarithmic"),
             y: Scale::Percent,
-            fill: view.groups.len() == 1,
+            mark: Mark::Line { fill: view.groups.len() == 1, steps: true },
             from_zero: true,
-            steps: true,
             series: group_series(&density),
         }
         .html();
@@ -164,11 +166,10 @@ pub(super) fn latency(view: &View<'_>) -> String {
         out += &Chart {
             title: &title,
             about: "latency that so many requests do not exceed",
-            x: (Scale::Nines, "share of requests"),
+            x: Across::Numbers(Scale::Nines, "share of requests"),
             y: Scale::LogTime,
-            fill: false,
+            mark: Mark::Line { fill: false, steps: false },
             from_zero: false,
-            steps: false,
             series: group_series(&|group| quantiles(view, group, op)),
         }
         .html();
