@@ -10,7 +10,7 @@ use block::{
 use tools::model::{Mix, Op, apply, draw, fresh, perform};
 use tools::now;
 use varve_lfs::fs::{Cleaning, Durable, Event, Scj, Stats};
-use varve_lfs::{Cause, Fs, FsError, MkfsOptions, Options, SegNo, mkfs};
+use varve_lfs::{Cause, Fs, FsError, FsOptions, MkfsOptions, SegNo, mkfs};
 
 /// A device that counts for itself, and takes time.
 struct Counted {
@@ -51,7 +51,7 @@ impl Work {
         let format = MkfsOptions { log_blocks_per_seg: 4, ..MkfsOptions::new([3; 16], 9) };
         let device = mkfs(RamDevice::new(Sectors(1_500 * 8)), &format, now(0)).unwrap().0;
         let device = Counted { below: device, blocks: 0, flushes: 0 };
-        let options = Options { dirty: 24, cleaning, ..Options::default() };
+        let options = FsOptions { dirty: 24, cleaning, ..FsOptions::default() };
         let fs = Fs::mount(device, options, now(1)).unwrap();
         let (tree, rng) = (fresh(), Rng::new(seed));
         Work { fs, tree, rng, clock: 1, written: 0, full: false }

@@ -267,7 +267,7 @@ fn described(stored: &[bool], from: usize, len: usize, most: usize) -> Vec<(u64,
 #[test]
 fn a_live_log_is_read_written_and_described_by_bytes() {
     for (seed, map_memory) in [(1, "0"), (2, "64 KiB")] {
-        let (mut rng, mut options) = (Rng::stream(seed, "bytes"), Options::default());
+        let (mut rng, mut options) = (Rng::stream(seed, "bytes"), LogOptions::default());
         for (name, value) in [("segment", "64 KiB"), ("map_memory", map_memory)] {
             options.set(name, value).unwrap();
         }

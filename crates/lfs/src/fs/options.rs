@@ -364,11 +364,11 @@ mod tests {
     #[test]
     fn every_option_is_heard() {
         let journalled = || {
-            let mut options = Options::default();
+            let mut options = FsOptions::default();
             options.set("cleaning", "scj").unwrap();
             options
         };
-        let mut seen = vec![Options::default(), journalled()];
+        let mut seen = vec![FsOptions::default(), journalled()];
         for (name, text) in OTHERS {
             let mut options = journalled();
             options.set(name, text).unwrap();
@@ -382,9 +382,9 @@ mod tests {
         for text in ["bl415", "bl6"] {
             let mut options = journalled();
             options.set("cleaning", text).unwrap();
-            assert!((text == "bl6") == (options == Options::default()), "{text}");
+            assert!((text == "bl6") == (options == FsOptions::default()), "{text}");
         }
-        let mut options = Options::default();
+        let mut options = FsOptions::default();
         options.set("victim", "cost-benefit").unwrap();
         assert_eq!(options.victim, Victim::CostBenefit);
         let elsewhere = ["cleaning", "victim"];
