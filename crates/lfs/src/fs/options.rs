@@ -385,9 +385,9 @@ mod tests {
             assert!((text == "bl6") == (options == FsOptions::default()), "{text}");
         }
         let mut options = FsOptions::default();
-        options.set("victim", "cost-benefit").unwrap();
+        options.set("gc.victim", "cost-benefit").unwrap();
         assert_eq!(options.victim, Victim::CostBenefit);
-        let elsewhere = ["cleaning", "victim"];
+        let elsewhere = ["cleaning", "gc.victim"];
         let names = OPTIONS.iter().map(|(name, _)| *name).filter(|name| !elsewhere.contains(name));
         assert!(names.eq(OTHERS.map(|(name, _)| name)));
     }
