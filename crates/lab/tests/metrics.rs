@@ -19,8 +19,8 @@ fn document(text: &str) -> Document {
 
 /// A timed run with a buffer and flushes, and one with a log above the drive.
 fn documents() -> [Document; 2] {
-    let timed = "[drive]\npreset = \"paper-nolog\"\nscale = \"1/64\"\nbuffer.size = \"1 MiB\"\n\
-        [workload]\ngen = \"zipf,size=64MiB,read=0.5,count=20k\"\n[replay]\nmode = \"closed\"\nqd = 8\nflush-every = 50\n";
+    let timed = "[drive]\npreset = \"paper-nolog\"\nscale = \"1/64\"\nbuffer.policy = \"lru\"\nbuffer.size = \"1 MiB\"\n\
+        [workload]\ngen = \"zipf,size=64MiB,read=50,count=60k\"\n[replay]\nmode = \"closed\"\nqd = 8\nflush-every = 50\n";
     let layered = format!(
         "stack = \"drive(paper-nolog, scale=1/64)+log\"\n{}",
         timed.split_once("[workload]").map(|(_, rest)| format!("[workload]{rest}")).unwrap()
