@@ -11,6 +11,7 @@ mod calibrate;
 mod cell;
 mod loads;
 mod locality;
+mod outcome;
 mod paper;
 mod phases;
 mod scale;
@@ -77,17 +78,18 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
         checks: Vec::new(),
         sections: Vec::new(),
     };
+    let bench = cell::Bench::new(options);
     calibrate::run(options, &mut study)?;
-    phases::run(options, &mut study)?;
-    area::run(options, &mut study)?;
-    loads::run(options, &mut study)?;
-    barriers::run(options, &mut study)?;
-    scale::run(options, &mut study)?;
+    phases::run(options, &bench, &mut study)?;
+    area::run(options, &bench, &mut study)?;
+    loads::run(options, &bench, &mut study)?;
+    barriers::run(options, &bench, &mut study)?;
+    scale::run(options, &bench, &mut study)?;
     // The sweeps are for the smaller volumes.
     if scale != Scale::Full {
-        thresholds::run(options, &mut study)?;
-        utilisation::run(options, &mut study)?;
-        locality::run(options, &mut study)?;
+        thresholds::run(options, &bench, &mut study)?;
+        utilisation::run(options, &bench, &mut study)?;
+        locality::run(options, &bench, &mut study)?;
     }
     study.answer(paper::STATEMENTS, Rows::All)?;
     Ok(study)

@@ -2,12 +2,12 @@
 
 use block::Span;
 
-use super::cell::{Cell, run_all};
+use super::cell::{Bench, Cell};
+use super::outcome::Outcome;
 use super::{Options, System, percent, section};
 use crate::text::micros;
 use lab::LabError;
 use lab::fileload::FileLoad;
-use lab::fileload::Measured;
 use report::study::{Check, Plot, Study, Table, Value};
 use report::values;
 
@@ -24,12 +24,12 @@ fn mean(sum: Span, count: u64) -> Value {
 }
 
 /// Runs the experiment.
-pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
+pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result<(), LabError> {
     let cells: Vec<Cell> = LOADS
         .iter()
         .map(|(what, _)| Cell { drain: true, ..Cell::new(options.scale, System::Bl, *what) })
         .collect();
-    let found = run_all(&cells, options.threads)?;
+    let found = bench.all(&cells)?;
     let mut table = Table::new([
         ("load", "load"),
         ("cleanings", "cleanings"),
@@ -42,8 +42,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         ("dirtied_by_cleaning", "dirtied by cleaning"),
     ]);
     for ((what, stated), one) in LOADS.iter().zip(&found) {
-        let (time, count) = (one.stats.cleaning, one.cleaned());
-        let before: u64 = one.cleanings.iter().map(|(sample, ..)| u64::from(sample.dirty)).sum();
+        let (time, count) = (one.cleaning(), one.cleaned);
+        let before: u64 = one.dirty_before;
         table.row(values![
             what.title(),
             count,
@@ -65,7 +65,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     let parts: Vec<u64> = found
         .iter()
         .map(|one| {
-            let time = one.stats.cleaning;
+            let time = one.cleaning();
             time.checkpoint.as_ps() * 100 / time.total().as_ps().max(1)
         })
         .collect();
@@ -77,7 +77,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         holds: parts.iter().all(|part| *part >= 30),
     });
     let one = &found[0];
-    let before: u64 = one.cleanings.iter().map(|(sample, ..)| u64::from(sample.dirty)).sum();
+    let before: u64 = one.dirty_before;
     study.checks.push(Check {
         what: "Fig 1b: cleaning causes less than 1 % of the dirty metadata (fileserver)"
             .to_string(),
@@ -89,23 +89,17 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
 }
 
 /// Fig 1b: the more is dirty, the longer the checkpoint.
-fn by_dirt(one: &Measured, study: &mut Study) {
-    let mut pairs: Vec<(u32, u64)> = one
-        .cleanings
-        .iter()
-        .map(|(sample, time, _)| (sample.dirty, time.checkpoint.as_ps()))
-        .collect();
-    pairs.sort_unstable();
+fn by_dirt(one: &Outcome, study: &mut Study) {
     let mut table = Table::new([
         ("cleanings", "a fourth of the cleanings"),
         ("dirty_metadata_blocks", "dirty metadata blocks"),
         ("checkpoint_us", "checkpoint us"),
     ]);
     let mut means = Vec::new();
-    for (i, part) in pairs.chunks(pairs.len().div_ceil(4).max(1)).enumerate() {
-        let count = part.len() as u64;
-        let dirty: u64 = part.iter().map(|(dirty, _)| u64::from(*dirty)).sum();
-        let took: u64 = part.iter().map(|(_, took)| *took).sum();
+    for (i, [dirty, took, count]) in one.fourths.into_iter().enumerate() {
+        if count == 0 {
+            continue;
+        }
         means.push(took / count);
         table.row(values![i + 1, dirty / count, micros(Span::from_ps(took / count))]);
     }
