@@ -47,6 +47,8 @@ pub struct Options {
     pub seeds: Option<u64>,
     /// [`scj`]: only what the paper's numbers need.
     pub claims: bool,
+    /// [`scj`]: of that only this load and the file server.
+    pub load: Option<lab::fileload::FileLoad>,
     /// The command that repeats it.
     pub command: String,
 }
@@ -64,6 +66,7 @@ impl Options {
             kept: None,
             seeds: None,
             claims: false,
+            load: None,
             command,
         }
     }

@@ -9,10 +9,12 @@
 //! Which file system wrote them, and whether the volume was cleaned, does not matter; crowded small volumes get
 //! there. So that complaint is expected there, nowhere else, and a kernel has to judge.
 
-use block::{BlockDevice, CutDevice, Data, DiskCut, DiskImage, Fate, Lba, Request, Rng, Sectors, Time};
+use block::{
+    BlockDevice, CutDevice, Data, DiskCut, DiskImage, Fate, Lba, Request, Rng, Sectors, Time,
+};
 use varve_lfs::format::{BLOCK_BYTES, FileType, NodeBlock};
 use varve_lfs::fs::{Cleaning, Durable, Scj};
-use varve_lfs::{BlockAddr, Fs, Nid, Options};
+use varve_lfs::{BlockAddr, Fs, FsOptions, Nid};
 
 use super::manifest::of_volume;
 use super::tools::crash::{Plan, Run, volume, work};
@@ -58,12 +60,12 @@ fn plan(seed: u64) -> Plan {
     let mut rng = Rng::stream(seed, "kernel/cuts");
     let scj = Scj { slots: 64, threshold: Some(1_000), count_needed: true, batch: 1 };
     let cleaning = if journals(seed) { Cleaning::Scj(scj) } else { Cleaning::Bl6 };
-    let options = Options {
+    let options = FsOptions {
         cleaning,
         ahead: *rng.pick(&[0, 1, 3, 8]),
         depth: 1 + rng.below(4) as u32,
         dirty: *rng.pick(&[24, 100, 4_096]),
-        ..Options::default()
+        ..FsOptions::default()
     };
     let mix = *rng.pick(&[CLEANING, CLEANING, CHAINS]);
     let slow = *rng.pick(&[0, 40]);
@@ -107,7 +109,8 @@ fn chain(image: &DiskImage) -> (u64, bool) {
     let mut device = CutDevice::power_on(image.clone());
     let durable = Durable::open(CutDevice::power_on(image.clone())).unwrap();
     let (layout, checkpoint) = (*durable.layout(), durable.checkpoint());
-    let before = layout.block(varve_lfs::SegNo(0), 0).0 / layout.per_seg - layout.gap() / layout.per_seg;
+    let before =
+        layout.block(varve_lfs::SegNo(0), 0).0 / layout.per_seg - layout.gap() / layout.per_seg;
     let beyond = |addr: BlockAddr| {
         layout.place(addr).is_some_and(|(seg, _)| seg.0 + before >= layout.main_segs)
     };

@@ -1,6 +1,7 @@
 //! Fig 6: the size of the journal area, and why the paper's 256 KB are not enough.
 
 use super::cell::{Bench, Cell};
+use super::outcome::Outcome;
 use super::{Options, Scale, System, section};
 use crate::text::{rate, ratio};
 use lab::LabError;
@@ -102,8 +103,7 @@ fn checks(full: u64, areas: &[(u32, u64)], sweep: &[Outcome], scale: Scale) -> V
             ),
             found: format!(
                 "{} of {} because the journal was full",
-                paper.journal_full,
-                paper.cp_calls
+                paper.journal_full, paper.cp_calls
             ),
             holds: paper.journal_full == 0,
         },

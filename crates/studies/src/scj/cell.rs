@@ -5,14 +5,14 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use lfs::fs::{Cleaning, Options as Mount, Scj};
+use lfs::fs::{Cleaning, FsOptions as Mount, Scj};
 
 use super::outcome::Outcome;
 use super::{Options, SEED, Scale};
 use crate::parallel;
 use lab::LabError;
-use lab::files::write_whole;
 use lab::fileload::{FileLoad, Measured, Plan, Room, measure, user_blocks};
+use lab::files::write_whole;
 use lab::scenario::Scenario;
 
 /// The drive is so many times as large as the volume: the paper used 16 GB of 512.

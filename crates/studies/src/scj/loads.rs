@@ -11,7 +11,7 @@ use lab::fileload::FileLoad;
 use report::study::{Check, Plot, Section, Study, Table, Value};
 use report::values;
 
-const LOADS: [FileLoad; 4] =
+pub(super) const LOADS: [FileLoad; 4] =
     [FileLoad::Fileserver, FileLoad::Varmail, FileLoad::Tpcc, FileLoad::Ycsb];
 
 fn systems(scale: Scale) -> Vec<System> {
@@ -86,7 +86,7 @@ pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result
     };
     study.sections.push(ahead::table(loads.iter().chain([&mail])));
     study.sections.push(seven(&loads[0])?);
-    study.sections.push(nine(&loads[3])?);
+    study.sections.push(nine(&loads[3], System::name)?);
     study.checks.extend(loads.iter().flat_map(|load| checks(load)));
     study.checks.extend(loads.iter().chain([&mail]).flat_map(ahead::checks));
     study.checks.push(least(&loads));
@@ -200,7 +200,11 @@ fn seven(load: &Runs<'_>) -> Result<Section, LabError> {
     .plot(Plot::lines("mean time of a cleaning, us", TENTH, ids))?)
 }
 
-pub(super) fn nine(load: &Runs<'_>) -> Result<Section, LabError> {
+/// Fig 9 of a load's runs; `name` is what each system is called.
+pub(super) fn nine(
+    load: &Runs<'_>,
+    name: impl Fn(System) -> &'static str,
+) -> Result<Section, LabError> {
     let parts = ["read", "update"].into_iter().flat_map(|kind| {
         PARTS.iter().flat_map(move |(part, _)| {
             [
@@ -212,10 +216,10 @@ pub(super) fn nine(load: &Runs<'_>) -> Result<Section, LabError> {
     let names = [("system", "system"), ("operations_s", "operations/s")];
     let names = names.map(|(id, heading)| (id.to_string(), heading.to_string()));
     let mut table = Table::new(names.into_iter().chain(parts));
-    let bl = &load.of[0].1[0];
-    for (system, runs) in &load.of {
+    let bl = load.of.first().map(|(_, runs)| &runs[0]);
+    for ((system, runs), bl) in load.of.iter().zip(bl.into_iter().cycle()) {
         let one = &runs[0];
-        let mut row = values![system.name(), one.operations_a_second()].to_vec();
+        let mut row = values![name(*system), one.operations_a_second()].to_vec();
         for kind in 0..2 {
             for part in 0..PARTS.len() {
                 let (now, before) = (one.latency(kind, part), bl.latency(kind, part));

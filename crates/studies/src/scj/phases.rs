@@ -4,7 +4,7 @@ use block::Span;
 
 use super::cell::{Bench, Cell};
 use super::outcome::Outcome;
-use super::{Options, System, percent, section};
+use super::{Options, Scale, System, percent, section};
 use crate::text::micros;
 use lab::LabError;
 use lab::fileload::FileLoad;
@@ -23,11 +23,17 @@ fn mean(sum: Span, count: u64) -> Value {
     micros(Span::from_ps(sum.as_ps() / count.max(1)))
 }
 
-/// Runs the experiment.
-pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result<(), LabError> {
-    let cells: Vec<Cell> = LOADS
-        .iter()
-        .map(|(what, _)| Cell { drain: true, ..Cell::new(options.scale, System::Bl, *what) })
+/// The runs on a volume, `mail` as the mail server, and their table.
+pub(super) fn table(
+    options: &Options,
+    scale: Scale,
+    bench: &Bench,
+    mail: FileLoad,
+) -> Result<(Vec<Outcome>, Table), LabError> {
+    let load = |what| if what == FileLoad::Varmail { mail } else { what };
+    let shown = || LOADS.iter().filter(|(what, _)| options.shows(*what));
+    let cells: Vec<Cell> = shown()
+        .map(|(what, _)| Cell { drain: true, ..Cell::new(scale, System::Bl, load(*what)) })
         .collect();
     let found = bench.all(&cells)?;
     let mut table = Table::new([
@@ -41,9 +47,9 @@ pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result
         ("metadata_dirty_before", "metadata dirty before"),
         ("dirtied_by_cleaning", "dirtied by cleaning"),
     ]);
-    for ((what, stated), one) in LOADS.iter().zip(&found) {
+    for ((what, stated), one) in shown().zip(&found) {
         let (time, count) = (one.cleaning(), one.cleaned);
-        let before: u64 = one.dirty_before;
+        let all = one.dirty_before + one.dirtied;
         table.row(values![
             what.title(),
             count,
@@ -52,10 +58,16 @@ pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result
             mean(time.checkpoint, count),
             percent((time.checkpoint.as_ps(), time.total().as_ps())),
             format!("{stated} %"),
-            percent((before, before + one.dirtied)),
-            percent((one.dirtied, before + one.dirtied))
+            percent((one.dirty_before, all)),
+            percent((one.dirtied, all))
         ]);
     }
+    Ok((found, table))
+}
+
+/// Runs the experiment.
+pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result<(), LabError> {
+    let (found, table) = table(options, options.scale, bench, FileLoad::Varmail)?;
     study.sections.push(section(
         "fig1a", "Fig 1a: where the time of a cleaning goes (BL)",
         "Copies are waited for before the checkpoint begins (this figure only, as in the paper). The last \

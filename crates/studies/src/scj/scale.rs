@@ -50,7 +50,7 @@ pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result
                 micros(one.latency(1, 2)),
                 one.cp_calls,
                 percent((one.cp_calls, bl.cp_calls)),
-                percent((|one| one.metadata(one), one.user)),
+                percent((one.metadata, one.user)),
                 ratio((one.written, one.user))
             ]);
         }
