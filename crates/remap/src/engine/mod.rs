@@ -8,11 +8,14 @@
 //!   is newer than the checkpoint.
 
 mod admit;
+mod buffer;
 mod checkpoint;
 mod clean;
 mod head;
 mod house;
+mod placement;
 mod replay;
+mod shadow;
 
 use block::{Lpn, Plant, Rng};
 
@@ -20,17 +23,23 @@ use crate::counters::Counters;
 use crate::error::LogError;
 use crate::geometry::{BLOCK, Geometry, PAGE_WORDS, Pba, Seg};
 use crate::map::{Map, PageAt};
-use crate::options::Options;
+use crate::options::{Ack, Options, Placed};
 use crate::planted::Planted;
 use crate::record::Kind;
 use crate::root::{HeadAt, Super};
 use crate::segment::{Segments, State};
 use crate::victim::{self, Victim};
 
+use buffer::{Batch, Buffer};
+pub use buffer::Buffering;
 pub use checkpoint::CheckpointWrite;
-use head::Head;
+pub(crate) use head::kinds;
+use head::Heads;
 use house::House;
 pub use house::{Occasion, Work};
+use placement::Placement;
+pub use placement::{KNOWN_CLASSES, Known};
+use shadow::Shadows;
 
 /// The map's value of a block that is not mapped.
 pub(crate) const UNMAPPED: u32 = 0;
@@ -42,20 +51,41 @@ const MOST_RECORDS: u64 = 65_536;
 /// A chain of segments that is written in sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum HeadKind {
-    /// The client's writes.
-    User = 0,
-    /// Copies made by cleaning.
-    Gc = 1,
+    /// The client's writes, of one class.
+    User(u8),
+    /// Copies made by cleaning, of one class.
+    Gc(u8),
     /// Map pages of checkpoints.
-    Meta = 2,
+    Meta,
 }
 
 impl HeadKind {
     pub(crate) fn record(self) -> Kind {
         match self {
-            HeadKind::User => Kind::User,
-            HeadKind::Gc => Kind::Gc,
+            HeadKind::User(_) => Kind::User,
+            HeadKind::Gc(_) => Kind::Gc,
             HeadKind::Meta => Kind::Meta,
+        }
+    }
+    pub(crate) fn is_user(self) -> bool {
+        matches!(self, HeadKind::User(_))
+    }
+    /// Its place among all, in the order of [`crate::HeadsAt`].
+    pub(crate) fn place(self, users: u8) -> usize {
+        match self {
+            HeadKind::User(0) => 0,
+            HeadKind::Gc(0) => 1,
+            HeadKind::Meta => 2,
+            HeadKind::User(n) => 2 + usize::from(n),
+            HeadKind::Gc(n) => 1 + usize::from(users) + usize::from(n),
+        }
+    }
+    /// Whether it is one of so many.
+    fn is_among(self, users: u8, gcs: u8) -> bool {
+        match self {
+            HeadKind::User(n) => n < users,
+            HeadKind::Gc(n) => n < gcs,
+            HeadKind::Meta => true,
         }
     }
 }
@@ -69,6 +99,8 @@ pub enum Place {
     Damaged,
     /// There.
     At(Pba),
+    /// In this slot of the buffer: only [`Engine::run`] says so.
+    Held(u32),
 }
 
 /// Takes what the engine wants written. Blocks of one call are contiguous; a header may come before
@@ -98,7 +130,10 @@ pub struct Engine {
     epoch: u32,
     map: Map,
     segments: Segments,
-    heads: [Head; 3],
+    heads: Heads,
+    placement: Placement,
+    buffer: Buffer,
+    batch: Batch,
     /// Newest record opened.
     seq: u64,
     /// All records up to this are durable.
@@ -150,15 +185,28 @@ impl Engine {
         })?;
         let mut options = options.clone();
         options.segment = block::Bytes(u64::from(geometry.segment) * BLOCK as u64);
-        let kinds = [HeadKind::User, HeadKind::Gc, HeadKind::Meta];
-        Ok(Engine {
+        let whole = |name: &str, value: &str, expected: &str| LogError::Option {
+            name: name.to_string(),
+            value: value.to_string(),
+            expected: format!("{expected} with map_memory"),
+        };
+        if options.map_memory.0 != 0 && options.placement != Placed::Two {
+            return Err(whole("placement", "not two", "two (others keep 4 bytes a block in memory)"));
+        }
+        if options.map_memory.0 != 0 && options.ack == Ack::Buffer {
+            return Err(whole("ack", "buffer", "device (a buffer is emptied without reading the map)"));
+        }
+        let mut engine = Engine {
             geometry,
             uuid: sup.uuid,
             instance: sup.instance(),
             epoch: 0,
             map: Map::new(directory),
             segments: Segments::new(geometry.segments, geometry.segment),
-            heads: kinds.map(Head::new),
+            heads: Heads::new(1, 1),
+            placement: Placement::new(Placed::Two, geometry.logical, None),
+            buffer: Buffer::new(0),
+            batch: Batch::default(),
             seq: 0,
             durable: 0,
             floating: Vec::new(),
@@ -181,7 +229,64 @@ impl Engine {
             read_only: None,
             planted,
             options,
-        })
+        };
+        engine.place_as(engine.fitting());
+        Ok(engine)
+    }
+
+    /// The placement asked for, if there is room for its heads beside what cleaning and checkpoints need.
+    fn fitting(&self) -> Placed {
+        let placed = self.options.placement;
+        match self.spare_beside(placed) > 0 || placed == Placed::Two {
+            true => placed,
+            false => Placed::Two,
+        }
+    }
+
+    /// Segments that are spare beside the heads of a placement, and beside what cleaning and checkpoints need.
+    fn spare_beside(&self, placed: Placed) -> u32 {
+        let g = &self.geometry;
+        let (users, gcs) = placement::heads(placed);
+        let heads = 1 + u32::from(users) + u32::from(gcs);
+        let data = g.segment - 4 - g.segment / 337;
+        let needed = 3 * heads - 3 + g.gc_reserve() + 2 * g.checkpoint_segments() + 3;
+        g.segments.saturating_sub(g.logical.div_ceil(data) + needed)
+    }
+
+    /// The same for the placement in force, in blocks of data.
+    fn extra_blocks(&self) -> u32 {
+        let data = self.geometry.segment - 4 - self.geometry.segment / 337;
+        self.spare_beside(self.placement.placed()).saturating_mul(data)
+    }
+
+    /// Places blocks so from now on: no head is in use yet.
+    fn place_as(&mut self, placed: Placed) {
+        let (users, gcs) = placement::heads(placed);
+        self.heads = Heads::new(users, gcs);
+        let shadows = (placed == Placed::Auto).then(|| {
+            let kept = self.gc_start();
+            // What the heads have reserved beside the segment that each writes.
+            let keeps = [kept.saturating_sub(4) + 2, kept + 6];
+            Shadows::new(&self.geometry, &self.options.gc_policy, keeps)
+        });
+        self.placement = Placement::new(placed, self.geometry.logical, shadows.flatten());
+        self.place_buffer();
+    }
+
+    /// How blocks are placed: what was asked for, or `two` where there was no room for more heads. And
+    /// whether classes are told apart now, which `auto` decides again and again.
+    pub fn placement(&self) -> (Placed, bool) {
+        (self.placement.placed(), self.placement.separates())
+    }
+
+    /// Tells what is known of the client's blocks, for `placement = known`: instead of what requests hint.
+    pub fn know(&mut self, known: Box<dyn Known>) {
+        self.placement.know(known);
+    }
+
+    /// What the client hints about what it writes next: 1 to [`KNOWN_CLASSES`], or 0.
+    pub fn hint(&mut self, stream: u8) {
+        self.placement.hint(stream);
     }
 
     /// The shape of the log.
@@ -239,10 +344,11 @@ impl Engine {
         self.options.verify = on && self.geometry.crc_plane;
     }
 
-    /// CRC of a block as the second plane has it, if the log keeps them.
+    /// CRC of a block as the second plane has it, or the buffer, if the log keeps them.
     #[inline]
     pub fn crc(&self, lpn: Lpn) -> Option<u32> {
-        self.geometry.crc_plane.then(|| self.map.get(self.crc_word(lpn.0)))
+        let logged = || self.map.get(self.crc_word(lpn.0));
+        self.geometry.crc_plane.then(|| self.buffered_crc(lpn).unwrap_or_else(logged))
     }
 
     fn crc_word(&self, lpn: u32) -> u32 {
@@ -252,9 +358,13 @@ impl Engine {
     /// How many blocks from `lpn` on, `most` at most, are in one piece: at places that follow each
     /// other, or all unmapped, or all damaged.
     pub fn run(&self, lpn: Lpn, most: u32) -> (Place, u32) {
+        let held = |lpn: Lpn| self.buffered(lpn).map(|(slot, _)| slot);
+        if let Some(slot) = held(lpn) {
+            return (Place::Held(slot), 1);
+        }
         let first = self.lookup(lpn);
         let mut count = 1;
-        while count < most {
+        while count < most && held(Lpn(lpn.0 + count)).is_none() {
             let expected = match first {
                 Place::At(pba) => Place::At(Pba(pba.0 + count)),
                 other => other,
@@ -332,7 +442,8 @@ impl Engine {
         let pages = u64::from(self.map.resident()) * BLOCK as u64;
         let directory = self.map.directory().len() as u64 * (8 + 8 + 1);
         let table = size_of::<crate::segment::Segment>() as u64;
-        pages + directory + u64::from(self.geometry.segments) * table
+        let segments = u64::from(self.geometry.segments) * table;
+        pages + directory + segments + self.placement.memory()
     }
 
     /// Number of blocks that are mapped. Looks at the whole map.
@@ -381,8 +492,12 @@ impl Engine {
 
     /// Where a head is: for the first chain of a root.
     pub(crate) fn head_at(&self, kind: HeadKind) -> HeadAt {
-        let head = &self.heads[kind as usize];
-        HeadAt { seg: head.seg, offset: head.offset, next: head.next }
+        self.heads[kind].at()
+    }
+
+    /// The heads there are.
+    pub(crate) fn head_kinds(&self) -> impl Iterator<Item = HeadKind> + use<> {
+        kinds(self.heads.users(), self.heads.gcs())
     }
 
     /// Holds a place's segment: it is not used again until [`Engine::release`].
@@ -451,7 +566,9 @@ impl Engine {
 
     /// Blocks of log after which a checkpoint is due.
     fn checkpoint_volume(&self) -> u64 {
-        (self.geometry.physical() / 64).max(4 * u64::from(self.geometry.segment))
+        // Each checkpoint empties the buffer.
+        let buffer = 16 * u64::from(self.buffer_size());
+        (self.geometry.physical() / 64).max(4 * u64::from(self.geometry.segment)).max(buffer)
     }
 
     /// Whether a checkpoint is due.

@@ -73,8 +73,8 @@ impl<D: BlockDevice> HostLog<D> {
         loop {
             match self.engine.next(Occasion::Room(blocks)) {
                 Work::Nothing => return Ok(()),
-                Work::Flush => {
-                    let done = self.sync()?;
+                work @ (Work::Flush | Work::Batch) => {
+                    let done = if work == Work::Flush { self.sync_log()? } else { self.sync()? };
                     self.below.clock = self.below.clock.max(done);
                 }
                 Work::Copy(most) => {
@@ -104,7 +104,8 @@ impl<D: BlockDevice> HostLog<D> {
                 }
                 Ok(())
             }
-            Work::Flush => self.sync().map(|_| ()),
+            Work::Flush => self.sync_log().map(|_| ()),
+            Work::Batch => self.sync().map(|_| ()),
             Work::Checkpoint => self.begin_checkpoint(false),
             Work::Victim => self.begin_victim(),
             step => self.step_checkpoint(step),
