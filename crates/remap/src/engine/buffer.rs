@@ -162,7 +162,8 @@ impl Engine {
     pub(super) fn place_buffer(&mut self) {
         let most = (self.extra_blocks() / 4).min(self.options.self_flush);
         self.buffer = Buffer::new(self.buffer_blocks());
-        self.batch = Batch { most: most.max(self.geometry.segment / 2) as usize, ..Batch::default() };
+        self.batch =
+            Batch { most: most.max(self.geometry.segment / 2) as usize, ..Batch::default() };
     }
 
     /// Whether records of the client count in batches.
@@ -216,7 +217,8 @@ impl Engine {
     pub fn buffer_put(&mut self, lpn: Lpn, form: Form, crc: u32) -> u32 {
         self.house.tries = 0;
         self.buffer.last = self.now;
-        let (slot, here) = self.buffer.put(lpn, form, crc).expect("the write was asked for and fits");
+        let (slot, here) =
+            self.buffer.put(lpn, form, crc).expect("the write was asked for and fits");
         self.counters.absorbed += u64::from(here);
         slot
     }

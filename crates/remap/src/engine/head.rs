@@ -230,7 +230,8 @@ impl Engine {
             users.filter_map(|kind| Some((heads[kind].open?.seq, kind))).min()
         };
         while let Some((_, kind)) = next(&self.heads) {
-            let others = self.heads.iter().filter(|head| head.kind.is_user() && head.open.is_some());
+            let others =
+                self.heads.iter().filter(|head| head.kind.is_user() && head.open.is_some());
             let last = others.count() == 1;
             self.seal(kind, more || !last, sink);
         }
@@ -286,9 +287,7 @@ impl Engine {
 
     /// Whether [`Engine::seal_old`] has something to do.
     pub(super) fn wants_seal(&self) -> bool {
-        self.has_old(true)
-            || self.has_old(false)
-            || self.is_due(self.sealed) && self.wants_mark()
+        self.has_old(true) || self.has_old(false) || self.is_due(self.sealed) && self.wants_mark()
     }
 
     /// Whether a record of the client's heads, or of the others, has been open for too long.

@@ -30,11 +30,11 @@ use crate::root::{HeadAt, Super};
 use crate::segment::{Segments, State};
 use crate::victim::{self, Victim};
 
-use buffer::{Batch, Buffer};
 pub use buffer::Buffering;
+use buffer::{Batch, Buffer};
 pub use checkpoint::CheckpointWrite;
-pub(crate) use head::kinds;
 use head::Heads;
+pub(crate) use head::kinds;
 use house::House;
 pub use house::{Occasion, Work};
 use placement::Placement;
@@ -191,10 +191,18 @@ impl Engine {
             expected: format!("{expected} with map_memory"),
         };
         if options.map_memory.0 != 0 && options.placement != Placed::Two {
-            return Err(whole("placement", "not two", "two (others keep 4 bytes a block in memory)"));
+            return Err(whole(
+                "placement",
+                "not two",
+                "two (others keep 4 bytes a block in memory)",
+            ));
         }
         if options.map_memory.0 != 0 && options.ack == Ack::Buffer {
-            return Err(whole("ack", "buffer", "device (a buffer is emptied without reading the map)"));
+            return Err(whole(
+                "ack",
+                "buffer",
+                "device (a buffer is emptied without reading the map)",
+            ));
         }
         let mut engine = Engine {
             geometry,

@@ -5,9 +5,9 @@ use super::{Engine, HeadKind};
 use crate::error::LogError;
 use crate::geometry::{BLOCK, Pba, Seg};
 use crate::map::{Map, PageAt};
+use crate::options::Placed;
 use crate::planted::Planted;
 use crate::record::{Entry, Header};
-use crate::options::Placed;
 use crate::root::{HeadAt, HeadsAt, Root};
 
 fn word(bytes: &[u8], at: usize) -> u32 {
@@ -133,7 +133,8 @@ impl Engine {
     /// Heads that the log has not had before need segments: without them it places blocks as it can.
     fn settle_heads(&mut self, old: &HeadsAt, chain: &[Seg]) {
         let (users, gcs) = (self.heads.users(), self.heads.gcs());
-        let new = kinds(users, gcs).filter(|kind| !kind.is_among(old.users, old.gcs)).count() as u32;
+        let new =
+            kinds(users, gcs).filter(|kind| !kind.is_among(old.users, old.gcs)).count() as u32;
         let go_on = self.heads.count() - new;
         let empty = chain.iter().filter(|seg| self.segments.get(**seg).live == 0).count() as u32;
         let free = self.segments.free() + empty.saturating_sub(go_on);

@@ -116,10 +116,16 @@ impl<'a> Reading<'a> {
     /// looked for and followed too, only for what they say is flushed: that is how a header that is
     /// damaged is told from one that was never written.
     pub fn follow(&mut self, kind: HeadKind, start: HeadAt, seq: u64) -> Result<Chain, LogError> {
-        let mut chain = Chain { head: kind, start, found: Vec::new(), segments: vec![start.seg], durable: 0 };
+        let mut chain =
+            Chain { head: kind, start, found: Vec::new(), segments: vec![start.seg], durable: 0 };
         let (mut head, mut last) = self.run(kind, start, seq, &mut chain);
-        let mut beyond =
-            Chain { head: kind, start, found: Vec::new(), segments: Vec::new(), durable: chain.durable };
+        let mut beyond = Chain {
+            head: kind,
+            start,
+            found: Vec::new(),
+            segments: Vec::new(),
+            durable: chain.durable,
+        };
         while !self.planted.has(Planted::NoLookAhead)
             && let Some(later) = self.look_ahead(kind, head, last)
         {
