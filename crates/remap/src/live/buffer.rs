@@ -75,6 +75,7 @@ impl Shared {
                 Buffering::Through => return Ok(Buffered::Through),
                 Buffering::Fits => break,
                 Buffering::Room(blocks) => {
+                    drop(inner);
                     inner = self.room(std::iter::empty, blocks)?;
                     self.tick(&mut inner);
                 }

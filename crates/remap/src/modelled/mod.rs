@@ -159,6 +159,11 @@ impl<D: BlockDevice> HostLog<D> {
         &self.engine
     }
 
+    /// Tells what is known of the client's blocks, see [`Engine::know`].
+    pub fn know(&mut self, known: Box<dyn crate::engine::Known>) {
+        self.engine.know(known);
+    }
+
     /// What opening the log found and did.
     pub fn summary(&self) -> &Summary {
         &self.summary
