@@ -13,15 +13,16 @@ mod checkpoint;
 mod clean;
 mod head;
 mod house;
+mod look;
 mod placement;
 mod replay;
 mod shadow;
 
-use block::{Lpn, Plant, Rng};
+use block::{Plant, Rng};
 
 use crate::counters::Counters;
 use crate::error::LogError;
-use crate::geometry::{BLOCK, Geometry, PAGE_WORDS, Pba, Seg};
+use crate::geometry::{BLOCK, Geometry, Pba, Seg};
 use crate::map::{Map, PageAt};
 use crate::options::{Ack, Options, Placed};
 use crate::planted::Planted;
@@ -39,7 +40,6 @@ use house::House;
 pub use house::{Occasion, Work};
 use placement::Placement;
 pub use placement::{KNOWN_CLASSES, Known};
-use shadow::Shadows;
 
 /// The map's value of a block that is not mapped.
 pub(crate) const UNMAPPED: u32 = 0;
@@ -242,61 +242,6 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The placement asked for, if there is room for its heads beside what cleaning and checkpoints need.
-    fn fitting(&self) -> Placed {
-        let placed = self.options.placement;
-        match self.spare_beside(placed) > 0 || placed == Placed::Two {
-            true => placed,
-            false => Placed::Two,
-        }
-    }
-
-    /// Segments that are spare beside the heads of a placement, and beside what cleaning and checkpoints need.
-    fn spare_beside(&self, placed: Placed) -> u32 {
-        let g = &self.geometry;
-        let (users, gcs) = placement::heads(placed);
-        let heads = 1 + u32::from(users) + u32::from(gcs);
-        let data = g.segment - 4 - g.segment / 337;
-        let needed = 3 * heads - 3 + g.gc_reserve() + 2 * g.checkpoint_segments() + 3;
-        g.segments.saturating_sub(g.logical.div_ceil(data) + needed)
-    }
-
-    /// The same for the placement in force, in blocks of data.
-    fn extra_blocks(&self) -> u32 {
-        let data = self.geometry.segment - 4 - self.geometry.segment / 337;
-        self.spare_beside(self.placement.placed()).saturating_mul(data)
-    }
-
-    /// Places blocks so from now on: no head is in use yet.
-    fn place_as(&mut self, placed: Placed) {
-        let (users, gcs) = placement::heads(placed);
-        self.heads = Heads::new(users, gcs);
-        let shadows = (placed == Placed::Auto).then(|| {
-            let kept = self.gc_start();
-            // What the heads have reserved beside the segment that each writes.
-            let keeps = [kept.saturating_sub(4) + 2, kept + 6];
-            Shadows::new(&self.geometry, &self.options.gc_policy, keeps)
-        });
-        self.placement = Placement::new(placed, self.geometry.logical, shadows.flatten());
-        self.place_buffer();
-    }
-
-    /// How blocks are placed: what was asked for, or `two` where there was no room for more heads. And
-    /// whether classes are told apart now, which `auto` decides again and again.
-    pub fn placement(&self) -> (Placed, bool) {
-        (self.placement.placed(), self.placement.separates())
-    }
-
-    /// Tells what is known of the client's blocks, for `placement = known`: instead of what requests hint.
-    pub fn know(&mut self, known: Box<dyn Known>) {
-        self.placement.know(known);
-    }
-
-    /// What the client hints about what it writes next: 1 to [`KNOWN_CLASSES`], or 0.
-    pub fn hint(&mut self, stream: u8) {
-        self.placement.hint(stream);
-    }
-
     /// The shape of the log.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -329,135 +274,6 @@ impl Engine {
     #[doc(hidden)]
     pub fn has(&self, bug: Planted) -> bool {
         self.planted.has(bug)
-    }
-
-    /// Where a block is. Its map page must be in memory (see [`Engine::missing`]).
-    #[inline]
-    pub fn lookup(&self, lpn: Lpn) -> Place {
-        match self.map.get(lpn.0) {
-            UNMAPPED => Place::Unmapped,
-            POISONED => Place::Damaged,
-            pba => Place::At(Pba(pba)),
-        }
-    }
-
-    /// Whether what is read is to be compared with its CRC.
-    #[inline]
-    pub fn verifies(&self) -> bool {
-        self.options.verify
-    }
-
-    /// Switches that on, where the log keeps CRCs, or off.
-    pub fn verify_reads(&mut self, on: bool) {
-        self.options.verify = on && self.geometry.crc_plane;
-    }
-
-    /// CRC of a block as the second plane has it, or the buffer, if the log keeps them.
-    #[inline]
-    pub fn crc(&self, lpn: Lpn) -> Option<u32> {
-        let logged = || self.map.get(self.crc_word(lpn.0));
-        self.geometry.crc_plane.then(|| self.buffered_crc(lpn).unwrap_or_else(logged))
-    }
-
-    fn crc_word(&self, lpn: u32) -> u32 {
-        self.geometry.map_pages() * PAGE_WORDS + lpn
-    }
-
-    /// How many blocks from `lpn` on, `most` at most, are in one piece: at places that follow each
-    /// other, or all unmapped, or all damaged.
-    pub fn run(&self, lpn: Lpn, most: u32) -> (Place, u32) {
-        let held = |lpn: Lpn| self.buffered(lpn).map(|(slot, _)| slot);
-        if let Some(slot) = held(lpn) {
-            return (Place::Held(slot), 1);
-        }
-        let first = self.lookup(lpn);
-        let mut count = 1;
-        while count < most && held(Lpn(lpn.0 + count)).is_none() {
-            let expected = match first {
-                Place::At(pba) => Place::At(Pba(pba.0 + count)),
-                other => other,
-            };
-            if self.lookup(Lpn(lpn.0 + count)) != expected {
-                break;
-            }
-            count += 1;
-        }
-        (first, count)
-    }
-
-    /// The first map page that must be read before these blocks can be looked at: its number and
-    /// its place.
-    pub fn missing(&self, lpn: Lpn, count: u32) -> Option<(u32, Pba)> {
-        let pages = lpn.0 / PAGE_WORDS..=(lpn.0 + count.max(1) - 1) / PAGE_WORDS;
-        let plane = self.geometry.map_pages();
-        let planes: &[u32] = if self.geometry.crc_plane { &[0, 1] } else { &[0] };
-        for page in pages {
-            for p in planes {
-                let page = page + p * plane;
-                if let Some(at) = self.map.missing(page) {
-                    return Some((page, at.pba));
-                }
-            }
-        }
-        None
-    }
-
-    /// Whether a map page, or a page of CRCs, is not in memory, and where it is.
-    pub fn page_missing(&self, page: u32) -> Option<Pba> {
-        self.map.missing(page).map(|at| at.pba)
-    }
-
-    /// Gives a map page that was missing. Returns whether its CRC is right; if not, its blocks are
-    /// damaged.
-    pub fn install(&mut self, page: u32, bytes: &[u8]) -> bool {
-        self.map.install(page, Some(bytes))
-    }
-
-    /// Whether a map page of these blocks, or a page of their CRCs, was found damaged.
-    pub fn damaged_map(&self, lpn: Lpn, count: u32) -> bool {
-        let pages = lpn.0 / PAGE_WORDS..=(lpn.0 + count.max(1) - 1) / PAGE_WORDS;
-        let crcs = self.geometry.crc_plane.then_some(self.geometry.map_pages());
-        let bad = |page: u32| self.map.is_bad(page);
-        pages.into_iter().any(|page| bad(page) || crcs.is_some_and(|first| bad(first + page)))
-    }
-
-    /// Lets clean map pages leave memory if there are more than `map_memory` allows; the pages of
-    /// these blocks stay.
-    pub fn trim_memory(&mut self, lpn: Lpn, count: u32) {
-        let most = self.map_limit();
-        if most == u32::MAX {
-            return;
-        }
-        for page in lpn.0 / PAGE_WORDS..=(lpn.0 + count.max(1) - 1) / PAGE_WORDS {
-            self.map.touch(page);
-        }
-        if self.map.resident() > most {
-            let keep = (lpn.0 / PAGE_WORDS, (lpn.0 + count.max(1) - 1) / PAGE_WORDS);
-            self.map.evict(most, keep, self.geometry.map_pages());
-        }
-    }
-
-    /// Map pages that may be in memory.
-    pub(crate) fn map_limit(&self) -> u32 {
-        match self.options.map_memory.0 {
-            0 => u32::MAX,
-            bytes => (bytes / BLOCK as u64).max(16) as u32,
-        }
-    }
-
-    /// Bytes of memory that map, directory and segment table take.
-    pub fn memory(&self) -> u64 {
-        let pages = u64::from(self.map.resident()) * BLOCK as u64;
-        let directory = self.map.directory().len() as u64 * (8 + 8 + 1);
-        let table = size_of::<crate::segment::Segment>() as u64;
-        let segments = u64::from(self.geometry.segments) * table;
-        pages + directory + segments + self.placement.memory()
-    }
-
-    /// Number of blocks that are mapped. Looks at the whole map.
-    pub fn mapped(&self) -> u64 {
-        let at = |lpn: &u32| matches!(self.lookup(Lpn(*lpn)), Place::At(_));
-        (0..self.geometry.logical).filter(at).count() as u64
     }
 
     /// Free segments.

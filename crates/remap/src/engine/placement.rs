@@ -11,6 +11,8 @@
 
 use block::Lpn;
 
+use super::Engine;
+use super::head::Heads;
 use super::shadow::Shadows;
 use crate::options::Placed;
 
@@ -224,6 +226,63 @@ impl Placement {
     pub fn memory(&self) -> u64 {
         let shadows = self.shadows.as_ref().map_or(0, |shadows| shadows.memory());
         self.times.as_ref().map_or(0, Times::memory) + shadows + self.hinted.len() as u64
+    }
+}
+
+impl Engine {
+    /// The placement asked for, if there is room for its heads beside what cleaning and checkpoints need.
+    pub(super) fn fitting(&self) -> Placed {
+        let placed = self.options.placement;
+        match self.spare_beside(placed) > 0 || placed == Placed::Two {
+            true => placed,
+            false => Placed::Two,
+        }
+    }
+
+    /// Segments that are spare beside the heads of a placement, and beside what cleaning and checkpoints need.
+    fn spare_beside(&self, placed: Placed) -> u32 {
+        let g = &self.geometry;
+        let (users, gcs) = heads(placed);
+        let count = 1 + u32::from(users) + u32::from(gcs);
+        let data = g.segment - 4 - g.segment / 337;
+        let needed = 3 * count - 3 + g.gc_reserve() + 2 * g.checkpoint_segments() + 3;
+        g.segments.saturating_sub(g.logical.div_ceil(data) + needed)
+    }
+
+    /// The same for the placement in force, in blocks of data.
+    pub(super) fn extra_blocks(&self) -> u32 {
+        let data = self.geometry.segment - 4 - self.geometry.segment / 337;
+        self.spare_beside(self.placement.placed()).saturating_mul(data)
+    }
+
+    /// Places blocks so from now on: no head is in use yet.
+    pub(super) fn place_as(&mut self, placed: Placed) {
+        let (users, gcs) = heads(placed);
+        self.heads = Heads::new(users, gcs);
+        let shadows = (placed == Placed::Auto).then(|| {
+            let kept = self.gc_start();
+            // What the heads have reserved beside the segment that each writes.
+            let keeps = [kept.saturating_sub(4) + 2, kept + 6];
+            Shadows::new(&self.geometry, &self.options.gc_policy, keeps)
+        });
+        self.placement = Placement::new(placed, self.geometry.logical, shadows.flatten());
+        self.place_buffer();
+    }
+
+    /// How blocks are placed: what was asked for, or `two` where there was no room for more heads. And
+    /// whether classes are told apart now, which `auto` decides again and again.
+    pub fn placement(&self) -> (Placed, bool) {
+        (self.placement.placed(), self.placement.separates())
+    }
+
+    /// Tells what is known of the client's blocks, for `placement = known`: instead of what requests hint.
+    pub fn know(&mut self, known: Box<dyn Known>) {
+        self.placement.know(known);
+    }
+
+    /// What the client hints about what it writes next: 1 to [`KNOWN_CLASSES`], or 0.
+    pub fn hint(&mut self, stream: u8) {
+        self.placement.hint(stream);
     }
 }
 

@@ -5,7 +5,6 @@ use block::{BlockDevice, DeviceError, Time};
 
 use super::HostLog;
 use crate::engine::{Occasion, Work};
-use crate::options::Ack;
 
 impl<D: BlockDevice> HostLog<D> {
     /// What is due behind a request.
@@ -99,10 +98,7 @@ impl<D: BlockDevice> HostLog<D> {
             Work::Seal => {
                 let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
                 self.engine.seal_old(&mut feed);
-                if self.engine.options().ack == Ack::Device {
-                    self.issue()?;
-                }
-                Ok(())
+                self.issue().map(|_| ())
             }
             Work::Flush => self.sync_log().map(|_| ()),
             Work::Batch => self.sync().map(|_| ()),

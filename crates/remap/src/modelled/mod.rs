@@ -228,14 +228,18 @@ impl<D: BlockDevice> HostLog<D> {
         self.check_counts()
     }
 
+    /// Blocks that are counted and not sent to the device yet.
+    pub fn unsent(&self) -> u64 {
+        self.engine.checkpoint_owed() + u64::from(self.gather.blocks())
+    }
+
     /// The accounting alone.
     ///
     /// # Errors
     /// What is wrong.
     pub fn check_counts(&self) -> Result<(), LogError> {
         let counters = self.engine.counters();
-        let owed = self.engine.checkpoint_owed() + u64::from(self.gather.blocks());
-        if self.failed.is_none() && counters.written() != self.below.written + owed {
+        if self.failed.is_none() && counters.written() != self.below.written + self.unsent() {
             let what = format!("{} blocks written, {counters:?}", self.below.written);
             return Err(LogError::Broken(what));
         }

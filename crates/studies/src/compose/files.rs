@@ -53,8 +53,7 @@ impl Above {
         let failed = |e: remap::LogError| LabError::Failed(format!("host log: {e}"));
         let mut options = remap::Options::default();
         // Victims as in all tables of this study so far; the log's own default is cost-benefit.
-        for (name, value) in
-            [("payload", "none"), ("segment", "512 KiB"), ("gc.policy", "greedy")]
+        for (name, value) in [("payload", "none"), ("segment", "512 KiB"), ("gc.policy", "greedy")]
         {
             options.set(name, value).map_err(failed)?;
         }
