@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use lab::LabError;
 use serve::control::{Control, ControlSocket};
+use serve::faults::{Faults, FaultyDisk};
 use serve::fuse::{
     Mount, Options, Patience, advertised, clear, is_dead, shield_from_own_writeback, who_holds,
 };
@@ -97,21 +98,30 @@ pub fn log(remap: args::Remap, verify: args::Switch) -> Result<Option<Layer>, La
         args::Switch::Off => vec![("verify".to_string(), "clean".to_string())],
     };
     match (remap, verify) {
-        (args::Remap::Varve, _) => Ok(Some(Layer::Log(keys.into()))),
+        (args::Remap::Log, _) => Ok(Some(Layer::Log(keys.into()))),
         (_, args::Switch::Off) => Err(LabError::Input(
-            "--verify off: only the host log (--remap varve) has checksums of what it reads"
+            "--verify off: only the host log (--remap log) has checksums of what it reads"
                 .to_string(),
         )),
         (args::Remap::Off, _) => Ok(None),
-        (args::Remap::Paper, _) => Ok(Some(Layer::PaperLog(Keys::default()))),
+        (args::Remap::PaperLog, _) => Ok(Some(Layer::PaperLog(Keys::default()))),
     }
+}
+
+/// Makes a stack one that can be made to fail: the rules, of which there are none yet.
+pub fn fallible(stack: &mut Stack) -> Arc<Faults> {
+    let faults = Arc::new(Faults::default());
+    stack.disk = Arc::new(FaultyDisk::new(Arc::clone(&stack.disk), Arc::clone(&faults)));
+    faults
 }
 
 /// A stack, and what an operator asks it with. `varve ctl SOCKET quit` is the first signal to stop.
 fn start(args: &StackArgs) -> Result<(Stack, Arc<Control>, Option<ControlSocket>), LabError> {
-    let stack = Stack::start(&description(args)?).map_err(wrong)?;
+    let mut stack = Stack::start(&description(args)?).map_err(wrong)?;
+    let faults = fallible(&mut stack);
     let quit = || stop::flag().store(true, Ordering::Relaxed);
     let control = Control::new(stack.clone(), Box::new(quit));
+    control.fail_by(faults);
     let bind = |path: &PathBuf| {
         ControlSocket::bind(path, Arc::clone(&control)).map_err(|error| LabError::io(path, error))
     };

@@ -46,7 +46,7 @@ pub struct StackArgs {
     /// The layer that turns random writes into sequential ones
     #[arg(long, value_enum, default_value_t = Remap::Off)]
     pub remap: Remap,
-    /// Whether what --remap varve reads is compared with its checksums: off serves damage as data, and a
+    /// Whether what --remap log reads is compared with its checksums: off serves damage as data, and a
     /// log that has lost what was flushed, read-only
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub verify: Switch,
@@ -91,10 +91,10 @@ impl StackArgs {
 pub enum Remap {
     /// None: pass-through
     Off,
-    /// Ours
-    Varve,
-    /// As paper 1 has it
-    Paper,
+    /// The host log
+    Log,
+    /// The log as paper 1 has it
+    PaperLog,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -196,6 +196,16 @@ pub enum CtlCommand {
     PowerOn,
     /// How the power is, and what the last cut left
     Report,
+    /// Make the served disk fail: `add RULE`, `clear [NUMBER]`, `list`
+    ///
+    /// RULE: eio, enospc, latency, stale or flip, then any of ops=read,write,flush,trim range=FROM-TO nth=N
+    /// rate=N/M count=N time=MS (of latency) seed=N. Of several rules the first that strikes decides; latencies
+    /// add up.
+    Fault {
+        /// add KIND [KEY=VALUE..], clear [NUMBER] or list
+        #[arg(value_name = "WORDS", required = true, num_args = 1..)]
+        words: Vec<String>,
+    },
     /// Stop the server
     Quit,
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use lab::LabError;
 use lfs::fs::Cleaning;
-use lfs::{FsError, Options};
+use lfs::{FsError, FsOptions};
 use serve::control::{Control, ControlSocket};
 use serve::fuse::cut_off;
 use serve::mount::{DiskDevice, FsMount, MountError, MountOptions, mounted, take_report};
@@ -26,7 +26,7 @@ use super::device::{in_use, umount_device};
 use super::mkfs::{is_blank, make};
 use super::{is_device, mounted_at, now, volume_error, wrong};
 use crate::args::{Mount, Umount};
-use crate::serve::description;
+use crate::serve::{description, fallible};
 use crate::{note, print, stop};
 
 /// How often it looks whether it is to stop, or whether a volume is free.
@@ -152,7 +152,8 @@ fn serve(args: &Mount) -> Result<(), LabError> {
     };
     let (described, keys) = below(args, source.as_deref())?;
     how.fs = keys.lfs(how.fs)?;
-    let stack = build(&described)?;
+    let mut stack = build(&described)?;
+    let faults = fallible(&mut stack);
     how.read_only |= stack.disk.capabilities().read_only;
     let file = source.as_ref().or(args.stack.image.as_ref()).or(args.stack.device.as_ref());
     let name = match file {
@@ -174,6 +175,7 @@ fn serve(args: &Mount) -> Result<(), LabError> {
     let mounted = FsMount::new(stack.clone(), &name, &dir, how).map_err(failed)?;
     let quit = || stop::flag().store(true, Ordering::Relaxed);
     let control = Control::new(mounted.stack(), Box::new(quit));
+    control.fail_by(faults);
     control.count(mounted.counters());
     control.count_files(mounted.meter());
     let bound = socket.as_ref().map(|path| {
@@ -229,7 +231,7 @@ fn prepare(stack: &Stack, name: &Path, args: &Mount) -> Result<(), LabError> {
     if is_blank(&stack.disk, name)? {
         return make(&stack.disk, name, &args.new);
     }
-    let options = Options { read_only: true, ..Options::default() };
+    let options = FsOptions { read_only: true, ..FsOptions::default() };
     match lfs::Fs::mount(DiskDevice(Arc::clone(&stack.disk)), options, now()) {
         Err(error @ FsError::NotAVolume(_)) => {
             let what = format!("{}: {error}, but something: `varve mkfs --force`", name.display());

@@ -16,7 +16,7 @@ use super::orphans::Orphans;
 use super::recover::Gained;
 use super::segs::Segs;
 use super::summaries::{PER_SUMMARY, Summaries};
-use super::{Counts, Epoch, Fs, LogKind, Options, Trigger};
+use super::{Counts, Epoch, Fs, FsOptions, LogKind, Trigger};
 use crate::disk::Disk;
 use crate::format::{
     Block, Checkpoint, CompactReader, Flags, Journal, MAGIC, NatEntry, OrphanBlock, SIT_PER_BLOCK,
@@ -207,7 +207,7 @@ impl<D: BlockDevice> Fs<D> {
     /// # Errors
     /// [`FsError::NotAVolume`], [`FsError::Corrupt`], [`FsError::Unsupported`] (for a feature, or
     /// for writing where a flag forbids it), and what the device says.
-    pub fn mount(device: D, options: Options, now: Now) -> Result<Fs<D>, FsError> {
+    pub fn mount(device: D, options: FsOptions, now: Now) -> Result<Fs<D>, FsError> {
         let mut disk = Disk::new(device, now.at);
         let (superblock, layout, live) = superblock(&mut disk)?;
         check_payload(&superblock)?;
@@ -236,7 +236,7 @@ impl<D: BlockDevice> Fs<D> {
     fn assemble(
         mut disk: Disk<D>,
         (superblock, layout): (Superblock, Layout),
-        options: Options,
+        options: FsOptions,
         pack: Pack,
         now: Now,
     ) -> Result<Fs<D>, FsError> {

@@ -46,7 +46,7 @@ fn lba_of(lpn: Lpn) -> Lba {
 impl<D: BlockDevice> HostLog<D> {
     pub(super) fn write(&mut self, request: Request<'_>) -> Result<Time, DeviceError> {
         self.may_write()?;
-        self.engine.hint(request.hint.stream);
+        self.engine.hint(request.hint.stream.0);
         let span = span(&request);
         let stored = self.below.payload;
         let mut done = match request.data {

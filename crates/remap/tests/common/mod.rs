@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use block::{BlockDevice, Data, DeviceError, Lba, Op, Request, Rng, Sectors, Time};
-use varve_remap::{HostLog, LogError, Options, Placed, Planted};
+use varve_remap::{HostLog, LogError, LogOptions, Placed, Planted};
 
 pub const BLOCK: usize = 4096;
 const SECTOR: usize = 512;
@@ -186,8 +186,8 @@ impl Oracle {
 }
 
 /// Small segments, so that short runs meet everything.
-pub fn small(pairs: &[(&str, &str)]) -> Options {
-    let mut options = Options::default();
+pub fn small(pairs: &[(&str, &str)]) -> LogOptions {
+    let mut options = LogOptions::default();
     for (name, value) in [("segment", "64 KiB"), ("gc.batch", "5"), ("atomic_max", "24 KiB")] {
         options.set(name, value).unwrap();
     }
@@ -250,7 +250,7 @@ pub fn random_step(
             oracle.done.push(Done::Write { first, count, version });
             let mut request = Request::write(lba(first), sectors(count));
             request.fua = n == 2;
-            request.hint.stream = (first % 7) as u8;
+            request.hint.stream = block::StreamId((first % 7) as u8);
             device.submit(at, request.with(Data::Write(&bytes)))?;
             if n == 2 {
                 oracle.durable = oracle.done.len();
@@ -275,7 +275,7 @@ impl BlockDevice for Lent<'_> {
 /// Cuts, one after the other, on one device.
 pub struct Cuts {
     device: CutDevice,
-    options: Options,
+    options: LogOptions,
     planted: Option<Planted>,
     oracle: Oracle,
     rng: Rng,

@@ -86,7 +86,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shared {
     fn open(&self) -> Result<Fs<DiskDevice>, FsError> {
         let read_only = self.options.read_only || self.stack.disk.capabilities().read_only;
-        let options = lfs::Options { read_only, ..self.options.fs };
+        let options = lfs::FsOptions { read_only, ..self.options.fs };
         let device = DiskDevice(Arc::clone(&self.stack.disk));
         Fs::mount(device, options, self.volume.now())
     }
@@ -269,6 +269,15 @@ impl FsMount {
     /// What programs ask of files, counted.
     pub fn meter(&self) -> Arc<Meter> {
         Arc::clone(self.shared.volume.meter())
+    }
+
+    /// Makes all that was written durable: a checkpoint.
+    ///
+    /// # Errors
+    /// The file system's, in words.
+    pub fn checkpoint(&self) -> Result<(), String> {
+        let made = self.shared.volume.with(|fs, now| fs.sync(now));
+        made.map_err(|error| std::io::Error::from_raw_os_error(error.code()).to_string())
     }
 
     /// Whether somebody unmounted the directory.

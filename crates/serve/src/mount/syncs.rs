@@ -161,7 +161,7 @@ mod tests {
 
     use block::{Bytes, Medium};
     use lfs::fs::NewInode;
-    use lfs::{Fs, MkfsOptions, Options, format};
+    use lfs::{Fs, FsOptions, MkfsOptions, format};
     use stack::disk::{MediumDisk, RamDisk};
     use stack::power::NoSwitch;
 
@@ -215,7 +215,7 @@ mod tests {
         let volume = Arc::new(Volume::new(power, Atime::Never, std::path::Path::new("test")));
         let options = MkfsOptions::new([1; 16], 1);
         let device = lfs::mkfs(DiskDevice(disk), &options, volume.now()).expect("made").0;
-        volume.put(Fs::mount(device, Options::default(), volume.now()).expect("mounted"));
+        volume.put(Fs::mount(device, FsOptions::default(), volume.now()).expect("mounted"));
         let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
         let files: Vec<Nid> = (0..8_u8)
             .map(|i| {

@@ -29,7 +29,7 @@ pub(super) fn blocks(mib: u64, fill: u64) -> u64 {
 /// The cell of a stack on a drive, with the host log just large enough for a fill.
 pub(super) fn stacked(mapping: &Mapping, mib: u64, stack: &str, fill: u64) -> Cell {
     let cell = mapping.drive(mib).with("remap.mode", stack);
-    if stack != "varve" {
+    if stack != "log" {
         return cell;
     }
     // Half a line: see the section on segments.
@@ -129,7 +129,7 @@ const MATRIX: [(&str, &str); 5] = [
     STACKS[1],
     STACKS[2],
     ("pass-through, host buffer", "off"),
-    ("varve, host buffer", "varve"),
+    ("varve, host buffer", "log"),
 ];
 
 /// Blocks of the host's buffer: as much as the drive has.

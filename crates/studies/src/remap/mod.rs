@@ -49,12 +49,14 @@ impl Size {
         Size { mib: options.scale.mib(), fill: 80, read_fill: 70 }
     }
 
-    /// That of a condition: the files of a quarter of the study's own drive, on one that they fill so far.
+    /// That of a condition: files about as large as a quarter of the study's own, on a drive that they fill so
+    /// far. A power of two of MiB, as lines and segments are a part of it.
     fn of(condition: &Condition, options: &Options) -> Size {
         let own = Size::own(options);
         match condition.id.strip_prefix("fill").and_then(|fill| fill.parse().ok()) {
             Some(fill) if fill != own.fill => {
-                Size { mib: own.mib / 4 * own.fill / fill, fill, read_fill: fill }
+                let mib = (own.mib / 4 * own.fill / fill).next_power_of_two();
+                Size { mib, fill, read_fill: fill }
             }
             _ => own,
         }

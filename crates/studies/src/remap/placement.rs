@@ -172,7 +172,7 @@ const WAYS: [(&str, &str, Way); 6] = [
 fn run(load: &Load, fill: u64, way: Way) -> Result<[(u64, u64); 2], LabError> {
     let failed = |e: LogError| LabError::Failed(format!("placement, {}: {e}", load.name));
     let physical = u64::from(load.blocks) * 100 / fill;
-    let mut options = remap::Options::default();
+    let mut options = remap::LogOptions::default();
     let (placement, policy) = match way {
         Way::Placed(placement, policy) => (placement, policy),
         Way::Often | Way::Clairvoyant => ("known", "cost-benefit"),
@@ -183,7 +183,7 @@ fn run(load: &Load, fill: u64, way: Way) -> Result<[(u64, u64); 2], LabError> {
         ("reserve", "5"),
         ("segment", &segment),
         ("placement", placement),
-        ("gc.policy", policy),
+        ("gc.victim", policy),
     ] {
         options.set(name, value).map_err(failed)?;
     }

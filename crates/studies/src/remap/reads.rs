@@ -36,7 +36,7 @@ fn cell(size: Size, stack: &str, recipe: &str, mapping: usize) -> Cell {
 /// Random overwrites of the whole file, then it is read from end to end in 128 KiB requests.
 fn after_random(size: Size, stack: &str, order: &str) -> Cell {
     let (mut cell, blocks) = written(size, stack, 0);
-    if stack == "varve" {
+    if stack == "log" {
         cell = cell.with("remap.gc.order", order);
     }
     let size = blocks * 4;
@@ -102,9 +102,9 @@ pub(super) fn run(
 fn in_order(options: &Options) -> Result<Section, LabError> {
     let rows = [
         ("pass-through", "off", "pba"),
-        ("paper", "paper", "pba"),
-        ("varve, blocks moved as they lie", "varve", "pba"),
-        ("varve, blocks moved in the host's order", "varve", "lba"),
+        ("paper", "paper-log", "pba"),
+        ("varve, blocks moved as they lie", "log", "pba"),
+        ("varve, blocks moved in the host's order", "log", "lba"),
     ];
     let size = Size::own(options);
     let cells: Vec<Cell> =
