@@ -53,7 +53,7 @@ impl Size {
     /// far. A power of two of MiB, as lines and segments are a part of it.
     fn of(condition: &Condition, options: &Options) -> Size {
         let own = Size::own(options);
-        match condition.id.strip_prefix("fill").and_then(|fill| fill.parse().ok()) {
+        match condition.id.strip_prefix("fill").and_then(|fill| fill.parse::<u64>().ok()) {
             Some(fill) if fill != own.fill => {
                 let mib = (own.mib / 4 * own.fill / fill).next_power_of_two();
                 Size { mib, fill, read_fill: fill }
