@@ -160,23 +160,17 @@ fn explore(
         Ok(begun) => begun,
         Err(error) => return say(output, &answered(Err(error))),
     };
-    say(output, &json!({ "ready": true }))?;
+    if let Err(error) = say(output, &json!({ "ready": true })) {
+        stage.end()?;
+        return Err(error);
+    }
     let states = States::new(&history, subject.atomic);
     let boxes = Boxes::probe();
     let mut checker = Checker { subject, scratch, disk: &disk, stage, states, boxes };
-    let mut line = String::new();
-    loop {
-        line.clear();
-        let read = input.read_line(&mut line).map_err(TortureError::io("the pipe to a worker"))?;
-        if read == 0 {
-            break;
-        }
-        let job = serde_json::from_str(&line).ok().and_then(|job| Job::of(&job));
-        let job = job.ok_or_else(|| TortureError::Input("a worker's orders: no job".to_string()));
-        let answer = answered(job.and_then(|job| checker.check(&job)));
-        say(output, &answer)?;
-    }
-    checker.stage.end()
+    let worked = checker.serve(input, output);
+    // Whatever became of whoever sent the work: nothing is left of it here.
+    let ended = checker.stage.end();
+    worked.and(ended)
 }
 
 struct Checker<'a> {
@@ -191,6 +185,26 @@ struct Checker<'a> {
 type Found = (Fate, String);
 
 impl Checker<'_> {
+    /// Answers one job after the other, until none comes, or nobody hears.
+    fn serve(
+        &mut self,
+        input: &mut dyn BufRead,
+        output: &mut dyn Write,
+    ) -> Result<(), TortureError> {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            let read =
+                input.read_line(&mut line).map_err(TortureError::io("the pipe to a worker"))?;
+            if read == 0 {
+                return Ok(());
+            }
+            let job = serde_json::from_str(&line).ok().and_then(|job| Job::of(&job));
+            let none = || TortureError::Input("a worker's orders: no job".to_string());
+            say(output, &answered(job.ok_or_else(none).and_then(|job| self.check(&job))))?;
+        }
+    }
+
     fn check(&mut self, job: &Job) -> Result<Value, TortureError> {
         let since = Instant::now();
         let moment = self.states.at(&job.cut);
