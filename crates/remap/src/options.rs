@@ -24,6 +24,19 @@ pub enum GcOrder {
     Lba,
 }
 
+/// Which head takes a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placed {
+    /// One for the client, one for cleaning.
+    Two,
+    /// Short-lived blocks apart, copies by age.
+    Sepbit,
+    /// Whichever of these copies less in a sample.
+    Auto,
+    /// By class: what requests hint, or what somebody tells who knows.
+    Known,
+}
+
 /// One option.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionInfo {
@@ -49,10 +62,16 @@ pub const OPTIONS: &[OptionInfo] = &[
     o("gc.batch", "32", "live blocks of a victim that are read together"),
     o("gc.order", "pba", "blocks of a victim move as they lie, or by the client's address: lba"),
     o("gc.start", "0", "free segments below which cleaning runs; 0 = about 6 above the reserve"),
-    o("gc.victim", "greedy", "which segment is cleaned next"),
+    o("gc.victim", "cost-benefit", "which segment is cleaned next"),
     o("inflight", "2", "writes to the log in flight for each head (live)"),
     o("map_memory", "0", "memory of the map; 0 = all of it stays in memory"),
     o("payload", "stored", "stored: what requests carry is kept; none: a trace, only counts"),
+    o(
+        "placement",
+        "two",
+        "which head takes a block: two: one for the client, one for cleaning; sepbit: short-lived blocks \
+         apart, copies by age; auto: whichever copies less; known: by the write-lifetime hint (1 to 6)",
+    ),
     o("reserve", "10", "per cent of the device that the logical size leaves free, 5 to 90"),
     o("seal_after", "1 s", "an open record is closed by the first call after this"),
     o("seed", "1", "of the log's uuid and of random choices"),
@@ -93,6 +112,8 @@ pub struct LogOptions {
     pub map_memory: Bytes,
     /// Requests carry payload, and metadata is stored.
     pub payload: bool,
+    /// Which head takes a block.
+    pub placement: Placed,
     /// Per cent of the device left free.
     pub reserve: u32,
     /// Age at which an open record is closed.
@@ -118,11 +139,12 @@ impl Default for LogOptions {
             discard: true,
             gc_batch: 32,
             gc_order: GcOrder::Pba,
-            gc_victim: "greedy".to_string(),
+            gc_victim: "cost-benefit".to_string(),
             gc_start: 0,
             inflight: 2,
             map_memory: Bytes(0),
             payload: true,
+            placement: Placed::Two,
             reserve: 10,
             seal_after: Span::from_us(1_000_000),
             seed: 1,
@@ -190,6 +212,15 @@ impl LogOptions {
             "inflight" => self.inflight = number(value, 1, 64)? as u32,
             "map_memory" => self.map_memory = size(value)?,
             "payload" => self.payload = choice(value, &[("stored", true), ("none", false)])?,
+            "placement" => {
+                let all = [
+                    ("two", Placed::Two),
+                    ("sepbit", Placed::Sepbit),
+                    ("auto", Placed::Auto),
+                    ("known", Placed::Known),
+                ];
+                self.placement = choice(value, &all)?;
+            }
             "reserve" => self.reserve = number(value, 5, 90)? as u32,
             "seal_after" => {
                 self.seal_after = parse_time(value).map_err(|e| e.expected.to_string())?;
@@ -226,6 +257,11 @@ impl LogOptions {
         Ok(options)
     }
 
+    /// Whether programs that know one head of each kind, and no batches, understand the log.
+    pub(crate) fn plain(&self) -> bool {
+        self.placement == Placed::Two && self.ack == Ack::Device
+    }
+
     /// Blocks of a segment.
     pub fn segment_blocks(&self) -> u32 {
         (self.segment.0 / BLOCK as u64) as u32
@@ -253,7 +289,7 @@ mod tests {
     }
 
     /// Another value than the default of each.
-    const OTHERS: [(&str, &str); 18] = [
+    const OTHERS: [(&str, &str); 19] = [
         ("ack", "buffer"),
         ("atomic_max", "64 KiB"),
         ("buffer", "1 MiB"),
@@ -262,10 +298,11 @@ mod tests {
         ("gc.batch", "7"),
         ("gc.order", "lba"),
         ("gc.start", "9"),
-        ("gc.victim", "cost-benefit"),
+        ("gc.victim", "greedy"),
         ("inflight", "3"),
         ("map_memory", "2 MiB"),
         ("payload", "none"),
+        ("placement", "sepbit"),
         ("reserve", "20"),
         ("seal_after", "2 s"),
         ("seed", "4"),
