@@ -16,7 +16,7 @@ use tools::model::{Mix, Tree, draw, fresh, perform};
 use tools::now;
 use varve_lfs::fs::{Cleaning, Scj};
 use varve_lfs::scj::{FIRST_SLOT, STATE_AT, STATE_COPY_AT, State};
-use varve_lfs::{Fs, Options};
+use varve_lfs::{Fs, FsOptions};
 
 const BLOCK: usize = 4096;
 const MIX: Mix = Mix { write: 40, fsync: 10, clean: 2, sync: 2, blocks: 30, names: 30 };
@@ -43,7 +43,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
-fn sample(options: Options) -> Sample {
+fn sample(options: FsOptions) -> Sample {
     let plan = Plan {
         seed: 1,
         per_seg: 4,
@@ -82,11 +82,11 @@ fn sample(options: Options) -> Sample {
 
 /// Volumes with the baseline's cleaning and with a journal.
 pub fn samples() -> Vec<Sample> {
-    let scj = Options {
+    let scj = FsOptions {
         cleaning: Cleaning::Scj(Scj { slots: 24, ..Scj::default() }),
-        ..Options::default()
+        ..FsOptions::default()
     };
-    vec![sample(Options::default()), sample(scj)]
+    vec![sample(FsOptions::default()), sample(scj)]
 }
 
 fn get(device: &mut CutDevice, at: u64) -> [u8; BLOCK] {
