@@ -2,15 +2,18 @@
 //!
 //! Below a file system of this kernel the drive is a file in a FUSE directory of ours, with a loop device
 //! over it; `lfs` is mounted by FUSE from the drive itself. The loop device stays from state to state: when
-//! the last mount is gone the kernel forgets what it knew of the device, and another state can be put in.
+//! the last mount is gone, in every namespace, the kernel forgets what it knew of the device, and another state
+//! can be put in; not before.
 
 use std::fmt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, UnmountFlags};
 use serve::fuse::{Mount, Options, Patience, who_holds};
 use serve::mount::{DiskDevice, FsMount, MountOptions};
@@ -336,7 +339,7 @@ impl Stage {
             }
             Some(Mounted::Kernel) => loop {
                 match rustix::mount::unmount(&root, UnmountFlags::empty()) {
-                    Ok(()) => return Ok(()),
+                    Ok(()) => return self.forgotten(since),
                     Err(rustix::io::Errno::BUSY) if since.elapsed() < LINGER => {
                         std::thread::sleep(Duration::from_millis(2));
                     }
@@ -347,6 +350,26 @@ impl Stage {
                     }
                 }
             },
+        }
+    }
+
+    /// Waits until the kernel has let the file system go. The namespace of a checker that was killed has the
+    /// mount too and goes later; until then another state would be seen through what is known of this one.
+    /// Whoever opens a block device exclusively is refused as long as a file system has it.
+    fn forgotten(&self, since: Instant) -> Result<(), TortureError> {
+        let mut exclusively = std::fs::OpenOptions::new();
+        exclusively.read(true).custom_flags(OFlags::EXCL.bits().cast_signed());
+        loop {
+            match exclusively.open(&self.device) {
+                Ok(_) => return Ok(()),
+                Err(_) if since.elapsed() < LINGER => std::thread::sleep(Duration::from_millis(2)),
+                Err(error) => {
+                    let device = self.device.display();
+                    return Err(TortureError::Broken(format!(
+                        "{device} is still mounted: {error}"
+                    )));
+                }
+            }
         }
     }
 
