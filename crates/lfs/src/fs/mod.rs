@@ -31,6 +31,7 @@ mod nat;
 mod nodes;
 mod options;
 mod orphans;
+mod outside;
 mod pages;
 mod recover;
 mod rename;
@@ -58,6 +59,7 @@ pub use inspect::{Durable, DurableJournal};
 pub use logs::LogKind;
 pub use names::NewInode;
 pub use options::{Bug, Cleaning, OPTIONS, Options, Scj, Victim};
+pub use outside::ReadPlan;
 pub use space::Usage;
 pub use stats::{CheckpointTime, CleaningTime, Event, LogStats, Stats};
 
@@ -170,7 +172,9 @@ impl<D: BlockDevice> Fs<D> {
     ) -> Result<T, FsError> {
         self.begin(now);
         let out = body(self);
-        self.trim();
+        if !matches!(out, Err(FsError::Again)) {
+            self.trim();
+        }
         out
     }
 
@@ -201,7 +205,13 @@ impl<D: BlockDevice> Fs<D> {
     ) -> Result<T, FsError> {
         self.writable()?;
         self.begin(now);
-        let out = balance(self).and_then(|()| body(self));
+        let out = balance(self);
+        self.disk.fresh();
+        let out = out.and_then(|()| body(self));
+        if matches!(out, Err(FsError::Again)) {
+            // What was brought for it stays until it comes again.
+            return out;
+        }
         let out = out.and_then(|value| self.after_change().map(|()| value));
         if let Err(error) = &out {
             self.freeze_after(error);

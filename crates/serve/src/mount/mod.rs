@@ -26,11 +26,13 @@
 //!   mounted anew in the same place.
 
 mod attributes;
+mod behind;
 mod data;
 mod device;
 mod end;
 mod errors;
 mod files;
+mod held;
 mod names;
 mod options;
 mod session;

@@ -38,6 +38,8 @@ pub struct MountOptions {
     pub fs: lfs::Options,
     /// Threads that take requests.
     pub threads: usize,
+    /// For tests: a request that waits for the device while it holds the volume's lock panics.
+    pub strict: bool,
 }
 
 impl Default for MountOptions {
@@ -54,6 +56,7 @@ impl Default for MountOptions {
             commit: Duration::from_secs(60),
             fs: lfs::Options { cleaning: Cleaning::Scj(Scj::default()), ..lfs::Options::default() },
             threads: 4,
+            strict: false,
         }
     }
 }
