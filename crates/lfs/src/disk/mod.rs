@@ -336,6 +336,10 @@ impl<D: BlockDevice> Disk<D> {
     pub(crate) fn is_reading(&self) -> bool {
         self.outside.is_reading()
     }
+    /// Whether something is wanted.
+    pub(crate) fn has_wants(&self, whose: For) -> bool {
+        self.outside.has_wants(whose)
+    }
     /// It was read, or could not be.
     pub(crate) fn bring(&mut self, fetch: Fetch, read: bool) {
         self.outside.bring(fetch, read);

@@ -170,6 +170,11 @@ impl Outside {
         if self.trusting { BTreeSet::new() } else { stale }
     }
 
+    /// Whether something is.
+    pub(super) fn has_wants(&self, whose: For) -> bool {
+        !self.wants[whose as usize].is_empty()
+    }
+
     /// What is wanted, as runs, to be read by somebody; none if nothing is.
     pub(super) fn fetch(&mut self, whose: For) -> Option<Fetch> {
         let wants: Vec<u32> = std::mem::take(&mut self.wants[whose as usize]).into_iter().collect();

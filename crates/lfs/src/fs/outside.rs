@@ -111,6 +111,16 @@ impl<D: BlockDevice> Fs<D> {
         Ok(self.disk.fetch(For::Cleaning)?)
     }
 
+    /// Whether there are any.
+    pub fn cleaning_wants(&self) -> bool {
+        self.disk.has_wants(For::Cleaning)
+    }
+
+    /// Nothing is changed any more: what cleaning waits for cannot be read.
+    pub fn fail(&mut self, error: &FsError) {
+        self.freeze_after(error);
+    }
+
     /// Whether somebody reads blocks for the volume now.
     pub fn is_reading(&self) -> bool {
         self.disk.is_reading()

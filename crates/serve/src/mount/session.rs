@@ -16,6 +16,7 @@ use lfs::{Fs, FsError};
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::behind::Behind;
+use super::cleaner::Cleaner;
 use super::device::DiskDevice;
 use super::end;
 use super::files::Files;
@@ -158,6 +159,7 @@ impl Shared {
         let files = Files {
             volume: Arc::clone(&self.volume),
             syncs: Syncs::new(&self.volume)?,
+            _cleaner: Cleaner::new(&self.volume)?,
             writeback: self.options.writeback,
             opens_itself: false,
             below: self.stack.clone(),

@@ -67,6 +67,8 @@ struct Inner {
     mounts: u64,
     /// How often the kernel was told of an inode.
     known: Known,
+    /// Nobody cleans beside the requests any more.
+    rests: bool,
 }
 
 /// A file system that many threads use.
@@ -76,6 +78,8 @@ pub(super) struct Volume {
     behind: Mutex<Option<Behind>>,
     /// Somebody has read what was wanted.
     brought: Condvar,
+    /// Cleaning wants something, or ends.
+    cleaning: Condvar,
     power: Arc<dyn Power>,
     started: Instant,
     atime: Atime,
@@ -99,11 +103,12 @@ impl fmt::Debug for Volume {
 
 impl Volume {
     pub(super) fn new(power: Arc<dyn Power>, atime: Atime, dir: &Path) -> Volume {
-        let inner = Mutex::new(Inner { fs: None, mounts: 0, known: BTreeMap::new() });
+        let inner = Mutex::new(Inner { fs: None, mounts: 0, known: BTreeMap::new(), rests: false });
         Volume {
             inner,
             behind: Mutex::default(),
             brought: Condvar::new(),
+            cleaning: Condvar::new(),
             power,
             started: Instant::now(),
             atime,
@@ -137,6 +142,7 @@ impl Volume {
         let mut inner = self.lock();
         inner.known.clear();
         inner.mounts += 1;
+        inner.rests = false;
         inner.fs = Some(fs);
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -219,6 +225,9 @@ impl Volume {
             let done = body(fs, now, known);
             fs.insist(false);
             self.look_for_failure(fs, now);
+            if fs.cleaning_wants() {
+                self.cleaning.notify_one();
+            }
             match done {
                 Err(FsError::Again) if !last => inner = self.bring(inner)?,
                 done => return done.map_err(|error| errno(&error)),
@@ -256,6 +265,47 @@ impl Volume {
         }
         self.brought.notify_all();
         failed.map_or(Ok(inner), |error| Err(errno(&FsError::Device(error))))
+    }
+
+    /// A turn of the thread that cleans: waits until cleaning wants something, reads it without the lock,
+    /// and takes cleaning on. No: it ends.
+    pub(super) fn clean(&self, mount: u64) -> bool {
+        let mut inner = self.lock();
+        let mut fetch = loop {
+            let ends = inner.rests || inner.mounts != mount;
+            let Some(fs) = inner.fs.as_mut().filter(|_| !ends) else { return false };
+            match fs.wants_of_cleaning() {
+                Ok(Some(fetch)) => break fetch,
+                Ok(None) => inner = inner.wait(&self.cleaning),
+                // The next request that writes meets it.
+                Err(_) => return false,
+            }
+        };
+        let Some(fs) = &inner.fs else { return false };
+        let mut device = fs.device().clone();
+        drop(inner);
+        let done = fetch.read(self.now().at, &mut device);
+        let mut inner = self.lock();
+        let same = inner.mounts == mount;
+        let Some(fs) = inner.fs.as_mut().filter(|_| same && self.power.state().on) else {
+            return false;
+        };
+        fs.brought(fetch, done.is_ok());
+        let now = self.now();
+        // An error shows at the next request.
+        match done {
+            Ok(_) => drop(fs.clean_on(now)),
+            Err(error) => fs.fail(&FsError::Device(error)),
+        }
+        self.look_for_failure(fs, now);
+        self.brought.notify_all();
+        true
+    }
+
+    /// Nobody cleans beside the requests any more.
+    pub(super) fn rest(&self) {
+        self.lock().rests = true;
+        self.cleaning.notify_all();
     }
 
     /// Reads contents of a file, without the lock; how many bytes there were.
