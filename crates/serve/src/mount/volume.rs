@@ -241,30 +241,24 @@ impl Volume {
         let mount = inner.mounts;
         let fs = inner.fs.as_mut().ok_or(Errno::EIO)?;
         let failed = |error: FsError| errno(&error);
-        let wants = [fs.wants().map_err(failed)?, fs.wants_of_cleaning().map_err(failed)?];
-        if wants.iter().all(Option::is_none) {
-            return Ok(if fs.is_reading() { inner.wait(&self.brought) } else { inner });
+        // Who waits for cleaning may read for it; the others do not wait for what it reads.
+        let mut wants = fs.wants().map_err(failed)?;
+        if wants.is_none() {
+            wants = fs.wants_of_cleaning().map_err(failed)?;
         }
+        let Some(mut fetch) = wants else {
+            return Ok(if fs.is_reading() { inner.wait(&self.brought) } else { inner });
+        };
         let (mut device, now) = (fs.device().clone(), self.now());
         drop(inner);
-        let mut failed = None;
-        let read: Vec<_> = wants
-            .into_iter()
-            .flatten()
-            .map(|mut fetch| {
-                let done = fetch.read(now.at, &mut device);
-                let read = done.is_ok();
-                failed = failed.take().or(done.err());
-                (fetch, read)
-            })
-            .collect();
+        let done = fetch.read(now.at, &mut device);
         let mut inner = self.lock();
         let same = mount == inner.mounts;
         if let Some(fs) = inner.fs.as_mut().filter(|_| same) {
-            read.into_iter().for_each(|(fetch, read)| fs.brought(fetch, read));
+            fs.brought(fetch, done.is_ok());
         }
         self.brought.notify_all();
-        failed.map_or(Ok(inner), |error| Err(errno(&FsError::Device(error))))
+        done.map_err(|error| errno(&FsError::Device(error))).map(|_| inner)
     }
 
     /// A turn of the thread that cleans: waits until cleaning wants something, reads it without the lock,
