@@ -213,7 +213,7 @@ impl Outside {
 
     /// Blocks are written, or given back: what was read of them before does not count.
     pub(super) fn changed(&mut self, at: BlockAddr, blocks: u32) {
-        if !self.on || self.trusting {
+        if self.trusting {
             return;
         }
         let (from, to) = (at.0, at.0 + blocks);
