@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use ::lfs::format::FileType;
 use ::lfs::fs::{Cleaning, NewInode, Scj};
-use ::lfs::{Fs, MkfsOptions, Nid, Now, Options, Stamp, mkfs};
+use ::lfs::{Fs, FsOptions, MkfsOptions, Nid, Now, Stamp, mkfs};
 use block::{BlockDevice, Bytes, Data, DeviceError, Op, Request, Rng, Sectors, Time, parse_size};
 
 use crate::args::Args;
@@ -199,7 +199,7 @@ fn ops(mut args: Args) -> Result<(), String> {
     args.finish()?;
     let device = Sparse::new(size).touched();
     let (device, _) = mkfs(device, &MkfsOptions::new([1; 16], 7), now(0)).map_err(text)?;
-    let options = Options { cleaning, ..Options::default() };
+    let options = FsOptions { cleaning, ..FsOptions::default() };
     let mut fs = Fs::mount(device, options, now(1)).map_err(text)?;
     let dirs = dirs(&mut fs, 40)?;
     let mut files = fill(&mut fs, &dirs, many, 16)?;
@@ -228,7 +228,11 @@ fn ops(mut args: Args) -> Result<(), String> {
     fs.check(now(files.clock)).map_err(text)
 }
 
-fn mounted(device: Sparse, options: Options, clock: u64) -> Result<(Fs<Sparse>, f64, f64), String> {
+fn mounted(
+    device: Sparse,
+    options: FsOptions,
+    clock: u64,
+) -> Result<(Fs<Sparse>, f64, f64), String> {
     let (start, cpu) = (Instant::now(), meter::cpu_seconds()?);
     let fs = Fs::mount(device, options, now(clock)).map_err(text)?;
     Ok((fs, start.elapsed().as_secs_f64(), meter::cpu_seconds()? - cpu))
@@ -241,7 +245,7 @@ fn mount(mut args: Args) -> Result<(), String> {
     let many = args.number("files", 20_000)?;
     args.finish()?;
     for (name, cleaning) in [("bl6", Cleaning::Bl6), ("scj", Cleaning::Scj(Scj::default()))] {
-        let options = Options { cleaning, ..Options::default() };
+        let options = FsOptions { cleaning, ..FsOptions::default() };
         let (device, _) =
             mkfs(Sparse::new(size), &MkfsOptions::new([1; 16], 7), now(0)).map_err(text)?;
         let mut fs = Fs::mount(device, options, now(1)).map_err(text)?;

@@ -7,7 +7,7 @@ mod verify;
 
 use std::time::Instant;
 
-use ::remap::{BLOCK, HostLog, Options, Work, recover};
+use ::remap::{BLOCK, HostLog, LogOptions, Work, recover};
 use block::{BlockDevice, Bytes, DeviceError, Lpn, Op, Request, Rng, Sectors, Time, parse_size};
 use lab::bare::BareLog;
 
@@ -153,11 +153,11 @@ fn clean(mut args: Args) -> Result<(), String> {
         let fill: u64 = fill.trim().parse().map_err(|_| format!("--fill {fill}: per cent"))?;
         // Super block and roots take a few segments more.
         let physical = segments * 512 + 2048;
-        let mut options = Options::default();
+        let mut options = LogOptions::default();
         let capacity = Bytes(segments * 512 * fill / 100 * BLOCK as u64);
         let start = if start == "min" { "1" } else { &start };
         let set =
-            [("payload", "none"), ("reserve", "5"), ("gc.policy", &policy), ("gc.start", start)];
+            [("payload", "none"), ("reserve", "5"), ("gc.victim", &policy), ("gc.start", start)];
         for (name, value) in set {
             options.set(name, value).map_err(text)?;
         }

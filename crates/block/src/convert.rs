@@ -1,4 +1,5 @@
-//! Texts with units: `64 MiB`, `333 MB/s`, `1200 MT/s x8`, `60 us`. A unit is never guessed.
+//! Texts with units: `64 MiB`, `333 MB/s`, `1200 MT/s x8`, `60 us`. A unit is never guessed. Switches: `on`,
+//! `off`.
 
 use crate::{Bytes, Span};
 
@@ -73,6 +74,26 @@ fn parse(text: &str, units: &[(&str, u64)], expected: &'static str) -> Result<u6
         .find(|(name, _)| *name == unit)
         .and_then(|(_, scale)| scaled(number, *scale))
         .ok_or_else(|| ParseUnitError { text: text.to_string(), expected })
+}
+
+/// `on` or `off`: every boolean of a configuration.
+///
+/// # Errors
+/// Anything else.
+pub fn parse_switch(text: &str) -> Result<bool, ParseUnitError> {
+    let expected = match text.trim() {
+        "on" => return Ok(true),
+        "off" => return Ok(false),
+        "true" => "`on`, as it is called now",
+        "false" => "`off`, as it is called now",
+        _ => "on or off",
+    };
+    Err(ParseUnitError { text: text.to_string(), expected })
+}
+
+/// What [`parse_switch`] reads.
+pub fn switch_text(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
 }
 
 /// `8M`, `16 KiB`, `300 GiB` (binary: K M G T, KiB..), `4 kB`, `2 GB` (decimal), bare bytes.

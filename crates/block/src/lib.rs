@@ -24,7 +24,7 @@ mod time;
 mod tx;
 mod units;
 
-pub use convert::{ParseUnitError, parse_rate, parse_size, parse_time};
+pub use convert::{ParseUnitError, parse_rate, parse_size, parse_switch, parse_time, switch_text};
 pub use crc::crc32c;
 pub use device::{BlockDevice, Data, Hint, Op, Request};
 pub use disk::{CutDevice, DiskCut, DiskFault, DiskImage, Fate};

@@ -66,10 +66,10 @@ pub fn sim(args: &Sim) -> Result<(), LabError> {
         }
     }
     if r.per_app {
-        scenario.set("replay.per-app", "true")?;
+        scenario.set("replay.per-app", "on")?;
     }
     if args.drop_flushes {
-        scenario.set("workload.drop-flushes", "true")?;
+        scenario.set("workload.drop-flushes", "on")?;
     }
     for (key, list) in [("buffer.policy", &args.policy), ("buffer.size", &args.buffer)] {
         match list {

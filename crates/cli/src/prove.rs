@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use lab::LabError;
 use proof::{
-    Density, Draw, Failure, Plan, Tally, WITHOUT_BUGS, bug_names, draw_lfs, draw_remap, draw_run,
-    draw_tx, hunt, sequences, shrink, twice,
+    Density, Draw, Failure, LogKind, Plan, Tally, WITHOUT_BUGS, bug_names, draw_lfs, draw_remap,
+    draw_run, draw_tx, hunt, sequences, shrink, twice,
 };
 
 use crate::args::Prove;
@@ -58,8 +58,8 @@ fn drawn(o: &Prove, seed: u64, kind: &Draw) -> (Plan, u64) {
         return (plan, refused);
     }
     if o.remap {
-        let mode = if o.paper { "paper" } else { "varve" };
-        let (plan, _, refused) = draw_remap(seed, mode, kind);
+        let log = if o.paper { LogKind::PaperLog } else { LogKind::Log };
+        let (plan, _, refused) = draw_remap(seed, log, kind);
         return (plan, refused);
     }
     let draw = if o.tx { draw_tx } else { draw_run };

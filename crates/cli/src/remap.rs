@@ -7,7 +7,7 @@ use std::sync::Arc;
 use block::{Bytes, Lpn};
 use lab::LabError;
 use live::FileMedium;
-use remap::{Entry, Header, ImageReport, LogError, Options, Pba, Recovered, Seg, Summary};
+use remap::{Entry, Header, ImageReport, LogError, LogOptions, Pba, Recovered, Seg, Summary};
 use remap::{check_store, recover, walk_segment};
 use report::json::{Json, Map, MapExt};
 use stack::disk::MediumStore;
@@ -71,7 +71,8 @@ fn summary(map: &mut Map, found: &Summary) {
 
 fn check(image: &Image) -> Result<(), LabError> {
     let path = &image.image;
-    let found = check_store(&mut open(path)?, &Options::default()).map_err(|e| wrong(path, e))?;
+    let found =
+        check_store(&mut open(path)?, &LogOptions::default()).map_err(|e| wrong(path, e))?;
     if image.json {
         let mut map = Map::new();
         summary(&mut map, &found.summary);
@@ -121,7 +122,7 @@ fn told(found: &ImageReport) -> String {
 
 fn look(path: &Path) -> Result<(MediumStore, Recovered), LabError> {
     let mut store = open(path)?;
-    let found = recover(&mut store, &Options::default(), false, block::Plant::default())
+    let found = recover(&mut store, &LogOptions::default(), false, block::Plant::default())
         .map_err(|e| wrong(path, e))?;
     Ok((store, found))
 }

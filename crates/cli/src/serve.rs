@@ -97,13 +97,13 @@ pub fn log(remap: args::Remap, verify: args::Switch) -> Result<Option<Layer>, La
         args::Switch::Off => vec![("verify".to_string(), "clean".to_string())],
     };
     match (remap, verify) {
-        (args::Remap::Varve, _) => Ok(Some(Layer::Log(keys.into()))),
+        (args::Remap::Log, _) => Ok(Some(Layer::Log(keys.into()))),
         (_, args::Switch::Off) => Err(LabError::Input(
-            "--verify off: only the host log (--remap varve) has checksums of what it reads"
+            "--verify off: only the host log (--remap log) has checksums of what it reads"
                 .to_string(),
         )),
         (args::Remap::Off, _) => Ok(None),
-        (args::Remap::Paper, _) => Ok(Some(Layer::PaperLog(Keys::default()))),
+        (args::Remap::PaperLog, _) => Ok(Some(Layer::PaperLog(Keys::default()))),
     }
 }
 

@@ -366,17 +366,9 @@ fn merge(args: &Merge) -> Result<(), LabError> {
         scenario.set(&format!("tenant.{name}.loop"), rounds)?;
     }
     if let Some(text) = &args.loop_discard {
-        let flag = match text.as_str() {
-            "on" => "true",
-            "off" => "false",
-            other => {
-                return Err(LabError::Input(format!(
-                    "--loop-discard `{other}`: expected on or off"
-                )));
-            }
-        };
+        block::parse_switch(text).map_err(|e| LabError::Input(format!("--loop-discard {e}")))?;
         for name in &names {
-            scenario.set(&format!("tenant.{name}.loop-discard"), flag)?;
+            scenario.set(&format!("tenant.{name}.loop-discard"), text)?;
         }
     }
     for (key, text) in [("map", &args.map), ("end", &args.end), ("ratio", &args.ratio)] {

@@ -25,7 +25,7 @@ impl Served {
     fn start(folder: &Path, image: &str, more: &[&str]) -> Served {
         let (socket, control) = (folder.join("nbd"), folder.join("control"));
         let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
-        command.args(["serve", "nbd", "--image", image, "--size", "64MiB", "--remap", "varve"]);
+        command.args(["serve", "nbd", "--image", image, "--size", "64MiB", "--remap", "log"]);
         command.arg("--socket").arg(&socket).arg("--control").arg(&control).args(more);
         let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
         let served = Served(child);

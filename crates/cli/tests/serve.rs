@@ -325,7 +325,7 @@ fn a_full_disk_below_is_told() {
         eprintln!("not run: needs root to mount a small disk: {}", text(&mounted));
         return;
     }
-    for layer in ["off", "varve"] {
+    for layer in ["off", "log"] {
         let image = format!("{small}/image-{layer}");
         let (nbd, log) = (folder.path("nbd"), folder.path("log"));
         let script = format!(
@@ -361,7 +361,7 @@ fn what_does_not_fit_together_is_refused() {
     let folder = Folder::new("serve-wrong");
     let (socket, missing) = (folder.path("s"), folder.path("missing"));
     let cases: [(&[&str], &str); 10] = [
-        (&["--ram", "1MiB", "--verify", "off"], "--remap varve"),
+        (&["--ram", "1MiB", "--verify", "off"], "--remap log"),
         (&[], "--ram, --image, --device, --ssd"),
         (&["--image", &missing], "missing"),
         (&["--device", "/dev/null"], "not a block device"),
@@ -378,7 +378,7 @@ fn what_does_not_fit_together_is_refused() {
         assert!(text(&output).contains(expected), "{options:?}: {}", text(&output));
     }
     // What was made for a stack that does not start is gone again.
-    for options in [&["--size", "4KiB", "--remap", "varve"][..], &["--size", "9000TiB"]] {
+    for options in [&["--size", "4KiB", "--remap", "log"][..], &["--size", "9000TiB"]] {
         let made = [&["serve", "nbd", "--socket", &socket, "--image", &missing], options].concat();
         let output = varve(&made);
         assert!(!output.status.success() && !Path::new(&missing).exists(), "{}", text(&output));

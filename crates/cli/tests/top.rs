@@ -191,7 +191,7 @@ fn memory_counts_no_flash_and_a_host_log_its_segments() {
     for absent in ["nand", "amplification", "free", "clean"] {
         assert!(!all.keys().any(|key| key.contains(absent)), "{absent}: {all:?}");
     }
-    let log = Runs::served("log", &["--ram", "96MiB", "--remap", "varve", "--cut-seed", "1"]);
+    let log = Runs::served("log", &["--ram", "96MiB", "--remap", "log", "--cut-seed", "1"]);
     log.load();
     let control = log.path("control");
     let all = samples(&ok(&["top", &control, "--metrics"]));

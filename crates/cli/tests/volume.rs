@@ -219,11 +219,11 @@ fn as_mount_calls_it() {
     ok(&["umount", &dir]);
     // Over the host log, and over a modelled drive in memory.
     let log = folder.path("log");
-    let stack = ["--image", &log, "--size", "256MiB", "--remap", "varve", "--mkfs"];
+    let stack = ["--image", &log, "--size", "256MiB", "--remap", "log", "--mkfs"];
     ok(&[&["mount", dir.as_str()][..], &stack].concat());
     fs::write(folder.path("mounted/file"), "text").unwrap();
     ok(&["umount", &log]);
-    assert!(ok(&["fsck", &log, "--remap", "varve"]).contains("2 inodes"));
+    assert!(ok(&["fsck", &log, "--remap", "log"]).contains("2 inodes"));
 }
 
 /// A mount in the foreground, once it is there.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use block::{Bytes, DeviceError, Lpn, Plant, Rng};
 use remap::{
-    BLOCK, Engine, Form, HeadKind, LogError, Occasion, Options, Pba, Seg, Sink, Store, Work,
+    BLOCK, Engine, Form, HeadKind, LogError, LogOptions, Occasion, Pba, Seg, Sink, Store, Work,
     checkpoint_store, format_store,
 };
 
@@ -74,7 +74,7 @@ pub struct BareLog {
     /// What decides and books.
     pub engine: Engine,
     /// What it was made with.
-    pub options: Options,
+    pub options: LogOptions,
     store: BareStore,
     freed: Vec<Seg>,
 }
@@ -85,7 +85,7 @@ impl BareLog {
     /// # Errors
     /// No log can be that large.
     pub fn filled(mapped: Bytes) -> Result<BareLog, LogError> {
-        let options = Options { capacity: mapped, ..Options::default() };
+        let options = LogOptions { capacity: mapped, ..LogOptions::default() };
         let blocks = mapped.0 / BLOCK as u64 * 100 / FILL;
         let kept = BTreeMap::new();
         let mut store = BareStore { blocks, kept, keep: true, requests: 0, read: 0 };

@@ -2,7 +2,7 @@
 
 use block::{BlockDevice, Bytes, UNIT_BYTES};
 use lfs::fs::{Cleaning, Scj};
-use remap::Options;
+use remap::LogOptions;
 use remap::paper::PaperOptions;
 use ssd::Params;
 use stack::description::LAYERS;
@@ -16,14 +16,14 @@ pub enum RemapMode {
     #[default]
     Off,
     /// By the host log.
-    Varve,
+    Log,
     /// By the paper's rules.
-    Paper,
+    PaperLog,
 }
 
 impl RemapMode {
     /// Names, in order of the variants.
-    pub const NAMES: [&str; 3] = ["off", "varve", "paper"];
+    pub const NAMES: [&str; 3] = ["off", "log", "paper-log"];
 
     /// The name.
     pub fn name(self) -> &'static str {
@@ -66,7 +66,7 @@ pub struct StackConfig {
 
 impl StackConfig {
     /// Sets one key, without its head `remap.`: `mode`, an option of the host log, or, as
-    /// `paper.NAME`, one of the paper's rules.
+    /// `paper-log.NAME`, one of the paper's rules.
     ///
     /// # Errors
     /// What was expected.
@@ -75,13 +75,24 @@ impl StackConfig {
             None if key == "mode" => {
                 self.mode = match text {
                     "off" => RemapMode::Off,
-                    "varve" => RemapMode::Varve,
-                    "paper" => RemapMode::Paper,
-                    _ => return Err(format!("found `{text}`, expected off, varve or paper")),
+                    "log" => RemapMode::Log,
+                    "paper-log" => RemapMode::PaperLog,
+                    "varve" => {
+                        return Err("found `varve`, expected `log`, as it is called now".into());
+                    }
+                    "paper" => {
+                        return Err(
+                            "found `paper`, expected `paper-log`, as it is called now".into()
+                        );
+                    }
+                    _ => return Err(format!("found `{text}`, expected off, log or paper-log")),
                 };
             }
-            Some(("paper", name)) => PaperOptions::default().set(name, text)?,
-            _ => Options::default().set(key, text).map_err(|e| e.to_string())?,
+            Some(("paper", name)) => {
+                return Err(format!("expected `remap.paper-log.{name}`, as it is called now"));
+            }
+            Some(("paper-log", name)) => PaperOptions::default().set(name, text)?,
+            _ => LogOptions::default().set(key, text).map_err(|e| e.to_string())?,
         }
         self.set.retain(|(name, _)| name != key);
         self.set.push((key.to_string(), text.to_string()));
@@ -106,7 +117,7 @@ impl StackConfig {
 
     /// All layers above the drive, the lowest first.
     pub fn layers(&self) -> Vec<Layer> {
-        let paper = |key: &str| key.strip_prefix("paper.").map(str::to_string);
+        let paper = |key: &str| key.strip_prefix("paper-log.").map(str::to_string);
         let of = |wanted: bool| -> Keys {
             let keys = self.set.iter().filter(|(key, _)| key != "mode");
             let named = keys.filter(|(key, _)| paper(key).is_some() == wanted);
@@ -117,8 +128,8 @@ impl StackConfig {
         };
         let lowest = match self.mode {
             RemapMode::Off => None,
-            RemapMode::Varve => Some(Layer::Log(of(false))),
-            RemapMode::Paper => Some(Layer::PaperLog(of(true))),
+            RemapMode::Log => Some(Layer::Log(of(false))),
+            RemapMode::PaperLog => Some(Layer::PaperLog(of(true))),
         };
         lowest.into_iter().chain(self.written.iter().cloned()).collect()
     }
@@ -140,9 +151,9 @@ impl StackConfig {
     ///
     /// # Errors
     /// An option that is not there.
-    pub fn lfs(&self) -> Result<lfs::Options, StackError> {
+    pub fn lfs(&self) -> Result<lfs::FsOptions, StackError> {
         let cleaning = Cleaning::Scj(Scj::default());
-        let options = lfs::Options { cleaning, ..lfs::Options::default() };
+        let options = lfs::FsOptions { cleaning, ..lfs::FsOptions::default() };
         match self.layers().last() {
             Some(Layer::Lfs(keys)) => keys.lfs(options),
             _ => Ok(options),

@@ -2,7 +2,7 @@
 //! the same run gives the same numbers.
 
 use block::{BlockDevice, DeviceError, Op, Request, Sectors, Time};
-use lfs::fs::{Cleaning, Options, Scj, Stats};
+use lfs::fs::{Cleaning, FsOptions, Scj, Stats};
 use varve_lab::fileload::{Cache, Fsload, FsloadMode, Sparse, Volume};
 
 /// Counts what it is asked and takes no time.
@@ -30,7 +30,7 @@ impl BlockDevice for Counting {
 
 fn run(mode: FsloadMode, cleaning: Cleaning, dirty: u64) -> (Stats, u64, u64) {
     let device = Sparse::new(Counting::default(), SECTORS);
-    let options = Options { cleaning, ..Options::default() };
+    let options = FsOptions { cleaning, ..FsOptions::default() };
     let mut volume = Volume::make(device, Time::ZERO, options, Cache::new(1 << 20, dirty)).unwrap();
     let mut load = Fsload::new(mode, 350, 128);
     load.fill(&mut volume).unwrap();

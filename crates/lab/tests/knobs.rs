@@ -30,12 +30,12 @@ const LOG: &[&str] = &["ftl=hybrid-log", "op=60 %", "hybrid.log_blocks=10 %"];
 const CKPT: &[&str] = &["nand.oob=full", "ckpt.mode=interval", "op=60 %"];
 const TWO_TYPES: &[&str] =
     &["geometry.cell_bits=2", "nand.read=40 us, 80 us", "nand.program=200 us, 600 us"];
-const CACHED: &[&str] = &["nand.cache_ops=true"];
+const CACHED: &[&str] = &["nand.cache_ops=on"];
 const SUSPEND: &[&str] = &["nand.suspend=both", "nand.t_suspend=5 us", "nand.program=900 us"];
 const PAGED: &[&str] = &["map.mode=paged", "map.cache=32 KiB", "op=60 %"];
 const STREAMS: &[&str] = &["streams.policy=app", "streams.count=2"];
 const COLD: &[&str] = &["wl.mode=dynamic+static", "wl.delta=2", "wl.period=10"];
-const IDLE: &[&str] = &["gc.background=true", "gc.idle=1 ms", "gc.bg_start=20 %"];
+const IDLE: &[&str] = &["gc.background=on", "gc.idle=1 ms", "gc.bg_start=20 %"];
 const TX: &[&str] = &["nand.oob=full", "op=60 %", "tx.mode=nolog", "tx.max_open=8"];
 const TX_WIDE: &[&str] =
     &["-line", "nand.oob=full", "op=200 %", "tx.mode=nolog", "tx.max_open=8", "tx.pages=100"];
@@ -50,7 +50,7 @@ const BIG_LINES: &[&str] = &[
     "buffer.policy=none",
     "buffer.size=0",
     "op=100 %",
-    "timing=false",
+    "timing=off",
 ];
 
 const ROWS: &[Row] = &[
@@ -62,7 +62,7 @@ const ROWS: &[Row] = &[
     ("buffer.subunit", &[], "mask", "rmw reads"),
     ("buffer.write", &[], "through", "write latency"),
     ("bus.cmd", &[], "1 us", "read latency"),
-    ("bus.oob", &[], "true", "bus busy"),
+    ("bus.oob", &[], "on", "bus busy"),
     ("bus.page_time", &["bus.rate=none"], "30 us", "read latency"),
     ("bus.rate", &[], "200 MB/s", "read latency"),
     ("capacity", &["geometry.blocks=0", "capacity=24 MiB"], "32 MiB", "logical pages"),
@@ -82,22 +82,22 @@ const ROWS: &[Row] = &[
     ("fw.read", &[], "9 us", "read latency"),
     ("fw.read_4k", &["fw.read=9 us"], "3 us", "read latency"),
     ("fw.write", &[], "9 us", "write latency"),
-    ("gc.background", &["gc.idle=1 ms", "gc.bg_start=20 %"], "true", "background victims"),
+    ("gc.background", &["gc.idle=1 ms", "gc.bg_start=20 %"], "on", "background victims"),
     ("gc.bg_start", IDLE, "9 %", "background victims"),
-    ("gc.exact", BIG_LINES, "false", "erases and copies"),
+    ("gc.exact", BIG_LINES, "off", "erases and copies"),
     ("gc.idle", IDLE, "30 ms", "background victims"),
     ("gc.pace", &[], "burst", "write latency"),
-    ("gc.per_stream", STREAMS, "true", "erases and copies"),
+    ("gc.per_stream", STREAMS, "on", "erases and copies"),
     ("gc.reserve", &[], "12", "erases and copies"),
     ("gc.start", &[], "16", "erases and copies"),
     ("gc.start_share", &[], "10 %", "erases and copies"),
     ("gc.stop", &["gc.start=10", "gc.pace=burst"], "20", "erases and copies"),
     ("gc.victim", &[], "fifo", "erases and copies"),
     ("geometry.blocks", &[], "64", "logical pages"),
-    ("geometry.cell_bits", &["nand.one_shot=true"], "2", "page programs"),
+    ("geometry.cell_bits", &["nand.one_shot=on"], "2", "page programs"),
     ("geometry.channels", &[], "4", "read latency"),
     ("geometry.dies", &[], "4", "read latency"),
-    ("geometry.oob", &["bus.oob=true"], "64", "bus busy"),
+    ("geometry.oob", &["bus.oob=on"], "64", "bus busy"),
     ("geometry.page", &[], "16 KiB", "page programs"),
     ("geometry.pages", &[], "32", "logical pages"),
     ("geometry.planes", &[], "1", "page programs"),
@@ -108,11 +108,11 @@ const ROWS: &[Row] = &[
     ("map.cache", PAGED, "96 KiB", "map misses"),
     ("map.evict", PAGED, "lru", "map misses"),
     ("map.mode", &["op=60 %"], "paged", "map misses"),
-    ("nand.cache_ops", &[], "true", "flush latency"),
+    ("nand.cache_ops", &[], "on", "flush latency"),
     ("nand.erase", &[], "20 ms", "read latency"),
-    ("nand.independent_planes", &[], "true", "read latency"),
-    ("nand.multi_plane", &[], "false", "write latency"),
-    ("nand.one_shot", &["geometry.cell_bits=2"], "true", "flush latency"),
+    ("nand.independent_planes", &[], "on", "read latency"),
+    ("nand.multi_plane", &[], "off", "write latency"),
+    ("nand.one_shot", &["geometry.cell_bits=2"], "on", "flush latency"),
     ("nand.oob", &[], "full", "stamps are kept"),
     ("nand.page_types", TWO_TYPES, "lsb-msb", "read latency"),
     ("nand.program", &[], "900 us", "write latency"),
@@ -133,7 +133,7 @@ const ROWS: &[Row] = &[
     ("queue_depth", &[], "1", "time in the host's queue"),
     ("streams.count", STREAMS, "1", "erases and copies"),
     ("streams.policy", &[], "single", "erases and copies"),
-    ("timing", &[], "false", "read latency"),
+    ("timing", &[], "off", "read latency"),
     ("tx.commit", TX_WIDE, "barrier", "commit latency"),
     ("tx.lock", TX, "ignore", "transactions"),
     ("tx.losers", TX, "8", "transactions"),
@@ -210,7 +210,7 @@ fn run(config: &Config) -> (Stats, Sums) {
     for page in 0..pages {
         d.submit(Time::ZERO, Request::write(Lba(page * 8), Sectors(8))).unwrap();
     }
-    d.set_timing(config.text("timing") == "true");
+    d.set_timing(config.text("timing") == "on");
     let mut rng = Rng::stream(5, "knobs");
     let depth = config.resolve().unwrap().queue_depth as usize;
     let (mut at, mut flight) = (Time::from_us(1_000_000), Vec::<Time>::new());

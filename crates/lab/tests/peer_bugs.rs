@@ -129,7 +129,7 @@ fn bug_05_write_amplification_is_what_the_formula_says_and_causes_are_apart() {
         "op=63.9344 %",
         "gc.victim=fifo",
         "buffer.policy=none",
-        "timing=false",
+        "timing=off",
         "wl.mode=none",
     ]);
     let all = pages(&d);
@@ -152,7 +152,7 @@ fn bug_05_write_amplification_is_what_the_formula_says_and_causes_are_apart() {
 #[test]
 fn bug_06_the_hybrid_map_outlives_ten_drive_writes() {
     for assoc in ["hybrid.assoc=full", "hybrid.assoc=block"] {
-        let mut d = small(&["ftl=hybrid-log", assoc, "timing=false", "op=40 %", "line=auto"]);
+        let mut d = small(&["ftl=hybrid-log", assoc, "timing=off", "op=40 %", "line=auto"]);
         let all = pages(&d);
         churn(&mut d, 10 * all);
         d.check().unwrap();
@@ -175,7 +175,7 @@ fn bug_07_every_geometry_runs_full_or_is_refused() {
                     format!("geometry.blocks={blocks}"),
                     format!("op={op} %"),
                     format!("line={line}"),
-                    "timing=false".to_string(),
+                    "timing=off".to_string(),
                 ];
                 let pairs: Vec<&str> = pairs.iter().map(String::as_str).collect();
                 let built = config(&pairs).resolve().and_then(|params| Drive::new(&params));
@@ -283,7 +283,7 @@ fn bug_12_no_preset_erases_in_no_time_and_a_full_drive_takes_writes() {
 fn bug_13_discards_percentiles_and_waf_are_there_and_comparisons_begin_with_the_keys() {
     // Half of the drive discarded: cleaning copies less.
     let waf = |discard: bool| {
-        let mut d = small(&["buffer.policy=none", "timing=false"]);
+        let mut d = small(&["buffer.policy=none", "timing=off"]);
         churn(&mut d, 0);
         let half = pages(&d) / 2;
         if discard {

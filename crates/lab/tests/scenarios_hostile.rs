@@ -46,7 +46,7 @@ const VALUES: &[&str] = &[
     "1979-05-27",
     "'∞'",
     "'drive+drive+drive'",
-    "'log+log+log(gc.policy=)'",
+    "'log+log+log(gc.victim=)'",
     "'ram(0)'",
     "'gen:uniform,size=0'",
     "'gen:zipf(nan),size=1'",
@@ -64,9 +64,9 @@ buffer.size = '1 MiB'
 buffer.policy = 'aoi'
 gc.victim = 'cost-benefit'
 [remap]
-mode = 'varve'
+mode = 'log'
 [workload]
-drop-flushes = true
+drop-flushes = 'on'
 [tenant.one]
 trace = 'gen:uniform,size=64MiB,count=100'
 [replay]

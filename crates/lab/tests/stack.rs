@@ -18,9 +18,9 @@ geometry.pages = 16
 geometry.page = "4 KiB"
 
 [remap]
-mode = "varve"
+mode = "log"
 segment = "128 KiB"
-paper.flush = "commit"
+paper-log.flush = "commit"
 
 [workload]
 gen = "fio,rw=randwrite,norandommap=on,bs=4KiB,size=20MiB,prefill=on,count=12k,fsync=64"
@@ -50,7 +50,7 @@ fn number(value: &Value, path: &str) -> u64 {
 
 #[test]
 fn every_block_of_the_log_is_counted_by_kind() {
-    let swept = document(&scenario(&["sweep.remap.mode=off,varve,paper"]));
+    let swept = document(&scenario(&["sweep.remap.mode=off,log,paper-log"]));
     let results = swept["results"].as_array().unwrap();
     assert!(results[0].get("layers").is_none(), "the drive alone has no layer");
     let log = &results[1]["layers"]["remap"];
@@ -71,7 +71,8 @@ fn every_block_of_the_log_is_counted_by_kind() {
 /// Of whatever stack: bytes programmed by bytes the client wrote, which is what its parts multiply to.
 #[test]
 fn write_amplification_is_flash_by_client_whatever_is_between() {
-    let pairs = ["sweep.remap.mode=off,varve,paper", "drive.op=12 %", "replay.measure-after=4000"];
+    let pairs =
+        ["sweep.remap.mode=off,log,paper-log", "drive.op=12 %", "replay.measure-after=4000"];
     for bs in ["4KiB", "2KiB"] {
         let load = format!(
             "workload.gen=fio,rw=randwrite,norandommap=on,bs={bs},size=20MiB,prefill=on,count=12k,fsync=64"
@@ -107,16 +108,19 @@ fn the_file_left_behind_repeats_the_run() {
     let again = Scenario::from_text("again", &first.to_toml().unwrap(), PathBuf::new()).unwrap();
     let (one, two) = (document(&first), document(&again));
     assert_eq!(one["results"], two["results"]);
-    assert_eq!(one["remap"]["paper.flush"], "commit");
+    assert_eq!(one["remap"]["paper-log.flush"], "commit");
 }
 
 #[test]
 fn a_key_that_cannot_be_is_refused_by_name() {
     for (pair, expected) in [
-        ("remap.mode=on", "off, varve or paper"),
+        ("remap.mode=on", "off, log or paper-log"),
+        ("remap.mode=varve", "`log`"),
+        ("remap.paper.flush=commit", "remap.paper-log.flush"),
+        ("remap.gc.policy=fifo", "gc.victim"),
         ("remap.segmnet=1 MiB", "segmnet"),
-        ("remap.paper.flush=maybe", "commit"),
-        ("sweep.remap.gc.policy=greedy,clever", "clever"),
+        ("remap.paper-log.flush=maybe", "commit"),
+        ("sweep.remap.gc.victim=greedy,clever", "clever"),
     ] {
         let error = Scenario::default().set_pair(pair).unwrap_err();
         assert!(matches!(error, LabError::Input(_)), "{pair}: {error}");

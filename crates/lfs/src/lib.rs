@@ -35,7 +35,7 @@ mod units;
 
 pub use disk::{CAUSES, Cause, Disk, Fetch, Mark};
 pub use error::FsError;
-pub use fs::{Fs, Options};
+pub use fs::{Fs, FsOptions};
 pub use layout::Layout;
 pub use mkfs::{MkfsOptions, least_blocks, mkfs, provision, superblock};
 pub use units::{BlockAddr, Nid, Now, SegNo, Stamp};

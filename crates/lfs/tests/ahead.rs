@@ -6,7 +6,7 @@ mod tools;
 use block::Rng;
 use tools::crash::{Plan, Run, first_wrong, volume, work};
 use tools::model::{Mix, fresh};
-use varve_lfs::Options;
+use varve_lfs::FsOptions;
 use varve_lfs::fs::{Bug, Cleaning, CleaningCounts, Scj};
 
 const CLEANING: Mix = Mix { write: 66, fsync: 14, sync: 1, clean: 6, blocks: 56, names: 24 };
@@ -23,7 +23,7 @@ fn journalled() -> Cleaning {
 fn plan(seed: u64, cleaning: Cleaning) -> Plan {
     let ahead = 1 + (seed % 8) as u32;
     let depth = 1 + (seed / 8 % 3) as u32;
-    let options = Options { dirty: 24, cleaning, ahead, depth, ..Options::default() };
+    let options = FsOptions { dirty: 24, cleaning, ahead, depth, ..FsOptions::default() };
     let mix = if seed % 2 == 1 { CHAINS } else { CLEANING };
     let (torn, slow) = (seed.is_multiple_of(3), if seed % 5 == 4 { 0 } else { 40 });
     Plan { seed, per_seg: 4, blocks: 1_100, options, mix, steps: 400, torn, slow }

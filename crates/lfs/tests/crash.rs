@@ -6,13 +6,13 @@ use block::{Fate, Rng};
 use tools::crash::{Plan, first_wrong, volume, work};
 use tools::model::{Mix, fresh};
 use tools::{Image, now};
-use varve_lfs::Options;
+use varve_lfs::FsOptions;
 use varve_lfs::fs::{Bug, Cleaning, Scj};
 
 const FSYNCS: Mix = Mix { write: 40, fsync: 25, clean: 0, sync: 2, blocks: 30, names: 30 };
 
 fn small(seed: u64) -> Plan {
-    let options = Options { dirty: 60, ..Options::default() };
+    let options = FsOptions { dirty: 60, ..FsOptions::default() };
     Plan { seed, per_seg: 4, blocks: 8_000, options, mix: FSYNCS, steps: 60, torn: false, slow: 0 }
 }
 
@@ -70,7 +70,7 @@ const USUAL: Mix = Mix { write: 86, fsync: 4, clean: 0, sync: 0, blocks: 260, na
 fn the_checker_is_content_after_recovery() {
     for (seed, cleaning) in [Cleaning::Bl415, Cleaning::Bl6, journalled()].into_iter().enumerate() {
         let seed = seed as u64;
-        let options = Options { cleaning, ..Options::default() };
+        let options = FsOptions { cleaning, ..FsOptions::default() };
         let plan = Plan {
             seed,
             per_seg: 9,
@@ -97,7 +97,7 @@ const CLEANING: Mix = Mix { write: 66, fsync: 14, clean: 0, sync: 1, blocks: 56,
 
 /// So small a volume that it is cleaned all the time.
 fn tight(seed: u64, cleaning: Cleaning) -> Plan {
-    let options = Options { dirty: 24, cleaning, ..Options::default() };
+    let options = FsOptions { dirty: 24, cleaning, ..FsOptions::default() };
     Plan {
         seed,
         per_seg: 4,
@@ -152,7 +152,8 @@ const CHAINS: Mix = Mix { write: 56, fsync: 34, clean: 0, sync: 0, blocks: 40, n
 /// So few checkpoints that what fsync wrote is cleaned before the next one.
 fn long_epochs(mut plan: Plan) -> Plan {
     let scj = Scj { slots: 200, threshold: Some(2_000), count_needed: true, batch: 1 };
-    let options = Options { dirty: 60, prefree: 100, cleaning: Cleaning::Scj(scj), ..plan.options };
+    let options =
+        FsOptions { dirty: 60, prefree: 100, cleaning: Cleaning::Scj(scj), ..plan.options };
     plan.mix = Mix { fsync: 12, clean: 0, write: 80, sync: 0, names: 30, blocks: 50 };
     Plan { options, ..plan }
 }

@@ -8,7 +8,7 @@ use tools::model::{Mix, draw, fresh, perform};
 use tools::now;
 use varve_lfs::fs::{Cleaning, Scj};
 use varve_lfs::scj::{STATE_AT, State};
-use varve_lfs::{Fs, FsError, Options};
+use varve_lfs::{Fs, FsError, FsOptions};
 
 const MIX: Mix = Mix { write: 40, fsync: 10, clean: 0, sync: 2, blocks: 30, names: 30 };
 
@@ -18,7 +18,7 @@ fn damage_is_an_error_and_no_panic() {
         seed: 1,
         per_seg: 4,
         blocks: 2_000,
-        options: Options::default(),
+        options: FsOptions::default(),
         mix: MIX,
         steps: 120,
         torn: false,
@@ -87,7 +87,7 @@ fn a_journal_that_leaves_its_gap_is_refused() {
         seed: 1,
         per_seg: 4,
         blocks: 2_000,
-        options: Options { cleaning: Cleaning::Scj(scj), ..Options::default() },
+        options: FsOptions { cleaning: Cleaning::Scj(scj), ..FsOptions::default() },
         mix: MIX,
         steps: 20,
         torn: true,
@@ -105,7 +105,7 @@ fn a_journal_that_leaves_its_gap_is_refused() {
         let forged = State { slots, ..state }.encode();
         let write = Request::write(at, Sectors(8)).with(Data::Write(&forged[..]));
         device.submit(Time::ZERO, write).unwrap();
-        match Fs::mount(device, Options { read_only: true, ..plan.options }, now(1 << 20)) {
+        match Fs::mount(device, FsOptions { read_only: true, ..plan.options }, now(1 << 20)) {
             Ok(_) => assert!(fits, "{slots} slots"),
             Err(error) => assert!(!fits && matches!(error, FsError::Corrupt(_)), "{error}"),
         }

@@ -9,7 +9,7 @@ use block::{BlockDevice, Bytes, DeviceError, Op, RamDevice, Request, Sectors, Ti
 use tools::model::NEW;
 use tools::now;
 use varve_lfs::format::FileType;
-use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
+use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};
 
 /// Takes no writes while it is full.
 struct Full {
@@ -35,7 +35,7 @@ fn a_write_that_failed_while_somebody_read_is_not_forgotten() {
     let full = Rc::new(Cell::new(false));
     let device = Full { below: RamDevice::new(Sectors(64 << 11)), full: Rc::clone(&full) };
     let device = mkfs(device, &MkfsOptions::new([4; 16], 9), now(0)).unwrap().0;
-    let mut fs = Fs::mount(device, Options::default(), now(1)).unwrap();
+    let mut fs = Fs::mount(device, FsOptions::default(), now(1)).unwrap();
     let file = fs.create(now(2), Nid::ROOT, b"a", FileType::File, NEW, (0, 0)).unwrap();
     fs.write(now(3), file, Bytes(0), &[1; 8192]).unwrap();
     fs.fsync(now(4), file).unwrap();
@@ -51,7 +51,7 @@ fn a_write_that_failed_while_somebody_read_is_not_forgotten() {
     assert!(fs.failed().is_some());
     assert!(matches!(fs.cause(), Some(FsError::Device(_))), "{:?}", fs.cause());
     assert!(fs.unsaved().contains(&file), "{:?}", fs.unsaved());
-    let mut fs = Fs::mount(fs.abandon(), Options::default(), now(10)).unwrap();
+    let mut fs = Fs::mount(fs.abandon(), FsOptions::default(), now(10)).unwrap();
     assert_eq!(fs.read(now(11), file, Bytes(0), &mut out), Ok(4096));
     assert_eq!(out, [1; 4096], "as the last fsync left it");
 }

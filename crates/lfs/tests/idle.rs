@@ -7,7 +7,7 @@ use tools::Image;
 use tools::model::NEW;
 use varve_lfs::format::FileType;
 use varve_lfs::fs::{Cleaning, Scj, Trigger};
-use varve_lfs::{Fs, MkfsOptions, Nid, Now, Options, Stamp, mkfs};
+use varve_lfs::{Fs, FsOptions, MkfsOptions, Nid, Now, Stamp, mkfs};
 
 fn second(n: u64) -> Now {
     Now { at: Time::from_us(n * 1_000_000), wall: Stamp { seconds: 1_600_000_000 + n, nanos: 0 } }
@@ -35,7 +35,7 @@ impl BlockDevice for Trimmed {
 }
 
 /// A volume full of holes: of every eight blocks one is left.
-fn sparse(options: Options) -> (Fs<Trimmed>, Vec<Nid>) {
+fn sparse(options: FsOptions) -> (Fs<Trimmed>, Vec<Nid>) {
     let device = Trimmed { below: RamDevice::new(Sectors(128 << 11)), sectors: 0 };
     let device = mkfs(device, &MkfsOptions::new([4; 16], 9), second(0)).unwrap().0;
     let mut fs = Fs::mount(device, options, second(1)).unwrap();
@@ -71,7 +71,7 @@ fn reads_back(fs: &mut Fs<Trimmed>, kept: &[Nid]) {
 fn idle_calls_clean_a_little_each_until_there_is_nothing_to_gain() {
     let scj = Cleaning::Scj(Scj { slots: 4, ..Scj::default() });
     for cleaning in [Cleaning::Bl415, Cleaning::Bl6, scj] {
-        let options = Options { cleaning, discard: true, ..Options::default() };
+        let options = FsOptions { cleaning, discard: true, ..FsOptions::default() };
         let (mut fs, kept) = sparse(options);
         let before = fs.usage(second(4)).unwrap().free_segments;
         let (mut clock, mut cleaned) = (100, 0);
@@ -97,14 +97,14 @@ fn idle_calls_clean_a_little_each_until_there_is_nothing_to_gain() {
 
 #[test]
 fn what_is_dirty_for_a_minute_becomes_durable() {
-    let (mut fs, kept) = sparse(Options::default());
+    let (mut fs, kept) = sparse(FsOptions::default());
     fs.write(second(10), kept[0], Bytes(0), b"new").unwrap();
     let count = |fs: &Fs<Trimmed>| fs.checkpoints().get(&Trigger::Idle).copied().unwrap_or(0);
     assert!(!fs.idle(second(40), 0).unwrap().checkpoint);
     let idle = fs.idle(second(70), 0).unwrap();
     assert!(idle.checkpoint && count(&fs) == 1);
     assert!(!fs.idle(second(200), 0).unwrap().checkpoint, "nothing is dirty");
-    let mut fs = Fs::mount(fs.abandon(), Options::default(), second(201)).unwrap();
+    let mut fs = Fs::mount(fs.abandon(), FsOptions::default(), second(201)).unwrap();
     let mut bytes = [0; 3];
     fs.read(second(202), kept[0], Bytes(0), &mut bytes).unwrap();
     assert_eq!(&bytes, b"new");
@@ -112,7 +112,7 @@ fn what_is_dirty_for_a_minute_becomes_durable() {
 
 #[test]
 fn a_trim_discards_what_is_free_and_nothing_else() {
-    let (mut fs, kept) = sparse(Options::default());
+    let (mut fs, kept) = sparse(FsOptions::default());
     assert_eq!(fs.device().sectors, 0, "discards are an option");
     let free = fs.usage(second(5)).unwrap().free_segments;
     let trimmed = fs.trim_free(second(6)).unwrap();
@@ -120,13 +120,13 @@ fn a_trim_discards_what_is_free_and_nothing_else() {
     assert_eq!(fs.device().sectors, free << 12);
     reads_back(&mut fs, &kept);
     let device = fs.unmount(second(7)).unwrap();
-    let mut fs = Fs::mount(device, Options::default(), second(8)).unwrap();
+    let mut fs = Fs::mount(device, FsOptions::default(), second(8)).unwrap();
     reads_back(&mut fs, &kept);
     // A crash after work on what was discarded.
     let ino = fs.create(second(9), Nid::ROOT, b"new", FileType::File, NEW, (0, 0)).unwrap();
     fs.write(second(9), ino, Bytes(0), &[3; 3 << 20]).unwrap();
     fs.fsync(second(9), ino).unwrap();
-    let mut fs = Fs::mount(fs.abandon(), Options::default(), second(10)).unwrap();
+    let mut fs = Fs::mount(fs.abandon(), FsOptions::default(), second(10)).unwrap();
     reads_back(&mut fs, &kept);
     let mut bytes = vec![0; 3 << 20];
     fs.read(second(11), ino, Bytes(0), &mut bytes).unwrap();

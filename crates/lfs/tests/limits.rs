@@ -7,12 +7,12 @@ use tools::model::NEW;
 use tools::{FileDevice, Image, now};
 use varve_lfs::format::FileType;
 use varve_lfs::fs::{Cleaning, Scj};
-use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
+use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};
 
 /// Bytes of the largest file.
 const LARGEST: u64 = (923 + 2 * 1018 + 2 * 1018 * 1018 + 1018 * 1018 * 1018) * 4096;
 
-fn mounted<D: BlockDevice>(device: D, options: Options) -> Fs<D> {
+fn mounted<D: BlockDevice>(device: D, options: FsOptions) -> Fs<D> {
     let device = mkfs(device, &MkfsOptions::new([4; 16], 9), now(0)).unwrap().0;
     Fs::mount(device, options, now(1)).unwrap()
 }
@@ -28,14 +28,14 @@ fn create<D: BlockDevice>(fs: &mut Fs<D>, dir: Nid, name: &str) -> Result<Nid, F
 fn content<D: BlockDevice>(fs: Fs<D>) -> Fs<D> {
     let mut device = fs.unmount(now(1_000)).unwrap();
     assert_eq!(Image::of(&mut device).complaints(), [""; 0]);
-    let mut fs = Fs::mount(device, Options::default(), now(1_001)).unwrap();
+    let mut fs = Fs::mount(device, FsOptions::default(), now(1_001)).unwrap();
     fs.check(now(1_002)).unwrap();
     fs
 }
 
 #[test]
 fn a_directory_of_65536_entries_is_searched_level_by_level() {
-    let mut fs = mounted(ram(256), Options::default());
+    let mut fs = mounted(ram(256), FsOptions::default());
     let dir = fs.mkdir(now(2), Nid::ROOT, b"many", NEW).unwrap();
     let one = create(&mut fs, Nid::ROOT, "one").unwrap();
     // Links to few files: entries are the matter here, not inodes.
@@ -62,7 +62,7 @@ fn a_directory_of_65536_entries_is_searched_level_by_level() {
 
 #[test]
 fn names_links_and_paths_have_their_lengths() {
-    let mut fs = mounted(ram(64), Options::default());
+    let mut fs = mounted(ram(64), FsOptions::default());
     let longest = "n".repeat(255);
     let ino = create(&mut fs, Nid::ROOT, &longest).unwrap();
     assert_eq!(create(&mut fs, Nid::ROOT, &"n".repeat(256)), Err(FsError::NameTooLong));
@@ -86,7 +86,7 @@ fn names_links_and_paths_have_their_lengths() {
 
 #[test]
 fn the_largest_file_ends_where_its_pointers_do() {
-    let mut fs = mounted(ram(64), Options::default());
+    let mut fs = mounted(ram(64), FsOptions::default());
     let ino = create(&mut fs, Nid::ROOT, "f").unwrap();
     fs.write(now(2), ino, Bytes(LARGEST - 3), b"end").unwrap();
     assert_eq!(fs.write(now(2), ino, Bytes(LARGEST - 2), b"end"), Err(FsError::TooLarge));
@@ -108,7 +108,7 @@ fn the_largest_file_ends_where_its_pointers_do() {
 fn a_full_volume_refuses_more_keeps_all_and_works_on_when_something_goes() {
     let scj = Cleaning::Scj(Scj { slots: 16, threshold: Some(500), count_needed: true, batch: 1 });
     for cleaning in [Cleaning::Bl415, Cleaning::Bl6, scj] {
-        let mut fs = mounted(ram(64), Options { cleaning, ..Options::default() });
+        let mut fs = mounted(ram(64), FsOptions { cleaning, ..FsOptions::default() });
         let mut files = Vec::new();
         let full = loop {
             let n = files.len();
@@ -156,7 +156,7 @@ fn a_full_volume_refuses_more_keeps_all_and_works_on_when_something_goes() {
 
 #[test]
 fn orphans_fill_several_blocks_of_a_checkpoint() {
-    let mut fs = mounted(ram(100), Options::default());
+    let mut fs = mounted(ram(100), FsOptions::default());
     for n in 0..2_500 {
         let ino = create(&mut fs, Nid::ROOT, &format!("f{n}")).unwrap();
         fs.hold(now(2), ino).unwrap();
@@ -167,7 +167,7 @@ fn orphans_fill_several_blocks_of_a_checkpoint() {
     let used = fs.usage(now(3)).unwrap().inodes;
     let mut device = fs.abandon();
     assert_eq!(Image::of(&mut device).complaints(), [""; 0]);
-    let mut fs = Fs::mount(device, Options::default(), now(4)).unwrap();
+    let mut fs = Fs::mount(device, FsOptions::default(), now(4)).unwrap();
     assert_eq!(fs.usage(now(4)).unwrap().inodes, used - 2_500);
     fs.check(now(5)).unwrap();
     content(fs);
@@ -178,7 +178,7 @@ fn node_numbers_run_out_as_a_typed_error_and_come_back() {
     // Fewer numbers than blocks: segments of four blocks.
     let options = MkfsOptions { log_blocks_per_seg: 2, gap: 512, ..MkfsOptions::new([4; 16], 9) };
     let device = mkfs(ram(96), &options, now(0)).unwrap().0;
-    let mut fs = Fs::mount(device, Options::default(), now(1)).unwrap();
+    let mut fs = Fs::mount(device, FsOptions::default(), now(1)).unwrap();
     let mut made = 0;
     let error = loop {
         match create(&mut fs, Nid::ROOT, &format!("{made}")) {
@@ -201,7 +201,7 @@ fn node_numbers_run_out_as_a_typed_error_and_come_back() {
 
 #[test]
 fn attributes_fill_their_node_and_no_more() {
-    let mut fs = mounted(ram(64), Options::default());
+    let mut fs = mounted(ram(64), FsOptions::default());
     let ino = create(&mut fs, Nid::ROOT, "f").unwrap();
     let room = 4072 - 24 - 4;
     let value = vec![5; room - 4 - 4];
@@ -219,7 +219,7 @@ fn attributes_fill_their_node_and_no_more() {
 /// A file on a volume of this size, with so many others; seconds are for whoever looks.
 fn large(gib: u64, files: u32) {
     let device = FileDevice::new(gib << 30);
-    let mut fs = mounted(device, Options::default());
+    let mut fs = mounted(device, FsOptions::default());
     let mut dir = Nid::ROOT;
     for n in 0..files {
         if n.is_multiple_of(1_000) {
@@ -231,7 +231,7 @@ fn large(gib: u64, files: u32) {
     fs.write(now(3), ino, Bytes(1 << 40), b"far away").unwrap();
     let device = fs.unmount(now(4)).unwrap();
     assert_eq!(device.image().complaints(), [""; 0], "{gib} GiB");
-    let mut fs = Fs::mount(device, Options::default(), now(5)).unwrap();
+    let mut fs = Fs::mount(device, FsOptions::default(), now(5)).unwrap();
     let usage = fs.usage(now(6)).unwrap();
     assert_eq!(usage.inodes, u64::from(files) + u64::from(files.div_ceil(1_000)) + 2);
     let mut bytes = [0; 8];

@@ -110,7 +110,7 @@ fn the_least_volume_is_one_and_a_block_less_is_none() {
         let made = |blocks: u64| {
             let device = RamDevice::new(Sectors(blocks * 8));
             let device = varve_lfs::mkfs(device, &options, now(0))?.0;
-            varve_lfs::Fs::mount(device, varve_lfs::Options::default(), now(1)).map(drop)
+            varve_lfs::Fs::mount(device, varve_lfs::FsOptions::default(), now(1)).map(drop)
         };
         assert_eq!(made(least), Ok(()), "{least} blocks");
         assert!(made(least - 1).is_err(), "{} blocks", least - 1);

@@ -6,7 +6,7 @@ mod tools;
 use block::{RamDevice, Rng, Sectors};
 use tools::model::{Mix, Tree, apply, difference, draw, fresh, perform, read_tree};
 use tools::{Image, now};
-use varve_lfs::{Fs, FsError, MkfsOptions, Options, mkfs};
+use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, mkfs};
 
 const MIX: Mix = Mix { write: 40, fsync: 5, clean: 0, sync: 2, blocks: 40, names: 60 };
 
@@ -44,7 +44,7 @@ fn one(seed: u64, device: RamDevice, mix: Mix, steps: u64) {
     let (mut tree, mut clock) = (fresh(), 1);
     let mut device = device;
     for round in 0..3 {
-        let mut fs = Fs::mount(device, Options::default(), now(clock)).unwrap();
+        let mut fs = Fs::mount(device, FsOptions::default(), now(clock)).unwrap();
         assert_eq!(difference(&read_tree(&mut fs, now(clock)).unwrap(), &tree), None);
         work(&mut fs, &mut tree, &mut rng, mix, &mut clock, steps);
         assert_eq!(difference(&read_tree(&mut fs, now(clock)).unwrap(), &tree), None);
@@ -53,7 +53,7 @@ fn one(seed: u64, device: RamDevice, mix: Mix, steps: u64) {
         let complaints = Image::of(&mut device).complaints();
         assert_eq!(complaints, [""; 0], "seed {seed}, round {round}");
     }
-    let options = Options { read_only: true, ..Options::default() };
+    let options = FsOptions { read_only: true, ..FsOptions::default() };
     let mut fs = Fs::mount(device, options, now(clock)).unwrap();
     assert_eq!(difference(&read_tree(&mut fs, now(clock)).unwrap(), &tree), None);
     assert!(matches!(fs.sync(now(clock)), Err(FsError::ReadOnly(_))));
@@ -79,7 +79,7 @@ fn what_may_not_be_written_is_read_or_refused_by_name() {
         let casefold = if features == "casefold" { &["-C", "utf8"][..] } else { &[] };
         let options = [&["-O", features][..], casefold].concat();
         let image = Image::made_by_f2fs_tools(64 << 20, &options);
-        let options = Options { read_only, ..Options::default() };
+        let options = FsOptions { read_only, ..FsOptions::default() };
         match Fs::mount(image.device(), options, now(1)) {
             Ok(mut fs) => Ok(fs.readdir(now(1), varve_lfs::Nid::ROOT).unwrap().len()),
             Err(error) => Err(error.to_string()),
@@ -109,7 +109,7 @@ fn what_may_not_be_written_is_read_or_refused_by_name() {
 fn long_files_and_large_directories_reach_every_level() {
     use block::Bytes;
     use tools::model::NEW;
-    let mut fs = Fs::mount(volume(128), Options::default(), now(1)).unwrap();
+    let mut fs = Fs::mount(volume(128), FsOptions::default(), now(1)).unwrap();
     let file = varve_lfs::format::FileType::File;
     let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"sparse", file, NEW, (0, 0)).unwrap();
     // Inode, direct, both indirect and the double indirect nodes.
@@ -125,7 +125,7 @@ fn long_files_and_large_directories_reach_every_level() {
     fs.check(now(5)).unwrap();
     let mut device = fs.unmount(now(6)).unwrap();
     assert_eq!(Image::of(&mut device).complaints(), [""; 0]);
-    let mut fs = Fs::mount(device, Options::default(), now(7)).unwrap();
+    let mut fs = Fs::mount(device, FsOptions::default(), now(7)).unwrap();
     let mut bytes = [0; 4096];
     fs.read(now(8), ino, Bytes(2_959 * 4096), &mut bytes).unwrap();
     assert_eq!(bytes, [5; 4096]);
@@ -146,7 +146,7 @@ fn long_files_and_large_directories_reach_every_level() {
 fn what_is_held_outlives_its_name() {
     use block::Bytes;
     use tools::model::NEW;
-    let mut fs = Fs::mount(volume(64), Options::default(), now(1)).unwrap();
+    let mut fs = Fs::mount(volume(64), FsOptions::default(), now(1)).unwrap();
     let file = varve_lfs::format::FileType::File;
     let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"f", file, NEW, (0, 0)).unwrap();
     fs.write(now(3), ino, Bytes(0), b"still here").unwrap();
@@ -161,7 +161,7 @@ fn what_is_held_outlives_its_name() {
     let mut device = fs.unmount(now(8)).unwrap();
     let orphaned = Image::of(&mut device);
     assert_eq!(orphaned.complaints(), [""; 0]);
-    let mut fs = Fs::mount(device, Options::default(), now(9)).unwrap();
+    let mut fs = Fs::mount(device, FsOptions::default(), now(9)).unwrap();
     assert_eq!(fs.attributes(now(10), ino), Err(FsError::NotFound));
     fs.check(now(11)).unwrap();
 }
@@ -187,7 +187,7 @@ fn a_tree_that_sload_f2fs_loaded_reads_equal() {
     let out = tools::tool("sload.f2fs").arg("-f").arg(&host).arg(image.path()).output().unwrap();
     std::fs::remove_dir_all(&host).unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
-    let mut fs = Fs::mount(image.device(), Options::default(), now(1)).unwrap();
+    let mut fs = Fs::mount(image.device(), FsOptions::default(), now(1)).unwrap();
     fs.check(now(1)).unwrap();
     let deep = fs.lookup(now(2), varve_lfs::Nid::ROOT, b"deep").unwrap();
     assert_eq!(fs.readdir(now(2), deep).unwrap().len(), 300 + 1 + 2);
@@ -217,7 +217,7 @@ fn a_tree_that_sload_f2fs_loaded_reads_equal() {
 fn a_long_write_at_an_offset_lands_where_it_was_sent() {
     use block::Bytes;
     use tools::model::NEW;
-    let mut fs = Fs::mount(volume(64), Options::default(), now(1)).unwrap();
+    let mut fs = Fs::mount(volume(64), FsOptions::default(), now(1)).unwrap();
     let file = varve_lfs::format::FileType::File;
     let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"long", file, NEW, (0, 0)).unwrap();
     let mut expected = vec![0u8; 100 * 4096 + 9];

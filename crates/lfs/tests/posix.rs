@@ -7,14 +7,14 @@ use block::{Bytes, RamDevice, Sectors};
 use tools::{Image, now};
 use varve_lfs::format::FileType;
 use varve_lfs::fs::{NewInode, SetAttributes};
-use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
+use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};
 
 const NEW: NewInode = NewInode { permissions: 0o644, uid: 1, gid: 2 };
 
 fn mounted(mib: u64) -> Fs<RamDevice> {
     let device = RamDevice::new(Sectors(mib << 11));
     let device = mkfs(device, &MkfsOptions::new([5; 16], 9), now(0)).unwrap().0;
-    Fs::mount(device, Options::default(), now(1)).unwrap()
+    Fs::mount(device, FsOptions::default(), now(1)).unwrap()
 }
 
 fn file(fs: &mut Fs<RamDevice>, name: &str) -> Nid {
@@ -26,7 +26,7 @@ fn remounted(mut fs: Fs<RamDevice>) -> Fs<RamDevice> {
     fs.check(now(50)).unwrap();
     let mut device = fs.unmount(now(51)).unwrap();
     assert_eq!(Image::of(&mut device).complaints(), [""; 0]);
-    Fs::mount(device, Options::default(), now(52)).unwrap()
+    Fs::mount(device, FsOptions::default(), now(52)).unwrap()
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn an_fsync_keeps_reserved_space() {
     fs.fsync(now(5), ino).unwrap();
     let used = fs.usage(now(5)).unwrap().used_blocks;
     // As after a power cut: nothing but what was written is known.
-    let mut fs = Fs::mount(fs.device().clone(), Options::default(), now(6)).unwrap();
+    let mut fs = Fs::mount(fs.device().clone(), FsOptions::default(), now(6)).unwrap();
     assert_eq!(fs.usage(now(6)).unwrap().used_blocks, used);
     let mut byte = [0];
     fs.read(now(6), ino, Bytes(1500 * 4096), &mut byte).unwrap();

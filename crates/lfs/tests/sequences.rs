@@ -8,11 +8,11 @@ use tools::model::{Mix, Op, Tree, apply, difference, draw, fresh, perform, read_
 use tools::{Image, now};
 use varve_lfs::format::FileType;
 use varve_lfs::fs::{Cleaning, Scj, Victim};
-use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
+use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};
 
 /// What is drawn for a sequence.
 struct Plan {
-    options: Options,
+    options: FsOptions,
     mix: Mix,
     mib: u64,
     steps: u64,
@@ -36,7 +36,7 @@ fn plan(rng: &mut Rng) -> Plan {
     let discard = rng.ratio(1, 2);
     let ahead = if cleaning == Cleaning::Bl415 { 0 } else { *rng.pick(&[0, 1, 8]) };
     let options =
-        Options { cleaning, victim, dirty, threaded, discard, ahead, ..Options::default() };
+        FsOptions { cleaning, victim, dirty, threaded, discard, ahead, ..FsOptions::default() };
     let mix = Mix {
         write: rng.below(90),
         fsync: rng.below(6),

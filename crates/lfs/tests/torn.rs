@@ -6,7 +6,7 @@ use block::{Bytes, CutDevice, DiskCut, DiskImage, Fate, Sectors, UNIT_BYTES};
 use tools::{Image, now};
 use varve_lfs::format::{FileType, NodeBlock};
 use varve_lfs::fs::{Bug, Cleaning, Durable, NewInode, Scj};
-use varve_lfs::{Fs, MkfsOptions, Nid, Options, mkfs};
+use varve_lfs::{Fs, FsOptions, MkfsOptions, Nid, mkfs};
 
 const NEW: NewInode = NewInode { permissions: 0o600, uid: 0, gid: 0 };
 /// Blocks of the file; one of them is written over.
@@ -19,7 +19,7 @@ fn content(block: u64, version: u8) -> Vec<u8> {
 
 /// A file that was synced, and of which one block was written over and synced: the device, the file, and
 /// the first operation of the second fsync.
-fn rewritten(options: Options, unit: u64) -> (CutDevice, Nid, u64) {
+fn rewritten(options: FsOptions, unit: u64) -> (CutDevice, Nid, u64) {
     let device = CutDevice::new(Sectors(64 << 8 << 3)).with_atomic_unit(Bytes(unit));
     let device = mkfs(device, &MkfsOptions::new([3; 16], 1_000), now(0)).unwrap().0;
     let device = CutDevice::power_on(device.image()).with_atomic_unit(Bytes(unit));
@@ -36,7 +36,7 @@ fn rewritten(options: Options, unit: u64) -> (CutDevice, Nid, u64) {
 }
 
 /// What is wrong with what a cut left.
-fn wrong(image: DiskImage, ino: Nid, options: Options) -> Option<String> {
+fn wrong(image: DiskImage, ino: Nid, options: FsOptions) -> Option<String> {
     let mut fs = match Fs::mount(CutDevice::power_on(image), options, now(7)) {
         Ok(fs) => fs,
         Err(error) => return Some(format!("mount: {error}")),
@@ -62,13 +62,13 @@ fn wrong(image: DiskImage, ino: Nid, options: Options) -> Option<String> {
     fs.check(now(9)).err().map(|error| format!("check: {error}"))
 }
 
-fn scj() -> Options {
+fn scj() -> FsOptions {
     let scj = Scj { slots: 24, ..Scj::default() };
-    Options { cleaning: Cleaning::Scj(scj), ..Options::default() }
+    FsOptions { cleaning: Cleaning::Scj(scj), ..FsOptions::default() }
 }
 
 /// How many of so many cuts inside the writes of the second fsync lose something, and what first.
-fn cuts(options: Options, count: u64) -> (u64, Option<String>) {
+fn cuts(options: FsOptions, count: u64) -> (u64, Option<String>) {
     let (device, ino, from) = rewritten(options, 512);
     let (mut lost, mut first) = (0, None);
     let ops = device.ops() - from;
@@ -77,7 +77,7 @@ fn cuts(options: Options, count: u64) -> (u64, Option<String>) {
         let (torn, rest) = (Fate::Sectors(seed), Fate::Sectors(seed ^ 0x5A5A));
         let cut = DiskCut { op, inside: true, torn, rest };
         let (image, _) = device.image_at_cut(&cut).unwrap();
-        let recover = Options { bug: options.bug, ..options };
+        let recover = FsOptions { bug: options.bug, ..options };
         if let Some(what) = wrong(image, ino, recover) {
             lost += 1;
             first = first.or(Some(format!("{cut:?}: {what}")));
@@ -90,7 +90,7 @@ fn cuts(options: Options, count: u64) -> (u64, Option<String>) {
 /// newest, and the good one given up.
 #[test]
 fn a_torn_node_costs_nothing_that_was_acknowledged() {
-    for options in [Options::default(), scj()] {
+    for options in [FsOptions::default(), scj()] {
         let (lost, first) = cuts(options, 500);
         assert_eq!(lost, 0, "{first:?}");
     }
@@ -98,15 +98,15 @@ fn a_torn_node_costs_nothing_that_was_acknowledged() {
 
 #[test]
 fn without_a_look_at_seals_it_costs() {
-    for options in [Options::default(), scj()] {
-        let (lost, _) = cuts(Options { bug: Bug::SealUnchecked.into(), ..options }, 200);
+    for options in [FsOptions::default(), scj()] {
+        let (lost, _) = cuts(FsOptions { bug: Bug::SealUnchecked.into(), ..options }, 200);
         assert!(lost > 4, "{lost} of 200");
     }
 }
 
 #[test]
 fn a_node_that_keeps_its_seal_is_lost() {
-    let options = Options { bug: Bug::SealKept.into(), ..Options::default() };
+    let options = FsOptions { bug: Bug::SealKept.into(), ..FsOptions::default() };
     let (device, ino, _) = rewritten(options, 512);
     let mut fs = Fs::mount(CutDevice::power_on(device.image()), options, now(7)).unwrap();
     let mut out = vec![0; 4096];
@@ -118,7 +118,7 @@ fn a_node_that_keeps_its_seal_is_lost() {
 const FAR: u64 = 923;
 
 /// How many cuts inside an fsync of two nodes leave one of both.
-fn halves(options: Options, count: u64) -> u64 {
+fn halves(options: FsOptions, count: u64) -> u64 {
     let device = CutDevice::new(Sectors(64 << 8 << 3));
     let device = mkfs(device, &MkfsOptions::new([3; 16], 1_000), now(0)).unwrap().0;
     let device = CutDevice::power_on(device.image());
@@ -155,15 +155,15 @@ fn halves(options: Options, count: u64) -> u64 {
 
 #[test]
 fn an_fsync_of_several_nodes_is_all_or_nothing() {
-    assert_eq!(halves(Options::default(), 600), 0);
-    let past = Options { bug: Bug::PastTorn.into(), ..Options::default() };
+    assert_eq!(halves(FsOptions::default(), 600), 0);
+    let past = FsOptions { bug: Bug::PastTorn.into(), ..FsOptions::default() };
     assert!(halves(past, 600) > 0, "roll-forward went on behind a torn node");
 }
 
 /// What a device that keeps blocks whole gets is what it got before: no seals, no copies.
 #[test]
 fn where_blocks_are_whole_nothing_is_sealed() {
-    for options in [Options::default(), scj()] {
+    for options in [FsOptions::default(), scj()] {
         let counts = [512, 4096].map(|unit| {
             let (device, ..) = rewritten(options, unit);
             let sealed = Durable::open(CutDevice::power_on(device.image())).unwrap();
@@ -179,11 +179,11 @@ fn where_blocks_are_whole_nothing_is_sealed() {
 /// A volume whose chain was sealed is recovered by a mount that seals no more, and the other way round.
 #[test]
 fn a_volume_may_move_between_devices() {
-    for options in [Options::default(), scj()] {
+    for options in [FsOptions::default(), scj()] {
         for (from, to) in [(512, 4096), (4096, 512)] {
             let (device, ino, _) = rewritten(options, from);
             let mut image = device.image();
-            for (i, recover) in [scj(), Options::default(), scj()].into_iter().enumerate() {
+            for (i, recover) in [scj(), FsOptions::default(), scj()].into_iter().enumerate() {
                 let unit = if i == 1 { from } else { to };
                 assert_eq!(wrong(image.clone(), ino, recover), None);
                 let device = CutDevice::power_on(image).with_atomic_unit(Bytes(unit));
@@ -203,7 +203,7 @@ fn cut_mounts(bug: Option<Bug>, seeds: u64) -> Option<String> {
     let (device, ino, _) = rewritten(scj(), 512);
     let device = CutDevice::power_on(device.image());
     let cleaning = Cleaning::Scj(Scj { slots: 60, ..Scj::default() });
-    let other = Options { cleaning, bug: bug.into(), ..scj() };
+    let other = FsOptions { cleaning, bug: bug.into(), ..scj() };
     let device = Fs::mount(device, other, now(7)).unwrap().abandon();
     let ops = device.ops();
     (0..seeds).flat_map(|seed| (0..ops).map(move |op| (op, seed))).find_map(|(op, seed)| {
@@ -236,7 +236,7 @@ fn a_mount_that_was_cut_is_repeated() {
 /// its nodes have no seals, and what it synced is not given up.
 #[test]
 fn nodes_of_a_kernel_that_went_on_are_taken() {
-    let (device, ino, _) = rewritten(Options::default(), 512);
+    let (device, ino, _) = rewritten(FsOptions::default(), 512);
     let image = Image::of(&mut CutDevice::power_on(device.image()));
     let durable = Durable::open(CutDevice::power_on(device.image())).unwrap();
     let version = durable.checkpoint().version as u32;
@@ -251,7 +251,7 @@ fn nodes_of_a_kernel_that_went_on_are_taken() {
         let mut all = bytes.clone();
         all[at..at + 4096].copy_from_slice(&node.0[..]);
         std::fs::write(image.path(), all).unwrap();
-        let mut fs = Fs::mount(image.device(), Options::default(), now(7)).unwrap();
+        let mut fs = Fs::mount(image.device(), FsOptions::default(), now(7)).unwrap();
         assert_eq!(fs.lookup(now(8), Nid::ROOT, b"file").is_ok(), taken, "{upper:#x}");
     }
 }
@@ -259,13 +259,13 @@ fn nodes_of_a_kernel_that_went_on_are_taken() {
 /// A sealed volume is F2FS: the checker takes it as a crash left it, and after recovery.
 #[test]
 fn the_checker_takes_a_sealed_volume() {
-    let (device, ino, _) = rewritten(Options::default(), 512);
+    let (device, ino, _) = rewritten(FsOptions::default(), 512);
     let before = Image::of(&mut CutDevice::power_on(device.image())).complaints();
-    let (plain, ..) = rewritten(Options::default(), 4096);
+    let (plain, ..) = rewritten(FsOptions::default(), 4096);
     let mut plain = CutDevice::power_on(plain.image());
     assert_eq!(before, Image::of(&mut plain).complaints());
     let crashed = CutDevice::power_on(device.image());
-    let mut fs = Fs::mount(crashed, Options::default(), now(7)).unwrap();
+    let mut fs = Fs::mount(crashed, FsOptions::default(), now(7)).unwrap();
     fs.lookup(now(8), Nid::ROOT, b"file").unwrap();
     assert_eq!(fs.attributes(now(8), ino).unwrap().size.0, BLOCKS * UNIT_BYTES);
     let mut device = CutDevice::power_on(fs.unmount(now(9)).unwrap().image());

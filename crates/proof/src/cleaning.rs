@@ -198,7 +198,7 @@ impl Cell {
             format!("gc.stop={}", self.start + 1),
             format!("gc.reserve={}", self.start - 1),
             "buffer.policy=none".to_string(),
-            "timing=false".to_string(),
+            "timing=off".to_string(),
         ] {
             config.set_pair(&pair).map_err(|e| e.to_string())?;
         }

@@ -47,7 +47,8 @@ pub use plan::{Plan, PlanError};
 pub use planted::{WITHOUT as WITHOUT_BUGS, bug_names};
 pub use prover::{Broken, DEPTH, Density, Prover};
 pub use remap::{
-    Clients, HostSubject, Ledger, LogOracle, LogSubject, Promise, RemapMode, RemapSpec, draw_remap,
+    Clients, HostSubject, Ledger, LogKind, LogOracle, LogSubject, Promise, RemapMode, RemapSpec,
+    draw_remap,
 };
 pub use replay::{HuntOutcome, ReplayOutcome, hunt, replay, replay_file, twice};
 pub use shared::disk_cut;

@@ -117,7 +117,7 @@ fn config(rng: &mut Rng) -> Config {
         k.pick("map.cache", &["8 KiB", "16 KiB", "32 KiB", "64 KiB"]);
         k.pick("map.evict", &["clock", "lru"]);
     }
-    k.maybe(12, "timing", &["false"]);
+    k.maybe(12, "timing", &["off"]);
     k.config
 }
 
@@ -131,7 +131,7 @@ fn wide(mut k: Keys<'_>) -> Config {
     k.set("geometry.pages", 32);
     k.set("geometry.blocks", 36);
     k.set("nand.page_types", "uniform");
-    k.set("nand.one_shot", "false");
+    k.set("nand.one_shot", "off");
     k.set("unit", "4 KiB");
     k.set("op", "60 %");
     k.set("line", "plane");
@@ -159,7 +159,7 @@ fn shape(k: &mut Keys<'_>) {
     k.pick("line", &["auto", "superblock", "channel", "die", "plane", "plane"]);
     k.maybe(4, "order", &["WCDP", "PCWD", "DPWC", "CPWD"]);
     k.maybe(3, "placement", &["dynamic", "static"]);
-    k.maybe(4, "nand.multi_plane", &["false"]);
+    k.maybe(4, "nand.multi_plane", &["off"]);
     k.maybe(4, "bad.reserve", &["5 %", "10 %", "20 %"]);
     k.maybe(10, "bad.factory", &["2 %", "8 %"]);
 }
@@ -179,16 +179,16 @@ pub(crate) fn cells(k: &mut Keys<'_>) {
             let lines = k.rng.between(1, 8 / bits);
             k.set("geometry.pages", bits * lines);
             k.set("nand.program", "200 us, 500 us, 900 us");
-            k.maybe(2, "nand.one_shot", &["true"]);
+            k.maybe(2, "nand.one_shot", &["on"]);
         }
         _ => {
             let pages = k.rng.between(2, 8);
             k.set("geometry.pages", pages);
         }
     }
-    k.maybe(4, "nand.cache_ops", &["true"]);
+    k.maybe(4, "nand.cache_ops", &["on"]);
     k.maybe(4, "nand.suspend", &["erase", "program", "both"]);
-    k.maybe(5, "nand.independent_planes", &["true"]);
+    k.maybe(5, "nand.independent_planes", &["on"]);
     k.maybe(4, "bus.page_time", &["5 us", "40 us"]);
     k.maybe(4, "nand.erase", &["100 us", "20 ms"]);
 }
@@ -208,15 +208,15 @@ pub(crate) fn cleaning(k: &mut Keys<'_>) {
         ],
     );
     k.maybe(2, "gc.pace", &["burst"]);
-    k.maybe(4, "gc.background", &["true"]);
-    k.maybe(6, "gc.exact", &["true", "false"]);
+    k.maybe(4, "gc.background", &["on"]);
+    k.maybe(6, "gc.exact", &["on", "off"]);
     let policy = k.pick(
         "streams.policy",
         &["user+gc", "user+gc", "user+gc", "single", "hotcold", "app", "hint", "buffer"],
     );
     if !matches!(policy.as_str(), "user+gc" | "single") {
         k.pick("streams.count", &["2", "2", "3"]);
-        k.maybe(3, "gc.per_stream", &["true"]);
+        k.maybe(3, "gc.per_stream", &["on"]);
     }
     if k.one_in(3) {
         k.pick("wl.mode", &["none", "dynamic+static"]);

@@ -153,7 +153,7 @@ fn what_a_plan_of_a_volume_says_wrongly_is_named() {
     for (key, value) in [
         ("lfs.segment", "5"),
         ("lfs.x", "1"),
-        ("lfs.victim", "oldest"),
+        ("lfs.gc.victim", "oldest"),
         ("lfs.atomic", "1024"),
         ("lfs.recover", "never"),
         ("lfs.blocks", "some"),

@@ -7,14 +7,14 @@ mod search;
 use bugs::{caught, is_shown_by};
 use remap::Planted;
 use search::{same_bytes, search};
-use varve_proof::{Density, Draw, Plan, RemapSpec, draw_remap};
+use varve_proof::{Density, Draw, LogKind, Plan, RemapSpec, draw_remap};
 
 /// Cuts within which each planted bug must be found.
 const BUDGET: u64 = 400_000;
 
 /// A run of the host log.
 fn drawn(seed: u64, draw: &Draw) -> (Plan, RemapSpec, u64) {
-    draw_remap(seed, "varve", draw)
+    draw_remap(seed, LogKind::Log, draw)
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn damaged(seed: u64) -> (Plan, RemapSpec, u64) {
     for more in 0.. {
         let (plan, spec, again) = drawn(seed << 20 | more, &Draw { faulty: 1, ..Draw::HEALTHY });
         refused += again;
-        if plan.config.get("varve.verify").is_some_and(|verify| verify == "read") {
+        if plan.config.get("log.verify").is_some_and(|verify| verify == "read") {
             return (plan, spec, refused);
         }
     }
@@ -107,11 +107,12 @@ fn what_a_plan_of_a_log_says_wrongly_is_named() {
     for (key, value) in [
         ("disk.blocks", "7"),
         ("disk.x", "1"),
-        ("varve.x", "1"),
-        ("paper.flush", "never"),
+        ("log.x", "1"),
+        ("varve.segment", "1 MiB"),
+        ("paper-log.flush", "never"),
         ("x", "1"),
     ] {
-        let mode = ("remap.mode".to_string(), "varve".to_string());
+        let mode = ("remap.mode".to_string(), "log".to_string());
         let config = [mode, (key.to_string(), value.to_string())].into();
         let error = RemapSpec::of(&Plan { config, ..Plan::default() }).expect_err(key);
         assert!(error.to_string().contains(key), "{error}");

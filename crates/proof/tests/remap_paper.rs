@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use varve_proof::{Density, Draw, Plan, draw_remap, hunt, replay};
+use varve_proof::{Density, Draw, LogKind, Plan, draw_remap, hunt, replay};
 
 fn plans() -> Vec<(PathBuf, Plan)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("plans/paper");
@@ -33,7 +33,7 @@ fn paper_mode_breaks_each_promise_as_its_plan_says() {
 fn the_search_finds_that_paper_mode_promises_nothing() {
     let mut broken = std::collections::BTreeSet::new();
     for seed in 0..300 {
-        let (plan, _, _) = draw_remap(seed, "paper", &Draw::HEALTHY);
+        let (plan, _, _) = draw_remap(seed, LogKind::PaperLog, &Draw::HEALTHY);
         let outcome = hunt(&plan, Density::SHORT).expect("a log");
         broken.extend(outcome.broken.map(|broken| broken.failure.contract.to_string()));
     }
@@ -45,7 +45,7 @@ fn the_search_finds_that_paper_mode_promises_nothing() {
 #[test]
 fn varve_mode_keeps_what_paper_mode_loses() {
     for (path, mut plan) in plans() {
-        plan.config.insert("remap.mode".to_string(), "varve".to_string());
+        plan.config.insert("remap.mode".to_string(), "log".to_string());
         let outcome = replay(&plan).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         assert!(outcome.failure.is_none(), "{}: {outcome}", path.display());
         // The plan's cuts are numbered for the other mode: here every operation is cut.

@@ -5,7 +5,7 @@ use block::{DeviceError, Lpn, Plant, crc32c};
 use crate::engine::{Engine, HeadKind, POISONED, UNMAPPED};
 use crate::error::LogError;
 use crate::geometry::{BLOCK, Geometry, Pba, Seg};
-use crate::options::Options;
+use crate::options::LogOptions;
 use crate::record::{Entry, Form, Header, stamp_crc};
 use crate::recovery::{Summary, read_block, recover};
 use crate::root::HeadAt;
@@ -132,8 +132,8 @@ pub fn walk_segment(
 ///
 /// # Errors
 /// There is no log, or it cannot be opened at all, or the device fails.
-pub fn check_store(store: &mut dyn Store, options: &Options) -> Result<ImageReport, LogError> {
-    let whole = Options { map_memory: block::Bytes(0), ..options.clone() };
+pub fn check_store(store: &mut dyn Store, options: &LogOptions) -> Result<ImageReport, LogError> {
+    let whole = LogOptions { map_memory: block::Bytes(0), ..options.clone() };
     let recovered = recover(store, &whole, false, Plant::default())?;
     let engine = recovered.engine;
     let g = *engine.geometry();

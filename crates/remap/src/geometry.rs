@@ -4,7 +4,7 @@
 //! segments are aligned to their own size; the reserve is enough for cleaning and one checkpoint.
 
 use crate::error::LogError;
-use crate::options::Options;
+use crate::options::LogOptions;
 
 /// Bytes of a block.
 pub const BLOCK: usize = 4096;
@@ -49,7 +49,7 @@ impl Geometry {
     ///
     /// # Errors
     /// Too small, too large, or the capacity asked for leaves too little to clean with.
-    pub fn new(physical: u64, options: &Options) -> Result<Geometry, LogError> {
+    pub fn new(physical: u64, options: &LogOptions) -> Result<Geometry, LogError> {
         let shape = |why: String| LogError::Shape(why);
         if physical > MOST_PHYSICAL {
             return Err(shape(format!("{physical} blocks; 16 TiB at most")));

@@ -35,7 +35,7 @@ pub use error::LogError;
 pub use geometry::{BLOCK, Geometry, Pba, Seg};
 pub use live::{LiveLog, MediumStore};
 pub use modelled::HostLog;
-pub use options::{Ack, GcOrder, OPTIONS, OptionInfo, Options};
+pub use options::{Ack, GcOrder, LogOptions, OPTIONS, OptionInfo};
 #[doc(hidden)]
 pub use planted::Planted;
 pub use record::{Entry, Form, GC_ENTRIES, Header, Kind, USER_ENTRIES};

@@ -1,6 +1,6 @@
-//! Options of a log: name, default and meaning, once.
+//! LogOptions of a log: name, default and meaning, once.
 
-use block::{Bytes, Span, parse_size, parse_time};
+use block::{Bytes, Span, parse_size, parse_switch, parse_time};
 
 use crate::error::LogError;
 use crate::geometry::BLOCK;
@@ -48,7 +48,7 @@ pub const OPTIONS: &[OptionInfo] = &[
     o("discard", "on", "freed segments are discarded on the device below: on, off"),
     o("gc.batch", "32", "live blocks of a victim that are read together"),
     o("gc.order", "pba", "blocks of a victim move as they lie, or by the client's address: lba"),
-    o("gc.policy", "greedy", "which segment is cleaned next"),
+    o("gc.victim", "greedy", "which segment is cleaned next"),
     o("gc.start", "0", "free segments below which cleaning runs; 0 = about 6 above the reserve"),
     o("inflight", "2", "writes to the log in flight for each head (live)"),
     o("map_memory", "0", "memory of the map; 0 = all of it stays in memory"),
@@ -68,7 +68,7 @@ pub const OPTIONS: &[OptionInfo] = &[
 
 /// Checked options.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct LogOptions {
     /// When a write is answered.
     pub ack: Ack,
     /// Blocks of a request that is all or nothing.
@@ -84,7 +84,7 @@ pub struct Options {
     /// Order of moves.
     pub gc_order: GcOrder,
     /// Name of the victim policy.
-    pub gc_policy: String,
+    pub gc_victim: String,
     /// Free segments below which cleaning runs; 0 = default.
     pub gc_start: u32,
     /// Log writes in flight for each head (live).
@@ -108,9 +108,9 @@ pub struct Options {
     pub verify: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions {
             ack: Ack::Device,
             atomic_max: 256,
             buffer: Bytes(8 << 20),
@@ -118,7 +118,7 @@ impl Default for Options {
             discard: true,
             gc_batch: 32,
             gc_order: GcOrder::Pba,
-            gc_policy: "greedy".to_string(),
+            gc_victim: "greedy".to_string(),
             gc_start: 0,
             inflight: 2,
             map_memory: Bytes(0),
@@ -158,7 +158,7 @@ fn blocks(value: &str, from: u64, to: u64) -> Result<u32, String> {
     fits.then_some((bytes / BLOCK as u64) as u32).ok_or_else(expected)
 }
 
-impl Options {
+impl LogOptions {
     /// Sets one option from text.
     ///
     /// # Errors
@@ -172,20 +172,19 @@ impl Options {
     }
 
     fn try_set(&mut self, name: &str, value: &str) -> Result<(), String> {
-        let switch: &[(&str, bool)] = &[("on", true), ("off", false)];
         match name {
             "ack" => self.ack = choice(value, &[("device", Ack::Device), ("buffer", Ack::Buffer)])?,
             "atomic_max" => self.atomic_max = blocks(value, 4096, 16 << 20)?,
             "buffer" => self.buffer = Bytes(u64::from(blocks(value, 4096, 4 << 30)?) * 4096),
             "capacity" => self.capacity = Bytes(u64::from(blocks(value, 0, 8 << 40)?) * 4096),
-            "discard" => self.discard = choice(value, switch)?,
+            "discard" => self.discard = parse_switch(value).map_err(|e| e.expected.to_string())?,
             "gc.batch" => self.gc_batch = number(value, 1, 4096)? as u32,
             "gc.order" => {
                 self.gc_order = choice(value, &[("pba", GcOrder::Pba), ("lba", GcOrder::Lba)])?;
             }
-            "gc.policy" => {
+            "gc.victim" => {
                 victim::check(value)?;
-                self.gc_policy = value.to_string();
+                self.gc_victim = value.to_string();
             }
             "gc.start" => self.gc_start = number(value, 0, 1 << 30)? as u32,
             "inflight" => self.inflight = number(value, 1, 64)? as u32,
@@ -204,6 +203,7 @@ impl Options {
             }
             "self_flush" => self.self_flush = blocks(value, 1 << 16, 64 << 20)?,
             "verify" => self.verify = choice(value, &[("clean", false), ("read", true)])?,
+            "gc.policy" => return Err("`gc.victim`, as it is called now".to_string()),
             _ => {
                 let names: Vec<&str> = OPTIONS.iter().map(|o| o.name).collect();
                 return Err(format!("one of {}", names.join(", ")));
@@ -212,14 +212,14 @@ impl Options {
         Ok(())
     }
 
-    /// Options from `name=value` pairs.
+    /// LogOptions from `name=value` pairs.
     ///
     /// # Errors
-    /// As [`Options::set`].
+    /// As [`LogOptions::set`].
     pub fn from_pairs<'a>(
         pairs: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Result<Options, LogError> {
-        let mut options = Options::default();
+    ) -> Result<LogOptions, LogError> {
+        let mut options = LogOptions::default();
         for (name, value) in pairs {
             options.set(name, value)?;
         }
@@ -244,17 +244,17 @@ mod tests {
 
     #[test]
     fn every_default_in_the_table_is_the_default() {
-        let mut set = Options::default();
+        let mut set = LogOptions::default();
         for option in OPTIONS {
             set.set(option.name, option.default).unwrap();
         }
-        assert_eq!(format!("{set:?}"), format!("{:?}", Options::default()));
+        assert_eq!(format!("{set:?}"), format!("{:?}", LogOptions::default()));
         assert!(OPTIONS.is_sorted_by_key(|o| o.name));
     }
 
     #[test]
     fn what_is_wrong_is_said() {
-        let mut options = Options::default();
+        let mut options = LogOptions::default();
         for (name, value) in [("segment", "3 MiB"), ("typo", "1"), ("reserve", "4"), ("ack", "x")] {
             let error = options.set(name, value).unwrap_err();
             assert!(matches!(error, LogError::Option { .. }), "{error}");

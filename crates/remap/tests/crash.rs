@@ -31,7 +31,7 @@ fn and_so_it_is_when_cleaning_is_under_way_all_the_time() {
 fn and_with_a_buffer_a_crc_plane_or_other_policies() {
     cuts(200, 12, 1500, &[("ack", "buffer"), ("buffer", "96 KiB")]);
     cuts(201, 12, 1500, &[("verify", "read")]);
-    cuts(202, 12, 1500, &[("gc.policy", "fifo"), ("gc.order", "lba")]);
+    cuts(202, 12, 1500, &[("gc.victim", "fifo"), ("gc.order", "lba")]);
     cuts(203, 12, 1500, &[("self_flush", "64 KiB"), ("segment", "128 KiB")]);
 }
 

@@ -37,10 +37,10 @@ fn reads_return_the_newest_write_while_segments_are_cleaned_and_checkpoints_are_
 #[test]
 fn every_policy_and_option_keeps_contents() {
     let all: &[&[(&str, &str)]] = &[
-        &[("gc.policy", "cost-benefit"), ("gc.order", "lba")],
-        &[("gc.policy", "age-threshold(3)")],
-        &[("gc.policy", "fifo")],
-        &[("gc.policy", "random")],
+        &[("gc.victim", "cost-benefit"), ("gc.order", "lba")],
+        &[("gc.victim", "age-threshold(3)")],
+        &[("gc.victim", "fifo")],
+        &[("gc.victim", "random")],
         &[("ack", "buffer"), ("buffer", "64 KiB")],
         &[("verify", "read")],
         &[("discard", "off"), ("segment", "128 KiB")],

@@ -29,7 +29,7 @@ fn cuts_and_comparisons_show_them() {
         }
         // A move meets a younger victim only if victims are not the oldest.
         let random: &[(&str, &str)] =
-            &[("gc.policy", "random"), ("segment", "256 KiB"), ("gc.start", "50")];
+            &[("gc.victim", "random"), ("segment", "256 KiB"), ("gc.start", "50")];
         // A move that replay must skip lies beside an older record that stays open: cleaning has to go
         // on all the time.
         let always: &[(&str, &str)] = &[("segment", "256 KiB"), ("gc.start", "50")];

@@ -2,7 +2,7 @@
 
 use block::{BlockDevice, DeviceError, Lba, Op, Request, Rng, Sectors, Span, Time};
 use varve_remap::paper::{PaperLog, PaperOptions};
-use varve_remap::{HostLog, Options};
+use varve_remap::{HostLog, LogOptions};
 
 const READ: Span = Span::from_us(60);
 /// What the buffer holds takes so long to write.
@@ -50,8 +50,8 @@ impl BlockDevice for Slow {
     }
 }
 
-fn options(pairs: &[(&str, &str)]) -> Options {
-    let mut options = Options::default();
+fn options(pairs: &[(&str, &str)]) -> LogOptions {
+    let mut options = LogOptions::default();
     for (key, value) in pairs {
         options.set(key, value).unwrap();
     }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use block::{BlockDevice, Data, DeviceError, Medium, Op, Request, Rng, Sectors, Time};
 use common::{lba, sectors};
 use varve_remap::live::{Around, Turns};
-use varve_remap::{HostLog, LiveLog, Occasion, Options};
+use varve_remap::{HostLog, LiveLog, LogOptions, Occasion};
 
 const BLOCK: usize = 4096;
 
@@ -153,15 +153,15 @@ impl Live {
     }
 }
 
-fn options(rng: &mut Rng) -> Options {
-    let mut options = Options::default();
+fn options(rng: &mut Rng) -> LogOptions {
+    let mut options = LogOptions::default();
     let mut set = |name: &str, values: &[&str], rng: &mut Rng| {
         options.set(name, rng.pick::<&str>(values)).unwrap();
     };
     set("segment", &["64 KiB", "64 KiB", "128 KiB"], rng);
     set("gc.batch", &["1", "3", "16", "32"], rng);
     set("gc.order", &["pba", "lba"], rng);
-    set("gc.policy", &["greedy", "cost-benefit", "age-threshold", "fifo", "random"], rng);
+    set("gc.victim", &["greedy", "cost-benefit", "age-threshold", "fifo", "random"], rng);
     set("gc.start", &["0", "0", "4", "100"], rng);
     set("reserve", &["5", "10", "30"], rng);
     set("seal_after", &["1 ns", "10 us", "1 s"], rng);

@@ -70,6 +70,13 @@ pub fn change(now: u64, before: u64) -> Value {
     tenths(now, before).map_or(Value::Absent, signed)
 }
 
+/// By how many points of a per cent two parts of one whole differ, with two decimals and their
+/// sign; absent of nothing.
+pub fn points(now: u64, before: u64, whole: u64) -> Value {
+    let parts = i128::from(now) - i128::from(before);
+    rounded(parts * 100, i128::from(whole), 2).map(Number::signed).into()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,6 +103,7 @@ mod tests {
         let texts = |values: [Value; 2]| values.map(|value| value.to_string());
         assert_eq!(texts([change(9996, 10_000), change(9994, 10_000)]), ["+0.0 %", "-0.1 %"]);
         assert_eq!((decimals(-5, 1), decimals(7, 0)), ("-0.5".into(), "7".into()));
+        assert_eq!(texts([points(1, 3, 600), points(2, 1, 3)]), ["-0.33", "+33.33"]);
         assert_eq!([quotient(1, 0, 2), share(1, 0), change(1, 0)], [const { Value::Absent }; 3]);
     }
 }

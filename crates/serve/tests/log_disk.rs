@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use block::Medium;
 use block::Rng;
 use live::CutMedium;
-use remap::{Options, Planted, check_store};
+use remap::{LogOptions, Planted, check_store};
 use stack::Keys;
 use stack::disk::{Disk, DiskError, LogDisk, MediumStore, Piece, RamDisk};
 
@@ -17,8 +17,8 @@ fn memory(mib: u64) -> Arc<dyn Medium> {
     Arc::new(RamDisk::new(mib << 20).unwrap())
 }
 
-fn options(pairs: &[(&str, &str)]) -> Options {
-    let mut options = Options::default();
+fn options(pairs: &[(&str, &str)]) -> LogOptions {
+    let mut options = LogOptions::default();
     for (name, value) in [("segment", "64 KiB"), ("gc.batch", "7"), ("seal_after", "5 ms")] {
         options.set(name, value).unwrap();
     }

@@ -78,7 +78,7 @@ impl Here {
     /// Unmounts it and checks the volume, and that it is plain F2FS again.
     fn end(mut self) {
         self.down();
-        let options = lfs::Options { read_only: true, ..lfs::Options::default() };
+        let options = lfs::FsOptions { read_only: true, ..lfs::FsOptions::default() };
         let durable = lfs::fs::Durable::open(DiskDevice(self.stack.disk.clone())).unwrap();
         assert!(!durable.is_live());
         let mut fs = lfs::Fs::mount(DiskDevice(self.stack.disk.clone()), options, now()).unwrap();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use block::Medium;
 use block::Rng;
-use remap::{Options, Pba, Planted};
+use remap::{LogOptions, Pba, Planted};
 use server::run;
 use stack::disk::{Disk, LogDisk, RamDisk};
 use varve_serve::nbd::client::{ALL, Client};
@@ -22,8 +22,8 @@ const IMAGE: usize = 6 * MIB;
 /// Blocks that one request reads.
 const RUN: u64 = 16;
 
-fn options() -> Options {
-    let mut options = Options::default();
+fn options() -> LogOptions {
+    let mut options = LogOptions::default();
     for (name, value) in [("segment", "64 KiB"), ("seal_after", "5 ms"), ("verify", "read")] {
         options.set(name, value).unwrap();
     }

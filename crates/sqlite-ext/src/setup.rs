@@ -1,7 +1,7 @@
 //! What loading the extension sets up.
 
 use block::{RamDevice, Sectors};
-use varve_sqlite_vfs::{Api, Options, RegisterError, Store, Stores};
+use varve_sqlite_vfs::{Api, RegisterError, Store, StoreOptions, Stores};
 
 /// Names a store in memory, for the tests of the entry points.
 const RAM: &str = "VARVE_SQLITE_RAM_FOR_TESTS";
@@ -14,7 +14,7 @@ pub(crate) fn start(api: &Api) -> Result<(), String> {
         if !name.starts_with("ram:") {
             return Err(format!("{RAM}: {name} does not begin with ram:"));
         }
-        let store = Store::format(Box::new(RamDevice::new(RAM_SECTORS)), Options::default());
+        let store = Store::format(Box::new(RamDevice::new(RAM_SECTORS)), StoreOptions::default());
         stores.add(&name, &store.map_err(|e| e.to_string())?);
     }
     match stores.register(api, "varve", false, None) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use block::{RamDevice, Sectors};
-use varve_sqlite_vfs::{Api, Options, Store, Stores, Way};
+use varve_sqlite_vfs::{Api, Store, StoreOptions, Stores, Way};
 
 /// Enough for the largest databases of the list. Each file takes at least an extent of 1 MiB.
 const SIZE: Sectors = Sectors(192 * 2_048);
@@ -15,13 +15,13 @@ const WAY: &str = "VARVE_SUITE_WAY";
 
 struct Setup {
     stores: Stores,
-    options: Options,
+    options: StoreOptions,
     folders: Mutex<BTreeSet<String>>,
 }
 
 static SETUP: OnceLock<Setup> = OnceLock::new();
 
-fn store(size: Sectors, options: Options) -> Result<Store, String> {
+fn store(size: Sectors, options: StoreOptions) -> Result<Store, String> {
     Store::format(Box::new(RamDevice::new(size)), options).map_err(|e| e.to_string())
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn start(api: &Api) -> Result<(), String> {
         Ok("controls") | Err(_) => Way::Controls,
         Ok(other) => return Err(format!("{WAY}: {other} is neither controls nor journal")),
     };
-    let options = Options { way, ..Options::default() };
+    let options = StoreOptions { way, ..StoreOptions::default() };
     let stores = Stores::new();
     // The empty name begins every path, so the full path is the object's name.
     stores.add("", &store(SIZE, options)?);

@@ -20,6 +20,6 @@ pub use abi::{Api, Host, Name, PerProcess, RegisterError, register};
 pub use counts::{Counter, Counts, KindCounts};
 pub use passthrough::register_observed;
 pub use store::{
-    Checkpoint, Device, Inherited, OpenError, Options, Stats, Store, StoreError, Stores, Virtual,
-    Way,
+    Checkpoint, Device, Inherited, OpenError, Stats, Store, StoreError, StoreOptions, Stores,
+    Virtual, Way,
 };

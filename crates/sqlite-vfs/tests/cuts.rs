@@ -7,7 +7,7 @@ use common::crash::{Case, Harness, Outcome, PLAIN};
 use common::cut::{Medium, Ram};
 use common::{api, ask, open, unique};
 use varve_sqlite_vfs::store::Bug;
-use varve_sqlite_vfs::{Checkpoint, Options, Store, Stores, Way};
+use varve_sqlite_vfs::{Checkpoint, Store, StoreOptions, Stores, Way};
 
 const JOURNALS: [&str; 4] = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY"];
 const LOCKINGS: [&str; 2] = ["NORMAL", "EXCLUSIVE"];
@@ -151,7 +151,7 @@ fn with_a_log() {
 fn after_a_stale_journal(bug: Option<Bug>) -> String {
     let (vfs, name, stores) = (unique("stale"), unique("store"), Stores::new());
     stores.register(&api(), &vfs, false, None).unwrap();
-    let options = Options { way: Way::JournalLife, ..Options::default() };
+    let options = StoreOptions { way: Way::JournalLife, ..StoreOptions::default() };
     let mut medium = Ram::blank();
     let store = Store::format(medium.power_on(), options).unwrap();
     stores.add(&name, &store);
@@ -206,7 +206,7 @@ fn over_two_stores(cut: u64, journal: &str) -> (String, String, bool, u64) {
         ))?;
         Ok::<_, rusqlite::Error>(db)
     };
-    let options = Options::default();
+    let options = StoreOptions::default();
     stores.add(&one, &Store::format(first.power_on(), options).unwrap());
     stores.add(&two, &Store::format(second.power_on_with(first.power()), options).unwrap());
     let db = connect().unwrap();
@@ -286,7 +286,7 @@ fn an_error_then_commits(
 ) -> (u64, i64, i64, bool) {
     let (vfs, name, stores) = (unique("later"), unique("store"), Stores::new());
     stores.register(&api(), &vfs, false, None).unwrap();
-    let options = Options { way, ..Options::default() };
+    let options = StoreOptions { way, ..StoreOptions::default() };
     let mut medium = Ram::blank();
     medium.hold(20);
     let store = Store::format(medium.power_on(), options).unwrap();
@@ -358,7 +358,7 @@ fn an_error_after_the_commit(cut: u64) -> (u64, Vec<String>) {
     let (vfs, name, stores) = (unique("after"), unique("store"), Stores::new());
     stores.register(&api(), &vfs, false, None).unwrap();
     let mut medium = Ram::blank();
-    let options = Options::default();
+    let options = StoreOptions::default();
     let store = Store::format(medium.power_on(), options).unwrap();
     stores.add(&name, &store);
     let two =
@@ -443,7 +443,7 @@ fn after_an_error_behind_a_commit_its_extents_are_not_given_away() {
 fn an_error_while_frames_come_back(cut: u64) -> (u64, Vec<String>) {
     let (vfs, name, stores) = (unique("back"), unique("store"), Stores::new());
     stores.register(&api(), &vfs, false, None).unwrap();
-    let options = Options { checkpoint: Checkpoint::Remap, ..Options::default() };
+    let options = StoreOptions { checkpoint: Checkpoint::Remap, ..StoreOptions::default() };
     let mut medium = Ram::blank();
     let store = Store::format(medium.power_on(), options).unwrap();
     stores.add(&name, &store);

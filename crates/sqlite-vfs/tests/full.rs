@@ -9,7 +9,7 @@ use common::full::Rig;
 use common::image::Image;
 use rusqlite::ErrorCode;
 use varve_sqlite_vfs::store::Bug;
-use varve_sqlite_vfs::{Options, Store};
+use varve_sqlite_vfs::{Store, StoreOptions};
 
 const DELETE: &str = "DELETE FROM t WHERE k % 10 = 0";
 
@@ -19,7 +19,7 @@ fn cuts(rig: &Rig, start: &Vec<u8>, rows: i64, stride: u64) -> (u64, Vec<String>
     let (mut cut, mut cuts, mut operations, mut bad) = (0, 0, 0, Vec::new());
     loop {
         medium.restore(start);
-        let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
+        let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
         let db = rig.open(&store);
         {
             let power = medium.power();
@@ -37,7 +37,7 @@ fn cuts(rig: &Rig, start: &Vec<u8>, rows: i64, stride: u64) -> (u64, Vec<String>
         drop(db);
         rig.stores.remove(&rig.name);
         drop(store);
-        let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
+        let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
         let db = rig.open(&store);
         let found: i64 = ask(&db, "SELECT count(*) FROM t").parse().unwrap_or(-1);
         let sound = ask(&db, "PRAGMA integrity_check") == "ok";
@@ -61,7 +61,7 @@ fn everything() -> bool {
 #[test]
 fn a_delete_that_outgrows_a_full_image_is_whole_after_any_cut() {
     let (rig, mut medium) = (Rig::new(), Image::blank());
-    let store = Store::format_image(medium.drive(), Options::default()).unwrap();
+    let store = Store::format_image(medium.drive(), StoreOptions::default()).unwrap();
     let rows = rig.fill(&store);
     rig.stores.remove(&rig.name);
     drop(store);
@@ -77,7 +77,7 @@ fn where_nothing_is_behind_a_delete_that_fails_leaves_everything_as_it_was() {
     let after = |bug: Option<Bug>| {
         let (rig, mut medium) = (Rig::new(), Ram::blank());
         medium.hold(100);
-        let store = Store::format(medium.power_on(), Options::default()).unwrap();
+        let store = Store::format(medium.power_on(), StoreOptions::default()).unwrap();
         let rows = rig.fill(&store);
         if let Some(bug) = bug {
             store.plant(bug.into());
@@ -109,7 +109,7 @@ fn where_nothing_is_behind_a_delete_that_fails_leaves_everything_as_it_was() {
 #[test]
 fn after_one_error_of_the_file_nothing_is_written() {
     let (rig, mut medium) = (Rig::new(), Image::blank());
-    let store = Store::format_image(medium.drive(), Options::default()).unwrap();
+    let store = Store::format_image(medium.drive(), StoreOptions::default()).unwrap();
     let rows = rig.fill(&store);
     rig.stores.remove(&rig.name);
     drop(store);
@@ -117,7 +117,7 @@ fn after_one_error_of_the_file_nothing_is_written() {
     let (mut cut, mut bad, mut tried) = (1, Vec::new(), 0);
     loop {
         medium.restore(&start);
-        let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
+        let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
         let db = rig.open(&store);
         let power = medium.power();
         {
@@ -141,7 +141,7 @@ fn after_one_error_of_the_file_nothing_is_written() {
             ));
         }
         let _ = medium.image();
-        let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
+        let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
         let db = rig.open(&store);
         let found: i64 = ask(&db, "SELECT count(*) FROM t").parse().unwrap_or(-1);
         let sound = ask(&db, "PRAGMA integrity_check") == "ok";

@@ -7,7 +7,7 @@ use std::thread;
 use block::{RamDevice, Sectors, TxId, TxLimits};
 use common::{api, ask, open, unique};
 use rusqlite::Connection;
-use varve_sqlite_vfs::{Checkpoint, Options, Store, Stores, Virtual, Way};
+use varve_sqlite_vfs::{Checkpoint, Store, StoreOptions, Stores, Virtual, Way};
 
 struct Rig {
     vfs: String,
@@ -16,7 +16,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn on(device: RamDevice, options: Options) -> Rig {
+    fn on(device: RamDevice, options: StoreOptions) -> Rig {
         let store = Store::format(Box::new(device), options).unwrap();
         let (stores, vfs, name) = (Stores::new(), unique("vfs"), unique("store"));
         stores.register(&api(), &vfs, false, None).unwrap();
@@ -24,7 +24,7 @@ impl Rig {
         Rig { vfs, name, store }
     }
 
-    fn new(options: Options) -> Rig {
+    fn new(options: StoreOptions) -> Rig {
         Rig::on(RamDevice::new(Sectors(32 * 2_048)), options)
     }
 
@@ -37,7 +37,7 @@ impl Rig {
 
 /// Threads add to accounts of their own and to a common sum; the ledger has what COMMIT has
 /// acknowledged.
-fn ledger(settings: &'static str, options: Options) {
+fn ledger(settings: &'static str, options: StoreOptions) {
     let rig = Rig::new(options);
     let db = rig.open(settings);
     db.execute_batch(
@@ -81,20 +81,20 @@ fn ledger(settings: &'static str, options: Options) {
 
 #[test]
 fn threads_lose_nothing_and_see_nothing_half_done() {
-    let options = Options::default();
+    let options = StoreOptions::default();
     ledger("PRAGMA journal_mode=DELETE", options);
     ledger("PRAGMA journal_mode=MEMORY", options);
-    ledger("PRAGMA journal_mode=PERSIST", Options { way: Way::JournalLife, ..options });
-    ledger("PRAGMA journal_mode=TRUNCATE", Options { group: 40, ..options });
+    ledger("PRAGMA journal_mode=PERSIST", StoreOptions { way: Way::JournalLife, ..options });
+    ledger("PRAGMA journal_mode=TRUNCATE", StoreOptions { group: 40, ..options });
     for checkpoint in [Checkpoint::Copy, Checkpoint::Remap] {
-        let options = Options { checkpoint, ..options };
+        let options = StoreOptions { checkpoint, ..options };
         ledger("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=5", options);
     }
 }
 
 #[test]
 fn a_reader_keeps_its_snapshot_while_the_log_is_moved() {
-    let rig = Rig::new(Options { checkpoint: Checkpoint::Remap, ..Options::default() });
+    let rig = Rig::new(StoreOptions { checkpoint: Checkpoint::Remap, ..StoreOptions::default() });
     let writer = rig.open("PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0");
     writer
         .execute_batch(
@@ -126,7 +126,7 @@ fn a_reader_keeps_its_snapshot_while_the_log_is_moved() {
 
 #[test]
 fn groups_are_asked_for_and_can_be_flushed() {
-    let rig = Rig::new(Options::default());
+    let rig = Rig::new(StoreOptions::default());
     let db = rig.open("CREATE TABLE t(a); INSERT INTO t VALUES(0)");
     let step = "UPDATE t SET a = a + 1";
     let groups = || rig.store.stats().groups;
@@ -160,7 +160,7 @@ fn groups_are_asked_for_and_can_be_flushed() {
 fn limits_are_told_as_what_they_are() {
     let limits = TxLimits { max_open: 64, pages: 20, span: 16_384, next: TxId(1) };
     let device = RamDevice::new(Sectors(8 * 2_048)).with_limits(limits);
-    let rig = Rig::on(device, Options::default());
+    let rig = Rig::on(device, StoreOptions::default());
     let fill = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200)
         INSERT INTO t SELECT zeroblob(1000) FROM n";
     let db = rig.open("PRAGMA journal_mode=MEMORY; PRAGMA cache_size=5; CREATE TABLE t(a)");
@@ -195,8 +195,9 @@ fn limits_are_told_as_what_they_are() {
 #[test]
 fn a_modelled_run_draws_and_tells_time_from_its_own_sources() {
     let run = || {
-        let store = Store::format(Box::new(RamDevice::new(Sectors(8 * 2_048))), Options::default())
-            .unwrap();
+        let store =
+            Store::format(Box::new(RamDevice::new(Sectors(8 * 2_048))), StoreOptions::default())
+                .unwrap();
         let (stores, vfs) = (Stores::new(), unique("model"));
         let start = 212_000_000_000_000;
         stores.register(&api(), &vfs, false, Some(Virtual { seed: 7, start })).unwrap();

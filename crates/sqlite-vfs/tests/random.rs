@@ -6,7 +6,7 @@ mod common;
 use block::{RamDevice, Rng, Sectors};
 use common::{api, ask, open, unique};
 use rusqlite::Connection;
-use varve_sqlite_vfs::{Checkpoint, Options, Store, Stores, Way};
+use varve_sqlite_vfs::{Checkpoint, Store, StoreOptions, Stores, Way};
 
 const DUMP: &str = "SELECT group_concat(a || ':' || b || ':' || hex(c), '|') FROM \
     (SELECT * FROM t ORDER BY a)";
@@ -33,7 +33,7 @@ fn same(ours: &Connection, stock: &Connection, what: &str) {
     assert_eq!(ask(ours, DUMP), ask(stock, DUMP), "{what}");
 }
 
-fn run(settings: &str, options: Options, seed: u64, reopen: bool) {
+fn run(settings: &str, options: StoreOptions, seed: u64, reopen: bool) {
     let store = Store::format(Box::new(RamDevice::new(Sectors(32 * 2_048))), options).unwrap();
     let (stores, vfs, name) = (Stores::new(), unique("random"), unique("store"));
     stores.register(&api(), &vfs, false, None).unwrap();
@@ -87,11 +87,11 @@ fn rollback_modes() {
             ("PRAGMA page_size=8192; PRAGMA auto_vacuum=FULL; PRAGMA synchronous=OFF;", 5),
         ] {
             let settings = format!("{extra} PRAGMA journal_mode={journal};");
-            run(&settings, Options::default(), seed, true);
-            run(&settings, Options { group: 30, ..Options::default() }, seed, true);
+            run(&settings, StoreOptions::default(), seed, true);
+            run(&settings, StoreOptions { group: 30, ..StoreOptions::default() }, seed, true);
             if journal != "MEMORY" {
                 let way = Way::JournalLife;
-                run(&settings, Options { way, ..Options::default() }, seed, false);
+                run(&settings, StoreOptions { way, ..StoreOptions::default() }, seed, false);
             }
         }
     }
@@ -107,7 +107,7 @@ fn logs() {
             ("PRAGMA page_size=16384; PRAGMA wal_autocheckpoint=50; PRAGMA cache_size=5", 14),
         ] {
             let settings = format!("{extra}; PRAGMA journal_mode=WAL;");
-            run(&settings, Options { checkpoint, ..Options::default() }, seed, true);
+            run(&settings, StoreOptions { checkpoint, ..StoreOptions::default() }, seed, true);
         }
     }
 }

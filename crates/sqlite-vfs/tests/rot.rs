@@ -15,7 +15,7 @@ use common::full::Rig;
 use common::image::Image;
 use rusqlite::Connection;
 use varve_sqlite_vfs::store::Bug;
-use varve_sqlite_vfs::{Options, Store, StoreError};
+use varve_sqlite_vfs::{Store, StoreError, StoreOptions};
 
 const PAGE: usize = 4096;
 const SECTOR: usize = 512;
@@ -43,7 +43,7 @@ enum Found {
 
 fn look(rig: &Rig, medium: &mut Image, bytes: &Vec<u8>, bug: Option<Bug>) -> Found {
     medium.restore(bytes);
-    let store = match Store::mount_image(medium.drive(), Options::default()) {
+    let store = match Store::mount_image(medium.drive(), StoreOptions::default()) {
         Ok(store) => store,
         Err(error) => {
             return Found::Error(error.to_string(), matches!(error, StoreError::Damaged(_)));
@@ -72,7 +72,7 @@ fn look(rig: &Rig, medium: &mut Image, bytes: &Vec<u8>, bug: Option<Bug>) -> Fou
 /// A full store whose DELETE was under way, its journal behind the drive: the image as its kill left it,
 /// and where the annex begins.
 fn killed_with_a_journal(rig: &Rig, medium: &mut Image) -> (Vec<u8>, usize) {
-    let store = Store::format_image(medium.drive(), Options::default()).unwrap();
+    let store = Store::format_image(medium.drive(), StoreOptions::default()).unwrap();
     rig.fill(&store);
     rig.stores.remove(&rig.name);
     drop(store);
@@ -80,7 +80,7 @@ fn killed_with_a_journal(rig: &Rig, medium: &mut Image) -> (Vec<u8>, usize) {
     let mut cut = 40;
     loop {
         medium.restore(&start);
-        let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
+        let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
         let db = rig.open(&store);
         {
             let power = medium.power();
@@ -95,7 +95,7 @@ fn killed_with_a_journal(rig: &Rig, medium: &mut Image) -> (Vec<u8>, usize) {
         drop(db);
         rig.stores.remove(&rig.name);
         drop(store);
-        let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
+        let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
         let hot = store.objects().iter().any(|(name, size)| name == "main-journal" && *size > 0);
         let _ = medium.image();
         if hot && bytes.len() > start.len() {
@@ -107,14 +107,14 @@ fn killed_with_a_journal(rig: &Rig, medium: &mut Image) -> (Vec<u8>, usize) {
 
 /// The same with a log, whose newest commits lie behind the drive.
 fn killed_with_a_log(rig: &Rig, medium: &mut Image) -> (Vec<u8>, usize) {
-    let store = Store::format_image(medium.drive(), Options::default()).unwrap();
+    let store = Store::format_image(medium.drive(), StoreOptions::default()).unwrap();
     rig.fill(&store);
     let start = medium.image().len();
     let bytes = medium.image();
     rig.stores.remove(&rig.name);
     drop(store);
     medium.restore(&bytes);
-    let store = Store::mount_image(medium.drive(), Options::default()).unwrap();
+    let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
     let db = rig.open(&store);
     assert_eq!(common::ask(&db, "PRAGMA journal_mode=WAL"), "wal");
     db.execute_batch("PRAGMA wal_autocheckpoint=0").unwrap();

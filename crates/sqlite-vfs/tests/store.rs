@@ -4,7 +4,7 @@ mod common;
 
 use block::{RamDevice, Sectors};
 use common::{api, ask, open, unique};
-use varve_sqlite_vfs::{Options, Store, Stores};
+use varve_sqlite_vfs::{Store, StoreOptions, Stores};
 
 struct Rig {
     stores: Stores,
@@ -13,7 +13,7 @@ struct Rig {
     store: Store,
 }
 
-fn rig(options: Options) -> Rig {
+fn rig(options: StoreOptions) -> Rig {
     let store = Store::format(Box::new(RamDevice::new(Sectors(32 * 2_048))), options).unwrap();
     // Where no image can be made: a store is there or not.
     let name = format!("nowhere/{}", unique("store"));
@@ -25,7 +25,7 @@ fn rig(options: Options) -> Rig {
 
 #[test]
 fn a_commit_reaches_the_device_once() {
-    let rig = rig(Options::default());
+    let rig = rig(StoreOptions::default());
     let db = open(&rig.name, &rig.vfs).unwrap();
     db.execute_batch("CREATE TABLE t(a, b); INSERT INTO t VALUES(1, 'x')").unwrap();
     let before = rig.store.stats();
@@ -43,7 +43,7 @@ fn a_commit_reaches_the_device_once() {
 
 #[test]
 fn journal_mode_off_is_refused_with_a_hint() {
-    let rig = rig(Options::default());
+    let rig = rig(StoreOptions::default());
     let db = open(&rig.name, &rig.vfs).unwrap();
     let answer = ask(&db, "PRAGMA journal_mode=OFF");
     assert!(answer.contains("MEMORY") && answer.contains("refuses"), "{answer}");

@@ -18,7 +18,7 @@ use lab::LabError;
 use live::{CutMedium, FileMedium, ImageDrive, LiveError, Planted};
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::{Batch, Connection};
-use varve_sqlite_vfs::{Counter, Options, Store};
+use varve_sqlite_vfs::{Counter, Store, StoreOptions};
 
 use crate::files::{Memory, Settings, Stage, Synchronous};
 use crate::image::{Served, check_drive, check_store, unusable};
@@ -243,7 +243,7 @@ fn mount(medium: Arc<dyn Medium>, planted: Plant<Planted>) -> Result<Served, Lab
 }
 
 fn serve(drive: ImageDrive) -> Result<Served, LabError> {
-    let store = Store::mount_image(drive, Options::default())
+    let store = Store::mount_image(drive, StoreOptions::default())
         .map_err(|error| LabError::Input(error.to_string()))?;
     Served::new(&format!("{NAME}-{:?}", std::thread::current().id()), store)
 }

@@ -11,7 +11,7 @@ use block::Bytes;
 use lab::LabError;
 use live::{ImageDrive, LiveError};
 use rusqlite::{Connection, OpenFlags};
-use varve_sqlite_vfs::{OpenError, Options, RegisterError, Store, StoreError, Stores};
+use varve_sqlite_vfs::{OpenError, RegisterError, Store, StoreError, StoreOptions, Stores};
 
 use crate::files::api;
 use crate::transfer::{self, Moved, beside, sync_folder};
@@ -181,7 +181,7 @@ pub fn import(
     }
     let temporary = Temporary(beside(image));
     let name = temporary.0.display().to_string();
-    let store = Store::create(&temporary.0, capacity, Options::default()).map_err(refused)?;
+    let store = Store::create(&temporary.0, capacity, StoreOptions::default()).map_err(refused)?;
     let served = Served::new(&name, store)?;
     let mut into = served.open("main")?;
     let moved = transfer::import(database, &mut into)?;
@@ -190,7 +190,7 @@ pub fn import(
     served.store().flush().map_err(|error| LabError::Failed(error.to_string()))?;
     drop(served);
     // What counts is what the next one to open it finds.
-    let store = Store::open(&temporary.0, Options::default()).map_err(refused)?;
+    let store = Store::open(&temporary.0, StoreOptions::default()).map_err(refused)?;
     let served = Served::new(&name, store)?;
     let mut again = served.open("main")?;
     if transfer::serialized(&mut again, "the store")? != written {
@@ -218,7 +218,7 @@ pub fn export(image: &Path, database: &Path) -> Result<Moved, LabError> {
     }
     let served = Served::new(
         &image.display().to_string(),
-        Store::open(image, Options::default()).map_err(refused)?,
+        Store::open(image, StoreOptions::default()).map_err(refused)?,
     )?;
     if !served.store().objects().iter().any(|(name, _)| name == "main") {
         let found: Vec<String> =
@@ -337,8 +337,8 @@ pub fn check(image: &Path) -> Result<Sound, LabError> {
 /// The first promise that does not hold.
 pub fn check_image(mut drive: ImageDrive, name: &str) -> Result<Sound, LabError> {
     let (pages, version) = (check_drive(&mut drive)?, drive.version());
-    let store =
-        Store::mount_image(drive, Options::default()).map_err(|error| not_mounted(name, error))?;
+    let store = Store::mount_image(drive, StoreOptions::default())
+        .map_err(|error| not_mounted(name, error))?;
     let databases = check_store(&Served::new(name, store)?)?;
     Ok(Sound { databases, pages, version })
 }

@@ -190,9 +190,8 @@ impl Watched {
             note: "Counted between SQLite and its files; what the program printed is above."
                 .to_string(),
             seed: 1,
-            claims: Vec::new(),
-            checks: Vec::new(),
             sections: vec![section],
+            ..Study::default()
         };
         study.text()
     }

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use block::Bytes;
 use live::Planted;
 use varve_sqlite::crash::{Plan, check, check_with, workload};
-use varve_sqlite_vfs::{Options, Store};
+use varve_sqlite_vfs::{Store, StoreOptions};
 
 fn image(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_file(&path);
-    drop(Store::create(&path, Bytes(4 << 20), Options::default()).unwrap());
+    drop(Store::create(&path, Bytes(4 << 20), StoreOptions::default()).unwrap());
     path
 }
 

@@ -16,7 +16,7 @@ use block::Medium;
 use block::{Bytes, Rng};
 use live::{ImageDrive, LiveError};
 use varve_sqlite::image::{Served, check_image, unusable};
-use varve_sqlite_vfs::{Options, Store};
+use varve_sqlite_vfs::{Store, StoreOptions};
 
 const PAGE: usize = 4096;
 const ROWS: i64 = 40;
@@ -46,7 +46,7 @@ impl Medium for Memory {
 fn closed() -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rot.varve");
     let _ = std::fs::remove_file(&path);
-    let store = Store::create(&path, Bytes(3 << 20), Options::default()).unwrap();
+    let store = Store::create(&path, Bytes(3 << 20), StoreOptions::default()).unwrap();
     let served = Served::new("rot-made", store).unwrap();
     let db = served.open("main").unwrap();
     db.execute_batch(
@@ -69,7 +69,8 @@ fn closed() -> Vec<u8> {
 
 fn rows(memory: &Arc<Memory>, name: &str) -> Result<Vec<Row>, String> {
     let drive = ImageDrive::open_on(Arc::clone(memory) as _).map_err(|e| e.to_string())?;
-    let store = Store::mount(Box::new(drive), Options::default()).map_err(|e| e.to_string())?;
+    let store =
+        Store::mount(Box::new(drive), StoreOptions::default()).map_err(|e| e.to_string())?;
     let served = Served::new(name, store).map_err(|e| e.to_string())?;
     let db = served.open("main").map_err(|e| e.to_string())?;
     let read = || -> rusqlite::Result<Vec<Row>> {
@@ -173,7 +174,7 @@ fn refused(memory: &Arc<Memory>) -> bool {
 fn killed_full(journal: &str) -> (Vec<u8>, usize) {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rot-full-{journal}.varve"));
     let _ = std::fs::remove_file(&path);
-    let store = Store::create(&path, Bytes(4 << 20), Options::default()).unwrap();
+    let store = Store::create(&path, Bytes(4 << 20), StoreOptions::default()).unwrap();
     let behind = std::fs::metadata(&path).unwrap().len() as usize;
     let served = Served::new(&format!("rot-full-{journal}"), store).unwrap();
     let db = served.open("main").unwrap();

@@ -6,7 +6,7 @@ use block::{RamDevice, Sectors};
 use rusqlite::{Connection, OpenFlags};
 use varve_sqlite::files::api;
 use varve_sqlite::transfer::{export, import};
-use varve_sqlite_vfs::{Options, Store, Stores};
+use varve_sqlite_vfs::{Store, StoreOptions, Stores};
 
 fn path(name: &str) -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
@@ -37,7 +37,7 @@ fn source(name: &str, journal: &str, page: u32) -> PathBuf {
 /// A connection to an empty store, over a VFS of this name.
 fn store(vfs: &str) -> Connection {
     let device = RamDevice::new(Sectors(8 * 8192));
-    let store = Store::format(Box::new(device), Options::default()).unwrap();
+    let store = Store::format(Box::new(device), StoreOptions::default()).unwrap();
     let stores = Stores::new();
     stores.register(&api(), vfs, false, None).unwrap();
     stores.add("/kept", &store);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 use varve_sqlite::crash;
 use varve_sqlite::image::{Served, check};
-use varve_sqlite_vfs::{Options, Store};
+use varve_sqlite_vfs::{Store, StoreOptions};
 
 fn unpacked(image: &str, to: &str) -> PathBuf {
     let from = format!("{}/tests/images/{image}.varve.zst", env!("CARGO_MANIFEST_DIR"));
@@ -33,7 +33,7 @@ fn an_image_of_version_1_goes_on_as_it_is() {
             let sound = check(&path).unwrap();
             assert_eq!((sound.version, sound.databases.len()), (1, 1));
             assert!(sound.blind().unwrap().contains("version 1"));
-            let store = Store::open(&path, Options::default()).unwrap();
+            let store = Store::open(&path, StoreOptions::default()).unwrap();
             let served = Served::new(&format!("{image}-{round}"), store).unwrap();
             let db = served.open("main").unwrap();
             assert_eq!(sum(&db), (400 + 300 * round, 40), "{image}");

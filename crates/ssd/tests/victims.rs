@@ -17,7 +17,7 @@ fn drive(pairs: &[&str]) -> Drive {
         "geometry.pages=64",
         "line=plane",
         "buffer.policy=none",
-        "timing=false",
+        "timing=off",
     ];
     for pair in base.iter().chain(pairs) {
         config.set_pair(pair).unwrap();
@@ -82,9 +82,9 @@ fn full_lines_alone_are_not_copied() {
             "geometry.blocks=64",
             "op=20 %",
             &format!("gc.victim={victim}"),
-            "gc.background=true",
+            "gc.background=on",
             "gc.bg_start=50 %",
-            "timing=true",
+            "timing=on",
             "bus.rate=800 MB/s",
         ]);
         let mut at = drive.now() + Span::from_us(10_000_000);
@@ -127,7 +127,7 @@ fn write_amplification_is_in_bytes() {
             "geometry.pages=16",
             "geometry.page=16 KiB",
             "op=28 %",
-            "timing=false",
+            "timing=off",
         ];
         for pair in base.iter().chain(buffer).chain([&unit.as_str()]) {
             config.set_pair(pair).unwrap();

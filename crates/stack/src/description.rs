@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use block::{Bytes, parse_size};
-use remap::Options;
+use remap::LogOptions;
 use remap::paper::PaperOptions;
 
 use crate::StackError;
@@ -63,7 +63,7 @@ pub enum Layer {
     RealTime,
 }
 
-/// Options of a layer as they were written: each was understood by the layer.
+/// LogOptions of a layer as they were written: each was understood by the layer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Keys(Vec<(String, String)>);
 
@@ -78,18 +78,18 @@ impl Keys {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
 
-    /// Options of the host log with these on top of `options`.
+    /// LogOptions of the host log with these on top of `options`.
     ///
     /// # Errors
     /// An option that is not there, or its value.
-    pub fn log(&self, mut options: Options) -> Result<Options, StackError> {
+    pub fn log(&self, mut options: LogOptions) -> Result<LogOptions, StackError> {
         for (key, value) in &self.0 {
             options.set(key, value).map_err(|e| StackError::Options(format!("log: {e}")))?;
         }
         Ok(options)
     }
 
-    /// Options of the paper's rules with these on top of `options`.
+    /// LogOptions of the paper's rules with these on top of `options`.
     ///
     /// # Errors
     /// An option that is not there, or its value.
@@ -103,11 +103,11 @@ impl Keys {
 }
 
 impl Keys {
-    /// Options of the file system with these on top of `options`.
+    /// LogOptions of the file system with these on top of `options`.
     ///
     /// # Errors
     /// An option that is not there, or its value.
-    pub fn lfs(&self, mut options: lfs::Options) -> Result<lfs::Options, StackError> {
+    pub fn lfs(&self, mut options: lfs::FsOptions) -> Result<lfs::FsOptions, StackError> {
         for (key, value) in &self.0 {
             options.set(key, value).map_err(|e| StackError::Options(format!("lfs: {e}")))?;
         }
@@ -259,7 +259,7 @@ impl Layer {
         match &*term.name {
             "log" => {
                 let keys = options()?;
-                keys.log(Options::default())?;
+                keys.log(LogOptions::default())?;
                 Ok(Layer::Log(keys))
             }
             "paper-log" => {
@@ -269,7 +269,7 @@ impl Layer {
             }
             "lfs" => {
                 let keys = options()?;
-                keys.lfs(lfs::Options::default())?;
+                keys.lfs(lfs::FsOptions::default())?;
                 Ok(Layer::Lfs(keys))
             }
             "cut" => {
@@ -351,7 +351,7 @@ mod tests {
     fn a_description_is_written_as_it_is_read() {
         let same = [
             "ram(1 GiB)",
-            "image(disk.img, size=2 GiB)+cut(3)+log(gc.policy=cost-benefit, verify=read)",
+            "image(disk.img, size=2 GiB)+cut(3)+log(gc.victim=cost-benefit, verify=read)",
             "drive(970-pro, scale=1/64)+paper-log(commit_pairs=8)+record(\"a, b.vtr\")",
             "drive-image(d.img)+read-only",
             "device(/dev/sdz)+log+lfs",

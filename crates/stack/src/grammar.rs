@@ -201,7 +201,7 @@ mod tests {
     fn what_is_read_is_written_again() {
         let same = [
             "ram(1GiB)",
-            "drive(970-pro, scale=1/64, gc.victim=greedy)+log(gc.policy=cost-benefit)",
+            "drive(970-pro, scale=1/64, gc.victim=greedy)+log(gc.victim=cost-benefit)",
             "image(\"a (1), b.img\")+log+cut(7)+record(out.vtr)",
             "image(\"a=b\")",
         ];

@@ -1,6 +1,6 @@
 //! Stacks: one grammar, one builder.
 //!
-//! `drive(970-pro, scale=1/64)+log(gc.policy=cost-benefit)` is a stack on the command line and in a
+//! `drive(970-pro, scale=1/64)+log(gc.victim=cost-benefit)` is a stack on the command line and in a
 //! scenario. [`Description`] is what it says; [`rules`] say which there are; [`Modelled`] makes one in
 //! virtual time and [`live::Stack`] one that serves real programs.
 //!

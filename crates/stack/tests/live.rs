@@ -75,7 +75,7 @@ fn what_was_flushed_is_there_after_a_cut_through_every_stack() {
         "ram(48MiB)+cut(1)+log".to_string(),
         "ram(48MiB)+log+cut(1)".to_string(),
         "ram(64MiB)+cut(1)+log(segment=64KiB)+log(segment=64KiB)".to_string(),
-        format!("image(\"{image}\", size=48MiB)+cut(2)+log(gc.policy=cost-benefit)"),
+        format!("image(\"{image}\", size=48MiB)+cut(2)+log(gc.victim=cost-benefit)"),
         DRIVE.to_string(),
         format!("{DRIVE}+cut(3)+log(segment=128KiB)"),
         format!("{DRIVE}+log(segment=128KiB)"),

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 use sqlite::files::{Memory, Recorder, Settings, Shared, Stage, Synchronous, api};
 use sqlite::host::{Engine, Layout, System, Tally};
 use sqlite::workload::bench::{Overwrite, Shape};
-use varve_sqlite_vfs::{Checkpoint, Counter, Options, Stats, Store, Stores};
+use varve_sqlite_vfs::{Checkpoint, Counter, Stats, Store, StoreOptions, Stores};
 
 const COUNT: u64 = 600;
 const SHAPE: Shape = Shape { keys: 4000, value: 700 };
@@ -58,7 +58,7 @@ fn model(settings: Settings, system: System) -> (Tally, (u64, u64)) {
 }
 
 /// What the store writes, and the rows; `name` is the VFS's.
-fn store(name: &str, settings: Settings, options: Options) -> (Stats, (u64, u64)) {
+fn store(name: &str, settings: Settings, options: StoreOptions) -> (Stats, (u64, u64)) {
     let device = RamDevice::new(Sectors(8 * 16_384));
     let store = Store::format(Box::new(device), options).unwrap();
     let stores = Stores::new();
@@ -103,7 +103,7 @@ fn every_commit_writes_the_same_pages() {
     for (name, exclusive) in [("store-normal", false), ("store-exclusive", true)] {
         let settings = Settings::new("memory", Synchronous::Full).exclusive(exclusive);
         let (tally, rows) = model(settings, System::Transactions(None));
-        let (stats, kept) = store(name, settings, Options::default());
+        let (stats, kept) = store(name, settings, StoreOptions::default());
         assert_eq!(kept, rows);
         assert_eq!(rows.1, SHAPE.keys);
         assert_eq!(stats.tagged, tally.data, "{name}");
@@ -115,10 +115,10 @@ fn every_commit_writes_the_same_pages() {
 fn groups_write_every_page_once() {
     let settings = Settings::new("memory", Synchronous::Full);
     let (tally, rows) = model(settings, System::Transactions(Some(300)));
-    let options = Options {
+    let options = StoreOptions {
         group: 300,
         group_time: Span::from_us(u64::MAX / 2_000_000),
-        ..Options::default()
+        ..StoreOptions::default()
     };
     let (stats, kept) = store("store-group", settings, options);
     assert_eq!(kept, rows);
@@ -130,7 +130,7 @@ fn groups_write_every_page_once() {
 fn a_log_is_written_once_and_its_pages_are_moved() {
     let settings = Settings::new("wal", Synchronous::Full);
     let (tally, rows) = model(settings, System::Remapped { headers: true });
-    let options = Options { checkpoint: Checkpoint::Remap, ..Options::default() };
+    let options = StoreOptions { checkpoint: Checkpoint::Remap, ..StoreOptions::default() };
     let (stats, kept) = store("store-remap", settings, options);
     assert_eq!(kept, rows);
     assert_eq!((stats.remapped, stats.tagged, tally.data), (tally.remapped, 0, 0));

@@ -103,7 +103,7 @@ pub mod trace {
 /// # Ok::<(), varve::log::LogError>(())
 /// ```
 pub mod log {
-    pub use remap::{Counters, HostLog, LiveLog, LogError, Options as LogOptions};
+    pub use remap::{Counters, HostLog, LiveLog, LogError, LogOptions};
 }
 
 /// The file system: [`Fs`](fs::Fs) over any [`block::BlockDevice`].
@@ -124,7 +124,7 @@ pub mod log {
 pub mod fs {
     pub use lfs::format::FileType;
     pub use lfs::fs::{Cleaning, NewInode, Scj};
-    pub use lfs::{Fs, FsError, MkfsOptions, Nid, Now, Options as FsOptions, Stamp, mkfs};
+    pub use lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, Now, Stamp, mkfs};
 }
 
 /// A drive that lives on a file, with transactions.
@@ -150,7 +150,7 @@ pub mod image {
 /// ```
 /// use varve::block::{BlockDevice, Bytes, Lba, Request, Sectors};
 /// use varve::stack::{Description, Device, Modelled};
-/// let said: Description = "ram(64 MiB)+log(gc.policy=cost-benefit)".parse()?;
+/// let said: Description = "ram(64 MiB)+log(gc.victim=cost-benefit)".parse()?;
 /// let mut stack = Modelled::ram(Bytes(64 << 20)).below(&said.layers, "memory")?;
 /// let at = stack.now();
 /// stack.submit(at, Request::write(Lba(0), Sectors(8))).expect("written");

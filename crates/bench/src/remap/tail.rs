@@ -2,7 +2,7 @@
 
 use std::collections::BinaryHeap;
 
-use ::remap::{HostLog, Options};
+use ::remap::{HostLog, LogOptions};
 use block::{BlockDevice, Bytes, Lba, Request, Rng, Sectors, Span, Time};
 use lab::histogram::Histogram;
 use ssd::Drive;
@@ -18,7 +18,7 @@ const DEPTH: usize = 32;
 /// What is run: the drive, the log and the load.
 struct Plan {
     drive: ssd::Params,
-    options: Options,
+    options: LogOptions,
     /// Blocks of the file that is overwritten while the log cleans.
     blocks: u64,
     writes: u64,
@@ -158,7 +158,7 @@ pub fn run(mut args: Args) -> Result<(), String> {
     let rate = args.number("rate", 0)?;
     let seed = args.number("seed", 1)?;
     let late = args.flag("late");
-    let mut options = Options { payload: false, ..Options::default() };
+    let mut options = LogOptions { payload: false, ..LogOptions::default() };
     options.segment = Bytes((mib * 1024 / 256 / 2 * 1024).max(64 << 10));
     for pair in args.values("set")? {
         let (name, value) = pair.split_once('=').ok_or_else(|| format!("--set {pair}: N=V"))?;

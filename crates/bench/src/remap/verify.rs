@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ::remap::Options;
+use ::remap::LogOptions;
 use block::Medium;
 use block::{Rng, parse_size};
 use live::FileMedium;
@@ -46,7 +46,7 @@ struct Found {
 }
 
 fn one(medium: Arc<dyn Medium>, way: Way, seed: u64, count: u64) -> Result<Found, String> {
-    let options = Options { verify: way.kept, ..Options::default() };
+    let options = LogOptions { verify: way.kept, ..LogOptions::default() };
     let disk = LogDisk::format(medium, &options).map_err(text)?;
     if !way.compared {
         disk.verify_reads(false);

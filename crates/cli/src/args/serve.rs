@@ -46,7 +46,7 @@ pub struct StackArgs {
     /// The layer that turns random writes into sequential ones
     #[arg(long, value_enum, default_value_t = Remap::Off)]
     pub remap: Remap,
-    /// Whether what --remap varve reads is compared with its checksums: off serves damage as data, and a
+    /// Whether what --remap log reads is compared with its checksums: off serves damage as data, and a
     /// log that has lost what was flushed, read-only
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub verify: Switch,
@@ -91,10 +91,10 @@ impl StackArgs {
 pub enum Remap {
     /// None: pass-through
     Off,
-    /// Ours
-    Varve,
-    /// As paper 1 has it
-    Paper,
+    /// The host log
+    Log,
+    /// The log as paper 1 has it
+    PaperLog,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]

@@ -68,7 +68,7 @@ impl Reading {
         let mut keys: Vec<_> =
             texts.into_iter().filter_map(|(key, text)| Some((key, text.clone()?))).collect();
         if self.app_is_comm {
-            keys.push(("app-is-comm", "true".to_string()));
+            keys.push(("app-is-comm", "on".to_string()));
         }
         keys
     }

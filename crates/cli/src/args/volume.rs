@@ -19,7 +19,7 @@ pub struct Source {
     /// The layer between the volume and SOURCE
     #[arg(long, value_enum, default_value_t = Remap::Off, conflicts_with = "drive_image")]
     pub remap: Remap,
-    /// Whether what --remap varve reads is compared with its checksums
+    /// Whether what --remap log reads is compared with its checksums
     #[arg(long, value_enum, default_value_t = Switch::On)]
     pub verify: Switch,
 }

@@ -121,7 +121,7 @@ fn finish(args: &Reproduce, folder: &Path, found: &[(String, Study)]) -> Result<
     write_whole(&page, html.as_bytes())?;
     let studies = found.iter().map(|(_, study)| study.json(VERSION)).collect();
     let mut map = Map::new();
-    map.put("schema", Json::text("varve.studies/2"));
+    map.put("schema", Json::text("varve.studies/3"));
     map.put("studies", Json::List(studies));
     let document = Json::Map(map).pretty();
     write_whole(&folder.join("results.json"), document.as_bytes())?;

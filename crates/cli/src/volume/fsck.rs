@@ -7,7 +7,7 @@ use block::{BlockDevice, Overlay};
 use lab::LabError;
 use lfs::format::Flags;
 use lfs::fs::{Durable, Trigger};
-use lfs::{Fs, FsError, Options};
+use lfs::{Fs, FsError, FsOptions};
 use serde_json::json;
 use serve::mount::DiskDevice;
 use stack::disk::Disk;
@@ -67,7 +67,7 @@ fn device(disk: &Arc<dyn Disk>) -> DiskDevice {
 
 /// Mounts a volume, looks at all of it and unmounts it: whether there was something to recover, and what
 /// it holds.
-fn judge<D: BlockDevice>(device: D, options: Options) -> Result<(bool, String), FsError> {
+fn judge<D: BlockDevice>(device: D, options: FsOptions) -> Result<(bool, String), FsError> {
     let mut fs = Fs::mount(device, options, now())?;
     let rolled = fs.checkpoints().contains_key(&Trigger::Recovery);
     fs.check(now())?;
@@ -86,11 +86,11 @@ fn checked(args: &Fsck) -> Result<Verdict, LabError> {
     drop(found);
     let read_only = !(unclean && args.recover);
     // Without a journal of its own: what is recovered is plain afterwards.
-    let options = Options { read_only, ..Options::default() };
+    let options = FsOptions { read_only, ..FsOptions::default() };
     let (rolled, held) = match unclean && read_only {
         // Judged as recovery would leave it: that is done, and what it writes goes nowhere.
         true => {
-            let written = Options { read_only: false, ..options };
+            let written = FsOptions { read_only: false, ..options };
             match judge(Overlay::new(device(&stack.disk)), written) {
                 // It may only be read, and recovery of that writes nothing either.
                 Err(FsError::Unsupported(_)) => judge(device(&stack.disk), options),

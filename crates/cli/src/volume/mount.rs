@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use lab::LabError;
 use lfs::fs::Cleaning;
-use lfs::{FsError, Options};
+use lfs::{FsError, FsOptions};
 use serve::control::{Control, ControlSocket};
 use serve::fuse::cut_off;
 use serve::mount::{DiskDevice, FsMount, MountError, MountOptions, mounted, take_report};
@@ -229,7 +229,7 @@ fn prepare(stack: &Stack, name: &Path, args: &Mount) -> Result<(), LabError> {
     if is_blank(&stack.disk, name)? {
         return make(&stack.disk, name, &args.new);
     }
-    let options = Options { read_only: true, ..Options::default() };
+    let options = FsOptions { read_only: true, ..FsOptions::default() };
     match lfs::Fs::mount(DiskDevice(Arc::clone(&stack.disk)), options, now()) {
         Err(error @ FsError::NotAVolume(_)) => {
             let what = format!("{}: {error}, but something: `varve mkfs --force`", name.display());

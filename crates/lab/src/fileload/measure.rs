@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use block::{Op, Span, Time};
 use lfs::Cause;
-use lfs::fs::{CleaningTime, Event, Options, Stats, Trigger};
+use lfs::fs::{CleaningTime, Event, FsOptions, Stats, Trigger};
 use ssd::Params;
 
 use super::clients::Clients;
@@ -27,7 +27,7 @@ pub struct Plan {
     /// Blocks of the volume.
     pub blocks: u64,
     /// How it is mounted.
-    pub options: Options,
+    pub options: FsOptions,
     /// Blocks of the page cache, and those that may be dirty.
     pub cache: (u64, u64),
     /// Blocks that programs write before anything is measured, and then.

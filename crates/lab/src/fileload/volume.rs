@@ -7,7 +7,7 @@
 use block::{BlockDevice, Bytes, Time};
 use lfs::format::FileType;
 use lfs::fs::{NewInode, Syncing};
-use lfs::{Fs, FsError, MkfsOptions, Nid, Now, Options, Stamp};
+use lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, Now, Stamp};
 
 use super::{Cache, failed};
 use crate::LabError;
@@ -51,7 +51,7 @@ impl<D: BlockDevice> Volume<D> {
     pub fn make(
         device: D,
         start: Time,
-        options: Options,
+        options: FsOptions,
         cache: Cache,
     ) -> Result<Volume<D>, LabError> {
         let start = at(start);

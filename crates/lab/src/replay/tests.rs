@@ -194,10 +194,10 @@ fn no_part_of_the_drive_is_busy_for_longer_than_there_was_time() {
 fn a_die_that_does_two_things_at_a_time_is_busy_once() {
     for more in [
         &[][..],
-        &["nand.cache_ops=true"],
-        &["geometry.planes=2", "nand.independent_planes=true"],
-        &["geometry.planes=2", "nand.independent_planes=true", "nand.cache_ops=true"],
-        &["nand.cache_ops=true", "nand.suspend=both"],
+        &["nand.cache_ops=on"],
+        &["geometry.planes=2", "nand.independent_planes=on"],
+        &["geometry.planes=2", "nand.independent_planes=on", "nand.cache_ops=on"],
+        &["nand.cache_ops=on", "nand.suspend=both"],
     ] {
         let mut drive = drive_with(more);
         let mut rng = block::Rng::new(3);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use block::{parse_switch, switch_text};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -98,13 +99,11 @@ impl Entry {
         })
     }
 
-    /// The one value as `true` or `false`.
+    /// The one value as `on` or `off`.
     pub fn flag(&self) -> Result<bool, LabError> {
-        match self.one()? {
-            "true" => Ok(true),
-            "false" => Ok(false),
-            other => Err(self.error(format!("found `{other}`, expected true or false"))),
-        }
+        let text = self.one()?;
+        parse_switch(text)
+            .map_err(|e| self.error(format!("found `{text}`, expected {}", e.expected)))
     }
 }
 
@@ -200,7 +199,7 @@ impl Reader<'_> {
         };
         match value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
-            DeValue::Boolean(flag) => Ok(flag.to_string()),
+            DeValue::Boolean(flag) => Ok(switch_text(*flag).to_string()),
             DeValue::Integer(n) => {
                 let n = i64::from_str_radix(&n.as_str().replace('_', ""), n.radix());
                 n.map(|n| n.to_string()).map_err(|_| wrong())

@@ -12,7 +12,7 @@
 //! gc.victim = "greedy"
 //!
 //! [remap]                       # the host log above it
-//! mode = "varve"                # off, varve, paper; and any option of the log
+//! mode = "log"                  # off, log, paper-log; and any option of the log
 //!
 //! [workload]
 //! trace = "hm_0.csv.zst"        # or gen = "uniform,size=256MiB", or [tenant.NAME] tables

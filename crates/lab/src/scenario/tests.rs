@@ -214,7 +214,7 @@ fn lists_split_outside_parentheses() {
 
 #[test]
 fn a_stack_in_one_text_is_its_drive_and_its_layers() {
-    let text = "stack = \"drive(paper-nolog, op=20 %)+log(gc.policy=fifo)+lfs(cleaning=bl6)\"\n\
+    let text = "stack = \"drive(paper-nolog, op=20 %)+log(gc.victim=fifo)+lfs(cleaning=bl6)\"\n\
                 [workload]\nfiles = \"fio\"\n";
     let scenario = Scenario::from_text("s.toml", text, PathBuf::new()).unwrap();
     let config = scenario.config().unwrap();
@@ -223,7 +223,7 @@ fn a_stack_in_one_text_is_its_drive_and_its_layers() {
     assert_eq!(scenario.stack.lfs().unwrap().cleaning, lfs::fs::Cleaning::Bl6);
     // Written out, the drive is a drive's, and the layers are the stack's.
     let again = scenario.to_toml().unwrap();
-    assert!(again.contains("stack = \"+log(gc.policy=fifo)+lfs(cleaning=bl6)\""), "{again}");
+    assert!(again.contains("stack = \"+log(gc.victim=fifo)+lfs(cleaning=bl6)\""), "{again}");
     let again = Scenario::from_text("again.toml", &again, PathBuf::new()).unwrap();
     assert_eq!(again.stack.layers(), scenario.stack.layers());
     assert_eq!(again.workload.files, scenario.workload.files);

@@ -117,7 +117,7 @@ fn workload(out: &mut String, scenario: &Scenario) {
         let _ = writeln!(out, "fit = {}", quoted(&w.fit.to_string()));
     }
     if w.drop_flushes {
-        out.push_str("drop-flushes = true\n");
+        out.push_str("drop-flushes = \"on\"\n");
     }
     let o = &w.options;
     let texts = [
@@ -141,7 +141,7 @@ fn workload(out: &mut String, scenario: &Scenario) {
         let _ = writeln!(out, "align-shift = {}", quoted(&o.align_shift.to_string()));
     }
     if o.app_is_comm {
-        out.push_str("app-is-comm = true\n");
+        out.push_str("app-is-comm = \"on\"\n");
     }
     if let Some(unit) = o.time_unit {
         let names = ["ps", "ns", "100ns", "us", "ms", "s"];
@@ -166,7 +166,7 @@ fn workload(out: &mut String, scenario: &Scenario) {
             let _ = writeln!(out, "loop = {}", tenant.rounds);
         }
         if !tenant.round_discard {
-            out.push_str("loop-discard = false\n");
+            out.push_str("loop-discard = \"off\"\n");
         }
     }
 }
@@ -181,7 +181,7 @@ fn replay(out: &mut String, scenario: &Scenario) {
         Mode::Closed { depth, per_app } => {
             let _ = writeln!(out, "mode = \"closed\"\nqd = {depth}");
             if per_app {
-                out.push_str("per-app = true\n");
+                out.push_str("per-app = \"on\"\n");
             }
         }
     }

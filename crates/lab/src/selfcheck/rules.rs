@@ -39,10 +39,10 @@ const VARIANTS: &[(&str, &[&str])] = &[
     ("no buffer", &["buffer.policy=none", "buffer.size=0"]),
     ("paged map", &["map.mode=paged", "map.cache=64 KiB"]),
     ("units of 8 KiB", &["unit=8 KiB"]),
-    ("cached operations", &["nand.cache_ops=true", "nand.t_cbsy=5 us"]),
+    ("cached operations", &["nand.cache_ops=on", "nand.t_cbsy=5 us"]),
     ("suspension", &["nand.suspend=both", "nand.t_suspend=20 us", "nand.t_resume=5 us"]),
-    ("one-shot", &["nand.one_shot=true", "geometry.cell_bits=2"]),
-    ("background cleaning", &["gc.background=true", "gc.pace=burst"]),
+    ("one-shot", &["nand.one_shot=on", "geometry.cell_bits=2"]),
+    ("background cleaning", &["gc.background=on", "gc.pace=burst"]),
 ];
 
 /// Picoseconds between two requests of the mixed load, about: no queue grows without end.

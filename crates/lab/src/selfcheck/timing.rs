@@ -74,7 +74,7 @@ impl Shape {
             planes: count("geometry.planes"),
             page: parse_size(c.text("geometry.page")).expect("checked").0,
             pages: count("geometry.pages"),
-            one_shot: if c.text("nand.one_shot") == "true" { bits } else { 1 },
+            one_shot: if c.text("nand.one_shot") == "on" { bits } else { 1 },
             read_4k: if read_4k.is_empty() { read.clone() } else { read_4k },
             read,
             program: times("nand.program"),
@@ -206,7 +206,7 @@ fn checks(preset: &str, quick: bool) -> Result<Vec<Check>, Trouble> {
     let mut checks = idle(preset, &config)?;
     for cache in [false, true] {
         if cache {
-            config = with(&config, &["nand.cache_ops=true"])?;
+            config = with(&config, &["nand.cache_ops=on"])?;
         } else if quick {
             continue;
         }

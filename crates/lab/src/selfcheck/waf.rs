@@ -81,7 +81,7 @@ fn measure(spare: &str, victim: &str, units: u32, writes: u64) -> Result<Measure
         &format!("op={spare}"),
         &format!("gc.victim={victim}"),
         "buffer.policy=none",
-        "timing=false",
+        "timing=off",
     ])?;
     let mut d = drive(&config)?;
     let bytes = d.capacity().bytes().0;

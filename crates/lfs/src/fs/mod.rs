@@ -62,7 +62,7 @@ pub use idle::Idle;
 pub use inspect::{Durable, DurableJournal};
 pub use logs::LogKind;
 pub use names::NewInode;
-pub use options::{Bug, Cleaning, OPTIONS, Options, Scj, Victim};
+pub use options::{Bug, Cleaning, FsOptions, OPTIONS, Scj, Victim};
 pub use outside::ReadPlan;
 pub use space::Usage;
 pub use stats::{CheckpointTime, CleaningTime, Event, LogStats, Stats};
@@ -77,7 +77,7 @@ pub struct Fs<D> {
     disk: Disk<D>,
     superblock: Superblock,
     layout: Layout,
-    options: Options,
+    options: FsOptions,
     checkpoints: durable::Checkpoints,
     nat: nat::Nat,
     segs: segs::Segs,

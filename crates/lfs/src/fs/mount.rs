@@ -18,7 +18,7 @@ use super::orphans::Orphans;
 use super::recover::Gained;
 use super::segs::Segs;
 use super::summaries::{PER_SUMMARY, Summaries};
-use super::{Fs, LogKind, Options, Trigger};
+use super::{Fs, FsOptions, LogKind, Trigger};
 use crate::disk::Disk;
 use crate::format::{
     Block, Checkpoint, CompactReader, Flags, Journal, MAGIC, NatEntry, OrphanBlock, SIT_PER_BLOCK,
@@ -209,7 +209,7 @@ impl<D: BlockDevice> Fs<D> {
     /// # Errors
     /// [`FsError::NotAVolume`], [`FsError::Corrupt`], [`FsError::Unsupported`] (for a feature, or
     /// for writing where a flag forbids it), and what the device says.
-    pub fn mount(device: D, options: Options, now: Now) -> Result<Fs<D>, FsError> {
+    pub fn mount(device: D, options: FsOptions, now: Now) -> Result<Fs<D>, FsError> {
         let mut disk = Disk::new(device, now.at);
         let (superblock, layout, live) = superblock(&mut disk)?;
         check_payload(&superblock)?;
@@ -241,7 +241,7 @@ impl<D: BlockDevice> Fs<D> {
     fn assemble(
         mut disk: Disk<D>,
         (superblock, layout): (Superblock, Layout),
-        options: Options,
+        options: FsOptions,
         pack: Pack,
         now: Now,
     ) -> Result<Fs<D>, FsError> {

@@ -1,6 +1,6 @@
 //! How a volume is mounted.
 
-use block::Plant;
+use block::{Plant, parse_switch};
 
 use super::victim::Question;
 use crate::FsError;
@@ -159,7 +159,7 @@ impl Bug {
 
 /// What may be chosen at a mount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Options {
+pub struct FsOptions {
     /// Nothing is written, not even by recovery.
     pub read_only: bool,
     /// How segments are cleaned.
@@ -197,9 +197,9 @@ pub struct Options {
     pub unflushed: bool,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for FsOptions {
+    fn default() -> FsOptions {
+        FsOptions {
             read_only: false,
             cleaning: Cleaning::Bl6,
             victim: Victim::Greedy,
@@ -235,12 +235,12 @@ pub const OPTIONS: &[(&str, &str)] = &[
     ("dirty", "dirty nodes, and directory blocks, that a checkpoint waits for (each)"),
     ("discard", "on or off: segments that a checkpoint freed are discarded"),
     ("drain", "on or off: copies are waited for before cleaning goes on"),
+    ("gc.victim", "which segment is cleaned first: greedy or cost-benefit"),
     ("late", "on or off: callers clean as late as they can"),
     ("prefree", "per cent of all segments that wait for a checkpoint before one is made for them"),
     ("slots", "records that the journal holds, 1 to 224; with cleaning=scj"),
     ("threaded", "on or off: logs go through holes when free segments run low"),
     ("threshold", "pre-invalid blocks above which a checkpoint is made; with cleaning=scj"),
-    ("victim", "greedy or cost-benefit"),
 ];
 
 /// A whole number in a range.
@@ -250,14 +250,10 @@ fn number(text: &str, least: u64, most: u64) -> Result<u64, String> {
 }
 
 fn switch(text: &str) -> Result<bool, String> {
-    match text {
-        "on" => Ok(true),
-        "off" => Ok(false),
-        _ => Err("on or off".to_string()),
-    }
+    parse_switch(text).map_err(|e| e.expected.to_string())
 }
 
-impl Options {
+impl FsOptions {
     /// Sets one by its name ([`OPTIONS`]).
     ///
     /// # Errors
@@ -277,7 +273,7 @@ impl Options {
                     _ => return Err("scj, bl6 or bl415".to_string()),
                 }
             }
-            "victim" => {
+            "gc.victim" => {
                 self.victim = match text {
                     "greedy" => Victim::Greedy,
                     "cost-benefit" => Victim::CostBenefit,
@@ -304,6 +300,7 @@ impl Options {
             "discard" => self.discard = switch(text)?,
             "drain" => self.drain = switch(text)?,
             "threaded" => self.threaded = switch(text)?,
+            "victim" => return Err("`gc.victim`, as it is called now".to_string()),
             _ => {
                 let names: Vec<&str> = OPTIONS.iter().map(|(name, _)| *name).collect();
                 return Err(format!("one of {}", names.join(", ")));
@@ -354,7 +351,7 @@ mod tests {
     fn every_option_is_set_by_its_name_and_nothing_else_is() {
         let values = ["on", "1", "greedy", "64", "100"];
         for (name, _) in OPTIONS {
-            let mut options = Options::default();
+            let mut options = FsOptions::default();
             options.set("cleaning", "scj").unwrap();
             assert!(
                 *name == "cleaning" || values.iter().any(|text| options.set(name, text).is_ok()),
@@ -363,7 +360,7 @@ mod tests {
             let wrong = options.set(name, "nonsense").unwrap_err();
             assert!(wrong.starts_with(&format!("`{name}` = `nonsense`: expected ")), "{wrong}");
         }
-        let mut options = Options::default();
+        let mut options = FsOptions::default();
         assert!(options.set("slots", "8").unwrap_err().contains("cleaning=scj"));
         assert!(options.set("colour", "8").unwrap_err().contains("expected one of ahead"));
     }

@@ -19,7 +19,7 @@ use std::process::Command;
 use manifest::{differences, of_volume};
 use tools::{Image, now};
 use varve_lfs::format::{Block, Checkpoint, Flags, InlineFlags, MAGIC, NodeBlock, Superblock};
-use varve_lfs::{Fs, Layout, Options, SegNo};
+use varve_lfs::{Fs, FsOptions, Layout, SegNo};
 
 /// When the host looks at what the guest did: after everything else.
 const LATE: u64 = 3_000_000_000;
@@ -113,7 +113,7 @@ fn boot_once(script: &str, disks: &[&Image], seed: u64) -> (String, Sections, St
 
 /// What the kernel wrote is read, found sound, changed, and found sound by `fsck.f2fs`.
 fn judge(what: &str, image: &Image, wanted: &[String], seed: u64) -> (Image, Vec<String>) {
-    let mut fs = Fs::mount(image.device(), Options::default(), now(LATE))
+    let mut fs = Fs::mount(image.device(), FsOptions::default(), now(LATE))
         .unwrap_or_else(|error| panic!("{what}: mount: {error}"));
     fs.check(now(LATE)).unwrap_or_else(|error| panic!("{what}: check: {error}"));
     let found = of_volume(&mut fs, now(LATE)).unwrap();
@@ -195,7 +195,7 @@ impl Seen {
 
 /// After the guest's crash: what fsync acknowledged in it is there.
 fn judge_crash(image: &Image, sections: &Sections, seed: u64) -> (Image, Vec<String>) {
-    let mut fs = Fs::mount(image.device(), Options::default(), now(LATE)).unwrap();
+    let mut fs = Fs::mount(image.device(), FsOptions::default(), now(LATE)).unwrap();
     fs.check(now(LATE)).unwrap();
     let found = of_volume(&mut fs, now(LATE)).unwrap();
     let lines = &sections["fsynced"];

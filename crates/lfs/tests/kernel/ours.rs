@@ -3,7 +3,7 @@
 use block::{BlockDevice, Bytes, CutDevice, Rng, Sectors};
 use varve_lfs::format::FileType;
 use varve_lfs::fs::{Cleaning, Scj};
-use varve_lfs::{Fs, MkfsOptions, Nid, Options, mkfs};
+use varve_lfs::{Fs, FsOptions, MkfsOptions, Nid, mkfs};
 
 use super::manifest::of_volume;
 use super::tools::model::{Body, Mix, NEW, Op, apply, draw, fresh, perform};
@@ -11,7 +11,7 @@ use super::tools::{Image, now};
 
 const MIX: Mix = Mix { write: 40, fsync: 4, clean: 0, sync: 1, blocks: 60, names: 120 };
 
-fn mounted(seed: u64, size: u64, options: Options) -> Fs<CutDevice> {
+fn mounted(seed: u64, size: u64, options: FsOptions) -> Fs<CutDevice> {
     let device = CutDevice::new(Sectors(size / 512));
     let device = mkfs(device, &MkfsOptions::new([seed as u8; 16], 99), now(0)).unwrap().0;
     Fs::mount(device, options, now(1)).unwrap()
@@ -89,7 +89,7 @@ fn orphan<D: BlockDevice>(fs: &mut Fs<D>) {
 pub fn volume(seed: u64, size: u64) -> (Image, Vec<String>) {
     let cleaning = if seed % 2 == 1 { Cleaning::Scj(Scj::default()) } else { Cleaning::Bl6 };
     let threaded = cleaning == Cleaning::Bl6;
-    let mut fs = mounted(seed, size, Options { cleaning, threaded, ..Options::default() });
+    let mut fs = mounted(seed, size, FsOptions { cleaning, threaded, ..FsOptions::default() });
     work(&mut fs, seed, 400);
     corners(&mut fs);
     orphan(&mut fs);
@@ -101,7 +101,7 @@ pub fn volume(seed: u64, size: u64) -> (Image, Vec<String>) {
 /// recovery here finds on it.
 pub fn crash(seed: u64, size: u64) -> (Image, Vec<String>) {
     let threaded = seed.is_multiple_of(3);
-    let mut fs = mounted(seed, size, Options { threaded, ..Options::default() });
+    let mut fs = mounted(seed, size, FsOptions { threaded, ..FsOptions::default() });
     work(&mut fs, seed ^ 77, 200);
     let dir = fs.mkdir(now(10_000), Nid::ROOT, b"fsynced", NEW).unwrap();
     orphan(&mut fs);
@@ -130,7 +130,7 @@ pub fn crash(seed: u64, size: u64) -> (Image, Vec<String>) {
     let image = fs.device().image();
     drop(fs);
     let left = Image::of(&mut CutDevice::power_on(image.clone()));
-    let options = Options { read_only: true, ..Options::default() };
+    let options = FsOptions { read_only: true, ..FsOptions::default() };
     let mut fs = Fs::mount(CutDevice::power_on(image), options, now(12_200)).unwrap();
     (left, of_volume(&mut fs, now(12_200)).unwrap())
 }

@@ -6,7 +6,7 @@ use block::{
     UNIT_BYTES,
 };
 use varve_lfs::fs::{CleaningCounts, Trigger};
-use varve_lfs::{Fs, FsError, MkfsOptions, Nid, Options, mkfs};
+use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};
 
 use super::model::{
     Body, Mix, Op, Tree, apply, difference, draw, entries, fresh, perform, read_tree,
@@ -20,7 +20,7 @@ pub struct Plan {
     /// Segments have so many blocks: log2.
     pub per_seg: u32,
     pub blocks: u64,
-    pub options: Options,
+    pub options: FsOptions,
     pub mix: Mix,
     pub steps: u64,
     /// The device keeps sectors whole, and no more.

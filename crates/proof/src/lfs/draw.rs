@@ -139,9 +139,9 @@ fn config(rng: &mut Rng, long: bool) -> Config {
     let mut k = Keys { rng, config: Config::new() };
     let cleaning = k.pick("lfs.cleaning", &["bl415", "bl6", "scj", "scj", "scj"]);
     if cleaning != "scj" {
-        k.maybe(4, "lfs.threaded", &["true"]);
+        k.maybe(4, "lfs.threaded", &["on"]);
     }
-    k.maybe(4, "lfs.discard", &["true"]);
+    k.maybe(4, "lfs.discard", &["on"]);
     if !k.config.contains_key("lfs.threaded") {
         k.maybe(8, "lfs.recover", &["bl415", "bl6", "scj"]);
     }
@@ -154,11 +154,11 @@ fn config(rng: &mut Rng, long: bool) -> Config {
     k.pick("lfs.threshold", &["20", "60", "160", "2000"]);
     k.maybe(4, "lfs.count", &["valid"]);
     k.maybe(2, "lfs.batch", &["2", "4", "16"]);
-    k.maybe(3, "lfs.victim", &["cost-benefit"]);
+    k.maybe(3, "lfs.gc.victim", &["cost-benefit"]);
     k.pick("lfs.dirty", &["8", "24", "60", "200"]);
     k.pick("lfs.prefree", &["5", "20", "100"]);
     k.maybe(3, "lfs.cached", &["0", "4", "16"]);
-    k.maybe(2, "lfs.tree", &["true"]);
+    k.maybe(2, "lfs.tree", &["on"]);
     k.pick("lfs.fill", &["0", "50", "80", "90", "95"]);
     if long {
         k.set("lfs.check", 16);

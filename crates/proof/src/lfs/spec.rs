@@ -2,9 +2,11 @@
 
 use std::cell::OnceCell;
 
-use block::{Bytes, CutDevice, DiskImage, Plant, SECTOR_BYTES, Sectors, Span, UNIT_BYTES};
+use block::{
+    Bytes, CutDevice, DiskImage, Plant, SECTOR_BYTES, Sectors, Span, UNIT_BYTES, parse_switch,
+};
 use lfs::fs::{Bug, Cleaning, Scj, Victim};
-use lfs::{Fs, FsError, MkfsOptions, Options, mkfs};
+use lfs::{Fs, FsError, FsOptions, MkfsOptions, mkfs};
 
 use super::model::Tree;
 use super::oracle::perform;
@@ -16,9 +18,9 @@ use crate::plan::{Plan, PlanError};
 #[derive(Clone, Debug)]
 pub struct FsSpec {
     /// How it is mounted at first.
-    pub options: Options,
+    pub options: FsOptions,
     /// How it is mounted after a cut.
-    pub recover: Options,
+    pub recover: FsOptions,
     /// The whole volume is checked after one in so many steps.
     pub(super) check_every: u32,
     /// What the disk keeps whole.
@@ -86,8 +88,8 @@ impl FsSpec {
     /// If its configuration makes none.
     pub fn of(plan: &Plan) -> Result<FsSpec, PlanError> {
         let mut spec = FsSpec {
-            options: Options { cached_nodes: 256, ..Options::default() },
-            recover: Options::default(),
+            options: FsOptions { cached_nodes: 256, ..FsOptions::default() },
+            recover: FsOptions::default(),
             check_every: 1,
             atomic: Bytes(UNIT_BYTES),
             answers: Answers::default(),
@@ -152,7 +154,7 @@ impl FsSpec {
                     _ => return Err("512 or 4096".to_string()),
                 }
             }
-            "tree" => volume.tree = text.parse().map_err(|_| "true or false")?,
+            "tree" => volume.tree = parse_switch(text).map_err(|e| e.expected)?,
             "fill" => volume.fill = number(text)?,
             "count" => {
                 scj.count_needed = match text {
@@ -161,7 +163,7 @@ impl FsSpec {
                     _ => return Err("needed or valid".to_string()),
                 }
             }
-            "victim" => {
+            "gc.victim" => {
                 options.victim = match text {
                     "greedy" => Victim::Greedy,
                     "cost-benefit" => Victim::CostBenefit,
@@ -174,19 +176,19 @@ impl FsSpec {
             "write" => self.answers.write = micros(text)?,
             "flush" => self.answers.flush = micros(text)?,
             "forced" => self.answers.forced = micros(text)?,
-            "strict" => self.answers.strict = text.parse().map_err(|_| "true or false")?,
+            "strict" => self.answers.strict = parse_switch(text).map_err(|e| e.expected)?,
             "turns" => self.turns = Some(number(text)?),
             "pause" => self.pause = micros(text)?,
             "dirty" => options.dirty = number(text)?,
             "prefree" => options.prefree = number(text)?,
             "cached" => options.cached_nodes = number(text)?,
-            "threaded" => options.threaded = text.parse().map_err(|_| "true or false")?,
-            "discard" => options.discard = text.parse().map_err(|_| "true or false")?,
+            "threaded" => options.threaded = parse_switch(text).map_err(|e| e.expected)?,
+            "discard" => options.discard = parse_switch(text).map_err(|e| e.expected)?,
             "check" => self.check_every = number::<u32>(text)?.max(1),
             _ => {
                 return Err(
                     "one of cleaning, recover, atomic, blocks, segment, tree, fill, slots, threshold, \
-                     batch, count, victim, ahead, depth, dirty, prefree, cached, threaded, discard, \
+                     batch, count, gc.victim, ahead, depth, dirty, prefree, cached, threaded, discard, \
                      check, read, write, flush, forced, strict, pause, turns"
                         .to_string(),
                 );
@@ -205,7 +207,7 @@ impl FsSpec {
         };
         let disk = CutDevice::new(Sectors(volume.blocks * 8)).with_atomic_unit(self.atomic);
         let (disk, _) = mkfs(disk, &options, moment(1))?;
-        let mut fs = Fs::mount(disk, Options::default(), moment(1))?;
+        let mut fs = Fs::mount(disk, FsOptions::default(), moment(1))?;
         let usage = fs.usage(moment(1))?;
         let mut steps = if volume.tree { few_files() } else { Vec::new() };
         let share = (usage.blocks - usage.used_blocks) * u64::from(volume.fill) / 100;
@@ -225,7 +227,7 @@ impl FsSpec {
         for options in [self.options, self.recover] {
             Fs::mount(
                 CutDevice::power_on(self.image()),
-                Options { bug: Plant::default(), ..options },
+                FsOptions { bug: Plant::default(), ..options },
                 moment(2),
             )?;
         }

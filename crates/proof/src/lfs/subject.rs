@@ -2,7 +2,7 @@
 
 use block::{BlockDevice, DiskImage, Fate, SECTOR_BYTES, Span, Time};
 use lfs::fs::{ReadPlan, Trigger};
-use lfs::{Fs, FsError, Nid, Now, Options, Stamp};
+use lfs::{Fs, FsError, FsOptions, Nid, Now, Stamp};
 use nand::Cut;
 
 use super::look::Found;
@@ -18,7 +18,7 @@ pub struct FsSubject {
     pub(super) disk: SharedDisk,
     /// None after a clean stop.
     fs: Option<Box<Fs<SharedDisk>>>,
-    options: Options,
+    options: FsOptions,
     syncs: Syncs,
     /// Nobody waits for the device while he has the volume: who has it then.
     outside: bool,
@@ -39,7 +39,7 @@ fn at(clock: Time) -> Now {
 }
 
 impl FsSubject {
-    fn power_on(spec: &FsSpec, image: DiskImage, options: Options) -> Result<FsSubject, FsError> {
+    fn power_on(spec: &FsSpec, image: DiskImage, options: FsOptions) -> Result<FsSubject, FsError> {
         let disk = SharedDisk::new(spec.power_on(image));
         let (clock, pause) = (Time::from_us(1), spec.pause);
         let (syncs, turns) = (Syncs::new(), Turns::new(spec.turns.unwrap_or(0)));

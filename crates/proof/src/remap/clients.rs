@@ -12,12 +12,12 @@ use block::{
     Time,
 };
 use remap::live::LiveError;
-use remap::{HostLog, LiveLog, Options, Planted};
+use remap::{HostLog, LiveLog, LogOptions, Planted};
 
 use crate::plan::Plan;
 use crate::remap::draw::config;
 use crate::remap::live::LiveStack;
-use crate::remap::spec::{RemapMode, RemapSpec};
+use crate::remap::spec::{LogKind, RemapMode, RemapSpec};
 use crate::shared::SharedDisk;
 use crate::stamp::{Found, SECTOR, SECTORS, decode_sector, fill_sector};
 
@@ -71,7 +71,7 @@ pub struct Clients {
     /// Of each.
     steps: u32,
     spec: RemapSpec,
-    options: Options,
+    options: LogOptions,
     planted: Plant<Planted>,
 }
 
@@ -81,11 +81,11 @@ impl Clients {
         let mut rng = Rng::stream(seed, "remap/clients");
         let clients = 2 << rng.below(3);
         loop {
-            let config = config(&mut rng, "varve", true);
+            let config = config(&mut rng, LogKind::Log, true);
             let Ok(spec) = RemapSpec::of(&Plan { seed, config, ..Plan::default() }) else {
                 continue;
             };
-            let RemapMode::Varve(options, _) = spec.mode.clone() else { continue };
+            let RemapMode::Log(options, _) = spec.mode.clone() else { continue };
             let run = Clients { seed, clients, steps: 64 / clients, spec, options, planted };
             if run.pages() <= run.spec.pages() {
                 return run;

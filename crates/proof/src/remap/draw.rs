@@ -5,18 +5,18 @@ use block::{Rng, Span};
 use nand::Fault;
 
 use crate::plan::Plan;
-use crate::remap::spec::RemapSpec;
+use crate::remap::spec::{LogKind, RemapSpec};
 use crate::step::{Action, Step};
 use crate::swarm::{Config, Draw, Keys};
 
-/// Draws the run of a seed of a log in mode `paper` or `varve`, and says how many configurations
+/// Draws the run of a seed of a log of this kind, and says how many configurations
 /// were refused on the way.
-pub fn draw_remap(seed: u64, mode: &str, what: &Draw) -> (Plan, RemapSpec, u64) {
+pub fn draw_remap(seed: u64, kind: LogKind, what: &Draw) -> (Plan, RemapSpec, u64) {
     let mut rng = Rng::stream(seed, "remap/config");
     let mut refused = 0;
     loop {
         // Three in five of the logs to use are live ones: what a server runs.
-        let config = config(&mut rng, mode, mode == "varve" && seed % 5 < 3);
+        let config = config(&mut rng, kind, kind == LogKind::Log && seed % 5 < 3);
         let mut plan = Plan { seed, config, bytes: true, ..Plan::default() };
         let Ok(spec) = RemapSpec::of(&plan) else {
             refused += 1;
@@ -25,7 +25,7 @@ pub fn draw_remap(seed: u64, mode: &str, what: &Draw) -> (Plan, RemapSpec, u64) 
         };
         let mut rng = Rng::stream(seed, "remap/work");
         let count = rng.between(what.steps.0, what.steps.1);
-        let host = Host::draw(&mut rng, spec.pages(), mode == "paper");
+        let host = Host::draw(&mut rng, spec.pages(), kind == LogKind::PaperLog);
         plan.work = host.fill(&mut rng);
         plan.work.extend((0..count).map(|_| host.step(&mut rng)));
         if rng.ratio(1, 3) {
@@ -54,67 +54,67 @@ fn fault(rng: &mut Rng, spec: &RemapSpec, ops: u64) -> Fault {
     }
 }
 
-pub(super) fn config(rng: &mut Rng, mode: &str, live: bool) -> Config {
+pub(super) fn config(rng: &mut Rng, kind: LogKind, live: bool) -> Config {
     let mut k = Keys { rng, config: Config::new() };
-    k.set("remap.mode", mode);
+    k.set("remap.mode", kind.name());
     k.maybe(2, "disk.write", &["1 ns", "20 us", "1 ms"]);
     k.maybe(2, "disk.flush", &["1 ns", "100 us", "5 ms"]);
-    match mode {
-        "paper" => paper(&mut k),
-        _ => varve(&mut k, live),
+    match kind {
+        LogKind::PaperLog => paper(&mut k),
+        LogKind::Log => log(&mut k, live),
     }
     k.config
 }
 
-fn varve(k: &mut Keys<'_>, live: bool) {
+fn log(k: &mut Keys<'_>, live: bool) {
     if live {
         let seed = k.rng.below(1 << 32);
         k.set("remap.live", seed);
-        k.maybe(2, "varve.inflight", &["1", "3"]);
+        k.maybe(2, "log.inflight", &["1", "3"]);
     } else {
-        k.maybe(3, "varve.ack", &["buffer"]);
-        k.maybe(3, "varve.buffer", &["4 KiB", "16 KiB", "64 KiB"]);
+        k.maybe(3, "log.ack", &["buffer"]);
+        k.maybe(3, "log.buffer", &["4 KiB", "16 KiB", "64 KiB"]);
     }
     let segment = *k.rng.pick(&[16, 16, 16, 32]);
-    k.set("varve.segment", format!("{} KiB", segment * 4));
+    k.set("log.segment", format!("{} KiB", segment * 4));
     let most = if k.one_in(3) { 60 } else { 26 };
     let segments = k.rng.between(17, most);
     k.set("disk.blocks", segment * (segments + 1));
-    k.maybe(2, "varve.atomic_max", &["4 KiB", "8 KiB", "16 KiB", "32 KiB"]);
-    k.maybe(3, "disk.strict", &["true"]);
-    k.maybe(3, "varve.discard", &["off"]);
-    k.maybe(2, "varve.gc.batch", &["1", "3", "16"]);
-    k.maybe(3, "varve.gc.order", &["lba"]);
+    k.maybe(2, "log.atomic_max", &["4 KiB", "8 KiB", "16 KiB", "32 KiB"]);
+    k.maybe(3, "disk.strict", &["on"]);
+    k.maybe(3, "log.discard", &["off"]);
+    k.maybe(2, "log.gc.batch", &["1", "3", "16"]);
+    k.maybe(3, "log.gc.order", &["lba"]);
     let policies = ["greedy", "cost-benefit", "age-threshold", "fifo", "random"];
-    k.maybe(2, "varve.gc.policy", &policies);
-    k.maybe(3, "varve.gc.start", &["1", "4", "8", "100"]);
-    k.maybe(3, "varve.reserve", &["5", "30", "60"]);
-    k.maybe(3, "varve.seal_after", &["1 ns", "10 us"]);
-    k.maybe(3, "varve.self_flush", &["64 KiB", "256 KiB"]);
-    k.maybe(4, "varve.verify", &["read"]);
-    k.maybe(5, "varve.map_memory", &["4 KiB", "8 KiB"]);
+    k.maybe(2, "log.gc.victim", &policies);
+    k.maybe(3, "log.gc.start", &["1", "4", "8", "100"]);
+    k.maybe(3, "log.reserve", &["5", "30", "60"]);
+    k.maybe(3, "log.seal_after", &["1 ns", "10 us"]);
+    k.maybe(3, "log.self_flush", &["64 KiB", "256 KiB"]);
+    k.maybe(4, "log.verify", &["read"]);
+    k.maybe(5, "log.map_memory", &["4 KiB", "8 KiB"]);
     if k.one_in(4) {
         let pages = k.rng.between(4, 40);
-        k.set("varve.capacity", format!("{} KiB", pages * 4));
+        k.set("log.capacity", format!("{} KiB", pages * 4));
     }
 }
 
 fn paper(k: &mut Keys<'_>) {
     let blocks = k.rng.between(40, 120);
     k.set("disk.blocks", blocks);
-    k.pick("paper.log_blocks", &["2", "3", "8"]);
-    k.pick("paper.commit_pairs", &["1", "2", "7", "510"]);
-    k.maybe(2, "paper.commit_after", &["1 ms", "100 ms"]);
-    k.pick("paper.clean_below", &["5", "20", "50"]);
-    k.pick("paper.clean_moves", &["1", "3", "256"]);
-    k.maybe(3, "paper.partition", &["trans"]);
-    k.maybe(3, "paper.partition_blocks", &["16", "40"]);
-    k.maybe(3, "paper.trim", &["invalidate"]);
-    k.maybe(4, "paper.flush", &["commit"]);
-    k.maybe(6, "paper.memory", &["1 KiB", "4 KiB"]);
+    k.pick("paper-log.log_blocks", &["2", "3", "8"]);
+    k.pick("paper-log.commit_pairs", &["1", "2", "7", "510"]);
+    k.maybe(2, "paper-log.commit_after", &["1 ms", "100 ms"]);
+    k.pick("paper-log.clean_below", &["5", "20", "50"]);
+    k.pick("paper-log.clean_moves", &["1", "3", "256"]);
+    k.maybe(3, "paper-log.partition", &["trans"]);
+    k.maybe(3, "paper-log.partition_blocks", &["16", "40"]);
+    k.maybe(3, "paper-log.trim", &["invalidate"]);
+    k.maybe(4, "paper-log.flush", &["commit"]);
+    k.maybe(6, "paper-log.memory", &["1 KiB", "4 KiB"]);
     // Below the data area, so that there is something to clean with.
     let share = k.rng.between(10, 70);
-    k.set("paper.blocks", (blocks * share / 100).saturating_sub(8).max(4));
+    k.set("paper-log.blocks", (blocks * share / 100).saturating_sub(8).max(4));
 }
 
 /// How a host leans.

@@ -9,7 +9,7 @@ use block::{
     BlockDevice, Data, DeviceError, Lba, Medium, Op, Request, SECTOR_BYTES, Sectors, Time,
 };
 use remap::live::{Around, LiveError, Turns};
-use remap::{LiveLog, LogError, MediumStore, Options, check_store, recover};
+use remap::{LiveLog, LogError, LogOptions, MediumStore, check_store, recover};
 
 use crate::remap::turns::Table;
 use crate::shared::SharedDisk;
@@ -72,7 +72,7 @@ pub(crate) struct LiveStack {
     medium: Arc<Reached>,
     table: Arc<Table>,
     keeper: Option<JoinHandle<Result<(), String>>>,
-    options: Options,
+    options: LogOptions,
     /// Blocks that the log had counted when it was started less those that the disk had got (C8).
     before: i64,
     /// Blocks that the client's requests wrote since; `None` after one that failed.
@@ -90,7 +90,7 @@ impl LiveStack {
     /// Starts a log that `make` formats or opens.
     pub fn start(
         disk: SharedDisk,
-        options: &Options,
+        options: &LogOptions,
         seed: u64,
         make: impl FnOnce(Arc<dyn Medium>, Around) -> Result<LiveLog, LogError>,
     ) -> Result<LiveStack, LogError> {
@@ -195,7 +195,7 @@ impl LiveStack {
 
     fn compare(&self) -> Result<(), String> {
         let text = |error: LogError| error.to_string();
-        let options = Options { map_memory: block::Bytes(0), ..self.options.clone() };
+        let options = LogOptions { map_memory: block::Bytes(0), ..self.options.clone() };
         let mut store = MediumStore(self.medium.clone());
         let rebuilt =
             recover(&mut store, &options, false, block::Plant::default()).map_err(text)?;

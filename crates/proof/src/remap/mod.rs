@@ -14,5 +14,5 @@ pub use clients::Clients;
 pub use draw::draw_remap;
 pub use ledger::Ledger;
 pub use oracle::{LogOracle, LogSubject, Promise};
-pub use spec::{RemapMode, RemapSpec};
+pub use spec::{LogKind, RemapMode, RemapSpec};
 pub use subject::HostSubject;

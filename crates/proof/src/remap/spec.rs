@@ -1,14 +1,33 @@
 //! What a plan of a host log says: the disk, the mode and its options.
 
-use block::{BlockDevice, CutDevice, DiskFault, Plant, Sectors, Span, parse_time};
+use block::{BlockDevice, CutDevice, DiskFault, Plant, Sectors, Span, parse_switch, parse_time};
 use nand::{Fault, Outcome};
 use remap::paper::{PaperLog, PaperOptions};
-use remap::{HostLog, Options, Planted};
+use remap::{HostLog, LogOptions, Planted};
 
 use crate::atlas;
 use crate::plan::{Plan, PlanError};
 use crate::remap::oracle::Promise;
 use crate::stamp::SECTORS;
+
+/// The kinds of host logs, as a plan and a stack call them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogKind {
+    /// The one to use.
+    Log,
+    /// The paper's, as written.
+    PaperLog,
+}
+
+impl LogKind {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            LogKind::Log => "log",
+            LogKind::PaperLog => "paper-log",
+        }
+    }
+}
 
 /// Which log.
 #[derive(Clone, Debug)]
@@ -16,7 +35,7 @@ pub enum RemapMode {
     /// The paper's, as written.
     Paper(PaperOptions),
     /// The one to use, with its options and perhaps a planted bug.
-    Varve(Options, Plant<Planted>),
+    Log(LogOptions, Plant<Planted>),
 }
 
 /// Who does what the engine of the one to use says.
@@ -67,7 +86,7 @@ impl RemapSpec {
     /// If its configuration makes none.
     pub fn of(plan: &Plan) -> Result<RemapSpec, PlanError> {
         let mut disk = Disk { blocks: 512, ..Disk::default() };
-        let (mut paper, mut varve) = (PaperOptions::default(), Options::default());
+        let (mut paper, mut log) = (PaperOptions::default(), LogOptions::default());
         let mut shell = Shell::Modelled;
         for (key, text) in &plan.config {
             let set = match key.split_once('.') {
@@ -78,18 +97,20 @@ impl RemapSpec {
                     })
                 }
                 Some(("disk", name)) => disk.set(name, text),
-                Some(("paper", name)) => paper.set(name, text),
-                Some(("varve", name)) => varve.set(name, text).map_err(|e| e.to_string()),
-                _ => Err("a key of remap, disk, paper or varve".to_string()),
+                Some(("paper-log", name)) => paper.set(name, text),
+                Some(("log", name)) => log.set(name, text).map_err(|e| e.to_string()),
+                Some(("varve", name)) => Err(format!("`log.{name}`, as it is called now")),
+                Some(("paper", name)) => Err(format!("`paper-log.{name}`, as it is called now")),
+                _ => Err("a key of remap, disk, log or paper-log".to_string()),
             };
             set.map_err(|e| PlanError::Config(format!("`{key} = {text}`: expected {e}")))?;
         }
         let mode = match plan.config.get("remap.mode").map(String::as_str) {
-            Some("paper") => RemapMode::Paper(paper),
-            Some("varve") => {
-                RemapMode::Varve(varve, crate::planted::of(plan, Planted::ALL, "the host log")?)
+            Some("paper-log") => RemapMode::Paper(paper),
+            Some("log") => {
+                RemapMode::Log(log, crate::planted::of(plan, Planted::ALL, "the host log")?)
             }
-            _ => return Err(PlanError::Config("`remap.mode`: expected paper or varve".into())),
+            _ => return Err(PlanError::Config("`remap.mode`: expected log or paper-log".into())),
         };
         let faults = plan.faults.iter().map(disk_fault).collect::<Result<Vec<_>, _>>()?;
         let damaged =
@@ -103,7 +124,7 @@ impl RemapSpec {
             RemapMode::Paper(_) => {
                 Promise { atomic: 1, may_fail, damaged, verified: false, single }
             }
-            RemapMode::Varve(options, _) => {
+            RemapMode::Log(options, _) => {
                 let atomic = options.atomic_blocks();
                 Promise { atomic, may_fail, damaged, verified: options.verify, single }
             }
@@ -122,7 +143,7 @@ impl RemapSpec {
                 let log = PaperLog::format(device, options).map_err(|e| e.to_string())?;
                 (log.capacity(), log.device().clone())
             }
-            RemapMode::Varve(options, _) => {
+            RemapMode::Log(options, _) => {
                 let log = HostLog::format(device, options).map_err(|e| e.to_string())?;
                 (log.capacity(), log.device().clone())
             }
@@ -169,8 +190,8 @@ impl Disk {
             }
             "write" => self.write = time()?,
             "flush" => self.flush = time()?,
-            "lies" => self.lies = text.parse().map_err(|_| "true or false".to_string())?,
-            "strict" => self.strict = text.parse().map_err(|_| "true or false".to_string())?,
+            "lies" => self.lies = parse_switch(text).map_err(|e| e.expected)?,
+            "strict" => self.strict = parse_switch(text).map_err(|e| e.expected)?,
             _ => return Err("one of blocks, write, flush, lies, strict".to_string()),
         }
         Ok(())

@@ -90,7 +90,7 @@ impl Subject for HostSubject {
                 let log = PaperLog::format(disk.clone(), options);
                 Stack::Paper(Box::new(log.map_err(|e| broken(e.to_string()))?))
             }
-            RemapMode::Varve(options, planted) => match spec.shell {
+            RemapMode::Log(options, planted) => match spec.shell {
                 Shell::Modelled => {
                     let log = HostLog::format_with(disk.clone(), options, *planted);
                     Stack::Varve(Box::new(log.map_err(|e| broken(e.to_string()))?))
@@ -113,7 +113,7 @@ impl Subject for HostSubject {
                 let log = PaperLog::open(disk.clone(), options);
                 log.map(|log| Stack::Paper(Box::new(log))).map_err(|e| e.to_string())
             }
-            RemapMode::Varve(options, planted) => {
+            RemapMode::Log(options, planted) => {
                 let opened = match spec.shell {
                     Shell::Modelled => {
                         HostLog::open_with(disk.clone(), Time::ZERO, options, *planted).map(|log| {

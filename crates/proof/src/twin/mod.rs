@@ -105,10 +105,10 @@ pub fn twin(policy: &str, shape: BufferShape) -> Option<Box<dyn Twin>> {
             Box::new(s3_fifo::S3Fifo::new(n, share("small"), share("ghost"), hits))
         }
         "w-tinylfu" => Box::new(w_tinylfu::WTinyLfu::new(n, share("window"))),
-        "belady" => Box::new(belady::Belady::new(n, spec.option("clean") == "true")),
+        "belady" => Box::new(belady::Belady::new(n, spec.option("clean") == "on")),
         "aoi" => Box::new(aoi::Aoi::new(&spec, shape)),
         "2-level-lru" => {
-            let borrow = spec.option("borrow") == "true";
+            let borrow = spec.option("borrow") == "on";
             Box::new(two_level_lru::TwoLevelLru::new(n, part("hot"), borrow))
         }
         "cflru" => Box::new(cflru::Cflru::new(n, part("window"))),

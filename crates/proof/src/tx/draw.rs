@@ -97,7 +97,7 @@ fn config(rng: &mut Rng) -> Config {
     k.pick("tx.span", &["4", "8", "16384", "16384"]);
     k.pick("tx.pages", &["0", "4", "8", "8", "16", "24", "40"]);
     k.maybe(3, "tx.pairs", &["1", "2", "3"]);
-    k.maybe(16, "timing", &["false"]);
+    k.maybe(16, "timing", &["off"]);
     k.config
 }
 

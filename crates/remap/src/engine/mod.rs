@@ -20,7 +20,7 @@ use crate::counters::Counters;
 use crate::error::LogError;
 use crate::geometry::{BLOCK, Geometry, PAGE_WORDS, Pba, Seg};
 use crate::map::{Map, PageAt};
-use crate::options::Options;
+use crate::options::LogOptions;
 use crate::planted::Planted;
 use crate::record::Kind;
 use crate::root::{HeadAt, Super};
@@ -92,7 +92,7 @@ struct Floating {
 #[derive(Debug)]
 pub struct Engine {
     geometry: Geometry,
-    options: Options,
+    options: LogOptions,
     uuid: [u8; 16],
     instance: u32,
     epoch: u32,
@@ -138,14 +138,14 @@ impl Engine {
     /// The engine of an empty log, or of one whose directory is given; segments are all free.
     pub(crate) fn new(
         sup: &Super,
-        options: &Options,
+        options: &LogOptions,
         directory: Vec<PageAt>,
         planted: Plant<Planted>,
     ) -> Result<Engine, LogError> {
         let geometry = sup.geometry;
-        let policy = victim::make(&options.gc_policy).ok_or_else(|| LogError::Option {
-            name: "gc.policy".to_string(),
-            value: options.gc_policy.clone(),
+        let policy = victim::make(&options.gc_victim).ok_or_else(|| LogError::Option {
+            name: "gc.victim".to_string(),
+            value: options.gc_victim.clone(),
             expected: "a victim policy".to_string(),
         })?;
         let mut options = options.clone();
@@ -190,7 +190,7 @@ impl Engine {
     }
 
     /// The options in force.
-    pub fn options(&self) -> &Options {
+    pub fn options(&self) -> &LogOptions {
         &self.options
     }
 

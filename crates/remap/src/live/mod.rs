@@ -26,7 +26,7 @@ use block::{DeviceError, Lpn, Medium, Plant};
 
 use crate::engine::{Engine, Occasion};
 use crate::error::LogError;
-use crate::options::{Ack, Options};
+use crate::options::{Ack, LogOptions};
 use crate::planted::Planted;
 use crate::recovery::{Summary, format_store, recover};
 use shared::Shared;
@@ -70,7 +70,7 @@ impl LiveLog {
     /// The options ask for what a live log has not, the medium does not fit them, or it fails.
     pub fn format(
         medium: Arc<dyn Medium>,
-        options: &Options,
+        options: &LogOptions,
         around: Around,
     ) -> Result<LiveLog, LogError> {
         LiveLog::format_with(medium, options, around, Plant::default())
@@ -79,7 +79,7 @@ impl LiveLog {
     #[doc(hidden)]
     pub fn format_with(
         medium: Arc<dyn Medium>,
-        options: &Options,
+        options: &LogOptions,
         around: Around,
         planted: Plant<Planted>,
     ) -> Result<LiveLog, LogError> {
@@ -95,7 +95,7 @@ impl LiveLog {
     /// part is damaged is opened read-only.
     pub fn open(
         medium: Arc<dyn Medium>,
-        options: &Options,
+        options: &LogOptions,
         around: Around,
     ) -> Result<LiveLog, LogError> {
         LiveLog::open_with(medium, options, around, Plant::default())
@@ -104,7 +104,7 @@ impl LiveLog {
     #[doc(hidden)]
     pub fn open_with(
         medium: Arc<dyn Medium>,
-        options: &Options,
+        options: &LogOptions,
         around: Around,
         planted: Plant<Planted>,
     ) -> Result<LiveLog, LogError> {
@@ -117,7 +117,7 @@ impl LiveLog {
         medium: Arc<dyn Medium>,
         engine: Engine,
         summary: Summary,
-        options: &Options,
+        options: &LogOptions,
         around: Around,
     ) -> Result<LiveLog, LogError> {
         let Around { say, turns } = around;
@@ -315,7 +315,7 @@ impl LiveLog {
     }
 }
 
-fn serves(options: &Options) -> Result<(), LogError> {
+fn serves(options: &LogOptions) -> Result<(), LogError> {
     let refused = |name: &str, value: &str, expected: &str| {
         let (name, value) = (name.to_string(), value.to_string());
         Err(LogError::Option { name, value, expected: expected.to_string() })

@@ -17,7 +17,7 @@ use super::medium::at;
 use super::turns::{Turns, Waits};
 use crate::engine::Engine;
 use crate::geometry::{BLOCK, Seg};
-use crate::options::Options;
+use crate::options::LogOptions;
 use crate::planted::Planted;
 
 /// Locks for writes of parts of blocks.
@@ -59,14 +59,14 @@ pub(super) struct Shared {
     pub(super) waits: Waits,
     pub(super) logical: u32,
     pub(super) segment: u32,
-    pub(super) options: Options,
+    pub(super) options: LogOptions,
 }
 
 impl Shared {
     pub(super) fn new(
         medium: Arc<dyn Medium>,
         engine: Engine,
-        options: &Options,
+        options: &LogOptions,
         say: fn(&str),
         turns: Option<Arc<dyn Turns>>,
     ) -> Shared {

@@ -29,7 +29,7 @@ use crate::counters::Counters;
 use crate::engine::Engine;
 use crate::error::LogError;
 use crate::geometry::{BLOCK, Seg};
-use crate::options::Options;
+use crate::options::LogOptions;
 use crate::planted::Planted;
 use crate::recovery::{Summary, format_store, recover};
 use below::{Below, Payload};
@@ -68,7 +68,7 @@ impl<D: BlockDevice> HostLog<D> {
     ///
     /// # Errors
     /// The device does not fit the options, or fails.
-    pub fn format(device: D, options: &Options) -> Result<HostLog<D>, LogError> {
+    pub fn format(device: D, options: &LogOptions) -> Result<HostLog<D>, LogError> {
         HostLog::format_at(device, Time::ZERO, options)
     }
 
@@ -76,14 +76,14 @@ impl<D: BlockDevice> HostLog<D> {
     ///
     /// # Errors
     /// As [`HostLog::format`].
-    pub fn format_at(device: D, at: Time, options: &Options) -> Result<HostLog<D>, LogError> {
+    pub fn format_at(device: D, at: Time, options: &LogOptions) -> Result<HostLog<D>, LogError> {
         HostLog::make(Below::new(device, at, options.payload), options, Plant::default())
     }
 
     #[doc(hidden)]
     pub fn format_with(
         device: D,
-        options: &Options,
+        options: &LogOptions,
         planted: Plant<Planted>,
     ) -> Result<HostLog<D>, LogError> {
         HostLog::make(Below::new(device, Time::ZERO, options.payload), options, planted)
@@ -91,7 +91,7 @@ impl<D: BlockDevice> HostLog<D> {
 
     fn make(
         mut below: Below<D>,
-        options: &Options,
+        options: &LogOptions,
         planted: Plant<Planted>,
     ) -> Result<HostLog<D>, LogError> {
         let engine = format_store(&mut below, options, planted)?;
@@ -104,7 +104,7 @@ impl<D: BlockDevice> HostLog<D> {
     ///
     /// # Errors
     /// There is no log, it cannot be opened at all, or the device fails.
-    pub fn open(device: D, at: Time, options: &Options) -> Result<HostLog<D>, LogError> {
+    pub fn open(device: D, at: Time, options: &LogOptions) -> Result<HostLog<D>, LogError> {
         HostLog::open_with(device, at, options, Plant::default())
     }
 
@@ -112,7 +112,7 @@ impl<D: BlockDevice> HostLog<D> {
     pub fn open_with(
         device: D,
         at: Time,
-        options: &Options,
+        options: &LogOptions,
         planted: Plant<Planted>,
     ) -> Result<HostLog<D>, LogError> {
         if !options.payload {
@@ -244,7 +244,7 @@ impl<D: BlockDevice> HostLog<D> {
     pub fn check_media(&mut self) -> Result<ImageReport, LogError> {
         self.sync()?;
         let (written, clock) = (self.below.written, self.below.clock);
-        let options = Options { map_memory: block::Bytes(0), ..self.engine.options().clone() };
+        let options = LogOptions { map_memory: block::Bytes(0), ..self.engine.options().clone() };
         let rebuilt = recover(&mut self.below, &options, false, Plant::default())?;
         let report = check_store(&mut self.below, &options)?;
         (self.below.written, self.below.clock) = (written, clock);

@@ -55,7 +55,7 @@ pub enum Unmapped {
 /// Pairs of one 4 KiB log block between its two marks, 8 B each.
 pub const PAIRS: u32 = 510;
 
-/// Options of paper mode.
+/// LogOptions of paper mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PaperOptions {
     /// 4 KiB blocks offered; 0: as many as the data area has.

@@ -12,7 +12,7 @@ use crate::engine::{Engine, HeadKind, Work};
 use crate::error::LogError;
 use crate::geometry::{BLOCK, Geometry, Pba, Seg};
 use crate::map::PageAt;
-use crate::options::Options;
+use crate::options::LogOptions;
 use crate::planted::Planted;
 use crate::record::Header;
 use crate::root::{HeadAt, Root, Super};
@@ -61,7 +61,7 @@ pub(crate) fn read_block(store: &mut dyn Store, at: Pba) -> Result<Box<[u8; BLOC
 /// The device is too small, or fails.
 pub fn format_store(
     store: &mut dyn Store,
-    options: &Options,
+    options: &LogOptions,
     planted: Plant<Planted>,
 ) -> Result<Engine, LogError> {
     let geometry = Geometry::new(store.blocks(), options)?;
@@ -227,14 +227,14 @@ fn blank(store: &mut dyn Store, g: &Geometry) -> Result<bool, DeviceError> {
 /// nothing is written and the engine is for looking only.
 ///
 /// What a flush made durable and is damaged makes the log read-only, see [`Engine::read_only`]; if it is
-/// a record, older contents may be read, and with [`Options::verify`] there is an error instead.
+/// a record, older contents may be read, and with [`LogOptions::verify`] there is an error instead.
 ///
 /// # Errors
 /// There is no log; the super block or a root is damaged; the device fails. Reads are to be verified, and
 /// the log keeps no CRCs for it, or a record that was flushed is missing.
 pub fn recover(
     store: &mut dyn Store,
-    options: &Options,
+    options: &LogOptions,
     write: bool,
     planted: Plant<Planted>,
 ) -> Result<Recovered, LogError> {

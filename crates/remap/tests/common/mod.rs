@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use block::{BlockDevice, Data, DeviceError, Lba, Op, Request, Rng, Sectors, Time};
-use varve_remap::{HostLog, LogError, Options, Planted};
+use varve_remap::{HostLog, LogError, LogOptions, Planted};
 
 pub const BLOCK: usize = 4096;
 const SECTOR: usize = 512;
@@ -186,8 +186,8 @@ impl Oracle {
 }
 
 /// Small segments, so that short runs meet everything.
-pub fn small(pairs: &[(&str, &str)]) -> Options {
-    let mut options = Options::default();
+pub fn small(pairs: &[(&str, &str)]) -> LogOptions {
+    let mut options = LogOptions::default();
     for (name, value) in [("segment", "64 KiB"), ("gc.batch", "5"), ("atomic_max", "24 KiB")] {
         options.set(name, value).unwrap();
     }
@@ -274,7 +274,7 @@ impl BlockDevice for Lent<'_> {
 /// Cuts, one after the other, on one device.
 pub struct Cuts {
     device: CutDevice,
-    options: Options,
+    options: LogOptions,
     planted: Option<Planted>,
     oracle: Oracle,
     rng: Rng,

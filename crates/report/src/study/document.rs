@@ -3,13 +3,13 @@
 use serde_json::Value;
 
 use super::{
-    Check, Claim, Column, Drawing, Form, Mark, Number, Section, Study, Table, Unit, Value as Cell,
-    Verdict,
+    Answer, Check, Claim, Column, Condition, Drawing, Form, Mark, Number, Section, Study, Table,
+    Unit, Value as Cell, Verdict,
 };
 use crate::ReportError;
 use crate::json::{Json, Map, MapExt};
 
-const SCHEMA: &str = "varve.study/2";
+const SCHEMA: &str = "varve.study/3";
 
 fn map<const N: usize>(pairs: [(&str, Json); N]) -> Json {
     let mut map = Map::new();
@@ -58,13 +58,34 @@ fn plot(plot: &Drawing) -> Json {
 }
 
 fn section(section: &Section) -> Json {
-    map([
-        ("id", Json::text(&section.id)),
+    let mut map = Map::new();
+    map.put("id", Json::text(&section.id));
+    map.maybe("condition", section.condition.as_ref().map(Json::text));
+    for (key, value) in [
         ("title", Json::text(&section.title)),
         ("note", Json::text(&section.note)),
         ("columns", list(section.table.columns(), column)),
         ("rows", list(section.table.rows(), |row| list(row, cell))),
         ("plots", list(&section.plots, plot)),
+    ] {
+        map.put(key, value);
+    }
+    Json::Map(map)
+}
+
+fn condition(condition: &Condition) -> Json {
+    map([
+        ("id", Json::text(&*condition.id)),
+        ("what", Json::text(&*condition.what)),
+        ("source", Json::text(&*condition.source)),
+    ])
+}
+
+fn answer(answer: &Answer) -> Json {
+    map([
+        ("condition", Json::text(&answer.condition)),
+        ("here", Json::text(&answer.here)),
+        ("verdict", Json::text(answer.verdict.name())),
     ])
 }
 
@@ -81,6 +102,8 @@ fn claim(claim: &Claim) -> Json {
         map.put(key, Json::text(text));
     }
     map.maybe("metric", claim.metric.as_ref().map(Json::text));
+    map.maybe("expect", claim.expect.as_ref().map(Json::text));
+    map.maybe("under", (!claim.under.is_empty()).then(|| list(&claim.under, answer)));
     Json::Map(map)
 }
 
@@ -104,6 +127,7 @@ impl Study {
                     ("title", Json::text(&self.title)),
                     ("command", Json::text(&self.command)),
                     ("note", Json::text(&self.note)),
+                    ("conditions", list(&self.conditions, condition)),
                 ]),
             ),
             ("seed", Json::Int(self.seed)),
@@ -137,6 +161,7 @@ impl Study {
             command: text(&config["command"])?,
             note: text(&config["note"])?,
             seed: number(&value["seed"])?,
+            conditions: items(&config["conditions"], read_condition)?,
             claims: items(&results["claims"], read_claim)?,
             checks: items(&results["checks"], read_check)?,
             sections: items(&results["sections"], read_section)?,
@@ -167,16 +192,34 @@ fn items<T>(
     value.as_array().ok_or_else(|| wrong(value, "a list"))?.iter().map(one).collect()
 }
 
-fn read_claim(value: &Value) -> Result<Claim, ReportError> {
+fn read_condition(value: &Value) -> Result<Condition, ReportError> {
+    let read = |key: &str| Ok::<_, ReportError>(text(&value[key])?.into());
+    Ok(Condition { id: read("id")?, what: read("what")?, source: read("source")? })
+}
+
+fn read_verdict(value: &Value) -> Result<Verdict, ReportError> {
     let all = [Verdict::Agrees, Verdict::Differs, Verdict::NotRepeated];
-    let verdict = all.into_iter().find(|v| value["verdict"] == v.name());
+    all.into_iter().find(|v| value == v.name()).ok_or_else(|| wrong(value, "a verdict"))
+}
+
+fn read_answer(value: &Value) -> Result<Answer, ReportError> {
+    let (condition, here) = (text(&value["condition"])?, text(&value["here"])?);
+    Ok(Answer { condition, here, verdict: read_verdict(&value["verdict"])? })
+}
+
+fn read_claim(value: &Value) -> Result<Claim, ReportError> {
     Ok(Claim {
         figure: text(&value["figure"])?,
         what: text(&value["what"])?,
         paper: text(&value["paper"])?,
         here: text(&value["here"])?,
         metric: value["metric"].as_str().map(String::from),
-        verdict: verdict.ok_or_else(|| wrong(&value["verdict"], "a verdict"))?,
+        expect: value["expect"].as_str().map(String::from),
+        under: match &value["under"] {
+            Value::Null => Vec::new(),
+            under => items(under, read_answer)?,
+        },
+        verdict: read_verdict(&value["verdict"])?,
         why: text(&value["why"])?,
     })
 }
@@ -243,7 +286,8 @@ fn read_section(value: &Value) -> Result<Section, ReportError> {
         return Err(wrong(&value["plots"], "columns of the table"));
     }
     let (id, title, note) = (text(&value["id"])?, text(&value["title"])?, text(&value["note"])?);
-    Ok(Section { id, title, note, table, plots })
+    let condition = value["condition"].as_str().map(String::from);
+    Ok(Section { id, title, note, table, plots, condition })
 }
 
 fn read_plot(value: &Value) -> Result<Drawing, ReportError> {
@@ -279,12 +323,23 @@ mod tests {
             command: "varve reproduce".to_string(),
             note: "note".to_string(),
             seed: 7,
+            conditions: vec![
+                Condition::new("a", "as it is", "said"),
+                Condition::new("b", "w", "s"),
+            ],
             claims: Vec::new(),
             checks: vec![Check { what: "w".into(), found: "f".into(), holds: false }],
             sections: vec![Section::new("s", "S", "n", table).plot(plot).unwrap()],
         };
         study.claim(("Fig 1", "what"), "+1 %", "+2 %", Verdict::Differs, "because");
-        study.claims[0].metric = Some("s[name=a].mb_s".into());
+        let claim = &mut study.claims[0];
+        claim.metric = Some("s[name=a].mb_s".into());
+        claim.expect = Some("at least 1".into());
+        claim.under = [("a", Verdict::Differs), ("b", Verdict::Agrees)]
+            .map(|(id, verdict)| Answer { condition: id.into(), here: "+2 %".into(), verdict })
+            .to_vec();
+        let again = study.sections[0].clone().under(&study.conditions[1]);
+        study.sections.push(again);
         study
     }
 

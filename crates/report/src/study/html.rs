@@ -29,6 +29,10 @@ impl Study {
     /// What was found, without the frame of a page; headings of level `level`.
     fn body(&self, level: u8) -> String {
         let mut out = format!("<p>{}</p>", escape(&self.note));
+        if !self.conditions.is_empty() {
+            let _ = write!(out, "<h{level}>Conditions</h{level}>");
+            out += &self.condition_table().html();
+        }
         if !self.claims.is_empty() {
             let _ = write!(out, "<h{level}>The paper's numbers</h{level}>");
             out += &self.claim_table().html();
@@ -42,7 +46,7 @@ impl Study {
             let _ = write!(out, "<h{level}>Direction</h{level}>{}", table.html());
         }
         for section in &self.sections {
-            let (title, note) = (escape(&section.title), escape(&section.note));
+            let (title, note) = (escape(&section.heading()), escape(&section.note));
             let _ = write!(out, "<h{level}>{title}</h{level}><p>{note}</p>");
             let table = &section.table;
             let drawn = section.plots.iter().map(|plot| plot.svg(table));
@@ -83,15 +87,17 @@ pub fn book(
     let _ = write!(body, "</nav><section class=\"page\" id=\"all\"><p>{}</p>", escape(note));
     let counted = ["study", "numbers", "agree", "differ", "not repeated", "command"];
     let mut counts = Table::new(counted.map(|name| (name, name)));
-    let columns = ["study", "figure", "what", "paper", "here", "verdict", "why"];
+    let columns = ["study", "figure", "what", "paper", "here", "verdict", "comes out under", "why"];
     let mut table = Table::new(columns.map(|name| (name, name)));
     for (name, study) in studies {
         let of = |name: &str| study.claims.iter().filter(|c| c.verdict.name() == name).count();
         let found = [study.claims.len(), of("agrees"), of("differs"), of("not repeated")];
         let (title, found) = (Value::from(&study.title), found.map(Value::from));
         counts.row(std::iter::once(title).chain(found).chain([Value::from(&study.command)]));
-        for row in study.claim_table().rows() {
-            table.row(std::iter::once(Value::from(name)).chain(row.iter().cloned()));
+        for c in &study.claims {
+            let under = if c.under.is_empty() { "-".to_string() } else { c.comes_out() };
+            let verdict = c.verdict.name();
+            table.row([name, &c.figure, &c.what, &c.paper, &c.here, verdict, &under, &c.why]);
         }
     }
     let _ = write!(

@@ -2,6 +2,7 @@
 //! number stands in a table once, typed; drawings and the paper's statements read it there, by ids
 //! that headings do not touch.
 
+mod condition;
 mod document;
 mod html;
 mod plot;
@@ -9,6 +10,7 @@ mod statement;
 mod table;
 mod text;
 
+pub use condition::{Answer, Condition};
 pub use html::book;
 pub use plot::Plot;
 use plot::{Drawing, Mark};
@@ -29,6 +31,8 @@ pub struct Section {
     /// Its numbers.
     pub table: Table,
     plots: Vec<Drawing>,
+    /// The id of the condition that it was run under, if it is not the study's first.
+    condition: Option<String>,
 }
 
 impl Section {
@@ -44,7 +48,7 @@ impl Section {
     ) -> Section {
         debug_assert_eq!(table.lost_number(), None, "a number is a text");
         let (id, title, note) = (id.into(), title.into(), note.into());
-        Section { id, title, note, table, plots: Vec::new() }
+        Section { id, title, note, table, plots: Vec::new(), condition: None }
     }
     /// Adds a drawing of the table.
     ///
@@ -95,6 +99,11 @@ pub struct Claim {
     pub here: String,
     /// The id of the metric that answers it, if one does: `fig8[load=varmail,system=SCJ].of_bl`.
     pub metric: Option<String>,
+    /// When the metric agrees with the paper: `at least 0`, in its own unit.
+    pub expect: Option<String>,
+    /// What came out under each of the study's conditions, if it has any: `here` and `verdict` are
+    /// of the first.
+    pub under: Vec<Answer>,
     /// Whether they agree.
     pub verdict: Verdict,
     /// Why they differ, or under which condition they agree: shown by an experiment of the study.
@@ -123,6 +132,8 @@ pub struct Study {
     pub note: String,
     /// Seed of its generators.
     pub seed: u64,
+    /// What the paper leaves open, as it was tried: the first is the one of sections without.
+    pub conditions: Vec<Condition>,
     /// The paper's numbers, one by one.
     pub claims: Vec<Claim>,
     /// Statements that were checked.
@@ -147,17 +158,10 @@ impl Study {
             paper: paper.into(),
             here: here.into(),
             metric: None,
+            expect: None,
+            under: Vec::new(),
             verdict,
             why: why.into(),
         });
-    }
-    /// The claims as a table.
-    fn claim_table(&self) -> Table {
-        let columns = ["figure", "what", "paper", "here", "verdict", "why"];
-        let mut table = Table::new(columns.map(|name| (name, name)));
-        for c in &self.claims {
-            table.row([&c.figure, &c.what, &c.paper, &c.here, c.verdict.name(), &c.why]);
-        }
-        table
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Number, Study, Value, Verdict};
+use super::{Condition, Number, Study, Value, Verdict};
 use crate::ReportError;
 
 /// What the paper's text gives, and where its answer stands.
@@ -61,11 +61,24 @@ pub enum Expect {
 }
 
 impl Expect {
-    fn holds(self, value: f64) -> bool {
+    /// Whether a number comes out.
+    pub(super) fn holds(self, value: f64) -> bool {
         match self {
             Expect::AtLeast(least) => value >= least,
             Expect::AtMost(most) => value <= most,
             Expect::Within(least, most) => (least..=most).contains(&value),
+        }
+    }
+}
+
+impl fmt::Display for Expect {
+    /// `at least 0`, in the unit of the number.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Expect::AtLeast(least) => write!(f, "at least {least}"),
+            Expect::AtMost(most) => write!(f, "at most {most}"),
+            Expect::Within(least, most) if least == most => write!(f, "{least}"),
+            Expect::Within(least, most) => write!(f, "{least} to {most}"),
         }
     }
 }
@@ -80,26 +93,28 @@ pub enum Rows {
 }
 
 impl Study {
-    /// Answers the paper's statements out of the tables; what this scale leaves out is not repeated.
+    /// Answers the paper's statements out of the tables, under each of the study's conditions; what
+    /// this scale leaves out is not repeated. The last thing that a study does.
     ///
     /// # Errors
     /// [`ReportError::Failed`] for a statement whose section, column, row or number is not there
-    /// though the scale has it.
+    /// though the scale has it; for sections with one id, and for a condition that was not run.
     pub fn answer(&mut self, statements: &[Statement], rows: Rows) -> Result<(), ReportError> {
+        self.placed()?;
         for s in statements {
-            let (here, verdict) = match s.here {
-                Here::Nowhere => ("-".to_string(), Verdict::NotRepeated),
-                Here::Number(metric, expect) => match self.number(&metric, rows)? {
-                    Some(number) => (number.to_string(), Verdict::of(expect.holds(number.value()))),
-                    None => ("not at this scale".to_string(), Verdict::NotRepeated),
-                },
-            };
+            let (here, verdict) = self
+                .found(s.here, None, rows)?
+                .unwrap_or_else(|| ("not at this scale".to_string(), Verdict::NotRepeated));
+            let under = self.under_each(s, rows)?;
             self.claim((s.figure, s.what), s.paper, here, verdict, s.why);
-            if let (Here::Number(metric, _), Some(claim)) = (s.here, self.claims.last_mut()) {
+            let Some(claim) = self.claims.last_mut() else { continue };
+            claim.under = under;
+            if let Here::Number(metric, expect) = s.here {
                 claim.metric = Some(metric.to_string());
+                claim.expect = Some(expect.to_string());
             }
         }
-        Ok(())
+        self.all_tried(rows)
     }
 
     /// The number of a metric; `None` where the scale leaves its row out.
@@ -107,9 +122,20 @@ impl Study {
     /// # Errors
     /// [`ReportError::Failed`] if the study has no such section, column, row or number.
     pub fn number(&self, metric: &Metric, rows: Rows) -> Result<Option<Number>, ReportError> {
+        self.number_under(metric, None, rows)
+    }
+
+    /// The number of a metric under a condition: the first, if none is given.
+    pub(super) fn number_under(
+        &self,
+        metric: &Metric,
+        condition: Option<&Condition>,
+        rows: Rows,
+    ) -> Result<Option<Number>, ReportError> {
         let none = |what: String| ReportError::Failed(format!("no metric {metric}: {what}"));
         let known = |ids: Vec<&str>| ids.join(", ");
-        let section = self.sections.iter().find(|section| section.id == metric.section);
+        let mut sections = self.sections.iter().filter(|s| self.is_under(s, condition));
+        let section = sections.find(|section| section.id == metric.section);
         let table = &section
             .ok_or_else(|| {
                 let ids = self.sections.iter().map(|section| section.id.as_str()).collect();

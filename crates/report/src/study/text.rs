@@ -34,7 +34,8 @@ impl Study {
     pub fn text(&self) -> String {
         let mut out = format!("{}\n{}\n", self.title, self.note);
         for section in &self.sections {
-            let _ = write!(out, "\n{}\n{}\n{}", section.title, section.note, section.table.text());
+            let _ =
+                write!(out, "\n{}\n{}\n{}", section.heading(), section.note, section.table.text());
         }
         if !self.checks.is_empty() {
             out += "\nDirection\n";
@@ -42,6 +43,10 @@ impl Study {
         for check in &self.checks {
             let verdict = if check.holds { "holds" } else { "FAILS" };
             let _ = writeln!(out, "{verdict}  {} ({})", check.what, check.found);
+        }
+        if !self.conditions.is_empty() {
+            out += "\nConditions\n";
+            out += &self.condition_table().text();
         }
         if !self.claims.is_empty() {
             out += "\nThe paper's numbers\n";

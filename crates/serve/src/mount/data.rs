@@ -232,7 +232,7 @@ mod tests {
 
     use block::Medium;
     use lfs::fs::NewInode;
-    use lfs::{MkfsOptions, Options};
+    use lfs::{FsOptions, MkfsOptions};
 
     use super::*;
     use crate::mount::Atime;
@@ -281,7 +281,7 @@ mod tests {
         let device =
             lfs::mkfs(device, &MkfsOptions::new([1; 16], 1), volume.now()).expect("made").0;
         let behind = |device| Behind::new(device, false).expect("a thread");
-        volume.put(Fs::mount(behind(device), Options::default(), volume.now()).expect("mounted"));
+        volume.put(Fs::mount(behind(device), FsOptions::default(), volume.now()).expect("mounted"));
         let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
         let kind = format::FileType::File;
         let made = volume.with(|fs, now| fs.create(now, Nid::ROOT, b"a", kind, new, (0, 0)));
@@ -298,7 +298,7 @@ mod tests {
         medium.full.store(false, Ordering::Relaxed);
         assert!(fsync(ino).is_err() && fsync(root).is_err());
         assert!(volume.take().is_some_and(|fs| fs.failed().is_some()));
-        let options = Options { read_only: true, ..Options::default() };
+        let options = FsOptions { read_only: true, ..FsOptions::default() };
         volume.put(Fs::mount(behind(DiskDevice(disk)), options, volume.now()).expect("mounted"));
         assert_eq!(fsync(root), Ok(()), "nothing to be made durable");
     }

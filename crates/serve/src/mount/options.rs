@@ -35,7 +35,7 @@ pub struct MountOptions {
     /// A checkpoint is made so often, if there is anything to make durable.
     pub commit: Duration,
     /// What the file system does: how it cleans, and so on.
-    pub fs: lfs::Options,
+    pub fs: lfs::FsOptions,
     /// Threads that take requests.
     pub threads: usize,
     /// For tests: a request that waits for the device while it holds the volume's lock panics.
@@ -54,7 +54,10 @@ impl Default for MountOptions {
             allow_other: rustix::process::geteuid().is_root(),
             subtype: true,
             commit: Duration::from_secs(60),
-            fs: lfs::Options { cleaning: Cleaning::Scj(Scj::default()), ..lfs::Options::default() },
+            fs: lfs::FsOptions {
+                cleaning: Cleaning::Scj(Scj::default()),
+                ..lfs::FsOptions::default()
+            },
             threads: 4,
             strict: false,
         }

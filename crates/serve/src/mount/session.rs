@@ -88,7 +88,7 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Shared {
     fn open(&self) -> Result<Fs<Behind>, MountError> {
         let read_only = self.options.read_only || self.stack.disk.capabilities().read_only;
-        let options = lfs::Options { read_only, ..self.options.fs };
+        let options = lfs::FsOptions { read_only, ..self.options.fs };
         let device = DiskDevice(Arc::clone(&self.stack.disk));
         let device = Behind::new(device, self.options.strict)?;
         Ok(Fs::mount(device, options, self.volume.now())?)

@@ -161,7 +161,7 @@ mod tests {
 
     use block::{Bytes, Medium};
     use lfs::fs::NewInode;
-    use lfs::{Fs, MkfsOptions, Options, format};
+    use lfs::{Fs, FsOptions, MkfsOptions, format};
     use stack::disk::{MediumDisk, RamDisk};
     use stack::power::NoSwitch;
 
@@ -217,7 +217,7 @@ mod tests {
         let options = MkfsOptions::new([1; 16], 1);
         let device = lfs::mkfs(DiskDevice(disk), &options, volume.now()).expect("made").0;
         let device = Behind::new(device, false).expect("a thread");
-        volume.put(Fs::mount(device, Options::default(), volume.now()).expect("mounted"));
+        volume.put(Fs::mount(device, FsOptions::default(), volume.now()).expect("mounted"));
         let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
         let files: Vec<Nid> = (0..8_u8)
             .map(|i| {

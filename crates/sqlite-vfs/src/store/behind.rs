@@ -291,7 +291,7 @@ mod tests {
     use block::Bytes;
     use live::ImageDrive;
 
-    use super::super::{Options, StoreError};
+    use super::super::{StoreError, StoreOptions};
     use super::*;
 
     /// An image that is removed.
@@ -304,14 +304,14 @@ mod tests {
             let _ = std::fs::remove_file(&image.0);
             let drive = ImageDrive::create(&image.0, Bytes(4 << 20)).unwrap();
             let annex = Some(drive.annex());
-            let core = Core::format(Box::new(drive), annex, Options::default()).unwrap();
+            let core = Core::format(Box::new(drive), annex, StoreOptions::default()).unwrap();
             (image, core)
         }
 
         fn mounted(&self) -> Result<Core, StoreError> {
             let drive = ImageDrive::open(&self.0).unwrap();
             let annex = Some(drive.annex());
-            Ok(Core::mount(Box::new(drive), annex, Options::default())?.expect("a store"))
+            Ok(Core::mount(Box::new(drive), annex, StoreOptions::default())?.expect("a store"))
         }
     }
 

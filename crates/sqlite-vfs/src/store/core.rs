@@ -16,7 +16,7 @@ use super::device::Device;
 use super::objects::{Group, Journal, Object, Owner, Tx};
 use super::space::{EXTENT, Space};
 use super::table::{Layout, Meta, PAGE, Part, decode};
-use super::{Bug, Options, Stats, StoreError};
+use super::{Bug, Stats, StoreError, StoreOptions};
 
 pub(super) type Done<T> = Result<T, TxError>;
 /// Number of an object in its store.
@@ -35,7 +35,7 @@ pub(super) struct Core {
     pub(super) journals: BTreeMap<String, Journal>,
     pub(super) open: BTreeMap<Owner, Tx>,
     pub(super) group: Group,
-    pub(super) options: Options,
+    pub(super) options: StoreOptions,
     pub(super) stats: Stats,
     pub(super) bug: Plant<Bug>,
     /// Plain writes that no flush has followed.
@@ -64,7 +64,7 @@ impl Core {
     pub(super) fn mount(
         mut device: Box<dyn Device>,
         annex: Option<Annex>,
-        options: Options,
+        options: StoreOptions,
     ) -> Result<Option<Core>, StoreError> {
         let mut page = vec![0u8; PAGE];
         let now = read_plain(device.as_mut(), Time::ZERO, 0, &mut page)?;
@@ -115,7 +115,7 @@ impl Core {
     pub(super) fn format(
         mut device: Box<dyn Device>,
         annex: Option<Annex>,
-        options: Options,
+        options: StoreOptions,
     ) -> Done<Core> {
         let pages = device.capacity().0 / (PAGE_BYTES / block::SECTOR_BYTES);
         let layout = Layout::of(u32::try_from(pages).unwrap_or(u32::MAX));
@@ -135,7 +135,7 @@ impl Core {
         annex: Option<Annex>,
         now: Time,
         layout: Layout,
-        options: Options,
+        options: StoreOptions,
     ) -> Core {
         let space = Space::new(layout.extents(), layout.slots);
         Core {

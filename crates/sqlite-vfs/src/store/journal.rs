@@ -423,7 +423,7 @@ mod tests {
     #[test]
     fn a_database_with_an_open_transaction_can_be_deleted_before_its_journal() {
         let device = block::RamDevice::new(block::Sectors(64 * 2048));
-        let options = super::super::Options { way: Way::JournalLife, ..Default::default() };
+        let options = super::super::StoreOptions { way: Way::JournalLife, ..Default::default() };
         let mut core = Core::format(Box::new(device), None, options).unwrap();
         let id = core.make("main");
         core.write_plain(id, &[1; PAGE], 0).unwrap();

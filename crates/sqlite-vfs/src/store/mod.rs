@@ -59,7 +59,7 @@ pub enum Checkpoint {
 
 /// How a store works. The defaults are durable at every COMMIT.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct StoreOptions {
     /// How it learns of commits.
     pub way: Way,
     /// What a checkpoint does.
@@ -72,9 +72,9 @@ pub struct Options {
     pub group_time: Span,
 }
 
-impl Default for Options {
-    fn default() -> Options {
-        Options {
+impl Default for StoreOptions {
+    fn default() -> StoreOptions {
+        StoreOptions {
             way: Way::default(),
             checkpoint: Checkpoint::default(),
             group: 0,
@@ -86,7 +86,7 @@ impl Default for Options {
 /// The paper's group, used where `synchronous=OFF` asks for none of ours.
 const DEFAULT_GROUP: u64 = 1_000;
 
-impl Options {
+impl StoreOptions {
     fn group_limit(&self) -> u64 {
         if self.group == 0 { DEFAULT_GROUP } else { self.group }
     }
@@ -169,7 +169,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Device`].
-    pub fn format(device: Box<dyn Device>, options: Options) -> Result<Store, StoreError> {
+    pub fn format(device: Box<dyn Device>, options: StoreOptions) -> Result<Store, StoreError> {
         Ok(Store(Arc::new(Home::new(Core::format(device, None, options)?))))
     }
 
@@ -177,7 +177,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn mount(device: Box<dyn Device>, options: Options) -> Result<Store, StoreError> {
+    pub fn mount(device: Box<dyn Device>, options: StoreOptions) -> Result<Store, StoreError> {
         let core = Core::mount(device, None, options)?.ok_or(StoreError::NoStore)?;
         Ok(Store(Arc::new(Home::new(core))))
     }
@@ -186,7 +186,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError`].
-    pub fn mount_image(drive: ImageDrive, options: Options) -> Result<Store, StoreError> {
+    pub fn mount_image(drive: ImageDrive, options: StoreOptions) -> Result<Store, StoreError> {
         let annex = Some(drive.annex());
         let core = Core::mount(Box::new(drive), annex, options)?.ok_or(StoreError::NoStore)?;
         Ok(Store(Arc::new(Home::new(core))))
@@ -196,7 +196,7 @@ impl Store {
     ///
     /// # Errors
     /// [`StoreError::Device`].
-    pub fn format_image(drive: ImageDrive, options: Options) -> Result<Store, StoreError> {
+    pub fn format_image(drive: ImageDrive, options: StoreOptions) -> Result<Store, StoreError> {
         let annex = Some(drive.annex());
         Ok(Store(Arc::new(Home::new(Core::format(Box::new(drive), annex, options)?))))
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use block::Bytes;
 use live::{ImageDrive, LiveError, PowerCut};
 
-use super::{Options, Store, StoreError};
+use super::{Store, StoreError, StoreOptions};
 
 /// Bytes a new image holds unless `?capacity=` says otherwise.
 pub(super) const CAPACITY: Bytes = Bytes(64 << 20);
@@ -40,7 +40,7 @@ impl Store {
     ///
     /// # Errors
     /// [`OpenError`].
-    pub fn open(path: &Path, options: Options) -> Result<Store, OpenError> {
+    pub fn open(path: &Path, options: StoreOptions) -> Result<Store, OpenError> {
         Store::open_until(path, options, None)
     }
 
@@ -50,7 +50,7 @@ impl Store {
     /// [`OpenError`].
     pub fn open_until(
         path: &Path,
-        options: Options,
+        options: StoreOptions,
         cut: Option<PowerCut>,
     ) -> Result<Store, OpenError> {
         let device = ImageDrive::open_until(path, cut)?;
@@ -63,7 +63,7 @@ impl Store {
     ///
     /// # Errors
     /// [`OpenError`]; nothing is left behind.
-    pub fn create(path: &Path, capacity: Bytes, options: Options) -> Result<Store, OpenError> {
+    pub fn create(path: &Path, capacity: Bytes, options: StoreOptions) -> Result<Store, OpenError> {
         let device = ImageDrive::create(path, capacity)?;
         Store::format_image(device, options).map_err(|error| {
             // The error that led here says more than one of the removal would.

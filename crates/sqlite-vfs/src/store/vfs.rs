@@ -12,7 +12,7 @@ use super::file::StoreFile;
 use super::home::Home;
 use super::open::CAPACITY;
 use super::table::LONGEST_NAME;
-use super::{Options, Store};
+use super::{Store, StoreOptions};
 use crate::abi::{Api, Host, Name, PerProcess, RegisterError, register};
 use crate::vfs::{Answer, Code, File, Kind, Vfs, flag};
 
@@ -231,10 +231,10 @@ impl StoreVfs {
         };
         let cut = at.map(|at| PowerCut { at, seed });
         let (image, store) = match found {
-            Some(image) => (image, Store::open_until(image, Options::default(), cut)),
+            Some(image) => (image, Store::open_until(image, StoreOptions::default(), cut)),
             None if make => {
                 let image = Path::new(path);
-                (image, Store::create(image, capacity, Options::default()))
+                (image, Store::create(image, capacity, StoreOptions::default()))
             }
             None => return self.fail(format!("{path}: there is no such image")),
         };

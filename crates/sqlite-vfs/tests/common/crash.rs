@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use rusqlite::Connection;
 use varve_sqlite_vfs::store::Bug;
-use varve_sqlite_vfs::{Checkpoint, Device, Options, Stats, Store, Stores, Way};
+use varve_sqlite_vfs::{Checkpoint, Device, Stats, Store, StoreOptions, Stores, Way};
 
 use super::cut::Medium;
 use super::{api, ask, open, unique};
@@ -89,11 +89,11 @@ impl Harness {
     }
 
     pub fn mount(&self, device: Box<dyn Device>, name: &str, case: &Case) -> Result<Store, String> {
-        let options = Options {
+        let options = StoreOptions {
             way: case.way,
             group: case.group,
             checkpoint: case.checkpoint,
-            ..Options::default()
+            ..StoreOptions::default()
         };
         let store = Store::mount(device, options).map_err(|e| e.to_string())?;
         self.stores.add(name, &store);
@@ -171,7 +171,7 @@ impl Harness {
 
     /// Makes the databases of a case on a new store.
     pub fn prepare(&self, device: Box<dyn Device>, name: &str, case: &Case) -> Store {
-        let store = Store::format(device, Options::default()).unwrap();
+        let store = Store::format(device, StoreOptions::default()).unwrap();
         self.stores.add(name, &store);
         let plain = Case { batch: false, bug: None, pages: 10_000, ..*case };
         let db = self.open(name, &plain).unwrap();

@@ -24,7 +24,7 @@ pub const DRIVES: [&[(&str, &str)]; 6] = [
     &[("tx.commit", "barrier"), ("buffer.size", "128 KiB"), ("geometry.channels", "2")],
     &[("tx.commit", "counted"), ("buffer.size", "128 KiB"), ("geometry.channels", "2")],
     &[("tx.commit", "barrier"), ("buffer.policy", "none"), ("streams.policy", "user+gc")],
-    &[("tx.commit", "counted"), ("buffer.policy", "none"), ("timing", "false"), ("op", "30 %")],
+    &[("tx.commit", "counted"), ("buffer.policy", "none"), ("timing", "off"), ("op", "30 %")],
     &[("tx.commit", "barrier"), ("buffer.size", "64 KiB"), ("tx.losers", "4"), ("op", "30 %")],
 ];
 

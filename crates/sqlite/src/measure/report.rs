@@ -77,9 +77,8 @@ impl Report {
             command: String::new(),
             note: "Page floor: the distinct pages of each transaction, once.".to_string(),
             seed: 1,
-            claims: Vec::new(),
-            checks: Vec::new(),
             sections: vec![section],
+            ..Study::default()
         };
         let mut text = study.text();
         text.push_str("\nAdvice, each line from a run\n");

@@ -197,7 +197,7 @@ impl Setup<'_> {
     /// # Panics
     /// If the policy lists no such option.
     pub fn flag(&self, name: &str) -> bool {
-        self.text(name) == "true"
+        self.text(name) == "on"
     }
 
     /// The buffer: the policy's own tables are taken from its entries.

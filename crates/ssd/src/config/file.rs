@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use block::Span;
+use block::{Span, switch_text};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -210,7 +210,7 @@ impl Source<'_> {
         };
         match value.get_ref() {
             DeValue::String(text) => Ok(text.to_string()),
-            DeValue::Boolean(flag) => Ok(flag.to_string()),
+            DeValue::Boolean(flag) => Ok(switch_text(*flag).to_string()),
             DeValue::Integer(n) => i64::from_str_radix(&n.as_str().replace('_', ""), n.radix())
                 .map(|n| n.to_string())
                 .map_err(|_| wrong()),
@@ -248,7 +248,7 @@ mod tests {
         let config = load_text("x.toml", text).unwrap();
         assert_eq!(config.text("nand.read"), "40 us, 65 us");
         assert_eq!(config.text("gc.victim"), "fifo");
-        assert_eq!(config.text("gc.background"), "true");
+        assert_eq!(config.text("gc.background"), "on");
         assert_eq!(config.text("gc.start"), "16");
         let origin = &config.values["geometry.page"].1;
         assert_eq!(origin.from, "x.toml:10");

@@ -230,6 +230,6 @@ impl Config {
         schema::parse_share(self.text(name)).expect("checked when set")
     }
     fn flag(&self, name: &str) -> bool {
-        self.text(name) == "true"
+        self.text(name) == "on"
     }
 }

@@ -291,7 +291,7 @@ fn gc(c: &Config) -> GcParams {
         per_stream: c.flag("gc.per_stream"),
         exact: match c.text("gc.exact") {
             "auto" => None,
-            text => Some(text == "true"),
+            text => Some(text == "on"),
         },
     }
 }

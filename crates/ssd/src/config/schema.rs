@@ -1,6 +1,6 @@
 //! Every key of a drive's configuration, once: name, kind, default, meaning.
 
-use block::{Span, parse_rate, parse_size, parse_time};
+use block::{Span, parse_rate, parse_size, parse_switch, parse_time};
 
 /// What a key's value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum KeyKind {
     Times,
     /// A share such as `7 %` or `12.5 %`.
     Share,
-    /// `true` or `false`.
+    /// `on` or `off`.
     Flag,
     /// One of these words.
     Choice(&'static [&'static str]),
@@ -91,7 +91,7 @@ pub const SCHEMA: &[Key] = &[
         "a write is done in DRAM, or when programmed",
     ),
     k("bus.cmd", Time, "0", "command and address cycles of an operation"),
-    k("bus.oob", Flag, "false", "programs also move the spare area over the bus"),
+    k("bus.oob", Flag, "off", "programs also move the spare area over the bus"),
     k("bus.page_time", Time, "0", "bus time of a whole page, instead of bus.rate"),
     k("bus.rate", Rate, "none", "bus of a channel"),
     k("capacity", Size, "0", "logical size; 0 = what blocks and op give"),
@@ -116,11 +116,11 @@ pub const SCHEMA: &[Key] = &[
     k("fw.read", Time, "0", "core time of a read command: one of fw.cores is occupied"),
     k("fw.read_4k", Time, "0", "core time of a read of at most 4 KiB; not set = fw.read"),
     k("fw.write", Time, "0", "core time of any other command: one of fw.cores is occupied"),
-    k("gc.background", Flag, "false", "clean when idle"),
+    k("gc.background", Flag, "off", "clean when idle"),
     k("gc.bg_start", Share, "10 %", "free lines below which background cleaning runs"),
     k(
         "gc.exact",
-        Choice(&["auto", "true", "false"]),
+        Choice(&["auto", "on", "off"]),
         "auto",
         "victims by their definition, not by one line of each bucket; auto: below 4096 lines",
     ),
@@ -131,7 +131,7 @@ pub const SCHEMA: &[Key] = &[
         "credit",
         "copies owed per host page, or a victim at once",
     ),
-    k("gc.per_stream", Flag, "false", "one cleaning head per host stream"),
+    k("gc.per_stream", Flag, "off", "one cleaning head per host stream"),
     k("gc.reserve", Count(0, 1 << 20), "0", "free lines only cleaning may use; 0 = heads + 2"),
     k("gc.start", Count(0, 1 << 20), "0", "free lines below which cleaning starts; 0 = 2 + heads"),
     k(
@@ -182,11 +182,11 @@ pub const SCHEMA: &[Key] = &[
         "full",
         "the map lies in DRAM, or on flash with a cache",
     ),
-    k("nand.cache_ops", Flag, "false", "cached reads and programs"),
+    k("nand.cache_ops", Flag, "off", "cached reads and programs"),
     k("nand.erase", Time, "2 ms", "block erase"),
-    k("nand.independent_planes", Flag, "false", "planes of a die read on their own"),
-    k("nand.multi_plane", Flag, "true", "planes of a die program and read together"),
-    k("nand.one_shot", Flag, "false", "a word line is programmed at once"),
+    k("nand.independent_planes", Flag, "off", "planes of a die read on their own"),
+    k("nand.multi_plane", Flag, "on", "planes of a die program and read together"),
+    k("nand.one_shot", Flag, "off", "a word line is programmed at once"),
     k(
         "nand.oob",
         Choice(&["lean", "full"]),
@@ -252,7 +252,7 @@ pub const SCHEMA: &[Key] = &[
         "user+gc",
         "which writes share a line",
     ),
-    k("timing", Flag, "true", "false: no time is modelled (hit ratios, write amplification)"),
+    k("timing", Flag, "on", "off: no time is modelled (hit ratios, write amplification)"),
     k(
         "tx.commit",
         Choice(&["barrier", "counted"]),
@@ -358,8 +358,7 @@ impl KeyKind {
             Time => parse_time(text).map(|_| ()).map_err(|e| e.expected.to_string()),
             Times => parse_times(text).map(|_| ()),
             Share => parse_share(text).map(|_| ()),
-            Flag if text == "true" || text == "false" => Ok(()),
-            Flag => Err("true or false".to_string()),
+            Flag => parse_switch(text).map(|_| ()).map_err(|e| e.expected.to_string()),
             Choice(words) if words.contains(&text) => Ok(()),
             Choice(words) => Err(format!("one of {}", words.join(", "))),
             Policy => PolicySpec::parse(text).map(|_| ()).map_err(|e| format!("a policy; {e}")),

@@ -13,6 +13,7 @@ mod check;
 mod checkpoint;
 mod clock;
 mod discard;
+mod doubles;
 mod erase;
 mod erases;
 mod free;
@@ -28,7 +29,6 @@ mod recovery;
 mod spares;
 mod staging;
 pub(crate) mod trim;
-mod twins;
 pub(crate) mod tx;
 pub(crate) mod victim;
 

@@ -7,7 +7,7 @@
 //! 3. A slot of the tail beats the checkpoint's place: a copy made by cleaning has an old number,
 //!    but was current when it was copied. Among tail slots the highest number wins.
 //! 4. Discards later than the checkpoint win over older versions.
-//! 5. Of two copies of one version either may count (see `twins`).
+//! 5. Of two copies of one version either may count (see `doubles`).
 //! 6. Lines that hold anything are closed; the others are erased before use: an erase that was
 //!    cut short can look like a whole one.
 //!
@@ -19,8 +19,8 @@ use block::{BlockId, DeviceError, Plant, Ppn, Time};
 use nand::{Kind, Nand, Oob, Payload, ReadCause, SlotRead};
 
 use super::checkpoint::{Found, State, assemble};
+use super::doubles::Double;
 use super::lines::{LineState, NONE};
-use super::twins::Twin;
 use super::{PageFtl, metadata_line_count, trim};
 use crate::Bug;
 use crate::config::Params;
@@ -31,7 +31,7 @@ pub(super) struct Scan {
     /// Highest number seen per slot, plus one; 0 = only the checkpoint speaks of it.
     pub best: Vec<u64>,
     /// Further places of versions met more than once.
-    pub twins: Vec<Twin>,
+    pub doubles: Vec<Double>,
     pub trims: Vec<(Ppn, Vec<trim::TrimEntry>)>,
     /// Which transactions are committed, and which slots have other names.
     pub names: super::tx::Names,
@@ -71,7 +71,7 @@ impl PageFtl {
         let meta = metadata_line_count(p);
         let mut scan = Scan {
             best: vec![0; ftl.map.len()],
-            twins: Vec::new(),
+            doubles: Vec::new(),
             trims: Vec::new(),
             names: super::tx::Names::default(),
             foreign: false,
@@ -98,7 +98,7 @@ impl PageFtl {
         scan.seq = scan.seq.max(scan.names.seq);
         if ftl.is_paper() {
             ftl.paper_recover(meta);
-            scan.twins.clear();
+            scan.doubles.clear();
             scan.trims.clear();
         }
         ftl.load_map_pages(found.is_some(), &mut scan);
@@ -108,7 +108,7 @@ impl PageFtl {
         ftl.adopt_tx_records(&mut scan);
         ftl.mark_stale_map_pages();
         let spare = ftl.adopt_records(found.as_ref().map_or(0, |f| f.seq), &mut scan);
-        ftl.empty_twin_lines(meta, found.as_ref(), &scan, spare);
+        ftl.empty_double_lines(meta, found.as_ref(), &scan, spare);
         ftl.sort_lines(meta, &scan);
         ftl.check_space();
         ftl.clock.resume(scan.seq, scan.epoch);
@@ -320,7 +320,7 @@ impl PageFtl {
                     *best = seq + 1;
                     self.map.set(oob.lpn, at.0 + 1);
                 } else if *best == seq + 1 {
-                    self.met_again(oob.lpn, seq, at, &mut scan.twins);
+                    self.met_again(oob.lpn, seq, at, &mut scan.doubles);
                 }
             }
             Kind::Trim => {

@@ -6,7 +6,7 @@
 //! | invariants | `ranges` is the number of entries of all records and of the one being appended; a record is entered under its place before that is programmed |
 //! | offers | ranges to remember, batches to write, records to enter, move, prune and take out |
 //! | does not | know which slots are mapped, or write anything: whoever takes a record out unmarks its place |
-//! | callers | `discard.rs` (life of records), `head.rs` and `bad.rs` (places), `twins.rs` (power-on), `tx/remap.rs` (discards that a pair stood for) |
+//! | callers | `discard.rs` (life of records), `head.rs` and `bad.rs` (places), `doubles.rs` (power-on), `tx/remap.rs` (discards that a pair stood for) |
 
 use std::collections::BTreeMap;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::{DeviceError, Lpn, Medium, Plant};
 use remap::live::Around;
-use remap::{BLOCK, LiveLog, LogError, Options, Planted, Summary};
+use remap::{BLOCK, LiveLog, LogError, LogOptions, Planted, Summary};
 
 use super::{Capabilities, Disk, DiskError, Done, Extent, Piece, inside};
 use crate::description::Keys;
@@ -26,14 +26,14 @@ impl LogDisk {
     ///
     /// # Errors
     /// As [`LiveLog::format`].
-    pub fn format(medium: Arc<dyn Medium>, options: &Options) -> Result<LogDisk, LogError> {
+    pub fn format(medium: Arc<dyn Medium>, options: &LogOptions) -> Result<LogDisk, LogError> {
         LogDisk::format_with(medium, options, Plant::default())
     }
 
     #[doc(hidden)]
     pub fn format_with(
         medium: Arc<dyn Medium>,
-        options: &Options,
+        options: &LogOptions,
         planted: Plant<Planted>,
     ) -> Result<LogDisk, LogError> {
         Ok(LogDisk { log: LiveLog::format_with(medium, options, around(), planted)? })
@@ -43,7 +43,7 @@ impl LogDisk {
     ///
     /// # Errors
     /// As [`LiveLog::open`].
-    pub fn open(medium: Arc<dyn Medium>, options: &Options) -> Result<LogDisk, LogError> {
+    pub fn open(medium: Arc<dyn Medium>, options: &LogOptions) -> Result<LogDisk, LogError> {
         Ok(LogDisk { log: LiveLog::open(medium, options, around())? })
     }
 
@@ -62,11 +62,11 @@ impl LogDisk {
         // Some hundred segments, of 2 MiB if there is room for that many. Two logs never have the same
         // number: what one left behind must not look like the other's.
         let segment = (size / 256).max(1).next_power_of_two().clamp(64 << 10, 2 << 20);
-        let mut options = Options {
+        let mut options = LogOptions {
             verify: true,
             segment: block::Bytes(segment),
             seed: RandomState::new().build_hasher().finish(),
-            ..Options::default()
+            ..LogOptions::default()
         };
         for (key, value) in keys.pairs() {
             options.set(key, value)?;

@@ -13,7 +13,7 @@ mod recorded;
 
 use block::{Bytes, Forward, Sectors, Time};
 use remap::paper::{PaperLog, PaperOptions};
-use remap::{HostLog, Options};
+use remap::{HostLog, LogOptions};
 use ssd::{Drive, Params, Stats};
 
 pub use above::LayerCounts;
@@ -65,7 +65,7 @@ impl Modelled {
         let at = self.now();
         Ok(Modelled(match layer {
             Layer::Log(keys) => {
-                let options = Options { payload: false, ..keys.log(Options::default())? };
+                let options = LogOptions { payload: false, ..keys.log(LogOptions::default())? };
                 Box::new(Above::new(
                     HostLog::format_at(self, at, &options).map_err(|e| failed(&e))?,
                 ))

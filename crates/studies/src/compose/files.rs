@@ -4,7 +4,7 @@ use block::{BlockDevice, DeviceError, Request, Sectors, Time};
 use lab::LabError;
 use lab::fileload::{Cache, Clients, Filebench, Flow, Kind, Sparse, Volume};
 use lfs::Cause;
-use lfs::fs::{Cleaning, Options as Mount, Scj};
+use lfs::fs::{Cleaning, FsOptions as Mount, Scj};
 use remap::HostLog;
 use ssd::Drive;
 
@@ -51,7 +51,7 @@ impl Above {
             return Ok(Above::Nothing(port));
         }
         let failed = |e: remap::LogError| LabError::Failed(format!("host log: {e}"));
-        let mut options = remap::Options::default();
+        let mut options = remap::LogOptions::default();
         for (name, value) in [("payload", "none"), ("segment", "512 KiB")] {
             options.set(name, value).map_err(failed)?;
         }

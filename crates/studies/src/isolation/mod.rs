@@ -17,8 +17,8 @@ use crate::{Options, Scale};
 use lab::LabError;
 use lab::hits::{Cell, HitPlan, HitRow, count};
 use pairs::{CAPACITY, PAIRS, Pair};
-use report::round::{per_cent, quotient};
-use report::study::{Check, Column, Plot, Rows, Section, Study, Table, Value, Verdict};
+use report::round::{per_cent, points, quotient};
+use report::study::{Check, Column, Condition, Plot, Rows, Section, Study, Table, Value, Verdict};
 use report::values;
 
 const MIB: u64 = 1 << 20;
@@ -77,9 +77,8 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
                run, flushes are dropped, discards honoured unless said otherwise."
                 .to_string(),
         seed: mixes::SEED,
-        claims: Vec::new(),
-        checks: Vec::new(),
-        sections: Vec::new(),
+        conditions: paper::CONDITIONS.to_vec(),
+        ..Study::default()
     };
     study.sections.push(requests::section(options)?);
     let pairs = if options.scale == Scale::Quick { &PAIRS[..2] } else { &PAIRS[..] };
@@ -87,7 +86,9 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
         captured(options, pair, &mut study)?;
     }
     without_discards(options, pairs, &mut study)?;
-    chunks(options, pairs, &mut study)?;
+    for condition in paper::CONDITIONS {
+        chunks(options, pairs, condition, &mut study)?;
+    }
     study.sections.push(occupancy::section(options, &PAIRS[1])?);
     mixes::synthetic_mix(options, &mut study)?;
     mixes::mix_readings(options, &mut study)?;
@@ -251,28 +252,43 @@ fn without_discards(options: &Options, pairs: &[Pair], study: &mut Study) -> Res
 
 const CHUNKS: [&str; 7] = ["4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB", "4 MiB", "16 MiB"];
 
-fn chunks(options: &Options, pairs: &[Pair], study: &mut Study) -> Result<(), LabError> {
+/// Fig. 17 under a condition.
+fn chunks(
+    options: &Options,
+    pairs: &[Pair],
+    condition: &Condition,
+    study: &mut Study,
+) -> Result<(), LabError> {
+    let discards = paper::discards(condition);
     let policies: Vec<String> =
         CHUNKS.iter().map(|chunk| format!("aoi(cap=32, chunk={chunk})")).collect();
     let all: Vec<&str> = policies.iter().map(String::as_str).collect();
-    let ids = pairs.iter().map(|pair| format!("{}_32", pair.name.to_lowercase()));
-    let heads = pairs.iter().map(|pair| format!("{} 32 MiB", pair.name));
-    let heads = ids.clone().zip(heads).map(Column::from);
+    let ids: Vec<String> =
+        pairs.iter().map(|pair| format!("{}_32", pair.name.to_lowercase())).collect();
+    let heads = ids.iter().zip(pairs).flat_map(|(id, pair)| {
+        let against = format!("{} against 4 KiB, points", pair.name);
+        [(id.clone(), format!("{} 32 MiB", pair.name)), (format!("{id}_against_4k"), against)]
+    });
     let names = [("chunk", "chunk"), ("table", "table")].map(Column::from);
-    let mut table = Table::new(names.into_iter().chain(heads));
+    let mut table = Table::new(names.into_iter().chain(heads.map(Column::from)));
     let mut columns = Vec::new();
     for pair in pairs {
-        columns.push(rows(options, &all, &[32], true, &|| pair.open(&options.data))?);
+        columns.push(rows(options, &all, &[32], discards, &|| pair.open(&options.data))?);
     }
     for (chunk, policy) in CHUNKS.iter().zip(&policies) {
-        let cell = |rows: &Vec<HitRow>| {
-            Value::from(find(rows, policy, 32).map(|row| percent(row, Some(TARGET))))
-        };
+        let cells = columns.iter().flat_map(|column| {
+            let row = find(column, policy, 32);
+            let against = row.map_or(Value::Absent, |row| {
+                let (units, found) = row.accesses(Some(TARGET));
+                points(found, hits(column, &policies[0], 32), units)
+            });
+            [Value::from(row.map(|row| percent(row, Some(TARGET)))), against]
+        });
         let bytes = table_bytes(chunk);
         let size = Bytes(bytes).human();
-        table.row(values![*chunk, size].into_iter().chain(columns.iter().map(cell)));
+        table.row(values![*chunk, size].into_iter().chain(cells));
     }
-    for (pair, column) in pairs.iter().zip(&columns) {
+    for (pair, column) in pairs.iter().zip(&columns).filter(|_| discards) {
         let best = policies.iter().max_by_key(|policy| hits(column, policy, 32));
         let at = best.and_then(|best| policies.iter().position(|p| p == best)).unwrap_or(0);
         study.checks.push(Check {
@@ -281,7 +297,14 @@ fn chunks(options: &Options, pairs: &[Pair], study: &mut Study) -> Result<(), La
             holds: (1..=4).contains(&at),
         });
     }
-    study.sections.push(Section::new("fig17", "Fig. 17: chunk size", "Target hits of `aoi` in per cent; the look-up table is taken from the buffer. With chunks of 4 KiB it takes 18.75 MiB: a buffer of 16 MiB and less cannot hold it.", table).plot(Plot::lines("target hits, %", "chunk", ids))?);
+    let section = Section::new(
+        "fig17",
+        "Fig. 17: chunk size",
+        "Target hits of `aoi` in per cent; the look-up table is taken from the buffer. With chunks of 4 KiB it takes 18.75 MiB: a buffer of 16 MiB and less cannot hold it.",
+        table,
+    );
+    let drawn = section.plot(Plot::lines("target hits, %", "chunk", ids))?;
+    study.sections.push(drawn.under(condition));
     Ok(())
 }
 

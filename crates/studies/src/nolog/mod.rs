@@ -41,9 +41,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
                they are ratios of means, and differ by as much among themselves."
             .to_string(),
         seed: SEED,
-        claims: Vec::new(),
-        checks: Vec::new(),
-        sections: Vec::new(),
+        ..Study::default()
     };
     let (scale, threads) = (options.scale, options.threads);
     overwrite::run(scale, threads, &mut study)?;

@@ -10,7 +10,7 @@ use lab::LabError;
 use report::study::{Check, Section, Study, Table};
 use report::values;
 use rusqlite::{Connection, OpenFlags};
-use varve_sqlite_vfs::{Checkpoint, Options, RegisterError, Stats, Store, Stores};
+use varve_sqlite_vfs::{Checkpoint, RegisterError, Stats, Store, StoreOptions, Stores};
 
 use super::Scale;
 use super::experiment::{CPU, FULL, NORMAL, Variant, drive, failed, load};
@@ -51,11 +51,11 @@ impl Kept {
     }
 }
 
-fn options(system: System) -> Options {
-    let usual = Options { group_time: EVER, ..Options::default() };
+fn options(system: System) -> StoreOptions {
+    let usual = StoreOptions { group_time: EVER, ..StoreOptions::default() };
     match system {
-        System::Remapped { .. } => Options { checkpoint: Checkpoint::Remap, ..usual },
-        System::Transactions(Some(group)) => Options { group, ..usual },
+        System::Remapped { .. } => StoreOptions { checkpoint: Checkpoint::Remap, ..usual },
+        System::Transactions(Some(group)) => StoreOptions { group, ..usual },
         _ => usual,
     }
 }

@@ -17,12 +17,12 @@ const FILL: u64 = 80;
 /// (row, stack, victim policy)
 const ROWS: [(&str, &str, Option<&str>); 7] = [
     ("pass-through", "off", None),
-    ("paper", "paper", None),
-    ("varve, greedy", "varve", Some("greedy")),
-    ("varve, cost-benefit", "varve", Some("cost-benefit")),
-    ("varve, age-threshold", "varve", Some("age-threshold")),
-    ("varve, fifo", "varve", Some("fifo")),
-    ("varve, random", "varve", Some("random")),
+    ("paper", "paper-log", None),
+    ("varve, greedy", "log", Some("greedy")),
+    ("varve, cost-benefit", "log", Some("cost-benefit")),
+    ("varve, age-threshold", "log", Some("age-threshold")),
+    ("varve, fifo", "log", Some("fifo")),
+    ("varve, random", "log", Some("random")),
 ];
 
 /// With `cleaning` a file of `FILL` per cent, overwritten twice before; else half as large and
@@ -32,7 +32,7 @@ fn cell(mib: u64, stack: &str, policy: Option<&str>, cleaning: bool, clock: &str
     let size = blocks * 4;
     let mut cell = stacked(&MAPPINGS[0], mib, stack, FILL);
     if let Some(policy) = policy {
-        cell = cell.with("remap.gc.policy", policy);
+        cell = cell.with("remap.gc.victim", policy);
     }
     let random = format!("rw=randwrite,norandommap=on,bs=4KiB,size={size}KiB");
     let cell = cell.after(&format!("rw=write,bs=1MiB,size={size}KiB,count={}", blocks / 256));

@@ -68,4 +68,4 @@ impl Mapping {
 
 /// What stands above the drive.
 pub(super) const STACKS: [(&str, &str); 3] =
-    [("pass-through", "off"), ("paper", "paper"), ("varve", "varve")];
+    [("pass-through", "off"), ("paper", "paper-log"), ("varve", "log")];

@@ -16,10 +16,10 @@ fn cell(mib: u64, policy: &str, fill: u64) -> Cell {
     let random = format!("rw=randwrite,norandommap=on,bs=4KiB,size={size}KiB");
     MAPPINGS[0]
         .drive(mib)
-        .with("remap.mode", "varve")
+        .with("remap.mode", "log")
         .with("remap.reserve", "5")
         .with("remap.segment", format!("{} KiB", line_kib(mib) / 2))
-        .with("remap.gc.policy", policy)
+        .with("remap.gc.victim", policy)
         .after(&format!("rw=write,bs=1MiB,size={size}KiB,count={}", blocks / 256))
         .after(&format!("{random},count={}", 4 * blocks))
         .load(&format!("{random},count={}", 2 * blocks))

@@ -29,7 +29,7 @@ pub(super) fn blocks(mib: u64, fill: u64) -> u64 {
 /// The cell of a stack on a drive, with the host log just large enough for a fill.
 pub(super) fn stacked(mapping: &Mapping, mib: u64, stack: &str, fill: u64) -> Cell {
     let cell = mapping.drive(mib).with("remap.mode", stack);
-    if stack != "varve" {
+    if stack != "log" {
         return cell;
     }
     // Half a line: see the section on segments.

@@ -50,9 +50,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
             options.scale.mib()
         ),
         seed: SEED,
-        claims: Vec::new(),
-        checks: Vec::new(),
-        sections: Vec::new(),
+        ..Study::default()
     };
     matrix::gap(options, &mut study)?;
     matrix::generated(options, &mut study)?;

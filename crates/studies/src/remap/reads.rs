@@ -38,7 +38,7 @@ fn cell(mib: u64, stack: &str, recipe: &str, mapping: usize) -> Cell {
 /// Random overwrites of the whole file, then it is read from end to end in 128 KiB requests.
 fn after_random(mib: u64, stack: &str, order: &str) -> Cell {
     let (mut cell, blocks) = written(mib, stack, 0);
-    if stack == "varve" {
+    if stack == "log" {
         cell = cell.with("remap.gc.order", order);
     }
     let size = blocks * 4;
@@ -97,9 +97,9 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
 fn in_order(options: &Options) -> Result<Section, LabError> {
     let rows = [
         ("pass-through", "off", "pba"),
-        ("paper", "paper", "pba"),
-        ("varve, blocks moved as they lie", "varve", "pba"),
-        ("varve, blocks moved in the host's order", "varve", "lba"),
+        ("paper", "paper-log", "pba"),
+        ("varve, blocks moved as they lie", "log", "pba"),
+        ("varve, blocks moved in the host's order", "log", "lba"),
     ];
     let mib = options.scale.mib();
     let cells: Vec<Cell> =

@@ -22,7 +22,7 @@ fn cell(mib: u64, mapping: usize, segment: Option<u64>, discard: &str) -> Cell {
     let mut cell = MAPPINGS[mapping].drive(mib);
     if let Some(kib) = segment {
         cell = cell
-            .with("remap.mode", "varve")
+            .with("remap.mode", "log")
             .with("remap.segment", format!("{kib} KiB"))
             .with("remap.discard", discard);
     }

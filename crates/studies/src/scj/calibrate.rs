@@ -6,7 +6,7 @@
 
 use block::{BlockDevice, DeviceError, Request, Sectors, Time};
 use lfs::Cause;
-use lfs::fs::{Cleaning, Options as Mount, Stats};
+use lfs::fs::{Cleaning, FsOptions as Mount, Stats};
 
 use super::{Options, Scale, percent, section};
 use crate::{parallel, text::ratio};

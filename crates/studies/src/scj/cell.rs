@@ -1,6 +1,6 @@
 //! One run: a load on a volume with one way of cleaning.
 
-use lfs::fs::{Cleaning, Options as Mount, Scj};
+use lfs::fs::{Cleaning, FsOptions as Mount, Scj};
 
 use super::{SEED, Scale};
 use crate::parallel;

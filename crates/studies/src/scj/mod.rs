@@ -73,9 +73,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
             scale.slots(),
         ),
         seed: SEED,
-        claims: Vec::new(),
-        checks: Vec::new(),
-        sections: Vec::new(),
+        ..Study::default()
     };
     calibrate::run(options, &mut study)?;
     phases::run(options, &mut study)?;

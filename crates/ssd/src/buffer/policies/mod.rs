@@ -218,7 +218,7 @@ const REGISTRY: &[PolicyInfo] = &[
         options: &[PolicyOption {
             name: "clean",
             kind: Flag,
-            default: "false",
+            default: "off",
             doc: "among entries never used again the clean ones go first (belady-clean)",
         }],
         clairvoyant: true,

@@ -26,7 +26,7 @@ pub(super) const INFO: PolicyInfo = PolicyInfo {
         PolicyOption {
             name: "borrow",
             kind: KeyKind::Flag,
-            default: "false",
+            default: "off",
             doc: "candidates use what the hot list does not",
         },
     ],

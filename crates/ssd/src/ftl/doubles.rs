@@ -3,7 +3,7 @@
 //! Either place may count. Which one is chosen decides whether there is a line to clean into:
 //! * the original counts, so that a line of nothing but copies is empty;
 //! * should fewer lines be empty than cleaning keeps in reserve, a line all of whose current slots
-//!   have a twin elsewhere gives them up. That empties originals whose erase was under way: all
+//!   have a double elsewhere gives them up. That empties originals whose erase was under way: all
 //!   their copies are on flash by then, and some of the originals may be gone.
 //!
 //! Together with [`PageFtl::cushion`] this keeps one line empty over any number of power cuts
@@ -22,7 +22,7 @@ use super::trim::TrimEntry;
 
 /// A second place of a version that the scan has met.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Twin {
+pub(super) struct Double {
     slot: u32,
     seq: u64,
     at: Ppn,
@@ -37,7 +37,7 @@ pub(super) struct SpareRecord {
 
 impl PageFtl {
     /// The scan met version `seq` of a slot at `at`, and has met it before.
-    pub(super) fn met_again(&mut self, slot: u32, seq: u64, at: Ppn, twins: &mut Vec<Twin>) {
+    pub(super) fn met_again(&mut self, slot: u32, seq: u64, at: Ppn, doubles: &mut Vec<Double>) {
         let held = Ppn(self.map.entry(slot) - 1);
         let readable = |at: Ppn| matches!(self.nand.slot(at), SlotRead::Good(..));
         let better = match (readable(held), readable(at)) {
@@ -46,7 +46,7 @@ impl PageFtl {
         };
         let (kept, other) = if better { (at, held) } else { (held, at) };
         if readable(kept) && readable(other) {
-            twins.push(Twin { slot, seq, at: other });
+            doubles.push(Double { slot, seq, at: other });
         }
         self.map.set(slot, kept.0 + 1);
     }
@@ -87,7 +87,7 @@ impl PageFtl {
 
     /// Empties lines whose current slots all lie elsewhere too, if hardly any line is empty.
     /// Works on valid counts only: no line has a state yet.
-    pub(super) fn empty_twin_lines(
+    pub(super) fn empty_double_lines(
         &mut self,
         meta: u32,
         found: Option<&Found>,
@@ -99,8 +99,8 @@ impl PageFtl {
         if empty >= self.thresholds().reserve as usize {
             return;
         }
-        let mut twins = self.twins_of_current(found, scan);
-        let mut lines: Vec<u32> = twins
+        let mut doubles = self.doubles_of_current(found, scan);
+        let mut lines: Vec<u32> = doubles
             .keys()
             .map(|slot| Ppn(self.map.entry(*slot) - 1))
             .chain(self.trims.places())
@@ -110,7 +110,7 @@ impl PageFtl {
         lines.dedup();
         lines.sort_by_key(|line| self.opened_epoch(*line));
         for line in lines {
-            self.empty_twin_line(line, scan, &mut twins, &mut spare);
+            self.empty_double_line(line, scan, &mut doubles, &mut spare);
         }
     }
 
@@ -128,16 +128,18 @@ impl PageFtl {
     }
 
     /// Slots whose current version has another readable place, and that place.
-    fn twins_of_current(&self, found: Option<&Found>, scan: &Scan) -> BTreeMap<u32, Ppn> {
-        let mut twins = BTreeMap::new();
-        for twin in &scan.twins {
-            let entry = self.map.entry(twin.slot);
-            if scan.best[twin.slot as usize] == twin.seq + 1 && entry != 0 && entry - 1 != twin.at.0
+    fn doubles_of_current(&self, found: Option<&Found>, scan: &Scan) -> BTreeMap<u32, Ppn> {
+        let mut doubles = BTreeMap::new();
+        for double in &scan.doubles {
+            let entry = self.map.entry(double.slot);
+            if scan.best[double.slot as usize] == double.seq + 1
+                && entry != 0
+                && entry - 1 != double.at.0
             {
-                twins.insert(twin.slot, twin.at);
+                doubles.insert(double.slot, double.at);
             }
         }
-        let Some(found) = found else { return twins };
+        let Some(found) = found else { return doubles };
         // Originals that a checkpoint speaks of were not scanned: they are looked up.
         let per_page = self.paged.as_ref().map(|paged| paged.per_page() as usize);
         let mut stored: (usize, Option<Vec<u32>>) = (usize::MAX, None);
@@ -162,17 +164,17 @@ impl PageFtl {
             let same = matches!(self.nand.slot(at), SlotRead::Good(oob, _)
                 if oob.kind == Kind::Data && oob.lpn == slot as u32 && oob.seq == best - 1);
             if same {
-                twins.insert(slot as u32, at);
+                doubles.insert(slot as u32, at);
             }
         }
-        twins
+        doubles
     }
 
-    fn empty_twin_line(
+    fn empty_double_line(
         &mut self,
         line: u32,
         scan: &Scan,
-        twins: &mut BTreeMap<u32, Ppn>,
+        doubles: &mut BTreeMap<u32, Ppn>,
         spare: &mut Vec<SpareRecord>,
     ) {
         let elsewhere = |ftl: &PageFtl, at: Ppn| {
@@ -180,12 +182,12 @@ impl PageFtl {
             other != NONE && other != line && ftl.holds(other, scan) && !ftl.is_valid(at)
         };
         let lies_here = |ftl: &PageFtl, at: Ppn| ftl.lines.line_of(ftl.g.block_of(at)) == line;
-        let slots: Vec<(u32, Ppn)> = twins
+        let slots: Vec<(u32, Ppn)> = doubles
             .iter()
-            .filter(|(slot, twin)| {
-                lies_here(self, Ppn(self.map.entry(**slot) - 1)) && elsewhere(self, **twin)
+            .filter(|(slot, double)| {
+                lies_here(self, Ppn(self.map.entry(**slot) - 1)) && elsewhere(self, **double)
             })
-            .map(|(slot, twin)| (*slot, *twin))
+            .map(|(slot, double)| (*slot, *double))
             .collect();
         let records: Vec<(Ppn, Ppn)> = self
             .trims
@@ -193,30 +195,30 @@ impl PageFtl {
             .filter(|at| lies_here(self, *at))
             .filter_map(|at| {
                 let entries = self.trims.entries(at);
-                let twin = spare.iter().find(|s| {
+                let double = spare.iter().find(|s| {
                     elsewhere(self, s.at) && entries.iter().all(|e| s.entries.contains(e))
                 })?;
-                Some((at, twin.at))
+                Some((at, double.at))
             })
             .collect();
         if (slots.len() + records.len()) as u32 != self.lines.get(line).valid {
             return;
         }
-        for (slot, twin) in slots {
+        for (slot, double) in slots {
             let old = Ppn(self.map.entry(slot) - 1);
             self.clear_valid(old);
-            self.map.set(slot, twin.0 + 1);
-            self.set_valid(twin, self.lines.line_of(self.g.block_of(twin)));
-            twins.remove(&slot);
+            self.map.set(slot, double.0 + 1);
+            self.set_valid(double, self.lines.line_of(self.g.block_of(double)));
+            doubles.remove(&slot);
         }
-        for (old, twin) in records {
+        for (old, double) in records {
             self.clear_valid(old);
             // One spare may stand for several records: it is taken over once, with all it says.
             self.trims.take(old);
-            if let Some(at) = spare.iter().position(|s| s.at == twin) {
+            if let Some(at) = spare.iter().position(|s| s.at == double) {
                 let record = spare.swap_remove(at);
-                self.set_valid(twin, self.lines.line_of(self.g.block_of(twin)));
-                self.trims.adopt(twin, record.entries);
+                self.set_valid(double, self.lines.line_of(self.g.block_of(double)));
+                self.trims.adopt(double, record.entries);
             }
         }
     }
