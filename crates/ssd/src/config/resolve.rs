@@ -278,9 +278,19 @@ fn buffer_params(c: &Config, g: &Geometry, map_bytes: u64) -> Result<BufferParam
     })
 }
 
+/// With transactions, data that will not be rewritten lies beside logs and journals that will be at
+/// once: greedy takes the latter too early, and copies them. Uniform traffic is cleaned best by greed.
+fn victim(c: &Config) -> &str {
+    match c.text("gc.victim") {
+        super::schema::AUTO if c.text("tx.mode") == "off" => "greedy",
+        super::schema::AUTO => "cost-benefit",
+        named => named,
+    }
+}
+
 fn gc(c: &Config) -> GcParams {
     GcParams {
-        victim: c.text("gc.victim").to_string(),
+        victim: victim(c).to_string(),
         credit: c.text("gc.pace") == "credit",
         start: c.count("gc.start") as u32,
         stop: c.count("gc.stop") as u32,
@@ -317,12 +327,19 @@ fn streams(c: &Config) -> Streams {
         "app" => Streams::App,
         "hint" => Streams::Hint,
         "buffer" => Streams::Buffer,
+        "lifetime" => Streams::Lifetime,
         _ => Streams::UserGc,
     }
 }
 
 fn check_streams(c: &Config, p: &Params) -> Result<(), ConfigError> {
-    let many = !matches!(p.streams, Streams::Single | Streams::UserGc);
+    if p.streams == Streams::Lifetime && (p.stream_count > 1 || p.gc.per_stream) {
+        return Err(clash(
+            "streams.count, gc.per_stream, streams.policy",
+            "policy lifetime has two host heads and four of cleaning; leave both at their defaults",
+        ));
+    }
+    let many = !matches!(p.streams, Streams::Single | Streams::UserGc | Streams::Lifetime);
     if !many && p.stream_count > 1 {
         return Err(clash(
             "streams.count, streams.policy",
