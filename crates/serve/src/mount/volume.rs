@@ -183,6 +183,8 @@ impl Volume {
         let known = std::mem::take(&mut inner.known);
         let mut fs = inner.fs.take()?;
         drop(inner);
+        // Whoever waits for a read of it learns that it is gone.
+        self.brought.notify_all();
         fs.read_outside(false);
         for ino in known.into_keys() {
             // After an error of the device nothing changes any more: recovery removes it.
@@ -280,6 +282,8 @@ impl Volume {
         drop(inner);
         let done = fetch.read(self.now().at, &mut device);
         let mut inner = self.lock();
+        // Behind this no change of what others wait for: they look as soon as the lock is given up.
+        self.brought.notify_all();
         let same = inner.mounts == mount;
         let Some(fs) = inner.fs.as_mut().filter(|_| same && self.power.state().on) else {
             return false;
@@ -292,7 +296,6 @@ impl Volume {
             Err(error) => fs.fail(&FsError::Device(error)),
         }
         self.look_for_failure(fs, now);
-        self.brought.notify_all();
         true
     }
 
@@ -313,13 +316,13 @@ impl Volume {
             })?;
             let (done, bytes) = (plan.read(now.at, &mut device, out), plan.bytes());
             let mut inner = self.lock();
+            self.brought.notify_all();
             let same = inner.mounts == mount;
             let counts = match inner.fs.as_mut().filter(|_| same) {
                 Some(fs) => fs.was_read(plan),
                 None => return Err(Errno::EIO),
             };
             drop(inner);
-            self.brought.notify_all();
             done.map_err(|error| errno(&FsError::Device(error)))?;
             if counts {
                 return Ok(bytes);
