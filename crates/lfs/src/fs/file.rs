@@ -148,7 +148,7 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(());
         }
         self.layout.place(addr).ok_or(FsError::Corrupt("a pointer leaves the main area"))?;
-        Ok(self.disk.read(addr, out)?)
+        self.disk.read(addr, out)
     }
 
     /// Writes to a regular file.
