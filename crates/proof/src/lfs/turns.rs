@@ -184,7 +184,7 @@ impl FsOracle {
             self.written.clear();
             self.allowed.push(self.now.clone());
         }
-        self.parked = Some(Parked { step: step.clone(), version });
+        self.parked = Some(Parked { step: *step, version });
     }
 
     /// Whether this one may wait.
