@@ -48,11 +48,13 @@ impl Marks {
             Said::Ready if trees.ready => {}
             Said::Ready => {
                 // What was set up is not what is tested.
-                if self.kernel {
-                    let synced = std::fs::File::open(&self.root)
-                        .and_then(|folder| Ok(rustix::fs::syncfs(&folder)?));
-                    synced.map_err(|error| error.to_string())?;
-                }
+                let synced = match self.kernel {
+                    true => std::fs::File::open(&self.root)
+                        .and_then(|folder| Ok(rustix::fs::syncfs(&folder)?)),
+                    // `syncfs` does not reach a file system of FUSE.
+                    false => sync_each(&self.folder),
+                };
+                synced.map_err(|error| error.to_string())?;
                 trees.ready = true;
                 self.disk.mark(READY, true)?;
             }
@@ -81,6 +83,20 @@ impl Marks {
         let late = (trees.spent > LOOKING).then(|| "it took too long".to_string());
         trees.why = written.err().or(late);
     }
+}
+
+/// Makes all files and folders below a folder durable, and the folder itself.
+fn sync_each(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            sync_each(&entry.path())?;
+        } else if kind.is_file() {
+            std::fs::File::open(entry.path())?.sync_all()?;
+        }
+    }
+    std::fs::File::open(folder)?.sync_all()
 }
 
 /// Records a run: the log at `log`, what was promised over which files at `trees`.

@@ -128,7 +128,10 @@ impl<D: BlockDevice> Fs<D> {
         let mut done = self.free_recorded();
         done |= self.fill_read()?;
         done |= self.record_copied()?;
+        // Each stage is whole in itself: what the one behind it needs can still be read by somebody else.
+        self.disk.fresh();
         done |= self.copy_read()?;
+        self.disk.fresh();
         done |= self.flush_copied(need != Need::Nobody)?;
         while self.read_more(need)? {
             done = true;

@@ -128,17 +128,21 @@ pub(super) fn target(volume: &Volume, ino: INodeNo) -> Result<Vec<u8>, Errno> {
     })
 }
 
-/// Writes, a part at a time: others come in between.
-fn put(volume: &Volume, ino: Nid, at: u64, data: &[u8]) -> Result<(), Errno> {
-    let (mut at, mut rest) = (at, data);
+/// Writes, a part at a time: others come in between. How many bytes were written, if any were: who asks for
+/// the others meets the error.
+fn put(volume: &Volume, ino: Nid, at: u64, data: &[u8]) -> Result<usize, Errno> {
+    let mut done = 0;
     loop {
-        let (part, more) = rest.split_at(rest.len().min(PART - (at % PART as u64) as usize));
+        let (at, rest) = (at + done as u64, &data[done..]);
+        let part = &rest[..rest.len().min(PART - (at % PART as u64) as usize)];
         volume.admit();
-        volume.with(|fs, now| fs.write(now, ino, Bytes(at), part))?;
-        at += part.len() as u64;
-        rest = more;
-        if rest.is_empty() {
-            return Ok(());
+        match volume.with(|fs, now| fs.write(now, ino, Bytes(at), part)) {
+            Err(_) if done > 0 => return Ok(done),
+            written => written?,
+        }
+        done += part.len();
+        if done == data.len() {
+            return Ok(done);
         }
     }
 }
@@ -152,18 +156,17 @@ pub(super) fn write(
     strip: bool,
 ) -> Result<u32, Errno> {
     let ino = nid(ino)?;
-    let bytes = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
+    u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
     let since = std::time::Instant::now();
-    let done = put(volume, ino, at, data).and_then(|()| match strip {
-        true => volume.with(|fs, now| unset(fs, now, ino)),
-        false => Ok(()),
+    let done = put(volume, ino, at, data).and_then(|bytes| match strip {
+        true => volume.with(|fs, now| unset(fs, now, ino)).map(|()| bytes),
+        false => Ok(bytes),
     });
     match &done {
-        Ok(()) => volume.meter().answered(Asked::Write(u64::from(bytes)), since, None),
+        Ok(bytes) => volume.meter().answered(Asked::Write(*bytes as u64), since, None),
         Err(_) => volume.meter().refused(),
     }
-    done?;
-    Ok(bytes)
+    Ok(done? as u32)
 }
 
 pub(super) fn allocate(
@@ -214,9 +217,9 @@ pub(super) fn copy(
 ) -> Result<u32, Errno> {
     let (source, target) = (nid(from.0)?, nid(to.0)?);
     let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(COPY).min(COPY)];
-    let len = volume.read(source, Bytes(from.1), &mut buffer)?;
+    let mut len = volume.read(source, Bytes(from.1), &mut buffer)?;
     if len > 0 {
-        put(volume, target, to.1, &buffer[..len])?;
+        len = put(volume, target, to.1, &buffer[..len])?;
         if by.uid() != 0 {
             volume.with(|fs, now| unset(fs, now, target))?;
         }
