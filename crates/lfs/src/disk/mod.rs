@@ -306,11 +306,12 @@ impl<D: BlockDevice> Disk<D> {
         self.outside.fresh();
         (self.outside.wanted_for(whose), begun)
     }
-    /// As it was before.
+    /// As it was before: what was done in between is whole in itself.
     pub(crate) fn go_on(&mut self, (whose, begun): (For, bool)) {
         self.outside.wanted_for(whose);
-        if begun {
-            self.outside.begun();
+        match begun {
+            true => self.outside.begun(),
+            false => self.outside.fresh(),
         }
     }
     /// A planted bug: what was read without the volume counts, whatever was written since.

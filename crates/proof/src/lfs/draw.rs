@@ -130,7 +130,7 @@ fn small(rng: &mut Rng) -> Config {
     k.set("lfs.segment", 8);
     k.set("lfs.blocks", 500);
     k.set("lfs.slots", 4);
-    k.set("lfs.tree", true);
+    k.set("lfs.tree", "on");
     torn(&mut k);
     k.config
 }
@@ -198,7 +198,7 @@ fn late(k: &mut Keys<'_>) {
     if k.one_in(2) {
         return;
     }
-    k.set("lfs.strict", true);
+    k.set("lfs.strict", "on");
     k.pick("lfs.read", &["0", "4", "100", "2000"]);
     k.pick("lfs.write", &["1", "3", "30"]);
     k.pick("lfs.flush", &["0", "5", "200"]);
