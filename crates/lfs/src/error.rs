@@ -51,6 +51,10 @@ pub enum FsError {
     /// What is on the media contradicts itself.
     #[error("corrupt: {0}")]
     Corrupt(&'static str),
+    /// Nothing was changed: what it needs of the media is to be read without the volume, and then it is
+    /// to be asked for again (`Fs::read_outside`).
+    #[error("blocks that are not in memory are wanted first")]
+    Again,
     /// The device below failed.
     #[error("device: {0}")]
     Device(#[from] DeviceError),

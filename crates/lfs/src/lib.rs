@@ -33,7 +33,7 @@ mod mkfs;
 pub mod scj;
 mod units;
 
-pub use disk::{CAUSES, Cause, Disk, Mark};
+pub use disk::{CAUSES, Cause, Disk, Fetch, Mark};
 pub use error::FsError;
 pub use fs::{Fs, FsOptions};
 pub use layout::Layout;

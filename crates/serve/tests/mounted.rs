@@ -132,6 +132,60 @@ fn what_was_made_is_there_after_a_remount() {
     here.end();
 }
 
+/// Whatever programs do, nobody waits for a read of the device while he holds the volume's lock: everything
+/// is looked at and changed again behind a mount that knows nothing of it yet.
+fn reads_do_not_hold_the_volume() {
+    let mut here = Here::new(stack(None), "");
+    let big: Vec<u8> = (0..9_000_000_u32).map(|i| (i * 7 / 3) as u8).collect();
+    fs::create_dir_all(here.path("a/b/c")).unwrap();
+    fs::write(here.path("a/big"), &big).unwrap();
+    for n in 0..600 {
+        fs::write(here.path(&format!("a/b/file{n}")), [n as u8; 5000]).unwrap();
+    }
+    rustix::fs::setxattr(here.path("a/big"), "user.long", &[9; 900], XattrFlags::CREATE).unwrap();
+    for round in 0..3 {
+        here.down();
+        here.up("");
+        match round {
+            0 => {
+                assert!(fs::read(here.path("a/big")).unwrap() == big);
+                assert_eq!(fs::read_dir(here.path("a/b")).unwrap().count(), 601);
+                let file = OpenOptions::new().write(true).open(here.path("a/big")).unwrap();
+                file.write_all_at(b"in the middle of a block", 8_000_001).unwrap();
+                file.sync_all().unwrap();
+                rustix::fs::fallocate(
+                    &file,
+                    FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE,
+                    4_500_000,
+                    1_000_000,
+                )
+                .unwrap();
+            }
+            1 => {
+                let file = OpenOptions::new().write(true).open(here.path("a/big")).unwrap();
+                file.set_len(5_000_100).unwrap();
+                fs::rename(here.path("a/b/file7"), here.path("a/b/file8")).unwrap();
+                fs::rename(here.path("a/b"), here.path("d")).unwrap();
+                fs::hard_link(here.path("a/big"), here.path("d/again")).unwrap();
+                fs::write(here.path("d/file9"), b"short").unwrap();
+                rustix::fs::removexattr(here.path("a/big"), "user.long").unwrap();
+            }
+            _ => {
+                fs::remove_file(here.path("a/big")).unwrap();
+                fs::remove_file(here.path("d/again")).unwrap();
+                for n in (0..600).filter(|n| *n != 7) {
+                    fs::remove_file(here.path(&format!("d/file{n}"))).unwrap();
+                }
+                fs::remove_dir(here.path("d/c")).unwrap();
+                fs::remove_dir(here.path("d")).unwrap();
+            }
+        }
+        File::open(&here.dir).unwrap().sync_all().unwrap();
+        assert_eq!(counter(&here, "reads_with_the_lock"), 0, "round {round}");
+    }
+    here.end();
+}
+
 fn what_is_open_outlives_its_name() {
     let mut here = Here::new(stack(None), "");
     let free = || rustix::fs::statfs(&here.dir).unwrap().f_bfree;
@@ -377,6 +431,7 @@ fn cuts_of_a_crowded_volume_lose_nothing_that_was_synced() {
         crowd(&here);
         let ahead = cut_while_syncing(&here, cuts(12, 100));
         assert!(ahead > 10, "{cleaning}: {ahead} segments cleaned ahead of need");
+        assert_eq!(counter(&here, "reads_with_the_lock"), 0, "{cleaning}");
         here.end();
     }
 }
@@ -529,6 +584,7 @@ fn mounting_works() -> Result<(), String> {
 fn main() -> ExitCode {
     let tests = runner::tests![
         what_was_made_is_there_after_a_remount: mounting_works,
+        reads_do_not_hold_the_volume: mounting_works,
         what_is_open_outlives_its_name: mounting_works,
         names_change_places: mounting_works,
         space_is_set_apart_and_holes_are_found: mounting_works,

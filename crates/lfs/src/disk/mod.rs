@@ -7,17 +7,21 @@
 //!   that was asked for is done;
 //! * so many writes are under way at most; one more waits for the oldest;
 //! * what nobody waits for (a read, a forced write, a flush) says when it is answered;
+//! * a block that is read without the volume (`outside`) is one that nobody wrote meanwhile;
 //! * after a write that failed nothing becomes durable, and what it held is not read from the device.
 
 mod flushes;
+mod outside;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use block::{BlockDevice, Data, DeviceError, Lba, Request, SECTOR_BYTES, Sectors, Time};
 
-use crate::BlockAddr;
 use crate::format::{BLOCK_BYTES, Block};
+use crate::{BlockAddr, FsError};
 pub use flushes::Mark;
+pub use outside::Fetch;
+pub(crate) use outside::{For, read_run};
 
 const SECTORS: u64 = BLOCK_BYTES as u64 / SECTOR_BYTES;
 /// Blocks of a run at most.
@@ -79,6 +83,7 @@ pub struct Disk<D> {
     written: [u64; CAUSES],
     flushes: u64,
     covered: flushes::Flushes,
+    outside: outside::Outside,
 }
 
 impl<D: BlockDevice> Disk<D> {
@@ -89,6 +94,7 @@ impl<D: BlockDevice> Disk<D> {
         let under_way = VecDeque::with_capacity(UNDER_WAY + 1);
         let (time, answered, fetched) = (at, at, at);
         let (lost, covered) = (None, flushes::Flushes::default());
+        let outside = outside::Outside::default();
         Disk {
             device,
             time,
@@ -101,6 +107,7 @@ impl<D: BlockDevice> Disk<D> {
             written,
             flushes,
             covered,
+            outside,
         }
     }
 
@@ -124,6 +131,7 @@ impl<D: BlockDevice> Disk<D> {
     pub fn begin(&mut self, at: Time) {
         self.time = self.time.max(at);
         self.fetched = self.time;
+        self.outside.fresh();
     }
     /// When the contents are there that the present operation reads.
     pub fn fetched(&self) -> Time {
@@ -209,7 +217,7 @@ impl<D: BlockDevice> Disk<D> {
     ///
     /// # Errors
     /// What the device says.
-    pub fn read(&mut self, at: BlockAddr, out: &mut Block) -> Result<(), DeviceError> {
+    pub fn read(&mut self, at: BlockAddr, out: &mut Block) -> Result<(), FsError> {
         self.read_run(at, out)
     }
 
@@ -217,7 +225,7 @@ impl<D: BlockDevice> Disk<D> {
     ///
     /// # Errors
     /// What the device says.
-    pub fn read_run(&mut self, at: BlockAddr, out: &mut [u8]) -> Result<(), DeviceError> {
+    pub fn read_run(&mut self, at: BlockAddr, out: &mut [u8]) -> Result<(), FsError> {
         self.time = self.time.max(self.ask(at, out)?);
         Ok(())
     }
@@ -226,7 +234,7 @@ impl<D: BlockDevice> Disk<D> {
     ///
     /// # Errors
     /// What the device says.
-    pub fn fetch_run(&mut self, at: BlockAddr, out: &mut [u8]) -> Result<(), DeviceError> {
+    pub fn fetch_run(&mut self, at: BlockAddr, out: &mut [u8]) -> Result<(), FsError> {
         self.fetched = self.fetched.max(self.ask(at, out)?);
         Ok(())
     }
@@ -235,7 +243,7 @@ impl<D: BlockDevice> Disk<D> {
     ///
     /// # Errors
     /// What the device says.
-    pub fn read_all(&mut self, addrs: &[BlockAddr], out: &mut [u8]) -> Result<(), DeviceError> {
+    pub fn read_all(&mut self, addrs: &[BlockAddr], out: &mut [u8]) -> Result<(), FsError> {
         self.time = self.fetch_all(addrs, out)?;
         Ok(())
     }
@@ -244,7 +252,14 @@ impl<D: BlockDevice> Disk<D> {
     ///
     /// # Errors
     /// What the device says.
-    pub fn fetch_all(&mut self, addrs: &[BlockAddr], out: &mut [u8]) -> Result<Time, DeviceError> {
+    pub fn fetch_all(&mut self, addrs: &[BlockAddr], out: &mut [u8]) -> Result<Time, FsError> {
+        if self.outside.holds_back() {
+            // All that is missing is wanted at once, and nothing taken before all of it is there.
+            let there = addrs.iter().filter(|at| self.outside.is_there(**at, 1)).count();
+            if there < addrs.len() {
+                return Err(FsError::Again);
+            }
+        }
         let (mut rest, mut answered) = (out, self.time);
         for run in addrs.chunk_by(|a, b| b.0 == a.0 + 1) {
             let (part, more) = rest.split_at_mut(run.len() * BLOCK_BYTES);
@@ -254,12 +269,93 @@ impl<D: BlockDevice> Disk<D> {
         Ok(answered)
     }
 
-    fn ask(&mut self, at: BlockAddr, out: &mut [u8]) -> Result<Time, DeviceError> {
+    fn ask(&mut self, at: BlockAddr, out: &mut [u8]) -> Result<Time, FsError> {
+        if self.outside.is_on() && self.outside.take(at, out) {
+            return Ok(self.time);
+        }
+        if self.outside.holds_back() {
+            return Err(FsError::Again);
+        }
         self.drain_under(at, out.len())?;
-        let lba = Lba(u64::from(at.0) * SECTORS);
-        let sectors = Sectors((out.len() / BLOCK_BYTES) as u64 * SECTORS);
-        let request = Request::read(lba, sectors).with(Data::Read(out));
-        self.device.submit(self.time, request)
+        Ok(read_run(&mut self.device, self.time, at, out)?)
+    }
+
+    /// Reads are for somebody who does not have the volume from now on, or (`false`) for the device.
+    pub fn read_outside(&mut self, on: bool) {
+        self.outside.switch(on);
+    }
+    /// Whether reads are for somebody who does not have the volume.
+    pub fn is_outside(&self) -> bool {
+        self.outside.is_on()
+    }
+    /// Reads are for the device all the same, for now.
+    pub(crate) fn insist(&mut self, insists: bool) {
+        self.outside.insist(insists);
+    }
+    /// The present operation has changed something: it is done to its end.
+    pub(crate) fn begun(&mut self) {
+        self.outside.begun();
+    }
+    /// A part of it that is whole in itself is done, and what comes has changed nothing yet.
+    pub(crate) fn fresh(&mut self) {
+        self.outside.fresh();
+    }
+    /// Blocks are wanted for this from now on; for what, and whether something was changed, before.
+    pub(crate) fn set_aside(&mut self, whose: For) -> (For, bool) {
+        let begun = self.outside.has_begun();
+        self.outside.fresh();
+        (self.outside.wanted_for(whose), begun)
+    }
+    /// As it was before: what was done in between is whole in itself.
+    pub(crate) fn go_on(&mut self, (whose, begun): (For, bool)) {
+        self.outside.wanted_for(whose);
+        match begun {
+            true => self.outside.begun(),
+            false => self.outside.fresh(),
+        }
+    }
+    /// A planted bug: what was read without the volume counts, whatever was written since.
+    pub(crate) fn trust_reads(&mut self) {
+        self.outside.trusting = true;
+    }
+
+    /// Refuses to go on as long as a block would have to be waited for.
+    pub(crate) fn expect_there(&mut self, at: BlockAddr) -> Result<(), FsError> {
+        let there = !self.outside.holds_back() || self.outside.is_there(at, 1);
+        if there { Ok(()) } else { Err(FsError::Again) }
+    }
+
+    /// What is wanted, to be read by somebody who does not have the volume.
+    pub(crate) fn fetch(&mut self, whose: For) -> Result<Option<Fetch>, DeviceError> {
+        let fetch = self.outside.fetch(whose);
+        for (at, count) in fetch.iter().flat_map(Fetch::runs) {
+            self.drain_under(at, count as usize * BLOCK_BYTES)?;
+        }
+        Ok(fetch)
+    }
+    /// Whether somebody reads for an operation now.
+    pub(crate) fn is_reading(&self) -> bool {
+        self.outside.is_reading()
+    }
+    /// Whether something is wanted.
+    pub(crate) fn has_wants(&self, whose: For) -> bool {
+        self.outside.has_wants(whose)
+    }
+    /// It was read, or could not be.
+    pub(crate) fn bring(&mut self, fetch: Fetch, read: bool) {
+        self.outside.bring(fetch, read);
+    }
+
+    /// Somebody reads these from the device from now on.
+    pub(crate) fn lend(&mut self, runs: Vec<(BlockAddr, u32)>) -> Result<u64, DeviceError> {
+        for (at, count) in &runs {
+            self.drain_under(*at, *count as usize * BLOCK_BYTES)?;
+        }
+        Ok(self.outside.begin(runs))
+    }
+    /// He has; of them, those that were written since.
+    pub(crate) fn give_back(&mut self, id: u64) -> BTreeSet<u32> {
+        self.outside.end(id)
     }
 
     /// Writes a block.
@@ -275,6 +371,7 @@ impl<D: BlockDevice> Disk<D> {
             self.run_at = at.0;
         }
         self.run.extend_from_slice(block);
+        self.outside.changed(at, 1);
         self.covered.hand(1);
         self.written[cause as usize] += 1;
         Ok(())
@@ -318,6 +415,7 @@ impl<D: BlockDevice> Disk<D> {
         cause: Cause,
     ) -> Result<Time, DeviceError> {
         self.drain()?;
+        self.outside.changed(at, blocks.len() as u32);
         let bytes: Vec<u8> = blocks.iter().flat_map(|block| block.iter().copied()).collect();
         let lba = Lba(u64::from(at.0) * SECTORS);
         let sectors = Sectors(blocks.len() as u64 * SECTORS);
@@ -396,6 +494,7 @@ impl<D: BlockDevice> Disk<D> {
     /// What the device says.
     pub fn discard(&mut self, at: BlockAddr, count: u32) -> Result<(), DeviceError> {
         self.drain()?;
+        self.outside.changed(at, count);
         let lba = Lba(u64::from(at.0) * SECTORS);
         let request = Request::discard(lba, Sectors(u64::from(count) * SECTORS));
         self.answered = self.answered.max(self.device.submit(self.time, request)?);

@@ -23,7 +23,8 @@ use crate::scj::BATCH_MAX;
 pub(super) struct Reading {
     pub(super) victim: SegNo,
     pub(super) ticket: u32,
-    pub(super) contents: Contents,
+    /// None: somebody reads it who does not have the volume.
+    pub(super) contents: Option<Contents>,
     /// When all of it is there.
     pub(super) until: Time,
 }
@@ -44,6 +45,7 @@ pub(super) struct Ahead {
     copies: Option<Mark>,
     recorded: Option<Recorded>,
     tickets: u32,
+    blocked: bool,
 }
 
 impl Ahead {
@@ -77,7 +79,28 @@ impl Ahead {
     }
     /// When the next victim is there.
     pub(super) fn arrives(&self) -> Option<Time> {
-        self.reading.front().map(|reading| reading.until)
+        self.reading.front().filter(|reading| reading.contents.is_some()).map(|one| one.until)
+    }
+    /// Victims that are not there yet, and their places for [`Ahead::fill`].
+    pub(super) fn unread(&self) -> Vec<(usize, SegNo)> {
+        let all = self.reading.iter().enumerate();
+        let unread = all.filter(|(_, reading)| reading.contents.is_none());
+        unread.map(|(at, reading)| (at, reading.victim)).collect()
+    }
+    /// Whether the last step had to leave something because it is not in memory.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.blocked
+    }
+    pub(super) fn block(&mut self, blocked: bool) {
+        self.blocked = blocked;
+    }
+    /// It is there.
+    pub(super) fn fill(&mut self, at: usize, contents: Contents, until: Time) {
+        (self.reading[at].contents, self.reading[at].until) = (Some(contents), until);
+    }
+    /// It cannot be copied yet, and is the next again.
+    pub(super) fn put_back(&mut self, reading: Reading) {
+        self.reading.push_front(reading);
     }
     /// The next victim to copy, if it is there and there is room for its record.
     pub(super) fn take_read(&mut self, now: Time) -> Option<Reading> {

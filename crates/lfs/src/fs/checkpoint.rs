@@ -134,6 +134,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     pub(super) fn write_checkpoint(&mut self, trigger: Trigger) -> Result<(), FsError> {
+        self.prepare_checkpoint()?;
         let (dirty, before) = (self.dirty_blocks(), self.disk.written_all());
         let mut time = CheckpointTime::default();
         let mut last = self.disk.clock();

@@ -185,7 +185,11 @@ impl<D: BlockDevice> Fs<D> {
         // Copies of further victims take room that only their records give back.
         while batch.is_empty() || batch.len() < most && self.segs.free() > self.floor_free() {
             let Some(victim) = choose(&self.segs, self.options.victim) else { break };
-            batch.push(self.copy_segment(victim)?);
+            self.disk.fresh();
+            match self.copy_segment(victim) {
+                Err(FsError::Again) if !batch.is_empty() => break,
+                copied => batch.push(copied?),
+            }
         }
         if !batch.is_empty() {
             for cleaned in self.let_go(batch)? {
@@ -206,7 +210,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     /// What of a victim is copied: places, and whether each is valid.
-    pub(super) fn wanted(&self, victim: SegNo) -> Vec<(BlockAddr, u32, bool)> {
+    pub(super) fn needed_of(&self, victim: SegNo) -> Vec<(BlockAddr, u32, bool)> {
         let journals = self.journals();
         let place = |at| {
             let addr = self.layout.block(victim, at);
@@ -268,6 +272,7 @@ impl<D: BlockDevice> Fs<D> {
         let mut blocks = self.cleaner.buffer();
         blocks.resize(addrs.len() * BLOCK_BYTES, 0);
         self.disk.read_all(&addrs, &mut blocks)?;
+        self.prepare_owners(&self.needed_of(victim), &Summary::decode(&summary))?;
         let mut copied = self.copy_contents(victim, Contents { summary, addrs, blocks })?;
         copied.done.time.init = chosen.since(start);
         copied.done.time.copy = self.disk.clock().since(chosen);
@@ -279,7 +284,7 @@ impl<D: BlockDevice> Fs<D> {
         if !self.journals() && Summary::decode(summary).nodes {
             return Vec::new();
         }
-        self.wanted(victim).iter().map(|(addr, ..)| *addr).collect()
+        self.needed_of(victim).iter().map(|(addr, ..)| *addr).collect()
     }
 
     /// Copies what is needed of a segment; with a journal the segment waits for its record.
@@ -292,7 +297,7 @@ impl<D: BlockDevice> Fs<D> {
         self.cleaner.begin(victim);
         let mut one = Cleaned { dirty: [self.dirty_blocks(); 2], ..Cleaned::default() };
         let summary = Summary::decode(&contents.summary);
-        let wanted = self.wanted(victim);
+        let wanted = self.needed_of(victim);
         let journals = self.journals();
         let mut moves = Vec::with_capacity(if journals { wanted.len() } else { 0 });
         for (old, at, valid) in wanted {

@@ -14,9 +14,11 @@ use block::{BlockDevice, Span, Time};
 use super::ahead::Reading;
 use super::clean::{Contents, Copied, of_summaries};
 use super::options::Bug;
+use super::outside::Gather;
 use super::victim::choose;
 use super::{Fs, Trigger};
-use crate::format::BLOCK_BYTES;
+use crate::disk::For;
+use crate::format::{BLOCK_BYTES, Summary};
 use crate::{FsError, SegNo};
 
 /// A caller's flush waits for a victim that is there within this: it shares the flush.
@@ -55,6 +57,14 @@ impl<D: BlockDevice> Fs<D> {
         out.map_err(of_summaries)
     }
 
+    /// One step, if that is how this volume cleans.
+    pub(super) fn poll_cleaning(&mut self) -> Result<(), FsError> {
+        if self.options.ahead > 0 {
+            self.step(Need::Nobody).map_err(of_summaries)?;
+        }
+        Ok(())
+    }
+
     /// A caller waits until what the next operation and a checkpoint need is free.
     fn press(&mut self) -> Result<(), FsError> {
         let mut stuck = 0;
@@ -81,6 +91,10 @@ impl<D: BlockDevice> Fs<D> {
         if self.step(need)? {
             return Ok(true);
         }
+        if self.ahead.is_blocked() {
+            // Who waits reads it, and comes again.
+            return Err(FsError::Again);
+        }
         let next = self.next_event();
         if let Some(next) = next {
             self.disk.pass(next);
@@ -97,9 +111,27 @@ impl<D: BlockDevice> Fs<D> {
 
     /// One step of each stage, if it can be done now. Says whether anything was done.
     fn step(&mut self, need: Need) -> Result<bool, FsError> {
+        // What is not in memory is read by somebody else; the caller goes on.
+        let before = self.disk.set_aside(For::Cleaning);
+        let done = self.step_now(need);
+        self.disk.go_on(before);
+        match done {
+            Err(FsError::Again) => {
+                self.ahead.block(true);
+                Ok(false)
+            }
+            done => done,
+        }
+    }
+
+    fn step_now(&mut self, need: Need) -> Result<bool, FsError> {
         let mut done = self.free_recorded();
+        done |= self.fill_read()?;
         done |= self.record_copied()?;
+        // Each stage is whole in itself: what the one behind it needs can still be read by somebody else.
+        self.disk.fresh();
         done |= self.copy_read()?;
+        self.disk.fresh();
         done |= self.flush_copied(need != Need::Nobody)?;
         while self.read_more(need)? {
             done = true;
@@ -146,16 +178,23 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(false);
         }
         let Some(read) = self.ahead.take_read(self.disk.clock()) else { return Ok(false) };
-        let Reading { victim, ticket, contents, .. } = read;
+        let Some(contents) = read.contents else { return Ok(false) };
+        let Reading { victim, ticket, until, .. } = read;
         let fresh = self.segs.of(victim).ticket == ticket;
         let is_victim = self.options.bug.has(Bug::AheadStale) && !self.segs.of(victim).copied;
-        self.cleaner.ahead(fresh);
         if !fresh && !is_victim {
+            self.cleaner.ahead(false);
             self.cleaner.give_back(contents.blocks);
             return Ok(true);
         }
+        let summary = Summary::decode(&contents.summary);
+        if let Err(error) = self.prepare_owners(&self.needed_of(victim), &summary) {
+            self.ahead.put_back(Reading { victim, ticket, contents: Some(contents), until });
+            return Err(error);
+        }
         self.segs.set_ticket(victim, 0);
         let mut copied = self.copy_contents(victim, contents)?;
+        self.cleaner.ahead(fresh);
         self.count_cleaning(std::mem::take(&mut copied.done));
         if self.journals() {
             self.ahead.copy(copied, self.disk.mark());
@@ -211,16 +250,44 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     fn read_victim(&mut self, victim: SegNo, first: bool) -> Result<(), FsError> {
+        let (contents, until) = match self.fetch_contents(victim) {
+            Ok((contents, until)) => (Some(contents), until),
+            Err(FsError::Again) => (None, self.disk.clock()),
+            Err(error) => return Err(error),
+        };
+        let ticket = self.ahead.ticket();
+        self.segs.set_ticket(victim, ticket);
+        self.ahead.read(Reading { victim, ticket, contents, until }, first);
+        Ok(())
+    }
+
+    fn fetch_contents(&mut self, victim: SegNo) -> Result<(Contents, Time), FsError> {
         let (summary, there) = self.fetch_summary(victim)?;
         let addrs = self.wanted_blocks(victim, &summary);
         let mut blocks = self.cleaner.buffer();
         blocks.resize(addrs.len() * BLOCK_BYTES, 0);
-        let until = self.disk.fetch_all(&addrs, &mut blocks)?.max(there);
-        let ticket = self.ahead.ticket();
-        self.segs.set_ticket(victim, ticket);
-        let contents = Contents { summary, addrs, blocks };
-        self.ahead.read(Reading { victim, ticket, contents, until }, first);
-        Ok(())
+        match self.disk.fetch_all(&addrs, &mut blocks) {
+            Ok(until) => Ok((Contents { summary, addrs, blocks }, until.max(there))),
+            Err(error) => {
+                self.cleaner.give_back(blocks);
+                Err(error)
+            }
+        }
+    }
+
+    /// What somebody else read of victims.
+    fn fill_read(&mut self) -> Result<bool, FsError> {
+        let mut filled = false;
+        let mut gather = Gather::default();
+        for (at, victim) in self.ahead.unread() {
+            let found = self.fetch_contents(victim);
+            if let Some((contents, until)) = gather.note(found)? {
+                self.ahead.fill(at, contents, until);
+                filled = true;
+            }
+        }
+        self.ahead.block(gather.end().is_err());
+        Ok(filled)
     }
 
     /// Copies a victim now; its record has its place among those of the others. No: there is no room.

@@ -7,6 +7,7 @@
 use block::BlockDevice;
 
 use super::Fs;
+use super::outside::Gather;
 use crate::format::{Area, Entry, FileType, InlineFlags, NAME_MAX, name_hash};
 use crate::{BlockAddr, FsError, Nid};
 
@@ -103,6 +104,19 @@ impl<D: BlockDevice> Fs<D> {
         Ok(None)
     }
 
+    /// Blocks of a directory that a name may be in, or come into: those of one level more, too.
+    pub(super) fn places_of(&mut self, dir: Nid, name: &[u8]) -> Result<Vec<u64>, FsError> {
+        let inode = self.inode(dir)?;
+        let (depth, dir_level) = (inode.depth(), inode.dir_level().min(LAST_GROWN as u8));
+        let hash = name_hash(name);
+        let level = |level| {
+            let first = bucket(level, dir_level, hash);
+            first..first + bucket_blocks(level)
+        };
+        let all = (0..=depth.min(LEVELS - 1)).flat_map(level);
+        Ok(all.take_while(|index| *index < BLOCKS_MOST).collect())
+    }
+
     /// Adds an entry. The name is not there.
     pub(super) fn add_entry(
         &mut self,
@@ -157,6 +171,7 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(());
         }
         let entries = self.list(dir)?;
+        self.prepare_pointers(dir, 0, 8)?;
         let parent = entries.iter().find(|e| e.name == b"..").map_or(dir, |e| e.ino);
         let inode = self.node_mut(dir)?;
         inode.clear_inline(InlineFlags::DENTRY);
@@ -216,11 +231,14 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(Area::INLINE.entries(self.inline_entries(dir)?).map(entry).collect());
         }
         let mut found = Vec::new();
+        let mut gather = Gather::default();
         for index in 0..self.directory_blocks(dir)? {
-            if let Some(page) = self.page(dir, index)? {
+            let page = self.page(dir, index);
+            if let Some(Some(page)) = gather.note(page)? {
                 found.extend(Area::BLOCK.entries(page).map(entry));
             }
         }
+        gather.end()?;
         Ok(found)
     }
 

@@ -9,6 +9,7 @@ use block::{BlockDevice, Bytes};
 
 use super::Fs;
 use super::logs::LogKind;
+use super::outside::{Part, Source};
 use super::reserve::KEEP_SIZE;
 use crate::disk::Cause;
 use crate::format::{BLOCK_BYTES, Block, FileType, InlineFlags, Inode, zeroed};
@@ -37,6 +38,7 @@ impl<D: BlockDevice> Fs<D> {
     ) -> Result<usize, FsError> {
         self.look(now, |fs| {
             fs.expect_contents(ino)?;
+            fs.prepare_contents(ino, at.0, out.len())?;
             let count = fs.read_contents(ino, at.0, out)?;
             fs.counted.app(count as u64, 0);
             Ok(count)
@@ -57,41 +59,74 @@ impl<D: BlockDevice> Fs<D> {
         at: u64,
         out: &mut [u8],
     ) -> Result<usize, FsError> {
+        let mut done = 0;
+        self.walk_contents(ino, at, out.len(), |fs, Part { len, source }| {
+            let out = &mut out[done..done + len];
+            done += len;
+            match source {
+                Source::Hole => out.fill(0),
+                Source::Here(bytes) => out.copy_from_slice(&bytes),
+                Source::Blocks(at, 0) if len.is_multiple_of(BLOCK_BYTES) => {
+                    fs.disk.fetch_run(at, out)?;
+                }
+                Source::Blocks(at, skip) => {
+                    let mut block = [0; BLOCK_BYTES];
+                    fs.disk.read(at, &mut block)?;
+                    out.copy_from_slice(&block[skip..skip + len]);
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Walks through up to `len` bytes of contents, piece by piece; how many there are. Pieces are runs of
+    /// whole blocks, or lie inside one block.
+    pub(super) fn walk_contents(
+        &mut self,
+        ino: Nid,
+        mut at: u64,
+        len: usize,
+        mut each: impl FnMut(&mut Fs<D>, Part) -> Result<(), FsError>,
+    ) -> Result<usize, FsError> {
         let inode = self.inode(ino)?;
-        let there = inode.size().saturating_sub(at).min(out.len() as u64) as usize;
-        let out = &mut out[..there];
+        let there = inode.size().saturating_sub(at).min(len as u64) as usize;
         if inode.inline() & InlineFlags::DATA != 0 {
             let data = inode.inline_data();
             let known = inode.inline() & InlineFlags::EXISTS != 0;
-            for (i, byte) in out.iter_mut().enumerate() {
-                let found = data.get(at as usize + i).copied();
-                *byte = found.filter(|_| known).unwrap_or(0);
-            }
+            let byte = |i: u64| data.get(i as usize).copied().filter(|_| known).unwrap_or(0);
+            let bytes: Vec<u8> = (at..at + there as u64).map(byte).collect();
+            each(self, Part { len: there, source: Source::Here(bytes) })?;
             return Ok(there);
         }
-        let (mut at, mut rest) = (at, out);
-        while !rest.is_empty() {
+        let mut rest = there;
+        while rest > 0 {
             let skip = (at % BLOCK) as usize;
-            if skip == 0 && rest.len() >= BLOCK_BYTES {
-                let len = self.read_run(ino, at / BLOCK, rest)?;
-                at += len as u64;
-                rest = &mut rest[len..];
-                continue;
-            }
-            let (part, more) = rest.split_at_mut((BLOCK_BYTES - skip).min(rest.len()));
-            let mut block = [0; BLOCK_BYTES];
-            self.read_block(ino, at / BLOCK, &mut block)?;
-            part.copy_from_slice(&block[skip..skip + part.len()]);
-            at += part.len() as u64;
-            rest = more;
+            let (first, len) = match skip == 0 && rest >= BLOCK_BYTES {
+                true => self.run_at(ino, at / BLOCK, rest / BLOCK_BYTES)?,
+                false => (self.block_at(ino, at / BLOCK)?, (BLOCK_BYTES - skip).min(rest)),
+            };
+            let last = first.0.wrapping_add((len.div_ceil(BLOCK_BYTES) - 1) as u32);
+            let source = match first.is_place() {
+                true => {
+                    for addr in [first, BlockAddr(last)] {
+                        let place = self.layout.place(addr);
+                        place.ok_or(FsError::Corrupt("a pointer leaves the main area"))?;
+                    }
+                    Source::Blocks(first, skip)
+                }
+                false => Source::Hole,
+            };
+            each(self, Part { len, source })?;
+            at += len as u64;
+            rest -= len;
         }
         Ok(there)
     }
 
-    /// Whole blocks that lie in a row (or are all missing), as one read; returns the bytes of them.
-    fn read_run(&mut self, ino: Nid, index: u64, out: &mut [u8]) -> Result<usize, FsError> {
+    /// Whole blocks that lie in a row (or are all missing): where, and how many bytes.
+    fn run_at(&mut self, ino: Nid, index: u64, most: usize) -> Result<(BlockAddr, usize), FsError> {
         let first = self.block_at(ino, index)?;
-        let (most, mut count) = (out.len() / BLOCK_BYTES, 1);
+        let mut count = 1;
         while count < most {
             let next = self.block_at(ino, index + count as u64)?;
             let follows = match first.is_place() {
@@ -103,17 +138,7 @@ impl<D: BlockDevice> Fs<D> {
             }
             count += 1;
         }
-        let out = &mut out[..count * BLOCK_BYTES];
-        if !first.is_place() {
-            out.fill(0);
-            return Ok(out.len());
-        }
-        for addr in [first.0, first.0 + count as u32 - 1] {
-            let place = self.layout.place(BlockAddr(addr));
-            place.ok_or(FsError::Corrupt("a pointer leaves the main area"))?;
-        }
-        self.disk.fetch_run(first, out)?;
-        Ok(out.len())
+        Ok((first, count * BLOCK_BYTES))
     }
 
     fn read_block(&mut self, ino: Nid, index: u64, out: &mut Block) -> Result<(), FsError> {
@@ -123,7 +148,7 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(());
         }
         self.layout.place(addr).ok_or(FsError::Corrupt("a pointer leaves the main area"))?;
-        Ok(self.disk.read(addr, out)?)
+        self.disk.read(addr, out)
     }
 
     /// Writes to a regular file.
@@ -155,6 +180,7 @@ impl<D: BlockDevice> Fs<D> {
     pub(super) fn write_contents(&mut self, ino: Nid, at: u64, data: &[u8]) -> Result<(), FsError> {
         let blocks = (data.len() as u64).div_ceil(BLOCK) + 1;
         self.room(blocks + 6, 6)?;
+        self.prepare_write(ino, at, data.len() as u64)?;
         self.unfold_data(ino)?;
         let (mut place, mut rest) = (at, data);
         while !rest.is_empty() {
@@ -225,6 +251,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     pub(super) fn resize(&mut self, ino: Nid, size: u64) -> Result<(), FsError> {
+        self.prepare_resize(ino, size)?;
         let inode = self.inode(ino)?;
         if inode.is_inline_data() && size <= inode.inline_data().len() as u64 {
             // Whatever was behind either end is zeroes now.
@@ -245,6 +272,17 @@ impl<D: BlockDevice> Fs<D> {
         inode.set_size(size);
         inode.set_time(1, stamp);
         inode.set_time(2, stamp);
+        Ok(())
+    }
+
+    fn prepare_resize(&mut self, ino: Nid, size: u64) -> Result<(), FsError> {
+        if !self.disk.is_outside() || self.inode(ino)?.size() <= size {
+            return Ok(());
+        }
+        if !self.inode(ino)?.is_inline_data() {
+            self.prepare_write(ino, size, size.next_multiple_of(BLOCK) - size)?;
+            self.prepare_cut(ino, size.div_ceil(BLOCK))?;
+        }
         Ok(())
     }
 
@@ -274,6 +312,9 @@ impl<D: BlockDevice> Fs<D> {
             let last = if kept { LARGEST } else { inode.size().next_multiple_of(BLOCK) };
             let end = end.min(last);
             let (first, last) = (at.0.div_ceil(BLOCK), end / BLOCK);
+            if at.0 < end {
+                fs.prepare_write(ino, at.0, end - at.0)?;
+            }
             if first > last {
                 fs.zero(ino, at.0, end)?;
             } else if at.0 < end {

@@ -123,7 +123,9 @@ impl<D: BlockDevice> Fs<D> {
             match self.sync_one(one) {
                 Ok(true) => one.result = Some(Ok(())),
                 Ok(false) => waits = true,
-                Err(error @ (FsError::Device(_) | FsError::Corrupt(_))) => return Err(error),
+                Err(error @ (FsError::Device(_) | FsError::Corrupt(_) | FsError::Again)) => {
+                    return Err(error);
+                }
                 Err(error) => one.result = Some(Err(error)),
             }
         }
@@ -132,6 +134,7 @@ impl<D: BlockDevice> Fs<D> {
 
     /// Takes a file a step further; whether it is durable.
     fn sync_one(&mut self, one: &mut Syncing) -> Result<bool, FsError> {
+        self.disk.fresh();
         if let Some(nodes) = one.nodes {
             return Ok(self.disk.is_durable(nodes));
         }
@@ -202,6 +205,10 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     fn fsync_nodes(&mut self, ino: Nid, nids: Vec<Nid>) -> Result<(), FsError> {
+        for nid in nids.iter().chain([&ino]) {
+            self.node(*nid)?;
+            self.nat_entry(*nid)?;
+        }
         let mut leaves = Vec::new();
         for nid in nids {
             // Indirect nodes are rebuilt by recovery; the attributes' node did not change.

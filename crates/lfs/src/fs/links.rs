@@ -37,7 +37,14 @@ impl<D: BlockDevice> Fs<D> {
         if !last || !self.orphans.is_orphan(ino) || self.writable().is_err() {
             return Ok(());
         }
-        self.lessen(now, |fs| fs.erase(ino))
+        let erased = self.lessen(now, |fs| {
+            fs.prepare_erase(ino)?;
+            fs.erase(ino)
+        });
+        if matches!(erased, Err(FsError::Again)) {
+            self.orphans.hold(ino);
+        }
+        erased
     }
 
     /// Refuses one link more than an inode may have.
@@ -56,6 +63,7 @@ impl<D: BlockDevice> Fs<D> {
 
     /// Its entry cannot be recovered from the inode alone from now on to the next checkpoint.
     pub(super) fn lose_parent(&mut self, ino: Nid) -> Result<(), FsError> {
+        self.disk.begun();
         self.epoch.of(ino).renamed = true;
         let inode = self.node_mut(ino)?;
         let advise = inode.advise() | PARENT_LOST;

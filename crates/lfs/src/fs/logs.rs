@@ -81,6 +81,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     fn append(&mut self, kind: LogKind, origin: Origin) -> Result<BlockAddr, FsError> {
+        self.disk.begun();
         let log = &mut self.logs[kind as usize];
         let addr = self.layout.block(log.seg, log.offset);
         if self.segs.is_needed(addr) {

@@ -34,6 +34,7 @@ mod nat;
 mod nodes;
 mod options;
 mod orphans;
+mod outside;
 mod pages;
 mod records;
 mod recover;
@@ -62,6 +63,7 @@ pub use inspect::{Durable, DurableJournal};
 pub use logs::LogKind;
 pub use names::NewInode;
 pub use options::{Bug, Cleaning, FsOptions, OPTIONS, Scj, Victim};
+pub use outside::ReadPlan;
 pub use space::Usage;
 pub use stats::{CheckpointTime, CleaningTime, Event, LogStats, Stats};
 
@@ -119,7 +121,9 @@ impl<D: BlockDevice> Fs<D> {
     ) -> Result<T, FsError> {
         self.begin(now);
         let out = body(self);
-        self.trim();
+        if !matches!(out, Err(FsError::Again)) {
+            self.trim();
+        }
         out
     }
 
@@ -150,7 +154,13 @@ impl<D: BlockDevice> Fs<D> {
     ) -> Result<T, FsError> {
         self.writable()?;
         self.begin(now);
-        let out = balance(self).and_then(|()| body(self));
+        let out = balance(self);
+        self.disk.fresh();
+        let out = out.and_then(|()| body(self));
+        if matches!(out, Err(FsError::Again)) {
+            // What was brought for it stays until it comes again.
+            return out;
+        }
         let out = out.and_then(|value| self.after_change().map(|()| value));
         if let Err(error) = &out {
             self.freeze_after(error);

@@ -217,6 +217,9 @@ impl<D: BlockDevice> Fs<D> {
         if options.bug.has(Bug::FlushTooEarly) {
             disk.count_flushes_early();
         }
+        if options.bug.has(Bug::StaleRead) {
+            disk.trust_reads();
+        }
         let pack = read_pack(&mut disk, &layout)?;
         let wanted = (layout.sit_bitmap_bytes(), layout.nat_bitmap_bytes());
         if (pack.cp.sit_bitmap.len(), pack.cp.nat_bitmap.len()) != wanted {

@@ -151,6 +151,7 @@ impl<D: BlockDevice> Fs<D> {
             }
             fs.room(ENTRY_COST, ENTRY_COST)?;
             let kind = FileType::of_mode(fs.inode(ino)?.mode());
+            fs.prepare_entry(dir, name)?;
             fs.add_entry(dir, name, ino, kind)?;
             fs.add_links(ino, 1)?;
             fs.touch_dir(dir)?;
@@ -171,6 +172,8 @@ impl<D: BlockDevice> Fs<D> {
                 return Err(FsError::IsDirectory);
             }
             fs.expect_orphan_room(ino)?;
+            fs.prepare_entry(dir, name)?;
+            fs.prepare_erase(ino)?;
             fs.remove_entry(dir, name)?;
             fs.touch_dir(dir)?;
             if fs.inode(ino)?.links() > 1 {
@@ -194,6 +197,8 @@ impl<D: BlockDevice> Fs<D> {
                 return Err(FsError::NotEmpty);
             }
             fs.expect_orphan_room(ino)?;
+            fs.prepare_entry(dir, name)?;
+            fs.prepare_erase(ino)?;
             fs.remove_entry(dir, name)?;
             // What was in it at the checkpoint may have moved out: a file in its place is no
             // reason to let that go.
@@ -220,6 +225,7 @@ impl<D: BlockDevice> Fs<D> {
             return Err(FsError::Exists);
         }
         self.room(ENTRY_COST + 2, ENTRY_COST + 1)?;
+        self.prepare_entry(dir, name)?;
         let ino = self.nat.find_free(&mut self.disk, &self.layout)?.ok_or(FsError::NoSpace)?;
         self.new_node_at(ino, ino, 0, true)?;
         let (stamp, generation) = (self.now.wall, self.generation());

@@ -149,6 +149,18 @@ impl Nat {
         Ok(None)
     }
 
+    /// Goes on if the block of the next free number is in memory.
+    pub(super) fn prepare_free<D: BlockDevice>(
+        &mut self,
+        disk: &mut Disk<D>,
+        layout: &Layout,
+    ) -> Result<(), FsError> {
+        let hint = self.hint;
+        let found = self.find_free(disk, layout).map(|_| ());
+        self.hint = hint;
+        found
+    }
+
     fn free_in<D: BlockDevice>(
         &mut self,
         disk: &mut Disk<D>,

@@ -93,6 +93,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     pub(super) fn set_nat(&mut self, nid: Nid, entry: NatEntry) -> Result<(), FsError> {
+        self.disk.begun();
         self.nat.set(&mut self.disk, &self.layout, nid, entry)
     }
 
@@ -134,6 +135,7 @@ impl<D: BlockDevice> Fs<D> {
     pub(super) fn node_mut(&mut self, nid: Nid) -> Result<&mut NodeBlock, FsError> {
         let at = self.load(nid)?;
         let ino = self.nodes.slab.peek(at).ok_or(GONE)?.ino();
+        self.disk.begun();
         self.nodes.soil(ino, nid, at);
         self.nodes.slab.get(at).ok_or(GONE)
     }
@@ -141,6 +143,7 @@ impl<D: BlockDevice> Fs<D> {
     /// Puts a node into memory, dirty.
     pub(super) fn put_node(&mut self, node: NodeBlock) {
         let (ino, nid) = (node.ino(), node.nid());
+        self.disk.begun();
         let at = self.nodes.add(node);
         self.nodes.soil(ino, nid, at);
     }
@@ -203,6 +206,7 @@ impl<D: BlockDevice> Fs<D> {
             (node.ino(), node.offset())
         };
         let addr = self.nat_entry(nid)?.addr;
+        self.disk.begun();
         if addr.is_place() {
             self.segs.clear(addr, self.elapsed())?;
         }

@@ -114,11 +114,13 @@ pub enum Bug {
     TicketLate,
     /// What cleaning moved of a file counts as durable.
     MovedEarly,
+    /// What was read without the volume counts, whatever was written there meanwhile.
+    StaleRead,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 32] = [
+    pub const ALL: [Bug; 33] = [
         Bug::Ssa,
         Bug::FsyncJ,
         Bug::Trans,
@@ -151,6 +153,7 @@ impl Bug {
         Bug::SyncedEarly,
         Bug::TicketLate,
         Bug::MovedEarly,
+        Bug::StaleRead,
     ];
 }
 

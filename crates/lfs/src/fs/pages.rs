@@ -28,6 +28,9 @@ impl Pages {
     pub(super) fn dirty(&self) -> usize {
         self.dirty.len()
     }
+    pub(super) fn all_dirty(&self) -> Vec<(Nid, u64)> {
+        self.dirty.iter().copied().collect()
+    }
     /// Directories with dirty blocks.
     pub(super) fn dirty_dirs(&self) -> impl Iterator<Item = Nid> {
         self.dirty.iter().map(|(dir, _)| *dir)
@@ -107,6 +110,7 @@ impl<D: BlockDevice> Fs<D> {
                 self.pages.add((dir, index), block)
             }
         };
+        self.disk.begun();
         if !self.pages.slab.set_dirty(at, true) {
             self.pages.dirty.insert((dir, index));
         }

@@ -56,7 +56,23 @@ impl<D: BlockDevice> Fs<D> {
             self.more_links(to.0)?;
         }
         self.room(2 * ENTRY_COST, 2 * ENTRY_COST)?;
+        self.prepare_rename(from, to, (ino, is_dir), old)?;
         self.rename_checked(from, to, (ino, kind), old)
+    }
+
+    fn prepare_rename(
+        &mut self,
+        from: (Nid, &[u8]),
+        to: (Nid, &[u8]),
+        (ino, is_dir): (Nid, bool),
+        old: Option<Nid>,
+    ) -> Result<(), FsError> {
+        self.prepare_entry(from.0, from.1)?;
+        self.prepare_entry(to.0, to.1)?;
+        if is_dir {
+            self.prepare_entry(ino, b"..")?;
+        }
+        old.map_or(Ok(()), |old| self.prepare_erase(old))
     }
 
     fn rename_checked(
@@ -108,6 +124,10 @@ impl<D: BlockDevice> Fs<D> {
             }
             // Entries inside an inode may have to move to blocks.
             fs.room(4 * ENTRY_COST, 4 * ENTRY_COST)?;
+            for (moved, to) in [(a, b), (b, a)] {
+                let is_dir = moved.3 == FileType::Directory;
+                fs.prepare_rename((moved.0, moved.1), (to.0, to.1), (moved.2, is_dir), None)?;
+            }
             fs.aim_entry(a.0, a.1, b.2, b.3)?;
             fs.aim_entry(b.0, b.1, a.2, a.3)?;
             fs.moved((a.2, a.3), a.0, (b.0, b.1))?;
@@ -135,6 +155,7 @@ impl<D: BlockDevice> Fs<D> {
             if target == Some(fs.named(from)?.2) {
                 return Ok(());
             }
+            fs.nat.prepare_free(&mut fs.disk, &fs.layout)?;
             fs.rename_now(from, to)?;
             let ino = fs.make(from.0, from.1, FileType::Character, new)?;
             fs.node_mut(ino)?.set_rdev(0, 0);

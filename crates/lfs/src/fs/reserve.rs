@@ -64,6 +64,7 @@ impl<D: BlockDevice> Fs<D> {
 
     fn reserve(&mut self, ino: Nid, from: u64, to: u64) -> Result<(), FsError> {
         self.room(to - from + 6, 6)?;
+        self.prepare_pointers(ino, from, to)?;
         for index in from..to {
             let at = self.make_pointer(ino, index, None)?;
             if self.pointed(at)? == BlockAddr::HOLE {

@@ -4,6 +4,7 @@ use block::BlockDevice;
 
 use super::options::Cleaning;
 use super::{Fs, LogKind, Trigger};
+use crate::disk::For;
 use crate::{FsError, Now};
 
 /// What a volume holds.
@@ -125,9 +126,16 @@ impl<D: BlockDevice> Fs<D> {
         let Cleaning::Scj(scj) = self.options.cleaning else { return Ok(()) };
         self.counted.pre_invalid(self.segs.pre_invalid());
         let threshold = scj.threshold.unwrap_or(self.layout.blocks / 128);
-        if self.segs.pre_invalid() > threshold {
-            self.checkpoint(Trigger::PreInvalid)?;
+        if self.segs.pre_invalid() <= threshold {
+            return Ok(());
         }
-        Ok(())
+        let before = self.disk.set_aside(For::Cleaning);
+        let made = self.checkpoint(Trigger::PreInvalid);
+        self.disk.go_on(before);
+        match made {
+            // The operation is done; the next one asks again.
+            Err(FsError::Again) => Ok(()),
+            made => made,
+        }
     }
 }

@@ -91,6 +91,7 @@ impl<D: BlockDevice> Fs<D> {
     /// Makes a pointer name another place: what it named before is free, counts follow.
     pub(super) fn aim(&mut self, ino: Nid, at: Pointer, addr: BlockAddr) -> Result<(), FsError> {
         let old = self.pointed(at)?;
+        self.disk.begun();
         if old.is_place() && old != addr {
             self.segs.clear(old, self.elapsed())?;
         }
@@ -165,6 +166,7 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(());
         }
         let mtime = self.elapsed();
+        self.disk.begun();
         for addr in words[..count].iter().map(|word| BlockAddr(*word)) {
             if addr.is_place() {
                 self.segs.clear(addr, mtime)?;

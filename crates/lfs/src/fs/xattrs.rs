@@ -101,6 +101,9 @@ impl<D: BlockDevice> Fs<D> {
             Some(bytes) => (bytes, false),
             None => (write(all, own + NODE_ROOM).ok_or(FsError::NoSpace)?, true),
         };
+        if old != Nid::NONE {
+            self.nat_entry(old)?;
+        }
         if node && old == Nid::NONE {
             self.room(2, 1)?;
             let nid = self.new_node(Some(ino), XATTR_OFFSET)?;

@@ -130,7 +130,7 @@ fn small(rng: &mut Rng) -> Config {
     k.set("lfs.segment", 8);
     k.set("lfs.blocks", 500);
     k.set("lfs.slots", 4);
-    k.set("lfs.tree", true);
+    k.set("lfs.tree", "on");
     torn(&mut k);
     k.config
 }
@@ -171,6 +171,7 @@ fn config(rng: &mut Rng, long: bool) -> Config {
         ahead(&mut k);
     }
     late(&mut k);
+    turns(&mut k);
     k.config
 }
 
@@ -182,13 +183,22 @@ fn ahead(k: &mut Keys<'_>) {
     }
 }
 
+/// Nobody waits for the device while he has the volume, and somebody else has it meanwhile.
+fn turns(k: &mut Keys<'_>) {
+    if k.one_in(2) {
+        let seed = k.rng.below(1 << 20);
+        k.set("lfs.turns", seed);
+        k.pick("lfs.cached", &["0", "2", "8", "64"]);
+    }
+}
+
 /// A disk that answers late, in another order than it was asked, and whose flushes cover what was
 /// answered: slow in reading, in flushing, or in forced writes.
 fn late(k: &mut Keys<'_>) {
     if k.one_in(2) {
         return;
     }
-    k.set("lfs.strict", true);
+    k.set("lfs.strict", "on");
     k.pick("lfs.read", &["0", "4", "100", "2000"]);
     k.pick("lfs.write", &["1", "3", "30"]);
     k.pick("lfs.flush", &["0", "5", "200"]);
@@ -219,7 +229,7 @@ struct Host {
     tree: Tree,
     version: u32,
     /// Weights of kinds of operations, in the order of [`Host::step`].
-    weights: [u64; 16],
+    weights: [u64; 17],
     /// Names that it uses in a directory.
     names: u64,
     /// Objects at most, about.
@@ -252,6 +262,7 @@ impl Host {
             wild(&[0, 2, 10, 40]),   // cleaning
             wild(&[0, 0, 6, 30]),    // somebody waits for a file
             wild(&[0, 0, 12, 60]),   // those that wait are taken on
+            wild(&[0, 4, 20]),       // somebody reads a file
         ];
         let (names, most) = (wild(&[3, 6, u64::from(NAMES)]), wild(&[5, 12, 30, 60]) as usize);
         let (blocks, hot) = (wild(&[2, 6, 20, 40]), wild(&[1, 2, 1000]));
@@ -269,7 +280,7 @@ impl Host {
     fn chains(&mut self, rng: &mut Rng) {
         let mut wild = |choices: &[u64]| *rng.pick(choices);
         let names = wild(&[0, 1, 6]);
-        self.weights = [0; 16];
+        self.weights = [0; 17];
         self.weights[0] = wild(&[20, 40]);
         self.weights[2] = wild(&[10, 20, 40]);
         (self.weights[3], self.weights[6], self.weights[13]) =
@@ -353,6 +364,7 @@ impl Host {
             12 => FsAction::Remount,
             14 => FsAction::Ask(any(rng)),
             15 => FsAction::Round,
+            16 => FsAction::Peek(any(rng)),
             _ if rng.ratio(1, 4) => FsAction::Background(1 + rng.below(3) as u32),
             _ => FsAction::Clean(1 + rng.below(3) as u32),
         }

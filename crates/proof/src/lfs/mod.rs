@@ -9,6 +9,7 @@ mod spec;
 mod step;
 mod subject;
 mod syncs;
+mod turns;
 mod waiting;
 
 pub use draw::{draw_lfs, sequences};

@@ -139,7 +139,7 @@ impl Tree {
         if taken { Err(Refusal::Exists) } else { Ok((dir, name)) }
     }
 
-    fn file(&self, path: Path) -> Result<(Id, &Arc<Vec<u8>>), Refusal> {
+    pub(super) fn file(&self, path: Path) -> Result<(Id, &Arc<Vec<u8>>), Refusal> {
         let id = self.find(path)?;
         match &self.nodes[&id].body {
             Body::File(bytes) => Ok((id, bytes)),
@@ -363,6 +363,7 @@ impl Tree {
             FsAction::Fsync(path) => self.find(path).map(drop),
             FsAction::Sync
             | FsAction::Ask(_)
+            | FsAction::Peek(_)
             | FsAction::Round
             | FsAction::Clean(_)
             | FsAction::Background(_)

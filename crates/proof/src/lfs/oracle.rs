@@ -10,6 +10,7 @@ use super::model::{LONGEST, Tree, fill};
 use super::spec::FsSpec;
 use super::step::{FsAction, Path, name_bytes};
 use super::subject::FsSubject;
+use super::turns::{Parked, Peeked};
 use super::waiting::{Asked, Written};
 use crate::failure::{Contract, Failure};
 use crate::model::Point;
@@ -27,8 +28,12 @@ pub struct FsOracle {
     pub(super) asks: Vec<Asked>,
     /// What a cut within the last step may leave.
     pub(super) allowed: Vec<Tree>,
+    /// The operation of a client that waits for a read.
+    pub(super) parked: Option<Parked>,
+    /// What somebody reads.
+    pub(super) peeked: Option<Peeked>,
     request: u32,
-    versions: u32,
+    pub(super) versions: u32,
     /// The volume is checked after one in so many steps.
     check_every: u32,
     found: Found,
@@ -180,7 +185,11 @@ pub(super) fn perform<D: BlockDevice>(
         FsAction::Sync => fs.sync(now),
         FsAction::Clean(most) => fs.clean(now, most).map(drop),
         FsAction::Background(most) => fs.idle(now, most).map(drop),
-        FsAction::Ask(_) | FsAction::Round | FsAction::Remount | FsAction::Look => Ok(()),
+        FsAction::Ask(_)
+        | FsAction::Peek(_)
+        | FsAction::Round
+        | FsAction::Remount
+        | FsAction::Look => Ok(()),
     }
 }
 
@@ -199,7 +208,7 @@ impl FsOracle {
     }
 
     fn remount(&mut self, subject: &mut FsSubject, what: &Step) -> Result<(), Failure> {
-        self.allowed = self.beginnings();
+        self.allowed.extend(self.beginnings());
         self.allowed.push(self.now.clone());
         self.forget_asks();
         subject.remount().map_err(|error| no_answer(what, &error))?;
@@ -237,9 +246,14 @@ impl FsOracle {
             let what = format!("`{step}` is not for a file system");
             return Err(Failure::new(Contract::C10, what));
         };
+        if matches!(action, FsAction::Look | FsAction::Remount) {
+            self.allowed = self.beginnings();
+            self.finish_turns(subject)?;
+        }
         match action {
+            FsAction::Peek(path) => return self.peek(subject, step, path),
             FsAction::Look => {
-                self.allowed = self.beginnings();
+                self.allowed.extend(self.beginnings());
                 return self.compare(subject, step);
             }
             FsAction::Remount => return self.remount(subject, step),
@@ -247,14 +261,28 @@ impl FsOracle {
             FsAction::Round => return self.round(subject, step),
             _ => {}
         }
-        self.versions += 1;
+        self.in_turn(subject, step, action)
+    }
+
+    /// One attempt at an operation, or all that it takes.
+    pub(super) fn operate(
+        &mut self,
+        subject: &mut FsSubject,
+        step: &Step,
+        (action, version): (FsAction, u32),
+        first: bool,
+    ) -> Result<(), Failure> {
         let before = subject.checkpoints();
-        let (fs, now) = subject.volume().map_err(|error| no_answer(step, &error))?;
-        let real = perform(fs, now, action, self.versions);
+        let parks = self.parks(subject, action, first);
+        let real = subject.patiently(parks, |fs, now| perform(fs, now, action, version));
         let made = Made::between(before, subject.checkpoints());
+        if matches!(real, Err(FsError::Again)) && parks {
+            self.park(step, version, made);
+            return Ok(());
+        }
         let was = (self.durable.clone(), self.now.clone());
         self.allowed = self.beginnings();
-        self.answer(step, action, real, made)?;
+        self.answer(step, (action, version), real, made)?;
         if let FsAction::Fsync(path) = action
             && was.0.can_sync(&self.now, path)
         {
@@ -275,8 +303,8 @@ impl FsOracle {
         }
         if matches!(action, FsAction::Allocate(..)) && made == Made::After {
             // It is several operations, and which of them it came after is not known.
-            let (fs, now) = subject.volume().map_err(|error| no_answer(step, &error))?;
-            fs.sync(now).map_err(|error| no_answer(step, &error))?;
+            let synced = subject.patiently(false, |fs, now| fs.sync(now));
+            synced.map_err(|error| no_answer(step, &error))?;
             self.durable = self.now.clone();
         }
         if made != Made::None && matches!(action, FsAction::Sync) {
@@ -292,7 +320,7 @@ impl FsOracle {
     fn answer(
         &mut self,
         step: &Step,
-        action: FsAction,
+        (action, version): (FsAction, u32),
         real: Result<(), FsError>,
         made: Made,
     ) -> Result<(), Failure> {
@@ -309,7 +337,7 @@ impl FsOracle {
             Err(error @ (FsError::Device(_) | FsError::Corrupt(_) | FsError::ReadOnly(_))) => {
                 Err(no_answer(step, &error))
             }
-            real => match (real, self.now.apply(action, self.versions)) {
+            real => match (real, self.now.apply(action, version)) {
                 (Ok(()), Ok(())) => {
                     self.settle(action, made, &was);
                     Ok(())
@@ -364,6 +392,8 @@ impl Oracle<FsSubject> for FsOracle {
             written: Vec::new(),
             asks: Vec::new(),
             allowed: vec![start.clone()],
+            parked: None,
+            peeked: None,
             request: 0,
             // What was there before the run was written with smaller ones.
             versions: 1_000,
@@ -381,15 +411,19 @@ impl Oracle<FsSubject> for FsOracle {
         if let Action::Shutdown = step.action {
             self.shutdown(subject)?;
         } else {
+            let allowed = self.let_clean(subject, step)?;
             self.step(subject, step)?;
+            self.allowed.extend(allowed);
         }
         Ok(step.class())
     }
 
     fn shutdown(&mut self, subject: &mut FsSubject) -> Result<(), Failure> {
         let stop = Step::new(Action::Shutdown);
-        self.compare(subject, &stop)?;
         self.allowed = self.beginnings();
+        self.finish_turns(subject)?;
+        self.compare(subject, &stop)?;
+        self.allowed.extend(self.beginnings());
         self.allowed.push(self.now.clone());
         self.forget_asks();
         subject.stop().map_err(|error| no_answer(&stop, &error))?;
@@ -427,6 +461,7 @@ impl Oracle<FsSubject> for FsOracle {
         self.now = other.matched.clone();
         self.durable = other.matched.clone();
         self.forget_asks();
+        (self.parked, self.peeked) = (None, None);
         self.allowed = vec![other.matched.clone()];
         self.versions = other.versions;
         self.check_every = other.check_every;

@@ -26,6 +26,8 @@ pub struct FsSpec {
     /// What the disk keeps whole.
     atomic: Bytes,
     answers: Answers,
+    /// Nobody waits for the device while he has the volume; the seed of who has it then.
+    pub(super) turns: Option<u64>,
     /// From the end of a step to the next.
     pub(super) pause: Span,
     volume: Volume,
@@ -91,6 +93,7 @@ impl FsSpec {
             check_every: 1,
             atomic: Bytes(UNIT_BYTES),
             answers: Answers::default(),
+            turns: None,
             pause: Span::from_us(1),
             volume: Volume { blocks: 1_000, per_seg: 4, gap: 64, tree: false, fill: 0 },
             start: Tree::default(),
@@ -174,6 +177,7 @@ impl FsSpec {
             "flush" => self.answers.flush = micros(text)?,
             "forced" => self.answers.forced = micros(text)?,
             "strict" => self.answers.strict = parse_switch(text).map_err(|e| e.expected)?,
+            "turns" => self.turns = Some(number(text)?),
             "pause" => self.pause = micros(text)?,
             "dirty" => options.dirty = number(text)?,
             "prefree" => options.prefree = number(text)?,
@@ -185,7 +189,7 @@ impl FsSpec {
                 return Err(
                     "one of cleaning, recover, atomic, blocks, segment, tree, fill, slots, threshold, \
                      batch, count, gc.victim, ahead, depth, dirty, prefree, cached, threaded, discard, \
-                     check, read, write, flush, forced, strict, pause"
+                     check, read, write, flush, forced, strict, pause, turns"
                         .to_string(),
                 );
             }

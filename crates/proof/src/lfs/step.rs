@@ -96,6 +96,8 @@ pub enum FsAction {
     DropXattr(Path, u8),
     Chmod(Path, u32),
     Fsync(Path),
+    /// Somebody begins to read a file; he ends behind the next steps.
+    Peek(Path),
     /// Somebody waits from now on until a file is durable.
     Ask(Path),
     /// Those that wait are taken a step further: a flush for them begins, or is heard of.
@@ -128,7 +130,7 @@ impl FsAction {
             FsAction::Sync => Class::Sync,
             FsAction::Clean(_) | FsAction::Background(_) => Class::Idle,
             FsAction::Remount => Class::Remount,
-            FsAction::Look => Class::Read,
+            FsAction::Look | FsAction::Peek(_) => Class::Read,
         }
     }
 }
@@ -155,6 +157,7 @@ impl fmt::Display for FsAction {
             FsAction::Chmod(path, mode) => write!(f, "mode {path} {mode}"),
             FsAction::Fsync(path) => write!(f, "fsync {path}"),
             FsAction::Ask(path) => write!(f, "ask {path}"),
+            FsAction::Peek(path) => write!(f, "peek {path}"),
             FsAction::Round => f.write_str("round"),
             FsAction::Sync => f.write_str("sync"),
             FsAction::Clean(most) => write!(f, "clean {most}"),
@@ -191,6 +194,7 @@ pub(crate) fn parse_action(text: &str) -> Option<FsAction> {
         ("mode", 3) => FsAction::Chmod(path(1)?, n(2)?),
         ("fsync", 2) => FsAction::Fsync(path(1)?),
         ("ask", 2) => FsAction::Ask(path(1)?),
+        ("peek", 2) => FsAction::Peek(path(1)?),
         ("round", 1) => FsAction::Round,
         ("sync", 1) => FsAction::Sync,
         ("clean", 2) => FsAction::Clean(n(1)?),

@@ -1,24 +1,28 @@
 //! A mounted volume over a disk whose power can be cut, as a subject.
 
 use block::{BlockDevice, DiskImage, Fate, SECTOR_BYTES, Span, Time};
-use lfs::fs::Trigger;
+use lfs::fs::{ReadPlan, Trigger};
 use lfs::{Fs, FsError, FsOptions, Nid, Now, Stamp};
 use nand::Cut;
 
 use super::look::Found;
 use super::spec::FsSpec;
 use super::syncs::{Round, Syncs};
+use super::turns::Turns;
 use crate::failure::{Contract, Failure};
 use crate::shared::{SharedDisk, whole_cut};
 use crate::subject::{DurableKind, Subject};
 
 /// A volume under proof.
 pub struct FsSubject {
-    disk: SharedDisk,
+    pub(super) disk: SharedDisk,
     /// None after a clean stop.
     fs: Option<Box<Fs<SharedDisk>>>,
     options: FsOptions,
     syncs: Syncs,
+    /// Nobody waits for the device while he has the volume: who has it then.
+    outside: bool,
+    pub(super) turns: Turns,
     clock: Time,
     pause: Span,
     /// Blocks written before the volume was mounted.
@@ -38,8 +42,10 @@ impl FsSubject {
     fn power_on(spec: &FsSpec, image: DiskImage, options: FsOptions) -> Result<FsSubject, FsError> {
         let disk = SharedDisk::new(spec.power_on(image));
         let (clock, pause) = (Time::from_us(1), spec.pause);
+        let (syncs, turns) = (Syncs::new(), Turns::new(spec.turns.unwrap_or(0)));
+        let outside = spec.turns.is_some();
         let mut subject =
-            FsSubject { disk, fs: None, options, syncs: Syncs::new(), clock, pause, before: 0 };
+            FsSubject { disk, fs: None, options, syncs, outside, turns, clock, pause, before: 0 };
         subject.mount()?;
         Ok(subject)
     }
@@ -47,8 +53,27 @@ impl FsSubject {
     fn mount(&mut self) -> Result<(), FsError> {
         self.before = self.disk.get().written().0 / 8;
         let now = self.tick();
-        self.fs = Some(Box::new(Fs::mount(self.disk.clone(), self.options, now)?));
+        let mut fs = Fs::mount(self.disk.clone(), self.options, now)?;
+        fs.read_outside(self.outside);
+        self.fs = Some(Box::new(fs));
         Ok(())
+    }
+
+    /// Whether nobody waits for the device while he has the volume.
+    pub(super) fn is_outside(&self) -> bool {
+        self.outside && self.fs.is_some()
+    }
+
+    /// Nothing happens until then.
+    pub(super) fn pass(&mut self, to: Time) {
+        self.clock = self.clock.max(to);
+    }
+
+    /// Reads what was planned; whether it counts.
+    pub(super) fn read_planned(&mut self, plan: ReadPlan, out: &mut [u8]) -> bool {
+        let at = self.fs.as_ref().map_or(self.clock, |fs| fs.ready().max(self.clock));
+        let read = plan.read(at, &mut self.disk, out);
+        read.is_ok() && self.fs.as_mut().is_some_and(|fs| fs.was_read(plan))
     }
 
     /// The next moment: some time after the last operation was answered. What that left behind (cleaning
@@ -68,7 +93,9 @@ impl FsSubject {
     /// A clean stop.
     pub(super) fn stop(&mut self) -> Result<(), FsError> {
         let now = self.tick();
+        self.bring()?;
         let Some(mut fs) = self.fs.take() else { return Ok(()) };
+        fs.read_outside(false);
         self.syncs.end(&mut fs, now)?;
         fs.unmount(now)?;
         // Nobody mounts it before that is answered.
@@ -86,16 +113,21 @@ impl FsSubject {
     pub(super) fn ask(&mut self, ino: Nid) -> Result<Option<u64>, FsError> {
         let now = at(self.clock);
         let fs = self.fs.as_deref_mut().ok_or(FsError::ReadOnly("as it was unmounted"))?;
-        self.syncs.ask(fs, now, ino)
+        fs.insist(true);
+        let asked = self.syncs.ask(fs, now, ino);
+        fs.insist(false);
+        asked
     }
 
     /// Takes those that wait a step further.
     pub(super) fn round(&mut self) -> Result<Round, FsError> {
         // Time passes until the flush is answered.
         self.clock = self.syncs.answered().map_or(self.clock, |done| done.max(self.clock));
-        let now = at(self.clock);
-        let fs = self.fs.as_deref_mut().ok_or(FsError::ReadOnly("as it was unmounted"))?;
-        self.syncs.round(fs, &mut self.disk, now)
+        let mut syncs = std::mem::replace(&mut self.syncs, Syncs::new());
+        let mut disk = self.disk.clone();
+        let round = self.patiently(false, |fs, now| syncs.round(fs, &mut disk, now));
+        self.syncs = syncs;
+        round
     }
 
     /// Checkpoints made since the mount: all of them, and those that come after an operation.
@@ -117,13 +149,19 @@ impl FsSubject {
             self.mount()?;
         }
         let (fs, now) = self.volume()?;
-        Found::read(fs, now)
+        fs.insist(true);
+        let found = Found::read(fs, now);
+        fs.insist(false);
+        found
     }
 
     /// The volume against itself (C7).
     pub(super) fn check_volume(&mut self) -> Result<(), Failure> {
         let Ok((fs, now)) = self.volume() else { return Ok(()) };
-        fs.check(now).map_err(|error| Failure::new(Contract::C7, error.to_string()))
+        fs.insist(true);
+        let checked = fs.check(now);
+        fs.insist(false);
+        checked.map_err(|error| Failure::new(Contract::C7, error.to_string()))
     }
 
     /// Every block written has a cause (C8). Asked for only where nothing is held back.

@@ -89,6 +89,7 @@ impl Syncs {
             Flush::UnderWay(mark, done) => fs.flushed(mark, done.map(|_| ()))?,
             Flush::None => {}
         }
+        // Should it have to come again, that was all, and is not done twice.
         if let Some(mark) = fs.sync_some(now, &mut self.files)? {
             self.flush = Flush::Wanted(mark);
         }
@@ -102,7 +103,10 @@ impl Syncs {
         (self.asks, self.files) = left.into_iter().unzip();
         for (ask, file) in done {
             round.done.push((ask.number, file.result().is_ok()));
-            fs.release(now, ask.ino)?;
+            fs.insist(true);
+            let released = fs.release(now, ask.ino);
+            fs.insist(false);
+            released?;
         }
         Ok(round)
     }

@@ -49,8 +49,8 @@ impl FsOracle {
         path: Path,
     ) -> Result<(), Failure> {
         self.allowed = self.beginnings();
-        let (fs, now) = subject.volume().map_err(|error| no_answer(step, &error))?;
-        let Ok(ino) = resolve(fs, now, path) else { return Ok(()) };
+        let found = subject.patiently(false, |fs, now| resolve(fs, now, path));
+        let Ok(ino) = found else { return Ok(()) };
         let number = subject.ask(ino).map_err(|error| no_answer(step, &error))?;
         let id = self.now.find(path).ok().filter(|_| self.now.is_single_file(path));
         self.asks.extend(number.map(|number| Asked { number, path, id }));

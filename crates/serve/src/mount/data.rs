@@ -13,13 +13,15 @@ use lfs::{Fs, FsError, Nid, Now, format};
 use rustix::fs::FallocateFlags;
 
 use super::attributes::{nid, stamp};
-use super::device::DiskDevice;
+use super::behind::Behind;
 use super::volume::Volume;
 use crate::kernel;
 use stack::disk::Asked;
 
-/// Bytes that are copied between files with the lock held.
+/// Bytes that are copied between files at once.
 const COPY: usize = 1 << 20;
+/// Bytes that are written with the lock held: so many that a write is one operation of the file system.
+const PART: usize = 128 << 10;
 const SET_USER: u16 = 0o4000;
 const SET_GROUP: u16 = 0o2000;
 const GROUP_RUNS: u16 = 0o0010;
@@ -40,7 +42,7 @@ fn without_set(mode: u16) -> u16 {
 }
 
 /// Takes the set-user and set-group bits away.
-fn unset(fs: &mut Fs<DiskDevice>, now: Now, ino: Nid) -> Result<(), FsError> {
+fn unset(fs: &mut Fs<Behind>, now: Now, ino: Nid) -> Result<(), FsError> {
     let mode = fs.attributes(now, ino)?.mode;
     if without_set(mode) == mode {
         return Ok(());
@@ -98,12 +100,12 @@ pub(super) fn read(volume: &Volume, ino: INodeNo, at: u64, bytes: u32, reply: Re
         Err(error) => return reply.error(error),
     };
     kernel::with_buffer(bytes, |buffer| {
-        let asked = |len: &usize| Asked::Read(*len as u64);
-        let found = volume.counted(asked, |fs, now| {
-            let len = fs.read(now, ino, Bytes(at), buffer)?;
-            volume.accessed(fs, now, ino)?;
-            Ok(len)
-        });
+        let since = std::time::Instant::now();
+        let found = volume.read(ino, Bytes(at), buffer);
+        match &found {
+            Ok(len) => volume.meter().answered(Asked::Read(*len as u64), since, None),
+            Err(_) => volume.meter().refused(),
+        }
         match found {
             Ok(len) => reply.data(&buffer[..len]),
             Err(error) => reply.error(error),
@@ -126,6 +128,25 @@ pub(super) fn target(volume: &Volume, ino: INodeNo) -> Result<Vec<u8>, Errno> {
     })
 }
 
+/// Writes, a part at a time: others come in between. How many bytes were written, if any were: who asks for
+/// the others meets the error.
+fn put(volume: &Volume, ino: Nid, at: u64, data: &[u8]) -> Result<usize, Errno> {
+    let mut done = 0;
+    loop {
+        let (at, rest) = (at + done as u64, &data[done..]);
+        let part = &rest[..rest.len().min(PART - (at % PART as u64) as usize)];
+        volume.admit();
+        match volume.with(|fs, now| fs.write(now, ino, Bytes(at), part)) {
+            Err(_) if done > 0 => return Ok(done),
+            written => written?,
+        }
+        done += part.len();
+        if done == data.len() {
+            return Ok(done);
+        }
+    }
+}
+
 /// Writes.
 pub(super) fn write(
     volume: &Volume,
@@ -135,13 +156,17 @@ pub(super) fn write(
     strip: bool,
 ) -> Result<u32, Errno> {
     let ino = nid(ino)?;
-    let bytes = u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
-    let asked = |(): &()| Asked::Write(u64::from(bytes));
-    volume.counted(asked, |fs, now| {
-        fs.write(now, ino, Bytes(at), data)?;
-        if strip { unset(fs, now, ino) } else { Ok(()) }
-    })?;
-    Ok(bytes)
+    u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
+    let since = std::time::Instant::now();
+    let done = put(volume, ino, at, data).and_then(|bytes| match strip {
+        true => volume.with(|fs, now| unset(fs, now, ino)).map(|()| bytes),
+        false => Ok(bytes),
+    });
+    match &done {
+        Ok(bytes) => volume.meter().answered(Asked::Write(*bytes as u64), since, None),
+        Err(_) => volume.meter().refused(),
+    }
+    Ok(done? as u32)
 }
 
 pub(super) fn allocate(
@@ -192,17 +217,13 @@ pub(super) fn copy(
 ) -> Result<u32, Errno> {
     let (source, target) = (nid(from.0)?, nid(to.0)?);
     let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(COPY).min(COPY)];
-    let len = volume.with(|fs, now| {
-        let len = fs.read(now, source, Bytes(from.1), &mut buffer)?;
-        if len > 0 {
-            fs.write(now, target, Bytes(to.1), &buffer[..len])?;
-            if by.uid() != 0 {
-                unset(fs, now, target)?;
-            }
+    let mut len = volume.read(source, Bytes(from.1), &mut buffer)?;
+    if len > 0 {
+        len = put(volume, target, to.1, &buffer[..len])?;
+        if by.uid() != 0 {
+            volume.with(|fs, now| unset(fs, now, target))?;
         }
-        volume.accessed(fs, now, source)?;
-        Ok(len)
-    })?;
+    }
     Ok(len as u32)
 }
 
@@ -219,6 +240,7 @@ mod tests {
     use super::*;
     use crate::mount::Atime;
     use crate::mount::attributes::number;
+    use crate::mount::device::DiskDevice;
     use crate::mount::syncs::Syncs;
     use stack::disk::{MediumDisk, RamDisk};
     use stack::power::NoSwitch;
@@ -261,7 +283,8 @@ mod tests {
         let device = DiskDevice(disk.clone());
         let device =
             lfs::mkfs(device, &MkfsOptions::new([1; 16], 1), volume.now()).expect("made").0;
-        volume.put(Fs::mount(device, FsOptions::default(), volume.now()).expect("mounted"));
+        let behind = |device| Behind::new(device, false).expect("a thread");
+        volume.put(Fs::mount(behind(device), FsOptions::default(), volume.now()).expect("mounted"));
         let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
         let kind = format::FileType::File;
         let made = volume.with(|fs, now| fs.create(now, Nid::ROOT, b"a", kind, new, (0, 0)));
@@ -279,7 +302,7 @@ mod tests {
         assert!(fsync(ino).is_err() && fsync(root).is_err());
         assert!(volume.take().is_some_and(|fs| fs.failed().is_some()));
         let options = FsOptions { read_only: true, ..FsOptions::default() };
-        volume.put(Fs::mount(DiskDevice(disk), options, volume.now()).expect("mounted"));
+        volume.put(Fs::mount(behind(DiskDevice(disk)), options, volume.now()).expect("mounted"));
         assert_eq!(fsync(root), Ok(()), "nothing to be made durable");
     }
 }

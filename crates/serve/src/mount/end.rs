@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use lfs::{Fs, Nid, Now};
 
-use super::device::DiskDevice;
+use super::behind::Behind;
 
 /// The attribute of the mounted directory that names the file a report would be in.
 pub const END: &str = "user.varve.end";
@@ -71,7 +71,7 @@ pub fn take_report(path: &Path) -> io::Result<Option<String>> {
 }
 
 /// What of a volume that failed is not durable, in words.
-pub(super) fn lost(fs: &mut Fs<DiskDevice>, now: Now) -> String {
+pub(super) fn lost(fs: &mut Fs<Behind>, now: Now) -> String {
     let unsaved: Vec<Nid> = fs.unsaved().into_iter().collect();
     let seconds = now.wall.seconds.saturating_sub(fs.settled().seconds);
     let mut text = format!(

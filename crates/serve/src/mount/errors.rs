@@ -20,6 +20,9 @@ pub(super) fn errno(error: &FsError) -> Errno {
         FsError::Invalid(_) => Errno::EINVAL,
         FsError::ReadOnly(_) => Errno::EROFS,
         FsError::Corrupt(_) => Errno::from_i32(rustix::io::Errno::UCLEAN.raw_os_error()),
-        FsError::NotAVolume(_) | FsError::Unsupported(_) | FsError::Device(_) => Errno::EIO,
+        // Who is told of `Again` could not read what he was to read first.
+        FsError::NotAVolume(_) | FsError::Unsupported(_) | FsError::Again | FsError::Device(_) => {
+            Errno::EIO
+        }
     }
 }

@@ -19,6 +19,7 @@ use fuser::{
 use lfs::fs::Attributes;
 
 use super::attributes::{FOR_GOOD, attributes, generation, kind, nid, number};
+use super::cleaner::Cleaner;
 use super::data::{self, Change};
 use super::end::END;
 use super::stats::{STATS, document};
@@ -33,6 +34,8 @@ use stack::live::Stack;
 pub(super) struct Files {
     pub(super) volume: Arc<Volume>,
     pub(super) syncs: Syncs,
+    /// It ends with the mount.
+    pub(super) _cleaner: Cleaner,
     /// The kernel gathers writes.
     pub(super) writeback: bool,
     /// The kernel needs no answer to `open`.

@@ -9,7 +9,7 @@ use lfs::fs::{Attributes, NewInode};
 use lfs::{Fs, FsError, Nid, Now};
 
 use super::attributes::{device_numbers, kind_of_mode, nid};
-use super::device::DiskDevice;
+use super::behind::Behind;
 use super::volume::Volume;
 
 const SET_GROUP: u16 = 0o2000;
@@ -22,7 +22,7 @@ fn bytes(name: &OsStr) -> Result<&[u8], Errno> {
 
 /// What a new inode has: in a directory with the set-group bit, its group (and a directory the bit).
 fn new_inode(
-    fs: &mut Fs<DiskDevice>,
+    fs: &mut Fs<Behind>,
     now: Now,
     (uid, gid): (u32, u32),
     dir: Nid,

@@ -38,6 +38,8 @@ pub struct MountOptions {
     pub fs: lfs::FsOptions,
     /// Threads that take requests.
     pub threads: usize,
+    /// For tests: a request that waits for the device while it holds the volume's lock panics.
+    pub strict: bool,
 }
 
 impl Default for MountOptions {
@@ -57,6 +59,7 @@ impl Default for MountOptions {
                 ..lfs::FsOptions::default()
             },
             threads: 4,
+            strict: false,
         }
     }
 }

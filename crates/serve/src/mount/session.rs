@@ -15,6 +15,8 @@ use fuser::{BackgroundSession, Config, MountOption, Session, SessionACL};
 use lfs::{Fs, FsError};
 use rustix::mount::{MountFlags, UnmountFlags};
 
+use super::behind::Behind;
+use super::cleaner::Cleaner;
 use super::device::DiskDevice;
 use super::end;
 use super::files::Files;
@@ -84,11 +86,12 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    fn open(&self) -> Result<Fs<DiskDevice>, FsError> {
+    fn open(&self) -> Result<Fs<Behind>, MountError> {
         let read_only = self.options.read_only || self.stack.disk.capabilities().read_only;
         let options = lfs::FsOptions { read_only, ..self.options.fs };
         let device = DiskDevice(Arc::clone(&self.stack.disk));
-        Fs::mount(device, options, self.volume.now())
+        let device = Behind::new(device, self.options.strict)?;
+        Ok(Fs::mount(device, options, self.volume.now())?)
     }
 
     fn config(&self) -> Config {
@@ -156,6 +159,7 @@ impl Shared {
         let files = Files {
             volume: Arc::clone(&self.volume),
             syncs: Syncs::new(&self.volume)?,
+            _cleaner: Cleaner::new(&self.volume)?,
             writeback: self.options.writeback,
             opens_itself: false,
             below: self.stack.clone(),
@@ -199,7 +203,10 @@ impl Shared {
                 .map_err(|error| failed(format!("cannot end the old mount: {error}")))?;
             cut_off(old.join()).map_err(|error| failed(error.to_string()))?;
         }
-        drop(self.volume.take());
+        if let Some(fs) = self.volume.take() {
+            // What was not written yet is lost with the power.
+            fs.abandon().end();
+        }
         self.stack.power.on()?;
         self.serve(&mut session).map_err(|error| failed(error.to_string()))
     }

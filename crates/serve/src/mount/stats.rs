@@ -6,7 +6,7 @@ use lfs::fs::{FsyncFallback, Trigger};
 use lfs::{Cause, Fs, Now};
 use serde_json::{Map, Value, json};
 
-use super::device::DiskDevice;
+use super::behind::Behind;
 use super::volume::Volume;
 use crate::control::stats;
 use stack::live::Stack;
@@ -54,7 +54,7 @@ fn trigger(of: Trigger) -> &'static str {
     }
 }
 
-fn gather(fs: &mut Fs<DiskDevice>, now: Now) -> Result<Vec<(&'static str, u64)>, lfs::FsError> {
+fn gather(fs: &mut Fs<Behind>, now: Now) -> Result<Vec<(&'static str, u64)>, lfs::FsError> {
     let usage = fs.usage(now)?;
     let cleaned = fs.cleaning();
     let mut all = vec![
@@ -74,6 +74,8 @@ fn gather(fs: &mut Fs<DiskDevice>, now: Now) -> Result<Vec<(&'static str, u64)>,
         ("journal_records", cleaned.records),
         ("journal_entries", cleaned.entries),
     ];
+    let asked = ["reads_with_the_lock", "writes_with_the_lock", "flushes_with_the_lock"];
+    all.extend(asked.into_iter().zip(fs.device().asked_with_lock()));
     all.extend(CAUSES.iter().map(|(cause, name)| (*name, fs.written(*cause))));
     all.extend(fs.checkpoints().iter().map(|(of, count)| (trigger(*of), *count)));
     Ok(all)

@@ -165,6 +165,7 @@ mod tests {
     use stack::disk::{MediumDisk, RamDisk};
     use stack::power::NoSwitch;
 
+    use super::super::behind::Behind;
     use super::super::device::DiskDevice;
     use super::super::options::Atime;
     use super::*;
@@ -215,6 +216,7 @@ mod tests {
         let volume = Arc::new(Volume::new(power, Atime::Never, std::path::Path::new("test")));
         let options = MkfsOptions::new([1; 16], 1);
         let device = lfs::mkfs(DiskDevice(disk), &options, volume.now()).expect("made").0;
+        let device = Behind::new(device, false).expect("a thread");
         volume.put(Fs::mount(device, FsOptions::default(), volume.now()).expect("mounted"));
         let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
         let files: Vec<Nid> = (0..8_u8)

@@ -2,31 +2,49 @@
 //!
 //! Invariants: an inode that the kernel knows is held, so that what was unlinked lives until the
 //! kernel forgets it; how often the kernel was told of it is counted before it is told. Time never
-//! falls. While the power is off nothing is answered but an error.
+//! falls. While the power is off nothing is answered but an error. Nobody waits for the device with the
+//! lock held (`held`):
+//!
+//! | what | with the lock | without |
+//! | --- | --- | --- |
+//! | any request | it is done, or says what it needs of the media and has changed nothing | that is read; then it is done anew |
+//! | contents are read | where they lie | they are read; if somebody wrote there meanwhile, anew |
+//! | something is written | handed over | the writer of `behind` writes it |
+//! | an fsync | its data and nodes are handed over | the thread of `syncs` flushes |
+//!
+//! One lock is taken at a time: the volume's, or the queue's of `behind` inside it, which is a leaf. Who
+//! waits for what somebody else reads waits for `brought`, which is told after every read, with the lock
+//! given up; who reads never waits for anybody but the device.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use block::{DeviceError, Time};
+use block::{Bytes, DeviceError, Time};
 use fuser::Errno;
 use lfs::fs::{Attributes, DirEntry, Syncing};
 use lfs::{Fs, FsError, Mark, Nid, Now, Stamp};
 
-use super::device::DiskDevice;
+use super::behind::Behind;
 use super::end;
 use super::errors::errno;
+use super::held::Held;
 use super::options::Atime;
-use stack::disk::{Asked, Meter};
+use stack::disk::Meter;
 use stack::power::Power;
 
 /// Seconds after which `relatime` sets a time of access again.
 const DAY: u64 = 86_400;
 /// Entries of a directory that are looked at in one go.
 const PART: usize = 256;
+/// How often something is done anew before it waits for the device with the lock held.
+const PATIENCE: u32 = 256;
+
+/// How often the kernel was told of an inode.
+type Known = BTreeMap<Nid, u64>;
 
 /// The wall clock.
 #[allow(clippy::disallowed_methods)] // an edge: what files' times are set to
@@ -39,21 +57,29 @@ pub fn wall() -> Stamp {
 pub(super) struct Flushing {
     /// What it is to cover.
     pub(super) mark: Mark,
-    pub(super) device: DiskDevice,
+    pub(super) device: Behind,
     pub(super) now: Now,
 }
 
 struct Inner {
-    fs: Option<Fs<DiskDevice>>,
+    fs: Option<Fs<Behind>>,
     /// File systems served so far.
     mounts: u64,
     /// How often the kernel was told of an inode.
-    known: BTreeMap<Nid, u64>,
+    known: Known,
+    /// Nobody cleans beside the requests any more.
+    rests: bool,
 }
 
 /// A file system that many threads use.
 pub(super) struct Volume {
     inner: Mutex<Inner>,
+    /// The device of the file system that is served.
+    behind: Mutex<Option<Behind>>,
+    /// Somebody has read what was wanted.
+    brought: Condvar,
+    /// Cleaning wants something, or ends.
+    cleaning: Condvar,
     power: Arc<dyn Power>,
     started: Instant,
     atime: Atime,
@@ -77,9 +103,12 @@ impl fmt::Debug for Volume {
 
 impl Volume {
     pub(super) fn new(power: Arc<dyn Power>, atime: Atime, dir: &Path) -> Volume {
-        let inner = Mutex::new(Inner { fs: None, mounts: 0, known: BTreeMap::new() });
+        let inner = Mutex::new(Inner { fs: None, mounts: 0, known: BTreeMap::new(), rests: false });
         Volume {
             inner,
+            behind: Mutex::default(),
+            brought: Condvar::new(),
+            cleaning: Condvar::new(),
             power,
             started: Instant::now(),
             atime,
@@ -91,8 +120,14 @@ impl Volume {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Held<'_, Inner> {
+        Held::of(&self.inner)
+    }
+
+    /// Waits while too much is handed over and not written yet; before a change that hands over more.
+    pub(super) fn admit(&self) {
+        let device = self.behind.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        device.iter().for_each(Behind::admit);
     }
 
     pub(super) fn now(&self) -> Now {
@@ -100,11 +135,14 @@ impl Volume {
         Now { at: Time::from_us(since.min(Time::LIMIT.as_ns() / 1000)), wall: wall() }
     }
 
-    /// Begins to serve a file system.
-    pub(super) fn put(&self, fs: Fs<DiskDevice>) {
+    /// Begins to serve a file system. From now on nobody waits for the device while he has it.
+    pub(super) fn put(&self, mut fs: Fs<Behind>) {
+        fs.read_outside(true);
+        *self.behind.lock().unwrap_or_else(PoisonError::into_inner) = Some(fs.device().clone());
         let mut inner = self.lock();
         inner.known.clear();
         inner.mounts += 1;
+        inner.rests = false;
         inner.fs = Some(fs);
         *self.failed.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -123,30 +161,31 @@ impl Volume {
         files: &mut [Syncing],
     ) -> Result<Option<Flushing>, Errno> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        let mut inner = self.lock();
-        let same = inner.mounts == mount;
-        let fs = inner.fs.as_mut().filter(|_| same && self.power.state().on).ok_or(Errno::EIO)?;
-        let now = self.now();
-        if fs.is_read_only() && fs.failed().is_none() {
-            // Nothing was ever changed.
-            files.iter_mut().for_each(Syncing::settle);
-            return Ok(None);
-        }
-        let done = match flushed {
-            Some((mark, done)) => fs.flushed(mark, done),
-            None => Ok(()),
-        };
-        let done = done.and_then(|()| fs.sync_some(now, files));
-        self.look_for_failure(fs, now);
-        let mark = done.map_err(|error| errno(&error))?;
-        Ok(mark.map(|mark| Flushing { mark, device: fs.device().clone(), now }))
+        let mut flushed = flushed;
+        self.again(Some(mount), |fs, now, _| {
+            if fs.is_read_only() && fs.failed().is_none() {
+                // Nothing was ever changed.
+                files.iter_mut().for_each(Syncing::settle);
+                return Ok(None);
+            }
+            if let Some((mark, done)) = flushed.take() {
+                fs.flushed(mark, done)?;
+            }
+            let mark = fs.sync_some(now, files)?;
+            Ok(mark.map(|mark| Flushing { mark, device: fs.device().clone(), now }))
+        })
     }
 
     /// Ends serving. What the kernel still knew is let go.
-    pub(super) fn take(&self) -> Option<Fs<DiskDevice>> {
+    pub(super) fn take(&self) -> Option<Fs<Behind>> {
+        *self.behind.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let mut inner = self.lock();
         let known = std::mem::take(&mut inner.known);
         let mut fs = inner.fs.take()?;
+        drop(inner);
+        // Whoever waits for a read of it learns that it is gone.
+        self.brought.notify_all();
+        fs.read_outside(false);
         for ino in known.into_keys() {
             // After an error of the device nothing changes any more: recovery removes it.
             let _ = fs.release(self.now(), ino);
@@ -159,37 +198,141 @@ impl Volume {
         &self.meter
     }
 
-    /// As [`Volume::with`], counted: a request, and how long it took. What it did says what it was.
-    pub(super) fn counted<T>(
-        &self,
-        asked: impl FnOnce(&T) -> Asked,
-        body: impl FnOnce(&mut Fs<DiskDevice>, Now) -> Result<T, FsError>,
-    ) -> Result<T, Errno> {
-        let since = Instant::now();
-        let result = self.with(body);
-        match &result {
-            Ok(found) => self.meter.answered(asked(found), since, None),
-            Err(_) => self.meter.refused(),
-        }
-        result
-    }
-
     fn run<T>(
         &self,
-        body: impl FnOnce(&mut Fs<DiskDevice>, Now, &mut BTreeMap<Nid, u64>) -> Result<T, FsError>,
+        body: impl FnMut(&mut Fs<Behind>, Now, &mut Known) -> Result<T, FsError>,
     ) -> Result<T, Errno> {
         self.asked.fetch_add(1, Ordering::Relaxed);
+        self.again(None, body)
+    }
+
+    /// Does something with the file system (of this mount). What that needs and is not in memory is read
+    /// without the lock, and it is done anew: so `body` may be called again, when it says
+    /// [`FsError::Again`]; nothing was changed then.
+    fn again<T>(
+        &self,
+        mount: Option<u64>,
+        mut body: impl FnMut(&mut Fs<Behind>, Now, &mut Known) -> Result<T, FsError>,
+    ) -> Result<T, Errno> {
         let mut inner = self.lock();
-        let Inner { fs, known, .. } = &mut *inner;
-        let fs = fs.as_mut().filter(|_| self.power.state().on).ok_or(Errno::EIO)?;
+        let mount = mount.unwrap_or(inner.mounts);
+        let mut tries = 0;
+        loop {
+            let same = inner.mounts == mount;
+            let Inner { fs, known, .. } = &mut *inner;
+            let fs = fs.as_mut().filter(|_| same && self.power.state().on).ok_or(Errno::EIO)?;
+            let now = self.now();
+            let last = tries >= PATIENCE;
+            fs.insist(last);
+            let done = body(fs, now, known);
+            fs.insist(false);
+            self.look_for_failure(fs, now);
+            if fs.cleaning_wants() {
+                self.cleaning.notify_one();
+            }
+            match done {
+                Err(FsError::Again) if !last => inner = self.bring(inner)?,
+                done => return done.map_err(|error| errno(&error)),
+            }
+            tries += 1;
+        }
+    }
+
+    /// Reads what is wanted, without the lock; or waits until somebody else has.
+    fn bring<'a>(&'a self, mut inner: Held<'a, Inner>) -> Result<Held<'a, Inner>, Errno> {
+        let mount = inner.mounts;
+        let fs = inner.fs.as_mut().ok_or(Errno::EIO)?;
+        let failed = |error: FsError| errno(&error);
+        // Who waits for cleaning may read for it; the others do not wait for what it reads.
+        let mut wants = fs.wants().map_err(failed)?;
+        if wants.is_none() {
+            wants = fs.wants_of_cleaning().map_err(failed)?;
+        }
+        let Some(mut fetch) = wants else {
+            return Ok(if fs.is_reading() { inner.wait(&self.brought) } else { inner });
+        };
+        let (mut device, now) = (fs.device().clone(), self.now());
+        drop(inner);
+        let done = fetch.read(now.at, &mut device);
+        let mut inner = self.lock();
+        let same = mount == inner.mounts;
+        if let Some(fs) = inner.fs.as_mut().filter(|_| same) {
+            fs.brought(fetch, done.is_ok());
+        }
+        self.brought.notify_all();
+        done.map_err(|error| errno(&FsError::Device(error))).map(|_| inner)
+    }
+
+    /// A turn of the thread that cleans: waits until cleaning wants something, reads it without the lock,
+    /// and takes cleaning on. No: it ends.
+    pub(super) fn clean(&self, mount: u64) -> bool {
+        let mut inner = self.lock();
+        let mut fetch = loop {
+            let ends = inner.rests || inner.mounts != mount;
+            let Some(fs) = inner.fs.as_mut().filter(|_| !ends) else { return false };
+            match fs.wants_of_cleaning() {
+                Ok(Some(fetch)) => break fetch,
+                Ok(None) => inner = inner.wait(&self.cleaning),
+                // The next request that writes meets it.
+                Err(_) => return false,
+            }
+        };
+        let Some(fs) = &inner.fs else { return false };
+        let mut device = fs.device().clone();
+        drop(inner);
+        let done = fetch.read(self.now().at, &mut device);
+        let mut inner = self.lock();
+        // Behind this no change of what others wait for: they look as soon as the lock is given up.
+        self.brought.notify_all();
+        let same = inner.mounts == mount;
+        let Some(fs) = inner.fs.as_mut().filter(|_| same && self.power.state().on) else {
+            return false;
+        };
+        fs.brought(fetch, done.is_ok());
         let now = self.now();
-        let done = body(fs, now, known);
+        // An error shows at the next request.
+        match done {
+            Ok(_) => drop(fs.clean_on(now)),
+            Err(error) => fs.fail(&FsError::Device(error)),
+        }
         self.look_for_failure(fs, now);
-        done.map_err(|error| errno(&error))
+        true
+    }
+
+    /// Nobody cleans beside the requests any more.
+    pub(super) fn rest(&self) {
+        self.lock().rests = true;
+        self.cleaning.notify_all();
+    }
+
+    /// Reads contents of a file, without the lock; how many bytes there were.
+    pub(super) fn read(&self, ino: Nid, at: Bytes, out: &mut [u8]) -> Result<usize, Errno> {
+        for _ in 0..PATIENCE {
+            let mount = self.mounts();
+            let (plan, mut device, now) = self.run(|fs, now, _| {
+                touch(fs, now, ino, self.atime)?;
+                let plan = fs.plan_read(now, ino, at, out.len())?;
+                Ok((plan, fs.device().clone(), now))
+            })?;
+            let (done, bytes) = (plan.read(now.at, &mut device, out), plan.bytes());
+            let mut inner = self.lock();
+            self.brought.notify_all();
+            let same = inner.mounts == mount;
+            let counts = match inner.fs.as_mut().filter(|_| same) {
+                Some(fs) => fs.was_read(plan),
+                None => return Err(Errno::EIO),
+            };
+            drop(inner);
+            done.map_err(|error| errno(&FsError::Device(error)))?;
+            if counts {
+                return Ok(bytes);
+            }
+        }
+        self.run(|fs, now, _| fs.read(now, ino, at, out))
     }
 
     /// The first cause since which a volume takes no changes is said at once.
-    fn look_for_failure(&self, fs: &mut Fs<DiskDevice>, now: Now) {
+    fn look_for_failure(&self, fs: &mut Fs<Behind>, now: Now) {
         let Some(cause) = fs.cause().map(ToString::to_string) else { return };
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         if failed.is_none() && self.power.state().on {
@@ -212,7 +355,7 @@ impl Volume {
     /// Does something with the file system.
     pub(super) fn with<T>(
         &self,
-        body: impl FnOnce(&mut Fs<DiskDevice>, Now) -> Result<T, FsError>,
+        mut body: impl FnMut(&mut Fs<Behind>, Now) -> Result<T, FsError>,
     ) -> Result<T, Errno> {
         self.run(|fs, now, _| body(fs, now))
     }
@@ -220,7 +363,7 @@ impl Volume {
     /// Finds or makes an inode that the kernel is told of.
     pub(super) fn tell(
         &self,
-        body: impl FnOnce(&mut Fs<DiskDevice>, Now) -> Result<Nid, FsError>,
+        mut body: impl FnMut(&mut Fs<Behind>, Now) -> Result<Nid, FsError>,
     ) -> Result<Attributes, Errno> {
         self.run(|fs, now, known| {
             let ino = body(fs, now)?;
@@ -261,8 +404,16 @@ impl Volume {
             touch(fs, now, dir, self.atime)?;
             loop {
                 let part = fs.entries(now, dir, from, PART)?;
-                let Some((last, _)) = part.last() else { return Ok(()) };
-                from = *last;
+                if part.is_empty() {
+                    return Ok(());
+                }
+                // All that is missing is wanted at once.
+                let is_missing = |entry: &&(u64, DirEntry)| {
+                    matches!(fs.attributes(now, entry.1.ino), Err(FsError::Again))
+                };
+                if part.iter().filter(is_missing).count() > 0 {
+                    return Err(FsError::Again);
+                }
                 for (next, entry) in part {
                     let found = fs.attributes(now, entry.ino)?;
                     let (full, told) = add(next, &entry.name, &found);
@@ -272,6 +423,7 @@ impl Volume {
                     if told {
                         note(fs, now, known, entry.ino)?;
                     }
+                    from = next;
                 }
             }
         })
@@ -279,26 +431,21 @@ impl Volume {
 
     /// The kernel forgets that it was told of an inode so often.
     pub(super) fn forget(&self, ino: Nid, times: u64) {
-        let mut inner = self.lock();
-        let Inner { fs, known, .. } = &mut *inner;
-        let Some(count) = known.get_mut(&ino) else { return };
-        *count = count.saturating_sub(times);
-        if *count == 0 {
-            known.remove(&ino);
-            if let Some(fs) = fs {
-                // Nobody waits for an answer; an error of the device shows at the next request.
-                let _ = fs.release(self.now(), ino);
+        {
+            let mut inner = self.lock();
+            let Some(count) = inner.known.get_mut(&ino) else { return };
+            *count = count.saturating_sub(times);
+            if *count > 0 {
+                return;
             }
+            inner.known.remove(&ino);
         }
+        // Nobody waits for an answer; an error of the device shows at the next request.
+        let _ = self.again(None, |fs, now, _| fs.release(now, ino));
     }
 
     /// Somebody read it.
-    pub(super) fn accessed(
-        &self,
-        fs: &mut Fs<DiskDevice>,
-        now: Now,
-        ino: Nid,
-    ) -> Result<(), FsError> {
+    pub(super) fn accessed(&self, fs: &mut Fs<Behind>, now: Now, ino: Nid) -> Result<(), FsError> {
         touch(fs, now, ino, self.atime)
     }
 
@@ -314,12 +461,7 @@ impl Volume {
 }
 
 /// The kernel is told of an inode.
-fn note(
-    fs: &mut Fs<DiskDevice>,
-    now: Now,
-    known: &mut BTreeMap<Nid, u64>,
-    ino: Nid,
-) -> Result<(), FsError> {
+fn note(fs: &mut Fs<Behind>, now: Now, known: &mut Known, ino: Nid) -> Result<(), FsError> {
     if ino == Nid::ROOT {
         return Ok(());
     }
@@ -332,7 +474,7 @@ fn note(
     Ok(())
 }
 
-fn touch(fs: &mut Fs<DiskDevice>, now: Now, ino: Nid, atime: Atime) -> Result<(), FsError> {
+fn touch(fs: &mut Fs<Behind>, now: Now, ino: Nid, atime: Atime) -> Result<(), FsError> {
     if atime == Atime::Never || fs.is_read_only() {
         return Ok(());
     }
