@@ -168,8 +168,7 @@ fn options(rng: &mut Rng) -> LogOptions {
     set("seal_after", &["1 ns", "10 us", "1 s"], rng);
     set("self_flush", &["64 KiB", "1 MiB", "64 MiB"], rng);
     set("verify", &["clean", "read"], rng);
-    // With `ack=buffer` the live log of some draws does not come to rest (docs/remap.md): not compared yet.
-    set("ack", &["device"], rng);
+    set("ack", &["device", "buffer"], rng);
     set("buffer", &["4 KiB", "64 KiB", "256 KiB"], rng);
     set("atomic_max", &["32 KiB"], rng);
     options
@@ -264,7 +263,7 @@ fn the_same_requests_leave_the_same_blocks() {
     let mut compared = [0; 2];
     let cleaned: u64 = (0..200).map(|seed| run(seed, &mut compared)).sum();
     assert!(cleaned > 20_000, "{cleaned} segments were cleaned");
-    assert!(compared[0] > 10_000, "{compared:?} steps were compared");
+    assert!(compared.iter().all(|steps| *steps > 10_000), "{compared:?} steps were compared");
 }
 
 /// What a range consists of, by a model that knows which blocks are stored.

@@ -124,7 +124,12 @@ impl Engine {
         if let Some(work) = self.next_of_cleaning(occasion) {
             return work;
         }
-        match self.house.sealed && occasion == Occasion::Pause && self.house.flushing == 0 {
+        // What was sealed may be durable by now: a checkpoint flushes too.
+        match self.house.sealed
+            && self.dirty()
+            && occasion == Occasion::Pause
+            && self.house.flushing == 0
+        {
             true => Work::Flush,
             false => Work::Nothing,
         }

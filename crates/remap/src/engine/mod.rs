@@ -380,7 +380,7 @@ impl Engine {
 
     /// Whether so much was admitted since the last flush that the log should flush by itself.
     fn wants_flush(&self) -> bool {
-        self.unflushed >= u64::from(self.options.self_flush)
+        self.unflushed >= u64::from(self.options.self_flush) && self.dirty()
     }
 
     /// Whether there is something a flush has to make durable.
