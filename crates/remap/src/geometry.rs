@@ -14,6 +14,8 @@ pub const PAGE_WORDS: u32 = 1024;
 pub const SUPERS: u32 = 2;
 /// Bytes of a root's body for each page, and for each segment.
 pub const ROOT_ENTRY: u64 = 8;
+/// Blocks of a segment: 64 KiB to 64 MiB.
+const SEGMENTS: std::ops::RangeInclusive<u64> = 16..=1 << 14;
 /// Largest logical size in blocks: entries have 31 bits for it (8 TiB).
 const MOST_LOGICAL: u64 = 1 << 31;
 /// Largest number of blocks below: two values of 32 bits have other meanings (16 TiB).
@@ -84,6 +86,29 @@ impl Geometry {
             return Err(shape(why));
         }
         Ok(g)
+    }
+
+    /// Whether a super block can say this: the parts do not overlap, and the root holds its tables.
+    ///
+    /// # Errors
+    /// What does not fit.
+    pub(crate) fn sound(&self) -> Result<(), LogError> {
+        let segment = u64::from(self.segment);
+        if !self.segment.is_power_of_two() || !SEGMENTS.contains(&segment) {
+            return Err(LogError::Corrupt(format!("segments of {segment} blocks")));
+        }
+        let (segments, logical, root) =
+            (u64::from(self.segments), u64::from(self.logical), u64::from(self.root));
+        let data = segments * segment;
+        let pages = logical.div_ceil(u64::from(PAGE_WORDS)) * if self.crc_plane { 2 } else { 1 };
+        let body = ((pages + segments) * ROOT_ENTRY).div_ceil(BLOCK as u64);
+        let first = u64::from(self.first);
+        let apart =
+            root >= 2 + body && first >= u64::from(SUPERS) + 2 * root && first % segment == 0;
+        if logical == 0 || logical > data || !apart || self.physical() > MOST_PHYSICAL {
+            return Err(LogError::Corrupt(format!("the super block's shape: {self:?}")));
+        }
+        Ok(())
     }
 
     fn place(&mut self, physical: u64) {

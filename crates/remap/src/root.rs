@@ -177,6 +177,7 @@ impl Super {
         let (segment, segments, logical) = (next(), next(), next());
         let (crc_plane, root, first) = (next() != 0, next(), next());
         let geometry = Geometry { segment, segments, logical, crc_plane, root, first };
+        geometry.sound()?;
         Ok(Super { uuid, geometry, version })
     }
 }

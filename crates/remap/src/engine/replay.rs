@@ -1,9 +1,9 @@
 //! What recovery asks of the engine: the state of a root, then records in their order.
 
 use super::head::kinds;
-use super::{Engine, HeadKind};
+use super::{Engine, HeadKind, POISONED, UNMAPPED};
 use crate::error::LogError;
-use crate::geometry::{BLOCK, Pba, Seg};
+use crate::geometry::{BLOCK, Geometry, Pba, Seg};
 use crate::map::{Map, PageAt};
 use crate::options::Placed;
 use crate::planted::Planted;
@@ -14,6 +14,19 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
+/// Whether heads can go on where a root says.
+fn heads_fit(heads: &[HeadAt], g: &Geometry) -> Result<(), LogError> {
+    for (i, head) in heads.iter().enumerate() {
+        let inside =
+            head.seg.0 < g.segments && head.next.0 < g.segments && head.offset <= g.segment;
+        let twice = heads[..i].iter().any(|other| other.seg == head.seg);
+        if !inside || twice {
+            return Err(LogError::Corrupt(format!("head {i} of the root: {head:?}")));
+        }
+    }
+    Ok(())
+}
+
 impl Engine {
     /// Takes the state of a root: its body is sound.
     ///
@@ -21,6 +34,7 @@ impl Engine {
     /// The body does not fit the log.
     pub(crate) fn load_root(&mut self, root: &Root, body: &[u8]) -> Result<(), LogError> {
         let g = self.geometry;
+        heads_fit(root.heads.all(), &g)?;
         let pages = g.pages() as usize;
         let entry = |i: usize| PageAt { pba: Pba(word(body, i * 8)), crc: word(body, i * 8 + 4) };
         self.map = Map::new((0..pages).map(entry).collect());
@@ -58,6 +72,36 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether the root's counts are what the map bears out, which is all in memory; `bad` pages of it are damaged,
+    /// and what they named is counted and not known. The engine takes blocks off these counts; a checksum says only
+    /// that nobody changed them since they were written.
+    ///
+    /// # Errors
+    /// Where they differ.
+    pub(crate) fn counts_fit(&self, bad: u64) -> Result<(), LogError> {
+        let mut live = vec![0u32; self.geometry.segments as usize];
+        for lpn in 0..self.geometry.logical {
+            let pba = self.map.get(lpn);
+            if pba == UNMAPPED || pba == POISONED {
+                continue;
+            }
+            match self.geometry.seg(Pba(pba)) {
+                Some(seg) => live[seg.0 as usize] += 1,
+                None => return Err(LogError::Corrupt(format!("block {lpn} is at {pba}"))),
+            }
+        }
+        for (seg, mapped) in (0..).map(Seg).zip(live) {
+            let s = self.segments.get(seg);
+            let fits = s.live == mapped || bad > 0 && s.live > mapped;
+            if !s.meta && !fits || s.meta && mapped > 0 {
+                let why =
+                    format!("segment {}: {} live blocks, the map has {mapped}", seg.0, s.live);
+                return Err(LogError::Corrupt(why));
+            }
+        }
+        Ok(())
+    }
+
     /// Sorts the segments: those of `chain` are being written, the others are full or free. Only
     /// `meta` of the chain holds map pages; another may have held some when the root was written.
     pub(crate) fn sort_segments(&mut self, chain: &[Seg], meta: Seg) {
@@ -79,11 +123,24 @@ impl Engine {
     }
 
     /// Applies one record of the log.
-    pub(crate) fn replay(&mut self, header: &Header, at: Pba, block: &[u8; BLOCK]) {
+    ///
+    /// # Errors
+    /// More is current in its segment than fits there.
+    pub(crate) fn replay(
+        &mut self,
+        header: &Header,
+        at: Pba,
+        block: &[u8; BLOCK],
+    ) -> Result<(), LogError> {
         self.seq = header.seq;
-        if let Some(seg) = self.geometry.seg(at) {
-            self.segments.get_mut(seg).last = header.seq;
-        }
+        let seg = self.geometry.seg(at).filter(|seg| {
+            let room = self.geometry.segment.checked_sub(self.segments.get(*seg).live);
+            room.is_some_and(|room| room >= u32::from(header.data))
+        });
+        let Some(seg) = seg else {
+            return Err(LogError::Corrupt(format!("record {} at {}: no room", header.seq, at.0)));
+        };
+        self.segments.get_mut(seg).last = header.seq;
         let logical = self.geometry.logical;
         for (entry, place) in header.entries(at, block) {
             match entry {
@@ -100,6 +157,7 @@ impl Engine {
             }
         }
         self.written += 1 + u64::from(header.data);
+        Ok(())
     }
 
     /// The log ends here: heads go on at these places in a new epoch, those that the log has not had

@@ -250,6 +250,7 @@ pub fn recover(
     let mut summary = Summary { clean: root.clean, ..Summary::default() };
     if engine.map_limit() == u32::MAX {
         load_map(store, &mut engine, &mut summary)?;
+        engine.counts_fit(summary.bad_pages)?;
     }
     let mut reading = Reading::new(store, &sup, root.epoch, planted);
     let mut chains = Vec::new();
@@ -275,7 +276,7 @@ pub fn recover(
         let header = Header::read_unchecked(&block)
             .ok_or_else(|| LogError::Corrupt(format!("record {} changed", record.seq)))?;
         load_pages_of(store, &mut engine, &header, record.at, &block, &mut summary)?;
-        engine.replay(&header, record.at, &block);
+        engine.replay(&header, record.at, &block)?;
     }
     let mut heads = root.heads;
     let users = heads.users;
