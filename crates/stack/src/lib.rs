@@ -15,6 +15,7 @@
 
 pub mod description;
 pub mod disk;
+mod drive;
 mod error;
 pub mod grammar;
 pub mod live;
@@ -24,5 +25,6 @@ pub mod power;
 pub mod rules;
 
 pub use description::{Base, Description, Keys, Layer};
+pub use drive::drive_params;
 pub use error::StackError;
 pub use modelled::{Amplification, Device, LayerCounts, Modelled};

@@ -11,6 +11,7 @@ mod subject;
 mod syncs;
 mod waiting;
 
+pub(crate) use draw::work;
 pub use draw::{draw_lfs, sequences};
 pub use model::{Refusal, Tree};
 pub use oracle::FsOracle;

@@ -25,7 +25,7 @@ use crate::planted::Planted;
 use crate::record::Kind;
 use crate::root::{HeadAt, Super};
 use crate::segment::{Segments, State};
-use crate::victim::{self, Victim};
+use crate::victim::Victim;
 
 pub use checkpoint::CheckpointWrite;
 use head::Head;
@@ -143,11 +143,7 @@ impl Engine {
         planted: Plant<Planted>,
     ) -> Result<Engine, LogError> {
         let geometry = sup.geometry;
-        let policy = victim::make(&options.gc_victim).ok_or_else(|| LogError::Option {
-            name: "gc.victim".to_string(),
-            value: options.gc_victim.clone(),
-            expected: "a victim policy".to_string(),
-        })?;
+        let policy = options.gc_victim.build();
         let mut options = options.clone();
         options.segment = block::Bytes(u64::from(geometry.segment) * BLOCK as u64);
         let kinds = [HeadKind::User, HeadKind::Gc, HeadKind::Meta];

@@ -7,7 +7,6 @@ use nand::Geometry;
 use super::params::*;
 use super::shape::{Shape, geometry, groups, timing};
 use super::{Config, ConfigError, layer};
-use crate::buffer::PolicySpec;
 
 pub(super) fn clash(keys: &str, reason: impl Into<String>) -> ConfigError {
     ConfigError::Contradiction { keys: keys.to_string(), reason: reason.into() }
@@ -93,9 +92,8 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
     check_streams(c, &params)?;
     check_lines(&params)?;
     // A policy may need more entries than there are.
-    PolicySpec::parse(&params.buffer.policy)
-        .and_then(|spec| spec.build(params.buffer_shape()))
-        .map_err(|reason| clash("buffer.policy, buffer.size", reason))?;
+    let made = params.buffer.policy.build(params.buffer_shape());
+    made.map_err(|reason| clash("buffer.policy, buffer.size", reason))?;
     Ok(params)
 }
 
@@ -250,15 +248,14 @@ fn buffer_size(c: &Config, policy: &str, map_bytes: u64) -> Result<u64, ConfigEr
 }
 
 fn buffer_params(c: &Config, g: &Geometry, map_bytes: u64) -> Result<BufferParams, ConfigError> {
-    let policy = c.text("buffer.policy").to_string();
-    let spec = PolicySpec::parse(&policy).map_err(|reason| clash("buffer.policy", reason))?;
-    if spec.info.clairvoyant {
+    let policy = c.policy("buffer.policy");
+    if policy.info.clairvoyant {
         return Err(clash(
             "buffer.policy",
             format!("`{policy}` must know the future: it runs where only hits are counted"),
         ));
     }
-    let size = buffer_size(c, &policy, map_bytes)?;
+    let size = buffer_size(c, c.text("buffer.policy"), map_bytes)?;
     let staging = match c.count("buffer.staging") {
         0 => 2 * g.planes(),
         n => n as u32,
@@ -280,7 +277,7 @@ fn buffer_params(c: &Config, g: &Geometry, map_bytes: u64) -> Result<BufferParam
 
 fn gc(c: &Config) -> GcParams {
     GcParams {
-        victim: c.text("gc.victim").to_string(),
+        victim: c.victim("gc.victim"),
         credit: c.text("gc.pace") == "credit",
         start: c.count("gc.start") as u32,
         stop: c.count("gc.stop") as u32,
