@@ -19,7 +19,8 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
     let experiment = Experiment::new(&scenario)?;
     let params = experiment.points()[0].config.resolve()?;
     let capacity = Bytes(u64::from(params.logical_pages) * 4096);
-    let policies = args.policy.as_deref().map_or(vec![params.buffer.policy.to_string()], split_list);
+    let policies =
+        args.policy.as_deref().map_or(vec![params.buffer.policy.to_string()], split_list);
     let mut sizes = Vec::new();
     for text in args.buffer.as_deref().map(split_list).unwrap_or_default() {
         sizes.push(match text.ends_with('%') {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use lab::LabError;
 use proof::{
-    Density, Draw, Failure, LogKind, Plan, Tally, WITHOUT_BUGS, bug_names, draw_lfs, draw_remap, draw_stack,
-    draw_run, draw_tx, hunt, sequences, shrink, twice,
+    Density, Draw, Failure, LogKind, Plan, Tally, WITHOUT_BUGS, bug_names, draw_lfs, draw_remap,
+    draw_run, draw_stack, draw_tx, hunt, sequences, shrink, twice,
 };
 
 use crate::args::Prove;

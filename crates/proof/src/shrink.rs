@@ -115,8 +115,7 @@ impl Shrink {
     fn config(&mut self) {
         let keys: Vec<String> = self.best.config.keys().cloned().collect();
         for key in keys {
-            let kept =
-                [
+            let kept = [
                 "nand.oob",
                 "tx.mode",
                 "remap.mode",

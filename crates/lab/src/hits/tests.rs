@@ -88,7 +88,11 @@ fn any_number_of_threads_counts_the_same() {
 fn no_policy_beats_the_clairvoyant() {
     let rows = counted(&plan(&CELLS, 2, None)).rows;
     let hits = |name: &str| {
-        rows.iter().find(|r| r.cell.policy.text() == name && r.entries == 200).unwrap().accesses(None).1
+        rows.iter()
+            .find(|r| r.cell.policy.text() == name && r.entries == 200)
+            .unwrap()
+            .accesses(None)
+            .1
     };
     assert!(hits("belady") > hits("arc") && hits("belady") > hits("s3-fifo"));
 }

@@ -1,6 +1,6 @@
 //! A mounted volume over a disk whose power can be cut, as a subject.
 
-use block::{BlockDevice, DeviceError, Fate, SECTOR_BYTES, Span, Time};
+use block::{DeviceError, Fate, SECTOR_BYTES, Span, Time};
 use lfs::fs::Trigger;
 use lfs::{Fs, FsError, FsOptions, Nid, Now, Stamp};
 use nand::Cut;

@@ -11,8 +11,8 @@ use block::{
     BlockDevice, CutDevice, Data, DiskCut, Fate, Lba, Plant, Request, Rng, SECTOR_BYTES, Sectors,
     Time,
 };
-use remap::live::LiveError;
 use nand::{Cut, Instant, Left, Torn};
+use remap::live::LiveError;
 use remap::{HostLog, LiveLog, LogOptions, Planted};
 
 use crate::plan::Plan;

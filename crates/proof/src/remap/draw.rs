@@ -37,12 +37,7 @@ pub fn draw_remap(seed: u64, kind: LogKind, what: &Draw) -> (Plan, RemapSpec, u6
 
 /// What a drawn host asks of so many pages, `whole` ones or parts of them too: before the first cut,
 /// and after each power-on.
-pub(crate) fn work(
-    rng: &mut Rng,
-    pages: u32,
-    whole: bool,
-    count: u64,
-) -> (Vec<Step>, Vec<Step>) {
+pub(crate) fn work(rng: &mut Rng, pages: u32, whole: bool, count: u64) -> (Vec<Step>, Vec<Step>) {
     let host = Host::draw(rng, pages, whole);
     let mut work = host.fill(rng);
     work.extend((0..count).map(|_| host.step(rng)));

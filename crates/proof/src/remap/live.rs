@@ -5,9 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use block::{
-    BlockDevice, Data, DeviceError, Lba, Medium, Op, Request, SECTOR_BYTES, Sectors, Time,
-};
+use block::{Data, DeviceError, Lba, Medium, Op, Request, SECTOR_BYTES, Sectors, Time};
 use remap::live::{Around, LiveError, Turns};
 use remap::{LiveLog, LogError, LogOptions, MediumStore, check_store, recover};
 

@@ -18,10 +18,12 @@ pub(crate) enum Value {
     /// Parts per million.
     Share(u64),
     Flag(bool),
-    Choice(&'static str),
+    /// The text is the word.
+    Choice,
     Policy(PolicySpec),
     Victim(VictimSpec),
-    Order(String),
+    /// The text is the order.
+    Order,
 }
 
 impl KeyKind {
@@ -46,10 +48,8 @@ impl KeyKind {
                 parse_switch(text).map(Value::Flag).map_err(|e| e.expected.to_string())
             }
             KeyKind::Choice(words) => {
-                let found = words.iter().find(|word| **word == text);
-                found
-                    .map(|word| Value::Choice(word))
-                    .ok_or_else(|| format!("one of {}", words.join(", ")))
+                let known = words.contains(&text).then_some(Value::Choice);
+                known.ok_or_else(|| format!("one of {}", words.join(", ")))
             }
             KeyKind::Policy => {
                 PolicySpec::parse(text).map(Value::Policy).map_err(|e| format!("a policy; {e}"))
@@ -59,7 +59,7 @@ impl KeyKind {
                 let mut letters: Vec<char> = text.chars().collect();
                 letters.sort_unstable();
                 match letters == ['C', 'D', 'P', 'W'] {
-                    true => Ok(Value::Order(text.to_string())),
+                    true => Ok(Value::Order),
                     false => Err("the letters C, W, D, P".to_string()),
                 }
             }

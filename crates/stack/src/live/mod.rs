@@ -8,10 +8,10 @@ use std::sync::Arc;
 use block::Medium;
 use live::ImageDrive;
 
-use crate::drive::drive_params;
 use crate::StackError;
 use crate::description::{Base, Description, Layer};
 use crate::disk::{CutDrive, Disk, Meter, Metered, ModelDisk, RamDisk, Recorder, Timing};
+use crate::drive::drive_params;
 use crate::power::Power;
 use crate::rules::{Top, World, check};
 use layers::Layers;

@@ -1,8 +1,8 @@
 //! A host log above a device, counted as one.
 
 use block::{BlockDevice, Data, DeviceError, Lba, Op, Request, Sectors, Time, UNIT_BYTES};
-use remap::{HostLog, LogError};
 use remap::paper::PaperLog;
+use remap::{HostLog, LogError};
 use ssd::Stats;
 
 use super::client::Client;

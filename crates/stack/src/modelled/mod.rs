@@ -80,12 +80,7 @@ impl Modelled {
     /// # Errors
     /// As [`Modelled::below`]; what lies below holds no such layer, or one that has lost what was
     /// flushed.
-    pub fn start(
-        self,
-        layers: &[Layer],
-        name: &str,
-        start: Start,
-    ) -> Result<Modelled, StackError> {
+    pub fn start(self, layers: &[Layer], name: &str, start: Start) -> Result<Modelled, StackError> {
         layers.iter().try_fold(self, |below, layer| below.below_one(layer, name, start))
     }
 

@@ -115,7 +115,10 @@ fn rows(
     open: &dyn Fn() -> Result<Box<dyn Source>, LabError>,
 ) -> Result<Vec<HitRow>, LabError> {
     let cells = policies.iter().flat_map(|policy| {
-        sizes.iter().map(|mib| Cell { policy: PolicySpec::parse(policy).expect("a policy of the registry"), size: Bytes(mib * MIB) })
+        sizes.iter().map(|mib| Cell {
+            policy: PolicySpec::parse(policy).expect("a policy of the registry"),
+            size: Bytes(mib * MIB),
+        })
     });
     let plan = HitPlan {
         cells: cells.collect(),
