@@ -4,7 +4,10 @@
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use block::{BlockDevice, CutDevice, DiskCut, DiskImage, Fate, Forward, Op, Sectors, Time};
+use block::{
+    BlockDevice, CutDevice, DeviceError, DiskCut, DiskImage, Fate, Forward, Op, Request, Sectors,
+    Time,
+};
 use nand::{Cut, Image, Instant, Left, Torn};
 
 use crate::failure::Failure;
@@ -58,6 +61,14 @@ pub(crate) trait Cuttable: BlockDevice + Send {
     fn answered(&self) -> Time;
     /// The hash of everything done since power-on.
     fn event_hash(&self) -> u64;
+    /// A clean stop.
+    ///
+    /// # Errors
+    /// The device's.
+    fn stop(&mut self) -> Result<(), DeviceError> {
+        let at = self.answered();
+        self.submit(at, Request::flush()).map(drop)
+    }
     /// Its own invariants.
     fn check(&self) -> Result<(), Failure> {
         Ok(())

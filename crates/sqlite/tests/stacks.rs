@@ -40,11 +40,11 @@ fn base(name: &str, folder: &Path) -> String {
     }
 }
 
-fn layer(name: &str, folder: &Path) -> String {
+fn layer(name: &str, number: usize, folder: &Path) -> String {
     match name {
         "log" => "log(segment=64KiB)".to_string(),
         "cut" => "cut(1)".to_string(),
-        "record" => format!("record({})", folder.join("trace.vtr").display()),
+        "record" => format!("record({})", folder.join(format!("{number}.vtr")).display()),
         other => other.to_string(),
     }
 }
@@ -99,7 +99,7 @@ fn works(text: &str, world: World) -> Result<(), String> {
 fn cell(base_name: &str, layers: &[&str]) -> String {
     let in_world = |world: World| {
         let folder = Folder::new(&format!("{base_name}-{}-{world:?}", layers.join("-")));
-        let layers = layers.iter().map(|name| layer(name, &folder.0));
+        let layers = layers.iter().enumerate().map(|(i, name)| layer(name, i, &folder.0));
         let text = layers.fold(base(base_name, &folder.0), |text, layer| format!("{text}+{layer}"));
         works(&text, world).is_ok()
     };

@@ -140,7 +140,7 @@ impl FsSpec {
         Ok(spec)
     }
 
-    /// The volume on a stack, as its `lfs(..)` says: a few files, half of the room taken.
+    /// The volume on a stack, as its `lfs(..)` says: a few files, a fifth of the room taken.
     ///
     /// # Errors
     /// The stack has no room for a volume, or none for what is to lie on it.
@@ -155,7 +155,7 @@ impl FsSpec {
             atomic: Bytes(UNIT_BYTES),
             answers: Answers::default(),
             pause: Span::from_us(1),
-            volume: Volume { blocks, per_seg, gap, tree: true, fill: 50 },
+            volume: Volume { blocks, per_seg, gap, tree: true, fill: 20 },
             start: Tree::default(),
             image: OnceCell::new(),
             stack: Some(stack),
@@ -253,6 +253,7 @@ impl FsSpec {
             applied.map_err(|_| FsError::Invalid("what a volume holds at first"))?;
         }
         let disk = fs.unmount(moment(1))?;
+        disk.get().stop()?;
         let image = disk.get().image().map_err(|failure| DeviceError::Io(failure.what))?;
         self.image = OnceCell::from(image);
         // Every option must be one that a volume can be mounted with.

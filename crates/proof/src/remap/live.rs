@@ -93,6 +93,8 @@ impl LiveStack {
         make: impl FnOnce(Arc<dyn Medium>, Around) -> Result<LiveLog, LogError>,
     ) -> Result<LiveStack, LogError> {
         let table = Table::new(seed);
+        // A drive that came up has a clock.
+        table.late(disk.get().answered());
         let medium = Arc::new(Reached { disk, table: table.clone() });
         let turns: Arc<dyn Turns> = table.clone();
         let log = Arc::new(make(medium.clone(), Around { say: |_| (), turns: Some(turns) })?);

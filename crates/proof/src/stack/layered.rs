@@ -29,6 +29,9 @@ pub(crate) struct Layered {
     torn: bool,
     /// Sectors that were written to the highest layer.
     asked: Sectors,
+    /// No request is made before the one before it, nor before the layers were up: whoever mounts them
+    /// has a clock of his own.
+    last: Time,
 }
 
 impl Layered {
@@ -65,7 +68,10 @@ impl Layered {
                 (Layers::Modelled(top), capacity)
             }
         };
-        Ok(Layered { layers, ground, capacity, torn, asked: Sectors(0) })
+        let mut all =
+            Layered { layers, ground, capacity, torn, asked: Sectors(0), last: Time::ZERO };
+        all.last = all.ready();
+        Ok(all)
     }
 
     /// From when on it takes requests.
@@ -78,7 +84,9 @@ impl Layered {
     }
 
     /// A clean stop.
-    pub(super) fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
+    pub(super) fn end(&mut self, at: Time) -> Result<Time, DeviceError> {
+        self.last = self.last.max(at);
+        let at = self.last;
         match &mut self.layers {
             Layers::Modelled(layers) => layers.stop(at),
             Layers::Live(log) => log.stop(at),
@@ -103,6 +111,8 @@ impl BlockDevice for Layered {
         if request.op == Op::Write {
             self.asked = Sectors(self.asked.0 + request.sectors.0);
         }
+        self.last = self.last.max(at);
+        let at = self.last;
         match &mut self.layers {
             Layers::Modelled(layers) => layers.submit(at, request),
             Layers::Live(log) => log.submit(at, request),
@@ -142,6 +152,9 @@ impl Cuttable for Layered {
     }
     fn event_hash(&self) -> u64 {
         self.ground.get().event_hash()
+    }
+    fn stop(&mut self) -> Result<(), DeviceError> {
+        self.end(self.ready()).map(drop)
     }
     fn check(&self) -> Result<(), Failure> {
         match &self.layers {

@@ -35,7 +35,7 @@ impl StackSubject {
 
     fn end(&mut self, at: Time) -> Result<Time, DeviceError> {
         let layers = self.layers.as_mut().ok_or(DeviceError::ReadOnly("the stack is stopped"))?;
-        let done = layers.stop(at)?;
+        let done = layers.end(at)?;
         self.layers = None;
         Ok(done)
     }

@@ -135,7 +135,8 @@ fn bugs_far_below_show_at_the_top() {
         let plan = draw_stack(seed, &volume, &Draw { steps: (20, 60), ..SHORT }).expect("a stack");
         (plan, (), 0)
     };
-    let (plan, _) = caught(lfs::fs::Bug::DataFlush, 100_000, draw, PIECE);
+    let (plan, _) =
+        caught(lfs::fs::Bug::DataFlush, 40_000, draw, Density { operations: 1, ..PIECE });
     is_shown_by(&plan);
 }
 
