@@ -1,6 +1,6 @@
 //! One request type and one device trait: every stack is composed of these.
 
-use crate::{AppId, Bytes, DeviceError, Lba, SECTOR_BYTES, Sectors, Time};
+use crate::{AppId, Bytes, DeviceError, Lba, SECTOR_BYTES, Sectors, StreamId, Time};
 
 /// What a request does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -21,8 +21,8 @@ pub enum Op {
 pub struct Hint {
     /// The application (tenant) it belongs to; results are split by it.
     pub app: AppId,
-    /// Write-lifetime hint; 0 = none.
-    pub stream: u8,
+    /// The stream of a write, so that a layer below need not guess what dies together.
+    pub stream: StreamId,
 }
 
 /// The payload of a request. A trace has none; a program has.
@@ -82,6 +82,11 @@ impl<'a> Request<'a> {
     /// The same request for application `app`.
     pub fn for_app(mut self, app: AppId) -> Request<'a> {
         self.hint.app = app;
+        self
+    }
+    /// The same request of stream `stream`.
+    pub fn of_stream(mut self, stream: StreamId) -> Request<'a> {
+        self.hint.stream = stream;
         self
     }
     /// The same request with a payload.

@@ -39,4 +39,6 @@ pub use ram::RamDevice;
 pub use rng::Rng;
 pub use time::{Span, Time};
 pub use tx::{Remap, Transactional, TxError, TxLimits};
-pub use units::{AppId, BlockId, Bytes, Lba, Lpn, Ppn, SECTOR_BYTES, Sectors, TxId, UNIT_BYTES};
+pub use units::{
+    AppId, BlockId, Bytes, Lba, Lpn, Ppn, SECTOR_BYTES, Sectors, StreamId, TxId, UNIT_BYTES,
+};

@@ -60,10 +60,23 @@ unit! {
     TxId(u64)
 }
 unit! {
+    /// A stream of writes that their writer expects to die together: a log's head, a file system's
+    /// temperature, a group of transactions. Only equality means anything; 0 = nobody said.
+    StreamId(u8)
+}
+unit! {
     /// The application (tenant) a request belongs to.
     AppId(u16)
 }
 
+impl StreamId {
+    /// Nobody said which writes die together.
+    pub const NONE: StreamId = StreamId(0);
+    /// Whether the writer said anything.
+    pub const fn is_some(self) -> bool {
+        self.0 != 0
+    }
+}
 impl Lba {
     /// Byte offset of the sector.
     pub const fn bytes(self) -> Bytes {

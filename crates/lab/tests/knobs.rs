@@ -5,7 +5,8 @@
 use std::collections::BTreeMap;
 
 use block::{
-    AppId, BlockDevice, Data, Hint, Lba, Lpn, Op, Remap, Request, Rng, Sectors, Time, Transactional,
+    AppId, BlockDevice, Data, Hint, Lba, Lpn, Op, Remap, Request, Rng, Sectors, StreamId, Time,
+    Transactional,
 };
 use ssd::{Config, Drive, SCHEMA, Stats};
 
@@ -257,7 +258,7 @@ fn request(rng: &mut Rng, pages: u64) -> Request<'static> {
         97 => Request::discard(lba, Sectors(32)),
         _ => Request::flush(),
     };
-    let hint = Hint { app: AppId(u16::from(hot)), stream: u8::from(hot) };
+    let hint = Hint { app: AppId(u16::from(hot)), stream: StreamId(u8::from(hot)) };
     Request { hint, ..request }
 }
 

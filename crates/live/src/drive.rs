@@ -24,7 +24,7 @@ use crate::superblock::{NoImage, Superblock};
 
 /// What a drive on an image is made of, unless told otherwise: one block at a time, so that what
 /// is written together lies together in the file.
-const KEYS: [(&str, &str); 14] = [
+const KEYS: [(&str, &str); 15] = [
     ("geometry.channels", "1"),
     ("geometry.dies", "1"),
     ("geometry.planes", "1"),
@@ -36,6 +36,9 @@ const KEYS: [(&str, &str); 14] = [
     ("nand.oob", "full"),
     ("buffer.policy", "none"),
     ("streams.policy", "user+gc"),
+    // One stream of commits, most of which rewrite the same pages: heads by age and victims by age
+    // wrote 67.5 KB a commit where these write 59.2.
+    ("gc.victim", "greedy"),
     ("ckpt.mode", "none"),
     ("tx.commit", "counted"),
     ("tx.mode", "nolog"),

@@ -78,6 +78,32 @@ impl Load {
     }
 }
 
+/// Which pages share a line, written down naively.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// One head for the host, one for copies.
+    Two,
+    /// Two of the host, by the age of the version that is replaced, and four of copies.
+    Lifetime,
+}
+
+impl Placement {
+    /// The drive's word for it.
+    fn name(self) -> &'static str {
+        match self {
+            Placement::Two => "user+gc",
+            Placement::Lifetime => "lifetime",
+        }
+    }
+
+    fn heads(self) -> usize {
+        match self {
+            Placement::Two => 2,
+            Placement::Lifetime => 6,
+        }
+    }
+}
+
 /// One drive, one policy, one load.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
@@ -87,6 +113,8 @@ pub struct Cell {
     pub rule: Rule,
     /// The load.
     pub load: Load,
+    /// Which pages share a line.
+    pub placement: Placement,
     /// Spare pages, in percent of the logical ones.
     pub spare: u64,
     /// Lines of the drive.
@@ -129,7 +157,23 @@ impl Cell {
         for (victim, rule) in Rule::ALL {
             for load in Load::ALL {
                 for spare in [4, 7, 28] {
-                    cells.push(Cell { victim, rule, load, spare, lines, start: START });
+                    let placement = Placement::Two;
+                    cells.push(Cell { victim, rule, load, placement, spare, lines, start: START });
+                }
+            }
+        }
+        cells
+    }
+
+    /// Placement by lifetime under every load, with both ways to choose that people use it with.
+    /// As many lines more are kept free as it has heads more.
+    pub fn by_lifetime(lines: usize) -> Vec<Cell> {
+        let mut cells = Vec::new();
+        for (victim, rule) in [("greedy", Rule::Greedy), ("cost-benefit", Rule::CostBenefit)] {
+            for load in Load::ALL {
+                for spare in [7, 28] {
+                    let (placement, start) = (Placement::Lifetime, START + 4);
+                    cells.push(Cell { victim, rule, load, placement, spare, lines, start });
                 }
             }
         }
@@ -138,13 +182,14 @@ impl Cell {
 
     /// What it is, for people.
     pub fn name(&self) -> String {
-        format!("{}, {}, {} % spare", self.victim, self.load.name, self.spare)
+        let placement = self.placement.name();
+        format!("{}, {placement}, {}, {} % spare", self.victim, self.load.name, self.spare)
     }
 
     /// Percent by which both may differ. A gain by chance is about as wide as it is large, and some
     /// thousand lines are collected: by more than three of its standard deviations nothing differs.
     pub fn tolerance(&self) -> f64 {
-        if self.rule.spreads() { 4.0 } else { 1.0 }
+        if self.rule.spreads() { 4.0 } else { 0.1 }
     }
 
     /// Fills both in order, writes once as much as they hold, and measures over as much again; eight
@@ -153,9 +198,17 @@ impl Cell {
     /// # Errors
     /// A drive that cannot be made or fails.
     pub fn compare(&self) -> Result<Compared, String> {
-        let mut drive = self.drive()?;
+        self.compare_on("lean")
+    }
+
+    /// The same on a drive that keeps so much beside each page.
+    ///
+    /// # Errors
+    /// As [`Cell::compare`].
+    pub fn compare_on(&self, oob: &str) -> Result<Compared, String> {
+        let mut drive = self.drive(oob)?;
         let pages = drive.capacity().0 / 8;
-        let mut twin = Twin::new(self.rule, self.lines, pages as usize, self.start);
+        let mut twin = Twin::new(self.rule, self.placement, self.lines, pages as usize, self.start);
         let mut rng = Rng::stream(self.spare, "proof/cleaning");
         let write = |page: u64, drive: &mut Drive, twin: &mut Twin| -> Result<(), String> {
             twin.write(page as usize)?;
@@ -184,7 +237,7 @@ impl Cell {
         })
     }
 
-    fn drive(&self) -> Result<Drive, String> {
+    fn drive(&self, oob: &str) -> Result<Drive, String> {
         let mut config = Config::default();
         for pair in [
             "geometry.channels=1".to_string(),
@@ -194,6 +247,8 @@ impl Cell {
             "line=plane".to_string(),
             format!("op={} %", self.spare),
             format!("gc.victim={}", self.victim),
+            format!("streams.policy={}", self.placement.name()),
+            format!("nand.oob={oob}"),
             format!("gc.start={}", self.start),
             format!("gc.stop={}", self.start + 1),
             format!("gc.reserve={}", self.start - 1),
@@ -212,8 +267,11 @@ struct Line {
     /// The page programmed into each slot.
     slots: Vec<usize>,
     valid: usize,
-    /// Programs of the drive when its last slot was programmed.
+    /// Programs of the drive when it was closed.
     closed: u64,
+    /// The head that filled it, and the host's writes when that opened it.
+    head: usize,
+    opened: u64,
     /// Number of the event that made it have as many valid pages as it has.
     since: u64,
 }
@@ -230,15 +288,21 @@ struct Victim {
 #[derive(Debug)]
 pub struct Twin {
     rule: Rule,
+    placement: Placement,
     start: usize,
+    /// The host's writes, and the number of the last one of every page.
+    writes: u64,
+    born: Vec<Option<u64>>,
+    /// How long hot lines last, in host writes, times 16.
+    lives: u64,
     /// Line and slot of every page.
     place: Vec<Option<(usize, usize)>>,
     lines: Vec<Line>,
     free: Vec<usize>,
     /// In the order in which they were closed.
     closed: Vec<usize>,
-    /// The lines that the host's pages and copies go to.
-    open: [Option<usize>; 2],
+    /// The lines that the host's pages and copies go to, by head.
+    open: Vec<Option<usize>>,
     victim: Option<Victim>,
     active: bool,
     debt: usize,
@@ -249,15 +313,19 @@ pub struct Twin {
 
 impl Twin {
     /// `lines` erased lines for `pages` pages; cleaning starts when fewer than `start` are free.
-    pub fn new(rule: Rule, lines: usize, pages: usize, start: usize) -> Twin {
+    pub fn new(rule: Rule, placement: Placement, lines: usize, pages: usize, start: usize) -> Twin {
         Twin {
             rule,
+            placement,
             start,
+            writes: 0,
+            born: vec![None; pages],
+            lives: 16 * (pages as u64 / 8),
             place: vec![None; pages],
             lines: vec![Line::default(); lines],
             free: (0..lines).rev().collect(),
             closed: Vec::new(),
-            open: [None; 2],
+            open: vec![None; placement.heads()],
             victim: None,
             active: false,
             debt: 0,
@@ -277,8 +345,11 @@ impl Twin {
         while self.free.len() < self.start - 1 {
             self.collect_whole()?;
         }
+        let head = self.host_head(page);
         self.forget(page);
-        self.program(0, page)?;
+        self.writes += 1;
+        self.born[page] = Some(self.writes);
+        self.program(head, page)?;
         if !self.active || self.victim.is_none() && !self.choose() {
             return Ok(());
         }
@@ -322,8 +393,9 @@ impl Twin {
             victim.next += 1;
             self.victim = Some(victim);
             if here {
+                let head = self.copy_head(victim.line, page);
                 self.forget(page);
-                self.program(1, page)?;
+                self.program(head, page)?;
                 return Ok(true);
             }
         }
@@ -341,10 +413,46 @@ impl Twin {
         }
     }
 
+    /// A page that is written again as soon as hot lines die goes to the first head.
+    fn host_head(&self, page: usize) -> usize {
+        let hot = |born| self.writes - born < self.lives / 16;
+        match self.placement {
+            Placement::Two => 0,
+            Placement::Lifetime => usize::from(!self.born[page].is_some_and(hot)),
+        }
+    }
+
+    fn copy_head(&self, line: usize, page: usize) -> usize {
+        if self.placement == Placement::Two {
+            return 1;
+        }
+        let (age, life) = (self.writes - self.born[page].unwrap_or(0), self.lives / 16);
+        if self.lines[line].head == 0 {
+            2
+        } else if age < 4 * life {
+            3
+        } else if age < 16 * life {
+            4
+        } else {
+            5
+        }
+    }
+
     fn program(&mut self, head: usize, page: usize) -> Result<(), String> {
+        // A line is closed when its head needs the next one.
+        if let Some(line) = self.open[head].filter(|line| self.lines[*line].slots.len() == WIDTH) {
+            self.events += 1;
+            (self.lines[line].closed, self.lines[line].since) = (self.programs, self.events);
+            self.closed.push(line);
+            self.open[head] = None;
+        }
         let line = match self.open[head] {
             Some(line) => line,
-            None => self.free.pop().ok_or("every line is full")?,
+            None => {
+                let line = self.free.pop().ok_or("every line is full")?;
+                (self.lines[line].head, self.lines[line].opened) = (head, self.writes);
+                line
+            }
         };
         self.open[head] = Some(line);
         self.programs += 1;
@@ -353,11 +461,6 @@ impl Twin {
         self.place[page] = Some((line, of.slots.len()));
         of.slots.push(page);
         of.valid += 1;
-        if of.slots.len() == WIDTH {
-            (of.closed, of.since) = (self.programs, self.events);
-            self.closed.push(line);
-            self.open[head] = None;
-        }
         Ok(())
     }
 
@@ -398,6 +501,9 @@ impl Twin {
             Rule::Random | Rule::Choices(_) => self.drawn(),
         };
         let Some(line) = line else { return false };
+        if self.placement == Placement::Lifetime && self.lines[line].head == 0 {
+            self.lives = self.lives - self.lives / 16 + self.writes - self.lines[line].opened;
+        }
         self.closed.retain(|other| *other != line);
         self.victim = Some(Victim { line, next: 0, valid: self.valid(line) });
         true

@@ -347,7 +347,7 @@ impl<S: PageSubject> Oracle<S> for PageOracle {
 }
 
 fn hint(step: &Step) -> Hint {
-    Hint { app: block::AppId(u16::from(step.app)), stream: step.app }
+    Hint { app: block::AppId(u16::from(step.app)), stream: block::StreamId(step.app) }
 }
 
 fn broken(what: String) -> Failure {

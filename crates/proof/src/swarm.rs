@@ -212,9 +212,14 @@ pub(crate) fn cleaning(k: &mut Keys<'_>) {
     k.maybe(6, "gc.exact", &["on", "off"]);
     let policy = k.pick(
         "streams.policy",
-        &["user+gc", "user+gc", "user+gc", "single", "hotcold", "app", "hint", "buffer"],
+        &[
+            "user+gc", "user+gc", "user+gc", "single", "hotcold", "app", "hint", "buffer",
+            "lifetime", "lifetime",
+        ],
     );
-    if !matches!(policy.as_str(), "user+gc" | "single") {
+    if policy == "lifetime" {
+        many_lines(k);
+    } else if !matches!(policy.as_str(), "user+gc" | "single") {
         k.pick("streams.count", &["2", "2", "3"]);
         k.maybe(3, "gc.per_stream", &["on"]);
     }
@@ -223,6 +228,16 @@ pub(crate) fn cleaning(k: &mut Keys<'_>) {
         k.pick("wl.delta", &["1", "2", "5"]);
         k.pick("wl.period", &["1", "3", "10"]);
     }
+}
+
+/// Six open lines, and a reserve for as many, are a small part of many lines only.
+fn many_lines(k: &mut Keys<'_>) {
+    let blocks = k.rng.between(28, 40);
+    k.set("geometry.blocks", blocks);
+    k.set("geometry.channels", 1);
+    k.set("geometry.dies", 1);
+    k.set("geometry.planes", 1);
+    k.pick("op", &["100 %", "150 %", "200 %", "300 %"]);
 }
 
 /// Every policy that needs no knowledge of the future, small enough for tiny buffers.

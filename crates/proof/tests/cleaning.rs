@@ -1,6 +1,6 @@
 //! Every victim policy against the naive twin of cleaning.
 
-use varve_proof::cleaning::{Cell, Load, Rule, START};
+use varve_proof::cleaning::{Cell, Load, Placement, Rule, START};
 
 /// Compares one policy under all loads and spares; a FIFO that passes over full lines is off by half.
 fn agrees(victim: &str) {
@@ -56,6 +56,23 @@ agrees! {
     age_threshold: "age-threshold(16)",
 }
 
+/// Placement by lifetime, on drives that keep records and on those that do not.
+#[test]
+fn placement_by_lifetime_is_that_of_its_twin() {
+    let mut wrong = Vec::new();
+    for cell in Cell::by_lifetime(512) {
+        for oob in ["lean", "full"] {
+            let found = cell.compare_on(oob).unwrap_or_else(|e| panic!("{}: {e}", cell.name()));
+            let text = format!("{}, {oob}: {found:?} ({:+.2} %)", cell.name(), found.off());
+            println!("{text}");
+            if !found.agrees(cell.tolerance()) {
+                wrong.push(text);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
 /// Why two correct models of greedy cleaning differ where there is little spare: a line that is kept
 /// free is no spare. By the same rule the drive and its twin agree; two lines fewer kept free are
 /// percents of write amplification at 4 % spare, and nothing to speak of at 28 %.
@@ -63,7 +80,8 @@ agrees! {
 fn what_is_kept_free_is_not_spare() {
     let compared = |spare, start| {
         let (rule, load) = (Rule::Greedy, Load::ALL[0]);
-        let cell = Cell { victim: "greedy", rule, load, spare, lines: 1100, start };
+        let placement = Placement::Two;
+        let cell = Cell { victim: "greedy", rule, load, placement, spare, lines: 1100, start };
         let found = cell.compare().unwrap();
         println!("{}, {start} lines free: {:.3}, {:.3}", cell.name(), found.drive, found.twin);
         assert!(found.agrees(1.0), "{}: {found:?}", cell.name());
@@ -89,9 +107,22 @@ fn a_rule_that_is_another_one_is_seen() {
         ("age-threshold(16)", Rule::AgeThreshold(64), hot),
         ("random", Rule::Choices(2), uniform),
     ] {
-        let cell = Cell { victim, rule, load, spare: 7, lines: 512, start: START };
+        let placement = Placement::Two;
+        let cell = Cell { victim, rule, load, placement, spare: 7, lines: 512, start: START };
         let found = cell.compare().unwrap();
         println!("{victim} taken for {rule:?}: {:+.2} %", found.off());
         assert!(!found.agrees(cell.tolerance()), "{victim} passes for {rule:?}: {found:?}");
     }
+}
+
+/// Placement matters, and the comparison sees it: one head is no six.
+#[test]
+fn two_heads_in_place_of_six_are_seen() {
+    let cells = Cell::by_lifetime(512);
+    let hot = |cell: &&Cell| cell.load.name == "hot/cold 5/95" && cell.spare == 7;
+    let cell = cells.iter().find(hot).unwrap();
+    let six = cell.compare().unwrap();
+    let two = Cell { placement: Placement::Two, ..*cell }.compare().unwrap();
+    println!("six heads {:.3}, two {:.3}", six.drive, two.drive);
+    assert!(six.drive < 0.9 * two.drive);
 }

@@ -22,6 +22,8 @@ pub enum Bug {
     CheckpointBeforeBody,
     /// Word lines of a checkpoint are not completed before it is relied upon (C1).
     CheckpointLeftOpen,
+    /// A checkpoint names the open lines of the first two heads only (C1).
+    CheckpointTwoHeads,
     /// A dirty translation page is dropped (C1).
     DropMapEviction,
     /// Copies are counted as host programs (C8).
@@ -72,7 +74,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of a drive without transactions.
-    pub const ALL: [Bug; 14] = [
+    pub const ALL: [Bug; 15] = [
         Bug::EraseBeforeCopies,
         Bug::AckBeforeDrain,
         Bug::NewestByAddress,
@@ -82,6 +84,7 @@ impl Bug {
         Bug::IgnoreTornPair,
         Bug::CheckpointBeforeBody,
         Bug::CheckpointLeftOpen,
+        Bug::CheckpointTwoHeads,
         Bug::DropMapEviction,
         Bug::GcCountedAsHost,
         Bug::DiscardIgnoresBuffer,

@@ -1,6 +1,6 @@
 //! Submits one record after the other and notes what came of it.
 
-use block::{AppId, Lba, Op, Request, SECTOR_BYTES, Sectors, Span, Time};
+use block::{AppId, Lba, Op, Request, SECTOR_BYTES, Sectors, Span, StreamId, Time};
 use workload::{Flags, Record, TraceOp};
 
 use super::flight::InFlight;
@@ -109,7 +109,7 @@ impl<'a, D: Device> Player<'a, D> {
             Op::Write => Request::write(lba, len),
             Op::Flush | Op::Discard => Request::discard(lba, len),
         };
-        request.hint.stream = record.hint;
+        request.hint.stream = StreamId(record.hint);
         request.fua = op == Op::Write && record.flags.has(Flags::FUA);
         end = end.max(self.submit(arrival, request.for_app(record.app))?);
         if op == Op::Write {

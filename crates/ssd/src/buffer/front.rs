@@ -2,7 +2,7 @@
 //!
 //! Generic over the policy inside, one dynamic call per *request* at the edge.
 
-use block::{AppId, DeviceError, Op, Plant, Request, Time};
+use block::{AppId, DeviceError, Op, Plant, Request, StreamId, Time};
 use nand::Payload;
 
 use super::policy::{Access, Batches, Policy, ReqInfo, Stream};
@@ -65,6 +65,7 @@ pub(super) struct Evicted {
     pub(super) stream: Stream,
     pub(super) mask: u8,
     pub(super) app: u16,
+    pub(super) hint: StreamId,
     pub(super) payload: Payload,
 }
 

@@ -1,6 +1,6 @@
 //! The replacement policy: what it and its caller owe each other.
 
-use block::{AppId, Bytes, Lpn, Op};
+use block::{AppId, Bytes, Lpn, Op, StreamId};
 
 use super::pool::{Frame, Pool};
 use super::spec::{Buffer, PolicyOption, Setup};
@@ -16,8 +16,8 @@ pub struct ReqInfo {
     pub len: Bytes,
     /// Application.
     pub app: AppId,
-    /// Write hint.
-    pub hint: u8,
+    /// The stream that the writer named.
+    pub hint: StreamId,
 }
 
 /// One 4 KiB page of a request.

@@ -3,7 +3,7 @@
 //! Invariants: an entry is free, or resident and in exactly one list of the policy; the dirty
 //! list holds exactly the dirty entries, in the order in which they became dirty.
 
-use block::Lpn;
+use block::{Lpn, StreamId};
 use nand::Payload;
 
 use super::index::Index;
@@ -70,6 +70,8 @@ pub struct Pool {
     dirty: List,
     payloads: Vec<Payload>,
     masks: Vec<u8>,
+    /// What the writers said; empty until one says anything.
+    streams: Vec<StreamId>,
 }
 
 impl Pool {
@@ -91,6 +93,7 @@ impl Pool {
             dirty: List::default(),
             payloads: Vec::new(),
             masks: if mask { vec![0; entries] } else { Vec::new() },
+            streams: Vec::new(),
         }
     }
 
@@ -281,6 +284,19 @@ impl Pool {
             self.payloads = vec![Payload::None; self.slots.len()];
         }
         self.payloads[frame.0 as usize] = payload;
+    }
+    /// The stream of the write that made the entry dirty.
+    pub(crate) fn stream(&self, frame: Frame) -> StreamId {
+        self.streams.get(frame.0 as usize).copied().unwrap_or_default()
+    }
+    pub(crate) fn set_stream(&mut self, frame: Frame, stream: StreamId) {
+        if self.streams.is_empty() {
+            if !stream.is_some() {
+                return;
+            }
+            self.streams = vec![StreamId::NONE; self.slots.len()];
+        }
+        self.streams[frame.0 as usize] = stream;
     }
     /// The sectors of a page that the entry holds (bit i = sector i); all of them where entries
     /// count whole.

@@ -20,12 +20,13 @@ impl<P: Policy> Buffer<P> {
         for i in 0..self.out.frames.len() {
             let (frame, stream) = self.out.frames[i];
             let (page, app) = (self.pool.page(frame).0, self.pool.app(frame));
+            let hint = self.pool.stream(frame);
             let dirty = self.pool.is_dirty(frame);
             let mask = self.pool.mask(frame);
             let payload = self.pool.release(frame);
             if dirty {
                 self.stats.dirty_evictions += 1;
-                self.evicted.push(Evicted { page, stream, mask, app, payload });
+                self.evicted.push(Evicted { page, stream, mask, app, hint, payload });
             } else {
                 self.stats.clean_evictions += 1;
             }
@@ -44,7 +45,9 @@ impl<P: Policy> Buffer<P> {
     ) -> Result<Time, DeviceError> {
         for pages in std::mem::take(&mut self.pads) {
             let given = self.evicted.iter().find(|e| pages.contains(&e.page));
-            let Some((stream, app)) = given.map(|e| (e.stream, e.app)) else { continue };
+            let Some((stream, app, hint)) = given.map(|e| (e.stream, e.app, e.hint)) else {
+                continue;
+            };
             for page in pages {
                 let dirty = self.pool.find(Lpn(page)).is_some_and(|f| self.pool.is_dirty(f));
                 if dirty || !back.mapped(page) || self.evicted.iter().any(|e| e.page == page) {
@@ -54,7 +57,7 @@ impl<P: Policy> Buffer<P> {
                 back.takes_along();
                 if let Some(payload) = payload_of(back.data(page)) {
                     self.stats.padded += 1;
-                    self.evicted.push(Evicted { page, stream, mask: 0xFF, app, payload });
+                    self.evicted.push(Evicted { page, stream, mask: 0xFF, app, hint, payload });
                 }
             }
         }
@@ -95,7 +98,7 @@ impl<P: Policy> Buffer<P> {
         e: &Evicted,
     ) -> Result<(), DeviceError> {
         let unit_pages = back.unit_pages();
-        let writer = Writer { app: e.app, hint: 0, batch: e.stream.number() };
+        let writer = Writer { app: e.app, hint: e.hint, batch: e.stream.number() };
         let mut ready = at;
         if e.mask != 0xFF && back.mapped(e.page) {
             back.read(at, e.page, ReadCause::Rmw)?;
@@ -139,7 +142,7 @@ impl<P: Policy> Buffer<P> {
         frame: Frame,
     ) -> Result<(), DeviceError> {
         let unit = self.pool.page(frame).0 / host.unit_pages;
-        let app = self.pool.app(frame);
+        let (app, hint) = (self.pool.app(frame), self.pool.stream(frame));
         let (mut mask, mut ready) = (0u32, host.now);
         for i in 0..host.unit_pages {
             let page = unit * host.unit_pages + i;
@@ -155,7 +158,7 @@ impl<P: Policy> Buffer<P> {
             mask |= 1 << i;
             self.pieces.push(self.pool.payload(frame).clone());
         }
-        let writer = Writer { app, hint: 0, batch: 0 };
+        let writer = Writer { app, hint, batch: 0 };
         let result = back.write(ready, unit, mask, &self.pieces, writer);
         self.pieces.clear();
         result?;

@@ -73,6 +73,7 @@ impl<P: Policy> Buffer<P> {
             };
             admitted += PAGE;
             self.pool.set_dirty(frame);
+            self.pool.set_stream(frame, info.hint);
             self.pool.add_mask(frame, if matches!(request.data, Data::None) { bits } else { 0xFF });
             self.pool.set_payload(frame, payload);
         }

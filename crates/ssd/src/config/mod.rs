@@ -257,5 +257,5 @@ read! {
     ppm: Share => u64,
     flag: Flag => bool,
     policy: Policy => PolicySpec,
-    victim: Victim => VictimSpec,
+    victim: Victim => Option<VictimSpec>,
 }

@@ -192,6 +192,8 @@ pub enum Streams {
     Hint,
     /// By the buffer's batch stream.
     Buffer,
+    /// By how long the version lived that is replaced, copies by age.
+    Lifetime,
 }
 
 /// Host link.

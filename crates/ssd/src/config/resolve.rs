@@ -275,9 +275,18 @@ fn buffer_params(c: &Config, g: &Geometry, map_bytes: u64) -> Result<BufferParam
     })
 }
 
+/// With transactions, data that will not be rewritten lies beside logs and journals that will be at
+/// once: greedy takes the latter too early, and copies them. Uniform traffic is cleaned best by greed.
+fn victim(c: &Config) -> VictimSpec {
+    c.victim("gc.victim").unwrap_or_else(|| {
+        let name = if c.text("tx.mode") == "off" { "greedy" } else { "cost-benefit" };
+        name.parse().expect("a policy of the registry")
+    })
+}
+
 fn gc(c: &Config) -> GcParams {
     GcParams {
-        victim: c.victim("gc.victim"),
+        victim: victim(c),
         credit: c.text("gc.pace") == "credit",
         start: c.count("gc.start") as u32,
         stop: c.count("gc.stop") as u32,
@@ -314,12 +323,19 @@ fn streams(c: &Config) -> Streams {
         "app" => Streams::App,
         "hint" => Streams::Hint,
         "buffer" => Streams::Buffer,
+        "lifetime" => Streams::Lifetime,
         _ => Streams::UserGc,
     }
 }
 
 fn check_streams(c: &Config, p: &Params) -> Result<(), ConfigError> {
-    let many = !matches!(p.streams, Streams::Single | Streams::UserGc);
+    if p.streams == Streams::Lifetime && (p.stream_count > 1 || p.gc.per_stream) {
+        return Err(clash(
+            "streams.count, gc.per_stream, streams.policy",
+            "policy lifetime has two host heads and four of cleaning; leave both at their defaults",
+        ));
+    }
+    let many = !matches!(p.streams, Streams::Single | Streams::UserGc | Streams::Lifetime);
     if !many && p.stream_count > 1 {
         return Err(clash(
             "streams.count, streams.policy",

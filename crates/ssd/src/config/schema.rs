@@ -128,7 +128,12 @@ pub const SCHEMA: &[Key] = &[
         "credit",
         "copies owed per host page, or a victim at once",
     ),
-    k("gc.per_stream", Flag, "off", "one cleaning head per host stream"),
+    k(
+        "gc.per_stream",
+        Flag,
+        "off",
+        "one cleaning head per host stream: with hints by stream, else by age of the line",
+    ),
     k("gc.reserve", Count(0, 1 << 20), "0", "free lines only cleaning may use; 0 = heads + 2"),
     k("gc.start", Count(0, 1 << 20), "0", "free lines below which cleaning starts; 0 = 2 + heads"),
     k(
@@ -138,7 +143,12 @@ pub const SCHEMA: &[Key] = &[
         "the same as a share of all lines, which scaling keeps; 0 = gc.start",
     ),
     k("gc.stop", Count(0, 1 << 20), "0", "free lines at which cleaning stops; 0 = gc.start + 1"),
-    k("gc.victim", Victim, "greedy", "victim policy (`varve list policies`)"),
+    k(
+        "gc.victim",
+        Victim,
+        "auto",
+        "victim policy (`varve list policies`); auto: greedy, or cost-benefit with transactions",
+    ),
     k(
         "geometry.blocks",
         Count(0, 1 << 24),
@@ -245,7 +255,7 @@ pub const SCHEMA: &[Key] = &[
     ),
     k(
         "streams.policy",
-        Choice(&["single", "user+gc", "hotcold", "app", "hint", "buffer"]),
+        Choice(&["single", "user+gc", "hotcold", "app", "hint", "buffer", "lifetime"]),
         "user+gc",
         "which writes share a line",
     ),
@@ -288,6 +298,9 @@ pub const SCHEMA: &[Key] = &[
     k("wl.mode", Choice(&["none", "dynamic", "dynamic+static"]), "dynamic", "wear levelling"),
     k("wl.period", Count(1, 1 << 30), "1000", "erases between two static moves"),
 ];
+
+/// The victim policy that depends on what else the drive does.
+pub(super) const AUTO: &str = "auto";
 
 /// The key of a name.
 pub fn key(name: &str) -> Option<&'static Key> {

@@ -2,7 +2,7 @@
 
 use block::{Bytes, Span, parse_rate, parse_size, parse_switch, parse_time};
 
-use super::schema::{KeyKind, parse_share, parse_times};
+use super::schema::{AUTO, KeyKind, parse_share, parse_times};
 use crate::buffer::PolicySpec;
 use crate::ftl::VictimSpec;
 
@@ -21,7 +21,8 @@ pub(crate) enum Value {
     /// The text is the word.
     Choice,
     Policy(PolicySpec),
-    Victim(VictimSpec),
+    /// None: `auto`.
+    Victim(Option<VictimSpec>),
     /// The text is the order.
     Order,
 }
@@ -54,7 +55,8 @@ impl KeyKind {
             KeyKind::Policy => {
                 PolicySpec::parse(text).map(Value::Policy).map_err(|e| format!("a policy; {e}"))
             }
-            KeyKind::Victim => text.parse().map(Value::Victim),
+            KeyKind::Victim if text == AUTO => Ok(Value::Victim(None)),
+            KeyKind::Victim => text.parse().map(|spec| Value::Victim(Some(spec))),
             KeyKind::Order => {
                 let mut letters: Vec<char> = text.chars().collect();
                 letters.sort_unstable();

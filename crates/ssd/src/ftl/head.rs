@@ -234,7 +234,7 @@ impl PageFtl {
         self.erases.opened(line);
         let (seq, epoch) = (self.clock.seq(), self.clock.next_epoch());
         let holds = if kind == HeadKind::Map { LineKind::Map } else { LineKind::Data };
-        self.lines.open(line, holds, seq, epoch);
+        self.lines.open(line, head as u8, holds, seq, epoch);
         self.heads.open(head, line);
         self.cleaner.saw_free(self.free.count());
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block::{BlockId, DeviceError, Ppn, Time};
+use block::{BlockId, DeviceError, Ppn, StreamId, Time};
 use nand::{Cause, Kind, Nand, Oob, Payload, ReadCause, SlotRead};
 
 use super::PageFtl;
@@ -47,7 +47,7 @@ impl SlotData {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Writer {
     pub app: u16,
-    pub hint: u8,
+    pub hint: StreamId,
     pub batch: u8,
 }
 
@@ -179,6 +179,7 @@ impl PageFtl {
         let head = self.stream_of(slot, writer);
         self.invalidate(slot);
         let seq = self.clock.next_seq();
+        self.lifetime.wrote(slot, seq);
         let oob = Oob { kind: Kind::Data, flags, lpn: slot, seq, ..Oob::default() };
         self.append(head, Append { oob, cause: self.host_cause(), payload, ready })?;
         self.pay_debt()
@@ -204,7 +205,8 @@ impl PageFtl {
         }
         match self.p.streams {
             Streams::App => writer.app as usize % n,
-            Streams::Hint => writer.hint as usize % n,
+            Streams::Hint => writer.hint.index() % n,
+            Streams::Lifetime => self.lifetime.of_host(self.age_of(slot)),
             Streams::Buffer => (writer.batch as usize).min(n - 1),
             Streams::HotCold => {
                 let quarter = self.clock.slots() / u64::from((self.slots() / 4).max(1));
@@ -213,6 +215,25 @@ impl PageFtl {
             }
             Streams::Single | Streams::UserGc => 0,
         }
+    }
+
+    /// How many versions ago the host wrote the version of a slot that it is about to replace.
+    fn age_of(&self, slot: u32) -> Option<u64> {
+        let now = self.clock.seq();
+        let at = Ppn(self.map.entry(slot).checked_sub(1)?);
+        if !self.full {
+            return self.lifetime.age(slot, now);
+        }
+        let (block, page, within) = self.g.place(at);
+        let seq = if page >= self.nand.next_page(block) {
+            self.heads.slot_for(block, page, within, self.g.slots_per_page)?.oob.seq
+        } else {
+            match self.nand.slot(at) {
+                SlotRead::Good(oob, _) | SlotRead::DataRot(oob) => oob.seq,
+                SlotRead::Blank | SlotRead::Unreadable => return None,
+            }
+        };
+        Some(now.saturating_sub(seq))
     }
 
     /// Adds a slot to the read being gathered; books what cannot be joined with it.

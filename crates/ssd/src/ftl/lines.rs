@@ -61,6 +61,8 @@ pub(crate) struct Line {
     pub opened: u64,
     /// Which opening of a line this was.
     pub opened_epoch: u64,
+    /// Number of the head that opened it last; [`u8::MAX`]: power-on found it.
+    pub head: u8,
     /// Its data must be moved soon: a block of it has failed.
     pub evacuate: bool,
     bucket_prev: u32,
@@ -78,6 +80,7 @@ const FRESH: Line = Line {
     closed_at: 0,
     opened: 0,
     opened_epoch: 0,
+    head: u8::MAX,
     evacuate: false,
     bucket_prev: NONE,
     bucket_next: NONE,
@@ -236,11 +239,12 @@ impl LineTable {
         entry.evacuate = false;
     }
     /// A head writes to the line from now on.
-    pub fn open(&mut self, line: u32, kind: LineKind, seq: u64, epoch: u64) {
+    pub fn open(&mut self, line: u32, head: u8, kind: LineKind, seq: u64, epoch: u64) {
         let entry = &mut self.lines[line as usize];
         debug_assert_eq!(entry.state, LineState::Free);
         entry.state = LineState::Open;
         entry.kind = kind;
+        entry.head = head;
         entry.opened = seq;
         entry.opened_epoch = epoch;
     }

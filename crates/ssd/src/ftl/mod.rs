@@ -22,6 +22,7 @@ mod head;
 mod heads;
 mod heat;
 mod host;
+mod lifetime;
 mod lines;
 mod map;
 mod paged;
@@ -51,6 +52,7 @@ use erases::Erases;
 use gc::Cleaner;
 use heads::Heads;
 use heat::Heat;
+use lifetime::Lifetime;
 use lines::{LineTable, NONE};
 use map::SlotMap;
 use paged::PagedMap;
@@ -66,6 +68,7 @@ pub(crate) fn head_count(p: &Params) -> u32 {
     let host = host_streams(p);
     let gc = match p.streams {
         Streams::Single => 0,
+        Streams::Lifetime => lifetime::CLEANING,
         _ if p.gc.per_stream => host,
         _ => 1,
     };
@@ -75,6 +78,7 @@ pub(crate) fn head_count(p: &Params) -> u32 {
 fn host_streams(p: &Params) -> u32 {
     match p.streams {
         Streams::Single | Streams::UserGc => 1,
+        Streams::Lifetime => lifetime::HOST,
         _ => p.stream_count,
     }
 }
@@ -185,6 +189,7 @@ pub(crate) struct PageFtl {
     tx: Option<Box<tx::Tx>>,
     spares: Spares,
     heat: Heat,
+    lifetime: Lifetime,
     reading: host::ReadBatch,
     now: Time,
     staging: Staging,
@@ -236,6 +241,7 @@ impl PageFtl {
             tx: p.tx.as_ref().map(|tx| Box::new(tx::Tx::new(tx, lines.len()))),
             spares: Spares::new(g.planes()),
             heat: Heat::new(p.streams, slots),
+            lifetime: Lifetime::new(p, slots, lines.full_slots()),
             reading: host::ReadBatch::default(),
             now: Time::ZERO,
             staging: Staging::new(p.buffer.staging),

@@ -56,7 +56,7 @@ impl Recorded {
                 Op::Discard => TraceOp::Discard,
             },
             flags: if request.fua { Flags::FUA } else { Flags::default() },
-            hint: request.hint.stream,
+            hint: request.hint.stream.0,
         };
         if let Err(error) = out.push(&record) {
             (self.out, self.failed) = (None, Some(error));

@@ -143,6 +143,8 @@ impl Cell {
             ("drive.preset", "paper-nolog".to_string()),
             ("drive.tx.mode", "nolog".to_string()),
             ("drive.nand.oob", "full".to_string()),
+            // The same in every cell: what is compared is who writes, not how the drive cleans.
+            ("drive.gc.victim", "greedy".to_string()),
             ("drive.capacity", format!("{} KiB", 4 * pages)),
             ("drive.geometry.channels", "4".to_string()),
             ("drive.geometry.dies", "2".to_string()),

@@ -280,7 +280,8 @@ impl Drives {
 /// A drive of the scale with further keys set.
 pub fn drive(scale: Scale, percent: u32, more: &[&str]) -> Result<Ssd, LabError> {
     let small = ["capacity=256 MiB", "geometry.channels=4", "geometry.dies=2", "geometry.pages=64"];
-    let mut keys = vec!["tx.mode=nolog", "nand.oob=full"];
+    // As the paper's drive cleans, and most emulators: the block with most dead pages.
+    let mut keys = vec!["tx.mode=nolog", "nand.oob=full", "gc.victim=greedy"];
     keys.extend(more);
     match scale {
         Scale::Quick => keys.extend(small),

@@ -5,9 +5,11 @@ use nand::{Cause, Kind, Oob, Payload, SlotRead};
 
 use super::cleaner::Cursor;
 use crate::Bug;
+use crate::config::Streams;
 use crate::ftl::PageFtl;
 use crate::ftl::head::Append;
 use crate::ftl::host::POISON;
+use crate::ftl::lifetime::HOT;
 use crate::ftl::lines::LineKind;
 
 impl PageFtl {
@@ -89,7 +91,7 @@ impl PageFtl {
             self.map_moved(oob.lpn);
         }
         self.clear_valid(from);
-        let head = self.gc_head(from);
+        let head = self.gc_head(from, oob.lpn, oob.seq);
         let cause = if self.has_bug(Bug::GcCountedAsHost) { Cause::Host } else { Cause::Gc };
         if self.tx.is_some() {
             oob = self.copied_record(oob);
@@ -110,13 +112,28 @@ impl PageFtl {
         Some(Oob { kind: Kind::Data, flags: POISON, lpn, seq: self.clock.seq(), ..Oob::default() })
     }
 
-    fn gc_head(&self, from: Ppn) -> usize {
+    fn gc_head(&self, from: Ppn, slot: u32, seq: u64) -> usize {
         let (first, count) = self.heads.of_cleaning();
         if count == 1 {
             return first;
         }
-        // One cleaning head per stream: hot and cold copies stay apart by the age of their line.
         let line = self.lines.line_of(self.g.block_of(from));
+        let head = self.lines.get(line).head;
+        match self.p.streams {
+            Streams::Lifetime => {
+                let now = self.clock.seq();
+                let age = self.lifetime.age(slot, now).unwrap_or(now.saturating_sub(seq));
+                return first + self.lifetime.of_copy(head == HOT, age);
+            }
+            // What the host kept apart stays apart, as long as it is known.
+            Streams::Hint => {
+                let head = usize::from(head);
+                let stream = if head < first { head } else { head - first };
+                return first + stream.min(count - 1);
+            }
+            _ => {}
+        }
+        // One cleaning head per stream: hot and cold copies stay apart by the age of their line.
         let age = self.clock.slots() - self.lines.get(line).closed_at;
         let old = age > u64::from(self.slots());
         first + if old { 0 } else { 1.min(count - 1) }

@@ -10,7 +10,9 @@ use block::{BlockId, DeviceError, Ppn};
 use nand::{Cause, ReadCause};
 
 use super::PageFtl;
-use super::lines::{LineState, NONE};
+use super::lifetime::HOT;
+use super::lines::{Line, LineState, NONE};
+use crate::config::Streams;
 use cleaner::Cursor;
 
 /// Draws of a victim before the emptiest line is taken instead.
@@ -245,7 +247,10 @@ impl PageFtl {
     }
 
     fn take_victim(&mut self, line: u32, wear: bool) {
-        let valid = self.lines.get(line).valid;
+        let Line { valid, head, opened, .. } = *self.lines.get(line);
+        if self.p.streams == Streams::Lifetime && head == HOT {
+            self.lifetime.lasted(self.clock.seq().saturating_sub(opened));
+        }
         self.lines.take(line, LineState::Victim);
         self.cleaner.take(line, valid, wear);
     }
