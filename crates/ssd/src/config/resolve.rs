@@ -7,6 +7,7 @@ use nand::Geometry;
 use super::params::*;
 use super::shape::{Shape, geometry, groups, timing};
 use super::{Config, ConfigError, layer};
+use crate::ftl::VictimSpec;
 
 pub(super) fn clash(keys: &str, reason: impl Into<String>) -> ConfigError {
     ConfigError::Contradiction { keys: keys.to_string(), reason: reason.into() }
