@@ -232,6 +232,14 @@ impl Config {
     fn value(&self, name: &str) -> &Value {
         &self.values[name].value
     }
+    /// One time is a list, too.
+    fn times(&self, name: &str) -> Vec<Span> {
+        match self.value(name) {
+            Value::Times(times) => times.clone(),
+            Value::Time(time) => vec![*time],
+            other => panic!("{name} is {other:?}"),
+        }
+    }
 }
 
 /// Values of a kind; which kind a key is of, the schema says.
@@ -253,7 +261,6 @@ read! {
     size: Size => Bytes,
     rate: Rate => u64,
     time: Time => Span,
-    times: Times => Vec<Span>,
     ppm: Share => u64,
     flag: Flag => bool,
     policy: Policy => PolicySpec,
