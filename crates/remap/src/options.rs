@@ -48,8 +48,8 @@ pub const OPTIONS: &[OptionInfo] = &[
     o("discard", "on", "freed segments are discarded on the device below: on, off"),
     o("gc.batch", "32", "live blocks of a victim that are read together"),
     o("gc.order", "pba", "blocks of a victim move as they lie, or by the client's address: lba"),
-    o("gc.victim", "greedy", "which segment is cleaned next"),
     o("gc.start", "0", "free segments below which cleaning runs; 0 = about 6 above the reserve"),
+    o("gc.victim", "greedy", "which segment is cleaned next"),
     o("inflight", "2", "writes to the log in flight for each head (live)"),
     o("map_memory", "0", "memory of the map; 0 = all of it stays in memory"),
     o("payload", "stored", "stored: what requests carry is kept; none: a trace, only counts"),
@@ -249,6 +249,58 @@ mod tests {
         }
         assert_eq!(format!("{set:?}"), format!("{:?}", LogOptions::default()));
         assert!(OPTIONS.is_sorted_by_key(|o| o.name));
+    }
+
+    /// Another value than the default of each.
+    const OTHERS: [(&str, &str); 18] = [
+        ("ack", "buffer"),
+        ("atomic_max", "64 KiB"),
+        ("buffer", "1 MiB"),
+        ("capacity", "16 MiB"),
+        ("discard", "off"),
+        ("gc.batch", "7"),
+        ("gc.order", "lba"),
+        ("gc.start", "9"),
+        ("gc.victim", "cost-benefit"),
+        ("inflight", "3"),
+        ("map_memory", "2 MiB"),
+        ("payload", "none"),
+        ("reserve", "20"),
+        ("seal_after", "2 s"),
+        ("seed", "4"),
+        ("segment", "64 KiB"),
+        ("self_flush", "1 MiB"),
+        ("verify", "read"),
+    ];
+
+    #[test]
+    fn every_option_of_the_table_is_heard() {
+        let mut seen = std::collections::BTreeSet::from([format!("{:?}", LogOptions::default())]);
+        for (name, value) in OTHERS {
+            let set = LogOptions::from_pairs([(name, value)]).unwrap();
+            assert!(seen.insert(format!("{set:?}")), "{name}={value} changes nothing of its own");
+        }
+        assert!(OPTIONS.iter().map(|o| o.name).eq(OTHERS.map(|(name, _)| name)));
+        let all = LogOptions::from_pairs(OTHERS).unwrap();
+        assert_eq!((all.atomic_max, all.self_flush), (16, 256), "blocks");
+        assert_eq!((all.buffer, all.capacity), (Bytes(1 << 20), Bytes(16 << 20)));
+        assert_eq!((all.segment_blocks(), all.atomic_blocks()), (16, 8));
+    }
+
+    #[test]
+    fn ranges_end_where_they_say() {
+        for (name, inside, outside) in [
+            ("gc.batch", ["1", "4096"], ["0", "4097"]),
+            ("inflight", ["1", "64"], ["0", "65"]),
+            ("reserve", ["5", "90"], ["4", "91"]),
+            ("segment", ["64 KiB", "64 MiB"], ["32 KiB", "128 MiB"]),
+            ("atomic_max", ["4 KiB", "16 MiB"], ["0", "16388 KiB"]),
+            ("self_flush", ["64 KiB", "64 MiB"], ["60 KiB", "65540 KiB"]),
+        ] {
+            let set = |value: &str| LogOptions::default().set(name, value);
+            assert!(inside.iter().all(|value| set(value).is_ok()), "{name}");
+            assert!(outside.iter().all(|value| set(value).is_err()), "{name}");
+        }
     }
 
     #[test]

@@ -246,3 +246,89 @@ fn the_same_requests_leave_the_same_blocks() {
     let cleaned: u64 = (0..200).map(run).sum();
     assert!(cleaned > 20_000, "{cleaned} segments were cleaned");
 }
+
+/// What a range consists of, by a model that knows which blocks are stored.
+fn described(stored: &[bool], from: usize, len: usize, most: usize) -> Vec<(u64, bool)> {
+    let mut found: Vec<(u64, bool)> = Vec::new();
+    let mut at = from;
+    while at < from + len {
+        let stop = ((at / BLOCK + 1) * BLOCK).min(from + len);
+        let hole = !stored[at / BLOCK];
+        match found.last_mut().filter(|last| last.1 == hole) {
+            Some(last) => last.0 += (stop - at) as u64,
+            None => found.push(((stop - at) as u64, hole)),
+        }
+        at = stop;
+    }
+    found.truncate(most);
+    found
+}
+
+#[test]
+fn a_live_log_is_read_written_and_described_by_bytes() {
+    for (seed, map_memory) in [(1, "0"), (2, "64 KiB")] {
+        let (mut rng, mut options) = (Rng::stream(seed, "bytes"), LogOptions::default());
+        for (name, value) in [("segment", "64 KiB"), ("map_memory", map_memory)] {
+            options.set(name, value).unwrap();
+        }
+        let medium: Arc<dyn Medium> = Arc::new(Memory::new(3_000));
+        let around = || Around { say: |what| panic!("{what}"), turns: None };
+        let mut log = LiveLog::format(medium.clone(), &options, around()).unwrap();
+        let size = log.blocks() as usize * BLOCK;
+        let (mut bytes, mut stored, mut cleaned) = (vec![0; size], vec![false; size / BLOCK], 0);
+        for step in 0..1_500 {
+            let mut place = |most: usize| {
+                let grain = *rng.pick(&[1, 512, BLOCK]);
+                let from = rng.below((size - 1) as u64) as usize / grain * grain;
+                let len = (rng.between(1, most as u64) as usize).next_multiple_of(grain);
+                from..(from + len).min(size)
+            };
+            let (range, looked) = (place(60_000), place(60_000));
+            let (from, len) = (range.start as u64, range.len() as u64);
+            let touched = range.start / BLOCK..range.end.div_ceil(BLOCK);
+            let first = range.start.div_ceil(BLOCK);
+            let whole = first..(range.end / BLOCK).max(first);
+            match rng.below(8) {
+                0 => {
+                    log.trim(from, len).unwrap();
+                    bytes[whole.start * BLOCK..whole.end * BLOCK].fill(0);
+                    stored[whole].fill(false);
+                }
+                1 => {
+                    let keep = rng.ratio(1, 2);
+                    log.zero(from, len, keep).unwrap();
+                    bytes[range].fill(0);
+                    stored[touched].fill(true);
+                    if !keep {
+                        stored[whole].fill(false);
+                    }
+                }
+                2 => log.flush().unwrap(),
+                3 if rng.ratio(1, 10) => {
+                    cleaned += log.with_engine(|engine| engine.counters().cleaned);
+                    log.close().unwrap();
+                    log = LiveLog::open(medium.clone(), &options, around()).unwrap();
+                    assert!(log.summary().clean);
+                }
+                _ => {
+                    let fill: Vec<u8> = (0..len).map(|i| (i * 7 + step) as u8 | 1).collect();
+                    log.write(from, &fill).unwrap();
+                    bytes[range].copy_from_slice(&fill);
+                    stored[touched].fill(true);
+                }
+            }
+            let mut out = vec![0xEE; looked.len()];
+            log.read(looked.start as u64, &mut out).unwrap();
+            assert!(out == bytes[looked.clone()], "seed {seed}, step {step}: {looked:?}");
+            let most = rng.between(1, 6) as usize;
+            let found = log.extents(looked.start as u64, looked.len() as u64, most).unwrap();
+            let found: Vec<(u64, bool)> = found.iter().map(|e| (e.bytes, e.hole)).collect();
+            let wanted = described(&stored, looked.start, looked.len(), most);
+            assert_eq!(found, wanted, "seed {seed}, step {step}: {looked:?}");
+        }
+        log.check().unwrap();
+        cleaned += log.with_engine(|engine| engine.counters().cleaned);
+        assert!(cleaned > 20, "{cleaned} segments were cleaned");
+        log.close().unwrap();
+    }
+}
