@@ -5,6 +5,7 @@ use lab::files::write_whole;
 use lab::hits::{Cell, HitPlan, Hits, SCHEMA as HITS, Sample, count, document};
 use lab::scenario::{Scenario, share_of, split_list, twice};
 use lab::{Experiment, LabError};
+use ssd::PolicySpec;
 
 use crate::args::Sim;
 use crate::out::Folder;
@@ -18,7 +19,8 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
     let experiment = Experiment::new(&scenario)?;
     let params = experiment.points()[0].config.resolve()?;
     let capacity = Bytes(u64::from(params.logical_pages) * 4096);
-    let policies = args.policy.as_deref().map_or(vec![params.buffer.policy.clone()], split_list);
+    let policies =
+        args.policy.as_deref().map_or(vec![params.buffer.policy.to_string()], split_list);
     let mut sizes = Vec::new();
     for text in args.buffer.as_deref().map(split_list).unwrap_or_default() {
         sizes.push(match text.ends_with('%') {
@@ -39,6 +41,10 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
     if let Some(size) = twice(&sizes) {
         return Err(LabError::Input(format!("--buffer {}: it is there twice", size.human())));
     }
+    let read = |text: &String| {
+        PolicySpec::parse(text).map_err(|e| LabError::Input(format!("--policy {text}: {e}")))
+    };
+    let policies = policies.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     let cells = policies
         .iter()
         .flat_map(|policy| sizes.iter().map(|size| Cell { policy: policy.clone(), size: *size }));
@@ -101,7 +107,7 @@ fn shown(found: &Hits) -> String {
     for row in &found.rows {
         let (units, hits) = row.accesses(None);
         let mut line = vec![
-            row.cell.policy.clone(),
+            row.cell.policy.to_string(),
             row.cell.size.human(),
             row.entries.to_string(),
             percent(hits, units),

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use lab::LabError;
 use proof::{
     Density, Draw, Failure, LogKind, Plan, Tally, WITHOUT_BUGS, bug_names, draw_lfs, draw_remap,
-    draw_run, draw_tx, hunt, sequences, shrink, twice,
+    draw_run, draw_stack, draw_tx, hunt, sequences, shrink, twice,
 };
 
 use crate::args::Prove;
@@ -51,6 +51,9 @@ struct Shared<'a> {
 }
 
 fn drawn(o: &Prove, seed: u64, kind: &Draw) -> (Plan, u64) {
+    if let Some(stack) = &o.stack {
+        return (draw_stack(seed, stack, kind).expect("it was drawn before"), 0);
+    }
     if o.lfs {
         // Odd seeds are the sequences, in order.
         let seed = if o.sequences { 2 * seed - 1 } else { seed };
@@ -85,7 +88,7 @@ fn work(shared: &Shared<'_>, worker: usize) {
         plan.bug = o.bug.clone();
         let mut outcome = hunt(&plan, density).expect("the bug's name was checked");
         outcome.tally.refused = refused;
-        if plan.config.contains_key("remap.live") {
+        if ["remap.live", "stack.live"].iter().any(|live| plan.config.contains_key(*live)) {
             outcome.tally.live = outcome.tally.cuts;
         }
         shared.cuts.fetch_add(outcome.tally.cuts, Ordering::Relaxed);
@@ -158,7 +161,7 @@ fn report(shared: &Shared<'_>) -> String {
         "cuts {} (in recovery {}, in work after one {}), recoveries worked on {}",
         tally.cuts, tally.nested, tally.later, tally.resumed
     );
-    if shared.options.remap && !shared.options.paper {
+    if (shared.options.remap && !shared.options.paper) || shared.options.stack.is_some() {
         let _ = writeln!(out, "of them through the live shell {}", tally.live);
     }
     let _ = writeln!(out, "distinct (operation, fault, phase) triples {}", tally.triples());
@@ -208,6 +211,10 @@ pub fn prove(options: &Prove) -> Result<ExitCode, LabError> {
             true => format!("--bug {bug}: {WITHOUT_BUGS}"),
             false => format!("--bug {bug}: there are {there}"),
         }));
+    }
+    if let Some(stack) = &options.stack {
+        let found = draw_stack(options.seed, stack, &Draw::HEALTHY);
+        found.map_err(|error| LabError::Input(format!("--stack: {error}")))?;
     }
     let shared = Shared {
         start: Instant::now(),

@@ -2,12 +2,16 @@
 
 use std::path::Path;
 
+use ::sqlite::stacked::Volume;
 use ::sqlite::{crash, image, program};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use lab::LabError;
+use report::json::{Json, Map, MapExt};
+use stack::Description;
 
-use crate::args::{Args, Check, Export, Import, Measure, Sqlite};
+use crate::args::{Args, Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
+
 use crate::{VERSION, note, print};
 
 /// What every command that writes a store says first.
@@ -19,6 +23,7 @@ const FIRST: &str = "A store in an image file is durable at every COMMIT (fdatas
 pub fn sqlite(command: &Sqlite) -> Result<(), LabError> {
     match command {
         Sqlite::Measure(args) => measure(args),
+        Sqlite::Run(args) => on_stack(args),
         Sqlite::Import(args) => import(args),
         Sqlite::Export(args) => export(args),
         Sqlite::Check(args) => check(args),
@@ -52,6 +57,54 @@ fn measure(args: &Measure) -> Result<(), LabError> {
         return print(&report.json(VERSION, &database.to_string(), &file.to_string()).pretty());
     }
     print(&report.text())
+}
+
+/// SQL on a volume on a stack.
+fn on_stack(args: &RunOnStack) -> Result<(), LabError> {
+    let sql = read(&args.workload)?;
+    let stack: Description =
+        args.stack.parse().map_err(|e| LabError::Input(format!("--stack: {e}")))?;
+    let volume = match args.world {
+        StackWorld::Modelled => Volume::modelled("run", &stack)?,
+        StackWorld::Live => Volume::live("run", &stack)?,
+    };
+    let before = volume.cost();
+    let database = volume.open(&args.database)?;
+    let wrong = |error| LabError::Failed(format!("{}: {error}", args.workload.display()));
+    database.execute_batch(&sql).map_err(wrong)?;
+    let sound: String =
+        database.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(wrong)?;
+    database.close().map_err(|(_, error)| wrong(error))?;
+    let cost = volume.cost();
+    volume.stop()?;
+    if sound != "ok" {
+        return Err(LabError::Check { contract: "C12".to_string(), what: sound });
+    }
+    let asked = cost.asked - before.asked;
+    let programmed = cost.programmed.map(|all| all - before.programmed.unwrap_or(0));
+    let took = cost.time.zip(before.time).map(|(end, start)| end.since(start));
+    if args.json {
+        let mut map = Map::new();
+        map.put("schema", Json::text("varve.sqlite-run/1"));
+        map.put("version", Json::text(VERSION));
+        map.put("stack", Json::text(stack.to_string()));
+        map.put("written_bytes", Json::Int(asked));
+        if let Some(bytes) = programmed {
+            map.put("programmed_bytes", Json::Int(bytes));
+        }
+        if let Some(took) = took {
+            map.put("virtual_ns", Json::span(took));
+        }
+        return print(&Json::Map(map).pretty());
+    }
+    let mut text = format!("{stack}: {asked} bytes written to the stack");
+    if let Some(bytes) = programmed {
+        text += &format!(", {bytes} programmed on flash");
+    }
+    if let Some(took) = took {
+        text += &format!(", {} us of virtual time", took.as_ns() / 1000);
+    }
+    print(&format!("{text}; integrity_check: ok\n"))
 }
 
 /// A program under the counting library.

@@ -156,6 +156,20 @@ impl DriveSubject {
     pub(crate) fn drive_mut(&mut self) -> &mut Drive {
         &mut self.drive
     }
+    /// A healthy drive, from its factory or from what a cut left.
+    pub(crate) fn start(
+        params: &Params,
+        image: Option<Image>,
+        bug: Plant<Bug>,
+    ) -> Result<DriveSubject, String> {
+        let mut drive = match image {
+            None => Drive::new(params).map_err(|e| e.to_string())?,
+            Some(image) => Drive::mount_with(params, image, bug).map_err(|e| e.to_string())?,
+        };
+        drive.nand_mut().keep_journal();
+        drive.plant(bug);
+        Ok(DriveSubject { drive, maimed: false })
+    }
 }
 
 impl Forward for DriveSubject {

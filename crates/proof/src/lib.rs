@@ -28,6 +28,7 @@ mod remap;
 mod replay;
 mod shared;
 mod shrink;
+mod stack;
 mod stamp;
 mod step;
 mod subject;
@@ -51,8 +52,9 @@ pub use remap::{
     draw_remap,
 };
 pub use replay::{HuntOutcome, ReplayOutcome, hunt, replay, replay_file, twice};
-pub use shared::disk_cut;
+pub use shared::{Remains, disk_cut};
 pub use shrink::shrink;
+pub use stack::{Judge, StackSpec, StackSubject, draw_stack};
 pub use stamp::{Found, decode, decode_sector, fill_sector, stamp};
 pub use step::{Action, Class, Step};
 pub use subject::{DurableKind, Oracle, Subject};

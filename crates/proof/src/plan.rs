@@ -69,6 +69,11 @@ impl Plan {
         self.config.contains_key("remap.mode")
     }
 
+    /// Whether it is of a whole stack.
+    pub fn has_stack(&self) -> bool {
+        self.config.contains_key("stack")
+    }
+
     /// Whether it is of a file system.
     pub fn has_files(&self) -> bool {
         self.config.contains_key("lfs.cleaning")

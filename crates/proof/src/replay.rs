@@ -10,6 +10,7 @@ use crate::oracle::PageOracle;
 use crate::plan::{Plan, PlanError};
 use crate::prover::{Broken, Density, Prover};
 use crate::remap::{HostSubject, LogOracle, RemapSpec};
+use crate::stack::{Judge, StackSpec, StackSubject};
 use crate::step::Step;
 use crate::subject::{Oracle, Subject};
 use crate::tx::TxOracle;
@@ -60,6 +61,22 @@ impl std::fmt::Display for ReplayOutcome {
 /// # Errors
 /// If its configuration makes nothing to follow it with.
 pub fn replay(plan: &Plan) -> Result<ReplayOutcome, PlanError> {
+    if plan.has_stack() {
+        let spec = StackSpec::of(plan)?;
+        return Ok(match (spec.judge(), spec.files()) {
+            (Judge::Files, Some(options)) => {
+                follow::<FsSubject, FsOracle>(plan, &FsSpec::over(spec, options)?)
+            }
+            (Judge::Pages, _) => {
+                within(plan, spec.pages())?;
+                follow::<StackSubject, PageOracle>(plan, &spec)
+            }
+            _ => {
+                within(plan, spec.pages())?;
+                follow::<StackSubject, LogOracle>(plan, &spec)
+            }
+        });
+    }
     if plan.has_files() {
         return Ok(follow::<FsSubject, FsOracle>(plan, &FsSpec::of(plan)?));
     }
@@ -123,6 +140,16 @@ pub struct HuntOutcome {
 /// # Errors
 /// If its configuration makes nothing to search.
 pub fn hunt(plan: &Plan, density: Density) -> Result<HuntOutcome, PlanError> {
+    if plan.has_stack() {
+        let spec = StackSpec::of(plan)?;
+        return Ok(match (spec.judge(), spec.files()) {
+            (Judge::Files, Some(options)) => {
+                search::<FsSubject, FsOracle>(plan, &FsSpec::over(spec, options)?, density)
+            }
+            (Judge::Pages, _) => search::<StackSubject, PageOracle>(plan, &spec, density),
+            _ => search::<StackSubject, LogOracle>(plan, &spec, density),
+        });
+    }
     if plan.has_files() {
         return Ok(search::<FsSubject, FsOracle>(plan, &FsSpec::of(plan)?, density));
     }
@@ -172,6 +199,17 @@ fn digest<S: Subject, O: Oracle<S, Step = Step>>(
 /// A difference, or a configuration that makes nothing to run.
 pub fn twice(plan: &Plan) -> Result<(), Failure> {
     let wrong = |e: PlanError| Failure::new(Contract::C10, e.to_string());
+    if plan.has_stack() {
+        let spec = StackSpec::of(plan).map_err(wrong)?;
+        return match (spec.judge(), spec.files()) {
+            (Judge::Files, Some(options)) => {
+                let spec = FsSpec::over(spec, options).map_err(wrong)?;
+                same(|| digest::<FsSubject, FsOracle>(plan, &spec))
+            }
+            (Judge::Pages, _) => same(|| digest::<StackSubject, PageOracle>(plan, &spec)),
+            _ => same(|| digest::<StackSubject, LogOracle>(plan, &spec)),
+        };
+    }
     if plan.has_files() {
         let spec = FsSpec::of(plan).map_err(wrong)?;
         return same(|| digest::<FsSubject, FsOracle>(plan, &spec));

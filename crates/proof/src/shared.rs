@@ -1,33 +1,134 @@
-//! A disk whose power can be cut, also while something above it has it, and what the cuts and
-//! operations of a plan are there.
+//! What loses its power under a layer, also while the layer has it: a disk, a modelled drive, or a
+//! stack over one; and what the cuts of a plan are there.
 
+use std::fmt::{self, Debug, Formatter};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use block::{CutDevice, DiskCut, Fate, Forward, Op};
-use nand::{Cut, Instant, Left, Torn};
+use block::{
+    BlockDevice, CutDevice, DeviceError, DiskCut, DiskImage, Fate, Forward, Op, Request, Sectors,
+    Time,
+};
+use nand::{Cut, Image, Instant, Left, Torn};
 
+use crate::failure::Failure;
 use crate::subject::DurableKind;
 
-/// One disk, by several handles.
+/// What is left without power.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedDisk(Arc<Mutex<CutDevice>>);
+pub enum Remains {
+    /// Of a disk.
+    Disk(DiskImage),
+    /// Of a modelled drive.
+    Flash(Box<Image>),
+}
+
+impl Remains {
+    /// What is left of a disk.
+    ///
+    /// # Panics
+    /// It is of a drive.
+    pub fn disk(self) -> DiskImage {
+        match self {
+            Remains::Disk(image) => image,
+            Remains::Flash(_) => panic!("the remains of a drive, where a disk was"),
+        }
+    }
+}
+
+/// A device whose power can be cut at each of its durable operations, after the fact.
+pub(crate) trait Cuttable: BlockDevice + Send {
+    /// Durable operations since power-on: they are numbered from 0.
+    fn ops(&self) -> u64;
+    /// What an operation did, if it can still be cut.
+    fn op(&self, op: u64) -> Option<DurableKind>;
+    /// Whether a torn program can damage another page.
+    fn has_pairs(&self) -> bool {
+        false
+    }
+    /// Its own energy completes what is under way.
+    fn saves_itself(&self) -> bool {
+        false
+    }
+    /// The harshest end: what no flush covers is gone.
+    fn image(&self) -> Result<Remains, Failure>;
+    /// What a cut leaves, and its instant; on a disk it means `disk`.
+    fn image_at_cut(&self, cut: &Cut, disk: &DiskCut) -> Option<(Remains, Time)>;
+    /// No cut before this time will be asked for.
+    fn forget(&mut self, before: Time);
+    /// Sectors that it was asked to write since power-on.
+    fn written(&self) -> Sectors;
+    /// When all that it was asked for is answered.
+    fn answered(&self) -> Time;
+    /// The hash of everything done since power-on.
+    fn event_hash(&self) -> u64;
+    /// A clean stop.
+    ///
+    /// # Errors
+    /// The device's.
+    fn stop(&mut self) -> Result<(), DeviceError> {
+        let at = self.answered();
+        self.submit(at, Request::flush()).map(drop)
+    }
+    /// Its own invariants.
+    fn check(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+impl Cuttable for CutDevice {
+    fn ops(&self) -> u64 {
+        CutDevice::ops(self)
+    }
+    fn op(&self, op: u64) -> Option<DurableKind> {
+        CutDevice::op(self, op).map(DurableKind::from)
+    }
+    fn image(&self) -> Result<Remains, Failure> {
+        Ok(Remains::Disk(self.image_at_end(Fate::Old)))
+    }
+    fn image_at_cut(&self, _: &Cut, disk: &DiskCut) -> Option<(Remains, Time)> {
+        let (image, instant) = CutDevice::image_at_cut(self, disk)?;
+        Some((Remains::Disk(image), instant))
+    }
+    fn forget(&mut self, before: Time) {
+        CutDevice::forget(self, before);
+    }
+    fn written(&self) -> Sectors {
+        CutDevice::written(self)
+    }
+    fn answered(&self) -> Time {
+        CutDevice::answered(self)
+    }
+    fn event_hash(&self) -> u64 {
+        CutDevice::event_hash(self)
+    }
+}
+
+/// One such device, by several handles.
+#[derive(Clone)]
+pub(crate) struct SharedDisk(Arc<Mutex<Box<dyn Cuttable>>>);
 
 impl SharedDisk {
-    pub(crate) fn new(disk: CutDevice) -> SharedDisk {
-        SharedDisk(Arc::new(Mutex::new(disk)))
+    pub(crate) fn new(disk: impl Cuttable + 'static) -> SharedDisk {
+        SharedDisk(Arc::new(Mutex::new(Box::new(disk))))
     }
-    pub(crate) fn get(&self) -> MutexGuard<'_, CutDevice> {
+    pub(crate) fn get(&self) -> MutexGuard<'_, Box<dyn Cuttable>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Forward for SharedDisk {
-    type To = CutDevice;
-    fn look<R>(&self, look: impl FnOnce(&CutDevice) -> R) -> R {
-        look(&self.get())
+impl Debug for SharedDisk {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedDisk").finish_non_exhaustive()
     }
-    fn ask<R>(&mut self, ask: impl FnOnce(&mut CutDevice) -> R) -> R {
-        ask(&mut self.get())
+}
+
+impl Forward for SharedDisk {
+    type To = dyn Cuttable;
+    fn look<R>(&self, look: impl FnOnce(&Self::To) -> R) -> R {
+        look(&**self.get())
+    }
+    fn ask<R>(&mut self, ask: impl FnOnce(&mut Self::To) -> R) -> R {
+        ask(&mut **self.get())
     }
 }
 

@@ -115,8 +115,15 @@ impl Shrink {
     fn config(&mut self) {
         let keys: Vec<String> = self.best.config.keys().cloned().collect();
         for key in keys {
-            let kept =
-                ["nand.oob", "tx.mode", "remap.mode", "disk.blocks", "lfs.cleaning", "lfs.blocks"];
+            let kept = [
+                "nand.oob",
+                "tx.mode",
+                "remap.mode",
+                "disk.blocks",
+                "lfs.cleaning",
+                "lfs.blocks",
+                "stack",
+            ];
             if !kept.contains(&key.as_str()) && !key.starts_with("geometry.") {
                 let mut plan = self.best.clone();
                 plan.config.remove(&key);

@@ -44,4 +44,4 @@ pub use record::{Entry, Form, GC_ENTRIES, Header, Kind, USER_ENTRIES};
 pub use recovery::{Recovered, Summary, checkpoint_store, format_store, recover};
 pub use root::{HeadAt, HeadsAt, Root, Super};
 pub use store::Store;
-pub use victim::{VictimInfo, victims};
+pub use victim::{VictimInfo, VictimSpec, victims};

@@ -4,7 +4,7 @@ use block::{Bytes, Span, parse_size, parse_switch, parse_time};
 
 use crate::error::LogError;
 use crate::geometry::BLOCK;
-use crate::victim;
+use crate::victim::VictimSpec;
 
 /// When a write is answered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,8 +102,8 @@ pub struct LogOptions {
     pub gc_batch: u32,
     /// Order of moves.
     pub gc_order: GcOrder,
-    /// Name of the victim policy.
-    pub gc_victim: String,
+    /// Which segment is cleaned next.
+    pub gc_victim: VictimSpec,
     /// Free segments below which cleaning runs; 0 = default.
     pub gc_start: u32,
     /// Log writes in flight for each head (live).
@@ -139,7 +139,7 @@ impl Default for LogOptions {
             discard: true,
             gc_batch: 32,
             gc_order: GcOrder::Pba,
-            gc_victim: "cost-benefit".to_string(),
+            gc_victim: VictimSpec::default(),
             gc_start: 0,
             inflight: 2,
             map_memory: Bytes(0),
@@ -205,8 +205,7 @@ impl LogOptions {
                 self.gc_order = choice(value, &[("pba", GcOrder::Pba), ("lba", GcOrder::Lba)])?;
             }
             "gc.victim" => {
-                victim::check(value)?;
-                self.gc_victim = value.to_string();
+                self.gc_victim = value.parse()?;
             }
             "gc.start" => self.gc_start = number(value, 0, 1 << 30)? as u32,
             "inflight" => self.inflight = number(value, 1, 64)? as u32,

@@ -11,5 +11,6 @@ pub mod image;
 pub mod measure;
 pub mod pages;
 pub mod program;
+pub mod stacked;
 pub mod transfer;
 pub mod workload;

@@ -8,7 +8,7 @@ use block::{
 use nand::{Cause, FaultPlan, Image, Nand};
 
 use crate::Bug;
-use crate::buffer::{Front, Host, PolicySpec};
+use crate::buffer::{Front, Host};
 use crate::config::{ConfigError, FtlKind, OobMode, Params, Plp};
 use crate::either::Ftl;
 use crate::ftl::PageFtl;
@@ -457,9 +457,7 @@ pub(crate) fn lend<'a>(
 
 /// An empty buffer.
 fn new_front(p: &Params) -> Box<dyn Front> {
-    PolicySpec::parse(&p.buffer.policy)
-        .and_then(|spec| spec.build(p.buffer_shape()))
-        .expect("checked when resolved")
+    p.buffer.policy.build(p.buffer_shape()).expect("checked when resolved")
 }
 
 /// Factory-bad blocks: drawn from the seed, the same for the same seed.

@@ -17,6 +17,7 @@
 pub mod datalog;
 pub mod description;
 pub mod disk;
+mod drive;
 mod error;
 pub mod grammar;
 pub mod live;
@@ -26,5 +27,6 @@ pub mod power;
 pub mod rules;
 
 pub use description::{Base, Description, Keys, Layer};
+pub use drive::drive_params;
 pub use error::StackError;
 pub use modelled::{Amplification, Device, LayerCounts, Modelled};

@@ -10,6 +10,8 @@ pub enum World {
     Modelled,
     /// For real programs.
     Live,
+    /// In virtual time, for a search of power cuts.
+    Search,
 }
 
 /// What is asked of the top of a stack.
@@ -26,7 +28,7 @@ pub enum Top {
 /// # Errors
 /// [`StackError::Options`]: which rule it breaks.
 pub fn check(stack: &Description, world: World, top: Top) -> Result<(), StackError> {
-    let rules: [Rule; 5] = [in_virtual_time, drives, files, cuts, read_only];
+    let rules: [Rule; 6] = [in_virtual_time, searched, drives, files, cuts, read_only];
     rules.iter().try_for_each(|rule| rule(stack, world, top))
 }
 
@@ -56,6 +58,15 @@ fn in_virtual_time(stack: &Description, world: World, _: Top) -> Result<(), Stac
         Some(name) => {
             wrong(format!("{name}: for what is served: a run in virtual time has no such thing"))
         }
+    }
+}
+
+/// A search makes its run again and again.
+fn searched(stack: &Description, world: World, _: Top) -> Result<(), StackError> {
+    let record = |layer: &Layer| matches!(layer, Layer::Record(_));
+    match world == World::Search && stack.layers.iter().any(record) {
+        true => wrong("record: a search makes its run again and again: there is no trace of it"),
+        false => Ok(()),
     }
 }
 
@@ -127,6 +138,8 @@ mod tests {
         let cases = [
             ("ram(1MiB)+cut(1)", Modelled, Blocks, "cut: for what is served"),
             ("image(x)", Modelled, Blocks, "image: for what is served"),
+            ("ram(1MiB)+cut(1)", Search, Blocks, "cut: for what is served"),
+            ("ram(1MiB)+record(f)", Search, Blocks, "record: a search makes its run again"),
             ("ram(1MiB)+real-time", Live, Blocks, "real-time: expected right above"),
             ("drive(x)+log+real-time", Live, Blocks, "real-time: expected right above"),
             ("drive(x)+real-time+real-time", Live, Blocks, "real-time: expected right above"),

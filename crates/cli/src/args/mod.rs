@@ -26,7 +26,7 @@ pub use serve::{
     ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs, Switch, Timing,
 };
 pub use sim::{Compare, Output, Run, Sim};
-pub use sqlite::{Check, Export, Import, Measure, Sqlite};
+pub use sqlite::{Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
 pub use top::Top;
 pub use torture::{Cuts, Torture};
 pub use trace::{Convert, Gen, Info, Merge, Reading, Trace};

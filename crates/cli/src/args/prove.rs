@@ -18,6 +18,10 @@ pub struct Prove {
     /// The file system: short sequences of operations, all of them in the end, and random work
     #[arg(long, conflicts_with = "tx")]
     pub lfs: bool,
+    /// A whole stack in one text, `drive(mqsim-default, capacity=2MiB, ..)+log(segment=64KiB)`: the power
+    /// of what lies at the bottom is cut
+    #[arg(long, value_name = "STACK", conflicts_with_all = ["tx", "remap", "lfs"])]
+    pub stack: Option<String>,
     /// Only the sequences, each once, from the one numbered --seed on
     #[arg(long, requires = "lfs", conflicts_with = "long")]
     pub sequences: bool,

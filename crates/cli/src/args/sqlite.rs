@@ -11,6 +11,8 @@ use super::size;
 pub enum Sqlite {
     /// What is written: SQL on copies of a database in every mode, or a program as it is
     Measure(Measure),
+    /// SQL on a database in a volume on a stack, in this process: no kernel, no mount
+    Run(RunOnStack),
     /// A database into a new store in an image file, verified
     Import(Import),
     /// The database of a store to a new file, byte for byte, verified
@@ -45,6 +47,35 @@ pub struct Measure {
     /// Print one JSON document on standard output, what a program prints on standard error
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(ClapArgs)]
+pub struct RunOnStack {
+    /// The SQL to run
+    #[arg(value_name = "FILE")]
+    pub workload: PathBuf,
+    /// The stack in one text, `drive(samsung-970pro, scale=1/64)+log+lfs`; without `lfs(..)` at the end a
+    /// volume is put on it
+    #[arg(long, value_name = "STACK")]
+    pub stack: String,
+    /// Where the stack runs: in virtual time, new, or live, where what it held is opened
+    #[arg(long, value_enum, default_value_t = StackWorld::Modelled)]
+    pub world: StackWorld,
+    /// Name of the database in the volume
+    #[arg(long, value_name = "NAME", default_value = "main.db")]
+    pub database: String,
+    /// Print one JSON document on standard output
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where a stack runs.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum StackWorld {
+    /// In virtual time
+    Modelled,
+    /// Live
+    Live,
 }
 
 #[derive(ClapArgs)]

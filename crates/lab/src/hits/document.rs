@@ -12,7 +12,7 @@ pub fn document(mut map: Map, hits: &Hits) -> Json {
     map.maybe("distinct_pages", hits.distinct.map(Json::Int));
     let rows = hits.rows.iter().map(|row| {
         let mut one = Map::new();
-        one.put("policy", Json::text(&row.cell.policy));
+        one.put("policy", Json::text(row.cell.policy.text()));
         one.int("buffer_bytes", row.cell.size.0);
         one.int("entries", row.entries);
         let (units, hit) = row.accesses(None);

@@ -34,7 +34,7 @@ const LAG: usize = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     /// The policy, with its options.
-    pub policy: String,
+    pub policy: PolicySpec,
     /// DRAM of the buffer, the policy's tables included.
     pub size: Bytes,
 }
@@ -122,8 +122,7 @@ pub fn count(plan: &HitPlan, open: &Open<'_>) -> Result<Hits, LabError> {
     let pages = page_count(plan.capacity)?;
     let mut future = None;
     for cell in &plan.cells {
-        let spec = PolicySpec::parse(&cell.policy).map_err(LabError::Input)?;
-        if spec.info.clairvoyant && future.is_none() {
+        if cell.policy.info.clairvoyant && future.is_none() {
             future = Some(Future::read(&mut Pages::new(open()?, pages, plan))?);
         }
     }
@@ -131,7 +130,7 @@ pub fn count(plan: &HitPlan, open: &Open<'_>) -> Result<Hits, LabError> {
     let mut teams: Vec<Vec<Player>> = (0..threads).map(|_| Vec::new()).collect();
     for (place, cell) in plan.cells.iter().enumerate() {
         let entries = (cell.size.0 / UNIT_BYTES) as usize;
-        let sim = HitSim::new(&cell.policy, BufferShape { entries, pages, ..plan.shape }).map_err(
+        let sim = HitSim::of(&cell.policy, BufferShape { entries, pages, ..plan.shape }).map_err(
             |reason| LabError::Input(format!("{} at {}: {reason}", cell.policy, cell.size)),
         )?;
         teams[place % threads].push(Player { place, cell: cell.clone(), sim });

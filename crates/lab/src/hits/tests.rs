@@ -1,7 +1,7 @@
 //! Counting agrees with itself: curve and policy, one thread and many, sizes alone and together.
 
 use block::{Bytes, Rng, Time};
-use ssd::BufferShape;
+use ssd::{BufferShape, PolicySpec};
 use workload::{Flags, Record, Source, SourceError, TraceOp};
 
 use super::*;
@@ -49,7 +49,7 @@ fn records(seed: u64) -> Vec<Record> {
 
 fn plan(cells: &[(&str, u64)], threads: usize, curve: Option<Sample>) -> HitPlan {
     let cell = |(policy, entries): &(&str, u64)| Cell {
-        policy: (*policy).to_string(),
+        policy: PolicySpec::parse(policy).unwrap(),
         size: Bytes(entries * 4096),
     };
     HitPlan {
@@ -88,7 +88,11 @@ fn any_number_of_threads_counts_the_same() {
 fn no_policy_beats_the_clairvoyant() {
     let rows = counted(&plan(&CELLS, 2, None)).rows;
     let hits = |name: &str| {
-        rows.iter().find(|r| r.cell.policy == name && r.entries == 200).unwrap().accesses(None).1
+        rows.iter()
+            .find(|r| r.cell.policy.text() == name && r.entries == 200)
+            .unwrap()
+            .accesses(None)
+            .1
     };
     assert!(hits("belady") > hits("arc") && hits("belady") > hits("s3-fifo"));
 }

@@ -119,6 +119,19 @@ pub fn draw_lfs(seed: u64, what: &Draw) -> (Plan, FsSpec, u64) {
     }
 }
 
+/// What a drawn host asks of a volume: before the first cut, and after each power-on.
+pub(crate) fn work(rng: &mut Rng, spec: &FsSpec, what: &Draw) -> (Vec<Step>, Vec<Step>) {
+    let mut host = Host::draw(rng, spec.start().clone());
+    let count = rng.between(what.steps.0, what.steps.1);
+    let mut work: Vec<Step> = (0..count).map(|_| file_step(host.step(rng))).collect();
+    if rng.ratio(1, 4) {
+        work.push(Step::new(Action::Shutdown));
+    }
+    host.tree = spec.start().clone();
+    let after = rng.between(2, 12);
+    (work, (0..after).map(|_| file_step(host.step(rng))).collect())
+}
+
 fn file_step(action: FsAction) -> Step {
     Step::new(Action::File(action))
 }

@@ -12,6 +12,7 @@ mod syncs;
 mod turns;
 mod waiting;
 
+pub(crate) use draw::work;
 pub use draw::{draw_lfs, sequences};
 pub use model::{Refusal, Tree};
 pub use oracle::FsOracle;

@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use block::{
-    Bytes, CutDevice, DiskImage, Plant, SECTOR_BYTES, Sectors, Span, UNIT_BYTES, parse_switch,
+    Bytes, CutDevice, DeviceError, Plant, SECTOR_BYTES, Sectors, Span, UNIT_BYTES, parse_switch,
 };
 use lfs::fs::{Bug, Cleaning, Scj, Victim};
 use lfs::{Fs, FsError, FsOptions, MkfsOptions, mkfs};
@@ -13,6 +13,8 @@ use super::oracle::perform;
 use super::step::{FsAction, Path};
 use super::subject::moment;
 use crate::plan::{Plan, PlanError};
+use crate::shared::{Remains, SharedDisk};
+use crate::stack::StackSpec;
 
 /// What a volume is built from.
 #[derive(Clone, Debug)]
@@ -32,7 +34,9 @@ pub struct FsSpec {
     pub(super) pause: Span,
     volume: Volume,
     start: Tree,
-    image: OnceCell<DiskImage>,
+    image: OnceCell<Remains>,
+    /// What the volume lies on, if not on a disk.
+    stack: Option<StackSpec>,
 }
 
 /// The volume before the run.
@@ -98,6 +102,7 @@ impl FsSpec {
             volume: Volume { blocks: 1_000, per_seg: 4, gap: 64, tree: false, fill: 0 },
             start: Tree::default(),
             image: OnceCell::new(),
+            stack: None,
         };
         let mut scj = Scj { slots: 24, threshold: Some(160), count_needed: true, batch: 1 };
         let (mut mode, mut after) = ("bl6", None);
@@ -134,6 +139,31 @@ impl FsSpec {
         // What the journal's records need.
         let unit = 1 << spec.volume.per_seg;
         spec.volume.gap = (64 + 2 * scj.slots).next_multiple_of(unit);
+        spec.prepare().map_err(|e| PlanError::Config(format!("no volume: {e}")))?;
+        Ok(spec)
+    }
+
+    /// The volume on a stack, as its `lfs(..)` says: a few files, a fifth of the room taken.
+    ///
+    /// # Errors
+    /// The stack has no room for a volume, or none for what is to lie on it.
+    pub(crate) fn over(stack: StackSpec, options: FsOptions) -> Result<FsSpec, PlanError> {
+        let slots = if let Cleaning::Scj(scj) = options.cleaning { scj.slots } else { 0 };
+        let (per_seg, blocks) = (4, u64::from(stack.pages()));
+        let gap = (64 + 2 * slots).next_multiple_of(1 << per_seg);
+        let mut spec = FsSpec {
+            options,
+            recover: options,
+            check_every: 1,
+            atomic: Bytes(UNIT_BYTES),
+            answers: Answers::default(),
+            turns: None,
+            pause: Span::from_us(1),
+            volume: Volume { blocks, per_seg, gap, tree: true, fill: 20 },
+            start: Tree::default(),
+            image: OnceCell::new(),
+            stack: Some(stack),
+        };
         spec.prepare().map_err(|e| PlanError::Config(format!("no volume: {e}")))?;
         Ok(spec)
     }
@@ -205,7 +235,13 @@ impl FsSpec {
             gap: volume.gap,
             ..MkfsOptions::new([9; 16], 1_000)
         };
-        let disk = CutDevice::new(Sectors(volume.blocks * 8)).with_atomic_unit(self.atomic);
+        let disk = match &self.stack {
+            Some(stack) => stack.fresh().map_err(DeviceError::Io)?,
+            None => {
+                let disk = CutDevice::new(Sectors(volume.blocks * 8));
+                SharedDisk::new(disk.with_atomic_unit(self.atomic))
+            }
+        };
         let (disk, _) = mkfs(disk, &options, moment(1))?;
         let mut fs = Fs::mount(disk, FsOptions::default(), moment(1))?;
         let usage = fs.usage(moment(1))?;
@@ -222,11 +258,13 @@ impl FsSpec {
             applied.map_err(|_| FsError::Invalid("what a volume holds at first"))?;
         }
         let disk = fs.unmount(moment(1))?;
-        self.image = OnceCell::from(disk.image());
+        disk.get().stop()?;
+        let image = disk.get().image().map_err(|failure| DeviceError::Io(failure.what))?;
+        self.image = OnceCell::from(image);
         // Every option must be one that a volume can be mounted with.
         for options in [self.options, self.recover] {
             Fs::mount(
-                CutDevice::power_on(self.image()),
+                self.power_on(self.image()).map_err(DeviceError::Io)?,
                 FsOptions { bug: Plant::default(), ..options },
                 moment(2),
             )?;
@@ -235,18 +273,22 @@ impl FsSpec {
     }
 
     /// The disk of an image, as it answers.
-    pub(super) fn power_on(&self, image: DiskImage) -> CutDevice {
+    pub(super) fn power_on(&self, image: Remains) -> Result<SharedDisk, String> {
+        if let Some(stack) = &self.stack {
+            return stack.again(image);
+        }
         let Answers { read, write, flush, forced, strict } = self.answers;
-        CutDevice::power_on(image)
+        let disk = CutDevice::power_on(image.disk())
             .with_atomic_unit(self.atomic)
             .with_slow_reads(read)
             .with_latency(write, flush)
             .with_slow_forced_writes(forced)
-            .strict(strict)
+            .strict(strict);
+        Ok(SharedDisk::new(disk))
     }
 
     /// The volume before the run.
-    pub(super) fn image(&self) -> DiskImage {
+    pub(super) fn image(&self) -> Remains {
         self.image.get().expect("it was prepared").clone()
     }
 

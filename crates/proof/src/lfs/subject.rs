@@ -1,6 +1,6 @@
 //! A mounted volume over a disk whose power can be cut, as a subject.
 
-use block::{BlockDevice, DiskImage, Fate, SECTOR_BYTES, Span, Time};
+use block::{DeviceError, Fate, SECTOR_BYTES, Span, Time};
 use lfs::fs::{ReadPlan, Trigger};
 use lfs::{Fs, FsError, FsOptions, Nid, Now, Stamp};
 use nand::Cut;
@@ -10,7 +10,7 @@ use super::spec::FsSpec;
 use super::syncs::{Round, Syncs};
 use super::turns::Turns;
 use crate::failure::{Contract, Failure};
-use crate::shared::{SharedDisk, whole_cut};
+use crate::shared::{Remains, SharedDisk, whole_cut};
 use crate::subject::{DurableKind, Subject};
 
 /// A volume under proof.
@@ -39,8 +39,8 @@ fn at(clock: Time) -> Now {
 }
 
 impl FsSubject {
-    fn power_on(spec: &FsSpec, image: DiskImage, options: FsOptions) -> Result<FsSubject, FsError> {
-        let disk = SharedDisk::new(spec.power_on(image));
+    fn power_on(spec: &FsSpec, image: Remains, options: FsOptions) -> Result<FsSubject, FsError> {
+        let disk = spec.power_on(image).map_err(DeviceError::Io)?;
         let (clock, pause) = (Time::from_us(1), spec.pause);
         let (syncs, turns) = (Syncs::new(), Turns::new(spec.turns.unwrap_or(0)));
         let outside = spec.turns.is_some();
@@ -180,22 +180,22 @@ impl FsSubject {
     ///
     /// # Errors
     /// If it cannot be stopped.
-    pub fn into_image(mut self) -> Result<DiskImage, Failure> {
+    pub fn into_image(mut self) -> Result<Remains, Failure> {
         self.stop().map_err(|error| Failure::new(Contract::C10, error.to_string()))?;
-        Ok(self.disk.get().image_at_end(Fate::Old))
+        self.disk.get().image()
     }
 }
 
 impl Subject for FsSubject {
     type Spec = FsSpec;
-    type Image = DiskImage;
+    type Image = Remains;
 
     fn build(spec: &FsSpec) -> Result<FsSubject, Failure> {
         FsSubject::power_on(spec, spec.image(), spec.options)
             .map_err(|error| Failure::new(Contract::C10, format!("no volume: {error}")))
     }
 
-    fn mount(spec: &FsSpec, image: DiskImage) -> Result<FsSubject, Failure> {
+    fn mount(spec: &FsSpec, image: Remains) -> Result<FsSubject, Failure> {
         FsSubject::power_on(spec, image, spec.recover)
             .map_err(|error| Failure::new(Contract::C12, format!("power-on failed: {error}")))
     }
@@ -207,20 +207,20 @@ impl Subject for FsSubject {
         self.disk.get().ops()
     }
     fn op(&self, op: u64) -> Option<DurableKind> {
-        self.disk.get().op(op).map(DurableKind::from)
+        self.disk.get().op(op)
     }
     fn has_pairs(&self) -> bool {
         false
     }
 
     /// The harshest end: what no flush covers is gone.
-    fn image(&self) -> Result<DiskImage, Failure> {
-        Ok(self.disk.get().image_at_end(Fate::Old))
+    fn image(&self) -> Result<Remains, Failure> {
+        self.disk.get().image()
     }
-    fn image_at_cut(&self, cut: &Cut) -> Option<(DiskImage, Time)> {
+    fn image_at_cut(&self, cut: &Cut) -> Option<(Remains, Time)> {
         let disk = self.disk.get();
         let kept = if disk.atomic_unit().0 == SECTOR_BYTES { Fate::Sectors } else { Fate::Blocks };
-        disk.image_at_cut(&whole_cut(cut, kept))
+        disk.image_at_cut(cut, &whole_cut(cut, kept))
     }
     fn forget(&mut self, before: Time) {
         self.disk.get().forget(before);

@@ -11,6 +11,7 @@ use block::{
     BlockDevice, CutDevice, Data, DiskCut, Fate, Lba, Plant, Request, Rng, SECTOR_BYTES, Sectors,
     Time,
 };
+use nand::{Cut, Instant, Left, Torn};
 use remap::live::LiveError;
 use remap::{HostLog, LiveLog, LogOptions, Planted};
 
@@ -111,7 +112,11 @@ impl Clients {
         for op in first..ops {
             for rest in [Fate::Old, Fate::New, Fate::Mixed(rng.below(1 << 32))] {
                 let cut = DiskCut { op, inside: rng.ratio(1, 2), torn: rest, rest };
-                let image = disk.get().image_at_cut(&cut).map(|(image, _)| image);
+                // What is cut is a disk: nothing is said of flash.
+                let instant = if cut.inside { Instant::Inside } else { Instant::Before };
+                let (torn, left) = (Torn::Nothing, Left::Old);
+                let flash = Cut { op, instant, torn, pair: false, left };
+                let image = disk.get().image_at_cut(&flash, &cut).map(|(image, _)| image);
                 let image = image.ok_or_else(|| format!("operation {op} is forgotten"))?;
                 self.judge(self.spec.disk_of(image), &history, op)
                     .map_err(|what| format!("seed {}, {cut:?}: {what}", self.seed))?;

@@ -25,20 +25,28 @@ pub fn draw_remap(seed: u64, kind: LogKind, what: &Draw) -> (Plan, RemapSpec, u6
         };
         let mut rng = Rng::stream(seed, "remap/work");
         let count = rng.between(what.steps.0, what.steps.1);
-        let host = Host::draw(&mut rng, spec.pages(), kind == LogKind::PaperLog);
-        plan.work = host.fill(&mut rng);
-        plan.work.extend((0..count).map(|_| host.step(&mut rng)));
-        if rng.ratio(1, 3) {
-            plan.work.push(Step::new(Action::Shutdown));
-        }
-        let after = rng.between(2, 20);
-        plan.after = (0..after).map(|_| host.step(&mut rng)).collect();
+        let whole = kind == LogKind::PaperLog;
+        (plan.work, plan.after) = work(&mut rng, spec.pages(), whole, count);
         if what.faulty > 0 && rng.ratio(1, what.faulty) {
             plan.faults.push(fault(&mut rng, &spec, 3 * count));
         }
         let spec = RemapSpec::of(&plan).expect("the same log");
         return (plan, spec, refused);
     }
+}
+
+/// What a drawn host asks of so many pages, `whole` ones or parts of them too: before the first cut,
+/// and after each power-on.
+pub(crate) fn work(rng: &mut Rng, pages: u32, whole: bool, count: u64) -> (Vec<Step>, Vec<Step>) {
+    let host = Host::draw(rng, pages, whole);
+    let mut work = host.fill(rng);
+    work.extend((0..count).map(|_| host.step(rng)));
+    if rng.ratio(1, 3) {
+        work.push(Step::new(Action::Shutdown));
+    }
+    let after = rng.between(2, 20);
+    let after = (0..after).map(|_| host.step(rng)).collect();
+    (work, after)
 }
 
 /// A fault of the disk after the log was made, within about so many operations.

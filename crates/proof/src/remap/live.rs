@@ -5,9 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use block::{
-    BlockDevice, Data, DeviceError, Lba, Medium, Op, Request, SECTOR_BYTES, Sectors, Time,
-};
+use block::{Data, DeviceError, Lba, Medium, Op, Request, SECTOR_BYTES, Sectors, Time};
 use remap::live::{Around, LiveError, Turns};
 use remap::{LiveLog, LogError, LogOptions, MediumStore, check_store, recover};
 
@@ -95,6 +93,8 @@ impl LiveStack {
         make: impl FnOnce(Arc<dyn Medium>, Around) -> Result<LiveLog, LogError>,
     ) -> Result<LiveStack, LogError> {
         let table = Table::new(seed);
+        // A drive that came up has a clock.
+        table.late(disk.get().answered());
         let medium = Arc::new(Reached { disk, table: table.clone() });
         let turns: Arc<dyn Turns> = table.clone();
         let log = Arc::new(make(medium.clone(), Around { say: |_| (), turns: Some(turns) })?);

@@ -4,7 +4,7 @@
 mod clients;
 mod draw;
 mod ledger;
-mod live;
+pub(crate) mod live;
 mod oracle;
 mod spec;
 mod subject;
@@ -12,6 +12,7 @@ mod turns;
 
 pub use clients::Clients;
 pub use draw::draw_remap;
+pub(crate) use draw::work;
 pub use ledger::Ledger;
 pub use oracle::{LogOracle, LogSubject, Promise};
 pub use spec::{LogKind, RemapMode, RemapSpec};

@@ -8,6 +8,7 @@ use remap::{HostLog, LogOptions, Planted};
 use crate::atlas;
 use crate::plan::{Plan, PlanError};
 use crate::remap::oracle::Promise;
+use crate::shared::Remains;
 use crate::stamp::SECTORS;
 
 /// The kinds of host logs, as a plan and a stack call them.
@@ -170,8 +171,8 @@ impl RemapSpec {
     }
 
     /// The same disk with power again.
-    pub(crate) fn disk_of(&self, image: block::DiskImage) -> CutDevice {
-        self.with_habits(CutDevice::power_on(image))
+    pub(crate) fn disk_of(&self, image: Remains) -> CutDevice {
+        self.with_habits(CutDevice::power_on(image.disk()))
     }
 
     fn with_habits(&self, disk: CutDevice) -> CutDevice {

@@ -1,6 +1,6 @@
 //! A host log over a disk whose power can be cut, as a subject.
 
-use block::{BlockDevice, DeviceError, DiskImage, Fate, Op, Request, Sectors, Time};
+use block::{BlockDevice, DeviceError, Op, Request, Sectors, Time};
 use nand::Cut;
 use remap::paper::PaperLog;
 use remap::{HostLog, LiveLog, LogError};
@@ -9,7 +9,7 @@ use crate::failure::{Contract, Failure};
 use crate::remap::live::LiveStack;
 use crate::remap::oracle::{LogSubject, Promise};
 use crate::remap::spec::{RemapMode, RemapSpec, Shell};
-use crate::shared::{SharedDisk, disk_cut};
+use crate::shared::{Remains, SharedDisk, disk_cut};
 use crate::subject::{DurableKind, Subject};
 
 /// A log, or what is left of one.
@@ -80,7 +80,7 @@ fn broken_books(error: &LogError) -> Failure {
 
 impl Subject for HostSubject {
     type Spec = RemapSpec;
-    type Image = DiskImage;
+    type Image = Remains;
 
     fn build(spec: &RemapSpec) -> Result<HostSubject, Failure> {
         let broken = |e: String| Failure::new(Contract::C10, format!("no log: {e}"));
@@ -106,7 +106,7 @@ impl Subject for HostSubject {
         Ok(HostSubject::new(spec, stack, disk))
     }
 
-    fn mount(spec: &RemapSpec, image: DiskImage) -> Result<HostSubject, Failure> {
+    fn mount(spec: &RemapSpec, image: Remains) -> Result<HostSubject, Failure> {
         let disk = SharedDisk::new(spec.disk_of(image));
         let opened = match &spec.mode {
             RemapMode::Paper(options) => {
@@ -151,7 +151,7 @@ impl Subject for HostSubject {
     }
 
     fn op(&self, op: u64) -> Option<DurableKind> {
-        self.disk.get().op(op).map(DurableKind::from)
+        self.disk.get().op(op)
     }
 
     fn has_pairs(&self) -> bool {
@@ -159,12 +159,12 @@ impl Subject for HostSubject {
     }
 
     /// The harshest end: what no flush covers is gone.
-    fn image(&self) -> Result<DiskImage, Failure> {
-        Ok(self.disk.get().image_at_end(Fate::Old))
+    fn image(&self) -> Result<Remains, Failure> {
+        self.disk.get().image()
     }
 
-    fn image_at_cut(&self, cut: &Cut) -> Option<(DiskImage, Time)> {
-        self.disk.get().image_at_cut(&disk_cut(cut))
+    fn image_at_cut(&self, cut: &Cut) -> Option<(Remains, Time)> {
+        self.disk.get().image_at_cut(cut, &disk_cut(cut))
     }
 
     fn forget(&mut self, before: Time) {

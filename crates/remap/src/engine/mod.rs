@@ -29,7 +29,7 @@ use crate::planted::Planted;
 use crate::record::Kind;
 use crate::root::{HeadAt, Super};
 use crate::segment::{Segments, State};
-use crate::victim::{self, Victim};
+use crate::victim::Victim;
 
 pub use buffer::Buffering;
 use buffer::{Batch, Buffer};
@@ -178,11 +178,7 @@ impl Engine {
         planted: Plant<Planted>,
     ) -> Result<Engine, LogError> {
         let geometry = sup.geometry;
-        let policy = victim::make(&options.gc_victim).ok_or_else(|| LogError::Option {
-            name: "gc.victim".to_string(),
-            value: options.gc_victim.clone(),
-            expected: "a victim policy".to_string(),
-        })?;
+        let policy = options.gc_victim.build();
         let mut options = options.clone();
         options.segment = block::Bytes(u64::from(geometry.segment) * BLOCK as u64);
         let whole = |name: &str, value: &str, expected: &str| LogError::Option {

@@ -263,9 +263,9 @@ impl Engine {
             let kept = self.gc_start();
             // What the heads have reserved beside the segment that each writes.
             let keeps = [kept.saturating_sub(4) + 2, kept + 6];
-            Shadows::new(&self.geometry, &self.options.gc_victim, keeps)
+            Shadows::new(&self.geometry, self.options.gc_victim, keeps)
         });
-        self.placement = Placement::new(placed, self.geometry.logical, shadows.flatten());
+        self.placement = Placement::new(placed, self.geometry.logical, shadows);
         self.place_buffer();
     }
 

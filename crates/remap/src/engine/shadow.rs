@@ -9,7 +9,7 @@ use block::{Lpn, Rng};
 use super::placement::{Life, SHORT, Times};
 use crate::geometry::{Geometry, Seg};
 use crate::segment::Segments;
-use crate::victim::{Choice, Victim, make};
+use crate::victim::{Choice, Victim, VictimSpec};
 
 /// Places of a shadow, about.
 const PLACES: u64 = 16_384;
@@ -159,7 +159,7 @@ pub(super) struct Shadows {
 
 impl Shadows {
     /// Those of a log; `keeps`: segments that `two` and `sepbit` keep free or reserved.
-    pub fn new(g: &Geometry, policy: &str, keeps: [u32; 2]) -> Option<Box<Shadows>> {
+    pub fn new(g: &Geometry, policy: VictimSpec, keeps: [u32; 2]) -> Box<Shadows> {
         let all = u64::from(g.segments) * u64::from(g.segment);
         let every = (all / PLACES).max(1).next_power_of_two() as u32;
         let blocks = (g.segment / every).max(LEAST.min(g.segment));
@@ -170,7 +170,7 @@ impl Shadows {
             let low = (u64::from(keeps) * u64::from(segments)).div_ceil(u64::from(g.segments));
             let mut all = Segments::new(segments, blocks);
             (0..segments).for_each(|seg| all.release(Seg(seg)));
-            Some(Shadow {
+            Shadow {
                 separate,
                 places: vec![NONE; logical as usize],
                 names: vec![NONE; (segments * blocks) as usize],
@@ -179,16 +179,16 @@ impl Shadows {
                 heads: vec![None; heads],
                 low: (low as u32).max(heads as u32 - 1),
                 life: Life::new(),
-                policy: make(policy)?,
+                policy: policy.build(),
                 rng: Rng::stream(1, "remap/shadow"),
                 written: 0,
                 copies: 0,
-            })
+            }
         };
-        let (two, sepbit) = (shadow(false, keeps[0])?, shadow(true, keeps[1])?);
+        let (two, sepbit) = (shadow(false, keeps[0]), shadow(true, keeps[1]));
         let window = (u64::from(logical) / 4).max(256);
         let times = Times::new(logical);
-        Some(Box::new(Shadows {
+        Box::new(Shadows {
             every,
             logical: g.logical,
             times,
@@ -199,7 +199,7 @@ impl Shadows {
             window,
             left: window,
             user: 0,
-        }))
+        })
     }
 
     /// Which block of its group is in the sample.

@@ -210,12 +210,21 @@ impl<D: BlockDevice> HostLog<D> {
     /// # Errors
     /// The device fails.
     pub fn close(mut self, at: Time) -> Result<(D, Time), LogError> {
+        let done = self.stop(at)?;
+        Ok((self.below.device, done))
+    }
+
+    /// The same of a log that something else has; nothing is asked of it after that.
+    ///
+    /// # Errors
+    /// As [`HostLog::close`].
+    pub fn stop(&mut self, at: Time) -> Result<Time, LogError> {
         self.enter(at)?;
         if self.engine.read_only().is_none() {
             let done = self.last_checkpoint()?;
             self.below.clock = self.below.clock.max(done);
         }
-        Ok((self.below.device, self.below.clock))
+        Ok(self.below.clock)
     }
 
     /// Checks the tables, and the accounting: blocks written = user + header + gc + meta + root,

@@ -65,6 +65,18 @@ impl<D: BlockDevice> PaperLog<D> {
     /// # Errors
     /// If there is no log on the device, or of the device.
     pub fn open(device: D, options: &PaperOptions) -> Result<PaperLog<D>, DeviceError> {
+        PaperLog::open_at(device, Time::ZERO, options)
+    }
+
+    /// The same on a device that was asked for something until `at`.
+    ///
+    /// # Errors
+    /// As [`PaperLog::open`].
+    pub fn open_at(
+        device: D,
+        at: Time,
+        options: &PaperOptions,
+    ) -> Result<PaperLog<D>, DeviceError> {
         let bad = DeviceError::Unsupported;
         if !options.payload {
             return Err(bad("a log without bytes cannot be opened"));
@@ -72,19 +84,19 @@ impl<D: BlockDevice> PaperLog<D> {
         let mut block = vec![0; BLOCK];
         let mut device = device;
         let first = block::Request::read(block::Lba(0), block::Sectors(PER_BLOCK));
-        device.submit(Time::ZERO, first.with(block::Data::Read(&mut block)))?;
+        device.submit(at, first.with(block::Data::Read(&mut block)))?;
         let layout = PaperLayout::decode(&block).ok_or(bad("no log of paper mode"))?;
         if u64::from(layout.end()) * PER_BLOCK > device.capacity().0 {
             return Err(bad("the device is smaller than its log says"));
         }
         let mut log = PaperLog::over(device, layout, options);
         for part in 0..log.tables.partitions() {
-            for (orig, trans) in log.stored(Time::ZERO, part)? {
+            for (orig, trans) in log.stored(at, part)? {
                 log.apply(orig, trans);
             }
         }
         for n in 0..layout.log_blocks {
-            log.read_blocks(Time::ZERO, layout.log + n, &mut block)?;
+            log.read_blocks(at, layout.log + n, &mut block)?;
             match media::parse_transaction(&block) {
                 LogBlock::None => break,
                 LogBlock::Open => {}
@@ -93,7 +105,7 @@ impl<D: BlockDevice> PaperLog<D> {
         }
         log.tables.dig();
         log.cursor = log.tables.end();
-        log.store_all(Time::ZERO)?;
+        log.store_all(at)?;
         Ok(log)
     }
 

@@ -44,13 +44,15 @@ pub struct VictimInfo {
     make: fn(Option<u32>) -> Option<Box<dyn Victim>>,
 }
 
+const COST_BENEFIT: VictimInfo = VictimInfo {
+    name: "cost-benefit",
+    doc: "(1 - u) * age / (1 + u), the oldest of each live count",
+    make: cost_benefit::make,
+};
+
 const REGISTRY: &[VictimInfo] = &[
     VictimInfo { name: "greedy", doc: "fewest live blocks", make: greedy::make },
-    VictimInfo {
-        name: "cost-benefit",
-        doc: "(1 - u) * age / (1 + u), the oldest of each live count",
-        make: cost_benefit::make,
-    },
+    COST_BENEFIT,
     VictimInfo {
         name: "age-threshold(k)",
         doc: "greedy among segments older than k segments' worth of writes (default 16), else greedy",
@@ -65,25 +67,49 @@ pub fn victims() -> &'static [VictimInfo] {
     REGISTRY
 }
 
-/// Builds a policy from its name.
-pub(crate) fn make(text: &str) -> Option<Box<dyn Victim>> {
-    let (name, parameter) = match text.trim().split_once('(') {
-        None => (text.trim(), None),
-        Some((name, rest)) => (name, Some(rest.strip_suffix(')')?.trim().parse().ok()?)),
-    };
-    let info = REGISTRY.iter().find(|info| info.name.split('(').next() == Some(name))?;
-    if parameter.is_some() && !info.name.contains('(') {
-        return None;
-    }
-    (info.make)(parameter)
+/// A victim policy as it is written, `age-threshold(3)`, read once.
+#[derive(Clone, Copy, Debug)]
+pub struct VictimSpec {
+    /// The registry's entry.
+    pub info: &'static VictimInfo,
+    /// The parameter, if one was given.
+    pub parameter: Option<u32>,
 }
 
-/// Whether a name is one of the registry's; the error lists them.
-pub(crate) fn check(text: &str) -> Result<(), String> {
-    make(text).map(|_| ()).ok_or_else(|| {
-        let names: Vec<&str> = REGISTRY.iter().map(|info| info.name).collect();
-        format!("one of {}", names.join(", "))
-    })
+/// Cost-benefit: age-aware cleaning copies less wherever a load is not uniform (docs/design/host-log.md).
+impl Default for VictimSpec {
+    fn default() -> VictimSpec {
+        VictimSpec { info: &COST_BENEFIT, parameter: None }
+    }
+}
+
+impl VictimSpec {
+    fn read(text: &str) -> Option<VictimSpec> {
+        let (name, parameter) = match text.trim().split_once('(') {
+            None => (text.trim(), None),
+            Some((name, rest)) => (name, Some(rest.strip_suffix(')')?.trim().parse().ok()?)),
+        };
+        let info = REGISTRY.iter().find(|info| info.name.split('(').next() == Some(name))?;
+        let takes = parameter.is_none() || info.name.contains('(');
+        (takes && (info.make)(parameter).is_some()).then_some(VictimSpec { info, parameter })
+    }
+
+    /// Builds the policy.
+    pub(crate) fn build(self) -> Box<dyn Victim> {
+        (self.info.make)(self.parameter).expect("its parameter was tried when it was read")
+    }
+}
+
+impl std::str::FromStr for VictimSpec {
+    type Err = String;
+
+    /// The error lists those of the registry.
+    fn from_str(text: &str) -> Result<VictimSpec, String> {
+        VictimSpec::read(text).ok_or_else(|| {
+            let names: Vec<&str> = REGISTRY.iter().map(|info| info.name).collect();
+            format!("one of {}", names.join(", "))
+        })
+    }
 }
 
 /// The closed segments with their numbers.

@@ -36,7 +36,15 @@ impl HitSim {
     /// # Errors
     /// No such policy or option, or a buffer too small for it.
     pub fn new(policy: &str, shape: BufferShape) -> Result<HitSim, String> {
-        let front = PolicySpec::parse(policy)?.build(shape)?;
+        HitSim::of(&PolicySpec::parse(policy)?, shape)
+    }
+
+    /// A buffer with a policy that was read before.
+    ///
+    /// # Errors
+    /// A buffer too small for it.
+    pub fn of(policy: &PolicySpec, shape: BufferShape) -> Result<HitSim, String> {
+        let front = policy.build(shape)?;
         Ok(HitSim { front, nothing: Nothing::new(shape.pages) })
     }
     /// Plays accesses in order. A block of some thousand at a time is fastest.

@@ -30,6 +30,7 @@ pub struct PolicyOption {
 pub struct PolicySpec {
     /// The registry's entry.
     pub info: &'static PolicyInfo,
+    text: String,
     given: BTreeMap<&'static str, String>,
 }
 
@@ -116,7 +117,12 @@ impl PolicySpec {
                 return Err(format!("`{text}` gives `{key}` twice"));
             }
         }
-        Ok(PolicySpec { info, given })
+        Ok(PolicySpec { info, text: text.to_string(), given })
+    }
+
+    /// The policy as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     /// The text of an option: as given, or its default.
@@ -132,6 +138,22 @@ impl PolicySpec {
     pub(crate) fn build(&self, shape: BufferShape) -> Result<Box<dyn Front>, String> {
         let made = (self.info.make)(&Setup { shape, spec: self });
         made.map(|buffer| buffer.0).map_err(|e| format!("{}: {e}", self.info.name))
+    }
+}
+
+/// The same policy with the same options given, however it was written.
+impl PartialEq for PolicySpec {
+    fn eq(&self, other: &PolicySpec) -> bool {
+        self.info.name == other.info.name && self.given == other.given
+    }
+}
+
+impl Eq for PolicySpec {}
+
+impl std::fmt::Display for PolicySpec {
+    /// As it was written.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
     }
 }
 

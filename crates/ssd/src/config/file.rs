@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(config.text("gc.victim"), "fifo");
         assert_eq!(config.text("gc.background"), "on");
         assert_eq!(config.text("gc.start"), "16");
-        let origin = &config.values["geometry.page"].1;
+        let origin = &config.values["geometry.page"].origin;
         assert_eq!(origin.from, "x.toml:10");
         assert_eq!(origin.source.as_deref(), Some("a data sheet"));
         assert_eq!(origin.tag.as_deref(), Some("published"));

@@ -16,6 +16,7 @@ mod schema;
 mod shape;
 mod sheet;
 mod tx;
+mod value;
 mod xml;
 
 pub use file::{load_file, load_text};
@@ -33,7 +34,11 @@ pub use sheet::{Sheet, SheetKind, SheetLoad, SheetPoint};
 
 use std::collections::BTreeMap;
 
-use block::{Bytes, Span, parse_rate, parse_size, parse_time};
+use block::{Bytes, Span};
+
+use crate::buffer::PolicySpec;
+use crate::ftl::VictimSpec;
+use value::Value;
 
 /// Where a value came from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,10 +120,18 @@ pub enum ConfigError {
     },
 }
 
+/// A value: as it was written, what it says, and who said it.
+#[derive(Clone, Debug)]
+struct Entry {
+    text: String,
+    value: Value,
+    origin: Origin,
+}
+
 /// Values by key, with their origins. Every key of [`SCHEMA`] has a value: its default at first.
 #[derive(Clone, Debug)]
 pub struct Config {
-    values: BTreeMap<&'static str, (String, Origin)>,
+    values: BTreeMap<&'static str, Entry>,
     base: Option<scale::Base>,
     scaled: Option<Scaled>,
 }
@@ -128,14 +141,18 @@ impl Default for Config {
         let origin = Origin { from: "default".to_string(), source: None, tag: None };
         let values = SCHEMA
             .iter()
-            .map(|key| (key.name, (key.default.to_string(), origin.clone())))
+            .map(|key| {
+                let value = key.kind.read(key.default).expect("a test reads all defaults");
+                let (text, origin) = (key.default.to_string(), origin.clone());
+                (key.name, Entry { text, value, origin })
+            })
             .collect();
         Config { values, base: None, scaled: None }
     }
 }
 
 impl Config {
-    /// Sets a key from its text; the kind is checked at once.
+    /// Sets a key from its text, which is read at once, and not again.
     ///
     /// # Errors
     /// Unknown key, or a value that is not of the key's kind.
@@ -147,13 +164,13 @@ impl Config {
                 suggestion: schema::nearest(name),
             });
         };
-        key.kind.check(text).map_err(|expected| ConfigError::BadValue {
+        let value = key.kind.read(text).map_err(|expected| ConfigError::BadValue {
             from: origin.from.clone(),
             key: name.to_string(),
             found: text.to_string(),
             expected,
         })?;
-        self.values.insert(key.name, (text.trim().to_string(), origin));
+        self.values.insert(key.name, Entry { text: text.trim().to_string(), value, origin });
         if let Some(scaled) = &mut self.scaled {
             // It is not what scaling made of it any more.
             scaled.changed.retain(|(changed, ..)| *changed != key.name);
@@ -181,18 +198,19 @@ impl Config {
 
     /// The effective configuration: every key, its text and its origin, sorted by key.
     pub fn entries(&self) -> impl Iterator<Item = (&'static str, &str, &Origin)> {
-        self.values.iter().map(|(key, (text, origin))| (*key, text.as_str(), origin))
+        self.values.iter().map(|(key, entry)| (*key, entry.text.as_str(), &entry.origin))
     }
 
     /// Whether a key was set by anybody.
     pub fn is_set(&self, name: &str) -> bool {
-        self.values.get(name).is_some_and(|(_, origin)| !origin.is_default())
+        self.values.get(name).is_some_and(|entry| !entry.origin.is_default())
     }
 
     /// Whether a key was set by the user, not only by the preset the user started from: what a
     /// preset says may be left without effect by another choice, what the user says may not.
     pub fn is_asked(&self, name: &str) -> bool {
-        self.values.get(name).is_some_and(|(_, origin)| !origin.is_default() && !origin.is_preset())
+        let by_the_user = |origin: &Origin| !origin.is_default() && !origin.is_preset();
+        self.values.get(name).is_some_and(|entry| by_the_user(&entry.origin))
     }
 
     /// The text of a key.
@@ -200,7 +218,7 @@ impl Config {
     /// # Panics
     /// If the schema has no such key.
     pub fn text(&self, name: &str) -> &str {
-        &self.values[name].0
+        &self.values[name].text
     }
 
     /// The checked parameters of a drive.
@@ -211,25 +229,40 @@ impl Config {
         resolve::resolve(self)
     }
 
-    fn count(&self, name: &str) -> u64 {
-        self.text(name).replace('_', "").parse().expect("checked when set")
+    fn value(&self, name: &str) -> &Value {
+        &self.values[name].value
     }
-    fn size(&self, name: &str) -> Bytes {
-        parse_size(self.text(name)).expect("checked when set")
-    }
-    fn rate(&self, name: &str) -> u64 {
-        parse_rate(self.text(name)).expect("checked when set")
-    }
-    fn time(&self, name: &str) -> Span {
-        parse_time(self.text(name)).expect("checked when set")
-    }
+    /// One time is a list, too.
     fn times(&self, name: &str) -> Vec<Span> {
-        schema::parse_times(self.text(name)).expect("checked when set")
+        match self.value(name) {
+            Value::Times(times) => times.clone(),
+            Value::Time(time) => vec![*time],
+            other => panic!("{name} is {other:?}"),
+        }
     }
-    fn ppm(&self, name: &str) -> u64 {
-        schema::parse_share(self.text(name)).expect("checked when set")
-    }
-    fn flag(&self, name: &str) -> bool {
-        self.text(name) == "on"
-    }
+}
+
+/// Values of a kind; which kind a key is of, the schema says.
+macro_rules! read {
+    ($($(#[$doc:meta])* $name:ident: $kind:ident => $of:ty),* $(,)?) => {
+        impl Config {
+            $($(#[$doc])* fn $name(&self, name: &str) -> $of {
+                match self.value(name) {
+                    Value::$kind(value) => value.clone(),
+                    other => panic!("{name} is {other:?}"),
+                }
+            })*
+        }
+    };
+}
+
+read! {
+    count: Count => u64,
+    size: Size => Bytes,
+    rate: Rate => u64,
+    time: Time => Span,
+    ppm: Share => u64,
+    flag: Flag => bool,
+    policy: Policy => PolicySpec,
+    victim: Victim => Option<VictimSpec>,
 }

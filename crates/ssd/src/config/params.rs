@@ -1,6 +1,7 @@
 //! The checked parameters a drive is built from. No text, no units to parse, no contradictions.
 
-use crate::buffer::BufferShape;
+use crate::buffer::{BufferShape, PolicySpec};
+use crate::ftl::VictimSpec;
 use block::{Bytes, Span};
 use nand::{Geometry, Timing};
 
@@ -251,8 +252,8 @@ pub struct DramParams {
 /// The buffer.
 #[derive(Clone, Debug)]
 pub struct BufferParams {
-    /// Registry name of the policy.
-    pub policy: String,
+    /// The policy and its options.
+    pub policy: PolicySpec,
     /// Data and the policy's tables.
     pub size: Bytes,
     /// A write is done when programmed.
@@ -311,7 +312,7 @@ pub struct HybridParams {
 #[derive(Clone, Debug)]
 pub struct GcParams {
     /// Victim policy, with its parameter.
-    pub victim: String,
+    pub victim: VictimSpec,
     /// Copies owed per host page, else a victim at once.
     pub credit: bool,
     /// Foreground below this.

@@ -7,7 +7,7 @@ use nand::Geometry;
 use super::params::*;
 use super::shape::{Shape, geometry, groups, timing};
 use super::{Config, ConfigError, layer};
-use crate::buffer::PolicySpec;
+use crate::ftl::VictimSpec;
 
 pub(super) fn clash(keys: &str, reason: impl Into<String>) -> ConfigError {
     ConfigError::Contradiction { keys: keys.to_string(), reason: reason.into() }
@@ -93,9 +93,8 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
     check_streams(c, &params)?;
     check_lines(&params)?;
     // A policy may need more entries than there are.
-    PolicySpec::parse(&params.buffer.policy)
-        .and_then(|spec| spec.build(params.buffer_shape()))
-        .map_err(|reason| clash("buffer.policy, buffer.size", reason))?;
+    let made = params.buffer.policy.build(params.buffer_shape());
+    made.map_err(|reason| clash("buffer.policy, buffer.size", reason))?;
     Ok(params)
 }
 
@@ -250,15 +249,14 @@ fn buffer_size(c: &Config, policy: &str, map_bytes: u64) -> Result<u64, ConfigEr
 }
 
 fn buffer_params(c: &Config, g: &Geometry, map_bytes: u64) -> Result<BufferParams, ConfigError> {
-    let policy = c.text("buffer.policy").to_string();
-    let spec = PolicySpec::parse(&policy).map_err(|reason| clash("buffer.policy", reason))?;
-    if spec.info.clairvoyant {
+    let policy = c.policy("buffer.policy");
+    if policy.info.clairvoyant {
         return Err(clash(
             "buffer.policy",
             format!("`{policy}` must know the future: it runs where only hits are counted"),
         ));
     }
-    let size = buffer_size(c, &policy, map_bytes)?;
+    let size = buffer_size(c, c.text("buffer.policy"), map_bytes)?;
     let staging = match c.count("buffer.staging") {
         0 => 2 * g.planes(),
         n => n as u32,
@@ -280,17 +278,16 @@ fn buffer_params(c: &Config, g: &Geometry, map_bytes: u64) -> Result<BufferParam
 
 /// With transactions, data that will not be rewritten lies beside logs and journals that will be at
 /// once: greedy takes the latter too early, and copies them. Uniform traffic is cleaned best by greed.
-fn victim(c: &Config) -> &str {
-    match c.text("gc.victim") {
-        super::schema::AUTO if c.text("tx.mode") == "off" => "greedy",
-        super::schema::AUTO => "cost-benefit",
-        named => named,
-    }
+fn victim(c: &Config) -> VictimSpec {
+    c.victim("gc.victim").unwrap_or_else(|| {
+        let name = if c.text("tx.mode") == "off" { "greedy" } else { "cost-benefit" };
+        name.parse().expect("a policy of the registry")
+    })
 }
 
 fn gc(c: &Config) -> GcParams {
     GcParams {
-        victim: victim(c).to_string(),
+        victim: victim(c),
         credit: c.text("gc.pace") == "credit",
         start: c.count("gc.start") as u32,
         stop: c.count("gc.stop") as u32,

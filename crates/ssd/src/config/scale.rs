@@ -129,7 +129,7 @@ impl Config {
             ));
         }
         for (key, after) in self.scaled_values(n, part) {
-            let (before, old) = self.values[key].clone();
+            let (before, old) = (self.text(key).to_string(), self.values[key].origin.clone());
             if after == before || old.from == "command line" {
                 continue;
             }
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!((small.text("geometry.pages"), small.text("geometry.blocks")), ("8", "2048"));
         assert_eq!(small.time("nand.erase"), Span::from_ps(3_800_000_000 / 32));
         assert_eq!(small.text("buffer.size"), "8 MiB");
-        let origin = &small.values["geometry.pages"].1;
+        let origin = &small.values["geometry.pages"].origin;
         assert_eq!(origin.from, "preset mqsim-default, scaled 1/32 by x.toml:2");
         assert_eq!(origin.tag.as_deref(), Some("published"));
         for bad in ["1/0", "2/3", "1/x", "1/3", "1/3000", "half"] {

@@ -1,6 +1,6 @@
 //! Every key of a drive's configuration, once: name, kind, default, meaning.
 
-use block::{Span, parse_rate, parse_size, parse_switch, parse_time};
+use block::{Span, parse_time};
 
 /// What a key's value is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,9 +41,6 @@ pub struct Key {
     /// What it means.
     pub doc: &'static str,
 }
-
-use crate::buffer::PolicySpec;
-use crate::ftl::victim;
 
 use KeyKind::{Choice, Count, Flag, Order, Policy, Rate, Share, Size, Time, Times, Victim};
 
@@ -355,36 +352,6 @@ pub(crate) fn parse_share(text: &str) -> Result<u64, String> {
     let whole: u64 = whole.parse().map_err(|_| expected())?;
     let part: u64 = format!("{part:0<4}").parse().map_err(|_| expected())?;
     if whole > 10_000 { Err(expected()) } else { Ok(whole * 10_000 + part) }
-}
-
-impl KeyKind {
-    /// Checks that a text is of this kind; the error says what was expected.
-    pub(crate) fn check(self, text: &str) -> Result<(), String> {
-        let text = text.trim();
-        match self {
-            Count(low, high) => match text.replace('_', "").parse::<u64>() {
-                Ok(n) if (low..=high).contains(&n) => Ok(()),
-                _ => Err(format!("a whole number from {low} to {high}")),
-            },
-            Size => parse_size(text).map(|_| ()).map_err(|e| e.expected.to_string()),
-            Rate => parse_rate(text).map(|_| ()).map_err(|e| e.expected.to_string()),
-            Time => parse_time(text).map(|_| ()).map_err(|e| e.expected.to_string()),
-            Times => parse_times(text).map(|_| ()),
-            Share => parse_share(text).map(|_| ()),
-            Flag => parse_switch(text).map(|_| ()).map_err(|e| e.expected.to_string()),
-            Choice(words) if words.contains(&text) => Ok(()),
-            Choice(words) => Err(format!("one of {}", words.join(", "))),
-            Policy => PolicySpec::parse(text).map(|_| ()).map_err(|e| format!("a policy; {e}")),
-            Victim if text == AUTO => Ok(()),
-            Victim => victim::check(text),
-            Order => {
-                let mut letters: Vec<char> = text.chars().collect();
-                letters.sort_unstable();
-                let each_once = letters == ['C', 'D', 'P', 'W'];
-                each_once.then_some(()).ok_or_else(|| "the letters C, W, D, P".to_string())
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ pub(crate) use checkpoint::area_lines as checkpoint_area_lines;
 pub(crate) use free::FreeLines;
 pub(crate) use head::erase_padding;
 pub(crate) use host::{POISON, SlotData, Writer, merge_pieces};
-pub use victim::{Choice, ClosedLine, Victim, VictimInfo, add_victim, victims};
+pub use victim::{Choice, ClosedLine, Victim, VictimInfo, VictimSpec, add_victim, victims};
 
 use std::sync::Arc;
 

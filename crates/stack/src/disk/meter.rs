@@ -101,6 +101,11 @@ impl Default for Meter {
 }
 
 impl Meter {
+    /// Bytes written.
+    pub fn written(&self) -> u64 {
+        self.kinds[1].bytes.load(Ordering::Relaxed)
+    }
+
     /// A request that came at `since` is answered now, or may be answered at `due`.
     pub fn answered(&self, asked: Asked, since: Instant, due: Option<Instant>) {
         let (kind, bytes) = match asked {

@@ -1,6 +1,7 @@
 //! What a front-end serves: a device of bytes that many threads use at once.
 
 mod below;
+mod device;
 mod done;
 mod drive;
 mod log;
@@ -18,6 +19,7 @@ use std::fmt::Debug;
 use std::io;
 
 pub use below::DiskMedium;
+pub use device::DiskDevice;
 pub use done::Done;
 pub use drive::CutDrive;
 pub use log::LogDisk;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use block::Medium;
 use live::ImageDrive;
-use ssd::{Config, Origin, Params};
 
 use crate::StackError;
 use crate::description::{Base, Description, Layer};
 use crate::disk::{CutDrive, Disk, Meter, Metered, ModelDisk, RamDisk, Recorder, Timing};
+use crate::drive::drive_params;
 use crate::power::Power;
 use crate::rules::{Top, World, check};
 use layers::Layers;
@@ -100,7 +100,7 @@ impl Stack {
                 layers.over(Ground::Medium(Arc::new(medium)))?
             }
             Base::Drive { preset, keys } => {
-                let params = params(preset, keys)?;
+                let params = drive_params(preset, keys)?;
                 let drive = CutDrive::new(&params, layers.seed().unwrap_or(1))?;
                 let drive = Arc::new(ModelDisk::new(drive, layers.timing()));
                 layers.over(Ground::Drive(drive))?
@@ -143,19 +143,4 @@ fn words(stack: &Description) -> String {
         Layer::PaperLog(_) => format!("paper 1's log over {below}"),
         _ => below,
     })
-}
-
-/// A drive that is served.
-fn params(preset: &str, keys: &[(String, String)]) -> Result<Params, StackError> {
-    let mut config: Config = ssd::preset(preset)?.config;
-    let origin = |from: &str| Origin { from: from.to_string(), source: None, tag: None };
-    for (key, value) in keys {
-        match &**key {
-            "scale" => config.scale(value, "the stack")?,
-            _ => config.set(key, value, origin("the stack"))?,
-        }
-    }
-    // A drive that is served holds data, and comes back after a cut.
-    config.set("nand.oob", "full", origin("serve"))?;
-    Ok(config.resolve()?)
 }

@@ -1,8 +1,8 @@
 //! A host log above a device, counted as one.
 
-use block::{BlockDevice, DeviceError, Lba, Op, Request, Sectors, Time, UNIT_BYTES};
-use remap::HostLog;
+use block::{BlockDevice, Data, DeviceError, Lba, Op, Request, Sectors, Time, UNIT_BYTES};
 use remap::paper::PaperLog;
+use remap::{HostLog, LogError};
 use ssd::Stats;
 
 use super::client::Client;
@@ -52,6 +52,11 @@ pub trait Log: BlockDevice {
     fn below_mut(&mut self) -> &mut Modelled;
     /// The latest moment it asked anything of the drive.
     fn clock(&self) -> Time;
+    /// A clean stop, of the log alone.
+    ///
+    /// # Errors
+    /// The device's.
+    fn stop(&mut self, at: Time) -> Result<Time, DeviceError>;
     /// Counters since it was made; bytes asked of it and of the drive are counted around it.
     fn counts(&self) -> LayerCounts;
     /// Whether its tables and counters agree.
@@ -70,6 +75,9 @@ impl Log for PaperLog<Modelled> {
     }
     fn clock(&self) -> Time {
         PaperLog::clock(self)
+    }
+    fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
+        PaperLog::stop(self, at)
     }
     fn counts(&self) -> LayerCounts {
         let s = self.stats();
@@ -102,6 +110,12 @@ impl Log for HostLog<Modelled> {
     }
     fn clock(&self) -> Time {
         HostLog::now(self)
+    }
+    fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
+        HostLog::stop(self, at).map_err(|error| match error {
+            LogError::Device(error) => error,
+            other => DeviceError::Io(other.to_string()),
+        })
     }
     fn counts(&self) -> LayerCounts {
         let c = self.counters();
@@ -180,7 +194,10 @@ impl<L: Log> BlockDevice for Above<L> {
     }
     fn submit(&mut self, at: Time, mut request: Request<'_>) -> Result<Time, DeviceError> {
         self.client.count(&request);
-        whole(&mut request);
+        // What carries bytes is written as it is.
+        if matches!(request.data, Data::None) {
+            whole(&mut request);
+        }
         if request.op != Op::Flush && request.sectors.0 == 0 {
             return Ok(at);
         }
@@ -222,6 +239,10 @@ impl<L: Log> Device for Above<L> {
     }
     fn now(&self) -> Time {
         self.layer.below().now().max(self.layer.clock())
+    }
+    fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
+        let done = self.layer.stop(at)?;
+        Device::stop(self.layer.below_mut(), done)
     }
     fn end(&mut self) -> Result<(), StackError> {
         self.layer.below_mut().end()

@@ -1,6 +1,6 @@
 //! What the laboratory needs of a stack under test, beside being a block device.
 
-use block::{BlockDevice, Time};
+use block::{BlockDevice, DeviceError, Request, Time};
 use ssd::{Drive, Stats};
 
 use super::LayerCounts;
@@ -38,6 +38,14 @@ pub trait Device: BlockDevice {
     /// The latest moment anything happened.
     fn now(&self) -> Time;
 
+    /// A clean stop: all is durable, and what comes up from it has nothing to recover.
+    ///
+    /// # Errors
+    /// The device's.
+    fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
+        self.submit(at, Request::flush())
+    }
+
     /// Ends what is written beside it: traces.
     ///
     /// # Errors
@@ -72,5 +80,8 @@ impl Device for Drive {
     }
     fn now(&self) -> Time {
         Drive::now(self)
+    }
+    fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
+        self.shutdown(at)
     }
 }

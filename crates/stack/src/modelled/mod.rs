@@ -11,7 +11,7 @@ mod device;
 mod memory;
 mod recorded;
 
-use block::{Bytes, Forward, Sectors, Time};
+use block::{Bytes, DeviceError, Forward, Sectors, Time};
 use remap::paper::{PaperLog, PaperOptions};
 use remap::{HostLog, LogOptions};
 use ssd::{Drive, Params, Stats};
@@ -25,6 +25,18 @@ use crate::description::Layer;
 use above::Above;
 use memory::Memory;
 use recorded::Recorded;
+
+/// How the layers of a stack begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// New, below a trace that is played: requests carry no payload, and logs count what they would
+    /// write.
+    Trace,
+    /// New, and they keep what requests carry.
+    New,
+    /// From what lies below: recovery.
+    Again,
+}
 
 /// A device in virtual time, whatever it is made of.
 pub struct Modelled(Box<dyn Device + Send>);
@@ -49,33 +61,56 @@ impl Modelled {
         Modelled(Box::new(Memory::new(Sectors(size.0 / block::SECTOR_BYTES))))
     }
 
+    /// A device of somebody else's.
+    pub fn over(device: impl Device + Send + 'static) -> Modelled {
+        Modelled(Box::new(device))
+    }
+
     /// The same below layers, the lowest first; `name` says what a trace is of. A trace that is played
     /// carries no payload: logs count what they would write.
     ///
     /// # Errors
     /// A layer that cannot be, or has no place in virtual time.
     pub fn below(self, layers: &[Layer], name: &str) -> Result<Modelled, StackError> {
-        layers.iter().try_fold(self, |below, layer| below.below_one(layer, name))
+        self.start(layers, name, Start::Trace)
     }
 
-    fn below_one(self, layer: &Layer, name: &str) -> Result<Modelled, StackError> {
+    /// The same below layers that begin as `start` says.
+    ///
+    /// # Errors
+    /// As [`Modelled::below`]; what lies below holds no such layer, or one that has lost what was
+    /// flushed.
+    pub fn start(self, layers: &[Layer], name: &str, start: Start) -> Result<Modelled, StackError> {
+        layers.iter().try_fold(self, |below, layer| below.below_one(layer, name, start))
+    }
+
+    fn below_one(self, layer: &Layer, name: &str, start: Start) -> Result<Modelled, StackError> {
         let failed =
             |e: &dyn std::fmt::Display| StackError::Options(format!("{}: {e}", layer.name()));
         // Making a layer takes time, and the next one begins when it is over.
         let at = self.now();
         Ok(Modelled(match layer {
             Layer::Log(keys) => {
-                let options = LogOptions { payload: false, ..keys.log(LogOptions::default())? };
-                Box::new(Above::new(
-                    HostLog::format_at(self, at, &options).map_err(|e| failed(&e))?,
-                ))
+                let mut options = keys.log(LogOptions::default())?;
+                options.payload &= start != Start::Trace;
+                let log = match start {
+                    Start::Again => HostLog::open(self, at, &options),
+                    Start::Trace | Start::New => HostLog::format_at(self, at, &options),
+                };
+                let log = log.map_err(|e| failed(&e))?;
+                if let Some(why) = log.read_only() {
+                    return Err(failed(&why));
+                }
+                Box::new(Above::new(log))
             }
             Layer::PaperLog(keys) => {
-                let options =
-                    keys.paper(PaperOptions { payload: false, ..PaperOptions::default() })?;
-                Box::new(Above::new(
-                    PaperLog::format_at(self, at, &options).map_err(|e| failed(&e))?,
-                ))
+                let payload = start != Start::Trace;
+                let options = keys.paper(PaperOptions { payload, ..PaperOptions::default() })?;
+                let log = match start {
+                    Start::Again => PaperLog::open_at(self, at, &options),
+                    Start::Trace | Start::New => PaperLog::format_at(self, at, &options),
+                };
+                Box::new(Above::new(log.map_err(|e| failed(&e))?))
             }
             Layer::Record(path) if path.extension().is_some_and(|end| end == "vlog") => {
                 return Err(failed(&"with data (.vlog): a run in virtual time has none"));
@@ -122,6 +157,9 @@ impl Device for Modelled {
     }
     fn now(&self) -> Time {
         self.0.now()
+    }
+    fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
+        self.0.stop(at)
     }
     fn end(&mut self) -> Result<(), StackError> {
         self.0.end()

@@ -115,6 +115,9 @@ impl Device for Recorded {
     fn now(&self) -> Time {
         self.below.now()
     }
+    fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
+        self.below.stop(at)
+    }
     fn end(&mut self) -> Result<(), StackError> {
         let path = self.path.clone();
         self.finish().map_err(|error| StackError::Io { path, error })?;

@@ -10,7 +10,7 @@ mod paper;
 mod requests;
 
 use block::Bytes;
-use ssd::BufferShape;
+use ssd::{BufferShape, PolicySpec};
 use workload::Source;
 
 use crate::{Options, Scale};
@@ -115,7 +115,10 @@ fn rows(
     open: &dyn Fn() -> Result<Box<dyn Source>, LabError>,
 ) -> Result<Vec<HitRow>, LabError> {
     let cells = policies.iter().flat_map(|policy| {
-        sizes.iter().map(|mib| Cell { policy: (*policy).to_string(), size: Bytes(mib * MIB) })
+        sizes.iter().map(|mib| Cell {
+            policy: PolicySpec::parse(policy).expect("a policy of the registry"),
+            size: Bytes(mib * MIB),
+        })
     });
     let plan = HitPlan {
         cells: cells.collect(),
@@ -144,7 +147,7 @@ fn times(a: u64, b: u64) -> Value {
 }
 
 fn find<'a>(rows: &'a [HitRow], policy: &str, mib: u64) -> Option<&'a HitRow> {
-    rows.iter().find(|row| row.cell.policy == policy && row.cell.size.0 == mib * MIB)
+    rows.iter().find(|row| row.cell.policy.text() == policy && row.cell.size.0 == mib * MIB)
 }
 
 fn hits(rows: &[HitRow], policy: &str, mib: u64) -> u64 {

@@ -13,7 +13,7 @@ use block::{Ppn, Rng, Span, Time};
 
 use crate::config::Params;
 use crate::ftl::lines::LineTable;
-use crate::ftl::victim::{self, Choice, Victim};
+use crate::ftl::victim::{Choice, Victim};
 use crate::stats::GcStats;
 
 /// How far the victim has been read.
@@ -65,7 +65,7 @@ impl Clone for Cleaner {
 impl Cleaner {
     pub fn new(p: &Params, lines: u32) -> Cleaner {
         Cleaner {
-            policy: victim::make(&p.gc.victim).expect("checked when resolved"),
+            policy: p.gc.victim.build(),
             rng: Rng::stream(p.seed, "ssd/victim"),
             exact: p.gc.exact.unwrap_or(lines < 4096),
             victim: None,

@@ -133,30 +133,40 @@ pub fn add_victim(info: &'static VictimInfo) -> Result<(), String> {
     Ok(())
 }
 
-fn split(text: &str) -> Option<(&str, Option<u32>)> {
-    match text.split_once('(') {
-        None => Some((text, None)),
-        Some((name, rest)) => {
-            let n = rest.strip_suffix(')')?.trim().parse().ok()?;
-            Some((name, Some(n)))
-        }
+/// A victim policy as it is written, `dchoice(3)`, read once.
+#[derive(Clone, Copy, Debug)]
+pub struct VictimSpec {
+    /// The registry's entry.
+    pub info: &'static VictimInfo,
+    /// The parameter, if one was given.
+    pub parameter: Option<u32>,
+}
+
+impl VictimSpec {
+    fn read(text: &str) -> Option<VictimSpec> {
+        let (name, parameter) = match text.trim().split_once('(') {
+            None => (text.trim(), None),
+            Some((name, rest)) => (name, Some(rest.strip_suffix(')')?.trim().parse().ok()?)),
+        };
+        let spec = VictimSpec { info: find(name)?, parameter };
+        let takes = parameter.is_none() || spec.info.name.contains('(');
+        (takes && (spec.info.make)(parameter).is_some()).then_some(spec)
+    }
+
+    /// Builds the policy.
+    pub(crate) fn build(self) -> Box<dyn Victim> {
+        (self.info.make)(self.parameter).expect("its parameter was tried when it was read")
     }
 }
 
-/// Builds a policy from its name.
-pub(crate) fn make(text: &str) -> Option<Box<dyn Victim>> {
-    let (name, parameter) = split(text)?;
-    let info = find(name)?;
-    if parameter.is_some() && !info.name.contains('(') {
-        return None;
-    }
-    (info.make)(parameter)
-}
+impl std::str::FromStr for VictimSpec {
+    type Err = String;
 
-/// Whether a name is one of the registry's; the error lists them.
-pub(crate) fn check(text: &str) -> Result<(), String> {
-    make(text).map(|_| ()).ok_or_else(|| {
-        let names: Vec<&str> = victims().iter().map(|info| info.name).collect();
-        format!("one of {}", names.join(", "))
-    })
+    /// The error lists those of the registry.
+    fn from_str(text: &str) -> Result<VictimSpec, String> {
+        VictimSpec::read(text).ok_or_else(|| {
+            let names: Vec<&str> = victims().iter().map(|info| info.name).collect();
+            format!("one of {}", names.join(", "))
+        })
+    }
 }
