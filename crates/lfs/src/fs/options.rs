@@ -116,11 +116,17 @@ pub enum Bug {
     MovedEarly,
     /// What was read without the volume counts, whatever was written there meanwhile.
     StaleRead,
+    /// An fsync goes on while a checkpoint is frozen.
+    SyncsFrozen,
+    /// What a frozen checkpoint names is not kept.
+    FrozenNarrow,
+    /// What was valid when a checkpoint was frozen counts as given up if it is not when that ends.
+    FrozenLost,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 33] = [
+    pub const ALL: [Bug; 36] = [
         Bug::Ssa,
         Bug::FsyncJ,
         Bug::Trans,
@@ -154,6 +160,9 @@ impl Bug {
         Bug::TicketLate,
         Bug::MovedEarly,
         Bug::StaleRead,
+        Bug::SyncsFrozen,
+        Bug::FrozenNarrow,
+        Bug::FrozenLost,
     ];
 }
 

@@ -85,12 +85,17 @@ impl ReadPlan {
 
 impl<D: BlockDevice> Fs<D> {
     /// From now on nobody waits for the device while he has the volume (or, with `false`, he does again):
-    /// operations may answer [`FsError::Again`].
+    /// operations may answer [`FsError::Again`]. Then nobody reads, or does a job, any more: what there is to
+    /// do is done here.
     pub fn read_outside(&mut self, on: bool) {
+        let was = self.disk.is_outside();
         self.disk.read_outside(on);
+        if was && !on {
+            self.finish_jobs();
+        }
     }
 
-    /// Who came again and again may wait for the device, with the volume, until he says `false`.
+    /// Who came again and again may wait for a read of the device, with the volume, until he says `false`.
     pub fn insist(&mut self, insists: bool) {
         self.disk.insist(insists);
     }

@@ -5,12 +5,14 @@
 //!   the checkpoint, and what fsync made durable since;
 //! * a block in either map is not written; a segment is free if neither map has a bit in it, it is
 //!   no head, nothing holds it until the next checkpoint, and it does not wait for its record;
+//! * while a checkpoint is frozen R is what either of the two says; when it is durable, what it says and
+//!   what was made durable since;
 //! * a segment that is read ahead of need bears a ticket until it is free or a head: as long as it
 //!   does, no block of it was written;
 //! * counts equal the maps' bits; a segment stands among the candidates of cleaning with the cost
 //!   that the rule of this mount gives it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::candidates::Candidates;
 use super::victim::Question;
@@ -29,7 +31,9 @@ pub(super) struct Seg {
     pub(super) mtime: u64,
     pub(super) head: bool,
     /// Not free before the next checkpoint, whatever the maps say.
-    pub(super) held: bool,
+    held: bool,
+    /// The same before the one after a frozen one.
+    held_next: bool,
     /// What recovery needs of it was copied; records that are not durable yet will free it.
     pub(super) copied: bool,
     /// The ticket of cleaning ahead of need that reads it; 0: none does, or it was free or a head since.
@@ -46,7 +50,15 @@ pub(super) struct Seg {
 
 impl Seg {
     fn is_free(&self) -> bool {
-        self.needed == 0 && !self.head && !self.held && !self.copied
+        self.needed == 0 && !self.head && !self.is_held() && !self.copied
+    }
+    /// Whether it is not free before a checkpoint.
+    pub(super) fn is_held(&self) -> bool {
+        self.held || self.held_next
+    }
+    /// Blocks that recovery needs and that are not valid any more.
+    fn only_needed(&self) -> u64 {
+        self.rec.iter().zip(&self.cur).map(|(rec, cur)| u64::from((rec & !cur).count_ones())).sum()
     }
 }
 
@@ -55,6 +67,7 @@ pub(super) struct Segs {
     free: BTreeSet<u32>,
     /// Segments that were touched since the checkpoint, each once.
     touched: Vec<u32>,
+    frozen: Option<Frozen>,
     /// SIT blocks that are not on media.
     dirty: Vec<bool>,
     dirty_count: usize,
@@ -69,6 +82,15 @@ pub(super) struct Segs {
     /// Where the search for a free segment goes on.
     next: u32,
     layout: Layout,
+}
+
+/// What a frozen checkpoint says.
+#[derive(Default)]
+struct Frozen {
+    /// Of segments that were touched before it: what was valid then.
+    maps: BTreeMap<u32, [u8; VALID_BYTES]>,
+    /// What recovery from it needs beside that, since.
+    needed: BTreeMap<u32, [u8; VALID_BYTES]>,
 }
 
 const OUTSIDE: FsError = FsError::Corrupt("an address outside the main area");
@@ -101,6 +123,7 @@ impl Segs {
                 mtime: entry.mtime,
                 head: false,
                 held: false,
+                held_next: false,
                 copied: false,
                 ticket: 0,
                 waits: false,
@@ -116,6 +139,7 @@ impl Segs {
             segs,
             free: BTreeSet::new(),
             touched: Vec::new(),
+            frozen: None,
             dirty: vec![false; layout.sit_blocks() as usize],
             dirty_count: 0,
             pre_invalid: 0,
@@ -164,7 +188,8 @@ impl Segs {
 
     fn refresh(&mut self, i: u32) {
         let seg = &mut self.segs[i as usize];
-        let waits = seg.valid == 0 && !seg.head && !seg.copied && (seg.needed > 0 || seg.held);
+        let waits =
+            seg.valid == 0 && !seg.head && !seg.copied && (seg.needed > 0 || seg.is_held());
         self.prefree = self.prefree + usize::from(waits) - usize::from(seg.waits);
         seg.waits = waits;
         let free = seg.is_free();
@@ -269,6 +294,9 @@ impl Segs {
     /// Recovery needs a block.
     pub(super) fn need(&mut self, addr: BlockAddr) -> Result<(), FsError> {
         let (i, at) = self.at(addr)?;
+        if let Some(frozen) = &mut self.frozen {
+            msb_set(frozen.needed.entry(i).or_insert([0; VALID_BYTES]), at, true);
+        }
         let seg = &mut self.segs[i as usize];
         if msb_set(&mut seg.rec, at, true) {
             return Ok(());
@@ -332,7 +360,10 @@ impl Segs {
     /// This segment becomes a log's head.
     pub(super) fn take(&mut self, seg: SegNo, kind: u8, hold: bool) {
         let one = &mut self.segs[seg.index()];
-        (one.head, one.kind, one.held, one.written) = (true, kind, one.held || hold, true);
+        (one.head, one.kind, one.written) = (true, kind, true);
+        if hold {
+            self.hold(seg);
+        }
         self.soil(seg.0);
         self.refresh(seg.0);
     }
@@ -362,7 +393,11 @@ impl Segs {
 
     /// Keeps a segment from being free before the next checkpoint.
     pub(super) fn hold(&mut self, seg: SegNo) {
-        self.segs[seg.index()].held = true;
+        let one = &mut self.segs[seg.index()];
+        match self.frozen {
+            Some(_) => one.held_next = true,
+            None => one.held = true,
+        }
         self.look_at(seg.0);
         self.refresh(seg.0);
     }
@@ -391,15 +426,49 @@ impl Segs {
         SitEntry { valid: one.valid, kind: one.kind, map: one.cur, mtime: one.mtime }
     }
 
-    /// A checkpoint is durable: what is valid is what recovery needs.
-    pub(super) fn settle(&mut self) {
+    /// A checkpoint is frozen: recovery may need what is valid now, beside what the one before says.
+    /// `narrow`: it does not, a planted bug.
+    pub(super) fn freeze(&mut self, narrow: bool) {
         self.dirty.fill(false);
-        (self.dirty_count, self.pre_invalid) = (0, 0);
+        self.dirty_count = 0;
+        let mut maps = BTreeMap::new();
         for i in std::mem::take(&mut self.touched) {
             let seg = &mut self.segs[i as usize];
             seg.touched = false;
-            if seg.held || seg.needed != seg.valid || seg.rec != seg.cur {
-                (seg.rec, seg.needed, seg.held) = (seg.cur, seg.valid, false);
+            maps.insert(i, seg.cur);
+            if !narrow {
+                seg.rec.iter_mut().zip(&seg.cur).for_each(|(rec, cur)| *rec |= cur);
+            }
+        }
+        self.frozen = Some(Frozen { maps, ..Frozen::default() });
+    }
+
+    /// It is durable: recovery needs what it says, and what was made durable since. `late`: what is valid by
+    /// now, a planted bug.
+    pub(super) fn settle(&mut self, late: bool) {
+        let Some(Frozen { maps, needed }) = self.frozen.take() else { return };
+        for (i, map) in maps {
+            let seg = &mut self.segs[i as usize];
+            let mut rec = if late { seg.cur } else { map };
+            let since = needed.get(&i).into_iter().flatten();
+            rec.iter_mut().zip(since).for_each(|(rec, more)| *rec |= more);
+            if seg.rec == rec && !seg.held && !seg.held_next {
+                continue;
+            }
+            let before = if seg.copied { 0 } else { seg.only_needed() };
+            (seg.rec, seg.held, seg.held_next) = (rec, seg.held_next, false);
+            let after = seg.only_needed();
+            seg.needed = seg.valid + after as u16;
+            let after = if seg.copied { 0 } else { after };
+            self.pre_invalid = self.pre_invalid + after - before;
+            self.refresh(i);
+        }
+        // Those that were held since, and not touched before.
+        for at in 0..self.touched.len() {
+            let i = self.touched[at];
+            let seg = &mut self.segs[i as usize];
+            if std::mem::take(&mut seg.held_next) {
+                seg.held = true;
                 self.refresh(i);
             }
         }
@@ -426,8 +495,9 @@ impl Segs {
             if self.rule.cost(seg) != self.candidates.cost(i as u32) {
                 return Err(FsError::Corrupt("the candidates of cleaning"));
             }
-            let settled = seg.rec == seg.cur && !seg.held;
-            if !settled && !seg.touched {
+            let settled = seg.rec == seg.cur && !seg.is_held();
+            let frozen = self.frozen.as_ref().is_some_and(|all| all.maps.contains_key(&(i as u32)));
+            if !settled && !seg.touched && !frozen {
                 return Err(FsError::Corrupt("a segment that the checkpoint would not look at"));
             }
         }
