@@ -65,7 +65,10 @@ const LONGER: (Draw, Density) =
 /// `crates/lfs/tests/crash.rs`; so do `PastTorn`, whose torn node has to be followed by a whole one, and
 /// `WholeFirst`, which takes two cuts of mounts: `crates/lfs/tests/torn.rs`. Those of cleaning ahead of
 /// need are rarer here than in `crates/lfs/tests/ahead.rs`.
-const IN_LONG: [Bug; 13] = [
+const IN_LONG: [Bug; 16] = [
+    Bug::SyncsFrozen,
+    Bug::FrozenNarrow,
+    Bug::FrozenLost,
     Bug::StaleRead,
     Bug::SyncedEarly,
     Bug::TicketLate,
@@ -133,7 +136,7 @@ fn planted_bugs_are_caught_and_their_plans_show_them() {
 
 #[test]
 fn volumes_are_cleaned() {
-    let (mut segments, mut records) = (0, 0);
+    let (mut segments, mut records, mut between) = (0, 0, 0);
     for seed in 0..40 {
         let (plan, spec, _) = draw_lfs(seed, &LONG.0);
         let mut subject = FsSubject::build(&spec).expect("a volume");
@@ -141,11 +144,13 @@ fn volumes_are_cleaned() {
         for step in &plan.work {
             let done = oracle.apply(&mut subject, step);
             done.unwrap_or_else(|failure| panic!("seed {seed}, `{step}`: {failure}"));
+            between += u32::from(subject.is_frozen());
         }
         segments += subject.cleaned().0;
         records += subject.cleaned().1;
     }
     assert!(segments > 400 && records > 100, "{segments} segments, {records} records");
+    assert!(between > 100, "{between} operations ended between the parts of a checkpoint");
 }
 
 #[test]

@@ -56,6 +56,10 @@ pub(crate) fn write_forced<D: BlockDevice>(
 }
 
 impl Fetch {
+    /// Its own among all that are read.
+    pub fn number(&self) -> u64 {
+        self.id
+    }
     pub(super) fn runs(&self) -> impl Iterator<Item = (BlockAddr, u32)> + '_ {
         self.runs.iter().copied()
     }

@@ -16,8 +16,7 @@ use super::stats::{CheckpointTime, Event};
 use super::{Fs, LogKind};
 use crate::disk::{Cause, Disk};
 use crate::format::{
-    Block, Checkpoint, Flags, Heads, Journal, OrphanBlock, SIT_PER_BLOCK, msb_set, msb_test,
-    zeroed,
+    Block, Checkpoint, Flags, Heads, Journal, OrphanBlock, SIT_PER_BLOCK, msb_set, msb_test, zeroed,
 };
 use crate::{BlockAddr, FsError, Nid, Now, SegNo};
 

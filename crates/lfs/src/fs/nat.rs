@@ -218,7 +218,8 @@ impl Nat {
 
     /// Numbers that could be given out now, if so many are in use.
     pub(super) fn available(&self, used: u64) -> u64 {
-        u64::from(self.nids).saturating_sub(4 + used + (self.freed.len() + self.freed_before.len()) as u64)
+        u64::from(self.nids)
+            .saturating_sub(4 + used + (self.freed.len() + self.freed_before.len()) as u64)
     }
 
     pub(super) fn dirty_blocks(&self) -> usize {

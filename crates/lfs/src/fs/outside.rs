@@ -126,6 +126,13 @@ impl<D: BlockDevice> Fs<D> {
         self.freeze_after(error);
     }
 
+    /// Nobody will bring what was asked for with this number ([`Fetch::number`]): no more changes, and nobody
+    /// waits for it.
+    pub fn read_lost(&mut self, number: u64, error: &FsError) {
+        self.disk.give_back(number);
+        self.freeze_after(error);
+    }
+
     /// Whether somebody reads blocks for the volume now.
     pub fn is_reading(&self) -> bool {
         self.disk.is_reading()

@@ -188,8 +188,7 @@ impl Segs {
 
     fn refresh(&mut self, i: u32) {
         let seg = &mut self.segs[i as usize];
-        let waits =
-            seg.valid == 0 && !seg.head && !seg.copied && (seg.needed > 0 || seg.is_held());
+        let waits = seg.valid == 0 && !seg.head && !seg.copied && (seg.needed > 0 || seg.is_held());
         self.prefree = self.prefree + usize::from(waits) - usize::from(seg.waits);
         seg.waits = waits;
         let free = seg.is_free();
