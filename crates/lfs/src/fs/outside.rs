@@ -47,6 +47,10 @@ pub struct ReadPlan {
 }
 
 impl ReadPlan {
+    /// Its own among all that are read.
+    pub fn number(&self) -> u64 {
+        self.id
+    }
     /// How many bytes there are.
     pub fn bytes(&self) -> usize {
         self.len

@@ -12,8 +12,11 @@
 //! * counts equal the maps' bits; a segment stands among the candidates of cleaning with the cost
 //!   that the rule of this mount gives it.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod frozen;
 
+use std::collections::BTreeSet;
+
+use self::frozen::Frozen;
 use super::candidates::Candidates;
 use super::victim::Question;
 use crate::format::{SIT_PER_BLOCK, SitEntry, VALID_BYTES, msb_set, msb_test};
@@ -82,15 +85,6 @@ pub(super) struct Segs {
     /// Where the search for a free segment goes on.
     next: u32,
     layout: Layout,
-}
-
-/// What a frozen checkpoint says.
-#[derive(Default)]
-struct Frozen {
-    /// Of segments that were touched before it: what was valid then.
-    maps: BTreeMap<u32, [u8; VALID_BYTES]>,
-    /// What recovery from it needs beside that, since.
-    needed: BTreeMap<u32, [u8; VALID_BYTES]>,
 }
 
 const OUTSIDE: FsError = FsError::Corrupt("an address outside the main area");
@@ -294,7 +288,7 @@ impl Segs {
     pub(super) fn need(&mut self, addr: BlockAddr) -> Result<(), FsError> {
         let (i, at) = self.at(addr)?;
         if let Some(frozen) = &mut self.frozen {
-            msb_set(frozen.needed.entry(i).or_insert([0; VALID_BYTES]), at, true);
+            frozen.need(i, at);
         }
         let seg = &mut self.segs[i as usize];
         if msb_set(&mut seg.rec, at, true) {
@@ -425,57 +419,10 @@ impl Segs {
         SitEntry { valid: one.valid, kind: one.kind, map: one.cur, mtime: one.mtime }
     }
 
-    /// A checkpoint is frozen: recovery may need what is valid now, beside what the one before says.
-    /// `narrow`: it does not, a planted bug.
-    pub(super) fn freeze(&mut self, narrow: bool) {
-        self.dirty.fill(false);
-        self.dirty_count = 0;
-        let mut maps = BTreeMap::new();
-        for i in std::mem::take(&mut self.touched) {
-            let seg = &mut self.segs[i as usize];
-            seg.touched = false;
-            maps.insert(i, seg.cur);
-            if !narrow {
-                seg.rec.iter_mut().zip(&seg.cur).for_each(|(rec, cur)| *rec |= cur);
-            }
-        }
-        self.frozen = Some(Frozen { maps, ..Frozen::default() });
-    }
-
-    /// It is durable: recovery needs what it says, and what was made durable since. `late`: what is valid by
-    /// now, a planted bug.
-    pub(super) fn settle(&mut self, late: bool) {
-        let Some(Frozen { maps, needed }) = self.frozen.take() else { return };
-        for (i, map) in maps {
-            let seg = &mut self.segs[i as usize];
-            let mut rec = if late { seg.cur } else { map };
-            let since = needed.get(&i).into_iter().flatten();
-            rec.iter_mut().zip(since).for_each(|(rec, more)| *rec |= more);
-            if seg.rec == rec && !seg.held && !seg.held_next {
-                continue;
-            }
-            let before = if seg.copied { 0 } else { seg.only_needed() };
-            (seg.rec, seg.held, seg.held_next) = (rec, seg.held_next, false);
-            let after = seg.only_needed();
-            seg.needed = seg.valid + after as u16;
-            let after = if seg.copied { 0 } else { after };
-            self.pre_invalid = self.pre_invalid + after - before;
-            self.refresh(i);
-        }
-        // Those that were held since, and not touched before.
-        for at in 0..self.touched.len() {
-            let i = self.touched[at];
-            let seg = &mut self.segs[i as usize];
-            if std::mem::take(&mut seg.held_next) {
-                seg.held = true;
-                self.refresh(i);
-            }
-        }
-    }
-
     /// What contradicts itself, in words.
     pub(super) fn check(&self) -> Result<(), FsError> {
         let (mut pre, mut copied) = (0, 0);
+        let frozen: BTreeSet<u32> = self.frozen.iter().flat_map(Frozen::segments).collect();
         for (i, seg) in self.segs.iter().enumerate() {
             let bits = |map: &[u8]| map.iter().map(|b| b.count_ones()).sum::<u32>();
             let both: Vec<u8> = seg.cur.iter().zip(&seg.rec).map(|(a, b)| a | b).collect();
@@ -495,7 +442,7 @@ impl Segs {
                 return Err(FsError::Corrupt("the candidates of cleaning"));
             }
             let settled = seg.rec == seg.cur && !seg.is_held();
-            let frozen = self.frozen.as_ref().is_some_and(|all| all.maps.contains_key(&(i as u32)));
+            let frozen = frozen.contains(&(i as u32));
             if !settled && !seg.touched && !frozen {
                 return Err(FsError::Corrupt("a segment that the checkpoint would not look at"));
             }

@@ -33,7 +33,7 @@ use lfs::fs::{Attributes, Covering, DirEntry, Syncing};
 use lfs::{Fs, FsError, Mark, Nid, Now, Stamp};
 
 use super::behind::Behind;
-use super::beside::PANICKED;
+use super::beside::{Begun, PANICKED};
 use super::end;
 use super::errors::errno;
 use super::held::Held;
@@ -275,8 +275,9 @@ impl Volume {
                 let plan = fs.plan_read(now, ino, at, out.len())?;
                 Ok((plan, fs.device().clone(), now))
             })?;
+            let begun = Begun::read(self, mount, plan.number());
             let (done, bytes) = (plan.read(now.at, &mut device, out), plan.bytes());
-            let mut inner = self.lock();
+            let mut inner = begun.ended();
             self.brought.notify_all();
             let same = inner.mounts == mount;
             let counts = match inner.fs.as_mut().filter(|_| same) {
