@@ -302,6 +302,18 @@ impl<D: BlockDevice> Fs<D> {
         most: u32,
         choose: impl Fn(&Fs<D>) -> Option<SegNo>,
     ) -> Result<u32, FsError> {
+        let before = self.disk.set_aside(For::Cleaning);
+        let begun = self.read_some_now(most, choose);
+        self.disk.go_on(before);
+        self.poll_cleaning()?;
+        begun
+    }
+
+    fn read_some_now(
+        &mut self,
+        most: u32,
+        choose: impl Fn(&Fs<D>) -> Option<SegNo>,
+    ) -> Result<u32, FsError> {
         let mut begun = 0;
         while begun < most
             && self.ahead.reading() < self.options.depth as usize
@@ -312,7 +324,6 @@ impl<D: BlockDevice> Fs<D> {
             self.read_victim(victim, false)?;
             begun += 1;
         }
-        self.poll_cleaning()?;
         Ok(begun)
     }
 
