@@ -65,7 +65,8 @@ const LONGER: (Draw, Density) =
 /// `crates/lfs/tests/crash.rs`; so do `PastTorn`, whose torn node has to be followed by a whole one, and
 /// `WholeFirst`, which takes two cuts of mounts: `crates/lfs/tests/torn.rs`. Those of cleaning ahead of
 /// need are rarer here than in `crates/lfs/tests/ahead.rs`.
-const IN_LONG: [Bug; 16] = [
+const IN_LONG: [Bug; 17] = [
+    Bug::FrozenLate,
     Bug::SyncsFrozen,
     Bug::FrozenNarrow,
     Bug::FrozenLost,

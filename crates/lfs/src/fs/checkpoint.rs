@@ -54,6 +54,8 @@ pub enum FsyncFallback {
     Xattrs,
     FreedNodes,
     NoRoom,
+    /// Its data was written again before each flush.
+    Rewritten,
 }
 
 impl Trigger {
@@ -90,6 +92,7 @@ impl FsyncFallback {
             FsyncFallback::Xattrs => "CP fsync: xattrs",
             FsyncFallback::FreedNodes => "CP fsync: freed nodes",
             FsyncFallback::NoRoom => "CP fsync: no room",
+            FsyncFallback::Rewritten => "CP fsync: rewritten",
         }
     }
 }
@@ -260,7 +263,7 @@ impl<D: BlockDevice> Fs<D> {
         }
     }
 
-    fn write_sit(&mut self) -> Result<Vec<u8>, FsError> {
+    pub(super) fn write_sit(&mut self) -> Result<Vec<u8>, FsError> {
         let mut bitmap = self.checkpoints.sit_bitmap().to_vec();
         for i in self.segs.dirty_tables() {
             let mut block = zeroed();

@@ -21,7 +21,7 @@ use crate::disk::{Cause, Mark};
 use crate::format::{FileType, XATTR_OFFSET};
 use crate::{BlockAddr, FsError, Nid, Now};
 
-/// How often a file that is written all the time is waited for before it is flushed with the volume held.
+/// How often a file that is written all the time is waited for before its fsync is a checkpoint.
 const WAITS: u32 = 8;
 
 /// A file that somebody wants to be durable.
@@ -166,11 +166,16 @@ impl<D: BlockDevice> Fs<D> {
         }
         if self.data_waits(one.ino) {
             one.waited += 1;
-            let most = if self.disk.is_outside() { WAITS } else { 1 };
-            if one.waited <= most {
+            let outside = self.disk.is_outside();
+            if one.waited == 1 || outside && one.waited <= WAITS {
                 return Ok(false);
             }
-            // It was written, or moved, again meanwhile, and may be for ever.
+            // It was written, or moved, again meanwhile, and may be for ever. A checkpoint's flush covers what
+            // is there when it is frozen.
+            if outside {
+                let why = Trigger::Fsync(FsyncFallback::Rewritten);
+                return self.make_durable(&mut one.covering, why).map(|()| true);
+            }
             self.disk.flush()?;
         }
         self.fsync_nodes(one.ino, nids)?;

@@ -103,6 +103,10 @@ impl<D: BlockDevice> Fs<D> {
             }
             self.disk.ticket()?;
             self.checkpoints.flushed(self.disk.clock());
+            if self.options.bug.has(Bug::FrozenLate) {
+                self.write_sit()?;
+                self.disk.ticket()?;
+            }
             let end = self.checkpoints.frozen().map(Frozen::end);
             return Ok(end.map(|(at, block, version)| What::End(at, block.to_vec(), version)));
         }

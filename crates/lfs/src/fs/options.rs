@@ -122,11 +122,13 @@ pub enum Bug {
     FrozenNarrow,
     /// What was valid when a checkpoint was frozen counts as given up if it is not when that ends.
     FrozenLost,
+    /// Tables as they are when a checkpoint ends are written into it.
+    FrozenLate,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 36] = [
+    pub const ALL: [Bug; 37] = [
         Bug::Ssa,
         Bug::FsyncJ,
         Bug::Trans,
@@ -163,6 +165,7 @@ impl Bug {
         Bug::SyncsFrozen,
         Bug::FrozenNarrow,
         Bug::FrozenLost,
+        Bug::FrozenLate,
     ];
 }
 

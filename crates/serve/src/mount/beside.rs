@@ -186,7 +186,7 @@ mod tests {
     use std::time::Duration;
 
     use block::{Bytes, Medium, Rng};
-    use lfs::fs::{Cleaning, NewInode, Scj};
+    use lfs::fs::{Cleaning, FsyncFallback, NewInode, Scj, Trigger};
     use lfs::{Fs, FsOptions, MkfsOptions, Nid, format};
     use stack::disk::{MediumDisk, RamDisk};
     use stack::power::NoSwitch;
@@ -359,6 +359,37 @@ mod tests {
             let mut fs = Fs::mount(device, FsOptions::default(), volume.now()).expect("mounted");
             fs.check(volume.now()).expect("whole");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_written_all_the_time_is_synced() {
+        // No other checkpoint comes in between.
+        let cleaning = Cleaning::Scj(Scj { threshold: Some(1 << 20), ..Scj::default() });
+        let options = FsOptions { cleaning, ahead: 2, prefree: 90, ..FsOptions::default() };
+        let (_, volume) = served(options);
+        let ino = make(&volume, Nid::ROOT, "busy").expect("made");
+        volume.checkpoint().expect("durable");
+        let syncs = Syncs::new(&volume).expect("a thread");
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                (0..).take_while(|_| !stop.load(Ordering::SeqCst)).try_for_each(|n| {
+                    std::thread::sleep(Duration::from_micros(100));
+                    write(&volume, ino, n % 50 * BLOCK, &[n as u8; BLOCK as usize])
+                })
+            });
+            let busy = Trigger::Fsync(FsyncFallback::Rewritten);
+            let was_busy = |_| {
+                assert_eq!(sync(&syncs, ino), Ok(()), "{:?}", volume.failure());
+                volume.with(|fs, _| Ok(fs.checkpoints().contains_key(&busy))).expect("served")
+            };
+            let seen = (0..500).any(was_busy);
+            stop.store(true, Ordering::SeqCst);
+            assert_eq!(writer.join().expect("no panic"), Ok(()));
+            assert!(seen, "it was never written before each flush");
+        });
+        let asked = volume.with(|fs, _| Ok(fs.device().asked_with_lock())).expect("served");
+        assert_eq!(asked, [0; 3], "reads, writes, flushes");
     }
 
     #[test]
