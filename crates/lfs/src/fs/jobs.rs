@@ -44,7 +44,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Asks the device for it; when it is done.
+    /// Asks the device for it, when all is answered that was handed over ([`Fs::ready`]); when it is done.
     ///
     /// # Errors
     /// What the device says.
