@@ -81,10 +81,11 @@ impl<D: BlockDevice> Fs<D> {
     ///
     /// # Errors
     /// What the device said to a write of it.
-    pub fn next_job(&mut self) -> Result<Option<Job>, FsError> {
+    pub fn next_job(&mut self, now: Now) -> Result<Option<Job>, FsError> {
         if self.jobs.under_way.is_some() || self.writable().is_err() {
             return Ok(None);
         }
+        self.begin(now);
         let what = self.next_what().inspect_err(|error| self.health.fail(error))?;
         Ok(what.map(|what| {
             self.jobs.last += 1;
@@ -176,7 +177,7 @@ impl<D: BlockDevice> Fs<D> {
     pub(super) fn finish_jobs(&mut self) {
         self.jobs.under_way = None;
         // An error of a job leaves none to do.
-        while let Ok(Some(job)) = self.next_job() {
+        while let Ok(Some(job)) = self.next_job(self.now) {
             let done = job.perform(self.disk.time(), self.disk.device_mut());
             if let Ok(until) = done {
                 self.disk.pass(until);

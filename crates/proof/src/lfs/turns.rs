@@ -62,7 +62,7 @@ impl FsSubject {
     pub(super) fn fetch(&mut self) -> Result<bool, FsError> {
         let Ok((fs, now)) = self.volume() else { return Ok(false) };
         let wants = [fs.wants()?, fs.wants_of_cleaning()?];
-        let job = fs.next_job()?;
+        let job = fs.next_job(now)?;
         // What a flush is to cover was waited for.
         let at = now.at.max(fs.ready());
         let mut found = job.is_some();

@@ -74,7 +74,7 @@ impl Volume {
         // Who waits for cleaning may read for it; the others do not wait for what it reads.
         let mut wants = fs.wants().map_err(failed)?;
         if wants.is_none() {
-            if let Some(job) = fs.next_job().map_err(failed)? {
+            if let Some(job) = fs.next_job(self.now()).map_err(failed)? {
                 return Ok((self.perform(inner, &job), 0));
             }
             if fs.is_job_under_way() {
@@ -127,7 +127,7 @@ impl Volume {
             let ends = inner.rests || inner.mounts != mount;
             let Some(fs) = inner.fs.as_mut().filter(|_| !ends) else { return false };
             // The next request that writes meets an error.
-            let Ok(job) = fs.next_job() else { return false };
+            let Ok(job) = fs.next_job(self.now()) else { return false };
             if let Some(job) = job {
                 inner = self.perform(inner, &job);
                 return self.clean_on(inner, mount);
