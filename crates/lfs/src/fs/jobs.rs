@@ -82,10 +82,10 @@ impl<D: BlockDevice> Fs<D> {
     /// # Errors
     /// What the device said to a write of it.
     pub fn next_job(&mut self, now: Now) -> Result<Option<Job>, FsError> {
+        self.begin(now);
         if self.jobs.under_way.is_some() || self.writable().is_err() {
             return Ok(None);
         }
-        self.begin(now);
         let what = self.next_what().inspect_err(|error| self.health.fail(error))?;
         Ok(what.map(|what| {
             self.jobs.last += 1;

@@ -61,8 +61,8 @@ impl FsSubject {
     /// Reads what is wanted, and does the next job; it is brought later. No: there is nothing.
     pub(super) fn fetch(&mut self) -> Result<bool, FsError> {
         let Ok((fs, now)) = self.volume() else { return Ok(false) };
-        let wants = [fs.wants()?, fs.wants_of_cleaning()?];
         let job = fs.next_job(now)?;
+        let wants = [fs.wants()?, fs.wants_of_cleaning()?];
         // What a flush is to cover was waited for.
         let at = now.at.max(fs.ready());
         let mut found = job.is_some();
