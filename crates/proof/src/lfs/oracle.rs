@@ -214,6 +214,12 @@ impl FsOracle {
             FsAction::Fsync(path) => {
                 if self.now.is_single_file(path) {
                     let id = self.now.find(path).ok();
+                    if id.is_some_and(|id| !self.durable.has(&self.now, id)) {
+                        // Its flush covers what was written to the chain before it.
+                        for one in std::mem::take(&mut self.written) {
+                            self.durable = self.durable.with_synced_id(&one.was, one.id);
+                        }
+                    }
                     self.written.retain(|one| Some(one.id) != id);
                     self.durable = self.durable.with_synced(&self.now, path);
                 } else {
