@@ -11,7 +11,7 @@ use lab::scenario::Scenario;
 use report::study::{Section, Table, Value};
 use report::values;
 
-use super::{Options, times};
+use super::{Options, Scale, times};
 use crate::parallel::beside;
 
 const DRIVES: [&str; 2] = ["sd-card", "emmc"];
@@ -92,9 +92,10 @@ impl Cell {
 
 /// Each policy on each drive, with a small buffer and a large one.
 pub(super) fn section(options: &Options) -> Result<Section, LabError> {
+    let buffers = if options.scale == Scale::Quick { &BUFFERS[1..] } else { &BUFFERS[..] };
     let cells: Vec<Cell> = DRIVES
         .iter()
-        .flat_map(|drive| BUFFERS.iter().map(move |buffer| (*drive, *buffer)))
+        .flat_map(|drive| buffers.iter().map(move |buffer| (*drive, *buffer)))
         .flat_map(|(drive, buffer)| {
             POLICIES.iter().map(move |policy| Cell { drive, policy, buffer })
         })
