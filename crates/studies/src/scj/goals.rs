@@ -113,8 +113,13 @@ pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result
         let cell = move |i| Cell { seed: SEED + i, ..Cell::new(scale, system, what) };
         (0..options.seeds()).map(cell).collect::<Vec<Cell>>()
     };
-    let all: Vec<Cell> = rows
-        .iter()
+    // The mail server whose threads share flushes is one of the mail server's.
+    let mail = |what: FileLoad| match what {
+        FileLoad::VarmailTogether => FileLoad::Varmail,
+        other => other,
+    };
+    let rows = || rows.iter().filter(|(what, ..)| options.shows(mail(*what)));
+    let all: Vec<Cell> = rows()
         .flat_map(|(what, system, goal)| {
             let systems = [Some(*system), goal.other()].into_iter().flatten();
             systems.flat_map(|system| cells(*what, system)).collect::<Vec<Cell>>()
@@ -129,7 +134,7 @@ pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result
         ("here", "here"),
         ("met", "met"),
     ]);
-    for (what, system, goal) in rows {
+    for (what, system, goal) in rows() {
         let runs = bench.all(&cells(*what, *system))?;
         let other = goal.other().map_or(Ok(Vec::new()), |other| bench.all(&cells(*what, other)))?;
         let names = values![what.title(), system.name()];
