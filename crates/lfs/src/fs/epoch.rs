@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::marks::Marks;
 use crate::Nid;
 use crate::disk::Mark;
 
@@ -33,8 +34,8 @@ pub(super) struct Since {
 pub(super) struct Epoch {
     inodes: BTreeMap<Nid, Since>,
     moved: BTreeSet<(Nid, Nid)>,
-    wrote: BTreeMap<Nid, Mark>,
-    synced: BTreeMap<Nid, Mark>,
+    wrote: Marks,
+    synced: Marks,
     gained: u64,
 }
 
@@ -68,17 +69,17 @@ impl Epoch {
 
     /// Data of a file was written, or moved: before this.
     pub fn wrote(&mut self, ino: Nid, behind: Mark) {
-        self.wrote.insert(ino, behind);
+        self.wrote.set(ino, behind);
     }
     pub fn data_of(&self, ino: Nid) -> Option<Mark> {
-        self.wrote.get(&ino).copied()
+        self.wrote.get(ino)
     }
     /// An fsync wrote a file's nodes: before this.
     pub fn synced(&mut self, ino: Nid, behind: Mark) {
-        self.synced.insert(ino, behind);
+        self.synced.set(ino, behind);
     }
     pub fn nodes_of(&self, ino: Nid) -> Option<Mark> {
-        self.synced.get(&ino).copied()
+        self.synced.get(ino)
     }
 
     /// Blocks came into use, reserved ones too.

@@ -29,6 +29,7 @@ mod journal;
 mod links;
 mod listing;
 mod logs;
+mod marks;
 mod mount;
 mod names;
 mod nat;

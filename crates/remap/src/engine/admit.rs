@@ -28,9 +28,13 @@ impl Engine {
         let left = |head: &Head| segment - head.offset - u32::from(head.open.is_none());
         let users = self.heads.iter().filter(|head| head.kind.is_user());
         let left = users.map(left).min().unwrap_or(0);
+        // Asked before each write: no division for the many that fit.
+        if blocks <= left {
+            return u32::from(self.heads.users());
+        }
         // Each segment of the client holds a header at least; a second when entries run out.
         let each = segment - 1 - segment / 505;
-        blocks.saturating_sub(left).div_ceil(each) + u32::from(self.heads.users())
+        (blocks - left).div_ceil(each) + u32::from(self.heads.users())
     }
 
     /// Free segments below which writes of the client wait.

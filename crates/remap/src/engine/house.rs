@@ -79,6 +79,21 @@ pub(super) struct Victim {
     due: u64,
 }
 
+/// Free segments below which cleaning runs, and below which requests wait: taken once for a decision,
+/// behind every request.
+#[derive(Clone, Copy)]
+struct Marks {
+    start: u32,
+    floor: u32,
+}
+
+impl Marks {
+    /// Segments between them, one at least.
+    fn float(self) -> u32 {
+        self.start.saturating_sub(self.floor).max(1)
+    }
+}
+
 /// What the house knows beside the tables.
 #[derive(Debug, Default)]
 pub(super) struct House {
@@ -208,9 +223,12 @@ impl Engine {
         let (spent, asked) = (self.counters.spent(), self.asked());
         let blocks = spent - std::mem::replace(&mut self.house.spent, spent);
         let requests = asked - std::mem::replace(&mut self.house.asked, asked);
-        let ((faster, than), short) = (self.hurry(), self.runs_short());
-        let Some(victim) = &mut self.house.victim else { return };
-        if blocks + requests > 0 {
+        if blocks + requests == 0 {
+            return;
+        }
+        let marks = self.marks();
+        let ((faster, than), short) = (self.hurry(marks), self.is_short(marks));
+        if let Some(victim) = &mut self.house.victim {
             let (owed, gain) = (victim.cost * faster, victim.gain.max(1) * than);
             victim.due += blocks * victim.cost * faster / than;
             let most = owed.div_ceil(gain) * requests;
@@ -248,9 +266,12 @@ impl Engine {
 
     /// Whether a flush frees segments which are wanted.
     fn wants_freeing_flush(&self) -> bool {
-        let float = self.gc_start().saturating_sub(self.floor()).max(1);
         let (flush, _) = self.waiting();
-        flush > 0 && (4 * flush >= float || self.runs_short())
+        if flush == 0 {
+            return false;
+        }
+        let marks = self.marks();
+        4 * flush >= marks.float() || self.is_short(marks)
     }
 
     /// Whether cleaning should run: what a flush or a checkpoint will free is as good as free.
@@ -262,8 +283,16 @@ impl Engine {
     /// Whether free segments are about to run out: fewer are left than a quarter of those between
     /// the reserve and where cleaning starts.
     pub fn runs_short(&self) -> bool {
-        let (start, reserve) = (self.gc_start(), self.floor());
-        self.segments.free() < reserve + start.saturating_sub(reserve).div_ceil(4)
+        self.is_short(self.marks())
+    }
+
+    fn is_short(&self, marks: Marks) -> bool {
+        let between = marks.start.saturating_sub(marks.floor);
+        self.segments.free() < marks.floor + between.div_ceil(4)
+    }
+
+    fn marks(&self) -> Marks {
+        Marks { start: self.gc_start(), floor: self.floor() }
     }
 
     /// Free segments below which requests wait: what is buffered has its room.
@@ -273,11 +302,11 @@ impl Engine {
 
     /// How much faster than what is written needs it cleaning should run, as a fraction: the more,
     /// the further free segments have fallen below where it starts.
-    fn hurry(&self) -> (u64, u64) {
+    fn hurry(&self, marks: Marks) -> (u64, u64) {
         let (flush, checkpoint) = self.waiting();
-        let start = self.gc_start();
-        let float = u64::from(start.saturating_sub(self.floor()).max(1));
-        let missing = u64::from(start.saturating_sub(self.segments.free() + flush + checkpoint));
+        let free = self.segments.free() + flush + checkpoint;
+        let (float, missing) =
+            (u64::from(marks.float()), u64::from(marks.start.saturating_sub(free)));
         (float + 2 * missing, float)
     }
 
