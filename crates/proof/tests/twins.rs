@@ -63,6 +63,9 @@ const POLICIES: &[&str] = &[
     "aoi(cap=3, chunk=32 KiB, lat=mapped-any, program_unit=1)",
     "aoi(cap=3, chunk=128 KiB, lat=evidence, program_unit=4)",
     "aoi(cap=3, chunk=32 KiB, lat=sweep, charge=bits)",
+    "aoi(cap=3, chunk=16 KiB, read_hit_to_bar=on)",
+    "aoi(inner=s3-fifo, chunk=16 KiB)",
+    "aoi(inner=s3-fifo(small=30 %), chunk=16 KiB, cap=3, program_unit=2)",
     "none",
     "fifo",
     "lru",
@@ -123,6 +126,32 @@ fn policies_agree_with_their_twins() {
             }
         }
     }
+}
+
+/// Isolation behind its gate, whose shadows need larger buffers, and longer lists to change its mind.
+#[test]
+fn a_gated_policy_agrees_with_its_twin() {
+    let mut switched = 0;
+    for policy in [
+        "aoi(inner=s3-fifo, gate=shadow, period=20, chunk=16 KiB)",
+        "aoi(inner=s3-fifo, gate=shadow, period=50, chunk=16 KiB, weight=page, cap=9, program_unit=4)",
+        "aoi(inner=s3-fifo(small=30 %, ghost=50 %, hits=1), gate=shadow, period=30, chunk=64 KiB)",
+    ] {
+        for seed in 0..16 {
+            let mut rng = Rng::new(seed);
+            let (entries, pages) = (rng.between(64, 200) as usize, rng.between(512, 2000) as u32);
+            let shape = BufferShape { seed, ..BufferShape::alone(entries, pages) };
+            let list = accesses(&mut rng, shape.pages, 12_000);
+            if let Some((at, how)) = first_difference(policy, shape, &list) {
+                panic!("{policy}, seed {seed}, {shape:?}: access {at}: {how}");
+            }
+            let mut sim = ssd::HitSim::new(policy, shape).unwrap();
+            sim.play(&list);
+            let of = sim.occupancy();
+            switched += of.iter().find(|(name, _)| *name == "gate switches").unwrap().1;
+        }
+    }
+    assert!(switched > 20, "the gate moved {switched} times: nothing was compared");
 }
 
 /// The first accesses of a captured trace, its pages numbered from 0 in order of appearance so that
