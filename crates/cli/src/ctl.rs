@@ -16,6 +16,7 @@ pub fn ctl(args: &Ctl) -> Result<(), LabError> {
         CtlCommand::PowerCut { at } => json!({ "command": "power-cut", "at": at }),
         CtlCommand::PowerOn => json!({ "command": "power-on" }),
         CtlCommand::Report => json!({ "command": "report" }),
+        CtlCommand::Fault { words } => json!({ "command": "fault", "rule": words.join(" ") }),
         CtlCommand::Quit => json!({ "command": "quit" }),
     };
     let text = serde_json::to_string_pretty(&result(&args.socket, &line.to_string())?);

@@ -169,17 +169,16 @@ fn execute(
     if !output.deterministic {
         document = document.with_cost(clock.cost());
     }
-    let text = document.text();
     let lines = match &out {
         Some(out) => write_out(out, experiment.scenario(), &document)?,
         None => Vec::new(),
     };
     if output.json {
-        print(&text)?;
+        print(&document.text())?;
         lines.iter().for_each(|line| note(line));
         return Ok(());
     }
-    let mut shown = table::results(&text)?;
+    let mut shown = table::results(&document.value());
     for line in lines {
         shown.push_str(&line);
         shown.push('\n');
@@ -195,7 +194,7 @@ fn write_out(
 ) -> Result<Vec<String>, LabError> {
     let path = |name: &str| out.path(name);
     let command = format!("varve run {}", shell(&path("run.toml").display().to_string()));
-    let html = lab::report::html(&document.text(), &command)?;
+    let html = lab::report::html(&document.value(), &command);
     write_whole(&path("run.toml"), scenario.to_toml()?.as_bytes())?;
     write_whole(&path("report.html"), html.as_bytes())?;
     write_whole(&path("results.json"), document.text().as_bytes())?;

@@ -25,6 +25,7 @@ mod sqlite;
 mod stop;
 mod table;
 mod top;
+mod torture;
 mod trace;
 mod volume;
 
@@ -69,6 +70,11 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(error) => Err(error),
         },
+        Command::Torture(wanted) => match torture::torture(&wanted) {
+            Ok(code) => return code,
+            Err(error) => Err(error),
+        },
+        Command::Replay(replay) if plan::is_torture(&replay) => torture::replay(&replay),
         Command::Replay(replay) => stop::at_once(|| plan::replay(&replay)),
         Command::Serve(front) => serve::serve(&front),
         Command::Ctl(ctl) => ctl::ctl(&ctl),

@@ -7,9 +7,18 @@ use report::json::{Json, Map, MapExt};
 use crate::args::Replay;
 use crate::print;
 
+/// Whether it is a plan of `varve torture`. One that cannot be read says so when it is followed.
+pub fn is_torture(args: &Replay) -> bool {
+    std::fs::read_to_string(&args.plan).is_ok_and(|text| torture::plan::is_plan(&text))
+}
+
 /// Follows a plan: exit 0 if every promise holds, 4 if one is broken.
 pub fn replay(args: &Replay) -> Result<(), LabError> {
     let file = args.plan.display();
+    if args.shell || args.image.is_some() {
+        let what = format!("{file}: --shell and --image are for plans of varve torture, plan = 2");
+        return Err(LabError::Input(what));
+    }
     let bad = |e: PlanError| match e {
         // It names the file itself.
         PlanError::File(text) => LabError::Input(text),

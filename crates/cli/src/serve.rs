@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use lab::LabError;
 use serve::control::{Control, ControlSocket};
+use serve::faults::{Faults, FaultyDisk};
 use serve::fuse::{
     Mount, Options, Patience, advertised, clear, is_dead, shield_from_own_writeback, who_holds,
 };
@@ -107,11 +108,20 @@ pub fn log(remap: args::Remap, verify: args::Switch) -> Result<Option<Layer>, La
     }
 }
 
+/// Makes a stack one that can be made to fail: the rules, of which there are none yet.
+pub fn fallible(stack: &mut Stack) -> Arc<Faults> {
+    let faults = Arc::new(Faults::default());
+    stack.disk = Arc::new(FaultyDisk::new(Arc::clone(&stack.disk), Arc::clone(&faults)));
+    faults
+}
+
 /// A stack, and what an operator asks it with. `varve ctl SOCKET quit` is the first signal to stop.
 fn start(args: &StackArgs) -> Result<(Stack, Arc<Control>, Option<ControlSocket>), LabError> {
-    let stack = Stack::start(&description(args)?).map_err(wrong)?;
+    let mut stack = Stack::start(&description(args)?).map_err(wrong)?;
+    let faults = fallible(&mut stack);
     let quit = || stop::flag().store(true, Ordering::Relaxed);
     let control = Control::new(stack.clone(), Box::new(quit));
+    control.fail_by(faults);
     let bind = |path: &PathBuf| {
         ControlSocket::bind(path, Arc::clone(&control)).map_err(|error| LabError::io(path, error))
     };

@@ -1,8 +1,7 @@
 //! The table of a result document, for people.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use lab::LabError;
-use lab::compare::metric;
+use lab::metric::{self, Metric};
 use lab::report::{CAUSES, best, mean_ci};
 use report::format::{count, grouped, significant};
 use serde_json::Value;
@@ -57,14 +56,14 @@ fn groups(document: &Value) -> Vec<Group<'_>> {
 }
 
 impl Group<'_> {
-    fn mean(&self, path: &str) -> Option<(f64, Option<f64>)> {
-        let values: Vec<f64> = self.runs.iter().filter_map(|run| metric(run, path)).collect();
+    fn mean(&self, metric: Metric) -> Option<(f64, Option<f64>)> {
+        let values: Vec<f64> = self.runs.iter().filter_map(|run| metric.of(run)).collect();
         mean_ci(&values)
     }
 
     /// What is written to flash for each byte the client writes: all layers together.
     fn waf(&self) -> Option<(f64, Option<f64>)> {
-        self.mean("waf")
+        self.mean(metric::WAF)
     }
 
     /// The swept keys' values, as short as they can be.
@@ -74,12 +73,12 @@ impl Group<'_> {
 
     /// Write amplification by what the drive programmed.
     fn causes(&self) -> String {
-        let programs = |name: &str| Some(self.mean(&format!("nand.programs.{name}"))?.0);
-        let (Some((waf, _)), Some(total)) = (self.waf(), programs("total")) else {
+        let programs = |metric| Some(self.mean(metric)?.0);
+        let (Some((waf, _)), Some(total)) = (self.waf(), programs(metric::PROGRAMS)) else {
             return "-".to_string();
         };
-        let parts = CAUSES.iter().filter_map(|(name, _)| {
-            let share = waf * programs(name)? / total;
+        let parts = CAUSES.iter().filter_map(|(name, _, of)| {
+            let share = waf * programs(*of)? / total;
             // Less than half a hundredth says nothing in two decimals.
             (share >= 0.005).then(|| format!("{name} {share:.2}"))
         });
@@ -95,23 +94,18 @@ fn micros(ns: f64) -> String {
     significant(ns / 1000.0, 3)
 }
 
+const READS: [Metric; 3] = [metric::READ_P50, metric::READ_P99, metric::READ_P999];
+const WRITES: [Metric; 3] = [metric::WRITE_P50, metric::WRITE_P99, metric::WRITE_P999];
+
 /// Percentiles of an operation as `p50/p99/p99.9`.
-fn percentiles(group: &Group<'_>, op: &str) -> String {
-    let one = |p: &str| {
-        or_dash(group.mean(&format!("latency_ns.{op}.{p}")).map(|(mean, _)| micros(mean)))
-    };
-    let list = [one("p50"), one("p99"), one("p999")];
+fn percentiles(group: &Group<'_>, of: [Metric; 3]) -> String {
+    let list = of.map(|metric| or_dash(group.mean(metric).map(|(mean, _)| micros(mean))));
     if list.iter().all(|t| t == "-") { "-".to_string() } else { list.join(" / ") }
 }
 
 /// The table of a document, with what one must know to read it.
-///
-/// # Errors
-/// A document that is not JSON.
-pub fn results(document: &str) -> Result<String, LabError> {
-    let document: Value = serde_json::from_str(document)
-        .map_err(|e| LabError::Failed(format!("result document: {e}")))?;
-    let groups = groups(&document);
+pub fn results(document: &Value) -> String {
+    let groups = groups(document);
     let swept: Vec<String> =
         groups.first().map_or(Vec::new(), |g| g.params.iter().map(|p| p.0.clone()).collect());
     let mut keys: Vec<&str> = swept.iter().map(String::as_str).collect();
@@ -119,7 +113,7 @@ pub fn results(document: &str) -> Result<String, LabError> {
     let mut heading: Vec<String> = vec!["policy".into(), "buffer".into()];
     heading.extend(keys.iter().map(|k| k.to_string()));
     let first_number = heading.len();
-    let layers = groups.iter().any(|g| g.mean("waf_drive").is_some());
+    let layers = groups.iter().any(|g| g.mean(metric::WAF_DRIVE).is_some());
     let waf: &[&str] = if layers { &["WAF all", "WAF drive"] } else { &["WAF"] };
     let rest = ["WAF by cause", "read us 50/99/99.9", "write us 50/99/99.9", "erases"];
     heading.extend(["hit %"].iter().chain(waf).chain(&rest).map(|h| h.to_string()));
@@ -135,7 +129,7 @@ pub fn results(document: &str) -> Result<String, LabError> {
         let size = if policy == "none" { "-".to_string() } else { setting("buffer.size") };
         let mut row = vec![policy, size];
         row.extend(keys.iter().map(|key| setting(key)));
-        let hit = group.mean("hit_ratio.total").map(|(m, _)| significant(m * 100.0, 3));
+        let hit = group.mean(metric::HIT).map(|(m, _)| significant(m * 100.0, 3));
         row.push(or_dash(hit));
         let cell = |star, (mean, half): (f64, Option<f64>)| {
             format!("{star}{mean:.3}{}", half.map_or(String::new(), |h| format!(" ± {h:.3}")))
@@ -144,19 +138,19 @@ pub fn results(document: &str) -> Result<String, LabError> {
         row.push(or_dash(group.waf().map(|waf| cell(star, waf))));
         if layers {
             // Without a layer, the drive's is that of all.
-            let drive = group.mean("waf_drive").or_else(|| group.waf());
+            let drive = group.mean(metric::WAF_DRIVE).or_else(|| group.waf());
             row.push(or_dash(drive.map(|waf| cell("", waf))));
         }
         row.push(group.causes());
-        row.push(percentiles(group, "read"));
-        row.push(percentiles(group, "write"));
-        row.push(or_dash(group.mean("erases").map(|(m, _)| grouped(m.round() as u64))));
+        row.push(percentiles(group, READS));
+        row.push(percentiles(group, WRITES));
+        row.push(or_dash(group.mean(metric::ERASES).map(|(m, _)| grouped(m.round() as u64))));
         table.add_row(row);
     }
     numbers(&mut table, first_number);
     let mut out = text(&table);
-    out.push_str(&footnotes(&document, &groups, best.iter().filter(|best| **best).count()));
-    Ok(out)
+    out.push_str(&footnotes(document, &groups, best.iter().filter(|best| **best).count()));
+    out
 }
 
 /// What the drives of a document came to: their lines, and what scaling made smaller.
@@ -217,8 +211,8 @@ fn footnotes(document: &Value, groups: &[Group<'_>], stars: usize) -> String {
         (mode, _) => mode.to_string(),
     });
     let unwritten = groups.iter().flat_map(|g| &g.runs).filter_map(|run| {
-        let reads = metric(run, "host.read.units").filter(|u| *u > 0.0)?;
-        Some(metric(run, "host.read_unwritten")? / reads)
+        let reads = metric::HOST_READ_UNITS.of(run).filter(|u| *u > 0.0)?;
+        Some(metric::READ_UNWRITTEN.of(run)? / reads)
     });
     let mut out = notes.join("; ") + "\n";
     out += &saturated(groups);
@@ -240,15 +234,15 @@ fn saturated(groups: &[Group<'_>]) -> String {
     let mut out = String::new();
     let some: Vec<_> = groups.iter().filter(|g| g.runs.iter().any(|run| full(run))).collect();
     for group in some.iter().take(SATURATED) {
-        let rate = |name: &str| {
-            let rate = group.mean(&format!("host_queue.{name}_per_s"));
+        let rate = |metric| {
+            let rate = group.mean(metric);
             rate.map_or("all at once".to_string(), |(rate, _)| format!("{}/s", count(rate)))
         };
         let label = if groups.len() > 1 { format!(" ({})", group.label()) } else { String::new() };
         out += &format!(
             "saturated{label}: offered {}, served {}; latencies grow with the length of the run\n",
-            rate("offered"),
-            rate("served")
+            rate(metric::OFFERED_PER_S),
+            rate(metric::SERVED_PER_S)
         );
     }
     if some.len() > SATURATED {

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::LabError;
+use crate::metric::{self, Metric};
 use crate::result::SCHEMA;
 
 /// A result document that was read back.
@@ -56,39 +57,23 @@ pub fn load(path: &Path) -> Result<Loaded, LabError> {
     Ok(Loaded { name: path.display().to_string(), document })
 }
 
-/// Names people use, and where a result document has them.
-pub const METRICS: &[(&str, &str)] = &[
-    ("hit", "hit_ratio.total"),
-    ("hit.read", "hit_ratio.read"),
-    ("hit.write", "hit_ratio.write"),
-    ("waf", "waf"),
-    ("waf_flash", "waf_flash"),
-    ("erases", "erases"),
-    ("programs", "nand.programs.total"),
-    ("gc.pages", "gc.pages"),
-    ("stall", "gc.stall_ns"),
-    ("iops", "iops"),
-    ("bytes_per_s", "bytes_per_s"),
-    ("read.mean", "latency_ns.read.mean"),
-    ("read.p50", "latency_ns.read.p50"),
-    ("read.p99", "latency_ns.read.p99"),
-    ("read.p999", "latency_ns.read.p999"),
-    ("write.mean", "latency_ns.write.mean"),
-    ("write.p50", "latency_ns.write.p50"),
-    ("write.p99", "latency_ns.write.p99"),
-    ("write.p999", "latency_ns.write.p999"),
-];
+/// Names people use, in the order in which they are shown.
+fn metric_names() -> impl Iterator<Item = &'static str> {
+    metric::ALL.iter().filter_map(|metric| metric.name())
+}
 
-/// The value of a dotted path in a result.
-pub fn metric(result: &Value, path: &str) -> Option<f64> {
-    let path = METRICS.iter().find(|(name, _)| *name == path).map_or(path, |(_, path)| path);
-    path.split('.').try_fold(result, |at, key| at.get(key))?.as_f64()
+/// The number that a metric's name, its id, or a dotted path names in a result.
+fn number(result: &Value, text: &str) -> Option<f64> {
+    match Metric::find(text) {
+        Some(metric) => metric.of(result),
+        None => metric::at(result, text)?.as_f64(),
+    }
 }
 
 /// `METRIC=PCT`: how far a metric may move, either way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tolerance {
-    /// A name of [`METRICS`] or a dotted path of a result.
+    /// A name or an id of a [`Metric`], or a dotted path of a result.
     pub metric: String,
     /// Percent.
     pub percent: f64,
@@ -207,7 +192,7 @@ pub fn compare(documents: &[Loaded], extra: &[Tolerance]) -> Comparison {
     if single {
         names.truncate(1);
     }
-    let mut metrics: Vec<&str> = METRICS.iter().map(|(name, _)| *name).collect();
+    let mut metrics: Vec<&str> = metric_names().collect();
     for tolerance in extra {
         if !metrics.contains(&tolerance.metric.as_str()) {
             metrics.push(&tolerance.metric);
@@ -229,7 +214,7 @@ pub fn compare(documents: &[Loaded], extra: &[Tolerance]) -> Comparison {
             continue;
         }
         for m in &metrics {
-            let value = |(d, i): (&Loaded, &Option<usize>)| metric(&runs(&d.document)[(*i)?], m);
+            let value = |(d, i): (&Loaded, &Option<usize>)| number(&runs(&d.document)[(*i)?], m);
             let values: Vec<_> = documents.iter().zip(&found).map(value).collect();
             if values.iter().any(Option::is_some) {
                 rows.push(Row { run: run.to_string(), metric: m.to_string(), values });
@@ -254,7 +239,7 @@ impl Comparison {
                     "--fail-over {}: no run has this metric; expected one of {} or a path such \
                      as `nand.reads.total`",
                     tolerance.metric,
-                    METRICS.map_names()
+                    metric_names().collect::<Vec<_>>().join(", ")
                 )));
             }
             for row in rows {
@@ -279,16 +264,6 @@ impl Comparison {
             return Ok(());
         }
         Err(LabError::Tolerance(format!("outside the tolerance:\n  {}", outside.join("\n  "))))
-    }
-}
-
-trait Names {
-    fn map_names(&self) -> String;
-}
-
-impl Names for [(&str, &str)] {
-    fn map_names(&self) -> String {
-        self.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -17,6 +17,7 @@ pub mod histogram;
 pub mod hits;
 pub mod input;
 mod layers;
+pub mod metric;
 pub mod replay;
 pub mod report;
 pub mod result;

@@ -11,6 +11,7 @@ use ssd::{Config, Origin};
 
 use crate::chosen::{lines_json, scale_json};
 use crate::input::Prepared;
+use crate::metric::{self, Metric};
 use crate::replay::{Mode, ReplayPlan, Watch, precondition, preload, replay};
 use crate::result::{RunResult, SCHEMA, config_json, replay_json, stack_json};
 use crate::scenario::{Replay, Scenario, Sweep, share_of};
@@ -389,8 +390,8 @@ impl Document {
     /// Counts host pages served and pages copied, for the speed in `run`.
     fn counted(mut self) -> Document {
         let of = |result: &Map| {
-            let units = ["host.read.units", "host.write.units", "gc.pages"];
-            units.iter().filter_map(|path| find(result, path).and_then(Json::whole)).sum::<u64>()
+            let units = [metric::HOST_READ_UNITS, metric::HOST_WRITE_UNITS, metric::GC_PAGES];
+            units.iter().filter_map(|m| find(result, m.id()).and_then(Json::whole)).sum::<u64>()
         };
         self.page_ops = self.results().map(of).fold(0, u64::saturating_add);
         self
@@ -416,10 +417,14 @@ impl Document {
         self.results().map(name).collect()
     }
 
-    /// A number of run `run` by the path of its key, such as `waf` or `latency_ns.write.p99`: a count, a
-    /// ratio, or nanoseconds. `None` if it is not known, or there is no such key.
-    pub fn number(&self, run: usize, path: &str) -> Option<f64> {
-        find(self.results().nth(run)?, path)?.number()
+    /// A number of run `run`, in its unit. `None` if it is not known, or there is no such run.
+    pub fn number(&self, run: usize, metric: Metric) -> Option<f64> {
+        find(self.results().nth(run)?, metric.id())?.number()
+    }
+
+    /// The document as a reader of its text has it.
+    pub fn value(&self) -> serde_json::Value {
+        (&Json::Map(self.map.clone())).into()
     }
 
     /// Adds what the run cost on this machine: the only part that differs between equal runs.

@@ -71,7 +71,7 @@ fn reports_answer_the_pointer() {
             },
         }]
     });
-    let html = varve_lab::report::html(&document.to_string(), "varve sim").unwrap();
+    let html = varve_lab::report::html(&document, "varve sim");
     let found = run(&html);
     assert_eq!(found["charts"], 2, "{found}");
     assert_eq!(found["charts_with_tip"], found["charts"], "{found}");

@@ -210,10 +210,32 @@ mod tests {
         seal(&mut later[..SECTOR]);
         let Err(NoImage::Other(what)) = Superblock::read(&later, &none) else { panic!() };
         assert!(what.contains("version 9"), "{what}");
+        // A later version may be sealed as a whole, as version 1 is.
+        seal(&mut later);
+        let Err(NoImage::Other(what)) = Superblock::read(&later, &none) else { panic!() };
+        assert!(what.contains("version 9"), "{what}");
+        // One of this version with a torn half is damaged, not of another version.
+        let mut half = bytes.clone();
+        half[SECTOR] ^= 1;
+        assert!(matches!(Superblock::read(&half, &half), Err(NoImage::Damaged(_))));
         let other = Superblock { config: "op = 7 %\n".to_string(), number: 6, ..sample() };
         let other = other.encode().expect("it fits");
         assert!(matches!(Superblock::read(&bytes, &other), Err(NoImage::Damaged(_))));
         let long = Superblock { config: "x".repeat(3581), ..sample() };
         assert_eq!(long.encode(), None);
+    }
+
+    /// Version 1 has its superblock once: what looks like one in the second page is what some page holds.
+    #[test]
+    fn the_second_page_of_version_1_is_no_superblock() {
+        let mut one = sample().encode().expect("it fits");
+        one[8] = 1;
+        one[TEXT_ONE..TEXT_ONE + 10].copy_from_slice(b"op = 28 %\n");
+        seal(&mut one);
+        let (found, damage) = Superblock::read(&one, &one).expect("a superblock");
+        assert_eq!((found.config, damage), (sample().config, None));
+        let mut torn = one.clone();
+        torn[100] ^= 1;
+        assert!(matches!(Superblock::read(&torn, &one), Err(NoImage::Damaged(_))));
     }
 }

@@ -2,7 +2,7 @@
 
 use block::{DeviceError, Lpn, Plant, crc32c};
 
-use crate::engine::{Engine, HeadKind, POISONED, UNMAPPED};
+use crate::engine::{Engine, POISONED, UNMAPPED};
 use crate::error::LogError;
 use crate::geometry::{BLOCK, Geometry, Pba, Seg};
 use crate::options::LogOptions;
@@ -64,6 +64,9 @@ impl Engine {
                 count("block", lpn, pba)?;
             }
         }
+        for (lpn, pba) in self.superseded() {
+            count("superseded block", lpn, pba.0)?;
+        }
         let committed = (0..).zip(self.map().directory()).map(|(page, at)| (page, at.pba));
         for (page, pba) in committed.chain(self.map().under_way()) {
             if pba.0 != 0 {
@@ -78,13 +81,12 @@ impl Engine {
             return broken(format!("segment {i} has {n} live blocks: {s:?}"));
         }
         self.segments().check().map_err(LogError::Broken)?;
-        let kinds = [HeadKind::User, HeadKind::Gc, HeadKind::Meta];
-        let placed = kinds.iter().any(|kind| self.head_at(*kind) != HeadAt::default());
+        let placed = self.head_kinds().any(|kind| self.head_at(kind) != HeadAt::default());
         if self.read_only().is_some() && !placed {
             // It was opened so, to be read: nothing is written, and there are no heads.
             return Ok(());
         }
-        for kind in kinds {
+        for kind in self.head_kinds() {
             let at = self.head_at(kind);
             let open = |seg| self.segments().get(seg).state == State::Open;
             if !open(at.seg) || !open(at.next) {

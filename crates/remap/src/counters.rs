@@ -15,6 +15,10 @@ pub struct Counters {
     pub root: u64,
     /// Records sealed, user and gc.
     pub records: u64,
+    /// Blocks of user data that were buffered and never logged: they were written again, or trimmed.
+    pub absorbed: u64,
+    /// Batches that have ended.
+    pub batches: u64,
     /// Trims admitted.
     pub trims: u64,
     /// Checkpoints committed.

@@ -30,16 +30,18 @@ mod victim;
 
 pub use check::{ImageReport, check_store, walk_segment};
 pub use counters::Counters;
-pub use engine::{CheckpointWrite, Engine, HeadKind, Occasion, Place, Sink, Work};
+pub use engine::{
+    Buffering, CheckpointWrite, Engine, HeadKind, KNOWN_CLASSES, Known, Occasion, Place, Sink, Work,
+};
 pub use error::LogError;
 pub use geometry::{BLOCK, Geometry, Pba, Seg};
 pub use live::{LiveLog, MediumStore};
 pub use modelled::HostLog;
-pub use options::{Ack, GcOrder, LogOptions, OPTIONS, OptionInfo};
+pub use options::{Ack, GcOrder, LogOptions, OPTIONS, OptionInfo, Placed};
 #[doc(hidden)]
 pub use planted::Planted;
 pub use record::{Entry, Form, GC_ENTRIES, Header, Kind, USER_ENTRIES};
 pub use recovery::{Recovered, Summary, checkpoint_store, format_store, recover};
-pub use root::{Root, Super};
+pub use root::{HeadAt, HeadsAt, Root, Super};
 pub use store::Store;
 pub use victim::{VictimInfo, victims};

@@ -24,6 +24,19 @@ pub enum GcOrder {
     Lba,
 }
 
+/// Which head takes a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Placed {
+    /// One for the client, one for cleaning.
+    Two,
+    /// Short-lived blocks apart, copies by age.
+    Sepbit,
+    /// Whichever of these copies less in a sample.
+    Auto,
+    /// By class: what requests hint, or what somebody tells who knows.
+    Known,
+}
+
 /// One option.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionInfo {
@@ -48,11 +61,17 @@ pub const OPTIONS: &[OptionInfo] = &[
     o("discard", "on", "freed segments are discarded on the device below: on, off"),
     o("gc.batch", "32", "live blocks of a victim that are read together"),
     o("gc.order", "pba", "blocks of a victim move as they lie, or by the client's address: lba"),
-    o("gc.victim", "greedy", "which segment is cleaned next"),
     o("gc.start", "0", "free segments below which cleaning runs; 0 = about 6 above the reserve"),
+    o("gc.victim", "cost-benefit", "which segment is cleaned next"),
     o("inflight", "2", "writes to the log in flight for each head (live)"),
     o("map_memory", "0", "memory of the map; 0 = all of it stays in memory"),
     o("payload", "stored", "stored: what requests carry is kept; none: a trace, only counts"),
+    o(
+        "placement",
+        "two",
+        "which head takes a block: two: one for the client, one for cleaning; sepbit: short-lived blocks \
+         apart, copies by age; auto: whichever copies less; known: by the write-lifetime hint (1 to 6)",
+    ),
     o("reserve", "10", "per cent of the device that the logical size leaves free, 5 to 90"),
     o("seal_after", "1 s", "an open record is closed by the first call after this"),
     o("seed", "1", "of the log's uuid and of random choices"),
@@ -93,6 +112,8 @@ pub struct LogOptions {
     pub map_memory: Bytes,
     /// Requests carry payload, and metadata is stored.
     pub payload: bool,
+    /// Which head takes a block.
+    pub placement: Placed,
     /// Per cent of the device left free.
     pub reserve: u32,
     /// Age at which an open record is closed.
@@ -118,11 +139,12 @@ impl Default for LogOptions {
             discard: true,
             gc_batch: 32,
             gc_order: GcOrder::Pba,
-            gc_victim: "greedy".to_string(),
+            gc_victim: "cost-benefit".to_string(),
             gc_start: 0,
             inflight: 2,
             map_memory: Bytes(0),
             payload: true,
+            placement: Placed::Two,
             reserve: 10,
             seal_after: Span::from_us(1_000_000),
             seed: 1,
@@ -190,6 +212,15 @@ impl LogOptions {
             "inflight" => self.inflight = number(value, 1, 64)? as u32,
             "map_memory" => self.map_memory = size(value)?,
             "payload" => self.payload = choice(value, &[("stored", true), ("none", false)])?,
+            "placement" => {
+                let all = [
+                    ("two", Placed::Two),
+                    ("sepbit", Placed::Sepbit),
+                    ("auto", Placed::Auto),
+                    ("known", Placed::Known),
+                ];
+                self.placement = choice(value, &all)?;
+            }
             "reserve" => self.reserve = number(value, 5, 90)? as u32,
             "seal_after" => {
                 self.seal_after = parse_time(value).map_err(|e| e.expected.to_string())?;
@@ -226,6 +257,11 @@ impl LogOptions {
         Ok(options)
     }
 
+    /// Whether programs that know one head of each kind, and no batches, understand the log.
+    pub(crate) fn plain(&self) -> bool {
+        self.placement == Placed::Two && self.ack == Ack::Device
+    }
+
     /// Blocks of a segment.
     pub fn segment_blocks(&self) -> u32 {
         (self.segment.0 / BLOCK as u64) as u32
@@ -250,6 +286,59 @@ mod tests {
         }
         assert_eq!(format!("{set:?}"), format!("{:?}", LogOptions::default()));
         assert!(OPTIONS.is_sorted_by_key(|o| o.name));
+    }
+
+    /// Another value than the default of each.
+    const OTHERS: [(&str, &str); 19] = [
+        ("ack", "buffer"),
+        ("atomic_max", "64 KiB"),
+        ("buffer", "1 MiB"),
+        ("capacity", "16 MiB"),
+        ("discard", "off"),
+        ("gc.batch", "7"),
+        ("gc.order", "lba"),
+        ("gc.start", "9"),
+        ("gc.victim", "greedy"),
+        ("inflight", "3"),
+        ("map_memory", "2 MiB"),
+        ("payload", "none"),
+        ("placement", "sepbit"),
+        ("reserve", "20"),
+        ("seal_after", "2 s"),
+        ("seed", "4"),
+        ("segment", "64 KiB"),
+        ("self_flush", "1 MiB"),
+        ("verify", "read"),
+    ];
+
+    #[test]
+    fn every_option_of_the_table_is_heard() {
+        let mut seen = std::collections::BTreeSet::from([format!("{:?}", LogOptions::default())]);
+        for (name, value) in OTHERS {
+            let set = LogOptions::from_pairs([(name, value)]).unwrap();
+            assert!(seen.insert(format!("{set:?}")), "{name}={value} changes nothing of its own");
+        }
+        assert!(OPTIONS.iter().map(|o| o.name).eq(OTHERS.map(|(name, _)| name)));
+        let all = LogOptions::from_pairs(OTHERS).unwrap();
+        assert_eq!((all.atomic_max, all.self_flush), (16, 256), "blocks");
+        assert_eq!((all.buffer, all.capacity), (Bytes(1 << 20), Bytes(16 << 20)));
+        assert_eq!((all.segment_blocks(), all.atomic_blocks()), (16, 8));
+    }
+
+    #[test]
+    fn ranges_end_where_they_say() {
+        for (name, inside, outside) in [
+            ("gc.batch", ["1", "4096"], ["0", "4097"]),
+            ("inflight", ["1", "64"], ["0", "65"]),
+            ("reserve", ["5", "90"], ["4", "91"]),
+            ("segment", ["64 KiB", "64 MiB"], ["32 KiB", "128 MiB"]),
+            ("atomic_max", ["4 KiB", "16 MiB"], ["0", "16388 KiB"]),
+            ("self_flush", ["64 KiB", "64 MiB"], ["60 KiB", "65540 KiB"]),
+        ] {
+            let set = |value: &str| LogOptions::default().set(name, value);
+            assert!(inside.iter().all(|value| set(value).is_ok()), "{name}");
+            assert!(outside.iter().all(|value| set(value).is_err()), "{name}");
+        }
     }
 
     #[test]

@@ -33,11 +33,17 @@ pub enum Planted {
     NoLookAhead,
     /// A root of which both headers are damaged is taken for one that was never written.
     LostRootPassedOver,
+    /// A block is written to an open record though another that is open, and has a higher number, holds it.
+    OpenRecordsCross,
+    /// A batch has its mark before the buffer is empty.
+    MarkTooEarly,
+    /// What a batch supersedes is given up before its mark.
+    FreedBeforeMark,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Planted; 15] = [
+    pub const ALL: [Planted; 18] = [
         Planted::AckBeforeFlush,
         Planted::OlderRootTaken,
         Planted::ReuseBeforeDurable,
@@ -53,5 +59,8 @@ impl Planted {
         Planted::NoMark,
         Planted::NoLookAhead,
         Planted::LostRootPassedOver,
+        Planted::OpenRecordsCross,
+        Planted::MarkTooEarly,
+        Planted::FreedBeforeMark,
     ];
 }

@@ -12,7 +12,9 @@ use crate::geometry::{BLOCK, Geometry, Seg};
 
 const SUPER_MAGIC: u64 = u64::from_le_bytes(*b"varvesup");
 const ROOT_MAGIC: u64 = u64::from_le_bytes(*b"varveroo");
-const VERSION: u32 = 2;
+/// What every program reads, and what only those do that know more than one head of a kind, and batches.
+pub(crate) const PLAIN: u32 = 2;
+pub(crate) const BATCHES: u32 = 3;
 const CRC_AT: usize = block::SECTOR_BYTES as usize - 4;
 
 /// What is written once.
@@ -22,6 +24,8 @@ pub struct Super {
     pub uuid: [u8; 16],
     /// The shape.
     pub geometry: Geometry,
+    /// What a program must know to open it.
+    pub version: u32,
 }
 
 /// A place where a head goes on.
@@ -33,6 +37,41 @@ pub struct HeadAt {
     pub offset: u32,
     /// The segment after it.
     pub next: Seg,
+}
+
+/// Heads of each kind at most.
+pub(crate) const MOST_HEADS: u8 = 6;
+const ALL_HEADS: usize = 1 + 2 * MOST_HEADS as usize;
+
+/// Where all heads go on: the first of the client, the first of cleaning, that of the map; then the others of
+/// the client, then those of cleaning.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeadsAt {
+    /// Heads of the client, and of cleaning.
+    pub users: u8,
+    /// Those of cleaning.
+    pub gcs: u8,
+    at: [HeadAt; ALL_HEADS],
+}
+
+impl HeadsAt {
+    /// So many, nowhere yet.
+    pub fn new(users: u8, gcs: u8) -> HeadsAt {
+        HeadsAt { users, gcs, at: [HeadAt::default(); ALL_HEADS] }
+    }
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        1 + usize::from(self.users) + usize::from(self.gcs)
+    }
+    /// Each head, in their order.
+    pub fn all(&self) -> &[HeadAt] {
+        &self.at[..self.count()]
+    }
+    /// Each head, to be set.
+    pub fn all_mut(&mut self) -> &mut [HeadAt] {
+        let count = self.count();
+        &mut self.at[..count]
+    }
 }
 
 /// A root's header.
@@ -48,8 +87,8 @@ pub struct Root {
     pub seq: u64,
     /// CRC of the body.
     pub body_crc: u32,
-    /// Where the heads go on: user, gc, meta.
-    pub heads: [HeadAt; 3],
+    /// Where the heads go on.
+    pub heads: HeadsAt,
     /// The log was closed: there is nothing behind the heads.
     pub clean: bool,
 }
@@ -106,7 +145,7 @@ impl Super {
         let mut w = Writer(&mut block, 0);
         let g = &self.geometry;
         w.long(SUPER_MAGIC);
-        w.word(VERSION);
+        w.word(self.version);
         w.put(&self.uuid);
         for value in [g.segment, g.segments, g.logical, u32::from(g.crc_plane), g.root, g.first] {
             w.word(value);
@@ -125,9 +164,9 @@ impl Super {
             return Err(LogError::NotALog("no super block".to_string()));
         }
         let version = r.word();
-        if version != VERSION {
+        if !(PLAIN..=BATCHES).contains(&version) {
             return Err(LogError::NotALog(format!(
-                "version {version}; this program has {VERSION}"
+                "version {version}; this program has {PLAIN} and {BATCHES}"
             )));
         }
         if !sound(block) {
@@ -138,7 +177,7 @@ impl Super {
         let (segment, segments, logical) = (next(), next(), next());
         let (crc_plane, root, first) = (next() != 0, next(), next());
         let geometry = Geometry { segment, segments, logical, crc_plane, root, first };
-        Ok(Super { uuid, geometry })
+        Ok(Super { uuid, geometry, version })
     }
 }
 
@@ -154,11 +193,17 @@ impl Root {
         w.word(self.epoch);
         w.word(self.body_crc);
         w.word(u32::from(self.clean));
-        for head in self.heads {
+        let head = |w: &mut Writer<'_>, head: &HeadAt| {
             w.word(head.seg.0);
             w.word(head.offset);
             w.word(head.next.0);
-        }
+        };
+        let (first, others) = self.heads.all().split_at(3);
+        first.iter().for_each(|at| head(&mut w, at));
+        // Zeroes where there are no others, as in logs that never had any.
+        w.word(u32::from(self.heads.users - 1));
+        w.word(u32::from(self.heads.gcs - 1));
+        others.iter().for_each(|at| head(&mut w, at));
         close(&mut block);
         block
     }
@@ -173,7 +218,16 @@ impl Root {
         let (generation, seq, epoch) = (r.long(), r.long(), r.word());
         let (body_crc, clean) = (r.word(), r.word() != 0);
         let mut head = || HeadAt { seg: Seg(r.word()), offset: r.word(), next: Seg(r.word()) };
-        let heads = [head(), head(), head()];
+        let first = [head(), head(), head()];
+        let most = u32::from(MOST_HEADS);
+        let (users, gcs) = (r.word(), r.word());
+        if users >= most || gcs >= most {
+            return None;
+        }
+        let mut heads = HeadsAt::new(users as u8 + 1, gcs as u8 + 1);
+        let mut head = || HeadAt { seg: Seg(r.word()), offset: r.word(), next: Seg(r.word()) };
+        heads.all_mut()[3..].iter_mut().for_each(|at| *at = head());
+        heads.all_mut()[..3].copy_from_slice(&first);
         let root = Root { uuid: found, generation, epoch, seq, body_crc, heads, clean };
         (found == *uuid).then_some(root)
     }

@@ -42,6 +42,10 @@ pub struct Segment {
     pub emptied: u64,
     /// Readers.
     pub holds: u32,
+    /// The head of its kind that wrote it, and the client's blocks when it was entered. Not known of one that
+    /// was written before the log was opened.
+    pub head: u8,
+    pub born: u64,
     prev: u32,
     next: u32,
 }
@@ -54,6 +58,8 @@ const BLANK: Segment = Segment {
     last: 0,
     emptied: 0,
     holds: 0,
+    head: u8::MAX,
+    born: 0,
     prev: NONE,
     next: NONE,
 };

@@ -29,10 +29,32 @@ fn and_so_it_is_when_cleaning_is_under_way_all_the_time() {
 
 #[test]
 fn and_with_a_buffer_a_crc_plane_or_other_policies() {
-    cuts(200, 12, 1500, &[("ack", "buffer"), ("buffer", "96 KiB")]);
+    for (seed, buffer) in (210..).zip(["4 KiB", "32 KiB", "64 KiB", "96 KiB", "8 MiB"]) {
+        cuts(seed, 12, 1500, &[("ack", "buffer"), ("buffer", buffer)]);
+        cuts(seed, 12, 400, &[("ack", "buffer"), ("buffer", buffer), ("gc.start", "50")]);
+        let age = ("placement", "sepbit");
+        cuts(seed, 12, 1500, &[("ack", "buffer"), ("buffer", buffer), age, ("reserve", "75")]);
+    }
     cuts(201, 12, 1500, &[("verify", "read")]);
     cuts(202, 12, 1500, &[("gc.victim", "fifo"), ("gc.order", "lba")]);
     cuts(203, 12, 1500, &[("self_flush", "64 KiB"), ("segment", "128 KiB")]);
+}
+
+/// Several heads of a kind, also over a log that had one, and one over a log that had several.
+#[test]
+fn and_with_blocks_placed_by_their_age() {
+    for (seed, placement) in (300..).zip(["sepbit", "auto", "sepbit", "known"]) {
+        let reserve = if placement == "known" { "85" } else { "75" };
+        let mut cuts = Cuts::new(seed, &[("placement", placement), ("reserve", reserve)], None);
+        for round in 0..16 {
+            cuts.round(round % 4, if round % 2 == 0 { 400 } else { 3000 });
+            assert!(cuts.separates(placement), "{placement}: there was no room for its heads");
+        }
+        for placement in ["two", placement, "two"] {
+            cuts.place(placement);
+            (0..4).for_each(|round| cuts.round(round, 1500));
+        }
+    }
 }
 
 #[test]

@@ -43,6 +43,9 @@ fn every_policy_and_option_keeps_contents() {
         &[("gc.victim", "random")],
         &[("ack", "buffer"), ("buffer", "64 KiB")],
         &[("verify", "read")],
+        &[("placement", "sepbit"), ("reserve", "75")],
+        &[("placement", "auto"), ("reserve", "75")],
+        &[("placement", "known"), ("reserve", "85"), ("verify", "read")],
         &[("discard", "off"), ("segment", "128 KiB")],
         &[("reserve", "30"), ("self_flush", "64 KiB"), ("seal_after", "1 ms")],
     ];

@@ -36,6 +36,10 @@ fn cuts_and_comparisons_show_them() {
         let pairs = match bug {
             Planted::MoveInOlderRecord => random,
             Planted::UnconditionalRelocation => always,
+            Planted::MarkTooEarly | Planted::FreedBeforeMark => {
+                &[("ack", "buffer"), ("buffer", "64 KiB"), ("gc.start", "50")]
+            }
+            Planted::OpenRecordsCross => &[("placement", "sepbit"), ("reserve", "75")],
             _ => &[],
         };
         let seen = (0..400).any(|seed| {

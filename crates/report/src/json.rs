@@ -119,6 +119,26 @@ impl Json {
     }
 }
 
+impl From<&Json> for serde_json::Value {
+    /// What a reader of the text would have.
+    fn from(json: &Json) -> serde_json::Value {
+        use serde_json::Value;
+        match json {
+            Json::Null => Value::Null,
+            Json::Bool(value) => Value::from(*value),
+            Json::Int(value) => Value::from(*value),
+            Json::Decimal(digits, 0) => Value::from(*digits),
+            Json::Ns(ps) if ps % 1000 == 0 => Value::from(ps / 1000),
+            Json::Decimal(..) | Json::Millionths(_) | Json::Ns(_) => Value::from(json.number()),
+            Json::Text(text) => Value::from(text.as_str()),
+            Json::List(items) => items.iter().map(Value::from).collect(),
+            Json::Map(map) => {
+                Value::Object(map.iter().map(|(key, one)| (key.clone(), one.into())).collect())
+            }
+        }
+    }
+}
+
 /// `numerator / denominator` in millionths, rounded to the nearest.
 pub fn millionths(numerator: u64, denominator: u64) -> Option<u64> {
     if denominator == 0 {

@@ -16,7 +16,7 @@ const MARK: &str = "<svg viewBox=\"0 0 24 24\" aria-hidden=\"true\" fill=\"none\
 pub fn page(title: &str, version: &str, command: &str, body: &str) -> String {
     let mut main = body.to_string();
     repeat(&mut main, command);
-    frame(title, version, "", "varve.study/1", &main)
+    frame(title, version, "", crate::study::SCHEMA, &main)
 }
 
 /// The frame of every page: head, styles, script. `main` is HTML, all else plain text.

@@ -6,6 +6,7 @@
 pub mod conform;
 pub mod control;
 pub mod doctor;
+pub mod faults;
 pub mod fuse;
 mod kernel;
 pub mod mount;

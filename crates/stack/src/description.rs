@@ -55,7 +55,8 @@ pub enum Layer {
     Lfs(Keys),
     /// The power of what is below can go, and what is left is drawn from the seed: `cut(SEED)`.
     Cut(u64),
-    /// A trace of what is asked of what is below is written to a new file: `record(FILE.vtr)`.
+    /// A trace of what is asked of what is below is written to a new file: `record(FILE.vtr)`. With the
+    /// data of everything that changes it: `record(FILE.vlog)`.
     Record(PathBuf),
     /// Refuses whatever would change what is below: `read-only`.
     ReadOnly,

@@ -12,7 +12,9 @@
 //! | [`modelled`] | devices in virtual time |
 //! | [`disk`], [`power`] | live devices of bytes, and their switch |
 //! | [`live`] | a live stack |
+//! | [`datalog`] | everything that changed a disk, with its data |
 
+pub mod datalog;
 pub mod description;
 pub mod disk;
 mod error;

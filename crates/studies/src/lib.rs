@@ -41,6 +41,14 @@ pub struct Options {
     pub units: u64,
     /// Runs at a time; the results do not depend on it.
     pub threads: usize,
+    /// [`scj`]: a folder where what was run is kept, and not run again.
+    pub kept: Option<PathBuf>,
+    /// [`scj`]: seeds of the main comparison, if not as usual.
+    pub seeds: Option<u64>,
+    /// [`scj`]: only what the paper's numbers need.
+    pub claims: bool,
+    /// [`scj`]: of that only this load and the file server.
+    pub load: Option<lab::fileload::FileLoad>,
     /// The command that repeats it.
     pub command: String,
 }
@@ -55,6 +63,10 @@ impl Options {
             msr: None,
             units: isolation::UNITS,
             threads: 1,
+            kept: None,
+            seeds: None,
+            claims: false,
+            load: None,
             command,
         }
     }

@@ -4,7 +4,7 @@ use block::Span;
 use report::round::quotient;
 use report::study::Value;
 
-pub(crate) use report::round::change;
+pub(crate) use report::round::{change, share};
 
 /// `n / d` with two decimals.
 pub(crate) fn ratio((n, d): (u64, u64)) -> Value {

@@ -6,7 +6,7 @@ use varve::drive::{
     Access, Admission, Batches, Choice, Frame, List, Policy, PolicyInfo, Pool, Stream, Victim,
     VictimInfo, add_policy, add_victim,
 };
-use varve::sim::{Scenario, run};
+use varve::sim::{Scenario, metric, run};
 
 /// Most recently used first: what was used last leaves first. Good for loops that do not fit, bad elsewhere.
 #[derive(Clone, Debug, Default)]
@@ -80,8 +80,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     scenario.set_list("sweep.gc.victim", vec!["greedy".into(), "old-half".into()])?;
     let document = run(&scenario)?;
     for (i, name) in document.runs().iter().enumerate() {
-        let of = |path| document.number(i, path).unwrap_or(f64::NAN);
-        println!("{name}: WAF {:.3}, hits {:.1} %", of("waf"), 100.0 * of("hit_ratio.total"));
+        let of = |metric| document.number(i, metric).unwrap_or(f64::NAN);
+        println!("{name}: WAF {:.3}, hits {:.1} %", of(metric::WAF), 100.0 * of(metric::HIT));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p varve --example sweep`
 
-use varve::sim::{Scenario, run};
+use varve::sim::{Scenario, metric, run};
 
 const SCENARIO: &str = r#"
 [drive]
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let scenario = Scenario::from_text("sweep", SCENARIO, std::env::current_dir()?)?;
     let document = run(&scenario)?;
     for (i, name) in document.runs().iter().enumerate() {
-        let waf = document.number(i, "waf").ok_or("no write amplification")?;
+        let waf = document.number(i, metric::WAF).ok_or("no write amplification")?;
         println!("{name}: WAF {waf:.2}");
     }
     Ok(())

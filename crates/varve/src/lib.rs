@@ -27,12 +27,13 @@ pub use block;
 /// }
 /// scenario.set("workload.gen", "zipf,size=64MiB,read=0.5,count=20k")?;
 /// let document = varve::sim::run(&scenario)?;
-/// assert!(document.number(0, "waf").is_some_and(|waf| waf >= 0.0));
+/// assert!(document.number(0, varve::sim::metric::WAF).is_some_and(|waf| waf >= 0.0));
 /// # Ok::<(), varve::sim::LabError>(())
 /// ```
 pub mod sim {
     use std::sync::atomic::AtomicBool;
 
+    pub use lab::metric;
     pub use lab::replay::Watch;
     pub use lab::scenario::Scenario;
     pub use lab::{Document, Experiment, LabError, Point};

@@ -4,7 +4,7 @@ use varve::drive::{
     Access, Admission, Batches, Choice, Frame, List, Policy, PolicyInfo, Pool, Stream, Victim,
     VictimInfo, add_policy, add_victim, policies, victims,
 };
-use varve::sim::{Document, Scenario, run};
+use varve::sim::{Document, Scenario, metric, run};
 
 /// First in, first out, once more.
 #[derive(Clone, Debug, Default)]
@@ -84,10 +84,10 @@ fn what_is_added_is_used_by_its_name_and_does_the_same() {
     assert!(victims().iter().any(|info| info.name == "oldest"));
     let document = sweep(["fifo", "queue"], ["fifo", "oldest"]);
     assert_eq!(document.runs().len(), 4);
-    for path in ["waf", "hit_ratio.total", "erases", "gc.pages", "latency_ns.write.p99"] {
-        let found: Vec<f64> = (0..4).map(|i| document.number(i, path).expect(path)).collect();
-        assert!(found.iter().all(|value| *value == found[0] && *value > 0.0), "{path}: {found:?}");
+    for of in [metric::WAF, metric::HIT, metric::ERASES, metric::GC_PAGES, metric::WRITE_P99] {
+        let found: Option<Vec<f64>> = (0..4).map(|i| document.number(i, of)).collect();
+        let found = found.unwrap_or_else(|| panic!("no {}", of.id()));
+        assert!(found.iter().all(|value| *value == found[0] && *value > 0.0), "{of:?}: {found:?}");
     }
-    assert_eq!(document.number(0, "waf.host"), None);
-    assert_eq!(document.number(4, "waf"), None);
+    assert_eq!(document.number(4, metric::WAF), None);
 }

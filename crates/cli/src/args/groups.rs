@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 6] = [
     ("Serve", &["serve", "ctl", "top", "conformance", "remap"]),
     ("SQLite", &["sqlite"]),
     ("File system", &["mkfs", "mount", "umount", "fsck", "dump"]),
-    ("Proof", &["prove", "replay", "doctor"]),
+    ("Proof", &["prove", "torture", "replay", "doctor"]),
     ("This program", &["man", "completions"]),
 ];
 

@@ -9,6 +9,7 @@ mod serve;
 mod sim;
 mod sqlite;
 mod top;
+mod torture;
 mod trace;
 mod volume;
 
@@ -27,6 +28,7 @@ pub use serve::{
 pub use sim::{Compare, Output, Run, Sim};
 pub use sqlite::{Check, Export, Import, Measure, Sqlite};
 pub use top::Top;
+pub use torture::{Cuts, Torture};
 pub use trace::{Convert, Gen, Info, Merge, Reading, Trace};
 pub use volume::{DumpVolume, Fsck, Mkfs, Mount, NewVolume, Source, Umount};
 
@@ -63,6 +65,8 @@ pub enum Command {
     Doctor(Doctor),
     /// Search for a broken promise: draws runs from seeds and cuts the power everywhere in each
     Prove(Box<Prove>),
+    /// Crash-test any program: record its writes once, check every state a power cut could have left
+    Torture(Box<Torture>),
     /// Follow a plan file: a failure, again
     Replay(Replay),
     /// A stack as a device that ordinary programs use
@@ -136,6 +140,12 @@ pub struct Doctor {
 pub struct Replay {
     /// The plan file
     pub plan: PathBuf,
+    /// Of a plan of `varve torture`: no check, but a shell in that file system (VARVE_DIR)
+    #[arg(long)]
+    pub shell: bool,
+    /// Of a plan of `varve torture`: leave the drive, as it was when power came back, in this file
+    #[arg(long, value_name = "FILE")]
+    pub image: Option<PathBuf>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

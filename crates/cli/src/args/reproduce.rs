@@ -32,6 +32,19 @@ pub struct Reproduce {
     /// scj: a volume of the paper's 16 GiB, without the sweeps: an hour
     #[arg(long, conflicts_with = "quick")]
     pub full: bool,
+    /// scj: only what the paper's numbers need
+    #[arg(long)]
+    pub claims: bool,
+    /// scj: of that only this load, and the file server: fileserver, varmail, tpcc or ycsb-a
+    #[arg(long, value_name = "LOAD", requires = "claims")]
+    pub load: Option<String>,
+    /// scj: seeds of the main comparison, whose medians are told (default 1; 3 without --quick and --full)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=99))]
+    pub seeds: Option<u64>,
+    /// scj: keep each run in this folder, and do not run again what is kept there (by the same version; nobody
+    /// looks whether the program was changed)
+    #[arg(long, value_name = "DIR")]
+    pub keep: Option<PathBuf>,
     /// Folder of the captured traces
     #[arg(long, value_name = "DIR", default_value = "data")]
     pub data: PathBuf,

@@ -196,6 +196,16 @@ pub enum CtlCommand {
     PowerOn,
     /// How the power is, and what the last cut left
     Report,
+    /// Make the served disk fail: `add RULE`, `clear [NUMBER]`, `list`
+    ///
+    /// RULE: eio, enospc, latency, stale or flip, then any of ops=read,write,flush,trim range=FROM-TO nth=N
+    /// rate=N/M count=N time=MS (of latency) seed=N. Of several rules the first that strikes decides; latencies
+    /// add up.
+    Fault {
+        /// add KIND [KEY=VALUE..], clear [NUMBER] or list
+        #[arg(value_name = "WORDS", required = true, num_args = 1..)]
+        words: Vec<String>,
+    },
     /// Stop the server
     Quit,
 }

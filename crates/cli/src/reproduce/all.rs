@@ -23,7 +23,7 @@ fn expected(paper: Paper, quick: bool) -> u64 {
     let (short, long) = match paper {
         Paper::Remap => (15, 300),
         Paper::Scj => (20, 400),
-        Paper::Isolation => (40, 780),
+        Paper::Isolation => (40, 1000),
         Paper::Nolog => (25, 300),
         Paper::Compose => (20, 300),
         Paper::All => (0, 0),

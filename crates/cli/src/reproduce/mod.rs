@@ -3,6 +3,7 @@
 mod all;
 
 use lab::LabError;
+use lab::fileload::FilesSpec;
 use lab::files::write_whole;
 use report::study::Study;
 use studies::{Options, Scale, compose, isolation, nolog, remap, scj};
@@ -14,6 +15,10 @@ use crate::{VERSION, note, print, stop};
 pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
     if args.full && args.paper != Paper::Scj {
         return Err(LabError::Input("--full is for scj only".to_string()));
+    }
+    if args.paper != Paper::Scj && (args.claims || args.seeds.is_some() || args.keep.is_some()) {
+        let what = "--claims, --seeds and --keep are for scj only";
+        return Err(LabError::Input(what.to_string()));
     }
     if args.paper == Paper::All {
         return all::reproduce(args);
@@ -57,7 +62,10 @@ fn study(args: &Reproduce, paper: Paper) -> Result<Study, LabError> {
         _ => Scale::Default,
     };
     let (data, msr) = (args.data.clone(), args.msr.clone());
-    let options = Options { scale, data, msr, units: args.units, threads, command };
+    let (kept, seeds, claims) = (args.keep.clone(), args.seeds, args.claims);
+    let load = args.load.as_deref().map(FilesSpec::read).transpose().map_err(LabError::Input)?;
+    let (units, load) = (args.units, load.map(|spec| spec.load));
+    let options = Options { scale, data, msr, units, threads, kept, seeds, claims, load, command };
     match paper {
         Paper::Remap => remap::run(&options),
         Paper::Isolation => isolation::run(&options),
@@ -76,6 +84,15 @@ fn command(args: &Reproduce, paper: Paper) -> String {
     }
     if args.full {
         words.push("--full".to_string());
+    }
+    if args.claims {
+        words.push("--claims".to_string());
+    }
+    if let Some(load) = &args.load {
+        words.push(format!("--load {load}"));
+    }
+    if let Some(seeds) = args.seeds {
+        words.push(format!("--seeds {seeds}"));
     }
     if !matches!(paper, Paper::Isolation | Paper::All) {
         return words.join(" ");

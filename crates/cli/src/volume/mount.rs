@@ -26,7 +26,7 @@ use super::device::{in_use, umount_device};
 use super::mkfs::{is_blank, make};
 use super::{is_device, mounted_at, now, volume_error, wrong};
 use crate::args::{Mount, Umount};
-use crate::serve::description;
+use crate::serve::{description, fallible};
 use crate::{note, print, stop};
 
 /// How often it looks whether it is to stop, or whether a volume is free.
@@ -152,7 +152,8 @@ fn serve(args: &Mount) -> Result<(), LabError> {
     };
     let (described, keys) = below(args, source.as_deref())?;
     how.fs = keys.lfs(how.fs)?;
-    let stack = build(&described)?;
+    let mut stack = build(&described)?;
+    let faults = fallible(&mut stack);
     how.read_only |= stack.disk.capabilities().read_only;
     let file = source.as_ref().or(args.stack.image.as_ref()).or(args.stack.device.as_ref());
     let name = match file {
@@ -174,6 +175,7 @@ fn serve(args: &Mount) -> Result<(), LabError> {
     let mounted = FsMount::new(stack.clone(), &name, &dir, how).map_err(failed)?;
     let quit = || stop::flag().store(true, Ordering::Relaxed);
     let control = Control::new(mounted.stack(), Box::new(quit));
+    control.fail_by(faults);
     control.count(mounted.counters());
     control.count_files(mounted.meter());
     let bound = socket.as_ref().map(|path| {

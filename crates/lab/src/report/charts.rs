@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::view::{View, column, number};
-use ::report::chart::{Chart, Scale, Series};
+use super::view::View;
+use crate::metric::{self, Column, Metric};
+use ::report::chart::{Across, Chart, Mark, Scale, Series};
 
 /// Bins of the latency charts for each power of ten.
 const BINS: f64 = 12.0;
@@ -30,23 +31,21 @@ fn series_of(view: &View<'_>, f: impl Fn(&Value) -> Vec<(f64, Option<f64>)>) -> 
 /// How many windows are drawn: all that are full. A run ends inside its last one, which then holds
 /// too few requests to stand beside the others: its line would fall or leap where nothing happened.
 fn full_windows(value: &Value) -> usize {
-    let count = |path: &str| number(value, path);
-    let windows = column(value, "series.host_read_units").len();
-    let (all, last) =
-        (count("series.requests_per_window"), count("series.requests_in_last_window"));
+    let windows = metric::OVER_READ_UNITS.of(value).len();
+    let (all, last) = (metric::WINDOW.of(value), metric::LAST_WINDOW.of(value));
     let partial = matches!((all, last), (Some(all), Some(last)) if last < all);
     windows - usize::from(partial && windows > 1)
 }
 
 /// Write amplification, free blocks and tail latency over the run.
 pub(super) fn over_time(view: &View<'_>) -> String {
-    let timed = view.has("time_ns");
+    let timed = view.has(metric::TIME);
     let x_of = |value: &Value| -> Vec<f64> {
         if timed {
-            return column(value, "series.time_ns").into_iter().flatten().collect();
+            return metric::OVER_TIME.of(value).into_iter().flatten().collect();
         }
-        let (mut sum, reads) = (0.0, column(value, "series.host_read_units"));
-        let writes = column(value, "series.host_write_units");
+        let (mut sum, reads) = (0.0, metric::OVER_READ_UNITS.of(value));
+        let writes = metric::OVER_WRITE_UNITS.of(value);
         let both = reads.into_iter().zip(writes);
         both.map(|(r, w)| {
             sum += r.unwrap_or(0.0) + w.unwrap_or(0.0);
@@ -54,39 +53,40 @@ pub(super) fn over_time(view: &View<'_>) -> String {
         })
         .collect()
     };
-    let x = if timed { (Scale::Time, "virtual time") } else { (Scale::Plain, "4 KiB pages moved") };
-    let chart = |title, about, path: &str, y, from_zero| {
+    let across = || match timed {
+        true => Across::Numbers(Scale::Time, "virtual time"),
+        false => Across::Numbers(Scale::Plain, "4 KiB pages moved"),
+    };
+    let chart = |title, about, column: Column, y, from_zero| {
         let points = |value: &Value| {
             let drawn = full_windows(value);
-            x_of(value).into_iter().zip(column(value, path)).take(drawn).collect()
+            x_of(value).into_iter().zip(column.of(value)).take(drawn).collect()
         };
         let series = series_of(view, points);
-        Chart { title, about, x, y, fill: view.runs.len() == 1, from_zero, steps: false, series }
-            .html()
+        let mark = Mark::Line { fill: view.runs.len() == 1, steps: false };
+        Chart { title, about, x: across(), y, mark, from_zero, series }.html()
     };
     let mut out = chart(
         "Write amplification",
         "bytes programmed per byte written, per window",
-        "series.waf",
+        metric::OVER_WAF,
         Scale::Plain,
         true,
     );
     let free = "erased blocks, at the end of each window";
-    out += &chart("Free blocks", free, "series.free_blocks", Scale::Plain, true);
+    out += &chart("Free blocks", free, metric::OVER_FREE_BLOCKS, Scale::Plain, true);
     let p99 = "99th percentile per window, logarithmic";
-    out += &chart("Write latency", p99, "series.write_p99_ns", Scale::LogTime, false);
-    out += &chart("Read latency", p99, "series.read_p99_ns", Scale::LogTime, false);
+    out += &chart("Write latency", p99, metric::OVER_WRITE_P99, Scale::LogTime, false);
+    out += &chart("Read latency", p99, metric::OVER_READ_P99, Scale::LogTime, false);
     out
 }
 
 /// Samples of a group by bin: the histograms of its seeds added, as shares of all.
-fn shares(view: &View<'_>, group: usize, op: &str) -> Vec<(f64, f64)> {
+fn shares(view: &View<'_>, group: usize, op: Column) -> Vec<(f64, f64)> {
     let mut bins: std::collections::BTreeMap<i64, f64> = std::collections::BTreeMap::new();
     let mut total = 0.0;
     for run in &view.groups[group].runs {
-        let value = &view.runs[*run].value["latency_ns"][op]["histogram"];
-        for pair in value.as_array().into_iter().flatten() {
-            let (Some(edge), Some(n)) = (pair[0].as_f64(), pair[1].as_f64()) else { continue };
+        for (edge, n) in op.pairs(view.runs[*run].value) {
             *bins.entry((edge.max(1.0).log10() * BINS).floor() as i64).or_default() += n;
             total += n;
         }
@@ -101,13 +101,11 @@ fn shares(view: &View<'_>, group: usize, op: &str) -> Vec<(f64, f64)> {
 }
 
 /// Quantile by quantile, from the merged histogram of a group.
-fn quantiles(view: &View<'_>, group: usize, op: &str) -> Vec<(f64, Option<f64>)> {
+fn quantiles(view: &View<'_>, group: usize, op: Column) -> Vec<(f64, Option<f64>)> {
     let mut merged: std::collections::BTreeMap<u64, f64> = std::collections::BTreeMap::new();
     let mut total = 0.0;
     for run in &view.groups[group].runs {
-        let value = &view.runs[*run].value["latency_ns"][op]["histogram"];
-        for pair in value.as_array().into_iter().flatten() {
-            let (Some(edge), Some(n)) = (pair[0].as_f64(), pair[1].as_f64()) else { continue };
+        for (edge, n) in op.pairs(view.runs[*run].value) {
             *merged.entry((edge * 1000.0) as u64).or_default() += n;
             total += n;
         }
@@ -130,11 +128,18 @@ fn quantiles(view: &View<'_>, group: usize, op: &str) -> Vec<(f64, Option<f64>)>
     points
 }
 
+/// Operations whose latencies are drawn: their histograms, counts, and names.
+const OPS: [(Column, Metric, &str); 3] = [
+    (metric::WRITE_HISTOGRAM, metric::WRITE_COUNT, "Writes"),
+    (metric::READ_HISTOGRAM, metric::READ_COUNT, "Reads"),
+    (metric::FLUSH_HISTOGRAM, metric::FLUSH_COUNT, "Flushes"),
+];
+
 /// How many requests took how long, and the tail.
 pub(super) fn latency(view: &View<'_>) -> String {
     let mut out = String::new();
-    for (op, name) in [("write", "Writes"), ("read", "Reads"), ("flush", "Flushes")] {
-        if !view.runs.iter().any(|r| number(r.value, &format!("latency_ns.{op}.count")).is_some()) {
+    for (op, count, name) in OPS {
+        if !view.has(count) {
             continue;
         }
         let group_series = |points: &dyn Fn(usize) -> Vec<(f64, Option<f64>)>| -> Vec<Series> {
@@ -152,11 +157,10 @@ pub(super) fn latency(view: &View<'_>) -> String {
         out += &Chart {
             title: &title,
             about: "share of requests per bin of 1/12 decade",
-            x: (Scale::LogTime, "latency, logarithmic"),
+            x: Across::Numbers(Scale::LogTime, "latency, logarithmic"),
             y: Scale::Percent,
-            fill: view.groups.len() == 1,
+            mark: Mark::Line { fill: view.groups.len() == 1, steps: true },
             from_zero: true,
-            steps: true,
             series: group_series(&density),
         }
         .html();
@@ -164,11 +168,10 @@ pub(super) fn latency(view: &View<'_>) -> String {
         out += &Chart {
             title: &title,
             about: "latency that so many requests do not exceed",
-            x: (Scale::Nines, "share of requests"),
+            x: Across::Numbers(Scale::Nines, "share of requests"),
             y: Scale::LogTime,
-            fill: false,
+            mark: Mark::Line { fill: false, steps: false },
             from_zero: false,
-            steps: false,
             series: group_series(&|group| quantiles(view, group, op)),
         }
         .html();

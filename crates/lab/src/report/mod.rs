@@ -15,26 +15,21 @@ use ::report::chart::SHOWN;
 use ::report::format::{grouped, significant};
 use ::report::page::{frame, repeat};
 
-use crate::LabError;
+use crate::metric;
 use view::View;
 
 pub use tables::CAUSES;
 pub use view::{best, mean_ci};
 
 /// The report of a result document; `reproduce` is the command that repeats the run.
-///
-/// # Errors
-/// A document that is not JSON.
-pub fn html(document: &str, reproduce: &str) -> Result<String, LabError> {
-    let value: Value = serde_json::from_str(document)
-        .map_err(|e| LabError::Input(format!("result document: {e}")))?;
-    let view = View::new(&value);
+pub fn html(value: &Value, reproduce: &str) -> String {
+    let view = View::new(value);
     let title = value["title"].as_str().unwrap_or("A run of varve");
     let schema = value["schema"].as_str().unwrap_or_default();
     let mut main = String::with_capacity(1 << 20);
     body(&mut main, &view, reproduce);
     let version = value["version"].as_str().unwrap_or_default();
-    Ok(frame(title, version, &lead(&view), schema, &main))
+    frame(title, version, &lead(&view), schema, &main)
 }
 
 fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
@@ -138,7 +133,7 @@ fn lead(view: &View<'_>) -> String {
         _ => String::new(),
     };
     let waited: Vec<f64> = (0..view.groups.len())
-        .filter_map(|g| Some(view.mean(g, "host_queue.waited_share")?.0))
+        .filter_map(|g| Some(view.mean(g, metric::WAITED_SHARE)?.0))
         .collect();
     let waited = waited.into_iter().reduce(f64::max).filter(|share| *share > 0.0);
     let waited = waited.map_or(String::new(), |share| {

@@ -4,34 +4,35 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::view::{View, best, number};
+use super::view::{View, best};
+use crate::metric::{self, Metric};
 use ::report::format::{bytes, count, escape, grouped, significant, time};
 
 /// Causes of programs, in the order of their bars.
-pub const CAUSES: [(&str, &str); 6] = [
-    ("host", "host data"),
-    ("gc", "garbage collection"),
-    ("tx", "transactions"),
-    ("map", "map pages"),
-    ("metadata", "metadata"),
-    ("padding", "padding"),
+pub const CAUSES: [(&str, &str, Metric); 6] = [
+    ("host", "host data", metric::PROGRAMS_HOST),
+    ("gc", "garbage collection", metric::PROGRAMS_GC),
+    ("tx", "transactions", metric::PROGRAMS_TX),
+    ("map", "map pages", metric::PROGRAMS_MAP),
+    ("metadata", "metadata", metric::PROGRAMS_METADATA),
+    ("padding", "padding", metric::PROGRAMS_PADDING),
 ];
 
 type Show = fn(f64) -> String;
 
-/// Columns of the summary: heading, path, how it is written, and which is best (-1 least, 1 most).
-const COLUMNS: &[(&str, &str, Show, i8)] = &[
-    ("hit ratio", "hit_ratio.total", percent, 1),
-    ("WAF", "waf", three, -1),
-    ("WAF, drive alone", "waf_drive", three, -1),
-    ("write p50", "latency_ns.write.p50", time, -1),
-    ("write p99", "latency_ns.write.p99", time, -1),
-    ("write p99.9", "latency_ns.write.p999", time, -1),
-    ("read p50", "latency_ns.read.p50", time, -1),
-    ("read p99", "latency_ns.read.p99", time, -1),
-    ("read p99.9", "latency_ns.read.p999", time, -1),
-    ("IOPS", "iops", count, 1),
-    ("erases", "erases", whole, -1),
+/// Columns of the summary: heading, metric, how it is written, and which is best (-1 least, 1 most).
+const COLUMNS: &[(&str, Metric, Show, i8)] = &[
+    ("hit ratio", metric::HIT, percent, 1),
+    ("WAF", metric::WAF, three, -1),
+    ("WAF, drive alone", metric::WAF_DRIVE, three, -1),
+    ("write p50", metric::WRITE_P50, time, -1),
+    ("write p99", metric::WRITE_P99, time, -1),
+    ("write p99.9", metric::WRITE_P999, time, -1),
+    ("read p50", metric::READ_P50, time, -1),
+    ("read p99", metric::READ_P99, time, -1),
+    ("read p99.9", metric::READ_P999, time, -1),
+    ("IOPS", metric::IOPS, count, 1),
+    ("erases", metric::ERASES, whole, -1),
 ];
 
 fn percent(v: f64) -> String {
@@ -114,9 +115,9 @@ pub(super) fn summary(view: &View<'_>) -> String {
 }
 
 /// Which groups a column marks. What looks equal is equal, too.
-fn best_of(view: &View<'_>, column: &(&str, &str, Show, i8)) -> Vec<bool> {
-    let (_, path, show, sense) = *column;
-    let means: Vec<_> = (0..view.groups.len()).map(|g| view.mean(g, path)).collect();
+fn best_of(view: &View<'_>, column: &(&str, Metric, Show, i8)) -> Vec<bool> {
+    let (_, metric, show, sense) = *column;
+    let means: Vec<_> = (0..view.groups.len()).map(|g| view.mean(g, metric)).collect();
     let mut marks = best(&means, sense);
     let text = |group: usize| means[group].map(|(mean, _)| show(mean));
     let shown: Vec<_> = (0..marks.len()).filter(|g| marks[*g]).map(text).collect();
@@ -133,31 +134,32 @@ fn best_of(view: &View<'_>, column: &(&str, &str, Show, i8)) -> Vec<bool> {
 
 /// Stacked bars: what each byte the host wrote cost, by cause.
 pub(super) fn waf_bars(view: &View<'_>) -> String {
-    let cause = |group: usize, name: &str| {
-        let programs = |name: &str| Some(view.mean(group, &format!("nand.programs.{name}"))?.0);
-        let total = programs("total").filter(|total| *total > 0.0)?;
-        Some(view.mean(group, "waf")?.0 * programs(name)? / total)
+    let cause = |group: usize, programs: Metric| {
+        let mean = |metric| Some(view.mean(group, metric)?.0);
+        let total = mean(metric::PROGRAMS).filter(|total| *total > 0.0)?;
+        Some(mean(metric::WAF)? * mean(programs)? / total)
     };
-    let totals: Vec<f64> = (0..view.groups.len()).filter_map(|g| cause(g, "total")).collect();
+    let totals: Vec<f64> =
+        (0..view.groups.len()).filter_map(|g| cause(g, metric::PROGRAMS)).collect();
     let most = totals.iter().copied().fold(0.0, f64::max);
     if most <= 0.0 {
         return String::new();
     }
     let used: Vec<_> = CAUSES
         .iter()
-        .filter(|(name, _)| (0..view.groups.len()).any(|g| cause(g, name).is_some_and(|v| v > 0.0)))
+        .filter(|(_, _, of)| (0..view.groups.len()).any(|g| cause(g, *of).is_some_and(|v| v > 0.0)))
         .collect();
     let mut out = String::from("<div class=\"bars\"><div class=\"keys\">");
-    for (name, label) in &used {
+    for (name, label, _) in &used {
         let _ = write!(out, "<span><i class=\"k-{name}\"></i>{label}</span>");
     }
     out += "</div>";
     for group in 0..view.groups.len() {
-        let Some(total) = cause(group, "total") else { continue };
+        let Some(total) = cause(group, metric::PROGRAMS) else { continue };
         let mut parts = String::new();
         let mut spoken = Vec::new();
-        for (name, label) in &used {
-            let Some(value) = cause(group, name).filter(|v| *v > 0.0) else { continue };
+        for (name, label, of) in &used {
+            let Some(value) = cause(group, *of).filter(|v| *v > 0.0) else { continue };
             let _ = write!(
                 parts,
                 "<span class=\"k-{name}\" style=\"width:{:.3}%\" title=\"{label} {value:.3}\"></span>",
@@ -181,32 +183,34 @@ pub(super) fn cards(view: &View<'_>) -> String {
     if view.groups.len() != 1 {
         return String::new();
     }
-    let mean = |path: &str| view.mean(0, path).map(|m| m.0);
+    let mean = |metric| view.mean(0, metric).map(|m| m.0);
     let mut items: Vec<(&str, String, String)> = Vec::new();
-    if let Some(waf) = mean("waf") {
-        let flash =
-            mean("waf_flash").map_or(String::new(), |f| format!("{f:.3} of what reaches flash"));
+    if let Some(waf) = mean(metric::WAF) {
+        let flash = mean(metric::WAF_FLASH)
+            .map_or(String::new(), |f| format!("{f:.3} of what reaches flash"));
         items.push(("Write amplification", format!("{waf:.3}"), flash));
     }
-    if let Some(hit) = mean("hit_ratio.total") {
-        let part = |name, path: &str| mean(path).map(|v| format!("{name} {}", percent(v)));
-        let parts: Vec<String> = [part("read", "hit_ratio.read"), part("write", "hit_ratio.write")]
+    if let Some(hit) = mean(metric::HIT) {
+        let part = |name, metric| mean(metric).map(|v| format!("{name} {}", percent(v)));
+        let parts: Vec<String> = [part("read", metric::HIT_READ), part("write", metric::HIT_WRITE)]
             .into_iter()
             .flatten()
             .collect();
         items.push(("Buffer hits", percent(hit), parts.join(", ")));
     }
-    for (label, op) in [("Write p99", "write"), ("Read p99", "read")] {
-        if let Some(p99) = mean(&format!("latency_ns.{op}.p99")) {
-            let p50 = mean(&format!("latency_ns.{op}.p50"));
-            let median = p50.map_or(String::new(), |v| format!("median {}", time(v)));
+    for (label, p99, p50) in [
+        ("Write p99", metric::WRITE_P99, metric::WRITE_P50),
+        ("Read p99", metric::READ_P99, metric::READ_P50),
+    ] {
+        if let Some(p99) = mean(p99) {
+            let median = mean(p50).map_or(String::new(), |v| format!("median {}", time(v)));
             items.push((label, time(p99), median));
         }
     }
-    if let (Some(written), Some(erases)) = (mean("host.write.bytes"), mean("erases")) {
+    if let (Some(written), Some(erases)) = (mean(metric::HOST_WRITE_BYTES), mean(metric::ERASES)) {
         items.push(("Host wrote", bytes(written), format!("{} erases", grouped(erases as u64))));
     }
-    if let (Some(iops), Some(rate)) = (mean("iops"), mean("bytes_per_s")) {
+    if let (Some(iops), Some(rate)) = (mean(metric::IOPS), mean(metric::BYTES_PER_S)) {
         items.push(("Requests per second", count(iops), format!("{}/s", bytes(rate))));
     }
     let mut out = String::from("<dl class=\"cards\">");
@@ -354,8 +358,8 @@ fn facts(prefix: &str, value: &Value, rows: &mut Vec<(String, String)>) {
 /// Share of the reads that found nothing written, if that is worth a warning.
 pub(super) fn unwritten_share(view: &View<'_>) -> Option<f64> {
     let share = |run: &super::view::Run<'_>| {
-        let units = number(run.value, "host.read.units").filter(|u| *u > 0.0)?;
-        Some(number(run.value, "host.read_unwritten")? / units)
+        let units = metric::HOST_READ_UNITS.of(run.value).filter(|u| *u > 0.0)?;
+        Some(metric::READ_UNWRITTEN.of(run.value)? / units)
     };
     view.runs.iter().filter_map(share).reduce(f64::max).filter(|s| *s > 0.01)
 }

@@ -3,6 +3,8 @@
 
 use serde_json::Value;
 
+use crate::metric::Metric;
+
 /// One run of a document.
 pub(super) struct Run<'a> {
     pub value: &'a Value,
@@ -59,31 +61,20 @@ impl<'a> View<'a> {
     }
 
     /// A metric of every run of a group that has it.
-    pub(super) fn values(&self, group: usize, path: &str) -> Vec<f64> {
+    pub(super) fn values(&self, group: usize, metric: Metric) -> Vec<f64> {
         let runs = self.groups[group].runs.iter();
-        runs.filter_map(|run| number(self.runs[*run].value, path)).collect()
+        runs.filter_map(|run| metric.of(self.runs[*run].value)).collect()
     }
 
     /// Mean over the seeds, and half of its 95 % confidence interval if there are several.
-    pub(super) fn mean(&self, group: usize, path: &str) -> Option<(f64, Option<f64>)> {
-        mean_ci(&self.values(group, path))
+    pub(super) fn mean(&self, group: usize, metric: Metric) -> Option<(f64, Option<f64>)> {
+        mean_ci(&self.values(group, metric))
     }
 
-    /// Whether any run has a value at `path`.
-    pub(super) fn has(&self, path: &str) -> bool {
-        self.runs.iter().any(|run| number(run.value, path).is_some())
+    /// Whether any run has it.
+    pub(super) fn has(&self, metric: Metric) -> bool {
+        self.runs.iter().any(|run| metric.of(run.value).is_some())
     }
-}
-
-/// The number at a dotted path.
-pub(super) fn number(value: &Value, path: &str) -> Option<f64> {
-    path.split('.').try_fold(value, |at, key| at.get(key))?.as_f64()
-}
-
-/// The numbers of a column; null is unknown.
-pub(super) fn column(value: &Value, path: &str) -> Vec<Option<f64>> {
-    let list = path.split('.').try_fold(value, |at, key| at.get(key)).and_then(Value::as_array);
-    list.into_iter().flatten().map(Value::as_f64).collect()
 }
 
 /// Mean, and half of the 95 % confidence interval of the mean (Student's t), of a sample.
@@ -166,6 +157,6 @@ mod tests {
         let view = View::new(&document);
         assert_eq!(view.groups.len(), 2);
         assert_eq!(view.label(1), "aoi");
-        assert_eq!(view.mean(0, "waf").unwrap().0, 2.0);
+        assert_eq!(view.mean(0, crate::metric::WAF).unwrap().0, 2.0);
     }
 }

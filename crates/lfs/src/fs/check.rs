@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use block::BlockDevice;
 
 use super::Fs;
+use super::counts::Counts;
 use super::tree::Pointer;
 use crate::format::{FileType, InlineFlags, Origin, Summary};
 use crate::{BlockAddr, FsError, Nid, Now, SegNo};
@@ -178,10 +179,7 @@ impl<D: BlockDevice> Fs<D> {
         if found.blocks.len() as u64 != self.segs.valid_total() {
             return Err(FsError::Corrupt("a valid block has no owner"));
         }
-        let counts = (found.blocks.len() as u64 + found.reserved, found.nodes, found.inodes);
-        if counts != (self.counts.blocks, self.counts.nodes, self.counts.inodes) {
-            return Err(FsError::Corrupt("the counts of blocks, nodes and inodes"));
-        }
-        Ok(())
+        let blocks = found.blocks.len() as u64 + found.reserved;
+        self.counts.expect(Counts::new(blocks, found.nodes, found.inodes))
     }
 }

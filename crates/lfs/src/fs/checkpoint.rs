@@ -6,9 +6,10 @@
 
 use block::BlockDevice;
 
+use super::epoch::Epoch;
 use super::options::Bug;
 use super::stats::{CheckpointTime, Event};
-use super::{Epoch, Fs, LogKind};
+use super::{Fs, LogKind};
 use crate::disk::{Cause, Disk};
 use crate::format::{
     Block, Checkpoint, Flags, Heads, Journal, OrphanBlock, SIT_PER_BLOCK, msb_set, msb_test,
@@ -233,15 +234,15 @@ impl<D: BlockDevice> Fs<D> {
         }
         let mut cp = Checkpoint {
             version: self.cp().version + 1,
-            valid_blocks: self.counts.blocks,
+            valid_blocks: self.counts.blocks(),
             free_segments: self.segs.free_after(),
             node_heads: self.heads(LogKind::HotNode),
             data_heads: self.heads(LogKind::HotData),
             flags,
             pack_blocks: 2 + count + logs,
             start_sum: 1 + count,
-            valid_nodes: self.counts.nodes as u32,
-            valid_inodes: self.counts.inodes as u32,
+            valid_nodes: self.counts.nodes() as u32,
+            valid_inodes: self.counts.inodes() as u32,
             next_free_nid: self.nat.hint(),
             elapsed: self.elapsed(),
             alloc_types: std::array::from_fn(|i| u8::from(self.logs[i].threaded)),

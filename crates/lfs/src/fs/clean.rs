@@ -336,7 +336,7 @@ impl<D: BlockDevice> Fs<D> {
         }
         let ino = self.node(origin.nid)?.ino();
         if self.nodes.is_dirty(ino, origin.nid) {
-            self.epoch.moved.insert((ino, origin.nid));
+            self.epoch.moved(ino, origin.nid);
         }
         self.write_node(origin.nid, (false, false), Cause::MovedNode)?;
         Ok(())
@@ -407,7 +407,7 @@ impl<D: BlockDevice> Fs<D> {
         node.set_word(at.slot, new.0);
         let ino = node.ino();
         if !self.options.bug.has(Bug::MovedEarly) {
-            self.epoch.wrote.insert(ino, self.disk.mark());
+            self.epoch.wrote(ino, self.disk.mark());
         }
         if self.node(ino)?.has_extent() {
             self.node_mut(ino)?.clear_extent();

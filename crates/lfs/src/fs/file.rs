@@ -186,7 +186,7 @@ impl<D: BlockDevice> Fs<D> {
         let origin = self.origin(at)?;
         let addr = self.alloc(log, origin)?;
         self.disk.write(addr, block, Cause::Data)?;
-        self.epoch.wrote.insert(ino, self.disk.mark());
+        self.epoch.wrote(ino, self.disk.mark());
         self.aim(ino, at, addr)
     }
 

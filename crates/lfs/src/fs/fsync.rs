@@ -145,7 +145,7 @@ impl<D: BlockDevice> Fs<D> {
             if self.options.bug.has(Bug::SyncedEarly) {
                 return Ok(true);
             }
-            one.nodes = self.epoch.synced.get(&one.ino).copied();
+            one.nodes = self.epoch.nodes_of(one.ino);
             return Ok(one.nodes.is_none_or(|nodes| self.disk.is_durable(nodes)));
         }
         if self.data_waits(one.ino) {
@@ -157,22 +157,21 @@ impl<D: BlockDevice> Fs<D> {
         }
         self.fsync_nodes(one.ino, nids)?;
         let nodes = self.disk.mark();
-        self.epoch.synced.insert(one.ino, nodes);
+        self.epoch.synced(one.ino, nodes);
         (one.nodes, one.wrote) = (Some(nodes), true);
         Ok(false)
     }
 
     /// Whether some of a file's data is not durable.
     fn data_waits(&mut self, ino: Nid) -> bool {
-        let mark = self.epoch.wrote.get(&ino).copied();
+        let mark = self.epoch.data_of(ino);
         let waits = mark.is_some_and(|mark| !self.disk.is_durable(mark));
         waits && !self.options.bug.has(Bug::DataFlush)
     }
 
     fn nodes_to_sync(&self, ino: Nid) -> Vec<Nid> {
         let mut nids = self.nodes.dirty_of(ino);
-        let moved = (ino, Nid(0))..=(ino, Nid(u32::MAX));
-        nids.extend(self.epoch.moved.range(moved).map(|(_, nid)| *nid));
+        nids.extend(self.epoch.moved_of(ino));
         nids.sort_unstable();
         nids.dedup();
         nids
@@ -195,7 +194,7 @@ impl<D: BlockDevice> Fs<D> {
             (since.xattrs, FsyncFallback::Xattrs),
             (since.freed_nodes, FsyncFallback::FreedNodes),
             (
-                self.cp().valid_blocks + self.epoch.gained > self.cp().user_blocks,
+                self.cp().valid_blocks + self.epoch.gained() > self.cp().user_blocks,
                 FsyncFallback::NoRoom,
             ),
         ];
@@ -228,7 +227,7 @@ impl<D: BlockDevice> Fs<D> {
 
     /// Recovery will read a node that fsync wrote.
     fn need_node(&mut self, ino: Nid, nid: Nid, addr: BlockAddr) -> Result<(), FsError> {
-        self.epoch.moved.remove(&(ino, nid));
+        self.epoch.settled(ino, nid);
         if self.fsync_needs() { self.segs.need(addr) } else { Ok(()) }
     }
 

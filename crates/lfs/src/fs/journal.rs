@@ -15,6 +15,7 @@ use block::{BlockDevice, Time};
 
 use super::Fs;
 use super::options::{Bug, Cleaning};
+use super::records::Records;
 use super::recover::Gained;
 use crate::disk::{Cause, Disk};
 use crate::format::{Block, MAGIC, NatEntry, NodeBlock, Origin, Summary, put_u32, zeroed};
@@ -72,13 +73,6 @@ pub(super) struct Record {
     pub(super) moves: Vec<Move>,
     /// The victim's summary.
     pub(super) summary: Box<Block>,
-}
-
-/// What a crash left in the journal.
-#[derive(Default)]
-pub(super) struct Records {
-    moves: Vec<Vec<Move>>,
-    summaries: Vec<Summary>,
 }
 
 fn slot_addr(slot: u32) -> BlockAddr {
@@ -154,9 +148,7 @@ impl<D: BlockDevice> Fs<D> {
             return addr;
         }
         let from = (node.written_after() & SEQUENCE) >> 32;
-        self.records.moves.iter().skip(from as usize).fold(addr, |addr, moves| {
-            moves.iter().find(|step| step.old == addr).map_or(addr, |step| step.new)
-        })
+        self.records.follow(addr, from as usize)
     }
 
     /// The blocks of records that are written together from the next slot on.
@@ -240,8 +232,7 @@ impl<D: BlockDevice> Fs<D> {
             });
             match (found, missing) {
                 (Some((_, moves, summary)), None) => {
-                    self.records.moves.push(moves);
-                    self.records.summaries.push(summary);
+                    self.records.push(moves, summary);
                 }
                 // Written together with the one that is missing, cut off: nobody relied on it yet.
                 (Some((first, ..)), Some(gap)) if first <= gap => {}
@@ -260,16 +251,15 @@ impl<D: BlockDevice> Fs<D> {
     /// from blocks that may be others' by now.
     fn origins(&mut self) -> Result<BTreeMap<SegNo, Summary>, FsError> {
         let mut known = BTreeMap::new();
-        let firsts: Vec<Option<BlockAddr>> =
-            self.records.moves.iter().map(|moves| moves.first().map(|step| step.old)).collect();
-        for (i, first) in firsts.into_iter().enumerate() {
-            let Some((seg, _)) = first.and_then(|addr| self.layout.place(addr)) else { continue };
+        let place = |addr| self.layout.place(addr).map(|(seg, _)| seg);
+        for (i, victim) in self.records.victims(place).into_iter().enumerate() {
+            let Some(seg) = victim else { continue };
             if known.contains_key(&seg) {
                 continue;
             }
             let summary = match self.options.bug.has(Bug::Ssa) {
                 true => Summary::decode(&*self.read_summary(seg)?),
-                false => self.records.summaries[i].clone(),
+                false => self.records.summary(i).clone(),
             };
             known.insert(seg, summary);
         }
@@ -279,7 +269,7 @@ impl<D: BlockDevice> Fs<D> {
     /// Applies the records: tables, nodes and pointers name the places that blocks have now.
     pub(super) fn apply_records(&mut self, gained: &mut Gained) -> Result<(), FsError> {
         let segs = &self.segs;
-        let records = self.records.moves.iter().map(Vec::as_slice);
+        let records = self.records.moves();
         let moved = match self.options.bug.has(Bug::Order) {
             true => merge_by_address(|addr| segs.is_valid(addr), records),
             false => merge(|addr| segs.is_valid(addr), records),

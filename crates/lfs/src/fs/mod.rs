@@ -15,10 +15,13 @@ mod checkpoint;
 mod clean;
 mod clean_ahead;
 mod cleaner;
+mod counts;
 mod dir;
 mod durable;
+mod epoch;
 mod file;
 mod fsync;
+mod health;
 mod idle;
 mod inspect;
 mod journal;
@@ -32,6 +35,7 @@ mod nodes;
 mod options;
 mod orphans;
 mod pages;
+mod records;
 mod recover;
 mod rename;
 mod reserve;
@@ -61,62 +65,10 @@ pub use options::{Bug, Cleaning, FsOptions, OPTIONS, Scj, Victim};
 pub use space::Usage;
 pub use stats::{CheckpointTime, CleaningTime, Event, LogStats, Stats};
 
-use crate::disk::{Cause, Disk, Mark};
+use crate::disk::{Cause, Disk};
 use crate::format::{Checkpoint, Inode as _, Superblock};
 use crate::layout::Layout;
 use crate::{FsError, Nid, Now, Stamp};
-
-/// What happened to an inode since the checkpoint.
-#[derive(Clone, Copy, Default, Debug)]
-struct Since {
-    /// It was made.
-    created: bool,
-    /// Its names changed.
-    renamed: bool,
-    /// Nodes of its tree went.
-    freed_nodes: bool,
-    /// Its extended attributes changed.
-    xattrs: bool,
-    /// Of a directory: it lost the name of something that lives on under another, or of a
-    /// directory.
-    moved_out: bool,
-}
-
-/// What happened since the checkpoint.
-#[derive(Default)]
-struct Epoch {
-    inodes: BTreeMap<Nid, Since>,
-    /// File, node: written by cleaning, not by fsync.
-    moved: BTreeSet<(Nid, Nid)>,
-    /// Behind the last block of a file's data that was written, or moved.
-    wrote: BTreeMap<Nid, Mark>,
-    /// Behind the nodes that an fsync of a file wrote last.
-    synced: BTreeMap<Nid, Mark>,
-    /// Blocks that came into use, reserved ones too, whatever went out of use beside them: roll-forward
-    /// brings back what was fsynced, and of what was removed without that, all.
-    gained: u64,
-}
-
-impl Epoch {
-    fn of(&mut self, ino: Nid) -> &mut Since {
-        self.inodes.entry(ino).or_default()
-    }
-    fn look(&self, ino: Nid) -> Since {
-        self.inodes.get(&ino).copied().unwrap_or_default()
-    }
-    fn forget(&mut self, ino: Nid) {
-        self.inodes.remove(&ino);
-    }
-}
-
-/// What is in use.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Counts {
-    /// Blocks, reserved ones too.
-    blocks: u64,
-    nodes: u64,
-    inodes: u64,
-}
 
 /// A mounted volume.
 pub struct Fs<D> {
@@ -131,13 +83,10 @@ pub struct Fs<D> {
     nodes: nodes::Nodes,
     pages: pages::Pages,
     summaries: summaries::Summaries,
-    counts: Counts,
+    counts: counts::Counts,
     orphans: orphans::Orphans,
-    epoch: Epoch,
-    /// Why nothing may be changed.
-    frozen: Option<&'static str>,
-    /// The error since which nothing may be changed.
-    cause: Option<FsError>,
+    epoch: epoch::Epoch,
+    health: health::Health,
     now: Now,
     mounted: Now,
     /// Seconds that it was mounted before.
@@ -153,7 +102,7 @@ pub struct Fs<D> {
     /// Victims of cleaning ahead of need.
     ahead: ahead::Ahead,
     /// What recovery found in it.
-    records: journal::Records,
+    records: records::Records,
 }
 
 impl<D: BlockDevice> Fs<D> {
@@ -212,13 +161,7 @@ impl<D: BlockDevice> Fs<D> {
 
     /// After such an error memory and media may have parted.
     fn freeze_after(&mut self, error: &FsError) {
-        let why = match error {
-            FsError::Device(_) => "since an error of the device",
-            FsError::Corrupt(_) => "since it met what contradicts itself",
-            _ => return,
-        };
-        self.frozen = Some(why);
-        self.cause = Some(error.clone());
+        self.health.fail(error);
     }
 
     /// Caches are bounded.
@@ -229,30 +172,30 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     fn writable(&self) -> Result<(), FsError> {
-        self.frozen.map_or(Ok(()), |why| Err(FsError::ReadOnly(why)))
+        self.health.closed().map_or(Ok(()), |why| Err(FsError::ReadOnly(why)))
     }
 
     /// Whether it takes no changes: as it was mounted, or since an error.
     pub fn is_read_only(&self) -> bool {
-        self.frozen.is_some()
+        self.health.closed().is_some()
     }
 
     /// The error since which it takes no changes: what was changed before and not made durable is
     /// lost with the mount.
     pub fn failed(&self) -> Option<&'static str> {
-        self.frozen.filter(|_| !self.options.read_only)
+        self.health.closed().filter(|_| !self.options.read_only)
     }
 
     /// What happened then.
     pub fn cause(&self) -> Option<&FsError> {
-        self.cause.as_ref()
+        self.health.cause()
     }
 
     /// Files and directories of which something was changed since the last checkpoint and is in memory
     /// only: what a mount that failed loses. An fsync that was refused may have lost more.
     pub fn unsaved(&self) -> BTreeSet<Nid> {
         let nodes = self.nodes.all_dirty().into_iter().map(|(ino, _)| ino);
-        nodes.chain(self.pages.dirty_dirs()).chain(self.epoch.inodes.keys().copied()).collect()
+        nodes.chain(self.pages.dirty_dirs()).chain(self.epoch.inodes()).collect()
     }
 
     /// The name under which an inode was known last; none of the root, and of one that cannot be read.

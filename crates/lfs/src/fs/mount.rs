@@ -8,7 +8,9 @@ use std::collections::BTreeSet;
 
 use block::BlockDevice;
 
+use super::counts::Counts;
 use super::durable::Checkpoints;
+use super::epoch::Epoch;
 use super::logs::Log;
 use super::nat::Nat;
 use super::options::Bug;
@@ -16,7 +18,7 @@ use super::orphans::Orphans;
 use super::recover::Gained;
 use super::segs::Segs;
 use super::summaries::{PER_SUMMARY, Summaries};
-use super::{Counts, Epoch, Fs, FsOptions, LogKind, Trigger};
+use super::{Fs, FsOptions, LogKind, Trigger};
 use crate::disk::Disk;
 use crate::format::{
     Block, Checkpoint, CompactReader, Flags, Journal, MAGIC, NatEntry, OrphanBlock, SIT_PER_BLOCK,
@@ -249,12 +251,9 @@ impl<D: BlockDevice> Fs<D> {
             nat.set(&mut disk, &layout, *nid, *entry)?;
         }
         let logs = heads(&layout, &cp, pack.summaries)?;
-        let counts = Counts {
-            blocks: cp.valid_blocks,
-            nodes: u64::from(cp.valid_nodes),
-            inodes: u64::from(cp.valid_inodes),
-        };
-        if segs.valid_total() > counts.blocks || counts.blocks > cp.user_blocks {
+        let (nodes, inodes) = (u64::from(cp.valid_nodes), u64::from(cp.valid_inodes));
+        let counts = Counts::new(cp.valid_blocks, nodes, inodes);
+        if segs.valid_total() > cp.valid_blocks || cp.valid_blocks > cp.user_blocks {
             return Err(FsError::Corrupt("the count of valid blocks"));
         }
         Ok(Fs {
@@ -273,8 +272,7 @@ impl<D: BlockDevice> Fs<D> {
             counts,
             orphans: Orphans::found(pack.orphans),
             epoch: Epoch::default(),
-            frozen: None,
-            cause: None,
+            health: Default::default(),
             now,
             mounted: now,
             generations: 0,
@@ -306,7 +304,7 @@ impl<D: BlockDevice> Fs<D> {
         let chain = self.read_chain()?;
         self.roll_forward(&chain, &mut gained)?;
         if self.options.read_only {
-            self.frozen = Some("as it was mounted");
+            self.health.close();
             return Ok(());
         }
         self.go_live()?;

@@ -238,7 +238,7 @@ impl<D: BlockDevice> Fs<D> {
         epoch.created = true;
         // Roll-forward may need them though they are not needed now: the name may have the place of
         // one that was removed, which comes back.
-        self.epoch.gained += ENTRY_COST;
+        self.epoch.gain(ENTRY_COST);
         self.add_entry(dir, name, ino, kind)?;
         self.touch_dir(dir)?;
         Ok(ino)

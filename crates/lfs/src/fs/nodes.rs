@@ -186,12 +186,9 @@ impl<D: BlockDevice> Fs<D> {
         self.set_nat(nid, NatEntry { version, ino, addr: BlockAddr::RESERVED })?;
         let node = self.blank_node(nid, ino, offset, cold);
         self.put_node(node);
-        self.counts.nodes += 1;
-        self.counts.blocks += 1;
-        self.epoch.gained += 1;
-        if inode {
-            self.counts.inodes += 1;
-        } else {
+        self.counts.add_node(inode);
+        self.epoch.gain(1);
+        if !inode {
             let owner = self.node_mut(ino)?;
             let blocks = owner.blocks() + 1;
             owner.set_blocks(blocks);
@@ -215,12 +212,9 @@ impl<D: BlockDevice> Fs<D> {
         }
         self.nodes.drop(nid);
         self.nodes.dirty.remove(&(ino, nid));
-        self.epoch.moved.remove(&(ino, nid));
-        self.counts.nodes -= 1;
-        self.counts.blocks -= 1;
-        if nid == ino {
-            self.counts.inodes -= 1;
-        } else {
+        self.epoch.settled(ino, nid);
+        self.counts.drop_node(nid == ino);
+        if nid != ino {
             let owner = self.node_mut(ino)?;
             let blocks = owner.blocks().saturating_sub(1);
             owner.set_blocks(blocks);

@@ -344,6 +344,54 @@ impl FsOptions {
 mod tests {
     use super::*;
 
+    /// Another value than the default of each, with journalled cleaning.
+    const OTHERS: [(&str, &str); 13] = [
+        ("ahead", "3"),
+        ("batch", "3"),
+        ("cached_nodes", "100"),
+        ("count_needed", "off"),
+        ("depth", "3"),
+        ("dirty", "100"),
+        ("discard", "on"),
+        ("drain", "on"),
+        ("late", "on"),
+        ("prefree", "3"),
+        ("slots", "3"),
+        ("threaded", "on"),
+        ("threshold", "3"),
+    ];
+
+    #[test]
+    fn every_option_is_heard() {
+        let journalled = || {
+            let mut options = FsOptions::default();
+            options.set("cleaning", "scj").unwrap();
+            options
+        };
+        let mut seen = vec![FsOptions::default(), journalled()];
+        for (name, text) in OTHERS {
+            let mut options = journalled();
+            options.set(name, text).unwrap();
+            assert!(!seen.contains(&options), "{name}={text} changes nothing of its own");
+            seen.push(options);
+            if ["on", "off"].contains(&text) {
+                options.set(name, if text == "on" { "off" } else { "on" }).unwrap();
+                assert_eq!(options, journalled(), "{name} and back");
+            }
+        }
+        for text in ["bl415", "bl6"] {
+            let mut options = journalled();
+            options.set("cleaning", text).unwrap();
+            assert!((text == "bl6") == (options == FsOptions::default()), "{text}");
+        }
+        let mut options = FsOptions::default();
+        options.set("gc.victim", "cost-benefit").unwrap();
+        assert_eq!(options.victim, Victim::CostBenefit);
+        let elsewhere = ["cleaning", "gc.victim"];
+        let names = OPTIONS.iter().map(|(name, _)| *name).filter(|name| !elsewhere.contains(name));
+        assert!(names.eq(OTHERS.map(|(name, _)| name)));
+    }
+
     #[test]
     fn every_option_is_set_by_its_name_and_nothing_else_is() {
         let values = ["on", "1", "greedy", "64", "100"];

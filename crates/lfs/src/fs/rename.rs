@@ -152,7 +152,7 @@ impl<D: BlockDevice> Fs<D> {
     fn is_inside(&mut self, dir: Nid, ancestor: Nid) -> Result<bool, FsError> {
         let mut at = dir;
         // A path is no longer than there are inodes; anything else is a loop.
-        for _ in 0..=self.counts.inodes {
+        for _ in 0..=self.counts.inodes() {
             if at == ancestor {
                 return Ok(true);
             }

@@ -32,10 +32,10 @@ impl<D: BlockDevice> Fs<D> {
         self.look(now, |fs| {
             Ok(Usage {
                 blocks: fs.cp().user_blocks,
-                used_blocks: fs.counts.blocks,
+                used_blocks: fs.counts.blocks(),
                 nodes: u64::from(fs.layout.nids()),
-                used_nodes: fs.counts.nodes,
-                inodes: fs.counts.inodes,
+                used_nodes: fs.counts.nodes(),
+                inodes: fs.counts.inodes(),
                 free_segments: fs.segs.free() as u64,
             })
         })
@@ -43,8 +43,8 @@ impl<D: BlockDevice> Fs<D> {
 
     /// Refuses what would need more blocks or node numbers than there are.
     pub(super) fn room(&mut self, blocks: u64, nodes: u64) -> Result<(), FsError> {
-        let fits = self.counts.blocks + blocks <= self.cp().user_blocks;
-        if fits && self.nat.available(self.counts.nodes) >= nodes {
+        let fits = self.counts.blocks() + blocks <= self.cp().user_blocks;
+        if fits && self.nat.available(self.counts.nodes()) >= nodes {
             Ok(())
         } else {
             Err(FsError::NoSpace)

@@ -373,7 +373,7 @@ impl<D: BlockDevice> Fs<D> {
         }
         let (counted, cleaned) = (&self.counted, self.cleaner.counts());
         Stats {
-            utilization: self.counts.blocks * 100 / self.cp().user_blocks.max(1),
+            utilization: self.counts.blocks() * 100 / self.cp().user_blocks.max(1),
             segments: [valid, dirty, self.segs.prefree() as u64, self.segs.free() as u64],
             logs,
             avg_vblocks: partly / dirty.max(1),

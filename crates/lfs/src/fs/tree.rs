@@ -101,9 +101,8 @@ impl<D: BlockDevice> Fs<D> {
         inode.clear_extent();
         let blocks = inode.blocks();
         inode.set_blocks(blocks.saturating_add(u64::from(is)).saturating_sub(u64::from(was)));
-        self.epoch.gained += u64::from(is && !was);
-        self.counts.blocks =
-            self.counts.blocks.saturating_add(u64::from(is)).saturating_sub(u64::from(was));
+        self.epoch.gain(u64::from(is && !was));
+        self.counts.blocks_changed(u64::from(is), u64::from(was));
         Ok(())
     }
 
@@ -175,7 +174,7 @@ impl<D: BlockDevice> Fs<D> {
         let inode = self.node_mut(ino)?;
         inode.clear_extent();
         inode.set_blocks(inode.blocks().saturating_sub(count as u64));
-        self.counts.blocks = self.counts.blocks.saturating_sub(count as u64);
+        self.counts.blocks_changed(0, count as u64);
         Ok(())
     }
 

@@ -1,13 +1,14 @@
 //! A Linux kernel in a guest and this crate on the same volumes, both ways: each reads what the
 //! other wrote, changes it, and brings back what the other's crash left.
 //!
-//! Its own runner: this program runs inside the guest, too (`guest.rs`). One boot for every change;
-//! `--rounds N` (`scripts/interop`) makes more, each with another seed and a second boot, in which
-//! the kernel judges what was changed here after it.
+//! Its own runner: this program runs inside the guest, too (`guest.rs`). `--rounds N` (`scripts/interop`, which
+//! `scripts/nightly` runs): so many seeds, each with a second boot, in which the kernel judges what was changed here
+//! after it. Without, nothing is booted unless `VARVE_GUESTS` is set: then once.
 
 #[path = "../tools/mod.rs"]
 mod tools;
 
+mod cuts;
 mod guest;
 mod manifest;
 mod ours;
@@ -76,9 +77,9 @@ fn missing() -> Option<String> {
 /// Runs a script in a guest; its output by section. The last section is `end`, or it failed. On a
 /// busy machine the emulated hardware may look broken to the kernel before the script begins: then
 /// nothing has happened, and it is tried again.
-fn boot(script: &str, disks: &[&Image], seed: u64) -> Sections {
+fn boot(script: &str, disks: &[&Image], args: &[String]) -> Sections {
     for _ in 0..3 {
-        let (name, sections, said) = boot_once(script, disks, seed);
+        let (name, sections, said) = boot_once(script, disks, args);
         if name == "start" && sections.is_empty() {
             println!("the guest did not come up: {}", said.lines().next().unwrap_or_default());
             continue;
@@ -90,17 +91,17 @@ fn boot(script: &str, disks: &[&Image], seed: u64) -> Sections {
     panic!("three guests did not come up");
 }
 
-fn boot_once(script: &str, disks: &[&Image], seed: u64) -> (String, Sections, String) {
+fn boot_once(script: &str, disks: &[&Image], args: &[String]) -> (String, Sections, String) {
     let file = Image::new();
     std::fs::write(file.path(), script).unwrap();
     let mut command = Command::new(root().join("scripts/guest"));
     let this = std::env::current_exe().unwrap();
-    command.args(["-t", "900", "-m", "f2fs", "-f"]);
+    command.args(["-t", "900", "-m", "f2fs loop", "-f"]);
     command.arg(format!("{}:/host/kernel", this.display()));
     for disk in disks {
         command.arg("-d").arg(disk.path());
     }
-    let out = command.arg(file.path()).arg(seed.to_string()).output().unwrap();
+    let out = command.arg(file.path()).args(args).output().unwrap();
     let (mut sections, mut name) = (Sections::new(), String::from("start"));
     for line in String::from_utf8_lossy(&out.stdout).lines() {
         match line.strip_prefix("== ") {
@@ -239,7 +240,7 @@ fn round(seed: u64, twice: bool) {
     let theirs = made(SIZE, &["-l", "kernel"]);
     let (full, plain, last) = (made(64 << 20, &[]), made(SIZE, &[]), made(SIZE, &[]));
     let disks = [&ours, &theirs, &crash, &full, &plain, &last];
-    let said = boot(FIRST, &disks, seed);
+    let said = boot(FIRST, &disks, &[seed.to_string()]);
     assert_eq!(differences(&said["ours"], &listed), [""; 0], "ours, in the kernel");
     println!("ours: {} paths equal in the kernel", listed.len());
     let (there, here) = (timeless(&said["crash"]), timeless(&recovered));
@@ -262,7 +263,7 @@ fn round(seed: u64, twice: bool) {
     if twice {
         let mut disks: Vec<&Image> = images.iter().map(|(image, _)| image).collect();
         disks.push(&last);
-        let said = boot(SECOND, &disks, seed);
+        let said = boot(SECOND, &disks, &[seed.to_string()]);
         for (name, (_, wanted)) in ["a", "b", "c", "d", "e"].into_iter().zip(&images) {
             assert_eq!(differences(&said[name], wanted), [""; 0], "disk {name}, again");
         }
@@ -270,6 +271,54 @@ fn round(seed: u64, twice: bool) {
         assert_eq!(differences(&theirs, &ours), [""; 0], "the guest's crash, in the kernel");
         println!("again in the kernel: all equal, its own crash recovered alike");
     }
+}
+
+/// Mounts what a number of cuts left, one image after the other of one disk.
+const THIRD: &str = r#"
+n=0
+while [ $n -lt "$1" ]; do
+  losetup -o $((n * $2)) /dev/loop0 /dev/vda || exit 1
+  echo "== $n"
+  if mount -t f2fs /dev/loop0 /mnt; then
+    /host/kernel guest manifest /mnt || exit 1
+    umount /mnt || exit 1
+  else
+    dmesg | tail -n 5
+  fi
+  losetup -d /dev/loop0
+  n=$((n + 1))
+done
+echo "== end"
+"#;
+
+/// The kernel finds on each image what is to be there.
+fn mount_all(cuts: &[cuts::Cut]) {
+    let disk = cuts::disk(cuts);
+    let args = [cuts.len().to_string(), cuts::STRIDE.to_string()];
+    let said = boot(THIRD, &[&disk], &args);
+    for (n, cut) in cuts.iter().enumerate() {
+        let none = Vec::new();
+        let found = said.get(&n.to_string()).unwrap_or(&none);
+        let (there, here) = (timeless(&cuts::known(found)), timeless(&cuts::known(&cut.listed)));
+        assert_eq!(differences(&there, &here), [""; 0], "{}, in the kernel", cut.what);
+    }
+}
+
+/// Volumes that are crowded, cleaned all the time, and cut: `--cuts N` of them, in boots of `--batch N`.
+fn cut_volumes(first: u64, count: u64, batch: u64) {
+    let (mut sum, mut seed) = (cuts::Sum::default(), first);
+    let guest = missing();
+    while seed < first + count {
+        let until = (seed + batch.max(1)).min(first + count);
+        let made: Vec<_> = (seed..until).map(|seed| cuts::make(seed, &mut sum)).collect();
+        match &guest {
+            None => mount_all(&made),
+            Some(reason) => println!("not in a kernel: {reason}"),
+        }
+        seed = until;
+        println!("seeds {first} to {}: {sum:?}", seed - 1);
+    }
+    println!("test what_cuts_of_crowded_volumes_leave_is_what_a_kernel_finds ... ok");
 }
 
 fn main() {
@@ -288,7 +337,15 @@ fn main() {
     let rounds = number("--rounds", 0);
     let first = number("--seed", 1);
     println!();
+    if words.iter().any(|word| word == "--cuts") {
+        return cut_volumes(first, number("--cuts", 0), number("--batch", 64));
+    }
     if let Some(reason) = missing() {
+        println!("test a_kernel_and_this_crate_understand_one_another ... skipped: {reason}");
+        return;
+    }
+    if rounds == 0 && std::env::var_os("VARVE_GUESTS").is_none() {
+        let reason = "a guest takes minutes: scripts/interop, or VARVE_GUESTS=1";
         println!("test a_kernel_and_this_crate_understand_one_another ... skipped: {reason}");
         return;
     }

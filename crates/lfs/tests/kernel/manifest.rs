@@ -81,7 +81,7 @@ fn add(crc: u32, at: u64, piece: &[u8]) -> u32 {
 
 // --- From a mounted folder
 
-fn xattrs_of(path: &Path) -> std::io::Result<Vec<Xattr>> {
+fn xattrs_of(path: &Path, meta: &Metadata) -> std::io::Result<Vec<Xattr>> {
     let mut names = vec![0; 65_536];
     let n = rustix::fs::llistxattr(path, &mut names[..])?;
     let mut found = Vec::new();
@@ -92,7 +92,11 @@ fn xattrs_of(path: &Path) -> std::io::Result<Vec<Xattr>> {
         };
         let Some((index, short)) = known.into_iter().find_map(own) else { continue };
         let mut value = vec![0; 65_536];
-        let n = rustix::fs::lgetxattr(path, name, &mut value[..])?;
+        let n = match rustix::fs::lgetxattr(path, name, &mut value[..]) {
+            // The kernel lists attributes of users that it lets nobody read.
+            Err(rustix::io::Errno::NODATA) if !meta.is_file() && !meta.is_dir() => continue,
+            other => other?,
+        };
         value.truncate(n);
         found.push((index, short, value));
     }
@@ -143,7 +147,7 @@ pub fn of_folder(root: &Path) -> std::io::Result<Vec<String>> {
             time: (meta.mtime() as u64, meta.mtime_nsec() as u32),
             device: (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev())),
             crc: contents_of(&path, &meta)?,
-            xattrs: xattrs_of(&path)?,
+            xattrs: xattrs_of(&path, &meta)?,
         };
         lines.push(line.text(&name));
     }

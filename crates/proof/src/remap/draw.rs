@@ -71,14 +71,21 @@ fn log(k: &mut Keys<'_>, live: bool) {
         let seed = k.rng.below(1 << 32);
         k.set("remap.live", seed);
         k.maybe(2, "log.inflight", &["1", "3"]);
-    } else {
-        k.maybe(3, "log.ack", &["buffer"]);
-        k.maybe(3, "log.buffer", &["4 KiB", "16 KiB", "64 KiB"]);
+    }
+    if k.one_in(3) {
+        k.set("log.ack", "buffer");
+        k.pick("log.buffer", &["4 KiB", "16 KiB", "64 KiB", "1 MiB"]);
+    }
+    // Its heads need space beside what the client has.
+    let apart = k.one_in(4);
+    if apart {
+        k.pick("log.placement", &["sepbit", "sepbit", "auto", "known"]);
+        k.pick("log.reserve", &["75", "85", "90"]);
     }
     let segment = *k.rng.pick(&[16, 16, 16, 32]);
     k.set("log.segment", format!("{} KiB", segment * 4));
     let most = if k.one_in(3) { 60 } else { 26 };
-    let segments = k.rng.between(17, most);
+    let segments = if apart { k.rng.between(36, 66) } else { k.rng.between(17, most) };
     k.set("disk.blocks", segment * (segments + 1));
     k.maybe(2, "log.atomic_max", &["4 KiB", "8 KiB", "16 KiB", "32 KiB"]);
     k.maybe(3, "disk.strict", &["on"]);
@@ -88,7 +95,9 @@ fn log(k: &mut Keys<'_>, live: bool) {
     let policies = ["greedy", "cost-benefit", "age-threshold", "fifo", "random"];
     k.maybe(2, "log.gc.victim", &policies);
     k.maybe(3, "log.gc.start", &["1", "4", "8", "100"]);
-    k.maybe(3, "log.reserve", &["5", "30", "60"]);
+    if !apart {
+        k.maybe(3, "log.reserve", &["5", "30", "60"]);
+    }
     k.maybe(3, "log.seal_after", &["1 ns", "10 us"]);
     k.maybe(3, "log.self_flush", &["64 KiB", "256 KiB"]);
     k.maybe(4, "log.verify", &["read"]);

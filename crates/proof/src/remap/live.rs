@@ -99,7 +99,7 @@ impl LiveStack {
         let turns: Arc<dyn Turns> = table.clone();
         let log = Arc::new(make(medium.clone(), Around { say: |_| (), turns: Some(turns) })?);
         let keeper = (!log.is_read_only()).then(|| table.keep(&log));
-        let (counted, user) = log.with_engine(|e| (e.counters().written(), e.counters().user));
+        let (counted, user) = log.with_engine(|e| (e.counters().written(), e.taken()));
         let got = medium.disk.get().written().0 * SECTOR_BYTES / block::UNIT_BYTES;
         let (before, admitted, options) = (counted as i64 - got as i64, Some(0), options.clone());
         Ok(LiveStack { log, medium, table, keeper, options, before, admitted, user })
@@ -165,7 +165,7 @@ impl LiveStack {
     /// What the log counts is what the disk got, and what of it is the user's is what was asked for (C8).
     fn check_counts(&self) -> Result<(), LogError> {
         let Some(unsent) = self.log.unsent() else { return Ok(()) };
-        let counters = self.log.with_engine(|engine| *engine.counters());
+        let (counters, taken) = self.log.with_engine(|e| (*e.counters(), e.taken()));
         let got = self.medium.disk.get().written().0 * SECTOR_BYTES / block::UNIT_BYTES;
         if counters.written() as i64 - self.before != (got + unsent) as i64 {
             return Err(LogError::Broken(format!(
@@ -173,7 +173,7 @@ impl LiveStack {
             )));
         }
         match self.admitted.map(|blocks| self.user + blocks) {
-            Some(user) if user != counters.user => {
+            Some(user) if user != taken => {
                 Err(LogError::Broken(format!("requests wrote {user} blocks, {counters:?}")))
             }
             _ => Ok(()),

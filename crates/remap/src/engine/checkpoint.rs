@@ -11,7 +11,7 @@ use super::{Engine, HeadKind};
 use crate::geometry::{BLOCK, Pba, Seg};
 use crate::planted::Planted;
 use crate::record::{Entry, Form, GC_ENTRIES, Header};
-use crate::root::{HeadAt, Root};
+use crate::root::{HeadsAt, Root};
 
 /// A part of the log's volume between two checkpoints: within it one is written.
 const PART: u64 = 4;
@@ -36,7 +36,7 @@ enum Step {
 pub(super) struct Begun {
     seq: u64,
     written: u64,
-    heads: [HeadAt; 2],
+    heads: HeadsAt,
     table: Vec<u8>,
     clean: bool,
     /// What is left to do.
@@ -77,6 +77,7 @@ impl Engine {
     pub fn checkpoint_begin(&mut self, clean: bool) {
         let open = self.heads.iter().any(|head| head.open.is_some());
         assert!(!open && self.pending.is_none(), "a checkpoint begins while a record is open");
+        assert!(!self.batch.open, "a checkpoint begins while a batch is open");
         self.map.freeze();
         let unit = u64::from(self.geometry.segment);
         let mut table = Vec::with_capacity(self.geometry.segments as usize * 8);
@@ -103,7 +104,7 @@ impl Engine {
         self.pending = Some(Begun {
             seq: self.seq,
             written: self.written,
-            heads: [self.head_at(HeadKind::User), self.head_at(HeadKind::Gc)],
+            heads: self.heads.at(),
             table,
             clean,
             steps,
@@ -247,7 +248,7 @@ impl Engine {
         }
         out.clear();
         out.resize(BLOCK, 0);
-        let head = &self.heads[2];
+        let head = &self.heads[HeadKind::Meta];
         let (seg, next, at) = (head.seg, head.next, head.offset);
         let count = left.min(GC_ENTRIES).min(self.geometry.segment - at - 1);
         let pba = self.geometry.base(seg).0 + at;
@@ -259,7 +260,7 @@ impl Engine {
                 crc,
                 from: self.map.directory()[page as usize].pba,
             };
-            entry.put(i, &mut self.heads[2].block);
+            entry.put(i, &mut self.heads[HeadKind::Meta].block);
             self.segments.gain(seg);
         }
         let header = Header {
@@ -277,9 +278,9 @@ impl Engine {
             next,
             time: self.now,
         };
-        header.seal(&mut self.heads[2].block);
-        out[..BLOCK].copy_from_slice(&self.heads[2].block[..]);
-        self.heads[2].offset += 1 + count;
+        header.seal(&mut self.heads[HeadKind::Meta].block);
+        out[..BLOCK].copy_from_slice(&self.heads[HeadKind::Meta].block[..]);
+        self.heads[HeadKind::Meta].offset += 1 + count;
         self.counters.header += 1;
         self.counters.meta += u64::from(count);
         self.written += u64::from(1 + count);
@@ -291,7 +292,7 @@ impl Engine {
     fn checkpoint_root(&mut self, body: &mut Vec<u8>) -> Option<Pba> {
         body.clear();
         self.map.encode_directory(body);
-        let meta = self.head_at(HeadKind::Meta);
+        let meta = self.heads[HeadKind::Meta].at();
         let generation = self.generation + 1;
         let (uuid, epoch) = (self.uuid, self.epoch);
         let begun = self.pending.as_mut()?;
@@ -299,6 +300,8 @@ impl Engine {
         body.resize(self.geometry.root_body() as usize * BLOCK, 0);
         let at = self.geometry.root_at((generation % 2) as u32);
         if begun.root.is_none() {
+            let mut heads = begun.heads;
+            heads.all_mut()[2] = meta;
             self.counters.root += u64::from(self.geometry.root);
             let root = Root {
                 uuid,
@@ -306,7 +309,7 @@ impl Engine {
                 epoch,
                 seq: begun.seq,
                 body_crc: block::crc32c(0, body),
-                heads: [begun.heads[0], begun.heads[1], meta],
+                heads,
                 clean: begun.clean,
             };
             begun.root = Some((at, Box::new(root.encode())));

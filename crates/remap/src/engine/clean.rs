@@ -2,6 +2,8 @@
 
 use block::Lpn;
 
+use super::head::Head;
+use super::placement::SHORT;
 use super::{Engine, HeadKind, POISONED, Place, Sink};
 use crate::geometry::{PAGE_WORDS, Pba, Seg};
 use crate::planted::Planted;
@@ -16,9 +18,10 @@ impl Engine {
         match self.options.gc_start {
             0 => {
                 let spare = self.geometry.spare();
-                self.geometry.gc_reserve() + 2 + (spare / 12).min(4) + spare / 128
+                let buffer = self.entered(self.buffer_size()) - u32::from(self.heads.users());
+                self.gc_reserve() + buffer + 2 + (spare / 12).min(4) + spare / 128
             }
-            n => n.max(self.geometry.gc_reserve() + 2),
+            n => n.max(self.floor() + 2),
         }
     }
 
@@ -59,19 +62,17 @@ impl Engine {
     /// durable. After a recovery there may be few, and heads that have theirs before them.
     fn taken_by(&self, live: u32) -> u32 {
         let segment = self.geometry.segment;
-        let fits = |kind: HeadKind, blocks: u32| {
-            // The segment after it is entered when less than a header and a block are left.
-            self.heads[kind as usize].offset + blocks + 2 <= segment
-        };
-        // A header, another where a record must be newer than the victim, and one for each 336.
-        let copies = u32::from(!fits(HeadKind::Gc, live + 2 + live / 337));
+        // The segment after it is entered when less than a header and a block are left.
+        let fits = |head: &Head, blocks: u32| head.offset + blocks + 2 <= segment;
         let pages = self.geometry.pages();
-        let pages = match fits(HeadKind::Meta, pages + 1 + pages / 337) {
-            true => 0,
-            false => self.geometry.checkpoint_segments(),
+        let enters = |head: &Head| match head.kind {
+            // A header, another where a record must be newer than the victim, and one for each 336.
+            HeadKind::Gc(_) => u32::from(!fits(head, live + 2 + live / 337)),
+            HeadKind::Meta if fits(head, pages + 1 + pages / 337) => 0,
+            HeadKind::Meta => self.geometry.checkpoint_segments(),
+            HeadKind::User(_) => u32::from(head.open.is_some() && !fits(head, 0)),
         };
-        let open = self.heads[HeadKind::User as usize].open.is_some();
-        copies + pages + u32::from(open && !fits(HeadKind::User, 0))
+        self.heads.iter().map(enters).sum::<u32>() + self.buffer_needs()
     }
 
     /// Cleans a segment of map pages: the next checkpoint writes them elsewhere. Pages that are not
@@ -108,7 +109,8 @@ impl Engine {
 
     /// Whether a block is still where a header says.
     pub fn is_live(&self, lpn: Lpn, pba: Pba) -> bool {
-        lpn.0 < self.geometry.logical && self.lookup(lpn) == Place::At(pba)
+        lpn.0 < self.geometry.logical
+            && (self.lookup(lpn) == Place::At(pba) || self.is_superseded(lpn, pba))
     }
 
     /// Admits the move of a block out of `from`, if it is still there. The new place is given to the
@@ -127,23 +129,27 @@ impl Engine {
         if !self.is_live(lpn, from) {
             return false;
         }
-        self.prepare_move(Some(form), newest, sink);
-        let base = self.geometry.base(self.heads[1].seg).0;
-        let head = &mut self.heads[1];
+        let kind = self.place_move(lpn, from);
+        self.prepare_move(kind, Some(form), newest, sink);
+        let base = self.geometry.base(self.heads[kind].seg).0;
+        let head = &mut self.heads[kind];
         let Some(open) = &mut head.open else { return false };
         Entry::Move { lpn, crc, from }.put(open.entries, &mut head.block);
         open.entries += 1;
         open.data += 1;
         let (seq, at) = (open.seq, base + head.offset);
         head.offset += 1;
-        self.book_move(lpn, from, Pba(at));
+        match self.is_superseded(lpn, from) {
+            true => self.move_superseded(lpn, from, Pba(at)),
+            false => self.book_move(lpn, from, Pba(at)),
+        }
         self.note(seq, at, 1);
         match self.has(Planted::GcCountedAsUser) {
             true => self.counters.user += 1,
             false => self.counters.gc += 1,
         }
-        sink.data(HeadKind::Gc, Pba(at), index, 1);
-        self.seal_if_full(HeadKind::Gc, sink);
+        sink.data(kind, Pba(at), index, 1);
+        self.seal_if_full(kind, sink);
         true
     }
 
@@ -152,25 +158,43 @@ impl Engine {
         if !self.is_live(lpn, from) {
             return;
         }
-        self.prepare_move(None, newest, sink);
-        let head = &mut self.heads[1];
+        let kind = HeadKind::Gc(0);
+        self.prepare_move(kind, None, newest, sink);
+        let head = &mut self.heads[kind];
         if let Some(open) = &mut head.open {
             Entry::Poison { lpn, from }.put(open.entries, &mut head.block);
             open.entries += 1;
         }
         self.book_poison(lpn, from);
+        self.drop_superseded(from);
         self.counters.poisoned += 1;
-        self.seal_if_full(HeadKind::Gc, sink);
+        self.seal_if_full(kind, sink);
+    }
+
+    /// The head that takes a block of a victim.
+    fn place_move(&mut self, lpn: Lpn, from: Pba) -> HeadKind {
+        // What a batch supersedes dies with its mark.
+        if self.heads.gcs() == 1 || self.is_superseded(lpn, from) {
+            return HeadKind::Gc(0);
+        }
+        let head = self.geometry.seg(from).map(|seg| self.segments.get(seg).head);
+        HeadKind::Gc(self.placement.of_move(lpn, head == Some(SHORT)))
     }
 
     /// The record a move goes to is newer than every record of the victim: else replay would meet
     /// the move before the write it moves.
-    fn prepare_move(&mut self, form: Option<Form>, newest: u64, sink: &mut impl Sink) {
-        let open = self.heads[1].open;
+    fn prepare_move(
+        &mut self,
+        kind: HeadKind,
+        form: Option<Form>,
+        newest: u64,
+        sink: &mut impl Sink,
+    ) {
+        let open = self.heads[kind].open;
         if open.is_some_and(|open| open.seq <= newest) && !self.has(Planted::MoveInOlderRecord) {
-            self.seal(HeadKind::Gc, false, sink);
+            self.seal(kind, false, sink);
         }
-        self.prepare(HeadKind::Gc, form, false, sink);
+        self.prepare(kind, form, false, sink);
     }
 
     /// A block has moved, if it was still at `from`.
@@ -197,8 +221,12 @@ impl Engine {
     /// Cleaning of a segment of the client's blocks is over. What is still live in it lies under a
     /// header that cannot be read: it stays where it is.
     pub(super) fn end_cleaning(&mut self, seg: Seg) {
+        let Segment { head, born, .. } = *self.segments.get(seg);
         match self.segments.end_cleaning(seg, self.seq) {
-            true => self.counters.cleaned += 1,
+            true => {
+                self.segment_ended(head, born);
+                self.counters.cleaned += 1;
+            }
             false => self.counters.quarantined += 1,
         }
     }

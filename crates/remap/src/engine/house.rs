@@ -11,7 +11,8 @@
 //! | --- | --- | --- |
 //! | [`Work::Seal`] | sends what sealing gives | [`Engine::seal_old`] |
 //! | [`Work::Flush`] | sends all, flushes | [`Engine::flush_begin`], [`Engine::flush_end`] |
-//! | [`Work::Checkpoint`] | sends what sealing gives | [`Engine::checkpoint_begin`] |
+//! | [`Work::Batch`] | empties the buffer, sends all, flushes | [`Engine::batch_next`], [`Engine::evict`], [`Engine::batch_end`]; as for a flush |
+//! | [`Work::Checkpoint`] | the same without the flush; sends what sealing gives | [`Engine::checkpoint_begin`] |
 //! | [`Work::Write`] | writes so many blocks of it | [`Engine::checkpoint_write`] |
 //! | [`Work::RootFlush`] | waits for what it sent, flushes | [`Engine::root_flush_begin`], [`Engine::root_flush_end`] |
 //! | [`Work::RootHeader`] | writes it | [`Engine::root_header`], [`Engine::root_header_written`] |
@@ -42,6 +43,8 @@ pub enum Work {
     Seal,
     /// What was admitted should be durable.
     Flush,
+    /// What is buffered goes into the log, the batch ends, and should be durable.
+    Batch,
     /// A checkpoint begins.
     Checkpoint,
     /// So many blocks of the checkpoint, at most.
@@ -108,6 +111,9 @@ impl Engine {
         if self.wants_seal() {
             return Work::Seal;
         }
+        if self.wants_batch() || occasion == Occasion::Pause && self.batch_is_old() {
+            return Work::Batch;
+        }
         let frees = self.wants_freeing_flush() && self.house.flushing == 0 && self.dirty();
         if self.wants_flush() || frees {
             return Work::Flush;
@@ -149,6 +155,7 @@ impl Engine {
         match self.next_of_checkpoint(true) {
             Some(work) => work,
             None if checkpoint > 0 => Work::Checkpoint,
+            None if self.batch_holds_room() => Work::Batch,
             // What waits for a flush, and is durable, is held by a reader.
             None if flush > 0 => Work::Wait,
             None => Work::Full,
@@ -236,7 +243,7 @@ impl Engine {
 
     /// Whether a flush frees segments which are wanted.
     fn wants_freeing_flush(&self) -> bool {
-        let float = self.gc_start() - self.geometry.gc_reserve();
+        let float = self.gc_start().saturating_sub(self.floor()).max(1);
         let (flush, _) = self.waiting();
         flush > 0 && (4 * flush >= float || self.runs_short())
     }
@@ -250,8 +257,13 @@ impl Engine {
     /// Whether free segments are about to run out: fewer are left than a quarter of those between
     /// the reserve and where cleaning starts.
     pub fn runs_short(&self) -> bool {
-        let (start, reserve) = (self.gc_start(), self.geometry.gc_reserve());
-        self.segments.free() < reserve + (start - reserve).div_ceil(4)
+        let (start, reserve) = (self.gc_start(), self.floor());
+        self.segments.free() < reserve + start.saturating_sub(reserve).div_ceil(4)
+    }
+
+    /// Free segments below which requests wait: what is buffered has its room.
+    pub(super) fn floor(&self) -> u32 {
+        self.gc_reserve() + self.buffer_needs()
     }
 
     /// How much faster than what is written needs it cleaning should run, as a fraction: the more,
@@ -259,7 +271,7 @@ impl Engine {
     fn hurry(&self) -> (u64, u64) {
         let (flush, checkpoint) = self.waiting();
         let start = self.gc_start();
-        let float = u64::from(start - self.geometry.gc_reserve());
+        let float = u64::from(start.saturating_sub(self.floor()).max(1));
         let missing = u64::from(start.saturating_sub(self.segments.free() + flush + checkpoint));
         (float + 2 * missing, float)
     }

@@ -8,29 +8,38 @@
 //!   is newer than the checkpoint.
 
 mod admit;
+mod buffer;
 mod checkpoint;
 mod clean;
 mod head;
 mod house;
+mod look;
+mod placement;
 mod replay;
+mod shadow;
 
-use block::{Lpn, Plant, Rng};
+use block::{Plant, Rng};
 
 use crate::counters::Counters;
 use crate::error::LogError;
-use crate::geometry::{BLOCK, Geometry, PAGE_WORDS, Pba, Seg};
+use crate::geometry::{BLOCK, Geometry, Pba, Seg};
 use crate::map::{Map, PageAt};
-use crate::options::LogOptions;
+use crate::options::{Ack, LogOptions, Placed};
 use crate::planted::Planted;
 use crate::record::Kind;
 use crate::root::{HeadAt, Super};
 use crate::segment::{Segments, State};
 use crate::victim::{self, Victim};
 
+pub use buffer::Buffering;
+use buffer::{Batch, Buffer};
 pub use checkpoint::CheckpointWrite;
-use head::Head;
+use head::Heads;
+pub(crate) use head::kinds;
 use house::House;
 pub use house::{Occasion, Work};
+use placement::Placement;
+pub use placement::{KNOWN_CLASSES, Known};
 
 /// The map's value of a block that is not mapped.
 pub(crate) const UNMAPPED: u32 = 0;
@@ -42,20 +51,41 @@ const MOST_RECORDS: u64 = 65_536;
 /// A chain of segments that is written in sequence.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum HeadKind {
-    /// The client's writes.
-    User = 0,
-    /// Copies made by cleaning.
-    Gc = 1,
+    /// The client's writes, of one class.
+    User(u8),
+    /// Copies made by cleaning, of one class.
+    Gc(u8),
     /// Map pages of checkpoints.
-    Meta = 2,
+    Meta,
 }
 
 impl HeadKind {
     pub(crate) fn record(self) -> Kind {
         match self {
-            HeadKind::User => Kind::User,
-            HeadKind::Gc => Kind::Gc,
+            HeadKind::User(_) => Kind::User,
+            HeadKind::Gc(_) => Kind::Gc,
             HeadKind::Meta => Kind::Meta,
+        }
+    }
+    pub(crate) fn is_user(self) -> bool {
+        matches!(self, HeadKind::User(_))
+    }
+    /// Its place among all, in the order of [`crate::HeadsAt`].
+    pub(crate) fn place(self, users: u8) -> usize {
+        match self {
+            HeadKind::User(0) => 0,
+            HeadKind::Gc(0) => 1,
+            HeadKind::Meta => 2,
+            HeadKind::User(n) => 2 + usize::from(n),
+            HeadKind::Gc(n) => 1 + usize::from(users) + usize::from(n),
+        }
+    }
+    /// Whether it is one of so many.
+    fn is_among(self, users: u8, gcs: u8) -> bool {
+        match self {
+            HeadKind::User(n) => n < users,
+            HeadKind::Gc(n) => n < gcs,
+            HeadKind::Meta => true,
         }
     }
 }
@@ -69,6 +99,8 @@ pub enum Place {
     Damaged,
     /// There.
     At(Pba),
+    /// In this slot of the buffer: only [`Engine::run`] says so.
+    Held(u32),
 }
 
 /// Takes what the engine wants written. Blocks of one call are contiguous; a header may come before
@@ -98,7 +130,10 @@ pub struct Engine {
     epoch: u32,
     map: Map,
     segments: Segments,
-    heads: [Head; 3],
+    heads: Heads,
+    placement: Placement,
+    buffer: Buffer,
+    batch: Batch,
     /// Newest record opened.
     seq: u64,
     /// All records up to this are durable.
@@ -150,15 +185,36 @@ impl Engine {
         })?;
         let mut options = options.clone();
         options.segment = block::Bytes(u64::from(geometry.segment) * BLOCK as u64);
-        let kinds = [HeadKind::User, HeadKind::Gc, HeadKind::Meta];
-        Ok(Engine {
+        let whole = |name: &str, value: &str, expected: &str| LogError::Option {
+            name: name.to_string(),
+            value: value.to_string(),
+            expected: format!("{expected} with map_memory"),
+        };
+        if options.map_memory.0 != 0 && options.placement != Placed::Two {
+            return Err(whole(
+                "placement",
+                "not two",
+                "two (others keep 4 bytes a block in memory)",
+            ));
+        }
+        if options.map_memory.0 != 0 && options.ack == Ack::Buffer {
+            return Err(whole(
+                "ack",
+                "buffer",
+                "device (a buffer is emptied without reading the map)",
+            ));
+        }
+        let mut engine = Engine {
             geometry,
             uuid: sup.uuid,
             instance: sup.instance(),
             epoch: 0,
             map: Map::new(directory),
             segments: Segments::new(geometry.segments, geometry.segment),
-            heads: kinds.map(Head::new),
+            heads: Heads::new(1, 1),
+            placement: Placement::new(Placed::Two, geometry.logical, None),
+            buffer: Buffer::new(0),
+            batch: Batch::default(),
             seq: 0,
             durable: 0,
             floating: Vec::new(),
@@ -181,7 +237,9 @@ impl Engine {
             read_only: None,
             planted,
             options,
-        })
+        };
+        engine.place_as(engine.fitting());
+        Ok(engine)
     }
 
     /// The shape of the log.
@@ -216,129 +274,6 @@ impl Engine {
     #[doc(hidden)]
     pub fn has(&self, bug: Planted) -> bool {
         self.planted.has(bug)
-    }
-
-    /// Where a block is. Its map page must be in memory (see [`Engine::missing`]).
-    #[inline]
-    pub fn lookup(&self, lpn: Lpn) -> Place {
-        match self.map.get(lpn.0) {
-            UNMAPPED => Place::Unmapped,
-            POISONED => Place::Damaged,
-            pba => Place::At(Pba(pba)),
-        }
-    }
-
-    /// Whether what is read is to be compared with its CRC.
-    #[inline]
-    pub fn verifies(&self) -> bool {
-        self.options.verify
-    }
-
-    /// Switches that on, where the log keeps CRCs, or off.
-    pub fn verify_reads(&mut self, on: bool) {
-        self.options.verify = on && self.geometry.crc_plane;
-    }
-
-    /// CRC of a block as the second plane has it, if the log keeps them.
-    #[inline]
-    pub fn crc(&self, lpn: Lpn) -> Option<u32> {
-        self.geometry.crc_plane.then(|| self.map.get(self.crc_word(lpn.0)))
-    }
-
-    fn crc_word(&self, lpn: u32) -> u32 {
-        self.geometry.map_pages() * PAGE_WORDS + lpn
-    }
-
-    /// How many blocks from `lpn` on, `most` at most, are in one piece: at places that follow each
-    /// other, or all unmapped, or all damaged.
-    pub fn run(&self, lpn: Lpn, most: u32) -> (Place, u32) {
-        let first = self.lookup(lpn);
-        let mut count = 1;
-        while count < most {
-            let expected = match first {
-                Place::At(pba) => Place::At(Pba(pba.0 + count)),
-                other => other,
-            };
-            if self.lookup(Lpn(lpn.0 + count)) != expected {
-                break;
-            }
-            count += 1;
-        }
-        (first, count)
-    }
-
-    /// The first map page that must be read before these blocks can be looked at: its number and
-    /// its place.
-    pub fn missing(&self, lpn: Lpn, count: u32) -> Option<(u32, Pba)> {
-        let pages = lpn.0 / PAGE_WORDS..=(lpn.0 + count.max(1) - 1) / PAGE_WORDS;
-        let plane = self.geometry.map_pages();
-        let planes: &[u32] = if self.geometry.crc_plane { &[0, 1] } else { &[0] };
-        for page in pages {
-            for p in planes {
-                let page = page + p * plane;
-                if let Some(at) = self.map.missing(page) {
-                    return Some((page, at.pba));
-                }
-            }
-        }
-        None
-    }
-
-    /// Whether a map page, or a page of CRCs, is not in memory, and where it is.
-    pub fn page_missing(&self, page: u32) -> Option<Pba> {
-        self.map.missing(page).map(|at| at.pba)
-    }
-
-    /// Gives a map page that was missing. Returns whether its CRC is right; if not, its blocks are
-    /// damaged.
-    pub fn install(&mut self, page: u32, bytes: &[u8]) -> bool {
-        self.map.install(page, Some(bytes))
-    }
-
-    /// Whether a map page of these blocks, or a page of their CRCs, was found damaged.
-    pub fn damaged_map(&self, lpn: Lpn, count: u32) -> bool {
-        let pages = lpn.0 / PAGE_WORDS..=(lpn.0 + count.max(1) - 1) / PAGE_WORDS;
-        let crcs = self.geometry.crc_plane.then_some(self.geometry.map_pages());
-        let bad = |page: u32| self.map.is_bad(page);
-        pages.into_iter().any(|page| bad(page) || crcs.is_some_and(|first| bad(first + page)))
-    }
-
-    /// Lets clean map pages leave memory if there are more than `map_memory` allows; the pages of
-    /// these blocks stay.
-    pub fn trim_memory(&mut self, lpn: Lpn, count: u32) {
-        let most = self.map_limit();
-        if most == u32::MAX {
-            return;
-        }
-        for page in lpn.0 / PAGE_WORDS..=(lpn.0 + count.max(1) - 1) / PAGE_WORDS {
-            self.map.touch(page);
-        }
-        if self.map.resident() > most {
-            let keep = (lpn.0 / PAGE_WORDS, (lpn.0 + count.max(1) - 1) / PAGE_WORDS);
-            self.map.evict(most, keep, self.geometry.map_pages());
-        }
-    }
-
-    /// Map pages that may be in memory.
-    pub(crate) fn map_limit(&self) -> u32 {
-        match self.options.map_memory.0 {
-            0 => u32::MAX,
-            bytes => (bytes / BLOCK as u64).max(16) as u32,
-        }
-    }
-
-    /// Bytes of memory that map, directory and segment table take.
-    pub fn memory(&self) -> u64 {
-        let pages = u64::from(self.map.resident()) * BLOCK as u64;
-        let directory = self.map.directory().len() as u64 * (8 + 8 + 1);
-        let table = size_of::<crate::segment::Segment>() as u64;
-        pages + directory + u64::from(self.geometry.segments) * table
-    }
-
-    /// Number of blocks that are mapped. Looks at the whole map.
-    pub fn mapped(&self) -> u64 {
-        let at = |lpn: &u32| matches!(self.lookup(Lpn(*lpn)), Place::At(_));
-        (0..self.geometry.logical).filter(at).count() as u64
     }
 
     /// Free segments.
@@ -381,8 +316,12 @@ impl Engine {
 
     /// Where a head is: for the first chain of a root.
     pub(crate) fn head_at(&self, kind: HeadKind) -> HeadAt {
-        let head = &self.heads[kind as usize];
-        HeadAt { seg: head.seg, offset: head.offset, next: head.next }
+        self.heads[kind].at()
+    }
+
+    /// The heads there are.
+    pub(crate) fn head_kinds(&self) -> impl Iterator<Item = HeadKind> + use<> {
+        kinds(self.heads.users(), self.heads.gcs())
     }
 
     /// Holds a place's segment: it is not used again until [`Engine::release`].
@@ -451,7 +390,9 @@ impl Engine {
 
     /// Blocks of log after which a checkpoint is due.
     fn checkpoint_volume(&self) -> u64 {
-        (self.geometry.physical() / 64).max(4 * u64::from(self.geometry.segment))
+        // Each checkpoint empties the buffer.
+        let buffer = 16 * u64::from(self.buffer_size());
+        (self.geometry.physical() / 64).max(4 * u64::from(self.geometry.segment)).max(buffer)
     }
 
     /// Whether a checkpoint is due.

@@ -1,12 +1,14 @@
 //! What recovery asks of the engine: the state of a root, then records in their order.
 
+use super::head::kinds;
 use super::{Engine, HeadKind};
 use crate::error::LogError;
 use crate::geometry::{BLOCK, Pba, Seg};
 use crate::map::{Map, PageAt};
+use crate::options::Placed;
 use crate::planted::Planted;
 use crate::record::{Entry, Header};
-use crate::root::{HeadAt, Root};
+use crate::root::{HeadAt, HeadsAt, Root};
 
 fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
@@ -100,24 +102,45 @@ impl Engine {
         self.written += 1 + u64::from(header.data);
     }
 
-    /// The log ends here: heads go on at these places in a new epoch; segments of the chains that
-    /// hold nothing are free, the others are full.
-    pub(crate) fn end_replay(&mut self, heads: [HeadAt; 3], chain: &[Seg], last: u64) {
+    /// The log ends here: heads go on at these places in a new epoch, those that the log has not had
+    /// before somewhere else; segments of the chains that hold nothing are free, the others are full.
+    pub(crate) fn end_replay(&mut self, old: &HeadsAt, chain: &[Seg], last: u64) {
         (self.seq, self.durable) = (last, last);
-        let current = heads.map(|head| head.seg);
-        for seg in chain.iter().filter(|seg| !current.contains(seg)) {
+        self.settle_heads(old, chain);
+        let (users, gcs) = (self.heads.users(), self.heads.gcs());
+        let was: Vec<(HeadKind, HeadAt)> = kinds(old.users, old.gcs)
+            .zip(old.all())
+            .filter(|(kind, _)| kind.is_among(users, gcs))
+            .map(|(kind, at)| (kind, *at))
+            .collect();
+        for seg in chain.iter().filter(|seg| !was.iter().any(|(_, at)| at.seg == **seg)) {
             self.segments.close(*seg, self.written, last);
         }
         let mut freed = Vec::new();
         self.reclaim(&mut freed);
-        for (kind, at) in [HeadKind::User, HeadKind::Gc, HeadKind::Meta].into_iter().zip(heads) {
+        for kind in kinds(users, gcs) {
+            let at = was.iter().find(|(old, _)| *old == kind).map(|(_, at)| *at);
+            let seg = at.map_or_else(|| self.take_segment(kind), |at| at.seg);
             let next = self.take_segment(kind);
-            let head = &mut self.heads[kind as usize];
-            (head.seg, head.offset, head.next) = (at.seg, at.offset, next);
-            self.segments.get_mut(at.seg).meta = kind == HeadKind::Meta;
+            let head = &mut self.heads[kind];
+            (head.seg, head.offset, head.next) = (seg, at.map_or(0, |at| at.offset), next);
+            self.segments.get_mut(seg).meta = kind == HeadKind::Meta;
             self.advance_if_full(kind);
         }
         self.epoch += 1;
+    }
+
+    /// Heads that the log has not had before need segments: without them it places blocks as it can.
+    fn settle_heads(&mut self, old: &HeadsAt, chain: &[Seg]) {
+        let (users, gcs) = (self.heads.users(), self.heads.gcs());
+        let new =
+            kinds(users, gcs).filter(|kind| !kind.is_among(old.users, old.gcs)).count() as u32;
+        let go_on = self.heads.count() - new;
+        let empty = chain.iter().filter(|seg| self.segments.get(**seg).live == 0).count() as u32;
+        let free = self.segments.free() + empty.saturating_sub(go_on);
+        if new > 0 && free < go_on + 2 * new + self.gc_reserve() + 2 {
+            self.place_as(Placed::Two);
+        }
     }
 
     /// A new log: generation 0 is no root.
@@ -142,7 +165,7 @@ impl Engine {
             epoch: 0,
             seq: 0,
             body_crc: 0,
-            heads: [HeadAt::default(); 3],
+            heads: HeadsAt::new(1, 1),
             clean: false,
         }
     }

@@ -199,6 +199,11 @@ impl Flight {
         id <= self.low
     }
 
+    /// Blocks that gather.
+    pub fn gathering(&self) -> u64 {
+        self.gathered.blocks()
+    }
+
     /// Blocks that gather; none while any are being written, of which nobody knows how many are there.
     pub fn gathered(&self) -> Option<u64> {
         self.flying.is_empty().then(|| self.gathered.blocks())

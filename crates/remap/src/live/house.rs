@@ -10,6 +10,7 @@ use super::medium::at;
 use super::shared::{Inner, Shared};
 use super::{Halt, LiveError};
 use crate::engine::{Occasion, Work};
+use crate::options::Ack;
 
 /// How long the keeper rests while a reader holds what it wants.
 const REST: Duration = Duration::from_millis(1);
@@ -111,7 +112,9 @@ impl Shared {
 
     pub(super) fn keep_house(&self, work: Work) -> Result<(), LiveError> {
         let result = match work {
-            Work::Flush => return self.flush(),
+            // Whoever shares a flush wants what is buffered too.
+            Work::Flush if self.options.ack == Ack::Buffer => self.flush_now(false),
+            Work::Flush | Work::Batch => return self.flush(),
             work => self.keep(&mut self.waits.lock_long(&self.house), work),
         };
         self.fatal(result)
@@ -139,6 +142,7 @@ impl Shared {
             return Err(LiveError::Stopped(why.clone()));
         }
         self.tick(&mut inner);
+        inner.end_batch();
         let Inner { engine, flight, .. } = &mut *inner;
         engine.seal_all(&mut Feed::new(flight));
         engine.checkpoint_begin(clean);

@@ -4,6 +4,7 @@ use std::sync::MutexGuard;
 
 use block::{Lpn, crc32c};
 
+use super::buffer::Buffered;
 use super::flight::{Feed, Load, OnTheWay, Own};
 use super::medium::at;
 use super::shared::{Inner, Shared};
@@ -23,8 +24,13 @@ const READ_BLOCKS: u32 = 256;
 struct Run {
     pba: Option<Pba>,
     count: u32,
+    /// What the buffer holds.
+    held: Option<Vec<u8>>,
     on_the_way: Vec<(u32, OnTheWay)>,
 }
+
+/// Both end blocks of a write: where they are in the log, in the buffer, and their bytes.
+type Ends = ([Place; 2], [Option<(u32, u64)>; 2], Vec<u8>);
 
 /// A request for whole blocks: its first, and their bytes.
 pub(super) type Blocks<'a> = (Lpn, &'a [u8]);
@@ -80,9 +86,18 @@ impl Shared {
         let (mut runs, mut crcs, mut next) = (Vec::new(), Vec::new(), lpn.0);
         while next < lpn.0 + count {
             let (place, n) = inner.engine.run(Lpn(next), lpn.0 + count - next);
+            let mut held = None;
             let pba = match place {
                 Place::Unmapped => None,
                 Place::At(pba) => Some(pba),
+                Place::Held(slot) => {
+                    if inner.failed.is_some() {
+                        release(&mut inner, &runs);
+                        return Err(LiveError::Damaged(format!("block {next} was not flushed")));
+                    }
+                    held = Some(inner.held(slot).to_vec());
+                    None
+                }
                 Place::Damaged => {
                     release(&mut inner, &runs);
                     self.damage.found(u64::from(next), "it was written off by cleaning");
@@ -98,7 +113,7 @@ impl Shared {
             }
             pba.into_iter().for_each(|pba| inner.engine.hold(pba));
             let on_the_way = pba.map_or(Vec::new(), |pba| inner.flight.on_the_way(pba, n));
-            runs.push(Run { pba, count: n, on_the_way });
+            runs.push(Run { pba, count: n, held, on_the_way });
             next += n;
         }
         if always || inner.engine.verifies() {
@@ -142,7 +157,10 @@ impl Shared {
             let part = &mut into[from..from + run.count as usize * BLOCK];
             from += part.len();
             let Some(pba) = run.pba else {
-                part.fill(0);
+                match &run.held {
+                    Some(held) => part.copy_from_slice(held),
+                    None => part.fill(0),
+                }
                 continue;
             };
             let copies = || run.on_the_way.iter().filter_map(|(i, way)| Some((i, way.bytes()?)));
@@ -240,14 +258,15 @@ impl Shared {
         bytes: &[u8],
     ) -> Result<bool, LiveError> {
         let ends = [lpn, Lpn(lpn.0 + count - 1)];
-        let (places, old) = self.read_ends(&ends)?;
+        let (places, held, old) = self.read_ends(&ends)?;
         let mut whole = vec![0; count as usize * BLOCK];
         let last = (count as usize - 1) * BLOCK;
         whole[..BLOCK].copy_from_slice(&old[..BLOCK]);
         whole[last..].copy_from_slice(&old[BLOCK..]);
         whole[head..head + bytes.len()].copy_from_slice(bytes);
         let admitted = self.admit(&[(lpn, &whole)], |inner| {
-            let same = ends.map(|end| inner.engine.lookup(end)) == places;
+            let same = ends.map(|end| inner.engine.lookup(end)) == places
+                && ends.map(|end| inner.engine.buffered(end)) == held;
             same || inner.engine.has(Planted::RmwWithoutLock)
         });
         let mut inner = self.lock();
@@ -258,9 +277,10 @@ impl Shared {
 
     /// Reads both end blocks of a write and holds their places, so that they cannot come to mean
     /// something else. They are compared even where reads are not: damage would get a CRC that fits.
-    fn read_ends(&self, ends: &[Lpn; 2]) -> Result<([Place; 2], Vec<u8>), LiveError> {
+    fn read_ends(&self, ends: &[Lpn; 2]) -> Result<Ends, LiveError> {
         let mut inner = self.pages(self.lock(), ends[0], ends[1].0 - ends[0].0 + 1)?;
         let places = ends.map(|end| inner.engine.lookup(end));
+        let held = ends.map(|end| inner.engine.buffered(end));
         for place in places {
             if let Place::At(pba) = place {
                 inner.engine.hold(pba);
@@ -272,7 +292,7 @@ impl Shared {
         let read =
             self.read_blocks(ends[0], a, true).and_then(|()| self.read_blocks(ends[1], b, true));
         match read {
-            Ok(()) => Ok((places, old)),
+            Ok(()) => Ok((places, held, old)),
             Err(error) => {
                 let mut inner = self.lock();
                 release_places(&mut inner, &places);
@@ -291,6 +311,13 @@ impl Shared {
         requests: &[Blocks<'_>],
         fits: impl Fn(&Inner) -> bool,
     ) -> Result<bool, LiveError> {
+        if let [(lpn, bytes)] = requests {
+            match self.buffer(*lpn, bytes, &fits)? {
+                Buffered::Yes => return Ok(true),
+                Buffered::Unfit => return Ok(false),
+                Buffered::Through => {}
+            }
+        }
         let blocks = requests.iter().flat_map(|(_, bytes)| bytes.chunks_exact(BLOCK));
         let crcs: Vec<u32> = blocks.map(|block| crc32c(0, block)).collect();
         let ranges = || requests.iter().map(|(lpn, bytes)| (*lpn, count(bytes)));
@@ -316,7 +343,7 @@ impl Shared {
 
     /// Waits until there is room for `blocks`, and the map pages of the ranges are in memory: of one
     /// range, or of several where the memory of the map has no limit.
-    fn room<R: Iterator<Item = (Lpn, u32)>>(
+    pub(super) fn room<R: Iterator<Item = (Lpn, u32)>>(
         &self,
         ranges: impl Fn() -> R,
         blocks: u32,
@@ -397,8 +424,11 @@ impl Shared {
             let left =
                 (end.div_ceil(SIZE) - next / SIZE).min(1024 - u64::from(lpn.0) % 1024) as u32;
             let inner = self.pages(self.lock(), lpn, left)?;
-            let hole = inner.engine.lookup(lpn) == Place::Unmapped;
-            let same = |i: &u32| (inner.engine.lookup(Lpn(lpn.0 + i)) == Place::Unmapped) == hole;
+            let is_hole = |lpn: Lpn| {
+                inner.engine.lookup(lpn) == Place::Unmapped && inner.engine.buffered(lpn).is_none()
+            };
+            let hole = is_hole(lpn);
+            let same = |i: &u32| is_hole(Lpn(lpn.0 + i)) == hole;
             let count = u64::from((0..left).take_while(same).count() as u32);
             drop(inner);
             let stop = ((u64::from(lpn.0) + count) * SIZE).min(end);

@@ -1,13 +1,14 @@
 //! The host log, live: the engine of `remap` over a medium, used by many threads at once.
 //!
 //! Planning happens under one short lock, copies, CRCs, reads and writes outside it. Invariants:
-//! * a write is answered when its batch is on the medium; until then reads find it here;
+//! * a write is answered when its batch is on the medium, or buffered; until then reads find it here;
 //! * one flush runs and one is pending, shared by all who wait;
 //! * after a write or flush that failed nothing is written any more, and only what is durable is
 //!   read;
 //! * one thread at a time cleans or takes a checkpoint; a freed segment is discarded before anybody
 //!   can use it.
 
+mod buffer;
 mod clean;
 mod damage;
 mod error;
@@ -166,6 +167,8 @@ impl LiveLog {
     /// Blocks of writes that may be admitted together.
     pub fn joined_blocks(&self) -> u32 {
         match self.shared.options.map_memory.0 {
+            // The buffer joins them.
+            0 if self.shared.options.ack == Ack::Buffer => 0,
             0 => self.shared.atomic_blocks(),
             // Loading the map of one may let go that of another.
             _ => 0,
@@ -180,7 +183,8 @@ impl LiveLog {
         self.shared.read(at, into)
     }
 
-    /// Writes bytes: they are on the medium, not flushed, when this returns.
+    /// Writes bytes: they are on the medium, not flushed, when this returns; with `ack = buffer` they are
+    /// buffered.
     ///
     /// # Errors
     /// [`LiveError`].
@@ -255,6 +259,8 @@ impl LiveLog {
             ("records", c.records),
             ("trims", c.trims),
             ("checkpoints", c.checkpoints),
+            ("blocks_absorbed", c.absorbed),
+            ("batches", c.batches),
             ("segments_cleaned", c.cleaned),
             ("segments_freed", c.freed),
             ("segments_free", u64::from(inner.engine.free_segments())),
@@ -320,9 +326,6 @@ fn serves(options: &LogOptions) -> Result<(), LogError> {
         let (name, value) = (name.to_string(), value.to_string());
         Err(LogError::Option { name, value, expected: expected.to_string() })
     };
-    if options.ack == Ack::Buffer {
-        return refused("ack", "buffer", "device: a live log answers when the data is below");
-    }
     if !options.payload {
         return refused("payload", "none", "stored: a live log keeps what it is given");
     }

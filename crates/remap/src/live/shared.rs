@@ -27,6 +27,8 @@ const PARTS: usize = 256;
 pub(super) struct Inner {
     pub(super) engine: Engine,
     pub(super) flight: Flight,
+    /// Contents of the slots of the buffer.
+    pub(super) slots: Vec<u8>,
     /// The error after which nothing is written.
     pub(super) failed: Option<Halt>,
     /// No room can be made.
@@ -73,6 +75,7 @@ impl Shared {
         let g = *engine.geometry();
         let inner = Inner {
             flight: Flight::new(options.inflight),
+            slots: vec![0; engine.buffer_size() as usize * BLOCK],
             engine,
             failed: None,
             full: false,
@@ -201,15 +204,19 @@ impl Shared {
 
     /// Makes everything admitted durable.
     pub(super) fn flush(&self) -> Result<(), LiveError> {
-        let result = self.group.flush(|| self.flush_now().map_err(Halt::from));
+        let result = self.group.flush(|| self.flush_now(true).map_err(Halt::from));
         result.map_err(|why| LiveError::Stopped(self.lock().failed.clone().unwrap_or(why)))
     }
 
-    pub(super) fn flush_now(&self) -> Result<(), LiveError> {
+    /// Flushes what is in the log, with `all` what is buffered too.
+    pub(super) fn flush_now(&self, all: bool) -> Result<(), LiveError> {
         let mut inner = self.lock();
         self.tick(&mut inner);
         if let Some(why) = &inner.failed {
             return Err(LiveError::Stopped(why.clone()));
+        }
+        if all {
+            inner.end_batch();
         }
         if !inner.engine.dirty() {
             // A segment that a reader held may be free by now.

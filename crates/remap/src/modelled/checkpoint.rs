@@ -11,6 +11,7 @@ impl<D: BlockDevice> HostLog<D> {
     /// Begins a checkpoint of everything admitted so far.
     pub(super) fn begin_checkpoint(&mut self, clean: bool) -> Result<(), DeviceError> {
         self.may_write()?;
+        self.end_batch()?;
         let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
         self.engine.seal_all(&mut feed);
         self.issue()?;

@@ -5,7 +5,6 @@ use block::{BlockDevice, DeviceError, Time};
 
 use super::HostLog;
 use crate::engine::{Occasion, Work};
-use crate::options::Ack;
 
 impl<D: BlockDevice> HostLog<D> {
     /// What is due behind a request.
@@ -73,8 +72,8 @@ impl<D: BlockDevice> HostLog<D> {
         loop {
             match self.engine.next(Occasion::Room(blocks)) {
                 Work::Nothing => return Ok(()),
-                Work::Flush => {
-                    let done = self.sync()?;
+                work @ (Work::Flush | Work::Batch) => {
+                    let done = if work == Work::Flush { self.sync_log()? } else { self.sync()? };
                     self.below.clock = self.below.clock.max(done);
                 }
                 Work::Copy(most) => {
@@ -99,12 +98,10 @@ impl<D: BlockDevice> HostLog<D> {
             Work::Seal => {
                 let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
                 self.engine.seal_old(&mut feed);
-                if self.engine.options().ack == Ack::Device {
-                    self.issue()?;
-                }
-                Ok(())
+                self.issue().map(|_| ())
             }
-            Work::Flush => self.sync().map(|_| ()),
+            Work::Flush => self.sync_log().map(|_| ()),
+            Work::Batch => self.sync().map(|_| ()),
             Work::Checkpoint => self.begin_checkpoint(false),
             Work::Victim => self.begin_victim(),
             step => self.step_checkpoint(step),

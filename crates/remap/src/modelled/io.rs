@@ -3,12 +3,12 @@
 use block::{BlockDevice, Data, DeviceError, Lba, Lpn, Request, SECTOR_BYTES, Time, crc32c};
 
 use super::below::Payload;
+use super::buffer::{crc, form};
 use super::gather::{Feed, Names};
 use super::{HostLog, SECTORS};
 use crate::engine::Place;
 use crate::geometry::{BLOCK, Pba};
-use crate::options::Ack;
-use crate::record::{Form, stamp_crc};
+use crate::record::stamp_crc;
 
 const MISFIT: DeviceError = DeviceError::Unsupported("payload does not fit the request");
 const NO_PAYLOAD: DeviceError = DeviceError::Unsupported("this log keeps no payload");
@@ -46,6 +46,7 @@ fn lba_of(lpn: Lpn) -> Lba {
 impl<D: BlockDevice> HostLog<D> {
     pub(super) fn write(&mut self, request: Request<'_>) -> Result<Time, DeviceError> {
         self.may_write()?;
+        self.engine.hint(request.hint.stream.0);
         let span = span(&request);
         let stored = self.below.payload;
         let mut done = match request.data {
@@ -78,7 +79,7 @@ impl<D: BlockDevice> HostLog<D> {
         for (lpn, part) in [(span.lpn, span.head != 0), (last, tail)] {
             self.load_pages(lpn, 1)?;
             if let (true, Place::At(pba)) = (part, self.engine.lookup(lpn))
-                && !self.gather.holds(pba)
+                && !self.is_here(lpn, pba)
             {
                 done = done.max(self.below.get(pba, 1, Data::None)?);
             }
@@ -133,6 +134,11 @@ impl<D: BlockDevice> HostLog<D> {
         count: u32,
         payload: Payload<'_>,
     ) -> Result<Time, DeviceError> {
+        if let Some(answered) = self.buffer(lpn, count, payload)? {
+            self.admitted += u64::from(count);
+            self.keep_house()?;
+            return Ok(answered);
+        }
         self.load_pages(lpn, count)?;
         self.make_room(count)?;
         let geometry = *self.engine.geometry();
@@ -143,27 +149,12 @@ impl<D: BlockDevice> HostLog<D> {
             names: Names::From(lpn),
             geometry,
         };
-        let form = match payload {
-            Payload::Nothing => Form::Nothing,
-            Payload::Bytes(_) => Form::Bytes,
-            Payload::Stamps(_) => Form::Stamps,
-        };
-        let crc = |i: u32| match payload {
-            Payload::Nothing => 0,
-            Payload::Bytes(b) => crc32c(0, &b[i as usize * BLOCK..(i as usize + 1) * BLOCK]),
-            Payload::Stamps(stamps) => stamp_crc(stamps[i as usize]),
-        };
-        self.engine.write(lpn, count, form, crc, &mut feed);
+        let crc = |i: u32| crc(payload, i as usize);
+        self.engine.write(lpn, count, form(payload), crc, &mut feed);
         self.admitted += u64::from(count);
-        let options = self.engine.options();
-        let room = (options.buffer.0 / BLOCK as u64) as u32;
-        let keep = options.ack == Ack::Buffer && self.gather.blocks() < room.min(256);
-        let clock = self.below.clock;
-        let done = if keep { clock } else { self.issue()? };
-        let buffered = self.engine.options().ack == Ack::Buffer;
-        let answered = if buffered { clock } else { done };
+        let done = self.issue()?;
         self.keep_house()?;
-        Ok(answered)
+        Ok(done)
     }
 
     pub(super) fn read(&mut self, request: Request<'_>) -> Result<Time, DeviceError> {
@@ -196,6 +187,7 @@ impl<D: BlockDevice> HostLog<D> {
         let (place, count) = self.engine.run(lpn, most);
         match place {
             Place::Damaged => Err(DeviceError::Unreadable(lba_of(lpn))),
+            Place::Held(_) if self.failed.is_some() => Err(DeviceError::Unreadable(lba_of(lpn))),
             Place::At(pba) if self.failed.is_some() && !self.all_durable(pba, count) => {
                 Err(DeviceError::Unreadable(lba_of(lpn)))
             }
@@ -237,6 +229,10 @@ impl<D: BlockDevice> HostLog<D> {
                     done = done.max(self.fetch_bytes(pba, n, part)?);
                     self.verify(lpn, part)?;
                 }
+                Place::Held(slot) => match self.contents.bytes(slot) {
+                    Some(bytes) => part.copy_from_slice(bytes),
+                    None => part.fill(0),
+                },
                 _ => part.fill(0),
             }
             from += n;
@@ -299,6 +295,7 @@ impl<D: BlockDevice> HostLog<D> {
                         }
                     }
                 }
+                Place::Held(slot) => part.fill(self.contents.stamp(slot).unwrap_or(0)),
                 _ => part.fill(0),
             }
             let checked = if self.engine.verifies() { n as usize } else { 0 };

@@ -4,7 +4,8 @@
 //! and its completion is when the device says. House is kept behind each request and in the pauses
 //! between them, by what [`Engine::next`] says. One rule of the live shell has no place here, because an
 //! answer is due before later requests are known: what gathers behind log writes in flight is not merged
-//! (with `ack = device` each request is a write of its own; with `ack = buffer` it is merged).
+//! (with `ack = device` each request is a write of its own; what leaves the buffer of `ack = buffer` is
+//! merged, and a write that makes something leave waits while more than `inflight` of these are under way).
 //!
 //! Payloads: with `payload = stored` headers, map pages and roots are bytes on the device below,
 //! and each record's data is bytes, stamps or nothing, as the request carried it: the device must
@@ -14,6 +15,7 @@
 //! opened again: traces.
 
 mod below;
+mod buffer;
 mod checkpoint;
 mod clean;
 mod gather;
@@ -33,6 +35,7 @@ use crate::options::LogOptions;
 use crate::planted::Planted;
 use crate::recovery::{Summary, format_store, recover};
 use below::{Below, Payload};
+use buffer::Contents;
 use clean::Cleaner;
 use gather::{Feed, Gather, Names};
 
@@ -45,6 +48,7 @@ pub struct HostLog<D> {
     engine: Engine,
     below: Below<D>,
     gather: Gather,
+    contents: Contents,
     cleaner: Cleaner,
     reverse: Option<Vec<u32>>,
     summary: Summary,
@@ -132,6 +136,7 @@ impl<D: BlockDevice> HostLog<D> {
         let g = *engine.geometry();
         let places = g.segments as usize * g.segment as usize;
         HostLog {
+            contents: Contents::new(engine.buffer_size()),
             reverse: (!below.payload).then(|| vec![0; places]),
             engine,
             last_at: below.clock,
@@ -152,6 +157,11 @@ impl<D: BlockDevice> HostLog<D> {
     /// The engine: tables and decisions.
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Tells what is known of the client's blocks, see [`Engine::know`].
+    pub fn know(&mut self, known: Box<dyn crate::engine::Known>) {
+        self.engine.know(known);
     }
 
     /// What opening the log found and did.
@@ -218,18 +228,22 @@ impl<D: BlockDevice> HostLog<D> {
         self.check_counts()
     }
 
+    /// Blocks that are counted and not sent to the device yet.
+    pub fn unsent(&self) -> u64 {
+        self.engine.checkpoint_owed() + u64::from(self.gather.blocks())
+    }
+
     /// The accounting alone.
     ///
     /// # Errors
     /// What is wrong.
     pub fn check_counts(&self) -> Result<(), LogError> {
         let counters = self.engine.counters();
-        let owed = self.engine.checkpoint_owed() + u64::from(self.gather.blocks());
-        if self.failed.is_none() && counters.written() != self.below.written + owed {
+        if self.failed.is_none() && counters.written() != self.below.written + self.unsent() {
             let what = format!("{} blocks written, {counters:?}", self.below.written);
             return Err(LogError::Broken(what));
         }
-        if counters.user != self.admitted {
+        if self.engine.taken() != self.admitted {
             let what = format!("requests wrote {} blocks, {counters:?}", self.admitted);
             return Err(LogError::Broken(what));
         }
@@ -349,8 +363,15 @@ impl<D: BlockDevice> HostLog<D> {
         }
     }
 
-    /// Seals, sends and flushes: everything admitted is durable at the time returned.
+    /// Empties the buffer, seals, sends and flushes: everything admitted is durable at the time returned.
     fn sync(&mut self) -> Result<Time, DeviceError> {
+        self.may_write()?;
+        self.end_batch()?;
+        self.sync_log()
+    }
+
+    /// The same for what is in the log: what of it has no mark is durable, and counts for nothing yet.
+    fn sync_log(&mut self) -> Result<Time, DeviceError> {
         self.may_write()?;
         let clock = self.below.clock;
         // The copy of a root's header needs no flush of its own, but nothing stays behind a flush.

@@ -21,6 +21,8 @@ pub(super) struct Found {
     pub seq: u64,
     pub at: Pba,
     pub kind: Kind,
+    /// Its head.
+    pub head: HeadKind,
     pub data: u16,
     pub more: bool,
     pub next: Seg,
@@ -28,6 +30,7 @@ pub(super) struct Found {
 
 /// The records of one head.
 pub(super) struct Chain {
+    pub head: HeadKind,
     pub start: HeadAt,
     pub found: Vec<Found>,
     /// Segments it goes through, the first included.
@@ -63,9 +66,8 @@ impl Log {
     pub fn end(&self) -> u64 {
         self.records.iter().map(|r| r.seq).max().unwrap_or(self.start)
     }
-    pub fn last_of(&self, kind: HeadKind) -> Option<Found> {
-        let kind = kind.record();
-        self.records.iter().filter(|r| r.kind == kind).max_by_key(|r| r.seq).copied()
+    pub fn last_of(&self, head: HeadKind) -> Option<Found> {
+        self.records.iter().filter(|r| r.head == head).max_by_key(|r| r.seq).copied()
     }
 }
 
@@ -114,10 +116,16 @@ impl<'a> Reading<'a> {
     /// looked for and followed too, only for what they say is flushed: that is how a header that is
     /// damaged is told from one that was never written.
     pub fn follow(&mut self, kind: HeadKind, start: HeadAt, seq: u64) -> Result<Chain, LogError> {
-        let mut chain = Chain { start, found: Vec::new(), segments: vec![start.seg], durable: 0 };
+        let mut chain =
+            Chain { head: kind, start, found: Vec::new(), segments: vec![start.seg], durable: 0 };
         let (mut head, mut last) = self.run(kind, start, seq, &mut chain);
-        let mut beyond =
-            Chain { start, found: Vec::new(), segments: Vec::new(), durable: chain.durable };
+        let mut beyond = Chain {
+            head: kind,
+            start,
+            found: Vec::new(),
+            segments: Vec::new(),
+            durable: chain.durable,
+        };
         while !self.planted.has(Planted::NoLookAhead)
             && let Some(later) = self.look_ahead(kind, head, last)
         {
@@ -153,6 +161,7 @@ impl<'a> Reading<'a> {
                 seq: header.seq,
                 at,
                 kind: header.kind,
+                head: kind,
                 data: header.data,
                 more: header.more,
                 next: header.next,
@@ -236,11 +245,12 @@ impl<'a> Reading<'a> {
         Ok(self.data.chunks_exact(BLOCK).all(|data| crcs.next() == Some(crc32c(0, data))))
     }
 
-    /// Puts both chains together: records in the order of their numbers, up to the first gap, or
-    /// the first whose data is damaged; not further than the last whole request.
-    pub fn merge(&mut self, user: &Chain, gc: &Chain, start: u64) -> Result<Log, LogError> {
-        let durable = user.durable.max(gc.durable).max(start);
-        let mut all: Vec<Found> = user.found.iter().chain(&gc.found).copied().collect();
+    /// Puts all chains together: records in the order of their numbers, up to the first gap, or
+    /// the first whose data is damaged; of the client's not further than the last that says of none that it
+    /// goes on. Copies stay: what they were made of may be gone, and they say nothing new.
+    pub fn merge(&mut self, chains: &[Chain], start: u64) -> Result<Log, LogError> {
+        let durable = chains.iter().map(|chain| chain.durable).max().unwrap_or(0).max(start);
+        let mut all: Vec<Found> = chains.iter().flat_map(|chain| &chain.found).copied().collect();
         all.sort_unstable_by_key(|r| r.seq);
         let mut log = Log { start, records: Vec::new(), durable, checked: 0, damage: None };
         let (mut group, mut expected) = (None, start + 1);
@@ -263,7 +273,7 @@ impl<'a> Reading<'a> {
             log.damage = Some(what);
         }
         if let Some(first) = group {
-            log.records.retain(|record| record.seq < first);
+            log.records.retain(|record| record.seq < first || record.kind != Kind::User);
         }
         if self.planted.has(Planted::ReplayByPosition) {
             log.records.sort_unstable_by_key(|record| record.at);

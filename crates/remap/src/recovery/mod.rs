@@ -8,14 +8,14 @@ mod chain;
 
 use block::{DeviceError, Plant, Rng, crc32c};
 
-use crate::engine::{Engine, HeadKind, Work};
+use crate::engine::{Engine, HeadKind, Work, kinds};
 use crate::error::LogError;
 use crate::geometry::{BLOCK, Geometry, Pba, Seg};
 use crate::map::PageAt;
 use crate::options::LogOptions;
 use crate::planted::Planted;
 use crate::record::Header;
-use crate::root::{HeadAt, Root, Super};
+use crate::root::{BATCHES, HeadAt, PLAIN, Root, Super};
 use crate::store::Store;
 use chain::{Chain, Reading};
 
@@ -77,7 +77,8 @@ pub fn format_store(
     let mut uuid = [0; 16];
     uuid[..8].copy_from_slice(&rng.next_u64().to_le_bytes());
     uuid[8..].copy_from_slice(&rng.next_u64().to_le_bytes());
-    let sup = Super { uuid, geometry };
+    let version = if options.plain() { PLAIN } else { BATCHES };
+    let sup = Super { uuid, geometry, version };
     let pages = geometry.pages() as usize;
     let mut engine = Engine::new(&sup, options, vec![PageAt::default(); pages], planted)?;
     engine.begin_new();
@@ -251,9 +252,13 @@ pub fn recover(
         load_map(store, &mut engine, &mut summary)?;
     }
     let mut reading = Reading::new(store, &sup, root.epoch, planted);
-    let user = reading.follow(HeadKind::User, root.heads[0], root.seq)?;
-    let gc = reading.follow(HeadKind::Gc, root.heads[1], root.seq)?;
-    let log = reading.merge(&user, &gc, root.seq)?;
+    let mut chains = Vec::new();
+    for (kind, at) in kinds(root.heads.users, root.heads.gcs).zip(root.heads.all()) {
+        if kind != HeadKind::Meta {
+            chains.push(reading.follow(kind, *at, root.seq)?);
+        }
+    }
+    let log = reading.merge(&chains, root.seq)?;
     if let Some(why) = log.damage.as_ref().filter(|_| options.verify) {
         return Err(LogError::Corrupt(why.clone()));
     }
@@ -261,9 +266,10 @@ pub fn recover(
     summary.durable = log.durable;
     summary.end = log.end();
     summary.records = log.records.len() as u64;
-    summary.dropped = (user.found.len() + gc.found.len() - log.records.len()) as u64;
-    let chain = chain_segments(&root, &user, &gc);
-    engine.sort_segments(&chain, root.heads[2].seg);
+    let found: usize = chains.iter().map(|chain| chain.found.len()).sum();
+    summary.dropped = (found - log.records.len()) as u64;
+    let chain = chain_segments(&root, &chains);
+    engine.sort_segments(&chain, root.heads.all()[2].seg);
     for record in &log.records {
         let block = read_block(store, record.at)?;
         let header = Header::read_unchecked(&block)
@@ -271,11 +277,12 @@ pub fn recover(
         load_pages_of(store, &mut engine, &header, record.at, &block, &mut summary)?;
         engine.replay(&header, record.at, &block);
     }
-    let heads = [
-        user.head_after(log.last_of(HeadKind::User), &sup.geometry),
-        gc.head_after(log.last_of(HeadKind::Gc), &sup.geometry),
-        root.heads[2],
-    ];
+    let mut heads = root.heads;
+    let users = heads.users;
+    for chain in &chains {
+        let after = chain.head_after(log.last_of(chain.head), &sup.geometry);
+        heads.all_mut()[chain.head.place(users)] = after;
+    }
     if let Some(why) = log.damage {
         engine.set_read_only(why);
     } else if summary.bad_pages > 0 {
@@ -287,16 +294,25 @@ pub fn recover(
             store.write(at, &header[..])?;
         }
         store.flush()?;
-        engine.end_replay(heads, &chain, summary.end);
+        if sup.version < BATCHES && !options.plain() {
+            // Before anything is written that a program of before would not understand.
+            let block = Super { version: BATCHES, ..sup }.encode();
+            for copy in [Pba(0), Pba(1)] {
+                store.write(copy, &block)?;
+                store.flush()?;
+            }
+            engine.count_roots(2);
+        }
+        engine.end_replay(&heads, &chain, summary.end);
         checkpoint_store(&mut engine, store)?;
     }
     Ok(Recovered { engine, summary })
 }
 
 /// Every segment that a head of the root or of the log is in.
-fn chain_segments(root: &Root, user: &Chain, gc: &Chain) -> Vec<Seg> {
-    let mut all: Vec<Seg> = root.heads.iter().map(|head: &HeadAt| head.seg).collect();
-    all.extend(user.segments.iter().chain(&gc.segments));
+fn chain_segments(root: &Root, chains: &[Chain]) -> Vec<Seg> {
+    let mut all: Vec<Seg> = root.heads.all().iter().map(|head: &HeadAt| head.seg).collect();
+    all.extend(chains.iter().flat_map(|chain| &chain.segments));
     all.sort_unstable();
     all.dedup();
     all

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use block::{BlockDevice, Data, DeviceError, Lba, Op, Request, Rng, Sectors, Time};
-use varve_remap::{HostLog, LogError, LogOptions, Planted};
+use varve_remap::{HostLog, LogError, LogOptions, Placed, Planted};
 
 pub const BLOCK: usize = 4096;
 const SECTOR: usize = 512;
@@ -250,6 +250,7 @@ pub fn random_step(
             oracle.done.push(Done::Write { first, count, version });
             let mut request = Request::write(lba(first), sectors(count));
             request.fua = n == 2;
+            request.hint.stream = block::StreamId((first % 7) as u8);
             device.submit(at, request.with(Data::Write(&bytes)))?;
             if n == 2 {
                 oracle.durable = oracle.done.len();
@@ -278,6 +279,7 @@ pub struct Cuts {
     planted: Option<Planted>,
     oracle: Oracle,
     rng: Rng,
+    placed: Option<Placed>,
 }
 
 impl Cuts {
@@ -290,7 +292,20 @@ impl Cuts {
             planted,
             oracle: Oracle::default(),
             rng: Rng::stream(seed, "crash"),
+            placed: None,
         }
+    }
+
+    /// Whether the last log had the heads of a placement.
+    pub fn separates(&self, placement: &str) -> bool {
+        let mut asked = small(&[]);
+        asked.set("placement", placement).unwrap();
+        self.placed == Some(asked.placement)
+    }
+
+    /// The next logs place blocks so.
+    pub fn place(&mut self, placement: &str) {
+        self.options.set("placement", placement).unwrap();
     }
 
     fn power_cycle(&mut self) {
@@ -311,6 +326,7 @@ impl Cuts {
             HostLog::open_with(lent, Time::ZERO, &self.options, self.planted.into()).unwrap();
         assert_eq!(log.read_only(), None, "{:?}", log.summary());
         log.check().unwrap();
+        self.placed = Some(log.engine().placement().0);
         let at = log.now();
         let found = read_all(&mut log, at);
         let (n, blocks) = (self.oracle.prefix(&found), found.len() as u32);

@@ -46,9 +46,10 @@
 
 use std::borrow::Cow;
 
-use super::{Claim, Rows, Section, Statement, Study, Table, Value, Verdict};
+use super::{
+    Claim, Expect, Here, Metric, Number, Rows, Section, Statement, Study, Table, Value, Verdict,
+};
 use crate::ReportError;
-use crate::study::Here;
 
 /// A named set of what a paper's text leaves open: fill, spare, dies, scale, host.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -264,31 +265,56 @@ impl Study {
         cells
     }
 
-    /// The answer of a metric under a condition, if that ran it.
+    /// The answer of a statement under a condition, if that ran what it needs.
     pub(super) fn found(
         &self,
         here: Here,
         condition: Option<&Condition>,
         rows: Rows,
     ) -> Result<Option<(String, Verdict)>, ReportError> {
-        let Here::Number(metric, expect) = here else {
-            return Ok(Some(("-".to_string(), Verdict::NotRepeated)));
+        let one: [(Metric, Expect); 1];
+        let (shown, with, judged) = match here {
+            Here::Nowhere => return Ok(Some(("-".to_string(), Verdict::NotRepeated))),
+            Here::Number(metric, expect) => {
+                one = [(metric, expect)];
+                (vec![metric], "", &one[..])
+            }
+            Here::Numbers { shown, with, judged } => (shown.to_vec(), with, judged),
         };
+        let mut texts = Vec::new();
+        for metric in shown {
+            let Some(number) = self.tried(&metric, condition, rows)? else { return Ok(None) };
+            texts.push(number.to_string());
+        }
+        let mut verdict = if judged.is_empty() { Verdict::NotRepeated } else { Verdict::Agrees };
+        for (metric, expect) in judged {
+            let Some(number) = self.tried(metric, condition, rows)? else { return Ok(None) };
+            if !expect.holds(number.value()) {
+                verdict = Verdict::Differs;
+            }
+        }
+        Ok(Some((texts.join(with), verdict)))
+    }
+
+    /// The number of a metric under a condition, if that ran it: the study's own must have.
+    fn tried(
+        &self,
+        metric: &Metric,
+        condition: Option<&Condition>,
+        rows: Rows,
+    ) -> Result<Option<Number>, ReportError> {
         let own = condition.is_none() || condition == self.conditions.first();
         let has = |s: &Section| s.id == metric.section && self.is_under(s, condition);
         if !own && !self.sections.iter().any(has) {
             return Ok(None);
         }
-        let rows = if own { rows } else { Rows::Fewer };
-        let number = self.number_under(&metric, condition, rows)?;
-        Ok(number.map(|n| (n.to_string(), Verdict::of(expect.holds(n.value())))))
+        self.number_under(metric, condition, if own { rows } else { Rows::Fewer })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::study::{Expect, Metric};
     use crate::values;
 
     const CONDITIONS: &[Condition] =

@@ -9,7 +9,8 @@ use super::{
 use crate::ReportError;
 use crate::json::{Json, Map, MapExt};
 
-const SCHEMA: &str = "varve.study/3";
+/// The schema of a study's document.
+pub(crate) const SCHEMA: &str = "varve.study/3";
 
 fn map<const N: usize>(pairs: [(&str, Json); N]) -> Json {
     let mut map = Map::new();

@@ -11,6 +11,7 @@ mod table;
 mod text;
 
 pub use condition::{Answer, Condition};
+pub(crate) use document::SCHEMA;
 pub use html::book;
 pub use plot::Plot;
 use plot::{Drawing, Mark};

@@ -1,10 +1,8 @@
-//! Drawings of a table: bars or lines over a column of names, as SVG.
-
-use std::fmt::Write;
+//! Drawings of a table: which of its columns are bars or lines over a column of names.
 
 use super::{Number, Table, Value};
 use crate::ReportError;
-use crate::format::{escape, significant};
+use crate::chart::{self, Across, Chart, Scale, Series};
 
 /// What marks a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,198 +151,26 @@ impl Drawing {
     /// The drawing; empty if the rows have no numbers.
     pub(super) fn svg(&self, table: &Table) -> String {
         let data = self.data(table);
-        let values = || data.series.iter().flat_map(|(_, values)| values.iter().flatten());
-        if values().next().is_none() {
-            return String::new();
+        let series = data.series.into_iter().enumerate().map(|(group, (name, values))| Series {
+            group,
+            name,
+            points: values.into_iter().enumerate().map(|(at, v)| (at as f64, v)).collect(),
+            faint: false,
+        });
+        let mark = match self.mark {
+            Mark::Bars => chart::Mark::Bars,
+            Mark::Lines => chart::Mark::Points,
+        };
+        Chart {
+            title: &self.title,
+            about: "",
+            series: series.collect(),
+            x: Across::Names(data.names),
+            y: Scale::Plain,
+            mark,
+            from_zero: true,
         }
-        let frame = Frame::over(values().copied(), data.names.len());
-        let mut out = format!(
-            "<figure class=\"chart plot\"><figcaption><b>{0}</b></figcaption>{1}<svg viewBox=\"0 0 \
-             {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{0}\">",
-            escape(&self.title),
-            keys(&data),
-        );
-        frame.axes(&mut out, &data.names);
-        match self.mark {
-            Mark::Bars => frame.bars(&mut out, &data),
-            Mark::Lines => frame.lines(&mut out, &data),
-        }
-        out + "</svg></figure>"
-    }
-}
-
-/// Names of the series with their colours.
-fn keys(data: &Data) -> String {
-    if data.series.len() < 2 {
-        return String::new();
-    }
-    let mut out = String::from("<div class=\"plot-keys\">");
-    for (at, (name, _)) in data.series.iter().enumerate() {
-        let _ = write!(out, "<span><i class=\"f{}\"></i>{}</span>", at % COLOURS, escape(name));
-    }
-    out + "</div>"
-}
-
-/// Colours of the style sheet.
-const COLOURS: usize = 8;
-const WIDTH: f64 = 560.0;
-const HEIGHT: f64 = 250.0;
-const LEFT: f64 = 54.0;
-const RIGHT: f64 = 10.0;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 46.0;
-/// Width of a character of an axis label.
-const LETTER: f64 = 6.2;
-
-/// Where values lie on the paper.
-struct Frame {
-    low: f64,
-    high: f64,
-    step: f64,
-    slot: f64,
-}
-
-impl Frame {
-    fn over(values: impl Iterator<Item = f64>, names: usize) -> Frame {
-        let (low, high) = values.fold((0.0f64, 0.0f64), |(l, h), v| (l.min(v), h.max(v)));
-        let span = if high > low { high - low } else { 1.0 };
-        let raw = span / 4.0;
-        let power = 10f64.powf(raw.log10().floor());
-        let step = [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().find(|s| s * power >= raw);
-        let step = step.unwrap_or(10.0) * power;
-        let (low, high) = ((low / step).floor() * step, (high / step).ceil() * step);
-        let high = if high > low { high } else { low + step };
-        Frame { low, high, step, slot: (WIDTH - LEFT - RIGHT) / names.max(1) as f64 }
-    }
-
-    fn y(&self, value: f64) -> f64 {
-        let share = (value - self.low) / (self.high - self.low);
-        (HEIGHT - BOTTOM) + share * (TOP - (HEIGHT - BOTTOM))
-    }
-
-    fn middle(&self, at: usize) -> f64 {
-        LEFT + (at as f64 + 0.5) * self.slot
-    }
-
-    fn axes(&self, out: &mut String, names: &[String]) {
-        let ticks = ((self.high - self.low) / self.step).round() as u32;
-        for i in 0..=ticks {
-            let value = self.low + f64::from(i) * self.step;
-            let (y, right) = (self.y(value), WIDTH - RIGHT);
-            let class = if value.abs() < self.step / 1e6 { "axis" } else { "grid" };
-            let _ = write!(
-                out,
-                "<line class=\"{class}\" x1=\"{LEFT}\" x2=\"{right:.0}\" y1=\"{y:.1}\" \
-                 y2=\"{y:.1}\"/><text class=\"tick\" x=\"{:.0}\" y=\"{:.1}\" \
-                 text-anchor=\"end\">{}</text>",
-                LEFT - 7.0,
-                y + 3.8,
-                short(value),
-            );
-        }
-        // Labels that would touch one another stand aslant, or every n-th stands.
-        let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64;
-        let aslant = longest * LETTER > self.slot;
-        let every = (13.0 / self.slot).ceil().max(1.0) as usize;
-        for (at, name) in names.iter().enumerate().step_by(every) {
-            let (x, y) = (self.middle(at), HEIGHT - BOTTOM + 15.0);
-            let _ = match aslant {
-                false => write!(
-                    out,
-                    "<text class=\"tick\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{}</text>",
-                    escape(name)
-                ),
-                true => write!(
-                    out,
-                    "<text class=\"tick\" text-anchor=\"end\" transform=\"translate({:.1} {:.1}) \
-                     rotate(-24)\">{}</text>",
-                    x + 4.0,
-                    y - 3.0,
-                    escape(&shortened(name))
-                ),
-            };
-        }
-    }
-
-    fn bars(&self, out: &mut String, data: &Data) {
-        let group = self.slot * 0.78;
-        let width = group / data.series.len() as f64;
-        for (s, (series, values)) in data.series.iter().enumerate() {
-            for (at, value) in values.iter().enumerate() {
-                let Some(value) = value else { continue };
-                let (zero, top) = (self.y(0.0), self.y(*value));
-                let x = self.middle(at) - group / 2.0 + s as f64 * width;
-                let _ = write!(
-                    out,
-                    "<rect class=\"f{}\" x=\"{x:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\" \
-                     data-tip=\"{}: {} {}\"/>",
-                    s % COLOURS,
-                    top.min(zero),
-                    (width - 0.6).max(0.6),
-                    (zero - top).abs().max(0.6),
-                    escape(&data.names[at]),
-                    escape(series),
-                    significant(*value, 4),
-                );
-            }
-        }
-    }
-
-    fn lines(&self, out: &mut String, data: &Data) {
-        for (s, (series, values)) in data.series.iter().enumerate() {
-            let (mut path, mut dots, mut pen) = (String::new(), String::new(), 'M');
-            for (at, value) in values.iter().enumerate() {
-                let Some(value) = value else {
-                    pen = 'M';
-                    continue;
-                };
-                let (x, y) = (self.middle(at), self.y(*value));
-                let _ = write!(path, "{pen}{x:.1} {y:.1}");
-                pen = 'L';
-                let _ = write!(
-                    dots,
-                    "<circle class=\"f{}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"2.8\" \
-                     data-tip=\"{}: {} {}\"/>",
-                    s % COLOURS,
-                    escape(&data.names[at]),
-                    escape(series),
-                    significant(*value, 4),
-                );
-            }
-            let _ = write!(
-                out,
-                "<path class=\"line c{} d{}\" d=\"{path}\"/>{dots}",
-                s % COLOURS,
-                s / COLOURS % 4
-            );
-        }
-    }
-}
-
-/// A tick's number.
-fn short(value: f64) -> String {
-    let text = match value.abs() {
-        v if v >= 1e6 => format!("{:.1}M", value / 1e6),
-        v if v >= 1e4 => format!("{:.1}k", value / 1e3),
-        _ => return trimmed(&format!("{value:.3}")),
-    };
-    let (number, unit) = text.split_at(text.len() - 1);
-    format!("{}{unit}", trimmed(number))
-}
-
-fn trimmed(number: &str) -> String {
-    match number.contains('.') {
-        true => number.trim_end_matches('0').trim_end_matches('.').to_string(),
-        false => number.to_string(),
-    }
-}
-
-/// A name short enough to stand aslant.
-fn shortened(name: &str) -> String {
-    const MOST: usize = 20;
-    match name.chars().count() > MOST {
-        true => format!("{}…", name.chars().take(MOST - 1).collect::<String>()),
-        false => name.to_string(),
+        .html()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Condition, Number, Study, Value, Verdict};
+use super::{Answer, Condition, Number, Study, Value, Verdict};
 use crate::ReportError;
 
 /// What the paper's text gives, and where its answer stands.
@@ -25,6 +25,15 @@ pub struct Statement {
 pub enum Here {
     /// A number of the study.
     Number(Metric, Expect),
+    /// Several numbers of the study.
+    Numbers {
+        /// What is shown, in this order.
+        shown: &'static [Metric],
+        /// What stands between them.
+        with: &'static str,
+        /// What must hold, all of it; nothing: they are shown beside the paper's and not judged.
+        judged: &'static [(Metric, Expect)],
+    },
     /// Nowhere: it is not repeated, and `why` says why not.
     Nowhere,
 }
@@ -92,7 +101,54 @@ pub enum Rows {
     Fewer,
 }
 
+impl Here {
+    /// The ids of the metrics that decide, or of those shown where nothing does.
+    fn metric(self) -> Option<String> {
+        let all = |metrics: Vec<String>| metrics.join(" and ");
+        match self {
+            Here::Nowhere => None,
+            Here::Number(metric, _) => Some(metric.to_string()),
+            Here::Numbers { shown, judged: [], .. } => {
+                Some(all(shown.iter().map(Metric::to_string).collect()))
+            }
+            Here::Numbers { judged, .. } => {
+                Some(all(judged.iter().map(|(metric, _)| metric.to_string()).collect()))
+            }
+        }
+    }
+    /// When it agrees, in the order of [`Here::metric`].
+    fn expect(self) -> Option<String> {
+        match self {
+            Here::Nowhere | Here::Numbers { judged: [], .. } => None,
+            Here::Number(_, expect) => Some(expect.to_string()),
+            Here::Numbers { judged, .. } => {
+                let all: Vec<String> =
+                    judged.iter().map(|(_, expect)| expect.to_string()).collect();
+                Some(all.join(" and "))
+            }
+        }
+    }
+}
+
 impl Study {
+    /// Says that a scale leaves statements out, and why.
+    pub fn leave_out(&mut self, statements: &[Statement], why: &str) {
+        for s in statements {
+            let here = "not at this scale";
+            self.claim((s.figure, s.what), s.paper, here, Verdict::NotRepeated, why);
+            let answer = |condition: &Condition| Answer {
+                condition: condition.id.to_string(),
+                here: here.to_string(),
+                verdict: Verdict::NotRepeated,
+            };
+            let under = self.conditions.iter().map(answer).collect();
+            if let Some(claim) = self.claims.last_mut() {
+                (claim.metric, claim.expect, claim.under) =
+                    (s.here.metric(), s.here.expect(), under);
+            }
+        }
+    }
+
     /// Answers the paper's statements out of the tables, under each of the study's conditions; what
     /// this scale leaves out is not repeated. The last thing that a study does.
     ///
@@ -107,11 +163,9 @@ impl Study {
                 .unwrap_or_else(|| ("not at this scale".to_string(), Verdict::NotRepeated));
             let under = self.under_each(s, rows)?;
             self.claim((s.figure, s.what), s.paper, here, verdict, s.why);
-            let Some(claim) = self.claims.last_mut() else { continue };
-            claim.under = under;
-            if let Here::Number(metric, expect) = s.here {
-                claim.metric = Some(metric.to_string());
-                claim.expect = Some(expect.to_string());
+            if let Some(claim) = self.claims.last_mut() {
+                (claim.metric, claim.expect, claim.under) =
+                    (s.here.metric(), s.here.expect(), under);
             }
         }
         self.all_tried(rows)
@@ -212,6 +266,32 @@ mod tests {
             assert_eq!(study.claims[0].metric.as_deref(), Some("fig9[drive=a,stack=y].change"));
             assert_eq!(study.claims[2].metric, None);
         }
+    }
+
+    #[test]
+    fn several_numbers_are_one_answer_and_all_that_is_judged_must_hold() {
+        const X: Metric = Metric { row: &[("stack", "x")], ..METRIC };
+        const GONE: Metric = Metric { row: &[("stack", "z")], ..METRIC };
+        let here = |judged| Here::Numbers { shown: &[X, METRIC], with: " to ", judged };
+        let ask = |here| Statement { here, ..statement(METRIC, Expect::AtMost(0.0)) };
+        let mut study = study("Fig 9", "change");
+        let both: &[_] = &[(X, Expect::AtLeast(1.0)), (METRIC, Expect::AtMost(0.0))];
+        let one: &[_] = &[(X, Expect::AtLeast(1.0)), (METRIC, Expect::AtLeast(0.0))];
+        let asked = [ask(here(both)), ask(here(one)), ask(here(&[]))];
+        study.answer(&asked, Rows::All).unwrap();
+        let verdicts: Vec<_> = study.claims.iter().map(|claim| claim.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Agrees, Verdict::Differs, Verdict::NotRepeated]);
+        let first = &study.claims[0];
+        assert_eq!(first.here, "+1.0 % to -12.5 %");
+        assert_eq!(
+            first.metric.as_deref(),
+            Some("fig9[stack=x].change and fig9[drive=a,stack=y].change")
+        );
+        assert_eq!(first.expect.as_deref(), Some("at least 1 and at most 0"));
+        let lost = ask(here(&[(GONE, Expect::AtLeast(0.0))]));
+        assert!(study.answer(&[lost], Rows::All).is_err());
+        study.leave_out(&[ask(here(both))], "too long");
+        assert_eq!(study.claims.last().unwrap().here, "not at this scale");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Map, Value, json};
 
+use crate::faults::Faults;
 use stack::disk::Meter;
 use stack::live::Stack;
 use stack::power::{PowerState, When};
@@ -22,8 +23,9 @@ pub type Counters = dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync;
 pub type Quit = dyn Fn() + Send + Sync;
 
 /// A command.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 enum Command {
+    Fault(String),
     Stats,
     Cut(When),
     On,
@@ -31,13 +33,15 @@ enum Command {
     Quit,
 }
 
-const KNOWN: &str = "stats, power-cut [--at now|next-flush|op:N], power-on, report, quit";
+const KNOWN: &str = "stats, power-cut [--at now|next-flush|op:N], power-on, report, \
+                     fault add RULE|clear [N]|list, quit";
 
 /// Answers commands for one stack.
 pub struct Control {
     stack: Stack,
     counters: OnceLock<Box<Counters>>,
     files: OnceLock<Arc<Meter>>,
+    faults: OnceLock<Arc<Faults>>,
     quit: Box<Quit>,
 }
 
@@ -48,6 +52,10 @@ impl fmt::Debug for Control {
 }
 
 fn parse(line: &str) -> Result<Command, String> {
+    let words = line.trim().strip_prefix("fault").filter(|rest| rest.starts_with(' '));
+    if let Some(rest) = words {
+        return Ok(Command::Fault(rest.trim().to_string()));
+    }
     let (name, at) = match line.trim_start().starts_with('{') {
         true => {
             let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
@@ -57,6 +65,9 @@ fn parse(line: &str) -> Result<Command, String> {
                 _ => Err(format!("`{key}`: expected a text")),
             };
             let name = text("command")?.ok_or("`command` is missing")?;
+            if let ("fault", Some(rule)) = (name.as_str(), text("rule")?) {
+                return Ok(Command::Fault(rule));
+            }
             (name, text("at")?)
         }
         false => {
@@ -118,7 +129,13 @@ pub(crate) fn stats(of: &Stack) -> Value {
 impl Control {
     /// Of `stack`; `quit` ends the server.
     pub fn new(stack: Stack, quit: Box<Quit>) -> Arc<Control> {
-        Arc::new(Control { stack, counters: OnceLock::new(), files: OnceLock::new(), quit })
+        let (counters, files, faults) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
+        Arc::new(Control { stack, counters, files, faults, quit })
+    }
+
+    /// The rules that make the served disk fail.
+    pub fn fail_by(&self, faults: Arc<Faults>) {
+        let _ = self.faults.set(faults);
     }
 
     /// A front-end counts too; the first one that says so is asked.
@@ -151,6 +168,10 @@ impl Control {
                 "stack": stack.name,
                 "power": power(&stack.power.state()),
             })),
+            Command::Fault(rule) => match self.faults.get() {
+                Some(faults) => faults.command(&rule),
+                None => Err("this server cannot be made to fail".to_string()),
+            },
             Command::Quit => {
                 (self.quit)();
                 Ok(json!("stopping"))
@@ -188,6 +209,8 @@ mod tests {
             ("power-cut --at op:7", r#"{"command": "power-cut", "at": "op:7"}"#),
             ("power-cut --at next-flush", r#"{"command": "power-cut", "at": "next-flush"}"#),
             ("power-on", r#"{"command": "power-on"}"#),
+            ("fault add eio nth=3", r#"{"command": "fault", "rule": "add eio nth=3"}"#),
+            ("fault list", r#"{"command": "fault", "rule": "list"}"#),
         ] {
             assert_eq!(parse(words).expect(words), parse(document).expect(document));
         }

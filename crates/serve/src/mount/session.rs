@@ -271,6 +271,15 @@ impl FsMount {
         Arc::clone(self.shared.volume.meter())
     }
 
+    /// Makes all that was written durable: a checkpoint.
+    ///
+    /// # Errors
+    /// The file system's, in words.
+    pub fn checkpoint(&self) -> Result<(), String> {
+        let made = self.shared.volume.with(|fs, now| fs.sync(now));
+        made.map_err(|error| std::io::Error::from_raw_os_error(error.code()).to_string())
+    }
+
     /// Whether somebody unmounted the directory.
     pub fn ended(&self) -> bool {
         let session = lock(&self.shared.session);

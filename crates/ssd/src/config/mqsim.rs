@@ -3,12 +3,15 @@
 //!
 //! A key the file leaves out keeps MQSim's own default, which is the preset `mqsim-default`.
 
+mod keys;
+
 use std::path::Path;
 
 use block::parse_time;
 
 use super::xml::{self, Element};
 use super::{Config, ConfigError, Origin, preset};
+use keys::{MATCHED, UNMATCHED};
 
 /// A key of the file that has no counterpart here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,64 +86,6 @@ pub fn load_mqsim_text(name: &str, text: &str) -> Result<Imported, ConfigError> 
     import.config.remember_base(name);
     Ok(Imported { config: import.config, unmatched })
 }
-
-/// Keys read by [`Import::rest`]'s callers; every other key is listed.
-const MATCHED: &[&str] = &[
-    "Block_Erase_Latency",
-    "Block_No_Per_Plane",
-    "CMD_Suspension_Support",
-    "CMT_Capacity",
-    "Caching_Mechanism",
-    "Channel_Transfer_Rate",
-    "Chip_No_Per_Channel",
-    "Data_Cache_Capacity",
-    "Data_Cache_DRAM_Data_Rate",
-    "Data_Cache_DRAM_tCL",
-    "Data_Cache_DRAM_tRCD",
-    "Die_No_Per_Chip",
-    "Dynamic_Wearleveling_Enabled",
-    "Flash_Channel_Count",
-    "Flash_Channel_Width",
-    "Flash_Technology",
-    "GC_Block_Selection_Policy",
-    "GC_Exec_Threshold",
-    "IO_Queue_Depth",
-    "Ideal_Mapping_Table",
-    "Memory_Type",
-    "Overprovisioning_Ratio",
-    "PCIe_Lane_Bandwidth",
-    "PCIe_Lane_Count",
-    "Page_Capacity",
-    "Page_Metadat_Capacity",
-    "Page_No_Per_Block",
-    "Plane_Allocation_Scheme",
-    "Plane_No_Per_Die",
-    "Queue_Fetch_Size",
-    "Static_Wearleveling_Enabled",
-    "Static_Wearleveling_Threshold",
-];
-
-/// Keys that are known and have no counterpart.
-const UNMATCHED: &[(&str, &str)] = &[
-    ("Address_Mapping", "the map is by page; MQSim's hybrid map is an empty stub"),
-    ("Block_PE_Cycles_Limit", "blocks fail by fault plans, not by age"),
-    ("CMT_Sharing_Mode", "the map cache is shared"),
-    ("Data_Cache_DRAM_Row_Size", "DRAM rows are not modelled"),
-    ("Data_Cache_DRAM_tRP", "DRAM rows are not modelled"),
-    ("Data_Cache_Sharing_Mode", "how applications share the buffer is the policy's affair"),
-    ("Enable_ResponseTime_Logging", "percentiles are always kept"),
-    ("Enabled_Preconditioning", "say so when running: --precondition"),
-    ("Flash_Comm_Protocol", "the bus is its rate"),
-    ("GC_Hard_Threshold", "host writes wait below gc.reserve lines"),
-    ("HostInterface_Type", "the link is its rate"),
-    ("Preemptible_GC_Enabled", "cleaning is booked after the host operation that owes it"),
-    ("Preferred_suspend_erase_time_for_write", "writes interrupt nothing"),
-    ("ResponseTime_Logging_Period_Length", "percentiles are always kept"),
-    ("SATA_Processing_Delay", "the link is its rate; see fw.read and fw.write"),
-    ("Seed", "say so when running: --seed"),
-    ("Transaction_Scheduling_Policy", "dies serve in order of submission"),
-    ("Use_Copyback_for_GC", "copies cross the bus: a cleaning head is rarely in the same plane"),
-];
 
 struct Import<'a> {
     file: &'a str,

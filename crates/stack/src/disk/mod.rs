@@ -12,6 +12,7 @@ mod paper;
 mod ram;
 mod read_only;
 mod record;
+mod record_data;
 
 use std::fmt::Debug;
 use std::io;
@@ -28,6 +29,7 @@ pub use paper::{MediumDevice, PaperDisk};
 pub use ram::RamDisk;
 pub use read_only::ReadOnly;
 pub use record::{Recorded, Recorder};
+pub use record_data::DataRecorded;
 pub use remap::MediumStore;
 pub use remap::live::{Extent, Group, Halt};
 use remap::live::{LiveError, is_full};

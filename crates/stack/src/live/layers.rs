@@ -1,6 +1,7 @@
 //! Layers over whatever keeps the bytes. Those above a switch are started anew at each power-on; those
 //! below it stay.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::Medium;
@@ -11,8 +12,8 @@ use super::{Ground, Served};
 use crate::StackError;
 use crate::description::{Keys, Layer};
 use crate::disk::{
-    Disk, DiskError, DiskMedium, LogDisk, MediumDisk, ModelDisk, PaperDisk, ReadOnly, Recorded,
-    Recorder, Timing,
+    DataRecorded, Disk, DiskError, DiskMedium, LogDisk, MediumDisk, ModelDisk, PaperDisk, ReadOnly,
+    Recorded, Recorder, Timing,
 };
 use crate::power::{DriveSupply, NoSwitch, Power, Switch};
 
@@ -23,6 +24,8 @@ enum Ready {
     Log(Keys),
     PaperLog(Keys),
     Record(Arc<Recorder>),
+    /// With data: the log, and what it says it is of.
+    RecordData(PathBuf, String),
     ReadOnly,
 }
 
@@ -61,6 +64,13 @@ impl Layers {
                 }
                 Layer::Log(keys) => Ready::Log(keys.clone()),
                 Layer::PaperLog(keys) => Ready::PaperLog(keys.clone()),
+                Layer::Record(path) if with_data(path) && seed.is_some() => {
+                    let what = "record(FILE.vlog): expected below cut(SEED): one log, one life";
+                    return Err(StackError::Options(what.to_string()));
+                }
+                Layer::Record(path) if with_data(path) => {
+                    Ready::RecordData(path.clone(), name.to_string())
+                }
                 Layer::Record(path) => {
                     let io = |error| StackError::Io { path: path.clone(), error };
                     Ready::Record(Arc::new(Recorder::create(path, name).map_err(io)?))
@@ -140,6 +150,11 @@ impl Layers {
     }
 }
 
+/// A record with data, by the name of its file.
+fn with_data(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "vlog")
+}
+
 fn no_seed() -> Arc<dyn Power> {
     Arc::new(NoSwitch("it was started without --cut-seed"))
 }
@@ -162,6 +177,9 @@ fn raise(layers: &[Ready], ground: Ground) -> Result<Arc<dyn Disk>, DiskError> {
                 Arc::new(log.map_err(std::io::Error::other)?)
             }
             Ready::Record(to) => Arc::new(Recorded::new(ground.disk()?, Arc::clone(to))),
+            Ready::RecordData(path, of) => {
+                Arc::new(DataRecorded::create(ground.disk()?, path, of)?)
+            }
             Ready::ReadOnly => Arc::new(ReadOnly(ground.disk()?)),
         };
         ground = Ground::Disk(disk);

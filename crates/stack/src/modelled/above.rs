@@ -106,6 +106,8 @@ impl Log for HostLog<Modelled> {
     fn counts(&self) -> LayerCounts {
         let c = self.counters();
         let counts = vec![
+            ("absorbed", c.absorbed),
+            ("batches", c.batches),
             ("checkpoints", c.checkpoints),
             ("cleaned", c.cleaned),
             ("gc", c.gc),

@@ -77,6 +77,9 @@ impl Modelled {
                     PaperLog::format_at(self, at, &options).map_err(|e| failed(&e))?,
                 ))
             }
+            Layer::Record(path) if path.extension().is_some_and(|end| end == "vlog") => {
+                return Err(failed(&"with data (.vlog): a run in virtual time has none"));
+            }
             Layer::Record(path) => Box::new(Recorded::new(self, path, name)?),
             Layer::Lfs(_) | Layer::Cut(_) | Layer::ReadOnly | Layer::RealTime => {
                 return Err(failed(&"no device in virtual time"));

@@ -18,7 +18,7 @@ use lab::LabError;
 use lab::hits::{Cell, HitPlan, HitRow, count};
 use pairs::{CAPACITY, PAIRS, Pair};
 use report::round::{per_cent, points, quotient};
-use report::study::{Check, Column, Condition, Plot, Rows, Section, Study, Table, Value, Verdict};
+use report::study::{Check, Column, Condition, Plot, Rows, Section, Study, Table, Value};
 use report::values;
 
 const MIB: u64 = 1 << 20;
@@ -95,14 +95,14 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     study.sections.push(tables());
     match options.scale {
         Scale::Quick => {
-            for (figure, what, paper) in paper::LEFT_OUT {
-                let why = paper::LEFT_OUT_WHY;
-                study.claim((figure, what), *paper, "-", Verdict::NotRepeated, why);
-            }
+            study.leave_out(paper::MIXES, paper::LEFT_OUT_WHY);
+            study.answer(paper::STATEMENTS, Rows::All)?;
         }
-        Scale::Default | Scale::Full => mixes::run(options, &mut study)?,
+        Scale::Default | Scale::Full => {
+            mixes::run(options, &mut study)?;
+            study.answer(&[paper::MIXES, paper::STATEMENTS].concat(), Rows::All)?;
+        }
     }
-    study.answer(paper::STATEMENTS, Rows::All)?;
     Ok(study)
 }
 

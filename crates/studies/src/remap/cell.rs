@@ -7,6 +7,7 @@ use block::{BlockDevice, Op, Span};
 use ssd::Params;
 
 use super::SEED;
+use super::host::{Held, Through};
 use lab::input::{Fit, Origin, Workload};
 use lab::replay::{Mode, Outcome, ReplayPlan, Speed, Watch, replay};
 use lab::scenario::Scenario;
@@ -22,6 +23,8 @@ pub(super) struct Cell {
     flush_every: Option<u64>,
     /// The load's own clock, instead of requests in flight.
     open: bool,
+    /// Blocks of a buffer in the host above all, which holds writes back.
+    host: u32,
 }
 
 impl Default for Cell {
@@ -33,6 +36,7 @@ impl Default for Cell {
             depth: 32,
             flush_every: None,
             open: false,
+            host: 0,
         }
     }
 }
@@ -82,6 +86,12 @@ impl Cell {
         Cell { open: true, ..self }
     }
 
+    /// Writes go through a write-back buffer of so many blocks in the host, least recently written first; what
+    /// it holds at the end is not written.
+    pub(super) fn behind(self, host: u32) -> Cell {
+        Cell { host, ..self }
+    }
+
     /// A flush after so many writes.
     pub(super) fn flush_every(self, writes: u64) -> Cell {
         Cell { flush_every: Some(writes), ..self }
@@ -110,8 +120,9 @@ impl Cell {
             flush_every: None,
             measure_after: None,
         };
+        let mut held = Held::new(self.host);
         for (i, origin) in self.before.iter().enumerate() {
-            play(&mut stack, origin, SEED + 1 + i as u64, &plan, watch)?;
+            play(&mut stack, origin, SEED + 1 + i as u64, &plan, watch, &mut held)?;
         }
         plan.mode = match self.open {
             true => Mode::Open,
@@ -120,7 +131,9 @@ impl Cell {
         plan.flush_every = self.flush_every;
         let load = self.load.as_ref();
         let load = load.ok_or_else(|| LabError::Failed("a cell without a load".to_string()))?;
-        Ok(Measured { outcome: play(&mut stack, load, SEED, &plan, watch)? })
+        held.taken = 0;
+        let outcome = play(&mut stack, load, SEED, &plan, watch, &mut held)?;
+        Ok(Measured { outcome, taken: (self.host > 0).then_some(held.taken) })
     }
 }
 
@@ -130,6 +143,7 @@ fn play(
     seed: u64,
     plan: &ReplayPlan,
     watch: Watch<'_>,
+    held: &mut Held,
 ) -> Result<Outcome, LabError> {
     let fit = match origin {
         Origin::Files(_) => Fit::Compact(block::Bytes(1 << 20)),
@@ -137,20 +151,26 @@ fn play(
     };
     let workload = Workload { origin: Some(origin.clone()), fit, ..Workload::default() };
     let mut source = workload.prepare(seed)?.open(seed, stack.capacity().bytes())?;
-    replay(stack, &mut *source, plan, watch)
+    match held.blocks {
+        0 => replay(stack, &mut *source, plan, watch),
+        _ => replay(stack, &mut Through::new(source, held), plan, watch),
+    }
 }
 
 /// What came out of a run.
 pub(super) struct Measured {
     /// Everything.
     pub(super) outcome: Outcome,
+    /// Bytes that the client wrote into a buffer above.
+    taken: Option<u64>,
 }
 
 impl Measured {
     /// Bytes read and written by the host in a second of virtual time.
     pub(super) fn rate(&self) -> u64 {
         let stats = &self.outcome.stats;
-        let bytes = stats.of(Op::Read).bytes + stats.of(Op::Write).bytes;
+        let below = stats.of(Op::Read).bytes + stats.of(Op::Write).bytes;
+        let bytes = self.taken.unwrap_or(below);
         let elapsed: Span = self.outcome.tally.end.since(self.outcome.tally.start);
         let ps = u128::from(elapsed.as_ps()).max(1);
         (u128::from(bytes) * 1_000_000_000_000 / ps) as u64

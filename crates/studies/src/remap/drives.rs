@@ -69,3 +69,7 @@ impl Mapping {
 /// What stands above the drive.
 pub(super) const STACKS: [(&str, &str); 3] =
     [("pass-through", "off"), ("paper", "paper-log"), ("varve", "log")];
+
+/// Kinds that the paper's numbers are compared with: the first is what a drive with its map in DRAM is, the
+/// other one whose map is on flash.
+pub(super) const TWO_MAPPINGS: [usize; 2] = [0, 3];

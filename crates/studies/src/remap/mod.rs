@@ -8,15 +8,17 @@ mod cleaning;
 mod drives;
 mod durable;
 mod fill;
+mod host;
 mod matrix;
 mod opening;
 mod paper;
+mod placement;
 mod reads;
 mod segments;
 
 use crate::{Options, Scale};
 use lab::LabError;
-use report::study::{Rows, Section, Study, Table};
+use report::study::{Condition, Rows, Section, Study, Table};
 
 impl Scale {
     /// Size of the drive in MiB; the smaller one runs a part of the matrix.
@@ -30,6 +32,36 @@ impl Scale {
 
 /// Seed of every run.
 const SEED: u64 = 1;
+
+/// How large the drive is, and how much of it the paper's files take.
+#[derive(Clone, Copy)]
+struct Size {
+    /// MiB of the drive.
+    mib: u64,
+    /// Per cent that is used in Figs 2, 8, 9 and 16, and in Figs 10 to 12.
+    fill: u64,
+    read_fill: u64,
+}
+
+impl Size {
+    /// The study's own.
+    fn own(options: &Options) -> Size {
+        Size { mib: options.scale.mib(), fill: 80, read_fill: 70 }
+    }
+
+    /// That of a condition: files about as large as a quarter of the study's own, on a drive that they fill so
+    /// far. A power of two of MiB, as lines and segments are a part of it.
+    fn of(condition: &Condition, options: &Options) -> Size {
+        let own = Size::own(options);
+        match condition.id.strip_prefix("fill").and_then(|fill| fill.parse::<u64>().ok()) {
+            Some(fill) if fill != own.fill => {
+                let mib = (own.mib / 4 * own.fill / fill).next_power_of_two();
+                Size { mib, fill, read_fill: fill }
+            }
+            _ => own,
+        }
+    }
+}
 
 /// Runs the experiment.
 ///
@@ -50,16 +82,22 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
             options.scale.mib()
         ),
         seed: SEED,
+        conditions: paper::CONDITIONS.to_vec(),
         ..Study::default()
     };
-    matrix::gap(options, &mut study)?;
-    matrix::generated(options, &mut study)?;
+    for condition in paper::CONDITIONS {
+        matrix::gap(options, condition, &mut study)?;
+        matrix::generated(options, condition, &mut study)?;
+        reads::run(options, condition, &mut study)?;
+        cleaning::run(options, condition, &mut study)?;
+    }
     matrix::captured(options, &mut study)?;
+    matrix::fills(options, &mut study)?;
+    matrix::flushed(options, &mut study)?;
+    placement::run_all(options, &mut study)?;
     segments::run(options, &mut study)?;
-    reads::run(options, &mut study)?;
     durable::run(options, &mut study)?;
     opening::run(options, &mut study)?;
-    cleaning::run(options, &mut study)?;
     fill::run(options, &mut study)?;
     let rows = if options.scale == Scale::Quick { Rows::Fewer } else { Rows::All };
     study.answer(paper::STATEMENTS, rows)?;

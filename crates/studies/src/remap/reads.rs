@@ -4,12 +4,12 @@
 use block::Op;
 
 use super::cell::{Cell, run_all};
-use super::drives::{MAPPINGS, STACKS};
+use super::drives::{MAPPINGS, STACKS, TWO_MAPPINGS};
 use super::matrix::{blocks, stacked};
-use super::{Options, section};
+use super::{Options, Size, section};
 use crate::text::{change, micros, rate};
 use lab::LabError;
-use report::study::{Plot, Section, Study, Table, Value};
+use report::study::{Condition, Plot, Section, Study, Table, Value};
 use report::values;
 
 /// (figure, what, recipe of the measured part): the file is there before.
@@ -21,23 +21,21 @@ const LOADS: [(&str, &str, &str); 5] = [
     ("Fig 12", "half reads, half overwrites, at random", "rw=randrw,rwmixread=50,norandommap=on"),
 ];
 
-/// Per cent of the drive that is used.
-const FILL: u64 = 70;
-
-fn written(mib: u64, stack: &str, mapping: usize) -> (Cell, u64) {
-    let blocks = blocks(mib, FILL);
+fn written(size: Size, stack: &str, mapping: usize) -> (Cell, u64) {
+    let Size { mib, read_fill: fill, .. } = size;
+    let blocks = blocks(mib, fill);
     let whole = format!("rw=write,bs=1MiB,size={}KiB,count={}", blocks * 4, blocks / 256);
-    (stacked(&MAPPINGS[mapping], mib, stack, FILL).after(&whole), blocks)
+    (stacked(&MAPPINGS[mapping], mib, stack, fill).after(&whole), blocks)
 }
 
-fn cell(mib: u64, stack: &str, recipe: &str, mapping: usize) -> Cell {
-    let (cell, blocks) = written(mib, stack, mapping);
+fn cell(size: Size, stack: &str, recipe: &str, mapping: usize) -> Cell {
+    let (cell, blocks) = written(size, stack, mapping);
     cell.load(&format!("{recipe},bs=4KiB,size={}KiB,count={blocks}", blocks * 4))
 }
 
 /// Random overwrites of the whole file, then it is read from end to end in 128 KiB requests.
-fn after_random(mib: u64, stack: &str, order: &str) -> Cell {
-    let (mut cell, blocks) = written(mib, stack, 0);
+fn after_random(size: Size, stack: &str, order: &str) -> Cell {
+    let (mut cell, blocks) = written(size, stack, 0);
     if stack == "log" {
         cell = cell.with("remap.gc.order", order);
     }
@@ -46,15 +44,19 @@ fn after_random(mib: u64, stack: &str, order: &str) -> Cell {
         .load(&format!("rw=read,bs=128KiB,size={size}KiB,count={}", blocks / 32))
 }
 
-pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
-    let mib = options.scale.mib();
+pub(super) fn run(
+    options: &Options,
+    condition: &Condition,
+    study: &mut Study,
+) -> Result<(), LabError> {
+    let size = Size::of(condition, options);
     let mut cells = Vec::new();
     let mut names = Vec::new();
     for (figure, what, recipe) in LOADS {
-        for mapping in [0, 3] {
+        for mapping in TWO_MAPPINGS {
             for (name, stack) in STACKS {
                 names.push([figure, what, MAPPINGS[mapping].name, name]);
-                cells.push(cell(mib, stack, recipe, mapping));
+                cells.push(cell(size, stack, recipe, mapping));
             }
         }
     }
@@ -83,13 +85,16 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     }
     study.sections.push(section(
         "fig10", "Figs 10 to 12: reads, writes, and both",
-        "FFSB's operations as fio's: a file that fills 70 % of the drive, written in order before; 4 KiB \
+        "FFSB's operations as fio's: a file that fills 70 % of the drive, or as much as the condition says, written in order before; 4 KiB \
          requests. Looking an address up costs no device time, so reads differ by where the blocks lie.",
         table,
     )
     .plot(Plot::bars("MB/s, map in DRAM", "what", ["mb_s"]).by("stack").only("drive", "full map"))?
-    .plot(Plot::bars("MB/s, 1/64 of the map in DRAM", "what", ["mb_s"]).by("stack").only("drive", "cached 1/64"))?);
-    study.sections.push(in_order(options)?);
+    .plot(Plot::bars("MB/s, 1/64 of the map in DRAM", "what", ["mb_s"]).by("stack").only("drive", "cached 1/64"))?
+    .under(condition));
+    if size.mib == options.scale.mib() {
+        study.sections.push(in_order(options)?);
+    }
     Ok(())
 }
 
@@ -101,9 +106,9 @@ fn in_order(options: &Options) -> Result<Section, LabError> {
         ("varve, blocks moved as they lie", "log", "pba"),
         ("varve, blocks moved in the host's order", "log", "lba"),
     ];
-    let mib = options.scale.mib();
+    let size = Size::own(options);
     let cells: Vec<Cell> =
-        rows.iter().map(|(_, stack, order)| after_random(mib, stack, order)).collect();
+        rows.iter().map(|(_, stack, order)| after_random(size, stack, order)).collect();
     let found = run_all(&cells, options.threads)?;
     let mut table = Table::new([
         ("stack", "stack"),

@@ -2,10 +2,10 @@
 
 use block::Span;
 
-use super::loads::{Runs, latency, median};
+use super::loads::{Runs, median};
+use super::outcome::Outcome;
 use super::{System, section};
 use crate::text::{micros, rate, ratio};
-use lab::fileload::Measured;
 use report::study::{Check, Section, Table};
 use report::values;
 
@@ -19,7 +19,7 @@ pub(super) const SHOWN: [System; 7] = [
     System::Ahead,
 ];
 
-fn of<'a>(load: &'a Runs<'_>, system: System) -> Option<&'a [Measured]> {
+fn of<'a>(load: &'a Runs<'_>, system: System) -> Option<&'a [Outcome]> {
     load.of.iter().find(|(other, _)| *other == system).map(|(_, runs)| *runs)
 }
 
@@ -43,11 +43,11 @@ pub(super) fn table<'a>(loads: impl Iterator<Item = &'a Runs<'a>>) -> Section {
         ("waf", "WAF"),
     ]);
     for load in loads {
-        let median_of = |system| of(load, system).map_or(0, |runs| median(runs, Measured::rate));
+        let median_of = |system| of(load, system).map_or(0, |runs| median(runs, Outcome::rate));
         for system in SHOWN {
             let Some(runs) = of(load, system) else { continue };
-            let (now, one) = (median(runs, Measured::rate), &runs[0]);
-            let p99 = median(runs, |one| latency(one, 1, 9900).as_ps());
+            let (now, one) = (median(runs, Outcome::rate), &runs[0]);
+            let p99 = median(runs, |one| one.latency(1, 2).as_ps());
             table.row(values![
                 load.what.title(),
                 system.name(),
@@ -55,15 +55,15 @@ pub(super) fn table<'a>(loads: impl Iterator<Item = &'a Runs<'a>>) -> Section {
                 ratio((now, median_of(System::Bl))),
                 ratio((now, median_of(System::Kernel))),
                 ratio((now, median_of(System::Unflushed))),
-                micros(latency(one, 1, 0)),
+                micros(one.latency(1, 0)),
                 micros(Span::from_ps(p99)),
-                one.stats.ahead[0],
-                one.stats.ahead[1],
-                one.stats.ahead[2],
-                one.stats.cp_calls,
-                one.stats.journal[0],
-                one.stats.flushes,
-                ratio((median(runs, Measured::written), median(runs, |one| one.user)))
+                one.ahead[0],
+                one.ahead[1],
+                one.ahead[2],
+                one.cp_calls,
+                one.records,
+                one.flushes,
+                ratio((median(runs, |one| one.written), median(runs, |one| one.user)))
             ]);
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn table<'a>(loads: impl Iterator<Item = &'a Runs<'a>>) -> Section {
 /// What it is to reach.
 pub(super) fn checks(load: &Runs<'_>) -> Vec<Check> {
     let name = load.what.title();
-    let median_of = |system| of(load, system).map_or(0, |runs| median(runs, Measured::rate));
+    let median_of = |system| of(load, system).map_or(0, |runs| median(runs, Outcome::rate));
     let (unsafe_one, kernel) = (median_of(System::Unflushed), median_of(System::Kernel));
     let (record, checkpoint) = (median_of(System::Ahead), median_of(System::KernelAhead));
     vec![

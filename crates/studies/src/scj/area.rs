@@ -1,11 +1,11 @@
 //! Fig 6: the size of the journal area, and why the paper's 256 KB are not enough.
 
-use super::cell::{Cell, run_all};
+use super::cell::{Bench, Cell};
+use super::outcome::Outcome;
 use super::{Options, Scale, System, section};
 use crate::text::{rate, ratio};
 use lab::LabError;
 use lab::fileload::FileLoad;
-use lab::fileload::Measured;
 use report::study::{Check, Plot, Study, Table, Value};
 use report::values;
 
@@ -20,7 +20,7 @@ fn areas(scale: Scale) -> Vec<(u32, u64)> {
 }
 
 /// Runs the experiment.
-pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
+pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result<(), LabError> {
     let scale = options.scale;
     let areas = areas(scale);
     let mut table = Table::new([
@@ -43,7 +43,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             .chain(areas.iter().map(|(slots, _)| system(*slots)))
             .map(|system| Cell { full: *full, ..Cell::new(scale, system, FileLoad::Fileserver) })
             .collect();
-        let found = run_all(&cells, options.threads)?;
+        let found = bench.all(&cells)?;
         let (bl, sweep) = (&found[0], &found[1..]);
         let at = format!("{full} %");
         table.row(row(values![&at, "BL", Value::Absent], bl, bl));
@@ -67,32 +67,28 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     Ok(())
 }
 
-fn row(names: [Value; 3], one: &Measured, bl: &Measured) -> Vec<Value> {
-    let cleaned = one.cleaned().max(1);
-    let gained = (cleaned * 512).saturating_sub(one.stats.moved[0]) / cleaned;
+fn row(names: [Value; 3], one: &Outcome, bl: &Outcome) -> Vec<Value> {
+    let cleaned = one.cleaned.max(1);
+    let gained = (cleaned * 512).saturating_sub(one.moved[0]) / cleaned;
     names
         .into_iter()
         .chain(values![
             rate(one.rate() * 4096),
             ratio((one.rate(), bl.rate())),
-            one.stats.cp_calls,
-            one.triggers(),
-            ratio((cleaned, one.stats.cp_calls.max(1))),
+            one.cp_calls,
+            one.triggers.as_str(),
+            ratio((cleaned, one.cp_calls.max(1))),
             gained,
             one.user / cleaned,
-            one.stats.pre_invalid[1]
+            one.pre_invalid_peak
         ])
         .collect()
 }
 
-fn checks(full: u64, areas: &[(u32, u64)], sweep: &[Measured], scale: Scale) -> Vec<Check> {
-    let best = sweep.iter().map(Measured::rate).max().unwrap_or(0);
+fn checks(full: u64, areas: &[(u32, u64)], sweep: &[Outcome], scale: Scale) -> Vec<Check> {
+    let best = sweep.iter().map(Outcome::rate).max().unwrap_or(0);
     let knee = areas.iter().zip(sweep).find(|(_, one)| one.rate() * 100 >= best * 99);
     let knee = knee.map_or(0, |((_, kb), _)| *kb);
-    let asked = |one: &Measured| {
-        let full = one.stats.triggers.iter().find(|(t, _)| t.name() == "CP journal full");
-        full.map_or(0, |(_, n)| *n)
-    };
     let paper = areas.iter().zip(sweep).find(|((slots, _), _)| *slots == scale.slots());
     let Some((_, paper)) = paper else { return Vec::new() };
     vec![
@@ -107,10 +103,9 @@ fn checks(full: u64, areas: &[(u32, u64)], sweep: &[Measured], scale: Scale) -> 
             ),
             found: format!(
                 "{} of {} because the journal was full",
-                asked(paper),
-                paper.stats.cp_calls
+                paper.journal_full, paper.cp_calls
             ),
-            holds: asked(paper) == 0,
+            holds: paper.journal_full == 0,
         },
     ]
 }

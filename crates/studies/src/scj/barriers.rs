@@ -1,16 +1,16 @@
 //! Not in the paper: what a flush costs decides whether journalled cleaning gains anything.
 
-use super::cell::{Cell, LARGE, TOGETHER, run_all};
+use super::cell::{Bench, Cell, LARGE, TOGETHER};
+use super::outcome::Outcome;
 use super::{Options, System, section};
 use crate::text::{micros, rate, ratio};
 use lab::LabError;
 use lab::fileload::FileLoad;
-use lab::fileload::Measured;
 use report::study::{Check, Plot, Study, Table};
 use report::values;
 
 /// Runs the experiment.
-pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
+pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result<(), LabError> {
     let scale = options.scale;
     let large = System::Tuned(scale.blocks() / 128, LARGE);
     let systems = [System::Bl, System::Kernel, System::Scj, large, System::Unflushed, TOGETHER];
@@ -21,7 +21,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
                 .map(|system| Cell { protected, ..Cell::new(scale, system, FileLoad::Fileserver) })
         })
         .collect();
-    let found = run_all(&cells, options.threads)?;
+    let found = bench.all(&cells)?;
     let mut table = Table::new([
         ("drive", "drive"),
         ("system", "system"),
@@ -36,10 +36,10 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     ]);
     for (cell, (i, one)) in cells.iter().zip(found.iter().enumerate()) {
         let bl = &found[i / systems.len() * systems.len()];
-        let time = one.stats.cleaning;
+        let time = one.cleaning();
         let each =
-            |span: block::Span| micros(block::Span::from_ps(span.as_ps() / one.cleaned().max(1)));
-        let points = one.stats.checkpoint.total().as_ps() / one.stats.cp_calls.max(1);
+            |span: block::Span| micros(block::Span::from_ps(span.as_ps() / one.cleaned.max(1)));
+        let points = one.checkpoint().as_ps() / one.cp_calls.max(1);
         let drive = if cell.protected { "protected buffer" } else { "970 PRO" };
         table.row(values![
             drive,
@@ -64,7 +64,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         table,
     ).plot(Plot::bars("MB/s", "drive", ["mb_s"]).by("system"))?);
     let n = systems.len();
-    let gain = |i: usize, bl: usize| (Measured::rate(&found[i]), Measured::rate(&found[bl]));
+    let gain = |i: usize, bl: usize| (Outcome::rate(&found[i]), Outcome::rate(&found[bl]));
     study.checks.push(Check {
         what:
             "SCJ (an area that is never full) is faster than BL on a drive with a protected buffer"

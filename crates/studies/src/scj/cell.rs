@@ -1,11 +1,18 @@
 //! One run: a load on a volume with one way of cleaning.
 
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use lfs::fs::{Cleaning, FsOptions as Mount, Scj};
 
-use super::{SEED, Scale};
+use super::outcome::Outcome;
+use super::{Options, SEED, Scale};
 use crate::parallel;
 use lab::LabError;
 use lab::fileload::{FileLoad, Measured, Plan, Room, measure, user_blocks};
+use lab::files::write_whole;
 use lab::scenario::Scenario;
 
 /// The drive is so many times as large as the volume: the paper used 16 GB of 512.
@@ -42,6 +49,8 @@ pub(super) enum System {
     /// As `Scj` with a large area, but records are written before their copies are durable: the
     /// paper says nothing of a flush. It loses data.
     Unflushed,
+    /// The same with the paper's area.
+    Literal,
 }
 
 impl System {
@@ -57,6 +66,7 @@ impl System {
             System::KernelAhead => "kernel 6.1 ahead of need",
             System::KernelLate => "kernel 6.1, callers clean late",
             System::Unflushed => "SCJ without flush (unsafe)",
+            System::Literal => "SCJ without flush (unsafe), the paper's area",
         }
     }
 
@@ -70,7 +80,7 @@ impl System {
         match self {
             System::Bl => Cleaning::Bl415,
             System::Kernel | System::KernelAhead | System::KernelLate => Cleaning::Bl6,
-            System::Scj => Cleaning::Scj(scj),
+            System::Scj | System::Literal => Cleaning::Scj(scj),
             System::Tuned(threshold, slots) => {
                 Cleaning::Scj(Scj { slots, threshold: Some(threshold), ..scj })
             }
@@ -106,8 +116,18 @@ impl Cell {
         Cell { scale, system, what, full: 80, seed: SEED, drain: false, protected: false }
     }
 
+    /// Its name: what is run, all of it.
+    fn name(&self) -> String {
+        let Cell { scale, system, what, full, seed, drain, protected } = self;
+        let flags = [(*drain, "-drain"), (*protected, "-protected")];
+        let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, text)| *text).collect();
+        let blocks = scale.blocks();
+        let name = format!("{what:?}-{system:?}-{blocks}-full{full}-seed{seed}{flags}");
+        name.replace(['(', ')', ' ', ','], "_").to_lowercase()
+    }
+
     /// Runs it.
-    pub(super) fn run(&self) -> Result<Measured, LabError> {
+    fn run(&self) -> Result<Measured, LabError> {
         let blocks = self.scale.blocks();
         let mut scenario = Scenario::default();
         scenario.set("drive.preset", "samsung-970pro")?;
@@ -130,7 +150,7 @@ impl Cell {
             drain: self.drain,
             ahead: self.system.ahead(),
             late: self.system == System::KernelLate,
-            unflushed: self.system == System::Unflushed,
+            unflushed: matches!(self.system, System::Unflushed | System::Literal),
             // Half a volume of memory, as the paper's machine had.
             cached_nodes: (blocks / 4) as usize,
             ..Mount::default()
@@ -154,7 +174,60 @@ impl Cell {
     }
 }
 
-/// Runs all cells, results in order.
-pub(super) fn run_all(cells: &[Cell], threads: usize) -> Result<Vec<Measured>, LabError> {
-    parallel::beside(threads, cells, Cell::run)
+/// Runs cells, each once: what ran before is known, in this run or in a folder from an earlier one.
+pub(super) struct Bench {
+    threads: usize,
+    kept: Option<PathBuf>,
+    known: Mutex<BTreeMap<String, Outcome>>,
+}
+
+impl Bench {
+    pub(super) fn new(options: &Options) -> Bench {
+        Bench { threads: options.threads, kept: options.kept.clone(), known: Mutex::default() }
+    }
+
+    /// Runs all cells, results in order.
+    ///
+    /// # Errors
+    /// A run that fails, and a folder that cannot be read or written.
+    pub(super) fn all(&self, cells: &[Cell]) -> Result<Vec<Outcome>, LabError> {
+        let new: BTreeMap<String, Cell> = cells
+            .iter()
+            .map(|cell| (cell.name(), *cell))
+            .filter(|(name, _)| !self.known().contains_key(name))
+            .collect();
+        let new: Vec<(String, Cell)> = new.into_iter().collect();
+        let found = parallel::beside(self.threads, &new, |(name, cell)| self.one(name, cell))?;
+        self.known().extend(new.into_iter().map(|(name, _)| name).zip(found));
+        let known = self.known();
+        Ok(cells.iter().filter_map(|cell| known.get(&cell.name()).cloned()).collect())
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Outcome>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From the folder, or run and put there.
+    fn one(&self, name: &str, cell: &Cell) -> Result<Outcome, LabError> {
+        let Some(folder) = &self.kept else { return Ok(Outcome::of(&cell.run()?)) };
+        let path = folder.join(format!("{name}.cell"));
+        let head = format!("varve {} reproduce scj {name}\n", env!("CARGO_PKG_VERSION"));
+        match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                let body = text.strip_prefix(&head).ok_or_else(|| {
+                    let found = text.lines().next().unwrap_or_default();
+                    format!("found `{found}`, expected `{}`", head.trim_end())
+                });
+                let read = body.and_then(Outcome::read);
+                read.map_err(|what| LabError::Input(format!("{}: {what}", path.display())))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let found = Outcome::of(&cell.run()?);
+                std::fs::create_dir_all(folder).map_err(|e| LabError::io(folder, e))?;
+                write_whole(&path, (head + &found.text()).as_bytes())?;
+                Ok(found)
+            }
+            Err(error) => Err(LabError::io(&path, error)),
+        }
+    }
 }

@@ -2,16 +2,16 @@
 
 use block::Span;
 
-use super::cell::{Cell, LARGE, TOGETHER, run_all};
+use super::cell::{Bench, Cell, LARGE, TOGETHER};
+use super::outcome::{Outcome, PARTS};
 use super::{Options, SEED, Scale, System, ahead, percent, section};
 use crate::text::{change, micros, rate, ratio};
 use lab::LabError;
 use lab::fileload::FileLoad;
-use lab::fileload::Measured;
 use report::study::{Check, Plot, Section, Study, Table, Value};
 use report::values;
 
-const LOADS: [FileLoad; 4] =
+pub(super) const LOADS: [FileLoad; 4] =
     [FileLoad::Fileserver, FileLoad::Varmail, FileLoad::Tpcc, FileLoad::Ycsb];
 
 fn systems(scale: Scale) -> Vec<System> {
@@ -25,7 +25,7 @@ fn systems(scale: Scale) -> Vec<System> {
 }
 
 /// The middle one.
-pub(super) fn median(runs: &[Measured], of: impl Fn(&Measured) -> u64) -> u64 {
+pub(super) fn median(runs: &[Outcome], of: impl Fn(&Outcome) -> u64) -> u64 {
     let mut all: Vec<u64> = runs.iter().map(of).collect();
     all.sort_unstable();
     all.get(all.len() / 2).copied().unwrap_or(0)
@@ -34,19 +34,19 @@ pub(super) fn median(runs: &[Measured], of: impl Fn(&Measured) -> u64) -> u64 {
 /// Runs of one load: for each system its seeds.
 pub(super) struct Runs<'a> {
     pub(super) what: FileLoad,
-    pub(super) of: Vec<(System, &'a [Measured])>,
+    pub(super) of: Vec<(System, &'a [Outcome])>,
 }
 
 impl Runs<'_> {
-    fn ratio(&self, i: usize, of: impl Fn(&Measured) -> u64 + Copy) -> (u64, u64) {
+    pub(super) fn ratio(&self, i: usize, of: impl Fn(&Outcome) -> u64 + Copy) -> (u64, u64) {
         (median(self.of[i].1, of), median(self.of[0].1, of))
     }
 }
 
 /// Runs the experiment.
-pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
+pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result<(), LabError> {
     let scale = options.scale;
-    let (systems, seeds) = (systems(scale), scale.seeds() as usize);
+    let (systems, seeds) = (systems(scale), options.seeds() as usize);
     let mut cells = Vec::new();
     for what in LOADS {
         for system in &systems {
@@ -54,8 +54,8 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             cells.extend((0..seeds as u64).map(|i| Cell { seed: SEED + i, ..cell }));
         }
     }
-    let found = run_all(&cells, options.threads)?;
-    let together = together(options)?;
+    let found = bench.all(&cells)?;
+    let together = together(options, bench)?;
     let loads: Vec<Runs<'_>> = LOADS
         .into_iter()
         .zip(found.chunks(seeds * systems.len()))
@@ -86,7 +86,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     };
     study.sections.push(ahead::table(loads.iter().chain([&mail])));
     study.sections.push(seven(&loads[0])?);
-    study.sections.push(nine(&loads[3])?);
+    study.sections.push(nine(&loads[3], System::name)?);
     study.checks.extend(loads.iter().flat_map(|load| checks(load)));
     study.checks.extend(loads.iter().chain([&mail]).flat_map(ahead::checks));
     study.checks.push(least(&loads));
@@ -95,14 +95,14 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
 }
 
 /// The mail server whose threads share flushes (not in the paper).
-fn together(options: &Options) -> Result<Vec<Measured>, LabError> {
+fn together(options: &Options, bench: &Bench) -> Result<Vec<Outcome>, LabError> {
     let (scale, what) = (options.scale, FileLoad::VarmailTogether);
-    let seeds = 0..scale.seeds();
+    let seeds = 0..options.seeds();
     let of = |system| {
         seeds.clone().map(move |i| Cell { seed: SEED + i, ..Cell::new(scale, system, what) })
     };
     let cells: Vec<Cell> = ahead::SHOWN.into_iter().flat_map(of).collect();
-    run_all(&cells, options.threads)
+    bench.all(&cells)
 }
 
 fn eight(loads: &[Runs<'_>]) -> Table {
@@ -127,22 +127,22 @@ fn eight(loads: &[Runs<'_>]) -> Table {
         for (i, (system, runs)) in load.of.iter().enumerate() {
             let rates = runs.iter().map(|one| one.rate() * 4096);
             let (least, most) = (rates.clone().min().unwrap_or(0), rates.max().unwrap_or(0));
-            let kernel = (median(runs, Measured::rate), median(load.of[1].1, Measured::rate));
+            let kernel = (median(runs, Outcome::rate), median(load.of[1].1, Outcome::rate));
             let one = &runs[0];
             table.row(values![
                 load.what.title(),
                 system.name(),
-                rate(median(runs, Measured::rate) * 4096),
+                rate(median(runs, Outcome::rate) * 4096),
                 format!("{} to {}", rate(least), rate(most)),
-                ratio(load.ratio(i, Measured::rate)),
+                ratio(load.ratio(i, Outcome::rate)),
                 ratio(kernel),
                 micros(Span::from_ps(median(runs, |one| one.cleaning_mean().as_ps()))),
-                one.cleaning_percentile(9900).map(micros),
-                median(runs, |one| one.stats.cp_calls),
-                percent(load.ratio(i, |one| one.stats.cp_calls)),
-                percent((median(runs, Measured::metadata), median(runs, |one| one.user))),
-                ratio((median(runs, Measured::written), median(runs, |one| one.user))),
-                ratio(one.amplification().drive()),
+                one.cleaning_p99().map(micros),
+                median(runs, |one| one.cp_calls),
+                percent(load.ratio(i, |one| one.cp_calls)),
+                percent((median(runs, |one| one.metadata), median(runs, |one| one.user))),
+                ratio((median(runs, |one| one.written), median(runs, |one| one.user))),
+                ratio(one.drive),
                 percent(one.usage[0]),
                 percent(one.usage[1])
             ]);
@@ -167,11 +167,11 @@ fn triggers(loads: &[Runs<'_>]) -> Table {
             table.row(values![
                 load.what.title(),
                 system.name(),
-                one.cleaned(),
-                one.stats.moved[1],
-                one.stats.journal[0],
-                one.stats.flushes,
-                one.triggers()
+                one.cleaned,
+                one.moved[1],
+                one.records,
+                one.flushes,
+                one.triggers.as_str()
             ]);
         }
     }
@@ -185,14 +185,8 @@ fn seven(load: &Runs<'_>) -> Result<Section, LabError> {
     let heads = ids.clone().map(|name| (name.clone(), format!("{name}, us")));
     let tenth = (TENTH.to_string(), "tenth of the run".to_string());
     let mut table = Table::new(std::iter::once(tenth).chain(heads));
-    for tenth in 0..10_u64 {
-        let mean = |one: &Measured| {
-            let within = |at: Span| at.as_ps() * 10 / one.elapsed.as_ps().max(1) == tenth;
-            let all = one.cleanings.iter().filter(|(sample, ..)| within(sample.at));
-            let (sum, count) = all.fold((0, 0), |(s, n), (x, ..)| (s + x.took.as_ps(), n + 1));
-            let mean: Option<u64> = sum.checked_div(count);
-            Value::from(mean.map(|ps| micros(Span::from_ps(ps))))
-        };
+    for tenth in 0..10 {
+        let mean = |one: &Outcome| Value::from(one.tenth(tenth).map(micros));
         table.row(
             std::iter::once(Value::from(tenth + 1))
                 .chain(load.of.iter().map(|(_, runs)| mean(&runs[0]))),
@@ -206,15 +200,11 @@ fn seven(load: &Runs<'_>) -> Result<Section, LabError> {
     .plot(Plot::lines("mean time of a cleaning, us", TENTH, ids))?)
 }
 
-const PARTS: [(&str, u64); 3] = [("mean", 0), ("p95", 9500), ("p99", 9900)];
-
-pub(super) fn latency(one: &Measured, kind: usize, part: u64) -> Span {
-    let histogram = &one.latency[kind];
-    let found = if part == 0 { histogram.mean() } else { histogram.percentile(part) };
-    found.unwrap_or_default()
-}
-
-fn nine(load: &Runs<'_>) -> Result<Section, LabError> {
+/// Fig 9 of a load's runs; `name` is what each system is called.
+pub(super) fn nine(
+    load: &Runs<'_>,
+    name: impl Fn(System) -> &'static str,
+) -> Result<Section, LabError> {
     let parts = ["read", "update"].into_iter().flat_map(|kind| {
         PARTS.iter().flat_map(move |(part, _)| {
             [
@@ -226,15 +216,13 @@ fn nine(load: &Runs<'_>) -> Result<Section, LabError> {
     let names = [("system", "system"), ("operations_s", "operations/s")];
     let names = names.map(|(id, heading)| (id.to_string(), heading.to_string()));
     let mut table = Table::new(names.into_iter().chain(parts));
-    let bl = &load.of[0].1[0];
-    for (system, runs) in &load.of {
+    let bl = load.of.first().map(|(_, runs)| &runs[0]);
+    for ((system, runs), bl) in load.of.iter().zip(bl.into_iter().cycle()) {
         let one = &runs[0];
-        let ps = u128::from(one.elapsed.as_ps()).max(1);
-        let each = u128::from(one.operations) * 1_000_000_000_000 / ps;
-        let mut row = values![system.name(), each as u64].to_vec();
+        let mut row = values![name(*system), one.operations_a_second()].to_vec();
         for kind in 0..2 {
-            for (_, part) in PARTS {
-                let (now, before) = (latency(one, kind, part), latency(bl, kind, part));
+            for part in 0..PARTS.len() {
+                let (now, before) = (one.latency(kind, part), bl.latency(kind, part));
                 row.extend(values![micros(now), change(now.as_ps(), before.as_ps())]);
             }
         }
@@ -252,12 +240,12 @@ fn nine(load: &Runs<'_>) -> Result<Section, LabError> {
 
 fn checks(load: &Runs<'_>) -> Vec<Check> {
     let name = load.what.title();
-    let gain = |i: usize| load.ratio(i, Measured::rate);
-    let points = |i: usize| load.ratio(i, |one| one.stats.cp_calls);
+    let gain = |i: usize| load.ratio(i, Outcome::rate);
+    let points = |i: usize| load.ratio(i, |one| one.cp_calls);
     let cleaning = load.ratio(2, |one| one.cleaning_mean().as_ps());
     let share = |i: usize| {
         let runs = load.of[i].1;
-        (median(runs, Measured::metadata), median(runs, |one| one.user))
+        (median(runs, |one| one.metadata), median(runs, |one| one.user))
     };
     let less = |a: (u64, u64), b: (u64, u64)| {
         u128::from(a.0) * u128::from(b.1) < u128::from(b.0) * u128::from(a.1)
@@ -277,11 +265,11 @@ fn checks(load: &Runs<'_>) -> Vec<Check> {
         Check {
             what: format!("{name}: SCJ is faster than kernel 6.1's way (not in the paper)"),
             found: ratio((
-                median(load.of[2].1, Measured::rate),
-                median(load.of[1].1, Measured::rate),
+                median(load.of[2].1, Outcome::rate),
+                median(load.of[1].1, Outcome::rate),
             ))
             .to_string(),
-            holds: median(load.of[2].1, Measured::rate) > median(load.of[1].1, Measured::rate),
+            holds: median(load.of[2].1, Outcome::rate) > median(load.of[1].1, Outcome::rate),
         },
         Check {
             what: format!("Fig 8b, {name}: a cleaning takes less with SCJ"),
@@ -312,7 +300,7 @@ fn least(loads: &[Runs<'_>]) -> Check {
     let gains: Vec<u64> = loads
         .iter()
         .map(|load| {
-            let (now, before) = load.ratio(2, Measured::rate);
+            let (now, before) = load.ratio(2, Outcome::rate);
             now * 100 / before.max(1)
         })
         .collect();
@@ -329,8 +317,8 @@ fn latencies(load: &Runs<'_>) -> Vec<Check> {
         .into_iter()
         .enumerate()
         .map(|(kind, name)| {
-            let pair = |part| (latency(scj, kind, part).as_ps(), latency(bl, kind, part).as_ps());
-            let (mean, p99) = (pair(0), pair(9900));
+            let pair = |part| (scj.latency(kind, part).as_ps(), bl.latency(kind, part).as_ps());
+            let (mean, p99) = (pair(0), pair(2));
             Check {
                 what: format!("Fig 9: mean and p99 of a {name} are lower with SCJ"),
                 found: format!("{} and {}", change(mean.0, mean.1), change(p99.0, p99.1)),

@@ -1,6 +1,6 @@
 //! Fig 11: random writes with more and less locality.
 
-use super::cell::{Cell, LARGE, run_all};
+use super::cell::{Bench, Cell, LARGE};
 use super::{Options, Scale, System, percent, section};
 use crate::text::{change, rate, ratio};
 use lab::LabError;
@@ -9,7 +9,7 @@ use report::study::{Check, Plot, Study, Table};
 use report::values;
 
 /// Runs the experiment.
-pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
+pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result<(), LabError> {
     let scale = options.scale;
     let thetas: &[u32] = match scale {
         Scale::Quick => &[0, 120],
@@ -23,7 +23,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
                 .map(|system| Cell { full: 75, ..Cell::new(scale, system, FileLoad::Fio(*theta)) })
         })
         .collect();
-    let found = run_all(&cells, options.threads)?;
+    let found = bench.all(&cells)?;
     let mut table = Table::new([
         ("law", "law"),
         ("system", "system"),
@@ -43,15 +43,15 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
                 system.name(),
                 rate(one.rate() * 4096),
                 ratio((one.rate(), three[0].rate())),
-                change(one.written() * three[0].user, three[0].written() * one.user),
-                percent((one.metadata(), one.user)),
-                ratio((one.written(), one.user)),
-                one.cleaned(),
-                one.stats.cp_calls
+                change(one.written * three[0].user, three[0].written * one.user),
+                percent((one.metadata, one.user)),
+                ratio((one.written, one.user)),
+                one.cleaned,
+                one.cp_calls
             ]);
         }
         gains.push(three[2].rate() * 1000 / three[0].rate().max(1));
-        metadata.push(three[0].metadata() * 1000 / three[0].user.max(1));
+        metadata.push(three[0].metadata * 1000 / three[0].user.max(1));
     }
     study.sections.push(section(
         "fig11", "Fig 11: random writes of 32 KiB (fio)",

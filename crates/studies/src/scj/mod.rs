@@ -9,8 +9,11 @@ mod area;
 mod barriers;
 mod calibrate;
 mod cell;
+mod claims;
+mod goals;
 mod loads;
 mod locality;
+mod outcome;
 mod paper;
 mod phases;
 mod scale;
@@ -20,6 +23,7 @@ mod utilisation;
 use crate::{Options, Scale};
 use cell::System;
 use lab::LabError;
+use lab::fileload::FileLoad;
 use report::round::share;
 use report::study::{Rows, Section, Study, Table, Value};
 
@@ -41,9 +45,16 @@ impl Scale {
     fn slots(self) -> u32 {
         (64 / self.factor()) as u32
     }
+}
+
+impl Options {
     /// Seeds of the main comparison.
-    fn seeds(self) -> u64 {
-        if self == Scale::Default { 3 } else { 1 }
+    fn seeds(&self) -> u64 {
+        self.seeds.unwrap_or(if self.scale == Scale::Default { 3 } else { 1 })
+    }
+    /// Whether a load is run; the file server always is.
+    fn shows(&self, what: FileLoad) -> bool {
+        what == FileLoad::Fileserver || self.load.is_none_or(|only| only == what)
     }
 }
 
@@ -73,21 +84,28 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
             scale.slots(),
         ),
         seed: SEED,
+        conditions: paper::conditions(scale),
         ..Study::default()
     };
-    calibrate::run(options, &mut study)?;
-    phases::run(options, &mut study)?;
-    area::run(options, &mut study)?;
-    loads::run(options, &mut study)?;
-    barriers::run(options, &mut study)?;
-    scale::run(options, &mut study)?;
-    // The sweeps are for the smaller volumes.
-    if scale != Scale::Full {
-        thresholds::run(options, &mut study)?;
-        utilisation::run(options, &mut study)?;
-        locality::run(options, &mut study)?;
+    let bench = cell::Bench::new(options);
+    phases::run(options, &bench, &mut study)?;
+    if !options.claims && options.load.is_none() {
+        calibrate::run(options, &mut study)?;
+        area::run(options, &bench, &mut study)?;
+        loads::run(options, &bench, &mut study)?;
+        barriers::run(options, &bench, &mut study)?;
+        scale::run(options, &bench, &mut study)?;
+        goals::run(options, &bench, &mut study)?;
+        // The sweeps are for the smaller volumes.
+        if scale != Scale::Full {
+            thresholds::run(options, &bench, &mut study)?;
+            utilisation::run(options, &bench, &mut study)?;
+            locality::run(options, &bench, &mut study)?;
+        }
     }
-    study.answer(paper::STATEMENTS, Rows::All)?;
+    claims::run(options, &bench, &mut study)?;
+    let rows = if options.load.is_some() { Rows::Fewer } else { Rows::All };
+    study.answer(paper::STATEMENTS, rows)?;
     Ok(study)
 }
 

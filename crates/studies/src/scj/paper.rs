@@ -2,13 +2,93 @@
 //! kernel 4.15 in pure log mode on 16 GB of a Samsung 970, 80 % full, threshold 128 MB, journal area
 //! 256 KB; fileserver and varmail of filebench, tpcc and YCSB-A on MySQL.
 
-use report::study::{Expect, Here, Metric, Statement};
+use super::{Scale, System};
+use report::study::{Condition, Expect, Here, Metric, Statement};
+
+/// What the paper leaves open, fixed before anything is run. The first is the study's own.
+static CONDITIONS: [(Condition, Set); 6] = [
+    (
+        Condition::new(
+            "safe",
+            "a record waits until its copies are durable; the journal area is the volume's part of 256 KB",
+            "section IV: a victim is free when its journal block is written, which is of use only if both are durable",
+        ),
+        OWN,
+    ),
+    (
+        Condition::new(
+            "text",
+            "a record waits for nothing (a power cut loses data)",
+            "sections IV and VI mention no flush between the copies and the record",
+        ),
+        Set { system: System::Literal, ..OWN },
+    ),
+    (
+        Condition::new(
+            "text-together",
+            "the same; threads that fsync wait for each other, and share the flushes",
+            "table 1: varmail has 16 threads; F2FS sends one flush for all that wait for one",
+        ),
+        Set { system: System::Literal, together: true, ..OWN },
+    ),
+    (
+        Condition::new(
+            "text-area",
+            "the same; the journal area is never full",
+            "section VI-C: a full journal asks for no checkpoint",
+        ),
+        Set { system: System::Unflushed, together: true, scale: None },
+    ),
+    (
+        Condition::new(
+            "text-area-1/4",
+            "the same, on a fourth of the paper's 16 GB",
+            "section VI-A: 16 GB; a segment is 2 MB on every volume",
+        ),
+        Set { system: System::Unflushed, together: true, scale: Some(Scale::Default) },
+    ),
+    (
+        Condition::new(
+            "text-area-1/16",
+            "the same, on a sixteenth of the paper's 16 GB",
+            "section VI-A: 16 GB; a segment is 2 MB on every volume",
+        ),
+        Set { system: System::Unflushed, together: true, scale: Some(Scale::Quick) },
+    ),
+];
+
+/// The study's own condition.
+pub(super) const OWN: Set = Set { system: System::Scj, together: false, scale: None };
+
+/// What is run under a condition.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Set {
+    /// What the paper's SCJ is.
+    pub(super) system: System,
+    /// Threads that fsync wait for each other.
+    pub(super) together: bool,
+    /// The volume's size, if not the study's.
+    pub(super) scale: Option<Scale>,
+}
+
+/// The conditions that are run at a scale: no volume is larger than the study's, and none is run twice.
+pub(super) fn conditions(scale: Scale) -> Vec<Condition> {
+    let smaller = |set: &Set| set.scale.is_none_or(|other| other.blocks() < scale.blocks());
+    let all = CONDITIONS.iter().filter(|(_, set)| smaller(set));
+    all.map(|(condition, _)| condition.clone()).collect()
+}
+
+/// What is run under one of them.
+pub(super) fn set(condition: &Condition) -> Set {
+    let found = CONDITIONS.iter().find(|(other, _)| other.id == condition.id);
+    found.map_or(OWN, |(_, set)| *set)
+}
 
 const FLUSHED: &str = "a record must not be durable before its copies, and the victim not used before the \
     record: two waits for the drive, as many as a checkpoint has. Without the flush, which the paper does not \
-    mention, it gains (section \"What a flush costs\")";
-const FEW_SLOTS: &str = "records of 64 cleanings are a checkpoint in 64 at the paper's size; segments do \
-    not shrink with the volume, so at 1/16 it is one in 4 (section \"Fig 6\")";
+    mention, it gains (condition `text`, section \"What a flush costs\")";
+const FEW_SLOTS: &str = "segments do not shrink with the volume: records of 64 cleanings are a checkpoint in 64 at the \
+    paper's size, at 1/16 one in 4 (section \"Fig 6\", condition `text-area`)";
 const COPIED: &str = "10 points are let pass; varmail writes the most metadata (section \"Fig 8\"), which checkpoints carry";
 
 /// A number of a load.

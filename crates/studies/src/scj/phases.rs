@@ -2,12 +2,12 @@
 
 use block::Span;
 
-use super::cell::{Cell, run_all};
-use super::{Options, System, percent, section};
+use super::cell::{Bench, Cell};
+use super::outcome::Outcome;
+use super::{Options, Scale, System, percent, section};
 use crate::text::micros;
 use lab::LabError;
 use lab::fileload::FileLoad;
-use lab::fileload::Measured;
 use report::study::{Check, Plot, Study, Table, Value};
 use report::values;
 
@@ -23,13 +23,19 @@ fn mean(sum: Span, count: u64) -> Value {
     micros(Span::from_ps(sum.as_ps() / count.max(1)))
 }
 
-/// Runs the experiment.
-pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
-    let cells: Vec<Cell> = LOADS
-        .iter()
-        .map(|(what, _)| Cell { drain: true, ..Cell::new(options.scale, System::Bl, *what) })
+/// The runs on a volume, `mail` as the mail server, and their table.
+pub(super) fn table(
+    options: &Options,
+    scale: Scale,
+    bench: &Bench,
+    mail: FileLoad,
+) -> Result<(Vec<Outcome>, Table), LabError> {
+    let load = |what| if what == FileLoad::Varmail { mail } else { what };
+    let shown = || LOADS.iter().filter(|(what, _)| options.shows(*what));
+    let cells: Vec<Cell> = shown()
+        .map(|(what, _)| Cell { drain: true, ..Cell::new(scale, System::Bl, load(*what)) })
         .collect();
-    let found = run_all(&cells, options.threads)?;
+    let found = bench.all(&cells)?;
     let mut table = Table::new([
         ("load", "load"),
         ("cleanings", "cleanings"),
@@ -41,9 +47,9 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         ("metadata_dirty_before", "metadata dirty before"),
         ("dirtied_by_cleaning", "dirtied by cleaning"),
     ]);
-    for ((what, stated), one) in LOADS.iter().zip(&found) {
-        let (time, count) = (one.stats.cleaning, one.cleaned());
-        let before: u64 = one.cleanings.iter().map(|(sample, ..)| u64::from(sample.dirty)).sum();
+    for ((what, stated), one) in shown().zip(&found) {
+        let (time, count) = (one.cleaning(), one.cleaned);
+        let all = one.dirty_before + one.dirtied;
         table.row(values![
             what.title(),
             count,
@@ -52,10 +58,16 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             mean(time.checkpoint, count),
             percent((time.checkpoint.as_ps(), time.total().as_ps())),
             format!("{stated} %"),
-            percent((before, before + one.dirtied)),
-            percent((one.dirtied, before + one.dirtied))
+            percent((one.dirty_before, all)),
+            percent((one.dirtied, all))
         ]);
     }
+    Ok((found, table))
+}
+
+/// Runs the experiment.
+pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result<(), LabError> {
+    let (found, table) = table(options, options.scale, bench, FileLoad::Varmail)?;
     study.sections.push(section(
         "fig1a", "Fig 1a: where the time of a cleaning goes (BL)",
         "Copies are waited for before the checkpoint begins (this figure only, as in the paper). The last \
@@ -65,7 +77,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     let parts: Vec<u64> = found
         .iter()
         .map(|one| {
-            let time = one.stats.cleaning;
+            let time = one.cleaning();
             time.checkpoint.as_ps() * 100 / time.total().as_ps().max(1)
         })
         .collect();
@@ -77,7 +89,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
         holds: parts.iter().all(|part| *part >= 30),
     });
     let one = &found[0];
-    let before: u64 = one.cleanings.iter().map(|(sample, ..)| u64::from(sample.dirty)).sum();
+    let before: u64 = one.dirty_before;
     study.checks.push(Check {
         what: "Fig 1b: cleaning causes less than 1 % of the dirty metadata (fileserver)"
             .to_string(),
@@ -89,23 +101,17 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
 }
 
 /// Fig 1b: the more is dirty, the longer the checkpoint.
-fn by_dirt(one: &Measured, study: &mut Study) {
-    let mut pairs: Vec<(u32, u64)> = one
-        .cleanings
-        .iter()
-        .map(|(sample, time, _)| (sample.dirty, time.checkpoint.as_ps()))
-        .collect();
-    pairs.sort_unstable();
+fn by_dirt(one: &Outcome, study: &mut Study) {
     let mut table = Table::new([
         ("cleanings", "a fourth of the cleanings"),
         ("dirty_metadata_blocks", "dirty metadata blocks"),
         ("checkpoint_us", "checkpoint us"),
     ]);
     let mut means = Vec::new();
-    for (i, part) in pairs.chunks(pairs.len().div_ceil(4).max(1)).enumerate() {
-        let count = part.len() as u64;
-        let dirty: u64 = part.iter().map(|(dirty, _)| u64::from(*dirty)).sum();
-        let took: u64 = part.iter().map(|(_, took)| *took).sum();
+    for (i, [dirty, took, count]) in one.fourths.into_iter().enumerate() {
+        if count == 0 {
+            continue;
+        }
         means.push(took / count);
         table.row(values![i + 1, dirty / count, micros(Span::from_ps(took / count))]);
     }

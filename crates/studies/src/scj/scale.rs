@@ -1,15 +1,15 @@
 //! Not in the paper: what of the gain the size of the volume decides. Segments do not shrink with it.
 
-use super::cell::{Cell, LARGE, TOGETHER, run_all};
+use super::cell::{Bench, Cell, LARGE, TOGETHER};
 use super::{Options, Scale, System, percent, section};
 use crate::text::{micros, rate, ratio};
 use lab::LabError;
-use lab::fileload::{FileLoad, Measured};
+use lab::fileload::FileLoad;
 use report::study::{Study, Table};
 use report::values;
 
 /// Runs the experiment, up to the scale that is asked for.
-pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
+pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result<(), LabError> {
     let all = [Scale::Quick, Scale::Default, Scale::Full];
     let scales = all.into_iter().filter(|scale| scale.blocks() <= options.scale.blocks());
     let mut table = Table::new([
@@ -38,7 +38,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             System::Ahead,
         ];
         let cells = systems.map(|system| Cell::new(scale, system, FileLoad::Fileserver));
-        let found = run_all(&cells, options.threads)?;
+        let found = bench.all(&cells)?;
         let (bl, kernel) = (&found[0], &found[1]);
         for (system, one) in systems.iter().zip(&found) {
             table.row(values![
@@ -47,11 +47,11 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
                 rate(one.rate() * 4096),
                 ratio((one.rate(), bl.rate())),
                 ratio((one.rate(), kernel.rate())),
-                micros(one.latency[1].percentile(9900).unwrap_or_default()),
-                one.stats.cp_calls,
-                percent((one.stats.cp_calls, bl.stats.cp_calls)),
-                percent((Measured::metadata(one), one.user)),
-                ratio((one.written(), one.user))
+                micros(one.latency(1, 2)),
+                one.cp_calls,
+                percent((one.cp_calls, bl.cp_calls)),
+                percent((one.metadata, one.user)),
+                ratio((one.written, one.user))
             ]);
         }
     }

@@ -2,43 +2,43 @@
 
 use block::Span;
 
-use super::cell::{Cell, LARGE, run_all};
+use super::cell::{Bench, Cell, LARGE};
+use super::outcome::Outcome;
 use super::{Options, Scale, System, percent, section};
 use crate::text::{change, micros, rate, ratio};
 use lab::LabError;
 use lab::fileload::FileLoad;
-use lab::fileload::Measured;
 use report::study::{Check, Plot, Study, Table, Value};
 use report::values;
 
-fn per_block(span: Span, one: &Measured) -> Value {
+fn per_block(span: Span, one: &Outcome) -> Value {
     micros(Span::from_ps(span.as_ps() / one.user.max(1)))
 }
 
 /// Time of checkpoints, those of cleanings too.
-fn checkpoints(one: &Measured) -> Span {
-    one.stats.checkpoint.total()
+fn checkpoints(one: &Outcome) -> Span {
+    one.checkpoint()
 }
 
-fn copying(one: &Measured) -> Span {
-    let time = one.stats.cleaning;
+fn copying(one: &Outcome) -> Span {
+    let time = one.cleaning();
     time.copy + time.flush + time.journal
 }
 
-fn row([name, area]: [Value; 2], one: &Measured, bl: &Measured) -> [Value; 12] {
+fn row([name, area]: [Value; 2], one: &Outcome, bl: &Outcome) -> [Value; 12] {
     values![
         name,
         area,
         rate(one.rate() * 4096),
         ratio((one.rate(), bl.rate())),
-        per_block(one.stats.cleaning.init, one),
+        per_block(one.cleaning().init, one),
         per_block(copying(one), one),
         per_block(checkpoints(one), one),
-        one.stats.cp_calls,
-        one.triggers(),
-        percent((one.stats.moved[1], one.user)),
-        percent((one.metadata(), one.user)),
-        ratio((one.written(), one.user)),
+        one.cp_calls,
+        one.triggers.as_str(),
+        percent((one.moved[1], one.user)),
+        percent((one.metadata, one.user)),
+        ratio((one.written, one.user)),
     ]
 }
 
@@ -46,7 +46,7 @@ fn row([name, area]: [Value; 2], one: &Measured, bl: &Measured) -> [Value; 12] {
 /// The column of what is swept.
 const THRESHOLD: &str = "threshold_mb";
 
-pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
+pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result<(), LabError> {
     let scale = options.scale;
     let mib: &[u64] = match scale {
         Scale::Quick => &[32, 128, 512, 8192],
@@ -62,7 +62,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             cells.push(Cell::new(scale, system, FileLoad::Fileserver));
         }
     }
-    let found = run_all(&cells, options.threads)?;
+    let found = bench.all(&cells)?;
     let (bl, sweeps) = (&found[0], found[2..].chunks(mib.len()));
     let mut table = Table::new([
         (THRESHOLD, "threshold (paper's MB)"),
@@ -102,7 +102,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
     Ok(())
 }
 
-fn checks(area: &str, mib: &[u64], sweep: &[Measured], bl: &Measured) -> Vec<Check> {
+fn checks(area: &str, mib: &[u64], sweep: &[Outcome], bl: &Outcome) -> Vec<Check> {
     let best = mib.iter().zip(sweep).max_by_key(|(_, one)| one.rate()).map_or(0, |(mib, _)| *mib);
     let worse: Vec<u64> = mib
         .iter()
@@ -111,8 +111,8 @@ fn checks(area: &str, mib: &[u64], sweep: &[Measured], bl: &Measured) -> Vec<Che
         .map(|(mib, _)| *mib)
         .collect();
     let (Some(first), Some(last)) = (sweep.first(), sweep.last()) else { return Vec::new() };
-    let each = |one: &Measured, span: Span| span.as_ps() / one.user.max(1);
-    let pair = |f: fn(&Measured) -> Span| (each(first, f(first)), each(last, f(last)));
+    let each = |one: &Outcome, span: Span| span.as_ps() / one.user.max(1);
+    let pair = |f: fn(&Outcome) -> Span| (each(first, f(first)), each(last, f(last)));
     let (copies, points) = (pair(copying), pair(checkpoints));
     let us = |ps: u64| micros(Span::from_ps(ps));
     vec![
@@ -149,10 +149,10 @@ fn checks(area: &str, mib: &[u64], sweep: &[Measured], bl: &Measured) -> Vec<Che
             found: format!(
                 "{} and {}",
                 change(each(first, checkpoints(first)), each(bl, checkpoints(bl))),
-                change(first.metadata() * bl.user, bl.metadata() * first.user)
+                change(first.metadata * bl.user, bl.metadata * first.user)
             ),
             holds: each(first, checkpoints(first)) * 2 < each(bl, checkpoints(bl))
-                && first.metadata() * bl.user < bl.metadata() * first.user,
+                && first.metadata * bl.user < bl.metadata * first.user,
         },
     ]
 }

@@ -1,6 +1,6 @@
 //! Fig 10: how full the volume is.
 
-use super::cell::{Cell, LARGE, run_all};
+use super::cell::{Bench, Cell, LARGE};
 use super::{Options, Scale, System, percent, section};
 use crate::text::{rate, ratio};
 use lab::LabError;
@@ -9,7 +9,7 @@ use report::study::{Check, Plot, Study, Table};
 use report::values;
 
 /// Runs the experiment.
-pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> {
+pub(super) fn run(options: &Options, bench: &Bench, study: &mut Study) -> Result<(), LabError> {
     let scale = options.scale;
     let fulls: &[u64] = match scale {
         Scale::Quick => &[60, 80],
@@ -25,7 +25,7 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
             })
         })
         .collect();
-    let found = run_all(&cells, options.threads)?;
+    let found = bench.all(&cells)?;
     let mut table = Table::new([
         ("filled", "filled"),
         ("at_the_end", "at the end"),
@@ -46,13 +46,13 @@ pub(super) fn run(options: &Options, study: &mut Study) -> Result<(), LabError> 
                 system.name(),
                 rate(one.rate() * 4096),
                 ratio((one.rate(), three[0].rate())),
-                ratio((one.written(), one.user)),
-                one.cleaned(),
-                one.stats.cp_calls,
-                percent((one.metadata(), one.user))
+                ratio((one.written, one.user)),
+                one.cleaned,
+                one.cp_calls,
+                percent((one.metadata, one.user))
             ]);
         }
-        wafs.push(three[1].written() * 1000 / three[1].user.max(1));
+        wafs.push(three[1].written * 1000 / three[1].user.max(1));
         gains.push(three[2].rate() * 1000 / three[0].rate().max(1));
     }
     study.sections.push(section(

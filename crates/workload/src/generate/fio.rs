@@ -355,15 +355,7 @@ impl Source for Direct {
 mod tests {
     use super::*;
     use crate::generate::parse_recipe;
-
-    fn records(text: &str) -> Vec<Record> {
-        let (mut source, mut block, mut all) =
-            (parse_recipe(text, 1).unwrap().open(), Vec::new(), Vec::new());
-        while source.fill(&mut block).is_ok() && !block.is_empty() {
-            all.extend_from_slice(&block);
-        }
-        all
-    }
+    use crate::generate::tests::records;
 
     /// How often each block of job `job` is written.
     fn visits(all: &[Record], job: u16, size: u64) -> Vec<u64> {

@@ -5,7 +5,7 @@ use crate::tenant::{Merge, MergeConfig, Order, parse_share};
 use crate::{BLOCK_RECORDS, SourceError, TraceOp};
 
 /// All records of a recipe.
-fn records(text: &str) -> Vec<Record> {
+pub(super) fn records(text: &str) -> Vec<Record> {
     of_pass(text, 0)
 }
 

@@ -147,16 +147,7 @@ impl Source for Buffered {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate::parse_recipe;
-
-    fn records(text: &str) -> Vec<Record> {
-        let (mut source, mut block, mut all) =
-            (parse_recipe(text, 1).unwrap().open(), Vec::new(), Vec::new());
-        while source.fill(&mut block).is_ok() && !block.is_empty() {
-            all.extend_from_slice(&block);
-        }
-        all
-    }
+    use crate::generate::tests::records;
 
     #[test]
     fn a_pass_of_random_writes_reaches_the_drive_sorted_and_merged() {

@@ -1,5 +1,6 @@
 //! The loop the binary formats share.
 
+use super::ending::Ending;
 use super::input::Input;
 use super::stage::{Done, Order, Raw, ReadSummary, Stage};
 use super::{ReadOptions, TraceSource};
@@ -38,15 +39,14 @@ pub(crate) struct BinSource<F> {
     format: F,
     stage: Stage,
     eof: bool,
-    done: bool,
-    pending: Option<SourceError>,
+    ending: Ending,
 }
 
 impl<F: BinFormat> BinSource<F> {
     /// Over `input`, whose times keep `order`.
     pub fn new(input: Input, format: F, order: Order, options: &ReadOptions) -> BinSource<F> {
         let stage = Stage::new(order, None, options);
-        BinSource { input, format, stage, eof: false, done: false, pending: None }
+        BinSource { input, format, stage, eof: false, ending: Ending::default() }
     }
 
     fn produce(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
@@ -58,7 +58,7 @@ impl<F: BinFormat> BinSource<F> {
                 return Ok(());
             }
             if self.eof {
-                self.done = true;
+                self.ending.reach();
                 let nothing = self.stage.nothing_found();
                 return nothing.map_or(Ok(()), |reason| Err(self.input.unusable(reason)));
             }
@@ -96,23 +96,11 @@ impl<F: BinFormat> BinSource<F> {
 impl<F: BinFormat> Source for BinSource<F> {
     fn fill(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
         block.clear();
-        if let Some(error) = self.pending.take() {
-            return Err(error);
+        if let Some(answer) = self.ending.answer() {
+            return answer;
         }
-        if self.done {
-            return Ok(());
-        }
-        match self.produce(block) {
-            Err(error) => {
-                self.done = true;
-                if block.is_empty() {
-                    return Err(error);
-                }
-                self.pending = Some(error);
-                Ok(())
-            }
-            Ok(()) => Ok(()),
-        }
+        let result = self.produce(block);
+        self.ending.after(result, block)
     }
 }
 

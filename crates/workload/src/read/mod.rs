@@ -13,6 +13,7 @@ mod blkparse;
 mod blktrace;
 mod cloudphysics;
 mod csv;
+mod ending;
 mod field;
 mod fio;
 mod fiu;

@@ -1,5 +1,6 @@
 //! The loop every text format shares.
 
+use super::ending::Ending;
 use super::field::Bad;
 use super::input::Input;
 use super::stage::{Apps, Done, Order, Raw, ReadSummary, Stage};
@@ -48,9 +49,7 @@ pub(crate) struct TextSource<F> {
     run: Option<(u64, u64, u64)>,
     in_tail: bool,
     eof: bool,
-    done: bool,
-    /// An error met after good records: they are handed out first.
-    pending: Option<SourceError>,
+    ending: Ending,
 }
 
 impl<F: LineFormat> TextSource<F> {
@@ -69,8 +68,7 @@ impl<F: LineFormat> TextSource<F> {
             run: None,
             in_tail: false,
             eof: false,
-            done: false,
-            pending: None,
+            ending: Ending::default(),
         }
     }
 
@@ -87,7 +85,7 @@ impl<F: LineFormat> TextSource<F> {
                 continue;
             }
             if self.eof {
-                self.done = true;
+                self.ending.reach();
                 let nothing = self.stage.nothing_found();
                 return nothing.map_or(Ok(()), |reason| Err(self.input.unusable(reason)));
             }
@@ -192,23 +190,11 @@ pub(crate) fn shown(bytes: &[u8]) -> String {
 impl<F: LineFormat> Source for TextSource<F> {
     fn fill(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
         block.clear();
-        if let Some(error) = self.pending.take() {
-            return Err(error);
+        if let Some(answer) = self.ending.answer() {
+            return answer;
         }
-        if self.done {
-            return Ok(());
-        }
-        match self.produce(block) {
-            Err(error) => {
-                self.done = true;
-                if block.is_empty() {
-                    return Err(error);
-                }
-                self.pending = Some(error);
-                Ok(())
-            }
-            Ok(()) => Ok(()),
-        }
+        let result = self.produce(block);
+        self.ending.after(result, block)
     }
 }
 

@@ -8,6 +8,7 @@ use std::path::Path;
 use block::{AppId, Bytes, Span, Time, crc32c};
 use serde_json::Value;
 
+use super::ending::Ending;
 use super::stage::ReadSummary;
 use super::text::shown;
 use super::vtr::{
@@ -103,8 +104,7 @@ struct VtrSource {
     filter: Option<String>,
     filter_id: Option<u16>,
     shift: i64,
-    done: bool,
-    pending: Option<SourceError>,
+    ending: Ending,
 }
 
 pub(crate) fn open(mut input: Input, o: &ReadOptions) -> Result<Box<dyn TraceSource>, SourceError> {
@@ -139,8 +139,7 @@ pub(crate) fn open(mut input: Input, o: &ReadOptions) -> Result<Box<dyn TraceSou
         filter: o.app.clone(),
         filter_id: None,
         shift: o.align_shift,
-        done: false,
-        pending: None,
+        ending: Ending::default(),
     }))
 }
 
@@ -368,7 +367,7 @@ impl VtrSource {
     fn produce(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
         while block.len() < BLOCK_RECORDS {
             if self.left == 0 && !self.next_block()? {
-                self.done = true;
+                self.ending.reach();
                 break;
             }
             let n = self.left.min(BLOCK_RECORDS - block.len());
@@ -391,23 +390,11 @@ impl VtrSource {
 impl Source for VtrSource {
     fn fill(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
         block.clear();
-        if let Some(error) = self.pending.take() {
-            return Err(error);
+        if let Some(answer) = self.ending.answer() {
+            return answer;
         }
-        if self.done {
-            return Ok(());
-        }
-        match self.produce(block) {
-            Err(error) => {
-                self.done = true;
-                if block.is_empty() {
-                    return Err(error);
-                }
-                self.pending = Some(error);
-                Ok(())
-            }
-            Ok(()) => Ok(()),
-        }
+        let result = self.produce(block);
+        self.ending.after(result, block)
     }
 }
 

@@ -8,7 +8,10 @@ use std::io::Write;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 
+/// Nothing was asked yet.
 const UNKNOWN: u32 = u32::MAX;
+/// No mutant runs: what is reached is told.
+const TELLS: u32 = u32::MAX - 1;
 const MOST: usize = 1 << 15;
 
 static ACTIVE: AtomicU32 = AtomicU32::new(UNKNOWN);
@@ -18,21 +21,25 @@ static FILE: OnceLock<Option<File>> = OnceLock::new();
 /// Whether a mutant runs; ids begin at 1.
 #[inline]
 pub fn on(id: u32) -> bool {
-    if !SEEN[id as usize % MOST].load(Relaxed) {
-        first(id);
-    }
-    ACTIVE.load(Relaxed) == id
+    let active = ACTIVE.load(Relaxed);
+    active == id || active >= TELLS && !SEEN[id as usize % MOST].load(Relaxed) && first(id)
 }
 
 #[cold]
-fn first(id: u32) {
+#[inline(never)]
+fn first(id: u32) -> bool {
     if ACTIVE.load(Relaxed) == UNKNOWN {
-        let active = std::env::var("MUTANT").ok().and_then(|id| id.parse().ok()).unwrap_or(0);
+        let active = std::env::var("MUTANT").ok().map_or(TELLS, |id| id.parse().expect("MUTANT: a number"));
         ACTIVE.store(active, Relaxed);
     }
-    if SEEN[id as usize % MOST].swap(true, Relaxed) {
-        return;
+    let active = ACTIVE.load(Relaxed);
+    if active == TELLS && !SEEN[id as usize % MOST].swap(true, Relaxed) {
+        tell(id);
     }
+    active == id
+}
+
+fn tell(id: u32) {
     let file = FILE.get_or_init(|| {
         let path = std::env::var_os("MUTANTS_REACHED")?;
         OpenOptions::new().append(true).create(true).open(path).ok()

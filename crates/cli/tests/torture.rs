@@ -1,0 +1,234 @@
+//! `varve torture` and the plans that it leaves, on small programs.
+
+#[path = "../../serve/tests/runner/mod.rs"]
+mod runner;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("varve-tortured-{}-{n}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+    fn path(&self, name: &str) -> String {
+        self.0.join(name).to_str().unwrap().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Runs the program with its temporary files in a folder of this test.
+fn varve(folder: &Folder, args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+    command.args(args).env("TMPDIR", &folder.0).current_dir(&folder.0).output().unwrap()
+}
+
+/// Runs a crash test; the exit code and the document.
+fn torture(folder: &Folder, args: &[&str]) -> (i32, Value) {
+    let out = varve(folder, &[&["torture", "--json"], args].concat());
+    let text = String::from_utf8_lossy(&out.stdout);
+    let value = serde_json::from_str(&text);
+    let value =
+        value.unwrap_or_else(|e| panic!("{e}: {text}{}", String::from_utf8_lossy(&out.stderr)));
+    (out.status.code().unwrap(), value)
+}
+
+fn nothing() -> Result<(), String> {
+    Ok(())
+}
+
+fn lfs() -> Result<(), String> {
+    runner::device("/dev/fuse")?;
+    let helper = Command::new("fusermount3").arg("--version").output().map(drop);
+    helper.map_err(|error| format!("fusermount3: {error}"))
+}
+
+fn ext4() -> Result<(), String> {
+    lfs()?;
+    runner::root("loop devices, mounts")?;
+    runner::device("/dev/loop-control")?;
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    match known.split_whitespace().any(|word| word == "ext4") {
+        true => Ok(()),
+        false => Err("this kernel has no ext4".to_string()),
+    }
+}
+
+/// A file for each promise; with `SYNC` both it and its folder are made durable first.
+const PROGRAM: &str = r#"
+mkdir "$VARVE_DIR/d"; echo ready >"$VARVE_ACK"
+for i in 1 2 3 4; do
+  echo "begin $i" >"$VARVE_ACK"
+  echo "$i" >"$VARVE_DIR/d/$i"
+  if [ "$0" = SYNC ]; then sync "$VARVE_DIR/d/$i" "$VARVE_DIR/d"; fi
+  echo "$i" >"$VARVE_ACK"
+done"#;
+const CHECK: &str = r#"
+lost=; while read -r i; do [ "$(cat "$VARVE_DIR/d/$i" 2>/dev/null)" = "$i" ] || lost="$lost $i"; done <"$VARVE_ACKED"
+[ -z "$lost" ] || { echo "lost:$lost"; exit 1; }"#;
+
+fn lists_and_refusals() {
+    let folder = Folder::new();
+    let out = varve(&folder, &["torture", "--list", "--json"]);
+    let list: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert!(list["results"].as_array().unwrap().len() >= 10);
+    for (args, code) in [
+        (&["torture"][..], 3),
+        (&["torture", "--recipe", "nonsense"], 3),
+        (&["torture", "--recipe", "rename", "nonsense=1"], 3),
+        (&["torture", "--sector", "1000", "true"], 2),
+        (&["torture", "--cuts", "0", "true"], 2),
+        (&["torture", "--log", "/nowhere.vlog", "--check", "true", "--fs", "lfs"], 3),
+    ] {
+        let out = varve(&folder, args);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(code), "{args:?}: {said}");
+    }
+    fs::write(folder.path("bad.toml"), "plan = 2\nkind = \"torture\"\n").unwrap();
+    let out = varve(&folder, &["replay", &folder.path("bad.toml")]);
+    assert_eq!(out.status.code(), Some(3));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("is missing"));
+}
+
+fn nothing_is_left(folder: &Folder) {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let place = folder.0.display().to_string();
+    assert!(!mounts.contains(&place), "{mounts}");
+    for entry in fs::read_dir("/sys/block").into_iter().flatten().flatten() {
+        let file = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
+        assert!(!file.contains(&place), "{file}");
+    }
+    let left: Vec<_> = fs::read_dir(&folder.0).unwrap().flatten().map(|e| e.file_name()).collect();
+    assert!(
+        !left.iter().any(|name| name.to_string_lossy().starts_with("varve-torture-")),
+        "{left:?}"
+    );
+}
+
+fn unsynced_files_are_lost_and_synced_ones_kept_on_lfs() {
+    let folder = Folder::new();
+    let options = ["--fs", "lfs", "--jobs", "1", "--random", "10", "--check", CHECK, "--"];
+    let (code, kept) = torture(&folder, &[&options[..], &["sh", "-c", PROGRAM, "SYNC"]].concat());
+    assert_eq!((code, kept["results"]["verdict"].as_str()), (0, Some("kept")), "{kept:#}");
+    assert_eq!(kept["results"]["recorded"]["promises"], 4);
+    let (code, lost) = torture(&folder, &[&options[..], &["sh", "-c", PROGRAM, "NO"]].concat());
+    assert_eq!((code, lost["results"]["verdict"].as_str()), (4, Some("lost")), "{lost:#}");
+    let blame = &lost["results"]["blame"];
+    assert_eq!(blame["missing_fsync"], "the folder /d", "{blame:#}");
+    nothing_is_left(&folder);
+}
+
+fn what_cannot_be_measured_is_said() {
+    let folder = Folder::new();
+    let run = |check: &str, program: &str| {
+        let options =
+            ["--fs", "lfs", "--jobs", "1", "--random", "2", "--limit", "2s", "--check", check];
+        let (code, all) =
+            torture(&folder, &[&options[..], &["--", "sh", "-c", program, "SYNC"]].concat());
+        let text = |name: &str| all["results"][name].as_str().unwrap_or_default().to_string();
+        (code, text("verdict"), text("why"))
+    };
+    let (code, verdict, why) = run("true", PROGRAM);
+    assert_eq!((code, verdict.as_str()), (1, "not measured"), "{why}");
+    assert!(why.contains("content with a drive that forgot"), "{why}");
+    let (code, verdict, why) = run(CHECK, "exit 0");
+    assert_eq!((code, verdict.as_str()), (1, "not measured"), "{why}");
+    for (check, says) in
+        [("exit 7", "ended with 7"), ("exit 1", "no reason"), ("sleep 100", "within")]
+    {
+        let (code, verdict, why) = run(check, PROGRAM);
+        assert_eq!((code, verdict.as_str()), (1, "harness broken"), "{check}: {why}");
+        assert!(why.contains(says), "{check}: {why}");
+    }
+    let (code, verdict, why) = run(CHECK, "exit 3");
+    assert_eq!((code, verdict.as_str()), (1, "harness broken"), "{why}");
+    nothing_is_left(&folder);
+}
+
+/// Hangs, becomes a daemon that keeps a file of the drive open, fills the disk, and forks without end.
+const HOSTILE: &str = r#"
+exec 3>"$VARVE_DIR/open"
+(setsid sh -c 'exec 4<"$VARVE_DIR"; while :; do sleep 1; done' &)
+head -c 1000000000 /dev/zero >"$VARVE_DIR/full" 2>/dev/null
+for i in $(seq 50); do (sleep 1000 &) ; done
+yes & sleep 1000"#;
+
+fn a_hostile_program_ends_within_its_limit() {
+    let folder = Folder::new();
+    let since = Instant::now();
+    let options =
+        ["--fs", "lfs", "--jobs", "1", "--run-limit", "3s", "--limit", "3s", "--random", "1"];
+    let words = [&options[..], &["--check", "true", "--", "sh", "-c", HOSTILE]].concat();
+    let (code, all) = torture(&folder, &words);
+    assert_eq!((code, all["results"]["verdict"].as_str()), (1, Some("harness broken")));
+    // The same of a checker, of each of two states.
+    let words = [&options[..], &["--check", HOSTILE, "--", "sh", "-c", PROGRAM, "NO"]].concat();
+    let (code, all) = torture(&folder, &words);
+    assert_eq!((code, all["results"]["verdict"].as_str()), (1, Some("harness broken")), "{all:#}");
+    assert!(since.elapsed() < Duration::from_secs(180));
+    nothing_is_left(&folder);
+}
+
+fn a_rename_without_its_folder_is_lost_on_ext4_and_replayed() {
+    let folder = Folder::new();
+    let options = ["--recipe", "rename-fsync", "--random", "20", "--out", "out", "count=6"];
+    let (code, one) = torture(&folder, &[&["--jobs", "1", "--keep-going"], &options[..]].concat());
+    assert_eq!((code, one["results"]["verdict"].as_str()), (4, Some("lost")), "{one:#}");
+    let blame = &one["results"]["blame"];
+    assert_eq!(blame["missing_fsync"], "the folder /kept", "{blame:#}");
+    let plan = one["results"]["plans"][0].as_str().expect("a plan");
+    for _ in 0..2 {
+        let out = varve(&folder, &["replay", plan, "--json"]);
+        let again: Value = serde_json::from_slice(&out.stdout).unwrap();
+        assert_eq!(out.status.code(), Some(4), "{again:#}");
+        assert_eq!(again["results"]["as_written"], true, "{again:#}");
+    }
+    // The same log, another number of processes: the same states, the same fates.
+    let log = Path::new("out").join("rename-fsync.vlog");
+    let again = |jobs: &str| {
+        let log = ["--log", log.to_str().unwrap(), "--jobs", jobs, "--keep-going"];
+        torture(&folder, &[&log[..], &options[..3], &["20", "count=6"]].concat()).1["results"]
+            .take()
+    };
+    let (two, three) = (again("2"), again("3"));
+    for other in [&two, &three] {
+        assert_eq!(other["states"], one["results"]["states"]);
+        assert_eq!(other["failures"], one["results"]["failures"]);
+    }
+    let image = folder.path("drive.img");
+    varve(&folder, &["replay", plan, "--image", &image]);
+    assert_eq!(fs::metadata(&image).unwrap().len(), 64 << 20);
+    // A log that was changed is not believed.
+    let path = folder.0.join(&log);
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[100] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    assert_eq!(varve(&folder, &["replay", plan]).status.code(), Some(3));
+    nothing_is_left(&folder);
+}
+
+fn main() -> ExitCode {
+    let tests = runner::tests![
+        lists_and_refusals: nothing,
+        unsynced_files_are_lost_and_synced_ones_kept_on_lfs: lfs,
+        what_cannot_be_measured_is_said: lfs,
+        a_hostile_program_ends_within_its_limit: lfs,
+        a_rename_without_its_folder_is_lost_on_ext4_and_replayed: ext4,
+    ];
+    runner::run("torture", &tests)
+}

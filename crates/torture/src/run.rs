@@ -1,0 +1,388 @@
+//! A whole run: record, explore, say what a failure needs, leave plans.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use stack::datalog::{Op, pack};
+
+use crate::blame::{Blame, Trees, blame};
+use crate::crew::{Apart, Crew, Folder};
+use crate::cuts::{Cuts, From, choose};
+use crate::error::TortureError;
+use crate::history::{History, Said, said};
+use crate::plan::{Plan, sha256};
+use crate::sandbox::Boxes;
+use crate::states::{Cut, Left, StateHash};
+use crate::subject::Subject;
+use crate::verdict::{Checked, Recorded, Report, Verdict};
+use crate::worker::{Fate, Job};
+
+/// Different failures after which nothing more is looked at, unless it is to go on.
+const ENOUGH: usize = 3;
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// What it is called.
+    pub name: String,
+    /// What is tested.
+    pub subject: Subject,
+    /// Bytes of the drive.
+    pub size: u64,
+    /// From when on the power may go.
+    pub from: From,
+    /// All worst cases.
+    pub worst: bool,
+    /// Drawn states.
+    pub drawn: u64,
+    /// What is drawn, is drawn from this.
+    pub seed: u64,
+    /// Processes that check.
+    pub workers: usize,
+    /// Nothing more is begun after that.
+    pub budget: Duration,
+    /// Not to stop after some different failures.
+    pub keep_going: bool,
+    /// Whether the checker complains of a drive that lies.
+    pub self_check: bool,
+    /// Where logs and plans are left.
+    pub out: Option<PathBuf>,
+    /// A log that is there already.
+    pub log: Option<PathBuf>,
+    /// This program.
+    pub program: PathBuf,
+    /// Of this program.
+    pub version: String,
+}
+
+/// Does it. `note` hears how far it is.
+///
+/// # Errors
+/// [`TortureError`]: what the user gave, or this machine.
+pub fn run(
+    wanted: &Wanted,
+    stop: &AtomicBool,
+    note: &dyn Fn(&str),
+) -> Result<Report, TortureError> {
+    if let Some(why) = wanted.subject.setup.kind.why_not() {
+        return Err(TortureError::Machine(why));
+    }
+    let folder = Folder::new()?;
+    let trees = folder.path().join("trees");
+    let crew = Crew {
+        program: wanted.program.clone(),
+        apart: Apart::probe(),
+        subject: wanted.subject.clone(),
+        log: wanted.log.clone().unwrap_or_else(|| folder.path().join("log.vlog")),
+        folder: folder.path().to_path_buf(),
+    };
+    let mut report = empty(wanted);
+    report.notes.extend(Boxes::probe().why_weaker().map(str::to_string));
+    let answer = match wanted.log {
+        Some(_) => None,
+        None => match crew.record(wanted.size, &trees) {
+            Ok(answer) => Some(answer),
+            Err(TortureError::Broken(why)) => {
+                report.verdict = Verdict::Broken(why);
+                return Ok(report);
+            }
+            Err(other) => return Err(other),
+        },
+    };
+    if stop.load(Ordering::Relaxed) {
+        return Err(TortureError::Interrupted);
+    }
+    let bad = |error| TortureError::Log { path: crew.log.clone(), error };
+    let history = History::load(&crew.log).map_err(bad)?;
+    let atomic = wanted.subject.atomic;
+    let cuts = choose(&history, atomic, wanted.from, wanted.worst, wanted.drawn, wanted.seed);
+    report.recorded = recorded(&history, &cuts, answer.as_ref());
+    report.planned = (cuts.worst.len(), cuts.drawn.len());
+    report.states = states_hash(&cuts);
+    if let Some(why) = answer.as_ref().and_then(|answer| answer["no_trees"].as_str()) {
+        report.notes.push(format!("files were not looked at after some promise: {why}"));
+    }
+    note(&format!(
+        "recorded {}: {} promises, {} flushes; {} states to look at",
+        wanted.name,
+        report.recorded.promises,
+        report.recorded.flushes,
+        cuts.hashes.len()
+    ));
+    if let Some(why) = nothing_to_see(wanted, &cuts, &report.recorded) {
+        report.verdict = Verdict::NotMeasured(why);
+        return Ok(report);
+    }
+    explore(wanted, &crew, &cuts, stop, &mut report)?;
+    if stop.load(Ordering::Relaxed) {
+        return Err(TortureError::Interrupted);
+    }
+    judge(wanted, &crew, &history, &cuts, &mut report)?;
+    if report.verdict == Verdict::Lost {
+        let trees = Trees::load(&trees);
+        report.blame = blamed(wanted, &crew, &history, &trees, &report)?;
+        if let Some(out) = &wanted.out {
+            report.plans = leave(wanted, &history, &report, out)?;
+        }
+    }
+    Ok(report)
+}
+
+fn empty(wanted: &Wanted) -> Report {
+    Report {
+        name: wanted.name.clone(),
+        verdict: Verdict::Kept,
+        recorded: Recorded::default(),
+        planned: (0, 0),
+        states: String::new(),
+        checked: Vec::new(),
+        // Half a block of the file system's own is what a drive of 512 bytes may leave it.
+        unmountable_counts: wanted.subject.atomic == 4096,
+        ms: 0,
+        blame: None,
+        plans: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+fn recorded(history: &History, cuts: &Cuts, answer: Option<&Value>) -> Recorded {
+    let records = &history.records()[cuts.first..cuts.last];
+    let promise = |text: &str| matches!(said(text), Said::Promise(_));
+    let mut all = Recorded { ms: answer.and_then(|a| a["ms"].as_u64()), ..Recorded::default() };
+    for record in records {
+        match record.op {
+            Op::Write => (all.writes, all.bytes) = (all.writes + 1, all.bytes + record.bytes),
+            Op::Trim | Op::Zero => all.writes += 1,
+            Op::FlushEnd => all.flushes += 1,
+            Op::Mark if !record.ours && promise(history.log().text(record)) => all.promises += 1,
+            Op::Mark | Op::FlushBegin => {}
+        }
+    }
+    all
+}
+
+/// A hash of all states that are looked at, in their order: the same on any machine.
+pub fn states_hash(cuts: &Cuts) -> String {
+    let lines: String =
+        cuts.all().zip(&cuts.hashes).map(|(cut, hash)| format!("{} {hash}\n", cut.at)).collect();
+    sha256(lines.as_bytes())
+}
+
+fn nothing_to_see(wanted: &Wanted, cuts: &Cuts, recorded: &Recorded) -> Option<String> {
+    let promises = wanted.subject.check.is_none() || recorded.promises > 0;
+    let why = if cuts.hashes.is_empty() {
+        "no states were asked for"
+    } else if !promises {
+        "the program promised nothing: it writes to the file that $VARVE_ACK names"
+    } else if recorded.writes == 0 && recorded.promises == 0 {
+        "nothing was written while the power could go"
+    } else {
+        return None;
+    };
+    Some(why.to_string())
+}
+
+fn fate(answer: &Value) -> Option<Fate> {
+    [Fate::Kept, Fate::Lost, Fate::Unmountable, Fate::Broken]
+        .into_iter()
+        .find(|fate| answer["fate"] == fate.name())
+}
+
+fn checked(answer: &Value, cut: &Cut, worst: bool) -> Option<Checked> {
+    Some(Checked {
+        cut: cut.clone(),
+        worst,
+        fate: fate(answer)?,
+        reason: answer["reason"].as_str()?.to_string(),
+        hash: StateHash(u128::from_str_radix(answer["hash"].as_str()?, 16).ok()?),
+        promised: answer["promised"].as_u64()?,
+        pending: answer["pending"].as_u64()?,
+        us: answer["us"].as_u64()?,
+    })
+}
+
+/// A reason without its numbers: what tells failures apart.
+fn kind_of(reason: &str) -> String {
+    let mut kind = String::new();
+    for c in reason.chars() {
+        match c.is_ascii_digit() {
+            true if kind.ends_with('#') => {}
+            true => kind.push('#'),
+            false => kind.push(c),
+        }
+    }
+    kind
+}
+
+fn explore(
+    wanted: &Wanted,
+    crew: &Crew,
+    cuts: &Cuts,
+    stop: &AtomicBool,
+    report: &mut Report,
+) -> Result<(), TortureError> {
+    let all: Vec<&Cut> = cuts.all().collect();
+    let jobs: Vec<Job> = all.iter().map(|cut| Job::check((*cut).clone())).collect();
+    let found: Mutex<BTreeMap<usize, Checked>> = Mutex::default();
+    let kinds: Mutex<BTreeSet<(bool, String)>> = Mutex::default();
+    let odd: Mutex<Option<String>> = Mutex::default();
+    let since = Instant::now();
+    let heard = |number: usize, answer: &Value| -> bool {
+        let Some(checked) = checked(answer, all[number], number < cuts.worst.len()) else {
+            set(&odd, format!("a worker's answer is not whole: {answer}"));
+            return false;
+        };
+        if checked.hash != cuts.hashes[number] {
+            let (here, there) = (cuts.hashes[number], checked.hash);
+            set(&odd, format!("record {}: state {here} here, {there} there", checked.cut.at));
+            return false;
+        }
+        let mut kinds = kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        let broken = checked.fate == Fate::Broken;
+        if broken || report_counts(report, &checked) {
+            kinds.insert((broken, kind_of(&checked.reason)));
+        }
+        let stuck = found
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .values()
+            .filter(|checked| checked.fate == Fate::Broken)
+            .count()
+            >= ENOUGH;
+        let enough = kinds.len() >= ENOUGH && !wanted.keep_going;
+        found.lock().unwrap_or_else(PoisonError::into_inner).insert(number, checked);
+        !(enough || stuck || since.elapsed() > wanted.budget || stop.load(Ordering::Relaxed))
+    };
+    let done = crew.all(&jobs, wanted.workers, &heard);
+    report.ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.checked = found.into_values().collect();
+    let odd = odd.into_inner().unwrap_or_else(PoisonError::into_inner);
+    if let Some(what) = odd {
+        return Err(TortureError::Broken(format!("two processes built different states: {what}")));
+    }
+    let left = jobs.len() - report.checked.len();
+    if left > 0 {
+        report.notes.push(format!("{left} states were not looked at"));
+    }
+    done
+}
+
+fn report_counts(report: &Report, checked: &Checked) -> bool {
+    report.is_failure(checked)
+}
+
+fn set(to: &Mutex<Option<String>>, what: String) {
+    to.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
+}
+
+/// The verdict of what was looked at.
+fn judge(
+    wanted: &Wanted,
+    crew: &Crew,
+    history: &History,
+    cuts: &Cuts,
+    report: &mut Report,
+) -> Result<(), TortureError> {
+    let broken = report.checked.iter().find(|checked| checked.fate == Fate::Broken);
+    let says = broken.map(|b| format!("before record {}: the checker {}", b.cut.at, b.reason));
+    if report.failed().next().is_some() {
+        report.verdict = Verdict::Lost;
+        report.notes.extend(says);
+        return Ok(());
+    }
+    if let Some(says) = says {
+        report.verdict = Verdict::Broken(says);
+        return Ok(());
+    }
+    if !wanted.self_check || wanted.subject.check.is_none() {
+        return Ok(());
+    }
+    // A drive whose flushes do nothing from the first moment on: whoever is content with that sees nothing.
+    let cut = Cut { at: cuts.last, left: Left::Lying(cuts.first) };
+    let mut worker = crew.worker("self-check")?;
+    let answer = worker.ask(&Job::check(cut.clone()));
+    worker.end();
+    let answer = answer?;
+    let lied = checked(&answer, &cut, false)
+        .ok_or_else(|| TortureError::Broken(format!("a worker's answer is not whole: {answer}")))?;
+    match lied.fate {
+        Fate::Lost | Fate::Unmountable => {}
+        Fate::Kept => {
+            report.verdict = Verdict::NotMeasured(format!(
+                "the checker is content with a drive that forgot everything since record {} of {}",
+                cuts.first,
+                history.records().len()
+            ));
+        }
+        Fate::Broken => {
+            let why = format!("on a drive that forgot everything the checker {}", lied.reason);
+            report.verdict = Verdict::Broken(why);
+        }
+    }
+    Ok(())
+}
+
+fn blamed(
+    wanted: &Wanted,
+    crew: &Crew,
+    history: &History,
+    trees: &Trees,
+    report: &Report,
+) -> Result<Option<Blame>, TortureError> {
+    let Some(first) = report.failed().min_by_key(|failed| (failed.cut.at, !failed.worst)) else {
+        return Ok(None);
+    };
+    let mut worker = crew.worker("blame")?;
+    let of = (wanted.subject.atomic, wanted.subject.setup.kind);
+    let found = blame(&mut worker, history, of, first, trees, &crew.folder);
+    worker.end();
+    found.map(Some)
+}
+
+/// Leaves the log and a plan for each kind of failure.
+fn leave(
+    wanted: &Wanted,
+    history: &History,
+    report: &Report,
+    out: &Path,
+) -> Result<Vec<String>, TortureError> {
+    std::fs::create_dir_all(out).map_err(TortureError::io(out))?;
+    let name = format!("{}.vlog", wanted.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-"));
+    let path = out.join(&name);
+    let packed = pack(history.log().whole()).map_err(TortureError::io(&path))?;
+    std::fs::write(&path, &packed).map_err(TortureError::io(&path))?;
+    let (mut kinds, mut plans) = (BTreeSet::new(), Vec::new());
+    let mut write = |checked: &Checked, cut: &Cut, state: String| {
+        let file = out.join(format!("lost-{}.toml", plans.len() + 1));
+        let plan = Plan {
+            log: PathBuf::from(&name),
+            sha256: sha256(&packed),
+            subject: wanted.subject.clone(),
+            cut: cut.clone(),
+            acked: checked.promised,
+            state,
+            found: (checked.fate.name().to_string(), checked.reason.clone()),
+            version: wanted.version.clone(),
+        };
+        plans.push(file.display().to_string());
+        std::fs::write(&file, plan.text()).map_err(TortureError::io(&file))
+    };
+    let mut states = crate::states::States::new(history, wanted.subject.atomic);
+    let first = report.failed().min_by_key(|failed| (failed.cut.at, !failed.worst));
+    if let (Some(blame), Some(first)) = (&report.blame, first) {
+        kinds.insert(kind_of(&first.reason));
+        let hash = states.at(&blame.cut).state.hash.to_string();
+        write(first, &blame.cut, hash)?;
+    }
+    for failed in report.failed() {
+        if kinds.len() <= 2 * ENOUGH && kinds.insert(kind_of(&failed.reason)) {
+            write(failed, &failed.cut, failed.hash.to_string())?;
+        }
+    }
+    Ok(plans)
+}

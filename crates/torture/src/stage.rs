@@ -1,0 +1,403 @@
+//! A file system on a drive, for a program or a checker.
+//!
+//! Below a file system of this kernel the drive is a file in a FUSE directory of ours, with a loop device
+//! over it; `lfs` is mounted by FUSE from the drive itself. The loop device stays from state to state: when
+//! the last mount is gone the kernel forgets what it knew of the device, and another state can be put in.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::mount::{MountFlags, UnmountFlags};
+use serve::fuse::{Mount, Options, Patience, who_holds};
+use serve::mount::{DiskDevice, FsMount, MountOptions};
+use stack::disk::{Disk, Meter};
+use stack::live::Stack;
+use stack::power::NoSwitch;
+
+use crate::error::TortureError;
+
+/// How long what is still in use is waited for.
+const LINGER: Duration = Duration::from_secs(5);
+/// Threads that serve the drive.
+const THREADS: usize = 4;
+/// The folder of the program on the drive.
+const FOLDER: &str = "w";
+
+/// File systems.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// ext4.
+    Ext4,
+    /// XFS.
+    Xfs,
+    /// Btrfs.
+    Btrfs,
+    /// F2FS, of the kernel.
+    F2fs,
+    /// Ours.
+    Lfs,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 5] = [Kind::Ext4, Kind::Xfs, Kind::Btrfs, Kind::F2fs, Kind::Lfs];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Ext4 => "ext4",
+            Kind::Xfs => "xfs",
+            Kind::Btrfs => "btrfs",
+            Kind::F2fs => "f2fs",
+            Kind::Lfs => "lfs",
+        }
+    }
+
+    /// Bytes of a drive, if nobody says: what the file system asks for at least, and some.
+    pub fn size(self) -> u64 {
+        match self {
+            Kind::Ext4 => 64 << 20,
+            Kind::Lfs => 96 << 20,
+            Kind::F2fs => 128 << 20,
+            Kind::Btrfs => 160 << 20,
+            Kind::Xfs => 320 << 20,
+        }
+    }
+
+    /// What makes one, with its options; `None`: we do it ourselves.
+    fn maker(self) -> Option<&'static [&'static str]> {
+        match self {
+            Kind::Ext4 => Some(&[
+                "mkfs.ext4",
+                "-q",
+                "-F",
+                "-b",
+                "4096",
+                "-E",
+                "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
+                "-J",
+                "size=4",
+            ]),
+            Kind::Xfs => Some(&["mkfs.xfs", "-q", "-f", "-K", "-s", "size=4096"]),
+            Kind::Btrfs => Some(&["mkfs.btrfs", "-q", "-f", "-K"]),
+            Kind::F2fs => Some(&["mkfs.f2fs", "-q", "-f", "-t", "0"]),
+            Kind::Lfs => None,
+        }
+    }
+
+    /// What checks one that is not mounted, and changes nothing.
+    fn checker(self) -> &'static [&'static str] {
+        match self {
+            Kind::Ext4 => &["e2fsck", "-f", "-n"],
+            Kind::Xfs => &["xfs_repair", "-n"],
+            Kind::Btrfs => &["btrfs", "check", "--readonly"],
+            Kind::F2fs => &["fsck.f2fs", "--dry-run"],
+            Kind::Lfs => &["fsck"],
+        }
+    }
+
+    /// Why it cannot be used here; nothing if it can.
+    pub fn why_not(self) -> Option<String> {
+        let open = |path: &str| {
+            let file = std::fs::OpenOptions::new().read(true).write(true).open(path);
+            file.err().map(|error| format!("{path}: {error}"))
+        };
+        if let Some(why) = open("/dev/fuse") {
+            return Some(why);
+        }
+        let maker = self.maker()?;
+        if !rustix::process::geteuid().is_root() {
+            return Some(format!("{self}: mounting it needs root; --fs lfs does not"));
+        }
+        if let Some(why) = open("/dev/loop-control") {
+            return Some(why);
+        }
+        let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
+        if !known.split_whitespace().any(|word| word == self.name()) {
+            return Some(format!("this kernel has no {self}"));
+        }
+        let there = std::env::split_paths(&search_path()).any(|dir| dir.join(maker[0]).exists());
+        (!there).then(|| format!("{}: there is no such program here", maker[0]))
+    }
+}
+
+/// Where programs of the system are: the path of a user's shell often lacks some of it.
+pub fn search_path() -> String {
+    format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default())
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Kind, String> {
+        let found = Kind::ALL.into_iter().find(|kind| kind.name() == text);
+        let names = Kind::ALL.map(Kind::name).join(", ");
+        found.ok_or_else(|| format!("`{text}`: expected one of {names}"))
+    }
+}
+
+/// How a stage is set up.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// The file system.
+    pub kind: Kind,
+    /// More words for its maker.
+    pub mkfs: String,
+    /// Options of the mount, separated by commas.
+    pub options: String,
+}
+
+/// Carries out one line; an error is a text for people.
+pub type Heard = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+
+enum Mounted {
+    Kernel,
+    Lfs(Box<FsMount>),
+}
+
+/// A drive, and the file system on it.
+pub struct Stage {
+    setup: Setup,
+    scratch: PathBuf,
+    disk: Arc<dyn Disk>,
+    /// The drive as a file, and whoever hears marks.
+    served: Option<Mount>,
+    device: PathBuf,
+    mounted: Option<Mounted>,
+}
+
+impl fmt::Debug for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stage").field("scratch", &self.scratch).finish_non_exhaustive()
+    }
+}
+
+/// Why a state has no file system.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unmountable(pub String);
+
+impl Stage {
+    /// Sets a drive up in a folder that is ours; `heard` is told what is written to [`Stage::ears`].
+    ///
+    /// # Errors
+    /// What the machine does not allow.
+    pub fn new(
+        disk: Arc<dyn Disk>,
+        scratch: &Path,
+        setup: &Setup,
+        heard: Option<Arc<Heard>>,
+    ) -> Result<Stage, TortureError> {
+        let fs = scratch.join("fs");
+        std::fs::create_dir_all(&fs).map_err(TortureError::io(&fs))?;
+        let failed = |error: serve::fuse::FuseError| TortureError::Machine(error.to_string());
+        let kernel = setup.kind.maker().is_some();
+        let (mut served, mut device) = (None, PathBuf::new());
+        if kernel || heard.is_some() {
+            let options = Options {
+                threads: THREADS,
+                stats: Arc::new(|| "{}\n".to_string()),
+                command: heard,
+            };
+            let dir = scratch.join("drive");
+            let mut mount = Mount::new(Arc::clone(&disk), &dir, options).map_err(failed)?;
+            if kernel {
+                let attached = mount.attach_loop().map(Path::to_path_buf);
+                match attached {
+                    Ok(path) => device = path,
+                    Err(error) => {
+                        let _ = mount.stop(|_, _| Patience::CutOff);
+                        return Err(failed(error));
+                    }
+                }
+            }
+            served = Some(mount);
+        }
+        let (setup, scratch) = (setup.clone(), scratch.to_path_buf());
+        Ok(Stage { setup, scratch, disk, served, device, mounted: None })
+    }
+
+    /// The folder of the program.
+    pub fn folder(&self) -> PathBuf {
+        self.root().join(FOLDER)
+    }
+
+    /// The root of the file system.
+    pub fn root(&self) -> PathBuf {
+        self.scratch.join("fs")
+    }
+
+    /// The file that hears marks.
+    pub fn ears(&self) -> PathBuf {
+        self.scratch.join("drive").join(serve::fuse::CONTROL)
+    }
+
+    /// The drive for programs that read one: the loop device, or its file.
+    pub fn device(&self) -> &Path {
+        &self.device
+    }
+
+    /// Makes the file system and the program's folder, and makes them durable; it is mounted then.
+    ///
+    /// # Errors
+    /// What the maker said.
+    pub fn make(&mut self) -> Result<(), TortureError> {
+        match self.setup.kind.maker() {
+            Some(words) => {
+                let more = self.setup.mkfs.split_whitespace();
+                let words: Vec<&str> = words.iter().copied().chain(more).collect();
+                program(&words, &self.device).map_err(TortureError::Machine)?;
+            }
+            None => {
+                let options = lfs::MkfsOptions::new(*b"varve torture \0\0", 1);
+                let now = lfs::Now { at: block::Time::ZERO, wall: serve::mount::wall() };
+                let made = lfs::mkfs(DiskDevice(Arc::clone(&self.disk)), &options, now);
+                made.map_err(|error| TortureError::Machine(format!("lfs: {error}")))?;
+            }
+        }
+        self.mount().map_err(|why| TortureError::Machine(why.0))?;
+        let folder = self.folder();
+        std::fs::create_dir(&folder).map_err(TortureError::io(&folder))?;
+        let all = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+        std::fs::set_permissions(&folder, all).map_err(TortureError::io(&folder))?;
+        self.sync()
+    }
+
+    /// Mounts what is on the drive: recovery.
+    ///
+    /// # Errors
+    /// It does not come up.
+    pub fn mount(&mut self) -> Result<(), Unmountable> {
+        let root = self.root();
+        self.mounted = Some(match self.setup.kind {
+            Kind::Lfs => {
+                let mut options = MountOptions { threads: 2, ..MountOptions::default() };
+                options.apply(&format!("noatime,{}", self.setup.options)).map_err(Unmountable)?;
+                let stack = Stack {
+                    name: "a state".to_string(),
+                    disk: Arc::clone(&self.disk),
+                    power: Arc::new(NoSwitch("it is a state")),
+                    meter: Arc::new(Meter::default()),
+                    recorders: Vec::new(),
+                };
+                let mounted = FsMount::new(stack, "varve-torture", &root, options);
+                Mounted::Lfs(Box::new(mounted.map_err(|error| Unmountable(error.to_string()))?))
+            }
+            kind => {
+                let data = std::ffi::CString::new(self.setup.options.as_str())
+                    .map_err(|error| Unmountable(error.to_string()))?;
+                let flags = MountFlags::NOATIME | MountFlags::NOSUID | MountFlags::NODEV;
+                rustix::mount::mount(&self.device, &root, kind.name(), flags, data.as_c_str())
+                    .map_err(|error| Unmountable(format!("{kind}: mount: {error}")))?;
+                Mounted::Kernel
+            }
+        });
+        Ok(())
+    }
+
+    /// What was written is durable.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn sync(&self) -> Result<(), TortureError> {
+        let root = self.root();
+        match &self.mounted {
+            Some(Mounted::Lfs(mount)) => {
+                mount.checkpoint().map_err(|error| TortureError::Broken(format!("lfs: {error}")))
+            }
+            Some(Mounted::Kernel) => {
+                let folder = std::fs::File::open(&root).map_err(TortureError::io(&root))?;
+                let synced = rustix::fs::syncfs(&folder);
+                synced.map_err(|error| TortureError::io(&root)(error.into()))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Lets the file system go.
+    ///
+    /// # Errors
+    /// Somebody still uses it, and who.
+    pub fn unmount(&mut self) -> Result<(), TortureError> {
+        let (since, root) = (Instant::now(), self.root());
+        match self.mounted.take() {
+            None => Ok(()),
+            Some(Mounted::Lfs(mount)) => {
+                let stopped = mount.stop(|_| since.elapsed() < LINGER);
+                stopped.map_err(|error| TortureError::Broken(format!("unmount: {error}")))
+            }
+            Some(Mounted::Kernel) => loop {
+                match rustix::mount::unmount(&root, UnmountFlags::empty()) {
+                    Ok(()) => return Ok(()),
+                    Err(rustix::io::Errno::BUSY) if since.elapsed() < LINGER => {
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
+                    Err(error) => {
+                        let what = format!("unmount: {error}: {}", who_holds(&root));
+                        let _ = rustix::mount::unmount(&root, UnmountFlags::DETACH);
+                        return Err(TortureError::Broken(what));
+                    }
+                }
+            },
+        }
+    }
+
+    /// What the checker of the file system says of what is on the drive, which is not mounted; nothing if
+    /// it is content. `image` is a file that it may use.
+    ///
+    /// # Errors
+    /// The checker cannot be run.
+    pub fn complaint(&self, image: &Path) -> Result<Option<String>, TortureError> {
+        let words = self.setup.kind.checker();
+        if self.setup.kind != Kind::Lfs {
+            return Ok(program(words, &self.device).err());
+        }
+        crate::image::write(&*self.disk, image)?;
+        let this = std::env::current_exe().map_err(TortureError::io("this program"))?;
+        let this = this.to_string_lossy().into_owned();
+        let said = program(&[&this, words[0]], image).err();
+        let _ = std::fs::remove_file(image);
+        Ok(said)
+    }
+
+    /// Undoes all.
+    ///
+    /// # Errors
+    /// What is left over.
+    pub fn end(mut self) -> Result<(), TortureError> {
+        let unmounted = self.unmount();
+        if let Some(served) = self.served.take() {
+            let since = Instant::now();
+            let wait = |_: &str, _: &Path| match since.elapsed() < LINGER {
+                true => Patience::Wait,
+                false => Patience::CutOff,
+            };
+            let stopped = served.stop(wait);
+            stopped.map_err(|error| TortureError::Broken(error.to_string()))?;
+        }
+        unmounted
+    }
+}
+
+/// Runs a program of the system on the drive.
+fn program(words: &[&str], on: &Path) -> Result<(), String> {
+    let mut command = Command::new(words[0]);
+    command.args(&words[1..]).arg(on).env("PATH", search_path()).stdin(Stdio::null());
+    let out = command.output().map_err(|error| format!("{}: {error}", words[0]))?;
+    if out.status.success() {
+        return Ok(());
+    }
+    let said = [out.stderr, out.stdout].concat();
+    let said = String::from_utf8_lossy(&said);
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let from = lines.len().saturating_sub(3);
+    Err(format!("{}: {} ({})", words[0], lines[from..].join("; "), out.status))
+}

@@ -1,0 +1,58 @@
+"""The table of scripts/torture-table: runs every row of every recipe and says what came out."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+program, fs, random, jobs, budget, only, write = sys.argv[1:8]
+wanted = set(only.split(",")) - {""}
+recipes = json.loads(subprocess.run([program, "torture", "--list", "--json"], capture_output=True, check=True).stdout)
+rows, wrong, skipped = [], [], []
+for recipe in recipes["results"]:
+    for row in recipe["rows"]:
+        name = row["name"]
+        if wanted and name not in wanted:
+            continue
+        if recipe["why_not"]:
+            skipped.append(f"{name}: skipped: {recipe['why_not']}")
+            print(skipped[-1], flush=True)
+            continue
+        words = [program, "torture", "--recipe", name, "--fs", fs, "--random", random, "--jobs", jobs]
+        words += ["--budget", budget, "--keep-going", "--json"]
+        ran = subprocess.run(words, capture_output=True, text=True)
+        try:
+            results = json.loads(ran.stdout)["results"]
+        except ValueError:
+            wrong.append(name)
+            print(f"{name}: {ran.stderr.strip()}", flush=True)
+            continue
+        verdict = results["verdict"]
+        if verdict != row["expect"]:
+            wrong.append(name)
+        worst, drawn = results["worst"], results["drawn"]
+        blame = results["blame"] or {}
+        missing = blame.get("missing_fsync") or ""
+        first = results["failures"][0]["reason"] if results["failures"] else results["why"] or ""
+        cells = [f"`{name}`", row["promise"], f"**{verdict}**" if verdict != "kept" else verdict,
+                 f"{worst['failed']} of {worst['looked_at']}", f"{drawn['failed']} of {drawn['looked_at']}",
+                 str(results["recorded"]["flushes"]), first.replace("|", "/")[:90], missing]
+        rows.append("| " + " | ".join(cells) + " |")
+        left = worst["states"] + drawn["states"] - worst["looked_at"] - drawn["looked_at"]
+        print(f"{name}: {verdict} ({row['expect']} expected), {cells[3]} worst, {cells[4]} drawn, "
+              f"{results['ms'] / 1000:.0f} s{f', {left} not looked at' if left else ''}", flush=True)
+head = ["| program | what is promised | came out | worst cases failed | drawn states failed | flushes | the first failure "
+        "| the fsync that is missing (a guess) |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
+table = "\n".join(head + rows)
+if write:
+    page = pathlib.Path("docs/torture-table.md")
+    text = page.read_text()
+    begin, end = "<!-- table: begin -->\n", "<!-- table: end -->"
+    before, rest = text.split(begin)
+    page.write_text(before + begin + "\n" + table + "\n\n" + end + rest.split(end)[1])
+else:
+    print(table)
+for line in skipped:
+    print(line)
+print(f"torture-table: {len(rows)} rows, {len(wrong)} not as expected, {len(skipped)} skipped")
+sys.exit(1 if wrong else 0)
