@@ -154,6 +154,41 @@ fn a_gated_policy_agrees_with_its_twin() {
     assert!(switched > 20, "the gate moved {switched} times: nothing was compared");
 }
 
+/// Every policy takes a queue beside it: none is left without room, and where no page is append-only
+/// it does as it does alone.
+#[test]
+fn every_policy_can_be_the_inner_one() {
+    let alone: Vec<&&str> = POLICIES
+        .iter()
+        .filter(|policy| !["none", "belady", "aoi"].iter().any(|name| policy.starts_with(name)))
+        .collect();
+    for (inner, seed) in alone.iter().flat_map(|inner| (0..6).map(move |seed| (inner, seed))) {
+        let mut rng = Rng::new(seed);
+        let (entries, pages) = (rng.between(48, 160) as usize, rng.between(200, 900) as u32);
+        let shape = BufferShape { seed, ..BufferShape::alone(entries, pages) };
+        let list = accesses(&mut rng, pages, 4000);
+        for options in ["cap=1", "cap=20, program_unit=5", "cap=9, gate=shadow, period=7"] {
+            let policy = format!("aoi(inner={inner}, chunk=16 KiB, threshold=4 KiB, {options})");
+            let mut sim = ssd::HitSim::new(&policy, shape).unwrap();
+            for (at, access) in list.iter().enumerate() {
+                sim.play(std::slice::from_ref(access));
+                sim.check().unwrap_or_else(|what| panic!("{policy}, seed {seed}: {at}: {what}"));
+            }
+        }
+        let ordinary = format!("aoi(inner={inner}, chunk=16 KiB, threshold=1 MiB)");
+        let mut gated = ssd::HitSim::new(&ordinary, shape).unwrap();
+        // The table of chunks takes one entry.
+        let left = BufferShape { entries: entries - 1, ..shape };
+        let mut plain = ssd::HitSim::new(inner, left).unwrap();
+        for sim in [&mut gated, &mut plain] {
+            sim.play(&list);
+        }
+        let hits = [&gated, &plain]
+            .map(|sim| sim.apps().iter().map(|a| a.read_hits + a.write_hits).sum::<u64>());
+        assert_eq!(hits[0], hits[1], "{ordinary}, seed {seed}");
+    }
+}
+
 /// The first accesses of a captured trace, its pages numbered from 0 in order of appearance so that
 /// they fill a small space; neighbours stay neighbours within 64 pages.
 fn captured(name: &str, count: usize) -> Vec<HitAccess> {

@@ -2,7 +2,9 @@
 //!
 //! Invariants: an entry is in the queue or the inner policy's, told by its class; the queue holds at
 //! most `cap` entries, and the inner policy never sees one of them. What was hit in the queue goes on
-//! to the inner policy when its turn comes; the rest leaves on a stream of its own.
+//! to the inner policy when its turn comes; the rest leaves on a stream of its own. An inner policy
+//! whose lists have lengths of their own may be short of none of them while the buffer is full: then
+//! the queue gives way.
 
 use crate::buffer::inner::Inner;
 use crate::buffer::{Access, Admission, Batches, Frame, List, Pool, Stream};
@@ -80,6 +82,27 @@ impl Apart {
     }
 
     pub fn admit(
+        &mut self,
+        pool: &mut Pool,
+        a: &Access<'_>,
+        apart: bool,
+        out: &mut Batches,
+    ) -> Admission {
+        let said = self.admit_any(pool, a, apart, out);
+        if matches!(said, Admission::Admit(_)) && pool.free() + out.len() == 0 {
+            self.give_way(pool, out);
+        }
+        said
+    }
+
+    /// The oldest of the queue leaves, whatever it was: the inner policy gave nothing up.
+    fn give_way(&mut self, pool: &mut Pool, out: &mut Batches) {
+        let Some(frame) = self.queue.back() else { return };
+        pool.unlink(&mut self.queue, frame);
+        out.evict(frame, Stream::Append);
+    }
+
+    fn admit_any(
         &mut self,
         pool: &mut Pool,
         a: &Access<'_>,

@@ -168,7 +168,6 @@ impl Gate {
     /// Pages were discarded.
     pub fn forget(&mut self, pages: std::ops::Range<u32>, written: &dyn Fn(u32) -> bool) {
         for shadow in &mut self.shadows {
-            shadow.cache.inner.forget(pages.clone(), written);
             let mut page = pages.start;
             while page < pages.end {
                 if sampled(page) {
@@ -178,6 +177,7 @@ impl Gate {
                     page = (page / CHUNK + 1).saturating_mul(CHUNK);
                 }
             }
+            shadow.cache.inner.forget(pages.clone(), written);
         }
     }
 
