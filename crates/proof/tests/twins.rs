@@ -175,7 +175,7 @@ fn every_policy_can_be_the_inner_one() {
                 sim.check().unwrap_or_else(|what| panic!("{policy}, seed {seed}: {at}: {what}"));
             }
         }
-        let ordinary = format!("aoi(inner={inner}, chunk=16 KiB, threshold=1 MiB)");
+        let ordinary = format!("aoi(inner={inner}, chunk=16 KiB, threshold=1 MiB, cap=3)");
         let mut gated = ssd::HitSim::new(&ordinary, shape).unwrap();
         // The table of chunks takes one entry.
         let left = BufferShape { entries: entries - 1, ..shape };
