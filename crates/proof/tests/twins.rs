@@ -164,7 +164,7 @@ fn every_policy_can_be_the_inner_one() {
         .collect();
     for (inner, seed) in alone.iter().flat_map(|inner| (0..6).map(move |seed| (inner, seed))) {
         let mut rng = Rng::new(seed);
-        let (entries, pages) = (rng.between(48, 160) as usize, rng.between(200, 900) as u32);
+        let (entries, pages) = (rng.between(64, 160) as usize, rng.between(200, 900) as u32);
         let shape = BufferShape { seed, ..BufferShape::alone(entries, pages) };
         let list = accesses(&mut rng, pages, 4000);
         for options in ["cap=1", "cap=20, program_unit=5", "cap=9, gate=shadow, period=7"] {

@@ -6,6 +6,8 @@
 //! whose lists have lengths of their own may be short of none of them while the buffer is full: then
 //! the queue gives way.
 
+use block::Op;
+
 use crate::buffer::inner::Inner;
 use crate::buffer::{Access, Admission, Batches, Frame, List, Pool, Stream};
 
@@ -64,7 +66,9 @@ impl Apart {
         let Some(frame) = self.queue.back() else { return };
         pool.unlink(&mut self.queue, frame);
         if pool.class(frame) == HIT {
-            let access = Access { page: pool.page(frame), ..*a };
+            // The entry's own state, not what the access that pushes it does.
+            let op = if pool.is_dirty(frame) { Op::Write } else { Op::Read };
+            let access = Access { page: pool.page(frame), op, ..*a };
             if let Admission::Admit(class) = self.inner.admit(pool, &access, out) {
                 pool.set_class(frame, class);
                 self.inner.inserted(pool, frame, &access);

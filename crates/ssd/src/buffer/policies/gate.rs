@@ -158,7 +158,9 @@ impl Gate {
             return;
         }
         for shadow in &mut self.shadows {
-            if let Some(frame) = shadow.pool.find(page) {
+            if let Some(frame) = shadow.pool.find(page)
+                && shadow.pool.is_dirty(frame)
+            {
                 shadow.pool.set_clean(frame);
                 shadow.cache.cleaned(&mut shadow.pool, frame);
             }
