@@ -56,6 +56,8 @@ const POLICIES: &[&str] = &[
     "aoi(cap=32, lat=mapped-any)",
     "aoi(cap=32, lat=evidence)",
     "aoi(cap=32, lat=sweep)",
+    "aoi(inner=s3-fifo)",
+    "aoi(inner=s3-fifo, gate=shadow)",
     "belady",
 ];
 
