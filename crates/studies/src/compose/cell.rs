@@ -220,7 +220,7 @@ impl Cell {
 
     fn sqlite(&self, inputs: &Inputs, port: Port<Drive>, start: Time) -> Result<Outcome, LabError> {
         // Rows of the list: write-ahead log, and counted commits of the drive's transactions.
-        let variant: &Variant = if self.on.nolog { &FULL[6] } else { &FULL[0] };
+        let variant: &Variant = if self.on.nolog { &FULL[2] } else { &FULL[0] };
         let mut work = inputs.ycsb.clone();
         let count = inputs.size.operations;
         inputs.database.run(variant, Box::new(port), (start, CPU), &mut |db, each| {
