@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # The mounted file system with several programs at once, beside ext4 on a loop device over a file of the same
-# disk, in turns, in one run. Prints operations a second (medians), the 99th percentile of what waits, and ratios.
+# disk, in turns, in one run. Prints operations a second (medians), the 99th percentile and the most of what waits, and
+# ratios.
 #
 #   bench/threads.sh [--runs 5] [--seconds 3] [--options LIST]
 #
@@ -13,7 +14,8 @@
 # fsync N: N threads overwrite 4 KiB at random in a file of their own and fdatasync each time. read: 4 KiB, direct, at
 # random, alone and beside such a thread. churn N: N threads create a file of 8 KiB, fsync and delete it.
 # create: one thread creates files of 8 KiB without fsync (and deletes them 500 at a time), alone and beside one
-# that writes 1 MiB and fsyncs. Needs root, fio, python3 and mkfs.ext4.
+# that writes 1 MiB and fsyncs. clean: 4 KiB, direct, at random, read beside a thread that writes so on a volume of 768 MiB
+# that is 75 % full and was written over before, so that ours is cleaned. Needs root, fio, python3 and mkfs.ext4.
 set -euo pipefail
 export LC_ALL=C
 
@@ -48,15 +50,16 @@ end() {
 }
 trap end EXIT
 
-up() { # varve|ext4: anew and empty
+up() { # varve|ext4 [MiB]: anew and empty
+  local size=${2:-2048}
   rm -f "$scratch/image"
-  truncate -s 2G "$scratch/image"
+  truncate -s "${size}M" "$scratch/image"
   if [ "$1" = ext4 ]; then
     mkfs.ext4 -q "$scratch/image"
     mount -o loop "$scratch/image" "$dir"
     return
   fi
-  "$VARVE" mkfs "$scratch/image" --size 2GiB --force >/dev/null
+  "$VARVE" mkfs "$scratch/image" --size "${size}MiB" --force >/dev/null
   "$VARVE" mount "$scratch/image" "$dir" --foreground ${options:+-o "$options"} >"$scratch/log" 2>&1 &
   server=$!
   for _ in $(seq 200); do
@@ -75,7 +78,7 @@ down() {
 }
 
 cat >"$scratch/churn.py" <<'PY'
-"""churn.py DIR THREADS SECONDS fsync|plain [beside]: files a second, 99th percentile of one in ms."""
+"""churn.py DIR THREADS SECONDS fsync|plain [beside]: files a second, 99th percentile and most of one in ms."""
 import os, sys, threading, time
 
 where, threads, seconds, how = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
@@ -100,7 +103,7 @@ def creator(i):
         n += 1
         took.append(time.monotonic() - begun)
     took.sort()
-    found.append((n / seconds, took[int(len(took) * 0.99)] * 1e3))
+    found.append((n / seconds, took[int(len(took) * 0.99)] * 1e3, took[-1] * 1e3))
 
 
 def syncer(stop):
@@ -119,12 +122,12 @@ all = [threading.Thread(target=creator, args=(i,)) for i in range(threads)]
 [one.start() for one in all]
 [one.join() for one in all]
 stop.set()
-print(sum(rate for rate, _ in found), max(p99 for _, p99 in found))
+print(sum(one[0] for one in found), max(one[1] for one in found), max(one[2] for one in found))
 PY
 
-note() { echo "$1 $2 $3" >>"$scratch/results"; } # SYSTEM JOB "RATE P99"
+note() { echo "$1 $2 $3" >>"$scratch/results"; } # SYSTEM JOB "RATE P99 MOST"
 
-files() { # SYSTEM JOB NAME FIO-OPTIONS..: rate and p99 of the job NAME
+files() { # SYSTEM JOB NAME FIO-OPTIONS..: rate, p99 and most of the job NAME
   local system=$1 job=$2 name=$3
   shift 3
   note "$system" "$job" "$(fio --output-format=json --directory="$dir" --size=64M --bs=4k --time_based \
@@ -132,7 +135,22 @@ files() { # SYSTEM JOB NAME FIO-OPTIONS..: rate and p99 of the job NAME
 jobs = [j for j in json.load(sys.stdin)["jobs"] if j["jobname"] == sys.argv[1]]
 kind = "read" if jobs[0]["read"]["total_ios"] else "write"
 p99 = max(j[kind]["clat_ns"]["percentile"]["99.000000"] for j in jobs) / 1e6
-print(sum(j[kind]["iops"] for j in jobs), p99)' "$name")"
+most = max(j[kind]["clat_ns"]["max"] for j in jobs) / 1e6
+print(sum(j[kind]["iops"] for j in jobs), p99, most)' "$name")"
+}
+
+cleaned() { # segments that ours has cleaned since the mount
+  python3 -c 'import json, os, sys
+print(json.loads(os.getxattr(sys.argv[1], "user.varve.stats"))["results"]["cleaned_segments"])' "$dir"
+}
+
+crowded() { # SYSTEM: reads while the volume is cleaned
+  local before=0 one=(--filename=c --size=576M --bs=4k --direct=1 --ioengine=psync)
+  fio --directory="$dir" "${one[@]}" --bs=1M --rw=write --name=fill >/dev/null
+  fio --directory="$dir" "${one[@]}" --rw=randwrite --io_size=192M --name=age >/dev/null
+  [ "$1" = ext4 ] || before=$(cleaned)
+  files "$1" clean r --name=r "${one[@]}" --rw=randread --name=w "${one[@]}" --rw=randwrite
+  [ "$1" = ext4 ] || echo "$(($(cleaned) - before))" >>"$scratch/cleaned"
 }
 
 churn() { note "$1" "$2" "$(python3 "$scratch/churn.py" "$dir" "$3" "$seconds" "${@:4}")"; }
@@ -148,23 +166,30 @@ for _ in $(seq "$runs"); do
     churn $system create-alone 1 plain
     churn $system create-beside 1 plain beside
     down
+    up $system 768
+    crowded $system
+    down
   done
 done
-python3 - "$scratch/results" <<'PY'
-import statistics, sys
+python3 - "$scratch/results" "$scratch/cleaned" <<'PY'
+import os, statistics, sys
 found = {}
 for line in open(sys.argv[1]):
-    system, job, rate, p99 = line.split()
-    found.setdefault((job, system), []).append((float(rate), float(p99)))
+    system, job, *numbers = line.split()
+    found.setdefault((job, system), []).append([float(number) for number in numbers])
 middle = {key: [statistics.median(part) for part in zip(*runs)] for key, runs in found.items()}
-print(f"{'':16}{'here /s':>10} {'p99 ms':>8} {'ext4 /s':>10} {'p99 ms':>8} {'here of ext4':>13}")
+head = f"{'p99 ms':>8} {'most ms':>8}"
+print(f"{'':16}{'here /s':>10} {head} {'ext4 /s':>10} {head} {'here of ext4':>13}")
 for job in dict.fromkeys(job for job, _ in middle):
     ours, theirs = middle[job, "varve"], middle[job, "ext4"]
-    print(f"{job:16}{ours[0]:10.0f} {ours[1]:8.2f} {theirs[0]:10.0f} {theirs[1]:8.2f} {ours[0] / theirs[0]:13.2f}")
+    both = " ".join(f"{one[0]:10.0f} {one[1]:8.2f} {one[2]:8.2f}" for one in (ours, theirs))
+    print(f"{job:16}{both} {ours[0] / theirs[0]:13.2f}")
 for job in ("read", "create"):
     parts = {system: middle[f"{job}-beside", system][0] / middle[f"{job}-alone", system][0] for system in ("varve", "ext4")}
     print(f"{job} beside a writer that syncs, of alone: here {parts['varve']:.2f}, ext4 {parts['ext4']:.2f}")
 for n in (8, 16):
     print(f"{n} threads that sync, of one: here {middle[f'fsync-{n}', 'varve'][0] / middle['fsync-1', 'varve'][0]:.2f}, "
           f"ext4 {middle[f'fsync-{n}', 'ext4'][0] / middle['fsync-1', 'ext4'][0]:.2f}")
+print("segments cleaned beside the reads of `clean`:", *open(sys.argv[2]).read().split())
+print("load average: %.1f %.1f %.1f" % os.getloadavg())
 PY

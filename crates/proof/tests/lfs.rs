@@ -63,9 +63,13 @@ const LONGER: (Draw, Density) =
 
 /// Those that longer runs show; `FsyncJ`, `Trans` and `Pin` need more than is made here:
 /// `crates/lfs/tests/crash.rs`; so do `PastTorn`, whose torn node has to be followed by a whole one, and
-/// `WholeFirst`, which takes two cuts of mounts: `crates/lfs/tests/torn.rs`. Those of cleaning ahead of
+/// `WholeFirst`, which takes two cuts of mounts: `crates/lfs/tests/torn.rs`; `FrozenNarrow`, whose segments have to
+/// be written over within one checkpoint: `crates/lfs/tests/parts.rs`. Those of cleaning ahead of
 /// need are rarer here than in `crates/lfs/tests/ahead.rs`.
-const IN_LONG: [Bug; 13] = [
+const IN_LONG: [Bug; 16] = [
+    Bug::FrozenLate,
+    Bug::SyncsFrozen,
+    Bug::FrozenLost,
     Bug::StaleRead,
     Bug::SyncedEarly,
     Bug::TicketLate,
@@ -84,7 +88,9 @@ const IN_LONG: [Bug; 13] = [
 #[test]
 fn planted_bugs_of_longer_runs_are_caught() {
     for bug in IN_LONG {
-        caught(bug, BUDGET, |seed| draw_lfs(seed, &LONG.0), LONG.1);
+        // Few runs clean batches on request; what else cleans does not know this bug.
+        let budget = if bug == Bug::BatchEarly { 6 * BUDGET } else { BUDGET };
+        caught(bug, budget, |seed| draw_lfs(seed, &LONG.0), LONG.1);
     }
     caught(Bug::RecoveryInChain, BUDGET, |seed| draw_lfs(seed, &LONGER.0), LONGER.1);
 }
@@ -101,6 +107,7 @@ fn each_planted_bug_is_some_tests() {
         Bug::AheadStale,
         Bug::RecordsCross,
         Bug::AheadIdle,
+        Bug::FrozenNarrow,
     ];
     let all: Vec<Bug> = SHORT.into_iter().chain(IN_LONG).chain(elsewhere).collect();
     assert_eq!(all.len(), Bug::ALL.len());
@@ -133,7 +140,7 @@ fn planted_bugs_are_caught_and_their_plans_show_them() {
 
 #[test]
 fn volumes_are_cleaned() {
-    let (mut segments, mut records) = (0, 0);
+    let (mut segments, mut records, mut between) = (0, 0, 0);
     for seed in 0..40 {
         let (plan, spec, _) = draw_lfs(seed, &LONG.0);
         let mut subject = FsSubject::build(&spec).expect("a volume");
@@ -141,11 +148,13 @@ fn volumes_are_cleaned() {
         for step in &plan.work {
             let done = oracle.apply(&mut subject, step);
             done.unwrap_or_else(|failure| panic!("seed {seed}, `{step}`: {failure}"));
+            between += u32::from(subject.is_frozen());
         }
         segments += subject.cleaned().0;
         records += subject.cleaned().1;
     }
     assert!(segments > 400 && records > 100, "{segments} segments, {records} records");
+    assert!(between > 100, "{between} operations ended between the parts of a checkpoint");
 }
 
 #[test]

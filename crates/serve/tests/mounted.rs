@@ -57,11 +57,16 @@ impl Here {
     fn up(&mut self, options: &str) {
         let mut chosen = MountOptions::default();
         chosen.apply(options).unwrap();
+        // Whoever waits for the device with the volume's lock held panics, and the volume takes no changes.
+        chosen.strict = true;
         let mount = FsMount::new(self.stack.clone(), "a test", &self.dir, chosen).unwrap();
         self.mount = Some(mount);
     }
 
     fn down(&mut self) {
+        for asked in ["reads_with_the_lock", "writes_with_the_lock", "flushes_with_the_lock"] {
+            assert_eq!(counter(self, asked), 0, "{asked}");
+        }
         let mut looks = 0;
         let stopped = self.mount.take().unwrap().stop(|_| {
             looks += 1;

@@ -75,7 +75,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut scenario = Scenario::default();
     scenario.set("drive.preset", "paper-nolog")?;
     scenario.set("drive.scale", "1/64")?;
-    scenario.set("workload.gen", "zipf,size=240MiB,read=0.5,count=300k")?;
+    scenario.set("workload.gen", "zipf,size=240MiB,read=30,count=450k")?;
     scenario.set_list("sweep.buffer.policy", vec!["lru".into(), "mru".into()])?;
     scenario.set_list("sweep.gc.victim", vec!["greedy".into(), "old-half".into()])?;
     let document = run(&scenario)?;

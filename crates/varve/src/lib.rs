@@ -25,7 +25,7 @@ pub use block;
 /// for pair in ["preset=paper-nolog", "scale=1/64"] {
 ///     scenario.set_pair(&format!("drive.{pair}"))?;
 /// }
-/// scenario.set("workload.gen", "zipf,size=64MiB,read=0.5,count=20k")?;
+/// scenario.set("workload.gen", "zipf,size=64MiB,read=50,count=20k")?;
 /// let document = varve::sim::run(&scenario)?;
 /// assert!(document.number(0, varve::sim::metric::WAF).is_some_and(|waf| waf >= 0.0));
 /// # Ok::<(), varve::sim::LabError>(())

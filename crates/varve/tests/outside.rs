@@ -66,7 +66,7 @@ fn sweep(policies: [&str; 2], victims: [&str; 2]) -> Document {
     let mut scenario = Scenario::default();
     scenario.set("drive.preset", "paper-nolog").unwrap();
     scenario.set("drive.scale", "1/64").unwrap();
-    scenario.set("workload.gen", "zipf,size=240MiB,read=0.3,count=150k").unwrap();
+    scenario.set("workload.gen", "zipf,size=240MiB,read=30,count=150k").unwrap();
     scenario.set("replay.precondition", "steady").unwrap();
     scenario.set_list("sweep.buffer.policy", policies.map(String::from).to_vec()).unwrap();
     scenario.set_list("sweep.gc.victim", victims.map(String::from).to_vec()).unwrap();

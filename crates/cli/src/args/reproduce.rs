@@ -35,8 +35,9 @@ pub struct Reproduce {
     /// scj: only what the paper's numbers need
     #[arg(long)]
     pub claims: bool,
-    /// scj: of that only this load, and the file server: fileserver, varmail, tpcc or ycsb-a
-    #[arg(long, value_name = "LOAD", requires = "claims")]
+    /// scj: only this load, and the file server: fileserver, varmail, tpcc or ycsb-a; what the paper's numbers
+    /// need, and without --claims what cleaning ahead of need is to reach
+    #[arg(long, value_name = "LOAD")]
     pub load: Option<String>,
     /// scj: seeds of the main comparison, whose medians are told (default 1; 3 without --quick and --full)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=99))]

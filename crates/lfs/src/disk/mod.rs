@@ -21,9 +21,9 @@ use crate::format::{BLOCK_BYTES, Block};
 use crate::{BlockAddr, FsError};
 pub use flushes::Mark;
 pub use outside::Fetch;
-pub(crate) use outside::{For, read_run};
+pub(crate) use outside::{For, read_run, write_forced};
 
-const SECTORS: u64 = BLOCK_BYTES as u64 / SECTOR_BYTES;
+pub(crate) const SECTORS: u64 = BLOCK_BYTES as u64 / SECTOR_BYTES;
 /// Blocks of a run at most.
 const RUN: usize = 64;
 /// Runs under way at most.
@@ -400,11 +400,15 @@ impl<D: BlockDevice> Disk<D> {
         cause: Cause,
     ) -> Result<(), DeviceError> {
         self.wait()?;
-        self.time = self.time.max(self.write_durable_behind(at, blocks, cause)?);
+        self.outside.changed(at, blocks.len() as u32);
+        let bytes: Vec<u8> = blocks.iter().flat_map(|block| block.iter().copied()).collect();
+        self.written[cause as usize] += blocks.len() as u64;
+        self.time = self.time.max(self.force(at, &bytes)?);
         Ok(())
     }
 
-    /// Writes blocks that are durable when they are answered, but nobody waits: when that is.
+    /// Writes blocks that are durable when they are answered, but nobody waits: when that is. Where
+    /// somebody else asks the device for it nobody knows ([`Time::LIMIT`]): he says when it is done.
     ///
     /// # Errors
     /// What the device says.
@@ -417,13 +421,40 @@ impl<D: BlockDevice> Disk<D> {
         self.drain()?;
         self.outside.changed(at, blocks.len() as u32);
         let bytes: Vec<u8> = blocks.iter().flat_map(|block| block.iter().copied()).collect();
-        let lba = Lba(u64::from(at.0) * SECTORS);
-        let sectors = Sectors(blocks.len() as u64 * SECTORS);
-        let request = Request::write(lba, sectors).with(Data::Write(&bytes)).with_fua();
-        let done = self.device.submit(self.time, request)?;
-        self.answered = self.answered.max(done);
+        if self.outside.is_on() {
+            self.outside.force(at, bytes);
+            return Ok(Time::LIMIT);
+        }
         self.written[cause as usize] += blocks.len() as u64;
+        self.force(at, &bytes)
+    }
+
+    fn force(&mut self, at: BlockAddr, bytes: &[u8]) -> Result<Time, DeviceError> {
+        let done = write_forced(&mut self.device, self.time, at, bytes)?;
+        self.answered = self.answered.max(done);
         Ok(done)
+    }
+
+    /// What was to be forced, and is asked of the device by somebody else.
+    pub(crate) fn take_forced(&mut self) -> Option<(BlockAddr, Vec<u8>)> {
+        self.outside.take_forced()
+    }
+    /// Whether a flush is wished for, and of use; it is not wished for any more.
+    pub(crate) fn take_wish(&mut self) -> bool {
+        let wish = self.outside.take_wish();
+        wish.is_some_and(|mark| !self.is_durable(mark))
+    }
+    /// Whether something is asked for by somebody else, or to be.
+    pub(crate) fn has_wishes(&self) -> bool {
+        self.outside.has_wishes()
+    }
+    /// Nothing is to be forced any more.
+    pub(crate) fn forget_forced(&mut self) {
+        self.outside.forget_forced();
+    }
+    /// Somebody else has written blocks that were to be forced.
+    pub(crate) fn forced(&mut self, cause: Cause, bytes: usize) {
+        self.written[cause as usize] += (bytes / BLOCK_BYTES) as u64;
     }
 
     /// All that was written so far, to be asked about later.
@@ -436,14 +467,18 @@ impl<D: BlockDevice> Disk<D> {
         self.covered.is_durable(self.time, mark)
     }
 
-    /// Submits a flush that nobody waits for and that covers a mark. Not yet (no) while another is
-    /// under way, or some of what it is to cover is not answered.
+    /// Submits a flush that nobody waits for and that covers a mark (or wishes for one, where somebody
+    /// else asks for it). Not yet (no) while another is under way, or some of what it is to cover is not
+    /// answered.
     ///
     /// # Errors
     /// What the device says.
     pub fn flush_behind(&mut self, mark: Mark) -> Result<bool, DeviceError> {
         if self.covered.waits(mark) {
             self.drain()?;
+        }
+        if self.outside.is_on() {
+            return Ok(self.outside.wish_flush(mark));
         }
         let answered = self.covered.answered(mark).is_none_or(|by| by <= self.time);
         if self.covered.is_busy(self.time) || !(answered || self.covered.early) {

@@ -7,6 +7,7 @@
 //!   change one does, and is counted: nothing is left half done;
 //! * what somebody else reads counts only if none of it was written or given back since he was asked for
 //!   it: there are no pins, and nothing that is free waits for a reader;
+//! * a flush or a forced write that nobody waits for is for somebody who does not have the volume, too;
 //! * a block that was brought is kept until it was asked for or written; when there are too many, the
 //!   oldest go: who wants them wants them again.
 
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use block::{BlockDevice, Data, DeviceError, Lba, Request, Sectors, Time};
 
-use super::SECTORS;
+use super::{Mark, SECTORS};
 use crate::BlockAddr;
 use crate::format::{BLOCK_BYTES, Block};
 
@@ -42,7 +43,23 @@ pub(crate) fn read_run<D: BlockDevice>(
     device.submit(now, request.with(Data::Read(out)))
 }
 
+/// Writes blocks that are durable when they are answered.
+pub(crate) fn write_forced<D: BlockDevice>(
+    device: &mut D,
+    now: Time,
+    at: BlockAddr,
+    bytes: &[u8],
+) -> Result<Time, DeviceError> {
+    let sectors = Sectors((bytes.len() / BLOCK_BYTES) as u64 * SECTORS);
+    let request = Request::write(Lba(u64::from(at.0) * SECTORS), sectors);
+    device.submit(now, request.with(Data::Write(bytes)).with_fua())
+}
+
 impl Fetch {
+    /// Its own among all that are read.
+    pub fn number(&self) -> u64 {
+        self.id
+    }
     pub(super) fn runs(&self) -> impl Iterator<Item = (BlockAddr, u32)> + '_ {
         self.runs.iter().copied()
     }
@@ -94,6 +111,10 @@ pub(super) struct Outside {
     brought: BTreeMap<u32, Box<Block>>,
     order: VecDeque<u32>,
     last: u64,
+    /// A flush is wished for.
+    flush: Option<Mark>,
+    /// What is to be written and made durable, in order.
+    forced: VecDeque<(BlockAddr, Vec<u8>)>,
     /// What was read counts, whatever was written since: a planted bug.
     pub(super) trusting: bool,
 }
@@ -112,6 +133,26 @@ impl Outside {
     pub(super) fn holds_back(&self) -> bool {
         self.on && !self.begun && !self.insists
     }
+    /// A flush is wished for, that somebody else asks for. No: it was already.
+    pub(super) fn wish_flush(&mut self, covers: Mark) -> bool {
+        self.flush.replace(covers) != Some(covers)
+    }
+    pub(super) fn take_wish(&mut self) -> Option<Mark> {
+        self.flush.take()
+    }
+    pub(super) fn force(&mut self, at: BlockAddr, bytes: Vec<u8>) {
+        self.forced.push_back((at, bytes));
+    }
+    pub(super) fn take_forced(&mut self) -> Option<(BlockAddr, Vec<u8>)> {
+        self.forced.pop_front()
+    }
+    pub(super) fn forget_forced(&mut self) {
+        self.forced.clear();
+    }
+    pub(super) fn has_wishes(&self) -> bool {
+        self.flush.is_some() || !self.forced.is_empty()
+    }
+
     /// An operation begins: it has changed nothing.
     pub(super) fn fresh(&mut self) {
         self.begun = false;

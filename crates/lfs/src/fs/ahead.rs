@@ -46,6 +46,8 @@ pub(super) struct Ahead {
     recorded: Option<Recorded>,
     tickets: u32,
     blocked: bool,
+    /// Checkpoints in a row that gained nothing for who needs room, and free segments before the last.
+    asked: (u32, usize),
 }
 
 impl Ahead {
@@ -91,6 +93,17 @@ impl Ahead {
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked
     }
+    /// Somebody who needs room asks for a checkpoint, with so many segments free: how many times in a row that
+    /// gained nothing.
+    pub(super) fn ask(&mut self, free: usize) -> u32 {
+        let (times, before) = self.asked;
+        self.asked = if free > before { (0, free) } else { (times + 1, free) };
+        self.asked.0
+    }
+    /// There is room, or it was said that there is none.
+    pub(super) fn answer(&mut self) {
+        self.asked = (0, 0);
+    }
     pub(super) fn block(&mut self, blocked: bool) {
         self.blocked = blocked;
     }
@@ -134,6 +147,12 @@ impl Ahead {
     /// When the records that are being written are durable.
     pub(super) fn recorded_at(&self) -> Option<Time> {
         self.recorded.as_ref().map(|recorded| recorded.until)
+    }
+    /// The records that somebody else has written are durable.
+    pub(super) fn written(&mut self, now: Time) {
+        if let Some(recorded) = &mut self.recorded {
+            recorded.until = now;
+        }
     }
     /// Records are being written, those of these victims among them.
     pub(super) fn record(&mut self, victims: Vec<SegNo>, until: Time) {

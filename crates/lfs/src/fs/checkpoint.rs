@@ -4,16 +4,19 @@
 //! the pack into the place of the older one, so that the durable checkpoint stays whole until the
 //! last block of the new one, written after a flush and durable itself, replaces it.
 
+use std::collections::BTreeSet;
+
 use block::BlockDevice;
 
+use super::durable::{Counted, Frozen};
 use super::epoch::Epoch;
+use super::jobs::Covering;
 use super::options::Bug;
 use super::stats::{CheckpointTime, Event};
 use super::{Fs, LogKind};
 use crate::disk::{Cause, Disk};
 use crate::format::{
-    Block, Checkpoint, Flags, Heads, Journal, OrphanBlock, SIT_PER_BLOCK, msb_set, msb_test,
-    u32_at, zeroed,
+    Block, Checkpoint, Flags, Heads, Journal, OrphanBlock, SIT_PER_BLOCK, msb_set, msb_test, zeroed,
 };
 use crate::{BlockAddr, FsError, Nid, Now, SegNo};
 
@@ -51,6 +54,8 @@ pub enum FsyncFallback {
     Xattrs,
     FreedNodes,
     NoRoom,
+    /// Its data was written again before each flush.
+    Rewritten,
 }
 
 impl Trigger {
@@ -87,6 +92,7 @@ impl FsyncFallback {
             FsyncFallback::Xattrs => "CP fsync: xattrs",
             FsyncFallback::FreedNodes => "CP fsync: freed nodes",
             FsyncFallback::NoRoom => "CP fsync: no room",
+            FsyncFallback::Rewritten => "CP fsync: rewritten",
         }
     }
 }
@@ -100,7 +106,16 @@ impl<D: BlockDevice> Fs<D> {
     /// # Errors
     /// What the device says; [`FsError::ReadOnly`].
     pub fn sync(&mut self, now: Now) -> Result<(), FsError> {
-        self.lessen(now, |fs| fs.checkpoint(Trigger::Sync))
+        self.sync_on(now, &mut Covering::default())
+    }
+
+    /// As [`Fs::sync`], where somebody may have to come again: what he keeps says which checkpoint he waits
+    /// for, whatever others change meanwhile.
+    ///
+    /// # Errors
+    /// Those of [`Fs::sync`]; [`FsError::Again`].
+    pub fn sync_on(&mut self, now: Now, how: &mut Covering) -> Result<(), FsError> {
+        self.lessen(now, |fs| fs.make_durable(how, Trigger::Sync))
     }
 
     /// Makes everything durable, marks the volume as cleanly unmounted and gives the device back.
@@ -109,6 +124,7 @@ impl<D: BlockDevice> Fs<D> {
     /// # Errors
     /// What the device says.
     pub fn unmount(mut self, now: Now) -> Result<D, FsError> {
+        self.read_outside(false);
         if self.writable().is_ok() {
             self.begin(now);
             self.write_checkpoint(Trigger::Unmount)?;
@@ -124,18 +140,58 @@ impl<D: BlockDevice> Fs<D> {
         (self.layout.pack_room() - FIXED) as usize * OrphanBlock::MOST
     }
 
-    /// A checkpoint, if there is anything that is not durable.
-    pub(super) fn checkpoint(&mut self, trigger: Trigger) -> Result<(), FsError> {
-        let settled = self.nodes.dirty() == 0
+    /// Whether nothing is changed that neither the durable nor a frozen checkpoint has.
+    pub(super) fn is_settled(&self) -> bool {
+        self.nodes.dirty() == 0
             && self.pages.dirty() == 0
             && self.nat.dirty_blocks() == 0
-            && !self.segs.is_dirty();
-        if settled { Ok(()) } else { self.write_checkpoint(trigger) }
+            && !self.segs.is_dirty()
     }
 
+    /// A checkpoint, if there is anything that is not durable. Where somebody else does the jobs it is begun,
+    /// and the caller comes again.
+    pub(super) fn checkpoint(&mut self, trigger: Trigger) -> Result<(), FsError> {
+        let outside = self.disk.is_outside();
+        if self.is_frozen() && outside {
+            return Err(FsError::Again);
+        }
+        if self.is_settled() && !self.is_frozen() {
+            return Ok(());
+        }
+        if outside {
+            self.freeze_checkpoint(trigger)?;
+            return Err(FsError::Again);
+        }
+        self.write_checkpoint(trigger)
+    }
+
+    /// A checkpoint at once, whoever waits: callers that clean for themselves cannot come again. While one
+    /// is frozen they do, before they begin.
+    pub(super) fn checkpoint_here(&mut self, trigger: Trigger) -> Result<(), FsError> {
+        if self.is_frozen() {
+            return Err(FsError::Again);
+        }
+        if self.is_settled() { Ok(()) } else { self.write_checkpoint(trigger) }
+    }
+
+    /// Both parts of a checkpoint, here and now.
     pub(super) fn write_checkpoint(&mut self, trigger: Trigger) -> Result<(), FsError> {
+        self.freeze_checkpoint(trigger)?;
+        if !self.options.bug.has(Bug::CheckpointFlush) {
+            self.disk.flush()?;
+        }
+        self.checkpoints.flushed(self.disk.clock());
+        if let Some((at, block, _)) = self.checkpoints.frozen().map(Frozen::end) {
+            self.disk.write_durable(at, &[&block.clone()], Cause::Pack)?;
+        }
+        self.end_checkpoint()
+    }
+
+    /// The first part (see `jobs`): everything is handed over as it is.
+    pub(super) fn freeze_checkpoint(&mut self, trigger: Trigger) -> Result<(), FsError> {
         self.prepare_checkpoint()?;
         let (dirty, before) = (self.dirty_blocks(), self.disk.written_all());
+        let unsaved = if self.disk.is_outside() { self.unsaved() } else { BTreeSet::new() };
         let mut time = CheckpointTime::default();
         let mut last = self.disk.clock();
         let mut lap = |disk: &Disk<D>| {
@@ -153,35 +209,45 @@ impl<D: BlockDevice> Fs<D> {
         let sit_bitmap = self.write_sit()?;
         self.disk.wait()?;
         time.tables = lap(&self.disk);
-        let blocks = self.pack_blocks(trigger == Trigger::Unmount, &sit_bitmap, &nat_bitmap);
+        let mut blocks = self.pack_blocks(trigger == Trigger::Unmount, &sit_bitmap, &nat_bitmap);
         let start = self.layout.pack(self.checkpoints.next_pack());
-        let (end_block, others) = blocks.split_last().ok_or(FsError::Corrupt("an empty pack"))?;
-        for (i, block) in others.iter().enumerate() {
+        let end_block = blocks.pop().ok_or(FsError::Corrupt("an empty pack"))?;
+        for (i, block) in blocks.iter().enumerate() {
             self.disk.write(BlockAddr(start.0 + i as u32), block, Cause::Pack)?;
         }
         if self.options.bug.has(Bug::SlotReset) {
             self.reset_slot()?;
         }
-        if !self.options.bug.has(Bug::CheckpointFlush) {
-            self.disk.flush()?;
-        }
-        time.pack = lap(&self.disk);
-        let end = BlockAddr(start.0 + others.len() as u32);
-        self.disk.write_durable(end, &[end_block], Cause::Pack)?;
-        time.end = lap(&self.disk);
-        let made =
-            Checkpoint::decode(end_block).ok_or(FsError::Corrupt("a checkpoint just made"))?;
-        let crc = u32_at(&end_block[..], 4092);
-        self.checkpoints.made(made, crc, sit_bitmap, trigger, self.now);
-        self.nat.settle(nat_bitmap);
-        self.let_go_all();
-        self.segs.settle();
-        self.journal.restart();
+        let at = BlockAddr(start.0 + blocks.len() as u32);
+        let bug = |bug| self.options.bug.has(bug);
+        self.nat.freeze();
+        self.segs.freeze(bug(Bug::FrozenNarrow));
+        self.checkpoints.freeze(Frozen::new(
+            (at, end_block),
+            (sit_bitmap, nat_bitmap),
+            self.disk.mark(),
+            Counted { trigger, dirty, before, time, last },
+            unsaved,
+        )?);
         self.hold_heads();
         self.epoch = Epoch::default();
+        Ok(())
+    }
+
+    /// The second part: the frozen one is durable.
+    pub(super) fn end_checkpoint(&mut self) -> Result<(), FsError> {
+        let Some((nat_bitmap, counted)) = self.checkpoints.made(self.now, self.disk.clock()) else {
+            return Ok(());
+        };
+        self.nat.settle(nat_bitmap);
+        self.let_go_all();
+        self.disk.forget_forced();
+        self.segs.settle(self.options.bug.has(Bug::FrozenLost));
+        self.journal.restart();
         if self.options.discard {
             self.discard_free(false)?;
         }
+        let Counted { trigger, dirty, before, time, .. } = counted;
         self.counted.checkpoint(&time, before, self.disk.written_all());
         let at = self.disk.clock();
         self.counted.event(Event::Checkpoint { at, trigger, dirty, time });
@@ -197,7 +263,7 @@ impl<D: BlockDevice> Fs<D> {
         }
     }
 
-    fn write_sit(&mut self) -> Result<Vec<u8>, FsError> {
+    pub(super) fn write_sit(&mut self) -> Result<Vec<u8>, FsError> {
         let mut bitmap = self.checkpoints.sit_bitmap().to_vec();
         for i in self.segs.dirty_tables() {
             let mut block = zeroed();

@@ -117,7 +117,7 @@ impl<D: BlockDevice> Fs<D> {
                 return Ok(());
             }
             if self.nodes.dirty() > 2 * self.options.dirty {
-                self.checkpoint(Trigger::Dirty)?;
+                self.checkpoint_here(Trigger::Dirty)?;
             }
             let gained = match self.options.cleaning {
                 Cleaning::Bl415 => self.clean_415(),
@@ -145,7 +145,7 @@ impl<D: BlockDevice> Fs<D> {
         let waiting = self.segs.prefree() > 0;
         let cleaned = victim.map(|victim| self.move_segment(victim)).transpose()?;
         let before = self.disk.clock();
-        self.checkpoint(Trigger::Cleaning)?;
+        self.checkpoint_here(Trigger::Cleaning)?;
         if let Some(mut cleaned) = cleaned {
             cleaned.time.checkpoint = self.disk.clock().since(before);
             self.count_cleaning(cleaned);
@@ -157,7 +157,7 @@ impl<D: BlockDevice> Fs<D> {
     fn clean_6(&mut self) -> Result<bool, FsError> {
         let mut gained = self.segs.prefree() > 0;
         if gained {
-            self.checkpoint(Trigger::Cleaning)?;
+            self.checkpoint_here(Trigger::Cleaning)?;
         }
         let mut freed = 0;
         while self.segs.free() + freed <= self.wanted_free() {
@@ -167,7 +167,7 @@ impl<D: BlockDevice> Fs<D> {
             freed += 1;
             gained = true;
             if self.segs.free() <= self.dirty_segments() + 3 && self.segs.prefree() > 0 {
-                self.checkpoint(Trigger::Cleaning)?;
+                self.checkpoint_here(Trigger::Cleaning)?;
                 freed = 0;
             }
         }
@@ -176,7 +176,7 @@ impl<D: BlockDevice> Fs<D> {
 
     fn clean_journalled(&mut self) -> Result<bool, FsError> {
         if self.journal.is_full() {
-            self.checkpoint(Trigger::JournalFull)?;
+            self.checkpoint_here(Trigger::JournalFull)?;
             return Ok(true);
         }
         let Cleaning::Scj(scj) = self.options.cleaning else { return Ok(false) };
@@ -198,7 +198,7 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(true);
         }
         let before = self.segs.free();
-        self.checkpoint(Trigger::Emergency)?;
+        self.checkpoint_here(Trigger::Emergency)?;
         Ok(self.segs.free() > before || choose(&self.segs, self.options.victim).is_some())
     }
 
@@ -265,6 +265,10 @@ impl<D: BlockDevice> Fs<D> {
 
     /// Reads what is needed of a segment and copies it.
     fn copy_segment(&mut self, victim: SegNo) -> Result<Copied, FsError> {
+        if self.is_frozen() {
+            // Copies would belong to neither checkpoint for sure.
+            return Err(FsError::Again);
+        }
         let start = self.disk.clock();
         let summary = self.read_summary(victim)?;
         let chosen = self.disk.clock();

@@ -45,10 +45,14 @@ impl<D: BlockDevice> Fs<D> {
         self.step(Need::Nobody).map_err(of_summaries)?;
         let few = self.segs.free() <= self.dirty_segments() + CHECKPOINT_AT;
         if few && !self.journals() && self.segs.prefree() > 0 {
-            self.checkpoint(Trigger::Cleaning)?;
+            self.ask_checkpoint(Trigger::Cleaning)?;
         }
         if self.segs.free() > self.floor_free() {
+            self.ahead.answer();
             return Ok(());
+        }
+        if self.disk.is_outside() {
+            return self.press_outside().map_err(of_summaries);
         }
         let start = self.disk.clock();
         let out = self.press();
@@ -86,13 +90,40 @@ impl<D: BlockDevice> Fs<D> {
         Ok(())
     }
 
+    /// The same where somebody else does the jobs: the caller comes again when one of them is done.
+    fn press_outside(&mut self) -> Result<(), FsError> {
+        self.cleaner.waited();
+        while self.step(Need::Room)? {
+            if self.segs.free() > self.floor_free() {
+                self.ahead.answer();
+                return Ok(());
+            }
+        }
+        if self.is_under_way() {
+            return Err(FsError::Again);
+        }
+        if self.ahead.ask(self.segs.free()) > STUCK {
+            self.ahead.answer();
+            return Err(FsError::NoSpace);
+        }
+        let cleaned = self.segs.prefree() > 0 && !self.journals();
+        self.ask_checkpoint(if cleaned { Trigger::Cleaning } else { Trigger::Emergency })?;
+        Err(FsError::Again)
+    }
+
+    /// Whether somebody reads for cleaning, or does a job that it waits for.
+    fn is_under_way(&self) -> bool {
+        let jobs = self.is_frozen() || self.has_jobs() || self.is_job_under_way();
+        self.ahead.is_blocked() || jobs
+    }
+
     /// Does what can be done, or waits for what is under way; no: there is neither.
     fn move_on(&mut self, need: Need) -> Result<bool, FsError> {
         if self.step(need)? {
             return Ok(true);
         }
-        if self.ahead.is_blocked() {
-            // Who waits reads it, and comes again.
+        if self.ahead.is_blocked() || self.disk.is_outside() && self.is_under_way() {
+            // Who waits reads it, or does the job, and comes again.
             return Err(FsError::Again);
         }
         let next = self.next_event();
@@ -106,7 +137,8 @@ impl<D: BlockDevice> Fs<D> {
     fn next_event(&self) -> Option<Time> {
         let flush = self.ahead.copies().and_then(|mark| self.disk.due(mark));
         let events = [self.ahead.recorded_at(), flush, self.ahead.arrives()];
-        events.into_iter().flatten().filter(|at| *at > self.disk.clock()).min()
+        let to_come = |at: &Time| *at > self.disk.clock() && *at < Time::LIMIT;
+        events.into_iter().flatten().filter(to_come).min()
     }
 
     /// One step of each stage, if it can be done now. Says whether anything was done.
@@ -127,6 +159,9 @@ impl<D: BlockDevice> Fs<D> {
     fn step_now(&mut self, need: Need) -> Result<bool, FsError> {
         let mut done = self.free_recorded();
         done |= self.fill_read()?;
+        if self.is_frozen() {
+            return Ok(done);
+        }
         done |= self.record_copied()?;
         // Each stage is whole in itself: what the one behind it needs can still be read by somebody else.
         self.disk.fresh();
@@ -230,7 +265,7 @@ impl<D: BlockDevice> Fs<D> {
         if !self.has_slot() {
             if under_way == 0 {
                 // Nothing on its way frees a slot: a checkpoint voids them all.
-                self.checkpoint(Trigger::JournalFull)?;
+                self.ask_checkpoint(Trigger::JournalFull)?;
             }
             return Ok(false);
         }
@@ -259,6 +294,37 @@ impl<D: BlockDevice> Fs<D> {
         self.segs.set_ticket(victim, ticket);
         self.ahead.read(Reading { victim, ticket, contents, until }, first);
         Ok(())
+    }
+
+    /// Begins to clean up to so many victims that `choose` names; how many.
+    pub(super) fn read_some(
+        &mut self,
+        most: u32,
+        choose: impl Fn(&Fs<D>) -> Option<SegNo>,
+    ) -> Result<u32, FsError> {
+        let before = self.disk.set_aside(For::Cleaning);
+        let begun = self.read_some_now(most, choose);
+        self.disk.go_on(before);
+        self.poll_cleaning()?;
+        begun
+    }
+
+    fn read_some_now(
+        &mut self,
+        most: u32,
+        choose: impl Fn(&Fs<D>) -> Option<SegNo>,
+    ) -> Result<u32, FsError> {
+        let mut begun = 0;
+        while begun < most
+            && self.ahead.reading() < self.options.depth as usize
+            && self.has_slot()
+            && self.segs.free() > self.floor_free() + self.ahead.reading()
+            && let Some(victim) = choose(self)
+        {
+            self.read_victim(victim, false)?;
+            begun += 1;
+        }
+        Ok(begun)
     }
 
     fn fetch_contents(&mut self, victim: SegNo) -> Result<(Contents, Time), FsError> {

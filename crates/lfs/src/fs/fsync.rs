@@ -14,18 +14,24 @@
 
 use block::{BlockDevice, DeviceError};
 
+use super::jobs::Covering;
 use super::options::Bug;
 use super::{Fs, FsyncFallback, Trigger};
 use crate::disk::{Cause, Mark};
 use crate::format::{FileType, XATTR_OFFSET};
 use crate::{BlockAddr, FsError, Nid, Now};
 
+/// How often a file that is written all the time is waited for before its fsync is a checkpoint.
+const WAITS: u32 = 8;
+
 /// A file that somebody wants to be durable.
 #[derive(Debug)]
 pub struct Syncing {
     ino: Nid,
-    /// It waited for its data.
-    waited: bool,
+    /// The checkpoint that makes it durable.
+    covering: Covering,
+    /// How often it waited for its data.
+    waited: u32,
     /// Behind its nodes.
     nodes: Option<Mark>,
     /// They were written for it.
@@ -36,7 +42,8 @@ pub struct Syncing {
 impl Syncing {
     /// Nothing was done for it.
     pub fn new(ino: Nid) -> Syncing {
-        Syncing { ino, waited: false, nodes: None, wrote: false, result: None }
+        let covering = Covering::default();
+        Syncing { ino, covering, waited: 0, nodes: None, wrote: false, result: None }
     }
     /// There is nothing of it to make durable.
     pub fn settle(&mut self) {
@@ -138,9 +145,15 @@ impl<D: BlockDevice> Fs<D> {
         if let Some(nodes) = one.nodes {
             return Ok(self.disk.is_durable(nodes));
         }
+        if one.covering.is_begun() {
+            return self.make_durable(&mut one.covering, Trigger::Sync).map(|()| true);
+        }
+        if self.is_frozen() && !self.options.bug.has(Bug::SyncsFrozen) {
+            // Nodes that it wrote now would belong to neither checkpoint for sure.
+            return Err(FsError::Again);
+        }
         if let Some(why) = self.fallback(one.ino)? {
-            self.checkpoint(Trigger::Fsync(why))?;
-            return Ok(true);
+            return self.make_durable(&mut one.covering, Trigger::Fsync(why)).map(|()| true);
         }
         let nids = self.nodes_to_sync(one.ino);
         if nids.is_empty() {
@@ -152,10 +165,17 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(one.nodes.is_none_or(|nodes| self.disk.is_durable(nodes)));
         }
         if self.data_waits(one.ino) {
-            if !std::mem::replace(&mut one.waited, true) {
+            one.waited += 1;
+            let outside = self.disk.is_outside();
+            if one.waited == 1 || outside && one.waited <= WAITS {
                 return Ok(false);
             }
-            // It was written, or moved, again meanwhile, and may be for ever.
+            // It was written, or moved, again meanwhile, and may be for ever. A checkpoint's flush covers what
+            // is there when it is frozen.
+            if outside {
+                let why = Trigger::Fsync(FsyncFallback::Rewritten);
+                return self.make_durable(&mut one.covering, why).map(|()| true);
+            }
             self.disk.flush()?;
         }
         self.fsync_nodes(one.ino, nids)?;

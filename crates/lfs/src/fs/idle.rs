@@ -48,10 +48,13 @@ impl<D: BlockDevice> Fs<D> {
             Err(FsError::NoSpace) => Ok(()),
             other => other,
         };
+        if self.disk.is_outside() && self.options.ahead > 0 {
+            return self.change_after(now, quiet, |fs| fs.idle_outside(now, budget));
+        }
         self.change_after(now, quiet, |fs| {
             let before = fs.checkpoints.count();
             if now.at.since(fs.checkpoints.at()) >= INTERVAL {
-                fs.checkpoint(Trigger::Idle)?;
+                fs.ask_checkpoint(Trigger::Idle)?;
             }
             let mut cleaned = 0;
             while cleaned < budget && fs.clean_in_background()? {
@@ -59,7 +62,7 @@ impl<D: BlockDevice> Fs<D> {
             }
             fs.finish_ahead()?;
             if cleaned > 0 && fs.segs.prefree() > 0 {
-                fs.checkpoint(Trigger::Background)?;
+                fs.ask_checkpoint(Trigger::Background)?;
             }
             let checkpoint = fs.checkpoints.count() > before;
             let more = fs.worth_cleaning().is_some();
@@ -68,17 +71,34 @@ impl<D: BlockDevice> Fs<D> {
         })
     }
 
+    /// The same where nobody may be waited for: what is to be done is begun.
+    fn idle_outside(&mut self, now: Now, budget: u32) -> Result<Idle, FsError> {
+        let prefree = self.segs.prefree() > 0 && !self.journals();
+        let checkpoint = prefree || now.at.since(self.checkpoints.at()) >= INTERVAL;
+        if checkpoint {
+            self.ask_checkpoint(if prefree { Trigger::Background } else { Trigger::Idle })?;
+        }
+        let cleaned = self.read_some(budget, Fs::worth_cleaning)?;
+        (0..cleaned).for_each(|_| self.cleaner.in_background());
+        let again = later(now, PAUSES[usize::from(cleaned == 0)]);
+        Ok(Idle { cleaned, checkpoint, again })
+    }
+
     /// Cleans up to `most` segments now, those that the volume's own policy takes; returns how many.
-    /// No checkpoint follows, so in the baselines they are free after the next one.
+    /// No checkpoint follows, so in the baselines they are free after the next one. Where cleaning goes on
+    /// ahead of need and nobody may be waited for it is begun.
     ///
     /// # Errors
     /// What the device says; [`FsError::ReadOnly`], [`FsError::NoSpace`].
     pub fn clean(&mut self, now: Now, most: u32) -> Result<u32, FsError> {
         self.change(now, |fs| {
+            if fs.disk.is_outside() && fs.options.ahead > 0 {
+                return fs.read_some(most, |fs| choose(&fs.segs, fs.options.victim));
+            }
             let mut cleaned = 0;
             while cleaned < most && fs.segs.free() > fs.floor_free() {
                 if fs.journals() && fs.journal.is_full() {
-                    fs.checkpoint(Trigger::JournalFull)?;
+                    fs.checkpoint_here(Trigger::JournalFull)?;
                 }
                 let Some(victim) = choose(&fs.segs, fs.options.victim) else { break };
                 if !fs.clean_one(victim)? {
@@ -116,7 +136,7 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(false);
         }
         if self.journals() && self.journal.is_full() {
-            self.checkpoint(Trigger::JournalFull)?;
+            self.checkpoint_here(Trigger::JournalFull)?;
         }
         let Some(victim) = self.worth_cleaning() else { return Ok(false) };
         let cleaned = self.clean_one(victim)?;

@@ -24,6 +24,7 @@ mod fsync;
 mod health;
 mod idle;
 mod inspect;
+mod jobs;
 mod journal;
 mod links;
 mod listing;
@@ -60,6 +61,7 @@ pub use dir::DirEntry;
 pub use fsync::Syncing;
 pub use idle::Idle;
 pub use inspect::{Durable, DurableJournal};
+pub use jobs::{Covering, Job};
 pub use logs::LogKind;
 pub use names::NewInode;
 pub use options::{Bug, Cleaning, FsOptions, OPTIONS, Scj, Victim};
@@ -103,6 +105,7 @@ pub struct Fs<D> {
     journal: journal::Journal,
     /// Victims of cleaning ahead of need.
     ahead: ahead::Ahead,
+    jobs: jobs::Jobs,
     /// What recovery found in it.
     records: records::Records,
 }
@@ -205,7 +208,9 @@ impl<D: BlockDevice> Fs<D> {
     /// only: what a mount that failed loses. An fsync that was refused may have lost more.
     pub fn unsaved(&self) -> BTreeSet<Nid> {
         let nodes = self.nodes.all_dirty().into_iter().map(|(ino, _)| ino);
-        nodes.chain(self.pages.dirty_dirs()).chain(self.epoch.inodes()).collect()
+        let changed = nodes.chain(self.pages.dirty_dirs()).chain(self.epoch.inodes());
+        let frozen = self.checkpoints.frozen().into_iter().flat_map(durable::Frozen::unsaved);
+        changed.chain(frozen).collect()
     }
 
     /// The name under which an inode was known last; none of the root, and of one that cannot be read.
@@ -272,6 +277,11 @@ impl<D: BlockDevice> Fs<D> {
     /// Checkpoints made, by what asked for them.
     pub fn checkpoints(&self) -> &BTreeMap<Trigger, u64> {
         self.checkpoints.by_trigger()
+    }
+
+    /// Checkpoints begun, by what asked for them: those that were made, and a frozen one.
+    pub fn checkpoints_begun(&self) -> &BTreeMap<Trigger, u64> {
+        self.checkpoints.begun()
     }
 
     /// The durable checkpoint.

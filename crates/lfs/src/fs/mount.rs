@@ -285,6 +285,7 @@ impl<D: BlockDevice> Fs<D> {
             live: false,
             journal: Default::default(),
             ahead: Default::default(),
+            jobs: Default::default(),
             records: Default::default(),
         })
     }

@@ -2,7 +2,7 @@
 //!
 //! Invariants: a block is dirty from its first change to the checkpoint that writes it into the
 //! copy that is not live, and stays in memory that long; a number freed in this epoch is not used
-//! again before the checkpoint.
+//! again before the checkpoint; what a frozen checkpoint has written stays until that is durable.
 
 use std::collections::BTreeSet;
 
@@ -20,6 +20,8 @@ const MOST: usize = 16_384;
 struct Slot {
     block: Option<Box<Block>>,
     dirty: bool,
+    /// A frozen checkpoint has written it, into the copy that is not live yet.
+    frozen: bool,
     /// Free numbers in it, once they were counted.
     free: Option<u16>,
 }
@@ -35,6 +37,10 @@ pub(super) struct Nat {
     /// Where the search for a free number goes on.
     hint: u32,
     freed: BTreeSet<Nid>,
+    /// Those that were freed before a checkpoint that is frozen.
+    freed_before: BTreeSet<Nid>,
+    /// Blocks that it has written.
+    frozen: Vec<u32>,
     nids: u32,
 }
 
@@ -50,7 +56,8 @@ impl Nat {
         let slots = (0..layout.nat_blocks()).map(|_| Slot::default()).collect();
         let nids = layout.nids();
         let (dirty, freed) = (BTreeSet::new(), BTreeSet::new());
-        Nat { slots, loaded: 0, hand: 0, dirty, bitmap, hint, freed, nids }
+        let (freed_before, frozen) = (BTreeSet::new(), Vec::new());
+        Nat { slots, loaded: 0, hand: 0, dirty, bitmap, hint, freed, freed_before, frozen, nids }
     }
 
     /// Where the next mount's search begins.
@@ -85,7 +92,7 @@ impl Nat {
         for _ in 0..self.slots.len() {
             self.hand = (self.hand + 1) % self.slots.len();
             let slot = &mut self.slots[self.hand];
-            if !slot.dirty && slot.block.take().is_some() {
+            if !slot.dirty && !slot.frozen && slot.block.take().is_some() {
                 self.loaded -= 1;
                 if self.loaded <= MOST - MOST / 8 {
                     return;
@@ -176,8 +183,8 @@ impl Nat {
             slot.free = Some((0..NAT_PER_BLOCK).filter(|at| is_free(*at)).count() as u16);
         }
         let nid = |at: usize| Nid(i * NAT_PER_BLOCK as u32 + at as u32);
-        let (freed, nids) = (&self.freed, self.nids);
-        let may = |nid: &Nid| nid.0 > Nid::ROOT.0 && nid.0 < nids && !freed.contains(nid);
+        let rests = |nid: &Nid| self.freed.contains(nid) || self.freed_before.contains(nid);
+        let may = |nid: &Nid| nid.0 > Nid::ROOT.0 && nid.0 < self.nids && !rests(nid);
         Ok((from..NAT_PER_BLOCK).filter(|at| is_free(*at)).map(nid).find(may))
     }
 
@@ -189,6 +196,7 @@ impl Nat {
     /// A planted bug: the number is the next to be given out.
     pub(super) fn forget_freed(&mut self, nid: Nid) {
         self.freed.remove(&nid);
+        self.freed_before.remove(&nid);
         self.hint = self.hint.min(nid.0);
     }
 
@@ -210,7 +218,8 @@ impl Nat {
 
     /// Numbers that could be given out now, if so many are in use.
     pub(super) fn available(&self, used: u64) -> u64 {
-        u64::from(self.nids).saturating_sub(4 + used + self.freed.len() as u64)
+        u64::from(self.nids)
+            .saturating_sub(4 + used + (self.freed.len() + self.freed_before.len()) as u64)
     }
 
     pub(super) fn dirty_blocks(&self) -> usize {
@@ -234,12 +243,22 @@ impl Nat {
         Ok(bitmap)
     }
 
-    /// The checkpoint is durable.
+    /// A checkpoint is frozen: what changes from now on is the next one's.
+    pub(super) fn freeze(&mut self) {
+        self.frozen = std::mem::take(&mut self.dirty).into_iter().collect();
+        for i in &self.frozen {
+            let slot = &mut self.slots[*i as usize];
+            (slot.dirty, slot.frozen) = (false, true);
+        }
+        self.freed_before = std::mem::take(&mut self.freed);
+    }
+
+    /// It is durable.
     pub(super) fn settle(&mut self, bitmap: Vec<u8>) {
         self.bitmap = bitmap;
-        for i in std::mem::take(&mut self.dirty) {
-            self.slots[i as usize].dirty = false;
+        for i in std::mem::take(&mut self.frozen) {
+            self.slots[i as usize].frozen = false;
         }
-        self.freed.clear();
+        self.freed_before.clear();
     }
 }

@@ -116,11 +116,19 @@ pub enum Bug {
     MovedEarly,
     /// What was read without the volume counts, whatever was written there meanwhile.
     StaleRead,
+    /// An fsync goes on while a checkpoint is frozen.
+    SyncsFrozen,
+    /// What a frozen checkpoint names is not kept.
+    FrozenNarrow,
+    /// What was valid when a checkpoint was frozen counts as given up if it is not when that ends.
+    FrozenLost,
+    /// Tables as they are when a checkpoint ends are written into it.
+    FrozenLate,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 33] = [
+    pub const ALL: [Bug; 37] = [
         Bug::Ssa,
         Bug::FsyncJ,
         Bug::Trans,
@@ -154,6 +162,10 @@ impl Bug {
         Bug::TicketLate,
         Bug::MovedEarly,
         Bug::StaleRead,
+        Bug::SyncsFrozen,
+        Bug::FrozenNarrow,
+        Bug::FrozenLost,
+        Bug::FrozenLate,
     ];
 }
 

@@ -47,6 +47,10 @@ pub struct ReadPlan {
 }
 
 impl ReadPlan {
+    /// Its own among all that are read.
+    pub fn number(&self) -> u64 {
+        self.id
+    }
     /// How many bytes there are.
     pub fn bytes(&self) -> usize {
         self.len
@@ -85,12 +89,17 @@ impl ReadPlan {
 
 impl<D: BlockDevice> Fs<D> {
     /// From now on nobody waits for the device while he has the volume (or, with `false`, he does again):
-    /// operations may answer [`FsError::Again`].
+    /// operations may answer [`FsError::Again`]. Then nobody reads, or does a job, any more: what there is to
+    /// do is done here.
     pub fn read_outside(&mut self, on: bool) {
+        let was = self.disk.is_outside();
         self.disk.read_outside(on);
+        if was && !on {
+            self.finish_jobs();
+        }
     }
 
-    /// Who came again and again may wait for the device, with the volume, until he says `false`.
+    /// Who came again and again may wait for a read of the device, with the volume, until he says `false`.
     pub fn insist(&mut self, insists: bool) {
         self.disk.insist(insists);
     }
@@ -118,6 +127,13 @@ impl<D: BlockDevice> Fs<D> {
 
     /// Nothing is changed any more: what cleaning waits for cannot be read.
     pub fn fail(&mut self, error: &FsError) {
+        self.freeze_after(error);
+    }
+
+    /// Nobody will bring what was asked for with this number ([`Fetch::number`]): no more changes, and nobody
+    /// waits for it.
+    pub fn read_lost(&mut self, number: u64, error: &FsError) {
+        self.disk.give_back(number);
         self.freeze_after(error);
     }
 

@@ -5,13 +5,18 @@
 //!   the checkpoint, and what fsync made durable since;
 //! * a block in either map is not written; a segment is free if neither map has a bit in it, it is
 //!   no head, nothing holds it until the next checkpoint, and it does not wait for its record;
+//! * while a checkpoint is frozen R is what either of the two says; when it is durable, what it says and
+//!   what was made durable since;
 //! * a segment that is read ahead of need bears a ticket until it is free or a head: as long as it
 //!   does, no block of it was written;
 //! * counts equal the maps' bits; a segment stands among the candidates of cleaning with the cost
 //!   that the rule of this mount gives it.
 
+mod frozen;
+
 use std::collections::BTreeSet;
 
+use self::frozen::Frozen;
 use super::candidates::Candidates;
 use super::victim::Question;
 use crate::format::{SIT_PER_BLOCK, SitEntry, VALID_BYTES, msb_set, msb_test};
@@ -29,7 +34,9 @@ pub(super) struct Seg {
     pub(super) mtime: u64,
     pub(super) head: bool,
     /// Not free before the next checkpoint, whatever the maps say.
-    pub(super) held: bool,
+    held: bool,
+    /// The same before the one after a frozen one.
+    held_next: bool,
     /// What recovery needs of it was copied; records that are not durable yet will free it.
     pub(super) copied: bool,
     /// The ticket of cleaning ahead of need that reads it; 0: none does, or it was free or a head since.
@@ -46,7 +53,15 @@ pub(super) struct Seg {
 
 impl Seg {
     fn is_free(&self) -> bool {
-        self.needed == 0 && !self.head && !self.held && !self.copied
+        self.needed == 0 && !self.head && !self.is_held() && !self.copied
+    }
+    /// Whether it is not free before a checkpoint.
+    pub(super) fn is_held(&self) -> bool {
+        self.held || self.held_next
+    }
+    /// Blocks that recovery needs and that are not valid any more.
+    fn only_needed(&self) -> u64 {
+        self.rec.iter().zip(&self.cur).map(|(rec, cur)| u64::from((rec & !cur).count_ones())).sum()
     }
 }
 
@@ -55,6 +70,7 @@ pub(super) struct Segs {
     free: BTreeSet<u32>,
     /// Segments that were touched since the checkpoint, each once.
     touched: Vec<u32>,
+    frozen: Option<Frozen>,
     /// SIT blocks that are not on media.
     dirty: Vec<bool>,
     dirty_count: usize,
@@ -101,6 +117,7 @@ impl Segs {
                 mtime: entry.mtime,
                 head: false,
                 held: false,
+                held_next: false,
                 copied: false,
                 ticket: 0,
                 waits: false,
@@ -116,6 +133,7 @@ impl Segs {
             segs,
             free: BTreeSet::new(),
             touched: Vec::new(),
+            frozen: None,
             dirty: vec![false; layout.sit_blocks() as usize],
             dirty_count: 0,
             pre_invalid: 0,
@@ -164,7 +182,7 @@ impl Segs {
 
     fn refresh(&mut self, i: u32) {
         let seg = &mut self.segs[i as usize];
-        let waits = seg.valid == 0 && !seg.head && !seg.copied && (seg.needed > 0 || seg.held);
+        let waits = seg.valid == 0 && !seg.head && !seg.copied && (seg.needed > 0 || seg.is_held());
         self.prefree = self.prefree + usize::from(waits) - usize::from(seg.waits);
         seg.waits = waits;
         let free = seg.is_free();
@@ -269,6 +287,9 @@ impl Segs {
     /// Recovery needs a block.
     pub(super) fn need(&mut self, addr: BlockAddr) -> Result<(), FsError> {
         let (i, at) = self.at(addr)?;
+        if let Some(frozen) = &mut self.frozen {
+            frozen.need(i, at);
+        }
         let seg = &mut self.segs[i as usize];
         if msb_set(&mut seg.rec, at, true) {
             return Ok(());
@@ -332,7 +353,10 @@ impl Segs {
     /// This segment becomes a log's head.
     pub(super) fn take(&mut self, seg: SegNo, kind: u8, hold: bool) {
         let one = &mut self.segs[seg.index()];
-        (one.head, one.kind, one.held, one.written) = (true, kind, one.held || hold, true);
+        (one.head, one.kind, one.written) = (true, kind, true);
+        if hold {
+            self.hold(seg);
+        }
         self.soil(seg.0);
         self.refresh(seg.0);
     }
@@ -362,7 +386,11 @@ impl Segs {
 
     /// Keeps a segment from being free before the next checkpoint.
     pub(super) fn hold(&mut self, seg: SegNo) {
-        self.segs[seg.index()].held = true;
+        let one = &mut self.segs[seg.index()];
+        match self.frozen {
+            Some(_) => one.held_next = true,
+            None => one.held = true,
+        }
         self.look_at(seg.0);
         self.refresh(seg.0);
     }
@@ -391,23 +419,10 @@ impl Segs {
         SitEntry { valid: one.valid, kind: one.kind, map: one.cur, mtime: one.mtime }
     }
 
-    /// A checkpoint is durable: what is valid is what recovery needs.
-    pub(super) fn settle(&mut self) {
-        self.dirty.fill(false);
-        (self.dirty_count, self.pre_invalid) = (0, 0);
-        for i in std::mem::take(&mut self.touched) {
-            let seg = &mut self.segs[i as usize];
-            seg.touched = false;
-            if seg.held || seg.needed != seg.valid || seg.rec != seg.cur {
-                (seg.rec, seg.needed, seg.held) = (seg.cur, seg.valid, false);
-                self.refresh(i);
-            }
-        }
-    }
-
     /// What contradicts itself, in words.
     pub(super) fn check(&self) -> Result<(), FsError> {
         let (mut pre, mut copied) = (0, 0);
+        let frozen: BTreeSet<u32> = self.frozen.iter().flat_map(Frozen::segments).collect();
         for (i, seg) in self.segs.iter().enumerate() {
             let bits = |map: &[u8]| map.iter().map(|b| b.count_ones()).sum::<u32>();
             let both: Vec<u8> = seg.cur.iter().zip(&seg.rec).map(|(a, b)| a | b).collect();
@@ -426,8 +441,9 @@ impl Segs {
             if self.rule.cost(seg) != self.candidates.cost(i as u32) {
                 return Err(FsError::Corrupt("the candidates of cleaning"));
             }
-            let settled = seg.rec == seg.cur && !seg.held;
-            if !settled && !seg.touched {
+            let settled = seg.rec == seg.cur && !seg.is_held();
+            let frozen = frozen.contains(&(i as u32));
+            if !settled && !seg.touched && !frozen {
                 return Err(FsError::Corrupt("a segment that the checkpoint would not look at"));
             }
         }

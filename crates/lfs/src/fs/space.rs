@@ -74,12 +74,17 @@ impl<D: BlockDevice> Fs<D> {
     /// Before an operation: not too much is dirty, and there are free segments.
     pub(super) fn balance(&mut self) -> Result<(), FsError> {
         let (nodes, pages, most) = (self.nodes.dirty(), self.pages.dirty(), self.options.dirty);
-        if nodes > most || pages > most || nodes + pages > most + most / 2 {
-            self.checkpoint(Trigger::Dirty)?;
+        let much = |most: usize| nodes > most || pages > most || nodes + pages > most + most / 2;
+        if self.is_frozen() && much(2 * most) {
+            // What is dirty is bounded while a checkpoint is on its way, too.
+            return Err(FsError::Again);
+        }
+        if much(most) {
+            self.ask_checkpoint(Trigger::Dirty)?;
         }
         let most = self.layout.main_segs as usize * self.options.prefree as usize;
         if self.segs.prefree() * 100 > most {
-            self.checkpoint(Trigger::Prefree)?;
+            self.ask_checkpoint(Trigger::Prefree)?;
         }
         self.make_room()
     }
@@ -130,7 +135,7 @@ impl<D: BlockDevice> Fs<D> {
             return Ok(());
         }
         let before = self.disk.set_aside(For::Cleaning);
-        let made = self.checkpoint(Trigger::PreInvalid);
+        let made = self.ask_checkpoint(Trigger::PreInvalid);
         self.disk.go_on(before);
         match made {
             // The operation is done; the next one asks again.

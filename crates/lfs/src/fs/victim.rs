@@ -21,7 +21,7 @@ impl Question {
     /// What cleaning a segment costs, in blocks; none: it is no victim, or nothing is gained.
     pub(super) fn cost(&self, seg: &Seg) -> Option<u16> {
         let copies = if self.journalled { seg.needed } else { seg.valid };
-        let pinned = self.journalled && seg.held && !self.unpinned;
+        let pinned = self.journalled && seg.is_held() && !self.unpinned;
         let cost = if self.count_valid { seg.valid } else { copies };
         let free_of_duty = !seg.head && !seg.copied && seg.ticket == 0 && !pinned;
         (copies > 0 && copies < self.per_seg && free_of_duty).then_some(cost)

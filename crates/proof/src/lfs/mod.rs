@@ -1,6 +1,7 @@
 //! The file system under proof: what it is asked to do, its reference model, its oracle, its subject
 //! and draws. What it owes is C12 of `docs/contract.md`.
 
+mod checkpoints;
 mod draw;
 mod look;
 mod model;

@@ -401,6 +401,11 @@ impl Tree {
         }
     }
 
+    /// Whether an object is there as it is in another state.
+    pub fn has(&self, other: &Tree, id: Id) -> bool {
+        self.nodes.get(&id).is_some_and(|node| Some(node) == other.nodes.get(&id))
+    }
+
     /// The same with an object, wherever it is.
     pub fn with_synced_id(&self, now: &Tree, id: Id) -> Tree {
         let mut tree = Tree { next: now.next, ..self.clone() };

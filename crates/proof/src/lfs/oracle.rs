@@ -5,6 +5,7 @@ use lfs::format::FileType;
 use lfs::fs::{NewInode, SetAttributes};
 use lfs::{Fs, FsError, Nid, Now};
 
+use super::checkpoints::{Checkpoints, Made};
 use super::look::{Found, xattr_name, xattr_value};
 use super::model::{LONGEST, Tree, fill};
 use super::spec::FsSpec;
@@ -21,6 +22,11 @@ use crate::subject::{Oracle, Subject};
 pub struct FsOracle {
     pub(super) now: Tree,
     pub(super) durable: Tree,
+    /// What the checkpoint has that is frozen: a cut leaves that, or the other.
+    pub(super) frozen: Option<Tree>,
+    /// Checkpoints that were heard of, and how many of them ended.
+    pub(super) seen: Checkpoints,
+    pub(super) ended: u64,
     /// Files whose nodes were written and not heard of, in the order of the chain, as they were then: a cut
     /// leaves a beginning of it.
     pub(super) written: Vec<Written>,
@@ -40,26 +46,6 @@ pub struct FsOracle {
     again: Found,
     /// The state of the model that was found.
     matched: Tree,
-}
-
-/// The newest checkpoint that an operation met.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Made {
-    None,
-    /// Of the state before it.
-    Before,
-    /// Of the state after it.
-    After,
-}
-
-impl Made {
-    pub(super) fn between(before: (u64, u64), now: (u64, u64)) -> Made {
-        match (now.0 > before.0, now.1 > before.1) {
-            (_, true) => Made::After,
-            (true, false) => Made::Before,
-            (false, false) => Made::None,
-        }
-    }
 }
 
 /// What of new files is chosen.
@@ -213,24 +199,27 @@ impl FsOracle {
         self.forget_asks();
         subject.remount().map_err(|error| no_answer(what, &error))?;
         self.durable = self.now.clone();
+        (self.frozen, self.seen) = (None, subject.checkpoints());
         self.compare(subject, what)
     }
 
     /// What an operation that was answered made durable; `was` is the state before it.
-    fn settle(&mut self, action: FsAction, made: Made, was: &Tree) {
-        if made != Made::None || matches!(action, FsAction::Sync) {
-            self.written.clear();
-        }
-        match made {
-            Made::After => self.durable = self.now.clone(),
-            Made::Before => self.durable = was.clone(),
-            Made::None => {}
-        }
+    fn settle(&mut self, action: FsAction, now: Checkpoints, was: &Tree) {
+        self.checkpointed(now, was);
         match action {
-            FsAction::Sync => self.durable = self.now.clone(),
+            FsAction::Sync => {
+                self.written.clear();
+                self.durable = self.now.clone();
+            }
             FsAction::Fsync(path) => {
                 if self.now.is_single_file(path) {
                     let id = self.now.find(path).ok();
+                    if id.is_some_and(|id| !self.durable.has(&self.now, id)) {
+                        // Its flush covers what was written to the chain before it.
+                        for one in std::mem::take(&mut self.written) {
+                            self.durable = self.durable.with_synced_id(&one.was, one.id);
+                        }
+                    }
                     self.written.retain(|one| Some(one.id) != id);
                     self.durable = self.durable.with_synced(&self.now, path);
                 } else {
@@ -272,17 +261,17 @@ impl FsOracle {
         (action, version): (FsAction, u32),
         first: bool,
     ) -> Result<(), Failure> {
-        let before = subject.checkpoints();
         let parks = self.parks(subject, action, first);
         let real = subject.patiently(parks, |fs, now| perform(fs, now, action, version));
-        let made = Made::between(before, subject.checkpoints());
         if matches!(real, Err(FsError::Again)) && parks {
-            self.park(step, version, made);
+            self.park(subject, step, version);
             return Ok(());
         }
+        let made = Made::between(self.seen, subject.checkpoints());
         let was = (self.durable.clone(), self.now.clone());
         self.allowed = self.beginnings();
-        self.answer(step, (action, version), real, made)?;
+        self.answer(step, (action, version), real, subject.checkpoints())?;
+        self.allowed.extend(self.frozen.clone());
         if let FsAction::Fsync(path) = action
             && was.0.can_sync(&self.now, path)
         {
@@ -305,6 +294,7 @@ impl FsOracle {
             // It is several operations, and which of them it came after is not known.
             let synced = subject.patiently(false, |fs, now| fs.sync(now));
             synced.map_err(|error| no_answer(step, &error))?;
+            self.catch_up(subject);
             self.durable = self.now.clone();
         }
         if made != Made::None && matches!(action, FsAction::Sync) {
@@ -322,16 +312,13 @@ impl FsOracle {
         step: &Step,
         (action, version): (FsAction, u32),
         real: Result<(), FsError>,
-        made: Made,
+        checkpoints: Checkpoints,
     ) -> Result<(), Failure> {
         let was = self.now.clone();
         match real {
             // There may be no room; nothing is changed then.
             Err(FsError::NoSpace) => {
-                if made != Made::None {
-                    self.durable = was;
-                    self.written.clear();
-                }
+                self.checkpointed(checkpoints, &was);
                 Ok(())
             }
             Err(error @ (FsError::Device(_) | FsError::Corrupt(_) | FsError::ReadOnly(_))) => {
@@ -339,14 +326,11 @@ impl FsOracle {
             }
             real => match (real, self.now.apply(action, version)) {
                 (Ok(()), Ok(())) => {
-                    self.settle(action, made, &was);
+                    self.settle(action, checkpoints, &was);
                     Ok(())
                 }
                 (Err(_), Err(_)) => {
-                    if made != Made::None {
-                        self.durable = was;
-                        self.written.clear();
-                    }
+                    self.checkpointed(checkpoints, &was);
                     Ok(())
                 }
                 (Err(error), Ok(())) => Err(no_answer(step, &error)),
@@ -384,11 +368,14 @@ impl FsOracle {
 impl Oracle<FsSubject> for FsOracle {
     type Step = Step;
 
-    fn new(spec: &FsSpec, _: &FsSubject) -> FsOracle {
+    fn new(spec: &FsSpec, subject: &FsSubject) -> FsOracle {
         let start = spec.start().clone();
         FsOracle {
             now: start.clone(),
             durable: start.clone(),
+            frozen: None,
+            seen: subject.checkpoints(),
+            ended: 0,
             written: Vec::new(),
             asks: Vec::new(),
             allowed: vec![start.clone()],
@@ -408,6 +395,7 @@ impl Oracle<FsSubject> for FsOracle {
         self.request += 1;
         let now = subject.tick();
         subject.forget(now.at);
+        self.catch_up(subject);
         if let Action::Shutdown = step.action {
             self.shutdown(subject)?;
         } else {
@@ -428,6 +416,7 @@ impl Oracle<FsSubject> for FsOracle {
         self.forget_asks();
         subject.stop().map_err(|error| no_answer(&stop, &error))?;
         self.durable = self.now.clone();
+        (self.frozen, self.seen) = (None, subject.checkpoints());
         Ok(())
     }
 
@@ -457,11 +446,12 @@ impl Oracle<FsSubject> for FsOracle {
         self.found.digest()
     }
 
-    fn restart(&mut self, other: &FsOracle, _: &FsSubject) {
+    fn restart(&mut self, other: &FsOracle, subject: &FsSubject) {
         self.now = other.matched.clone();
         self.durable = other.matched.clone();
         self.forget_asks();
         (self.parked, self.peeked) = (None, None);
+        (self.frozen, self.seen) = (None, subject.checkpoints());
         self.allowed = vec![other.matched.clone()];
         self.versions = other.versions;
         self.check_every = other.check_every;

@@ -5,6 +5,7 @@ use lfs::fs::{ReadPlan, Trigger};
 use lfs::{Fs, FsError, FsOptions, Nid, Now, Stamp};
 use nand::Cut;
 
+use super::checkpoints::Checkpoints;
 use super::look::Found;
 use super::spec::FsSpec;
 use super::syncs::{Round, Syncs};
@@ -124,18 +125,47 @@ impl FsSubject {
         // Time passes until the flush is answered.
         self.clock = self.syncs.answered().map_or(self.clock, |done| done.max(self.clock));
         let mut syncs = std::mem::replace(&mut self.syncs, Syncs::new());
-        let mut disk = self.disk.clone();
-        let round = self.patiently(false, |fs, now| syncs.round(fs, &mut disk, now));
+        let round = self.rounds(&mut syncs);
         self.syncs = syncs;
-        round
+        let round = round?;
+        for ino in &round.released {
+            self.patiently(false, |fs, now| fs.release(now, *ino))?;
+        }
+        Ok(round)
     }
 
-    /// Checkpoints made since the mount: all of them, and those that come after an operation.
-    pub(super) fn checkpoints(&self) -> (u64, u64) {
-        self.fs.as_ref().map_or((0, 0), |fs| {
-            let after = fs.checkpoints().get(&Trigger::PreInvalid).copied().unwrap_or(0);
-            (fs.checkpoints().values().sum(), after)
+    /// Takes them on; where they wait for a read, or a job, others may go on first.
+    fn rounds(&mut self, syncs: &mut Syncs) -> Result<Round, FsError> {
+        let (mut disk, mut all) = (self.disk.clone(), Round::default());
+        loop {
+            let (fs, now) = self.volume()?;
+            all.extend(syncs.round(fs, &mut disk, now)?);
+            if !all.again {
+                return Ok(all);
+            }
+            self.fetch()?;
+            if self.turns.others_first() {
+                return Ok(all);
+            }
+            self.bring()?;
+        }
+    }
+
+    /// Checkpoints since the mount.
+    pub(super) fn checkpoints(&self) -> Checkpoints {
+        self.fs.as_ref().map_or(Checkpoints::default(), |fs| {
+            let begun = fs.checkpoints_begun();
+            Checkpoints {
+                begun: begun.values().sum(),
+                after: begun.get(&Trigger::PreInvalid).copied().unwrap_or(0),
+                ended: fs.checkpoints().values().sum(),
+            }
         })
+    }
+
+    /// Whether a checkpoint is between its parts.
+    pub fn is_frozen(&self) -> bool {
+        self.fs.as_ref().is_some_and(|fs| fs.is_frozen())
     }
 
     /// Segments cleaned and records written since the mount.

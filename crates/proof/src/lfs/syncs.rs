@@ -32,6 +32,20 @@ pub(super) struct Round {
     pub(super) written: Vec<u64>,
     /// They are durable, or refused.
     pub(super) done: Vec<(u64, bool)>,
+    /// Files that nobody waits for any more.
+    pub(super) released: Vec<Nid>,
+    /// They wait for a read, or for a job.
+    pub(super) again: bool,
+}
+
+impl Round {
+    /// What comes behind it.
+    pub(super) fn extend(&mut self, next: Round) {
+        self.written.extend(next.written);
+        self.done.extend(next.done);
+        self.released.extend(next.released);
+        self.again = next.again;
+    }
 }
 
 /// See above.
@@ -90,8 +104,11 @@ impl Syncs {
             Flush::None => {}
         }
         // Should it have to come again, that was all, and is not done twice.
-        if let Some(mark) = fs.sync_some(now, &mut self.files)? {
-            self.flush = Flush::Wanted(mark);
+        match fs.sync_some(now, &mut self.files) {
+            Ok(Some(mark)) => self.flush = Flush::Wanted(mark),
+            Ok(None) => {}
+            Err(FsError::Again) => round.again = true,
+            Err(error) => return Err(error),
         }
         for (ask, file) in self.asks.iter_mut().zip(&self.files) {
             if file.wrote() && !std::mem::replace(&mut ask.told, true) {
@@ -103,10 +120,7 @@ impl Syncs {
         (self.asks, self.files) = left.into_iter().unzip();
         for (ask, file) in done {
             round.done.push((ask.number, file.result().is_ok()));
-            fs.insist(true);
-            let released = fs.release(now, ask.ino);
-            fs.insist(false);
-            released?;
+            round.released.push(ask.ino);
         }
         Ok(round)
     }

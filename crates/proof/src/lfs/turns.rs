@@ -1,35 +1,46 @@
 //! Clients that have the volume in turns: who needs what is not in memory gives it up, reads that, and comes
 //! again; a schedule that is drawn says who has it meanwhile.
 //!
-//! Two clients: one whose operation waits for a read (it is parked) and one that does the next one first.
-//! Beside them somebody reads a file whose contents were planned earlier.
+//! Two clients: one whose operation waits for a read or a job (it is parked) and one that does the next one
+//! first. Beside them somebody reads a file whose contents were planned earlier, and somebody does jobs: so
+//! others go on between the parts of a checkpoint, and while records of cleaning are written.
 
 use std::sync::Arc;
 
-use block::{Bytes, Rng, Time};
-use lfs::fs::ReadPlan;
+use block::{Bytes, DeviceError, Rng, Time};
+use lfs::fs::{Job, ReadPlan};
 use lfs::{Fetch, Fs, FsError, Now};
 
+use super::checkpoints::Made;
 use super::model::Tree;
-use super::oracle::{FsOracle, Made, no_answer, resolve};
+use super::oracle::{FsOracle, no_answer, resolve};
 use super::step::{FsAction, Path};
 use super::subject::FsSubject;
 use crate::failure::{Contract, Failure};
 use crate::shared::SharedDisk;
 use crate::step::{Action, Step};
 
-/// Attempts before an operation waits for the device.
+/// Attempts before an operation waits for a read of the device.
 const PATIENCE: u32 = 64;
+/// Attempts after which it is said that an operation does not end.
+const ENDLESS: u32 = 4_096;
 
 /// The schedule, and what was read and not brought yet.
 pub(super) struct Turns {
     rng: Rng,
     read: Vec<(Fetch, Time)>,
+    /// The job that was done, and when that is answered.
+    job: Option<(Job, Result<Time, DeviceError>)>,
 }
 
 impl Turns {
     pub(super) fn new(seed: u64) -> Turns {
-        Turns { rng: Rng::stream(seed, "lfs/turns"), read: Vec::new() }
+        Turns { rng: Rng::stream(seed, "lfs/turns"), read: Vec::new(), job: None }
+    }
+
+    /// Whether somebody else has the volume first.
+    pub(super) fn others_first(&mut self) -> bool {
+        self.rng.ratio(1, 2)
     }
 }
 
@@ -47,12 +58,19 @@ pub(super) struct Peeked {
 }
 
 impl FsSubject {
-    /// Reads what is wanted; it is brought later. No: nothing is wanted.
-    fn fetch(&mut self) -> Result<bool, FsError> {
+    /// Reads what is wanted, and does the next job; it is brought later. No: there is nothing.
+    pub(super) fn fetch(&mut self) -> Result<bool, FsError> {
         let Ok((fs, now)) = self.volume() else { return Ok(false) };
-        let at = now.at.max(fs.ready());
+        let job = fs.next_job(now)?;
         let wants = [fs.wants()?, fs.wants_of_cleaning()?];
-        let mut found = false;
+        // What a flush is to cover was waited for.
+        let at = now.at.max(fs.ready());
+        let mut found = job.is_some();
+        if let Some(job) = job {
+            self.pass(at);
+            let done = job.perform(at, &mut self.disk);
+            self.turns.job = Some((job, done));
+        }
         for mut fetch in wants.into_iter().flatten() {
             let there = fetch.read(at, &mut self.disk)?;
             self.turns.read.push((fetch, there));
@@ -61,11 +79,18 @@ impl FsSubject {
         Ok(found)
     }
 
-    /// What was read is there.
+    /// What was read, or done, is there.
     pub(super) fn bring(&mut self) -> Result<(), FsError> {
         for (fetch, there) in std::mem::take(&mut self.turns.read) {
             self.pass(there);
             self.volume()?.0.brought(fetch, true);
+        }
+        if let Some((job, done)) = self.turns.job.take() {
+            if let Ok(there) = done {
+                self.pass(there);
+            }
+            let (fs, now) = self.volume()?;
+            fs.job_done(now, &job, done.map(|_| ()))?;
         }
         Ok(())
     }
@@ -82,10 +107,10 @@ impl FsSubject {
             fs.insist(attempt >= PATIENCE);
             let done = body(fs, now);
             fs.insist(false);
-            if !matches!(done, Err(FsError::Again)) || attempt >= PATIENCE {
+            if !matches!(done, Err(FsError::Again)) || attempt >= ENDLESS {
                 return done;
             }
-            if self.fetch()? && may_park && self.turns.rng.ratio(1, 2) {
+            if self.fetch()? && may_park && self.turns.others_first() {
                 return done;
             }
             self.bring()?;
@@ -102,7 +127,7 @@ impl FsSubject {
             return Ok(());
         }
         // As a mount's thread: what it was told to read before may have been written over since.
-        if self.turns.read.is_empty() {
+        if self.turns.read.is_empty() && self.turns.job.is_none() {
             self.fetch()?;
             return Ok(());
         }
@@ -122,12 +147,9 @@ impl FsOracle {
         subject: &mut FsSubject,
         step: &Step,
     ) -> Result<Vec<Tree>, Failure> {
-        let (before, allowed) = (subject.checkpoints(), self.beginnings());
+        let allowed = self.beginnings();
         subject.clean_in_turn().map_err(|error| no_answer(step, &error))?;
-        if Made::between(before, subject.checkpoints()) != Made::None {
-            self.durable = self.now.clone();
-            self.written.clear();
-        }
+        self.catch_up(subject);
         Ok(allowed)
     }
 
@@ -177,12 +199,11 @@ impl FsOracle {
     }
 
     /// It waits: nothing was changed, but checkpoints may have been made on the way.
-    pub(super) fn park(&mut self, step: &Step, version: u32, made: Made) {
+    pub(super) fn park(&mut self, subject: &FsSubject, step: &Step, version: u32) {
         self.allowed = self.beginnings();
-        if made != Made::None {
-            self.durable = self.now.clone();
-            self.written.clear();
+        if self.catch_up(subject) != Made::None {
             self.allowed.push(self.now.clone());
+            self.allowed.extend(self.beginnings());
         }
         self.parked = Some(Parked { step: *step, version });
     }

@@ -4,8 +4,9 @@
 //! in order, so that what is there is a beginning of them. What was heard of is there, and what was
 //! written before it.
 
+use super::checkpoints::Made;
 use super::model::{Id, Tree};
-use super::oracle::{FsOracle, Made, no_answer, resolve};
+use super::oracle::{FsOracle, no_answer, resolve};
 use super::step::Path;
 use super::subject::FsSubject;
 use crate::failure::{Contract, Failure};
@@ -29,6 +30,13 @@ pub(super) struct Asked {
 impl FsOracle {
     /// What a cut may leave of what is not heard of: each beginning of the chain.
     pub(super) fn beginnings(&self) -> Vec<Tree> {
+        let mut all = self.chain();
+        all.extend(self.frozen.clone());
+        all
+    }
+
+    /// Of that, what is without a checkpoint that is frozen.
+    fn chain(&self) -> Vec<Tree> {
         let mut all = vec![self.durable.clone()];
         for one in &self.written {
             all.push(all[all.len() - 1].with_synced_id(&one.was, one.id));
@@ -59,17 +67,20 @@ impl FsOracle {
 
     pub(super) fn round(&mut self, subject: &mut FsSubject, step: &Step) -> Result<(), Failure> {
         self.allowed = self.beginnings();
-        let before = subject.checkpoints();
         let mut known = self.written.len();
         let round = subject.round().map_err(|error| no_answer(step, &error))?;
-        if Made::between(before, subject.checkpoints()) != Made::None {
-            // Nothing was changed: it is the state now, whenever in the round it came.
-            self.allowed.extend(self.with_all(&round.written));
-            self.durable = self.now.clone();
-            self.written.clear();
+        // Nothing was changed: a checkpoint is of the state now, whenever in the round it was begun.
+        self.allowed.extend(self.with_all(&round.written));
+        let written = self.asked(&round.written);
+        let ended = self.ended;
+        if self.catch_up(subject) != Made::None && self.ended > ended {
             known = 0;
+            if self.frozen.is_some() {
+                // Written before the one that ended, or after it.
+                self.written.extend(written);
+            }
         } else {
-            self.written.extend(self.asked(&round.written));
+            self.written.extend(written);
         }
         self.allowed.extend(self.beginnings());
         for (number, durable) in round.done {
@@ -94,7 +105,7 @@ impl FsOracle {
     }
 
     fn with_all(&self, numbers: &[u64]) -> Vec<Tree> {
-        let last = self.beginnings().pop().unwrap_or_else(|| self.durable.clone());
+        let last = self.chain().pop().unwrap_or_else(|| self.durable.clone());
         let mut all = vec![last];
         for one in self.asked(numbers) {
             all.push(all[all.len() - 1].with_synced_id(&one.was, one.id));

@@ -20,10 +20,17 @@ pub(super) struct Held<'a, T> {
 }
 
 impl<'a, T> Held<'a, T> {
-    pub(super) fn of(mutex: &'a Mutex<T>) -> Held<'a, T> {
-        let guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
+    /// And whether a thread panicked while it had it; said once.
+    pub(super) fn of(mutex: &'a Mutex<T>) -> (Held<'a, T>, bool) {
+        let (guard, broken) = match mutex.lock() {
+            Ok(guard) => (guard, false),
+            Err(poisoned) => {
+                mutex.clear_poison();
+                (poisoned.into_inner(), true)
+            }
+        };
         HOLDS.set(true);
-        Held { guard: Some(guard) }
+        (Held { guard: Some(guard) }, broken)
     }
 
     /// Gives the lock up until somebody tells of a change, and takes it again.

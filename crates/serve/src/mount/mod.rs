@@ -4,7 +4,7 @@
 //!   files, names, data, xattrs   what the kernel asks for, one answer each
 //!   volume                       the file system behind its lock, the clock, who is looked up
 //!   syncs                        fsyncs that share flushes, without the lock
-//!   cleaner                      reads victims of cleaning, without the lock
+//!   beside, cleaner              reads and jobs without the lock; a thread that does those nobody waits for
 //!   behind, held                 writes without the lock; who holds it, and waits for the device all the same
 //!   session                      mount, periodic checkpoints, power cuts, unmount
 //!   end                          what is said when it fails, and to the one who unmounts
@@ -14,7 +14,7 @@
 //!
 //! * **One lock.** Several threads take requests and copy data; the file system itself works for
 //!   one of them at a time. What it needs of the device is read, and what it writes written, without the
-//!   lock (`volume`); so are an fsync's flushes. Others go on meanwhile.
+//!   lock (`beside`); so are flushes, records of cleaning and the ends of checkpoints. Others go on meanwhile.
 //! * **What the kernel keeps.** Names and attributes for good, because nobody else changes them, and
 //!   pages that were read. A write is in the file system before it is answered, unless the option
 //!   `writeback` is given: then pages are gathered in the kernel, small writes cost no request each,
@@ -30,6 +30,7 @@
 
 mod attributes;
 mod behind;
+mod beside;
 mod cleaner;
 mod data;
 mod device;

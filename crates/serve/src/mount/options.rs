@@ -56,6 +56,7 @@ impl Default for MountOptions {
             commit: Duration::from_secs(60),
             fs: lfs::FsOptions {
                 cleaning: Cleaning::Scj(Scj::default()),
+                ahead: AHEAD,
                 ..lfs::FsOptions::default()
             },
             threads: 4,
@@ -63,6 +64,9 @@ impl Default for MountOptions {
         }
     }
 }
+
+/// Victims of cleaning ahead of need that share a flush.
+const AHEAD: u32 = 8;
 
 /// What is said in `/etc/fstab` for others.
 const FOR_OTHERS: [&str; 6] =
@@ -73,14 +77,22 @@ impl MountOptions {
     pub const HELP: &'static str = "ro, rw, relatime, noatime, suid, nosuid, dev, nodev, exec, \
         noexec, allow_other, nosubtype (the type is plain `fuse`), writeback (the kernel gathers \
         writes), commit=SECONDS (60), discard, \
-        threads=N (4), cleaning=scj|bl6|bl415, ahead=N and every other option of lfs (docs/stack.md)";
+        threads=N (4), cleaning=scj|bl6|bl415, ahead=N (8; 0: requests \
+        clean) and every other option of lfs (docs/stack.md)";
 
     /// Applies a list separated by commas.
     ///
     /// # Errors
     /// What is not understood, in words.
     pub fn apply(&mut self, list: &str) -> Result<(), String> {
-        list.split(',').filter(|word| !word.is_empty()).try_for_each(|word| self.one(word))
+        let words = || list.split(',').filter(|word| !word.is_empty());
+        words().try_for_each(|word| self.one(word))?;
+        // What it excludes switches the default off; who asks for both is told at the mount.
+        let callers = self.fs.cleaning == Cleaning::Bl415 || self.fs.drain || self.fs.late;
+        if callers && !words().any(|word| word.starts_with("ahead=")) {
+            self.fs.ahead = 0;
+        }
+        Ok(())
     }
 
     fn one(&mut self, word: &str) -> Result<(), String> {
@@ -128,6 +140,8 @@ mod tests {
         assert!(!options.read_only);
         assert_eq!((options.atime, options.commit), (Atime::Never, Duration::from_secs(5)));
         assert_eq!((options.fs.cleaning, options.fs.ahead), (Cleaning::Bl415, 4));
+        options.apply("cleaning=bl415").unwrap();
+        assert_eq!((options.fs.cleaning, options.fs.ahead), (Cleaning::Bl415, 0));
         for wrong in
             ["commit", "commit=0", "ro=1", "threads=x", "cleaning=", "sometimes", "ahead=17"]
         {

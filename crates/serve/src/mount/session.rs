@@ -283,7 +283,7 @@ impl FsMount {
     /// # Errors
     /// The file system's, in words.
     pub fn checkpoint(&self) -> Result<(), String> {
-        let made = self.shared.volume.with(|fs, now| fs.sync(now));
+        let made = self.shared.volume.checkpoint();
         made.map_err(|error| std::io::Error::from_raw_os_error(error.code()).to_string())
     }
 
@@ -363,11 +363,10 @@ fn committer(shared: &Arc<Shared>) -> std::io::Result<(Arc<Stop>, JoinHandle<()>
             if waited.timed_out() && !*stopped {
                 let quiet = volume.asked() == seen;
                 // An error shows at the next request, and at the unmount.
-                let _ = volume.with(|fs, now| match fs.is_read_only() {
-                    true => Ok(()),
-                    false if quiet => fs.idle(now, CLEANED).map(|_| ()),
-                    false => fs.sync(now),
-                });
+                let _ = match quiet {
+                    true => volume.with(|fs, now| fs.idle(now, CLEANED).map(|_| ())),
+                    false => volume.checkpoint(),
+                };
                 seen = volume.asked();
             }
         }

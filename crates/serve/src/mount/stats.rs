@@ -50,6 +50,7 @@ fn trigger(of: Trigger) -> &'static str {
         Trigger::Fsync(FsyncFallback::ParentRenames) => "checkpoints_fsync_parent_renames",
         Trigger::Fsync(FsyncFallback::Xattrs) => "checkpoints_fsync_xattrs",
         Trigger::Fsync(FsyncFallback::FreedNodes) => "checkpoints_fsync_freed_nodes",
+        Trigger::Fsync(FsyncFallback::Rewritten) => "checkpoints_fsync_rewritten",
         Trigger::Fsync(FsyncFallback::NoRoom) => "checkpoints_fsync_no_room",
     }
 }

@@ -11,10 +11,14 @@
 //! | contents are read | where they lie | they are read; if somebody wrote there meanwhile, anew |
 //! | something is written | handed over | the writer of `behind` writes it |
 //! | an fsync | its data and nodes are handed over | the thread of `syncs` flushes |
+//! | a checkpoint | all of it but its last block is handed over (`lfs`, `jobs`) | who waits for it, or the thread of `cleaner`, flushes and writes that |
+//! | cleaning | victims are copied in memory | the same threads read them, flush, and write their records |
 //!
 //! One lock is taken at a time: the volume's, or the queue's of `behind` inside it, which is a leaf. Who
-//! waits for what somebody else reads waits for `brought`, which is told after every read, with the lock
-//! given up; who reads never waits for anybody but the device.
+//! waits for what somebody else reads waits for `brought`, which is told after every read, and who waits for
+//! somebody else's job for `done`, with the lock given up; who reads, or does a job, never waits for anybody
+//! but the device. A thread that panics on the way is as an error of the device: nothing is changed any more,
+//! and nobody waits for it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,10 +29,11 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use block::{Bytes, DeviceError, Time};
 use fuser::Errno;
-use lfs::fs::{Attributes, DirEntry, Syncing};
+use lfs::fs::{Attributes, Covering, DirEntry, Syncing};
 use lfs::{Fs, FsError, Mark, Nid, Now, Stamp};
 
 use super::behind::Behind;
+use super::beside::{Begun, PANICKED};
 use super::end;
 use super::errors::errno;
 use super::held::Held;
@@ -61,14 +66,14 @@ pub(super) struct Flushing {
     pub(super) now: Now,
 }
 
-struct Inner {
-    fs: Option<Fs<Behind>>,
+pub(super) struct Inner {
+    pub(super) fs: Option<Fs<Behind>>,
     /// File systems served so far.
-    mounts: u64,
+    pub(super) mounts: u64,
     /// How often the kernel was told of an inode.
     known: Known,
     /// Nobody cleans beside the requests any more.
-    rests: bool,
+    pub(super) rests: bool,
 }
 
 /// A file system that many threads use.
@@ -77,10 +82,12 @@ pub(super) struct Volume {
     /// The device of the file system that is served.
     behind: Mutex<Option<Behind>>,
     /// Somebody has read what was wanted.
-    brought: Condvar,
-    /// Cleaning wants something, or ends.
-    cleaning: Condvar,
-    power: Arc<dyn Power>,
+    pub(super) brought: Condvar,
+    /// Cleaning wants something, somebody wants a job done, or it ends.
+    pub(super) cleaning: Condvar,
+    /// A job was done.
+    pub(super) done: Condvar,
+    pub(super) power: Arc<dyn Power>,
     started: Instant,
     atime: Atime,
     /// Requests so far.
@@ -109,6 +116,7 @@ impl Volume {
             behind: Mutex::default(),
             brought: Condvar::new(),
             cleaning: Condvar::new(),
+            done: Condvar::new(),
             power,
             started: Instant::now(),
             atime,
@@ -120,8 +128,12 @@ impl Volume {
         }
     }
 
-    fn lock(&self) -> Held<'_, Inner> {
-        Held::of(&self.inner)
+    pub(super) fn lock(&self) -> Held<'_, Inner> {
+        let (mut inner, broken) = Held::of(&self.inner);
+        if broken && let Some(fs) = &mut inner.fs {
+            fs.fail(&PANICKED);
+        }
+        inner
     }
 
     /// Waits while too much is handed over and not written yet; before a change that hands over more.
@@ -180,11 +192,16 @@ impl Volume {
     pub(super) fn take(&self) -> Option<Fs<Behind>> {
         *self.behind.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let mut inner = self.lock();
+        while inner.fs.as_ref().is_some_and(Fs::is_job_under_way) {
+            // What is being written must not come behind what is written from now on.
+            inner = inner.wait(&self.done);
+        }
         let known = std::mem::take(&mut inner.known);
         let mut fs = inner.fs.take()?;
         drop(inner);
-        // Whoever waits for a read of it learns that it is gone.
+        // Whoever waits for a read of it, or a job, learns that it is gone.
         self.brought.notify_all();
+        self.done.notify_all();
         fs.read_outside(false);
         for ino in known.into_keys() {
             // After an error of the device nothing changes any more: recovery removes it.
@@ -227,82 +244,26 @@ impl Volume {
             let done = body(fs, now, known);
             fs.insist(false);
             self.look_for_failure(fs, now);
-            if fs.cleaning_wants() {
+            if fs.cleaning_wants() || fs.has_jobs() {
                 self.cleaning.notify_one();
             }
             match done {
-                Err(FsError::Again) if !last => inner = self.bring(inner)?,
+                Err(FsError::Again) => {
+                    let next = self.bring(inner)?;
+                    (inner, tries) = (next.0, tries + next.1);
+                }
                 done => return done.map_err(|error| errno(&error)),
             }
-            tries += 1;
         }
     }
 
-    /// Reads what is wanted, without the lock; or waits until somebody else has.
-    fn bring<'a>(&'a self, mut inner: Held<'a, Inner>) -> Result<Held<'a, Inner>, Errno> {
-        let mount = inner.mounts;
-        let fs = inner.fs.as_mut().ok_or(Errno::EIO)?;
-        let failed = |error: FsError| errno(&error);
-        // Who waits for cleaning may read for it; the others do not wait for what it reads.
-        let mut wants = fs.wants().map_err(failed)?;
-        if wants.is_none() {
-            wants = fs.wants_of_cleaning().map_err(failed)?;
-        }
-        let Some(mut fetch) = wants else {
-            return Ok(if fs.is_reading() { inner.wait(&self.brought) } else { inner });
-        };
-        let (mut device, now) = (fs.device().clone(), self.now());
-        drop(inner);
-        let done = fetch.read(now.at, &mut device);
-        let mut inner = self.lock();
-        let same = mount == inner.mounts;
-        if let Some(fs) = inner.fs.as_mut().filter(|_| same) {
-            fs.brought(fetch, done.is_ok());
-        }
-        self.brought.notify_all();
-        done.map_err(|error| errno(&FsError::Device(error))).map(|_| inner)
-    }
-
-    /// A turn of the thread that cleans: waits until cleaning wants something, reads it without the lock,
-    /// and takes cleaning on. No: it ends.
-    pub(super) fn clean(&self, mount: u64) -> bool {
-        let mut inner = self.lock();
-        let mut fetch = loop {
-            let ends = inner.rests || inner.mounts != mount;
-            let Some(fs) = inner.fs.as_mut().filter(|_| !ends) else { return false };
-            match fs.wants_of_cleaning() {
-                Ok(Some(fetch)) => break fetch,
-                Ok(None) => inner = inner.wait(&self.cleaning),
-                // The next request that writes meets it.
-                Err(_) => return false,
-            }
-        };
-        let Some(fs) = &inner.fs else { return false };
-        let mut device = fs.device().clone();
-        drop(inner);
-        let done = fetch.read(self.now().at, &mut device);
-        let mut inner = self.lock();
-        // Behind this no change of what others wait for: they look as soon as the lock is given up.
-        self.brought.notify_all();
-        let same = inner.mounts == mount;
-        let Some(fs) = inner.fs.as_mut().filter(|_| same && self.power.state().on) else {
-            return false;
-        };
-        fs.brought(fetch, done.is_ok());
-        let now = self.now();
-        // An error shows at the next request.
-        match done {
-            Ok(_) => drop(fs.clean_on(now)),
-            Err(error) => fs.fail(&FsError::Device(error)),
-        }
-        self.look_for_failure(fs, now);
-        true
-    }
-
-    /// Nobody cleans beside the requests any more.
-    pub(super) fn rest(&self) {
-        self.lock().rests = true;
-        self.cleaning.notify_all();
+    /// A checkpoint of all that is changed now.
+    pub(super) fn checkpoint(&self) -> Result<(), Errno> {
+        let mut how = Covering::default();
+        self.run(|fs, now, _| match fs.is_read_only() && fs.failed().is_none() {
+            true => Ok(()),
+            false => fs.sync_on(now, &mut how),
+        })
     }
 
     /// Reads contents of a file, without the lock; how many bytes there were.
@@ -314,8 +275,9 @@ impl Volume {
                 let plan = fs.plan_read(now, ino, at, out.len())?;
                 Ok((plan, fs.device().clone(), now))
             })?;
+            let begun = Begun::read(self, mount, plan.number());
             let (done, bytes) = (plan.read(now.at, &mut device, out), plan.bytes());
-            let mut inner = self.lock();
+            let mut inner = begun.ended();
             self.brought.notify_all();
             let same = inner.mounts == mount;
             let counts = match inner.fs.as_mut().filter(|_| same) {
@@ -332,7 +294,7 @@ impl Volume {
     }
 
     /// The first cause since which a volume takes no changes is said at once.
-    fn look_for_failure(&self, fs: &mut Fs<Behind>, now: Now) {
+    pub(super) fn look_for_failure(&self, fs: &mut Fs<Behind>, now: Now) {
         let Some(cause) = fs.cause().map(ToString::to_string) else { return };
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
         if failed.is_none() && self.power.state().on {

@@ -60,6 +60,11 @@ impl Ssd {
         self.drive.now()
     }
 
+    /// Whether it takes pages as transactions.
+    pub fn has_transactions(&self) -> bool {
+        self.drive.params().tx.is_some()
+    }
+
     /// The drive's own checks of its books.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use block::{RamDevice, Sectors, Time};
 use lab::LabError;
 use rusqlite::{Connection, OpenFlags, backup::Backup};
+use ssd::FtlKind;
 use varve_sqlite_vfs::{Counter, Counts};
 
 pub use report::Report;
@@ -103,7 +104,7 @@ pub struct Row {
     pub pages: u64,
     /// Virtual time on flash without cleaning, in nanoseconds, none of the host's in it.
     pub nanoseconds: u64,
-    /// What the same requests cost on a modelled drive, cleaning included.
+    /// What the same requests cost on a modelled drive, cleaning included; none where it cannot take them.
     pub flash: Option<Flash>,
 }
 
@@ -135,10 +136,11 @@ fn copy(path: &Path) -> Result<Memory, LabError> {
 }
 
 /// Runs a workload of SQL on a copy of a database in every mode. With `ssd`, a preset, the requests
-/// also go to such a drive with transactions, that was filled and overwritten at random once.
+/// also go to such a drive, that was filled and overwritten at random; with transactions, if its map knows
+/// pages. One with a map of blocks has none: the modes of the store are not run on it.
 ///
 /// # Errors
-/// A database that cannot be read, SQL that fails, a drive that cannot have transactions.
+/// A database that cannot be read, SQL that fails, a drive that cannot be made.
 pub fn measure(database: &Path, workload: &str, ssd: Option<&str>) -> Result<Report, LabError> {
     let files = copy(database)?;
     let used = ssd.map(aged).transpose()?;
@@ -151,9 +153,15 @@ pub fn measure(database: &Path, workload: &str, ssd: Option<&str>) -> Result<Rep
 
 /// A used drive of a preset.
 fn aged(preset: &str) -> Result<Ssd, LabError> {
-    let params = params_of(preset, &["tx.mode=nolog", "nand.oob=full", "tx.commit=counted"])?;
+    let blocks = params_of(preset, &[])?.ftl == FtlKind::HybridLog;
+    let params = match blocks {
+        true => params_of(preset, &[])?,
+        false => params_of(preset, &["tx.mode=nolog", "nand.oob=full", "tx.commit=counted"])?,
+    };
     let pages = params.logical_pages;
-    Ssd::aged(&params, pages, pages.into()).map_err(|error| match error {
+    // All log blocks are in use long before a part of the pages is: from then on each write costs a merge.
+    let overwrites = if blocks { pages / 64 } else { pages };
+    Ssd::aged(&params, pages, overwrites.into()).map_err(|error| match error {
         AgedError::Config(error) => LabError::Config(error),
         AgedError::Device(error) => LabError::Failed(format!("{preset}: {error}")),
     })
@@ -198,7 +206,8 @@ fn run(files: &Memory, mode: &Mode, workload: &str, used: Option<&Ssd>) -> Resul
     let failed = |error: block::TxError| LabError::Failed(format!("{}: {error}", mode.name));
     host.hear(&calls).map_err(failed)?;
     host.finish().map_err(failed)?;
-    let flash = used.map(|ssd| {
+    let asks = matches!(mode.system, System::Transactions(_));
+    let flash = used.filter(|ssd| !asks || ssd.has_transactions()).map(|ssd| {
         let now = ssd.now();
         let mut host =
             Engine::new(Box::new(ssd.clone()), mode.system, layout, block::Span::ZERO).at(now);

@@ -43,6 +43,8 @@ const FILES: &[(&str, &str, &str)] = files![
     "tlc-planar",
     "qlc-extrapolated",
     "ull-slc",
+    "emmc",
+    "sd-card",
 ];
 
 /// The names of all presets.

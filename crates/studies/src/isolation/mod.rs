@@ -1,6 +1,7 @@
 //! Paper 3: append-only data isolation in the drive's buffer, beside every policy it is compared
 //! with and the modern ones it was not.
 
+mod blocks;
 mod first;
 mod mixes;
 mod numbers;
@@ -92,6 +93,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
         chunks(options, pairs, condition, &mut study)?;
     }
     study.sections.push(occupancy::section(options, &PAIRS[1])?);
+    study.sections.push(blocks::section(options)?);
     mixes::synthetic_mix(options, &mut study)?;
     mixes::mix_readings(options, &mut study)?;
     study.sections.push(tables());

@@ -266,7 +266,7 @@ pub(super) fn flushed(options: &Options, study: &mut Study) -> Result<(), LabErr
     for (every, here) in distances.iter().zip(&found) {
         let (absorbed, logged) = (here.count("absorbed"), here.count("user"));
         table.row(values![
-            every.map_or("none".to_string(), |every| every.to_string()),
+            every.map_or(Value::from("none"), Value::from),
             share(absorbed, absorbed + logged),
             here.count("batches"),
             rate(here.rate()),

@@ -95,13 +95,15 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
         loads::run(options, &bench, &mut study)?;
         barriers::run(options, &bench, &mut study)?;
         scale::run(options, &bench, &mut study)?;
-        goals::run(options, &bench, &mut study)?;
         // The sweeps are for the smaller volumes.
         if scale != Scale::Full {
             thresholds::run(options, &bench, &mut study)?;
             utilisation::run(options, &bench, &mut study)?;
             locality::run(options, &bench, &mut study)?;
         }
+    }
+    if !options.claims {
+        goals::run(options, &bench, &mut study)?;
     }
     claims::run(options, &bench, &mut study)?;
     let rows = if options.load.is_some() { Rows::Fewer } else { Rows::All };
