@@ -93,34 +93,37 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
         let normal = full.split_off(normal);
         Size { value, full, normal }
     };
-    let mut loads = Vec::new();
+    let conditions = paper::run_at(scale);
+    let drives: Vec<Drives> = conditions
+        .iter()
+        .map(|condition| Drives::new(scale, threads, 100, condition))
+        .collect::<Result<_, _>>()?;
+    let mut before = Vec::new();
+    let mut after: Vec<Vec<Size>> = conditions.iter().map(|_| Vec::new()).collect();
+    // One database after the other: seven of them are some gigabytes.
     for value in &plan.sizes {
         let mut work = Overwrite::new(plan.shape(*value));
-        loads.push((*value, load(|db| work.load_even(db))?, work));
-    }
-    let mut before = Vec::new();
-    for (value, loaded, work) in &loads {
+        let loaded = load(|db| work.load_even(db))?;
         let runs = beside(threads, &variants, |variant| {
             let (mut work, device) = (work.clone(), loaded.ideal(variant.commit));
             let start = (block::Time::ZERO, CPU);
             loaded.run(variant, device, start, &mut |db, each| work.run(db, plan.counted, each))
         })?;
         before.push(sized(*value, runs));
-    }
-    pages(&plan, &before, study);
-    for condition in paper::run_at(scale) {
-        let used = Drives::new(scale, threads, 100, condition)?;
-        let mut after = Vec::new();
-        for (value, loaded, work) in &loads {
+        for (used, sizes) in drives.iter().zip(&mut after) {
             let runs = beside(threads, &variants, |variant| {
-                on_drive(loaded, &used, variant, work, plan.windows)
+                on_drive(&loaded, used, variant, &work, plan.windows)
             })?;
-            after.push(sized(*value, runs));
+            sizes.push(sized(*value, runs));
         }
-        let found = Found { plan: &plan, condition, before: &before, after: &after };
+    }
+    drop(drives);
+    pages(&plan, &before, study);
+    for (condition, after) in conditions.iter().zip(&after) {
+        let found = Found { plan: &plan, condition, before: &before, after };
         found.claims(study)?;
         found.sizes(study)?;
-        study.sections.push(super::closed::section(condition, &before, &after).under(condition));
+        study.sections.push(super::closed::section(condition, &before, after).under(condition));
         found.parts(study)?;
         found.cleaning(study)?;
     }
@@ -231,7 +234,6 @@ fn against(sizes: &[Size], full: bool, which: usize, figure: &dyn Fn(&Outcome) -
     mean(&changes)
 }
 
-/// The column that says which figure a row is about.
 /// A figure's means over the sizes.
 fn means(title: &str, what: &str, mode: &str) -> Plot {
     let here = ["no_cleaning", "drive"];
