@@ -4,7 +4,7 @@
 //! cargo run --release -p varve-studies --example steady -- SPARE CLEANING SYSTEM [quick]
 //! ```
 //!
-//! with SPARE 7 or 12.5, CLEANING 0 to 3 and SYSTEM 0 (write-ahead log) or 1 (no log).
+//! with SPARE 7 or 12.5, CLEANING 0 to 7 and SYSTEM 0 (write-ahead log) or 1 (no log).
 
 use std::error::Error;
 
@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let spare = SPARES.iter().find(|known| known.trim_end_matches(" %") == spare);
     let spare = spare.ok_or_else(|| format!("a spare of {SPARES:?} was expected"))?;
-    let cleaning = CLEANINGS.get(cleaning.parse::<usize>()?).ok_or("a cleaning from 0 to 3")?;
+    let cleaning = CLEANINGS.get(cleaning.parse::<usize>()?).ok_or("a cleaning from 0 to 7")?;
     let system = SYSTEMS.get(system.parse::<usize>()?).ok_or("a system, 0 or 1")?;
     let size = Size::new(if rest.is_empty() { Scale::Default } else { Scale::Quick });
     let outcome = size.cell(&size.load()?, spare, cleaning, system)?;

@@ -4,6 +4,7 @@
 //! which must agree. Then time, on flash without cleaning and on the FTL drive.
 
 mod causes;
+mod clairvoyant;
 mod closed;
 mod experiment;
 mod locks;

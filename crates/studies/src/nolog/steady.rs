@@ -7,10 +7,11 @@
 
 use block::Time;
 use lab::LabError;
-use report::study::{Section, Study, Table, Value};
+use report::study::{Check, Section, Study, Table, Value};
 use report::values;
 
 use super::Scale;
+use super::clairvoyant::{Clairvoyant, Recorder};
 use super::experiment::{CPU, FULL, Loaded, Outcome, Variant, Windows, failed, load};
 use super::text::{hundredths, share};
 use crate::parallel::beside;
@@ -23,21 +24,29 @@ pub struct Cleaning {
     /// Its name in tables.
     pub name: &'static str,
     /// Keys of the drive.
-    pub keys: [&'static str; 2],
+    pub keys: &'static [&'static str],
+    /// Placement by somebody who has seen the run before: how many versions of the host the shortest
+    /// class lives at most, as a share of the drive's pages. 0: nobody knows.
+    pub known: u64,
 }
 
-/// From what a drive did before to what it does now.
-pub const CLEANINGS: [Cleaning; 4] = [
-    Cleaning { name: "greedy, two heads", keys: ["gc.victim=greedy", "streams.policy=user+gc"] },
-    Cleaning { name: "greedy, by lifetime", keys: ["gc.victim=greedy", "streams.policy=lifetime"] },
-    Cleaning {
-        name: "cost-benefit, two heads",
-        keys: ["gc.victim=cost-benefit", "streams.policy=user+gc"],
-    },
-    Cleaning {
-        name: "cost-benefit, by lifetime",
-        keys: ["gc.victim=cost-benefit", "streams.policy=lifetime"],
-    },
+const fn cleaning(name: &'static str, keys: &'static [&'static str]) -> Cleaning {
+    Cleaning { name, keys, known: 0 }
+}
+
+const HINTS: &[&str] =
+    &["gc.victim=cost-benefit", "streams.policy=hint", "streams.count=3", "gc.per_stream=on"];
+
+/// From what a drive did before to what it does now; then with hints of the host, and the bound.
+pub const CLEANINGS: [Cleaning; 8] = [
+    cleaning("greedy, two heads", &["gc.victim=greedy", "streams.policy=user+gc"]),
+    cleaning("greedy, by lifetime", &["gc.victim=greedy", "streams.policy=lifetime"]),
+    cleaning("cost-benefit, two heads", &["gc.victim=cost-benefit", "streams.policy=user+gc"]),
+    cleaning("cost-benefit, by lifetime", &["gc.victim=cost-benefit", "streams.policy=lifetime"]),
+    cleaning("cost-benefit, hints", HINTS),
+    Cleaning { name: "clairvoyant, 1/256", keys: HINTS, known: 256 },
+    Cleaning { name: "clairvoyant, 1/64", keys: HINTS, known: 64 },
+    Cleaning { name: "clairvoyant, 1/16", keys: HINTS, known: 16 },
 ];
 
 /// Spare space, in per cent.
@@ -101,8 +110,7 @@ impl Size {
     /// Keys that make no drive.
     pub fn drive(&self, spare: &str, cleaning: &Cleaning) -> Result<Ssd, LabError> {
         let op = format!("op={spare}");
-        let [victim, streams] = cleaning.keys;
-        let keys = [
+        let mut keys = vec![
             "tx.mode=nolog",
             "nand.oob=full",
             self.capacity,
@@ -110,9 +118,8 @@ impl Size {
             self.dies,
             self.pages(),
             &op,
-            victim,
-            streams,
         ];
+        keys.extend(cleaning.keys);
         let params = params(&keys)?;
         let pages = params.logical_pages;
         Ssd::aged(&params, pages, pages.into()).map_err(failed)
@@ -129,11 +136,25 @@ impl Size {
         cleaning: &Cleaning,
         system: &Variant,
     ) -> Result<Outcome, LabError> {
-        let (mut work, drive) = (work.clone(), self.drive(spare, cleaning)?);
-        let start: (Time, _) = (drive.now(), CPU);
-        loaded.run_windows(system, Box::new(drive), start, self.windows, &mut |db, each| {
-            work.run(db, self.windows.each, each)
-        })
+        let run = |drive: Ssd| {
+            let (mut work, start): (_, (Time, _)) = (work.clone(), (drive.now(), CPU));
+            loaded.run_windows(system, Box::new(drive), start, self.windows, &mut |db, each| {
+                work.run(db, self.windows.each, each)
+            })
+        };
+        let mut drive = self.drive(spare, cleaning)?;
+        if cleaning.known == 0 {
+            return run(drive);
+        }
+        let (recorder, mut watched) = (Recorder::default(), drive.clone());
+        watched.know(Box::new(recorder.clone())).map_err(failed)?;
+        run(watched)?;
+        let pages = u64::from(drive.pages());
+        let known = Clairvoyant::new(recorder.order(), pages, pages / cleaning.known);
+        drive.know(Box::new(known.clone())).map_err(failed)?;
+        let outcome = run(drive)?;
+        known.followed()?;
+        Ok(outcome)
     }
 }
 
@@ -150,6 +171,34 @@ pub(super) fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(),
     let found = beside(threads, &jobs, |(spare, cleaning, system)| {
         size.cell(&database, spare, cleaning, system)
     })?;
+    let cells: Vec<Cell<'_>> = jobs
+        .iter()
+        .zip(found)
+        .map(|((spare, cleaning, system), outcome)| Cell { spare, cleaning, system, outcome })
+        .collect();
+    study.sections.push(section(&size, &cells));
+    if scale != Scale::Quick {
+        goals(&cells, study);
+    }
+    Ok(())
+}
+
+/// A cell that was run.
+struct Cell<'a> {
+    spare: &'a str,
+    cleaning: &'a Cleaning,
+    system: &'a Variant,
+    outcome: Outcome,
+}
+
+impl Cell<'_> {
+    /// Hundredths of flash pages a transaction in the last window.
+    fn last(&self) -> u64 {
+        self.outcome.windows.last().copied().unwrap_or(0)
+    }
+}
+
+fn section(size: &Size, cells: &[Cell<'_>]) -> Section {
     let mut table = Table::new([
         ("spare", "spare"),
         ("cleaning", "cleaning"),
@@ -157,14 +206,18 @@ pub(super) fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(),
         ("first", "first window"),
         ("last", "last window"),
         ("steady", "last / the one before"),
+        ("of_bound", "last / clairvoyant"),
         ("copied", "copied, of all"),
         ("locks_of_all", "because of locks, of all"),
         ("tx_s", "tx/s"),
     ]);
-    for ((spare, cleaning, system), outcome) in jobs.iter().zip(&found) {
+    for cell in cells {
+        let Cell { spare, cleaning, system, outcome } = cell;
         let windows = &outcome.windows;
         let before = windows.len().checked_sub(2).and_then(|at| windows.get(at)).copied();
-        let last = windows.last().copied().unwrap_or(0);
+        let bounds = cells.iter().filter(|other| other.cleaning.known > 0);
+        let same = bounds.filter(|other| other.spare == *spare && other.system == *system);
+        let bound = same.map(Cell::last).min();
         let programs = outcome.flash.programs();
         table.row(values![
             *spare,
@@ -172,23 +225,60 @@ pub(super) fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(),
             system.name,
             hundredths(windows.first().copied().unwrap_or(0), 100),
             hundredths(programs, outcome.operations),
-            before.map_or(Value::Absent, |before| hundredths(last, before)),
+            before.map_or(Value::Absent, |before| hundredths(cell.last(), before)),
+            bound.map_or(Value::Absent, |bound| hundredths(cell.last(), bound)),
             share(outcome.flash.gc, programs),
             share(outcome.flash.additional, programs),
             hundredths(outcome.rate(), 1000),
         ]);
     }
     let Windows { each, most, .. } = size.windows;
-    study.sections.push(Section::new(
+    Section::new(
         "steady",
         "What cleaning makes of it: flash pages a transaction, FULL",
         format!(
             "{} keys of 4 KiB on a drive of {}, 4 channels, lines of a block of every die; full, and \
-             overwritten once at random. {most} windows of {each} transactions.",
+             overwritten once at random. {most} windows of {each} transactions. Hints: the host says \
+             which pages are a log's; pages of transactions have none. Clairvoyant: three heads of the \
+             host and three of cleaning for somebody who has seen the run before, by when a page dies: \
+             within that share of the drive's pages, within eight times as many, later. The least of \
+             them is the bound that the others are compared with.",
             size.keys,
             size.capacity.trim_start_matches("capacity="),
         ),
         table,
-    ));
-    Ok(())
+    )
+}
+
+/// Flash pages a transaction, in hundredths, that a drive with transactions needs at most as it is by
+/// default, by spare: with a log, and without.
+const GOALS: [(&str, [u64; 2]); 2] = [("7 %", [1850, 1300]), ("12.5 %", [1500, 1000])];
+
+/// What the last window has to show.
+fn goals(cells: &[Cell<'_>], study: &mut Study) {
+    let ours = || cells.iter().filter(|cell| *cell.cleaning == CLEANINGS[3]);
+    for (spare, most) in GOALS {
+        for (system, most) in SYSTEMS.iter().zip(most) {
+            let cell = ours().find(|cell| cell.spare == spare && cell.system == *system);
+            let last = cell.map_or(0, Cell::last);
+            study.checks.push(Check {
+                what: format!(
+                    "{spare} spare, {}, {}: at most {} flash pages a transaction",
+                    CLEANINGS[3].name,
+                    system.name,
+                    hundredths(most, 100)
+                ),
+                found: hundredths(last, 100).to_string(),
+                holds: cell.is_some() && last <= most,
+            });
+        }
+    }
+    let locks = ours()
+        .map(|cell| 10_000 * cell.outcome.flash.additional / cell.outcome.flash.programs().max(1));
+    let most = locks.max().unwrap_or(0);
+    study.checks.push(Check {
+        what: format!("{}: locks add at most 0.5 % of the pages", CLEANINGS[3].name),
+        found: format!("at most {} %", hundredths(most, 100)),
+        holds: most <= 50,
+    });
 }

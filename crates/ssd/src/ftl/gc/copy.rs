@@ -117,6 +117,9 @@ impl PageFtl {
         if count == 1 {
             return first;
         }
+        if let Some(known) = &self.known.0 {
+            return first + usize::from(known.moved(Lpn(slot))).min(count - 1);
+        }
         let line = self.lines.line_of(self.g.block_of(from));
         let head = self.lines.get(line).head;
         match self.p.streams {
