@@ -1,6 +1,6 @@
 //! Copying what is valid of a victim: what a record becomes when its slot moves.
 
-use block::{DeviceError, Ppn};
+use block::{DeviceError, Lpn, Ppn};
 use nand::{Cause, Kind, Oob, Payload, SlotRead};
 
 use super::cleaner::Cursor;
