@@ -45,6 +45,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
                they are ratios of means, and differ by as much among themselves."
             .to_string(),
         seed: SEED,
+        conditions: paper::CONDITIONS.to_vec(),
         ..Study::default()
     };
     let (scale, threads) = (options.scale, options.threads);

@@ -168,8 +168,9 @@ const WAYS: [(&str, &str, Way); 6] = [
     ("clairvoyant", "known: when each dies", Way::Clairvoyant),
 ];
 
-/// Blocks written for each of the client's in the measured part: with copies alone, and all of them.
-fn run(load: &Load, fill: u64, way: Way) -> Result<[(u64, u64); 2], LabError> {
+/// Blocks written for each of the client's in the measured part: with copies alone, and all of them. None: a
+/// log this small has no room for so much beside its least reserve.
+fn run(load: &Load, fill: u64, way: Way) -> Result<Option<[(u64, u64); 2]>, LabError> {
     let failed = |e: LogError| LabError::Failed(format!("placement, {}: {e}", load.name));
     let physical = u64::from(load.blocks) * 100 / fill;
     let mut options = remap::LogOptions::default();
@@ -190,7 +191,10 @@ fn run(load: &Load, fill: u64, way: Way) -> Result<[(u64, u64); 2], LabError> {
     options.capacity = Bytes(u64::from(load.blocks) * 4096);
     // Super block and roots lie beside the segments.
     let device = Nothing(physical.next_multiple_of(SEGMENT) + SEGMENT);
-    let mut log = HostLog::format(device, &options).map_err(failed)?;
+    let mut log = match HostLog::format(device, &options) {
+        Err(LogError::Shape(_)) => return Ok(None),
+        formatted => formatted.map_err(failed)?,
+    };
     if matches!(way, Way::Often | Way::Clairvoyant) {
         let clairvoyant = way == Way::Clairvoyant;
         log.know(Box::new(Oracle {
@@ -211,7 +215,7 @@ fn run(load: &Load, fill: u64, way: Way) -> Result<[(u64, u64); 2], LabError> {
     log.check().map_err(failed)?;
     let now = log.counters();
     let user = now.user - before.user;
-    Ok([(user + now.gc - before.gc, user), (now.written() - before.written(), user)])
+    Ok(Some([(user + now.gc - before.gc, user), (now.written() - before.written(), user)]))
 }
 
 /// The traces of the project's own captures.
@@ -294,13 +298,18 @@ pub(super) fn run_all(options: &Options, study: &mut Study) -> Result<(), LabErr
         let (load, fill, _) = &jobs[0];
         let segments = u64::from(load.blocks) * 100 / fill / SEGMENT;
         let mut row: Vec<Value> = values![load.name, format!("{fill} %"), segments].to_vec();
+        let Some(found) = found.iter().copied().collect::<Option<Vec<_>>>() else {
+            row.extend(std::iter::repeat_n(Value::Absent, WAYS.len() + 2));
+            table.row(row);
+            continue;
+        };
         row.extend(found.iter().map(|[copies, _]| ratio(*copies)));
         row.push(ratio(found[3][1]));
         let [(auto, user), (best, others)] = [found[3][0], found[5][0]];
         row.push(change(auto * others, best * user));
         table.row(row);
         if options.scale != Scale::Quick {
-            study.checks.push(goal(load.name, *fill, found));
+            study.checks.push(goal(load.name, *fill, &found));
         }
     }
     study.sections.push(
