@@ -106,6 +106,9 @@ struct Client {
     rng: Rng,
     at: Time,
     stored: bool,
+    /// The paper's log: whole blocks only, and no room when all blocks are valid.
+    whole: bool,
+    refused: u64,
     /// Sectors in use.
     used: u64,
 }
@@ -119,7 +122,7 @@ impl Client {
         };
         let (mut lba, mut count) = (Lba(first * 8), sectors(self.rng.between(1, 8) as u32));
         let kind = self.rng.below(40);
-        if kind < 3 {
+        if kind < 3 && !self.whole {
             // From the middle of a block to the middle of another.
             (lba, count) = (Lba(lba.0 + 3), Sectors(count.0 - 5));
         }
@@ -140,7 +143,14 @@ impl Client {
             true => request.with(Data::Read(&mut out)),
             false => request,
         };
-        let done = log.submit(self.at, request).unwrap_or_else(|e| panic!("{kind}: {e}"));
+        let done = match log.submit(self.at, request) {
+            Ok(done) => done,
+            Err(DeviceError::NoSpace(_)) if self.whole => {
+                self.refused += 1;
+                self.at
+            }
+            Err(error) => panic!("{kind}: {error}"),
+        };
         // One waits for every answer; another does not.
         self.at = match self.rng.below(50) {
             0 => done.max(self.at) + Span::from_us(20_000),
@@ -176,7 +186,7 @@ fn run(seed: u64, (blocks, pairs): Load) -> Vec<String> {
     let mut log = HostLog::format(Timed::new(blocks, options.payload), &options).unwrap();
     let used = log.capacity().0 / 8 * 8;
     let (rng, stored) = (Rng::stream(seed, "costs"), options.payload);
-    let mut client = Client { rng, at: log.now(), stored, used };
+    let mut client = Client { rng, at: log.now(), stored, whole: false, refused: 0, used };
     (0..3 * blocks / 4 + 2_000).for_each(|_| client.step(&mut log));
     let mut found = vec![format!("{name}: {}", costs(&log))];
     if stored {
@@ -195,16 +205,24 @@ fn paper(seed: u64, pairs: &[(&str, &str)]) -> String {
     let mut options = PaperOptions { payload: false, ..PaperOptions::default() };
     pairs.iter().for_each(|(key, value)| options.set(key, value).unwrap());
     let mut log = PaperLog::format(Timed::new(3_000, false), &options).unwrap();
-    let used = log.capacity().0 / 8 * 8 * 9 / 10;
-    let mut client = Client { rng: Rng::stream(seed, "paper"), at: log.now(), stored: false, used };
+    let used = log.capacity().0 / 8 * 8 * 6 / 10;
+    let mut client = Client {
+        rng: Rng::stream(seed, "paper"),
+        at: log.now(),
+        stored: false,
+        whole: true,
+        refused: 0,
+        used,
+    };
     (0..3_000).for_each(|_| client.step(&mut log));
     assert!(log.stats().adds_up());
     let (device, now) = (log.device(), log.now().as_ns());
     let (asked, moved) = (device.asked, device.moved);
     format!(
-        "paper, {}: {:?}, asked {asked:?}, moved {moved:?}, at {now} ns",
+        "paper, {}: {:?}, asked {asked:?}, moved {moved:?}, refused {}, at {now} ns",
         named(pairs),
-        log.stats()
+        log.stats(),
+        client.refused
     )
 }
 

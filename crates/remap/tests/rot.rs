@@ -7,7 +7,7 @@ mod common;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use block::{BlockDevice, Data, DeviceError, Lpn, Medium, Request, Sectors, Time};
+use block::{BlockDevice, Data, DeviceError, Lpn, Medium, Request, Rng, Sectors, Time};
 use common::{BLOCK, lba, sectors, small};
 use varve_remap::live::{Around, LiveError};
 use varve_remap::{HostLog, LiveLog, LogOptions, Pba, Place};
@@ -246,14 +246,16 @@ fn first(block: u32) -> u8 {
 
 /// Writes what does not stay until `enough`, some flushes between.
 fn churn(log: &mut Log, enough: impl Fn(&Log) -> bool) {
+    let (mut rng, blocks) = (Rng::new(7), u64::from(log.blocks()));
     for round in 0..400u32 {
-        for block in (0..log.blocks()).filter(|block| !stays(*block)) {
-            if (block + round) % 3 == 0 {
+        for _ in 0..200 {
+            let block = rng.below(blocks) as u32;
+            if !stays(block) {
                 log.write(block, 0x80 | round as u8);
             }
         }
         log.flush();
-        if round > 8 && enough(log) {
+        if round > 4 && enough(log) {
             return;
         }
     }

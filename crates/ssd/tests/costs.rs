@@ -63,8 +63,7 @@ const TRANSACTIONAL: &[&[&str]] = &[
     &["tx.mode=nolog", "tx.commit=barrier"],
     &["tx.mode=nolog", "tx.lock=hard"],
     &["tx.mode=nolog", "tx.lock=ignore", "buffer.policy=none", "buffer.size=0"],
-    &["tx.mode=nolog", "tx.pairs=3", "tx.losers=2"],
-    &["tx.mode=nolog", "ckpt.mode=interval"],
+    &["tx.mode=nolog", "tx.pairs=3", "tx.losers=4", "tx.max_open=4", "tx.pages=60", "op=200 %"],
     &["tx.mode=nolog", "geometry.page=16 KiB", "capacity=2 MiB"],
 ];
 /// The paper's literal rules: a cut may break them, so there is none.
