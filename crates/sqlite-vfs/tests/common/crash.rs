@@ -33,6 +33,9 @@ pub struct Case {
     pub grows: bool,
     /// The file shrinks with its contents.
     pub vacuum: bool,
+    /// Commits are records in a log, of so many pages where the device has none; 0: no records.
+    pub log: u32,
+    pub grain: u32,
 }
 
 pub const PLAIN: Case = Case {
@@ -51,6 +54,8 @@ pub const PLAIN: Case = Case {
     journal_faults: false,
     grows: false,
     vacuum: false,
+    log: 0,
+    grain: 4096,
 };
 
 impl Case {
@@ -93,6 +98,9 @@ impl Harness {
             way: case.way,
             group: case.group,
             checkpoint: case.checkpoint,
+            delta: case.log > 0,
+            log_grain: case.grain,
+            bug: case.bug.filter(|bug| bug.is_of_power_on()).into(),
             ..StoreOptions::default()
         };
         let store = Store::mount(device, options).map_err(|e| e.to_string())?;
@@ -171,7 +179,8 @@ impl Harness {
 
     /// Makes the databases of a case on a new store.
     pub fn prepare(&self, device: Box<dyn Device>, name: &str, case: &Case) -> Store {
-        let store = Store::format(device, StoreOptions::default()).unwrap();
+        let options = StoreOptions { log_pages: Some(case.log), ..StoreOptions::default() };
+        let store = Store::format(device, options).unwrap();
         self.stores.add(name, &store);
         let plain = Case { batch: false, bug: None, pages: 10_000, ..*case };
         let db = self.open(name, &plain).unwrap();
@@ -253,7 +262,8 @@ impl Harness {
         case: &Case,
         acknowledged: i64,
     ) -> Result<(), String> {
-        let case = &Case { pages: 10_000, bug: None, ..*case };
+        let bug = case.bug.filter(|bug| bug.is_of_power_on());
+        let case = &Case { pages: 10_000, bug, ..*case };
         let _store = self.mount(medium.power_on(), name, case)?;
         let db = self.open(name, case).map_err(|e| e.to_string())?;
         let floor = if case.lazy() { 0 } else { acknowledged };
