@@ -34,7 +34,7 @@ fn good<M: Medium>(harness: &Harness, case: Case, stride: u64) -> Outcome {
 }
 
 /// Every way, journal and locking, one database and two: the cuts, and groups that went to the device.
-fn all<M: Medium>(stride: u64, change: impl Fn(Case) -> Option<Case>) -> (u64, u64) {
+fn all<M: Medium>(stride: u64, mut change: impl FnMut(Case) -> Option<Case>) -> (u64, u64) {
     let (harness, mut cuts, mut groups) = (Harness::new(), 0, 0);
     for (way, batch) in [(Way::Controls, false), (Way::Controls, true), (Way::JournalLife, false)] {
         for journal in JOURNALS {

@@ -81,7 +81,8 @@ mod tests {
             let mut new = old.clone();
             for _ in 0..rng.below(40) {
                 let from = rng.below(PAGE as u64) as usize;
-                let length = (rng.below(1 << rng.below(12)) as usize + 1).min(PAGE - from);
+                let most = 1 << rng.below(12);
+                let length = (rng.below(most) as usize + 1).min(PAGE - from);
                 for byte in &mut new[from..from + length] {
                     *byte = rng.below(3) as u8;
                 }
