@@ -110,7 +110,7 @@ impl Core {
         let known = !old.slots.is_empty() || self.group.metas.contains_key(&id);
         if known && new.extents == old.extents {
             if new.size != old.size {
-                body.meta(id, &new.size.to_le_bytes());
+                body.size(id, new.size);
             }
             return;
         }

@@ -69,10 +69,19 @@ impl Body {
     /// Adds a page of an object's record in the table; zeroes at its end are left away.
     pub(super) fn meta(&mut self, object: u32, page: &[u8]) {
         let length = page.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        self.put_meta(object, &page[..length]);
+    }
+
+    /// Adds an object's new size, where nothing else of it has changed.
+    pub(super) fn size(&mut self, object: u32, bytes: u64) {
+        self.put_meta(object, &bytes.to_le_bytes());
+    }
+
+    fn put_meta(&mut self, object: u32, bytes: &[u8]) {
         self.meta_count += 1;
         self.metas.extend_from_slice(&object.to_le_bytes());
-        self.metas.extend_from_slice(&(length as u32).to_le_bytes());
-        self.metas.extend_from_slice(&page[..length]);
+        self.metas.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        self.metas.extend_from_slice(bytes);
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -405,8 +405,8 @@ impl Core {
         }
     }
 
-    /// The group's newest version of an object. What only the one before named is free: nothing
-    /// of it is on the device.
+    /// The group's newest version of an object, without what its size does not need. What only the one
+    /// before named is free, and what only this one had and gave up: nothing of it is on the device.
     pub(super) fn regroup(&mut self, id: Id, meta: Meta) {
         let end = meta.size.div_ceil(PAGE_BYTES);
         let late: Vec<_> =
@@ -415,9 +415,22 @@ impl Core {
             self.group.pages.remove(&place);
         }
         let durable = self.objects.get(&id).map(|o| o.meta.extents.clone()).unwrap_or_default();
-        if let Some(old) = self.group.metas.insert(id, meta.clone()) {
-            let named = |e: &u32| durable.contains(e) || meta.extents.contains(e);
-            self.space.give(old.extents.into_iter().filter(|e| !named(e)));
+        let fitted = meta.fitted();
+        let old = self.group.metas.insert(id, fitted.clone()).unwrap_or_default().extents;
+        let given_up = meta.extents.iter().chain(&old);
+        let named = |e: &u32| durable.contains(e) || fitted.extents.contains(e);
+        self.space.give(given_up.filter(|e| !named(e)).copied());
+    }
+
+    /// The group has given objects their places in the table: who has begun to change one goes on with
+    /// these.
+    fn tell_slots(&mut self) {
+        for tx in self.open.values_mut() {
+            for (id, meta) in &mut tx.metas {
+                if let Some(object) = self.objects.get(id) {
+                    meta.slots.clone_from(&object.meta.slots);
+                }
+            }
         }
     }
 
@@ -443,6 +456,7 @@ impl Core {
             self.now = self.device.tx_abort(self.now, tid)?;
         } else {
             self.stats.groups += 1;
+            self.tell_slots();
             self.begin_epoch();
             if self.ring.is_some() && self.has_bug(Bug::EpochApart) {
                 let page = self.header_now();

@@ -15,7 +15,7 @@ use block::{
 use nand::{Cut, Image, Instant, Left, OpKind, Torn};
 use ssd::{Config, Drive, Origin, Params};
 
-use super::crash::{Case, Harness, STEPS};
+use super::crash::{Case, Harness};
 use super::{ask, unique};
 
 /// Drives, each with another commit, buffer, cleaning or timing.
@@ -325,7 +325,7 @@ pub fn run(harness: &Harness, case: Case, drive: &[(&str, &str)], density: Densi
         let before = shared.drive().nand().stats();
         let acknowledged = Harness::work(&db, &case, &said);
         assert!(
-            case.bug.is_some() || density.bug.is_some() || acknowledged == STEPS,
+            case.bug.is_some() || density.bug.is_some() || acknowledged == case.steps(),
             "{acknowledged}: {case:?} {drive:?}: {}",
             ask(&db, "PRAGMA varve_error")
         );

@@ -73,7 +73,7 @@ impl Below for Switch {
 }
 
 /// Its log of commits: small, so that it is soon used up.
-const LOG: Bytes = Bytes(24 * 4096);
+const LOG: Bytes = Bytes(6 * 4096);
 
 /// An image whose file loses what was not synced.
 pub struct Image {
