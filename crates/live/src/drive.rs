@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, BlockId, Bytes, CommitLog, Data, DeviceError, Lpn, Medium, Op, Plant, Remap, Request,
-    Sectors, Time, Transactional, TxError, TxId, TxLimits,
+    BlockDevice, BlockId, Bytes, CommitLog, Data, DeviceError, Lpn, Medium, Op, Plant, Remap,
+    Request, Sectors, Time, Transactional, TxError, TxId, TxLimits,
 };
 use ssd::{Config, Drive, Origin, Params};
 

@@ -128,7 +128,9 @@ fn on_flash() {
     let mut sum = Tally::default();
     let mut number = 0;
     for (way, batch) in [(Way::Controls, false), (Way::Controls, true), (Way::JournalLife, false)] {
-        for (journal, locking) in [("DELETE", "NORMAL"), ("PERSIST", "EXCLUSIVE"), ("MEMORY", "NORMAL")] {
+        for (journal, locking) in
+            [("DELETE", "NORMAL"), ("PERSIST", "EXCLUSIVE"), ("MEMORY", "NORMAL")]
+        {
             for two in [false, true] {
                 if way == Way::JournalLife && journal == "MEMORY" {
                     continue;
@@ -315,7 +317,8 @@ fn mixed(cut: u64, bug: Option<Bug>) -> (u64, Option<String>) {
             let sound = ask(&db, "PRAGMA integrity_check");
             let (found, rows) = (ask(&db, "SELECT v FROM c"), ask(&db, "SELECT count(*) FROM t"));
             let fits = (durable..=told + 1).any(|v| found == v.to_string()) && found == rows;
-            (!fits || sound != "ok").then(|| format!("{durable} to {told}: {found}, {rows} rows, {sound}"))
+            (!fits || sound != "ok")
+                .then(|| format!("{durable} to {told}: {found}, {rows} rows, {sound}"))
         }
     };
     (operations, wrong)
@@ -396,7 +399,9 @@ fn read_again(bug: Option<Bug>) -> (u64, Vec<String>) {
                          (VALUES(1),(2),(3),(4),(5));"
                     ),
                     2 | 3 => format!("UPDATE t SET b = b + 1 WHERE k > {from};"),
-                    4 => format!("UPDATE t SET v = randomblob({length}) WHERE k % 7 = {};", from % 7),
+                    4 => {
+                        format!("UPDATE t SET v = randomblob({length}) WHERE k % 7 = {};", from % 7)
+                    }
                     _ => format!("DELETE FROM t WHERE k % 11 = {} AND k > 20;", from % 11),
                 };
             }
@@ -417,7 +422,9 @@ fn read_again(bug: Option<Bug>) -> (u64, Vec<String>) {
         let db = open(&name, &vfs).unwrap();
         let sound = ask(&db, "PRAGMA integrity_check");
         if sound != "ok" || rows(&db) != Some(before) {
-            bad.push(format!("round {round}: {sound}, other rows than before the power went: {sql}"));
+            bad.push(format!(
+                "round {round}: {sound}, other rows than before the power went: {sql}"
+            ));
         }
         let _ = medium.image();
         drop(db);

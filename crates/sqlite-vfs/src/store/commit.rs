@@ -195,8 +195,18 @@ impl Core {
             ids.dedup();
             for id in ids {
                 let mut part = super::objects::Tx { writes: 1, synced: true, ..Default::default() };
-                part.kept = tx.kept.iter().filter(|((of, _), _)| *of == id).map(|(k, v)| (*k, v.clone())).collect();
-                part.metas = tx.metas.iter().filter(|(of, _)| **of == id).map(|(k, v)| (*k, v.clone())).collect();
+                part.kept = tx
+                    .kept
+                    .iter()
+                    .filter(|((of, _), _)| *of == id)
+                    .map(|(k, v)| (*k, v.clone()))
+                    .collect();
+                part.metas = tx
+                    .metas
+                    .iter()
+                    .filter(|(of, _)| **of == id)
+                    .map(|(k, v)| (*k, v.clone()))
+                    .collect();
                 self.open.insert(Owner::Object(id), part);
                 self.commit_to_log(&[Owner::Object(id)])?;
             }

@@ -194,9 +194,10 @@ impl Core {
         if layout.log == LogPlace::None {
             return Ok(None);
         }
-        let (bytes, least) = with_log(self.device.as_mut(), layout.log, layout.log_page(), |log| {
-            Ok((log.log_bytes(), log.log_grain()))
-        })?;
+        let (bytes, least) =
+            with_log(self.device.as_mut(), layout.log, layout.log_page(), |log| {
+                Ok((log.log_bytes(), log.log_grain()))
+            })?;
         let grain = match wanted {
             512 if least <= 512 => Grain::Sector,
             4096 => Grain::Page,

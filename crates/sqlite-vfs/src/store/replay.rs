@@ -29,8 +29,8 @@ impl Core {
         self.now = read;
         let blind =
             Blind { chain: self.has_bug(Bug::ChainDropped), crc: self.has_bug(Bug::LogUnchecked) };
-        let found = scan(&bytes, start, ring.store(), ring.epoch(), blind)
-            .map_err(StoreError::Damaged)?;
+        let found =
+            scan(&bytes, start, ring.store(), ring.epoch(), blind).map_err(StoreError::Damaged)?;
         drop(bytes);
         self.apply(&found, start)?;
         if self.has_bug(Bug::AppendBehindTorn)
@@ -110,7 +110,8 @@ impl Core {
         let mut page = bytes.to_vec();
         page.resize(PAGE, 0);
         let part = decode(&page).filter(|part| part.id == id);
-        let part = part.ok_or_else(|| Wrong::Not(format!("has no record of object {id} where one is")))?;
+        let part =
+            part.ok_or_else(|| Wrong::Not(format!("has no record of object {id} where one is")))?;
         if !self.objects.contains_key(&id) {
             self.names.insert(part.name.clone(), id);
             self.objects.insert(id, Object { name: part.name.clone(), ..Object::default() });

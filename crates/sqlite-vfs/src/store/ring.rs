@@ -69,7 +69,8 @@ impl Ring {
     /// The next epoch begins: what the ring holds is void.
     pub(super) fn begin(&mut self) {
         let epoch = self.epoch + 1;
-        *self = Ring { epoch, open: true, ..Ring::found(self.store, epoch, self.bytes, self.grain) };
+        *self =
+            Ring { epoch, open: true, ..Ring::found(self.store, epoch, self.bytes, self.grain) };
     }
 
     /// The bytes of the next record and where they go; it counts when [`Ring::appended`] says so.
@@ -129,8 +130,8 @@ pub(super) fn scan(
     while let Some(record) = Record::read(&log[found.end as usize..], blind.crc) {
         let number = found.records.len() as u64 + 1;
         let chained = record.place == Place { store, epoch, number, before };
-        let listed = (record.place.store, record.place.epoch, record.place.number)
-            == (store, epoch, number);
+        let listed =
+            (record.place.store, record.place.epoch, record.place.number) == (store, epoch, number);
         if !(chained || blind.chain && listed) {
             break;
         }
@@ -216,7 +217,8 @@ pub(super) fn with_log<T>(
     first: u32,
     body: impl FnOnce(&mut dyn CommitLog) -> Result<T, DeviceError>,
 ) -> Result<T, DeviceError> {
-    let none = DeviceError::Unsupported("the store has a log of commits, which its device does not give");
+    let none =
+        DeviceError::Unsupported("the store has a log of commits, which its device does not give");
     match place {
         LogPlace::None => Err(none),
         LogPlace::Device => body(device.commit_log().ok_or(none)?),

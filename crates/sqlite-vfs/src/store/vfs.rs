@@ -213,9 +213,12 @@ fn options(name: &Name<'_>) -> Result<StoreOptions, String> {
             .map_err(|wrong| format!("delta={text}: expected {}", wrong.expected))?;
     }
     if let Some(text) = name.parameter("log") {
-        let bytes = parse_size(&text).map_err(|wrong| format!("log: expected {}", wrong.expected))?;
+        let bytes =
+            parse_size(&text).map_err(|wrong| format!("log: expected {}", wrong.expected))?;
         if !bytes.0.is_multiple_of(LOG_PAGE) || bytes.0 > 1 << 30 {
-            return Err(format!("log={text}: expected a multiple of {LOG_PAGE} bytes, at most 1 GiB"));
+            return Err(format!(
+                "log={text}: expected a multiple of {LOG_PAGE} bytes, at most 1 GiB"
+            ));
         }
         options.log_pages = Some((bytes.0 / LOG_PAGE) as u32);
     }
