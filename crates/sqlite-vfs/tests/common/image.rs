@@ -42,13 +42,17 @@ struct Switch {
 }
 
 impl Switch {
-    fn step(&self) -> io::Result<()> {
+    fn step(&self, write: bool) -> io::Result<()> {
         let mut power = self.power.lock().unwrap();
         if !power.off {
             power.operations += 1;
             if power.operations == power.cut_at {
                 if power.once {
-                    return Err(io::Error::other("one error"));
+                    return match (power.full, write) {
+                        (false, _) => Err(io::Error::other("one error")),
+                        (true, true) => Err(io::ErrorKind::StorageFull.into()),
+                        (true, false) => Ok(()),
+                    };
                 }
                 power.off = true;
                 self.below.cut_after(1);
@@ -63,11 +67,11 @@ impl Below for Switch {
         self.below.read(at, out)
     }
     fn write(&self, at: u64, data: &[u8]) -> io::Result<()> {
-        self.step()?;
+        self.step(true)?;
         self.below.write(at, data)
     }
     fn sync(&self) -> io::Result<()> {
-        self.step()?;
+        self.step(false)?;
         self.below.sync()
     }
 }
