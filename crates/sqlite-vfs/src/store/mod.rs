@@ -82,8 +82,7 @@ pub struct StoreOptions {
     pub overlay: u32,
     /// The least that a record takes in the log: 512 or 4096 bytes.
     pub log_grain: u32,
-    /// Pages of the log, of 4096 bytes, when a store is made; 0: none. `None`: as many as its image has,
-    /// and on another device none.
+    /// Pages of the log, of 4096 bytes, when a store is made; `None` or 0: none, unless its device has one.
     pub log_pages: Option<u32>,
     /// What a test plants, where power-on is to have it.
     #[doc(hidden)]

@@ -52,6 +52,7 @@ impl Ring {
     }
 
     /// Bytes of the records of this epoch.
+    #[cfg(test)]
     pub(super) fn used(&self) -> u64 {
         self.end
     }
