@@ -76,6 +76,9 @@ impl Below for Switch {
     }
 }
 
+/// Its log of commits: small, so that it is soon used up.
+const LOG: Bytes = Bytes(6 * 4096);
+
 /// An image whose file loses what was not synced.
 pub struct Image {
     file: Arc<Memory>,
@@ -113,7 +116,7 @@ impl Medium for Image {
     fn blank() -> Image {
         let file = Arc::new(Memory::default());
         let capacity = Bytes(4 << 20);
-        drop(ImageDrive::create_on(Arc::clone(&file) as _, capacity).unwrap());
+        drop(ImageDrive::create_on_with_log(Arc::clone(&file) as _, capacity, LOG).unwrap());
         Image { file, switch: None, power: Arc::default(), seed: 0 }
     }
 
