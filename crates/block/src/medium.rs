@@ -36,6 +36,18 @@ pub trait Medium: Debug + Send + Sync {
     /// What the system said. What was written since the last success may or may not be there.
     fn sync(&self) -> io::Result<()>;
 
+    /// Writes all of `bytes`, durable on return; says nothing of what was written before.
+    ///
+    /// # Errors
+    /// What the system said. What is there then may be old or new, sector by sector.
+    fn write_durable(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.write(at, bytes)?;
+        self.sync()
+    }
+    /// The least that [`Medium::write_durable`] writes without reading what lies around it.
+    fn grain(&self) -> u32 {
+        512
+    }
     /// Bytes it has.
     ///
     /// # Errors

@@ -1,4 +1,5 @@
-//! Capabilities beyond plain blocks: transactions (paper 4) and remapping of page pairs.
+//! Capabilities beyond plain blocks: transactions (paper 4), a log of commits beside them, and
+//! remapping of page pairs.
 //!
 //! A layer that cannot keep one of these promises does not implement the trait. Pages are
 //! [`crate::UNIT_BYTES`] long and named by [`Lpn`]: page n lies at sector 8 n.
@@ -102,6 +103,37 @@ pub trait Transactional: BlockDevice {
     /// # Errors
     /// [`TxError::Device`].
     fn tx_abort(&mut self, at: Time, tid: TxId) -> Result<Time, TxError>;
+
+    /// Its log of commits, if it has one. A layer that does not pass on what a log promises has none.
+    fn commit_log(&mut self) -> Option<&mut dyn CommitLog> {
+        None
+    }
+}
+
+/// Room for a log of commits beside the pages: written in place, outside of whatever maps these, so
+/// that a short record costs no more than itself. After an error of an append nobody knows what is
+/// there.
+pub trait CommitLog {
+    /// Bytes there are: a multiple of [`CommitLog::log_grain`].
+    fn log_bytes(&self) -> u64;
+
+    /// Bytes that are written at least; all places and lengths are multiples.
+    fn log_grain(&self) -> u32;
+
+    /// The byte it begins at in what holds it: for whoever names a damaged place.
+    fn log_start(&self) -> u64;
+
+    /// Writes; durable at the returned time, and until then each sector is old or new.
+    ///
+    /// # Errors
+    /// The device's.
+    fn log_append(&mut self, at: Time, offset: u64, bytes: &[u8]) -> Result<Time, DeviceError>;
+
+    /// Reads what was written.
+    ///
+    /// # Errors
+    /// The device's.
+    fn log_read(&mut self, at: Time, offset: u64, out: &mut [u8]) -> Result<Time, DeviceError>;
 }
 
 /// Moving pages by changing the map (what SW-WAL's checkpoint needs).

@@ -5,14 +5,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, BlockId, Bytes, Data, DeviceError, Lpn, Medium, Op, Plant, Remap, Request,
-    Sectors, Time, Transactional, TxError, TxId, TxLimits,
+    BlockDevice, BlockId, Bytes, CommitLog, Data, DeviceError, Lpn, Medium, Op, Plant, Remap,
+    Request, Sectors, Time, Transactional, TxError, TxId, TxLimits,
 };
 use ssd::{Config, Drive, Origin, Params};
 
 use crate::annex::Annex;
 use crate::cut::CutMedium;
 use crate::damage::Damage;
+use crate::direct::DirectMedium;
 use crate::error::LiveError;
 use crate::file::{FileStats, ImageFile};
 use crate::header::{BlockState, MOST_PAGES};
@@ -60,7 +61,7 @@ const ZEROES: usize = 1 << 20;
 #[derive(Debug)]
 pub struct ImageDrive {
     drive: Drive,
-    file: Arc<ImageFile>,
+    pub(crate) file: Arc<ImageFile>,
     version: Version,
     /// What is damaged and there a second time.
     survived: Vec<Damage>,
@@ -91,6 +92,18 @@ impl ImageDrive {
     /// # Errors
     /// [`LiveError`]; nothing is left behind.
     pub fn create(path: &Path, capacity: Bytes) -> Result<ImageDrive, LiveError> {
+        ImageDrive::create_with_log(path, capacity, Bytes(0))
+    }
+
+    /// The same with a log of commits of `log` bytes beside the flash: a multiple of 4096, at most 1 GiB.
+    ///
+    /// # Errors
+    /// [`LiveError`]; nothing is left behind.
+    pub fn create_with_log(
+        path: &Path,
+        capacity: Bytes,
+        log: Bytes,
+    ) -> Result<ImageDrive, LiveError> {
         let io = |error| LiveError::Io { path: path.to_path_buf(), error };
         let config = config(capacity)?;
         let params = config.resolve()?;
@@ -98,8 +111,8 @@ impl ImageDrive {
         let file = options.read(true).write(true).create_new(true).open(path).map_err(io)?;
         let made = locked(path, &file).and_then(|lock| {
             let medium = FileMedium(file);
-            let found = format(&medium, &params, &config).map_err(io)?;
-            Ok((lock, medium, found))
+            let found = format(&medium, &params, &config, log.0).map_err(io)?;
+            Ok((lock, DirectMedium::new(medium.0), found))
         });
         match made {
             Ok((lock, medium, found)) => ImageDrive::start(
@@ -140,7 +153,7 @@ impl ImageDrive {
             let what = format!("{length} bytes: expected an image, which begins with `varveimg`");
             return Err(LiveError::NotAnImage { path: path.to_path_buf(), what });
         }
-        let medium = FileMedium(file);
+        let medium = DirectMedium::new(file);
         let (params, found) = recognise(path, &medium)?;
         let expected = found.superblock.layout.bytes();
         if length < expected {
@@ -161,10 +174,22 @@ impl ImageDrive {
     /// # Errors
     /// [`LiveError`].
     pub fn create_on(medium: Arc<dyn Medium>, capacity: Bytes) -> Result<ImageDrive, LiveError> {
+        ImageDrive::create_on_with_log(medium, capacity, Bytes(0))
+    }
+
+    /// The same with a log of commits of `log` bytes.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn create_on_with_log(
+        medium: Arc<dyn Medium>,
+        capacity: Bytes,
+        log: Bytes,
+    ) -> Result<ImageDrive, LiveError> {
         let path = PathBuf::from("image");
         let config = config(capacity)?;
         let params = config.resolve()?;
-        let found = format(&*medium, &params, &config)
+        let found = format(&*medium, &params, &config, log.0)
             .map_err(|error| LiveError::Io { path: path.clone(), error })?;
         ImageDrive::start(&path, &params, found, medium, None, Plant::default())
     }
@@ -191,13 +216,13 @@ impl ImageDrive {
         ImageDrive::start(&path, &params, found, medium, None, planted)
     }
 
-    /// Bytes that an image for `capacity` bytes of data takes.
+    /// Bytes that an image for `capacity` bytes of data takes, without a log of commits.
     ///
     /// # Errors
     /// A capacity no drive can be made for.
     pub fn image_bytes(capacity: Bytes) -> Result<Bytes, LiveError> {
         let params = config(capacity)?.resolve()?;
-        Ok(Bytes(Layout::of(Version::Two, &params.geometry).bytes()))
+        Ok(Bytes(Layout::with_log(&params.geometry, 0).bytes()))
     }
 
     fn start(
@@ -271,7 +296,7 @@ impl ImageDrive {
     }
 
     /// After an error of the file the drive inside is where that call left it: it is not asked again.
-    fn usable(&self) -> Result<(), DeviceError> {
+    pub(crate) fn usable(&self) -> Result<(), DeviceError> {
         if self.is_inherited() {
             let text = format!("the image was opened by process {}, before a fork", self.process);
             return Err(DeviceError::Io(text));
@@ -328,8 +353,13 @@ struct Found {
 }
 
 /// Writes an empty image; its superblock last, so that what has one is whole.
-fn format(medium: &dyn Medium, params: &Params, config: &Config) -> std::io::Result<Found> {
-    let layout = Layout::of(Version::Two, &params.geometry);
+fn format(
+    medium: &dyn Medium,
+    params: &Params,
+    config: &Config,
+    log: u64,
+) -> std::io::Result<Found> {
+    let layout = Layout::with_log(&params.geometry, log);
     let mut text = String::new();
     for (key, value, origin) in config.entries().filter(|(key, ..)| config.is_set(key)) {
         debug_assert_eq!(origin.from, "image");
@@ -384,7 +414,7 @@ fn recognise(path: &Path, medium: &dyn Medium) -> Result<(Params, Found), LiveEr
     }
     let params = config.resolve()?;
     let layout = superblock.layout;
-    if Layout::of(layout.version, &params.geometry) != layout {
+    if Layout::of(layout.version, &params.geometry, layout.log) != layout {
         return Err(wrong("its size is not what its configuration says".to_string()));
     }
     if layout.pages > MOST_PAGES {
@@ -448,6 +478,9 @@ impl Transactional for ImageDrive {
     fn tx_abort(&mut self, at: Time, tid: TxId) -> Result<Time, TxError> {
         self.usable()?;
         self.drive.tx_abort(at, tid).map_err(|e| self.explain_tx(e))
+    }
+    fn commit_log(&mut self) -> Option<&mut dyn CommitLog> {
+        (self.file.log().0 > 0).then_some(self)
     }
 }
 

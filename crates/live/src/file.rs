@@ -150,6 +150,35 @@ impl ImageFile {
         self.layout.bytes()
     }
 
+    /// Bytes of the log of commits, and where it begins.
+    pub fn log(&self) -> (u64, u64) {
+        (self.layout.log, self.layout.log_start())
+    }
+
+    /// The least that an append to it writes.
+    pub fn log_grain(&self) -> u32 {
+        self.medium.grain()
+    }
+
+    /// Reads of the log of commits.
+    pub fn read_log(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        self.medium.read(self.layout.log_start() + at, out)
+    }
+
+    /// Writes to the log of commits; durable on return. What else was written waits for its own sync.
+    pub fn append_log(&self, at: u64, bytes: &[u8]) -> Result<(), String> {
+        let s = &mut *self.lock();
+        self.begun(s)?;
+        s.stats.writes += 1;
+        s.stats.bytes += bytes.len() as u64;
+        let at = self.layout.log_start() + at;
+        if self.has(Planted::LogNotSynced) {
+            return self.medium.write(at, bytes).map_err(|e| fail(s, &e));
+        }
+        s.stats.syncs += 1;
+        self.medium.write_durable(at, bytes).map_err(|e| fail(s, &e))
+    }
+
     /// Reads behind the drive.
     pub fn read_behind(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
         self.medium.read(at, out)
@@ -188,13 +217,7 @@ impl ImageFile {
     }
 
     fn write(&self, s: &mut State, at: u64, bytes: &[u8]) -> Result<(), String> {
-        if let Some(failed) = &s.failed {
-            return Err(failed.clone());
-        }
-        if !s.begun {
-            s.begun = true;
-            self.begin(s)?;
-        }
+        self.begun(s)?;
         s.stats.writes += 1;
         s.stats.bytes += bytes.len() as u64;
         s.dirty = true;
@@ -210,6 +233,17 @@ impl ImageFile {
         s.stats.syncs += 1;
         self.medium.sync().map_err(|e| fail(s, &e))?;
         s.dirty = false;
+        Ok(())
+    }
+
+    /// The file may be written.
+    fn begun(&self, s: &mut State) -> Result<(), String> {
+        if let Some(failed) = &s.failed {
+            return Err(failed.clone());
+        }
+        if !std::mem::replace(&mut s.begun, true) {
+            self.begin(s)?;
+        }
         Ok(())
     }
 

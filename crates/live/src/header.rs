@@ -57,7 +57,7 @@ impl BlockState {
         bytes[24..32].copy_from_slice(&header.opened.to_le_bytes());
         bytes[32..40].copy_from_slice(&header.epoch.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.settled.to_le_bytes());
-        if version == Version::Two {
+        if version.is_guarded() {
             bytes[44..48].copy_from_slice(&block.0.to_le_bytes());
             for (place, word) in bytes[TORN_AT..].chunks_exact_mut(8).zip(&self.torn.0) {
                 place.copy_from_slice(&word.to_le_bytes());
@@ -82,7 +82,7 @@ impl BlockState {
             return None;
         }
         let mut torn = PageSet::default();
-        if version == Version::Two {
+        if version.is_guarded() {
             if u32_at(bytes, 44) != block.0 {
                 return None;
             }

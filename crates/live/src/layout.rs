@@ -1,7 +1,9 @@
 //! Where everything lies in an image (docs/formats.md).
 //!
 //! ```text
-//! version 2: superblock, 4096 B, twice | block 0 | block 1 | ..
+//! version 3: superblock, 4096 B, twice | log of commits | block 0 | block 1 | ..
+//!
+//! version 2: superblock, 4096 B, twice | block 0 | block 1 | ..   (3 without a log)
 //! block: header, 4096 B (512 used) | pages, 4096 B each
 //!        | two areas of 64 B for each page, each rounded up to 4096 | header again, 4096 B
 //!
@@ -27,6 +29,14 @@ pub const SECTOR: usize = 512;
 pub enum Version {
     One = 1,
     Two = 2,
+    Three = 3,
+}
+
+impl Version {
+    /// Whether superblock and headers are there twice, and records say how far others go.
+    pub fn is_guarded(self) -> bool {
+        self >= Version::Two
+    }
 }
 
 /// Places in an image.
@@ -36,15 +46,22 @@ pub struct Layout {
     pub blocks: u32,
     /// Pages of a block.
     pub pages: u32,
+    /// Bytes of the log of commits; 0 before version 3.
+    pub log: u64,
 }
 
 impl Layout {
-    pub fn of(version: Version, geometry: &Geometry) -> Layout {
-        Layout { version, blocks: geometry.blocks(), pages: geometry.pages_per_block }
+    /// An image with a log of so many bytes; one without is of version 2.
+    pub fn with_log(geometry: &Geometry, log: u64) -> Layout {
+        let version = if log == 0 { Version::Two } else { Version::Three };
+        Layout::of(version, geometry, log)
     }
-    /// Whether superblock and headers are there twice, and records say how far others go.
+    pub fn of(version: Version, geometry: &Geometry, log: u64) -> Layout {
+        Layout { version, blocks: geometry.blocks(), pages: geometry.pages_per_block, log }
+    }
+    /// See [`Version::is_guarded`].
     pub fn is_guarded(&self) -> bool {
-        self.version >= Version::Two
+        self.version.is_guarded()
     }
     /// How often superblock and headers are there.
     pub fn copies(&self) -> usize {
@@ -70,7 +87,11 @@ impl Layout {
         self.start(self.blocks)
     }
     fn start(&self, block: u32) -> u64 {
-        self.copies() as u64 * PAGE + u64::from(block) * self.stride()
+        self.log_start() + self.log + u64::from(block) * self.stride()
+    }
+    /// Where the log of commits begins.
+    pub fn log_start(&self) -> u64 {
+        self.copies() as u64 * PAGE
     }
     pub fn superblock(&self, copy: usize) -> u64 {
         copy as u64 * PAGE
@@ -120,10 +141,18 @@ mod tests {
 
     #[test]
     fn nothing_lies_over_anything_else_and_no_two_copies_share_4_kib() {
-        for (version, pages) in [(Version::One, 16), (Version::Two, 16), (Version::Two, 512)] {
-            let layout = Layout { version, blocks: 3, pages };
+        for (version, pages, log) in [
+            (Version::One, 16, 0),
+            (Version::Two, 16, 0),
+            (Version::Two, 512, 0),
+            (Version::Three, 64, 5 * PAGE),
+        ] {
+            let layout = Layout { version, blocks: 3, pages, log };
             let mut parts: Vec<(u64, u64)> =
                 (0..layout.copies()).map(|copy| (layout.superblock(copy), PAGE)).collect();
+            if log > 0 {
+                parts.push((layout.log_start(), log));
+            }
             for block in (0..3).map(BlockId) {
                 parts.extend((0..layout.copies()).map(|copy| (layout.header(block, copy), PAGE)));
                 parts.extend((0..pages).map(|page| (layout.page(block, page), PAGE)));

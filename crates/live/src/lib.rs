@@ -7,6 +7,8 @@
 //! Invariants:
 //! * what is in the file is what the array held some operations ago, whatever subset of the
 //!   sectors written since the last `fdatasync` a power cut leaves;
+//! * a log of commits beside the flash, if the image has one, is written in place: what was appended is
+//!   durable when that returns, and it is whoever appends that knows what of it counts;
 //! * after an error of the file nothing is written any more: the next power-on starts from what
 //!   was durable;
 //! * what was durable and is damaged is an error that names the place: an image of which something
@@ -15,12 +17,14 @@
 mod annex;
 mod cut;
 mod damage;
+mod direct;
 mod drive;
 mod error;
 mod file;
 mod header;
 mod layout;
 mod load;
+mod log;
 mod medium;
 mod planted;
 mod record;

@@ -5,6 +5,8 @@
 pub enum Planted {
     /// A commit is answered before it is on the file.
     CommitNotSynced,
+    /// An append to the log of commits is answered before it is on the file.
+    LogNotSynced,
     /// A block is erased before what replaces its pages is durable.
     EraseBeforeCopies,
     /// A record that speaks for others is written while they float.

@@ -108,18 +108,18 @@ mod tests {
 
     #[test]
     fn a_record_is_believed_at_its_place_in_its_opening_and_whole_only() {
-        for version in [Version::One, Version::Two] {
-            let layout = Layout { version, blocks: 9, pages: 64 };
+        for version in [Version::One, Version::Two, Version::Three] {
+            let layout = Layout { version, blocks: 9, pages: 64, log: 0 };
             let oob = Oob { kind: Kind::Data, lpn: 5, seq: 6, ..Oob::default() };
             let other = Claim { block: BlockId(7), erases: 3, pages: 64 };
             let claims = match version {
                 Version::One => Claims::default(),
-                Version::Two => Claims { own: 2, other: Some(other) },
+                _ => Claims { own: 2, other: Some(other) },
             };
             let (bytes, crc) = encode(layout, &oob, claims, 11, 3);
             assert_eq!(decode(layout, &bytes, 11, 3), Record::Good { oob, claims, crc });
             assert_eq!(decode(layout, &bytes, 12, 3), Record::Other);
-            if version == Version::Two {
+            if version.is_guarded() {
                 assert_eq!(decode(layout, &bytes, 11, 4), Record::Other);
             }
             for bit in 0..8 * bytes.len() {

@@ -1,6 +1,6 @@
 //! The superblock: what the image is, the configuration of its drive, and how it was let go.
 //!
-//! Invariant: in version 2 it is there twice, with a number that grows; the higher number counts. What
+//! Invariant: from version 2 on it is there twice, with a number that grows; the higher number counts. What
 //! changes lies in its first sector, which is old or new and sealed by itself.
 
 use crate::damage::Damage;
@@ -11,6 +11,9 @@ const MAGIC: &[u8; 8] = b"varveimg";
 const TEXT_ONE: usize = 24;
 const TEXT_TWO: usize = SECTOR;
 const LET_GO: u32 = 1;
+/// Where the bytes of the log of commits stand, and the most there may be.
+const LOG_AT: usize = 56;
+const MOST_LOG: u64 = 1 << 30;
 
 /// What an image held when it was let go: nothing of it may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +63,7 @@ pub enum NoImage {
 }
 
 impl Superblock {
-    /// The bytes in version 2; `None` if the configuration does not fit.
+    /// The bytes, from version 2 on; `None` if the configuration does not fit.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let mut bytes = vec![0; PAGE as usize];
         bytes[..8].copy_from_slice(MAGIC);
@@ -74,6 +77,7 @@ impl Superblock {
             bytes[40..48].copy_from_slice(&held.records.to_le_bytes());
             bytes[48..56].copy_from_slice(&held.sum.to_le_bytes());
         }
+        bytes[LOG_AT..LOG_AT + 8].copy_from_slice(&self.layout.log.to_le_bytes());
         let end = TEXT_TWO + self.config.len();
         bytes
             .get_mut(TEXT_TWO..end)
@@ -93,16 +97,21 @@ impl Superblock {
         let (version, text) = match u32_at(bytes, 8) {
             1 if is_sealed(bytes) => (Version::One, TEXT_ONE),
             2 if is_sealed(first) && is_sealed(rest) => (Version::Two, TEXT_TWO),
-            other if other > 2 && (is_sealed(first) || is_sealed(bytes)) => {
+            3 if is_sealed(first) && is_sealed(rest) => (Version::Three, TEXT_TWO),
+            other if other > 3 && (is_sealed(first) || is_sealed(bytes)) => {
                 return Err(Wrong::Version(other));
             }
             _ => return Err(Wrong::Damaged),
         };
-        let layout = Layout { version, blocks: u32_at(bytes, 12), pages: u32_at(bytes, 16) };
+        let log = if version == Version::Three { u64_at(bytes, LOG_AT) } else { 0 };
+        if log > MOST_LOG || !log.is_multiple_of(PAGE) {
+            return Err(Wrong::Damaged);
+        }
+        let layout = Layout { version, blocks: u32_at(bytes, 12), pages: u32_at(bytes, 16), log };
         let config = bytes.get(text..text + u32_at(bytes, 20) as usize).ok_or(Wrong::Damaged)?;
         let config = String::from_utf8(config.to_vec()).map_err(|_| Wrong::Damaged)?;
         let (mut number, mut held) = (0, None);
-        if version == Version::Two {
+        if version.is_guarded() {
             number = u64_at(bytes, 24);
             held = (u32_at(bytes, 32) & LET_GO != 0)
                 .then(|| Held { records: u64_at(bytes, 40), sum: u64_at(bytes, 48) });
@@ -128,12 +137,12 @@ impl Superblock {
                 let what = "the second superblock fails its CRC32C; the first one serves";
                 Ok((first, Some(damaged(1, what))))
             }
-            (Err(_), Ok(second)) if second.layout.version == Version::Two => {
+            (Err(_), Ok(second)) if second.layout.is_guarded() => {
                 let what = "the first superblock fails its CRC32C; the second one serves";
                 Ok((second, Some(damaged(0, what))))
             }
             (Err(Wrong::Version(version)), _) | (_, Err(Wrong::Version(version))) => {
-                let what = format!("image version {version}: expected 1 or 2");
+                let what = format!("image version {version}: expected 1, 2 or 3");
                 Err(NoImage::Other(what))
             }
             (Err(Wrong::Damaged), _) | (_, Err(Wrong::Damaged)) => {
@@ -154,7 +163,7 @@ mod tests {
 
     fn sample() -> Superblock {
         Superblock {
-            layout: Layout { version: Version::Two, blocks: 7, pages: 64 },
+            layout: Layout { version: Version::Three, blocks: 7, pages: 64, log: 3 << 20 },
             config: "op = 28 %\n".to_string(),
             number: 5,
             held: Some(Held { records: 9, sum: 77 }),

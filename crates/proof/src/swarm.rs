@@ -262,16 +262,35 @@ const POLICIES: &[&str] = &[
     "aoi(cap=1, chunk=16 KiB, threshold=8 KiB)",
     "aoi(cap=2, chunk=8 KiB, threshold=8 KiB, lat=sweep)",
     "aoi(cap=1, chunk=32 KiB, threshold=4 KiB, lat=literal)",
+    "aoi(cap=1, chunk=16 KiB, threshold=4 KiB, read_hit_to_bar=on)",
+];
+
+/// Isolation before every kind of policy, always and behind a gate; of larger buffers only.
+const ISOLATIONS: &[&str] = &[
+    "aoi(inner=s3-fifo, gate=shadow, period=2, cap=4, chunk=8 KiB, threshold=4 KiB)",
+    "aoi(inner=lirs, gate=shadow, period=3, cap=8, chunk=16 KiB, threshold=8 KiB, weight=page)",
+    "aoi(inner=s3-fifo, cap=3, chunk=8 KiB, threshold=4 KiB)",
+    "aoi(inner=lru-wsr, cap=2, chunk=8 KiB, threshold=4 KiB, lat=sweep)",
+    "aoi(inner=2-level-lru, cap=4, chunk=8 KiB, threshold=4 KiB)",
+    "aoi(inner=arc, cap=4, chunk=8 KiB, threshold=4 KiB)",
+    "aoi(inner=bplru, cap=4, chunk=8 KiB, threshold=4 KiB)",
+    "aoi(inner=vbbms(random_block=4, sequential_block=3), cap=4, chunk=8 KiB, threshold=4 KiB)",
 ];
 
 pub(crate) fn buffer(k: &mut Keys<'_>) {
     if k.pick("buffer.policy", &["none", "lru", "other", "other"]) == "none" {
         return;
     }
+    let mut sizes: &[&str] = &["8 KiB", "16 KiB", "32 KiB", "64 KiB", "256 KiB"];
     if k.config["buffer.policy"] == "other" {
-        k.pick("buffer.policy", POLICIES);
+        if k.one_in(4) {
+            k.pick("buffer.policy", ISOLATIONS);
+            sizes = &["256 KiB"];
+        } else {
+            k.pick("buffer.policy", POLICIES);
+        }
     }
-    k.pick("buffer.size", &["8 KiB", "16 KiB", "32 KiB", "64 KiB", "256 KiB"]);
+    k.pick("buffer.size", sizes);
     k.maybe(4, "buffer.write", &["through"]);
     k.maybe(3, "buffer.staging", &["1", "2", "4"]);
     k.maybe(6, "buffer.subunit", &["mask"]);

@@ -63,6 +63,9 @@ const POLICIES: &[&str] = &[
     "aoi(cap=3, chunk=32 KiB, lat=mapped-any, program_unit=1)",
     "aoi(cap=3, chunk=128 KiB, lat=evidence, program_unit=4)",
     "aoi(cap=3, chunk=32 KiB, lat=sweep, charge=bits)",
+    "aoi(cap=3, chunk=16 KiB, read_hit_to_bar=on)",
+    "aoi(inner=s3-fifo, chunk=16 KiB)",
+    "aoi(inner=s3-fifo(small=30 %), chunk=16 KiB, cap=3, program_unit=2)",
     "none",
     "fifo",
     "lru",
@@ -122,6 +125,67 @@ fn policies_agree_with_their_twins() {
                 panic!("{policy}, seed {seed}, {shape:?}: access {at}: {how}\n{}", few.join("\n"));
             }
         }
+    }
+}
+
+/// Isolation behind its gate, whose shadows need larger buffers, and longer lists to change its mind.
+#[test]
+fn a_gated_policy_agrees_with_its_twin() {
+    let mut switched = 0;
+    for policy in [
+        "aoi(inner=s3-fifo, gate=shadow, period=20, chunk=16 KiB)",
+        "aoi(inner=s3-fifo, gate=shadow, period=50, chunk=16 KiB, weight=page, cap=9, program_unit=4)",
+        "aoi(inner=s3-fifo(small=30 %, ghost=50 %, hits=1), gate=shadow, period=30, chunk=64 KiB)",
+    ] {
+        for seed in 0..16 {
+            let mut rng = Rng::new(seed);
+            let (entries, pages) = (rng.between(64, 200) as usize, rng.between(512, 2000) as u32);
+            let shape = BufferShape { seed, ..BufferShape::alone(entries, pages) };
+            let list = accesses(&mut rng, shape.pages, 12_000);
+            if let Some((at, how)) = first_difference(policy, shape, &list) {
+                panic!("{policy}, seed {seed}, {shape:?}: access {at}: {how}");
+            }
+            let mut sim = ssd::HitSim::new(policy, shape).unwrap();
+            sim.play(&list);
+            let of = sim.occupancy();
+            switched += of.iter().find(|(name, _)| *name == "gate switches").unwrap().1;
+        }
+    }
+    assert!(switched > 20, "the gate moved {switched} times: nothing was compared");
+}
+
+/// Every policy takes a queue beside it: none is left without room, and where no page is append-only
+/// it does as it does alone.
+#[test]
+fn every_policy_can_be_the_inner_one() {
+    let alone: Vec<&&str> = POLICIES
+        .iter()
+        .filter(|policy| !["none", "belady", "aoi"].iter().any(|name| policy.starts_with(name)))
+        .collect();
+    for (inner, seed) in alone.iter().flat_map(|inner| (0..6).map(move |seed| (inner, seed))) {
+        let mut rng = Rng::new(seed);
+        let (entries, pages) = (rng.between(64, 160) as usize, rng.between(200, 900) as u32);
+        let shape = BufferShape { seed, ..BufferShape::alone(entries, pages) };
+        let list = accesses(&mut rng, pages, 4000);
+        for options in ["cap=1", "cap=20, program_unit=5", "cap=9, gate=shadow, period=7"] {
+            let policy = format!("aoi(inner={inner}, chunk=16 KiB, threshold=4 KiB, {options})");
+            let mut sim = ssd::HitSim::new(&policy, shape).unwrap();
+            for (at, access) in list.iter().enumerate() {
+                sim.play(std::slice::from_ref(access));
+                sim.check().unwrap_or_else(|what| panic!("{policy}, seed {seed}: {at}: {what}"));
+            }
+        }
+        let ordinary = format!("aoi(inner={inner}, chunk=16 KiB, threshold=1 MiB, cap=3)");
+        let mut gated = ssd::HitSim::new(&ordinary, shape).unwrap();
+        // The table of chunks takes one entry.
+        let left = BufferShape { entries: entries - 1, ..shape };
+        let mut plain = ssd::HitSim::new(inner, left).unwrap();
+        for sim in [&mut gated, &mut plain] {
+            sim.play(&list);
+        }
+        let hits = [&gated, &plain]
+            .map(|sim| sim.apps().iter().map(|a| a.read_hits + a.write_hits).sum::<u64>());
+        assert_eq!(hits[0], hits[1], "{ordinary}, seed {seed}");
     }
 }
 

@@ -41,7 +41,7 @@ fn the_same_seed_gives_the_same_bytes() {
 fn the_search_reaches_what_it_is_for() {
     let mut sum = ssd::TxStats::default();
     let (mut lock_pages, mut victims) = (0, 0);
-    for seed in 0..900 {
+    for seed in 0..2400 {
         let (plan, spec, _) = draw_tx(seed, &Draw::HEALTHY);
         let mut subject = DriveSubject::build(&spec).expect("a drive");
         let mut oracle = TxOracle::new(&spec, &subject);

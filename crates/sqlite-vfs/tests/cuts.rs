@@ -509,3 +509,33 @@ fn moved_frames_that_were_not_brought_back_are_read_where_they_are() {
         assert!(bad.is_empty(), "error {cut} of {operations}: {bad:?}");
     }
 }
+
+/// A few cuts of every kind, for whoever has seconds: what the others do at length.
+#[test]
+fn some_cuts_of_every_kind() {
+    let harness = Harness::new();
+    let two = Case { two: true, ..PLAIN };
+    let life = Case { way: Way::JournalLife, ..two };
+    let log = Case { journal: "WAL", locking: "EXCLUSIVE", ..PLAIN };
+    for case in [
+        two,
+        Case { journal: "TRUNCATE", locking: "EXCLUSIVE", vacuum: true, ..two },
+        Case { journal: "PERSIST", batch: true, grows: true, ..two },
+        Case { journal: "MEMORY", ..two },
+        life,
+        Case { journal: "TRUNCATE", vacuum: true, ..life },
+        Case { journal: "PERSIST", grows: true, ..life },
+        Case { once: true, ..two },
+        Case { once: true, journal: "PERSIST", ..life },
+        Case { group: 20, ..two },
+        Case { group: 20, journal: "TRUNCATE", ..life },
+        Case { pages: 20, ..two },
+        Case { pages: 20, once: true, ..life },
+        Case { journal_faults: true, ..two },
+        log,
+        Case { checkpoint: Checkpoint::Remap, locking: "NORMAL", ..log },
+        Case { checkpoint: Checkpoint::Remap, once: true, ..log },
+    ] {
+        good(&harness, case, 31);
+    }
+}

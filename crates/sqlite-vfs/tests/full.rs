@@ -157,3 +157,54 @@ fn after_one_error_of_the_file_nothing_is_written() {
     assert!(bad.is_empty(), "{} of {tried}: {:?}", bad.len(), &bad[..bad.len().min(5)]);
     assert!(tried > 20, "{tried}");
 }
+
+/// The host has no room when a journal grows behind the drive: the statement is refused and says why, nothing is
+/// lost, and the store goes on. No error of the file is behind it, after which nothing may be written.
+#[test]
+fn a_host_without_room_refuses_the_statement_and_the_store_goes_on() {
+    let (rig, mut medium) = (Rig::new(), Image::blank());
+    let store = Store::format_image(medium.drive(), StoreOptions::default()).unwrap();
+    let rows = rig.fill(&store);
+    rig.stores.remove(&rig.name);
+    drop(store);
+    let start = medium.image();
+    let (mut cut, mut met) = (1, 0);
+    while met < 5 {
+        medium.restore(&start);
+        let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
+        let db = rig.open(&store);
+        let power = medium.power();
+        {
+            let mut power = power.lock().unwrap();
+            (power.operations, power.cut_at) = (0, cut);
+            (power.once, power.full) = (true, true);
+        }
+        let done = db.execute_batch(DELETE);
+        assert!(power.lock().unwrap().operations >= cut, "{met} met, none after {cut}");
+        let said = ask(&db, "PRAGMA varve_error");
+        if said.contains("no room for the image to grow") {
+            met += 1;
+            let error = done.unwrap_err();
+            assert_eq!(error.sqlite_error_code(), Some(ErrorCode::DiskFull), "{cut}: {said}");
+            let _ = db.execute_batch("ROLLBACK");
+            assert_eq!(ask(&db, "SELECT count(*) FROM t"), rows.to_string(), "{cut}");
+            db.execute_batch("DELETE FROM t WHERE k = 1").unwrap();
+            drop(db);
+            rig.stores.remove(&rig.name);
+            store.flush().unwrap();
+            drop(store);
+            let _ = medium.image();
+            let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
+            let db = rig.open(&store);
+            assert_eq!(ask(&db, "SELECT count(*) FROM t"), (rows - 1).to_string(), "{cut}");
+            assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok", "{cut}");
+            drop(db);
+            rig.stores.remove(&rig.name);
+        } else {
+            drop(db);
+            rig.stores.remove(&rig.name);
+            drop(store);
+        }
+        cut += 3;
+    }
+}

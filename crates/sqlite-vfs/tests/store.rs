@@ -65,3 +65,55 @@ fn a_store_whose_name_begins_as_another_ones_is_a_store_of_its_own() {
     let again = open(&name("a.varve-2"), &vfs).unwrap();
     assert_eq!(ask(&again, "SELECT name FROM sqlite_schema"), "u");
 }
+
+/// An image with a log of commits, as a URI asks for: its commits are records, also when it is opened again
+/// and nobody asks; what a killed process leaves is the same database.
+#[test]
+fn an_image_with_a_log_commits_by_records() {
+    let folder = common::Folder::new();
+    let vfs = unique("vfs");
+    Stores::new().register(&api(), &vfs, false, None).unwrap();
+    let logged = |db: &rusqlite::Connection| {
+        let stats = ask(db, "PRAGMA varve_stats");
+        let (_, count) = stats.split_once("logged: ").unwrap();
+        count.split(',').next().unwrap().parse::<u64>().unwrap()
+    };
+    let version = |path: &str| std::fs::read(path).unwrap()[8];
+    let (plain, path) = (folder.file("plain.varve"), folder.file("log.varve"));
+    let db = open(&format!("file:{plain}?capacity=4MiB"), &vfs).unwrap();
+    db.execute_batch("CREATE TABLE t(a)").unwrap();
+    assert_eq!((version(&plain), logged(&db)), (2, 0));
+    drop(db);
+    let db = open(&format!("file:{path}?capacity=4MiB&delta=on"), &vfs).unwrap();
+    db.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)").unwrap();
+    assert_eq!((version(&path), logged(&db)), (3, 2));
+    drop(db);
+    let db = open(&path, &vfs).unwrap();
+    db.execute_batch("UPDATE t SET a = 2; UPDATE t SET a = 3; INSERT INTO t VALUES(4)").unwrap();
+    assert_eq!(logged(&db), 3);
+    let copy = folder.file("copy.varve");
+    let other = folder.file("other.varve");
+    for copy in [&copy, &other] {
+        std::fs::copy(&path, copy).unwrap();
+    }
+    drop(db);
+    let db = open(&copy, &vfs).unwrap();
+    assert_eq!(ask(&db, "SELECT sum(a) FROM t"), "7");
+    assert!(ask(&db, "PRAGMA varve_stats").contains("replayed: 3"));
+    assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok");
+    drop(db);
+    // `delta=off` reads the log, and commits by pages.
+    let copy = other;
+    let db = open(&format!("file:{copy}?delta=off"), &vfs).unwrap();
+    assert!(ask(&db, "PRAGMA varve_stats").contains("replayed: 3"));
+    db.execute_batch("UPDATE t SET a = a + 1").unwrap();
+    assert_eq!(logged(&db), 0);
+    drop(db);
+    let db = open(&copy, &vfs).unwrap();
+    assert_eq!(ask(&db, "SELECT sum(a) FROM t"), "9");
+    assert!(ask(&db, "PRAGMA varve_stats").contains("replayed: 0"));
+    for wrong in ["delta=maybe", "delta=on&log=5000", "delta=on&log_grain=100"] {
+        let image = folder.file("wrong.varve");
+        assert!(open(&format!("file:{image}?capacity=4MiB&{wrong}"), &vfs).is_err(), "{wrong}");
+    }
+}

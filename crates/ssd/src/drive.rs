@@ -187,6 +187,14 @@ impl Drive {
         self.bug = bug;
         self.ftl.plant(bug);
     }
+    /// From here on `known` tells which stream each page goes to, instead of the hints of writes.
+    ///
+    /// # Errors
+    /// Any other than a page-mapped drive with `streams.policy = hint` and `gc.per_stream`.
+    pub fn know(&mut self, known: Box<dyn crate::Known>) -> Result<(), DeviceError> {
+        let no = DeviceError::Unsupported("a drive with a map of blocks has no streams");
+        self.ftl.page_mut().ok_or(no)?.know(known)
+    }
     /// Switches timing on or off: a precondition needs none.
     pub fn set_timing(&mut self, on: bool) {
         self.ftl.nand_mut().set_timing(on);

@@ -15,7 +15,7 @@ mod outside;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use block::{BlockDevice, Data, DeviceError, Lba, Request, SECTOR_BYTES, Sectors, Time};
+use block::{BlockDevice, Data, DeviceError, Lba, Request, SECTOR_BYTES, Sectors, StreamId, Time};
 
 use crate::format::{BLOCK_BYTES, Block};
 use crate::{BlockAddr, FsError};
@@ -64,6 +64,17 @@ impl Cause {
         Cause::Journal,
         Cause::Super,
     ];
+
+    /// What writes are hinted to be, by how long they are likely to live: what is written again and
+    /// again (1), nodes (2), data (3), and what cleaning found alive (4).
+    pub fn stream(self) -> StreamId {
+        StreamId(match self {
+            Cause::Nat | Cause::Sit | Cause::Ssa | Cause::Pack | Cause::Journal | Cause::Super => 1,
+            Cause::Dentry | Cause::Node => 2,
+            Cause::Data => 3,
+            Cause::MovedData | Cause::MovedNode => 4,
+        })
+    }
 }
 
 /// Blocks of a device.
@@ -78,6 +89,8 @@ pub struct Disk<D> {
     under_way: VecDeque<Time>,
     run: Vec<u8>,
     run_at: u32,
+    /// The hint of its first block: a run lies in one log, or in an area of its own.
+    run_of: StreamId,
     /// What the device said to a run that it did not take: the run stays, and so does the error.
     lost: Option<DeviceError>,
     written: [u64; CAUSES],
@@ -103,6 +116,7 @@ impl<D: BlockDevice> Disk<D> {
             under_way,
             run,
             run_at,
+            run_of: StreamId(0),
             lost,
             written,
             flushes,
@@ -179,7 +193,8 @@ impl<D: BlockDevice> Disk<D> {
         }
         let sectors = Sectors((self.run.len() / BLOCK_BYTES) as u64 * SECTORS);
         let lba = Lba(u64::from(self.run_at) * SECTORS);
-        let request = Request::write(lba, sectors).with(Data::Write(&self.run));
+        let request = Request::write(lba, sectors).of_stream(self.run_of);
+        let request = request.with(Data::Write(&self.run));
         let done = self.device.submit(self.time, request);
         let done = done.inspect_err(|error| self.lost = Some(error.clone()))?;
         self.run.clear();
@@ -369,6 +384,7 @@ impl<D: BlockDevice> Disk<D> {
         }
         if self.run.is_empty() {
             self.run_at = at.0;
+            self.run_of = cause.stream();
         }
         self.run.extend_from_slice(block);
         self.outside.changed(at, 1);

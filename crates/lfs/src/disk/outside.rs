@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use block::{BlockDevice, Data, DeviceError, Lba, Request, Sectors, Time};
 
-use super::{Mark, SECTORS};
+use super::{Cause, Mark, SECTORS};
 use crate::BlockAddr;
 use crate::format::{BLOCK_BYTES, Block};
 
@@ -52,6 +52,7 @@ pub(crate) fn write_forced<D: BlockDevice>(
 ) -> Result<Time, DeviceError> {
     let sectors = Sectors((bytes.len() / BLOCK_BYTES) as u64 * SECTORS);
     let request = Request::write(Lba(u64::from(at.0) * SECTORS), sectors);
+    let request = request.of_stream(Cause::Journal.stream());
     device.submit(now, request.with(Data::Write(bytes)).with_fua())
 }
 

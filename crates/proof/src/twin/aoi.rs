@@ -21,7 +21,10 @@ pub struct Aoi {
     wrb: BTreeSet<u32>,
     front: BTreeMap<u32, u32>,
     before: (u64, u32, bool, bool),
+    /// Bytes of the table of chunks.
+    pub table: usize,
     deadline: usize,
+    read_hit_to_bar: bool,
 }
 
 impl Aoi {
@@ -58,7 +61,9 @@ impl Aoi {
             wrb: BTreeSet::new(),
             front: BTreeMap::new(),
             before: (0, u32::MAX, false, false),
+            table,
             deadline: 0,
+            read_hit_to_bar: spec.option("read_hit_to_bar") == "on",
         }
     }
 
@@ -66,8 +71,41 @@ impl Aoi {
         self.n - self.sorb.len() - self.baw.len() - self.bar.len()
     }
 
+    /// A request comes to a page; its chunk, and the place in it.
+    pub fn enter(&mut self, a: Use) -> (u32, u32) {
+        let (chunk, offset) = (a.page / self.chunk, a.page % self.chunk);
+        if (self.before.0, self.before.1) != (a.request, chunk) {
+            let bits = (self.lrb.contains(&chunk), self.wrb.contains(&chunk));
+            self.before = (a.request, chunk, bits.0, bits.1);
+        }
+        (chunk, offset)
+    }
+
+    /// A page of the buffer is written.
+    pub fn rewritten(&mut self, chunk: u32) {
+        self.wrb.insert(chunk);
+    }
+
+    /// Whether a page is append-only by the table.
+    pub fn appends(&self, chunk: u32) -> bool {
+        match self.lat.as_str() {
+            "per-request" => self.before.2 && !self.before.3,
+            _ => self.lrb.contains(&chunk) && !self.wrb.contains(&chunk),
+        }
+    }
+
+    /// A page is discarded: a chunk of which nothing is left is forgotten.
+    pub fn forget(&mut self, page: u32, written: &BTreeSet<u32>) {
+        let chunk = page / self.chunk;
+        if written.range(chunk * self.chunk..(chunk + 1) * self.chunk).next().is_none() {
+            self.lrb.remove(&chunk);
+            self.wrb.remove(&chunk);
+            self.front.remove(&chunk);
+        }
+    }
+
     /// Whether the write of a page that is not buffered is append-only, and what it teaches.
-    fn learn(&mut self, a: Use, chunk: u32, offset: u32) -> bool {
+    pub fn learn(&mut self, a: Use, chunk: u32, offset: u32) -> bool {
         let large = a.len >= self.threshold;
         let front = self.front.get(&chunk).copied().unwrap_or(0);
         let (mut l, mut w) = (self.lrb.contains(&chunk), self.wrb.contains(&chunk));
@@ -185,6 +223,12 @@ impl Aoi {
 
     fn hit(&mut self, a: Use, chunk: u32) -> bool {
         let has = |queue: &Queue| queue.iter().any(|e| e.0 == a.page);
+        if self.read_hit_to_bar && !a.write && has(&self.baw) && self.bar.len() < self.cap {
+            let at = self.baw.iter().position(|e| e.0 == a.page).expect("found above");
+            let entry = self.baw.remove(at);
+            self.bar.push(entry);
+            return true;
+        }
         let queue = if has(&self.sorb) {
             &mut self.sorb
         } else if has(&self.baw) {
@@ -208,11 +252,7 @@ impl Aoi {
 
 impl Twin for Aoi {
     fn access(&mut self, a: Use, tally: &mut Tally, _: &BTreeSet<u32>) {
-        let (chunk, offset) = (a.page / self.chunk, a.page % self.chunk);
-        if (self.before.0, self.before.1) != (a.request, chunk) {
-            let bits = (self.lrb.contains(&chunk), self.wrb.contains(&chunk));
-            self.before = (a.request, chunk, bits.0, bits.1);
-        }
+        let (chunk, offset) = self.enter(a);
         if self.hit(a, chunk) {
             tally.hits += 1;
             return;
@@ -227,11 +267,7 @@ impl Twin for Aoi {
             }
             return;
         }
-        let (mut l, mut w) = (self.lrb.contains(&chunk), self.wrb.contains(&chunk));
-        if self.lat == "per-request" {
-            (l, w) = (self.before.2, self.before.3);
-        }
-        if l && !w {
+        if self.appends(chunk) {
             self.room_for_append_reads(tally);
             self.bar.push((a.page, false));
         } else {
@@ -243,12 +279,7 @@ impl Twin for Aoi {
         for queue in [&mut self.sorb, &mut self.baw, &mut self.bar] {
             queue.retain(|e| e.0 != page);
         }
-        let chunk = page / self.chunk;
-        if written.range(chunk * self.chunk..(chunk + 1) * self.chunk).next().is_none() {
-            self.lrb.remove(&chunk);
-            self.wrb.remove(&chunk);
-            self.front.remove(&chunk);
-        }
+        self.forget(page, written);
     }
     fn flush(&mut self) {
         for queue in [&mut self.sorb, &mut self.baw, &mut self.bar] {

@@ -11,6 +11,7 @@ mod cflru;
 mod clock;
 mod fab;
 mod fifo;
+mod gated;
 mod lirs;
 mod lru;
 mod lru_wsr;
@@ -106,7 +107,10 @@ pub fn twin(policy: &str, shape: BufferShape) -> Option<Box<dyn Twin>> {
         }
         "w-tinylfu" => Box::new(w_tinylfu::WTinyLfu::new(n, share("window"))),
         "belady" => Box::new(belady::Belady::new(n, spec.option("clean") == "on")),
-        "aoi" => Box::new(aoi::Aoi::new(&spec, shape)),
+        "aoi" if spec.option("inner") == "lru" && spec.option("gate") == "off" => {
+            Box::new(aoi::Aoi::new(&spec, shape))
+        }
+        "aoi" => Box::new(gated::Gated::new(&spec, shape)?),
         "2-level-lru" => {
             let borrow = spec.option("borrow") == "on";
             Box::new(two_level_lru::TwoLevelLru::new(n, part("hot"), borrow))

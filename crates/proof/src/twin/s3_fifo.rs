@@ -20,6 +20,8 @@ pub struct S3Fifo {
     main: Vec<Entry>,
     ghosts: Vec<u32>,
     evicted: bool,
+    /// Entries of the buffer that are not in its queues.
+    pub beside: usize,
 }
 
 impl S3Fifo {
@@ -34,8 +36,48 @@ impl S3Fifo {
             main: Vec::new(),
             ghosts: Vec::new(),
             evicted: false,
+            beside: 0,
         }
     }
+    /// A page that is not buffered comes: whether it goes to the main queue; room is made if there is
+    /// none.
+    pub fn enter(&mut self, page: u32, tally: &mut Tally) -> bool {
+        let known = self.ghosts.contains(&page);
+        self.ghosts.retain(|p| *p != page);
+        // The queue is chosen once; an emptied small queue leaves the rest to the main one.
+        let choice = self.main.len() > self.n.saturating_sub(self.small_limit);
+        while self.small.len() + self.main.len() + self.beside == self.n {
+            self.evicted = true;
+            self.step(choice || self.small.is_empty(), tally);
+        }
+        known || !self.evicted && self.small.len() >= self.small_limit
+    }
+
+    /// It goes to its queue.
+    pub fn put(&mut self, page: u32, dirty: bool, in_main: bool) {
+        let queue = if in_main { &mut self.main } else { &mut self.small };
+        queue.push(Entry { page, dirty, hits: 0 });
+    }
+
+    /// Whether it holds a page, which is accessed.
+    pub fn found(&mut self, page: u32, write: bool) -> bool {
+        let mut all = self.small.iter_mut().chain(&mut self.main);
+        let Some(entry) = all.find(|e| e.page == page) else { return false };
+        entry.dirty |= write;
+        entry.hits = (entry.hits + 1).min(3);
+        true
+    }
+
+    /// A page goes elsewhere: what is remembered of it goes.
+    pub fn forget(&mut self, page: u32) {
+        self.ghosts.retain(|p| *p != page);
+    }
+
+    /// Entries of its queues.
+    pub fn len(&self) -> usize {
+        self.small.len() + self.main.len()
+    }
+
     /// One step of making room.
     fn step(&mut self, from_main: bool, tally: &mut Tally) {
         if from_main {
@@ -62,24 +104,12 @@ impl S3Fifo {
 
 impl Twin for S3Fifo {
     fn access(&mut self, a: Use, tally: &mut Tally, _: &BTreeSet<u32>) {
-        let mut all = self.small.iter_mut().chain(&mut self.main);
-        if let Some(entry) = all.find(|e| e.page == a.page) {
-            entry.dirty |= a.write;
-            entry.hits = (entry.hits + 1).min(3);
+        if self.found(a.page, a.write) {
             tally.hits += 1;
             return;
         }
-        let known = self.ghosts.contains(&a.page);
-        self.ghosts.retain(|p| *p != a.page);
-        // The queue is chosen once; an emptied small queue leaves the rest to the main one.
-        let choice = self.main.len() > self.n.saturating_sub(self.small_limit);
-        while self.small.len() + self.main.len() == self.n {
-            self.evicted = true;
-            self.step(choice || self.small.is_empty(), tally);
-        }
-        let filling = !self.evicted && self.small.len() >= self.small_limit;
-        let queue = if known || filling { &mut self.main } else { &mut self.small };
-        queue.push(Entry { page: a.page, dirty: a.write, hits: 0 });
+        let in_main = self.enter(a.page, tally);
+        self.put(a.page, a.write, in_main);
     }
     fn discard(&mut self, page: u32, _: &BTreeSet<u32>) {
         self.small.retain(|e| e.page != page);

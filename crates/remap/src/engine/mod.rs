@@ -18,7 +18,7 @@ mod placement;
 mod replay;
 mod shadow;
 
-use block::{Plant, Rng};
+use block::{Plant, Rng, StreamId};
 
 use crate::counters::Counters;
 use crate::error::LogError;
@@ -66,6 +66,15 @@ impl HeadKind {
             HeadKind::Gc(_) => Kind::Gc,
             HeadKind::Meta => Kind::Meta,
         }
+    }
+    /// What its writes are hinted to be to a drive below: map pages, then each head of the client, and
+    /// of cleaning.
+    pub(crate) fn stream(self) -> StreamId {
+        StreamId(match self {
+            HeadKind::Meta => 1,
+            HeadKind::User(n) => 2 + 2 * n,
+            HeadKind::Gc(n) => 3 + 2 * n,
+        })
     }
     pub(crate) fn is_user(self) -> bool {
         matches!(self, HeadKind::User(_))

@@ -56,3 +56,32 @@ impl Damage {
         (self.blocks.load(Ordering::Relaxed), self.reads.load(Ordering::Relaxed))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static SAID: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    fn say(what: &str) {
+        SAID.lock().unwrap().push(what.to_string());
+    }
+
+    #[test]
+    fn the_first_hundred_are_told_once_each_and_all_are_counted() {
+        let damage = Damage::new(say);
+        for round in 0..2 {
+            (0..150).for_each(|block| damage.found(block, &format!("cause {block}, {round}")));
+        }
+        assert_eq!(damage.counts(), (150, 0));
+        let said = SAID.lock().unwrap();
+        assert_eq!(said.len(), TOLD);
+        assert!(said[7].contains("block 7") && said[7].contains("cause 7, 0"), "{}", said[7]);
+        assert!(said[98].contains("block 98") && said[99].contains("counted only"), "{said:?}");
+        let refused = damage.refuse("block 7".to_string());
+        assert!(matches!(refused, LiveError::Damaged(what) if what == "block 7"));
+        assert_eq!(damage.counts(), (150, 1));
+        (150..=REMEMBERED as u64 + 9).for_each(|block| damage.found(block, "more"));
+        assert_eq!(damage.counts(), (REMEMBERED as u64, 1), "no more are remembered");
+    }
+}

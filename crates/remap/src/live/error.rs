@@ -61,3 +61,27 @@ impl From<LiveError> for Halt {
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stop_for_want_of_space_is_told_as_one() {
+        for kind in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+            let error = io::Error::from(kind);
+            assert!(is_full(&error) && Halt::from(&error).full);
+            assert!(Halt::from(LiveError::Io(kind.into())).full, "{kind}");
+        }
+        let broken = io::Error::other("it broke");
+        assert!(!is_full(&broken));
+        assert_eq!(Halt::from(&broken), Halt { why: "it broke".to_string(), full: false });
+        assert_eq!(Halt::from("why".to_string()), Halt { why: "why".to_string(), full: false });
+        let halt = Halt { why: "before".to_string(), full: true };
+        assert_eq!(Halt::from(LiveError::Stopped(halt.clone())), halt, "the first cause stays");
+        assert!(Halt::from(LiveError::NoSpace("nothing".to_string())).full);
+        let damaged = Halt::from(LiveError::Damaged("block 3".to_string()));
+        assert_eq!((damaged.full, damaged.why.as_str()), (false, "damaged: block 3"));
+        assert_eq!(halt.to_string(), "before");
+    }
+}

@@ -379,3 +379,127 @@ impl Sink for Own<'_> {
         self.headers.push((pba.0, Box::new(*block)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// Remembers what was written, one entry for each call.
+    #[derive(Debug, Default)]
+    struct Seen(Mutex<Vec<(u64, Vec<u8>)>>);
+
+    impl Medium for Seen {
+        fn read(&self, _: u64, _: &mut [u8]) -> std::io::Result<()> {
+            Err(std::io::ErrorKind::Unsupported.into())
+        }
+        fn write(&self, at: u64, bytes: &[u8]) -> std::io::Result<()> {
+            self.0.lock().unwrap().push((at, bytes.to_vec()));
+            Ok(())
+        }
+        fn sync(&self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    const HEAD: HeadKind = HeadKind::User(0);
+
+    fn own(data: &[u8], pba: u32) -> Own<'_> {
+        let mut own = Own::default();
+        own.load(data);
+        own.data(HEAD, Pba(pba), 0, (data.len() / BLOCK) as u32);
+        own
+    }
+
+    fn gather(flight: &mut Flight, data: &[u8], pba: u32) {
+        let mut feed = Feed::new(flight);
+        feed.load(data);
+        feed.data(HEAD, Pba(pba), 0, (data.len() / BLOCK) as u32);
+    }
+
+    #[test]
+    fn who_finds_no_slot_gathers_and_goes_with_the_next() {
+        let (mut flight, data) = (Flight::new(2), vec![1; 2 * BLOCK]);
+        assert!(flight.may_go_at_once() && flight.depart().is_none());
+        let first = flight.depart_own(&own(&data, 10), true);
+        assert!(flight.may_go_at_once(), "there are two slots");
+        let second = flight.depart_own(&own(&data, 20), true);
+        assert!(!flight.may_go_at_once());
+        // The cleaner needs none.
+        let cleaner = flight.depart_own(&own(&data[..BLOCK], 30), false);
+        gather(&mut flight, &data, 40);
+        gather(&mut flight, &data[..BLOCK], 42);
+        let ticket = flight.ticket();
+        assert_eq!((first, second, cleaner, ticket, flight.last()), (1, 2, 3, 4, 4));
+        assert_eq!((flight.gathering(), flight.gathered()), (3, None));
+        assert!(flight.depart().is_none(), "no slot is free");
+        flight.arrive(cleaner);
+        assert!(flight.depart().is_none(), "that freed none");
+        flight.arrive(second);
+        assert!(flight.has_ended(second) && !flight.has_ended(first) && !flight.all_ended(second));
+        assert!(!flight.may_go_at_once(), "those that gather go first");
+        let batch = flight.depart().expect("a slot is free");
+        assert_eq!((batch.id, flight.gathering()), (ticket, 0));
+        assert!(!flight.may_go_at_once() && flight.depart().is_none());
+        flight.arrive(first);
+        assert!(flight.all_ended(cleaner) && !flight.all_ended(ticket) && flight.may_go_at_once());
+        drop(batch);
+        flight.arrive(ticket);
+        assert!(flight.all_ended(flight.last()));
+        assert_eq!((flight.batches, flight.blocks, flight.gathered()), (4, 8, Some(0)));
+    }
+
+    #[test]
+    fn a_block_is_found_until_it_is_on_the_medium() {
+        let (mut flight, old, new) = (Flight::new(1), vec![1; 2 * BLOCK], vec![2; BLOCK]);
+        let first = flight.depart_own(&own(&old, 10), true);
+        gather(&mut flight, &old, 50);
+        gather(&mut flight, &new, 51);
+        let way = |flight: &Flight, pba: u32| -> Vec<(u32, Option<u8>)> {
+            let found = flight.on_the_way(Pba(pba), 3);
+            found.iter().map(|(i, way)| (*i, way.bytes().map(|bytes| bytes[0]))).collect()
+        };
+        // Whoever writes from his own bytes has them; the newest of a place counts.
+        assert_eq!(way(&flight, 9), [(1, None), (2, None)]);
+        assert_eq!(way(&flight, 11), [(0, None)]);
+        assert_eq!(way(&flight, 50), [(0, Some(1)), (1, Some(2))]);
+        flight.arrive(first);
+        assert_eq!(way(&flight, 9), []);
+        let batch = flight.depart().expect("a slot is free");
+        assert_eq!(way(&flight, 50), [(0, Some(1)), (1, Some(2))], "it is being written");
+        flight.arrive(batch.id);
+        assert_eq!(way(&flight, 50), []);
+    }
+
+    #[test]
+    fn neighbours_are_one_write_up_to_a_length() {
+        let (seen, data) = (Seen::default(), vec![7; MOST]);
+        let mut own = own(&data[..2 * BLOCK], 12);
+        own.header(HEAD, Pba(11), &[5; BLOCK]);
+        own.header(HEAD, Pba(30), &[6; BLOCK]);
+        own.data(HEAD, Pba(14), 1, 1);
+        assert!(!own.is_empty() && Own::default().is_empty());
+        own.write(&seen).unwrap();
+        let calls = |seen: &Seen| -> Vec<(u64, usize, u8)> {
+            let calls = std::mem::take(&mut *seen.0.lock().unwrap());
+            calls
+                .iter()
+                .map(|(at, bytes)| (at / BLOCK as u64, bytes.len() / BLOCK, bytes[0]))
+                .collect()
+        };
+        assert_eq!(calls(&seen), [(11, 4, 5), (30, 1, 6)]);
+        let mut flight = Flight::new(1);
+        gather(&mut flight, &data, 100);
+        gather(&mut flight, &data[..BLOCK], 100 + (MOST / BLOCK) as u32);
+        gather(&mut flight, &data[..BLOCK], 40);
+        flight.depart().expect("a slot is free").write(&seen).unwrap();
+        let most = MOST / BLOCK;
+        // What was gathered in one piece is not taken apart.
+        assert_eq!(calls(&seen), [(40, 1, 7), (100, most + 1, 7)]);
+        let mut parts =
+            [(100, &data[..]), (100 + most as u32, &data[..BLOCK]), (99, &data[..BLOCK])];
+        write_in_order(&seen, &mut parts).unwrap();
+        assert_eq!(calls(&seen), [(99, 1, 7), (100, most, 7), (100 + most as u64, 1, 7)]);
+    }
+}

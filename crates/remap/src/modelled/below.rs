@@ -1,7 +1,8 @@
 //! The device below a log, in virtual time: the one place every block passes.
 
-use block::{BlockDevice, Data, DeviceError, Lba, Request, SECTOR_BYTES, Sectors, Time};
+use block::{BlockDevice, Data, DeviceError, Lba, Request, SECTOR_BYTES, Sectors, StreamId, Time};
 
+use crate::engine::HeadKind;
 use crate::geometry::{BLOCK, Pba};
 use crate::store::Store;
 
@@ -60,8 +61,14 @@ impl<D: BlockDevice> Below<D> {
         Ok(done)
     }
 
-    /// Writes `count` blocks.
-    pub fn put(&mut self, at: Pba, count: u32, what: Payload<'_>) -> Result<Time, DeviceError> {
+    /// Writes `count` blocks, with a hint of what dies together.
+    pub fn put(
+        &mut self,
+        at: Pba,
+        count: u32,
+        what: Payload<'_>,
+        stream: StreamId,
+    ) -> Result<Time, DeviceError> {
         let data = match what {
             Payload::Bytes(bytes) if self.payload => Data::Write(bytes),
             Payload::Stamps(stamps) if self.payload => Data::WriteStamps(stamps),
@@ -70,7 +77,7 @@ impl<D: BlockDevice> Below<D> {
         let sectors = Sectors(u64::from(count) * SECTORS);
         self.written += u64::from(count);
         self.unflushed = true;
-        self.submit(Request::write(lba(at), sectors).with(data))
+        self.submit(Request::write(lba(at), sectors).of_stream(stream).with(data))
     }
 
     /// Reads `count` blocks.
@@ -111,7 +118,7 @@ impl<D: BlockDevice> Store for Below<D> {
     }
     fn write(&mut self, at: Pba, bytes: &[u8]) -> Result<(), DeviceError> {
         let count = (bytes.len() / BLOCK) as u32;
-        self.put(at, count, Payload::Bytes(bytes)).map(|_| ())
+        self.put(at, count, Payload::Bytes(bytes), HeadKind::Meta.stream()).map(|_| ())
     }
     /// Waits: what a checkpoint writes next relies on what it wrote before.
     fn flush(&mut self) -> Result<(), DeviceError> {

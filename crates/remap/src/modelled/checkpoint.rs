@@ -5,7 +5,7 @@ use block::{BlockDevice, DeviceError, Time};
 
 use super::HostLog;
 use super::below::Payload;
-use crate::engine::Work;
+use crate::engine::{HeadKind, Work};
 
 impl<D: BlockDevice> HostLog<D> {
     /// Begins a checkpoint of everything admitted so far.
@@ -25,7 +25,8 @@ impl<D: BlockDevice> HostLog<D> {
             Work::Write(most) => {
                 let mut left = most;
                 while let Some(write) = self.engine.checkpoint_write(left, &mut self.body) {
-                    let put = self.below.put(write.pba, write.blocks, Payload::Bytes(&self.body));
+                    let (body, stream) = (Payload::Bytes(&self.body), HeadKind::Meta.stream());
+                    let put = self.below.put(write.pba, write.blocks, body, stream);
                     self.stop_on(put)?;
                     left -= write.blocks;
                 }
@@ -37,7 +38,8 @@ impl<D: BlockDevice> HostLog<D> {
             }
             Work::RootHeader => {
                 if let Some((at, header)) = self.engine.root_header() {
-                    let put = self.below.put(at, 1, Payload::Bytes(&header[..]));
+                    let (body, stream) = (Payload::Bytes(&header[..]), HeadKind::Meta.stream());
+                    let put = self.below.put(at, 1, body, stream);
                     self.stop_on(put)?;
                 }
                 self.engine.root_header_written(&mut self.freed);

@@ -1,7 +1,7 @@
 //! Blocks that have their place and are not on their way yet. What lies together goes out as one
 //! write.
 
-use block::{BlockDevice, DeviceError, Lpn, Time};
+use block::{BlockDevice, DeviceError, Lpn, StreamId, Time};
 
 use super::below::{Below, Payload};
 use crate::engine::{HeadKind, Sink};
@@ -20,6 +20,9 @@ struct Piece {
     form: Form,
     /// First block of it among the bytes, or among the stamps.
     at: u32,
+    /// By the head that wrote it: what lies on one is likely to die together. The first piece of a write
+    /// speaks for all.
+    stream: StreamId,
 }
 
 /// The blocks gathered.
@@ -58,7 +61,7 @@ impl Gather {
         self.pieces.iter().rev().find(|p| (p.pba..p.pba + p.blocks).contains(&pba.0))
     }
 
-    fn add(&mut self, pba: Pba, blocks: u32, payload: Payload<'_>) {
+    fn add(&mut self, head: HeadKind, pba: Pba, blocks: u32, payload: Payload<'_>) {
         let (form, at) = match payload {
             Payload::Nothing => (Form::Nothing, 0),
             Payload::Bytes(bytes) => {
@@ -73,7 +76,8 @@ impl Gather {
             }
         };
         self.blocks += blocks;
-        self.pieces.push(Piece { pba: pba.0, blocks, form, at: at as u32 });
+        let (at, stream) = (at as u32, head.stream());
+        self.pieces.push(Piece { pba: pba.0, blocks, form, at, stream });
     }
 
     /// Sends everything. Returns when the last of it is done.
@@ -109,28 +113,31 @@ impl Gather {
         blocks: u32,
     ) -> Result<Time, DeviceError> {
         let pieces = &self.pieces[which];
-        let (at, form) = (Pba(pieces[0].pba), pieces[0].form);
+        let Piece { pba, form, stream, .. } = pieces[0];
+        let at = Pba(pba);
         if !below.payload || form == Form::Nothing {
-            return below.put(at, blocks, Payload::Nothing);
+            return below.put(at, blocks, Payload::Nothing, stream);
         }
         if form == Form::Stamps {
             // Stamps of one record follow each other as they were given, or are few.
             let mut done = below.clock;
             for p in pieces {
                 let stamps = &self.stamps[p.at as usize..(p.at + p.blocks) as usize];
-                done = done.max(below.put(Pba(p.pba), p.blocks, Payload::Stamps(stamps))?);
+                let stamps = Payload::Stamps(stamps);
+                done = done.max(below.put(Pba(p.pba), p.blocks, stamps, stream)?);
             }
             return Ok(done);
         }
         let bytes = |p: &Piece| p.at as usize * BLOCK..(p.at + p.blocks) as usize * BLOCK;
         if pieces.len() == 1 {
-            return below.put(at, blocks, Payload::Bytes(&self.bytes[bytes(&pieces[0])]));
+            let bytes = Payload::Bytes(&self.bytes[bytes(&pieces[0])]);
+            return below.put(at, blocks, bytes, stream);
         }
         self.scratch.clear();
         for piece in pieces {
             self.scratch.extend_from_slice(&self.bytes[bytes(piece)]);
         }
-        below.put(at, blocks, Payload::Bytes(&self.scratch))
+        below.put(at, blocks, Payload::Bytes(&self.scratch), stream)
     }
 }
 
@@ -153,14 +160,14 @@ pub(super) struct Feed<'a> {
 }
 
 impl Sink for Feed<'_> {
-    fn data(&mut self, _: HeadKind, pba: Pba, first: u32, count: u32) {
+    fn data(&mut self, head: HeadKind, pba: Pba, first: u32, count: u32) {
         let (from, to) = (first as usize, (first + count) as usize);
         let payload = match self.payload {
             Payload::Nothing => Payload::Nothing,
             Payload::Bytes(bytes) => Payload::Bytes(&bytes[from * BLOCK..to * BLOCK]),
             Payload::Stamps(stamps) => Payload::Stamps(&stamps[from..to]),
         };
-        self.gather.add(pba, count, payload);
+        self.gather.add(head, pba, count, payload);
         if let Some(reverse) = &mut self.reverse {
             let at = (pba.0 - self.geometry.first) as usize;
             for i in 0..count {
@@ -172,8 +179,8 @@ impl Sink for Feed<'_> {
         }
     }
 
-    fn header(&mut self, _: HeadKind, pba: Pba, block: &[u8; BLOCK]) {
-        self.gather.add(pba, 1, Payload::Bytes(block));
+    fn header(&mut self, head: HeadKind, pba: Pba, block: &[u8; BLOCK]) {
+        self.gather.add(head, pba, 1, Payload::Bytes(block));
         if let Some(reverse) = &mut self.reverse {
             reverse[(pba.0 - self.geometry.first) as usize] = HEADER;
         }

@@ -83,11 +83,13 @@ impl Expect {
 impl fmt::Display for Expect {
     /// `at least 0`, in the unit of the number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Expect::AtLeast(least) => write!(f, "at least {least}"),
-            Expect::AtMost(most) => write!(f, "at most {most}"),
-            Expect::Within(least, most) if least == most => write!(f, "{least}"),
-            Expect::Within(least, most) => write!(f, "{least} to {most}"),
+        // A bound that was worked out, -16.4 + 8, has more digits than anybody meant.
+        let plain = |bound: f64| (bound * 1000.0).round() / 1000.0;
+        match *self {
+            Expect::AtLeast(least) => write!(f, "at least {}", plain(least)),
+            Expect::AtMost(most) => write!(f, "at most {}", plain(most)),
+            Expect::Within(least, most) if least == most => write!(f, "{}", plain(least)),
+            Expect::Within(least, most) => write!(f, "{} to {}", plain(least), plain(most)),
         }
     }
 }
@@ -292,6 +294,12 @@ mod tests {
         assert!(study.answer(&[lost], Rows::All).is_err());
         study.leave_out(&[ask(here(both))], "too long");
         assert_eq!(study.claims.last().unwrap().here, "not at this scale");
+    }
+
+    #[test]
+    fn a_bound_that_was_worked_out_has_no_more_digits_than_it_was_made_of() {
+        let texts = [Expect::Within(-16.4 - 8.0, -16.4 + 8.0), Expect::AtMost(5.49)];
+        assert_eq!(texts.map(|e| e.to_string()), ["-24.4 to -8.4", "at most 5.49"]);
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! * the clock never runs backwards: every device call starts when the one before was done.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 
 use block::{Data, DeviceError, Lba, Lpn, Plant, Request, Sectors, Time, TxError};
 use live::{Annex, Damage};
@@ -14,8 +15,10 @@ use live::{Annex, Damage};
 use super::behind::Behind;
 use super::device::Device;
 use super::objects::{Group, Journal, Object, Owner, Tx};
+use super::record::Grain;
+use super::ring::{Ring, with_log};
 use super::space::{EXTENT, Space};
-use super::table::{Layout, Meta, PAGE, Part, decode};
+use super::table::{Header, Layout, LogPlace, Meta, PAGE, Part, decode};
 use super::{Bug, Stats, StoreError, StoreOptions};
 
 pub(super) type Done<T> = Result<T, TxError>;
@@ -29,6 +32,8 @@ pub(super) struct Core {
     pub(super) behind: Option<Behind>,
     pub(super) now: Time,
     pub(super) layout: Layout,
+    /// Where the log of commits goes on, if there is one.
+    pub(super) ring: Option<Ring>,
     pub(super) space: Space,
     pub(super) objects: BTreeMap<Id, Object>,
     pub(super) names: BTreeMap<String, Id>,
@@ -57,6 +62,8 @@ pub(super) struct Core {
     why: Option<String>,
     /// What was found damaged behind the device last.
     pub(super) damage: Option<Damage>,
+    /// What a planted bug takes for the pages of before.
+    pub(super) stray: BTreeMap<(Id, u64), Box<[u8]>>,
 }
 
 impl Core {
@@ -68,9 +75,11 @@ impl Core {
     ) -> Result<Option<Core>, StoreError> {
         let mut page = vec![0u8; PAGE];
         let now = read_plain(device.as_mut(), Time::ZERO, 0, &mut page)?;
-        let Some((layout, next)) = Layout::decode(&page) else { return Ok(None) };
+        let Some(header) = Layout::decode(&page) else { return Ok(None) };
+        let layout = header.layout;
         let mut core = Core::empty(device, annex, now, layout, options);
-        core.next_id = core.next_id.max(next);
+        core.next_id = core.next_id.max(header.next);
+        core.ring = core.find_ring(&header)?;
         let mut parts: BTreeMap<Id, Vec<(u32, Part)>> = BTreeMap::new();
         for slot in 0..layout.slots {
             core.read_lpn(layout.slot(slot), &mut page)?;
@@ -105,6 +114,7 @@ impl Core {
             core.names.insert(object.name.clone(), id);
             core.objects.insert(id, object);
         }
+        core.replay()?;
         if let Err(error) = core.load_durable_journals() {
             return Err(core.damage.take().map_or(error.into(), StoreError::Damaged));
         }
@@ -118,14 +128,24 @@ impl Core {
         options: StoreOptions,
     ) -> Done<Core> {
         let pages = device.capacity().0 / (PAGE_BYTES / block::SECTOR_BYTES);
-        let layout = Layout::of(u32::try_from(pages).unwrap_or(u32::MAX));
+        let log = match (device.commit_log().is_some(), options.log_pages.unwrap_or(0)) {
+            (true, _) => LogPlace::Device,
+            (false, 0) => LogPlace::None,
+            (false, pages) => LogPlace::Pages(pages),
+        };
+        let layout = Layout::of(u32::try_from(pages).unwrap_or(u32::MAX), log);
         if layout.extents() == 0 {
             return Err(DeviceError::NoSpace("the device is too small for a store").into());
         }
         let all = Request::discard(Lba(0), device.capacity());
         let now = device.submit(Time::ZERO, all)?;
         let mut core = Core::empty(device, annex, now, layout, options);
-        core.write_lpn(0, &layout.encode(core.next_id))?;
+        // A device's own log may hold commits of a store of before; pages were just discarded.
+        let store = if log == LogPlace::Device { RandomState::new().hash_one(1) } else { 1 };
+        let header = Header { layout, next: core.next_id, store, epoch: 1 };
+        core.ring = core.find_ring(&header)?;
+        let page = core.header_now();
+        core.write_lpn(0, &page)?;
         core.flush_device()?;
         Ok(core)
     }
@@ -143,6 +163,7 @@ impl Core {
             behind: annex.map(|annex| Behind::new(annex, layout)),
             now,
             layout,
+            ring: None,
             space,
             objects: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -151,7 +172,7 @@ impl Core {
             group: Group::default(),
             options,
             stats: Stats::default(),
-            bug: Plant::default(),
+            bug: options.bug,
             unflushed: false,
             next_file: 1,
             next_id: 1,
@@ -161,9 +182,31 @@ impl Core {
             broken: None,
             why: None,
             damage: None,
+            stray: BTreeMap::new(),
             unsynced_copy: false,
             journal_fault: None,
         }
+    }
+
+    /// Its log as the header has it.
+    fn find_ring(&mut self, header: &Header) -> Done<Option<Ring>> {
+        let (layout, wanted) = (header.layout, self.options.log_grain);
+        if layout.log == LogPlace::None {
+            return Ok(None);
+        }
+        let (bytes, least) =
+            with_log(self.device.as_mut(), layout.log, layout.log_page(), |log| {
+                Ok((log.log_bytes(), log.log_grain()))
+            })?;
+        let grain = match wanted {
+            512 if least <= 512 => Grain::Sector,
+            4096 => Grain::Page,
+            _ => {
+                let what = "log_grain: expected 4096, or 512 where what the store lies on writes as little";
+                return Err(DeviceError::Unsupported(what).into());
+            }
+        };
+        Ok(Some(Ring::found(header.store, header.epoch, bytes, grain)))
     }
 
     pub(super) fn has_bug(&self, bug: Bug) -> bool {

@@ -257,7 +257,7 @@ impl Core {
     fn release(&mut self, owner: Owner) -> Done<()> {
         let Some(tx) = self.open.get_mut(&owner) else { return Ok(()) };
         let kept = std::mem::take(&mut tx.kept);
-        self.commit(&[owner])?;
+        self.commit_whole(&[owner])?;
         for ((id, page), bytes) in kept {
             let place = self.place(None, id, page);
             if let Some(lpn) = place {
@@ -382,7 +382,7 @@ impl Core {
         }
         if meta.extents.iter().any(|extent| self.space.is_behind(*extent)) {
             // Sectors behind the drive are sealed with the object's number: none is used twice.
-            let page = self.layout.encode(self.next_id);
+            let page = self.header_now();
             self.now = self.device.tx_write(self.now, tid, Lpn(0), Data::Write(&page))?;
         }
         Ok(())

@@ -4,12 +4,14 @@
 //! * only database pages, the store's own records and write-ahead logs reach the device; journals,
 //!   super-journals, temporary files and shared memory live in RAM;
 //! * a commit is durable when SQLite is told so, unless group commit was asked for, or
-//!   `synchronous=OFF`;
+//!   `synchronous=OFF`; where the store has a log, by a record of what it changes (`commit`, `replay`);
 //! * one lock guards a store; no call into SQLite is made under it;
 //! * a store serves the process that opened it, and nobody who was forked from that one.
 
 mod behind;
+mod commit;
 mod core;
+mod delta;
 mod device;
 mod file;
 mod home;
@@ -18,6 +20,9 @@ mod locks;
 mod objects;
 mod open;
 mod pragma;
+mod record;
+mod replay;
+mod ring;
 mod space;
 mod table;
 mod tx;
@@ -70,6 +75,18 @@ pub struct StoreOptions {
     pub group: u64,
     /// How long the first of them may wait, in the store's time.
     pub group_time: Span,
+    /// Commits go to the log first, as records of what they change, where the store has a log; their
+    /// pages follow together. Else each writes its pages.
+    pub delta: bool,
+    /// Pages that wait in memory for that, at most (and no more than the device commits at once).
+    pub overlay: u32,
+    /// The least that a record takes in the log: 512 or 4096 bytes.
+    pub log_grain: u32,
+    /// Pages of the log, of 4096 bytes, when a store is made; `None` or 0: none, unless its device has one.
+    pub log_pages: Option<u32>,
+    /// What a test plants, where power-on is to have it.
+    #[doc(hidden)]
+    pub bug: Plant<Bug>,
 }
 
 impl Default for StoreOptions {
@@ -79,6 +96,11 @@ impl Default for StoreOptions {
             checkpoint: Checkpoint::default(),
             group: 0,
             group_time: Span::from_us(1_000_000),
+            delta: true,
+            overlay: 7_500,
+            log_grain: 4096,
+            log_pages: None,
+            bug: Plant::default(),
         }
     }
 }
@@ -99,6 +121,12 @@ pub struct Stats {
     pub commits: u64,
     /// Of these, transactions that went into a group.
     pub grouped: u64,
+    /// Of the commits, those that are records in the log, and the bytes of these.
+    pub logged: u64,
+    /// See `logged`.
+    pub log_bytes: u64,
+    /// Commits that power-on has found in the log.
+    pub replayed: u64,
     /// Groups made durable.
     pub groups: u64,
     /// Transactions taken back.
@@ -139,6 +167,26 @@ pub enum Bug {
     JournalLeft,
     BehindUnchecked,
     CopyForgotten,
+    ChainDropped,
+    EpochApart,
+    EpochEarly,
+    RingReusedEarly,
+    AppendBehindTorn,
+    DiffAgainstUncommitted,
+    MetasLeftOut,
+    TwoRecords,
+    LogUnchecked,
+    ReplayReversed,
+    UnloggedMissing,
+}
+
+impl Bug {
+    /// Whether it is one of a power-on.
+    #[doc(hidden)]
+    pub fn is_of_power_on(self) -> bool {
+        use Bug::{AppendBehindTorn, ChainDropped, LogUnchecked, ReplayReversed};
+        matches!(self, AppendBehindTorn | ChainDropped | LogUnchecked | ReplayReversed)
+    }
 }
 
 /// Why a store cannot be made or opened.

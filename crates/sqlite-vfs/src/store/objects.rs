@@ -42,6 +42,8 @@ pub(super) struct Tx {
     /// Pages collected for the group.
     pub(super) kept: BTreeMap<(Id, u64), Box<[u8]>>,
     pub(super) writes: u64,
+    /// SQLite has asked that it be durable.
+    pub(super) synced: bool,
 }
 
 /// Whole transactions that wait to become one.
@@ -53,6 +55,8 @@ pub(super) struct Group {
     pub(super) since: Time,
     /// It should be durable by now and is not: nobody joins it before it is.
     pub(super) late: bool,
+    /// Some of it is in no log: after a crash its end may be missing.
+    pub(super) unlogged: bool,
 }
 
 /// A journal in memory.

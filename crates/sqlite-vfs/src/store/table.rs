@@ -14,6 +14,8 @@ const RECORD_MAGIC: &[u8; 4] = b"vobj";
 pub(super) const LONGEST_NAME: usize = 255;
 /// Extents of one record page; larger objects have several.
 const PER_PART: usize = 900;
+/// In the header page: the log lies on the device, beside its pages.
+const BESIDE: u32 = u32::MAX;
 const EXTENTS_AT: usize = 32 + LONGEST_NAME + 1;
 
 /// Size and place of an object.
@@ -33,6 +35,20 @@ impl Meta {
     /// Extents that `size` bytes need.
     pub(super) fn extents_for(size: u64) -> usize {
         usize::try_from(size.div_ceil(EXTENT * PAGE as u64)).unwrap_or(usize::MAX)
+    }
+
+    /// Without extents that its size does not need.
+    pub(super) fn fitted(&self) -> Meta {
+        let mut meta = self.clone();
+        meta.extents.truncate(Meta::extents_for(meta.size));
+        meta
+    }
+
+    /// Puts the extents of one part in the place of those that were there.
+    pub(super) fn put_part(&mut self, part: usize, extents: &[u32]) {
+        let first = part.saturating_mul(PER_PART).min(self.extents.len());
+        let end = (first + PER_PART).min(self.extents.len());
+        self.extents.splice(first..end, extents.iter().copied());
     }
 
     fn part(&self, part: usize) -> &[u32] {
@@ -104,16 +120,49 @@ pub(super) fn decode(page: &[u8]) -> Option<Part> {
     })
 }
 
-/// Where the parts of a store lie: page 0 is the header, then the table, a spare page, extents.
+/// Where the log of commits lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LogPlace {
+    /// There is none.
+    None,
+    /// In the device's own ([`block::Transactional::commit_log`]).
+    Device,
+    /// On so many of its pages.
+    Pages(u32),
+}
+
+/// Where the parts of a store lie: page 0 is the header, then the table, a spare page, the log of
+/// commits if it lies on pages, extents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
     pub(super) pages: u32,
     pub(super) slots: u32,
+    pub(super) log: LogPlace,
+}
+
+/// What the header page says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Header {
+    pub(super) layout: Layout,
+    /// The least number of a new object (0 in a header written before there was one).
+    pub(super) next: u32,
+    /// Random number of the store, and the epoch whose commits may be in its log.
+    pub(super) store: u64,
+    pub(super) epoch: u64,
 }
 
 impl Layout {
-    pub(super) fn of(pages: u32) -> Layout {
-        Layout { pages, slots: (pages / 64).clamp(16, 8192) }
+    pub(super) fn of(pages: u32, log: LogPlace) -> Layout {
+        Layout { pages, slots: (pages / 64).clamp(16, 8192), log }
+    }
+
+    /// The first page of a log that lies on pages, and how many it has.
+    pub(super) fn log_page(&self) -> u32 {
+        2 + self.slots
+    }
+
+    fn log_pages(&self) -> u32 {
+        if let LogPlace::Pages(pages) = self.log { pages } else { 0 }
     }
 
     pub(super) fn slot(&self, slot: u32) -> u32 {
@@ -126,28 +175,44 @@ impl Layout {
     }
 
     pub(super) fn extent(&self, extent: u32) -> u32 {
-        2 + self.slots + extent * EXTENT as u32
+        self.log_page() + self.log_pages() + extent * EXTENT as u32
     }
 
     pub(super) fn extents(&self) -> u32 {
-        self.pages.saturating_sub(2 + self.slots) / EXTENT as u32
+        self.pages.saturating_sub(self.log_page() + self.log_pages()) / EXTENT as u32
     }
 
     /// The header page. No object gets a number below `next` that is not in the table.
-    pub(super) fn encode(&self, next: u32) -> Vec<u8> {
+    pub(super) fn encode(&self, next: u32, store: u64, epoch: u64) -> Vec<u8> {
         let mut page = vec![0u8; PAGE];
         page[8..16].copy_from_slice(HEADER_MAGIC);
         page[16..20].copy_from_slice(&self.pages.to_le_bytes());
         page[20..24].copy_from_slice(&self.slots.to_le_bytes());
         page[24..28].copy_from_slice(&next.to_le_bytes());
+        let log = match self.log {
+            LogPlace::None => 0,
+            LogPlace::Device => BESIDE,
+            LogPlace::Pages(pages) => pages,
+        };
+        page[28..32].copy_from_slice(&log.to_le_bytes());
+        page[32..40].copy_from_slice(&store.to_le_bytes());
+        page[40..48].copy_from_slice(&epoch.to_le_bytes());
         seal(&mut page);
         page
     }
 
-    /// The layout, and the least number of a new object (0 in a header written before there was one).
-    pub(super) fn decode(page: &[u8]) -> Option<(Layout, u32)> {
+    /// The header, if the page is one.
+    pub(super) fn decode(page: &[u8]) -> Option<Header> {
         let fits = &page[8..16] == HEADER_MAGIC && u32_at(page, 4) == crc32c(0, &page[8..]);
-        let layout = Layout { pages: u32_at(page, 16), slots: u32_at(page, 20) };
-        fits.then(|| (layout, u32_at(page, 24)))
+        let log = match u32_at(page, 28) {
+            0 => LogPlace::None,
+            BESIDE => LogPlace::Device,
+            pages => LogPlace::Pages(pages),
+        };
+        let layout = Layout { pages: u32_at(page, 16), slots: u32_at(page, 20), log };
+        let long = |at| u64::from(u32_at(page, at)) | u64::from(u32_at(page, at + 4)) << 32;
+        let parts = [layout.slots, layout.log_pages(), 2].map(u64::from);
+        let header = Header { layout, next: u32_at(page, 24), store: long(32), epoch: long(40) };
+        (fits && parts.iter().sum::<u64>() <= u64::from(layout.pages)).then_some(header)
     }
 }

@@ -4,7 +4,8 @@
 //! * a commit is one call to the device for all its transactions, with the records of every object
 //!   whose size or place they changed;
 //! * a group is made of whole transactions and never taken back; it is on the device before any
-//!   transaction that does not wait in it writes its first page there.
+//!   transaction that does not wait in it writes its first page there;
+//! * a transaction that SQLite wants durable waits in the group only if the log has it (`commit`).
 
 use std::collections::BTreeSet;
 
@@ -17,6 +18,10 @@ use super::table::{Meta, PAGE};
 
 /// Pages of the device's table of open transactions that only records may take.
 const RECORDS: usize = 8;
+/// Pages that may wait in memory at least, if the device commits as many.
+const LEAST_OVERLAY: u32 = 256;
+/// The owner of a group on its way: no connection's, for an address is never odd.
+const GROUP: Owner = Owner::Connection(1);
 
 impl Core {
     /// Writes into `owner`'s transaction, which begins here if there is none. `group`: collect it.
@@ -109,11 +114,14 @@ impl Core {
     }
 
     fn put(&mut self, owner: Owner, id: Id, page: u64, bytes: &[u8]) -> Done<()> {
-        let most = self.most_kept();
+        let (most, twice) = (self.most_kept(), self.has_bug(Bug::DiffAgainstUncommitted));
         let tx = self.open.entry(owner).or_default();
         tx.writes += 1;
         if tx.tid.is_none() {
-            tx.kept.insert((id, page), bytes.into());
+            let written = tx.kept.insert((id, page), bytes.into());
+            if let Some(written) = written.filter(|_| twice) {
+                self.stray.insert((id, page), written);
+            }
             // Where others have taken the room, that must be told now: a COMMIT could only fail.
             if tx.kept.len() >= most || self.is_crowded() {
                 self.hand_over(owner)?;
@@ -128,9 +136,26 @@ impl Core {
         ((self.device.tx_limits().pages as usize).saturating_sub(RECORDS) / 3).max(1)
     }
 
+    /// Pages of a group at most: one commit of the device, with records of the objects in it.
+    pub(super) fn most_grouped(&self) -> usize {
+        let device = (self.device.tx_limits().pages as usize).saturating_sub(RECORDS) / 8 * 7;
+        device.min(self.options.overlay.max(LEAST_OVERLAY) as usize).max(1)
+    }
+
+    /// Pages that transactions have on the device.
+    fn held(&self) -> usize {
+        self.open.values().map(|tx| tx.pages.len()).sum()
+    }
+
+    /// Whether a group with so many pages more would not fit beside what transactions have there.
+    pub(super) fn is_beset(&self, more: usize) -> bool {
+        let (held, most) = (self.held(), self.device.tx_limits().pages as usize);
+        held > 0 && held + self.group.pages.len() + more + 2 * RECORDS >= most
+    }
+
     /// Whether all that is collected would no longer fit beside what the device holds.
     fn is_crowded(&self) -> bool {
-        let held: usize = self.open.values().map(|tx| tx.pages.len()).sum();
+        let held = self.held();
         let kept: usize = self.open.values().map(|tx| tx.kept.len()).sum();
         held > 0 && held + kept + RECORDS >= self.device.tx_limits().pages as usize
     }
@@ -139,7 +164,11 @@ impl Core {
     fn send(&mut self, owner: Owner, id: Id, page: u64, bytes: &[u8]) -> Done<()> {
         let tid = self.open.get(&owner).and_then(|tx| tx.tid);
         let tid = tid.ok_or(TxError::Unknown(TxId(0)))?;
-        let held: usize = self.open.values().map(|tx| tx.pages.len()).sum();
+        if !self.group.pages.is_empty() && self.is_beset(1) {
+            // It must find room whenever it has to go.
+            self.flush_group()?;
+        }
+        let held = self.held();
         let most = self.device.tx_limits().pages;
         // Room is left for the records, or what is full could not even be committed as it is.
         if held + RECORDS >= most as usize && !self.open[&owner].pages.contains(&(id, page)) {
@@ -177,6 +206,22 @@ impl Core {
     /// Commits the transactions of `owners` together. Those that wait in the group answer now and
     /// are durable later. After an error all of them are taken back.
     pub(super) fn commit(&mut self, owners: &[Owner]) -> Done<()> {
+        self.commit_as(owners, false)
+    }
+
+    /// The same, on the device when it returns.
+    pub(super) fn commit_whole(&mut self, owners: &[Owner]) -> Done<()> {
+        self.commit_as(owners, true)
+    }
+
+    /// SQLite has asked for a transaction to be durable, before it commits it.
+    pub(super) fn is_wanted(&mut self, owner: Owner) {
+        if let Some(tx) = self.open.get_mut(&owner) {
+            tx.synced = true;
+        }
+    }
+
+    fn commit_as(&mut self, owners: &[Owner], whole: bool) -> Done<()> {
         self.usable()?;
         let there: Vec<Owner> =
             owners.iter().copied().filter(|owner| self.open.contains_key(owner)).collect();
@@ -184,11 +229,12 @@ impl Core {
             return Ok(());
         }
         self.stats.commits += 1;
-        let collected = |core: &Core, owner: &Owner| core.open[owner].tid.is_none();
-        let done = if there.iter().all(|owner| collected(self, owner)) {
-            self.join_group(&there)
-        } else {
-            self.commit_now(&there)
+        let collected = there.iter().all(|owner| self.open[owner].tid.is_none());
+        let lazy = self.options.group > 0 || there.iter().all(|owner| !self.open[owner].synced);
+        let done = match collected && !whole {
+            true if lazy => self.join_group(&there),
+            true if self.is_logging() => self.commit_to_log(&there),
+            _ => self.commit_now(&there),
         };
         if done.is_err() {
             for owner in there {
@@ -198,7 +244,7 @@ impl Core {
         done
     }
 
-    fn commit_now(&mut self, owners: &[Owner]) -> Done<()> {
+    pub(super) fn commit_now(&mut self, owners: &[Owner]) -> Done<()> {
         self.flush_group()?;
         for owner in owners {
             self.hand_over(*owner)?;
@@ -332,6 +378,19 @@ impl Core {
         if self.group.late || self.group.pages.len() + more > self.most_kept() * 2 {
             self.flush_group()?;
         }
+        self.join(owners);
+        self.group.unlogged = true;
+        let old = self.now.since(self.group.since) >= self.options.group_time;
+        if self.group.writes >= self.options.group_limit() || old {
+            // These transactions are over, and durable with their group: whoever comes next, or
+            // asks for the group to be durable, is told what went wrong.
+            self.group.late = self.flush_group().is_err();
+        }
+        Ok(())
+    }
+
+    /// Puts transactions into the group, for everybody to see.
+    pub(super) fn join(&mut self, owners: &[Owner]) {
         if self.group.writes == 0 {
             self.group.since = self.now;
         }
@@ -344,18 +403,11 @@ impl Core {
             }
             self.stats.grouped += 1;
         }
-        let old = self.now.since(self.group.since) >= self.options.group_time;
-        if self.group.writes >= self.options.group_limit() || old {
-            // These transactions are over, and durable with their group: whoever comes next, or
-            // asks for the group to be durable, is told what went wrong.
-            self.group.late = self.flush_group().is_err();
-        }
-        Ok(())
     }
 
-    /// The group's newest version of an object. What only the one before named is free: nothing
-    /// of it is on the device.
-    fn regroup(&mut self, id: Id, meta: Meta) {
+    /// The group's newest version of an object, without what its size does not need. What only the one
+    /// before named is free, and what only this one had and gave up: nothing of it is on the device.
+    pub(super) fn regroup(&mut self, id: Id, meta: Meta) {
         let end = meta.size.div_ceil(PAGE_BYTES);
         let late: Vec<_> =
             self.group.pages.range((id, end)..=(id, u64::MAX)).map(|(place, _)| *place).collect();
@@ -363,9 +415,22 @@ impl Core {
             self.group.pages.remove(&place);
         }
         let durable = self.objects.get(&id).map(|o| o.meta.extents.clone()).unwrap_or_default();
-        if let Some(old) = self.group.metas.insert(id, meta.clone()) {
-            let named = |e: &u32| durable.contains(e) || meta.extents.contains(e);
-            self.space.give(old.extents.into_iter().filter(|e| !named(e)));
+        let fitted = meta.fitted();
+        let old = self.group.metas.insert(id, fitted.clone()).unwrap_or_default().extents;
+        let given_up = meta.extents.iter().chain(&old);
+        let named = |e: &u32| durable.contains(e) || fitted.extents.contains(e);
+        self.space.give(given_up.filter(|e| !named(e)).copied());
+    }
+
+    /// The group has given objects their places in the table: who has begun to change one goes on with
+    /// these.
+    fn tell_slots(&mut self) {
+        for tx in self.open.values_mut() {
+            for (id, meta) in &mut tx.metas {
+                if let Some(object) = self.objects.get(id) {
+                    meta.slots.clone_from(&object.meta.slots);
+                }
+            }
         }
     }
 
@@ -374,8 +439,7 @@ impl Core {
         if self.group.writes == 0 {
             return Ok(());
         }
-        // Under a number of its own that no connection has: an address is never odd.
-        let owner = Owner::Connection(1);
+        let owner = GROUP;
         let tid = self.device.tx_begin()?;
         let group = std::mem::take(&mut self.group);
         let metas = group.metas.clone();
@@ -392,11 +456,23 @@ impl Core {
             self.now = self.device.tx_abort(self.now, tid)?;
         } else {
             self.stats.groups += 1;
+            self.tell_slots();
+            self.begin_epoch();
+            if self.ring.is_some() && self.has_bug(Bug::EpochApart) {
+                let page = self.header_now();
+                self.write_lpn(0, &page)?;
+            }
         }
         done
     }
 
     fn send_group(&mut self, owner: Owner, group: &Group) -> Done<()> {
+        let early = self.ring.is_some() && self.has_bug(Bug::EpochEarly);
+        if early {
+            let tid = self.device.tx_begin()?;
+            self.write_epoch(tid)?;
+            self.commit_tids(&[tid])?;
+        }
         let half = group.pages.len() / 2;
         for (sent, ((id, page), bytes)) in group.pages.iter().enumerate() {
             if sent == half && self.has_bug(Bug::HalfGroup) {
@@ -406,6 +482,12 @@ impl Core {
                 self.open.entry(owner).or_default().tid = Some(next);
             }
             self.send(owner, *id, *page, bytes)?;
+        }
+        if let Some(tid) = self.open[&owner].tid
+            && !early
+            && !self.has_bug(Bug::EpochApart)
+        {
+            self.write_epoch(tid)?;
         }
         self.commit_now(&[owner])
     }

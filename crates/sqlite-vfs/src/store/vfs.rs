@@ -5,12 +5,12 @@ use std::ffi::c_int;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use block::{Rng, TxError};
+use block::{Bytes, Rng, TxError, parse_size, parse_switch};
 use live::PowerCut;
 
 use super::file::StoreFile;
 use super::home::Home;
-use super::open::CAPACITY;
+use super::open::{CAPACITY, LOG_PAGE, usual_log};
 use super::table::LONGEST_NAME;
 use super::{Store, StoreOptions};
 use crate::abi::{Api, Host, Name, PerProcess, RegisterError, register};
@@ -205,6 +205,36 @@ fn number(name: &Name<'_>, key: &str) -> Result<Option<u64>, String> {
     text.parse().map(Some).map_err(|_| format!("{key}={text}: expected a whole number"))
 }
 
+/// How an image is to be kept, as the parameters of the URI say.
+fn options(name: &Name<'_>, capacity: Bytes) -> Result<StoreOptions, String> {
+    let mut options = StoreOptions::default();
+    if let Some(text) = name.parameter("delta") {
+        options.delta = parse_switch(&text)
+            .map_err(|wrong| format!("delta={text}: expected {}", wrong.expected))?;
+        options.log_pages = options.delta.then(|| usual_log(capacity));
+    }
+    if let Some(text) = name.parameter("log") {
+        let bytes =
+            parse_size(&text).map_err(|wrong| format!("log: expected {}", wrong.expected))?;
+        if !bytes.0.is_multiple_of(LOG_PAGE) || bytes.0 > 1 << 30 {
+            return Err(format!(
+                "log={text}: expected a multiple of {LOG_PAGE} bytes, at most 1 GiB"
+            ));
+        }
+        options.log_pages = Some((bytes.0 / LOG_PAGE) as u32);
+    }
+    let small = |key: &str, value: u64| {
+        u32::try_from(value).map_err(|_| format!("{key}={value}: too large"))
+    };
+    if let Some(bytes) = number(name, "log_grain")? {
+        options.log_grain = small("log_grain", bytes)?;
+    }
+    if let Some(pages) = number(name, "overlay")? {
+        options.overlay = small("overlay", pages)?;
+    }
+    Ok(options)
+}
+
 impl StoreVfs {
     fn fail<T>(&self, reason: String) -> Answer<T> {
         *self.own.get().error.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
@@ -219,7 +249,7 @@ impl StoreVfs {
         }
         let found = Path::new(path).ancestors().find(|path| path.is_file());
         let make = kind == Kind::Database && flags & flag::CREATE != 0;
-        let capacity = match name.parameter("capacity").map(|text| block::parse_size(&text)) {
+        let capacity = match name.parameter("capacity").map(|text| parse_size(&text)) {
             Some(Err(wrong)) => return self.fail(format!("capacity: expected {}", wrong.expected)),
             Some(Ok(capacity)) => capacity,
             None => CAPACITY,
@@ -230,11 +260,15 @@ impl StoreVfs {
             (Err(reason), _) | (_, Err(reason)) => return self.fail(reason),
         };
         let cut = at.map(|at| PowerCut { at, seed });
+        let options = match options(name, capacity) {
+            Ok(options) => options,
+            Err(reason) => return self.fail(reason),
+        };
         let (image, store) = match found {
-            Some(image) => (image, Store::open_until(image, StoreOptions::default(), cut)),
+            Some(image) => (image, Store::open_until(image, options, cut)),
             None if make => {
                 let image = Path::new(path);
-                (image, Store::create(image, capacity, StoreOptions::default()))
+                (image, Store::create(image, capacity, options))
             }
             None => return self.fail(format!("{path}: there is no such image")),
         };

@@ -33,6 +33,11 @@ pub struct Case {
     pub grows: bool,
     /// The file shrinks with its contents.
     pub vacuum: bool,
+    /// Commits are records in a log, of so many pages where the device has none; 0: no records.
+    pub log: u32,
+    pub grain: u32,
+    /// Many small steps, none of which is too large for a small log.
+    pub small: bool,
 }
 
 pub const PLAIN: Case = Case {
@@ -51,9 +56,45 @@ pub const PLAIN: Case = Case {
     journal_faults: false,
     grows: false,
     vacuum: false,
+    log: 0,
+    grain: 4096,
+    small: false,
 };
 
 impl Case {
+    /// Steps of the workload.
+    pub fn steps(&self) -> i64 {
+        if self.small { 4 * STEPS } else { STEPS }
+    }
+
+    /// What is done before step `k`, and more that the step does.
+    fn parts(&self, k: i64) -> (&'static str, String) {
+        let aside = match k {
+            _ if self.small && k % 5 == 3 => {
+                "BEGIN; UPDATE a SET b = b + 1000, pad = randomblob(900) WHERE id < 4; ROLLBACK;"
+            }
+            _ if self.small => "",
+            3 => "BEGIN; UPDATE a SET b = b + 1000, pad = randomblob(900); ROLLBACK;",
+            5 => {
+                "BEGIN; SAVEPOINT s; UPDATE a SET b = b - 5, pad = randomblob(900); \
+                 ROLLBACK TO s; UPDATE a SET pad = randomblob(901) WHERE id % 7 = 0; COMMIT;"
+            }
+            _ => "",
+        };
+        let more = match k {
+            _ if self.grows => "INSERT INTO a SELECT NULL, 0, randomblob(900) FROM a LIMIT 12;",
+            _ if self.small && k % 3 == 0 => {
+                "UPDATE a SET pad = randomblob(900) WHERE id BETWEEN 3 AND 5;"
+            }
+            _ if self.small => "",
+            2 => "DELETE FROM a WHERE id > 90;",
+            4 => "UPDATE a SET pad = randomblob(950);",
+            6 => "INSERT INTO a SELECT id + 1000, 0, randomblob(900) FROM a WHERE id <= 40;",
+            _ => "",
+        };
+        (aside, more.to_string())
+    }
+
     /// Acknowledged commits may be missing at the end, as was asked for.
     pub fn lazy(&self) -> bool {
         self.group > 0 || self.sync == "OFF" || (self.sync == "NORMAL" && self.journal == "WAL")
@@ -93,6 +134,9 @@ impl Harness {
             way: case.way,
             group: case.group,
             checkpoint: case.checkpoint,
+            delta: case.log > 0,
+            log_grain: case.grain,
+            bug: case.bug.filter(|bug| bug.is_of_power_on()).into(),
             ..StoreOptions::default()
         };
         let store = Store::mount(device, options).map_err(|e| e.to_string())?;
@@ -123,28 +167,14 @@ impl Harness {
     /// `said` is told of each as it happens.
     pub fn work(db: &Connection, case: &Case, said: &AtomicI64) -> i64 {
         let mut acknowledged = 0;
-        for k in 1..=STEPS {
-            let aside = match k {
-                3 => "BEGIN; UPDATE a SET b = b + 1000, pad = randomblob(900); ROLLBACK;",
-                5 => {
-                    "BEGIN; SAVEPOINT s; UPDATE a SET b = b - 5, pad = randomblob(900); \
-                     ROLLBACK TO s; UPDATE a SET pad = randomblob(901) WHERE id % 7 = 0; COMMIT;"
-                }
-                _ => "",
-            };
+        for k in 1..=case.steps() {
+            let (aside, more) = case.parts(k);
             if db.execute_batch(aside).is_err() {
                 let _ = db.execute_batch("ROLLBACK");
                 if !case.once && !case.journal_faults {
                     return acknowledged;
                 }
             }
-            let more = match k {
-                _ if case.grows => "INSERT INTO a SELECT NULL, 0, randomblob(900) FROM a LIMIT 12;",
-                2 => "DELETE FROM a WHERE id > 90;",
-                4 => "UPDATE a SET pad = randomblob(950);",
-                6 => "INSERT INTO a SELECT id + 1000, 0, randomblob(900) FROM a WHERE id <= 40;",
-                _ => "",
-            };
             let other = if case.two { format!("UPDATE q.c SET v = {k};") } else { String::new() };
             let step = format!(
                 "BEGIN; UPDATE a SET b = b - 10 WHERE id = {}; UPDATE a SET b = b + 10 WHERE id = {};
@@ -171,7 +201,8 @@ impl Harness {
 
     /// Makes the databases of a case on a new store.
     pub fn prepare(&self, device: Box<dyn Device>, name: &str, case: &Case) -> Store {
-        let store = Store::format(device, StoreOptions::default()).unwrap();
+        let options = StoreOptions { log_pages: Some(case.log), ..StoreOptions::default() };
+        let store = Store::format(device, options).unwrap();
         self.stores.add(name, &store);
         let plain = Case { batch: false, bug: None, pages: 10_000, ..*case };
         let db = self.open(name, &plain).unwrap();
@@ -224,7 +255,7 @@ impl Harness {
                     if case.journal_faults {
                         outcome.operations = outcome.stats.journal_writes - before;
                     }
-                    assert!(case.bug.is_some() || acknowledged == STEPS, "{case:?}");
+                    assert!(case.bug.is_some() || acknowledged == case.steps(), "{case:?}");
                 }
                 if !case.once && !case.journal_faults {
                     // The power is off before the connection is closed, or closing would commit.
@@ -253,7 +284,8 @@ impl Harness {
         case: &Case,
         acknowledged: i64,
     ) -> Result<(), String> {
-        let case = &Case { pages: 10_000, bug: None, ..*case };
+        let bug = case.bug.filter(|bug| bug.is_of_power_on());
+        let case = &Case { pages: 10_000, bug, ..*case };
         let _store = self.mount(medium.power_on(), name, case)?;
         let db = self.open(name, case).map_err(|e| e.to_string())?;
         let floor = if case.lazy() { 0 } else { acknowledged };

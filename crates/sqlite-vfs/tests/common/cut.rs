@@ -23,6 +23,8 @@ pub struct Power {
     pub cut_at: u64,
     /// Only that operation fails, and the device goes on.
     pub once: bool,
+    /// It fails because there is no room; a sync then does not.
+    pub full: bool,
     pub off: bool,
 }
 

@@ -15,7 +15,7 @@ use block::{
 use nand::{Cut, Image, Instant, Left, OpKind, Torn};
 use ssd::{Config, Drive, Origin, Params};
 
-use super::crash::{Case, Harness, STEPS};
+use super::crash::{Case, Harness};
 use super::{ask, unique};
 
 /// Drives, each with another commit, buffer, cleaning or timing.
@@ -49,7 +49,7 @@ const BALLAST: u64 = 2;
 /// The drive of a case: just large enough, nearly full and in need of cleaning.
 fn params(case: &Case, drive: &[(&str, &str)]) -> Params {
     let objects: u64 = if case.two { 5 } else { 2 };
-    let pages = (objects + BALLAST) * 256 + 40;
+    let pages = (objects + BALLAST) * 256 + 40 + u64::from(case.log);
     let capacity = format!("{} KiB", pages * 4);
     let mut config = Config::default();
     let mut set = |key: &str, text: &str| {
@@ -246,10 +246,10 @@ impl Remap for Shared {
 
 /// Fills the part of each extent that no object of the workload reaches, over and over, so that
 /// the drive has no blank block left.
-fn fill(drive: &mut Drive, first: u64, seed: u64) {
+fn fill(drive: &mut Drive, first: u64, log: u64, seed: u64) {
     let mut rng = Rng::new(seed);
     let pages = drive.capacity().0 / 8;
-    let used = 2 + (pages / 64).max(16);
+    let used = 2 + (pages / 64).max(16) + log;
     let extents = (pages - used) / 256;
     let whole = extents - BALLAST..extents;
     let places: Vec<u64> = (0..extents)
@@ -307,7 +307,8 @@ pub fn run(harness: &Harness, case: Case, drive: &[(&str, &str)], density: Densi
         drop(harness.prepare(Box::new(shared.clone()), &name, &case));
         let mut drive = shared.drive();
         // A log grows longer than a database here.
-        fill(&mut drive, if case.journal == "WAL" { 160 } else { 72 }, density.seed);
+        let first = if case.journal == "WAL" { 160 } else { 72 };
+        fill(&mut drive, first, case.log.into(), density.seed);
         drive.check().unwrap();
         drive.nand().image().clone()
     };
@@ -324,7 +325,7 @@ pub fn run(harness: &Harness, case: Case, drive: &[(&str, &str)], density: Densi
         let before = shared.drive().nand().stats();
         let acknowledged = Harness::work(&db, &case, &said);
         assert!(
-            case.bug.is_some() || density.bug.is_some() || acknowledged == STEPS,
+            case.bug.is_some() || density.bug.is_some() || acknowledged == case.steps(),
             "{acknowledged}: {case:?} {drive:?}: {}",
             ask(&db, "PRAGMA varve_error")
         );

@@ -42,13 +42,17 @@ struct Switch {
 }
 
 impl Switch {
-    fn step(&self) -> io::Result<()> {
+    fn step(&self, write: bool) -> io::Result<()> {
         let mut power = self.power.lock().unwrap();
         if !power.off {
             power.operations += 1;
             if power.operations == power.cut_at {
                 if power.once {
-                    return Err(io::Error::other("one error"));
+                    return match (power.full, write) {
+                        (false, _) => Err(io::Error::other("one error")),
+                        (true, true) => Err(io::ErrorKind::StorageFull.into()),
+                        (true, false) => Ok(()),
+                    };
                 }
                 power.off = true;
                 self.below.cut_after(1);
@@ -63,14 +67,17 @@ impl Below for Switch {
         self.below.read(at, out)
     }
     fn write(&self, at: u64, data: &[u8]) -> io::Result<()> {
-        self.step()?;
+        self.step(true)?;
         self.below.write(at, data)
     }
     fn sync(&self) -> io::Result<()> {
-        self.step()?;
+        self.step(false)?;
         self.below.sync()
     }
 }
+
+/// Its log of commits: small, so that it is soon used up.
+const LOG: Bytes = Bytes(6 * 4096);
 
 /// An image whose file loses what was not synced.
 pub struct Image {
@@ -109,7 +116,7 @@ impl Medium for Image {
     fn blank() -> Image {
         let file = Arc::new(Memory::default());
         let capacity = Bytes(4 << 20);
-        drop(ImageDrive::create_on(Arc::clone(&file) as _, capacity).unwrap());
+        drop(ImageDrive::create_on_with_log(Arc::clone(&file) as _, capacity, LOG).unwrap());
         Image { file, switch: None, power: Arc::default(), seed: 0 }
     }
 

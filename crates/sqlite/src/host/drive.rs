@@ -60,9 +60,22 @@ impl Ssd {
         self.drive.now()
     }
 
+    /// Its pages.
+    pub fn pages(&self) -> u32 {
+        self.drive.params().logical_pages
+    }
+
     /// Whether it takes pages as transactions.
     pub fn has_transactions(&self) -> bool {
         self.drive.params().tx.is_some()
+    }
+
+    /// Somebody knows which pages die together ([`Drive::know`]).
+    ///
+    /// # Errors
+    /// A drive without streams by hint.
+    pub fn know(&mut self, known: Box<dyn ssd::Known>) -> Result<(), DeviceError> {
+        self.drive.know(known)
     }
 
     /// The drive's own checks of its books.

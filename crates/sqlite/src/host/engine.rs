@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use block::{Data, DeviceError, Lba, Lpn, Request, Sectors, Span, Time, TxError, TxId};
+use block::{Data, DeviceError, Lba, Lpn, Request, Sectors, Span, StreamId, Time, TxError, TxId};
 use varve_sqlite_vfs::vfs::Kind;
 
 use super::Below;
@@ -128,6 +128,16 @@ enum Area {
     Headers = 2,
 }
 
+impl Area {
+    /// What its writes are hinted to be: a log dies at the next checkpoint.
+    fn stream(self) -> StreamId {
+        StreamId(match self {
+            Area::Database => 1,
+            Area::Log | Area::Headers => 2,
+        })
+    }
+}
+
 impl Engine {
     /// A host over `device` that takes `cpu` for each operation.
     pub fn new(device: Box<dyn Below>, system: System, layout: Layout, cpu: Span) -> Engine {
@@ -241,6 +251,7 @@ impl Engine {
         let mut written = start;
         for page in &dirty {
             let request = Request::write(Lba(u64::from(*page) * SECTORS), Sectors(SECTORS));
+            let request = request.of_stream(area.stream());
             written = written.max(self.device.submit(start, request)?);
         }
         if area == Area::Database && !self.pairs.is_empty() {

@@ -10,6 +10,7 @@ mod front;
 mod ghosts;
 mod hitsim;
 mod index;
+mod inner;
 mod lat;
 mod own;
 mod policies;

@@ -70,7 +70,7 @@ pub enum Admission {
 }
 
 /// Entries a policy gives up, in batches that are programmed together.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Batches {
     pub(crate) frames: Vec<(Frame, Stream)>,
     /// Pages around the entries given up that are written with them, for completeness.

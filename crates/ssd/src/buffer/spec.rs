@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::front::Front;
+use super::inner::Inner;
 use super::policies::{find, policies};
 use super::policy::{Policy, PolicyInfo};
 use super::pool::Pool;
@@ -74,11 +75,19 @@ pub struct Setup<'a> {
     /// The buffer it is made for.
     pub shape: BufferShape,
     spec: &'a PolicySpec,
+    /// Only the policy is wanted: it goes into another.
+    alone: bool,
 }
 
 /// A buffer with its policy: what [`Setup::buffer`] makes.
 #[derive(Debug)]
-pub struct Buffer(pub(crate) Box<dyn Front>);
+pub struct Buffer(Made);
+
+#[derive(Debug)]
+enum Made {
+    Whole(Box<dyn Front>),
+    Alone(Box<dyn Inner>),
+}
 
 impl PolicySpec {
     /// Reads `name` or `name(option=value, ..)`.
@@ -99,7 +108,7 @@ impl PolicySpec {
             return Err(format!("`{name}`: expected one of {}", names.join(", ")));
         };
         let mut given = BTreeMap::new();
-        for pair in rest.split(',').map(str::trim).filter(|pair| !pair.is_empty()) {
+        for pair in split_policies(rest).into_iter().filter(|pair| !pair.is_empty()) {
             let (key, value) = pair
                 .split_once('=')
                 .ok_or_else(|| format!("`{pair}` in `{text}`: expected option=value"))?;
@@ -136,8 +145,15 @@ impl PolicySpec {
     }
 
     pub(crate) fn build(&self, shape: BufferShape) -> Result<Box<dyn Front>, String> {
-        let made = (self.info.make)(&Setup { shape, spec: self });
-        made.map(|buffer| buffer.0).map_err(|e| format!("{}: {e}", self.info.name))
+        match self.made(shape, false)?.0 {
+            Made::Whole(front) => Ok(front),
+            Made::Alone(_) => Err(format!("{}: made as the inner policy of none", self.info.name)),
+        }
+    }
+
+    fn made(&self, shape: BufferShape, alone: bool) -> Result<Buffer, String> {
+        let made = (self.info.make)(&Setup { shape, spec: self, alone });
+        made.map_err(|e| format!("{}: {e}", self.info.name))
     }
 }
 
@@ -214,6 +230,25 @@ impl Setup<'_> {
     pub fn word(&self, name: &str) -> &str {
         self.text(name)
     }
+    /// The policy that an option names, for a part of the buffer.
+    ///
+    /// # Errors
+    /// One that stands alone: it knows the future, has no entries, or has a queue beside another.
+    pub(super) fn inner(&self, name: &str, shape: BufferShape) -> Result<Box<dyn Inner>, String> {
+        let spec = PolicySpec::parse(self.text(name))?;
+        if spec.info.clairvoyant || matches!(spec.info.name, "none" | "aoi") {
+            return Err(format!(
+                "{name}={}: expected a policy that another can hold",
+                spec.info.name
+            ));
+        }
+        match spec.made(shape, true)?.0 {
+            Made::Alone(policy) => Ok(policy),
+            Made::Whole(_) => {
+                Err(format!("{name}={}: it makes a buffer of its own", spec.info.name))
+            }
+        }
+    }
     /// A switch.
     ///
     /// # Panics
@@ -227,12 +262,15 @@ impl Setup<'_> {
     /// # Errors
     /// The tables take more than there is.
     pub fn buffer<P: Policy>(&self, policy: P) -> Result<Buffer, String> {
+        if self.alone {
+            return Ok(Buffer(Made::Alone(Box::new(policy))));
+        }
         let bytes = self.shape.entries as u64 * PAGE;
         let left = bytes.checked_sub(policy.overhead().0).ok_or_else(|| {
             format!("its tables take {} B of a buffer of {bytes} B", policy.overhead().0)
         })?;
         let pool = Pool::new((left / PAGE) as usize, self.shape.pages, self.shape.mask);
-        Ok(Buffer(super::front::boxed(policy, pool, self.shape.mask)))
+        Ok(Buffer(Made::Whole(super::front::boxed(policy, pool, self.shape.mask))))
     }
 }
 

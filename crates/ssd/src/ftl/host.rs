@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block::{BlockId, DeviceError, Ppn, StreamId, Time};
+use block::{BlockId, DeviceError, Lpn, Ppn, StreamId, Time};
 use nand::{Cause, Kind, Nand, Oob, Payload, ReadCause, SlotRead};
 
 use super::PageFtl;
@@ -200,6 +200,9 @@ impl PageFtl {
 
     pub(super) fn stream_of(&mut self, slot: u32, writer: Writer) -> usize {
         let n = self.heads.of_host();
+        if let Some(known) = &mut self.known.0 {
+            return usize::from(known.written(Lpn(slot))).min(n - 1);
+        }
         if n == 1 {
             return 0;
         }

@@ -22,6 +22,7 @@ mod head;
 mod heads;
 mod heat;
 mod host;
+mod known;
 mod lifetime;
 mod lines;
 mod map;
@@ -37,6 +38,7 @@ pub(crate) use checkpoint::area_lines as checkpoint_area_lines;
 pub(crate) use free::FreeLines;
 pub(crate) use head::erase_padding;
 pub(crate) use host::{POISON, SlotData, Writer, merge_pieces};
+pub use known::Known;
 pub use victim::{Choice, ClosedLine, Victim, VictimInfo, VictimSpec, add_victim, victims};
 
 use std::sync::Arc;
@@ -190,6 +192,7 @@ pub(crate) struct PageFtl {
     spares: Spares,
     heat: Heat,
     lifetime: Lifetime,
+    known: known::Oracle,
     reading: host::ReadBatch,
     now: Time,
     staging: Staging,
@@ -242,6 +245,7 @@ impl PageFtl {
             spares: Spares::new(g.planes()),
             heat: Heat::new(p.streams, slots),
             lifetime: Lifetime::new(p, slots, lines.full_slots()),
+            known: known::Oracle::default(),
             reading: host::ReadBatch::default(),
             now: Time::ZERO,
             staging: Staging::new(p.buffer.staging),

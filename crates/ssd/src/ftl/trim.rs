@@ -196,3 +196,125 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<Vec<TrimEntry>> {
             .collect(),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(first: u32) -> TrimEntry {
+        TrimEntry { first, count: 2, seq: u64::from(first) << 33 | 7 }
+    }
+
+    fn entries(count: u32) -> Vec<TrimEntry> {
+        (0..count).map(|i| entry(10 * i)).collect()
+    }
+
+    #[test]
+    fn records_survive_their_bytes_and_others_are_none() {
+        for count in [0, 1, ENTRIES as u32] {
+            let bytes = encode(&entries(count));
+            assert_eq!(bytes.len(), 4 + 16 * count as usize);
+            assert_eq!(decode(&bytes), Some(entries(count)));
+            let longer = [&bytes[..], &[0xAA; 9]].concat();
+            assert_eq!(decode(&longer), Some(entries(count)), "a page is longer than its record");
+            assert_eq!(decode(&bytes[..bytes.len() - 1]), None);
+        }
+        assert_eq!((decode(&[1, 0, 0]), decode(&u32::MAX.to_le_bytes())), (None, None));
+    }
+
+    #[test]
+    fn a_record_takes_what_fits_and_the_rest_waits() {
+        let mut trims = Trims::default();
+        assert!(trims.is_empty() && !trims.has_waiting() && trims.next_record().is_none());
+        for (i, entry) in entries(ENTRIES as u32 + 3).into_iter().enumerate() {
+            assert_eq!(trims.fills_record(), i >= ENTRIES, "{i}");
+            trims.wait(entry);
+        }
+        assert_eq!(trims.last(), Some(entry(10 * (ENTRIES as u32 + 2))));
+        trims.extend_last(5, 99);
+        assert_eq!(trims.last().map(|e| (e.count, e.seq)), Some((7, 99)));
+        assert_eq!(trims.next_record(), Some(entries(ENTRIES as u32)));
+        assert_eq!(trims.next_record().map(|rest| rest.len()), Some(3));
+        assert!(trims.next_record().is_none() && trims.last().is_none());
+    }
+
+    #[test]
+    fn a_record_is_known_under_its_place_and_follows_it() {
+        let mut trims = Trims::default();
+        trims.arrives(entries(3));
+        trims.placed(Ppn(50));
+        assert!(trims.holds(Ppn(50)) && !trims.holds(Ppn(51)));
+        assert_eq!((trims.entries(Ppn(50)), trims.entries(Ppn(51))), (&entries(3)[..], &[][..]));
+        // Its program failed: it lies elsewhere.
+        trims.moves(Ppn(50));
+        trims.placed(Ppn(60));
+        assert!(trims.holds(Ppn(60)) && !trims.holds(Ppn(50)));
+        // What is appended between is no record.
+        trims.placed(Ppn(61));
+        assert_eq!(trims.places().collect::<Vec<_>>(), [Ppn(60)]);
+        trims.adopt(Ppn(70), entries(1));
+        assert_eq!((trims.take(Ppn(60)), trims.take(Ppn(60))), (Some(entries(3)), None));
+        assert!(!trims.is_empty());
+        trims.wait(entry(5));
+        assert_eq!(trims.take_all(), (vec![Ppn(70)], vec![entry(5), entry(0)]));
+        assert!(trims.is_empty());
+    }
+
+    #[test]
+    fn what_is_remembered_has_a_limit_and_gives_room_back() {
+        let mut trims = Trims::default();
+        let records = (RANGES / ENTRIES) as u32;
+        (0..records).for_each(|at| trims.adopt(Ppn(at), entries(ENTRIES as u32)));
+        let left = RANGES - records as usize * ENTRIES;
+        for i in 0..left {
+            assert!(!trims.is_full(), "{i} of {left}");
+            trims.wait(entry(i as u32));
+        }
+        assert!(trims.is_full());
+        // Of each record one entry still counts; of the first none.
+        let gone = trims.prune(|e| e.first == 10);
+        assert_eq!((gone, trims.is_full()), (vec![], false));
+        assert_eq!(trims.entries(Ppn(3)), &entries(2)[1..]);
+        assert_eq!(trims.prune(|_| false).len(), records as usize);
+        assert!(trims.places().next().is_none());
+        (left..RANGES).for_each(|i| trims.wait(entry(i as u32)));
+        assert!(trims.is_full(), "what waits counts");
+        trims.take_all();
+        assert!(!trims.is_full());
+    }
+
+    #[test]
+    fn records_are_merged_when_there_are_twice_as_many_and_some() {
+        let mut trims = Trims::default();
+        let mut at = 0;
+        let mut more = |trims: &mut Trims, until: usize| {
+            while trims.records.len() < until {
+                at += 1;
+                trims.adopt(Ppn(at), entries(1));
+            }
+        };
+        more(&mut trims, 1);
+        assert!(!trims.can_merge() && !trims.must_merge(), "one replaces one");
+        more(&mut trims, 2);
+        assert!(trims.can_merge() && !trims.must_merge());
+        more(&mut trims, MERGE);
+        assert!(trims.must_merge());
+        trims.take_all();
+        (0..ENTRIES as u32 + 1).for_each(|i| trims.wait(entry(10 * i)));
+        trims.set_merged();
+        more(&mut trims, 3);
+        assert!(!trims.can_merge(), "two records were needed");
+        more(&mut trims, 4);
+        assert!(trims.can_merge());
+        more(&mut trims, 2 * 2 + MERGE - 1);
+        assert!(!trims.must_merge());
+        more(&mut trims, 2 * 2 + MERGE);
+        assert!(trims.must_merge());
+    }
+
+    #[test]
+    fn the_slots_of_merged_records_are_those_of_ranges_apart() {
+        assert_eq!([1, 2, 511, 1_021].map(record_slots), [2, 2, 3, 4]);
+        assert_eq!(record_slots(u32::MAX), (RANGES as u32).div_ceil(ENTRIES as u32) + 1);
+    }
+}

@@ -7,6 +7,7 @@ use crate::nolog::{CPU, FULL, Loaded, Outcome, Variant, load};
 use block::{AppId, BlockDevice, Lba, Request, Sectors, Time};
 use lab::LabError;
 use lab::scenario::Scenario;
+use lfs::fs::Cleaning;
 use sqlite::workload::ycsb::{self, Ycsb};
 use ssd::Drive;
 
@@ -29,7 +30,7 @@ pub(crate) struct Mechanisms {
     pub(crate) nolog: bool,
     /// Paper 3: append-only data isolated in the drive's buffer, instead of LRU.
     pub(crate) isolation: bool,
-    /// Paper 2: journalled cleaning of the file system, instead of a checkpoint for each.
+    /// Paper 2: journalled cleaning of the file system, instead of checkpoints that let go what was cleaned.
     pub(crate) scj: bool,
     /// Paper 1: a host log below the file system.
     pub(crate) remap: bool,
@@ -133,9 +134,62 @@ pub(crate) struct Cell {
     pub(crate) tenants: Tenants,
     pub(crate) drive: Kind,
     pub(crate) seed: u64,
+    /// How the file system cleans without SCJ.
+    pub(crate) base: Cleaning,
+    /// What shares a line of the drive, and which line is collected.
+    pub(crate) lines: Lines,
+}
+
+/// How the drive cleans.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lines {
+    /// Greedy, one head for the host and one for copies: what drives are taken for.
+    Greedy,
+    /// The same heads, cost-benefit: the default of a drive with transactions.
+    CostBenefit,
+    /// Heads by the age of what is replaced and copied.
+    Lifetime,
+    /// Heads by what the layers above hint, kept apart when copied.
+    Hinted,
+}
+
+impl Lines {
+    pub(crate) const ALL: [Lines; 4] =
+        [Lines::Greedy, Lines::CostBenefit, Lines::Lifetime, Lines::Hinted];
+
+    /// Its name in tables.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Lines::Greedy => "greedy, two heads",
+            Lines::CostBenefit => "cost-benefit, two heads",
+            Lines::Lifetime => "cost-benefit, by lifetime",
+            Lines::Hinted => "cost-benefit, hints",
+        }
+    }
+
+    fn keys(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Lines::Greedy => &[("drive.gc.victim", "greedy")],
+            Lines::CostBenefit => &[("drive.gc.victim", "cost-benefit")],
+            Lines::Lifetime => {
+                &[("drive.gc.victim", "cost-benefit"), ("drive.streams.policy", "lifetime")]
+            }
+            Lines::Hinted => &[
+                ("drive.gc.victim", "cost-benefit"),
+                ("drive.streams.policy", "hint"),
+                ("drive.streams.count", "4"),
+                ("drive.gc.per_stream", "on"),
+            ],
+        }
+    }
 }
 
 impl Cell {
+    /// On a drive and a file system as they are today.
+    pub(crate) fn new(on: Mechanisms, tenants: Tenants, drive: Kind, seed: u64) -> Cell {
+        Cell { on, tenants, drive, seed, base: Cleaning::Bl6, lines: Lines::Greedy }
+    }
+
     fn make(&self, size: Size, pages: u32) -> Result<Drive, LabError> {
         let mut scenario = Scenario::default();
         let policy = if self.on.isolation { "aoi" } else { "lru" };
@@ -143,8 +197,6 @@ impl Cell {
             ("drive.preset", "paper-nolog".to_string()),
             ("drive.tx.mode", "nolog".to_string()),
             ("drive.nand.oob", "full".to_string()),
-            // The same in every cell: what is compared is who writes, not how the drive cleans.
-            ("drive.gc.victim", "greedy".to_string()),
             ("drive.capacity", format!("{} KiB", 4 * pages)),
             ("drive.geometry.channels", "4".to_string()),
             ("drive.geometry.dies", "2".to_string()),
@@ -159,6 +211,9 @@ impl Cell {
             ),
         ] {
             scenario.set(key, &value)?;
+        }
+        for (key, value) in self.lines.keys() {
+            scenario.set(key, value)?;
         }
         let mut params = scenario.config()?.resolve()?;
         params.seed = self.seed;
@@ -192,7 +247,7 @@ impl Cell {
             fill(base, database)?;
         }
         let files = port(files, database, volume, 1)
-            .map(|port| Files::new(port, self.on, self.seed))
+            .map(|port| Files::new(port, self.on, self.base, self.seed))
             .transpose()?;
         let mut store = port(store, database + volume, trace, 2);
         if let Some(port) = &mut store {
@@ -220,7 +275,7 @@ impl Cell {
 
     fn sqlite(&self, inputs: &Inputs, port: Port<Drive>, start: Time) -> Result<Outcome, LabError> {
         // Rows of the list: write-ahead log, and counted commits of the drive's transactions.
-        let variant: &Variant = if self.on.nolog { &FULL[6] } else { &FULL[0] };
+        let variant: &Variant = if self.on.nolog { &FULL[2] } else { &FULL[0] };
         let mut work = inputs.ycsb.clone();
         let count = inputs.size.operations;
         inputs.database.run(variant, Box::new(port), (start, CPU), &mut |db, each| {
@@ -291,10 +346,13 @@ mod tests {
         Inputs::new(size, Path::new(data)).unwrap()
     }
 
-    fn run(inputs: &Inputs, bits: usize) -> Measured {
+    fn cell(bits: usize) -> Cell {
         let tenants = Tenants { sqlite: true, files: true, store: true };
-        let cell = Cell { on: Mechanisms::of(bits), tenants, drive: Kind::Volatile, seed: SEED };
-        cell.run(inputs).unwrap()
+        Cell::new(Mechanisms::of(bits), tenants, Kind::Volatile, SEED)
+    }
+
+    fn run(inputs: &Inputs, bits: usize) -> Measured {
+        cell(bits).run(inputs).unwrap()
     }
 
     #[test]
@@ -328,7 +386,9 @@ mod tests {
         assert_eq!((all.changed(), of(&none).log_records), (0, 0));
         assert!(of(&all).log_records > 0, "the host log has headers");
         assert!(of(&none).cleanings > 0);
-        assert!(of(&none).checkpoints >= of(&none).cleanings);
+        let paper = Cell { base: Cleaning::Bl415, ..cell(0) }.run(&inputs).unwrap();
+        assert!(of(&paper).checkpoints >= of(&paper).cleanings);
+        assert!(of(&none).checkpoints < of(&paper).checkpoints);
         assert_eq!((of(&none).journal, of(&all).journal > 0), (0, true));
         assert_eq!(none.store.unwrap().user, all.store.unwrap().user);
     }

@@ -52,9 +52,7 @@ impl Above {
         }
         let failed = |e: remap::LogError| LabError::Failed(format!("host log: {e}"));
         let mut options = remap::LogOptions::default();
-        // Victims as in all tables of this study so far; the log's own default is cost-benefit.
-        for (name, value) in [("payload", "none"), ("segment", "512 KiB"), ("gc.victim", "greedy")]
-        {
+        for (name, value) in [("payload", "none"), ("segment", "512 KiB")] {
             options.set(name, value).map_err(failed)?;
         }
         Ok(Above::Log(Box::new(HostLog::format(port, &options).map_err(failed)?)))
@@ -97,13 +95,19 @@ pub(crate) struct Files {
 
 impl Files {
     /// Makes a volume of four fifths of a part of the drive, fills it and writes as much again: the
-    /// last fifth is what a host log needs, and the drive's spare space without one.
-    pub(crate) fn new(port: Port<Drive>, on: Mechanisms, seed: u64) -> Result<Files, LabError> {
+    /// last fifth is what a host log needs, and the drive's spare space without one. Without SCJ it is
+    /// cleaned as `base` is.
+    pub(crate) fn new(
+        port: Port<Drive>,
+        on: Mechanisms,
+        base: Cleaning,
+        seed: u64,
+    ) -> Result<Files, LabError> {
         let blocks = port.capacity().0 / 8 * 4 / 5 / 512 * 512;
         let above = Above::new(port, on.remap)?;
         let scj = Scj { slots: SLOTS, threshold: Some(blocks / 128), count_needed: true, batch: 1 };
         let options = Mount {
-            cleaning: if on.scj { Cleaning::Scj(scj) } else { Cleaning::Bl415 },
+            cleaning: if on.scj { Cleaning::Scj(scj) } else { base },
             cached_nodes: (blocks / 4) as usize,
             ..Mount::default()
         };

@@ -7,6 +7,7 @@
 mod cell;
 mod effects;
 mod files;
+mod lines;
 mod measured;
 mod pairs;
 mod port;
@@ -80,6 +81,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     };
     let run = Run { options, inputs };
     pairs::run(&run, &mut study)?;
+    lines::run(&run, &mut study)?;
     sixteen::run(&run, &mut study)?;
     Ok(study)
 }
@@ -91,9 +93,11 @@ fn note(size: Size) -> String {
          server's load, {} blocks written. Store: RocksDB's requests as captured under YCSB A, one of {} pieces of \
          their address space, 8 in flight. nolog: transactions of the drive instead of a write-ahead log (paper 4). \
          isolation: the drive's buffer of {} MiB isolates append-only data, instead of LRU (paper 3). SCJ: the file \
-         system journals its cleaning, instead of a checkpoint for each segment as the paper's baseline (paper 2). \
+         system journals its cleaning, instead of checkpoints where what was cleaned must be used, as the kernel's \
+         does since 6.1 (paper 2). \
          remap: a host log below the file system (paper 1). The work is the same in all runs. The drive: 8 dies of \
-         preset paper-nolog, blocks of 64 pages, 7 % spare, the map in DRAM. Write amplification is total: flash pages \
+         preset paper-nolog, blocks of 64 pages, 7 % spare, the map in DRAM, cleaned greedily with one head for the host \
+         and one for copies unless said. Write amplification is total: flash pages \
          programmed for each page that programs wrote (SQLite: pages that its transactions change). DWPD: drive writes of \
          such pages a day that wear the drive out in five years, if a block endures {ENDURANCE} erases (assumed: no preset \
          has a figure; ratios do not depend on it).",

@@ -36,10 +36,9 @@ pub(super) fn run(run: &Run<'_>, study: &mut Study) -> Result<(), LabError> {
         let combinations = [0, 1 << one, 1 << two, 1 << one | 1 << two];
         let mut cells = Vec::new();
         for drive in KINDS {
-            cells.extend(combinations.map(|bits| {
-                let on = Mechanisms::of(bits);
-                Cell { on, tenants, drive, seed: SEED }
-            }));
+            cells.extend(
+                combinations.map(|bits| Cell::new(Mechanisms::of(bits), tenants, drive, SEED)),
+            );
         }
         let found = run.all(&cells)?;
         let mut table = Table::new(

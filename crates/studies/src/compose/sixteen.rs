@@ -16,10 +16,7 @@ pub(super) fn run(run: &Run<'_>, study: &mut Study) -> Result<(), LabError> {
         let kind = drive.name();
         let mut seeds = Vec::new();
         for seed in SEED..SEED + scale.combined_seeds() {
-            let cell = |bits| {
-                let on = Mechanisms::of(bits);
-                Cell { on, tenants: ALL, drive: *drive, seed }
-            };
+            let cell = |bits| Cell::new(Mechanisms::of(bits), ALL, *drive, seed);
             let cells: Vec<Cell> = (0..16).map(cell).collect();
             let found = run.all(&cells)?;
             if seed == SEED {

@@ -3,6 +3,7 @@
 
 mod blocks;
 mod first;
+mod gate;
 mod mixes;
 mod numbers;
 mod occupancy;
@@ -57,6 +58,8 @@ const POLICIES: &[&str] = &[
     "aoi(cap=32, lat=mapped-any)",
     "aoi(cap=32, lat=evidence)",
     "aoi(cap=32, lat=sweep)",
+    "aoi(inner=s3-fifo)",
+    "aoi(inner=s3-fifo, gate=shadow)",
     "belady",
 ];
 
@@ -86,6 +89,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     for pair in pairs {
         captured(options, pair, &mut study)?;
     }
+    gate::section(options, &mut study)?;
     without_discards(options, pairs, &mut study)?;
     for condition in paper::CONDITIONS {
         chunks(options, pairs, condition, &mut study)?;
@@ -192,6 +196,7 @@ fn captured(options: &Options, pair: &Pair, study: &mut Study) -> Result<(), Lab
         ), table)
         .plot(Plot::bars("target hits, %", "policy", ["ta_8", "ta_32", "ta_128"]))?
         .plot(Plot::bars("all hits, %", "policy", ["all_8", "all_32", "all_128"]))?);
+    gate::target(pair.name, &rows, study);
     let mapped = "aoi(cap=32)";
     if matches!(pair.name, "P2" | "P4") {
         for mib in [32, 128] {

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use block::{RamDevice, Sectors, Span, Time};
 use lab::LabError;
+use report::study::Condition;
 use rusqlite::Connection;
 
 use super::Scale;
+use super::paper::setting;
+use super::text::change;
 use sqlite::files::{Both, Memory, Recorder, Settings, Shared, Stage, Synchronous};
 use sqlite::host::{
     Below, Commit, Engine, Flash, Handle, Ideal, Layout, Ssd, System, Tally, params,
@@ -42,73 +45,79 @@ const fn wal(synchronous: Synchronous) -> Settings {
 }
 const SW: System = System::Remapped { headers: true };
 
-/// FULL: every commit is durable.
+const fn variant(
+    name: &'static str,
+    settings: Settings,
+    system: System,
+    commit: Commit,
+) -> Variant {
+    Variant { name, settings, system, commit }
+}
+const fn memory(synchronous: Synchronous) -> Settings {
+    Settings::new("memory", synchronous)
+}
+
+/// FULL: every commit is durable. NoLgn commits as the drive does unless told otherwise: the last
+/// page names the others (`counted`); the last row waits for them (`barrier`).
 pub const FULL: [Variant; 7] = [
-    Variant {
-        name: "WAL",
-        settings: wal(Synchronous::Full),
-        system: System::Files,
-        commit: Commit::Barrier,
-    },
-    Variant {
-        name: "SW-WAL",
-        settings: wal(Synchronous::Full),
-        system: SW,
-        commit: Commit::Barrier,
-    },
-    Variant {
-        name: "NoLgn",
-        settings: Settings::new("memory", Synchronous::Full),
-        system: System::Transactions(None),
-        commit: Commit::Barrier,
-    },
-    Variant {
-        name: "SW-WAL, free headers",
-        settings: wal(Synchronous::Full),
-        system: System::Remapped { headers: false },
-        commit: Commit::Barrier,
-    },
-    Variant {
-        name: "NoLgn, exclusive",
-        settings: Settings::new("memory", Synchronous::Full).exclusive(true),
-        system: System::Transactions(None),
-        commit: Commit::Barrier,
-    },
-    Variant {
-        name: "DELETE",
-        settings: Settings::new("delete", Synchronous::Full),
-        system: System::Files,
-        commit: Commit::Barrier,
-    },
-    Variant {
-        name: "NoLgn, counted",
-        settings: Settings::new("memory", Synchronous::Full),
-        system: System::Transactions(None),
-        commit: Commit::Counted,
-    },
+    variant("WAL", wal(Synchronous::Full), System::Files, Commit::Counted),
+    variant("SW-WAL", wal(Synchronous::Full), SW, Commit::Counted),
+    variant("NoLgn", memory(Synchronous::Full), System::Transactions(None), Commit::Counted),
+    variant(
+        "SW-WAL, free headers",
+        wal(Synchronous::Full),
+        System::Remapped { headers: false },
+        Commit::Counted,
+    ),
+    variant(
+        "NoLgn, exclusive",
+        memory(Synchronous::Full).exclusive(true),
+        System::Transactions(None),
+        Commit::Counted,
+    ),
+    variant("DELETE", Settings::new("delete", Synchronous::Full), System::Files, Commit::Counted),
+    variant(
+        "NoLgn, barrier",
+        memory(Synchronous::Full),
+        System::Transactions(None),
+        Commit::Barrier,
+    ),
 ];
 
 /// NORMAL: durable at checkpoints, or in groups.
 pub const NORMAL: [Variant; 3] = [
-    Variant {
-        name: "WAL",
-        settings: wal(Synchronous::Normal),
-        system: System::Files,
-        commit: Commit::Barrier,
-    },
-    Variant {
-        name: "SW-WAL",
-        settings: wal(Synchronous::Normal),
-        system: SW,
-        commit: Commit::Barrier,
-    },
-    Variant {
-        name: "NoLgn",
-        settings: Settings::new("memory", Synchronous::Normal),
-        system: System::Transactions(Some(GROUP)),
-        commit: Commit::Barrier,
-    },
+    variant("WAL", wal(Synchronous::Normal), System::Files, Commit::Counted),
+    variant("SW-WAL", wal(Synchronous::Normal), SW, Commit::Counted),
+    variant(
+        "NoLgn",
+        memory(Synchronous::Normal),
+        System::Transactions(Some(GROUP)),
+        Commit::Counted,
+    ),
 ];
+
+/// How a run is cut into windows, of which the last is reported: it ends when two windows that
+/// follow each other differ by less than `within`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Windows {
+    /// Operations of a window.
+    pub each: u64,
+    /// Windows at most.
+    pub most: usize,
+    /// Tenths of a per cent that programs an operation may differ by; 0: all windows are run.
+    pub within: i64,
+}
+
+impl Windows {
+    /// One window, of whatever the workload does.
+    const ONE: Windows = Windows { each: 0, most: 1, within: 0 };
+
+    /// Whether the last two of these are alike: hundredths of programs an operation.
+    fn settled(self, windows: &[u64]) -> bool {
+        let [.., before, last] = windows else { return false };
+        change(*last, *before).abs() < self.within
+    }
+}
 
 /// What a run gave.
 #[derive(Clone, Debug)]
@@ -121,6 +130,8 @@ pub struct Outcome {
     pub flash: Flash,
     /// The independent counter's pages.
     pub counted: Pages,
+    /// Hundredths of flash programs an operation in each window, of which the last is this one.
+    pub windows: Vec<u64>,
 }
 
 impl Outcome {
@@ -210,6 +221,22 @@ impl Loaded {
         (now, cpu): (Time, Span),
         work: &mut dyn FnMut(&Connection, Each<'_>) -> rusqlite::Result<()>,
     ) -> Result<Outcome, LabError> {
+        self.run_windows(variant, device, (now, cpu), Windows::ONE, work)
+    }
+
+    /// The same with one call of `work` for each window. A window ends with a checkpoint or with the
+    /// group's commit.
+    ///
+    /// # Errors
+    /// As [`Loaded::run`].
+    pub fn run_windows(
+        &self,
+        variant: &Variant,
+        device: Box<dyn Below>,
+        (now, cpu): (Time, Span),
+        windows: Windows,
+        work: &mut dyn FnMut(&Connection, Each<'_>) -> rusqlite::Result<()>,
+    ) -> Result<Outcome, LabError> {
         let files = self.files.fork();
         let mut host = Engine::new(device, variant.system, self.layout, cpu).at(now);
         let (calls, pages) =
@@ -221,35 +248,54 @@ impl Loaded {
             .map_err(failed)?;
         host.hear(&calls.get().take()).map_err(failed)?;
         host.finish().map_err(failed)?;
-        host.start();
-        pages.get().reset();
-        let (mut operations, mut refused) = (0, None);
-        work(&db, &mut || {
-            operations += 1;
-            if refused.is_none() {
-                refused = host.hear(&calls.get().take()).err();
+        let mut programs = Vec::new();
+        loop {
+            host.start();
+            pages.get().reset();
+            let operations = window(&mut host, &db, &calls, variant, work)?;
+            let flash = host.device().flash().unwrap_or_default();
+            programs.push(flash.programs() * 100 / operations.max(1));
+            if programs.len() < windows.most && !windows.settled(&programs) {
+                continue;
             }
-            host.operation();
-        })
-        .map_err(failed)?;
-        if let Some(error) = refused {
-            return Err(failed(error));
+            return Ok(Outcome {
+                operations,
+                tally: host.tally().clone(),
+                flash,
+                counted: pages.get().finish(),
+                windows: programs,
+            });
         }
-        if variant.settings.journal == "wal" {
-            db.query_row("PRAGMA wal_checkpoint(FULL)", [], |row| row.get::<_, i64>(0))
-                .map_err(failed)?;
-        }
-        host.hear(&calls.get().take()).map_err(failed)?;
-        host.finish().map_err(failed)?;
-        let outcome = Outcome {
-            operations,
-            tally: host.tally().clone(),
-            flash: host.device().flash().unwrap_or_default(),
-            counted: pages.get().finish(),
-        };
-        drop(db);
-        Ok(outcome)
     }
+}
+
+/// One window of a run: how many operations it had.
+fn window(
+    host: &mut Engine,
+    db: &Connection,
+    calls: &Shared<Recorder>,
+    variant: &Variant,
+    work: &mut dyn FnMut(&Connection, Each<'_>) -> rusqlite::Result<()>,
+) -> Result<u64, LabError> {
+    let (mut operations, mut refused) = (0, None);
+    work(db, &mut || {
+        operations += 1;
+        if refused.is_none() {
+            refused = host.hear(&calls.get().take()).err();
+        }
+        host.operation();
+    })
+    .map_err(failed)?;
+    if let Some(error) = refused {
+        return Err(failed(error));
+    }
+    if variant.settings.journal == "wal" {
+        db.query_row("PRAGMA wal_checkpoint(FULL)", [], |row| row.get::<_, i64>(0))
+            .map_err(failed)?;
+    }
+    host.hear(&calls.get().take()).map_err(failed)?;
+    host.finish().map_err(failed)?;
+    Ok(operations)
 }
 
 /// Drives of the scale, filled up to a share of their pages in per cent and overwritten at random,
@@ -260,10 +306,18 @@ pub struct Drives {
 }
 
 impl Drives {
-    /// Ages drives.
-    pub fn new(scale: Scale, threads: usize, percent: u32) -> Result<Drives, LabError> {
+    /// Ages drives of a condition.
+    pub fn new(
+        scale: Scale,
+        threads: usize,
+        percent: u32,
+        condition: &Condition,
+    ) -> Result<Drives, LabError> {
         let ways = ["tx.commit=barrier", "tx.commit=counted"];
-        let mut aged = beside(threads, &ways, |way| drive(scale, percent, &[way]))?.into_iter();
+        let keys = setting(condition, scale);
+        let mut aged =
+            beside(threads, &ways, |way| drive(scale, percent, &[keys, &[*way]].concat()))?
+                .into_iter();
         let mut next = || aged.next().ok_or_else(|| failed("a drive is missing"));
         Ok(Drives { barrier: Handle::new(next()?), counted: Handle::new(next()?) })
     }
@@ -279,16 +333,18 @@ impl Drives {
 
 /// A drive of the scale with further keys set.
 pub fn drive(scale: Scale, percent: u32, more: &[&str]) -> Result<Ssd, LabError> {
-    let small = ["capacity=256 MiB", "geometry.channels=4", "geometry.dies=2", "geometry.pages=64"];
     // As the paper's drive cleans, and most emulators: the block with most dead pages.
     let mut keys = vec!["tx.mode=nolog", "nand.oob=full", "gc.victim=greedy"];
-    keys.extend(more);
-    match scale {
-        Scale::Quick => keys.extend(small),
+    keys.extend(match scale {
+        Scale::Quick => &["capacity=256 MiB", "geometry.pages=8"][..],
         // A line is a block of every die, and what is cleaned at a time. With the paper's 1024
         // pages a block it would be 65,536 pages, as many as a run of this length writes.
-        Scale::Default | Scale::Full => keys.push("geometry.pages=128"),
+        Scale::Default | Scale::Full => &["geometry.pages=64"],
+    });
+    if scale == Scale::Quick && !more.iter().any(|key| key.starts_with("geometry.channels")) {
+        keys.extend(["geometry.channels=4", "geometry.dies=2"]);
     }
+    keys.extend(more);
     let params = params(&keys)?;
     let filled = u64::from(params.logical_pages) * u64::from(percent) / 100;
     Ssd::aged(&params, filled as u32, filled).map_err(failed)

@@ -8,6 +8,7 @@ use report::values;
 
 use super::Scale;
 use super::experiment::{CPU, Drives, FULL, NORMAL, Outcome, Variant, drive, load};
+use super::paper::{CONDITIONS, setting};
 use super::text::{change, hundredths, percent, share};
 use sqlite::host::Commit;
 use sqlite::workload::bench::{Overwrite, Shape};
@@ -65,8 +66,8 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
         let jobs: Vec<(&Variant, &str)> =
             [&FULL[2], &NORMAL[2]].into_iter().flat_map(|v| LOCKS.map(|lock| (v, lock))).collect();
         let found: Vec<Outcome> = beside(threads, &jobs, |(variant, lock)| {
-            let keys = [format!("tx.lock={lock}"), "tx.commit=barrier".to_string()];
-            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+            let lock = format!("tx.lock={lock}");
+            let keys = [setting(&CONDITIONS[0], scale), &[lock.as_str()]].concat();
             run(variant, drive(scale, 100, &keys)?, CPU)
         })?;
         for (runs, jobs) in found.chunks(LOCKS.len()).zip(jobs.chunks(LOCKS.len())) {
@@ -88,7 +89,7 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
                 ]);
             }
         }
-        let used = Drives::new(scale, threads, 100)?;
+        let used = Drives::new(scale, threads, 100, &CONDITIONS[0])?;
         let found = beside(threads, &variants, |variant| {
             let copy = |commit: Commit| used.copy(commit);
             let slow = run(variant, copy(variant.commit), CPU)?;
@@ -116,7 +117,7 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
         "locks",
         "Locks: prefer, hard, ignore",
         format!(
-            "{what} NoLgn, commit = barrier. A locked line is passed over for a while (prefer), \
+            "{what} NoLgn. A locked line is passed over for a while (prefer), \
              never collected (hard), or collected like any other (ignore). A line is one block of \
              every die."
         ),

@@ -3,10 +3,14 @@
 //! Pages first: what each system writes is counted by the model and by an independent counter,
 //! which must agree. Then time, on flash without cleaning and on the FTL drive.
 
+mod causes;
+mod clairvoyant;
+mod closed;
 mod experiment;
 mod locks;
 mod overwrite;
 mod paper;
+pub mod steady;
 pub mod store;
 mod text;
 mod tpcc;
@@ -16,7 +20,7 @@ use crate::{Options, Scale};
 use lab::LabError;
 use report::study::{Rows, Study};
 
-pub use experiment::{CPU, FULL, Loaded, Outcome, Variant, load};
+pub use experiment::{CPU, FULL, Loaded, NORMAL, Outcome, Variant, Windows, load};
 
 /// The seed of all generators but those of the byte tables, which have their own.
 const SEED: u64 = 4;
@@ -34,21 +38,27 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
                holds the files: pages go down when SQLite syncs, file-system metadata is left \
                out. Base-WAL: stock SQLite. SW-WAL: the log's page images aligned, its headers \
                apart, checkpoints by remapping. NoLgn: transactions of the drive, commit = \
-               barrier unless counted is said, lock = prefer. FULL: durable at every commit. NORMAL: at checkpoints, \
+               counted unless barrier is said, lock = prefer. FULL: durable at every commit. NORMAL: at checkpoints, \
                NoLgn in groups of 1000 page writes. The \
-               drive: 16 GiB, 64 dies, blocks of 128 pages, cleaned by lines of a block of every \
-               die (--quick: 256 MiB, 8 dies, 64 pages). Read the paper's figures as +-8 points: \
+               drive: 16 GiB, blocks of 64 pages, cleaned by lines of a block of every \
+               die (--quick: 256 MiB, 8 pages, an eighth or a quarter of the dies). Read the paper's figures as +-8 points: \
                they are ratios of means, and differ by as much among themselves."
             .to_string(),
         seed: SEED,
+        conditions: paper::CONDITIONS.to_vec(),
         ..Study::default()
     };
     let (scale, threads) = (options.scale, options.threads);
     overwrite::run(scale, threads, &mut study)?;
+    steady::run(scale, threads, &mut study)?;
     locks::run(scale, threads, &mut study)?;
     store::run(&mut study)?;
-    ycsb::run(scale, threads, &mut study)?;
-    tpcc::run(scale, threads, &mut study)?;
+    // Where the paper's figures depend on the drive, without the one that only cleans otherwise.
+    let drives = if scale == Scale::Quick { 1 } else { 2 };
+    for condition in &paper::CONDITIONS[..drives] {
+        ycsb::run(scale, threads, condition, &mut study)?;
+        tpcc::run(scale, threads, condition, &mut study)?;
+    }
     let left = if scale == Scale::Quick { Rows::Fewer } else { Rows::All };
     study.answer(paper::STATEMENTS, left)?;
     Ok(study)

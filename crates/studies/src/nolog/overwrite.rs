@@ -2,31 +2,31 @@
 
 use crate::parallel::beside;
 use lab::LabError;
-use report::study::{Check, Column, Plot, Section, Study, Table};
+use report::study::{Check, Column, Condition, Plot, Section, Study, Table};
 use report::values;
 
 use super::Scale;
-use super::experiment::{CPU, Drives, FULL, Loaded, NORMAL, Outcome, Variant, load};
+use super::experiment::{CPU, Drives, FULL, Loaded, NORMAL, Outcome, Variant, Windows, load};
 use super::paper::{self, Claim};
-use super::text::{change, hundredths, mean, percent, share};
+use super::text::{change, hundredths, mean, percent};
 use sqlite::workload::bench::{Overwrite, Shape};
 
-/// The runs of one size of values.
-struct Size {
-    value: usize,
-    /// Of each variant: without cleaning, and on the drive.
-    full: Vec<[Outcome; 2]>,
-    normal: Vec<[Outcome; 2]>,
+/// The runs of one size of values on one device.
+pub(super) struct Size {
+    pub value: usize,
+    /// One of each variant.
+    pub full: Vec<Outcome>,
+    pub normal: Vec<Outcome>,
 }
 
 /// What is run.
-struct Plan {
+pub(super) struct Plan {
     sizes: Vec<usize>,
     /// Overwrites counted before cleaning: as many as the independent counter's tables had. A
     /// table that is overwritten for longer has emptier pages.
     counted: u64,
     /// Overwrites on the drive.
-    count: u64,
+    windows: Windows,
     keys: Option<u64>,
     expected: &'static [[u64; 8]; 7],
     from: &'static str,
@@ -38,18 +38,22 @@ impl Plan {
             Scale::Quick => Plan {
                 sizes: vec![256, 4096],
                 counted: 5000,
-                count: 5000,
+                windows: Windows { each: 2500, most: 2, within: 30 },
                 keys: None,
                 expected: &paper::EXPECTED_16M,
                 from: "16 MiB of values",
             },
-            Scale::Default | Scale::Full => Plan {
+            Scale::Default => Plan {
                 sizes: paper::SIZES.to_vec(),
                 counted: 5000,
-                count: 40_000,
+                windows: Windows { each: 20_000, most: 3, within: 30 },
                 keys: Some(200_000),
                 expected: &paper::EXPECTED_200K,
                 from: "200,000 keys",
+            },
+            Scale::Full => Plan {
+                windows: Windows { each: 30_000, most: 8, within: 30 },
+                ..Plan::new(Scale::Default)
             },
         }
     }
@@ -62,10 +66,15 @@ impl Plan {
     }
 
     /// What a table says of its scale.
-    fn scale(&self) -> String {
+    pub(super) fn scale(&self) -> String {
         format!(
-            "{}: {} overwrites before cleaning, {} on the drive, one a transaction.",
-            self.from, self.counted, self.count
+            "{}: {} overwrites before cleaning, one a transaction; on the drive {} windows of {} at \
+             most, until two differ by less than {} in flash pages: the last one counts.",
+            self.from,
+            self.counted,
+            self.windows.most,
+            self.windows.each,
+            percent(self.windows.within)
         )
     }
 
@@ -78,41 +87,71 @@ impl Plan {
 /// Runs all sizes and writes the sections.
 pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabError> {
     let plan = Plan::new(scale);
-    let mut sizes: Vec<Size> = Vec::new();
-    let used = Drives::new(scale, threads, 100)?;
     let variants: Vec<&Variant> = FULL.iter().chain(&NORMAL).collect();
+    let sized = |value: usize, runs: Vec<Outcome>| {
+        let (mut full, normal) = (runs, FULL.len());
+        let normal = full.split_off(normal);
+        Size { value, full, normal }
+    };
+    let conditions = paper::run_at(scale);
+    let drives: Vec<Drives> = conditions
+        .iter()
+        .map(|condition| Drives::new(scale, threads, 100, condition))
+        .collect::<Result<_, _>>()?;
+    let mut before = Vec::new();
+    let mut after: Vec<Vec<Size>> = conditions.iter().map(|_| Vec::new()).collect();
+    // One database after the other: seven of them are some gigabytes.
     for value in &plan.sizes {
         let mut work = Overwrite::new(plan.shape(*value));
         let loaded = load(|db| work.load_even(db))?;
-        let mut runs =
-            beside(threads, &variants, |variant| both(&loaded, &used, variant, &work, &plan))?;
-        let normal = runs.split_off(FULL.len());
-        sizes.push(Size { value: *value, full: runs, normal });
+        let runs = beside(threads, &variants, |variant| {
+            let (mut work, device) = (work.clone(), loaded.ideal(variant.commit));
+            let start = (block::Time::ZERO, CPU);
+            loaded.run(variant, device, start, &mut |db, each| work.run(db, plan.counted, each))
+        })?;
+        before.push(sized(*value, runs));
+        for (used, sizes) in drives.iter().zip(&mut after) {
+            let runs = beside(threads, &variants, |variant| {
+                on_drive(&loaded, used, variant, &work, plan.windows)
+            })?;
+            sizes.push(sized(*value, runs));
+        }
     }
-    drop(used);
-    pages(&plan, &sizes, study);
-    claims(&plan, &sizes, study)?;
-    parts(&plan, &sizes, study)?;
-    cleaning(&plan, &sizes, study)
+    drop(drives);
+    pages(&plan, &before, study);
+    for (condition, after) in conditions.iter().zip(&after) {
+        let found = Found { plan: &plan, condition, before: &before, after };
+        found.claims(study)?;
+        found.sizes(study)?;
+        study.sections.push(super::closed::section(condition, &before, after).under(condition));
+        found.parts(study)?;
+        found.cleaning(study)?;
+    }
+    Ok(())
 }
 
-fn both(
+fn on_drive(
     loaded: &Loaded,
     used: &Drives,
     variant: &Variant,
     start: &Overwrite,
-    plan: &Plan,
-) -> Result<[Outcome; 2], LabError> {
-    let run = |device, now, count| {
-        let mut work = start.clone();
-        loaded.run(variant, device, (now, CPU), &mut |db, each| work.run(db, count, each))
-    };
-    let drive = used.copy(variant.commit);
+    windows: Windows,
+) -> Result<Outcome, LabError> {
+    let (mut work, drive) = (start.clone(), used.copy(variant.commit));
     let now = drive.now();
-    Ok([
-        run(loaded.ideal(variant.commit), block::Time::ZERO, plan.counted)?,
-        run(Box::new(drive), now, plan.count)?,
-    ])
+    loaded.run_windows(variant, Box::new(drive), (now, CPU), windows, &mut |db, each| {
+        work.run(db, windows.each, each)
+    })
+}
+
+/// What was found under a condition.
+pub(super) struct Found<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) condition: &'a Condition,
+    /// On flash without cleaning.
+    before: &'a [Size],
+    /// On the drive.
+    pub(super) after: &'a [Size],
 }
 
 /// Pages a transaction, the independent counter's expectation beside them.
@@ -138,8 +177,8 @@ fn pages(plan: &Plan, sizes: &[Size], study: &mut Study) {
         let mut row = values![format!("{} B", size.value)].to_vec();
         for (_, name, at, variant) in columns {
             let (outcome, variant) = match variant {
-                100.. => (&size.normal[variant - 100][0], &NORMAL[variant - 100]),
-                _ => (&size.full[variant][0], &FULL[variant]),
+                100.. => (&size.normal[variant - 100], &NORMAL[variant - 100]),
+                _ => (&size.full[variant], &FULL[variant]),
             };
             let (written, counted) = (outcome.written(variant), outcome.expected(variant));
             if written != counted {
@@ -153,7 +192,7 @@ fn pages(plan: &Plan, sizes: &[Size], study: &mut Study) {
                 worst = (off, format!("{name}, {} B", size.value));
             }
         }
-        let delete = &size.full[5][0];
+        let delete = &size.full[5];
         row.push(hundredths(delete.tally.pages(), delete.operations));
         table.row(row);
     }
@@ -184,24 +223,17 @@ fn pages(plan: &Plan, sizes: &[Size], study: &mut Study) {
 }
 
 /// Mean changes against Base-WAL over the sizes, in tenths of a per cent.
-fn against(
-    sizes: &[Size],
-    full: bool,
-    which: usize,
-    device: usize,
-    figure: &dyn Fn(&Outcome) -> u64,
-) -> i64 {
+fn against(sizes: &[Size], full: bool, which: usize, figure: &dyn Fn(&Outcome) -> u64) -> i64 {
     let changes: Vec<i64> = sizes
         .iter()
         .map(|size| {
             let runs = if full { &size.full } else { &size.normal };
-            change(figure(&runs[which][device]), figure(&runs[0][device]))
+            change(figure(&runs[which]), figure(&runs[0]))
         })
         .collect();
     mean(&changes)
 }
 
-/// The column that says which figure a row is about.
 /// A figure's means over the sizes.
 fn means(title: &str, what: &str, mode: &str) -> Plot {
     let here = ["no_cleaning", "drive"];
@@ -209,250 +241,158 @@ fn means(title: &str, what: &str, mode: &str) -> Plot {
 }
 
 /// A column by size and system.
-fn each(title: &str, column: &str, mode: &str) -> Plot {
+pub(super) fn each(title: &str, column: &str, mode: &str) -> Plot {
     Plot::bars(title, "value", [column]).by("system").only("mode", mode)
 }
 
-/// Figs. 6 to 8: the paper's means, the independent model's, and ours.
-fn claims(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError> {
-    let expected = |at: usize, base: usize| {
-        let changes: Vec<i64> = sizes
-            .iter()
-            .map(|size| {
-                let row = plan.expected(size.value);
-                change(row[at], row[base])
-            })
-            .collect();
-        percent(mean(&changes))
-    };
-    let programs = |o: &Outcome| o.flash.programs();
-    type Figure<'a> = (&'a Claim, &'a dyn Fn(&Outcome) -> u64, [Option<usize>; 4]);
-    let figures: [Figure<'_>; 3] = [
-        (&paper::WRITES, &programs, [Some(3), Some(7), Some(2), Some(5)]),
-        (&paper::THROUGHPUT, &Outcome::rate, [None; 4]),
-        (&paper::LATENCY, &Outcome::latency, [None; 4]),
-    ];
-    let mut table = Table::new([
-        ("what", "against Base-WAL, mean over sizes"),
-        ("mode", "mode"),
-        ("system", "system"),
-        ("paper", "paper"),
-        ("model", "independent model"),
-        ("no_cleaning", "here, no cleaning"),
-        ("drive", "here, drive"),
-    ]);
-    for (claim, figure, models) in figures {
-        for (full, which, text, model) in [
-            (false, 1, claim.sw_normal, models[0]),
-            (false, 2, claim.no_normal, models[1]),
-            (true, 1, claim.sw_full, models[2]),
-            (true, 2, claim.no_full, models[3]),
-            (true, 6, claim.no_full, models[3]),
-        ] {
-            let model = model.map(|at| expected(at, usize::from(!full)));
-            table.row(values![
-                claim.what,
-                if full { "FULL" } else { "NORMAL" },
-                if full { FULL[which] } else { NORMAL[which] }.name,
-                text,
-                model.unwrap_or_else(|| "no model".into()),
-                percent(against(sizes, full, which, 0, figure)),
-                percent(against(sizes, full, which, 1, figure))
-            ]);
-        }
-    }
-    study.sections.push(Section::new(
-        "fig6", "Figs. 6, 7 and 8: flash pages, throughput, latency",
-        format!(
-            "{} \"No cleaning\": 64 dies, each page on the one that is free first. \"Drive\": the \
-             FTL drive, filled once and overwritten at random as often, cleaning included; \
-             remapping is the drive's own. Locking NORMAL.",
-            plan.scale()
-        ),
-        table,
-    ).plot(means("pages written, against Base-WAL, %", paper::WRITES.what, "NORMAL"))?
-     .plot(means("the same, FULL", paper::WRITES.what, "FULL"))?
-     .plot(means("throughput, against Base-WAL, %", paper::THROUGHPUT.what, "NORMAL"))?
-     .plot(means("the same, FULL", paper::THROUGHPUT.what, "FULL"))?
-     .plot(means("latency, against Base-WAL, %", paper::LATENCY.what, "NORMAL"))?
-     .plot(means("the same, FULL", paper::LATENCY.what, "FULL"))?);
-    sizes_table(plan, sizes, study)?;
-    let order = |full: bool| {
-        let at = |which| against(sizes, full, which, 1, &programs);
-        (at(1), at(2))
-    };
-    for (full, mode) in [(false, "NORMAL"), (true, "FULL")] {
-        let (sw, no) = order(full);
-        study.checks.push(Check {
-            what: format!("{mode}: NoLgn programs fewer pages than SW-WAL, that fewer than WAL"),
-            found: format!("{} and {}", percent(no), percent(sw)),
-            holds: no < sw && sw < 0,
-        });
-        let at = |which| against(sizes, full, which, 1, &Outcome::rate);
-        let (sw, no) = (at(1), at(if full { 6 } else { 2 }));
-        study.checks.push(Check {
-            what: format!("{mode}: NoLgn (counted) is faster than SW-WAL, that faster than WAL"),
-            found: format!("{} and {}", percent(no), percent(sw)),
-            holds: no > sw && sw > 0,
-        });
-    }
-    Ok(())
-}
-
-/// Every size: throughput and latency on the drive.
-fn sizes_table(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError> {
-    let mut table = Table::new([
-        ("value", "value"),
-        ("mode", "mode"),
-        ("system", "system"),
-        ("tx_s_no_cleaning", "tx/s, no cleaning"),
-        ("tx_s_drive", "tx/s, drive"),
-        ("mean_us_drive", "mean us, drive"),
-        ("p99_us_drive", "99 % us, drive"),
-        ("flash_pages_of_wal", "flash pages / WAL"),
-    ]);
-    for size in sizes {
-        for (variants, runs, mode) in
-            [(&FULL[..], &size.full, "FULL"), (&NORMAL[..], &size.normal, "NORMAL")]
-        {
-            let base = runs[0][1].flash.programs();
-            for (variant, [ideal, drive]) in variants.iter().zip(runs) {
-                let mut spans = drive.tally.operations.clone();
-                spans.sort_unstable();
-                let late = spans.get(spans.len() * 99 / 100).map_or(0, |span| span.as_ns());
+impl Found<'_> {
+    /// Figs. 6 to 8: the paper's means, the independent model's, and ours.
+    fn claims(&self, study: &mut Study) -> Result<(), LabError> {
+        let expected = |at: usize, base: usize| {
+            let changes: Vec<i64> = self
+                .after
+                .iter()
+                .map(|size| {
+                    let row = self.plan.expected(size.value);
+                    change(row[at], row[base])
+                })
+                .collect();
+            percent(mean(&changes))
+        };
+        let programs = |o: &Outcome| o.flash.programs() * 1000 / o.operations.max(1);
+        type Figure<'a> = (&'a Claim, &'a dyn Fn(&Outcome) -> u64, [Option<usize>; 4]);
+        let figures: [Figure<'_>; 3] = [
+            (&paper::WRITES, &programs, [Some(3), Some(7), Some(2), Some(5)]),
+            (&paper::THROUGHPUT, &Outcome::rate, [None; 4]),
+            (&paper::LATENCY, &Outcome::latency, [None; 4]),
+        ];
+        let mut table = Table::new([
+            ("what", "against Base-WAL, mean over sizes"),
+            ("mode", "mode"),
+            ("system", "system"),
+            ("paper", "paper"),
+            ("model", "independent model"),
+            ("no_cleaning", "here, no cleaning"),
+            ("drive", "here, drive"),
+        ]);
+        for (claim, figure, models) in figures {
+            for (full, which, text, model) in [
+                (false, 1, claim.sw_normal, models[0]),
+                (false, 2, claim.no_normal, models[1]),
+                (true, 1, claim.sw_full, models[2]),
+                (true, 2, claim.no_full, models[3]),
+                (true, 6, claim.no_full, models[3]),
+            ] {
+                let model = model.map(|at| expected(at, usize::from(!full)));
                 table.row(values![
-                    format!("{} B", size.value),
-                    mode,
-                    variant.name,
-                    hundredths(ideal.rate(), 1000),
-                    hundredths(drive.rate(), 1000),
-                    hundredths(drive.latency(), 1000),
-                    hundredths(late, 1000),
-                    hundredths(drive.flash.programs(), base)
+                    claim.what,
+                    if full { "FULL" } else { "NORMAL" },
+                    if full { FULL[which] } else { NORMAL[which] }.name,
+                    text,
+                    model.unwrap_or_else(|| "no model".into()),
+                    percent(against(self.before, full, which, figure)),
+                    percent(against(self.after, full, which, figure))
                 ]);
             }
         }
-    }
-    study.sections.push(Section::new(
-        "sizes", "The same, size by size",
-        format!(
-            "{} Virtual time. 99 %: of 100 transactions 99 took no longer; in NORMAL mode the rest \
-             waited for a checkpoint or a group.",
-            plan.scale()
-        ),
-        table,
-    ).plot(each("transactions/s on the drive, NORMAL", "tx_s_drive", "NORMAL"))?
-     .plot(each("transactions/s on the drive, FULL", "tx_s_drive", "FULL"))?
-     .plot(each("flash pages / WAL, NORMAL", "flash_pages_of_wal", "NORMAL"))?
-     .plot(each("flash pages / WAL, FULL", "flash_pages_of_wal", "FULL"))?);
-    Ok(())
-}
-
-/// What time is spent on, in columns.
-const SPENT: [(&str, &str); 5] = [
-    ("wal_write", "WAL write"),
-    ("wal_sync", "WAL sync"),
-    ("data_write", "data write"),
-    ("data_sync", "data sync"),
-    ("host", "host"),
-];
-
-/// Fig. 3: where the time of WAL goes.
-fn parts(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError> {
-    let columns = [("value", "value"), ("mode", "mode")].into_iter().chain(SPENT);
-    let mut table = Table::new(columns.chain([("log_part", "log, of log and data")]));
-    for size in sizes {
-        for (outcome, mode) in [(&size.full[0][1], "FULL"), (&size.normal[0][1], "NORMAL")] {
-            let tally = &outcome.tally;
-            let spans = [tally.log_write, tally.log_sync, tally.data_write, tally.data_sync];
-            let total = tally.total.as_ps();
-            let known: u64 = spans.iter().map(|span| span.as_ps()).sum();
-            let mut row = values![format!("{} B", size.value), mode].to_vec();
-            row.extend(spans.map(|span| share(span.as_ps(), total)));
-            row.push(share(total.saturating_sub(known), total));
-            let log = spans[0].as_ps() + spans[1].as_ps();
-            row.push(share(log, known));
-            table.row(row);
-        }
-        let tally = &size.full[0][1].tally;
-        if size.value <= 512 {
-            let log = tally.log_write.as_ps() + tally.log_sync.as_ps();
-            let data = tally.data_write.as_ps() + tally.data_sync.as_ps();
+        let section = Section::new(
+            "fig6",
+            "Figs. 6, 7 and 8: flash pages, throughput, latency",
+            format!(
+                "{} {} \"No cleaning\": 64 dies, each page on the one that is free first. \
+                 \"Drive\": the FTL drive, filled once and overwritten at random as often, cleaning \
+                 included; remapping is the drive's own. Locking NORMAL.",
+                self.condition.what,
+                self.plan.scale()
+            ),
+            table,
+        );
+        let section = section
+            .plot(means("pages written, against Base-WAL, %", paper::WRITES.what, "NORMAL"))?
+            .plot(means("the same, FULL", paper::WRITES.what, "FULL"))?
+            .plot(means("throughput, against Base-WAL, %", paper::THROUGHPUT.what, "NORMAL"))?
+            .plot(means("the same, FULL", paper::THROUGHPUT.what, "FULL"))?
+            .plot(means("latency, against Base-WAL, %", paper::LATENCY.what, "NORMAL"))?
+            .plot(means("the same, FULL", paper::LATENCY.what, "FULL"))?;
+        study.sections.push(section.under(self.condition));
+        for (full, mode) in [(false, "NORMAL"), (true, "FULL")] {
+            let at = |which| against(self.after, full, which, &programs);
+            let (sw, no, id) = (at(1), at(2), &self.condition.id);
             study.checks.push(Check {
-                what: format!("Fig. 3, {} B, FULL: the log takes most of the time", size.value),
-                found: format!("log {}, data {}", share(log, log + data), share(data, log + data)),
-                holds: log > data,
+                what: format!(
+                    "{mode}: NoLgn programs fewer pages than SW-WAL, that fewer than WAL, {id}"
+                ),
+                found: format!("{} and {}", percent(no), percent(sw)),
+                holds: no < sw && sw < 0,
+            });
+            let at = |which| against(self.after, full, which, &Outcome::rate);
+            let (sw, no) = (at(1), at(2));
+            study.checks.push(Check {
+                what: format!("{mode}: NoLgn is faster than SW-WAL, that faster than WAL, {id}"),
+                found: format!("{} and {}", percent(no), percent(sw)),
+                holds: no > sw && sw > 0,
             });
         }
+        Ok(())
     }
-    study.sections.push(Section::new(
-        "fig3", "Fig. 3: time of Base-WAL on the drive, by what it is spent on",
-        format!(
-            "{} Write: until the pages are on flash; sync: what the flush takes after that. The \
-             drive has no buffer, so that a write ends when it is durable. A checkpoint's reads \
-             find the log in the host's page cache.",
-            plan.scale()
-        ),
-        table,
-    ).plot(Plot::bars("share of the time, %, FULL", "value", SPENT.map(|(id, _)| id)).only("mode", "FULL"))?
-     .plot(Plot::bars("share of the time, %, NORMAL", "value", SPENT.map(|(id, _)| id)).only("mode", "NORMAL"))?);
-    Ok(())
-}
 
-/// Fig. 9: what cleaning copies, and what locks add.
-fn cleaning(plan: &Plan, sizes: &[Size], study: &mut Study) -> Result<(), LabError> {
-    let mut table = Table::new([
-        ("value", "value"),
-        ("mode", "mode"),
-        ("system", "system"),
-        ("host_pages", "host pages"),
-        ("records", "records"),
-        ("copied", "copied"),
-        ("copied_of_all", "copied, of all"),
-        ("copied_because_of_locks", "copied because of locks"),
-        ("locks_of_all", "because of locks, of all"),
-        ("other", "other"),
-        ("erases", "erases"),
-    ]);
-    for size in sizes {
-        for (variants, runs, mode) in
-            [(&FULL[..], &size.full, "FULL"), (&NORMAL[..], &size.normal, "NORMAL")]
-        {
-            for (variant, [_, outcome]) in variants.iter().zip(runs) {
-                let flash = &outcome.flash;
-                table.row(values![
-                    format!("{} B", size.value),
-                    mode,
-                    variant.name,
-                    flash.host,
-                    flash.tx,
-                    flash.gc,
-                    share(flash.gc, flash.programs()),
-                    flash.additional,
-                    share(flash.additional, flash.programs()),
-                    flash.other,
-                    flash.erases
-                ]);
+    /// Every size: pages, throughput and latency on the drive.
+    fn sizes(&self, study: &mut Study) -> Result<(), LabError> {
+        let mut table = Table::new([
+            ("value", "value"),
+            ("mode", "mode"),
+            ("system", "system"),
+            ("tx_s_no_cleaning", "tx/s, no cleaning"),
+            ("tx_s_drive", "tx/s, drive"),
+            ("mean_us_drive", "mean us, drive"),
+            ("p99_us_drive", "99 % us, drive"),
+            ("flash_pages", "flash pages a transaction"),
+            ("flash_pages_of_wal", "flash pages / WAL"),
+            ("windows", "windows"),
+        ]);
+        for (before, after) in self.before.iter().zip(self.after) {
+            let value = after.value;
+            for (variants, before, after, mode) in [
+                (&FULL[..], &before.full, &after.full, "FULL"),
+                (&NORMAL[..], &before.normal, &after.normal, "NORMAL"),
+            ] {
+                let pages = |o: &Outcome| o.flash.programs() * 1000 / o.operations.max(1);
+                let base = pages(&after[0]);
+                for ((variant, ideal), drive) in variants.iter().zip(before).zip(after) {
+                    let mut spans = drive.tally.operations.clone();
+                    spans.sort_unstable();
+                    let late = spans.get(spans.len() * 99 / 100).map_or(0, |span| span.as_ns());
+                    table.row(values![
+                        format!("{value} B"),
+                        mode,
+                        variant.name,
+                        hundredths(ideal.rate(), 1000),
+                        hundredths(drive.rate(), 1000),
+                        hundredths(drive.latency(), 1000),
+                        hundredths(late, 1000),
+                        hundredths(drive.flash.programs(), drive.operations),
+                        hundredths(pages(drive), base),
+                        drive.windows.len()
+                    ]);
+                }
             }
         }
+        let section = Section::new(
+            "sizes",
+            "The same, size by size",
+            format!(
+                "{} Virtual time. 99 %: of 100 transactions 99 took no longer; in NORMAL mode the \
+                 rest waited for a checkpoint or a group. Flash pages: cleaning included.",
+                self.plan.scale()
+            ),
+            table,
+        );
+        let section = section
+            .plot(each("transactions/s on the drive, NORMAL", "tx_s_drive", "NORMAL"))?
+            .plot(each("transactions/s on the drive, FULL", "tx_s_drive", "FULL"))?
+            .plot(each("flash pages / WAL, NORMAL", "flash_pages_of_wal", "NORMAL"))?
+            .plot(each("flash pages / WAL, FULL", "flash_pages_of_wal", "FULL"))?;
+        study.sections.push(section.under(self.condition));
+        Ok(())
     }
-    let most = sizes.iter().flat_map(|size| [&size.full[2][1], &size.normal[2][1]]);
-    let most = most.map(|o| 1000 * o.flash.additional / o.flash.programs().max(1)).max();
-    study.checks.push(Check {
-        what: "Fig. 9: locks add at most 6 % of the pages".to_string(),
-        found: format!("at most {}", percent(most.unwrap_or(0) as i64)),
-        holds: most.unwrap_or(0) <= 60,
-    });
-    study.sections.push(Section::new(
-        "fig9", "Fig. 9: on the drive, pages by cause",
-        format!(
-            "{} The paper: cleaning's share grows with the size, up to 62 %; locks add 3.5 % in \
-             the mean, at most 6 %. Here the lock is a preference: a locked line is collected \
-             when eight candidates were passed over.",
-            plan.scale()
-        ),
-        table,
-    ).plot(each("copied by cleaning, % of all pages, NORMAL", "copied_of_all", "NORMAL"))?
-     .plot(Plot::bars("copied because of locks, % of all pages, NoLgn", "value", ["locks_of_all"]).by("mode").only("system", "NoLgn"))?);
-    Ok(())
 }

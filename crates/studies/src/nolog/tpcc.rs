@@ -2,7 +2,7 @@
 
 use crate::parallel::beside;
 use lab::LabError;
-use report::study::{Check, Plot, Section, Study, Table, Value};
+use report::study::{Check, Condition, Plot, Section, Study, Table, Value};
 use report::values;
 
 use super::experiment::{CPU, Drives, FULL, NORMAL, Outcome, load};
@@ -18,7 +18,12 @@ fn tpmc(done: &Done, outcome: &Outcome) -> u64 {
 }
 
 /// Runs the free spaces.
-pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabError> {
+pub fn run(
+    amount: Amount,
+    threads: usize,
+    condition: &Condition,
+    study: &mut Study,
+) -> Result<(), LabError> {
     let (scale, count, free) = match amount {
         Amount::Quick => (Scale::reduced(4, 30), 1500, &[75, 25][..]),
         Amount::Default | Amount::Full => (Scale::full(4), 5_000, &[75, 62, 50, 37, 25][..]),
@@ -33,14 +38,14 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
         ("nolgn_tpmc", "NoLgn tpmC"),
         ("sw_wal", "SW-WAL"),
         ("nolgn", "NoLgn"),
-        ("counted", "NoLgn, counted"),
+        ("barrier", "NoLgn, barrier"),
         ("pages", "pages a transaction, NoLgn"),
         ("waf", "waf"),
     ]);
     let mut gains: [[Vec<i64>; 3]; 2] = Default::default();
     let mut faults = Vec::new();
     for percent_free in free {
-        let used = Drives::new(amount, threads, 100 - percent_free)?;
+        let used = Drives::new(amount, threads, 100 - percent_free, condition)?;
         let full = [FULL[0], FULL[1], FULL[2], FULL[6]];
         for (variants, mode) in [(&full[..], "FULL"), (&NORMAL[..], "NORMAL")] {
             let runs = beside(threads, variants, |variant| {
@@ -59,8 +64,8 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
                 runs.iter().flat_map(|(_, _, found)| found.iter().map(ToString::to_string)),
             );
             let faster = |n: usize| change(runs[n].0, runs[0].0);
-            let counted = (runs.len() > 3).then(|| faster(3));
-            let found = [Some(faster(1)), Some(faster(2)), counted];
+            let barrier = (runs.len() > 3).then(|| faster(3));
+            let found = [Some(faster(1)), Some(faster(2)), barrier];
             for (list, gain) in gains[usize::from(mode == "FULL")].iter_mut().zip(found) {
                 list.extend(gain);
             }
@@ -73,26 +78,25 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
                 runs[2].0,
                 percent(faster(1)),
                 percent(faster(2)),
-                counted.map(percent),
+                barrier.map(percent),
                 hundredths(last.tally.pages(), last.operations),
                 hundredths(last.flash.programs(), last.flash.host)
             ]);
         }
     }
-    for (mode, [sw, no, counted]) in ["NORMAL", "FULL"].into_iter().zip(&gains) {
+    for (mode, [sw, no, barrier]) in ["NORMAL", "FULL"].into_iter().zip(&gains) {
         let none = Value::Absent;
         let means = values![percent(mean(sw)), percent(mean(no))];
-        let counting = (!counted.is_empty()).then(|| percent(mean(counted)));
+        let waiting = (!barrier.is_empty()).then(|| percent(mean(barrier)));
         let row = values!["mean", mode, &none, &none, &none].into_iter().chain(means);
-        table.row(row.chain(values![counting, &none, &none]));
+        table.row(row.chain(values![waiting, &none, &none]));
         let texts = |list: &[i64]| {
             list.iter().map(|tenths| percent(*tenths).to_string()).collect::<Vec<_>>().join(", ")
         };
-        let no = if counted.is_empty() { no } else { counted };
         study.checks.push(Check {
             what: format!(
-                "Fig. 11, {mode}: NoLgn (counted) gains more than SW-WAL, and most with least \
-                 free space"
+                "Fig. 11, {mode}, {}: NoLgn gains more than SW-WAL, and most with least free space",
+                condition.id
             ),
             found: format!("NoLgn {}; SW-WAL {}", texts(no), texts(sw)),
             holds: mean(no) > mean(sw) && no.last() >= no.first(),
@@ -101,7 +105,10 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
     let none = Value::Absent;
     table.row(values!["paper", &none, &none, &none, &none, TPCC_SW, TPCC_NO, &none, &none, &none,]);
     study.checks.push(Check {
-        what: "TPC-C's consistency conditions 1 to 4 hold after every run".to_string(),
+        what: format!(
+            "TPC-C's consistency conditions 1 to 4 hold after every run, {}",
+            condition.id
+        ),
         found: if faults.is_empty() { "all".to_string() } else { faults.join("; ") },
         holds: faults.is_empty(),
     });
@@ -123,7 +130,8 @@ pub fn run(amount: Amount, threads: usize, study: &mut Study) -> Result<(), LabE
             table,
         )
         .plot(drawn("NORMAL"))?
-        .plot(drawn("FULL"))?,
+        .plot(drawn("FULL"))?
+        .under(condition),
     );
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use crate::parallel::beside;
 use lab::LabError;
-use report::study::{Check, Plot, Section, Study, Table, Value};
+use report::study::{Check, Condition, Plot, Section, Study, Table, Value};
 use report::values;
 
 use super::experiment::{CPU, Drives, NORMAL, Outcome, load};
@@ -12,14 +12,19 @@ use super::{SEED, Scale};
 use sqlite::workload::ycsb::{Workload, Ycsb};
 
 /// Runs the workloads.
-pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabError> {
+pub fn run(
+    scale: Scale,
+    threads: usize,
+    condition: &Condition,
+    study: &mut Study,
+) -> Result<(), LabError> {
     let (records, count) = match scale {
         Scale::Quick => (5000, 20_000),
         Scale::Default | Scale::Full => (200_000, 40_000),
     };
     let mut start = Ycsb::new(records, SEED);
     let loaded = load(|db| start.load(db))?;
-    let used = Drives::new(scale, threads, 100)?;
+    let used = Drives::new(scale, threads, 100, condition)?;
     let mut table = Table::new([
         ("workload", "workload"),
         ("wal_op_s", "WAL op/s"),
@@ -61,7 +66,7 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
     table.row(values!["mean", &none, &none, &none, sw_mean, no_mean, &none, &none]);
     table.row(values!["paper", &none, &none, &none, YCSB_SW, YCSB_NO, &none, &none]);
     study.checks.push(Check {
-        what: "Fig. 10: A and F gain most, C nothing".to_string(),
+        what: format!("Fig. 10, {}: A and F gain most, C nothing", condition.id),
         found: no.iter().map(|tenths| percent(*tenths).to_string()).collect::<Vec<_>>().join(", "),
         holds: no[2] == 0 && no[0].min(no[5]) > no[1].max(no[3]).max(no[4]),
     });
@@ -77,11 +82,8 @@ pub fn run(scale: Scale, threads: usize, study: &mut Study) -> Result<(), LabErr
             ),
             table,
         )
-        .plot(Plot::bars(
-            "operations/s",
-            "workload",
-            ["wal_op_s", "sw_wal_op_s", "nolgn_op_s"],
-        ))?,
+        .plot(Plot::bars("operations/s", "workload", ["wal_op_s", "sw_wal_op_s", "nolgn_op_s"]))?
+        .under(condition),
     );
     Ok(())
 }

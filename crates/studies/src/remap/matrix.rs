@@ -335,6 +335,9 @@ fn checks(places: &[[String; 2]], found: &[Measured]) -> Vec<Check> {
     ]
 }
 
+/// The drive that the captured traces are replayed on, in MiB, where no condition has its own.
+const TRACED_MIB: u64 = 1024;
+
 /// The captured runs of fio's random writes on real file systems.
 const TRACES: [(&str, &str); 4] = [
     ("ext4", "fio_randwrite_ext4.csv.zst"),
@@ -344,7 +347,15 @@ const TRACES: [(&str, &str); 4] = [
 ];
 
 /// Fig 9 on what real file systems made of fio's random writes.
-pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabError> {
+pub(super) fn captured(
+    options: &Options,
+    condition: &Condition,
+    study: &mut Study,
+) -> Result<(), LabError> {
+    let size = Size::of(condition, options);
+    // Each touches 470 to 770 MB: twice as much as the condition's own files.
+    let mib = if size.mib == options.scale.mib() { TRACED_MIB } else { 2 * size.mib };
+    let mappings = mappings(size, options);
     let names = [("file_system", "file system"), ("drive", "drive"), ("stack", "stack")];
     let mut table = Table::new(names.into_iter().chain(COLUMNS));
     let mut places = Vec::new();
@@ -362,14 +373,14 @@ pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabEr
                 path.display()
             )));
         }
-        for mapping in &MAPPINGS {
+        for mapping in &mappings {
             for (stack_name, stack) in STACKS {
                 places.push([
                     (*name).to_string(),
                     mapping.name.to_string(),
                     stack_name.to_string(),
                 ]);
-                cells.push(stacked(mapping, 1024, stack, 80).trace(path.clone()));
+                cells.push(stacked(mapping, mib, stack, 80).trace(path.clone()));
             }
         }
     }
@@ -382,15 +393,18 @@ pub(super) fn captured(options: &Options, study: &mut Study) -> Result<(), LabEr
     let found = section(
         "fig9_traces",
         "Fig 9: what file systems made of fio's random writes",
-        "Captured traces of 8 jobs writing 4 KiB at random with fdatasync after each 32 (buffered, as \
-         the paper's runs), on a drive of 1 GiB, replayed as fast as it goes: device time for equal \
-         work. Addresses never touched are left out.",
+        format!(
+            "Captured traces of 8 jobs writing 4 KiB at random with fdatasync after each 32 (buffered, as \
+             the paper's runs), on a drive of {} GiB, replayed as fast as it goes: device time for equal \
+             work. Addresses never touched are left out.",
+            mib >> 10
+        ),
         table,
     );
     let drawn = traces.iter().try_fold(found, |found, (name, _)| {
         let plot = Plot::bars(&format!("{name}, MB/s"), "drive", ["mb_s"]);
         found.plot(plot.by("stack").only("file_system", *name))
     })?;
-    study.sections.push(drawn);
+    study.sections.push(drawn.under(condition));
     Ok(())
 }

@@ -90,8 +90,8 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
         matrix::generated(options, condition, &mut study)?;
         reads::run(options, condition, &mut study)?;
         cleaning::run(options, condition, &mut study)?;
+        matrix::captured(options, condition, &mut study)?;
     }
-    matrix::captured(options, &mut study)?;
     matrix::fills(options, &mut study)?;
     matrix::flushed(options, &mut study)?;
     placement::run_all(options, &mut study)?;

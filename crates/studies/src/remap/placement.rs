@@ -7,7 +7,7 @@ use block::{BlockDevice, Bytes, DeviceError, Lba, Lpn, Request, Rng, Sectors, Ti
 use lab::LabError;
 use lab::input::{Fit, Origin, Workload};
 use remap::{HostLog, KNOWN_CLASSES, Known, LogError};
-use report::study::{Plot, Study, Table, Value};
+use report::study::{Check, Plot, Study, Table, Value};
 use report::values;
 use workload::TraceOp;
 
@@ -168,8 +168,9 @@ const WAYS: [(&str, &str, Way); 6] = [
     ("clairvoyant", "known: when each dies", Way::Clairvoyant),
 ];
 
-/// Blocks written for each of the client's in the measured part: with copies alone, and all of them.
-fn run(load: &Load, fill: u64, way: Way) -> Result<[(u64, u64); 2], LabError> {
+/// Blocks written for each of the client's in the measured part: with copies alone, and all of them. None: a
+/// log this small has no room for so much beside its least reserve.
+fn run(load: &Load, fill: u64, way: Way) -> Result<Option<[(u64, u64); 2]>, LabError> {
     let failed = |e: LogError| LabError::Failed(format!("placement, {}: {e}", load.name));
     let physical = u64::from(load.blocks) * 100 / fill;
     let mut options = remap::LogOptions::default();
@@ -190,7 +191,10 @@ fn run(load: &Load, fill: u64, way: Way) -> Result<[(u64, u64); 2], LabError> {
     options.capacity = Bytes(u64::from(load.blocks) * 4096);
     // Super block and roots lie beside the segments.
     let device = Nothing(physical.next_multiple_of(SEGMENT) + SEGMENT);
-    let mut log = HostLog::format(device, &options).map_err(failed)?;
+    let mut log = match HostLog::format(device, &options) {
+        Err(LogError::Shape(_)) => return Ok(None),
+        formatted => formatted.map_err(failed)?,
+    };
     if matches!(way, Way::Often | Way::Clairvoyant) {
         let clairvoyant = way == Way::Clairvoyant;
         log.know(Box::new(Oracle {
@@ -211,7 +215,7 @@ fn run(load: &Load, fill: u64, way: Way) -> Result<[(u64, u64); 2], LabError> {
     log.check().map_err(failed)?;
     let now = log.counters();
     let user = now.user - before.user;
-    Ok([(user + now.gc - before.gc, user), (now.written() - before.written(), user)])
+    Ok(Some([(user + now.gc - before.gc, user), (now.written() - before.written(), user)]))
 }
 
 /// The traces of the project's own captures.
@@ -247,6 +251,34 @@ fn loads(options: &Options) -> Result<Loads, LabError> {
     Ok(loads)
 }
 
+/// What `auto` may write for each block of the client, in hundredths, without headers and the map.
+const GOALS: [(&str, u64, u64); 4] =
+    [("Zipf 0.99", 80, 200), ("Zipf 0.99", 90, 330), ("20/80", 80, 245), ("20/80", 90, 470)];
+
+/// What a load has to show: a goal, with 5 % for headers and the map; under uniform writes what greedy
+/// has, and on a trace the better of the two placements, with 5 %.
+fn goal(load: &str, fill: u64, found: &[[(u64, u64); 2]]) -> Check {
+    let (copies, all) = (|way: usize| found[way][0], found[3][1]);
+    // In ten thousandths.
+    let of = |(written, user): (u64, u64)| written * 10_000 / user.max(1);
+    let known = GOALS.iter().find(|(name, at, _)| *name == load && *at == fill);
+    let (what, here, most) = match known {
+        Some((.., most)) => ("with headers and map at most", of(all), most * 105),
+        None if load == "uniform" => {
+            ("at most 1.05 of greedy's", of(copies(3)), of(copies(0)) * 21 / 20)
+        }
+        None => {
+            let better = of(copies(1)).min(of(copies(2)));
+            ("at most 1.05 of the better placement's", of(copies(3)), better * 21 / 20)
+        }
+    };
+    Check {
+        what: format!("placement, {load}, {fill} %: auto writes {what} {}", ratio((most, 10_000))),
+        found: ratio((here, 10_000)).to_string(),
+        holds: here <= most,
+    }
+}
+
 /// The table, and how near `auto` comes to what could be known.
 pub(super) fn run_all(options: &Options, study: &mut Study) -> Result<(), LabError> {
     let mut jobs = Vec::new();
@@ -266,11 +298,19 @@ pub(super) fn run_all(options: &Options, study: &mut Study) -> Result<(), LabErr
         let (load, fill, _) = &jobs[0];
         let segments = u64::from(load.blocks) * 100 / fill / SEGMENT;
         let mut row: Vec<Value> = values![load.name, format!("{fill} %"), segments].to_vec();
+        let Some(found) = found.iter().copied().collect::<Option<Vec<_>>>() else {
+            row.extend(std::iter::repeat_n(Value::Absent, WAYS.len() + 2));
+            table.row(row);
+            continue;
+        };
         row.extend(found.iter().map(|[copies, _]| ratio(*copies)));
         row.push(ratio(found[3][1]));
         let [(auto, user), (best, others)] = [found[3][0], found[5][0]];
         row.push(change(auto * others, best * user));
         table.row(row);
+        if options.scale != Scale::Quick {
+            study.checks.push(goal(load.name, *fill, &found));
+        }
     }
     study.sections.push(
         section(

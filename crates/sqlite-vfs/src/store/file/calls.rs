@@ -130,7 +130,12 @@ impl File for StoreFile {
                     let owner = file.owner(core, caller, id);
                     return core.commit(&[owner]);
                 }
-                if file.tagged(core, caller, id) { Ok(()) } else { core.sync_plain() }
+                if file.tagged(core, caller, id) {
+                    let owner = file.owner(core, caller, id);
+                    core.is_wanted(owner);
+                    return Ok(());
+                }
+                core.sync_plain()
             }),
         }
     }

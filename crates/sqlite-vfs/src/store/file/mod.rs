@@ -237,7 +237,7 @@ impl StoreFile {
     }
 
     fn grouping(&self, core: &Core) -> bool {
-        core.options.group > 0 || self.unsynced
+        core.options.group > 0 || self.unsynced || core.is_logging()
     }
 
     /// Runs a change in the transaction of this file; where the device has no room for it, the

@@ -4,7 +4,7 @@
 //! Three lists, each an LRU: SORB for what is or was written again, BAW for append-only writes,
 //! BAR for reads of append-only data. Invariants:
 //! * BAW and BAR hold at most `cap` entries each; SORB has no limit of its own;
-//! * an entry in BAW was written by a large request and not written again since;
+//! * an entry in BAW was written by a large request and not written again since (nor, if asked, read);
 //! * BAW goes to flash on a stream of its own, in whole flash pages as long as it holds one.
 
 use block::{Bytes, Op};
@@ -55,6 +55,36 @@ pub(super) const OPTIONS: &[PolicyOption] = &[
         doc: "entries of BAW programmed together; 0 = a flash page",
     },
     PolicyOption {
+        name: "read_hit_to_bar",
+        kind: KeyKind::Flag,
+        default: "off",
+        doc: "an entry of BAW that is read goes to BAR, dirty as it is, while that has room",
+    },
+    PolicyOption {
+        name: "inner",
+        kind: KeyKind::Policy,
+        default: "lru",
+        doc: "whose the rest is; any but lru, or a gate: append-only pages have one queue, of 5 % unless `cap` says",
+    },
+    PolicyOption {
+        name: "gate",
+        kind: KeyKind::Choice(&["off", "shadow"]),
+        default: "off",
+        doc: "isolate always, or while a sampled shadow cache that does hits more than one that does not",
+    },
+    PolicyOption {
+        name: "period",
+        kind: KeyKind::Count(1, 1 << 30),
+        default: "2000",
+        doc: "requests between two decisions of the gate",
+    },
+    PolicyOption {
+        name: "weight",
+        kind: KeyKind::Choice(&["request", "page"]),
+        default: "request",
+        doc: "what a hit counts at the gate: 1 / pages of its request, or 1",
+    },
+    PolicyOption {
         name: "charge",
         kind: KeyKind::Choice(&["all", "bits"]),
         default: "all",
@@ -73,6 +103,7 @@ pub(super) struct Isolation {
     program_unit: usize,
     /// Times SORB gave way to a BAW of less than a flash page.
     deadline: usize,
+    read_hit_to_bar: bool,
 }
 
 /// Builds the policy and its buffer.
@@ -89,6 +120,19 @@ pub(super) fn make(setup: &Setup<'_>) -> Result<Buffer, String> {
     let chunk = setup.size("chunk");
     if !chunk.is_multiple_of(4096) || !(4096..=128 << 20).contains(&chunk) {
         return Err(format!("chunk={chunk} B: expected a multiple of 4 KiB from 4 KiB to 128 MiB"));
+    }
+    if setup.word("inner") != "lru" || setup.word("gate") != "off" {
+        if setup.flag("read_hit_to_bar") {
+            return Err(
+                "read_hit_to_bar: with another inner policy or a gate there is no BAR".into()
+            );
+        }
+        let lat = Lat::new(reading, (chunk / 4096) as u32, setup.shape.pages);
+        let table = lat.bytes(setup.word("charge") == "bits");
+        return super::gated::make(setup, lat, table);
+    }
+    if setup.word("weight") != "request" || setup.count("period") != 2000 {
+        return Err("weight, period: there is no gate (gate=off)".into());
     }
     let or = |n: u64, other: u32| if n == 0 { other as usize } else { n as usize };
     let program_unit = or(setup.count("program_unit"), setup.shape.page_entries);
@@ -110,6 +154,7 @@ pub(super) fn make(setup: &Setup<'_>) -> Result<Buffer, String> {
         cap,
         program_unit,
         deadline: 0,
+        read_hit_to_bar: setup.flag("read_hit_to_bar"),
     })
 }
 
@@ -220,6 +265,8 @@ impl Policy for Isolation {
         let to = if a.op == Op::Write {
             self.lat.write_hit(a.page.0);
             SORB
+        } else if self.read_hit_to_bar && from == BAW && self.len(BAR) < self.cap {
+            BAR
         } else {
             from
         };

@@ -64,7 +64,6 @@ impl Arc {
     #[inline]
     fn make_room(&mut self, pool: &mut Pool, out: &mut Batches) {
         let seen_once = self.once.len() + self.ghosts.len(usize::from(ONCE));
-        let total = pool.resident() + self.ghosts.total();
         if seen_once == self.entries {
             if self.ghosts.pop(usize::from(ONCE)).is_none() {
                 // T1 fills the buffer: its coldest goes, and is not remembered.
@@ -74,8 +73,11 @@ impl Arc {
                 }
                 return;
             }
-        } else if total == 2 * self.entries {
-            self.ghosts.pop(usize::from(AGAIN));
+        } else {
+            // One too many, or more where entries come to the buffer that are not ours.
+            while pool.resident() + self.ghosts.total() >= 2 * self.entries
+                && self.ghosts.pop(usize::from(AGAIN)).is_some()
+            {}
         }
         if pool.free() == 0 {
             self.replace(pool, false, out);

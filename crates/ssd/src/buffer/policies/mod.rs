@@ -2,6 +2,7 @@
 
 mod ad_lru;
 mod aoi;
+mod apart;
 mod arc;
 mod belady;
 mod bplru;
@@ -11,6 +12,8 @@ mod clock;
 mod common;
 mod fab;
 mod fifo;
+mod gate;
+mod gated;
 mod lirs;
 mod lists;
 mod lru;

@@ -1,6 +1,6 @@
 //! Copying what is valid of a victim: what a record becomes when its slot moves.
 
-use block::{DeviceError, Ppn};
+use block::{DeviceError, Lpn, Ppn};
 use nand::{Cause, Kind, Oob, Payload, SlotRead};
 
 use super::cleaner::Cursor;
@@ -116,6 +116,9 @@ impl PageFtl {
         let (first, count) = self.heads.of_cleaning();
         if count == 1 {
             return first;
+        }
+        if let Some(known) = &self.known.0 {
+            return first + usize::from(known.moved(Lpn(slot))).min(count - 1);
         }
         let line = self.lines.line_of(self.g.block_of(from));
         let head = self.lines.get(line).head;

@@ -1,0 +1,130 @@
+//! What fixed loads cost, to the block and the nanosecond. When a checkpoint is made, which segment is cleaned
+//! and what is waited for: none of that changes what is read, so no model of contents notices when it becomes
+//! worse. The figures of the documents stand on it. Whoever changes a cost on purpose changes `costs.txt` with
+//! it; a failing test prints the lines as they are now.
+
+mod tools;
+
+use block::{BlockDevice, DeviceError, Op as Asked, RamDevice, Request, Rng, Sectors, Span, Time};
+use tools::model::{Mix, apply, draw, fresh, perform};
+use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Now, Stamp, mkfs};
+
+const WANTED: &str = include_str!("costs.txt");
+
+const READ: Span = Span::from_us(60);
+const WRITE: Span = Span::from_us(9);
+const FLUSH: Span = Span::from_us(150);
+
+/// Takes time: writes one after the other, a flush when they have ended.
+struct Timed {
+    below: RamDevice,
+    free: Time,
+    discarded: u64,
+}
+
+impl BlockDevice for Timed {
+    fn capacity(&self) -> Sectors {
+        self.below.capacity()
+    }
+    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+        let (op, blocks, forced) = (request.op, request.sectors.0 / 8, request.fua);
+        self.below.submit(at, request)?;
+        Ok(match op {
+            Asked::Read => at + READ,
+            Asked::Write => {
+                self.free = self.free.max(at) + WRITE.times(blocks);
+                if forced { self.free + FLUSH } else { self.free }
+            }
+            Asked::Flush => self.free.max(at) + FLUSH,
+            Asked::Discard => {
+                self.discarded += blocks;
+                at
+            }
+        })
+    }
+}
+
+const MIX: Mix = Mix { write: 62, fsync: 10, clean: 2, sync: 1, blocks: 40, names: 24 };
+
+/// Options that are set, one after the other.
+const LOADS: &[&[(&str, &str)]] = &[
+    &[],
+    &[("cleaning", "bl415")],
+    &[("cleaning", "bl415"), ("gc.victim", "cost-benefit"), ("drain", "on")],
+    &[("gc.victim", "cost-benefit"), ("discard", "on"), ("prefree", "2")],
+    &[("threaded", "on")],
+    &[("late", "on"), ("cached_nodes", "64")],
+    &[("ahead", "1"), ("depth", "1")],
+    &[("ahead", "4"), ("depth", "3"), ("gc.victim", "cost-benefit")],
+    &[("cleaning", "scj"), ("slots", "24"), ("threshold", "160"), ("batch", "1")],
+    &[("cleaning", "scj"), ("slots", "200"), ("count_needed", "off"), ("batch", "4")],
+    &[("cleaning", "scj"), ("slots", "12"), ("threshold", "600"), ("drain", "on")],
+    &[("cleaning", "scj"), ("slots", "200"), ("threshold", "600"), ("ahead", "2"), ("depth", "2")],
+    &[("cleaning", "scj"), ("slots", "16"), ("ahead", "8"), ("depth", "3"), ("discard", "on")],
+];
+
+fn moment(at: Time) -> Now {
+    let seconds = 1_600_000_000 + at.as_ns() / 1_000_000_000;
+    Now { at, wall: Stamp { seconds, nanos: 7 } }
+}
+
+fn costs(fs: &Fs<Timed>) -> String {
+    let stats = fs.stats();
+    let named = stats.named().into_iter().filter(|(_, count)| *count > 0);
+    let named: Vec<String> = named.map(|(name, count)| format!("{name} {count}")).collect();
+    let (discarded, now) = (fs.device().discarded, fs.done().as_ns());
+    format!("{}, discarded {discarded}, at {now} ns", named.join(", "))
+}
+
+/// A load, the end of the process in the middle of it, and a clean stop.
+fn run(seed: u64, pairs: &[(&str, &str)]) -> Vec<String> {
+    let mut options = FsOptions { dirty: 24, ..FsOptions::default() };
+    pairs.iter().for_each(|(key, value)| options.set(key, value).unwrap());
+    let name: Vec<String> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let name = if name.is_empty() { "as it comes".to_string() } else { name.join(", ") };
+    let format = MkfsOptions { log_blocks_per_seg: 4, ..MkfsOptions::new([3; 16], 9) };
+    let device =
+        Timed { below: RamDevice::new(Sectors(1_500 * 8)), free: Time::ZERO, discarded: 0 };
+    let device = mkfs(device, &format, moment(Time::ZERO)).unwrap().0;
+    let mut fs = Fs::mount(device, options, moment(Time::from_us(1))).unwrap();
+    let (mut tree, mut rng, mut found) = (fresh(), Rng::stream(seed, "costs"), Vec::new());
+    for step in 0..600 {
+        let op = draw(&mut rng, &tree, MIX);
+        // Seconds pass now and then, and nobody asks for anything.
+        let pause = if rng.ratio(1, 40) { 40_000_000 } else { rng.below(400) };
+        let at = fs.ready() + Span::from_us(pause);
+        if pause > 400 {
+            fs.idle(moment(at), 2).unwrap();
+        }
+        let at = fs.ready().max(at);
+        match perform(&mut fs, moment(at), &op) {
+            Err(FsError::NoSpace) => {}
+            real => {
+                // What the model says of it, other tests compare.
+                let _ = apply(&mut tree, &op, real.as_ref().ok().copied().flatten());
+            }
+        }
+        if step == 400 {
+            found.push(format!("{name}: {}", costs(&fs)));
+            let at = fs.done();
+            fs.sync(moment(at)).unwrap();
+            let at = fs.done();
+            fs = Fs::mount(fs.abandon(), options, moment(at)).unwrap();
+            found.push(format!("{name}, mounted: {}", costs(&fs)));
+        }
+    }
+    found.push(format!("{name}, at the end: {}", costs(&fs)));
+    let at = fs.done();
+    fs.check(moment(at)).unwrap();
+    found
+}
+
+#[test]
+fn a_fixed_load_costs_what_it_did() {
+    let found: Vec<String> = (0..).zip(LOADS).flat_map(|(seed, pairs)| run(seed, pairs)).collect();
+    println!("{}", found.join("\n"));
+    for (found, wanted) in found.iter().zip(WANTED.lines()) {
+        assert_eq!(found, wanted);
+    }
+    assert_eq!(found.len(), WANTED.lines().count());
+}

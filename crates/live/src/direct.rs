@@ -1,0 +1,151 @@
+//! The file of an image, of which some writes wait for the device by themselves.
+//!
+//! Invariants:
+//! * what is written durably goes past the system's cache where the file lets it, and waits for its own
+//!   bytes only: what else was written waits for the next sync, as ever;
+//! * where the file or the system cannot do that, it is a write and a sync.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+
+use block::Medium;
+use rustix::fs::OFlags;
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::layout::{PAGE, SECTOR};
+use crate::medium::FileMedium;
+
+/// Where the memory lies that goes to the device as it is.
+const ALIGNED: usize = PAGE as usize;
+
+/// A file, and the same file past the cache.
+#[derive(Debug)]
+pub(crate) struct DirectMedium {
+    file: FileMedium,
+    direct: Option<File>,
+    grain: u32,
+}
+
+/// `bytes` zeroes in aligned memory: the memory, and where they begin.
+fn aligned(bytes: usize) -> (Vec<u8>, usize) {
+    let memory = vec![0; bytes + ALIGNED];
+    let start = memory.as_ptr().align_offset(ALIGNED);
+    (memory, start)
+}
+
+/// Whether so many bytes can be read there past the cache.
+fn reads(file: &File, at: u64, bytes: usize) -> bool {
+    let (mut memory, start) = aligned(bytes);
+    file.read_exact_at(&mut memory[start..start + bytes], at).is_ok()
+}
+
+impl DirectMedium {
+    /// Over a file that has its first pages.
+    pub fn new(file: File) -> DirectMedium {
+        // The same file, whatever has become of its name.
+        let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).custom_flags(OFlags::DIRECT.bits() as i32);
+        let direct = options.open(name).ok();
+        let file = FileMedium(file);
+        let direct = direct.filter(|direct| reads(direct, 0, PAGE as usize));
+        let fine = direct.as_ref().is_some_and(|direct| reads(direct, SECTOR as u64, SECTOR));
+        let grain = if fine { SECTOR as u32 } else { PAGE as u32 };
+        DirectMedium { file, direct, grain }
+    }
+}
+
+/// Writes and waits for these bytes alone; `false`: the system cannot, and nothing is promised.
+fn write_waiting(file: &File, at: u64, bytes: &[u8]) -> io::Result<bool> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let part = [IoSlice::new(&bytes[done..])];
+        match rustix::io::pwritev2(file, &part, at + done as u64, ReadWriteFlags::DSYNC) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => done += written,
+            Err(Errno::INTR) => {}
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => return Ok(false),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(true)
+}
+
+impl Medium for DirectMedium {
+    fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read(at, out)
+    }
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write(at, bytes)
+    }
+    fn write_parts(&self, at: u64, parts: &[&[u8]]) -> io::Result<()> {
+        self.file.write_parts(at, parts)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+    fn write_durable(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let grain = u64::from(self.grain);
+        let fits = at.is_multiple_of(grain) && (bytes.len() as u64).is_multiple_of(grain);
+        let done = match self.direct.as_ref().filter(|_| fits) {
+            Some(direct) => {
+                let (mut memory, start) = aligned(bytes.len());
+                let memory = &mut memory[start..start + bytes.len()];
+                memory.copy_from_slice(bytes);
+                write_waiting(direct, at, memory)?
+            }
+            None => write_waiting(&self.file.0, at, bytes)?,
+        };
+        if done {
+            return Ok(());
+        }
+        self.file.write(at, bytes)?;
+        self.file.sync()
+    }
+    fn grain(&self) -> u32 {
+        self.grain
+    }
+    fn size(&self) -> io::Result<u64> {
+        self.file.size()
+    }
+    fn discard(&self, at: u64, bytes: u64) -> io::Result<()> {
+        self.file.discard(at, bytes)
+    }
+    fn discard_is_fast(&self) -> bool {
+        self.file.discard_is_fast()
+    }
+    fn data_from(&self, at: u64) -> io::Result<Option<Range<u64>>> {
+        self.file.data_from(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_durably_is_read_by_everybody() {
+        let path = std::env::temp_dir().join(format!("varve-direct-{}", std::process::id()));
+        let open = File::options().read(true).write(true).create_new(true).open(&path);
+        let file = open.expect("a file");
+        std::fs::remove_file(&path).expect("removed");
+        let medium = FileMedium(file.try_clone().expect("a second handle"));
+        medium.write(0, &vec![1; 64 << 10]).expect("written");
+        let direct = DirectMedium::new(file);
+        let mut expected = vec![1; 64 << 10];
+        // Whole grains, of both sizes, and what fits none.
+        for (number, (at, bytes)) in
+            [(8192, 4096), (12_288, 8192), (512, 1024), (700, 333)].into_iter().enumerate()
+        {
+            let fill = number as u8 + 2;
+            direct.write_durable(at, &vec![fill; bytes]).expect("written");
+            expected[at as usize..at as usize + bytes].fill(fill);
+            let mut found = vec![0; expected.len()];
+            medium.read(0, &mut found).expect("read");
+            assert!(found == expected, "{at} {bytes}");
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! Commits as records of what they change (docs/design/store.md): the pages follow later, with those of
+//! many others, as one transaction of the device.
+//!
+//! Invariants:
+//! * a commit is told durable when its record is, and the records of everything before it that its own was
+//!   made against;
+//! * the records of an epoch are void from the very commit of the device on that has its pages: the header
+//!   page with the next epoch is written in it;
+//! * a record is made against what everybody saw before: never against what no commit has made;
+//! * after a failed append nobody knows what the log holds, and nothing is written until the next mount.
+
+use block::{CommitLog, Data, DeviceError, Lpn, TxError};
+
+use super::Bug;
+use super::core::{Core, Done, Id, PAGE_BYTES};
+use super::objects::Owner;
+use super::record::{Body, Draft};
+use super::ring::with_log;
+use super::table::{Meta, PAGE};
+
+impl Core {
+    /// Whether commits go to the log.
+    pub(super) fn is_logging(&self) -> bool {
+        self.ring.is_some() && self.options.delta
+    }
+
+    pub(super) fn log<T>(
+        &mut self,
+        body: impl FnOnce(&mut dyn CommitLog) -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        with_log(self.device.as_mut(), self.layout.log, self.layout.log_page(), body)
+    }
+
+    /// The header page, with the epoch that its records are of.
+    pub(super) fn header(&self, epoch: u64) -> Vec<u8> {
+        self.layout.encode(self.next_id, self.ring.map_or(0, |ring| ring.store()), epoch)
+    }
+
+    /// The same as it is now.
+    pub(super) fn header_now(&self) -> Vec<u8> {
+        self.header(self.ring.map_or(0, |ring| ring.epoch()))
+    }
+
+    /// Commits transactions that were collected by one record; durable when it returns.
+    pub(super) fn commit_to_log(&mut self, owners: &[Owner]) -> Done<()> {
+        if self.unflushed || self.objects.values().any(|object| object.stale) {
+            // What was written plainly, and this record may be made against.
+            self.sync_plain()?;
+        }
+        if self.group.unlogged && !self.has_bug(Bug::UnloggedMissing) {
+            // What was answered without a record, and what this record is made against.
+            self.flush_group()?;
+        }
+        if self.has_bug(Bug::TwoRecords) && owners_objects(self, owners) > 1 {
+            return self.commit_apart(owners);
+        }
+        let Some(draft) = self.draft(owners)? else {
+            owners.iter().for_each(|owner| drop(self.open.remove(owner)));
+            return Ok(());
+        };
+        let pages: usize = owners.iter().map(|owner| self.open[owner].kept.len()).sum();
+        let fits = self.ring.is_some_and(|ring| ring.takes(draft.takes()));
+        if !fits || pages > self.most_grouped() {
+            return self.commit_now(owners);
+        }
+        self.make_room(pages, draft.takes())?;
+        self.open_epoch()?;
+        self.append(draft)?;
+        self.join(owners);
+        self.stats.logged += 1;
+        Ok(())
+    }
+
+    /// The record of what `owners` change; `None`: nothing.
+    fn draft(&mut self, owners: &[Owner]) -> Done<Option<Draft>> {
+        let Some(ring) = self.ring else { return Ok(None) };
+        let mut body = Body::default();
+        for owner in owners {
+            // Taken out while pages of others are read.
+            let Some(tx) = self.open.remove(owner) else { continue };
+            let mut old = [0; PAGE];
+            for ((id, page), bytes) in &tx.kept {
+                let there = self.seen_before(*id, *page, &mut old);
+                body.page(*id, *page as u32, there.then_some(&old[..]), bytes);
+            }
+            for (id, meta) in &tx.metas {
+                if !self.has_bug(Bug::MetasLeftOut) {
+                    self.add_meta(&mut body, *id, meta);
+                }
+            }
+            self.open.insert(*owner, tx);
+        }
+        self.stray.clear();
+        Ok((!body.is_empty()).then(|| body.finish(ring.grain())))
+    }
+
+    /// What everybody sees of a page before this commit; `false`: nothing, or nothing that can be read.
+    fn seen_before(&mut self, id: Id, page: u64, out: &mut [u8; PAGE]) -> bool {
+        if let Some(stray) = self.stray.get(&(id, page)) {
+            out.copy_from_slice(stray);
+            return true;
+        }
+        let end = self.size_of(None, id).div_ceil(PAGE_BYTES);
+        page < end && self.read_page(None, id, page, out).is_ok()
+    }
+
+    /// Adds what is new of an object's size and place: the size alone, or the parts of its record.
+    fn add_meta(&self, body: &mut Body, id: Id, meta: &Meta) {
+        let (new, old) = (meta.fitted(), self.shared_meta(id).fitted());
+        let known = !old.slots.is_empty() || self.group.metas.contains_key(&id);
+        if known && new.extents == old.extents {
+            if new.size != old.size {
+                body.size(id, new.size);
+            }
+            return;
+        }
+        let name = self.objects.get(&id).map(|o| o.name.as_str()).unwrap_or_default();
+        for part in (0..new.parts()).filter(|part| !known || new.changed(&old, *part)) {
+            body.meta(id, &new.encode(id, name, part));
+        }
+    }
+
+    /// Makes room in the log, and in memory for so many pages more.
+    fn make_room(&mut self, pages: usize, bytes: u64) -> Done<()> {
+        let Some(ring) = &mut self.ring else { return Ok(()) };
+        let full = !ring.has_room(bytes);
+        if full && self.bug.has(Bug::RingReusedEarly) {
+            ring.wrap();
+            return Ok(());
+        }
+        if full || self.group.pages.len() + pages > self.most_grouped() || self.is_beset(pages) {
+            self.flush_group()?;
+        }
+        Ok(())
+    }
+
+    /// Nothing is appended to an epoch that was found: it may end in a record that a power cut tore.
+    fn open_epoch(&mut self) -> Done<()> {
+        if self.ring.is_none_or(|ring| ring.is_open()) {
+            return Ok(());
+        }
+        if self.group.writes > 0 {
+            return self.flush_group();
+        }
+        let tid = self.device.tx_begin()?;
+        self.write_epoch(tid)?;
+        self.commit_tids(&[tid])?;
+        self.begin_epoch();
+        Ok(())
+    }
+
+    /// Writes the header page of the next epoch into a transaction of the device.
+    pub(super) fn write_epoch(&mut self, tid: block::TxId) -> Done<()> {
+        let Some(ring) = self.ring else { return Ok(()) };
+        let page = self.header(ring.epoch() + 1);
+        self.now = self.device.tx_write(self.now, tid, Lpn(0), Data::Write(&page))?;
+        Ok(())
+    }
+
+    /// The transaction with that page is durable.
+    pub(super) fn begin_epoch(&mut self) {
+        if let Some(ring) = &mut self.ring {
+            ring.begin();
+        }
+    }
+
+    fn append(&mut self, draft: Draft) -> Done<()> {
+        let Some(ring) = self.ring else { return Ok(()) };
+        let (offset, bytes, crc) = ring.next(draft);
+        let now = self.now;
+        match self.log(|log| log.log_append(now, offset, &bytes)) {
+            Ok(now) => self.now = now,
+            Err(error) => {
+                let error = TxError::from(error);
+                self.break_off(&error);
+                return Err(error);
+            }
+        }
+        if let Some(ring) = &mut self.ring {
+            ring.appended(bytes.len() as u64, crc);
+        }
+        self.stats.log_bytes += bytes.len() as u64;
+        Ok(())
+    }
+
+    // Planted bugs.
+
+    /// One record for each database of a commit.
+    fn commit_apart(&mut self, owners: &[Owner]) -> Done<()> {
+        for owner in owners {
+            let tx = self.open.remove(owner).unwrap_or_default();
+            let mut ids: Vec<Id> = tx.kept.keys().map(|(id, _)| *id).collect();
+            ids.extend(tx.metas.keys());
+            ids.sort_unstable();
+            ids.dedup();
+            for id in ids {
+                let mut part = super::objects::Tx { writes: 1, synced: true, ..Default::default() };
+                part.kept = tx
+                    .kept
+                    .iter()
+                    .filter(|((of, _), _)| *of == id)
+                    .map(|(k, v)| (*k, v.clone()))
+                    .collect();
+                part.metas = tx
+                    .metas
+                    .iter()
+                    .filter(|(of, _)| **of == id)
+                    .map(|(k, v)| (*k, v.clone()))
+                    .collect();
+                self.open.insert(Owner::Object(id), part);
+                self.commit_to_log(&[Owner::Object(id)])?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Objects that transactions have written.
+fn owners_objects(core: &Core, owners: &[Owner]) -> usize {
+    let kept = owners.iter().filter_map(|owner| core.open.get(owner)).flat_map(|tx| tx.kept.keys());
+    kept.map(|(id, _)| *id).collect::<std::collections::BTreeSet<Id>>().len()
+}
