@@ -117,3 +117,51 @@ fn an_image_with_a_log_commits_by_records() {
         assert!(open(&format!("file:{image}?capacity=4MiB&{wrong}"), &vfs).is_err(), "{wrong}");
     }
 }
+
+/// Where the records of the newest epoch lie in an image, in their order.
+fn newest_records(image: &[u8]) -> Vec<usize> {
+    let number = |at: usize| u64::from_le_bytes(image[at..at + 8].try_into().unwrap());
+    let is_record = |at: &usize| image[*at..].starts_with(b"varvedlt");
+    let mut found: Vec<(u64, u64, usize)> = (0..image.len() - 64)
+        .step_by(512)
+        .filter(is_record)
+        .map(|at| (number(at + 16), number(at + 24), at))
+        .collect();
+    found.sort_unstable();
+    let newest = found.last().expect("a record").0;
+    found.retain(|(epoch, ..)| *epoch == newest);
+    found.into_iter().map(|(.., at)| at).collect()
+}
+
+/// A bit that flips in a record of a killed program's image: an error that says where, and nothing is written.
+/// In the newest record alone it is what a power cut leaves.
+#[test]
+fn a_damaged_record_is_an_error_unless_it_is_the_newest() {
+    let folder = common::Folder::new();
+    let vfs = unique("vfs");
+    Stores::new().register(&api(), &vfs, false, None).unwrap();
+    let path = folder.file("log.varve");
+    let db = open(&format!("file:{path}?capacity=4MiB&delta=on"), &vfs).unwrap();
+    db.execute_batch("CREATE TABLE t(a)").unwrap();
+    for row in 1..=5 {
+        db.execute_batch(&format!("INSERT INTO t VALUES({row})")).unwrap();
+    }
+    let image = std::fs::read(&path).unwrap();
+    drop(db);
+    let records = newest_records(&image);
+    assert_eq!(records.len(), 6);
+    for (number, at) in records.iter().enumerate() {
+        let mut damaged = image.clone();
+        damaged[at + 70] ^= 4;
+        let copy = folder.file(&format!("copy{number}.varve"));
+        std::fs::write(&copy, &damaged).unwrap();
+        let rows = open(&copy, &vfs)
+            .and_then(|db| db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)));
+        if number + 1 == records.len() {
+            assert_eq!(rows.unwrap(), 4);
+        } else {
+            assert!(rows.is_err(), "{number}: {rows:?}");
+            assert!(std::fs::read(&copy).unwrap() == damaged, "{number}: it was written to");
+        }
+    }
+}
