@@ -423,7 +423,15 @@ impl<D: BlockDevice> HostLog<D> {
     }
 
     /// Reads the map pages of these blocks that are not in memory.
+    #[inline]
     fn load_pages(&mut self, lpn: Lpn, count: u32) -> Result<(), DeviceError> {
+        if self.engine.holds_map() {
+            return Ok(());
+        }
+        self.load_missing(lpn, count)
+    }
+
+    fn load_missing(&mut self, lpn: Lpn, count: u32) -> Result<(), DeviceError> {
         while let Some((page, pba)) = self.engine.missing(lpn, count) {
             self.scratch.resize(BLOCK, 0);
             let into = Data::Read(&mut self.scratch[..BLOCK]);
