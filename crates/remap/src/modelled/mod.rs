@@ -461,8 +461,7 @@ impl<D: BlockDevice> HostLog<D> {
         while from < to {
             let count = (to - from).min(TRIM_BLOCKS) as u32;
             let lpn = Lpn(from as u32);
-            self.load_pages(lpn, count)?;
-            self.make_room(1)?;
+            self.load_and_make_room(lpn, count, 1)?;
             let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
             self.engine.trim(lpn, count, &mut feed);
             self.issue()?;
