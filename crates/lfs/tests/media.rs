@@ -50,9 +50,8 @@ fn the_table_of_nodes_leads_to_each_node() {
 
 #[test]
 fn a_volume_has_a_journal_as_long_as_it_is_live() {
-    let mut options = FsOptions::default();
-    options.cleaning = Cleaning::Scj(Scj::default());
-    let mut fs = mounted(options);
+    let cleaning = Cleaning::Scj(Scj::default());
+    let mut fs = mounted(FsOptions { cleaning, ..FsOptions::default() });
     file(&mut fs, "a");
     fs.sync(now(3)).unwrap();
     let mut durable = Durable::open(fs.device().clone()).unwrap();
@@ -68,7 +67,7 @@ fn a_volume_has_a_journal_as_long_as_it_is_live() {
 fn an_inode_of_several_names_says_that_its_parent_is_not_known() {
     let mut fs = mounted(FsOptions::default());
     let ino = file(&mut fs, "a");
-    let mut lost = |fs: &mut Fs<RamDevice>| {
+    let lost = |fs: &mut Fs<RamDevice>| {
         fs.sync(now(9)).unwrap();
         let node = Durable::open(fs.device().clone()).unwrap().node(ino).unwrap().0;
         (node.links(), node.advise() & PARENT_LOST != 0)
