@@ -251,21 +251,19 @@ pub fn replay(args: &args::Replay) -> Result<(), LabError> {
         "lost" | "unmountable" => {
             Err(LabError::Check { contract: "promise".to_string(), what: again.reason })
         }
-        _ => Err(LabError::Failed(format!("the checker {}", again.reason))),
+        _ => Err(LabError::Failed(again.reason)),
     }
 }
 
-/// How many processes check. With several drives of this kernel's file systems at once, one process in some runs found
-/// nothing of what was on its drive, and one alone never did; until the reason is known there is one.
+/// How many processes check.
 fn workers(kind: torture::stage::Kind, asked: Option<u16>) -> Result<usize, LabError> {
-    let lfs = kind == torture::stage::Kind::Lfs;
-    match asked.map(usize::from) {
-        Some(many) if many > 1 && !lfs => Err(LabError::Input(format!(
-            "--jobs {many}: several drives of {} at once give wrong verdicts; expected --jobs 1, or --fs lfs",
-            kind.name()
-        ))),
-        Some(asked) => Ok(asked),
-        None if lfs => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
-        None => Ok(1),
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    match (asked.map(usize::from), kind.why_alone()) {
+        (Some(many), Some(why)) if many > 1 => {
+            Err(LabError::Input(format!("--jobs {many}: {why}; expected --jobs 1")))
+        }
+        (Some(asked), _) => Ok(asked.max(1)),
+        (None, Some(_)) => Ok(1),
+        (None, None) => Ok(processors()),
     }
 }

@@ -289,7 +289,7 @@ fn judge(
     report: &mut Report,
 ) -> Result<(), TortureError> {
     let broken = report.checked.iter().find(|checked| checked.fate == Fate::Broken);
-    let says = broken.map(|b| format!("before record {}: the checker {}", b.cut.at, b.reason));
+    let says = broken.map(|b| format!("before record {}: {}", b.cut.at, b.reason));
     if report.failed().next().is_some() {
         report.verdict = Verdict::Lost;
         report.notes.extend(says);
@@ -320,7 +320,7 @@ fn judge(
             ));
         }
         Fate::Broken => {
-            let why = format!("on a drive that forgot everything the checker {}", lied.reason);
+            let why = format!("on a drive that forgot everything: {}", lied.reason);
             report.verdict = Verdict::Broken(why);
         }
     }

@@ -242,7 +242,14 @@ impl Checker<'_> {
         job: &Job,
         answer: &mut BTreeMap<String, Value>,
     ) -> Result<Found, TortureError> {
-        if let Err(why) = self.stage.mount() {
+        self.stage.fresh()?;
+        let mounted = self.stage.mount();
+        if !self.disk.was_read() {
+            self.stage.unmount()?;
+            let what = "the kernel mounted what it knew of another state";
+            return Err(TortureError::Broken(what.to_string()));
+        }
+        if let Err(why) = mounted {
             return Ok((Fate::Unmountable, why.0));
         }
         if job.tree {
@@ -321,12 +328,15 @@ impl Checker<'_> {
             (Ended::Code(1), Some(reason)) if !started_again => (Fate::Lost, reason.to_string()),
             (Ended::Code(1), None) if !started_again => (
                 Fate::Broken,
-                format!("ended with 1 and no reason on its standard output: {}", outcome.why()),
+                format!(
+                    "the checker ended with 1 and no reason on its standard output: {}",
+                    outcome.why()
+                ),
             ),
             _ if started_again => {
                 (Fate::Lost, format!("the program does not start again: it {}", outcome.why()))
             }
-            _ => (Fate::Broken, outcome.why()),
+            _ => (Fate::Broken, format!("the checker {}", outcome.why())),
         })
     }
 }

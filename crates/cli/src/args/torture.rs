@@ -61,7 +61,7 @@ pub struct Torture {
     /// How long a check may
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub limit: Option<Duration>,
-    /// Processes that check, each with a drive of its own: one, but with lfs [default there: processors]
+    /// Processes that check, each with a drive of its own [default: processors]
     #[arg(long, value_name = "N")]
     pub jobs: Option<u16>,
     /// From when on the power may go: the first operation, or the first `ready` [default: ready]
