@@ -149,8 +149,25 @@ impl Disk for StateDisk {
     }
     fn extents(&self, at: u64, bytes: u64, most: usize) -> Result<Vec<Extent>, DiskError> {
         inside(at, bytes, self.history.size())?;
-        // Nobody who mounts it asks; all of it is data.
-        Ok(if bytes == 0 || most == 0 { Vec::new() } else { vec![Extent { bytes, hole: false }] })
+        let mut found: Vec<Extent> = Vec::new();
+        self.look(|now| {
+            let mut place = at;
+            while place < at + bytes {
+                let chunk = place / CHUNK;
+                let next = ((chunk + 1) * CHUNK).min(at + bytes);
+                let sectors = place / SECTOR..next.div_ceil(SECTOR);
+                let blank = |sector: u64| now.sectors[sector as usize] == 0;
+                let hole = !now.written.contains_key(&chunk) && sectors.clone().all(blank);
+                let full = found.len() == most;
+                match found.last_mut() {
+                    Some(last) if last.hole == hole => last.bytes += next - place,
+                    _ if full => break,
+                    _ => found.push(Extent { bytes: next - place, hole }),
+                }
+                place = next;
+            }
+        });
+        Ok(found)
     }
     fn counters(&self) -> Vec<(&'static str, u64)> {
         self.look(|now| vec![("written", now.written.len() as u64), ("flushes", now.flushes)])
