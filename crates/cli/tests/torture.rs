@@ -371,6 +371,43 @@ fn a_rename_without_its_folder_is_lost_on_ext4_and_replayed() {
     nothing_is_left(&folder);
 }
 
+fn pytest() -> Result<(), String> {
+    lfs()?;
+    let out = Command::new("python3").args(["-m", "pytest", "--version"]).output();
+    match out.is_ok_and(|out| out.status.success()) {
+        true => Ok(()),
+        false => Err("there is no pytest".to_string()),
+    }
+}
+
+fn a_test_of_pytest_fails_with_the_report() {
+    let folder = Folder::new();
+    fs::write(folder.path("program.sh"), PROGRAM.replace("$0", "$1")).unwrap();
+    fs::write(folder.path("check.sh"), CHECK).unwrap();
+    let tests = "
+def test_careful(varve_torture):
+    result = varve_torture(['sh', 'program.sh', 'SYNC'], check='sh check.sh', random=5)
+    assert result.verdict == 'kept'
+def test_careless(varve_torture):
+    varve_torture(['sh', 'program.sh', 'NO'], check='sh check.sh', random=5)
+def test_elsewhere(varve_torture, monkeypatch):
+    monkeypatch.setenv('VARVE', '/nowhere/varve')
+    varve_torture(['true'])
+";
+    fs::write(folder.path("test_it.py"), tests).unwrap();
+    let python = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../python");
+    let mut command = Command::new("python3");
+    command.args(["-m", "pytest", "-p", "varve.torture", "-p", "no:cacheprovider", "-rs", "-v"]);
+    command.arg("test_it.py").current_dir(&folder.0).env("TMPDIR", &folder.0);
+    command.env("PYTHONPATH", python).env("PYTHONDONTWRITEBYTECODE", "1");
+    let out = command.env("VARVE", env!("CARGO_BIN_EXE_varve")).output().unwrap();
+    let said = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(said.contains("1 failed, 1 passed, 1 skipped"), "{said}");
+    assert!(said.contains("an fsync of the folder /d is missing"), "{said}");
+    assert!(said.contains("/nowhere/varve: No such file"), "{said}");
+    nothing_is_left(&folder);
+}
+
 fn main() -> ExitCode {
     let tests = runner::tests![
         lists_and_refusals: nothing,
@@ -382,6 +419,7 @@ fn main() -> ExitCode {
         a_cut_within_a_recovery_is_looked_at: ext4,
         a_program_whose_drive_fails_is_judged_by_what_it_goes_on_to_promise: ext4,
         a_ci_server_reads_what_came_out: lfs,
+        a_test_of_pytest_fails_with_the_report: pytest,
         a_rename_without_its_folder_is_lost_on_ext4_and_replayed: ext4,
     ];
     runner::run("torture", &tests)
