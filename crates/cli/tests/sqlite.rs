@@ -144,11 +144,14 @@ fn damage_is_found() {
     let mut image = std::fs::read(&path).unwrap();
     // The superblocks, the first block's header and its first record.
     let pages = u32::from_le_bytes(image[16..20].try_into().unwrap()) as usize;
-    let records = 8192 + 4096 + pages * 4096;
+    let log = u64::from_le_bytes(image[56..64].try_into().unwrap()) as usize;
+    assert!(log >= 1 << 20, "an image has a log of commits: {log}");
+    let block = 8192 + log;
+    let records = block + 4096 + pages * 4096;
     for (at, text) in [
         (30, "the first superblock fails its CRC32C; the second one serves"),
         (4096 + 30, "the second superblock fails its CRC32C; the first one serves"),
-        (8192 + 9, "a header of block 0 fails its CRC32C; its other header serves"),
+        (block + 9, "a header of block 0 fails its CRC32C; its other header serves"),
         (records, "the record of block 0 page 0 fails its CRC32C; expected one"),
     ] {
         let mut hit = image.clone();

@@ -80,15 +80,20 @@ fn an_image_with_a_log_commits_by_records() {
     };
     let version = |path: &str| std::fs::read(path).unwrap()[8];
     let (plain, path) = (folder.file("plain.varve"), folder.file("log.varve"));
-    let db = open(&format!("file:{plain}?capacity=4MiB"), &vfs).unwrap();
-    db.execute_batch("CREATE TABLE t(a)").unwrap();
+    let db = open(&format!("file:{plain}?capacity=4MiB&delta=off"), &vfs).unwrap();
+    let some = "CREATE TABLE t(a); INSERT INTO t VALUES(1); INSERT INTO t VALUES(2)";
+    db.execute_batch(some).unwrap();
     assert_eq!((version(&plain), logged(&db)), (2, 0));
     drop(db);
-    let db = open(&format!("file:{path}?capacity=4MiB&delta=on"), &vfs).unwrap();
-    db.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1)").unwrap();
+    // A session's first two commits are pages.
+    let db = open(&format!("file:{path}?capacity=4MiB"), &vfs).unwrap();
+    db.execute_batch(some).unwrap();
+    db.execute_batch("DELETE FROM t WHERE a = 2").unwrap();
     assert_eq!((version(&path), logged(&db)), (3, 2));
     drop(db);
     let db = open(&path, &vfs).unwrap();
+    db.execute_batch("UPDATE t SET a = 9; UPDATE t SET a = 1").unwrap();
+    assert_eq!(logged(&db), 0);
     db.execute_batch("UPDATE t SET a = 2; UPDATE t SET a = 3; INSERT INTO t VALUES(4)").unwrap();
     assert_eq!(logged(&db), 3);
     let copy = folder.file("copy.varve");
@@ -112,6 +117,12 @@ fn an_image_with_a_log_commits_by_records() {
     let db = open(&copy, &vfs).unwrap();
     assert_eq!(ask(&db, "SELECT sum(a) FROM t"), "9");
     assert!(ask(&db, "PRAGMA varve_stats").contains("replayed: 0"));
+    for (more, version_of) in [("log=0", 2), ("delta=off&log=1MiB", 3)] {
+        let other = folder.file("more.varve");
+        drop(open(&format!("file:{other}?capacity=4MiB&{more}"), &vfs).unwrap());
+        assert_eq!(version(&other), version_of, "{more}");
+        std::fs::remove_file(&other).unwrap();
+    }
     for wrong in ["delta=maybe", "delta=on&log=5000", "delta=on&log_grain=100"] {
         let image = folder.file("wrong.varve");
         assert!(open(&format!("file:{image}?capacity=4MiB&{wrong}"), &vfs).is_err(), "{wrong}");
@@ -143,7 +154,7 @@ fn a_damaged_record_is_an_error_unless_it_is_the_newest() {
     let path = folder.file("log.varve");
     let db = open(&format!("file:{path}?capacity=4MiB&delta=on"), &vfs).unwrap();
     db.execute_batch("CREATE TABLE t(a)").unwrap();
-    for row in 1..=5 {
+    for row in 1..=7 {
         db.execute_batch(&format!("INSERT INTO t VALUES({row})")).unwrap();
     }
     let image = std::fs::read(&path).unwrap();
@@ -158,7 +169,7 @@ fn a_damaged_record_is_an_error_unless_it_is_the_newest() {
         let rows = open(&copy, &vfs)
             .and_then(|db| db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)));
         if number + 1 == records.len() {
-            assert_eq!(rows.unwrap(), 4);
+            assert_eq!(rows.unwrap(), 6);
         } else {
             assert!(rows.is_err(), "{number}: {rows:?}");
             assert!(std::fs::read(&copy).unwrap() == damaged, "{number}: it was written to");

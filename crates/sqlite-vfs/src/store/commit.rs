@@ -7,6 +7,8 @@
 //! * the records of an epoch are void from the very commit of the device on that has its pages: the header
 //!   page with the next epoch is written in it;
 //! * a record is made against what everybody saw before: never against what no commit has made;
+//! * a session's first two commits go as pages, the second one with the next epoch: one that stays alone costs no
+//!   more than without a log, and an epoch that nothing was appended to may stay;
 //! * after a failed append nobody knows what the log holds, and nothing is written until the next mount.
 
 use block::{CommitLog, Data, DeviceError, Lpn, TxError};
@@ -31,14 +33,14 @@ impl Core {
         with_log(self.device.as_mut(), self.layout.log, self.layout.log_page(), body)
     }
 
-    /// The header page, with the epoch that its records are of.
-    pub(super) fn header(&self, epoch: u64) -> Vec<u8> {
-        self.layout.encode(self.next_id, self.ring.map_or(0, |ring| ring.store()), epoch)
+    /// The header page, with the epoch that its records are of; `sealed`: there will be none.
+    pub(super) fn header(&self, epoch: u64, sealed: bool) -> Vec<u8> {
+        self.layout.encode(self.next_id, self.ring.map_or(0, |ring| ring.store()), epoch, sealed)
     }
 
     /// The same as it is now.
     pub(super) fn header_now(&self) -> Vec<u8> {
-        self.header(self.ring.map_or(0, |ring| ring.epoch()))
+        self.header(self.ring.map_or(0, |ring| ring.epoch()), false)
     }
 
     /// Commits transactions that were collected by one record; durable when it returns.
@@ -53,6 +55,12 @@ impl Core {
         }
         if self.has_bug(Bug::TwoRecords) && owners_objects(self, owners) > 1 {
             return self.commit_apart(owners);
+        }
+        if self.group.writes == 0
+            && let Some(ring) = self.ring.as_mut().filter(|ring| !ring.is_open())
+        {
+            let begins = ring.pass();
+            return self.commit_pages(owners, begins);
         }
         let Some(draft) = self.draft(owners)? else {
             owners.iter().for_each(|owner| drop(self.open.remove(owner)));
@@ -91,7 +99,7 @@ impl Core {
             self.open.insert(*owner, tx);
         }
         self.stray.clear();
-        Ok((!body.is_empty()).then(|| body.finish(ring.grain())))
+        Ok((!body.is_empty()).then(|| body.finish(ring.grain(), &mut self.packer)))
     }
 
     /// What everybody sees of a page before this commit; `false`: nothing, or nothing that can be read.
@@ -136,31 +144,26 @@ impl Core {
 
     /// Nothing is appended to an epoch that was found: it may end in a record that a power cut tore.
     fn open_epoch(&mut self) -> Done<()> {
-        if self.ring.is_none_or(|ring| ring.is_open()) {
-            return Ok(());
+        match self.ring.is_none_or(|ring| ring.is_open()) {
+            true => Ok(()),
+            false => self.flush_group(),
         }
-        if self.group.writes > 0 {
-            return self.flush_group();
-        }
-        let tid = self.device.tx_begin()?;
-        self.write_epoch(tid)?;
-        self.commit_tids(&[tid])?;
-        self.begin_epoch();
-        Ok(())
     }
 
     /// Writes the header page of the next epoch into a transaction of the device.
-    pub(super) fn write_epoch(&mut self, tid: block::TxId) -> Done<()> {
+    pub(super) fn write_epoch(&mut self, tid: block::TxId, sealed: bool) -> Done<()> {
         let Some(ring) = self.ring else { return Ok(()) };
-        let page = self.header(ring.epoch() + 1);
+        let page = self.header(ring.epoch() + 1, sealed || self.has_bug(Bug::SealedEarly));
         self.now = self.device.tx_write(self.now, tid, Lpn(0), Data::Write(&page))?;
         Ok(())
     }
 
     /// The transaction with that page is durable.
-    pub(super) fn begin_epoch(&mut self) {
-        if let Some(ring) = &mut self.ring {
-            ring.begin();
+    pub(super) fn begin_epoch(&mut self, sealed: bool) {
+        match &mut self.ring {
+            Some(ring) if sealed => ring.seal(),
+            Some(ring) => ring.begin(),
+            None => {}
         }
     }
 

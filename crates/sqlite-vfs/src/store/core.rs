@@ -15,7 +15,7 @@ use live::{Annex, Damage};
 use super::behind::Behind;
 use super::device::Device;
 use super::objects::{Group, Journal, Object, Owner, Tx};
-use super::record::Grain;
+use super::record::{Grain, Packer};
 use super::ring::{Ring, with_log};
 use super::space::{EXTENT, Space};
 use super::table::{Header, Layout, LogPlace, Meta, PAGE, Part, decode};
@@ -34,6 +34,8 @@ pub(super) struct Core {
     pub(super) layout: Layout,
     /// Where the log of commits goes on, if there is one.
     pub(super) ring: Option<Ring>,
+    /// Packs its records.
+    pub(super) packer: Packer,
     pub(super) space: Space,
     pub(super) objects: BTreeMap<Id, Object>,
     pub(super) names: BTreeMap<String, Id>,
@@ -114,7 +116,9 @@ impl Core {
             core.names.insert(object.name.clone(), id);
             core.objects.insert(id, object);
         }
-        core.replay()?;
+        if !header.sealed {
+            core.replay()?;
+        }
         if let Err(error) = core.load_durable_journals() {
             return Err(core.damage.take().map_or(error.into(), StoreError::Damaged));
         }
@@ -142,7 +146,7 @@ impl Core {
         let mut core = Core::empty(device, annex, now, layout, options);
         // A device's own log may hold commits of a store of before; pages were just discarded.
         let store = if log == LogPlace::Device { RandomState::new().hash_one(1) } else { 1 };
-        let header = Header { layout, next: core.next_id, store, epoch: 1 };
+        let header = Header { layout, next: core.next_id, store, epoch: 1, sealed: false };
         core.ring = core.find_ring(&header)?;
         let page = core.header_now();
         core.write_lpn(0, &page)?;
@@ -164,6 +168,7 @@ impl Core {
             now,
             layout,
             ring: None,
+            packer: Packer::default(),
             space,
             objects: BTreeMap::new(),
             names: BTreeMap::new(),

@@ -14,6 +14,7 @@ mod core;
 mod delta;
 mod device;
 mod file;
+mod group;
 mod home;
 mod journal;
 mod locks;
@@ -82,7 +83,8 @@ pub struct StoreOptions {
     pub overlay: u32,
     /// The least that a record takes in the log: 512 or 4096 bytes.
     pub log_grain: u32,
-    /// Pages of the log, of 4096 bytes, when a store is made; `None` or 0: none, unless its device has one.
+    /// Pages of the log, of 4096 bytes, when a store is made; 0: none. `None`: in an image as many as are usual
+    /// ([`Store::create`]), unless commits are to write pages; on a device none. A device that has a log keeps it.
     pub log_pages: Option<u32>,
     /// What a test plants, where power-on is to have it.
     #[doc(hidden)]
@@ -178,6 +180,7 @@ pub enum Bug {
     LogUnchecked,
     ReplayReversed,
     UnloggedMissing,
+    SealedEarly,
 }
 
 impl Bug {

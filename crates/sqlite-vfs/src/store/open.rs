@@ -9,15 +9,15 @@ use super::{Store, StoreError, StoreOptions};
 
 /// Bytes a new image holds unless `?capacity=` says otherwise.
 pub(super) const CAPACITY: Bytes = Bytes(64 << 20);
-/// Bytes of a page of the log, and what a new image that is to have one has of it unless `?log=` says
-/// otherwise: a sixteenth of what it holds, within these.
+/// Bytes of a page of the log, and what a new image has of it unless `?log=` says otherwise: a quarter of what
+/// it holds, within these. The longer a log is, the more commits share a page that is written once.
 pub(super) const LOG_PAGE: u64 = 4096;
 const LEAST_LOG: u64 = 1 << 20;
 const MOST_LOG: u64 = 16 << 20;
 
 /// Pages of the log of an image that holds so many bytes.
-pub(super) fn usual_log(capacity: Bytes) -> u32 {
-    let bytes = (capacity.0 / 16).clamp(LEAST_LOG, MOST_LOG);
+fn usual_log(capacity: Bytes) -> u32 {
+    let bytes = (capacity.0 / 4).clamp(LEAST_LOG, MOST_LOG);
     bytes.div_ceil(LOG_PAGE) as u32
 }
 
@@ -70,12 +70,14 @@ impl Store {
     }
 
     /// Makes an image file for `capacity` bytes, and an empty store in it. The file takes about
-    /// a third more, and its log if it is to have one. The fuller a store, the more its cleaning writes: see the README.
+    /// a third more, and its log: a quarter of the capacity, from 1 to 16 MiB, unless the options say otherwise.
+    /// The fuller a store, the more its cleaning writes: see the README.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is left behind.
     pub fn create(path: &Path, capacity: Bytes, options: StoreOptions) -> Result<Store, OpenError> {
-        let log = u64::from(options.log_pages.unwrap_or(0)) * LOG_PAGE;
+        let usual = if options.delta { usual_log(capacity) } else { 0 };
+        let log = u64::from(options.log_pages.unwrap_or(usual)) * LOG_PAGE;
         let device = ImageDrive::create_with_log(path, capacity, Bytes(log))?;
         Store::format_image(device, options).map_err(|error| {
             // The error that led here says more than one of the removal would.

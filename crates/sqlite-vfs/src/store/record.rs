@@ -89,7 +89,7 @@ impl Body {
     }
 
     /// The record without its place, packed where that saves a grain.
-    pub(super) fn finish(mut self, grain: Grain) -> Draft {
+    pub(super) fn finish(mut self, grain: Grain, packer: &mut Packer) -> Draft {
         let (ranges, metas) = (self.ranges, self.meta_count);
         self.bytes.append(&mut self.metas);
         let raw = self.bytes.len();
@@ -97,7 +97,7 @@ impl Body {
         let mut bytes = vec![0; HEADER];
         let mut flags = if grain == Grain::Sector { FINE } else { 0 };
         let packed = match grains(raw) > 1 {
-            true => zstd::bulk::compress(&self.bytes, LEVEL).ok(),
+            true => packer.pack(&self.bytes),
             false => None,
         };
         match packed.filter(|packed| grains(packed.len()) < grains(raw)) {
@@ -116,6 +116,20 @@ impl Body {
         bytes[60..64].copy_from_slice(&(raw as u32).to_le_bytes());
         bytes.resize(bytes.len().next_multiple_of(grain as usize), 0);
         Draft { bytes, length: length as usize }
+    }
+}
+
+/// Packs bodies; what it needs for that is made once.
+#[derive(Default)]
+pub(super) struct Packer(Option<zstd::bulk::Compressor<'static>>);
+
+impl Packer {
+    /// The packed bytes; `None`: they cannot be packed, which costs room and nothing else.
+    fn pack(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
+        if self.0.is_none() {
+            self.0 = zstd::bulk::Compressor::new(LEVEL).ok();
+        }
+        self.0.as_mut()?.compress(bytes).ok()
     }
 }
 

@@ -3,6 +3,7 @@
 //! Invariants:
 //! * records are applied in their order, over the pages of the commit of the device that began the epoch;
 //! * nothing is written: what was found waits in memory, and goes to the device before anything else does;
+//! * a log whose epoch was sealed by the last close is not read: nothing was appended to it;
 //! * a record that cannot be applied is damage: none that was written by the rules is one.
 
 use block::TxError;

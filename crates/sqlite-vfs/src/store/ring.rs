@@ -3,7 +3,8 @@
 //! Invariants:
 //! * the records of an epoch begin at the ring's first byte and follow each other; an epoch is over when
 //!   its pages are on the device, and only then is the ring written from its beginning again;
-//! * nothing is appended behind what a power-on has found: whoever writes first begins an epoch of his own;
+//! * nothing is appended behind what a power-on has found, or in an epoch that the last close has sealed: whoever
+//!   writes first begins an epoch of his own;
 //! * every record was durable before the next one was written, so a record that does not count, with one
 //!   behind it that says that it was durable, is damage and no power cut.
 
@@ -27,12 +28,15 @@ pub(super) struct Ring {
     before: u32,
     /// Whether this epoch began here: records may be appended.
     open: bool,
+    /// Whether a commit has gone to the device as pages since the epoch was found.
+    passed: bool,
 }
 
 impl Ring {
     /// In an epoch that others may have left records of.
     pub(super) fn found(store: u64, epoch: u64, bytes: u64, grain: Grain) -> Ring {
-        Ring { store, epoch, bytes, grain, records: 0, end: 0, before: 0, open: false }
+        let (records, end, before) = (0, 0, 0);
+        Ring { store, epoch, bytes, grain, records, end, before, open: false, passed: false }
     }
 
     pub(super) fn store(&self) -> u64 {
@@ -49,6 +53,11 @@ impl Ring {
 
     pub(super) fn is_open(&self) -> bool {
         self.open
+    }
+
+    /// A commit goes to the device as pages, before an epoch has begun here: whether it is not the first one.
+    pub(super) fn pass(&mut self) -> bool {
+        std::mem::replace(&mut self.passed, true)
     }
 
     /// Bytes of the records of this epoch.
@@ -72,6 +81,11 @@ impl Ring {
         let epoch = self.epoch + 1;
         *self =
             Ring { epoch, open: true, ..Ring::found(self.store, epoch, self.bytes, self.grain) };
+    }
+
+    /// The next epoch begins, and nothing will be appended to it.
+    pub(super) fn seal(&mut self) {
+        *self = Ring::found(self.store, self.epoch + 1, self.bytes, self.grain);
     }
 
     /// The bytes of the next record and where they go; it counts when [`Ring::appended`] says so.
@@ -231,7 +245,7 @@ pub(super) fn with_log<T>(
 mod tests {
     use block::Rng;
 
-    use super::super::record::Body;
+    use super::super::record::{Body, Packer};
     use super::*;
 
     const BYTES: usize = 64 << 10;
@@ -247,7 +261,7 @@ mod tests {
             body.page(3, page as u32, Some(&old), &new);
         }
         body.meta(3, &[seed as u8 + 1; 40]);
-        body.finish(grain)
+        body.finish(grain, &mut Packer::default())
     }
 
     /// A ring with commits in it: the bytes, and what it knows.
@@ -364,7 +378,7 @@ mod tests {
         for page in 0..30 {
             body.page(1, page, Some(&old), &[page as u8 + 1; PAGE]);
         }
-        let draft = body.finish(Grain::Page);
+        let draft = body.finish(Grain::Page, &mut Packer::default());
         assert_eq!(draft.takes(), 4_096, "30 pages, each of one byte");
         let place = Place { store: 1, epoch: 1, number: 1, before: 0 };
         let (bytes, _) = draft.seal(place, 0);

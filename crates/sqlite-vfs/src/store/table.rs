@@ -149,6 +149,8 @@ pub(super) struct Header {
     /// Random number of the store, and the epoch whose commits may be in its log.
     pub(super) store: u64,
     pub(super) epoch: u64,
+    /// Nothing was or will be appended to that epoch.
+    pub(super) sealed: bool,
 }
 
 impl Layout {
@@ -183,7 +185,7 @@ impl Layout {
     }
 
     /// The header page. No object gets a number below `next` that is not in the table.
-    pub(super) fn encode(&self, next: u32, store: u64, epoch: u64) -> Vec<u8> {
+    pub(super) fn encode(&self, next: u32, store: u64, epoch: u64, sealed: bool) -> Vec<u8> {
         let mut page = vec![0u8; PAGE];
         page[8..16].copy_from_slice(HEADER_MAGIC);
         page[16..20].copy_from_slice(&self.pages.to_le_bytes());
@@ -197,6 +199,7 @@ impl Layout {
         page[28..32].copy_from_slice(&log.to_le_bytes());
         page[32..40].copy_from_slice(&store.to_le_bytes());
         page[40..48].copy_from_slice(&epoch.to_le_bytes());
+        page[48] = u8::from(sealed);
         seal(&mut page);
         page
     }
@@ -212,7 +215,8 @@ impl Layout {
         let layout = Layout { pages: u32_at(page, 16), slots: u32_at(page, 20), log };
         let long = |at| u64::from(u32_at(page, at)) | u64::from(u32_at(page, at + 4)) << 32;
         let parts = [layout.slots, layout.log_pages(), 2].map(u64::from);
-        let header = Header { layout, next: u32_at(page, 24), store: long(32), epoch: long(40) };
+        let (next, sealed) = (u32_at(page, 24), page[48] == 1);
+        let header = Header { layout, next, store: long(32), epoch: long(40), sealed };
         (fits && parts.iter().sum::<u64>() <= u64::from(layout.pages)).then_some(header)
     }
 }

@@ -3,8 +3,6 @@
 //! Invariants:
 //! * a commit is one call to the device for all its transactions, with the records of every object
 //!   whose size or place they changed;
-//! * a group is made of whole transactions and never taken back; it is on the device before any
-//!   transaction that does not wait in it writes its first page there;
 //! * a transaction that SQLite wants durable waits in the group only if the log has it (`commit`).
 
 use std::collections::BTreeSet;
@@ -13,15 +11,13 @@ use block::{Data, DeviceError, Lpn, TxError, TxId};
 
 use super::Bug;
 use super::core::{Core, Done, Id, PAGE_BYTES};
-use super::objects::{Group, Owner, Tx};
+use super::objects::{Owner, Tx};
 use super::table::{Meta, PAGE};
 
 /// Pages of the device's table of open transactions that only records may take.
 const RECORDS: usize = 8;
 /// Pages that may wait in memory at least, if the device commits as many.
 const LEAST_OVERLAY: u32 = 256;
-/// The owner of a group on its way: no connection's, for an address is never odd.
-const GROUP: Owner = Owner::Connection(1);
 
 impl Core {
     /// Writes into `owner`'s transaction, which begins here if there is none. `group`: collect it.
@@ -132,7 +128,7 @@ impl Core {
     }
 
     /// Pages a transaction may collect before it goes to the device by itself.
-    fn most_kept(&self) -> usize {
+    pub(super) fn most_kept(&self) -> usize {
         ((self.device.tx_limits().pages as usize).saturating_sub(RECORDS) / 3).max(1)
     }
 
@@ -161,7 +157,7 @@ impl Core {
     }
 
     /// One page to the device, in a transaction that has a number.
-    fn send(&mut self, owner: Owner, id: Id, page: u64, bytes: &[u8]) -> Done<()> {
+    pub(super) fn send(&mut self, owner: Owner, id: Id, page: u64, bytes: &[u8]) -> Done<()> {
         let tid = self.open.get(&owner).and_then(|tx| tx.tid);
         let tid = tid.ok_or(TxError::Unknown(TxId(0)))?;
         if !self.group.pages.is_empty() && self.is_beset(1) {
@@ -245,6 +241,11 @@ impl Core {
     }
 
     pub(super) fn commit_now(&mut self, owners: &[Owner]) -> Done<()> {
+        self.commit_pages(owners, false)
+    }
+
+    /// Commits on the device; `begins`: with the next epoch of the log.
+    pub(super) fn commit_pages(&mut self, owners: &[Owner], begins: bool) -> Done<()> {
         self.flush_group()?;
         for owner in owners {
             self.hand_over(*owner)?;
@@ -257,7 +258,14 @@ impl Core {
             }
             tids.extend(self.open[owner].tid);
         }
+        match tids.first() {
+            Some(tid) if begins => self.write_epoch(*tid, false)?,
+            _ => {}
+        }
         self.commit_tids(&tids)?;
+        if begins {
+            self.begin_epoch(false);
+        }
         // All of it is durable: whatever fails from here on, everything here says so first.
         let mut free = Vec::new();
         for owner in owners {
@@ -369,126 +377,5 @@ impl Core {
                 || tx.pages.range(mine.clone()).next().is_some()
                 || tx.kept.range(mine).next().is_some()
         })
-    }
-
-    // The group.
-
-    fn join_group(&mut self, owners: &[Owner]) -> Done<()> {
-        let more: usize = owners.iter().map(|owner| self.open[owner].kept.len()).sum();
-        if self.group.late || self.group.pages.len() + more > self.most_kept() * 2 {
-            self.flush_group()?;
-        }
-        self.join(owners);
-        self.group.unlogged = true;
-        let old = self.now.since(self.group.since) >= self.options.group_time;
-        if self.group.writes >= self.options.group_limit() || old {
-            // These transactions are over, and durable with their group: whoever comes next, or
-            // asks for the group to be durable, is told what went wrong.
-            self.group.late = self.flush_group().is_err();
-        }
-        Ok(())
-    }
-
-    /// Puts transactions into the group, for everybody to see.
-    pub(super) fn join(&mut self, owners: &[Owner]) {
-        if self.group.writes == 0 {
-            self.group.since = self.now;
-        }
-        for owner in owners {
-            let tx = self.open.remove(owner).unwrap_or_default();
-            self.group.writes += tx.writes.max(1);
-            self.group.pages.extend(tx.kept);
-            for (id, meta) in tx.metas {
-                self.regroup(id, meta);
-            }
-            self.stats.grouped += 1;
-        }
-    }
-
-    /// The group's newest version of an object, without what its size does not need. What only the one
-    /// before named is free, and what only this one had and gave up: nothing of it is on the device.
-    pub(super) fn regroup(&mut self, id: Id, meta: Meta) {
-        let end = meta.size.div_ceil(PAGE_BYTES);
-        let late: Vec<_> =
-            self.group.pages.range((id, end)..=(id, u64::MAX)).map(|(place, _)| *place).collect();
-        for place in late {
-            self.group.pages.remove(&place);
-        }
-        let durable = self.objects.get(&id).map(|o| o.meta.extents.clone()).unwrap_or_default();
-        let fitted = meta.fitted();
-        let old = self.group.metas.insert(id, fitted.clone()).unwrap_or_default().extents;
-        let given_up = meta.extents.iter().chain(&old);
-        let named = |e: &u32| durable.contains(e) || fitted.extents.contains(e);
-        self.space.give(given_up.filter(|e| !named(e)).copied());
-    }
-
-    /// The group has given objects their places in the table: who has begun to change one goes on with
-    /// these.
-    fn tell_slots(&mut self) {
-        for tx in self.open.values_mut() {
-            for (id, meta) in &mut tx.metas {
-                if let Some(object) = self.objects.get(id) {
-                    meta.slots.clone_from(&object.meta.slots);
-                }
-            }
-        }
-    }
-
-    /// Makes the group durable. After an error it waits on, whole.
-    pub(super) fn flush_group(&mut self) -> Done<()> {
-        if self.group.writes == 0 {
-            return Ok(());
-        }
-        let owner = GROUP;
-        let tid = self.device.tx_begin()?;
-        let group = std::mem::take(&mut self.group);
-        let metas = group.metas.clone();
-        self.open.insert(owner, Tx { tid: Some(tid), metas, ..Tx::default() });
-        let done = self.send_group(owner, &group);
-        if done.is_err() {
-            // The pages stay in memory, and so do their places: only the number is given up.
-            let given_up = self.open.remove(&owner).unwrap_or_default();
-            for (id, meta) in given_up.metas {
-                let kept = group.metas.get(&id).map(|m| m.slots.as_slice()).unwrap_or_default();
-                self.space.slots.extend(meta.slots.into_iter().filter(|slot| !kept.contains(slot)));
-            }
-            self.group = group;
-            self.now = self.device.tx_abort(self.now, tid)?;
-        } else {
-            self.stats.groups += 1;
-            self.tell_slots();
-            self.begin_epoch();
-            if self.ring.is_some() && self.has_bug(Bug::EpochApart) {
-                let page = self.header_now();
-                self.write_lpn(0, &page)?;
-            }
-        }
-        done
-    }
-
-    fn send_group(&mut self, owner: Owner, group: &Group) -> Done<()> {
-        let early = self.ring.is_some() && self.has_bug(Bug::EpochEarly);
-        if early {
-            let tid = self.device.tx_begin()?;
-            self.write_epoch(tid)?;
-            self.commit_tids(&[tid])?;
-        }
-        let half = group.pages.len() / 2;
-        for (sent, ((id, page), bytes)) in group.pages.iter().enumerate() {
-            if sent == half && self.has_bug(Bug::HalfGroup) {
-                let tid = self.open[&owner].tid.ok_or(TxError::Unknown(TxId(0)))?;
-                self.now = self.device.tx_commit(self.now, &[tid])?;
-                let next = self.device.tx_begin()?;
-                self.open.entry(owner).or_default().tid = Some(next);
-            }
-            self.send(owner, *id, *page, bytes)?;
-        }
-        if let Some(tid) = self.open[&owner].tid
-            && !early
-            && !self.has_bug(Bug::EpochApart)
-        {
-            self.write_epoch(tid)?;
-        }
-        self.commit_now(&[owner])
     }
 }

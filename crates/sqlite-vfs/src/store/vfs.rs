@@ -5,12 +5,12 @@ use std::ffi::c_int;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use block::{Bytes, Rng, TxError, parse_size, parse_switch};
+use block::{Rng, TxError, parse_size, parse_switch};
 use live::PowerCut;
 
 use super::file::StoreFile;
 use super::home::Home;
-use super::open::{CAPACITY, LOG_PAGE, usual_log};
+use super::open::{CAPACITY, LOG_PAGE};
 use super::table::LONGEST_NAME;
 use super::{Store, StoreOptions};
 use crate::abi::{Api, Host, Name, PerProcess, RegisterError, register};
@@ -206,12 +206,11 @@ fn number(name: &Name<'_>, key: &str) -> Result<Option<u64>, String> {
 }
 
 /// How an image is to be kept, as the parameters of the URI say.
-fn options(name: &Name<'_>, capacity: Bytes) -> Result<StoreOptions, String> {
+fn options(name: &Name<'_>) -> Result<StoreOptions, String> {
     let mut options = StoreOptions::default();
     if let Some(text) = name.parameter("delta") {
         options.delta = parse_switch(&text)
             .map_err(|wrong| format!("delta={text}: expected {}", wrong.expected))?;
-        options.log_pages = options.delta.then(|| usual_log(capacity));
     }
     if let Some(text) = name.parameter("log") {
         let bytes =
@@ -260,7 +259,7 @@ impl StoreVfs {
             (Err(reason), _) | (_, Err(reason)) => return self.fail(reason),
         };
         let cut = at.map(|at| PowerCut { at, seed });
-        let options = match options(name, capacity) {
+        let options = match options(name) {
             Ok(options) => options,
             Err(reason) => return self.fail(reason),
         };

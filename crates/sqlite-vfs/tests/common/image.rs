@@ -133,7 +133,10 @@ impl Medium for Image {
         self.file.0.lock().unwrap().clone()
     }
 
-    fn hold(&mut self, _pages: u32) {}
+    /// An image keeps what it keeps; other cuts are drawn.
+    fn hold(&mut self, pages: u32) {
+        self.seed = u64::from(pages) << 32;
+    }
 
     fn restore(&mut self, image: &Vec<u8>) {
         self.off();

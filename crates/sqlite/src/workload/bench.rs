@@ -44,6 +44,8 @@ pub struct Overwrite {
     shape: Shape,
     draws: Xorshift,
     value: Vec<u8>,
+    /// Whether no byte of a new value tells anything of the next.
+    noise: bool,
 }
 
 impl Overwrite {
@@ -51,7 +53,12 @@ impl Overwrite {
     pub fn new(shape: Shape) -> Overwrite {
         assert!(shape.keys > 0, "no keys");
         let draws = Xorshift::new(Xorshift::SEED);
-        Overwrite { shape, draws, value: vec![0; shape.value] }
+        Overwrite { shape, draws, value: vec![0; shape.value], noise: false }
+    }
+
+    /// The same with values that nothing packs: one draw for four bytes of a value.
+    pub fn of_noise(self) -> Overwrite {
+        Overwrite { noise: true, ..self }
     }
 
     /// The table.
@@ -102,8 +109,14 @@ impl Overwrite {
         let mut replace = db.prepare(REPLACE)?;
         for _ in 0..count {
             let number = u64::from(self.draws.draw()) % self.shape.keys;
-            for piece in self.value.chunks_mut(64) {
-                piece.fill(self.draws.draw() as u8);
+            if self.noise {
+                for piece in self.value.chunks_mut(4) {
+                    piece.copy_from_slice(&self.draws.draw().to_le_bytes()[..piece.len()]);
+                }
+            } else {
+                for piece in self.value.chunks_mut(64) {
+                    piece.fill(self.draws.draw() as u8);
+                }
             }
             replace.execute(params![key(number).as_slice(), self.value])?;
             each();

@@ -1,4 +1,4 @@
-//! Workloads over a connection: sqlite-bench, YCSB, TPC-C.
+//! Workloads over a connection: sqlite-bench, YCSB, TPC-C, and what small programs do.
 //!
 //! A workload sets no PRAGMA: journal, locking and synchronous mode are the caller's, and what is
 //! compared. Each takes a function that is called after every operation, when its transaction has
@@ -6,6 +6,7 @@
 
 pub mod bench;
 mod minstd;
+pub mod programs;
 pub mod tpcc;
 mod xorshift;
 pub mod ycsb;

@@ -284,7 +284,8 @@ impl File for StoreFile {
                 }
                 let last = core.objects.values().all(|object| object.open == 0);
                 if last && core.broken.is_none() {
-                    done = done.and_then(|()| core.flush_group()).and_then(|()| core.sync_plain());
+                    let flushed = done.and_then(|()| core.flush_group_as(true));
+                    done = flushed.and_then(|()| core.sync_plain());
                 }
                 done
             }),
