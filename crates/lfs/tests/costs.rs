@@ -5,7 +5,9 @@
 
 mod tools;
 
-use block::{BlockDevice, DeviceError, Op as Asked, RamDevice, Request, Rng, Sectors, Span, Time};
+use block::{
+    BlockDevice, Data, DeviceError, Op as Asked, RamDevice, Request, Rng, Sectors, Span, Time,
+};
 use tools::model::{Mix, apply, draw, fresh, perform};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Now, Stamp, mkfs};
 
@@ -20,6 +22,13 @@ struct Timed {
     below: RamDevice,
     free: Time,
     discarded: u64,
+    /// Of all it was asked, in order: when, what, where, and with which contents.
+    asks: u64,
+}
+
+/// One more of a row of numbers.
+fn fold(so_far: u64, number: u64) -> u64 {
+    (so_far ^ number).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23)
 }
 
 impl BlockDevice for Timed {
@@ -28,6 +37,12 @@ impl BlockDevice for Timed {
     }
     fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
         let (op, blocks, forced) = (request.op, request.sectors.0 / 8, request.fua);
+        let what = [op as u64, u64::from(forced), u64::from(request.hint.stream.0)];
+        let place = [at.as_ns(), request.lba.0, request.sectors.0];
+        self.asks = what.into_iter().chain(place).fold(self.asks, fold);
+        if let Data::Write(bytes) = &request.data {
+            self.asks = fold(self.asks, u64::from(block::crc32c(0, bytes)));
+        }
         self.below.submit(at, request)?;
         Ok(match op {
             Asked::Read => at + READ,
@@ -61,6 +76,9 @@ const LOADS: &[&[(&str, &str)]] = &[
     &[("cleaning", "scj"), ("slots", "12"), ("threshold", "600"), ("drain", "on")],
     &[("cleaning", "scj"), ("slots", "200"), ("threshold", "600"), ("ahead", "2"), ("depth", "2")],
     &[("cleaning", "scj"), ("slots", "16"), ("ahead", "8"), ("depth", "3"), ("discard", "on")],
+    &[("cached_nodes", "64"), ("ahead", "16"), ("depth", "2"), ("prefree", "3")],
+    &[("threaded", "on"), ("discard", "on"), ("late", "on")],
+    &[("cleaning", "scj"), ("cached_nodes", "64"), ("threshold", "100"), ("slots", "8")],
 ];
 
 fn moment(at: Time) -> Now {
@@ -72,8 +90,9 @@ fn costs(fs: &Fs<Timed>) -> String {
     let stats = fs.stats();
     let named = stats.named().into_iter().filter(|(_, count)| *count > 0);
     let named: Vec<String> = named.map(|(name, count)| format!("{name} {count}")).collect();
-    let (discarded, now) = (fs.device().discarded, fs.done().as_ns());
-    format!("{}, discarded {discarded}, at {now} ns", named.join(", "))
+    let (device, now) = (fs.device(), fs.done().as_ns());
+    let (discarded, asks) = (device.discarded, device.asks);
+    format!("{}, discarded {discarded}, at {now} ns, asks {asks:016x}", named.join(", "))
 }
 
 /// A load, the end of the process in the middle of it, and a clean stop.
@@ -83,8 +102,12 @@ fn run(seed: u64, pairs: &[(&str, &str)]) -> Vec<String> {
     let name: Vec<String> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let name = if name.is_empty() { "as it comes".to_string() } else { name.join(", ") };
     let format = MkfsOptions { log_blocks_per_seg: 4, ..MkfsOptions::new([3; 16], 9) };
-    let device =
-        Timed { below: RamDevice::new(Sectors(1_500 * 8)), free: Time::ZERO, discarded: 0 };
+    let device = Timed {
+        below: RamDevice::new(Sectors(1_500 * 8)),
+        free: Time::ZERO,
+        discarded: 0,
+        asks: 0,
+    };
     let device = mkfs(device, &format, moment(Time::ZERO)).unwrap().0;
     let mut fs = Fs::mount(device, options, moment(Time::from_us(1))).unwrap();
     let (mut tree, mut rng, mut found) = (fresh(), Rng::stream(seed, "costs"), Vec::new());

@@ -37,7 +37,7 @@ impl Model {
 
 #[test]
 fn a_cut_leaves_of_each_sector_one_of_its_versions() {
-    let mut kinds = BTreeSet::new();
+    let (mut kinds, mut of_many) = (BTreeSet::new(), [0; 2]);
     for seed in 0..200 {
         let (below, mut rng) = (Arc::new(Memory::default()), Rng::stream(seed, "medium"));
         below.write(0, &[0; SECTORS * SECTOR]).unwrap();
@@ -90,6 +90,10 @@ fn a_cut_leaves_of_each_sector_one_of_its_versions() {
         // Of two versions that are equal nobody can say which it is.
         assert!(left.lost <= lost, "seed {seed}: {} of {lost}", left.lost);
         kinds.insert((left.lost == 0, left.lost == pending));
+        if pending > 8 {
+            of_many[0] += u32::from(left.lost == pending);
+            of_many[1] += u32::from(left.lost == 0);
+        }
         // Off is off.
         assert!(medium.read(0, &mut [0; 8]).is_err() && medium.data_from(0).is_err());
         assert!(medium.write(0, &[1]).is_err() && medium.sync().is_err());
@@ -101,6 +105,7 @@ fn a_cut_leaves_of_each_sector_one_of_its_versions() {
         assert!(still == found, "seed {seed}: what was left stays");
     }
     assert!(kinds.len() >= 3, "all, nothing and some of it: {kinds:?}");
+    assert!(of_many.iter().all(|n| *n > 10), "nothing, or all, of many sectors: {of_many:?}");
 }
 
 #[test]

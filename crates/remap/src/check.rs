@@ -81,6 +81,9 @@ impl Engine {
             return broken(format!("segment {i} has {n} live blocks: {s:?}"));
         }
         self.segments().check().map_err(LogError::Broken)?;
+        if !self.map().counts_are_right() {
+            return broken("the map's counts of absent and damaged pages".to_string());
+        }
         let placed = self.head_kinds().any(|kind| self.head_at(kind) != HeadAt::default());
         if self.read_only().is_some() && !placed {
             // It was opened so, to be read: nothing is written, and there are no heads.

@@ -184,3 +184,34 @@ impl Geometry {
         u64::from(self.first) + u64::from(self.segments) * u64::from(self.segment)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sound(change: impl Fn(&mut Geometry)) -> bool {
+        let options = LogOptions { segment: block::Bytes(64 << 10), ..LogOptions::default() };
+        let mut g = Geometry::new(2_000, &options).unwrap();
+        change(&mut g);
+        g.sound().is_ok()
+    }
+
+    #[test]
+    fn a_shape_whose_parts_overlap_is_refused() {
+        assert!(sound(|_| {}));
+        // The body of the root has to hold its tables, and both headers beside it.
+        assert!(!sound(|g| g.root -= 1) && !sound(|g| g.root = 0));
+        // The supers and both roots lie before the first segment, which is aligned.
+        assert!(sound(|g| g.first += g.segment) && !sound(|g| g.first -= g.segment));
+        assert!(!sound(|g| g.first += 1) && !sound(|g| g.first = 0));
+        let before = |g: &mut Geometry| g.root = (g.first - SUPERS) / 2;
+        assert!(sound(before) && !sound(|g| (before(g), g.root += 1).1));
+        // What is named fits into the segments.
+        assert!(!sound(|g| g.logical = 0));
+        assert!(sound(|g| g.segments = g.logical / g.segment + 1));
+        assert!(!sound(|g| g.segments = g.logical / g.segment - 1));
+        assert!(
+            !sound(|g| g.segment = 24) && !sound(|g| g.segment = 8) && !sound(|g| g.segment = 0)
+        );
+    }
+}

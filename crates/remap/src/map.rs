@@ -45,6 +45,10 @@ pub struct Map {
     /// What the checkpoint under way has written: page and place.
     moved: Vec<(u32, PageAt)>,
     resident: u32,
+    /// Pages that have a place below and are not in memory.
+    absent: u32,
+    /// Pages whose copy below is damaged.
+    bad: u32,
     hand: u32,
 }
 
@@ -59,6 +63,7 @@ fn zeroed() -> Page {
 impl Map {
     pub fn new(directory: Vec<PageAt>) -> Map {
         let n = directory.len();
+        let absent = directory.iter().filter(|at| at.pba.0 != 0).count() as u32;
         Map {
             pages: (0..n).map(|_| None).collect(),
             flags: vec![0; n],
@@ -68,6 +73,8 @@ impl Map {
             frozen: Vec::new(),
             moved: Vec::new(),
             resident: 0,
+            absent,
+            bad: 0,
             hand: 0,
         }
     }
@@ -137,6 +144,21 @@ impl Map {
         self.resident + self.shadow.len() as u32
     }
 
+    /// Whether every page can be looked at as it is: none is absent, none damaged. Asked before each
+    /// request, so that a map in memory costs nothing.
+    #[inline]
+    pub fn is_whole(&self) -> bool {
+        self.absent == 0 && self.bad == 0
+    }
+
+    /// Whether that is so by the pages themselves.
+    pub fn counts_are_right(&self) -> bool {
+        let gone = |(page, at): (&Option<Page>, &PageAt)| page.is_none() && at.pba.0 != 0;
+        let absent = self.pages.iter().zip(&self.directory).filter(|one| gone(*one)).count();
+        let bad = self.flags.iter().filter(|flags| **flags & BAD != 0).count();
+        (absent, bad) == (self.absent as usize, self.bad as usize)
+    }
+
     /// Whether a page must be read before it can be looked at, and whence.
     #[inline]
     pub fn missing(&self, page: u32) -> Option<PageAt> {
@@ -151,6 +173,7 @@ impl Map {
     }
 
     pub fn set_bad(&mut self, page: u32) {
+        self.bad += u32::from(!self.is_bad(page));
         self.flags[page as usize] |= BAD;
         self.install(page, None);
     }
@@ -171,6 +194,7 @@ impl Map {
         }
         if self.pages[i].is_none() {
             self.resident += 1;
+            self.absent -= u32::from(self.directory[i].pba.0 != 0);
         }
         self.pages[i] = Some(words);
         self.flags[i] |= USED;
@@ -197,6 +221,7 @@ impl Map {
             }
             self.pages[i] = None;
             self.resident -= 1;
+            self.absent += u32::from(self.directory[i].pba.0 != 0);
         }
     }
 
@@ -238,10 +263,12 @@ impl Map {
         let page = self.frozen.pop()?;
         let start = out.len();
         let words = self.shadow.get(&page).or(self.pages[page as usize].as_ref())?;
-        for word in words.iter() {
-            out.extend_from_slice(&word.to_le_bytes());
+        out.resize(start + BLOCK, 0);
+        // In place: a page is copied as a whole, not word by word.
+        for (bytes, word) in out[start..].chunks_exact_mut(4).zip(words.iter()) {
+            bytes.copy_from_slice(&word.to_le_bytes());
         }
-        let crc = crc32c(0, &out[start..start + BLOCK]);
+        let crc = crc32c(0, &out[start..]);
         self.written(page, PageAt { pba, crc });
         Some((page, crc))
     }

@@ -297,3 +297,24 @@ fn options_do_what_their_names_say() {
 fn log_end(log: &Log) -> Lba {
     Lba(log.capacity().0)
 }
+
+#[test]
+fn what_the_device_promises_of_a_flush_is_handed_on() {
+    struct Strict(RamDevice, bool);
+    impl BlockDevice for Strict {
+        fn capacity(&self) -> Sectors {
+            self.0.capacity()
+        }
+        fn flush_covers_submitted(&self) -> bool {
+            self.1
+        }
+        fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+            self.0.submit(at, request)
+        }
+    }
+    for promise in [false, true] {
+        let device = Strict(RamDevice::new(Sectors(8_000)), promise);
+        let log = PaperLog::format(device, &PaperOptions::default()).unwrap();
+        assert_eq!(log.flush_covers_submitted(), promise);
+    }
+}

@@ -9,12 +9,23 @@
 //!   for is under way at most.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU64;
 
 use block::Time;
 
 /// All that was handed over so far.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Mark(u64);
+pub struct Mark(NonZeroU64);
+
+impl Mark {
+    /// Behind so many blocks. One more is kept: that there is none of a file takes no room of its own.
+    fn behind(blocks: u64) -> Mark {
+        Mark(NonZeroU64::MIN.saturating_add(blocks))
+    }
+    fn blocks(self) -> u64 {
+        self.0.get() - 1
+    }
+}
 
 /// A flush that nobody waits for.
 #[derive(Clone, Copy)]
@@ -57,17 +68,17 @@ impl Flushes {
     }
 
     pub(super) fn mark(&self) -> Mark {
-        Mark(self.handed)
+        Mark::behind(self.handed)
     }
 
     /// Whether some of it was not sent yet.
     pub(super) fn waits(&self, mark: Mark) -> bool {
-        self.sent < mark.0
+        self.sent < mark.blocks()
     }
 
     /// A flush is done that covers all before a mark.
-    pub(super) fn cover(&mut self, Mark(covers): Mark) {
-        self.durable = self.durable.max(covers);
+    pub(super) fn cover(&mut self, mark: Mark) {
+        self.durable = self.durable.max(mark.blocks());
         while self.answers.front().is_some_and(|(to, _)| *to <= self.durable) {
             self.answers.pop_front();
         }
@@ -76,7 +87,7 @@ impl Flushes {
     /// A flush that waited for everything is answered.
     pub(super) fn flushed(&mut self) {
         self.behind = None;
-        self.cover(Mark(self.sent));
+        self.cover(Mark::behind(self.sent));
     }
 
     /// A flush is submitted at `now` that is answered at `done`; none is under way.
@@ -90,12 +101,12 @@ impl Flushes {
     /// Whether all of it is durable at `now`.
     pub(super) fn is_durable(&mut self, now: Time, mark: Mark) -> bool {
         self.settle(now);
-        self.durable >= mark.0
+        self.durable >= mark.blocks()
     }
 
     fn settle(&mut self, now: Time) {
         if let Some(behind) = self.behind.take_if(|behind| behind.done <= now) {
-            self.cover(Mark(behind.covers));
+            self.cover(Mark::behind(behind.covers));
         }
     }
 
@@ -106,7 +117,7 @@ impl Flushes {
 
     /// When all of it is answered.
     pub(super) fn answered(&self, mark: Mark) -> Option<Time> {
-        self.answers.iter().find(|(to, _)| *to >= mark.0).map(|(_, by)| *by)
+        self.answers.iter().find(|(to, _)| *to >= mark.blocks()).map(|(_, by)| *by)
     }
 
     /// When something happens that this waits for: a flush under way is answered, or a flush that

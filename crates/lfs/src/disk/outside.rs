@@ -254,7 +254,15 @@ impl Outside {
     }
 
     /// Blocks are written, or given back: what was read of them before does not count.
+    #[inline]
     pub(super) fn changed(&mut self, at: BlockAddr, blocks: u32) {
+        // Behind every block that is written: mostly nobody has read any.
+        if !self.brought.is_empty() || !self.under_way.is_empty() {
+            self.changed_since(at, blocks);
+        }
+    }
+
+    fn changed_since(&mut self, at: BlockAddr, blocks: u32) {
         if self.trusting {
             return;
         }

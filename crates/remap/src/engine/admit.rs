@@ -24,6 +24,9 @@ impl Engine {
 
     /// Segments that a write of so many blocks enters at most, wherever they go.
     pub(super) fn entered(&self, blocks: u32) -> u32 {
+        if blocks == 0 {
+            return u32::from(self.heads.users());
+        }
         let segment = self.geometry.segment;
         let left = |head: &Head| segment - head.offset - u32::from(head.open.is_none());
         let users = self.heads.iter().filter(|head| head.kind.is_user());

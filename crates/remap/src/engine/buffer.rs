@@ -125,6 +125,9 @@ impl Buffer {
 
     /// Drops what is here of a range: how many.
     fn forget(&mut self, lpn: Lpn, count: u32) -> u32 {
+        if self.at.is_empty() {
+            return 0;
+        }
         let range = lpn.0..lpn.0.saturating_add(count);
         let mut dropped = 0;
         while let Some(lpn) = self.at.range(range.clone()).next().map(|(lpn, _)| Lpn(*lpn)) {

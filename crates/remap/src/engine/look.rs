@@ -60,6 +60,12 @@ impl Engine {
         (first, count)
     }
 
+    /// Whether the whole map is in memory, sound, and stays there: nothing of it has to be read or let go.
+    #[inline]
+    pub fn holds_map(&self) -> bool {
+        self.options.map_memory.0 == 0 && self.map.is_whole()
+    }
+
     /// The first map page that must be read before these blocks can be looked at: its number and
     /// its place.
     pub fn missing(&self, lpn: Lpn, count: u32) -> Option<(u32, Pba)> {

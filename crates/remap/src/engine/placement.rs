@@ -291,6 +291,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_is_kept_of_blocks_is_counted() {
+        let bytes = |placed| Placement::new(placed, 1_000, None).memory();
+        assert_eq!(bytes(Placed::Two), 0);
+        assert_eq!(bytes(Placed::Sepbit), 4 * 1_000);
+        assert_eq!(bytes(Placed::Known), 1_000);
+        let options = crate::LogOptions::default();
+        let g = crate::geometry::Geometry::new(60_000, &options).unwrap();
+        let shadows = || Some(Shadows::new(&g, options.gc_victim, [4, 8]));
+        let alone = shadows().unwrap().memory();
+        assert!(alone > 0);
+        assert_eq!(Placement::new(Placed::Auto, 1_000, shadows()).memory(), 4_000 + alone);
+    }
+
+    #[test]
     fn ages_are_right_beyond_32_bits() {
         let mut times = Times::new(4);
         assert_eq!(times.age(1, 1 << 40), None);

@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 use block::{Lpn, crc32c};
 
 use super::LiveError;
-use super::flight::{Feed, Load};
+use super::feed::{Feed, Load};
 use super::shared::{Inner, Shared};
 use crate::engine::Buffering;
 use crate::geometry::BLOCK;

@@ -13,7 +13,7 @@ use std::sync::{Arc, MutexGuard};
 use block::{DeviceError, Lpn, Medium, crc32c};
 
 use super::LiveError;
-use super::flight::{Load, Own};
+use super::feed::{Load, Own};
 use super::medium::at;
 use super::shared::{Inner, Shared};
 use crate::check::walk_segment;

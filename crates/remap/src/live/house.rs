@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 use std::time::Duration;
 
 use super::clean::Victim;
-use super::flight::Feed;
+use super::feed::Feed;
 use super::medium::at;
 use super::shared::{Inner, Shared};
 use super::{Halt, LiveError};

@@ -5,7 +5,8 @@ use std::sync::MutexGuard;
 use block::{Lpn, crc32c};
 
 use super::buffer::Buffered;
-use super::flight::{Feed, Load, OnTheWay, Own};
+use super::feed::{Feed, Load, Own};
+use super::flight::OnTheWay;
 use super::medium::at;
 use super::shared::{Inner, Shared};
 use super::{Extent, LiveError};

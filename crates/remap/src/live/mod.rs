@@ -12,6 +12,7 @@ mod buffer;
 mod clean;
 mod damage;
 mod error;
+mod feed;
 mod flight;
 mod group;
 mod house;

@@ -1,7 +1,7 @@
 //! House-keeping in virtual time: behind each request, in the pauses between them, and while a request
 //! waits for room.
 
-use block::{BlockDevice, DeviceError, Time};
+use block::{BlockDevice, DeviceError, Lpn, Time};
 
 use super::HostLog;
 use crate::engine::{Occasion, Work};
@@ -89,6 +89,22 @@ impl<D: BlockDevice> HostLog<D> {
                 work => self.keep(work)?,
             }
             self.settle()?;
+        }
+    }
+
+    /// Makes room, with the map pages of these blocks in memory: cleaning looks others up, which may take
+    /// their place.
+    pub(super) fn load_and_make_room(
+        &mut self,
+        lpn: Lpn,
+        count: u32,
+        blocks: u32,
+    ) -> Result<(), DeviceError> {
+        self.load_pages(lpn, count)?;
+        self.make_room(blocks)?;
+        match self.engine.missing(lpn, count) {
+            Some(_) => self.load_pages(lpn, count),
+            None => Ok(()),
         }
     }
 

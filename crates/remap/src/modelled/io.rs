@@ -139,8 +139,7 @@ impl<D: BlockDevice> HostLog<D> {
             self.keep_house()?;
             return Ok(answered);
         }
-        self.load_pages(lpn, count)?;
-        self.make_room(count)?;
+        self.load_and_make_room(lpn, count, count)?;
         let geometry = *self.engine.geometry();
         let mut feed = Feed {
             gather: &mut self.gather,

@@ -423,7 +423,15 @@ impl<D: BlockDevice> HostLog<D> {
     }
 
     /// Reads the map pages of these blocks that are not in memory.
+    #[inline]
     fn load_pages(&mut self, lpn: Lpn, count: u32) -> Result<(), DeviceError> {
+        if self.engine.holds_map() {
+            return Ok(());
+        }
+        self.load_missing(lpn, count)
+    }
+
+    fn load_missing(&mut self, lpn: Lpn, count: u32) -> Result<(), DeviceError> {
         while let Some((page, pba)) = self.engine.missing(lpn, count) {
             self.scratch.resize(BLOCK, 0);
             let into = Data::Read(&mut self.scratch[..BLOCK]);
@@ -453,8 +461,7 @@ impl<D: BlockDevice> HostLog<D> {
         while from < to {
             let count = (to - from).min(TRIM_BLOCKS) as u32;
             let lpn = Lpn(from as u32);
-            self.load_pages(lpn, count)?;
-            self.make_room(1)?;
+            self.load_and_make_room(lpn, count, 1)?;
             let mut feed = Self::feed(&mut self.gather, &mut self.reverse, &self.engine);
             self.engine.trim(lpn, count, &mut feed);
             self.issue()?;

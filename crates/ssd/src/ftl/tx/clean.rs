@@ -96,6 +96,8 @@ impl PageFtl {
     /// A tagged slot was given a place.
     pub(in crate::ftl) fn tx_placed(&mut self, lpn: u32, tid: u64, at: Ppn) {
         if self.is_paper() {
+            // Erases take off what is counted here, whatever the rules.
+            self.tx_record_placed(tid);
             return self.paper_placed(lpn, at);
         }
         if let Some(tx) = &mut self.tx {
