@@ -5,6 +5,7 @@
 //! interrupted. With `--json` standard output is exactly one JSON document.
 
 mod args;
+mod background;
 mod compare;
 mod conformance;
 mod cost;

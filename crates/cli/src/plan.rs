@@ -15,8 +15,10 @@ pub fn is_torture(args: &Replay) -> bool {
 /// Follows a plan: exit 0 if every promise holds, 4 if one is broken.
 pub fn replay(args: &Replay) -> Result<(), LabError> {
     let file = args.plan.display();
-    if args.shell || args.image.is_some() {
-        let what = format!("{file}: --shell and --image are for plans of varve torture, plan = 2");
+    if args.shell || args.image.is_some() || args.times > 1 {
+        let what = format!(
+            "{file}: --shell, --image and --times are for plans of varve torture, plan = 2"
+        );
         return Err(LabError::Input(what));
     }
     let bad = |e: PlanError| match e {

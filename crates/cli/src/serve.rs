@@ -1,5 +1,6 @@
 //! `varve serve`: a stack becomes a device.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,17 +18,53 @@ use stack::{Base, Description, Keys, Layer, StackError};
 
 use crate::args::{self, Serve, ServeFuse, ServeNbd, StackArgs};
 use crate::ready::{ready, stopping};
-use crate::{note, print, stop};
+use crate::{background, note, print, stop};
 
 /// How often it looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// `varve serve FRONT-END ..`.
 pub fn serve(args: &Serve) -> Result<(), LabError> {
+    let (Serve::Nbd(ServeNbd { place, .. }) | Serve::Fuse(ServeFuse { place, .. })) = args;
+    if place.background {
+        return in_background(place);
+    }
     match args {
         Serve::Nbd(nbd) => serve_nbd(nbd),
         Serve::Fuse(fuse) => serve_fuse(fuse),
     }
+}
+
+/// What the program in the background says when all is well.
+const READY: &str = "serving";
+
+fn in_background(place: &args::Background) -> Result<(), LabError> {
+    let own = |word: &OsString| {
+        let text = word.to_string_lossy();
+        text == "--background" || text == "--log" || text.starts_with("--log=")
+    };
+    let mut given = Vec::new();
+    let mut words = crate::words().into_iter().skip(1);
+    while let Some(word) = words.next() {
+        match own(&word) {
+            false => given.push(word),
+            true if word == "--log" => drop(words.next()),
+            true => {}
+        }
+    }
+    given.push("--detached".into());
+    background::start(&given, place.log.as_deref(), READY, "the server")
+}
+
+/// Clients can come: whoever waits for that is told.
+fn clients_can_come(place: &args::Background, ready_fd: Option<u32>) -> Result<(), LabError> {
+    ready(ready_fd)?;
+    if !place.detached {
+        return Ok(());
+    }
+    // Its folder stays: names that were given may begin there.
+    background::leave_terminal();
+    print(&format!("{READY}\n"))
 }
 
 fn wrong(error: StackError) -> LabError {
@@ -182,7 +219,7 @@ fn serve_nbd(args: &ServeNbd) -> Result<(), LabError> {
         print(&format!("latencies are emulated; answers leave about {late} us late or more\n"))?;
     }
     let thread = std::thread::spawn(move || server.run());
-    let told = ready(args.ready_fd);
+    let told = clients_can_come(&args.place, args.ready_fd);
     while told.is_ok() && !stop::flag().load(Ordering::Relaxed) && !thread.is_finished() {
         std::thread::sleep(LOOK);
     }
@@ -226,7 +263,7 @@ fn serve_fuse(args: &ServeFuse) -> Result<(), LabError> {
         let list = advertised(&stack.disk.capabilities());
         let device = if device.is_empty() { device } else { device + "\n" };
         print(&format!("{}\n{device}{}\n{list}\n", mount.file().display(), stack.name))?;
-        ready(args.ready_fd)
+        clients_can_come(&args.place, args.ready_fd)
     });
     if told.is_ok() {
         while !stop::flag().load(Ordering::Relaxed) && !mount.ended() {

@@ -20,6 +20,9 @@ use crate::{note, print, stop};
 /// How long a program may run, and a check, if nobody says.
 const LIMITS: (Duration, Duration) = (Duration::from_secs(120), Duration::from_secs(30));
 
+/// Runs on a failing drive, if nobody says.
+const LIVE: u64 = 20;
+
 /// An error of a run, with its exit code.
 pub fn wrong(error: TortureError) -> LabError {
     match error {
@@ -41,6 +44,11 @@ pub fn torture(args: &Torture) -> Result<ExitCode, LabError> {
             Err(error) => Err(wrong(error)),
         };
     }
+    if args.mode == "live" && (args.log.is_some() || args.check.is_none() && args.recipe.is_none())
+    {
+        let what = "--mode live: expected a program and --check, or --recipe, and no --log";
+        return Err(LabError::Input(what.to_string()));
+    }
     if args.list {
         return list(args.json).map(|()| ExitCode::SUCCESS);
     }
@@ -48,7 +56,8 @@ pub fn torture(args: &Torture) -> Result<ExitCode, LabError> {
     let told = |text: &str| note(&format!("varve: {text}"));
     let report = torture::run(&wanted, stop::flag(), &told).map_err(wrong)?;
     if let Some(path) = &args.junit {
-        std::fs::write(path, report.junit()).map_err(|error| LabError::io(path, error))?;
+        std::fs::write(path, torture::junit::junit(&report))
+            .map_err(|error| LabError::io(path, error))?;
     }
     match args.json {
         true => print(&document(&wanted, &report))?,
@@ -138,6 +147,10 @@ fn wanted(args: &Torture) -> Result<Wanted, LabError> {
     let limits = recipe.as_ref().map_or((None, None), |recipe| recipe.limits);
     let seconds = |own: Option<u64>| own.map(Duration::from_secs);
     let least = recipe.as_ref().and_then(|recipe| recipe.size).unwrap_or(0);
+    let live = (args.mode == "live").then_some(match args.cuts {
+        args::Cuts::All => LIVE,
+        args::Cuts::Drawn(runs) => runs,
+    });
     let (worst, drawn) = match args.cuts {
         args::Cuts::All => (true, args.random),
         args::Cuts::Drawn(count) => (false, count),
@@ -170,6 +183,8 @@ fn wanted(args: &Torture) -> Result<Wanted, LabError> {
         self_check: !args.no_self_check,
         out: args.out.clone(),
         log: log.map_err(|error| LabError::io("--log", error))?,
+        recoveries: args.recoveries as usize,
+        live,
         program: std::env::current_exe().map_err(|error| LabError::io("this program", error))?,
         version: crate::VERSION.to_string(),
     })
@@ -226,7 +241,8 @@ fn list(as_json: bool) -> Result<(), LabError> {
 
 /// Follows a plan of a crash test: exit 0 if the promises are kept, 4 if not.
 pub fn replay(args: &args::Replay) -> Result<(), LabError> {
-    let how = torture::replay::How { shell: args.shell, image: args.image.clone() };
+    let how =
+        torture::replay::How { shell: args.shell, image: args.image.clone(), times: args.times };
     let program = std::env::current_exe().map_err(|error| LabError::io("this program", error))?;
     let again = torture::replay::replay(&args.plan, &how, &program).map_err(wrong)?;
     if args.json {
@@ -237,6 +253,8 @@ pub fn replay(args: &args::Replay) -> Result<(), LabError> {
         let mut result = Map::new();
         result.put("holds", Json::Bool(again.fate == "kept"));
         result.put("as_written", Json::Bool(again.as_written));
+        result.int("times", u64::from(args.times));
+        result.int("times_as_written", u64::from(again.times));
         result.put("fate", Json::text(again.fate.clone()));
         result.put("state", Json::text(again.state.clone()));
         result.put("failure", Json::text(again.reason.clone()));
@@ -244,28 +262,33 @@ pub fn replay(args: &args::Replay) -> Result<(), LabError> {
         print(&Json::Map(map).pretty())?;
     } else if !args.shell {
         let same = if again.as_written { "as written" } else { "not as the plan says" };
-        print(&format!("{}: {} ({same}; state {})\n", again.fate, again.reason, again.state))?;
+        let often = match args.times {
+            1 => String::new(),
+            times => format!(" {} of {times} times", again.times),
+        };
+        print(&format!(
+            "{}: {} ({same}{often}; state {})\n",
+            again.fate, again.reason, again.state
+        ))?;
     }
     match again.fate.as_str() {
         "kept" => Ok(()),
         "lost" | "unmountable" => {
             Err(LabError::Check { contract: "promise".to_string(), what: again.reason })
         }
-        _ => Err(LabError::Failed(format!("the checker {}", again.reason))),
+        _ => Err(LabError::Failed(again.reason)),
     }
 }
 
-/// How many processes check. With several drives of this kernel's file systems at once, one process in some runs found
-/// nothing of what was on its drive, and one alone never did; until the reason is known there is one.
+/// How many processes check.
 fn workers(kind: torture::stage::Kind, asked: Option<u16>) -> Result<usize, LabError> {
-    let lfs = kind == torture::stage::Kind::Lfs;
-    match asked.map(usize::from) {
-        Some(many) if many > 1 && !lfs => Err(LabError::Input(format!(
-            "--jobs {many}: several drives of {} at once give wrong verdicts; expected --jobs 1, or --fs lfs",
-            kind.name()
-        ))),
-        Some(asked) => Ok(asked),
-        None if lfs => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
-        None => Ok(1),
+    let processors = || std::thread::available_parallelism().map_or(1, usize::from);
+    match (asked.map(usize::from), kind.why_alone()) {
+        (Some(many), Some(why)) if many > 1 => {
+            Err(LabError::Input(format!("--jobs {many}: {why}; expected --jobs 1")))
+        }
+        (Some(asked), _) => Ok(asked.max(1)),
+        (None, Some(_)) => Ok(1),
+        (None, None) => Ok(processors()),
     }
 }

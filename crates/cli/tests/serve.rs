@@ -205,6 +205,31 @@ fn it_says_when_it_is_ready() {
     assert!(text(&closed).contains("--ready-fd 99"), "{}", text(&closed));
 }
 
+/// A server in the background is there when the command returns, and ends when it is told.
+#[test]
+fn it_goes_into_the_background() {
+    let folder = Folder::new("serve-background");
+    let (nbd, control, log) = (folder.path("nbd"), folder.path("control"), folder.path("log"));
+    let words = ["serve", "nbd", "--socket", &nbd, "--ram", "1MiB", "--control", &control];
+    let started = varve(&[&words[..], &["--background", "--log", &log]].concat());
+    assert!(started.status.success(), "{}", text(&started));
+    let stats = varve(&["ctl", &control, "stats"]);
+    // A second one cannot have the socket: that is said by the command, with its exit code.
+    let again = varve(&[&words[..], &["--background"]].concat());
+    let quit = varve(&["ctl", &control, "quit"]);
+    assert!(text(&started).contains(&nbd) && !text(&started).contains("serving"));
+    assert!(stats.status.success(), "{}", text(&stats));
+    assert!(!again.status.success() && text(&again).contains("in use"), "{}", text(&again));
+    assert!(quit.status.success(), "{}", text(&quit));
+    for _ in 0..600 {
+        if !Path::new(&nbd).exists() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("it did not end: {}", std::fs::read_to_string(&log).unwrap_or_default());
+}
+
 /// Those who only keep a control connection keep no operator out.
 #[test]
 fn idle_operators_keep_nobody_out() {

@@ -16,6 +16,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::error::TortureError;
+use crate::live::Faulty;
 use crate::stage::search_path;
 use crate::subject::Subject;
 use crate::worker::Job;
@@ -169,12 +170,33 @@ impl Crew {
     ///
     /// # Errors
     /// [`TortureError`].
-    pub fn record(&self, size: u64, trees: &Path) -> Result<Value, TortureError> {
-        let orders = json!({ "kind": "record", "size": size, "trees": trees });
+    pub fn record(&self, size: u64, trees: &Path, fault: &Faulty) -> Result<Value, TortureError> {
+        let fault = fault.document();
+        let orders = json!({ "kind": "record", "size": size, "trees": trees, "fault": fault });
         let mut worker = self.start("record", &orders, self.subject.run_limit)?;
         let answer = worker.hear();
         worker.end();
         answer
+    }
+
+    /// Records the recovery of a state, in a log of its own: what the checker said.
+    ///
+    /// # Errors
+    /// [`TortureError`].
+    pub fn recover(&self, job: &Job, into: &Path) -> Result<Value, TortureError> {
+        let orders = json!({ "kind": "recover", "job": job.document(), "into": into });
+        let mut worker = self.start("recover", &orders, self.limit())?;
+        let answer = worker.hear();
+        worker.end();
+        answer
+    }
+
+    /// How long a check may take.
+    fn limit(&self) -> Duration {
+        match self.subject.check {
+            Some(_) => self.subject.limit,
+            None => self.subject.limit.max(self.subject.run_limit),
+        }
     }
 
     /// A process that checks states.
@@ -182,11 +204,7 @@ impl Crew {
     /// # Errors
     /// [`TortureError`].
     pub fn worker(&self, name: &str) -> Result<Worker, TortureError> {
-        let limit = match self.subject.check {
-            Some(_) => self.subject.limit,
-            None => self.subject.limit.max(self.subject.run_limit),
-        };
-        let mut worker = self.start(name, &json!({ "kind": "explore" }), limit)?;
+        let mut worker = self.start(name, &json!({ "kind": "explore" }), self.limit())?;
         match worker.hear() {
             Ok(_) => Ok(worker),
             Err(error) => {

@@ -2,6 +2,7 @@
 //! copied. Another state is put in when nobody uses the drive.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use stack::datalog::SECTOR;
@@ -11,12 +12,16 @@ use crate::history::History;
 
 /// Bytes of what is kept of a write.
 const CHUNK: u64 = 4096;
+/// Where every file system has its superblock: nobody mounts one without reading there.
+const HEAD: u64 = 128 << 10;
 
 /// The drive of a state.
 #[derive(Debug)]
 pub struct StateDisk {
     history: Arc<History>,
     now: RwLock<Now>,
+    /// The head of this state was read.
+    read: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -31,7 +36,8 @@ impl StateDisk {
     /// A blank drive.
     pub fn new(history: Arc<History>) -> StateDisk {
         let sectors = vec![0; (history.size() / SECTOR) as usize];
-        StateDisk { history, now: RwLock::new(Now { sectors, ..Now::default() }) }
+        let now = RwLock::new(Now { sectors, ..Now::default() });
+        StateDisk { history, now, read: AtomicBool::new(false) }
     }
 
     /// Puts another state in; what was written to the last is gone.
@@ -39,6 +45,12 @@ impl StateDisk {
         assert_eq!(sectors.len() as u64, self.history.size() / SECTOR, "a state of this drive");
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         *now = Now { sectors, ..Now::default() };
+        self.read.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether anybody read the head of the state that is in. Whoever mounted it and did not knew another.
+    pub fn was_read(&self) -> bool {
+        self.read.load(Ordering::SeqCst)
     }
 
     fn look<R>(&self, look: impl FnOnce(&Now) -> R) -> R {
@@ -111,7 +123,10 @@ impl Disk for StateDisk {
     }
     fn read(&self, at: u64, into: &mut [u8]) -> Result<Done, DiskError> {
         inside(at, into.len() as u64, self.history.size())?;
-        self.look(|now| self.get(now, at, into));
+        self.look(|now| {
+            self.get(now, at, into);
+            self.read.fetch_or(at < HEAD, Ordering::SeqCst);
+        });
         Ok(Done::NOW)
     }
     fn write(&self, at: u64, from: &[u8], _fua: bool) -> Result<Done, DiskError> {
@@ -134,8 +149,25 @@ impl Disk for StateDisk {
     }
     fn extents(&self, at: u64, bytes: u64, most: usize) -> Result<Vec<Extent>, DiskError> {
         inside(at, bytes, self.history.size())?;
-        // Nobody who mounts it asks; all of it is data.
-        Ok(if bytes == 0 || most == 0 { Vec::new() } else { vec![Extent { bytes, hole: false }] })
+        let mut found: Vec<Extent> = Vec::new();
+        self.look(|now| {
+            let mut place = at;
+            while place < at + bytes {
+                let chunk = place / CHUNK;
+                let next = ((chunk + 1) * CHUNK).min(at + bytes);
+                let sectors = place / SECTOR..next.div_ceil(SECTOR);
+                let blank = |sector: u64| now.sectors[sector as usize] == 0;
+                let hole = !now.written.contains_key(&chunk) && sectors.clone().all(blank);
+                let full = found.len() == most;
+                match found.last_mut() {
+                    Some(last) if last.hole == hole => last.bytes += next - place,
+                    _ if full => break,
+                    _ => found.push(Extent { bytes: next - place, hole }),
+                }
+                place = next;
+            }
+        });
+        Ok(found)
     }
     fn counters(&self) -> Vec<(&'static str, u64)> {
         self.look(|now| vec![("written", now.written.len() as u64), ("flushes", now.flushes)])

@@ -2,7 +2,8 @@
 //!
 //! The drive lies in memory and loses nothing: what a power cut would have left is found out later, from the
 //! log. A mark is in the log when the program's write of it returns; before that the files that the program
-//! sees are looked at, so that it can be said later what exactly was promised.
+//! sees are looked at, so that it can be said later what exactly was promised. Where the drive is to fail under the
+//! program, what was refused is not in the log.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,10 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use serve::faults::{Faults, FaultyDisk};
 use stack::disk::{DataRecorded, Disk, RamDisk};
 
 use crate::error::TortureError;
 use crate::history::{ENDED, READY, STARTED, Said, said};
+use crate::live::Faulty;
 use crate::sandbox::{Boxes, Ended, Outcome};
 use crate::stage::{Heard, Stage};
 use crate::subject::{Scratch, Subject};
@@ -29,6 +32,8 @@ struct Marks {
     root: std::path::PathBuf,
     kernel: bool,
     trees: Mutex<Trees>,
+    faults: Arc<Faults>,
+    fault: Faulty,
 }
 
 struct Trees {
@@ -38,9 +43,23 @@ struct Trees {
     /// Why no more are written.
     why: Option<String>,
     promises: u64,
+    /// Promises after a request was refused.
+    after: u64,
 }
 
 impl Marks {
+    /// From now on the drive fails as it is to.
+    fn fail(&self) -> Result<(), String> {
+        let Some(rule) = &self.fault.rule else { return Ok(()) };
+        self.faults.command(&format!("add {rule}")).map(drop)
+    }
+
+    /// Whether a request was refused.
+    fn struck(&self) -> bool {
+        let rules = self.faults.command("list").unwrap_or_default();
+        rules.as_array().into_iter().flatten().any(|rule| rule["struck"] != 0)
+    }
+
     fn hear(&self, text: &str) -> Result<String, String> {
         let mut trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
         match said(text) {
@@ -57,10 +76,14 @@ impl Marks {
                 synced.map_err(|error| error.to_string())?;
                 trees.ready = true;
                 self.disk.mark(READY, true)?;
+                if self.fault.from_ready {
+                    self.fail()?;
+                }
             }
             Said::Promise(what) => {
                 self.look(&mut trees, what);
                 trees.promises += 1;
+                trees.after += u64::from(self.struck());
                 self.disk.mark(text, false)?;
             }
         }
@@ -69,7 +92,7 @@ impl Marks {
 
     /// Writes down the files that the program sees.
     fn look(&self, trees: &mut Trees, promise: &str) {
-        if trees.why.is_some() {
+        if trees.why.is_some() || self.fault.rule.is_some() {
             return;
         }
         let since = Instant::now();
@@ -99,7 +122,8 @@ fn sync_each(folder: &Path) -> std::io::Result<()> {
     std::fs::File::open(folder)?.sync_all()
 }
 
-/// Records a run: the log at `log`, what was promised over which files at `trees`.
+/// Records a run: the log at the first path, what was promised over which files at the second; on a drive that
+/// fails as `fault` says.
 ///
 /// # Errors
 /// The machine's, or the program did not do what it should.
@@ -107,8 +131,8 @@ pub fn record(
     subject: &Subject,
     size: u64,
     scratch: &Scratch,
-    log: &Path,
-    trees: &Path,
+    (log, trees): (&Path, &Path),
+    fault: &Faulty,
 ) -> Result<Value, TortureError> {
     let began = Instant::now();
     let ram = Arc::new(RamDisk::new(size)?);
@@ -127,28 +151,36 @@ pub fn record(
             ready: false,
             why: None,
             promises: 0,
+            after: 0,
         }),
+        faults: Arc::new(Faults::default()),
+        fault: fault.clone(),
     });
     let hearing = Arc::clone(&marks);
     let heard: Arc<Heard> = Arc::new(move |text: &str| hearing.hear(text));
-    let disk_of_stage: Arc<dyn Disk> = Arc::clone(&disk) as _;
+    let recorded: Arc<dyn Disk> = Arc::clone(&disk) as _;
+    let disk_of_stage = Arc::new(FaultyDisk::new(recorded, Arc::clone(&marks.faults)));
     let mut stage = Stage::new(disk_of_stage, &scratch.0, &subject.setup, Some(heard))?;
-    let ran = run(subject, scratch, &mut stage, &disk);
+    let ran = run(subject, scratch, &mut stage, &marks);
     let took = began.elapsed();
     // Its marks end here; what unmounting writes is nobody's.
     let ended = stage.end();
-    let (outcome, setup) = ran?;
+    let (outcome, setup, struck) = ran?;
     ended?;
     disk.finish().map_err(TortureError::io(log))?;
     let mut trees = marks.trees.lock().unwrap_or_else(PoisonError::into_inner);
     // Without them less can be said about a failure, and nothing else changes.
     let flushed = trees.out.flush().err().map(|error| error.to_string());
     let why = trees.why.clone().or(flushed);
-    match outcome.ended {
-        Ended::Code(0) => {}
+    let complaint = match outcome.ended {
+        Ended::Code(0) => None,
+        _ if struck => Some(outcome.why()),
         _ => return Err(TortureError::Broken(format!("the program {}", outcome.why()))),
-    }
+    };
     Ok(json!({
+        "struck": struck,
+        "complaint": complaint,
+        "promises_after": trees.after,
         "promises": trees.promises,
         "ready": trees.ready,
         "no_trees": why,
@@ -167,12 +199,15 @@ fn run(
     subject: &Subject,
     scratch: &Scratch,
     stage: &mut Stage,
-    disk: &DataRecorded,
-) -> Result<(Outcome, Duration), TortureError> {
+    marks: &Marks,
+) -> Result<(Outcome, Duration, bool), TortureError> {
     let since = Instant::now();
     stage.make()?;
-    let marked = |text: &str| disk.mark(text, true).map_err(TortureError::Broken);
+    let marked = |text: &str| marks.disk.mark(text, true).map_err(TortureError::Broken);
     marked(STARTED)?;
+    if !marks.fault.from_ready {
+        marks.fail().map_err(TortureError::Broken)?;
+    }
     let setup = since.elapsed();
     let tmp = scratch.tmp();
     std::fs::create_dir_all(&tmp).map_err(TortureError::io(&tmp))?;
@@ -185,6 +220,9 @@ fn run(
         .run(&subject.program, &env, subject.run_limit, &|| false)
         .map_err(|error| TortureError::Input(error.to_string()))?;
     marked(ENDED)?;
+    let struck = marks.struck();
+    // What is left is to be let go, whatever failed before.
+    marks.faults.command("clear").map_err(TortureError::Broken)?;
     stage.unmount()?;
-    Ok((outcome, setup))
+    Ok((outcome, setup, struck))
 }

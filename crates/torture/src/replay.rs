@@ -16,8 +16,10 @@ pub struct Again {
     pub reason: String,
     /// The state.
     pub state: String,
-    /// The state and the fate are those of the plan.
+    /// The state and the fate are those of the plan, each time.
     pub as_written: bool,
+    /// How often they were.
+    pub times: u32,
 }
 
 /// How it is followed.
@@ -27,6 +29,8 @@ pub struct How {
     pub shell: bool,
     /// The drive is left there as an image.
     pub image: Option<PathBuf>,
+    /// How often; 0 is once.
+    pub times: u32,
 }
 
 /// Follows a plan.
@@ -56,11 +60,30 @@ pub fn replay(path: &Path, how: &How, program: &Path) -> Result<Again, TortureEr
     let image = how.image.as_ref().map(std::path::absolute).transpose();
     let image = image.map_err(TortureError::io("--image"))?;
     let job = Job { shell: how.shell, image, ..Job::check(plan.cut.clone()) };
-    let answer = worker.ask(&job);
+    let mut again = Again {
+        fate: String::new(),
+        reason: String::new(),
+        state: String::new(),
+        as_written: true,
+        times: 0,
+    };
+    for _ in 0..how.times.max(1) {
+        let answer = match worker.ask(&job) {
+            Ok(answer) => answer,
+            Err(error) => {
+                worker.end();
+                return Err(error);
+            }
+        };
+        let text = |name: &str| answer[name].as_str().unwrap_or_default().to_string();
+        let (fate, state) = (text("fate"), text("hash"));
+        let same = state == plan.state && fate == plan.found.0;
+        again.times += u32::from(same);
+        // What came out otherwise is what is told.
+        if again.as_written {
+            again = Again { fate, reason: text("reason"), state, as_written: same, ..again };
+        }
+    }
     worker.end();
-    let answer = answer?;
-    let text = |name: &str| answer[name].as_str().unwrap_or_default().to_string();
-    let (fate, reason, state) = (text("fate"), text("reason"), text("hash"));
-    let as_written = state == plan.state && fate == plan.found.0;
-    Ok(Again { fate, reason, state, as_written })
+    Ok(again)
 }

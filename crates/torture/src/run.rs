@@ -7,14 +7,16 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use stack::datalog::{Op, pack};
+use stack::datalog::Op;
 
 use crate::blame::{Blame, Trees, blame};
 use crate::crew::{Apart, Crew, Folder};
 use crate::cuts::{Cuts, From, choose};
 use crate::error::TortureError;
-use crate::history::{History, Said, said};
-use crate::plan::{Plan, sha256};
+use crate::history::{History, READY, Said, said};
+use crate::keep::Keep;
+use crate::live::Faulty;
+use crate::plan::sha256;
 use crate::sandbox::Boxes;
 use crate::states::{Cut, Left, StateHash};
 use crate::subject::Subject;
@@ -53,6 +55,10 @@ pub struct Wanted {
     pub out: Option<PathBuf>,
     /// A log that is there already.
     pub log: Option<PathBuf>,
+    /// States within whose recovery the power goes again.
+    pub recoveries: usize,
+    /// No power cuts, but so many runs of the program on a drive that fails.
+    pub live: Option<u64>,
     /// This program.
     pub program: PathBuf,
     /// Of this program.
@@ -84,7 +90,7 @@ pub fn run(
     report.notes.extend(Boxes::probe().why_weaker().map(str::to_string));
     let answer = match wanted.log {
         Some(_) => None,
-        None => match crew.record(wanted.size, &trees) {
+        None => match crew.record(wanted.size, &trees, &Faulty::default()) {
             Ok(answer) => Some(answer),
             Err(TortureError::Broken(why)) => {
                 report.verdict = Verdict::Broken(why);
@@ -117,6 +123,13 @@ pub fn run(
         report.verdict = Verdict::NotMeasured(why);
         return Ok(report);
     }
+    if let Some(runs) = wanted.live {
+        let ready = history.ours(READY).is_some() && wanted.from == From::Ready;
+        let changes = report.recorded.writes + report.recorded.flushes;
+        crate::live::live(wanted, &crew, (runs, changes, ready), stop, &mut report)?;
+        return Ok(report);
+    }
+    let since = Instant::now();
     explore(wanted, &crew, &cuts, stop, &mut report)?;
     if stop.load(Ordering::Relaxed) {
         return Err(TortureError::Interrupted);
@@ -129,10 +142,14 @@ pub fn run(
             report.plans = leave(wanted, &history, &report, out)?;
         }
     }
+    if report.verdict == Verdict::Kept && wanted.recoveries > 0 {
+        let left = wanted.budget.saturating_sub(since.elapsed());
+        crate::recovery::within(wanted, &crew, left, stop, &mut report)?;
+    }
     Ok(report)
 }
 
-fn empty(wanted: &Wanted) -> Report {
+pub(crate) fn empty(wanted: &Wanted) -> Report {
     Report {
         name: wanted.name.clone(),
         verdict: Verdict::Kept,
@@ -142,6 +159,8 @@ fn empty(wanted: &Wanted) -> Report {
         checked: Vec::new(),
         // Half a block of the file system's own is what a drive of 512 bytes may leave it.
         unmountable_counts: wanted.subject.atomic == 4096,
+        recoveries: Vec::new(),
+        live: None,
         ms: 0,
         blame: None,
         plans: Vec::new(),
@@ -192,7 +211,7 @@ fn fate(answer: &Value) -> Option<Fate> {
         .find(|fate| answer["fate"] == fate.name())
 }
 
-fn checked(answer: &Value, cut: &Cut, worst: bool) -> Option<Checked> {
+pub(crate) fn checked(answer: &Value, cut: &Cut, worst: bool) -> Option<Checked> {
     Some(Checked {
         cut: cut.clone(),
         worst,
@@ -218,7 +237,7 @@ fn kind_of(reason: &str) -> String {
     kind
 }
 
-fn explore(
+pub(crate) fn explore(
     wanted: &Wanted,
     crew: &Crew,
     cuts: &Cuts,
@@ -276,7 +295,7 @@ fn report_counts(report: &Report, checked: &Checked) -> bool {
     report.is_failure(checked)
 }
 
-fn set(to: &Mutex<Option<String>>, what: String) {
+pub(crate) fn set(to: &Mutex<Option<String>>, what: String) {
     to.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(what);
 }
 
@@ -289,7 +308,7 @@ fn judge(
     report: &mut Report,
 ) -> Result<(), TortureError> {
     let broken = report.checked.iter().find(|checked| checked.fate == Fate::Broken);
-    let says = broken.map(|b| format!("before record {}: the checker {}", b.cut.at, b.reason));
+    let says = broken.map(|b| format!("before record {}: {}", b.cut.at, b.reason));
     if report.failed().next().is_some() {
         report.verdict = Verdict::Lost;
         report.notes.extend(says);
@@ -320,7 +339,7 @@ fn judge(
             ));
         }
         Fate::Broken => {
-            let why = format!("on a drive that forgot everything the checker {}", lied.reason);
+            let why = format!("on a drive that forgot everything: {}", lied.reason);
             report.verdict = Verdict::Broken(why);
         }
     }
@@ -351,38 +370,20 @@ fn leave(
     report: &Report,
     out: &Path,
 ) -> Result<Vec<String>, TortureError> {
-    std::fs::create_dir_all(out).map_err(TortureError::io(out))?;
-    let name = format!("{}.vlog", wanted.name.replace(|c: char| !c.is_ascii_alphanumeric(), "-"));
-    let path = out.join(&name);
-    let packed = pack(history.log().whole()).map_err(TortureError::io(&path))?;
-    std::fs::write(&path, &packed).map_err(TortureError::io(&path))?;
-    let (mut kinds, mut plans) = (BTreeSet::new(), Vec::new());
-    let mut write = |checked: &Checked, cut: &Cut, state: String| {
-        let file = out.join(format!("lost-{}.toml", plans.len() + 1));
-        let plan = Plan {
-            log: PathBuf::from(&name),
-            sha256: sha256(&packed),
-            subject: wanted.subject.clone(),
-            cut: cut.clone(),
-            acked: checked.promised,
-            state,
-            found: (checked.fate.name().to_string(), checked.reason.clone()),
-            version: wanted.version.clone(),
-        };
-        plans.push(file.display().to_string());
-        std::fs::write(&file, plan.text()).map_err(TortureError::io(&file))
-    };
+    let mut keep = Keep::new(wanted, out, 0)?;
+    let log = keep.log(history.log(), "")?;
+    let mut kinds = BTreeSet::new();
     let mut states = crate::states::States::new(history, wanted.subject.atomic);
     let first = report.failed().min_by_key(|failed| (failed.cut.at, !failed.worst));
     if let (Some(blame), Some(first)) = (&report.blame, first) {
         kinds.insert(kind_of(&first.reason));
         let hash = states.at(&blame.cut).state.hash.to_string();
-        write(first, &blame.cut, hash)?;
+        keep.plan(&log, first, &blame.cut, hash)?;
     }
     for failed in report.failed() {
         if kinds.len() <= 2 * ENOUGH && kinds.insert(kind_of(&failed.reason)) {
-            write(failed, &failed.cut, failed.hash.to_string())?;
+            keep.plan(&log, failed, &failed.cut, failed.hash.to_string())?;
         }
     }
-    Ok(plans)
+    Ok(keep.plans)
 }

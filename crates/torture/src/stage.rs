@@ -1,9 +1,10 @@
 //! A file system on a drive, for a program or a checker.
 //!
 //! Below a file system of this kernel the drive is a file in a FUSE directory of ours, with a loop device
-//! over it; `lfs` is mounted by FUSE from the drive itself. The loop device stays from state to state: when
-//! the last mount is gone, in every namespace, the kernel forgets what it knew of the device, and another state
-//! can be put in; not before.
+//! over it; `lfs` is mounted by FUSE from the drive itself. The loop device stays from state to state. The kernel
+//! forgets what it read of a device when the last who has it open is gone: not only mounts, in any namespace, but
+//! anybody who looks what is on it. Another state is put in when no mount is left, and [`Stage::fresh`]
+//! makes the kernel forget then, whoever looks.
 
 use std::fmt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -100,6 +101,20 @@ impl Kind {
             Kind::Btrfs => &["btrfs", "check", "--readonly"],
             Kind::F2fs => &["fsck.f2fs", "--dry-run"],
             Kind::Lfs => &["fsck"],
+        }
+    }
+
+    /// Why states of one run are not looked at side by side; nothing if they are.
+    pub fn why_alone(self) -> Option<&'static str> {
+        None
+    }
+
+    /// Options of every mount.
+    fn always(self) -> &'static str {
+        match self {
+            // States of one run have one name, and some are mounted side by side.
+            Kind::Xfs => "nouuid",
+            _ => "",
         }
     }
 
@@ -295,7 +310,9 @@ impl Stage {
                 Mounted::Lfs(Box::new(mounted.map_err(|error| Unmountable(error.to_string()))?))
             }
             kind => {
-                let data = std::ffi::CString::new(self.setup.options.as_str())
+                let (always, own) = (kind.always(), self.setup.options.as_str());
+                let comma = if always.is_empty() || own.is_empty() { "" } else { "," };
+                let data = std::ffi::CString::new(format!("{always}{comma}{own}"))
                     .map_err(|error| Unmountable(error.to_string()))?;
                 let flags = MountFlags::NOATIME | MountFlags::NOSUID | MountFlags::NODEV;
                 rustix::mount::mount(&self.device, &root, kind.name(), flags, data.as_c_str())
@@ -371,6 +388,27 @@ impl Stage {
                 }
             }
         }
+    }
+
+    /// Another state was put in: makes the kernel forget what it knew of the one before. It does so by itself
+    /// only if nobody has the device open, and anybody may: whoever names file systems for a desktop, another
+    /// `losetup` that finds this one taken.
+    ///
+    /// # Errors
+    /// Somebody has mounted it.
+    pub fn fresh(&self) -> Result<(), TortureError> {
+        if self.setup.kind == Kind::Lfs {
+            return Ok(());
+        }
+        let failed = |error: std::io::Error| {
+            let device = self.device.display();
+            TortureError::Broken(format!("{device}: its state cannot be changed: {error}"))
+        };
+        let mut exclusively = std::fs::OpenOptions::new();
+        exclusively.read(true).custom_flags(OFlags::EXCL.bits().cast_signed());
+        let device = exclusively.open(&self.device).map_err(failed)?;
+        let all = rustix::fs::fadvise(&device, 0, None, rustix::fs::Advice::DontNeed);
+        all.map_err(|error| failed(error.into()))
     }
 
     /// What the checker of the file system says of what is on the drive, which is not mounted; nothing if

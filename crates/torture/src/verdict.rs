@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use crate::blame::Blame;
 use crate::cut_text::left_text;
+use crate::live::Live;
+use crate::recovery::Recovery;
 use crate::states::{Cut, StateHash};
 use crate::worker::Fate;
 
@@ -79,6 +81,17 @@ pub struct Recorded {
     pub ms: Option<u64>,
 }
 
+fn failure(failed: &Checked) -> Value {
+    json!({
+        "cut": failed.cut.at,
+        "left": left_text(&failed.cut.left),
+        "promised": failed.promised,
+        "pending": failed.pending,
+        "reason": failed.reason,
+        "state": failed.hash.to_string(),
+    })
+}
+
 /// A whole run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
@@ -96,6 +109,10 @@ pub struct Report {
     pub checked: Vec<Checked>,
     /// Whether a state without a file system is a promise that was not kept.
     pub unmountable_counts: bool,
+    /// What came of cuts within recoveries.
+    pub recoveries: Vec<Recovery>,
+    /// What came of runs on failing drives: what was looked at is of those then.
+    pub live: Option<Live>,
     /// Seconds of looking, in milliseconds.
     pub ms: u64,
     /// What the first failure needs.
@@ -130,6 +147,12 @@ impl Report {
         })
     }
 
+    /// States looked at within recoveries, and those that failed.
+    pub fn within(&self) -> (usize, usize) {
+        let all = self.recoveries.iter();
+        all.fold((0, 0), |(states, failed), one| (states + one.states, failed + one.failed.len()))
+    }
+
     fn of(&self, fate: Fate) -> usize {
         self.checked.iter().filter(|checked| checked.fate == fate).count()
     }
@@ -137,17 +160,17 @@ impl Report {
     /// As a document.
     pub fn document(&self) -> Value {
         let [worst, drawn] = self.counts();
-        let failures: Vec<Value> = self
-            .failed()
-            .take(100)
-            .map(|failed| {
+        let failures: Vec<Value> = self.failed().take(100).map(failure).collect();
+        let recoveries: Vec<Value> = self
+            .recoveries
+            .iter()
+            .map(|one| {
                 json!({
-                    "cut": failed.cut.at,
-                    "left": left_text(&failed.cut.left),
-                    "promised": failed.promised,
-                    "pending": failed.pending,
-                    "reason": failed.reason,
-                    "state": failed.hash.to_string(),
+                    "of": { "cut": one.of.at, "left": left_text(&one.of.left) },
+                    "writes": one.writes,
+                    "looked_at": one.states,
+                    "failed": one.failed.len(),
+                    "failures": one.failed.iter().take(10).map(failure).collect::<Vec<_>>(),
                 })
             })
             .collect();
@@ -172,49 +195,12 @@ impl Report {
             "states": self.states,
             "ms": self.ms,
             "failures": failures,
+            "recoveries": recoveries,
+            "live": self.live.as_ref().map(Live::document),
             "blame": self.blame.as_ref().map(Blame::document),
             "plans": self.plans,
             "notes": self.notes,
         })
-    }
-
-    /// As JUnit's XML: one case for the worst states, one for the drawn.
-    pub fn junit(&self) -> String {
-        let escape = |text: &str| {
-            text.replace('&', "&amp;")
-                .replace('<', "&lt;")
-                .replace('>', "&gt;")
-                .replace('"', "&quot;")
-        };
-        let name = escape(&self.name);
-        let mut cases = String::new();
-        let (mut failures, mut errors) = (0, 0);
-        for (case, worst) in [("worst cases", true), ("drawn states", false)] {
-            let first = self.failed().find(|failed| failed.worst == worst);
-            let failure = first.map_or(String::new(), |failed| {
-                failures += 1;
-                let text = format!("before record {}: {}", failed.cut.at, failed.reason);
-                format!("<failure message=\"{}\"/>", escape(&text))
-            });
-            cases += &format!(
-                "    <testcase classname=\"{name}\" name=\"{case}\">{failure}</testcase>\n"
-            );
-        }
-        if let Verdict::NotMeasured(why) | Verdict::Broken(why) = &self.verdict {
-            errors = 1;
-            cases += &format!(
-                "    <testcase classname=\"{name}\" name=\"harness\"><error message=\"{}: {}\"/></testcase>\n",
-                self.verdict.name(),
-                escape(why)
-            );
-        }
-        let tests = 2 + errors;
-        let seconds = format!("{}.{:03}", self.ms / 1000, self.ms % 1000);
-        format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  <testsuite name=\"varve torture\" \
-             tests=\"{tests}\" failures=\"{failures}\" errors=\"{errors}\" time=\"{seconds}\">\n{cases}  \
-             </testsuite>\n</testsuites>\n"
-        )
     }
 }
 
@@ -236,6 +222,14 @@ impl fmt::Display for Report {
             r.bytes >> 10
         )?;
         let [worst, drawn] = self.counts();
+        if let Some(live) = &self.live {
+            writeln!(
+                f,
+                "{} runs on a failing drive: a request refused in {}; {} ended with an error; {} promises came \
+                 after a refusal",
+                live.runs, live.struck, live.complained, live.after
+            )?;
+        }
         let all = self.checked.len() as u64;
         let rate = (all * 60_000).checked_div(self.ms).unwrap_or(0);
         writeln!(
@@ -252,6 +246,22 @@ impl fmt::Display for Report {
             let counts =
                 if self.unmountable_counts { "" } else { " (the file system's own, not counted)" };
             writeln!(f, "{unmountable} states do not mount{counts}")?;
+        }
+        if !self.recoveries.is_empty() {
+            let (states, failed) = self.within();
+            let count = self.recoveries.len();
+            writeln!(f, "cut again within {count} recoveries: {states} states, {failed} failed")?;
+            for one in self.recoveries.iter().filter(|one| !one.failed.is_empty()).take(3) {
+                let first = &one.failed[0];
+                writeln!(
+                    f,
+                    "  recovery   of the state before record {} (left: {}), cut before its record {}: {}",
+                    one.of.at,
+                    left_text(&one.of.left),
+                    first.cut.at,
+                    first.reason
+                )?;
+            }
         }
         match &self.verdict {
             Verdict::Kept => writeln!(f, "KEPT: every promise, in every state")?,

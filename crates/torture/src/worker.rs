@@ -16,6 +16,7 @@ use stack::disk::Disk;
 use crate::cut_text::{left_of, left_text};
 use crate::error::TortureError;
 use crate::history::History;
+use crate::live::Faulty;
 use crate::overlay::StateDisk;
 use crate::sandbox::{Boxes, Ended};
 use crate::stage::Stage;
@@ -102,6 +103,7 @@ pub fn work(input: &mut dyn BufRead, output: &mut dyn Write) -> Result<(), Tortu
         .map_err(|error| TortureError::Input(format!("a worker's orders: {error}")))?;
     let answer = match config["kind"].as_str() {
         Some("record") => recorded(&config),
+        Some("recover") => recovered(&config),
         _ => return explore(&config, input, output),
     };
     say(output, &answered(answer))
@@ -139,7 +141,15 @@ fn recorded(config: &Value) -> Result<Value, TortureError> {
     let whole = || TortureError::Input("a worker's orders are not whole".to_string());
     let size = config["size"].as_u64().ok_or_else(whole)?;
     let trees = config["trees"].as_str().ok_or_else(whole)?;
-    crate::recording::record(&subject, size, &scratch, &log, Path::new(trees))
+    let fault = Faulty::of(&config["fault"]);
+    crate::recording::record(&subject, size, &scratch, (&log, Path::new(trees)), &fault)
+}
+
+fn recovered(config: &Value) -> Result<Value, TortureError> {
+    let whole = || TortureError::Input("a worker's orders are not whole".to_string());
+    let job = Job::of(&config["job"]).ok_or_else(whole)?;
+    let into = config["into"].as_str().ok_or_else(whole)?;
+    crate::recovery::record(orders(config)?, &job, Path::new(into))
 }
 
 fn explore(
@@ -173,13 +183,14 @@ fn explore(
     worked.and(ended)
 }
 
-struct Checker<'a> {
-    subject: Subject,
-    scratch: Scratch,
-    disk: &'a StateDisk,
-    stage: Stage,
-    states: States<'a>,
-    boxes: Boxes,
+/// Whoever checks states.
+pub(crate) struct Checker<'a> {
+    pub subject: Subject,
+    pub scratch: Scratch,
+    pub disk: &'a StateDisk,
+    pub stage: Stage,
+    pub states: States<'a>,
+    pub boxes: Boxes,
 }
 
 type Found = (Fate, String);
@@ -236,13 +247,21 @@ impl Checker<'_> {
         Ok(Value::Object(answer.into_iter().collect()))
     }
 
-    fn looked(
+    /// Mounts the state that is in, has it judged, and lets it go.
+    pub(crate) fn looked(
         &mut self,
         moment: &Moment,
         job: &Job,
         answer: &mut BTreeMap<String, Value>,
     ) -> Result<Found, TortureError> {
-        if let Err(why) = self.stage.mount() {
+        self.stage.fresh()?;
+        let mounted = self.stage.mount();
+        if !self.disk.was_read() {
+            self.stage.unmount()?;
+            let what = "the kernel mounted what it knew of another state";
+            return Err(TortureError::Broken(what.to_string()));
+        }
+        if let Err(why) = mounted {
             return Ok((Fate::Unmountable, why.0));
         }
         if job.tree {
@@ -321,12 +340,15 @@ impl Checker<'_> {
             (Ended::Code(1), Some(reason)) if !started_again => (Fate::Lost, reason.to_string()),
             (Ended::Code(1), None) if !started_again => (
                 Fate::Broken,
-                format!("ended with 1 and no reason on its standard output: {}", outcome.why()),
+                format!(
+                    "the checker ended with 1 and no reason on its standard output: {}",
+                    outcome.why()
+                ),
             ),
             _ if started_again => {
                 (Fate::Lost, format!("the program does not start again: it {}", outcome.why()))
             }
-            _ => (Fate::Broken, outcome.why()),
+            _ => (Fate::Broken, format!("the checker {}", outcome.why())),
         })
     }
 }

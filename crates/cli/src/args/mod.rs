@@ -23,7 +23,8 @@ pub use prove::Prove;
 pub use remap::{Dump, HostLog, Image};
 pub use reproduce::{Paper, Reproduce};
 pub use serve::{
-    ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs, Switch, Timing,
+    Background, ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs,
+    Switch, Timing,
 };
 pub use sim::{Compare, Output, Run, Sim};
 pub use sqlite::{Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
@@ -146,6 +147,10 @@ pub struct Replay {
     /// Of a plan of `varve torture`: leave the drive, as it was when power came back, in this file
     #[arg(long, value_name = "FILE")]
     pub image: Option<PathBuf>,
+    /// Of a plan of `varve torture`: so many times; exit code 4 if it comes out as written each time
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with_all = ["shell", "image"],
+        value_parser = clap::value_parser!(u32).range(1..))]
+    pub times: u32,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

@@ -113,6 +113,20 @@ pub enum Timing {
     Model,
 }
 
+/// Where a server runs.
+#[derive(ClapArgs)]
+pub struct Background {
+    /// Go into the background when clients can come; it ends as any other server, by a signal or `varve ctl .. quit`
+    #[arg(long)]
+    pub background: bool,
+    /// In the background, errors are written to the end of this file
+    #[arg(long, value_name = "FILE", requires = "background")]
+    pub log: Option<PathBuf>,
+    /// Set by the program itself: it is in the background
+    #[arg(long, hide = true, conflicts_with = "background")]
+    pub detached: bool,
+}
+
 #[derive(ClapArgs)]
 pub struct ServeNbd {
     #[command(flatten)]
@@ -138,6 +152,8 @@ pub struct ServeNbd {
     /// Write a line to this descriptor when clients can come (`READY=1` goes to $NOTIFY_SOCKET in any case)
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
+    #[command(flatten)]
+    pub place: Background,
     /// Do not tell clients what exports there are
     #[arg(long)]
     pub no_list: bool,
@@ -154,6 +170,8 @@ pub struct ServeFuse {
     /// Write a line to this descriptor when clients can come (`READY=1` goes to $NOTIFY_SOCKET in any case)
     #[arg(long, value_name = "N")]
     pub ready_fd: Option<u32>,
+    #[command(flatten)]
+    pub place: Background,
     /// Make a block device of disk.img (needs root)
     #[arg(long = "loop")]
     pub looped: bool,
@@ -198,7 +216,7 @@ pub enum CtlCommand {
     Report,
     /// Make the served disk fail: `add RULE`, `clear [NUMBER]`, `list`
     ///
-    /// RULE: eio, enospc, latency, stale or flip, then any of ops=read,write,flush,trim range=FROM-TO nth=N
+    /// RULE: eio, enospc, latency, stale or flip, then any of ops=read,write,flush,trim range=FROM-TO nth=N from=N
     /// rate=N/M count=N time=MS (of latency) seed=N. Of several rules the first that strikes decides; latencies
     /// add up.
     Fault {

@@ -46,6 +46,13 @@ pub struct Torture {
     /// Bytes that the drive keeps whole: 4096, or 512 [default: 4096]
     #[arg(long, value_name = "BYTES", value_parser = sector)]
     pub sector: Option<u64>,
+    /// explore: power cuts; live: the program runs again and again on a drive that fails under it (20 times, or
+    /// as often as --cuts says)
+    #[arg(long, value_name = "MODE", default_value = "explore", value_parser = ["explore", "live"])]
+    pub mode: String,
+    /// Cut the power again within the recovery of so many of the states
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub recoveries: u32,
     /// `all`: the worst case at every flush; N: none of them, and N drawn states
     #[arg(long, value_name = "all|N", default_value = "all", value_parser = cuts)]
     pub cuts: Cuts,
@@ -61,7 +68,7 @@ pub struct Torture {
     /// How long a check may
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub limit: Option<Duration>,
-    /// Processes that check, each with a drive of its own: one, but with lfs [default there: processors]
+    /// Processes that check, each with a drive of its own [default: processors]
     #[arg(long, value_name = "N")]
     pub jobs: Option<u16>,
     /// From when on the power may go: the first operation, or the first `ready` [default: ready]

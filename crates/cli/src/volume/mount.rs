@@ -4,10 +4,7 @@
 //! the directory is there. Nobody waits for a mount to end but the one who unmounts it.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
-use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -27,7 +24,7 @@ use super::mkfs::{is_blank, make};
 use super::{is_device, mounted_at, now, volume_error, wrong};
 use crate::args::{Mount, Umount};
 use crate::serve::{description, fallible};
-use crate::{note, print, stop};
+use crate::{background, note, print, stop};
 
 /// How often it looks whether it is to stop, or whether a volume is free.
 const LOOK: Duration = Duration::from_millis(50);
@@ -59,48 +56,10 @@ pub fn mount(args: &Mount) -> Result<(), LabError> {
 }
 
 fn in_background(args: &Mount) -> Result<(), LabError> {
-    let failed = |error| LabError::io("/proc/self/exe", error);
-    let program = std::env::current_exe().map_err(failed)?;
     // As `mount.fuse.varve` the words were others.
-    let given: Vec<OsString> = crate::words().into_iter().skip(1).collect();
-    let stderr = match &args.log {
-        None => Stdio::piped(),
-        Some(path) => {
-            let file = OpenOptions::new().append(true).create(true).open(path);
-            file.map_err(|error| LabError::io(path, error))?.into()
-        }
-    };
-    let mut child = Command::new(program)
-        .args(given)
-        .args(["--foreground", "--detached"])
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(stderr)
-        .spawn()
-        .map_err(failed)?;
-    let mut said = String::new();
-    if let Some(out) = child.stdout.take() {
-        let mut lines = BufReader::new(out);
-        while lines.read_line(&mut said).map_err(failed)? > 0 {
-            if said.trim_end() == READY {
-                return Ok(());
-            }
-            print(&said)?;
-            said.clear();
-        }
-    }
-    let mut errors = String::new();
-    if let Some(mut err) = child.stderr.take() {
-        err.read_to_string(&mut errors).map_err(failed)?;
-    }
-    let code = child.wait().map_err(failed)?;
-    let what = errors.trim().trim_start_matches("varve: ");
-    let what = if what.is_empty() { format!("the mount ended: {code}") } else { what.to_string() };
-    match code.code() {
-        Some(3) => Err(LabError::Input(what)),
-        Some(130) => Err(LabError::Interrupted),
-        _ => Err(LabError::Failed(what)),
-    }
+    let mut given: Vec<OsString> = crate::words().into_iter().skip(1).collect();
+    given.extend(["--foreground", "--detached"].map(OsString::from));
+    background::start(&given, args.log.as_deref(), READY, "the mount")
 }
 
 /// The stack below; if the mount before is still writing its last checkpoint, that is waited for.
@@ -181,9 +140,9 @@ fn serve(args: &Mount) -> Result<(), LabError> {
     let bound = socket.as_ref().map(|path| {
         ControlSocket::bind(path, Arc::clone(&control)).map_err(|error| LabError::io(path, error))
     });
-    let bound = bound.transpose().and_then(|socket| {
-        if args.detached { leave_terminal().map(|()| socket) } else { Ok(socket) }
-    });
+    let bound = bound
+        .transpose()
+        .and_then(|socket| if args.detached { leave().map(|()| socket) } else { Ok(socket) });
     let relies = relies_on(&stack, &name, &dir, how_read_only);
     let told = bound.and_then(|socket| print(&format!("{relies}{READY}\n")).map(|()| socket));
     if told.is_ok() {
@@ -220,9 +179,8 @@ fn relies_on(stack: &Stack, name: &str, dir: &Path, read_only: bool) -> String {
 }
 
 /// A mount belongs to no terminal and keeps no directory in use.
-fn leave_terminal() -> Result<(), LabError> {
-    // A leader of a group cannot leave; then it was started as what it is to be.
-    let _ = rustix::process::setsid();
+fn leave() -> Result<(), LabError> {
+    background::leave_terminal();
     std::env::set_current_dir("/").map_err(|error| LabError::io("/", error))
 }
 

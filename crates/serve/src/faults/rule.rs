@@ -1,7 +1,7 @@
 //! A rule that makes a served disk fail: its text, and what it strikes.
 //!
 //! ```text
-//! KIND [ops=read,write,flush,trim] [range=FROM-TO] [nth=N] [rate=N/M] [count=N] [time=MS] [seed=N]
+//! KIND [ops=read,write,flush,trim] [range=FROM-TO] [nth=N] [from=N] [rate=N/M] [count=N] [time=MS] [seed=N]
 //! ```
 
 use std::fmt;
@@ -48,7 +48,7 @@ pub enum Kind {
 
 /// What is understood, for people.
 pub const EXPECTED: &str = "eio, enospc, latency, stale or flip, then any of ops=read,write,flush,trim \
-    range=FROM-TO nth=N rate=N/M count=N time=MS (of latency) seed=N";
+    range=FROM-TO nth=N from=N rate=N/M count=N time=MS (of latency) seed=N";
 
 /// A rule.
 #[derive(Clone, Debug)]
@@ -58,6 +58,8 @@ pub struct Rule {
     range: Option<Range<u64>>,
     /// Only the one of this number, of those that it is for.
     nth: Option<u64>,
+    /// Only those from this number on.
+    from: u64,
     rate: (u64, u64),
     /// Strikes that are left.
     left: Option<u64>,
@@ -80,6 +82,7 @@ impl FromStr for Rule {
             asked: Vec::new(),
             range: None,
             nth: None,
+            from: 1,
             rate: (1, 1),
             left: None,
             rng: Rng::stream(1, "serve/faults"),
@@ -130,6 +133,7 @@ impl Rule {
                 self.range.as_ref()?;
             }
             "nth" => self.nth = Some(value.parse().ok().filter(|number| *number > 0)?),
+            "from" => self.from = value.parse().ok().filter(|number| *number > 0)?,
             "rate" => {
                 let (some, of) = value.split_once('/')?;
                 let rate: (u64, u64) = (some.parse().ok()?, of.parse().ok()?);
@@ -156,6 +160,7 @@ impl Rule {
         }
         self.met += 1;
         let strikes = match self.nth {
+            _ if self.met < self.from => false,
             Some(nth) => self.met == nth,
             None => self.rng.ratio(self.rate.0, self.rate.1),
         };
@@ -200,6 +205,9 @@ mod tests {
         assert_eq!(nth.strikes(Asked::Write, 0, 9), Some(Kind::Eio));
         assert_eq!(nth.strikes(Asked::Write, 0, 9), None);
         assert_eq!(nth.counts(), (3, 1));
+        let mut from = rule("eio ops=flush from=2");
+        let struck = [(); 3].map(|()| from.strikes(Asked::Flush, 0, 0).is_some());
+        assert_eq!(struck, [false, true, true]);
         let mut range = rule("flip range=4KiB-8KiB count=1");
         assert_eq!(range.strikes(Asked::Read, 0, 4096), None);
         assert_eq!(range.strikes(Asked::Read, 8191, 1), Some(Kind::Flip));
@@ -218,6 +226,7 @@ mod tests {
             "eio ops=",
             "eio ops=sync",
             "eio nth=0",
+            "eio from=0",
             "eio rate=2/1",
             "eio rate=0/9",
             "eio range=8-4",

@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::nolog::records::Logged;
 use crate::nolog::{CPU, FULL, Loaded, Outcome, Variant, load};
+use crate::port::Port;
+use crate::turnstile::Turnstile;
 use block::{AppId, BlockDevice, Lba, Request, Sectors, Time};
 use lab::LabError;
 use lfs::fs::Cleaning;
@@ -12,12 +15,13 @@ use ssd::Drive;
 
 use super::files::Files;
 use super::measured::{Flash, Measured};
-use super::port::Port;
 use super::store::Store;
-use super::turnstile::Turnstile;
 
 /// Seed of the first runs.
 pub(crate) const SEED: u64 = 5;
+
+/// Pages that wait in memory for their transaction, where commits are records.
+const OVERLAY: u32 = 7500;
 
 /// Pages of what is collected as a whole: a block of 64 pages of each of 8 dies.
 const LINE: u32 = 512;
@@ -43,6 +47,12 @@ impl Mechanisms {
     pub(crate) fn of(bits: usize) -> Mechanisms {
         let on = |bit: usize| bits >> bit & 1 == 1;
         Mechanisms { nolog: on(0), isolation: on(1), scj: on(2), remap: on(3) }
+    }
+
+    /// The names of those that are on.
+    pub(crate) fn names(self) -> String {
+        let on = [self.nolog, self.isolation, self.scj, self.remap];
+        Mechanisms::name((0..4).map(|bit| usize::from(on[bit]) << bit).sum())
     }
 
     /// The names of those that are on in number `bits`.
@@ -137,6 +147,8 @@ pub(crate) struct Cell {
     pub(crate) base: Cleaning,
     /// What shares a line of the drive, and which line is collected.
     pub(crate) lines: Lines,
+    /// SQLite's commits are records in a log, and pages follow as transactions.
+    pub(crate) records: bool,
 }
 
 /// How the drive cleans.
@@ -186,7 +198,7 @@ impl Lines {
 impl Cell {
     /// On a drive and a file system as they are today.
     pub(crate) fn new(on: Mechanisms, tenants: Tenants, drive: Kind, seed: u64) -> Cell {
-        Cell { on, tenants, drive, seed, base: Cleaning::Bl6, lines: Lines::Greedy }
+        Cell { on, tenants, drive, seed, base: Cleaning::Bl6, lines: Lines::Greedy, records: false }
     }
 
     fn make(&self, size: Size, pages: u32) -> Result<Drive, LabError> {
@@ -235,10 +247,8 @@ impl Cell {
                 if self.drive == Kind::Untold { port.without_discards() } else { port }
             })
         };
-        let mut base = port(sqlite, 0, database, 0);
-        if let Some(base) = &mut base {
-            fill(base, database)?;
-        }
+        let base = port(sqlite, 0, database, 0);
+        let base = base.map(|port| self.database(inputs, port, database)).transpose()?;
         let files = port(files, database, volume, 1)
             .map(|port| Files::new(port, self.on, self.base, self.seed))
             .transpose()?;
@@ -249,7 +259,7 @@ impl Cell {
         let start = shared.start(begin)?;
         let died = |_| failed("a tenant panicked");
         let (sqlite, files, store) = std::thread::scope(|scope| {
-            let sqlite = base.map(|port| scope.spawn(move || self.sqlite(inputs, port, start)));
+            let sqlite = base.map(|base| scope.spawn(move || self.sqlite(inputs, base, start)));
             let files = files.map(|files| scope.spawn(move || files.run(start, size.writes)));
             let store = store.map(|port| scope.spawn(move || inputs.store.run(port, start)));
             (
@@ -266,15 +276,53 @@ impl Cell {
         })
     }
 
-    fn sqlite(&self, inputs: &Inputs, port: Port<Drive>, start: Time) -> Result<Outcome, LabError> {
+    /// The database where it begins; each page of its part is written once.
+    fn database(
+        &self,
+        inputs: &Inputs,
+        mut port: Port<Drive>,
+        pages: u32,
+    ) -> Result<Database, LabError> {
+        if self.records {
+            let mut work = Ycsb::new(inputs.size.records, SEED);
+            let logged = Logged::new(Box::new(port), pages, OVERLAY, |db| work.load(db))?;
+            return Ok(Database::Logged(logged));
+        }
+        fill(&mut port, pages)?;
+        Ok(Database::Files(port))
+    }
+
+    fn sqlite(&self, inputs: &Inputs, base: Database, start: Time) -> Result<Outcome, LabError> {
+        let count = inputs.size.operations;
+        let mut work = inputs.ycsb.clone();
+        let port = match base {
+            Database::Files(port) => port,
+            Database::Logged(logged) => {
+                logged.advance(start);
+                let ran = logged.run(|db, each| {
+                    work.run(db, ycsb::Workload::A, count, self.seed, each).map(|_| ())
+                })?;
+                return Ok(Outcome {
+                    operations: ran.operations,
+                    tally: ran.tally,
+                    flash: Default::default(),
+                    counted: Default::default(),
+                    windows: Vec::new(),
+                });
+            }
+        };
         // Rows of the list: write-ahead log, and counted commits of the drive's transactions.
         let variant: &Variant = if self.on.nolog { &FULL[2] } else { &FULL[0] };
-        let mut work = inputs.ycsb.clone();
-        let count = inputs.size.operations;
         inputs.database.run(variant, Box::new(port), (start, CPU), &mut |db, each| {
             work.run(db, ycsb::Workload::A, count, self.seed, each).map(|_| ())
         })
     }
+}
+
+/// SQLite's part of the drive: as files, or as a store with a log, which is loaded.
+enum Database {
+    Files(Port<Drive>),
+    Logged(Logged),
 }
 
 /// Writes each page once.
