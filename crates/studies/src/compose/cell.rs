@@ -9,7 +9,6 @@ use crate::port::Port;
 use crate::turnstile::Turnstile;
 use block::{AppId, BlockDevice, Lba, Request, Sectors, Time};
 use lab::LabError;
-use lab::scenario::Scenario;
 use lfs::fs::Cleaning;
 use sqlite::workload::ycsb::{self, Ycsb};
 use ssd::Drive;
@@ -181,16 +180,16 @@ impl Lines {
 
     fn keys(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Lines::Greedy => &[("drive.gc.victim", "greedy")],
-            Lines::CostBenefit => &[("drive.gc.victim", "cost-benefit")],
+            Lines::Greedy => &[("gc.victim", "greedy")],
+            Lines::CostBenefit => &[("gc.victim", "cost-benefit")],
             Lines::Lifetime => {
-                &[("drive.gc.victim", "cost-benefit"), ("drive.streams.policy", "lifetime")]
+                &[("gc.victim", "cost-benefit"), ("drive.streams.policy", "lifetime")]
             }
             Lines::Hinted => &[
-                ("drive.gc.victim", "cost-benefit"),
-                ("drive.streams.policy", "hint"),
-                ("drive.streams.count", "4"),
-                ("drive.gc.per_stream", "on"),
+                ("gc.victim", "cost-benefit"),
+                ("streams.policy", "hint"),
+                ("streams.count", "4"),
+                ("gc.per_stream", "on"),
             ],
         }
     }
@@ -203,31 +202,25 @@ impl Cell {
     }
 
     fn make(&self, size: Size, pages: u32) -> Result<Drive, LabError> {
-        let mut scenario = Scenario::default();
         let policy = if self.on.isolation { "aoi" } else { "lru" };
-        for (key, value) in [
-            ("drive.preset", "paper-nolog".to_string()),
-            ("drive.tx.mode", "nolog".to_string()),
-            ("drive.nand.oob", "full".to_string()),
-            ("drive.capacity", format!("{} KiB", 4 * pages)),
-            ("drive.geometry.channels", "4".to_string()),
-            ("drive.geometry.dies", "2".to_string()),
-            ("drive.geometry.pages", "64".to_string()),
+        let plp = if self.drive == Kind::Protected { "full" } else { "none" };
+        let mut keys: Vec<(String, String)> = [
+            ("tx.mode", "nolog".to_string()),
+            ("capacity", format!("{} KiB", 4 * pages)),
+            ("geometry.channels", "4".to_string()),
+            ("geometry.dies", "2".to_string()),
+            ("geometry.pages", "64".to_string()),
             // As small as the quick study's drive is, its lines may be those of a die.
-            ("drive.line", "auto".to_string()),
-            ("drive.buffer.size", format!("{} MiB", size.buffer)),
-            ("drive.buffer.policy", policy.to_string()),
-            (
-                "drive.plp.mode",
-                if self.drive == Kind::Protected { "full" } else { "none" }.to_string(),
-            ),
-        ] {
-            scenario.set(key, &value)?;
-        }
-        for (key, value) in self.lines.keys() {
-            scenario.set(key, value)?;
-        }
-        let mut params = scenario.config()?.resolve()?;
+            ("line", "auto".to_string()),
+            ("buffer.size", format!("{} MiB", size.buffer)),
+            ("buffer.policy", policy.to_string()),
+            ("plp.mode", plp.to_string()),
+        ]
+        .map(|(key, value)| (key.to_string(), value))
+        .into();
+        let lines = self.lines.keys().iter();
+        keys.extend(lines.map(|(key, value)| (key.to_string(), value.to_string())));
+        let mut params = stack::drive_params("paper-nolog", &keys).map_err(failed)?;
         params.seed = self.seed;
         Drive::new(&params).map_err(failed)
     }
