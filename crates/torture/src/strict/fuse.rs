@@ -14,7 +14,6 @@ use fuser::{
     ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs,
     ReplyWrite, Request, SessionACL, TimeOrNow, WriteFlags,
 };
-use rustix::mount::UnmountFlags;
 
 use super::PAGE;
 use super::volume::{File, Kind, Volume, Why};
@@ -57,13 +56,7 @@ impl Session {
     /// # Errors
     /// The system's.
     pub fn unmount(&self) -> io::Result<bool> {
-        match rustix::mount::unmount(&self.dir, UnmountFlags::empty()) {
-            Ok(()) | Err(rustix::io::Errno::INVAL) => Ok(true),
-            Err(rustix::io::Errno::BUSY) => Ok(false),
-            // As a user: `fusermount3` does it when the session ends.
-            Err(rustix::io::Errno::PERM) => Ok(true),
-            Err(error) => Err(error.into()),
-        }
+        serve::fuse::unmount(&self.dir).map_err(io::Error::other)
     }
 
     /// Ends it, when it is unmounted.
@@ -71,7 +64,7 @@ impl Session {
     /// # Errors
     /// The system's.
     pub fn end(self) -> io::Result<()> {
-        self.session.umount_and_join()
+        self.session.join()
     }
 }
 

@@ -13,14 +13,12 @@
 mod fuse;
 mod lay;
 mod names;
-#[cfg(test)]
-mod twin;
 mod volume;
 
 pub use fuse::{Session, mount};
 pub use lay::{Blocks, lay, told};
 pub use names::What;
-pub use volume::Volume;
+pub use volume::{File, Kind, Volume};
 
 /// Bytes of a page, and of a block.
 pub const PAGE: u64 = 4096;

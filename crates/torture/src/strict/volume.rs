@@ -25,7 +25,7 @@ type Page = Box<[u8; PAGE as usize]>;
 
 /// What a node is.
 #[derive(Debug)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A file.
     File(File),
     /// A folder: its names.
@@ -34,8 +34,10 @@ pub(super) enum Kind {
     Link(OsString),
 }
 
+/// A file.
 #[derive(Debug, Default)]
-pub(super) struct File {
+pub struct File {
+    /// Its bytes.
     pub size: u64,
     pages: BTreeMap<u64, Page>,
     /// Pages that were written since they were durable.
@@ -43,11 +45,16 @@ pub(super) struct File {
     resized: bool,
 }
 
+/// What a number stands for.
 #[derive(Debug)]
-pub(super) struct Node {
+pub struct Node {
+    /// What it is.
     pub kind: Kind,
+    /// Its mode.
     pub mode: u32,
+    /// Its names, and those inside that point at it.
     pub links: u32,
+    /// When it was changed.
     pub changed: SystemTime,
 }
 
@@ -87,7 +94,11 @@ impl Volume {
         (self.disk.capabilities().size / PAGE, self.next_block)
     }
 
-    pub(super) fn node(&self, node: u64) -> Result<&Node, Why> {
+    /// A node.
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn node(&self, node: u64) -> Result<&Node, Why> {
         self.nodes.get(&node).ok_or(Why::NOENT)
     }
 
@@ -95,7 +106,11 @@ impl Volume {
         self.nodes.get_mut(&node).ok_or(Why::NOENT)
     }
 
-    pub(super) fn names(&self, folder: u64) -> Result<&BTreeMap<OsString, u64>, Why> {
+    /// The names in a folder.
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn names(&self, folder: u64) -> Result<&BTreeMap<OsString, u64>, Why> {
         match &self.node(folder)?.kind {
             Kind::Folder(names) => Ok(names),
             _ => Err(Why::NOTDIR),
@@ -187,7 +202,10 @@ impl Volume {
     }
 
     /// Makes a file, a folder or a link: its node.
-    pub(super) fn make(
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn make(
         &mut self,
         (folder, name): (u64, &OsStr),
         kind: Kind,
@@ -206,13 +224,20 @@ impl Volume {
         Ok(node)
     }
 
-    pub(super) fn touch(&mut self, node: u64, now: SystemTime) -> Result<(), Why> {
+    /// Sets when it was changed.
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn touch(&mut self, node: u64, now: SystemTime) -> Result<(), Why> {
         self.node_mut(node)?.changed = now;
         Ok(())
     }
 
     /// A second name.
-    pub(super) fn link(&mut self, node: u64, folder: u64, name: &OsStr) -> Result<(), Why> {
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn link(&mut self, node: u64, folder: u64, name: &OsStr) -> Result<(), Why> {
         if self.names(folder)?.contains_key(name) {
             return Err(Why::EXIST);
         }
@@ -230,7 +255,10 @@ impl Volume {
     }
 
     /// A name goes; `of_folder` says which kind it has to be.
-    pub(super) fn remove(&mut self, folder: u64, name: &OsStr, of_folder: bool) -> Result<(), Why> {
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn remove(&mut self, folder: u64, name: &OsStr, of_folder: bool) -> Result<(), Why> {
         let node = self.looked_up(folder, name)?;
         match (&self.node(node)?.kind, of_folder) {
             (Kind::Folder(names), true) if !names.is_empty() => return Err(Why::NOTEMPTY),
@@ -246,7 +274,10 @@ impl Volume {
     }
 
     /// A name becomes another, over what has that.
-    pub(super) fn rename(
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn rename(
         &mut self,
         (folder, name): (u64, &OsStr),
         (to, new): (u64, &OsStr),
@@ -279,7 +310,10 @@ impl Volume {
     }
 
     /// Reads of a file.
-    pub(super) fn read(&self, node: u64, at: u64, bytes: u64) -> Result<Vec<u8>, Why> {
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn read(&self, node: u64, at: u64, bytes: u64) -> Result<Vec<u8>, Why> {
         let file = self.file(node)?;
         let end = at.saturating_add(bytes).min(file.size);
         let mut out = Vec::with_capacity(end.saturating_sub(at) as usize);
@@ -297,7 +331,10 @@ impl Volume {
     }
 
     /// Writes to a file.
-    pub(super) fn write(&mut self, node: u64, at: u64, data: &[u8]) -> Result<(), Why> {
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn write(&mut self, node: u64, at: u64, data: &[u8]) -> Result<(), Why> {
         let end = at.checked_add(data.len() as u64).ok_or(Why::FBIG)?;
         let mut place = at;
         while place < end {
@@ -325,7 +362,10 @@ impl Volume {
     }
 
     /// Sets the size of a file: what is behind it is zeroes if the file grows again.
-    pub(super) fn resize(&mut self, node: u64, size: u64) -> Result<(), Why> {
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn resize(&mut self, node: u64, size: u64) -> Result<(), Why> {
         let file = self.file_mut(node)?;
         if file.size == size {
             return Ok(());
@@ -348,7 +388,10 @@ impl Volume {
     }
 
     /// Sets the mode.
-    pub(super) fn set_mode(&mut self, node: u64, mode: u32) -> Result<(), Why> {
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn set_mode(&mut self, node: u64, mode: u32) -> Result<(), Why> {
         self.node_mut(node)?.mode = mode;
         if matches!(self.node(node)?.kind, Kind::File(_)) {
             self.file_mut(node)?.resized = true;
@@ -358,7 +401,10 @@ impl Volume {
     }
 
     /// `fsync` of a file: its pages and its size. Of its names it says nothing.
-    pub(super) fn sync_file(&mut self, node: u64) -> Result<(), Why> {
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn sync_file(&mut self, node: u64) -> Result<(), Why> {
         let dirty: Vec<u64> = self.file(node)?.dirty.iter().copied().collect();
         for page in dirty {
             self.put_page(node, page, true)?;
@@ -372,7 +418,10 @@ impl Volume {
     }
 
     /// `fsync` of a folder: its names.
-    pub(super) fn sync_folder(&mut self, folder: u64) -> Result<(), Why> {
+    ///
+    /// # Errors
+    /// The system's number.
+    pub fn sync_folder(&mut self, folder: u64) -> Result<(), Why> {
         let own = |(_, (folders, _)): &(&u64, &(Vec<u64>, Vec<u8>))| folders.contains(&folder);
         let blocks: Vec<u64> = self.pending.iter().filter(own).map(|(block, _)| *block).collect();
         for block in blocks {

@@ -1,4 +1,4 @@
-//! The volume and its states beside a naive twin that keeps whole files twice: as they are, and as they are durable.
+//! The volume of `--fs strict` and its states beside a naive twin that keeps whole files twice: as they are, and as they are durable.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,11 +10,10 @@ use block::Rng;
 use stack::datalog::Log;
 use stack::disk::{DataRecorded, Disk, RamDisk};
 
-use super::volume::{File, Kind};
-use super::{Blocks, PAGE, ROOT, Volume, lay, told};
-use crate::history::History;
-use crate::overlay::StateDisk;
-use crate::states::{Cut, Left, States};
+use varve_torture::history::History;
+use varve_torture::overlay::StateDisk;
+use varve_torture::states::{Cut, Left, States};
+use varve_torture::strict::{Blocks, File, Kind, PAGE, ROOT, Volume, lay, told};
 
 /// A file: its bytes now; its pages and size as they are durable.
 #[derive(Clone, Default)]
