@@ -11,9 +11,14 @@ use serde_json::{Value, json};
 
 /// What the page's script did, as `dom.js` saw it.
 fn run(html: &str) -> Value {
+    run_at(html, "")
+}
+
+/// The same where a link with a hash leads.
+fn run_at(html: &str, hash: &str) -> Value {
     let file = tempfile(html);
     let dom = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/pages/dom.js");
-    let said = Command::new("node").arg(dom).arg(&file).output();
+    let said = Command::new("node").arg(dom).arg(&file).arg(hash).output();
     let said = said.unwrap_or_else(|e| panic!("node: {e}; scripts/setup installs it"));
     std::fs::remove_file(&file).unwrap();
     let error = String::from_utf8_lossy(&said.stderr);
@@ -51,6 +56,15 @@ fn pages_of_studies_answer_the_pointer() {
         assert_eq!(found["marks"], 6 * times, "{found}");
         assert_eq!(found["marks_with_tip"], found["marks"], "{found}");
     }
+}
+
+#[test]
+fn a_link_unfolds_what_it_leads_to() {
+    let many = [("one".to_string(), study()), ("two".to_string(), study())];
+    let html = book("All", "note", &many, "0", "command");
+    let found = run_at(&html, "#two-speed");
+    assert_eq!((&found["unfolded"], &found["scrolled"]), (&json!(["two"]), &json!(["two-speed"])));
+    assert_eq!(run(&html)["unfolded"], json!([]));
 }
 
 #[test]

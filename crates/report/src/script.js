@@ -67,6 +67,14 @@
     if (top + tip.offsetHeight > innerHeight - 8) top = e.clientY - tip.offsetHeight - 12;
     tip.style.left = left + "px"; tip.style.top = top + "px";
   }
+  // What a link leads to is unfolded.
+  function unfold() {
+    var to = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    for (var at = to; at; at = at.parentNode) if (at.tagName === "DETAILS") at.open = true;
+    if (to) to.scrollIntoView();
+  }
+  addEventListener("hashchange", unfold);
+  unfold();
   // Drawings of tables: each mark has its own text, which a browser would show late.
   document.querySelectorAll(".chart svg [data-tip]").forEach(function (mark) {
     mark.addEventListener("pointermove", function (e) { tip.textContent = mark.dataset.tip; show(e); });

@@ -1,22 +1,39 @@
-//! The modelled drive at the bottom of a stack that holds data.
+//! The modelled drive at the bottom of a stack: a preset, and what of it is said otherwise.
 
-use ssd::{Config, Origin, Params};
+use ssd::{Config, ConfigError, Origin, Params};
 
 use crate::StackError;
 
-/// The drive of `drive(PRESET, KEY=VALUE..)`, which comes back after a power cut.
+/// A preset with keys set, `scale` among them; `from` is who says so, for errors.
+///
+/// # Errors
+/// A preset or a key that is not there.
+pub fn drive_config<'a>(
+    preset: &str,
+    keys: impl IntoIterator<Item = (&'a str, &'a str)>,
+    from: &str,
+) -> Result<Config, ConfigError> {
+    let mut config = ssd::preset(preset)?.config;
+    for (key, value) in keys {
+        match key {
+            "scale" => config.scale(value, from)?,
+            _ => {
+                let origin = Origin { from: from.to_string(), source: None, tag: None };
+                config.set(key, value, origin)?;
+            }
+        }
+    }
+    Ok(config)
+}
+
+/// The drive of `drive(PRESET, KEY=VALUE..)`, which holds data and comes back after a power cut.
 ///
 /// # Errors
 /// A preset or a key that is not there, keys that make no drive.
 pub fn drive_params(preset: &str, keys: &[(String, String)]) -> Result<Params, StackError> {
-    let mut config: Config = ssd::preset(preset)?.config;
-    let origin = |from: &str| Origin { from: from.to_string(), source: None, tag: None };
-    for (key, value) in keys {
-        match &**key {
-            "scale" => config.scale(value, "the stack")?,
-            _ => config.set(key, value, origin("the stack"))?,
-        }
-    }
-    config.set("nand.oob", "full", origin("serve"))?;
+    let keys = keys.iter().map(|(key, value)| (&**key, &**value));
+    let mut config = drive_config(preset, keys, "the stack")?;
+    let origin = Origin { from: "serve".to_string(), source: None, tag: None };
+    config.set("nand.oob", "full", origin)?;
     Ok(config.resolve()?)
 }

@@ -27,6 +27,6 @@ pub mod power;
 pub mod rules;
 
 pub use description::{Base, Description, Keys, Layer};
-pub use drive::drive_params;
+pub use drive::{drive_config, drive_params};
 pub use error::StackError;
 pub use modelled::{Amplification, Device, LayerCounts, Modelled};

@@ -10,9 +10,11 @@ pub mod compose;
 pub mod isolation;
 pub mod nolog;
 mod parallel;
+mod port;
 pub mod remap;
 pub mod scj;
 mod text;
+mod turnstile;
 
 use std::path::PathBuf;
 

@@ -1,14 +1,15 @@
 // Runs the script of a page on a document of our own: as much of a browser as that script asks for.
 // What it asks for beyond that is an error here, not silence.
 //
-//   node dom.js PAGE.html
+//   node dom.js PAGE.html [HASH]
 //
-// Prints, as JSON, how many charts and marks there are, and how many of them show a tip under the
-// pointer.
+// Prints, as JSON, how many charts and marks there are, how many of them show a tip under the pointer, and the ids of
+// what the link with this hash unfolds and shows.
 "use strict";
 const page = require("fs").readFileSync(process.argv[2], "utf8");
 const source = /<script>([\s\S]*?)<\/script>/.exec(page)[1];
 
+const scrolled = [];
 class Style {}
 class Element {
   constructor(tag, attributes, parent) {
@@ -31,6 +32,8 @@ class Element {
   get textContent() { return this.own + this.children.map((child) => child.textContent).join(""); }
   set textContent(text) { this.own = text; this.children = []; }
   get parentNode() { return this.parent; }
+  get tagName() { return this.tag.toUpperCase(); }
+  scrollIntoView() { scrolled.push(this.attributes.id); }
   getAttribute(name) { return this.attributes[name.toLowerCase()] ?? null; }
   setAttribute(name, value) { this.attributes[name.toLowerCase()] = String(value); }
   addEventListener(name, listener) { (this.listeners[name] ||= []).push(listener); }
@@ -89,13 +92,16 @@ const document = {
   createElement: (tag) => new Element(tag, {}, null),
   createTextNode: (text) => { const node = new Element("text", {}, null); node.own = text; return node; },
 };
-new Function("document", "matchMedia", "navigator", "getComputedStyle", "innerWidth", "innerHeight", source)(
+new Function("document", "matchMedia", "navigator", "getComputedStyle", "innerWidth", "innerHeight", "location",
+  "addEventListener", source)(
   document,
   () => ({ matches: false }),
   { clipboard: { writeText: () => Promise.resolve() } },
   () => ({ stroke: "black" }),
   1000,
   800,
+  { hash: process.argv[3] || "" },
+  () => {},
 );
 
 const tip = document.getElementById("tip");
@@ -111,6 +117,8 @@ const over = root.querySelectorAll(".chart svg[data-frame]"), marks = root.query
 // Somewhere on the axis a line passes under the pointer.
 const found = (svg) => Array.from({ length: 28 }, (_, i) => 20 * i).some((x) => shown(svg, { clientX: x, clientY: 50 }));
 console.log(JSON.stringify({
+  scrolled,
+  unfolded: root.querySelectorAll("details").filter((one) => one.open).map((one) => one.attributes.id || ""),
   figures: root.querySelectorAll(".chart svg").length,
   charts: over.length,
   charts_with_tip: over.filter(found).length,

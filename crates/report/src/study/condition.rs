@@ -48,6 +48,7 @@ use std::borrow::Cow;
 
 use super::{
     Claim, Expect, Here, Metric, Number, Rows, Section, Statement, Study, Table, Value, Verdict,
+    statement::thousandths,
 };
 use crate::ReportError;
 
@@ -77,6 +78,8 @@ pub struct Answer {
     pub condition: String,
     /// The number, or why there is none.
     pub here: String,
+    /// What was judged, in thousandths of its unit, in the order of [`Claim::bounds`]; nothing: it was not run.
+    pub values: Vec<i64>,
     /// Whether it is within the statement's threshold.
     pub verdict: Verdict,
 }
@@ -109,12 +112,38 @@ impl Section {
         self.condition = Some(condition.id.to_string());
         self
     }
+    /// Its id, and its condition's: where it stands in a page.
+    pub(super) fn anchor(&self) -> String {
+        match &self.condition {
+            Some(id) => format!("{}-{id}", self.id),
+            None => self.id.clone(),
+        }
+    }
     /// Its title for people, with the condition if the study has several.
     pub(super) fn heading(&self) -> String {
         match &self.condition {
             Some(id) => format!("{} (condition {id})", self.title),
             None => self.title.clone(),
         }
+    }
+}
+
+/// What came out of a statement.
+pub(super) struct Found {
+    pub(super) here: String,
+    pub(super) verdict: Verdict,
+    /// What was judged, in thousandths.
+    pub(super) values: Vec<i64>,
+}
+
+impl Found {
+    /// It was not repeated.
+    pub(super) fn none(why: &str) -> Found {
+        Found { here: why.to_string(), verdict: Verdict::NotRepeated, values: Vec::new() }
+    }
+    pub(super) fn under(self, condition: String) -> Answer {
+        let Found { here, verdict, values } = self;
+        Answer { condition, here, values, verdict }
     }
 }
 
@@ -158,11 +187,9 @@ impl Study {
         rows: Rows,
     ) -> Result<Vec<Answer>, ReportError> {
         let each = self.conditions.iter().map(|condition| {
-            let (here, verdict) = match self.found(statement.here, Some(condition), rows)? {
-                Some(found) => found,
-                None => (self.missing(condition, rows).to_string(), Verdict::NotRepeated),
-            };
-            Ok(Answer { condition: condition.id.to_string(), here, verdict })
+            let found = self.found(statement.here, Some(condition), rows)?;
+            let id = condition.id.to_string();
+            Ok(found.unwrap_or_else(|| Found::none(self.missing(condition, rows))).under(id))
         });
         each.collect()
     }
@@ -271,10 +298,10 @@ impl Study {
         here: Here,
         condition: Option<&Condition>,
         rows: Rows,
-    ) -> Result<Option<(String, Verdict)>, ReportError> {
+    ) -> Result<Option<Found>, ReportError> {
         let one: [(Metric, Expect); 1];
         let (shown, with, judged) = match here {
-            Here::Nowhere => return Ok(Some(("-".to_string(), Verdict::NotRepeated))),
+            Here::Nowhere => return Ok(Some(Found::none("-"))),
             Here::Number(metric, expect) => {
                 one = [(metric, expect)];
                 (vec![metric], "", &one[..])
@@ -287,13 +314,15 @@ impl Study {
             texts.push(number.to_string());
         }
         let mut verdict = if judged.is_empty() { Verdict::NotRepeated } else { Verdict::Agrees };
+        let mut values = Vec::new();
         for (metric, expect) in judged {
             let Some(number) = self.tried(metric, condition, rows)? else { return Ok(None) };
+            values.push(thousandths(number.value()));
             if !expect.holds(number.value()) {
                 verdict = Verdict::Differs;
             }
         }
-        Ok(Some((texts.join(with), verdict)))
+        Ok(Some(Found { here: texts.join(with), verdict, values }))
     }
 
     /// The number of a metric under a condition, if that ran it: the study's own must have.

@@ -2,9 +2,10 @@
 
 use serde_json::Value;
 
+use super::statement::thousandths;
 use super::{
-    Answer, Check, Claim, Column, Condition, Drawing, Form, Mark, Number, Section, Study, Table,
-    Unit, Value as Cell, Verdict,
+    Answer, Bounds, Check, Claim, Column, Condition, Drawing, Form, Mark, Number, Section, Study,
+    Table, Unit, Value as Cell, Verdict,
 };
 use crate::ReportError;
 use crate::json::{Json, Map, MapExt};
@@ -82,12 +83,27 @@ fn condition(condition: &Condition) -> Json {
     ])
 }
 
+/// Thousandths.
+fn drawn(value: &i64) -> Json {
+    Json::Decimal(*value, 3)
+}
+
+fn values(of: &[i64]) -> Option<Json> {
+    (!of.is_empty()).then(|| list(of, drawn))
+}
+
+fn bounds(of: &Bounds) -> Json {
+    let end = |end: Option<i64>| end.map_or(Json::Null, |end| drawn(&end));
+    Json::List(vec![end(of.least), end(of.most)])
+}
+
 fn answer(answer: &Answer) -> Json {
-    map([
-        ("condition", Json::text(&answer.condition)),
-        ("here", Json::text(&answer.here)),
-        ("verdict", Json::text(answer.verdict.name())),
-    ])
+    let mut map = Map::new();
+    map.put("condition", Json::text(&answer.condition));
+    map.put("here", Json::text(&answer.here));
+    map.put("verdict", Json::text(answer.verdict.name()));
+    map.maybe("values", values(&answer.values));
+    Json::Map(map)
 }
 
 fn claim(claim: &Claim) -> Json {
@@ -104,6 +120,8 @@ fn claim(claim: &Claim) -> Json {
     }
     map.maybe("metric", claim.metric.as_ref().map(Json::text));
     map.maybe("expect", claim.expect.as_ref().map(Json::text));
+    map.maybe("bounds", (!claim.bounds.is_empty()).then(|| list(&claim.bounds, bounds)));
+    map.maybe("values", values(&claim.values));
     map.maybe("under", (!claim.under.is_empty()).then(|| list(&claim.under, answer)));
     Json::Map(map)
 }
@@ -205,7 +223,25 @@ fn read_verdict(value: &Value) -> Result<Verdict, ReportError> {
 
 fn read_answer(value: &Value) -> Result<Answer, ReportError> {
     let (condition, here) = (text(&value["condition"])?, text(&value["here"])?);
-    Ok(Answer { condition, here, verdict: read_verdict(&value["verdict"])? })
+    let values = some(&value["values"], read_drawn)?;
+    Ok(Answer { condition, here, values, verdict: read_verdict(&value["verdict"])? })
+}
+
+/// A list that may be left out.
+fn some<T>(
+    value: &Value,
+    one: impl Fn(&Value) -> Result<T, ReportError>,
+) -> Result<Vec<T>, ReportError> {
+    if value.is_null() { Ok(Vec::new()) } else { items(value, one) }
+}
+
+fn read_drawn(value: &Value) -> Result<i64, ReportError> {
+    Ok(thousandths(value.as_f64().ok_or_else(|| wrong(value, "a number"))?))
+}
+
+fn read_bounds(value: &Value) -> Result<Bounds, ReportError> {
+    let end = |end: &Value| (!end.is_null()).then(|| read_drawn(end)).transpose();
+    Ok(Bounds { least: end(&value[0])?, most: end(&value[1])? })
 }
 
 fn read_claim(value: &Value) -> Result<Claim, ReportError> {
@@ -216,10 +252,9 @@ fn read_claim(value: &Value) -> Result<Claim, ReportError> {
         here: text(&value["here"])?,
         metric: value["metric"].as_str().map(String::from),
         expect: value["expect"].as_str().map(String::from),
-        under: match &value["under"] {
-            Value::Null => Vec::new(),
-            under => items(under, read_answer)?,
-        },
+        bounds: some(&value["bounds"], read_bounds)?,
+        values: some(&value["values"], read_drawn)?,
+        under: some(&value["under"], read_answer)?,
         verdict: read_verdict(&value["verdict"])?,
         why: text(&value["why"])?,
     })
@@ -337,8 +372,13 @@ mod tests {
         claim.metric = Some("s[name=a].mb_s".into());
         claim.expect = Some("at least 1".into());
         claim.under = [("a", Verdict::Differs), ("b", Verdict::Agrees)]
-            .map(|(id, verdict)| Answer { condition: id.into(), here: "+2 %".into(), verdict })
+            .map(|(id, verdict)| {
+                let (condition, here) = (id.into(), "+2 %".into());
+                Answer { condition, here, values: vec![2000], verdict }
+            })
             .to_vec();
+        claim.bounds = vec![Bounds { least: Some(1000), most: None }];
+        claim.values = vec![-2500];
         let again = study.sections[0].clone().under(&study.conditions[1]);
         study.sections.push(again);
         study

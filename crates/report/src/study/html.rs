@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::dumbbell::{LEGEND, id_of};
 use super::{Study, Table, Value};
 use crate::format::escape;
 
@@ -26,8 +27,8 @@ impl Table {
 }
 
 impl Study {
-    /// What was found, without the frame of a page; headings of level `level`.
-    fn body(&self, level: u8) -> String {
+    /// What was found, without the frame of a page; headings of level `level`, ids that begin with `name`.
+    fn body(&self, level: u8, name: &str) -> String {
         let mut out = format!("<p>{}</p>", escape(&self.note));
         if !self.conditions.is_empty() {
             let _ = write!(out, "<h{level}>Conditions</h{level}>");
@@ -47,7 +48,8 @@ impl Study {
         }
         for section in &self.sections {
             let (title, note) = (escape(&section.heading()), escape(&section.note));
-            let _ = write!(out, "<h{level}>{title}</h{level}><p>{note}</p>");
+            let id = escape(&id_of(name, &section.anchor()));
+            let _ = write!(out, "<h{level} id=\"{id}\">{title}</h{level}><p>{note}</p>");
             let table = &section.table;
             let drawn = section.plots.iter().map(|plot| plot.svg(table));
             let drawn: String = drawn.collect();
@@ -67,11 +69,15 @@ impl Study {
 
     /// The study as one HTML file.
     pub fn html(&self, version: &str) -> String {
-        crate::page::page(&self.title, version, &self.command, &self.body(2))
+        let numbers = self.dumbbells("");
+        let legend = if numbers.is_empty() { "" } else { LEGEND };
+        let body =
+            format!("<div class=\"all-numbers\">{numbers}</div>{legend}{}", self.body(2, ""));
+        crate::page::page(&self.title, version, &self.command, &body)
     }
 }
 
-/// Several studies as one HTML file: a summary of all their claims, then a page for each. `studies`
+/// Several studies as one HTML file: all their numbers on one screen, then each of them, folded. `studies`
 /// have a short name each.
 pub fn book(
     title: &str,
@@ -80,11 +86,9 @@ pub fn book(
     version: &str,
     command: &str,
 ) -> String {
-    let mut body = String::from("<nav class=\"pages\"><a href=\"#all\">All</a>");
-    for (name, study) in studies {
-        let _ = write!(body, "<a href=\"#{0}\">{1}</a>", escape(name), escape(&study.title));
-    }
-    let _ = write!(body, "</nav><section class=\"page\" id=\"all\"><p>{}</p>", escape(note));
+    let numbers: String = studies.iter().map(|(name, study)| study.dumbbells(name)).collect();
+    let mut body =
+        format!("<div class=\"all-numbers\">{numbers}</div>{LEGEND}<p>{}</p>", escape(note));
     let counted = ["study", "numbers", "agree", "differ", "not repeated", "command"];
     let mut counts = Table::new(counted.map(|name| (name, name)));
     let columns = ["study", "figure", "what", "paper", "here", "verdict", "comes out under", "why"];
@@ -102,18 +106,18 @@ pub fn book(
     }
     let _ = write!(
         body,
-        "<h2>What the papers give, and what comes out here</h2>{}<h2>Number by number</h2>{}\
-         </section>",
+        "<details class=\"page\" id=\"all\"><summary><h2>Number by number, with the reasons</h2></summary>{}\
+         <p>Verdicts are those under each study's own condition.</p>{}</details>",
         counts.html(),
         table.html()
     );
     for (name, study) in studies {
         let _ = write!(
             body,
-            "<section class=\"page\" id=\"{}\"><h2>{}</h2>{}<h3>Reproduce</h3><pre>{}</pre></section>",
+            "<details class=\"page\" id=\"{}\"><summary><h2>{}</h2></summary>{}<h3>Reproduce</h3><pre>{}</pre></details>",
             escape(name),
             escape(&study.title),
-            study.body(3),
+            study.body(3, name),
             escape(&study.command),
         );
     }

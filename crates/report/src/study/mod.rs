@@ -4,6 +4,7 @@
 
 mod condition;
 mod document;
+mod dumbbell;
 mod html;
 mod plot;
 mod statement;
@@ -15,7 +16,7 @@ pub(crate) use document::SCHEMA;
 pub use html::book;
 pub use plot::Plot;
 use plot::{Drawing, Mark};
-pub use statement::{Expect, Here, Metric, Rows, Statement};
+pub use statement::{Bounds, Expect, Here, Metric, Rows, Statement};
 pub use table::{Column, Form, Number, Table, Unit, Value};
 
 use crate::ReportError;
@@ -102,6 +103,10 @@ pub struct Claim {
     pub metric: Option<String>,
     /// When the metric agrees with the paper: `at least 0`, in its own unit.
     pub expect: Option<String>,
+    /// The same as numbers, one for each that is judged; nothing: no statement answers it.
+    pub bounds: Vec<Bounds>,
+    /// What was judged, in thousandths, in the order of the bounds.
+    pub values: Vec<i64>,
     /// What came out under each of the study's conditions, if it has any: `here` and `verdict` are
     /// of the first.
     pub under: Vec<Answer>,
@@ -160,6 +165,8 @@ impl Study {
             here: here.into(),
             metric: None,
             expect: None,
+            bounds: Vec::new(),
+            values: Vec::new(),
             under: Vec::new(),
             verdict,
             why: why.into(),

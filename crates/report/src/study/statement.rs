@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::condition::Found;
 use super::{Answer, Condition, Number, Study, Value, Verdict};
 use crate::ReportError;
 
@@ -80,6 +81,31 @@ impl Expect {
     }
 }
 
+/// A number as it is drawn.
+pub(super) fn thousandths(value: f64) -> i64 {
+    (value * 1000.0).round() as i64
+}
+
+/// From where to where a number agrees with the paper, in thousandths of its unit; no end: without a bound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// The least.
+    pub least: Option<i64>,
+    /// The most.
+    pub most: Option<i64>,
+}
+
+impl Expect {
+    fn bounds(self) -> Bounds {
+        let (least, most) = match self {
+            Expect::AtLeast(least) => (Some(least), None),
+            Expect::AtMost(most) => (None, Some(most)),
+            Expect::Within(least, most) => (Some(least), Some(most)),
+        };
+        Bounds { least: least.map(thousandths), most: most.map(thousandths) }
+    }
+}
+
 impl fmt::Display for Expect {
     /// `at least 0`, in the unit of the number.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -132,22 +158,26 @@ impl Here {
     }
 }
 
+impl Here {
+    /// What must hold of each number that is judged.
+    fn bounds(self) -> Vec<Bounds> {
+        match self {
+            Here::Nowhere => Vec::new(),
+            Here::Number(_, expect) => vec![expect.bounds()],
+            Here::Numbers { judged, .. } => judged.iter().map(|(_, e)| e.bounds()).collect(),
+        }
+    }
+}
+
 impl Study {
     /// Says that a scale leaves statements out, and why.
     pub fn leave_out(&mut self, statements: &[Statement], why: &str) {
         for s in statements {
             let here = "not at this scale";
             self.claim((s.figure, s.what), s.paper, here, Verdict::NotRepeated, why);
-            let answer = |condition: &Condition| Answer {
-                condition: condition.id.to_string(),
-                here: here.to_string(),
-                verdict: Verdict::NotRepeated,
-            };
+            let answer = |one: &Condition| Found::none(here).under(one.id.to_string());
             let under = self.conditions.iter().map(answer).collect();
-            if let Some(claim) = self.claims.last_mut() {
-                (claim.metric, claim.expect, claim.under) =
-                    (s.here.metric(), s.here.expect(), under);
-            }
+            self.judge(s, Vec::new(), under);
         }
     }
 
@@ -160,17 +190,21 @@ impl Study {
     pub fn answer(&mut self, statements: &[Statement], rows: Rows) -> Result<(), ReportError> {
         self.placed()?;
         for s in statements {
-            let (here, verdict) = self
-                .found(s.here, None, rows)?
-                .unwrap_or_else(|| ("not at this scale".to_string(), Verdict::NotRepeated));
+            let found = self.found(s.here, None, rows)?;
+            let found = found.unwrap_or_else(|| Found::none("not at this scale"));
             let under = self.under_each(s, rows)?;
-            self.claim((s.figure, s.what), s.paper, here, verdict, s.why);
-            if let Some(claim) = self.claims.last_mut() {
-                (claim.metric, claim.expect, claim.under) =
-                    (s.here.metric(), s.here.expect(), under);
-            }
+            self.claim((s.figure, s.what), s.paper, found.here, found.verdict, s.why);
+            self.judge(s, found.values, under);
         }
         self.all_tried(rows)
+    }
+
+    /// What the last claim was judged by.
+    fn judge(&mut self, s: &Statement, values: Vec<i64>, under: Vec<Answer>) {
+        if let Some(claim) = self.claims.last_mut() {
+            (claim.metric, claim.expect) = (s.here.metric(), s.here.expect());
+            (claim.bounds, claim.values, claim.under) = (s.here.bounds(), values, under);
+        }
     }
 
     /// The number of a metric; `None` where the scale leaves its row out.

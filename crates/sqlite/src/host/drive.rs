@@ -2,7 +2,7 @@
 
 use block::{BlockDevice, DeviceError, Forward, Lba, Request, Rng, Sectors, Time};
 use nand::Cause;
-use ssd::{ConfigError, Drive, Params, preset};
+use ssd::{ConfigError, Drive, Params};
 
 use super::{Below, Flash};
 
@@ -21,16 +21,13 @@ pub fn params(keys: &[&str]) -> Result<Params, ConfigError> {
     params_of("paper-nolog", keys)
 }
 
-/// A drive of a preset with keys set.
+/// A drive of a preset with keys set, each as `key=value`.
 ///
 /// # Errors
 /// A preset that is not there, keys that make no drive.
 pub fn params_of(name: &str, keys: &[&str]) -> Result<Params, ConfigError> {
-    let mut config = preset(name)?.config;
-    for pair in keys {
-        config.set_pair(pair)?;
-    }
-    config.resolve()
+    let pairs = keys.iter().map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    stack::drive_config(name, pairs, "the load")?.resolve()
 }
 
 impl Ssd {

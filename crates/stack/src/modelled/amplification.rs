@@ -28,6 +28,12 @@ impl Amplification {
         Amplification { asked, written, programmed: stats.programmed_bytes() }
     }
 
+    /// The same for a client that wrote so many bytes into something above the stack, which let fewer through.
+    #[must_use]
+    pub fn for_client(self, asked: u64) -> Amplification {
+        Amplification { asked, ..self }
+    }
+
     /// Bytes programmed, and bytes the client wrote.
     pub fn whole(&self) -> (u64, u64) {
         (self.programmed, self.asked)

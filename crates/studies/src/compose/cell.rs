@@ -3,22 +3,25 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::nolog::records::Logged;
 use crate::nolog::{CPU, FULL, Loaded, Outcome, Variant, load};
+use crate::port::Port;
+use crate::turnstile::Turnstile;
 use block::{AppId, BlockDevice, Lba, Request, Sectors, Time};
 use lab::LabError;
-use lab::scenario::Scenario;
 use lfs::fs::Cleaning;
 use sqlite::workload::ycsb::{self, Ycsb};
 use ssd::Drive;
 
 use super::files::Files;
 use super::measured::{Flash, Measured};
-use super::port::Port;
 use super::store::Store;
-use super::turnstile::Turnstile;
 
 /// Seed of the first runs.
 pub(crate) const SEED: u64 = 5;
+
+/// Pages that wait in memory for their transaction, where commits are records.
+const OVERLAY: u32 = 7500;
 
 /// Pages of what is collected as a whole: a block of 64 pages of each of 8 dies.
 const LINE: u32 = 512;
@@ -44,6 +47,12 @@ impl Mechanisms {
     pub(crate) fn of(bits: usize) -> Mechanisms {
         let on = |bit: usize| bits >> bit & 1 == 1;
         Mechanisms { nolog: on(0), isolation: on(1), scj: on(2), remap: on(3) }
+    }
+
+    /// The names of those that are on.
+    pub(crate) fn names(self) -> String {
+        let on = [self.nolog, self.isolation, self.scj, self.remap];
+        Mechanisms::name((0..4).map(|bit| usize::from(on[bit]) << bit).sum())
     }
 
     /// The names of those that are on in number `bits`.
@@ -138,6 +147,8 @@ pub(crate) struct Cell {
     pub(crate) base: Cleaning,
     /// What shares a line of the drive, and which line is collected.
     pub(crate) lines: Lines,
+    /// SQLite's commits are records in a log, and pages follow as transactions.
+    pub(crate) records: bool,
 }
 
 /// How the drive cleans.
@@ -169,16 +180,16 @@ impl Lines {
 
     fn keys(self) -> &'static [(&'static str, &'static str)] {
         match self {
-            Lines::Greedy => &[("drive.gc.victim", "greedy")],
-            Lines::CostBenefit => &[("drive.gc.victim", "cost-benefit")],
+            Lines::Greedy => &[("gc.victim", "greedy")],
+            Lines::CostBenefit => &[("gc.victim", "cost-benefit")],
             Lines::Lifetime => {
-                &[("drive.gc.victim", "cost-benefit"), ("drive.streams.policy", "lifetime")]
+                &[("gc.victim", "cost-benefit"), ("drive.streams.policy", "lifetime")]
             }
             Lines::Hinted => &[
-                ("drive.gc.victim", "cost-benefit"),
-                ("drive.streams.policy", "hint"),
-                ("drive.streams.count", "4"),
-                ("drive.gc.per_stream", "on"),
+                ("gc.victim", "cost-benefit"),
+                ("streams.policy", "hint"),
+                ("streams.count", "4"),
+                ("gc.per_stream", "on"),
             ],
         }
     }
@@ -187,35 +198,29 @@ impl Lines {
 impl Cell {
     /// On a drive and a file system as they are today.
     pub(crate) fn new(on: Mechanisms, tenants: Tenants, drive: Kind, seed: u64) -> Cell {
-        Cell { on, tenants, drive, seed, base: Cleaning::Bl6, lines: Lines::Greedy }
+        Cell { on, tenants, drive, seed, base: Cleaning::Bl6, lines: Lines::Greedy, records: false }
     }
 
     fn make(&self, size: Size, pages: u32) -> Result<Drive, LabError> {
-        let mut scenario = Scenario::default();
         let policy = if self.on.isolation { "aoi" } else { "lru" };
-        for (key, value) in [
-            ("drive.preset", "paper-nolog".to_string()),
-            ("drive.tx.mode", "nolog".to_string()),
-            ("drive.nand.oob", "full".to_string()),
-            ("drive.capacity", format!("{} KiB", 4 * pages)),
-            ("drive.geometry.channels", "4".to_string()),
-            ("drive.geometry.dies", "2".to_string()),
-            ("drive.geometry.pages", "64".to_string()),
+        let plp = if self.drive == Kind::Protected { "full" } else { "none" };
+        let mut keys: Vec<(String, String)> = [
+            ("tx.mode", "nolog".to_string()),
+            ("capacity", format!("{} KiB", 4 * pages)),
+            ("geometry.channels", "4".to_string()),
+            ("geometry.dies", "2".to_string()),
+            ("geometry.pages", "64".to_string()),
             // As small as the quick study's drive is, its lines may be those of a die.
-            ("drive.line", "auto".to_string()),
-            ("drive.buffer.size", format!("{} MiB", size.buffer)),
-            ("drive.buffer.policy", policy.to_string()),
-            (
-                "drive.plp.mode",
-                if self.drive == Kind::Protected { "full" } else { "none" }.to_string(),
-            ),
-        ] {
-            scenario.set(key, &value)?;
-        }
-        for (key, value) in self.lines.keys() {
-            scenario.set(key, value)?;
-        }
-        let mut params = scenario.config()?.resolve()?;
+            ("line", "auto".to_string()),
+            ("buffer.size", format!("{} MiB", size.buffer)),
+            ("buffer.policy", policy.to_string()),
+            ("plp.mode", plp.to_string()),
+        ]
+        .map(|(key, value)| (key.to_string(), value))
+        .into();
+        let lines = self.lines.keys().iter();
+        keys.extend(lines.map(|(key, value)| (key.to_string(), value.to_string())));
+        let mut params = stack::drive_params("paper-nolog", &keys).map_err(failed)?;
         params.seed = self.seed;
         Drive::new(&params).map_err(failed)
     }
@@ -242,10 +247,8 @@ impl Cell {
                 if self.drive == Kind::Untold { port.without_discards() } else { port }
             })
         };
-        let mut base = port(sqlite, 0, database, 0);
-        if let Some(base) = &mut base {
-            fill(base, database)?;
-        }
+        let base = port(sqlite, 0, database, 0);
+        let base = base.map(|port| self.database(inputs, port, database)).transpose()?;
         let files = port(files, database, volume, 1)
             .map(|port| Files::new(port, self.on, self.base, self.seed))
             .transpose()?;
@@ -256,7 +259,7 @@ impl Cell {
         let start = shared.start(begin)?;
         let died = |_| failed("a tenant panicked");
         let (sqlite, files, store) = std::thread::scope(|scope| {
-            let sqlite = base.map(|port| scope.spawn(move || self.sqlite(inputs, port, start)));
+            let sqlite = base.map(|base| scope.spawn(move || self.sqlite(inputs, base, start)));
             let files = files.map(|files| scope.spawn(move || files.run(start, size.writes)));
             let store = store.map(|port| scope.spawn(move || inputs.store.run(port, start)));
             (
@@ -273,15 +276,53 @@ impl Cell {
         })
     }
 
-    fn sqlite(&self, inputs: &Inputs, port: Port<Drive>, start: Time) -> Result<Outcome, LabError> {
+    /// The database where it begins; each page of its part is written once.
+    fn database(
+        &self,
+        inputs: &Inputs,
+        mut port: Port<Drive>,
+        pages: u32,
+    ) -> Result<Database, LabError> {
+        if self.records {
+            let mut work = Ycsb::new(inputs.size.records, SEED);
+            let logged = Logged::new(Box::new(port), pages, OVERLAY, |db| work.load(db))?;
+            return Ok(Database::Logged(logged));
+        }
+        fill(&mut port, pages)?;
+        Ok(Database::Files(port))
+    }
+
+    fn sqlite(&self, inputs: &Inputs, base: Database, start: Time) -> Result<Outcome, LabError> {
+        let count = inputs.size.operations;
+        let mut work = inputs.ycsb.clone();
+        let port = match base {
+            Database::Files(port) => port,
+            Database::Logged(logged) => {
+                logged.advance(start);
+                let ran = logged.run(|db, each| {
+                    work.run(db, ycsb::Workload::A, count, self.seed, each).map(|_| ())
+                })?;
+                return Ok(Outcome {
+                    operations: ran.operations,
+                    tally: ran.tally,
+                    flash: Default::default(),
+                    counted: Default::default(),
+                    windows: Vec::new(),
+                });
+            }
+        };
         // Rows of the list: write-ahead log, and counted commits of the drive's transactions.
         let variant: &Variant = if self.on.nolog { &FULL[2] } else { &FULL[0] };
-        let mut work = inputs.ycsb.clone();
-        let count = inputs.size.operations;
         inputs.database.run(variant, Box::new(port), (start, CPU), &mut |db, each| {
             work.run(db, ycsb::Workload::A, count, self.seed, each).map(|_| ())
         })
     }
+}
+
+/// SQLite's part of the drive: as files, or as a store with a log, which is loaded.
+enum Database {
+    Files(Port<Drive>),
+    Logged(Logged),
 }
 
 /// Writes each page once.

@@ -10,7 +10,7 @@ use ssd::Drive;
 
 use super::cell::Mechanisms;
 use super::measured::{Done, Layers};
-use super::port::Port;
+use crate::port::Port;
 
 /// What stands between a volume and its part of the drive.
 enum Above {

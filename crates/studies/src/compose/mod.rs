@@ -1,8 +1,8 @@
 //! What no paper has: the four mechanisms in one stack. Tenants share a drive; pairs of mechanisms,
 //! all sixteen combinations, and the counters that explain them.
 //!
-//! `turnstile` keeps virtual time in order between clients that run in threads of their own, `port`
-//! is a client's part of the drive.
+//! `crate::turnstile` keeps virtual time in order between clients that run in threads of their own,
+//! `crate::port` is a client's part of the drive.
 
 mod cell;
 mod effects;
@@ -10,11 +10,10 @@ mod files;
 mod lines;
 mod measured;
 mod pairs;
-mod port;
+mod records;
 mod sixteen;
 mod store;
 mod text;
-mod turnstile;
 mod why;
 
 use crate::parallel::beside;
@@ -83,6 +82,18 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     pairs::run(&run, &mut study)?;
     lines::run(&run, &mut study)?;
     sixteen::run(&run, &mut study)?;
+    records::run(&run, &mut study)?;
+    Ok(study)
+}
+
+/// Its section of commits as records, alone.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_records(options: &Options) -> Result<Study, LabError> {
+    let inputs = Inputs::new(options.scale.tenants(), &options.data)?;
+    let mut study = Study { seed: SEED, ..Study::default() };
+    records::run(&Run { options, inputs }, &mut study)?;
     Ok(study)
 }
 

@@ -14,7 +14,7 @@ use workload::read::{ReadOptions, open};
 use workload::{Record, TraceOp};
 
 use super::measured::Done;
-use super::port::Port;
+use crate::port::Port;
 
 /// Pages of a piece: 1 MiB.
 const PIECE: u64 = 256;

@@ -6,10 +6,12 @@
 mod causes;
 mod clairvoyant;
 mod closed;
+pub mod delta;
 mod experiment;
 mod locks;
 mod overwrite;
 mod paper;
+pub mod records;
 pub mod steady;
 pub mod store;
 mod text;
@@ -51,6 +53,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     let (scale, threads) = (options.scale, options.threads);
     overwrite::run(scale, threads, &mut study)?;
     steady::run(scale, threads, &mut study)?;
+    delta::run(scale, threads, &mut study)?;
     locks::run(scale, threads, &mut study)?;
     store::run(&mut study)?;
     // Where the paper's figures depend on the drive, without the one that only cleans otherwise.

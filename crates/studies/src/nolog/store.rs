@@ -19,7 +19,7 @@ use sqlite::files::{Settings, Synchronous, api};
 use sqlite::host::{Below, Flash, Handle, Ssd, System, Tally};
 use sqlite::workload::bench::{Overwrite, Shape};
 
-const VFS: &str = "varve-reproduce";
+pub(super) const VFS: &str = "varve-reproduce";
 /// Overwrites of a run.
 const COUNT: u64 = 2000;
 const SIZES: [usize; 2] = [256, 4096];
@@ -33,6 +33,11 @@ static STORES: LazyLock<Result<Stores, RegisterError>> = LazyLock::new(|| {
     stores.register(&api(), VFS, false, None)?;
     Ok(stores)
 });
+
+/// The stores of all runs, under names of their own.
+pub(super) fn stores() -> Result<&'static Stores, LabError> {
+    STORES.as_ref().map_err(failed)
+}
 
 /// What a run over the store gave.
 pub struct Kept {
@@ -71,7 +76,7 @@ pub fn keep(
     shape: Shape,
     count: u64,
 ) -> Result<Kept, LabError> {
-    let stores = STORES.as_ref().map_err(failed)?;
+    let stores = stores()?;
     let handle = Handle::new(ssd);
     let store = Store::format(Box::new(handle.clone()), options(variant.system)).map_err(failed)?;
     store.advance(handle.get().now());

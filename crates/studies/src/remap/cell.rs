@@ -186,9 +186,21 @@ impl Measured {
         self.outcome.tally.latency[op as usize].percentile(per_10k).unwrap_or_default()
     }
 
-    /// Write amplification: of the host log (1 without one), of the drive, and of both.
+    /// Write amplification: of what is above the drive (1 if nothing is), of the drive, and of both.
     pub(super) fn amplification(&self) -> Amplification {
-        self.outcome.amplification()
+        let below = self.outcome.amplification();
+        self.taken.map_or(below, |taken| below.for_client(taken))
+    }
+
+    /// Of the blocks that whoever cleans above all others has, those that hold nothing of the client: of the
+    /// log's with one, of the drive's flash without.
+    pub(super) fn spare(&self) -> (u64, u64) {
+        let stats = &self.outcome.stats;
+        let (all, held) = match self.outcome.layers.is_empty() {
+            true => (stats.effective_units, stats.valid_units),
+            false => (self.count("segments") * self.count("segment_blocks"), self.count("mapped")),
+        };
+        (all - held, all)
     }
 
     /// A counter or gauge of the host log; 0 without one.

@@ -93,6 +93,7 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
         matrix::captured(options, condition, &mut study)?;
     }
     matrix::fills(options, &mut study)?;
+    matrix::spares(options, &mut study)?;
     matrix::flushed(options, &mut study)?;
     placement::run_all(options, &mut study)?;
     segments::run(options, &mut study)?;

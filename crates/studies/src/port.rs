@@ -8,7 +8,7 @@ use block::{
 };
 use sqlite::host::{Below, Flash};
 
-use super::turnstile::Turnstile;
+use crate::turnstile::Turnstile;
 
 const SECTORS: u64 = block::UNIT_BYTES / block::SECTOR_BYTES;
 
