@@ -8,7 +8,7 @@ import sys
 program, fs, random, jobs, budget, only, write = sys.argv[1:8]
 wanted = set(only.split(",")) - {""}
 recipes = json.loads(subprocess.run([program, "torture", "--list", "--json"], capture_output=True, check=True).stdout)
-rows, wrong, skipped = [], [], []
+rows, wrong, skipped = {}, [], []
 for recipe in recipes["results"]:
     for row in recipe["rows"]:
         name = row["name"]
@@ -37,22 +37,29 @@ for recipe in recipes["results"]:
         cells = [f"`{name}`", row["promise"], f"**{verdict}**" if verdict != "kept" else verdict,
                  f"{worst['failed']} of {worst['looked_at']}", f"{drawn['failed']} of {drawn['looked_at']}",
                  str(results["recorded"]["flushes"]), first.replace("|", "/")[:90], missing]
-        rows.append("| " + " | ".join(cells) + " |")
+        rows[name] = "| " + " | ".join(cells) + " |"
         left = worst["states"] + drawn["states"] - worst["looked_at"] - drawn["looked_at"]
         print(f"{name}: {verdict} ({row['expect']} expected), {cells[3]} worst, {cells[4]} drawn, "
               f"{results['ms'] / 1000:.0f} s{f', {left} not looked at' if left else ''}", flush=True)
 head = ["| program | what is promised | came out | worst cases failed | drawn states failed | flushes | the first failure "
         "| the fsync that is missing (a guess) |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
-table = "\n".join(head + rows)
+page = pathlib.Path("docs/torture-table.md")
+text = page.read_text()
+begin, end = "<!-- table: begin -->\n", "<!-- table: end -->"
+before, rest = text.split(begin)
+there, after = rest.split(end)
+ran = len(rows)
+if write and wanted:
+    # The rows that were not asked for stay as they are.
+    lines = [line for line in there.splitlines() if line.startswith("| `")]
+    rows = {line.split("`")[1]: line for line in lines} | rows
+order = [row["name"] for recipe in recipes["results"] for row in recipe["rows"]]
+table = "\n".join(head + [rows[name] for name in order if name in rows])
 if write:
-    page = pathlib.Path("docs/torture-table.md")
-    text = page.read_text()
-    begin, end = "<!-- table: begin -->\n", "<!-- table: end -->"
-    before, rest = text.split(begin)
-    page.write_text(before + begin + "\n" + table + "\n\n" + end + rest.split(end)[1])
+    page.write_text(before + begin + "\n" + table + "\n\n" + end + after)
 else:
     print(table)
 for line in skipped:
     print(line)
-print(f"torture-table: {len(rows)} rows, {len(wrong)} not as expected, {len(skipped)} skipped")
+print(f"torture-table: {ran} rows, {len(wrong)} not as expected, {len(skipped)} skipped")
 sys.exit(1 if wrong else 0)

@@ -142,6 +142,10 @@ fn asked(args: &Torture) -> Result<Asked, LabError> {
 fn wanted(args: &Torture) -> Result<Wanted, LabError> {
     let Asked { name, program, check, env, from } = asked(args)?;
     let kind: torture::stage::Kind = args.fs.parse().map_err(LabError::Input)?;
+    if kind == torture::stage::Kind::Strict && (args.recoveries > 0 || args.sector == Some(512)) {
+        let what = "--fs strict: it is no drive: expected no --recoveries, no --sector 512";
+        return Err(LabError::Input(what.to_string()));
+    }
     let (recipe, row) = from.unzip();
     let row = row.flatten();
     let limits = recipe.as_ref().map_or((None, None), |recipe| recipe.limits);

@@ -95,6 +95,7 @@ fn lists_and_refusals() {
         (&["torture", "--cuts", "0", "true"], 2),
         (&["torture", "--mode", "live", "true"], 3),
         (&["torture", "--mode", "dead", "true"], 2),
+        (&["torture", "--fs", "strict", "--recoveries", "1", "true"], 3),
         (&["torture", "--log", "/nowhere.vlog", "--check", "true", "--fs", "lfs"], 3),
     ] {
         let out = varve(&folder, args);
@@ -371,6 +372,35 @@ fn a_rename_without_its_folder_is_lost_on_ext4_and_replayed() {
     nothing_is_left(&folder);
 }
 
+/// Syncs each file and never its folder: ext4 keeps the names of new files that are synced.
+const NAMELESS: &str = r#"
+mkdir "$VARVE_DIR/d"; echo ready >"$VARVE_ACK"
+for i in 1 2 3 4; do
+  echo "$i" >"$VARVE_DIR/d/$i"; sync "$VARVE_DIR/d/$i"; echo "$i" >"$VARVE_ACK"
+done"#;
+
+fn what_ext4_hides_is_seen_by_the_strict_one() {
+    let folder = Folder::new();
+    let run = |fs: &str, program: &str| {
+        let options = ["--fs", fs, "--random", "20", "--jobs", "2", "--keep-going", "--out", fs];
+        let words = [&options[..], &["--check", CHECK, "--", "sh", "-c", program, "SYNC"]].concat();
+        torture(&folder, &words)
+    };
+    let (code, all) = run("ext4", NAMELESS);
+    assert_eq!(code, 0, "{all:#}");
+    let (code, all) = run("strict", NAMELESS);
+    let results = &all["results"];
+    assert_eq!((code, results["verdict"].as_str()), (4, Some("lost")), "{all:#}");
+    assert_eq!(results["blame"]["missing_fsync"], "the folder /d", "{all:#}");
+    assert_eq!(results["blame"]["names"][0], "names: +/w/d/1", "{all:#}");
+    let out = varve(&folder, &["replay", results["plans"][0].as_str().expect("a plan")]);
+    assert_eq!(out.status.code(), Some(4));
+    // With an fsync of each folder nothing is lost.
+    let (code, all) = run("strict", PROGRAM);
+    assert_eq!((code, all["results"]["verdict"].as_str()), (0, Some("kept")), "{all:#}");
+    nothing_is_left(&folder);
+}
+
 fn pytest() -> Result<(), String> {
     lfs()?;
     let out = Command::new("python3").args(["-m", "pytest", "--version"]).output();
@@ -419,6 +449,7 @@ fn main() -> ExitCode {
         a_cut_within_a_recovery_is_looked_at: ext4,
         a_program_whose_drive_fails_is_judged_by_what_it_goes_on_to_promise: ext4,
         a_ci_server_reads_what_came_out: lfs,
+        what_ext4_hides_is_seen_by_the_strict_one: ext4,
         a_test_of_pytest_fails_with_the_report: pytest,
         a_rename_without_its_folder_is_lost_on_ext4_and_replayed: ext4,
     ];

@@ -19,8 +19,8 @@ use crate::transfer::{self, Moved, beside, sync_folder};
 const VFS: &str = "varve-image";
 /// The least a store holds.
 const LEAST: u64 = 64 << 20;
-/// Room for each byte of the database: a store a sixth full writes less than three quarters of what
-/// a write-ahead log does (`varve-bench sqlite`); in a fuller one cleaning adds to it.
+/// Room for each byte of the database: a store a sixth full writes least (`scripts/store-bytes`); in a fuller one
+/// cleaning adds to it.
 const ROOM: u64 = 6;
 
 static STORES: LazyLock<Result<Stores, RegisterError>> = LazyLock::new(|| {

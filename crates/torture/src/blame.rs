@@ -107,6 +107,10 @@ pub fn blame(
     let job = Job { tree: true, ..Job::check(cut.clone()) };
     let answer = worker.ask(&job)?;
     let names = match image {
+        None if kind == Kind::Strict => {
+            let whole = Cut { at: failed.cut.at, left: Left::All };
+            crate::strict::told(history, &states.at(&whole).state.sectors, &lost)
+        }
         None => Vec::new(),
         Some(image) => {
             // Named on the drive as it would be with everything there.

@@ -18,7 +18,8 @@ use crate::error::TortureError;
 use crate::history::{ENDED, READY, STARTED, Said, said};
 use crate::live::Faulty;
 use crate::sandbox::{Boxes, Ended, Outcome};
-use crate::stage::{Heard, Stage};
+use crate::stage::{Heard, Kind, Stage, Strict};
+use crate::strict::Volume;
 use crate::subject::{Scratch, Subject};
 use crate::tree::Tree;
 
@@ -144,7 +145,7 @@ pub fn record(
         disk: Arc::clone(&disk),
         folder: root.join("w"),
         root,
-        kernel: subject.setup.kind != crate::stage::Kind::Lfs,
+        kernel: subject.setup.kind.is_of_kernel(),
         trees: Mutex::new(Trees {
             out: Box::new(std::io::BufWriter::new(out)),
             spent: Duration::ZERO,
@@ -161,6 +162,15 @@ pub fn record(
     let recorded: Arc<dyn Disk> = Arc::clone(&disk) as _;
     let disk_of_stage = Arc::new(FaultyDisk::new(recorded, Arc::clone(&marks.faults)));
     let mut stage = Stage::new(disk_of_stage, &scratch.0, &subject.setup, Some(heard))?;
+    if subject.setup.kind == Kind::Strict {
+        let log = Arc::clone(&disk);
+        let note = Arc::new(move |text: &str| log.mark(text, true));
+        let below: Arc<dyn Disk> = Arc::new(FaultyDisk::new(
+            Arc::clone(&disk) as Arc<dyn Disk>,
+            Arc::clone(&marks.faults),
+        ));
+        stage.told_as(Strict::Volume(Arc::new(Mutex::new(Volume::new(below, note)))));
+    }
     let ran = run(subject, scratch, &mut stage, &marks);
     let took = began.elapsed();
     // Its marks end here; what unmounting writes is nobody's.

@@ -10,8 +10,7 @@ use std::fmt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::OFlags;
@@ -23,6 +22,8 @@ use stack::live::Stack;
 use stack::power::NoSwitch;
 
 use crate::error::TortureError;
+pub use crate::kind::{Kind, search_path};
+use crate::strict::{self, Blocks, Session, Volume};
 
 /// How long what is still in use is waited for.
 const LINGER: Duration = Duration::from_secs(5);
@@ -30,138 +31,6 @@ const LINGER: Duration = Duration::from_secs(5);
 const THREADS: usize = 4;
 /// The folder of the program on the drive.
 const FOLDER: &str = "w";
-
-/// File systems.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
-    /// ext4.
-    Ext4,
-    /// XFS.
-    Xfs,
-    /// Btrfs.
-    Btrfs,
-    /// F2FS, of the kernel.
-    F2fs,
-    /// Ours.
-    Lfs,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Kind; 5] = [Kind::Ext4, Kind::Xfs, Kind::Btrfs, Kind::F2fs, Kind::Lfs];
-
-    /// Its name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Ext4 => "ext4",
-            Kind::Xfs => "xfs",
-            Kind::Btrfs => "btrfs",
-            Kind::F2fs => "f2fs",
-            Kind::Lfs => "lfs",
-        }
-    }
-
-    /// Bytes of a drive, if nobody says: what the file system asks for at least, and some.
-    pub fn size(self) -> u64 {
-        match self {
-            Kind::Ext4 => 64 << 20,
-            Kind::Lfs => 96 << 20,
-            Kind::F2fs => 128 << 20,
-            Kind::Btrfs => 160 << 20,
-            Kind::Xfs => 320 << 20,
-        }
-    }
-
-    /// What makes one, with its options; `None`: we do it ourselves.
-    fn maker(self) -> Option<&'static [&'static str]> {
-        match self {
-            Kind::Ext4 => Some(&[
-                "mkfs.ext4",
-                "-q",
-                "-F",
-                "-b",
-                "4096",
-                "-E",
-                "lazy_itable_init=1,lazy_journal_init=1,nodiscard",
-                "-J",
-                "size=4",
-            ]),
-            Kind::Xfs => Some(&["mkfs.xfs", "-q", "-f", "-K", "-s", "size=4096"]),
-            Kind::Btrfs => Some(&["mkfs.btrfs", "-q", "-f", "-K"]),
-            Kind::F2fs => Some(&["mkfs.f2fs", "-q", "-f", "-t", "0"]),
-            Kind::Lfs => None,
-        }
-    }
-
-    /// What checks one that is not mounted, and changes nothing.
-    fn checker(self) -> &'static [&'static str] {
-        match self {
-            Kind::Ext4 => &["e2fsck", "-f", "-n"],
-            Kind::Xfs => &["xfs_repair", "-n"],
-            Kind::Btrfs => &["btrfs", "check", "--readonly"],
-            Kind::F2fs => &["fsck.f2fs", "--dry-run"],
-            Kind::Lfs => &["fsck"],
-        }
-    }
-
-    /// Why states of one run are not looked at side by side; nothing if they are.
-    pub fn why_alone(self) -> Option<&'static str> {
-        None
-    }
-
-    /// Options of every mount.
-    fn always(self) -> &'static str {
-        match self {
-            // States of one run have one name, and some are mounted side by side.
-            Kind::Xfs => "nouuid",
-            _ => "",
-        }
-    }
-
-    /// Why it cannot be used here; nothing if it can.
-    pub fn why_not(self) -> Option<String> {
-        let open = |path: &str| {
-            let file = std::fs::OpenOptions::new().read(true).write(true).open(path);
-            file.err().map(|error| format!("{path}: {error}"))
-        };
-        if let Some(why) = open("/dev/fuse") {
-            return Some(why);
-        }
-        let maker = self.maker()?;
-        if !rustix::process::geteuid().is_root() {
-            return Some(format!("{self}: mounting it needs root; --fs lfs does not"));
-        }
-        if let Some(why) = open("/dev/loop-control") {
-            return Some(why);
-        }
-        let known = std::fs::read_to_string("/proc/filesystems").unwrap_or_default();
-        if !known.split_whitespace().any(|word| word == self.name()) {
-            return Some(format!("this kernel has no {self}"));
-        }
-        let there = std::env::split_paths(&search_path()).any(|dir| dir.join(maker[0]).exists());
-        (!there).then(|| format!("{}: there is no such program here", maker[0]))
-    }
-}
-
-/// Where programs of the system are: the path of a user's shell often lacks some of it.
-pub fn search_path() -> String {
-    format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default())
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl FromStr for Kind {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Kind, String> {
-        let found = Kind::ALL.into_iter().find(|kind| kind.name() == text);
-        let names = Kind::ALL.map(Kind::name).join(", ");
-        found.ok_or_else(|| format!("`{text}`: expected one of {names}"))
-    }
-}
 
 /// How a stage is set up.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -180,6 +49,10 @@ pub type Heard = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 enum Mounted {
     Kernel,
     Lfs(Box<FsMount>),
+    /// A program writes to it.
+    Strict(Session),
+    /// The files of a state, in a folder.
+    Laid,
 }
 
 /// A drive, and the file system on it.
@@ -191,6 +64,19 @@ pub struct Stage {
     served: Option<Mount>,
     device: PathBuf,
     mounted: Option<Mounted>,
+    strict: Strict,
+}
+
+/// What the strict file system is told as.
+#[derive(Clone, Debug, Default)]
+pub enum Strict {
+    /// It is another one.
+    #[default]
+    Not,
+    /// A program writes to it.
+    Volume(Arc<Mutex<Volume>>),
+    /// States of a log.
+    States(Arc<Blocks>),
 }
 
 impl fmt::Debug for Stage {
@@ -240,7 +126,13 @@ impl Stage {
             served = Some(mount);
         }
         let (setup, scratch) = (setup.clone(), scratch.to_path_buf());
-        Ok(Stage { setup, scratch, disk, served, device, mounted: None })
+        let strict = Strict::Not;
+        Ok(Stage { setup, scratch, disk, served, device, mounted: None, strict })
+    }
+
+    /// What a strict file system is told as.
+    pub fn told_as(&mut self, strict: Strict) {
+        self.strict = strict;
     }
 
     /// The folder of the program.
@@ -274,6 +166,7 @@ impl Stage {
                 let words: Vec<&str> = words.iter().copied().chain(more).collect();
                 program(&words, &self.device).map_err(TortureError::Machine)?;
             }
+            None if self.setup.kind == Kind::Strict => {}
             None => {
                 let options = lfs::MkfsOptions::new(*b"varve torture \0\0", 1);
                 let now = lfs::Now { at: block::Time::ZERO, wall: serve::mount::wall() };
@@ -296,6 +189,9 @@ impl Stage {
     pub fn mount(&mut self) -> Result<(), Unmountable> {
         let root = self.root();
         self.mounted = Some(match self.setup.kind {
+            Kind::Strict => {
+                self.strictly(&root).map_err(|e| Unmountable(format!("strict: {e}")))?
+            }
             Kind::Lfs => {
                 let mut options = MountOptions { threads: 2, ..MountOptions::default() };
                 options.apply(&format!("noatime,{}", self.setup.options)).map_err(Unmountable)?;
@@ -323,6 +219,16 @@ impl Stage {
         Ok(())
     }
 
+    fn strictly(&self, root: &Path) -> std::io::Result<Mounted> {
+        match &self.strict {
+            Strict::Not => Err(std::io::Error::other("nobody said what it is told as")),
+            Strict::Volume(volume) => strict::mount(Arc::clone(volume), root).map(Mounted::Strict),
+            Strict::States(blocks) => {
+                strict::lay(&*self.disk, blocks, root).map(|()| Mounted::Laid)
+            }
+        }
+    }
+
     /// What was written is durable.
     ///
     /// # Errors
@@ -333,6 +239,15 @@ impl Stage {
             Some(Mounted::Lfs(mount)) => {
                 mount.checkpoint().map_err(|error| TortureError::Broken(format!("lfs: {error}")))
             }
+            Some(Mounted::Strict(_)) => match &self.strict {
+                Strict::Volume(volume) => {
+                    let mut volume = volume.lock().unwrap_or_else(PoisonError::into_inner);
+                    let synced = volume.sync_all();
+                    synced.map_err(|error| TortureError::io(&root)(error.into()))
+                }
+                _ => Ok(()),
+            },
+            Some(Mounted::Laid) => Ok(()),
             Some(Mounted::Kernel) => {
                 let folder = std::fs::File::open(&root).map_err(TortureError::io(&root))?;
                 let synced = rustix::fs::syncfs(&folder);
@@ -354,6 +269,24 @@ impl Stage {
                 let stopped = mount.stop(|_| since.elapsed() < LINGER);
                 stopped.map_err(|error| TortureError::Broken(format!("unmount: {error}")))
             }
+            Some(Mounted::Laid) => {
+                let cleared = std::fs::remove_dir_all(&root);
+                let again = cleared.and_then(|()| std::fs::create_dir(&root));
+                again.map_err(TortureError::io(&root))
+            }
+            Some(Mounted::Strict(session)) => loop {
+                match session.unmount().map_err(TortureError::io(&root))? {
+                    true => return session.end().map_err(TortureError::io(&root)),
+                    false if since.elapsed() < LINGER => {
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
+                    false => {
+                        let what = format!("unmount: in use: {}", who_holds(&root));
+                        let _ = rustix::mount::unmount(&root, UnmountFlags::DETACH);
+                        return Err(TortureError::Broken(what));
+                    }
+                }
+            },
             Some(Mounted::Kernel) => loop {
                 match rustix::mount::unmount(&root, UnmountFlags::empty()) {
                     Ok(()) => return self.forgotten(since),
@@ -397,7 +330,7 @@ impl Stage {
     /// # Errors
     /// Somebody has mounted it.
     pub fn fresh(&self) -> Result<(), TortureError> {
-        if self.setup.kind == Kind::Lfs {
+        if !self.setup.kind.is_of_kernel() {
             return Ok(());
         }
         let failed = |error: std::io::Error| {
@@ -418,6 +351,9 @@ impl Stage {
     /// The checker cannot be run.
     pub fn complaint(&self, image: &Path) -> Result<Option<String>, TortureError> {
         let words = self.setup.kind.checker();
+        if words.is_empty() {
+            return Ok(None);
+        }
         if self.setup.kind != Kind::Lfs {
             return Ok(program(words, &self.device).err());
         }

@@ -19,8 +19,9 @@ use crate::history::History;
 use crate::live::Faulty;
 use crate::overlay::StateDisk;
 use crate::sandbox::{Boxes, Ended};
-use crate::stage::Stage;
+use crate::stage::{Stage, Strict};
 use crate::states::{Cut, Moment, States};
+use crate::strict::Blocks;
 use crate::subject::{Scratch, Subject};
 use crate::tree::Tree;
 
@@ -163,7 +164,8 @@ fn explore(
         let history = Arc::new(history);
         let disk = Arc::new(StateDisk::new(Arc::clone(&history)));
         let below: Arc<dyn Disk> = Arc::clone(&disk) as _;
-        let stage = Stage::new(below, &scratch.0, &subject.setup, None)?;
+        let mut stage = Stage::new(below, &scratch.0, &subject.setup, None)?;
+        stage.told_as(Strict::States(Arc::new(Blocks::of(&history))));
         Ok((subject, scratch, history, disk, stage))
     });
     let (subject, scratch, history, disk, stage) = match begun {

@@ -32,7 +32,7 @@ pub struct Torture {
     #[arg(long, value_name = "FILE.vlog", conflicts_with = "list")]
     pub log: Option<PathBuf>,
     /// File system on the drive
-    #[arg(long, value_name = "FS", default_value = "ext4", value_parser = ["ext4", "xfs", "btrfs", "f2fs", "lfs"])]
+    #[arg(long, value_name = "FS", default_value = "ext4", value_parser = ["ext4", "xfs", "btrfs", "f2fs", "lfs", "strict"])]
     pub fs: String,
     /// Size of the drive; default: what the file system needs
     #[arg(long, value_parser = super::size)]

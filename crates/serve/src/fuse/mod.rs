@@ -29,7 +29,7 @@ pub use holders::{holders, who_holds};
 pub(crate) use left::{PATIENCE, ask, served};
 pub use left::{clear, cut_off, is_dead, is_served};
 pub use loop_device::LoopDevice;
-pub(crate) use mount::unmount;
+pub use mount::unmount;
 pub use mount::{Mount, Options, Patience, Stopped, advertised, shield_from_own_writeback};
 
 use std::io;

@@ -237,7 +237,10 @@ impl Mount {
 }
 
 /// Tries to unmount a directory; false while something has a file there open.
-pub(crate) fn unmount(dir: &Path) -> Result<bool, FuseError> {
+///
+/// # Errors
+/// [`FuseError`].
+pub fn unmount(dir: &Path) -> Result<bool, FuseError> {
     let failed = |e: rustix::io::Errno| FuseError::Unmount {
         dir: dir.to_path_buf(),
         source: io::Error::from_raw_os_error(e.raw_os_error()),

@@ -1,0 +1,168 @@
+//! What a block is, and the changes of names and sizes as the bytes of a block.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use serde_json::{Value, json};
+
+use super::PAGE;
+
+/// What a block is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum What {
+    /// A page of a file.
+    Page(u64, u64),
+    /// The size and the mode of a file.
+    Size(u64),
+    /// A change of names.
+    Names,
+}
+
+impl What {
+    /// A block and what it is, as a mark.
+    pub fn text(self, block: u64) -> String {
+        match self {
+            What::Page(node, page) => format!("block {block} page {node} {page}"),
+            What::Size(node) => format!("block {block} size {node}"),
+            What::Names => format!("block {block} names"),
+        }
+    }
+
+    /// Of a mark; nothing if it is another.
+    pub fn of(text: &str) -> Option<(u64, What)> {
+        let words: Vec<&str> = text.split(' ').collect();
+        let number = |at: usize| words.get(at)?.parse::<u64>().ok();
+        let what = match (words.first(), words.get(2), words.len()) {
+            (Some(&"block"), Some(&"page"), 5) => What::Page(number(3)?, number(4)?),
+            (Some(&"block"), Some(&"size"), 4) => What::Size(number(3)?),
+            (Some(&"block"), Some(&"names"), 3) => What::Names,
+            _ => return None,
+        };
+        Some((number(1)?, what))
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Object {
+    /// A file, with the mode that it was made with.
+    File(u64, u32),
+    /// A folder, with its mode.
+    Folder(u64, u32),
+    /// A symbolic link, and where to.
+    Link(u64, OsString),
+}
+
+impl Object {
+    /// Its node.
+    pub fn node(&self) -> u64 {
+        match self {
+            Object::File(node, _) | Object::Folder(node, _) | Object::Link(node, _) => *node,
+        }
+    }
+}
+
+/// One name that changes: of which folder, and what it stands for then; nothing: it is gone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Change {
+    /// The folder.
+    pub folder: u64,
+    /// The name in it.
+    pub name: OsString,
+    /// What it stands for.
+    pub object: Option<Object>,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(value: &Value) -> Option<OsString> {
+    let text = value.as_str()?;
+    let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2)?, 16).ok();
+    let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(byte).collect();
+    bytes.map(OsString::from_vec)
+}
+
+fn block_of(value: &Value) -> Option<Vec<u8>> {
+    let mut bytes = value.to_string().into_bytes();
+    (bytes.len() as u64 <= PAGE).then(|| bytes.resize(PAGE as usize, 0))?;
+    Some(bytes)
+}
+
+fn value_of(block: &[u8]) -> Option<Value> {
+    let end = block.iter().position(|byte| *byte == 0).unwrap_or(block.len());
+    serde_json::from_slice(&block[..end]).ok()
+}
+
+impl Change {
+    fn document(&self) -> Value {
+        let object = self.object.as_ref().map(|object| match object {
+            Object::File(node, mode) => json!({ "file": node, "mode": mode }),
+            Object::Folder(node, mode) => json!({ "folder": node, "mode": mode }),
+            Object::Link(node, to) => json!({ "link": node, "to": hex(to.as_bytes()) }),
+        });
+        json!({ "in": self.folder, "name": hex(self.name.as_bytes()), "is": object })
+    }
+
+    fn of(document: &Value) -> Option<Change> {
+        let is = &document["is"];
+        let mode = || is["mode"].as_u64().map(|mode| mode as u32);
+        let object = match (is["file"].as_u64(), is["folder"].as_u64(), is["link"].as_u64()) {
+            (Some(node), _, _) => Some(Object::File(node, mode()?)),
+            (_, Some(node), _) => Some(Object::Folder(node, mode()?)),
+            (_, _, Some(node)) => Some(Object::Link(node, unhex(&is["to"])?)),
+            _ => None,
+        };
+        Some(Change { folder: document["in"].as_u64()?, name: unhex(&document["name"])?, object })
+    }
+}
+
+/// Changes of names as a block; nothing if they are too long for one.
+pub fn names_block(changes: &[Change]) -> Option<Vec<u8>> {
+    block_of(&Value::Array(changes.iter().map(Change::document).collect()))
+}
+
+/// Changes of names of a block; nothing if it was never written.
+pub fn names_of(block: &[u8]) -> Option<Vec<Change>> {
+    value_of(block)?.as_array()?.iter().map(Change::of).collect()
+}
+
+/// A size and a mode as a block.
+pub fn size_block(size: u64, mode: u32) -> Vec<u8> {
+    block_of(&json!([size, mode])).unwrap_or_default()
+}
+
+/// A size and a mode of a block; nothing if it was never written.
+pub fn size_of(block: &[u8]) -> Option<(u64, u32)> {
+    let value = value_of(block)?;
+    Some((value[0].as_u64()?, value[1].as_u64()? as u32))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for (block, what) in [(3, What::Page(7, 9)), (0, What::Size(2)), (5, What::Names)] {
+            assert_eq!(What::of(&what.text(block)), Some((block, what)));
+        }
+        for wrong in ["started", "block", "block 1 page 2", "block x names", "block 1 size 2 3"] {
+            assert_eq!(What::of(wrong), None, "{wrong}");
+        }
+        let name = OsString::from_vec(vec![b'a', 0xFF, b' ']);
+        let change = |object| Change { folder: 1, name: name.clone(), object };
+        let changes = vec![
+            change(None),
+            change(Some(Object::File(3, 0o644))),
+            change(Some(Object::Folder(4, 0o755))),
+            change(Some(Object::Link(5, "to/../it".into()))),
+        ];
+        let block = names_block(&changes).unwrap();
+        assert_eq!((block.len() as u64, names_of(&block)), (PAGE, Some(changes)));
+        assert_eq!(size_of(&size_block(12, 0o600)), Some((12, 0o600)));
+        assert_eq!((names_of(&[0; 4096]), size_of(&[0; 4096])), (None, None));
+        assert_eq!(names_block(&[change(Some(Object::Link(5, "x".repeat(4000).into())))]), None);
+    }
+}
