@@ -255,3 +255,42 @@ fn cleaning_never_writes_a_damaged_page_of_the_map_anew() {
     // The directory still names the place where the damage is.
     assert_eq!(body[page as usize * 8..][..4], place.0.to_le_bytes());
 }
+
+/// Whether the map is all in memory or not: what a page of it said is not known, so nothing is read there.
+#[test]
+fn blocks_of_a_damaged_page_of_the_map_are_errors_and_not_zeroes() {
+    for memory in ["0", "64 KiB"] {
+        let options = small(&[("map_memory", memory)]);
+        let device = block::RamDevice::new(sectors(80 * 512));
+        let mut log = HostLog::format(device, &options).unwrap();
+        let bytes = vec![7; 4096];
+        for page in 0..18 {
+            let write = Request::write(lba(page * 1024), sectors(1)).with(Data::Write(&bytes));
+            log.submit(log.now(), write).unwrap();
+        }
+        let at = log.now();
+        let (mut device, at) = log.close(at).unwrap();
+        let mut image = vec![0; device.capacity().0 as usize * 512];
+        device
+            .submit(at, Request::read(lba(0), device.capacity()).with(Data::Read(&mut image)))
+            .unwrap();
+        let lazy = small(&[("map_memory", "64 KiB")]);
+        let plant = block::Plant::default();
+        let engine = varve_remap::recover(&mut Memory(image), &lazy, true, plant).unwrap().engine;
+        let (_, place) = engine.missing(block::Lpn(5 * 1024), 1).expect("not in memory");
+        let damage = Request::write(lba(place.0), sectors(1)).with(Data::Write(&[9; 4096]));
+        device.submit(at, damage).unwrap();
+        let mut log = HostLog::open(device, at, &options).unwrap();
+        for page in 0..18 {
+            for beside in [0, 1] {
+                let mut out = [1; 4096];
+                let read = Request::read(lba(page * 1024 + beside), sectors(1));
+                let done = log.submit(log.now(), read.with(Data::Read(&mut out)));
+                match page {
+                    5 => assert!(matches!(done, Err(DeviceError::Unreadable(_))), "{memory}"),
+                    _ => assert!(done.is_ok() && out == [[7, 0][beside as usize]; 4096]),
+                }
+            }
+        }
+    }
+}

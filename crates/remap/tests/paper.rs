@@ -318,3 +318,13 @@ fn what_the_device_promises_of_a_flush_is_handed_on() {
         assert_eq!(log.flush_covers_submitted(), promise);
     }
 }
+
+#[test]
+fn log_and_tables_leave_room_for_a_block_at_least() {
+    // Four partitions of a table each in two blocks, four blocks of log, one of the super block.
+    let options = PaperOptions { log_blocks: 4, partition_blocks: 4, ..PaperOptions::default() };
+    let sizes = |blocks: u64| PaperLog::format(RamDevice::new(Sectors(blocks * 8)), &options);
+    let refused = sizes(11).err().expect("tables and log take all of it");
+    assert!(refused.to_string().contains("no room for data"), "{refused}");
+    assert_eq!(sizes(12).unwrap().capacity(), Sectors(8));
+}
