@@ -89,7 +89,10 @@ impl Kind {
 
     /// Why states of one run are not looked at side by side; nothing if they are.
     pub fn why_alone(self) -> Option<&'static str> {
-        None
+        // States of one run have one name; to mount two of a name came with this feature.
+        let side_by_side = || std::path::Path::new("/sys/fs/btrfs/features/temp_fsid").exists();
+        (self == Kind::Btrfs && !side_by_side())
+            .then_some("this kernel mounts one Btrfs of a name at a time (6.7 does more)")
     }
 
     /// Options of every mount.

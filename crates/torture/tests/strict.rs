@@ -6,14 +6,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use block::Rng;
+use block::{Plant, Rng};
 use stack::datalog::Log;
 use stack::disk::{DataRecorded, Disk, RamDisk};
 
 use varve_torture::history::History;
 use varve_torture::overlay::StateDisk;
 use varve_torture::states::{Cut, Left, States};
-use varve_torture::strict::{Blocks, File, Kind, PAGE, ROOT, Volume, lay, told};
+use varve_torture::strict::{Blocks, File, Kind, PAGE, Planted, ROOT, Volume, lay, told};
 
 /// A file: its bytes now; its pages and size as they are durable.
 #[derive(Clone, Default)]
@@ -59,15 +59,16 @@ fn found(root: &Path) -> BTreeMap<OsString, Vec<u8>> {
     entries.map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap())).collect()
 }
 
-/// Draws a run, and compares what is left of it.
-fn run(seed: u64, folder: &Path) {
+/// Draws a run, and compares what is left of it: what differs first.
+fn differs(seed: u64, folder: &Path, bug: Plant<Planted>) -> Option<String> {
     let log = folder.join("log.vlog");
     let disk = Arc::new(
         DataRecorded::create(Arc::new(RamDisk::new(4 << 20).unwrap()), &log, "drawn").unwrap(),
     );
     let noted = Arc::clone(&disk);
     let below: Arc<dyn Disk> = Arc::clone(&disk) as _;
-    let mut volume = Volume::new(below, Arc::new(move |text: &str| noted.mark(text, true)));
+    let note = Arc::new(move |text: &str| noted.mark(text, true));
+    let mut volume = Volume::with(below, note, bug);
     let mut rng = Rng::stream(seed, "strict");
     let (mut files, mut names): (BTreeMap<u64, Twin>, Names) = (BTreeMap::new(), Names::default());
     let now = SystemTime::UNIX_EPOCH;
@@ -119,7 +120,9 @@ fn run(seed: u64, folder: &Path) {
         }
         for (name, node) in &names.now {
             let read = volume.read(*node, 0, 1 << 20).unwrap();
-            assert!(read == files[node].now, "{seed}: {step}: {name:?} as the program sees it");
+            if read != files[node].now {
+                return Some(format!("{seed}: {step}: {name:?} as the program sees it"));
+            }
         }
     }
     disk.finish().unwrap();
@@ -142,8 +145,11 @@ fn run(seed: u64, folder: &Path) {
                 (name.clone(), if whole { file.now.clone() } else { file.durable() })
             })
             .collect();
-        assert!(found(&root) == expected, "{seed}: whole: {whole}");
+        if found(&root) != expected {
+            return Some(format!("{seed}: whole: {whole}"));
+        }
     }
+    None
 }
 
 fn folder(name: &str) -> std::path::PathBuf {
@@ -158,7 +164,21 @@ fn nothing_is_durable_before_its_own_fsync_and_all_of_it_after() {
     for seed in 0..60 {
         let place = top.join(seed.to_string());
         std::fs::create_dir(&place).unwrap();
-        run(seed, &place);
+        assert_eq!(differs(seed, &place, Plant::default()), None);
+    }
+    std::fs::remove_dir_all(&top).unwrap();
+}
+
+#[test]
+fn every_planted_bug_is_caught() {
+    let top = folder("bugs");
+    for bug in Planted::ALL {
+        let caught = (0..60).find_map(|seed| {
+            let place = top.join(format!("{bug:?}-{seed}"));
+            std::fs::create_dir(&place).unwrap();
+            differs(seed, &place, bug.into())
+        });
+        assert!(caught.is_some(), "{bug:?}: not caught");
     }
     std::fs::remove_dir_all(&top).unwrap();
 }

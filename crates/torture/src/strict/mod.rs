@@ -18,7 +18,7 @@ mod volume;
 pub use fuse::{Session, mount};
 pub use lay::{Blocks, lay, told};
 pub use names::What;
-pub use volume::{File, Kind, Volume};
+pub use volume::{File, Kind, Planted, Volume};
 
 /// Bytes of a page, and of a block.
 pub const PAGE: u64 = 4096;

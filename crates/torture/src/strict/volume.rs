@@ -9,10 +9,30 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use block::Plant;
 use stack::disk::Disk;
 
 use super::names::{Change, Object, What, names_block, size_block};
 use super::{PAGE, ROOT};
+
+/// Bugs that the self-test plants.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Planted {
+    /// `fsync` of a file makes its name durable, as real file systems do.
+    NameWithFile,
+    /// `fsync` of a file forgets its size.
+    SizeForgotten,
+    /// `fsync` of a folder is only for the last change.
+    LastName,
+    /// What was behind the end of a file comes back when it grows again.
+    TailComesBack,
+}
+
+impl Planted {
+    /// All of them.
+    pub const ALL: [Planted; 4] =
+        [Planted::NameWithFile, Planted::SizeForgotten, Planted::LastName, Planted::TailComesBack];
+}
 
 /// Why it cannot be done: a number of the system.
 pub type Why = rustix::io::Errno;
@@ -67,6 +87,7 @@ pub struct Volume {
     next_block: u64,
     /// Changes of names that are not durable: their block, the folders whose `fsync` makes them so, their bytes.
     pending: BTreeMap<u64, (Vec<u64>, Vec<u8>)>,
+    bug: Plant<Planted>,
 }
 
 impl fmt::Debug for Volume {
@@ -78,6 +99,11 @@ impl fmt::Debug for Volume {
 impl Volume {
     /// An empty one, told as blocks of `disk`; `note` hears what each block is.
     pub fn new(disk: Arc<dyn Disk>, note: Arc<Note>) -> Volume {
+        Volume::with(disk, note, Plant::default())
+    }
+
+    #[doc(hidden)]
+    pub fn with(disk: Arc<dyn Disk>, note: Arc<Note>, bug: Plant<Planted>) -> Volume {
         let root = Node {
             kind: Kind::Folder(BTreeMap::new()),
             mode: 0o755,
@@ -86,7 +112,7 @@ impl Volume {
         };
         let nodes = BTreeMap::from([(ROOT, root)]);
         let (blocks, pending) = (BTreeMap::new(), BTreeMap::new());
-        Volume { disk, note, nodes, blocks, next_block: 0, pending }
+        Volume { disk, note, nodes, blocks, next_block: 0, pending, bug }
     }
 
     /// Blocks of the drive, and those that were allotted.
@@ -366,13 +392,14 @@ impl Volume {
     /// # Errors
     /// The system's number.
     pub fn resize(&mut self, node: u64, size: u64) -> Result<(), Why> {
+        let comes_back = self.bug.has(Planted::TailComesBack);
         let file = self.file_mut(node)?;
         if file.size == size {
             return Ok(());
         }
         let (first, inner) = (size / PAGE, (size % PAGE) as usize);
         let behind: Vec<u64> = file.pages.range(first..).map(|(page, _)| *page).collect();
-        if size < file.size {
+        if size < file.size && !comes_back {
             for page in &behind {
                 match file.pages.get_mut(page) {
                     Some(bytes) if *page == first && inner > 0 => bytes[inner..].fill(0),
@@ -410,7 +437,10 @@ impl Volume {
             self.put_page(node, page, true)?;
             self.file_mut(node)?.dirty.remove(&page);
         }
-        if self.file(node)?.resized {
+        if self.bug.has(Planted::NameWithFile) {
+            self.sync_folder(ROOT)?;
+        }
+        if self.file(node)?.resized && !self.bug.has(Planted::SizeForgotten) {
             self.put_size(node, true)?;
             self.file_mut(node)?.resized = false;
         }
@@ -423,7 +453,11 @@ impl Volume {
     /// The system's number.
     pub fn sync_folder(&mut self, folder: u64) -> Result<(), Why> {
         let own = |(_, (folders, _)): &(&u64, &(Vec<u64>, Vec<u8>))| folders.contains(&folder);
-        let blocks: Vec<u64> = self.pending.iter().filter(own).map(|(block, _)| *block).collect();
+        let mut blocks: Vec<u64> =
+            self.pending.iter().filter(own).map(|(block, _)| *block).collect();
+        if self.bug.has(Planted::LastName) {
+            blocks.drain(..blocks.len().saturating_sub(1));
+        }
         for block in blocks {
             if let Some((_, bytes)) = self.pending.get(&block) {
                 self.put(block, bytes, true)?;
