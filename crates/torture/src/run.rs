@@ -112,12 +112,13 @@ pub fn run(
     if let Some(why) = answer.as_ref().and_then(|answer| answer["no_trees"].as_str()) {
         report.notes.push(format!("files were not looked at after some promise: {why}"));
     }
+    let next = match wanted.live {
+        Some(runs) => format!("{runs} runs on a failing drive"),
+        None => format!("{} states to look at", cuts.hashes.len()),
+    };
     note(&format!(
-        "recorded {}: {} promises, {} flushes; {} states to look at",
-        wanted.name,
-        report.recorded.promises,
-        report.recorded.flushes,
-        cuts.hashes.len()
+        "recorded {}: {} promises, {} flushes; {next}",
+        wanted.name, report.recorded.promises, report.recorded.flushes
     ));
     if let Some(why) = nothing_to_see(wanted, &cuts, &report.recorded) {
         report.verdict = Verdict::NotMeasured(why);

@@ -232,15 +232,18 @@ impl fmt::Display for Report {
         }
         let all = self.checked.len() as u64;
         let rate = (all * 60_000).checked_div(self.ms).unwrap_or(0);
-        writeln!(
-            f,
-            "explored {} of {} worst cases + {} of {} random states in {} ({rate} a minute)",
-            worst.0,
-            self.planned.0,
-            drawn.0,
-            self.planned.1,
-            seconds(self.ms)
-        )?;
+        match self.live {
+            Some(_) => writeln!(f, "looked at {all} states in {}", seconds(self.ms))?,
+            None => writeln!(
+                f,
+                "explored {} of {} worst cases + {} of {} random states in {} ({rate} a minute)",
+                worst.0,
+                self.planned.0,
+                drawn.0,
+                self.planned.1,
+                seconds(self.ms)
+            )?,
+        }
         let unmountable = self.of(Fate::Unmountable);
         if unmountable > 0 {
             let counts =
