@@ -96,6 +96,12 @@ fn one_io_error() {
     }
 }
 
+/// A transaction that the device did not take back has pages that nobody may use: they were given to the next one.
+#[test]
+fn an_error_while_a_transaction_is_taken_back() {
+    good(&Harness::new(), Case { journal: "MEMORY", once: true, ..PLAIN }, 1);
+}
+
 #[test]
 fn a_transaction_that_outgrows_the_device() {
     let harness = Harness::new();

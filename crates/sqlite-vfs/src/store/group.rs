@@ -102,7 +102,7 @@ impl Core {
                 self.space.slots.extend(meta.slots.into_iter().filter(|slot| !kept.contains(slot)));
             }
             self.group = group;
-            self.now = self.device.tx_abort(self.now, tid)?;
+            self.abort_tid(tid)?;
         } else {
             self.stats.groups += 1;
             self.tell_slots();

@@ -361,8 +361,7 @@ impl Core {
             if let Err(error) = erased {
                 if self.broken.is_none() {
                     // The record is as it was; what was begun may not hold its pages for good.
-                    let aborted = self.device.tx_abort(self.now, tid).map(|now| self.now = now);
-                    aborted.inspect_err(|error| self.break_off(error))?;
+                    self.abort_tid(tid)?;
                 }
                 return Err(error);
             }

@@ -363,10 +363,14 @@ impl Core {
             self.space.give(fresh(&meta.extents, &shared.extents));
             self.space.slots.extend(fresh(&meta.slots, &shared.slots));
         }
-        if let Some(tid) = tx.tid {
-            self.now = self.device.tx_abort(self.now, tid)?;
-        }
-        Ok(())
+        tx.tid.map_or(Ok(()), |tid| self.abort_tid(tid))
+    }
+
+    /// Takes a transaction of the device back. What one that could not be taken back holds is of no use to anybody:
+    /// nothing is written until the next mount, which ends it.
+    pub(super) fn abort_tid(&mut self, tid: TxId) -> Done<()> {
+        let aborted = self.device.tx_abort(self.now, tid).map(|now| self.now = now);
+        aborted.inspect_err(|error| self.break_off(error))
     }
 
     /// Whether `owner`'s transaction has written `id`.
