@@ -74,14 +74,14 @@ impl Volume {
 
     fn mount(&mut self, device: Watched) {
         let mut fs = Fs::mount(device, options(self.outside), now(self.clock)).unwrap();
-        fs.read_outside(self.outside);
+        fs.read_outside(now(self.clock), self.outside);
         self.fs = Some(fs);
     }
 
     /// A clean stop, or the end of the process, and a mount.
     fn again(&mut self, clean: bool) {
         let mut fs = self.fs.take().unwrap();
-        fs.read_outside(false);
+        fs.read_outside(now(self.clock), false);
         let device = if clean { fs.unmount(now(self.clock)).unwrap() } else { fs.abandon() };
         self.mount(device);
     }

@@ -139,7 +139,7 @@ fn it_is_known_whether_somebody_reads_for_the_volume() {
     fs.write(now(3), ino, Bytes(0), &[7; 9_000]).unwrap();
     let device = fs.unmount(now(4)).unwrap();
     let mut fs = Fs::mount(device.clone(), FsOptions::default(), now(5)).unwrap();
-    fs.read_outside(true);
+    fs.read_outside(now(5), true);
     let mut rounds = 0;
     while let Err(error) = fs.attributes(now(6), ino) {
         assert_eq!(error, FsError::Again);

@@ -35,7 +35,7 @@ fn volume(bug: Option<Bug>) -> Fs<CutDevice> {
     let small = MkfsOptions { log_blocks_per_seg: 4, ..MkfsOptions::new([3; 16], 1_000) };
     let device = mkfs(CutDevice::new(Sectors(2048 * 8)), &small, now(0)).unwrap().0;
     let mut fs = Fs::mount(CutDevice::power_on(device.image()), options, now(1)).unwrap();
-    fs.read_outside(true);
+    fs.read_outside(now(1), true);
     fs.insist(true);
     fs
 }

@@ -122,10 +122,12 @@ impl<D: BlockDevice> Fs<D> {
     /// A volume that is read-only (since an error, too: see [`Fs::failed`]) is left as it is.
     ///
     /// # Errors
-    /// What the device says.
+    /// What the device says; [`FsError::ReadOnly`] if it said that to what was still to be done.
     pub fn unmount(mut self, now: Now) -> Result<D, FsError> {
-        self.read_outside(false);
-        if self.writable().is_ok() {
+        let writable = self.writable().is_ok();
+        self.read_outside(now, false);
+        if writable {
+            self.writable()?;
             self.begin(now);
             self.write_checkpoint(Trigger::Unmount)?;
             if self.live {

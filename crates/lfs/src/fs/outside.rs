@@ -90,11 +90,12 @@ impl ReadPlan {
 impl<D: BlockDevice> Fs<D> {
     /// From now on nobody waits for the device while he has the volume (or, with `false`, he does again):
     /// operations may answer [`FsError::Again`]. Then nobody reads, or does a job, any more: what there is to
-    /// do is done here.
-    pub fn read_outside(&mut self, on: bool) {
+    /// do is done here and now. An error of that shows as any other does: [`Fs::failed`].
+    pub fn read_outside(&mut self, now: Now, on: bool) {
         let was = self.disk.is_outside();
         self.disk.read_outside(on);
         if was && !on {
+            self.begin(now);
             self.finish_jobs();
         }
     }

@@ -55,7 +55,7 @@ impl FsSubject {
         self.before = self.disk.get().written().0 / 8;
         let now = self.tick();
         let mut fs = Fs::mount(self.disk.clone(), self.options, now)?;
-        fs.read_outside(self.outside);
+        fs.read_outside(now, self.outside);
         self.fs = Some(Box::new(fs));
         Ok(())
     }
@@ -96,7 +96,7 @@ impl FsSubject {
         let now = self.tick();
         self.bring()?;
         let Some(mut fs) = self.fs.take() else { return Ok(()) };
-        fs.read_outside(false);
+        fs.read_outside(now, false);
         self.syncs.end(&mut fs, now)?;
         fs.unmount(now)?;
         // Nobody mounts it before that is answered.

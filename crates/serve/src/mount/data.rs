@@ -270,8 +270,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn after_an_error_nothing_is_said_to_be_durable() {
+    fn behind(device: DiskDevice) -> Behind {
+        Behind::new(device, false).expect("a thread")
+    }
+
+    /// A volume on such memory.
+    fn served() -> (Arc<Full>, Arc<MediumDisk>, Arc<Volume>) {
         let below = RamDisk::new(64 << 20).expect("memory");
         let medium = Arc::new(Full { below, full: AtomicBool::new(false) });
         let disk = Arc::new(MediumDisk::new(medium.clone()).expect("a disk"));
@@ -283,8 +287,31 @@ mod tests {
         let device = DiskDevice(disk.clone());
         let device =
             lfs::mkfs(device, &MkfsOptions::new([1; 16], 1), volume.now()).expect("made").0;
-        let behind = |device| Behind::new(device, false).expect("a thread");
         volume.put(Fs::mount(behind(device), FsOptions::default(), volume.now()).expect("mounted"));
+        (medium, disk, volume)
+    }
+
+    /// What was begun when a volume is taken is ended then: with an error it must not seem to be.
+    #[test]
+    fn an_error_of_what_is_done_at_the_end_is_known() {
+        let (medium, _, volume) = served();
+        let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
+        let kind = format::FileType::File;
+        let made = volume.with(|fs, now| fs.create(now, Nid::ROOT, b"a", kind, new, (0, 0)));
+        made.expect("created");
+        let begun = volume.with(|fs, now| match fs.sync(now) {
+            Err(FsError::Again) => Ok(true),
+            other => other.map(|()| false),
+        });
+        assert_eq!(begun, Ok(true));
+        medium.full.store(true, Ordering::Relaxed);
+        let fs = volume.take().expect("served");
+        assert!(volume.failure().is_some() && fs.failed().is_some());
+    }
+
+    #[test]
+    fn after_an_error_nothing_is_said_to_be_durable() {
+        let (medium, disk, volume) = served();
         let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
         let kind = format::FileType::File;
         let made = volume.with(|fs, now| fs.create(now, Nid::ROOT, b"a", kind, new, (0, 0)));

@@ -149,7 +149,7 @@ impl Volume {
 
     /// Begins to serve a file system. From now on nobody waits for the device while he has it.
     pub(super) fn put(&self, mut fs: Fs<Behind>) {
-        fs.read_outside(true);
+        fs.read_outside(self.now(), true);
         *self.behind.lock().unwrap_or_else(PoisonError::into_inner) = Some(fs.device().clone());
         let mut inner = self.lock();
         inner.known.clear();
@@ -202,7 +202,8 @@ impl Volume {
         // Whoever waits for a read of it, or a job, learns that it is gone.
         self.brought.notify_all();
         self.done.notify_all();
-        fs.read_outside(false);
+        fs.read_outside(self.now(), false);
+        self.look_for_failure(&mut fs, self.now());
         for ino in known.into_keys() {
             // After an error of the device nothing changes any more: recovery removes it.
             let _ = fs.release(self.now(), ino);
