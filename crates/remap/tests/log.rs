@@ -218,12 +218,10 @@ impl varve_remap::Store for Memory {
     }
 }
 
-#[test]
-fn cleaning_never_writes_a_damaged_page_of_the_map_anew() {
-    // Of the map not all is kept in memory.
-    let options = small(&[("map_memory", "64 KiB")]);
+/// A log that was closed with a block in each of 18 pages of its map: the device, when, and all that is on it.
+fn with_a_map(options: &varve_remap::LogOptions) -> (block::RamDevice, block::Time, Vec<u8>) {
     let device = block::RamDevice::new(sectors(80 * 512));
-    let mut log = HostLog::format(device, &options).unwrap();
+    let mut log = HostLog::format(device, options).unwrap();
     let bytes = vec![7; 4096];
     for page in 0..18 {
         let write = Request::write(lba(page * 1024), sectors(1)).with(Data::Write(&bytes));
@@ -235,7 +233,14 @@ fn cleaning_never_writes_a_damaged_page_of_the_map_anew() {
     device
         .submit(at, Request::read(lba(0), device.capacity()).with(Data::Read(&mut image)))
         .unwrap();
-    let mut store = Memory(image);
+    (device, at, image)
+}
+
+#[test]
+fn cleaning_never_writes_a_damaged_page_of_the_map_anew() {
+    // Of the map not all is kept in memory.
+    let options = small(&[("map_memory", "64 KiB")]);
+    let mut store = Memory(with_a_map(&options).2);
     let mut engine =
         varve_remap::recover(&mut store, &options, true, block::Plant::default()).unwrap().engine;
     let (page, place) = engine.missing(block::Lpn(5 * 1024), 1).expect("not in memory");
@@ -261,19 +266,7 @@ fn cleaning_never_writes_a_damaged_page_of_the_map_anew() {
 fn blocks_of_a_damaged_page_of_the_map_are_errors_and_not_zeroes() {
     for memory in ["0", "64 KiB"] {
         let options = small(&[("map_memory", memory)]);
-        let device = block::RamDevice::new(sectors(80 * 512));
-        let mut log = HostLog::format(device, &options).unwrap();
-        let bytes = vec![7; 4096];
-        for page in 0..18 {
-            let write = Request::write(lba(page * 1024), sectors(1)).with(Data::Write(&bytes));
-            log.submit(log.now(), write).unwrap();
-        }
-        let at = log.now();
-        let (mut device, at) = log.close(at).unwrap();
-        let mut image = vec![0; device.capacity().0 as usize * 512];
-        device
-            .submit(at, Request::read(lba(0), device.capacity()).with(Data::Read(&mut image)))
-            .unwrap();
+        let (mut device, at, image) = with_a_map(&options);
         let lazy = small(&[("map_memory", "64 KiB")]);
         let plant = block::Plant::default();
         let engine = varve_remap::recover(&mut Memory(image), &lazy, true, plant).unwrap().engine;

@@ -69,10 +69,11 @@ impl Study {
 
     /// The study as one HTML file.
     pub fn html(&self, version: &str) -> String {
-        let numbers = self.dumbbells("");
-        let legend = if numbers.is_empty() { "" } else { LEGEND };
-        let body =
-            format!("<div class=\"all-numbers\">{numbers}</div>{legend}{}", self.body(2, ""));
+        let numbers = match self.dumbbells("") {
+            numbers if numbers.is_empty() => numbers,
+            numbers => format!("<div class=\"all-numbers\">{numbers}</div>{LEGEND}"),
+        };
+        let body = numbers + &self.body(2, "");
         crate::page::page(&self.title, version, &self.command, &body)
     }
 }
