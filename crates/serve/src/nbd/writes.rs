@@ -3,9 +3,9 @@
 //! Invariants: writes take effect in the order in which they came; each is answered by itself, also
 //! when a disk laid several down together.
 
-use super::input::BUFFER;
+use crate::stream::input::BUFFER;
 use super::session::{End, Session, errno};
-use super::transport::Transport;
+use crate::stream::transport::Transport;
 use super::wire::{Errno, REQUEST_BYTES, Request, command, how};
 use stack::disk::{DiskError, Done, Piece};
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use block::Rng;
 use varve_serve::nbd::client::{go_data, meta_data, option_bytes};
 use varve_serve::nbd::negotiate::Agreed;
-use varve_serve::nbd::transport::Transport;
+use varve_serve::stream::Transport;
 use varve_serve::nbd::wire::{
     CHUNK, MAX_PAYLOAD, Request, SIMPLE, chunk, command, option, u32_at, u64_at,
 };
