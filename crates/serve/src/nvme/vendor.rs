@@ -3,7 +3,7 @@
 //! Invariants: a transaction is its host's that began it, whichever queue it uses: to everybody else its
 //! number is unknown. It ends with its host. Pages are logical blocks of 4 KiB.
 
-use block::{Lpn, TxId, TxLimits};
+use block::{Lpn, TxError, TxId, TxLimits};
 use stack::disk::{Ask, DiskError, Done, Told, TransactError};
 
 use super::codec::{Sqe, vendor};
@@ -16,6 +16,9 @@ use crate::stream::Transport;
 
 /// Transactions that are committed together, and pairs that are remapped together.
 pub(super) const TOGETHER: usize = 256;
+
+/// Transactions of a host, with those that it has not heard of since a power cut.
+const MOST_OPEN: usize = 4096;
 
 /// The page at a place.
 fn page(at: u64) -> Result<Lpn, Failure> {
@@ -76,6 +79,10 @@ impl<T: Transport> Work<'_, T> {
     fn begin(&mut self, index: usize) -> Outcome {
         let disk = &self.shared.namespaces[index].stack.disk;
         let begun = self.owned(|open| {
+            // Those that a power cut ended stay on the list until somebody asks for them.
+            if open.len() >= MOST_OPEN {
+                return Err(Failure { result: MOST_OPEN as u64, ..Status::TX_TOO_MANY.into() });
+            }
             let Told::Begun(tid) = disk.transact(Ask::Begin)? else {
                 return Err(Status::INTERNAL.into());
             };
@@ -102,7 +109,11 @@ impl<T: Transport> Work<'_, T> {
             if !open.contains(&(index, tid)) {
                 return Err(Status::TX_UNKNOWN.into());
             }
-            done(disk.transact(ask)).map(|done| Reply::Done(0, done))
+            let told = disk.transact(ask);
+            if matches!(&told, Err(TransactError::Refused(TxError::Unknown(_)))) {
+                open.remove(&(index, tid));
+            }
+            done(told).map(|done| Reply::Done(0, done))
         })
     }
 
@@ -135,7 +146,11 @@ impl<T: Transport> Work<'_, T> {
                     return Err(Status::INVALID_FIELD.into());
                 }
             }
-            let done = done(disk.transact(Ask::Commit(tids)))?;
+            let told = disk.transact(Ask::Commit(tids));
+            if let Err(TransactError::Refused(TxError::Unknown(tid))) = &told {
+                open.remove(&(index, *tid));
+            }
+            let done = done(told)?;
             tids.iter().for_each(|tid| drop(open.remove(&(index, *tid))));
             Ok(done)
         })?;
