@@ -23,7 +23,8 @@ pub use prove::Prove;
 pub use remap::{Dump, HostLog, Image};
 pub use reproduce::{Paper, Reproduce};
 pub use serve::{
-    Background, ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs,
+    Background, ConformanceArgs, Ctl, CtlCommand, Digest, OnCut, Remap, Serve, ServeFuse, ServeNbd,
+    ServeNvme, StackArgs,
     Switch, Timing,
 };
 pub use sim::{Compare, Output, Run, Sim};

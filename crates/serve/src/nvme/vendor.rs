@@ -151,7 +151,7 @@ impl<T: Transport> Work<'_, T> {
                 open.remove(&(index, *tid));
             }
             let done = done(told)?;
-            tids.iter().for_each(|tid| drop(open.remove(&(index, *tid))));
+            open.retain(|one| one.0 != index || !once.contains(&one.1));
             Ok(done)
         })?;
         self.counts.commits += tids.len() as u64;

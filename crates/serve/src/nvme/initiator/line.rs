@@ -189,6 +189,21 @@ impl Line {
         Ok(crate::stream::output::write_all(&mut self.stream, &bytes)?)
     }
 
+    /// What the controller is ready for, of a command that was put as it is.
+    ///
+    /// # Errors
+    /// [`InitiatorError`]; it says something else.
+    pub fn asked_for(&mut self) -> Result<Part, InitiatorError> {
+        let common = self.await_pdu()?;
+        if common.kind != kind::READY {
+            return wrong(format!("not ready: {common:?}"));
+        }
+        self.check(common, DATA_HEAD, 0)?;
+        let part = Part::decode(self.input.bytes());
+        self.input.used(common.length as usize);
+        Ok(part)
+    }
+
     /// The next completion.
     ///
     /// # Errors
