@@ -24,8 +24,7 @@ pub use remap::{Dump, HostLog, Image};
 pub use reproduce::{Paper, Reproduce};
 pub use serve::{
     Background, ConformanceArgs, Ctl, CtlCommand, Digest, OnCut, Remap, Serve, ServeFuse, ServeNbd,
-    ServeNvme, StackArgs,
-    Switch, Timing,
+    ServeNvme, StackArgs, Switch, Timing,
 };
 pub use sim::{Compare, Output, Run, Sim};
 pub use sqlite::{Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};

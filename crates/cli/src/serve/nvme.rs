@@ -22,7 +22,8 @@ fn export(text: &str) -> Result<(String, Stack), LabError> {
 }
 
 fn bytes(option: &str, size: block::Bytes) -> Result<u32, LabError> {
-    u32::try_from(size.0).map_err(|_| LabError::Input(format!("{option} {}: too much", size.human())))
+    u32::try_from(size.0)
+        .map_err(|_| LabError::Input(format!("{option} {}: too much", size.human())))
 }
 
 fn options(args: &ServeNvme) -> Result<Options, LabError> {
@@ -39,6 +40,7 @@ fn options(args: &ServeNvme) -> Result<Options, LabError> {
         hosts: args.host_nqn.clone(),
         vanish: args.on_cut == args::OnCut::Vanish,
         connections: usize::from(args.max_connections),
+        ..Options::default()
     })
 }
 
@@ -53,7 +55,8 @@ pub(super) fn serve_nvme(args: &ServeNvme) -> Result<(), LabError> {
     let address = Address::Tcp(args.listen);
     if !address.is_local() {
         if !args.listen_any {
-            let what = format!("{}: other machines reach it; --listen-any allows that", args.listen);
+            let what =
+                format!("{}: other machines reach it; --listen-any allows that", args.listen);
             return Err(LabError::Input(what));
         }
         note(

@@ -8,12 +8,7 @@ use crate::nvme::initiator::{Told, blocks};
 use crate::nvme::{Initiator, InitiatorError, Status};
 
 /// Whether a command is answered with an error, and the connection lives.
-fn refused(
-    host: &mut Initiator,
-    sqe: Sqe,
-    out: &[u8],
-    wanted: usize,
-) -> Result<Status, String> {
+fn refused(host: &mut Initiator, sqe: Sqe, out: &[u8], wanted: usize) -> Result<Status, String> {
     let done = host.line().ask(sqe, out, wanted).map_err(|error| error.to_string())?;
     let what = || format!("command {:02x}h was taken", sqe.opcode());
     must(done.cqe.status != Status::OK, what)?;

@@ -12,9 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stack::disk::{
-    Ask, Capabilities, Disk, DiskError, Done, Extent, Piece, Told, TransactError,
-};
+use stack::disk::{Ask, Capabilities, Disk, DiskError, Done, Extent, Piece, Told, TransactError};
 
 pub use rule::{Asked, EXPECTED, Kind, Rule};
 

@@ -11,15 +11,15 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::export::Export;
-use crate::stream::input::Input;
 use super::negotiate::{ALLOCATION_ID, Agreed};
-use crate::stream::output::Output;
 use super::stats::{Counts, Stats};
-use crate::stream::transport::{Transport, is_late};
 use super::wire::{
     CHUNK_BYTES, Errno, MAX_PAYLOAD, REQUEST_BYTES, Request, chunk, chunk_head, command, how,
     simple, state,
 };
+use crate::stream::input::Input;
+use crate::stream::output::Output;
+use crate::stream::transport::{Transport, is_late};
 use stack::disk::{Disk, DiskError, Done, Extent, inside};
 
 /// Bytes of a read that are put together at a time.

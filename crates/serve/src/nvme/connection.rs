@@ -238,7 +238,8 @@ impl<T: Transport> Connection<'_, T> {
         sqe.copy_from_slice(&pdu[COMMON..COMMON + SQE]);
         let sqe = Sqe(sqe);
         self.work.advance();
-        if self.work.has(sqe.cid()) || self.transfers.has(sqe.cid()) {
+        self.work.last = self.input.bytes().len() == length;
+        if self.work.knows(sqe.cid()) || self.transfers.has(sqe.cid()) {
             return self.work.fail(&sqe, Status::ID_CONFLICT.into());
         }
         let start = COMMON + SQE + self.work.digests.header_bytes();

@@ -98,9 +98,7 @@ fn nvm(all: &mut [u8], shared: &Subsystem) {
     // A cache that loses what it holds; Flush of all namespaces together.
     all[525] = u8::from(any(|namespace| namespace.capabilities.volatile)) | 3 << 1;
     // Blocks that a power cut leaves whole or not at all, less one: of the namespace that has fewest.
-    let unit = |namespace: &Namespace| {
-        u64::from(namespace.capabilities.atomic) / namespace.block()
-    };
+    let unit = |namespace: &Namespace| u64::from(namespace.capabilities.atomic) / namespace.block();
     let least = shared.namespaces.iter().map(unit).min().unwrap_or(1);
     let atomic = (least.clamp(1, 1 << 16) - 1) as u16;
     put(all, 526, &atomic.to_le_bytes());

@@ -8,6 +8,7 @@ use stack::disk::{Disk, DiskError, Done};
 use super::codec::{ALL, DEALLOCATE, FORCE, Sqe, io, vendor};
 use super::namespace::Namespace;
 use super::pdu::{u32_at, u64_at};
+use super::planted::Bug;
 use super::status::{Failure, Status};
 use super::work::{Outcome, Reply, Work};
 use crate::stream::Transport;
@@ -116,19 +117,30 @@ impl<T: Transport> Work<'_, T> {
         let (index, namespace) = self.namespace(sqe)?;
         let span = self.moved(namespace, sqe)?;
         writable(namespace)?;
-        let done = namespace.stack.disk.write(span.at, data, false)?;
+        let force = sqe.dword(12) & FORCE != 0;
+        // The only one that wants to be durable may say so to the disk itself.
+        let alone = force && self.is_alone();
+        let done = namespace.stack.disk.write(span.at, data, alone && !self.has(Bug::NotForced))?;
         self.counts.writes += 1;
         self.counts.write_bytes += span.bytes;
+        if alone {
+            self.counts.forced += 1;
+            return Ok(Reply::Done(0, done));
+        }
         Ok(self.forced(sqe, index, done))
     }
 
     /// A command that changed something is done: durable, if it was to be.
     fn forced(&mut self, sqe: &Sqe, index: usize, done: Done) -> Reply {
-        if sqe.dword(12) & FORCE == 0 {
+        if sqe.dword(12) & FORCE == 0 || self.has(Bug::NotForced) {
             return Reply::Done(0, done);
         }
         self.counts.forced += 1;
         Reply::Flush(Some(index), done)
+    }
+
+    fn has(&self, bug: Bug) -> bool {
+        self.shared.options.bug.has(bug)
     }
 
     fn compare(&mut self, sqe: &Sqe, data: &[u8]) -> Outcome {

@@ -68,7 +68,9 @@ fn media(shared: &Subsystem) -> Option<Vec<u8>> {
     for namespace in &shared.namespaces {
         let counted: BTreeMap<&str, u64> = namespace.stack.disk.counters().into_iter().collect();
         let of = |name: &str| counted.get(name).copied();
-        let (Some(programs), Some(slot)) = (of("nand_programs"), of("slot_bytes")) else { continue };
+        let (Some(programs), Some(slot)) = (of("nand_programs"), of("slot_bytes")) else {
+            continue;
+        };
         any = true;
         written += u128::from(programs) * u128::from(slot);
         read += u128::from(of("nand_reads").unwrap_or(0)) * u128::from(slot);

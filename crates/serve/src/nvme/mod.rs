@@ -26,6 +26,7 @@ mod io;
 mod logs;
 mod namespace;
 pub mod pdu;
+mod planted;
 mod server;
 mod stats;
 pub mod status;
@@ -38,6 +39,8 @@ pub use connection::{End, serve};
 pub use identify::DISCOVERY;
 pub use initiator::{Initiator, InitiatorError};
 pub use namespace::Namespace;
+#[doc(hidden)]
+pub use planted::Bug;
 pub use server::{Handle, Server};
 pub use stats::{Counts, Stats};
 pub use status::{Failure, Status};

@@ -74,7 +74,8 @@ impl Namespace {
             ("deallocate", c.trim),
             ("transactions", self.transactions().is_some()),
         ];
-        let named: Vec<&str> = names.iter().filter(|(_, has)| *has).map(|(name, _)| *name).collect();
+        let named: Vec<&str> =
+            names.iter().filter(|(_, has)| *has).map(|(name, _)| *name).collect();
         format!(
             "{}: {} blocks of {} bytes; {}; atomic: {} bytes",
             self.name,

@@ -72,7 +72,8 @@ impl Server {
     pub fn bind(address: &Address, subsystem: Arc<Subsystem>) -> io::Result<Server> {
         let options = &subsystem.options;
         let wrong = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what.to_string()));
-        if !options.transfer.is_power_of_two() || !(4096..=MOST_TRANSFER).contains(&options.transfer)
+        if !options.transfer.is_power_of_two()
+            || !(4096..=MOST_TRANSFER).contains(&options.transfer)
         {
             return wrong("bytes of a command: expected 4 KiB to 256 KiB, a power of two");
         }

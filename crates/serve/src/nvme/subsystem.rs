@@ -7,10 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use block::Plant;
 use stack::disk::Ask;
 
 use super::association::{Association, Host};
 use super::namespace::Namespace;
+use super::planted::Bug;
 use super::stats::{Counts, Stats};
 
 /// Whether digests are used.
@@ -43,6 +45,9 @@ pub struct Options {
     pub vanish: bool,
     /// Connections at a time.
     pub connections: usize,
+    /// None, but in tests.
+    #[doc(hidden)]
+    pub bug: Plant<Bug>,
 }
 
 impl Default for Options {
@@ -56,6 +61,7 @@ impl Default for Options {
             hosts: Vec::new(),
             vanish: false,
             connections: 64,
+            bug: Plant::default(),
         }
     }
 }
@@ -123,6 +129,9 @@ impl Subsystem {
         let open = association.end_transactions();
         let mut counts = Counts { aborts: open.len() as u64, ..Counts::default() };
         for (index, tid) in open {
+            if self.options.bug.has(Bug::KeepOpen) {
+                continue;
+            }
             // With the power off they are gone as well.
             let _ = self.namespaces[index].stack.disk.transact(Ask::Abort(tid));
         }

@@ -10,6 +10,7 @@ use super::codec::{Sqe, vendor};
 use super::io::{Span, named, writable};
 use super::namespace::{Namespace, PAGE};
 use super::pdu::u64_at;
+use super::planted::Bug;
 use super::status::{Failure, Status};
 use super::work::{Outcome, Reply, Work};
 use crate::stream::Transport;
@@ -59,6 +60,10 @@ impl<T: Transport> Work<'_, T> {
             vendor::ABORT => self.abort(index, tid),
             vendor::WRITE => {
                 let span = self.moved(namespace, sqe)?;
+                if self.shared.options.bug.has(Bug::WriteOutside) {
+                    namespace.stack.disk.write(span.at, data, false)?.wait();
+                    return Ok(Reply::OK);
+                }
                 let ask = Ask::Write(tid, page(span.at)?, data);
                 self.counts.writes += 1;
                 self.counts.write_bytes += span.bytes;
@@ -106,7 +111,7 @@ impl<T: Transport> Work<'_, T> {
     fn of(&self, index: usize, tid: TxId, ask: Ask<'_>) -> Outcome {
         let disk = &self.shared.namespaces[index].stack.disk;
         self.owned(|open| {
-            if !open.contains(&(index, tid)) {
+            if !open.contains(&(index, tid)) && !self.shared.options.bug.has(Bug::Foreign) {
                 return Err(Status::TX_UNKNOWN.into());
             }
             let told = disk.transact(ask);
@@ -145,6 +150,13 @@ impl<T: Transport> Work<'_, T> {
                 if !once.insert(*tid) {
                     return Err(Status::INVALID_FIELD.into());
                 }
+            }
+            if self.shared.options.bug.has(Bug::CommitOneByOne) {
+                for tid in tids {
+                    done(disk.transact(Ask::Commit(&[*tid])))?.wait();
+                    open.remove(&(index, *tid));
+                }
+                return Ok(Done::NOW);
             }
             let told = disk.transact(Ask::Commit(tids));
             if let Err(TransactError::Refused(TxError::Unknown(tid))) = &told {

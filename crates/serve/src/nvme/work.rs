@@ -17,6 +17,7 @@ use super::codec::{ALL, Cqe, Sqe, admin};
 use super::connection::End;
 use super::namespace::Namespace;
 use super::pdu::{self, Digests, Part, kind};
+use super::planted::Bug;
 use super::stats::Counts;
 use super::status::{Failure, Status};
 use super::subsystem::Subsystem;
@@ -63,6 +64,8 @@ pub(super) struct Work<'a, T> {
     pub held: Vec<u16>,
     pub counts: Counts,
     pub stop: &'a AtomicBool,
+    /// Nothing has come behind the command that is done now.
+    pub last: bool,
     /// Why an answer could not be given, if one could not.
     pub ended: Option<End>,
     /// Power cuts when it came.
@@ -86,14 +89,20 @@ impl<'a, T: Transport> Work<'a, T> {
             held: Vec::new(),
             counts: Counts { connections: 1, ..Counts::default() },
             stop,
+            last: false,
             ended: None,
             cuts: shared.cuts(),
         }
     }
 
     /// Whether a command of this number is not answered yet.
-    pub fn has(&self, cid: u16) -> bool {
+    pub fn knows(&self, cid: u16) -> bool {
         self.held.contains(&cid) || self.waiting.iter().any(|wait| wait.sqe.cid() == cid)
+    }
+
+    /// Whether nothing else waits, for a flush or to be looked at.
+    pub fn is_alone(&self) -> bool {
+        self.last && self.waiting.is_empty()
     }
 
     /// A command was taken from the queue.
@@ -141,7 +150,8 @@ impl<'a, T: Transport> Work<'a, T> {
         done: Done,
     ) -> Result<(), End> {
         let head = self.queue.as_ref().map_or(1, |queue| queue.head.unwrap_or(u16::MAX));
-        let (bytes, count) = pdu::response(&Cqe { result, head, cid, status }.encode(), self.digests);
+        let (bytes, count) =
+            pdu::response(&Cqe { result, head, cid, status }.encode(), self.digests);
         self.out.begin()?;
         self.out.put(&bytes[..count]);
         Ok(self.out.end(done)?)
@@ -207,8 +217,12 @@ impl<'a, T: Transport> Work<'a, T> {
             let indices = wait.index.map_or(all, |index| index..index + 1);
             for index in indices {
                 let counts = &mut self.counts;
+                let early = shared.options.bug.has(Bug::FlushEarly);
                 let one = flushed.entry(index).or_insert_with(|| {
                     counts.disk_flushes += 1;
+                    if early {
+                        return Ok(Done::NOW);
+                    }
                     shared.namespaces[index].stack.disk.flush().map_err(Failure::from)
                 });
                 result = result.and_then(|done: Done| one.map(|flush| done.and(flush)));

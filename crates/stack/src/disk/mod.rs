@@ -34,10 +34,10 @@ pub use ram::RamDisk;
 pub use read_only::ReadOnly;
 pub use record::{Recorded, Recorder};
 pub use record_data::DataRecorded;
-pub use transact::{Ask, Told, TransactError, Transactor};
 pub use remap::MediumStore;
 pub use remap::live::{Extent, Group, Halt};
 use remap::live::{LiveError, is_full};
+pub use transact::{Ask, Told, TransactError, Transactor};
 
 /// What a disk can do. Nothing is advertised that is not here, nothing here is hidden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

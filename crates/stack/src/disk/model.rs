@@ -12,7 +12,9 @@ use block::{
     BlockDevice, Data, DeviceError, Lba, Lpn, Request, SECTOR_BYTES, Sectors, Time, TxError,
 };
 
-use super::{Ask, Capabilities, Disk, DiskError, Done, Extent, Told, TransactError, Transactor, inside};
+use super::{
+    Ask, Capabilities, Disk, DiskError, Done, Extent, Told, TransactError, Transactor, inside,
+};
 
 /// Bytes of a page of a transaction.
 const PAGE: usize = block::UNIT_BYTES as usize;

@@ -6,9 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use block::Medium;
 
 use super::{MediumSupply, Power, PowerError, PowerState, When};
-use crate::disk::{
-    Ask, Capabilities, Disk, DiskError, Done, Extent, Piece, Told, TransactError,
-};
+use crate::disk::{Ask, Capabilities, Disk, DiskError, Done, Extent, Piece, Told, TransactError};
 
 /// What loses its power. From one power-on to the next is a life: what is left of an old one (a thread of
 /// the stack that was) can change nothing, because its medium stays off.

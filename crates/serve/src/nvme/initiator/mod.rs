@@ -62,7 +62,8 @@ pub struct Wish {
 impl Default for Wish {
     fn default() -> Wish {
         Wish {
-            host: "nqn.2014-08.org.nvmexpress:uuid:76617276-6500-8000-8000-000000000001".to_string(),
+            host: "nqn.2014-08.org.nvmexpress:uuid:76617276-6500-8000-8000-000000000001"
+                .to_string(),
             id: *b"varve initiator\0",
             digests: Digests::default(),
             queues: 1,
@@ -107,13 +108,7 @@ fn fabric(kind: u8) -> Sqe {
 }
 
 /// Connect, and its data.
-pub fn connect_command(
-    nqn: &str,
-    wish: &Wish,
-    qid: u16,
-    size: u16,
-    cntlid: u16,
-) -> (Sqe, Vec<u8>) {
+pub fn connect_command(nqn: &str, wish: &Wish, qid: u16, size: u16, cntlid: u16) -> (Sqe, Vec<u8>) {
     let sqe = fabric(fabrics::CONNECT)
         .word(10, u32::from(qid) << 16)
         .word(11, u32::from(size))
@@ -399,7 +394,9 @@ impl Initiator {
     pub fn tx_commit(&mut self, of: Told, tids: &[TxId]) -> Result<(), InitiatorError> {
         let sqe = match tids {
             [tid] => Sqe::new(vendor::COMMIT, of.nsid).words(14, tid.0),
-            _ => Sqe::new(vendor::COMMIT_SET, of.nsid).word(10, (tids.len() as u32).wrapping_sub(1)),
+            _ => {
+                Sqe::new(vendor::COMMIT_SET, of.nsid).word(10, (tids.len() as u32).wrapping_sub(1))
+            }
         };
         let data: Vec<u8> = match tids {
             [_] => Vec::new(),
@@ -431,7 +428,5 @@ impl Initiator {
 
 /// A command of logical blocks.
 pub fn blocks(opcode: u8, of: Told, first: u64, count: u64) -> Sqe {
-    Sqe::new(opcode, of.nsid)
-        .words(10, first)
-        .word(12, (count as u32).wrapping_sub(1) & 0xffff)
+    Sqe::new(opcode, of.nsid).words(10, first).word(12, (count as u32).wrapping_sub(1) & 0xffff)
 }
