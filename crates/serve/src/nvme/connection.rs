@@ -55,10 +55,10 @@ impl From<io::Error> for End {
 }
 
 #[derive(Debug)]
-struct Connection<'a, T> {
-    input: Input,
-    work: Work<'a, T>,
-    transfers: Transfers,
+pub(super) struct Connection<'a, T> {
+    pub input: Input,
+    pub work: Work<'a, T>,
+    pub transfers: Transfers,
     began: Instant,
 }
 
@@ -195,6 +195,9 @@ impl<T: Transport> Connection<'_, T> {
     /// One PDU.
     fn step(&mut self) -> Result<(), End> {
         self.await_input(COMMON, false)?;
+        if self.work.joins && self.write_several()? {
+            return Ok(());
+        }
         let common = self.common()?;
         let (header, most) = match common.kind {
             kind::COMMAND => (COMMON + SQE, self.most_data()),

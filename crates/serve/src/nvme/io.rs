@@ -121,13 +121,23 @@ impl<T: Transport> Work<'_, T> {
         // The only one that wants to be durable may say so to the disk itself.
         let alone = force && self.is_alone();
         let done = namespace.stack.disk.write(span.at, data, alone && !self.has(Bug::NotForced))?;
-        self.counts.writes += 1;
-        self.counts.write_bytes += span.bytes;
         if alone {
             self.counts.forced += 1;
+            self.counted(span.bytes);
             return Ok(Reply::Done(0, done));
         }
-        Ok(self.forced(sqe, index, done))
+        Ok(self.wrote(sqe, index, span.bytes, done))
+    }
+
+    fn counted(&mut self, bytes: u64) {
+        self.counts.writes += 1;
+        self.counts.write_bytes += bytes;
+    }
+
+    /// A write is done, and answered now or after the next flush.
+    pub(super) fn wrote(&mut self, sqe: &Sqe, index: usize, bytes: u64, done: Done) -> Reply {
+        self.counted(bytes);
+        self.forced(sqe, index, done)
     }
 
     /// A command that changed something is done: durable, if it was to be.

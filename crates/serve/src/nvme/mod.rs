@@ -4,7 +4,8 @@
 //! pdu, codec, status    bytes: PDUs, commands and completions, what came of a command
 //! connection, work      one socket: PDUs in, answers out in batches    transfer   data to the controller
 //! subsystem, namespace  what is served      association   one host: registers, events, transactions
-//! fabrics, admin, io, vendor     the commands      identify, logs, discovery   what they tell
+//! fabrics, admin, io, vendor     the commands      writes   those that come together
+//! identify, logs, discovery   what they tell
 //! server                threads, power      initiator   the other end of the wire
 //! ```
 //!
@@ -34,6 +35,7 @@ mod subsystem;
 mod transfer;
 mod vendor;
 mod work;
+mod writes;
 
 pub use connection::{End, serve};
 pub use identify::DISCOVERY;

@@ -64,6 +64,8 @@ pub(super) struct Work<'a, T> {
     pub held: Vec<u16>,
     pub counts: Counts,
     pub stop: &'a AtomicBool,
+    /// Some disk wants writes that came together.
+    pub joins: bool,
     /// Nothing has come behind the command that is done now.
     pub last: bool,
     /// Why an answer could not be given, if one could not.
@@ -89,6 +91,7 @@ impl<'a, T: Transport> Work<'a, T> {
             held: Vec::new(),
             counts: Counts { connections: 1, ..Counts::default() },
             stop,
+            joins: shared.namespaces.iter().any(|one| one.stack.disk.joins_writes()),
             last: false,
             ended: None,
             cuts: shared.cuts(),
@@ -123,21 +126,28 @@ impl<'a, T: Transport> Work<'a, T> {
             (Some(_), _) => self.io(sqe, data),
         };
         match done {
-            Ok(Reply::Done(result, done)) => self.complete(sqe.cid(), Status::OK, result, done),
-            Ok(Reply::Flush(index, done)) => {
+            Ok(reply) => self.reply(sqe, reply),
+            Err(failure) => self.fail(sqe, failure),
+        }
+    }
+
+    /// Answers a command that did not fail, when its answer is due.
+    pub fn reply(&mut self, sqe: &Sqe, reply: Reply) -> Result<(), End> {
+        match reply {
+            Reply::Done(result, done) => self.complete(sqe.cid(), Status::OK, result, done),
+            Reply::Flush(index, done) => {
                 self.waiting.push(Wait { sqe: *sqe, index, done });
                 if self.waiting.len() < WAITING { Ok(()) } else { self.settle() }
             }
-            Ok(Reply::Data(bytes)) => self.answer_data(sqe, bytes.len(), |into| {
+            Reply::Data(bytes) => self.answer_data(sqe, bytes.len(), |into| {
                 into.copy_from_slice(&bytes);
                 Ok(Done::NOW)
             }),
-            Ok(Reply::Answered) => self.ended.take().map_or(Ok(()), Err),
-            Ok(Reply::Held) => {
+            Reply::Answered => self.ended.take().map_or(Ok(()), Err),
+            Reply::Held => {
                 self.held.push(sqe.cid());
                 self.tell_events()
             }
-            Err(failure) => self.fail(sqe, failure),
         }
     }
 

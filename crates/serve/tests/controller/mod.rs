@@ -20,7 +20,7 @@ pub fn stack(text: &str) -> Stack {
 
 /// A small drive with transactions, whose power can go.
 pub const DRIVE: &str = "drive(mqsim-default, geometry.blocks=0, capacity=16 MiB, geometry.channels=2, \
-                         geometry.dies=1, line=plane, op=80 %, unit=4 KiB, nand.oob=full, tx.mode=nolog)";
+                         geometry.dies=1, line=plane, op=80 %, unit=4 KiB, nand.oob=full, map.mode=full, tx.mode=nolog)";
 
 /// A controller in threads of its own; it is stopped when this is dropped.
 pub struct Running {
