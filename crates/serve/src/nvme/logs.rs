@@ -119,7 +119,7 @@ impl<T: Transport> Work<'_, T> {
     pub(super) fn log(&mut self, sqe: &Sqe) -> Outcome {
         let words = u64::from(sqe.dword(10) >> 16) | u64::from(sqe.dword(11) & 0xffff) << 16;
         let (bytes, at) = ((words + 1) * 4, sqe.qword(12));
-        if bytes > u64::from(self.shared.options.transfer) || at % 4 != 0 {
+        if bytes > u64::from(self.shared.options.transfer) || !at.is_multiple_of(4) {
             return Err(Status::INVALID_FIELD.into());
         }
         if u64::from(sqe.data()?.0) != bytes {

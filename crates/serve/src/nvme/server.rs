@@ -77,7 +77,9 @@ impl Server {
         {
             return wrong("bytes of a command: expected 4 KiB to 256 KiB, a power of two");
         }
-        if !(4096..=MOST_IN_CAPSULE).contains(&options.in_capsule) || options.in_capsule % 16 != 0 {
+        if !(4096..=MOST_IN_CAPSULE).contains(&options.in_capsule)
+            || !options.in_capsule.is_multiple_of(16)
+        {
             return wrong("bytes in a capsule: expected 4 KiB to 512 KiB, a multiple of 16");
         }
         if options.queues == 0 || !(2..=1024).contains(&options.depth) {

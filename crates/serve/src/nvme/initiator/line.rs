@@ -88,7 +88,7 @@ impl Line {
             return wrong("other digests than those asked for, or another format");
         }
         line.most = u32_at(pdu, 12);
-        if line.most < 4096 || line.most % 4 != 0 {
+        if line.most < 4096 || !line.most.is_multiple_of(4) {
             return wrong(format!("{} bytes in a PDU to the controller", line.most));
         }
         line.input.used(INITIALIZE);
@@ -122,7 +122,7 @@ impl Line {
         let head = self.input.bytes().first_chunk().map(Common::decode);
         let Some(common) = head else { return wrong("no header") };
         let length = common.length as usize;
-        if length < COMMON || length > MOST {
+        if !(COMMON..=MOST).contains(&length) {
             return wrong(format!("a PDU of {length} bytes"));
         }
         self.await_bytes(length)?;
