@@ -105,7 +105,7 @@ fn what_is_written_is_read_with_and_without_digests_in_capsules_and_asked_for() 
                 let differs = host.line().ask(compare, &vec![data[0] ^ 1; one], 0).expect("asked");
                 assert_eq!(differs.cqe.status, Status::COMPARE);
                 let half = count / 2;
-                host.zero(of, first, half, seed % 2 == 0).expect("zeroed");
+                host.zero(of, first, half, seed.is_multiple_of(2)).expect("zeroed");
                 host.deallocate(of, first + half, (count - half) as u32).expect("forgotten");
                 let found = host.read(of, first, count).expect("read");
                 let keeps =
@@ -280,7 +280,7 @@ fn a_host_that_is_silent_is_gone_with_its_transactions() {
     let running = run(&[DRIVE], Options::default());
     let (mut quick, of) = running.host(&Wish { alive: 500, ..Wish::default() });
     let tid = quick.tx_begin(of).expect("begun");
-    quick.tx_write(of, tid, 4, &vec![1; 4096]).expect("written");
+    quick.tx_write(of, tid, 4, &[1; 4096]).expect("written");
     let (mut other, _) = running.host(&Wish::default());
     let refused = other.write(of, 4, &[2; 4096], false);
     let Err(InitiatorError::Failed { status, .. }) = refused else { panic!("{refused:?}") };

@@ -224,7 +224,7 @@ fn three_thousand_io_sessions_beside_a_good_host() {
         answers += judge(&out).unwrap_or_else(|why| panic!("{seed}: {why}"));
     }
     assert!(answers > 6000, "{answers}: sessions get somewhere");
-    let page = vec![OTHERS; 4096];
+    let page = [OTHERS; 4096];
     assert_eq!(good.read(other, 3, 1).expect("read"), page, "a good host is served");
     running.until("they are gone", |running| running.count("connections_now") == 4);
     let grown = resident().saturating_sub(before);
@@ -362,7 +362,7 @@ fn what_is_wrong_in_a_command_fails_the_command() {
         queue.send(&[&head[..count], data].concat());
         assert_eq!(status(queue), expected, "{sqe:02x?}");
     };
-    let page = vec![WRITTEN; 4096];
+    let page = [WRITTEN; 4096];
     let write = blocks(io::WRITE, OF, 0, 1).numbered(7).moving(4096, Place::Capsule);
     let changed = |at: usize, value: u8| {
         let mut sqe = write;
@@ -468,7 +468,7 @@ fn data_that_was_damaged_on_its_way_is_not_written() {
     let digests = Digests::both(true);
     for capsule in [None, Some(0)] {
         let (mut host, of) = running.host(&Wish { digests, capsule, ..Wish::default() });
-        let page = vec![WRITTEN; 4096];
+        let page = [WRITTEN; 4096];
         let sqe = blocks(io::WRITE, of, 9, 1).numbered(200);
         let line = host.line();
         let (head, count) = match capsule {
@@ -487,7 +487,7 @@ fn data_that_was_damaged_on_its_way_is_not_written() {
         let answer = line.receive().expect_err("an answer to command 200");
         assert!(answer.to_string().contains("command 200"), "{answer}");
         let (mut other, of) = running.host(&Wish::default());
-        assert_eq!(other.read(of, 9, 1).expect("read"), vec![BEFORE; 4096]);
+        assert_eq!(other.read(of, 9, 1).expect("read"), [BEFORE; 4096]);
     }
 }
 
@@ -498,7 +498,7 @@ fn a_host_that_leaves_at_any_byte_leaves_nothing_behind() {
     let host = raw_host(&running);
     let mut whole = begin(2, 1, &Wish::default());
     let start = whole.len();
-    whole.extend(capsule(blocks(io::WRITE, OF, 1, 1).numbered(2), &vec![WRITTEN; 4096]));
+    whole.extend(capsule(blocks(io::WRITE, OF, 1, 1).numbered(2), &[WRITTEN; 4096]));
     whole.extend(asks_to_write(3, 8192));
     whole.extend(data(3, 1, 0, 4096, false));
     whole.extend(data(3, 1, 4096, 4096, true));

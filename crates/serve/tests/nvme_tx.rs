@@ -47,7 +47,7 @@ fn a_transaction_is_seen_by_itself_until_it_is_committed() {
     // Trimmed pages read as zeroes once that is committed.
     let tid = host.tx_begin(of).expect("begun");
     host.tx_trim(of, tid, 7, 2).expect("trimmed");
-    assert_eq!(host.tx_read(of, tid, 8, 1).expect("read"), vec![0; 4096]);
+    assert_eq!(host.tx_read(of, tid, 8, 1).expect("read"), [0; 4096]);
     assert_eq!(host.read(of, 8, 1).expect("read"), page(2, 8));
     host.tx_abort(of, tid).expect("aborted");
     host.tx_abort(of, tid).expect("no error");

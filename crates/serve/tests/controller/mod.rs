@@ -135,7 +135,7 @@ pub fn bytes_of(line: &str, nqn: &str, cntlid: u16) -> Vec<Option<u8>> {
             (("x", n), _) => all.extend(std::iter::repeat_n(None, count(n))),
             (("=", n), _) => all.extend(std::iter::repeat_n(Some(0xa5), count(n))),
             _ => {
-                assert!(word.len() % 2 == 0, "{word}");
+                assert!(word.len().is_multiple_of(2), "{word}");
                 let pair = |i| u8::from_str_radix(&word[i..i + 2], 16).expect("hex");
                 all.extend((0..word.len()).step_by(2).map(|i| Some(pair(i))));
             }
