@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lab::explain::Wanted;
 use lab::files::write_whole;
 use lab::input::DEMO_NAME;
 use lab::replay::Watch;
@@ -12,7 +13,7 @@ use lab::{Document, Experiment, Finished, LabError};
 
 use crate::args::{Output, Run, Sim};
 use crate::out::Folder;
-use crate::{VERSION, cost, note, print, stop, table};
+use crate::{VERSION, cost, explained, note, print, stop, table};
 
 /// The scenario behind `@demo`.
 const DEMO: &str = include_str!("../../../scenarios/demo.toml");
@@ -82,6 +83,9 @@ pub fn sim(args: &Sim) -> Result<(), LabError> {
     for pair in &args.set {
         scenario.set_pair(pair)?;
     }
+    if args.hits && args.output.explain {
+        return Err(LabError::Input("--explain: --hits counts without any time".to_string()));
+    }
     if args.hits {
         return crate::hits::hits(&scenario, args);
     }
@@ -150,7 +154,8 @@ fn execute(
     for line in scenario.notes()? {
         note(&line);
     }
-    let experiment = Experiment::new(scenario)?;
+    let mut experiment = Experiment::new(scenario)?;
+    experiment.explain(wanted(output))?;
     let threads = output
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
@@ -178,12 +183,19 @@ fn execute(
         lines.iter().for_each(|line| note(line));
         return Ok(());
     }
-    let mut shown = table::results(&document.value());
+    let value = document.value();
+    let mut shown = table::results(&value);
+    shown.push_str(&explained::text(&value));
     for line in lines {
         shown.push_str(&line);
         shown.push('\n');
     }
     print(&shown)
+}
+
+/// What is to be found out about requests.
+fn wanted(output: &Output) -> Wanted {
+    Wanted { causes: output.explain }
 }
 
 /// Writes the folder of a run: results, report and the scenario that repeats it.

@@ -11,6 +11,7 @@ pub mod bare;
 mod chosen;
 pub mod compare;
 mod error;
+pub mod explain;
 pub mod fileload;
 pub mod files;
 pub mod histogram;

@@ -10,9 +10,10 @@ use block::{BlockDevice, Bytes, UNIT_BYTES};
 use ssd::{Config, Origin};
 
 use crate::chosen::{lines_json, scale_json};
+use crate::explain::{Probe, Wanted};
 use crate::input::Prepared;
 use crate::metric::{self, Metric};
-use crate::replay::{Mode, ReplayPlan, Watch, precondition, preload, replay};
+use crate::replay::{Mode, ReplayPlan, Watch, precondition, preload, replay_probed};
 use crate::result::{RunResult, SCHEMA, config_json, replay_json, stack_json};
 use crate::scenario::{Replay, Scenario, Sweep, share_of};
 use crate::{LabError, StackConfig};
@@ -44,6 +45,7 @@ pub struct Experiment {
     queue_depth: u32,
     seeds: Vec<u64>,
     points: Vec<Point>,
+    wanted: Wanted,
 }
 
 /// What did not come from the inputs: left out of a deterministic document.
@@ -130,7 +132,26 @@ impl Experiment {
             queue_depth,
             seeds: scenario.seeds.clone(),
             points: seeded,
+            wanted: Wanted::default(),
         })
+    }
+
+    /// Finds out more about the requests of each run.
+    ///
+    /// # Errors
+    /// A workload of which it cannot be found out.
+    pub fn explain(&mut self, wanted: Wanted) -> Result<(), LabError> {
+        let why = match (self.prepared.files().is_some(), self.replay.mode) {
+            _ if wanted.is_nothing() => None,
+            (true, _) => Some("the workload is one of files, whose calls are no requests"),
+            (_, Mode::Untimed) => Some("replay.mode is untimed: expected open, closed or dependent"),
+            _ => None,
+        };
+        if let Some(why) = why {
+            return Err(LabError::Input(format!("no request can be explained: {why}")));
+        }
+        self.wanted = wanted;
+        Ok(())
     }
 
     /// The runs, in the order of the results.
@@ -232,7 +253,8 @@ impl Experiment {
             measure_after: self.replay.measure_after,
         };
         let mut source = self.prepared.open(point.seed, capacity)?;
-        let outcome = replay(&mut drive, &mut *source, &plan, watch)?;
+        let probe = Probe::new(&self.wanted);
+        let outcome = replay_probed(&mut drive, &mut *source, &plan, watch, probe)?;
         drive.end()?;
         let result = RunResult {
             params: &point.params,

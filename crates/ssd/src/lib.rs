@@ -9,6 +9,7 @@ mod bug;
 mod config;
 mod drive;
 mod either;
+mod explain;
 mod ftl;
 mod host;
 mod hybrid;

@@ -18,6 +18,10 @@ pub struct Output {
     /// Write results.json, report.html and run.toml to this folder (with --hits: results.json)
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Say where the time went: latency by cause, of all requests and of the slow ones, and the
+    /// slowest one in a line
+    #[arg(long)]
+    pub explain: bool,
     /// Runs at a time; the results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
