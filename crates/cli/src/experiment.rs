@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::explain::Wanted;
+use lab::explain::{TimelineWanted, Wanted};
 use lab::files::write_whole;
 use lab::input::DEMO_NAME;
 use lab::replay::Watch;
@@ -83,8 +83,10 @@ pub fn sim(args: &Sim) -> Result<(), LabError> {
     for pair in &args.set {
         scenario.set_pair(pair)?;
     }
-    if args.hits && args.output.explain {
-        return Err(LabError::Input("--explain: --hits counts without any time".to_string()));
+    if args.hits && !wanted(&args.output)?.is_nothing() {
+        return Err(LabError::Input(
+            "--explain, --requests-out, --timeline: --hits counts without any time".to_string(),
+        ));
     }
     if args.hits {
         return crate::hits::hits(&scenario, args);
@@ -155,7 +157,7 @@ fn execute(
         note(&line);
     }
     let mut experiment = Experiment::new(scenario)?;
-    experiment.explain(wanted(output))?;
+    experiment.explain(wanted(output)?)?;
     let threads = output
         .threads
         .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
@@ -194,8 +196,14 @@ fn execute(
 }
 
 /// What is to be found out about requests.
-fn wanted(output: &Output) -> Wanted {
-    Wanted { causes: output.explain }
+fn wanted(output: &Output) -> Result<Wanted, LabError> {
+    let window = output.timeline.as_deref().map(str::parse).transpose().map_err(LabError::Input)?;
+    let timeline = window.zip(output.timeline_out.clone()).map(|(window, path)| TimelineWanted {
+        window,
+        path,
+        most: output.timeline_max,
+    });
+    Ok(Wanted { causes: output.explain, requests: output.requests_out.clone(), timeline })
 }
 
 /// Writes the folder of a run: results, report and the scenario that repeats it.

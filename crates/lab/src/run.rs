@@ -150,6 +150,14 @@ impl Experiment {
         if let Some(why) = why {
             return Err(LabError::Input(format!("no request can be explained: {why}")));
         }
+        if !wanted.is_of_all_runs() && self.points.len() > 1 {
+            return Err(LabError::Input(format!(
+                "a log or a timeline is of one run, and this is {}: expected one value for each \
+                 swept key, and one seed",
+                self.points.len()
+            )));
+        }
+        wanted.check()?;
         self.wanted = wanted;
         Ok(())
     }
@@ -253,7 +261,7 @@ impl Experiment {
             measure_after: self.replay.measure_after,
         };
         let mut source = self.prepared.open(point.seed, capacity)?;
-        let probe = Probe::new(&self.wanted);
+        let probe = Probe::new(&self.wanted)?;
         let outcome = replay_probed(&mut drive, &mut *source, &plan, watch, probe)?;
         drive.end()?;
         let result = RunResult {

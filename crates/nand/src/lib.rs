@@ -44,5 +44,5 @@ pub use spent::{Breakdown, Spent, Work};
 pub use stats::{Cause, NandStats, ReadCause};
 pub use timeline::Timeline;
 pub use timing::{PageTypes, Suspend, Timing};
-pub use trail::{Account, Piece, Trail};
+pub use trail::{Account, Kept, Piece, Trail, Victim};
 pub use wear::WearTable;

@@ -40,6 +40,19 @@ pub struct Piece {
     pub page: u32,
     /// Pages of the operation, of all planes.
     pub pages: u32,
+    /// Of cleaning: number of the victim that was being collected when it was booked.
+    pub victim: u64,
+}
+
+/// A line that cleaning collected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Victim {
+    /// Its number: victims count from 1.
+    pub number: u64,
+    /// The line.
+    pub line: u32,
+    /// Slots that were valid in it.
+    pub valid: u32,
 }
 
 /// An operation, and what it waited for.
@@ -82,8 +95,20 @@ struct Window {
     to: Time,
     most: usize,
     pieces: Vec<Piece>,
+    victims: Vec<Victim>,
     /// There were more than are kept.
     full: bool,
+}
+
+/// What a trail has kept of a window of time.
+#[derive(Clone, Debug, Default)]
+pub struct Kept {
+    /// What dies did, by die and in order of time.
+    pub pieces: Vec<Piece>,
+    /// The victims of those that are cleaning's.
+    pub victims: Vec<Victim>,
+    /// There was more than is kept.
+    pub full: bool,
 }
 
 /// What the time of one request went to, and which operations took it.
@@ -134,6 +159,7 @@ pub struct Trail {
     ends: BTreeMap<Time, Operation>,
     request: u64,
     operations: u64,
+    victim: Option<Victim>,
     window: Option<Window>,
 }
 
@@ -145,23 +171,30 @@ impl Trail {
             ends: BTreeMap::new(),
             request: 0,
             operations: 0,
+            victim: None,
             window: None,
         }
     }
 
     /// Keeps the pieces between two moments, at most `most` of them.
     pub fn keep_window(&mut self, from: Time, to: Time, most: usize) {
-        self.window = Some(Window { from, to, most, pieces: Vec::new(), full: false });
+        let (pieces, victims) = (Vec::new(), Vec::new());
+        self.window = Some(Window { from, to, most, pieces, victims, full: false });
     }
 
-    /// The pieces that were kept, and whether all of the window are among them. What has not ended
-    /// by now is among them as it is booked.
-    pub fn window(&self) -> (Vec<Piece>, bool) {
-        let Some(window) = &self.window else { return (Vec::new(), true) };
+    /// What was kept. What has not ended by now is among it as it is booked.
+    pub fn window(&self) -> Kept {
+        let Some(window) = &self.window else { return Kept::default() };
         let mut copy = window.clone();
         self.dies.iter().flatten().for_each(|piece| copy.keep(*piece));
         copy.pieces.sort_by_key(|p| (p.die, p.start, p.end, p.operation));
-        (copy.pieces, !copy.full)
+        Kept { pieces: copy.pieces, victims: copy.victims, full: copy.full }
+    }
+
+    /// Cleaning begins to collect a line.
+    pub fn collects(&mut self, line: u32, valid: u32) {
+        let number = self.victim.map_or(1, |last| last.number + 1);
+        self.victim = Some(Victim { number, line, valid });
     }
 
     /// Operations from here on are ordered by request `number`, submitted at `at`: nobody asks about
@@ -209,8 +242,23 @@ impl Trail {
             block: b.block,
             page: b.page,
             pages: b.pages,
+            victim: self.victim_of(b),
         };
         insert(&mut self.dies[b.die as usize], piece);
+    }
+
+    /// The victim that an operation belongs to; 0 for none.
+    fn victim_of(&mut self, booked: &Booked) -> u64 {
+        let cleaning = matches!(booked.work, Work::Read(ReadCause::Gc) | Work::Program(Cause::Gc));
+        let Some(victim) = self.victim.filter(|_| cleaning) else { return 0 };
+        if let Some(window) = &mut self.window
+            && booked.begin < window.to
+            && booked.end > window.from
+            && window.victims.last() != Some(&victim)
+        {
+            window.victims.push(victim);
+        }
+        victim.number
     }
 
     /// A read interrupts what its die is doing: that, and all behind it, moves.

@@ -66,6 +66,11 @@ impl Drive {
         }
     }
 
+    /// What a timeline counts: free blocks, and dirty pages of the buffer.
+    pub fn levels(&self) -> [u64; 2] {
+        [self.ftl.free_blocks(), self.front.stats().0.dirty]
+    }
+
     /// What the time of the current request went to, from its submission to its end. Does nothing
     /// if no trail is kept.
     pub fn explain(&self, from: Time, end: Time, account: &mut Account) {

@@ -9,10 +9,9 @@ use varve_ssd::{Config, Drive};
 fn drive(keys: &[&str]) -> Drive {
     let mut config = Config::default();
     for key in keys {
-        let (key, value) = key.split_once('=').unwrap();
-        config.set_text(key, value).unwrap();
+        config.set_pair(key).unwrap();
     }
-    Drive::new(&config.resolve().unwrap()).unwrap()
+    Drive::new(&config.resolve().unwrap_or_else(|e| panic!("{keys:?}: {e}"))).unwrap()
 }
 
 fn pages(first: u64, count: u64) -> (Lba, Sectors) {
@@ -40,7 +39,7 @@ fn load(drive: &mut Drive, seed: u64, requests: u64) -> Breakdown {
             0 => Request::flush(),
             1 => Request::discard(lba, len),
             2..8 => Request::read(lba, len),
-            9 => Request { fua: true, ..Request::write(lba, len) },
+            9 => Request::write(lba, len).with_fua(),
             _ => Request::write(lba, len),
         };
         // Up to eight in flight; now and then a pause.
@@ -119,9 +118,9 @@ fn watched(keys: &[&str], seed: u64) -> (Drive, Breakdown, Vec<Piece>) {
     drive.nand_mut().trail_mut().unwrap().keep_window(Time::ZERO, Time::LIMIT, 10_000_000);
     let sum = load(&mut drive, seed, 3_000);
     drive.check().unwrap();
-    let (pieces, whole) = drive.nand().trail().unwrap().window();
-    assert!(whole);
-    (drive, sum, pieces)
+    let kept = drive.nand().trail().unwrap().window();
+    assert!(!kept.full);
+    (drive, sum, kept.pieces)
 }
 
 fn of_die(pieces: &[Piece], die: usize) -> impl Iterator<Item = &Piece> {

@@ -4,14 +4,23 @@
 //! cause sum to its latency, exactly; what is measured is the same with and without.
 
 mod causes;
+mod requests;
+mod timeline;
 mod words;
+
+use std::path::PathBuf;
 
 use block::{AppId, Op, Span, Time};
 use nand::{Account, Breakdown, Spent, Work};
 
+use requests::RequestLog;
+use timeline::Timeline;
+
 use crate::{Device, LabError};
 
 pub use causes::Causes;
+pub use requests::column;
+pub use timeline::{MOST_SLICES, TimelineWanted, Window};
 pub use words::{Row, Rows, rows, short, slowest_lines};
 
 /// What is to be found out about requests, beside what every run tells.
@@ -19,12 +28,29 @@ pub use words::{Row, Rows, rows, short, slowest_lines};
 pub struct Wanted {
     /// Latency by cause, in the result of each run.
     pub causes: bool,
+    /// A log of the requests of the only run.
+    pub requests: Option<PathBuf>,
+    /// A timeline of a part of the only run.
+    pub timeline: Option<TimelineWanted>,
 }
 
 impl Wanted {
     /// Nothing at all: a run needs no probe.
     pub fn is_nothing(&self) -> bool {
-        !self.causes
+        !self.causes && self.is_of_all_runs()
+    }
+
+    /// Nothing that only one run can be asked.
+    pub(crate) fn is_of_all_runs(&self) -> bool {
+        self.requests.is_none() && self.timeline.is_none()
+    }
+
+    /// Looks whether files can be written under the names given, before anything runs.
+    ///
+    /// # Errors
+    /// A name of no known kind.
+    pub(crate) fn check(&self) -> Result<(), LabError> {
+        self.requests.as_deref().map_or(Ok(()), |path| requests::is_compressed(path).map(|_| ()))
     }
 }
 
@@ -57,7 +83,11 @@ pub struct Explained {
 /// Looks at a run, request by request.
 #[derive(Debug)]
 pub struct Probe {
-    causes: Causes,
+    causes: Option<Causes>,
+    log: Option<RequestLog>,
+    timeline: Option<Timeline>,
+    /// The measured part has begun.
+    measuring: bool,
     account: Account,
     start: Time,
     number: u64,
@@ -78,28 +108,41 @@ pub(crate) struct Over {
 
 impl Probe {
     /// A probe for what is wanted; none if that is nothing.
-    pub fn new(wanted: &Wanted) -> Option<Probe> {
-        (!wanted.is_nothing()).then(|| Probe {
-            causes: Causes::default(),
+    ///
+    /// # Errors
+    /// A file that cannot be made.
+    pub fn new(wanted: &Wanted) -> Result<Option<Probe>, LabError> {
+        if wanted.is_nothing() {
+            return Ok(None);
+        }
+        Ok(Some(Probe {
+            causes: wanted.causes.then(Causes::default),
+            log: wanted.requests.as_deref().map(RequestLog::create).transpose()?,
+            timeline: wanted.timeline.as_ref().map(Timeline::new),
+            measuring: false,
             account: Account::default(),
             start: Time::ZERO,
             number: 0,
             submitted: 0,
-        })
+        }))
     }
 
-    /// The replay begins at `start`.
-    pub(crate) fn begin<D: Device>(&mut self, device: &mut D, start: Time) {
+    /// The replay begins at `start`; with a warm-up, the measured part later.
+    pub(crate) fn begin<D: Device>(&mut self, device: &mut D, start: Time, warm_up: bool) {
         if let Some(drive) = device.drive_mut() {
             drive.keep_trail();
         }
-        self.restart(start);
+        if !warm_up {
+            self.measure(device, start);
+        }
     }
 
-    /// What was before is warm-up.
-    pub(crate) fn restart(&mut self, start: Time) {
-        self.causes = Causes::default();
-        (self.start, self.number) = (start, 0);
+    /// The measured part begins: what was before is warm-up.
+    pub(crate) fn measure<D: Device>(&mut self, device: &mut D, start: Time) {
+        (self.start, self.number, self.measuring) = (start, 0, true);
+        if let (Some(timeline), Some(drive)) = (&mut self.timeline, device.drive_mut()) {
+            timeline.begin(drive, start);
+        }
     }
 
     /// A request is submitted at `at`.
@@ -112,6 +155,9 @@ impl Probe {
 
     /// The request submitted last is over.
     pub(crate) fn served<D: Device>(&mut self, device: &mut D, over: Over) -> Result<(), LabError> {
+        if !self.measuring {
+            return Ok(());
+        }
         self.account.clear();
         self.account.by_cause.add(Spent::Queue, over.at.since(over.arrival));
         match device.drive_mut() {
@@ -140,12 +186,29 @@ impl Probe {
                 ),
             });
         }
-        self.causes.add(&request);
+        if let Some(causes) = &mut self.causes {
+            causes.add(&request);
+        }
+        if let Some(log) = &mut self.log {
+            log.push(&request)?;
+        }
+        if let (Some(timeline), Some(drive)) = (&mut self.timeline, device.drive_mut()) {
+            timeline.served(drive, &request, [over.at, over.end], &self.account.numbers);
+        }
         Ok(())
     }
 
-    /// What it found.
-    pub fn into_causes(self) -> Causes {
-        self.causes
+    /// The run is over: files are written. What it found of causes, if it was asked.
+    ///
+    /// # Errors
+    /// A file that cannot be written, a timeline that is too long.
+    pub(crate) fn finish<D: Device>(self, device: &mut D) -> Result<Option<Causes>, LabError> {
+        if let Some(log) = self.log {
+            log.finish()?;
+        }
+        if let (Some(timeline), Some(drive)) = (self.timeline, device.drive_mut()) {
+            timeline.finish(drive)?;
+        }
+        Ok(self.causes)
     }
 }

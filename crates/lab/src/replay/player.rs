@@ -52,7 +52,7 @@ impl<'a, D: Device> Player<'a, D> {
         let (base, stats) = (device.now(), device.stats());
         let slots_per_page = u64::from(device.slots_per_page());
         if let Some(probe) = &mut probe {
-            probe.begin(device, base);
+            probe.begin(device, base, plan.measure_after.is_some());
         }
         Player {
             flight: InFlight::new(plan.queue_depth),
@@ -186,7 +186,7 @@ impl<'a, D: Device> Player<'a, D> {
         self.tally = Tally::new(start, self.tally.timed);
         self.series = Series::new(start, &self.device.stats());
         if let Some(probe) = &mut self.probe {
-            probe.restart(start);
+            probe.measure(self.device, start);
         }
         Ok(())
     }
@@ -223,7 +223,8 @@ impl<'a, D: Device> Player<'a, D> {
         self.device.check()?;
         let (layers, tally) = (self.device.layers(), self.tally);
         let (series, requests) = (self.series, self.requests);
-        let causes = self.probe.map(Probe::into_causes);
+        let probe = self.probe.map(|probe| probe.finish(self.device)).transpose()?;
+        let causes = probe.flatten();
         Ok(Outcome { stats, layers, tally, series, requests, causes })
     }
 }
