@@ -4,7 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::explain::{TimelineWanted, Wanted};
+use lab::explain::{TimelineWanted, Wanted, Window};
 use lab::files::write_whole;
 use lab::input::DEMO_NAME;
 use lab::replay::Watch;
@@ -197,7 +197,8 @@ fn execute(
 
 /// What is to be found out about requests.
 fn wanted(output: &Output) -> Result<Wanted, LabError> {
-    let window = output.timeline.as_deref().map(str::parse).transpose().map_err(LabError::Input)?;
+    let window = output.timeline.as_deref().map(str::parse::<Window>).transpose();
+    let window = window.map_err(LabError::Input)?;
     let timeline = window.zip(output.timeline_out.clone()).map(|(window, path)| TimelineWanted {
         window,
         path,

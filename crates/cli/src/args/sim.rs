@@ -32,7 +32,7 @@ pub struct Output {
     #[arg(long, value_name = "FILE", requires = "timeline")]
     pub timeline_out: Option<PathBuf>,
     /// Slices of --timeline at most
-    #[arg(long, value_name = "N", default_value_t = 1_000_000, requires = "timeline")]
+    #[arg(long, value_name = "N", default_value_t = lab::explain::MOST_SLICES, requires = "timeline")]
     pub timeline_max: usize,
     /// Runs at a time; the results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

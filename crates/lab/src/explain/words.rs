@@ -79,8 +79,9 @@ fn explained(op: &str, request: &Value) -> String {
     };
     let die = request["die"].as_u64().map_or(String::new(), |die| format!(", die {die}"));
     format!(
-        "slowest {op}: request {}{place}{die}, {}: {}",
+        "slowest {op}: request {}{place}, at {:.6} s{die}, {}: {}",
         grouped(number(&request["request"])),
+        request["arrival_ns"].as_f64().unwrap_or(0.0) / 1e9,
         span(&request["latency_ns"]),
         texts.join(", ")
     )
