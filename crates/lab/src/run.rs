@@ -144,7 +144,9 @@ impl Experiment {
         let why = match (self.prepared.files().is_some(), self.replay.mode) {
             _ if wanted.is_nothing() => None,
             (true, _) => Some("the workload is one of files, whose calls are no requests"),
-            (_, Mode::Untimed) => Some("replay.mode is untimed: expected open, closed or dependent"),
+            (_, Mode::Untimed) => {
+                Some("replay.mode is untimed: expected open, closed or dependent")
+            }
             _ => None,
         };
         if let Some(why) = why {

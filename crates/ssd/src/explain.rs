@@ -5,48 +5,10 @@
 //! began when another ended: going back from the end to the submission, each stretch of time has one
 //! cause, so the parts sum to the whole, whatever the layers above made of the drive's answers.
 
-use std::collections::BTreeMap;
-
 use block::Time;
 use nand::{Account, Spent};
 
 use crate::Drive;
-
-/// A booking of the host's side of the drive.
-#[derive(Clone, Copy, Debug)]
-struct Step {
-    at: Time,
-    spent: Spent,
-    request: u64,
-}
-
-/// The bookings of the host's side that end after the submission of the current request; of those
-/// that end at one moment, the last.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Steps {
-    ends: BTreeMap<Time, Step>,
-    request: u64,
-}
-
-impl Steps {
-    /// Notes that something which could begin at `at` is over at `end`.
-    pub fn note(&mut self, at: Time, end: Time, spent: Spent) {
-        if end > at {
-            self.ends.insert(end, Step { at, spent, request: self.request });
-        }
-    }
-
-    fn begin(&mut self, number: u64, at: Time) {
-        self.request = number;
-        while self.ends.first_key_value().is_some_and(|(end, _)| *end <= at) {
-            self.ends.pop_first();
-        }
-    }
-
-    fn before(&self, end: Time) -> Option<Time> {
-        self.ends.range(..end).next_back().map(|(end, _)| *end)
-    }
-}
 
 impl Drive {
     /// From here on it is noted what requests wait for; nothing of what was booked before is.
@@ -77,7 +39,7 @@ impl Drive {
         let (Some(steps), Some(trail)) = (&self.side.steps, self.nand().trail()) else { return };
         let mut until = end;
         while until > from {
-            let step = steps.ends.get(&until);
+            let step = steps.ending(until);
             // Of two that end now, the later request's: it is the one that waited.
             let flash = trail.ending(until);
             until = match (step, flash) {

@@ -8,7 +8,7 @@ use block::{Span, Time};
 use nand::{Spent, Timeline};
 
 use crate::config::Params;
-use crate::explain::Steps;
+use crate::steps::Steps;
 
 /// Resources that every command passes.
 #[derive(Clone, Debug)]

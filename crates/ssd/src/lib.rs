@@ -14,6 +14,7 @@ mod ftl;
 mod host;
 mod hybrid;
 mod stats;
+mod steps;
 mod tx;
 
 pub use buffer::{

@@ -44,7 +44,8 @@ fn load(drive: &mut Drive, seed: u64, requests: u64) -> Breakdown {
         };
         // Up to eight in flight; now and then a pause.
         if ends.len() == 8 {
-            let (first, end) = ends.iter().copied().enumerate().min_by_key(|(_, end)| *end).unwrap();
+            let (first, end) =
+                ends.iter().copied().enumerate().min_by_key(|(_, end)| *end).unwrap();
             ends.swap_remove(first);
             now = now.max(end);
         }
@@ -155,7 +156,8 @@ fn every_request_is_explained_and_dies_did_what_they_were_busy_with() {
 
 #[test]
 fn causes_that_a_drive_has_are_found() {
-    let (_, sum, _) = watched(&["map.mode=paged", "map.cache=8 KiB", "op=150 %", "capacity=8 MiB"], 9);
+    let (_, sum, _) =
+        watched(&["map.mode=paged", "map.cache=8 KiB", "op=150 %", "capacity=8 MiB"], 9);
     for cause in [Spent::Map, Spent::Gc, Spent::HostProgram, Spent::Own, Spent::Firmware] {
         assert!(sum.of(cause) > Span::ZERO, "{cause:?}: {sum:?}");
     }

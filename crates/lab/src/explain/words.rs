@@ -75,7 +75,11 @@ fn explained(op: &str, request: &Value) -> String {
     }
     let place = match number(&request["bytes"]) {
         0 => String::new(),
-        n => format!(" of {} at byte {}", block::Bytes(n).human(), grouped(number(&request["offset"]))),
+        n => format!(
+            " of {} at byte {}",
+            block::Bytes(n).human(),
+            grouped(number(&request["offset"]))
+        ),
     };
     let die = request["die"].as_u64().map_or(String::new(), |die| format!(", die {die}"));
     format!(
@@ -118,7 +122,8 @@ pub fn rows(document: &Value) -> Option<Rows> {
         for op in ["read", "write", "flush"] {
             let of = &run["latency_ns"][op]["by_cause"];
             let slow = [("all", op.to_string())].into_iter().chain(
-                [("p99", "p99"), ("p999", "p99.9")].map(|(id, p)| (id, format!("{op} from {p} on"))),
+                [("p99", "p99"), ("p999", "p99.9")]
+                    .map(|(id, p)| (id, format!("{op} from {p} on"))),
             );
             let known = slow.filter(|(id, _)| of[id].is_object());
             all.extend(known.map(|(id, words)| (name.to_string(), words, &of[id])));

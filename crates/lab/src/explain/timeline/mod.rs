@@ -173,8 +173,11 @@ impl Timeline {
         let numbers = NUMBERS.into_iter().chain(["valid"]).map(str::to_string);
         let annotations: Vec<String> = numbers.chain(waited).collect();
         let categories: Vec<&str> = Spent::NAMES.into_iter().chain(["request"]).collect();
-        let mut trace =
-            Trace::new(&Names { categories: &categories, events: &events, annotations: &annotations });
+        let mut trace = Trace::new(&Names {
+            categories: &categories,
+            events: &events,
+            annotations: &annotations,
+        });
         let flows = self.flows(kept);
         self.draw_requests(&mut trace, &flows);
         self.draw_drive(&mut trace, kept, &flows);
@@ -212,7 +215,13 @@ impl Timeline {
             let slot = slots.iter().position(|free| *free <= shown.at).unwrap_or(slots.len());
             if slot == slots.len() {
                 slots.push(shown.end);
-                trace.track(SLOT + slot as u64, REQUESTS, &format!("slot {slot}"), slot as u64, false);
+                trace.track(
+                    SLOT + slot as u64,
+                    REQUESTS,
+                    &format!("slot {slot}"),
+                    slot as u64,
+                    false,
+                );
             }
             slots[slot] = shown.end;
             let r = &shown.request;
