@@ -184,7 +184,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[derive(Debug, Default)]
-struct Read {
+struct Apart {
     tracks: BTreeMap<u64, String>,
     /// By track: begin, end, name, flows, annotations.
     slices: BTreeMap<u64, Vec<Drawn>>,
@@ -201,8 +201,8 @@ struct Drawn {
 }
 
 /// Takes a trace apart; every slice that begins ends, in its track, before the next begins.
-fn read(file: &[u8]) -> Read {
-    let (mut read, mut names, mut notes) = (Read::default(), BTreeMap::new(), BTreeMap::new());
+fn read(file: &[u8]) -> Apart {
+    let (mut read, mut names, mut notes) = (Apart::default(), BTreeMap::new(), BTreeMap::new());
     let mut open: BTreeMap<u64, Drawn> = BTreeMap::new();
     for (_, packet) in fields(file) {
         let Field::Bytes(packet) = packet else { panic!("a packet is a message") };
@@ -265,7 +265,7 @@ fn read(file: &[u8]) -> Read {
     read
 }
 
-impl Read {
+impl Apart {
     fn of<'a>(&'a self, part: &'a str) -> impl Iterator<Item = (&'a str, &'a [Drawn])> {
         let named = self.tracks.iter().filter(move |(_, name)| name.contains(part));
         named.filter_map(|(track, name)| Some((name.as_str(), self.slices.get(track)?.as_slice())))
