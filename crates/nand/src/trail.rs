@@ -144,7 +144,8 @@ impl Account {
     }
 
     fn waited_for(&mut self, die: u32, work: Work, number: u64) {
-        if self.numbers.last() != Some(&number) {
+        // Of one that was interrupted both pieces may stand in the way.
+        if !self.numbers.contains(&number) {
             self.operations[work.index()] += 1;
             self.numbers.push(number);
         }
