@@ -111,7 +111,7 @@ fn nothing_that_is_measured_changes() {
 #[test]
 fn the_queue_of_the_host_is_a_cause_and_warm_up_is_left_out() {
     let text = SMALL.replace("mode = \"closed\"\nqd = 8", "mode = \"open\"\nmeasure-after = 20000");
-    let text = text.replace("flush-every = 100\n", "").replace("count=30k", "count=30k,rate=100k");
+    let text = text.replace("flush-every = 100\n", "").replace("count=30k", "count=30k,iat=10us");
     let value = run(&of_text(&text), CAUSES).unwrap();
     let one = &value["results"][0];
     assert_eq!(sums(one), 0.0);
