@@ -47,7 +47,7 @@ pub mod sim {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let (stop, nobody) = (AtomicBool::new(false), |_| ());
         let watch = Watch { stop: &stop, progress: &nobody };
-        Experiment::new(scenario)?.run(threads, env!("CARGO_PKG_VERSION"), watch, &|_| ())
+        Experiment::new(scenario)?.run(threads, env!("CARGO_PKG_VERSION"), watch)
     }
 }
 
