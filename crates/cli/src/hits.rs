@@ -13,6 +13,9 @@ use crate::{VERSION, note, print, stop, table};
 
 /// Counts what the command line asks for.
 pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
+    if args.output.csv.is_some() {
+        return Err(LabError::Input("--csv: of runs; expected no --hits".to_string()));
+    }
     let mut scenario = scenario.clone();
     scenario.sweeps.clear();
     let seed = scenario.seeds.first().copied().unwrap_or(1);
@@ -59,7 +62,7 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
         ),
         curve: args.curve.as_deref().map(sample).transpose()?,
     };
-    let workload = experiment.workload();
+    let workload = experiment.workload(&experiment.points()[0]);
     let out = args.output.out.as_deref().map(Folder::prepare).transpose()?;
     let found = stop::at_once(|| count(&plan, &|| workload.open(seed, capacity)))?;
     let document = document(experiment.heading(HITS, VERSION), &found).pretty();

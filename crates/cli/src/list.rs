@@ -123,5 +123,9 @@ fn rows(what: What) -> Result<Rows, LabError> {
             let row = |k: &ssd::Key| vec![k.name.into(), k.default.into(), k.doc.into()];
             (&["key", "default", "meaning"], ssd::SCHEMA.iter().map(row).collect())
         }
+        What::Columns => {
+            let row = |m: &lab::metric::Metric| vec![m.id().into(), m.unit().name().into()];
+            (&["column", "unit"], lab::metric::ALL.iter().map(row).collect())
+        }
     })
 }

@@ -9,6 +9,7 @@
 
 pub mod bare;
 mod chosen;
+pub mod cite;
 pub mod compare;
 mod document;
 mod error;

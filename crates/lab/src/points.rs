@@ -185,9 +185,8 @@ impl Settings<'_> {
 
 /// The swept keys and their values in a combination.
 fn params(scenario: &Scenario, combination: &[usize]) -> Vec<(String, String)> {
-    let pair = |(sweep, value): (&Sweep, &usize)| {
-        (sweep.key.clone(), sweep.label(&sweep.values[*value]))
-    };
+    let pair =
+        |(sweep, value): (&Sweep, &usize)| (sweep.key.clone(), sweep.label(&sweep.values[*value]));
     scenario.sweeps.iter().zip(combination).map(pair).collect()
 }
 
@@ -277,7 +276,9 @@ fn refuse_values(
     for (at, sweep) in scenario.sweeps.iter().enumerate() {
         for value in 0..sweep.values.len() {
             let with = || combinations.iter().zip(cells).filter(|(c, _)| c[at] == value);
-            if let (false, Some((_, Err(reason)))) = (with().any(|(_, cell)| cell.is_ok()), with().next()) {
+            if let (false, Some((_, Err(reason)))) =
+                (with().any(|(_, cell)| cell.is_ok()), with().next())
+            {
                 return Err(LabError::Input(reason.clone()));
             }
         }

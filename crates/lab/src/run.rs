@@ -223,9 +223,8 @@ impl Experiment {
 
     /// The document of some results, each with the place of its point.
     pub(crate) fn document(&self, mut results: Vec<(usize, Json)>, version: &str) -> Document {
-        let cell = |cell: &Impossible| {
-            (cell.place, impossible(&cell.params, cell.seed, &cell.reason))
-        };
+        let cell =
+            |cell: &Impossible| (cell.place, impossible(&cell.params, cell.seed, &cell.reason));
         results.extend(self.impossible.iter().map(cell));
         Document::of(self.document_heading(version), results, self.all())
     }

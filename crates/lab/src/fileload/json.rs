@@ -4,7 +4,7 @@ use block::{Op, UNIT_BYTES};
 use lfs::Cause;
 
 use super::{Kind, Measured};
-use crate::result::{gc, layers_json, nand, per_second, named, wear};
+use crate::result::{gc, layers_json, named, nand, per_second, wear};
 use report::json::{Json, Map, MapExt};
 
 /// Blocks written by the file system, by cause, in the document's words.

@@ -111,12 +111,7 @@ impl Inputs {
 }
 
 /// The id of a point.
-pub(super) fn id(
-    experiment: &Experiment,
-    point: &Point,
-    inputs: &Inputs,
-    version: &str,
-) -> String {
+pub(super) fn id(experiment: &Experiment, point: &Point, inputs: &Inputs, version: &str) -> String {
     let mut text = format!("{SCHEMA}\nengine {ENGINE}\nversion {version}\nseed {}\n", point.seed);
     for (key, value) in &point.params {
         let _ = writeln!(text, "swept {key} = {value:?}");

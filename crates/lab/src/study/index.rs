@@ -8,7 +8,7 @@ use crate::LabError;
 use crate::document::Document;
 
 /// Name and version of the index's layout.
-pub const STUDY: &str = "varve.study/1";
+pub const POINTS: &str = "varve.points/1";
 
 /// A point of a study.
 #[derive(Clone, Debug)]
@@ -109,7 +109,7 @@ impl Index {
     /// The index as a document.
     pub fn to_json(&self) -> Json {
         let mut map = Map::new();
-        map.put("schema", Json::text(STUDY));
+        map.put("schema", Json::text(POINTS));
         map.put("version", Json::text(&self.version));
         map.put("engine", Json::text(&self.engine));
         map.put("digest", Json::text(self.digest()));
@@ -136,8 +136,8 @@ impl Index {
         let json = Json::read(text)?;
         let of = |json: &Json, key: &str| json.get(key).and_then(Json::as_text).map(str::to_string);
         let found = of(&json, "schema").unwrap_or_default();
-        if found != STUDY {
-            return Err(format!("schema `{found}`, expected `{STUDY}`"));
+        if found != POINTS {
+            return Err(format!("schema `{found}`, expected `{POINTS}`"));
         }
         let missing = |key: &str| format!("no `{key}`: expected the index of a study");
         let text = |key: &str| of(&json, key).ok_or_else(|| missing(key));

@@ -24,7 +24,7 @@ use crate::{Experiment, LabError, Point};
 use identity::Inputs;
 
 pub use identity::{ENGINE, ID_DIGITS, Input};
-pub use index::{Entry, Index, STUDY};
+pub use index::{Entry, Index, POINTS};
 pub use merge::Merged;
 pub use part::Part;
 pub use store::{Found, Store};

@@ -32,7 +32,9 @@ impl Part {
     /// What was expected.
     pub fn shard(text: &str) -> Result<Part, String> {
         let expected = || {
-            format!("found `{text}`, expected I/N such as 3/8: of N shards the I-th, from 0 or from 1")
+            format!(
+                "found `{text}`, expected I/N such as 3/8: of N shards the I-th, from 0 or from 1"
+            )
         };
         let (number, of) = text.split_once('/').ok_or_else(expected)?;
         let number: usize = number.parse().map_err(|_| expected())?;
@@ -53,7 +55,8 @@ impl Part {
             for place in named(text, index)? {
                 if let Some(reason) = index.entries[place].impossible() {
                     let name = index.entries[place].name();
-                    let what = format!("--point {text}: point {place} ({name}) cannot be: {reason}");
+                    let what =
+                        format!("--point {text}: point {place} ({name}) cannot be: {reason}");
                     return Err(LabError::Input(what));
                 }
                 if !places.contains(&place) {
@@ -96,7 +99,8 @@ fn named(text: &str, index: &Index) -> Result<Vec<usize>, LabError> {
             (low..=high.min(all)).collect()
         }
         (None, None) => {
-            let begins = |(_, id): &(usize, &str)| text.len() >= LEAST_PREFIX && id.starts_with(text);
+            let begins =
+                |(_, id): &(usize, &str)| text.len() >= LEAST_PREFIX && id.starts_with(text);
             let found: Vec<usize> = index.ids().filter(begins).map(|(place, _)| place).collect();
             if found.len() > 1 {
                 return Err(wrong("several ids begin so"));

@@ -1,4 +1,4 @@
-//! A folder of results: `study.json`, the index, and `points/ID.json`, a unit for each point that has
+//! A folder of results: `points.json`, the index, and `points/ID.json`, a unit for each point that has
 //! ended.
 //!
 //! * A unit is there whole or not at all, whenever the program was killed; after a power cut it may be damaged,
@@ -14,9 +14,9 @@ use crate::LabError;
 use crate::files::{PART, write_unsynced, write_whole};
 
 /// The index of a store.
-const INDEX: &str = "study.json";
+const INDEX: &str = "points.json";
 /// The folder of its units.
-const POINTS: &str = "points";
+const UNITS: &str = "points";
 
 /// What is found under the name of a unit.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Store {
 
     /// The file of a unit.
     pub fn path(&self, id: &str) -> PathBuf {
-        self.folder.join(POINTS).join(format!("{id}.json"))
+        self.folder.join(UNITS).join(format!("{id}.json"))
     }
 
     /// Makes the folder, and writes the index into it.
@@ -56,8 +56,8 @@ impl Store {
     /// # Errors
     /// The system's reason.
     pub fn begin(&self, index: &Index) -> Result<(), LabError> {
-        let points = self.folder.join(POINTS);
-        std::fs::create_dir_all(&points).map_err(|e| LabError::io(&points, e))?;
+        let units = self.folder.join(UNITS);
+        std::fs::create_dir_all(&units).map_err(|e| LabError::io(&units, e))?;
         write_whole(&self.folder.join(INDEX), index.to_json().pretty().as_bytes())
     }
 
@@ -111,7 +111,7 @@ impl Store {
     /// # Errors
     /// The system's reason.
     pub fn clean(&self) -> Result<(), LabError> {
-        for folder in [self.folder.clone(), self.folder.join(POINTS)] {
+        for folder in [self.folder.clone(), self.folder.join(UNITS)] {
             let wrong = |e| LabError::io(&folder, e);
             for entry in std::fs::read_dir(&folder).map_err(wrong)? {
                 let path = entry.map_err(wrong)?.path();

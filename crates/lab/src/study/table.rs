@@ -51,7 +51,8 @@ impl Table {
     /// The columns of a document; `values` has the swept keys of each of its runs as numbers, in
     /// their order.
     pub fn of(document: &Document, values: &[Map]) -> Table {
-        let params = |run: &Map| run.get("params").and_then(Json::as_map).cloned().unwrap_or_default();
+        let params =
+            |run: &Map| run.get("params").and_then(Json::as_map).cloned().unwrap_or_default();
         let keys: BTreeSet<String> = document
             .results()
             .flat_map(|run| params(run).into_keys())
@@ -141,7 +142,8 @@ mod tests {
             }
             Json::Map(map)
         };
-        let results = vec![(1, run("cflru(window=0.5,x=1)", None)), (0, run("lru", Some(2_500_000)))];
+        let results =
+            vec![(1, run("cflru(window=0.5,x=1)", None)), (0, run("lru", Some(2_500_000)))];
         let document = Document::of(Map::new(), results, 2);
         let mut values = Map::new();
         values.int("buffer.size.bytes", 1 << 20);
