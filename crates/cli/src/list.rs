@@ -11,6 +11,7 @@ use crate::{print, table};
 const SCENARIOS: &[(&str, &str)] = &[
     ("demo.toml", include_str!("../../../scenarios/demo.toml")),
     ("steady-random.toml", include_str!("../../../scenarios/steady-random.toml")),
+    ("buffer-study.toml", include_str!("../../../scenarios/buffer-study.toml")),
     ("remap-log-on-log.toml", include_str!("../../../scenarios/remap-log-on-log.toml")),
     (
         "compose-isolation-remap.toml",
