@@ -3,6 +3,7 @@
 use block::Bytes;
 use lab::files::write_whole;
 use lab::hits::{Cell, HitPlan, Hits, SCHEMA as HITS, Sample, count, document};
+use lab::replay::Watch;
 use lab::scenario::{Scenario, share_of, split_list, twice};
 use lab::{Experiment, LabError};
 use ssd::PolicySpec;
@@ -64,7 +65,8 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
     };
     let workload = experiment.workload(&experiment.points()[0]);
     let out = args.output.out.as_deref().map(Folder::prepare).transpose()?;
-    let found = stop::at_once(|| count(&plan, &|| workload.open(seed, capacity)))?;
+    let watch = Watch { stop: stop::flag(), progress: &|_| () };
+    let found = count(&plan, &|| workload.open(seed, capacity), watch)?;
     let document = document(experiment.heading(HITS, VERSION), &found).pretty();
     let line = match out.as_ref().map(|out| out.path("results.json")) {
         Some(path) => {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use lab::study::{Index, Unit};
+use lab::study::{Finished, Index};
 use report::json::{Json, MapExt};
 use serde_json::Value;
 
@@ -156,7 +156,7 @@ fn a_sweep_that_was_killed_goes_on_and_has_the_bytes_of_one_that_was_not() {
             for id in &kept {
                 let text =
                     String::from_utf8(folder.read(&format!("{out}/points/{id}.json"))).unwrap();
-                assert_eq!(Unit::read(&text).unwrap().id, *id);
+                assert_eq!(Finished::read(&text).unwrap().id, *id);
             }
         }
         assert!(kills >= 1, "{sent}: it was never killed");
@@ -350,14 +350,14 @@ fn what_does_not_belong_together_is_not_merged() {
     folder.fails(&["merge", "b", &format!("c/points/{other}.json")], 3, "which b does not have");
     // Two results of one point that differ: one of the machines is wrong.
     let path = format!("b/points/{}.json", ids[0]);
-    let mut unit = Unit::read(&String::from_utf8(folder.read(&path)).unwrap()).unwrap();
-    if let Json::Map(map) = &mut unit.result {
+    let mut result = Finished::read(&String::from_utf8(folder.read(&path)).unwrap()).unwrap();
+    if let Json::Map(map) = &mut result.result {
         map.int("erases", 1_000_000);
     }
-    folder.write(&path, &unit.text());
+    folder.write(&path, &result.text());
     folder.fails(&["merge", "a", "b"], 4, "has two results that differ");
     // A digit that was damaged on the way.
-    let text = unit.text().replace("1000000", "1000001");
+    let text = result.text().replace("1000000", "1000001");
     folder.write(&path, &text);
     folder.fails(&["merge", "b"], 3, "it is damaged");
     // Another program's.

@@ -8,7 +8,7 @@ use varve_lab::Experiment;
 use varve_lab::cite::cite;
 use varve_lab::replay::Watch;
 use varve_lab::scenario::Scenario;
-use varve_lab::study::{Found, Index, Merged, Part, Store, Study, Table, Unit};
+use varve_lab::study::{Finished, Found, Index, Merged, Part, Store, Study, Table};
 
 const SCENARIO: &str = "
 seed = [1, 2]
@@ -54,23 +54,23 @@ impl Drop for Folder {
 }
 
 #[test]
-fn units_that_were_run_anywhere_are_one_document() {
+fn results_that_were_made_anywhere_are_one_document() {
     let scenario = scenario(SCENARIO);
     let whole = watched(|watch| Experiment::new(&scenario).unwrap().run(2, "v", watch)).unwrap();
-    // Each unit is made by a study of its own, and travels as text; so does the index.
+    // Each result is made by a study of its own, and travels as text; so does the index.
     let index = Study::new(&scenario, "v").unwrap().index().to_json().pretty();
     let index = Index::read(&index).unwrap();
-    let folder = Folder::new("units");
+    let folder = Folder::new("results");
     let store = Store::new(&folder.0);
     store.begin(&index).unwrap();
     let ids: Vec<String> = index.ids().map(|(_, id)| id.to_string()).collect();
     assert_eq!(ids.len(), 8);
     for id in ids.iter().rev() {
         let study = Study::new(&scenario, "v").unwrap();
-        let unit = watched(|watch| study.unit(id, watch)).unwrap();
-        assert_eq!(unit.id, *id);
+        let result = watched(|watch| study.finish(id, watch)).unwrap();
+        assert_eq!(result.id, *id);
         assert!(matches!(store.find(id), Ok(Found::Nothing)));
-        store.put(&Unit::read(&unit.text()).unwrap()).unwrap();
+        store.put(&Finished::read(&result.text()).unwrap()).unwrap();
     }
     let merged = Merged::of(&index, std::slice::from_ref(&store)).unwrap();
     merged.whole().unwrap();
@@ -83,7 +83,7 @@ fn units_that_were_run_anywhere_are_one_document() {
     assert!(other.index().ids().all(|(_, id)| !ids.contains(&id.to_string())));
     let error = index.same(other.index(), ("a", "b")).unwrap_err();
     assert!(error.to_string().contains("versions v and w"), "{error}");
-    let unknown = watched(|watch| other.unit(&ids[0], watch)).unwrap_err();
+    let unknown = watched(|watch| other.finish(&ids[0], watch)).unwrap_err();
     assert_eq!(unknown.exit_code(), 3, "{unknown}");
 }
 
@@ -92,20 +92,20 @@ fn units_that_were_run_anywhere_are_one_document() {
 fn a_damaged_unit_is_no_unit() {
     let study = Study::new(&scenario(SCENARIO), "v").unwrap();
     let id = study.index().ids().next().unwrap().1.to_string();
-    let text = watched(|watch| study.unit(&id, watch)).unwrap().text();
+    let text = watched(|watch| study.finish(&id, watch)).unwrap().text();
     let folder = Folder::new("damaged");
     let store = Store::new(&folder.0);
     store.begin(study.index()).unwrap();
     let (mut rejected, mut same) = (0, 0);
-    for at in (0..text.len()).step_by(97) {
+    for at in (0..text.len()).step_by(7) {
         let mut bytes = text.clone().into_bytes();
         bytes[at] ^= 1 << (at % 7);
         std::fs::write(store.path(&id), &bytes).unwrap();
         match store.find(&id).unwrap() {
             Found::Damaged(_) => rejected += 1,
             // A blank that became another blank says the same.
-            Found::Unit(unit) => {
-                assert_eq!(unit.text(), text, "byte {at}");
+            Found::Finished(result) => {
+                assert_eq!(result.text(), text, "byte {at}");
                 same += 1;
             }
             Found::Nothing => panic!("byte {at}"),

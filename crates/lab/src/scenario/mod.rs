@@ -205,7 +205,11 @@ impl Scenario {
         let (key, place) = (key.to_string(), Place::command_line());
         // A later word on the command line replaces a list of the file. A single value beside a
         // list would have no effect, and stand in every result as if it had.
-        self.sweeps.retain(|s| format!("sweep.{}", s.key) != key);
+        let replaced = self.sweeps.iter().position(|s| format!("sweep.{}", s.key) == key);
+        let before = self.sweeps.len();
+        if let Some(place) = replaced {
+            self.sweeps.remove(place);
+        }
         let plain = key.strip_prefix("drive.").unwrap_or(&key);
         if let Some(sweep) = self.sweeps.iter().find(|s| s.key == plain || s.key == key) {
             let plain = &sweep.key;
@@ -226,7 +230,12 @@ impl Scenario {
                 was: None,
                 place,
             })
-        })
+        })?;
+        // In the same place: the order of keys is that of the results, and in their names.
+        if let (Some(place), true) = (replaced, self.sweeps.len() == before) {
+            self.sweeps[place..].rotate_right(1);
+        }
+        Ok(())
     }
 
     /// Paths given on a command line start from the current folder, not from the scenario's.

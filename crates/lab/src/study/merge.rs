@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use report::json::{Json, Map};
 
-use super::{Found, Index, Store, Unit};
+use super::{Finished, Found, Index, Store};
 use crate::LabError;
 use crate::document::Document;
 
@@ -22,16 +22,29 @@ impl Merged {
     /// What a store has of a study.
     ///
     /// # Errors
-    /// A unit that is damaged or cannot be read.
+    /// A result that is damaged or cannot be read.
     pub fn of(index: &Index, stores: &[Store]) -> Result<Merged, LabError> {
         Merged::with(index, stores, &[])
     }
 
-    /// Puts together what folders and single units have of a study.
+    /// What some results make of a study.
     ///
     /// # Errors
-    /// Indexes of different studies or programs; a unit that is damaged, or there twice with
-    /// different results; a unit of no point of the study.
+    /// A result that is there twice with different results, or of no point of the study.
+    pub fn of_results(index: &Index, given: &[Finished]) -> Result<Merged, LabError> {
+        match given.iter().find(|result| !index.ids().any(|(_, id)| id == result.id)) {
+            Some(result) => {
+                Err(LabError::Input(format!("point {} is not of this study", result.id)))
+            }
+            None => Merged::with(index, &[], given),
+        }
+    }
+
+    /// Puts together what folders and single results have of a study.
+    ///
+    /// # Errors
+    /// Indexes of different studies or programs; a result that is damaged, or there twice with
+    /// different results; a result of no point of the study.
     pub fn read(paths: &[PathBuf]) -> Result<Merged, LabError> {
         let (folders, files): (Vec<&PathBuf>, Vec<&PathBuf>) =
             paths.iter().partition(|path| path.is_dir());
@@ -45,38 +58,40 @@ impl Merged {
         for other in others {
             index.same(&other.index()?, (&name(first), &name(other)))?;
         }
-        let units: Vec<Unit> = files.iter().map(|path| unit(path)).collect::<Result<_, _>>()?;
-        for (unit, path) in units.iter().zip(&files) {
-            if !index.ids().any(|(_, id)| id == unit.id) {
-                let (path, id) = (path.display(), &unit.id);
+        let given: Vec<Finished> = files.iter().map(|path| read(path)).collect::<Result<_, _>>()?;
+        for (result, path) in given.iter().zip(&files) {
+            if !index.ids().any(|(_, id)| id == result.id) {
+                let (path, id) = (path.display(), &result.id);
                 return Err(LabError::Input(format!(
                     "{path}: the result of point {id}, which {} does not have",
                     name(first)
                 )));
             }
         }
-        Merged::with(&index, &stores, &units)
+        Merged::with(&index, &stores, &given)
     }
 
-    fn with(index: &Index, stores: &[Store], units: &[Unit]) -> Result<Merged, LabError> {
+    fn with(index: &Index, stores: &[Store], given: &[Finished]) -> Result<Merged, LabError> {
         let (mut results, mut missing) = (Vec::new(), Vec::new());
         for (place, id) in index.ids() {
-            let mut found: Option<Unit> = None;
+            let mut found: Option<Finished> = None;
             for store in stores {
                 match store.find(id)? {
                     Found::Nothing => {}
-                    Found::Unit(unit) => agree(&mut found, unit, index.entries[place].name())?,
+                    Found::Finished(result) => {
+                        agree(&mut found, result, index.entries[place].name())?
+                    }
                     Found::Damaged(what) => {
                         let expected = "expected it to be removed, or run again (`--resume`)";
                         return Err(LabError::Input(format!("{what}; {expected}")));
                     }
                 }
             }
-            for unit in units.iter().filter(|unit| unit.id == id) {
-                agree(&mut found, unit.clone(), index.entries[place].name())?;
+            for result in given.iter().filter(|result| result.id == id) {
+                agree(&mut found, result.clone(), index.entries[place].name())?;
             }
             match found {
-                Some(unit) => results.push((place, unit.result)),
+                Some(result) => results.push((place, result.result)),
                 None => missing.push(place),
             }
         }
@@ -111,24 +126,24 @@ impl Merged {
     }
 }
 
-fn unit(path: &Path) -> Result<Unit, LabError> {
+fn read(path: &Path) -> Result<Finished, LabError> {
     let wrong = |what: String| LabError::Input(format!("{}: {what}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|e| {
         wrong(format!("{e}; expected a folder of `varve run --out`, or a file of its `points`"))
     })?;
-    Unit::read(&text).map_err(wrong)
+    Finished::read(&text).map_err(wrong)
 }
 
-/// Takes a unit in, if it is the first or says the same as the first.
-fn agree(found: &mut Option<Unit>, unit: Unit, name: &str) -> Result<(), LabError> {
+/// Takes a result in, if it is the first or says the same as the first.
+fn agree(found: &mut Option<Finished>, result: Finished, name: &str) -> Result<(), LabError> {
     match found {
-        Some(first) if first.result != unit.result => Err(LabError::Check {
+        Some(first) if first.result != result.result => Err(LabError::Check {
             contract: "C9".to_string(),
-            what: format!("point {} ({name}) has two results that differ", unit.id),
+            what: format!("point {} ({name}) has two results that differ", result.id),
         }),
         Some(_) => Ok(()),
         None => {
-            *found = Some(unit);
+            *found = Some(result);
             Ok(())
         }
     }

@@ -7,13 +7,13 @@
 //! * Results that were made in any order, in any number of places, become the bytes that one
 //!   machine would have written ([`merge`]).
 
+mod finished;
 mod identity;
 mod index;
 mod merge;
 mod part;
 mod store;
 mod table;
-mod unit;
 
 use report::json::Map;
 
@@ -23,13 +23,13 @@ use crate::scenario::Scenario;
 use crate::{Experiment, LabError, Point};
 use identity::Inputs;
 
+pub use finished::{Finished, POINT};
 pub use identity::{ENGINE, ID_DIGITS, Input};
 pub use index::{Entry, Index, POINTS};
 pub use merge::Merged;
 pub use part::Part;
 pub use store::{Found, Store};
 pub use table::{Kind, Table};
-pub use unit::{POINT, Unit};
 
 /// A study: an experiment whose points have names.
 pub struct Study {
@@ -104,7 +104,7 @@ impl Study {
         let mut missing = Vec::new();
         for point in self.points(part) {
             match store.find(&self.id(point))? {
-                Found::Unit(_) => continue,
+                Found::Finished(_) => continue,
                 Found::Nothing => {}
                 Found::Damaged(what) => note(&format!("{what}: it is run again")),
             }
@@ -121,14 +121,14 @@ impl Study {
     ///
     /// # Errors
     /// No such point; a run that fails.
-    pub fn unit(&self, id: &str, watch: Watch<'_>) -> Result<Unit, LabError> {
+    pub fn finish(&self, id: &str, watch: Watch<'_>) -> Result<Finished, LabError> {
         let part = Part::points(&[id.to_string()], &self.index)?;
         let points = self.points(&part);
         let [point] = points.as_slice() else {
             return Err(LabError::Input(format!("point `{id}`: expected one point")));
         };
         let result = self.experiment.run_point(point, watch)?;
-        Ok(Unit { id: self.id(point), result })
+        Ok(Finished { id: self.id(point), result })
     }
 
     /// Runs points on `threads` threads, and puts each result into a store as its point ends.
@@ -144,7 +144,7 @@ impl Study {
     ) -> Result<(), LabError> {
         store.begin(&self.index)?;
         self.experiment.run_each(points, threads, watch, &|point, result| {
-            store.put(&Unit { id: self.id(point), result })
+            store.put(&Finished { id: self.id(point), result })
         })
     }
 }

@@ -1,30 +1,30 @@
-//! A folder of results: `points.json`, the index, and `points/ID.json`, a unit for each point that has
+//! A folder of results: `points.json`, the index, and `points/ID.json`, a result for each point that has
 //! ended.
 //!
-//! * A unit is there whole or not at all, whenever the program was killed; after a power cut it may be damaged,
+//! * A result is there whole or not at all, whenever the program was killed; after a power cut it may be damaged,
 //!   which is seen when it is read.
-//! * Any number of programs may write to one folder, on any number of machines: units of one id have
+//! * Any number of programs may write to one folder, on any number of machines: results of one id have
 //!   the same bytes.
-//! * Units of other studies may lie in the same folder; nobody looks at them.
+//! * Results of other studies may lie in the same folder; nobody looks at them.
 
 use std::path::{Path, PathBuf};
 
-use super::{Index, Unit};
+use super::{Finished, Index};
 use crate::LabError;
 use crate::files::{PART, write_unsynced, write_whole};
 
 /// The index of a store.
 const INDEX: &str = "points.json";
-/// The folder of its units.
-const UNITS: &str = "points";
+/// The folder of its results.
+const POINTS: &str = "points";
 
-/// What is found under the name of a unit.
+/// What is found under the name of a result.
 #[derive(Debug)]
 pub enum Found {
     /// Nothing.
     Nothing,
-    /// The unit.
-    Unit(Unit),
+    /// The result.
+    Finished(Finished),
     /// Something else: what is wrong with it.
     Damaged(String),
 }
@@ -46,9 +46,9 @@ impl Store {
         &self.folder
     }
 
-    /// The file of a unit.
+    /// The file of a result.
     pub fn path(&self, id: &str) -> PathBuf {
-        self.folder.join(UNITS).join(format!("{id}.json"))
+        self.folder.join(POINTS).join(format!("{id}.json"))
     }
 
     /// Makes the folder, and writes the index into it.
@@ -56,8 +56,8 @@ impl Store {
     /// # Errors
     /// The system's reason.
     pub fn begin(&self, index: &Index) -> Result<(), LabError> {
-        let units = self.folder.join(UNITS);
-        std::fs::create_dir_all(&units).map_err(|e| LabError::io(&units, e))?;
+        let points = self.folder.join(POINTS);
+        std::fs::create_dir_all(&points).map_err(|e| LabError::io(&points, e))?;
         write_whole(&self.folder.join(INDEX), index.to_json().pretty().as_bytes())
     }
 
@@ -79,7 +79,7 @@ impl Store {
         index.ids().filter(|(_, id)| self.path(id).exists()).count()
     }
 
-    /// Looks for the unit of an id.
+    /// Looks for the result of an id.
     ///
     /// # Errors
     /// A file that is there and cannot be read.
@@ -90,28 +90,28 @@ impl Store {
             result => result.map_err(|e| LabError::io(&path, e))?,
         };
         let damaged = |what: &str| Ok(Found::Damaged(format!("{}: {what}", path.display())));
-        match std::str::from_utf8(&bytes).map_err(|e| e.to_string()).and_then(Unit::read) {
-            Ok(unit) if unit.id == id => Ok(Found::Unit(unit)),
-            Ok(unit) => damaged(&format!("the unit of {}, expected that of {id}", unit.id)),
+        match std::str::from_utf8(&bytes).map_err(|e| e.to_string()).and_then(Finished::read) {
+            Ok(result) if result.id == id => Ok(Found::Finished(result)),
+            Ok(result) => damaged(&format!("the result of {}, expected that of {id}", result.id)),
             Err(what) => damaged(&what),
         }
     }
 
-    /// Puts a unit there.
+    /// Puts a result there.
     ///
     /// # Errors
     /// The system's reason.
-    pub fn put(&self, unit: &Unit) -> Result<(), LabError> {
-        write_unsynced(&self.path(&unit.id), unit.text().as_bytes())
+    pub fn put(&self, result: &Finished) -> Result<(), LabError> {
+        write_unsynced(&self.path(&result.id), result.text().as_bytes())
     }
 
-    /// Removes what killed programs left half-written. Only for a study whose units are all there:
+    /// Removes what killed programs left half-written. Only for a study whose results are all there:
     /// nobody writes any of them then.
     ///
     /// # Errors
     /// The system's reason.
     pub fn clean(&self) -> Result<(), LabError> {
-        for folder in [self.folder.clone(), self.folder.join(UNITS)] {
+        for folder in [self.folder.clone(), self.folder.join(POINTS)] {
             let wrong = |e| LabError::io(&folder, e);
             for entry in std::fs::read_dir(&folder).map_err(wrong)? {
                 let path = entry.map_err(wrong)?.path();

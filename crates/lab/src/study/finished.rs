@@ -1,24 +1,24 @@
 //! The result of one point, by itself: what a store holds, and what is carried from one machine to
-//! another. A unit that was damaged on the way is an error, not another result.
+//! another. A result that was damaged on the way is an error, not another result.
 
 use report::json::{Json, Map, MapExt};
 
 use super::identity::digest;
 
-/// Name and version of a unit's layout.
+/// Name and version of a result's layout.
 pub const POINT: &str = "varve.point/1";
 
 /// The result of one point.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unit {
+pub struct Finished {
     /// The point's id.
     pub id: String,
     /// Its member of `results`.
     pub result: Json,
 }
 
-impl Unit {
-    /// The unit as text.
+impl Finished {
+    /// The result as text.
     pub fn text(&self) -> String {
         let mut map = Map::new();
         map.put("schema", Json::text(POINT));
@@ -28,11 +28,11 @@ impl Unit {
         Json::Map(map).pretty()
     }
 
-    /// Reads a unit.
+    /// Reads a result.
     ///
     /// # Errors
-    /// What is damaged, or no unit.
-    pub fn read(text: &str) -> Result<Unit, String> {
+    /// What is damaged, or no result.
+    pub fn read(text: &str) -> Result<Finished, String> {
         let json = Json::read(text)?;
         let text = |key: &str| json.get(key).and_then(Json::as_text).unwrap_or_default();
         if text("schema") != POINT {
@@ -44,6 +44,6 @@ impl Unit {
             let said = text("sha256");
             return Err(format!("it is damaged: its digest is {found}, and it says {said}"));
         }
-        Ok(Unit { id: text("id").to_string(), result: result.clone() })
+        Ok(Finished { id: text("id").to_string(), result: result.clone() })
     }
 }
