@@ -18,7 +18,7 @@ fn run(scenario: &Scenario, wanted: Wanted) -> Result<Value, LabError> {
     let watch = Watch { stop: &stop, progress: &nobody };
     let mut experiment = Experiment::new(scenario)?;
     experiment.explain(wanted)?;
-    Ok(experiment.run(1, "test", watch, &|_| ())?.value())
+    Ok(experiment.run(1, "test", watch)?.value())
 }
 
 fn of_text(text: &str) -> Scenario {

@@ -43,7 +43,7 @@ fn run(text: &str, wanted: Wanted) -> Result<Value, LabError> {
     let watch = Watch { stop: &stop, progress: &nobody };
     let mut experiment = Experiment::new(&scenario)?;
     experiment.explain(wanted)?;
-    Ok(experiment.run(1, "test", watch, &|_| ())?.value())
+    Ok(experiment.run(1, "test", watch)?.value())
 }
 
 fn log(path: &Path) -> Wanted {
