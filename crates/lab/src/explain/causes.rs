@@ -179,7 +179,8 @@ mod tests {
         for number in 1..=5_000 {
             let mut parts = Breakdown::default();
             for cause in [Spent::Queue, Spent::Gc, Spent::Own] {
-                parts.add(cause, Span::from_ps(rng.below(1 << rng.below(30))));
+                let most = 1 << rng.below(30);
+                parts.add(cause, Span::from_ps(rng.below(most)));
             }
             latency.add(parts.total());
             all.push(parts);
