@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lab::explain::{self, TimelineWanted, Window};
 use lab::files::write_whole;
 use lab::input::DEMO_NAME;
 use lab::replay::Watch;
@@ -14,7 +15,7 @@ use lab::{Document, Experiment, LabError, Point};
 use crate::args::{Output, Run, Sim};
 use crate::out::Folder;
 use crate::study::Wanted;
-use crate::{VERSION, cost, note, parent, print, stop, study, table};
+use crate::{VERSION, cost, explained, note, parent, print, stop, study, table};
 
 /// The scenario behind `@demo`.
 const DEMO: &str = include_str!("../../../scenarios/demo.toml");
@@ -83,6 +84,11 @@ pub fn sim(args: &Sim) -> Result<(), LabError> {
     }
     for pair in &args.set {
         scenario.set_pair(pair)?;
+    }
+    if args.hits && !explanation(&args.output)?.is_nothing() {
+        return Err(LabError::Input(
+            "--explain, --requests-out, --timeline: --hits counts without any time".to_string(),
+        ));
     }
     if args.hits {
         return crate::hits::hits(&scenario, args);
@@ -168,15 +174,25 @@ fn execute(
 ) -> Result<(), LabError> {
     let clock = cost::Watch::start();
     only_one_on_stdout(output.json, output.csv.as_deref())?;
-    let experiment = Experiment::new(scenario)?;
+    let mut experiment = Experiment::new(scenario)?;
     for line in experiment.notes()? {
         note(&line);
     }
+    let explanation = explanation(output)?;
+    let explained = !explanation.is_nothing();
+    if explained && wanted.is_some() {
+        return Err(LabError::Input(
+            "--explain, --requests-out, --timeline: not with --resume, --point or --shard, which \
+             keep results that have no causes"
+                .to_string(),
+        ));
+    }
+    experiment.explain(explanation)?;
     let reads = !output.json && output.csv.is_none();
     let default_out = (demo && reads).then_some(Path::new(DEMO_OUT));
     let out = output.out.as_deref().or(default_out).map(Folder::prepare).transpose()?;
     let several = experiment.points().len() + experiment.impossible().len() > 1;
-    if let Some(out) = out.as_ref().filter(|_| several || wanted.is_some()) {
+    if let Some(out) = out.as_ref().filter(|_| !explained && (several || wanted.is_some())) {
         return study::run(Study::of(experiment, VERSION)?, out, output, wanted, &clock);
     }
     let points: Vec<&Point> = experiment.points().iter().collect();
@@ -232,12 +248,27 @@ pub fn show(
         lines.iter().for_each(|line| note(line));
         return Ok(());
     }
-    let mut shown = table::results(&document.value());
+    let value = document.value();
+    let mut shown = table::results(&value);
+    shown.push_str(&explained::text(&value));
     for line in lines {
         shown.push_str(&line);
         shown.push('\n');
     }
     print(&shown)
+}
+
+/// What is to be found out about requests.
+fn explanation(output: &Output) -> Result<explain::Wanted, LabError> {
+    let window = output.timeline.as_deref().map(str::parse::<Window>).transpose();
+    let window = window.map_err(LabError::Input)?;
+    let timeline = window.zip(output.timeline_out.clone()).map(|(window, path)| TimelineWanted {
+        window,
+        path,
+        most: output.timeline_max,
+    });
+    let requests = output.requests_out.clone();
+    Ok(explain::Wanted { causes: output.explain, requests, timeline })
 }
 
 /// Writes the folder of a run: results, report and the scenario that repeats it.

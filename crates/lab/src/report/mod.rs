@@ -5,6 +5,7 @@
 
 mod charts;
 mod settings;
+mod spent;
 mod tables;
 mod view;
 
@@ -92,6 +93,7 @@ fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
         *out += "<h2>Latency</h2><p>From arrival to completion, the host's queue included.</p>";
         let _ = write!(out, "<div class=\"grid2\">{latency}</div>");
     }
+    *out += &spent::section(view.document);
     repeat(out, reproduce);
     *out += "<h2>Circumstances</h2><p>What was replayed, and how.</p>";
     for part in settings::parts(view.document) {
