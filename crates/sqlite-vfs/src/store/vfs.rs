@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use block::{Rng, TxError, parse_size, parse_switch};
 use live::PowerCut;
@@ -225,6 +226,10 @@ fn options(name: &Name<'_>) -> Result<StoreOptions, String> {
     let small = |key: &str, value: u64| {
         u32::try_from(value).map_err(|_| format!("{key}={value}: too large"))
     };
+    if let Some(text) = name.parameter("read_wait") {
+        options.read_wait = parse_switch(&text)
+            .map_err(|wrong| format!("read_wait={text}: expected {}", wrong.expected))?;
+    }
     if let Some(bytes) = number(name, "log_grain")? {
         options.log_grain = small("log_grain", bytes)?;
     }
@@ -363,6 +368,10 @@ impl Vfs for StoreVfs {
             .max()
             .unwrap_or(0);
         Some(start + i64::try_from(latest / 1_000_000).unwrap_or(0))
+    }
+
+    fn sleep(&self, time: Duration) -> bool {
+        super::file::missed().is_some_and(|(home, missed)| home.sleep(missed, time))
     }
 
     fn last_error(&self) -> Option<String> {
