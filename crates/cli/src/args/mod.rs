@@ -27,7 +27,7 @@ pub use serve::{
     Switch, Timing,
 };
 pub use sim::{Compare, Output, Run, Sim};
-pub use sqlite::{Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
+pub use sqlite::{Backup, Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
 pub use top::Top;
 pub use torture::{Cuts, Torture};
 pub use trace::{Convert, Gen, Info, Merge, Reading, Trace};

@@ -14,6 +14,7 @@ use block::{Data, DeviceError, Lba, Lpn, Plant, Request, Sectors, Time, TxError}
 use live::{Annex, Damage};
 
 use super::behind::Behind;
+use super::beside::Beside;
 use super::device::Device;
 use super::home::Missed;
 use super::objects::{Group, Journal, Object, Owner, Tx};
@@ -39,6 +40,10 @@ pub(super) struct Core {
     pub(super) ring: Option<Ring>,
     /// Packs its records.
     pub(super) packer: Packer,
+    /// Bytes of the image behind the last record that a power-on has found, and their place.
+    pub(super) tail: Option<(u64, Vec<u8>)>,
+    /// It is read beside its writer.
+    pub(super) beside: Option<Beside>,
     /// Its records that are not durable yet.
     pub(super) queue: Queue,
     /// The commit that the call on its way has made, and that must be durable before it answers.
@@ -178,6 +183,8 @@ impl Core {
             layout,
             ring: None,
             packer: Packer::default(),
+            tail: None,
+            beside: None,
             queue: Queue::default(),
             owed: None,
             sleepers: BTreeMap::new(),

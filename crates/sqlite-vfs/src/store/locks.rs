@@ -8,7 +8,7 @@
 //! newcomers let it go first, a few times: it may have given up.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::vfs::{Answer, Code, Level, flag};
 
@@ -115,6 +115,10 @@ impl Locks {
         }
     }
 
+    pub(super) fn is_held(&self) -> bool {
+        !self.held.is_empty()
+    }
+
     pub(super) fn reserved(&self) -> bool {
         self.held.values().any(|held| held.level >= Level::Reserved)
     }
@@ -185,6 +189,13 @@ impl Shm {
         if self.held.is_empty() {
             // The next one to come finds the state in the log itself.
             self.regions.clear();
+        }
+    }
+
+    /// Everybody begins with the log itself again.
+    pub(super) fn clear(&self) {
+        for word in self.regions.iter().flat_map(|region| region.iter()) {
+            word.store(0, Ordering::SeqCst);
         }
     }
 

@@ -10,6 +10,7 @@
 //! * a store serves the process that opened it, and nobody who was forked from that one.
 
 mod behind;
+mod beside;
 mod commit;
 mod core;
 mod delta;

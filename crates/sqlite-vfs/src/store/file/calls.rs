@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::DeviceError;
 
-use super::{MISSED, Place, StoreFile};
+use super::{MISSED, Place, READS, StoreFile};
 use crate::store::core::{Core, Done};
 use crate::store::home::Missed;
 use crate::store::journal::patch;
@@ -171,7 +171,13 @@ impl File for StoreFile {
         let Place::Object(store, id) = &self.place else { return Ok(()) };
         let missed = Missed { id: *id, file: self.number, want: level };
         let home = Arc::downgrade(&store.0);
+        if level == Level::Shared && self.kind == Kind::Database {
+            READS.set(home.clone());
+        }
         self.on(Code::IOERR_LOCK, |file, core, id| {
+            if level == Level::Shared {
+                core.refresh()?;
+            }
             let Some(object) = core.objects.get_mut(&id) else { return Ok(Err(Code::IOERR_LOCK)) };
             let locked = object.locks.lock(file.number, level);
             match locked {
@@ -326,7 +332,7 @@ impl File for StoreFile {
                 core.forget_past(id);
                 core.wake();
                 let last = core.objects.values().all(|object| object.open == 0);
-                if last && core.broken.is_none() {
+                if last && core.broken.is_none() && core.beside.is_none() {
                     let flushed = done.and_then(|()| core.flush_group_as(true));
                     done = flushed.and_then(|()| core.sync_plain());
                 }

@@ -27,6 +27,13 @@ use crate::vfs::{Answer, Caller, Code, Kind, Level, flag};
 thread_local! {
     /// The lock that this thread has found taken last: SQLite sleeps next, if anybody asked it to wait.
     static MISSED: RefCell<Option<(Weak<Home>, Missed)>> = const { RefCell::new(None) };
+    /// The store of the database that this thread has begun to read last: files beside a database are its own.
+    static READS: RefCell<Weak<Home>> = const { RefCell::new(Weak::new()) };
+}
+
+/// Whether this thread has begun to read a database of a store last.
+pub(super) fn reads(store: &Store) -> bool {
+    READS.with_borrow(|home| std::ptr::eq(home.as_ptr(), Arc::as_ptr(&store.0)))
 }
 
 /// Takes it.
@@ -233,6 +240,13 @@ impl StoreFile {
     }
 
     fn failed(&mut self, core: &mut Core, error: &TxError, otherwise: Code) -> Code {
+        if matches!(error, TxError::Device(_)) && core.is_overtaken() {
+            let text =
+                "the process that writes the image has reused what was read here: begin anew";
+            let error = core.explain(error.clone(), text);
+            self.reason = Some(core.refused(&error));
+            return Code::BUSY_SNAPSHOT;
+        }
         self.reason = Some(core.refused(error));
         code(error, otherwise)
     }
