@@ -1,4 +1,4 @@
-//! What `varve sim`, `run` and `compare` accept: experiments on modelled drives.
+//! What `varve sim` and `compare` accept: experiments on modelled drives.
 
 use std::path::PathBuf;
 
@@ -15,9 +15,29 @@ pub struct Output {
     /// Leave out what differs between equal runs (wall clock, processor time, memory)
     #[arg(long)]
     pub deterministic: bool,
-    /// Write results.json, report.html and run.toml to this folder (with --hits: results.json)
+    /// A row for each run, a column for each number (`varve list columns`); `-`: standard output
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<String>,
+    /// Write results.json, report.html and run.toml to this folder (with --hits: results.json);
+    /// the points of a sweep as each ends
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Say where the time went: latency by cause, of all requests and of the slow ones, and the
+    /// slowest one in a line
+    #[arg(long)]
+    pub explain: bool,
+    /// Write a line for each request of the only run, with what its time went to (.csv, .csv.zst)
+    #[arg(long, value_name = "FILE")]
+    pub requests_out: Option<PathBuf>,
+    /// Draw a part of the only run for Perfetto: what dies did, and what requests stood behind
+    #[arg(long, value_name = "FROM..TO", requires = "timeline_out")]
+    pub timeline: Option<String>,
+    /// The file of --timeline
+    #[arg(long, value_name = "FILE", requires = "timeline")]
+    pub timeline_out: Option<PathBuf>,
+    /// Slices of --timeline at most
+    #[arg(long, value_name = "N", default_value_t = lab::explain::MOST_SLICES, requires = "timeline")]
+    pub timeline_max: usize,
     /// Runs at a time; the results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
@@ -103,18 +123,6 @@ pub struct ReplayArgs {
     /// A flush after every N writes
     #[arg(long, value_name = "N")]
     pub flush_every: Option<String>,
-}
-
-#[derive(ClapArgs)]
-pub struct Run {
-    /// The scenario, or @demo
-    #[arg(value_name = "SCENARIO.toml")]
-    pub scenario: String,
-    /// Set a key of the scenario or of the drive
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    #[command(flatten)]
-    pub output: Output,
 }
 
 #[derive(ClapArgs)]

@@ -23,6 +23,7 @@ use block::{Span, parse_time};
 use ssd::Stats;
 use workload::Source;
 
+use crate::explain::{Causes, Probe};
 use crate::{Amplification, Device, LabError, LayerCounts};
 
 pub use precondition::{Conditioning, Precondition, precondition, preload};
@@ -165,6 +166,16 @@ pub struct Watch<'a> {
     pub progress: &'a (dyn Fn(u64) + Sync),
 }
 
+/// The wish of nobody that a run stop.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+impl Watch<'static> {
+    /// Nobody watches.
+    pub fn nobody() -> Watch<'static> {
+        Watch { stop: &NEVER, progress: &|_| () }
+    }
+}
+
 impl Watch<'_> {
     /// Tells of progress.
     ///
@@ -188,6 +199,8 @@ pub struct Outcome {
     pub series: Series,
     /// Requests of the whole workload, the unmeasured part included.
     pub requests: u64,
+    /// What the latencies went to, if somebody asked.
+    pub causes: Option<Causes>,
 }
 
 impl Outcome {
@@ -207,8 +220,22 @@ pub fn replay<D: Device>(
     plan: &ReplayPlan,
     watch: Watch<'_>,
 ) -> Result<Outcome, LabError> {
+    replay_probed(device, source, plan, watch, None)
+}
+
+/// The same, with a probe that looks at every request. What is measured is the same.
+///
+/// # Errors
+/// As [`replay`]; causes that do not sum to a latency.
+pub fn replay_probed<D: Device>(
+    device: &mut D,
+    source: &mut dyn Source,
+    plan: &ReplayPlan,
+    watch: Watch<'_>,
+    probe: Option<Probe>,
+) -> Result<Outcome, LabError> {
     device.set_timing(plan.mode != Mode::Untimed);
-    let mut player = player::Player::new(device, plan, watch);
+    let mut player = player::Player::new(device, plan, watch, probe);
     match plan.mode {
         Mode::Open | Mode::Untimed => pace::open(&mut player, source, plan)?,
         Mode::Closed { depth, per_app } => pace::closed(&mut player, source, depth, per_app)?,

@@ -4,6 +4,8 @@
 //! crate `report`.
 
 mod charts;
+mod settings;
+mod spent;
 mod tables;
 mod view;
 
@@ -12,12 +14,13 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use ::report::chart::SHOWN;
-use ::report::format::{grouped, significant};
+use ::report::format::{escape, grouped, significant};
 use ::report::page::{frame, repeat};
 
 use crate::metric;
 use view::View;
 
+pub use settings::{config_text, impossible, parts, setting_name, setting_of};
 pub use tables::CAUSES;
 pub use view::{best, mean_ci};
 
@@ -43,6 +46,7 @@ fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
             significant(share * 100.0, 3)
         );
     }
+    *out += &tables::impossible(view.document);
     let count = |what: fn(&Value) -> bool| view.runs.iter().filter(|run| what(run.value)).count();
     let saturated = count(|run| run["host_queue"]["saturated"] == true);
     if saturated > 0 {
@@ -89,18 +93,42 @@ fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
         *out += "<h2>Latency</h2><p>From arrival to completion, the host's queue included.</p>";
         let _ = write!(out, "<div class=\"grid2\">{latency}</div>");
     }
+    *out += &spent::section(view.document);
     repeat(out, reproduce);
     *out += "<h2>Circumstances</h2><p>What was replayed, and how.</p>";
-    *out += &tables::circumstances(view.document);
+    for part in settings::parts(view.document) {
+        *out += &tables::circumstances(part);
+    }
     *out += "<h2>Configuration</h2><p>The effective configuration of the drive, with the source \
              of each value. Swept keys are in the summary.</p>";
     *out += &tables::config(view.document);
+    for part in &settings::parts(view.document)[1..] {
+        let _ = write!(out, "<h3>{}</h3>", escape(&setting_name(part)));
+        *out += &tables::config(part);
+    }
     *out += "<h2>All numbers</h2><details><summary>Every counter of every run</summary>";
     *out += &tables::all_numbers(view);
     *out += "</details><h2>Limits of the model</h2><p class=\"note\">Each die serves requests in \
              the order they arrive; there is no out-of-order scheduler. A percentile with fewer \
              than ten samples beyond it is left out. Percentiles of windows are at most 3 % too \
              high, all others at most 0.8 %.</p>";
+}
+
+/// What was replayed: files, recipes, or the applications of a merged stream.
+fn sources(document: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let short = |s: String| s.rsplit('/').next().unwrap_or(&s).to_string();
+    let mut found: Vec<String> = Vec::new();
+    for part in settings::parts(document) {
+        let list = |key: &str| part["workload"][key].as_array().into_iter().flatten();
+        let files: Vec<String> = list("source").map(|value| short(text(value))).collect();
+        let tenants: Vec<String> = list("tenants").map(|t| text(&t["name"])).collect();
+        let name = if files.is_empty() { tenants.join(" + ") } else { files.join(", ") };
+        if !name.is_empty() && !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found.join(", ")
 }
 
 /// One sentence: what ran on what, how.
@@ -111,19 +139,7 @@ fn lead(view: &View<'_>) -> String {
         n => format!("{n} runs"),
     };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-    let source: Vec<String> =
-        d["workload"]["source"].as_array().into_iter().flatten().map(text).collect();
-    let short = |s: &String| s.rsplit('/').next().unwrap_or(s).to_string();
-    let source = match source.is_empty() {
-        true => d["workload"]["tenants"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|t| text(&t["name"]))
-            .collect::<Vec<_>>()
-            .join(" + "),
-        false => source.iter().map(short).collect::<Vec<_>>().join(", "),
-    };
+    let source = sources(d);
     let requests = d["workload"]["requests"].as_u64();
     let requests = requests.map_or(String::new(), |n| format!(" ({} requests)", grouped(n)));
     let mode = match (d["replay"]["mode"].as_str(), d["replay"]["qd"].as_u64()) {
