@@ -24,8 +24,8 @@ pub use prove::Prove;
 pub use remap::{Dump, HostLog, Image};
 pub use reproduce::{Paper, Reproduce};
 pub use serve::{
-    Background, ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs,
-    Switch, Timing,
+    Background, ConformanceArgs, Ctl, CtlCommand, Digest, OnCut, Remap, Serve, ServeFuse, ServeNbd,
+    ServeNvme, StackArgs, Switch, Timing,
 };
 pub use sim::{Compare, Output, Sim};
 pub use sqlite::{Backup, Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
