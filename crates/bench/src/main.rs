@@ -14,6 +14,7 @@ mod memory;
 mod meter;
 mod remap;
 mod sqlite;
+mod wire;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         "memory" => memory::run(args),
         "sqlite" => sqlite::run(args),
         "trace" => generate::run(args),
+        "wire" => wire::run(args),
         "help" | "-h" | "--help" => {
             for help in [
                 drive::HELP,
@@ -46,13 +48,14 @@ fn main() -> ExitCode {
                 remap::HELP,
                 sqlite::HELP,
                 generate::HELP,
+                wire::HELP,
             ] {
                 println!("{help}");
             }
             return ExitCode::SUCCESS;
         }
         other => Err(format!(
-            "`{other}`: expected drive, image, lfs, lru, memory, remap, sqlite, trace or help"
+            "`{other}`: expected drive, image, lfs, lru, memory, remap, sqlite, trace, wire or help"
         )),
     };
     ended(done)

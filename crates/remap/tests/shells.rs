@@ -284,6 +284,23 @@ fn described(stored: &[bool], from: usize, len: usize, most: usize) -> Vec<(u64,
 }
 
 #[test]
+fn writes_are_admitted_together_where_the_map_is_in_memory_and_no_buffer_joins_them() {
+    let joined = |set: &[(&str, &str)]| {
+        let mut options = LogOptions::default();
+        for (name, value) in [("segment", "64 KiB")].iter().chain(set) {
+            options.set(name, value).unwrap();
+        }
+        let around = Around { say: |what| panic!("{what}"), turns: None };
+        let log = LiveLog::format(Arc::new(Memory::new(3_000)), &options, around).unwrap();
+        assert_eq!(log.atomic_blocks(), options.atomic_blocks());
+        log.joined_blocks()
+    };
+    assert_eq!(joined(&[]), LogOptions::default().atomic_blocks().min(8));
+    assert_eq!(joined(&[("ack", "buffer")]), 0);
+    assert_eq!(joined(&[("map_memory", "64 KiB")]), 0);
+}
+
+#[test]
 fn a_live_log_is_read_written_and_described_by_bytes() {
     for (seed, map_memory) in [(1, "0"), (2, "64 KiB")] {
         let (mut rng, mut options) = (Rng::stream(seed, "bytes"), LogOptions::default());

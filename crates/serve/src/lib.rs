@@ -11,3 +11,5 @@ pub mod fuse;
 mod kernel;
 pub mod mount;
 pub mod nbd;
+pub mod nvme;
+pub mod stream;

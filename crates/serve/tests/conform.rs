@@ -1,5 +1,6 @@
 //! The conformance checks: our stacks pass them, and what is broken fails the right one.
 
+mod controller;
 mod server;
 
 use std::path::PathBuf;
@@ -130,6 +131,50 @@ fn every_lie_is_found() {
         let flip = AtomicBool::new(false);
         let disk = Arc::new(Liar { below: Arc::clone(&honest.disk), lie, flip });
         let (failed, _) = check(Stack { disk, ..honest });
+        assert!(failed.contains(&number), "{lie:?}: {failed:?}");
+    }
+}
+
+/// The same checks over NVMe; numbers of the checks that failed, and of those that were not offered.
+fn check_nvme(stack: Stack) -> (Vec<usize>, Vec<usize>) {
+    let path: PathBuf = server::socket("control");
+    let control = Control::new(stack.clone(), Box::new(|| {}));
+    let socket = ControlSocket::bind(&path, control).expect("a socket");
+    let running = controller::run_stacks(vec![stack], varve_serve::nvme::Options::default());
+    let uri = format!("nvme-tcp://{}", running.at);
+    let target = uri.parse().expect("a target");
+    let conformance = Conformance { target, control: Some(path), restart: None, seed: 3 };
+    let lines = conformance.run(&AtomicBool::new(false), |line| println!("{line:?}"));
+    drop(socket);
+    assert_eq!(lines.len(), 18);
+    let with = |wanted: fn(&Outcome) -> bool| {
+        lines.iter().filter(|line| wanted(&line.outcome)).map(|line| line.number).collect()
+    };
+    (with(|o| matches!(o, Outcome::Fail(_))), with(|o| matches!(o, Outcome::NotOffered(_))))
+}
+
+/// No block status (2, 9), no request of 32 MiB (11), it may be written (13), nobody restarts it (18).
+#[test]
+fn stacks_pass_over_nvme() {
+    for text in ["ram(40MiB)+cut(5)", controller::DRIVE] {
+        assert_eq!(check_nvme(stack(text)), (vec![], vec![2, 9, 11, 13, 18]), "{text}");
+    }
+    assert_eq!(check_nvme(stack("ram(40MiB)+read-only")).0, Vec::<usize>::new());
+}
+
+#[test]
+fn lies_are_found_over_nvme() {
+    let lies = [
+        (Lie::ForgetsFlush, 3),
+        (Lie::ForgetsForce, 5),
+        (Lie::TrimsToGarbage, 7),
+        (Lie::SwallowsWrites, 17),
+    ];
+    for (lie, number) in lies {
+        let honest = stack("ram(40MiB)+cut(4)");
+        let flip = AtomicBool::new(false);
+        let disk = Arc::new(Liar { below: Arc::clone(&honest.disk), lie, flip });
+        let (failed, _) = check_nvme(Stack { disk, ..honest });
         assert!(failed.contains(&number), "{lie:?}: {failed:?}");
     }
 }

@@ -24,11 +24,11 @@ pub use prove::Prove;
 pub use remap::{Dump, HostLog, Image};
 pub use reproduce::{Paper, Reproduce};
 pub use serve::{
-    Background, ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs,
-    Switch, Timing,
+    Background, ConformanceArgs, Ctl, CtlCommand, Digest, OnCut, Remap, Serve, ServeFuse, ServeNbd,
+    ServeNvme, StackArgs, Switch, Timing,
 };
 pub use sim::{Compare, Output, Sim};
-pub use sqlite::{Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
+pub use sqlite::{Backup, Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
 pub use study::{Cite, MergeParts, Points, Run};
 pub use top::Top;
 pub use torture::{Cuts, Torture};

@@ -11,6 +11,8 @@ use super::size;
 pub enum Serve {
     /// Over NBD: for QEMU, fio, the libnbd tools, nbd-client
     Nbd(ServeNbd),
+    /// Over NVMe/TCP: for Linux, as a drive with several queues, logs and vendor commands for transactions
+    NvmeTcp(ServeNvme),
     /// As a file in a directory, by FUSE, and with --loop as a block device of this kernel
     Fuse(ServeFuse),
 }
@@ -159,6 +161,76 @@ pub struct ServeNbd {
     pub no_list: bool,
 }
 
+/// Whether PDUs have digests (CRC32C).
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Digest {
+    /// Never
+    Off,
+    /// As the host asks
+    Allow,
+    /// Always, of headers and data
+    Require,
+}
+
+/// What hosts see of a power cut.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum OnCut {
+    /// Commands fail: file systems stop at once
+    Error,
+    /// Nobody is answered, as by a drive without power; hosts wait, and connect again when it is on
+    Vanish,
+}
+
+#[derive(ClapArgs)]
+pub struct ServeNvme {
+    #[command(flatten)]
+    pub stack: StackArgs,
+    /// Listen at this address and port; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4420")]
+    pub listen: std::net::SocketAddr,
+    /// Allow an address that other machines reach, for the hosts that --host-nqn names
+    #[arg(long, requires = "host_nqn")]
+    pub listen_any: bool,
+    /// Qualified name of the subsystem; without it, one made of the UUID of its first namespace
+    #[arg(long, value_name = "NQN")]
+    pub nqn: Option<String>,
+    /// Name of the first namespace, which is of the stack above; its power is what `varve ctl` cuts
+    #[arg(long, value_name = "NAME", default_value = "disk")]
+    pub name: String,
+    /// One more namespace, of a stack in one text (`--stack`); may be given several times
+    #[arg(long, value_name = "NAME=STACK")]
+    pub export: Vec<String>,
+    /// I/O queues of a host
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub queues: u16,
+    /// Commands of a queue
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(2..=1024))]
+    pub depth: u16,
+    /// Bytes of data that a command may bring with it: 4 KiB to 512 KiB
+    #[arg(long, value_name = "SIZE", default_value = "132KiB", value_parser = size)]
+    pub in_capsule: block::Bytes,
+    /// Bytes that a command may move: 4 KiB to 256 KiB, a power of two
+    #[arg(long, value_name = "SIZE", default_value = "128KiB", value_parser = size)]
+    pub mdts: block::Bytes,
+    /// Whether PDUs have digests
+    #[arg(long, value_enum, default_value_t = Digest::Allow)]
+    pub digest: Digest,
+    /// A host that may connect, by its qualified name; may be given several times. Without it all may
+    #[arg(long, value_name = "NQN")]
+    pub host_nqn: Vec<String>,
+    /// What hosts see of a power cut
+    #[arg(long, value_enum, default_value_t = OnCut::Error)]
+    pub on_cut: OnCut,
+    /// Connections at a time: one for each host, and one for each of its queues
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..))]
+    pub max_connections: u16,
+    /// Write a line to this descriptor when hosts can come (`READY=1` goes to $NOTIFY_SOCKET in any case)
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<u32>,
+    #[command(flatten)]
+    pub place: Background,
+}
+
 #[derive(ClapArgs)]
 pub struct ServeFuse {
     /// The directory to mount on; made if it is not there. It has disk.img, stats.json and control,
@@ -230,8 +302,8 @@ pub enum CtlCommand {
 
 #[derive(ClapArgs)]
 pub struct ConformanceArgs {
-    /// nbd://HOST[:PORT]/NAME, nbd+unix:///NAME?socket=PATH, a file or a block device; what it holds
-    /// is overwritten
+    /// nbd://HOST[:PORT]/NAME, nbd+unix:///NAME?socket=PATH, nvme-tcp://HOST[:PORT][/NQN][?nsid=N], a file or a
+    /// block device; what it holds is overwritten
     #[arg(value_name = "URI|FILE|DEVICE")]
     pub target: String,
     /// The control socket of its server, if it is one of ours: power cuts

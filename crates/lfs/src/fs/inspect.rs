@@ -147,3 +147,25 @@ impl<D: BlockDevice> Durable<D> {
         Ok(Some(DurableJournal { state, records }))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use block::{RamDevice, Sectors};
+
+    use super::*;
+    use crate::{MkfsOptions, mkfs};
+
+    /// Kernels leave entries in the journal of the pack; volumes made here have none.
+    #[test]
+    fn an_entry_in_the_packs_journal_wins_over_the_tables() {
+        let device = RamDevice::new(Sectors(64 << 11));
+        let now = crate::Now { at: Time::ZERO, wall: crate::Stamp { seconds: 1, nanos: 2 } };
+        let device = mkfs(device, &MkfsOptions::new([5; 16], 9), now).unwrap().0;
+        let mut durable = Durable::open(device).unwrap();
+        let (root, table) = durable.nat(Nid::ROOT).unwrap();
+        assert!(table.is_some());
+        let moved = NatEntry { addr: BlockAddr(root.addr.0 + 9), ..root };
+        durable.pack.nat = vec![(Nid(99), root), (Nid::ROOT, moved)];
+        assert_eq!(durable.nat(Nid::ROOT).unwrap(), (moved, None));
+    }
+}

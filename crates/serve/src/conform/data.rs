@@ -32,12 +32,16 @@ pub fn fill(c: &mut Check<'_>) -> Verdict {
         let found = versions(at, &link.read(at, MIB as u32)?)?;
         must(found.iter().all(|v| *v == version), || format!("not all was kept at {at}"))?;
     }
+    let grain = link.grain();
     for _ in 0..200 {
-        let at = c.rng.below(end / SECTOR - 64) * SECTOR;
-        let (bytes, version) = (c.rng.between(1, 64) * SECTOR, c.fresh());
+        let at = c.rng.below(end / grain - 64) * grain;
+        let (bytes, version) = (c.rng.between(1, 64) * grain, c.fresh());
         link.write(at, &stamp(version, at, bytes), false)?;
         let found = versions(at, &link.read(at, bytes as u32)?)?;
         must(found.iter().all(|v| *v == version), || format!("{bytes} bytes at {at}"))?;
+    }
+    if link.host().is_some() {
+        return pass(format!("{} MiB, by blocks of {grain} bytes", end / MIB));
     }
     for _ in 0..200 {
         let (at, bytes) = (c.rng.below(end - 10_000), c.rng.between(1, 9000));
@@ -80,10 +84,10 @@ pub fn trimmed(c: &mut Check<'_>) -> Verdict {
     let bytes = region(&link).min(8 * MIB);
     let version = c.fresh();
     link.write(0, &stamp(version, 0, bytes), false)?;
-    let mut zeroed = 0;
+    let (mut zeroed, grain) = (0, link.grain());
     for _ in 0..50 {
-        let at = c.rng.below(bytes / SECTOR) * SECTOR;
-        let length = (c.rng.between(1, 600) * SECTOR).min(bytes - at);
+        let at = c.rng.below(bytes / grain) * grain;
+        let length = (c.rng.between(1, 600 * SECTOR / grain) * grain).min(bytes - at);
         link.trim(at, length as u32)?;
     }
     link.flush()?;
@@ -104,11 +108,11 @@ pub fn zeroed(c: &mut Check<'_>) -> Verdict {
         return absent("no WRITE_ZEROES");
     }
     let bytes = region(&link).min(4 * MIB);
-    let mut odd = true;
+    let mut odd = link.host().is_none();
     for round in 0..60 {
         let mut held = stamp(c.fresh(), 0, bytes);
         link.write(0, &held, false)?;
-        let grain = if odd { 1 } else { SECTOR };
+        let grain = if odd { 1 } else { link.grain() };
         let at = c.rng.below(bytes / grain - 1) * grain;
         let length = (c.rng.between(1, 70_000).next_multiple_of(grain)).min(bytes - at);
         match link.zero(at, length as u32, round % 2 == 0) {
@@ -135,7 +139,7 @@ pub fn zeroed(c: &mut Check<'_>) -> Verdict {
             if done { "FAST_ZERO was fast" } else { "FAST_ZERO was refused" }
         }
     };
-    pass(format!("{}; {fast}", if odd { "to the byte" } else { "to the sector" }))
+    pass(format!("{}; {fast}", if odd { "to the byte" } else { "to the block" }))
 }
 
 /// 9
@@ -181,7 +185,11 @@ pub fn large(c: &mut Check<'_>) -> Verdict {
     if link.size() < LARGE {
         return absent("less than 32 MiB");
     }
-    let most = link.client().and_then(|client| client.sizes).map_or(LARGE, |s| u64::from(s[2]));
+    let sizes = link.client().and_then(|client| client.sizes);
+    let most = match link.host() {
+        Some((host, _)) => host.transfer(),
+        None => sizes.map_or(LARGE, |sizes| u64::from(sizes[2])),
+    };
     if most < LARGE {
         return absent(format!("at most {most} bytes in a request"));
     }

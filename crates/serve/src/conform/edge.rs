@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use super::stamp::{SECTOR, stamp, versions};
-use super::{Check, Verdict, absent, must, pass};
-use crate::nbd::Client;
+use super::pipe::Pipe;
+use super::stamp::{stamp, versions};
+use super::{Check, Verdict, absent, host, must, pass};
 use crate::nbd::wire::{Request, command, flag};
 
 /// 10
 pub fn bounds(c: &mut Check<'_>) -> Verdict {
     let mut link = c.link()?;
     let size = link.size();
-    let (last, read_only) = (size - SECTOR, link.can(flag::READ_ONLY));
-    let before = link.read(last, SECTOR as u32)?;
-    for (at, bytes) in [(size, 512), (size - 1, 2), (last, 1024), (u64::MAX - 511, 512)] {
+    let (grain, read_only) = (link.grain(), link.can(flag::READ_ONLY));
+    let last = size - grain;
+    let before = link.read(last, grain as u32)?;
+    let piece = grain as u32;
+    let beyond = [(size, piece), (size - 1, 2), (last, 2 * piece), (u64::MAX - grain + 1, piece)];
+    for (at, bytes) in beyond {
         must(link.read(at, bytes).is_err(), || format!("a read of {bytes} bytes at {at}"))?;
         if !read_only {
             let wrote = link.write(at, &vec![9; bytes as usize], false);
@@ -27,8 +30,11 @@ pub fn bounds(c: &mut Check<'_>) -> Verdict {
             must(zeroed.is_err(), || format!("zeroes, {bytes} bytes at {at}"))?;
         }
     }
-    must(link.read(last, SECTOR as u32)? == before, || "the last sector changed".to_string())?;
+    must(link.read(last, piece)? == before, || "the last sector changed".to_string())?;
     must(link.size() == size && c.link()?.size() == size, || "the size changed".to_string())?;
+    if let Some((of, told)) = link.host() {
+        return host::bounds(of, told);
+    }
     let Some(client) = link.client() else { return pass("beyond the end") };
     if client.can(flag::FLUSH) {
         let (at, bytes) = (u64::MAX - 5, u32::MAX);
@@ -47,6 +53,11 @@ pub fn read_only(c: &mut Check<'_>) -> Verdict {
         return absent("it may be written");
     }
     let before = link.read(0, 4096)?;
+    if let Some((of, told)) = link.host() {
+        host::read_only(of, told)?;
+        must(link.read(0, 4096)? == before, || "something was written".to_string())?;
+        return pass("Write, Dataset Management and Write Zeroes refused");
+    }
     let Some(client) = link.client() else { return absent("a file") };
     for kind in [command::WRITE, command::TRIM, command::WRITE_ZEROES] {
         let payload = if kind == command::WRITE { &[7; 4096][..] } else { &[] };
@@ -61,11 +72,14 @@ pub fn read_only(c: &mut Check<'_>) -> Verdict {
 pub fn disconnect(c: &mut Check<'_>) -> Verdict {
     const BYTES: u64 = 1 << 20;
     let mut link = c.link()?;
-    if link.client().is_none() {
-        return absent("not a connection");
-    }
     if link.can(flag::READ_ONLY) {
         return absent("it is read-only");
+    }
+    if link.host().is_some() {
+        return host::disconnect(c, link);
+    }
+    if link.client().is_none() {
+        return absent("not a connection");
     }
     let (mut torn, first) = (0, c.fresh());
     for _ in 0..20 {
@@ -94,6 +108,11 @@ pub fn disconnect(c: &mut Check<'_>) -> Verdict {
 pub fn unknown(c: &mut Check<'_>) -> Verdict {
     let mut link = c.link()?;
     let before = link.read(0, 4096)?;
+    if let Some((of, told)) = link.host() {
+        let count = host::unknown(of, told)?;
+        must(link.read(0, 4096)? == before, || "something was written".to_string())?;
+        return pass(format!("{count} answered with errors"));
+    }
     let Some(client) = link.client() else { return absent("not a connection") };
     let asks = [(99, 0), (command::READ, 1 << 13), (command::FLUSH, 1 << 14), (0x7fff, 0)];
     for (kind, flags) in asks {
@@ -112,7 +131,7 @@ const DEPTH: usize = 32;
 const PAGE: u64 = 4096;
 
 /// One connection's part: pages of its own, 32 requests in flight, every read verified.
-fn hammer(client: &mut Client, base: u64, pages: u64, seed: u64) -> Result<u64, String> {
+fn hammer(pipe: &mut dyn Pipe, base: u64, pages: u64, seed: u64) -> Result<u64, String> {
     let mut rng = block::Rng::stream(seed, "conform/parallel");
     let mut held: BTreeMap<u64, u64> = BTreeMap::new();
     // A page in flight is left alone: overlapping requests have no order.
@@ -126,23 +145,21 @@ fn hammer(client: &mut Client, base: u64, pages: u64, seed: u64) -> Result<u64, 
             }
             version += 1;
             let write = rng.below(2) == 0;
-            let sent = match write {
-                true => client.send(command::WRITE, 0, page, 4096, &stamp(version, page, PAGE)),
-                false => client.send(command::READ, 0, page, 4096, &[]),
+            let number = match write {
+                true => pipe.put(page, &stamp(version, page, PAGE))?,
+                false => pipe.get(page, PAGE as u32)?,
             };
-            let cookie = sent.map_err(|error| error.to_string())?;
-            busy.insert(cookie, (page, if write { version } else { 0 }));
+            busy.insert(number, (page, if write { version } else { 0 }));
             asked += 1;
         }
-        let reply = client.receive().map_err(|error| error.to_string())?;
-        must(reply.errno == 0, || format!("error {}", reply.errno))?;
-        let Some((page, wrote)) = busy.remove(&reply.request.cookie) else {
+        let (number, data) = pipe.next()?;
+        let Some((page, wrote)) = busy.remove(&number) else {
             return Err("a reply to something else".to_string());
         };
         if wrote > 0 {
             held.insert(page, wrote);
         } else if let Some(expected) = held.get(&page) {
-            let found = versions(page, &reply.data)?;
+            let found = versions(page, &data)?;
             must(found.iter().all(|v| v == expected), || format!("page {page}: {found:?}"))?;
         }
         done += 1;
@@ -158,12 +175,12 @@ pub fn parallel(c: &mut Check<'_>) -> Verdict {
     }
     let half = (one.size() / 2).min(32 << 20) / PAGE * PAGE;
     let seeds = [c.fresh(), c.fresh()];
-    let (Some(a), Some(b)) = (one.client(), two.client()) else {
+    let (Some(mut a), Some(mut b)) = (one.pipe(), two.pipe()) else {
         return absent("not a connection");
     };
     let results: [Result<u64, String>; 2] = std::thread::scope(|scope| {
-        let first = scope.spawn(|| hammer(a, 0, half / PAGE, seeds[0]));
-        let second = scope.spawn(|| hammer(b, half, half / PAGE, seeds[1]));
+        let first = scope.spawn(|| hammer(&mut *a, 0, half / PAGE, seeds[0]));
+        let second = scope.spawn(|| hammer(&mut *b, half, half / PAGE, seeds[1]));
         [first, second].map(|t| t.join().unwrap_or_else(|_| Err("a thread failed".to_string())))
     });
     let [first, second] = results;

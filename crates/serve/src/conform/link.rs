@@ -7,9 +7,12 @@ use std::sync::Arc;
 
 use live::FileMedium;
 
+use super::stamp::SECTOR;
 use crate::nbd::Address;
 use crate::nbd::client::{ALL, Client, ClientError};
 use crate::nbd::wire::{Errno, command, flag, how, state};
+use crate::nvme::initiator::{self, Told, Wish};
+use crate::nvme::{Initiator, InitiatorError};
 use stack::disk::{Disk, MediumDisk};
 
 /// What is checked.
@@ -17,8 +20,27 @@ use stack::disk::{Disk, MediumDisk};
 pub enum Target {
     /// An export of an NBD server.
     Nbd(Address, String),
+    /// A namespace of an NVMe subsystem; without a name, of the one that the address tells of.
+    Nvme(Address, Option<String>, u32),
     /// A file or a block device.
     File(PathBuf),
+}
+
+fn resolve(host: &str, port: u16) -> Result<Address, String> {
+    let with_port = if host.contains(':') { host.to_string() } else { format!("{host}:{port}") };
+    let found = std::net::ToSocketAddrs::to_socket_addrs(&with_port.as_str())
+        .map_err(|error| format!("{with_port}: {error}"))?
+        .next();
+    found.map(Address::Tcp).ok_or_else(|| format!("{with_port}: no such host"))
+}
+
+/// `HOST[:PORT][/NQN][?nsid=N]`.
+fn nvme(rest: &str) -> Result<Target, String> {
+    let (place, nsid) = rest.split_once("?nsid=").unwrap_or((rest, "1"));
+    let (host, name) = place.split_once('/').unwrap_or((place, ""));
+    let nsid = nsid.parse().map_err(|_| format!("nsid={nsid}: expected a number"))?;
+    let name = (!name.is_empty()).then(|| name.to_string());
+    Ok(Target::Nvme(resolve(host, 4420)?, name, nsid))
 }
 
 impl FromStr for Target {
@@ -34,16 +56,15 @@ impl FromStr for Target {
         }
         if let Some(rest) = text.strip_prefix("nbd://") {
             let (host, name) = rest.split_once('/').unwrap_or((rest, ""));
-            let with_port =
-                if host.contains(':') { host.to_string() } else { format!("{host}:10809") };
-            let found = std::net::ToSocketAddrs::to_socket_addrs(&with_port.as_str())
-                .map_err(|error| format!("{with_port}: {error}"))?
-                .next();
-            let address = found.ok_or_else(|| format!("{with_port}: no such host"))?;
-            return Ok(Target::Nbd(Address::Tcp(address), name.to_string()));
+            return Ok(Target::Nbd(resolve(host, 10809)?, name.to_string()));
+        }
+        if let Some(rest) = text.strip_prefix("nvme-tcp://") {
+            return nvme(rest);
         }
         match text.contains("://") {
-            true => Err(format!("{text}: expected nbd:// or nbd+unix://, a file or a device")),
+            true => Err(format!(
+                "{text}: expected nbd://, nbd+unix:// or nvme-tcp://, a file or a device"
+            )),
             false => Ok(Target::File(PathBuf::from(text))),
         }
     }
@@ -68,6 +89,15 @@ impl From<Trouble> for String {
     }
 }
 
+impl From<InitiatorError> for Trouble {
+    fn from(error: InitiatorError) -> Trouble {
+        match error {
+            InitiatorError::Failed { status, .. } => Trouble::Refused(Some(u32::from(status.0))),
+            other => Trouble::Lost(other.to_string()),
+        }
+    }
+}
+
 impl From<ClientError> for Trouble {
     fn from(error: ClientError) -> Trouble {
         match error {
@@ -82,6 +112,8 @@ impl From<ClientError> for Trouble {
 pub enum Link {
     /// A connection.
     Nbd(Box<Client>),
+    /// A host, and the namespace.
+    Nvme(Box<Initiator>, Told),
     /// An open file.
     File(MediumDisk),
 }
@@ -96,6 +128,13 @@ impl Target {
             Target::Nbd(address, name) => Client::connect(address, name, ALL)
                 .map(|client| Link::Nbd(Box::new(client)))
                 .map_err(|error| format!("{address}: {error}")),
+            Target::Nvme(address, name, nsid) => {
+                let place = match address {
+                    Address::Tcp(address) => format!("nvme-tcp://{address}"),
+                    Address::Unix(path) => path.display().to_string(),
+                };
+                host(address, name.as_deref(), *nsid).map_err(|why| format!("{place}: {why}"))
+            }
             Target::File(path) => {
                 let open = OpenOptions::new().read(true).write(true).open(path);
                 let file = open.map_err(|error| format!("{}: {error}", path.display()))?;
@@ -107,6 +146,27 @@ impl Target {
     }
 }
 
+fn host(address: &Address, name: Option<&str>, nsid: u32) -> Result<Link, String> {
+    let (wish, text) = (Wish::default(), |error: InitiatorError| error.to_string());
+    let name = match name {
+        Some(name) => name.to_string(),
+        None => {
+            let found = initiator::discover(address, &wish).map_err(text)?;
+            found.into_iter().next().ok_or("it tells of no subsystem")?
+        }
+    };
+    let host = Initiator::connect(address, &name, &wish).map_err(text)?;
+    let told = host.namespaces.iter().find(|told| told.nsid == nsid).copied();
+    let told = told.ok_or_else(|| format!("{name} has no namespace {nsid}"))?;
+    Ok(Link::Nvme(Box::new(host), told))
+}
+
+/// Logical blocks of a range; what is not whole blocks cannot be asked for.
+fn blocks(of: Told, at: u64, bytes: u64) -> Result<(u64, u64), Trouble> {
+    let odd = (at | bytes) & ((1 << of.shift) - 1) != 0;
+    if odd { Err(Trouble::Refused(None)) } else { Ok((at >> of.shift, bytes >> of.shift)) }
+}
+
 fn refused<T>(result: Result<T, stack::disk::DiskError>) -> Result<(), Trouble> {
     result.map(drop).map_err(|_| Trouble::Refused(None))
 }
@@ -116,20 +176,44 @@ impl Link {
     pub fn size(&self) -> u64 {
         match self {
             Link::Nbd(client) => client.size,
+            Link::Nvme(_, told) => told.blocks << told.shift,
             Link::File(disk) => disk.capabilities().size,
         }
     }
-    /// The connection, if it is one.
+    /// Bytes of the smallest piece that it can be asked for, a sector at least.
+    pub fn grain(&self) -> u64 {
+        match self {
+            Link::Nbd(_) | Link::File(_) => SECTOR,
+            Link::Nvme(_, told) => 1 << told.shift,
+        }
+    }
+    /// The NBD connection, if it is one.
     pub fn client(&mut self) -> Option<&mut Client> {
         match self {
             Link::Nbd(client) => Some(client),
-            Link::File(_) => None,
+            Link::Nvme(..) | Link::File(_) => None,
+        }
+    }
+    /// The NVMe host, if it is one, and the namespace.
+    pub fn host(&mut self) -> Option<(&mut Initiator, Told)> {
+        match self {
+            Link::Nvme(host, told) => Some((host, *told)),
+            Link::Nbd(_) | Link::File(_) => None,
         }
     }
     /// Whether the device says that it can do this (an NBD flag).
     pub fn can(&self, what: u16) -> bool {
         match self {
             Link::Nbd(client) => client.can(what),
+            Link::Nvme(_, told) if told.read_only => {
+                what & (flag::READ_ONLY | flag::FLUSH | flag::MULTI_CONN) != 0
+            }
+            Link::Nvme(host, _) => {
+                let here = flag::FLUSH | flag::FUA | flag::MULTI_CONN;
+                let trim = if host.offers(2) { flag::TRIM } else { 0 };
+                let zero = if host.offers(3) { flag::WRITE_ZEROES } else { 0 };
+                what & (here | trim | zero) != 0
+            }
             // A file has no request that is durable by itself; the rest is there.
             Link::File(_) => what & (flag::FLUSH | flag::TRIM | flag::WRITE_ZEROES) != 0,
         }
@@ -141,6 +225,10 @@ impl Link {
     pub fn read(&mut self, at: u64, bytes: u32) -> Result<Vec<u8>, Trouble> {
         match self {
             Link::Nbd(client) => Ok(client.read(at, bytes)?),
+            Link::Nvme(host, told) => {
+                let (first, count) = blocks(*told, at, u64::from(bytes))?;
+                Ok(host.read(*told, first, count)?)
+            }
             Link::File(disk) => {
                 let mut data = vec![0; bytes as usize];
                 refused(disk.read(at, &mut data)).map(|()| data)
@@ -154,6 +242,10 @@ impl Link {
     pub fn write(&mut self, at: u64, data: &[u8], fua: bool) -> Result<(), Trouble> {
         match self {
             Link::Nbd(client) => Ok(client.write(at, data, if fua { how::FUA } else { 0 })?),
+            Link::Nvme(host, told) => {
+                let (first, _) = blocks(*told, at, data.len() as u64)?;
+                Ok(host.write(*told, first, data, fua)?)
+            }
             Link::File(disk) => refused(disk.write(at, data, fua)),
         }
     }
@@ -164,6 +256,7 @@ impl Link {
     pub fn flush(&mut self) -> Result<(), Trouble> {
         match self {
             Link::Nbd(client) => Ok(client.flush()?),
+            Link::Nvme(host, told) => Ok(host.flush(*told)?),
             Link::File(disk) => refused(disk.flush()),
         }
     }
@@ -174,6 +267,10 @@ impl Link {
     pub fn trim(&mut self, at: u64, bytes: u32) -> Result<(), Trouble> {
         match self {
             Link::Nbd(client) => Ok(client.trim(at, bytes, 0)?),
+            Link::Nvme(host, told) => {
+                let (first, count) = blocks(*told, at, u64::from(bytes))?;
+                Ok(host.deallocate(*told, first, count as u32)?)
+            }
             Link::File(disk) => refused(disk.trim(at, u64::from(bytes), false)),
         }
     }
@@ -184,6 +281,10 @@ impl Link {
     pub fn zero(&mut self, at: u64, bytes: u32, keep: bool) -> Result<(), Trouble> {
         match self {
             Link::Nbd(client) => Ok(client.zero(at, bytes, if keep { how::NO_HOLE } else { 0 })?),
+            Link::Nvme(host, told) => {
+                let (first, count) = blocks(*told, at, u64::from(bytes))?;
+                Ok(host.zero(*told, first, count, keep)?)
+            }
             Link::File(disk) => refused(disk.zero(at, u64::from(bytes), keep, false)),
         }
     }
@@ -206,6 +307,7 @@ impl Link {
     /// [`Trouble`].
     pub fn extents(&mut self, at: u64, bytes: u32) -> Result<Option<Vec<(u64, bool)>>, Trouble> {
         match self {
+            Link::Nvme(..) => Ok(None),
             Link::Nbd(client) if client.context.is_none() => Ok(None),
             Link::Nbd(client) => {
                 let told = client.status(at, bytes)?;

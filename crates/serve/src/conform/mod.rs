@@ -5,7 +5,9 @@
 mod cut;
 mod data;
 mod edge;
+mod host;
 mod link;
+mod pipe;
 mod stamp;
 
 use std::path::PathBuf;

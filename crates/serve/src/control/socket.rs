@@ -10,8 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::Control;
-use crate::nbd::address::{Address, Listener};
-use crate::nbd::transport::Socket;
+use crate::stream::{Address, Listener, Socket};
 
 /// Bytes of a line at most.
 const LINE: u64 = 4096;

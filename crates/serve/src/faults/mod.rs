@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use stack::disk::{Capabilities, Disk, DiskError, Done, Extent, Piece};
+use stack::disk::{Ask, Capabilities, Disk, DiskError, Done, Extent, Piece, Told, TransactError};
 
 pub use rule::{Asked, EXPECTED, Kind, Rule};
 
@@ -185,6 +185,10 @@ impl Disk for FaultyDisk {
     }
     fn extents(&self, at: u64, bytes: u64, most: usize) -> Result<Vec<Extent>, DiskError> {
         self.below.extents(at, bytes, most)
+    }
+    /// Rules are of plain requests: transactions pass.
+    fn transact(&self, ask: Ask<'_>) -> Result<Told, TransactError> {
+        self.below.transact(ask)
     }
     fn close(&self) -> Result<(), DiskError> {
         self.below.close()

@@ -39,6 +39,7 @@ impl DeviceFile {
             | DiskError::PowerOff
             | DiskError::Damaged(_)
             | DiskError::Stopped(_)
+            | DiskError::InTransaction(_)
             | DiskError::Io(_) => self.counted(Errno::EIO),
         }
     }

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::time::Duration;
 
-use super::address::Address;
-use super::transport::{Socket, Transport};
 use super::wire::{
     CHUNK, GREETING, MAX_PAYLOAD, OPTION, OPTION_REPLY, Request, SIMPLE, answer, chunk, command,
     handshake, info, option, u32_at, u64_at,
 };
+use crate::stream::address::Address;
+use crate::stream::transport::{Socket, Transport};
 
 /// A server that takes longer has failed.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -1,24 +1,19 @@
-//! The server: accepts clients, one thread for each, and stops cleanly.
+//! The server: clients of its exports.
 
-use std::collections::BTreeMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use super::address::{Address, Listener};
 use super::export::Export;
-use super::input::Input;
 use super::negotiate::{Agreed, Negotiation, Next, greeting};
-use super::output::{PATIENCE, write_all};
 use super::session::{End, Session};
 use super::stats::{Counts, Stats};
-use super::transport::{Socket, Transport};
+use crate::stream::host::{self, Host, Service};
+use crate::stream::output::{PATIENCE, write_all};
+use crate::stream::{Address, Input, Socket, Transport};
 
 /// For the whole of a handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How often the listener looks whether it is to stop.
-const LOOK: Duration = Duration::from_millis(100);
 
 /// What a server may be told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,64 +30,53 @@ impl Default for Limits {
     }
 }
 
-#[derive(Debug, Default)]
-struct Clients {
-    open: BTreeMap<u64, Socket>,
-    last: u64,
-}
-
 #[derive(Debug)]
-struct Shared {
-    exports: Vec<Export>,
+struct Exports {
+    all: Vec<Export>,
     limits: Limits,
     stats: Stats,
-    stop: AtomicBool,
-    clients: Mutex<Clients>,
-    left: Condvar,
+}
+
+impl Service for Exports {
+    const NAME: &'static str = "nbd";
+
+    fn seats(&self) -> usize {
+        self.limits.connections
+    }
+    fn refused(&self) {
+        self.stats.take(&mut Counts { refused: 1, ..Counts::default() });
+    }
+    fn serve(&self, mut socket: Socket, stop: &AtomicBool) {
+        let mut counts = Counts { connections: 1, ..Counts::default() };
+        let agreed = handshake(&mut socket, &self.all, self.limits.listed);
+        counts.handshakes_failed = u64::from(!matches!(agreed, Ok(Some(_))));
+        self.stats.take(&mut counts);
+        if let Ok(Some((agreed, input))) = agreed {
+            session(&self.all, agreed, input, socket, &self.stats, stop);
+        }
+    }
 }
 
 /// A server's handle: statistics and the wish that it stops.
 #[derive(Clone, Debug)]
-pub struct Handle(Arc<Shared>);
+pub struct Handle(host::Handle<Exports>);
 
 impl Handle {
     /// Lets the server stop: nothing more is accepted, what is admitted is finished.
     pub fn stop(&self) {
-        self.0.stop.store(true, Ordering::Relaxed);
+        self.0.stop();
     }
     /// What it counted.
     pub fn counters(&self) -> Vec<(&'static str, u64)> {
-        let mut all = self.0.stats.list();
-        all.push(("connections_now", self.0.clients().open.len() as u64));
+        let mut all = self.0.service().stats.list();
+        all.push(("connections_now", self.0.clients()));
         all
-    }
-}
-
-impl Shared {
-    fn clients(&self) -> MutexGuard<'_, Clients> {
-        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A server that listens.
 #[derive(Debug)]
-pub struct Server {
-    listener: Listener,
-    shared: Arc<Shared>,
-}
-
-/// Takes a client off the list, however its thread ends.
-struct Seat {
-    shared: Arc<Shared>,
-    number: u64,
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.shared.clients().open.remove(&self.number);
-        self.shared.left.notify_all();
-    }
-}
+pub struct Server(Host<Exports>);
 
 impl Server {
     /// Listens at `address`; the first export is also the one without a name.
@@ -100,16 +84,7 @@ impl Server {
     /// # Errors
     /// What the system said.
     pub fn bind(address: &Address, exports: Vec<Export>, limits: Limits) -> io::Result<Server> {
-        let listener = Listener::bind(address)?;
-        let shared = Arc::new(Shared {
-            exports,
-            limits,
-            stats: Stats::default(),
-            stop: AtomicBool::new(false),
-            clients: Mutex::default(),
-            left: Condvar::new(),
-        });
-        Ok(Server { listener, shared })
+        Host::bind(address, Exports { all: exports, limits, stats: Stats::default() }).map(Server)
     }
 
     /// Where it listens.
@@ -117,12 +92,12 @@ impl Server {
     /// # Errors
     /// What the system said.
     pub fn address(&self) -> io::Result<Address> {
-        self.listener.address()
+        self.0.address()
     }
 
     /// Its handle.
     pub fn handle(&self) -> Handle {
-        Handle(Arc::clone(&self.shared))
+        Handle(self.0.handle())
     }
 
     /// Serves until it is told to stop, and until the last client has left.
@@ -130,65 +105,7 @@ impl Server {
     /// # Errors
     /// The listener failed.
     pub fn run(self) -> io::Result<()> {
-        let mut result = Ok(());
-        while !self.shared.stop.load(Ordering::Relaxed) {
-            match self.listener.accept_within(LOOK) {
-                Ok(Some(socket)) => self.seat(socket),
-                Ok(None) => {}
-                // Too many open files, or a client that left at once: later again.
-                Err(error) if error.raw_os_error().is_some() => std::thread::sleep(LOOK),
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            }
-        }
-        self.shared.stop.store(true, Ordering::Relaxed);
-        drop(self.listener);
-        empty(&self.shared);
-        result
-    }
-
-    fn seat(&self, socket: Socket) {
-        let mut clients = self.shared.clients();
-        if clients.open.len() >= self.shared.limits.connections {
-            self.shared.stats.take(&mut Counts { refused: 1, ..Counts::default() });
-            return;
-        }
-        let Ok(twin) = socket.twin() else { return };
-        clients.last += 1;
-        let number = clients.last;
-        clients.open.insert(number, twin);
-        drop(clients);
-        let seat = Seat { shared: Arc::clone(&self.shared), number };
-        // Without a thread the seat is given up, and the socket closed, when the closure is dropped.
-        let _ = std::thread::Builder::new().name("nbd".to_string()).spawn(move || {
-            serve(&seat.shared, socket);
-        });
-    }
-}
-
-/// Asks clients to leave, and waits until they have.
-fn empty(shared: &Shared) {
-    let since = Instant::now();
-    let mut clients = shared.clients();
-    while !clients.open.is_empty() {
-        let late = since.elapsed() > PATIENCE;
-        for socket in clients.open.values() {
-            socket.end(!late);
-        }
-        let waited = shared.left.wait_timeout(clients, LOOK);
-        clients = waited.unwrap_or_else(PoisonError::into_inner).0;
-    }
-}
-
-fn serve(shared: &Shared, mut socket: Socket) {
-    let mut counts = Counts { connections: 1, ..Counts::default() };
-    let agreed = handshake(&mut socket, &shared.exports, shared.limits.listed);
-    counts.handshakes_failed = u64::from(!matches!(agreed, Ok(Some(_))));
-    shared.stats.take(&mut counts);
-    if let Ok(Some((agreed, input))) = agreed {
-        session(&shared.exports, agreed, input, socket, &shared.stats, &shared.stop);
+        self.0.run()
     }
 }
 

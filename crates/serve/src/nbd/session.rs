@@ -11,15 +11,15 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::export::Export;
-use super::input::Input;
 use super::negotiate::{ALLOCATION_ID, Agreed};
-use super::output::Output;
 use super::stats::{Counts, Stats};
-use super::transport::{Transport, is_late};
 use super::wire::{
     CHUNK_BYTES, Errno, MAX_PAYLOAD, REQUEST_BYTES, Request, chunk, chunk_head, command, how,
     simple, state,
 };
+use crate::stream::input::Input;
+use crate::stream::output::Output;
+use crate::stream::transport::{Transport, is_late};
 use stack::disk::{Disk, DiskError, Done, Extent, inside};
 
 /// Bytes of a read that are put together at a time.
@@ -81,6 +81,7 @@ pub(super) fn errno(error: &DiskError, kind: u16) -> Errno {
         | DiskError::PowerOff
         | DiskError::Damaged(_)
         | DiskError::Stopped(_)
+        | DiskError::InTransaction(_)
         | DiskError::Io(_) => Errno::Io,
     }
 }
@@ -428,6 +429,6 @@ impl<'a, T: Transport> Session<'a, T> {
 
 // An answer with all its chunks fits where answers are put together.
 const _: () = assert!(
-    READ_PIECE as usize + (HOLES + 1) * (CHUNK_BYTES + 12) <= super::output::ANSWER
-        && CHUNK_BYTES + 4 + 8 * EXTENTS <= super::output::ANSWER
+    READ_PIECE as usize + (HOLES + 1) * (CHUNK_BYTES + 12) <= crate::stream::output::ANSWER
+        && CHUNK_BYTES + 4 + 8 * EXTENTS <= crate::stream::output::ANSWER
 );

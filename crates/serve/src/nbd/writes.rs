@@ -3,10 +3,10 @@
 //! Invariants: writes take effect in the order in which they came; each is answered by itself, also
 //! when a disk laid several down together.
 
-use super::input::BUFFER;
 use super::session::{End, Session, errno};
-use super::transport::Transport;
 use super::wire::{Errno, REQUEST_BYTES, Request, command, how};
+use crate::stream::input::BUFFER;
+use crate::stream::transport::Transport;
 use stack::disk::{DiskError, Done, Piece};
 
 /// Bytes of a long write that are handled at a time.

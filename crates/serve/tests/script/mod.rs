@@ -10,11 +10,11 @@ use std::time::Duration;
 use block::Rng;
 use varve_serve::nbd::client::{go_data, meta_data, option_bytes};
 use varve_serve::nbd::negotiate::Agreed;
-use varve_serve::nbd::transport::Transport;
 use varve_serve::nbd::wire::{
     CHUNK, MAX_PAYLOAD, Request, SIMPLE, chunk, command, option, u32_at, u64_at,
 };
 use varve_serve::nbd::{Export, Stats, handshake, session};
+use varve_serve::stream::Transport;
 
 /// What every write of a script writes.
 pub const WRITTEN: u8 = 0x11;

@@ -111,7 +111,7 @@ impl Report {
         if card.is_some() {
             note += " Years: the device's own copies come on top (`--ssd` says how many such a drive makes).";
         }
-        Section::new("device", &format!("At the device: {at}"), &note, table)
+        Section::new("device", format!("At the device: {at}"), note, table)
     }
 
     /// The report for a terminal.

@@ -445,3 +445,20 @@ impl LineTable {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_that_another_line_took_stays_there_when_its_old_place_is_filled() {
+        let params = crate::preset("paper-nolog").unwrap().config.resolve().unwrap();
+        let mut table = LineTable::new(&params.geometry, &params.groups, 2);
+        let [first, other] = [0, 1].map(|line| BlockId(table.members(line)[0]));
+        table.set_member(0, 0, other.0);
+        assert_eq!((table.line_of(first), table.line_of(other)), (NONE, 0));
+        table.set_member(1, 0, first.0);
+        assert_eq!((table.line_of(first), table.line_of(other)), (1, 0));
+        assert_eq!([table.members(0)[0], table.members(1)[0]], [other.0, first.0]);
+    }
+}

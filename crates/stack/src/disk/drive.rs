@@ -6,7 +6,7 @@ use live::ImageDrive;
 use nand::{Cut, Fault, FaultPlan, Image, Instant, Left, Torn};
 use ssd::{ConfigError, Drive, Params, Plp, Stats};
 
-use super::{ModelDisk, Modelled};
+use super::{ModelDisk, Modelled, Transactor};
 use crate::power::{LastCut, Power, PowerError, PowerState, When};
 
 /// Slots programmed, in the order of [`nand::Cause`].
@@ -39,6 +39,9 @@ fn counters(stats: &Stats) -> Vec<(&'static str, u64)> {
         ("free_blocks", stats.free_blocks),
         ("valid_slots", stats.valid_units),
         ("slot_bytes", stats.slot_bytes),
+        ("good_blocks", stats.wear.blocks),
+        ("erases_least", u64::from(stats.wear.min)),
+        ("erases_most", u64::from(stats.wear.max)),
     ];
     all.extend(PROGRAMS.into_iter().zip(stats.nand.programs));
     all
@@ -49,7 +52,7 @@ fn unit(params: &Params) -> u32 {
 }
 
 #[derive(Debug)]
-enum State {
+pub(super) enum State {
     On(Box<Drive>),
     Off(Image),
 }
@@ -60,15 +63,15 @@ enum State {
 pub struct CutDrive {
     params: Params,
     capacity: Sectors,
-    state: State,
-    /// The power goes at the next flush.
-    at_flush: bool,
+    pub(super) state: State,
+    /// The power goes at the next flush, or commit.
+    pub(super) at_flush: bool,
     rng: Rng,
     /// Operations before the last power-on.
     before: u64,
     cuts: u64,
     last: Option<LastCut>,
-    now: Time,
+    pub(super) now: Time,
 }
 
 impl CutDrive {
@@ -129,7 +132,7 @@ impl CutDrive {
     }
 
     /// A cut of the fault plan has struck: the drive only says that it stands still.
-    fn struck(&mut self) {
+    pub(super) fn struck(&mut self) {
         let State::On(drive) = &self.state else { return };
         let pending = drive.nand().journal().count() as u64;
         let image = (**drive).clone().power_cut().0;
@@ -139,9 +142,13 @@ impl CutDrive {
     fn flush_cut(&mut self, at: Time) -> Result<Time, DeviceError> {
         let State::On(drive) = &mut self.state else { return Err(DeviceError::PowerOff) };
         let done = drive.submit(at, Request::flush())?;
+        Err(self.cut_between(at, done))
+    }
+
+    /// The power goes at some moment of what was asked at `at` and would be done at `done`.
+    pub(super) fn cut_between(&mut self, at: Time, done: Time) -> DeviceError {
         let instant = self.rng.between(at.as_ps(), done.as_ps());
-        self.cut_at(Time::from_ps(instant))?;
-        Err(DeviceError::PowerOff)
+        self.cut_at(Time::from_ps(instant)).err().unwrap_or(DeviceError::PowerOff)
     }
 }
 
@@ -189,6 +196,9 @@ impl Modelled for CutDrive {
             State::On(drive) => counters(&drive.stats()),
             State::Off(_) => Vec::new(),
         }
+    }
+    fn transactor(&mut self) -> Option<&mut dyn Transactor> {
+        Some(self)
     }
 }
 
@@ -259,5 +269,8 @@ impl Modelled for ImageDrive {
             ("file_syncs", file.syncs),
         ]);
         all
+    }
+    fn transactor(&mut self) -> Option<&mut dyn Transactor> {
+        Some(self)
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use serde_json::{Map, Value, json};
 
-use super::{Capabilities, Disk, DiskError, Done, Extent, Piece};
+use super::{Ask, Capabilities, Disk, DiskError, Done, Extent, Piece, Told, TransactError};
 
 /// Buckets for each power of two: a bucket is at most a quarter of its lower edge wide.
 const FINE_BITS: u32 = 2;
@@ -104,6 +104,12 @@ impl Meter {
     /// Bytes written.
     pub fn written(&self) -> u64 {
         self.kinds[1].bytes.load(Ordering::Relaxed)
+    }
+
+    /// Requests and bytes, by kind: reads, writes, flushes, trims.
+    pub fn totals(&self) -> [(u64, u64); 4] {
+        let load = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        std::array::from_fn(|i| (load(&self.kinds[i].count), load(&self.kinds[i].bytes)))
     }
 
     /// A request that came at `since` is answered now, or may be answered at `due`.
@@ -211,6 +217,24 @@ impl Disk for Metered {
     }
     fn extents(&self, at: u64, bytes: u64, most: usize) -> Result<Vec<Extent>, DiskError> {
         self.below.extents(at, bytes, most)
+    }
+    /// Pages of a transaction count as they are asked for; a commit is what makes them durable.
+    fn transact(&self, ask: Ask<'_>) -> Result<Told, TransactError> {
+        let asked = match &ask {
+            Ask::Limits | Ask::Begin | Ask::Abort(_) => return self.below.transact(ask),
+            Ask::Write(_, _, from) => Asked::Write(from.len() as u64),
+            Ask::Read(_, _, into) => Asked::Read(into.len() as u64),
+            Ask::Trim(..) | Ask::Remap(_) => Asked::Trim,
+            Ask::Commit(_) => Asked::Flush,
+        };
+        let since = Instant::now();
+        let result = self.below.transact(ask);
+        match &result {
+            Ok(Told::Done(done)) => self.meter.answered(asked, since, done.due()),
+            Ok(_) => self.meter.answered(asked, since, None),
+            Err(_) => self.meter.refused(),
+        }
+        result
     }
     fn close(&self) -> Result<(), DiskError> {
         self.below.close()

@@ -4,6 +4,7 @@ mod below;
 mod device;
 mod done;
 mod drive;
+mod drive_tx;
 mod log;
 mod medium;
 mod meter;
@@ -14,6 +15,7 @@ mod ram;
 mod read_only;
 mod record;
 mod record_data;
+mod transact;
 
 use std::fmt::Debug;
 use std::io;
@@ -35,6 +37,7 @@ pub use record_data::DataRecorded;
 pub use remap::MediumStore;
 pub use remap::live::{Extent, Group, Halt};
 use remap::live::{LiveError, is_full};
+pub use transact::{Ask, Told, TransactError, Transactor};
 
 /// What a disk can do. Nothing is advertised that is not here, nothing here is hidden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,6 +85,9 @@ pub enum DiskError {
     /// After a failed write or flush nothing is written any more.
     #[error("stopped after an error: {0}")]
     Stopped(Halt),
+    /// An open transaction has written a page there: nobody else may, until it has ended.
+    #[error("sector {0} belongs to a page of an open transaction")]
+    InTransaction(block::Lba),
     /// What the system below said.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -207,6 +213,15 @@ pub trait Disk: Debug + Send + Sync {
     /// # Errors
     /// [`DiskError`].
     fn extents(&self, at: u64, bytes: u64, most: usize) -> Result<Vec<Extent>, DiskError>;
+
+    /// Transactions and remapping, where the disk has them.
+    ///
+    /// # Errors
+    /// [`TransactError`].
+    fn transact(&self, ask: Ask<'_>) -> Result<Told, TransactError> {
+        let _ = ask;
+        Err(TransactError::NotOffered)
+    }
 
     /// A clean stop: everything is durable, and what makes the next start quick is written. The
     /// disk is not used afterwards.

@@ -8,10 +8,16 @@ use std::fmt::Debug;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use block::{BlockDevice, Data, DeviceError, Lba, Request, SECTOR_BYTES, Sectors, Time};
+use block::{
+    BlockDevice, Data, DeviceError, Lba, Lpn, Request, SECTOR_BYTES, Sectors, Time, TxError,
+};
 
-use super::{Capabilities, Disk, DiskError, Done, Extent, inside};
+use super::{
+    Ask, Capabilities, Disk, DiskError, Done, Extent, Told, TransactError, Transactor, inside,
+};
 
+/// Bytes of a page of a transaction.
+const PAGE: usize = block::UNIT_BYTES as usize;
 /// Zeroes written at a time.
 const ZEROES: u64 = 256 << 10;
 
@@ -41,6 +47,10 @@ pub trait Modelled: BlockDevice + Debug + Send {
     fn stop(&mut self) -> Result<(), DeviceError>;
     /// What it counts.
     fn counters(&self) -> Vec<(&'static str, u64)>;
+    /// Its transactions, if it has any.
+    fn transactor(&mut self) -> Option<&mut dyn Transactor> {
+        None
+    }
 }
 
 #[derive(Debug)]
@@ -70,6 +80,7 @@ impl From<DeviceError> for DiskError {
             DeviceError::ReadOnly(why) => DiskError::Stopped(why.to_string().into()),
             DeviceError::Unreadable(lba) => DiskError::Damaged(format!("sector {lba}")),
             DeviceError::PowerOff => DiskError::PowerOff,
+            DeviceError::InTransaction(lba) => DiskError::InTransaction(lba),
             other => DiskError::Io(std::io::Error::other(other)),
         }
     }
@@ -90,14 +101,55 @@ impl<D: Modelled> State<D> {
     fn submit(&mut self, timing: Timing, request: Request<'_>) -> Result<Done, DiskError> {
         let at = self.now(timing);
         let done = self.drive.submit(at, request)?;
+        Ok(self.booked(timing, at, done))
+    }
+
+    /// What was asked at `at` is done at `done`.
+    fn booked(&mut self, timing: Timing, at: Time, done: Time) -> Done {
         (self.last, self.done) = (at, self.done.max(done));
-        Ok(match timing {
+        match timing {
             Timing::Off => Done::NOW,
             Timing::Model => {
                 let ahead = done.as_ns().saturating_sub(self.epoch.as_ns());
                 Done::at(self.start + Duration::from_nanos(ahead))
             }
-        })
+        }
+    }
+
+    /// Pages one after the other, each asked when the one before was; the last time.
+    fn transact(&mut self, timing: Timing, ask: Ask<'_>) -> Result<Told, TransactError> {
+        let at = self.now(timing);
+        let drive = self.drive.transactor().ok_or(TransactError::NotOffered)?;
+        if drive.tx_limits().max_open == 0 {
+            // What is off cannot say what it has.
+            return Err(match drive.tx_abort(at, block::TxId(0)) {
+                Err(TxError::Device(DeviceError::PowerOff)) => DiskError::PowerOff.into(),
+                _ => TransactError::NotOffered,
+            });
+        }
+        let done = match ask {
+            Ask::Limits => return Ok(Told::Limits(drive.tx_limits())),
+            Ask::Begin => return Ok(Told::Begun(drive.tx_begin()?)),
+            Ask::Write(tid, first, from) => {
+                let mut done = at;
+                for (page, bytes) in (first.0..).zip(from.chunks(PAGE)) {
+                    done = done.max(drive.tx_write(at, tid, Lpn(page), Data::Write(bytes))?);
+                }
+                done
+            }
+            Ask::Read(tid, first, into) => {
+                let mut done = at;
+                for (page, bytes) in (first.0..).zip(into.chunks_mut(PAGE)) {
+                    done = done.max(drive.tx_read(at, tid, Lpn(page), Data::Read(bytes))?);
+                }
+                done
+            }
+            Ask::Trim(tid, first, count) => drive.tx_trim(at, tid, first, count)?,
+            Ask::Commit(tids) => drive.tx_commit(at, tids)?,
+            Ask::Abort(tid) => drive.tx_abort(at, tid)?,
+            Ask::Remap(pairs) => drive.remap(at, pairs)?,
+        };
+        Ok(Told::Done(self.booked(timing, at, done)))
     }
 
     fn read(&mut self, timing: Timing, at: u64, into: &mut [u8]) -> Result<Done, DiskError> {
@@ -257,6 +309,9 @@ impl<D: Modelled> Disk for ModelDisk<D> {
     fn extents(&self, at: u64, bytes: u64, _most: usize) -> Result<Vec<Extent>, DiskError> {
         inside(at, bytes, self.size)?;
         Ok(vec![Extent { bytes, hole: false }])
+    }
+    fn transact(&self, ask: Ask<'_>) -> Result<Told, TransactError> {
+        self.lock().transact(self.timing, ask)
     }
     fn close(&self) -> Result<(), DiskError> {
         Ok(self.lock().drive.stop()?)

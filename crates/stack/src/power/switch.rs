@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use block::Medium;
 
 use super::{MediumSupply, Power, PowerError, PowerState, When};
-use crate::disk::{Capabilities, Disk, DiskError, Done, Extent, Piece};
+use crate::disk::{Ask, Capabilities, Disk, DiskError, Done, Extent, Piece, Told, TransactError};
 
 /// What loses its power. From one power-on to the next is a life: what is left of an old one (a thread of
 /// the stack that was) can change nothing, because its medium stays off.
@@ -159,6 +159,18 @@ impl Disk for Switch {
     }
     fn extents(&self, at: u64, bytes: u64, most: usize) -> Result<Vec<Extent>, DiskError> {
         self.ask(|disk| disk.extents(at, bytes, most))
+    }
+    fn transact(&self, ask: Ask<'_>) -> Result<Told, TransactError> {
+        let disk = self.disk();
+        match self.supply.is_on() {
+            false => Err(DiskError::PowerOff.into()),
+            true => disk.transact(ask).map_err(|error| match error {
+                TransactError::Disk(error) => self.why(error).into(),
+                // What the layers of a life that is over say of their transactions is the power's doing.
+                _ if !self.supply.is_on() => DiskError::PowerOff.into(),
+                refused => refused,
+            }),
+        }
     }
     fn close(&self) -> Result<(), DiskError> {
         self.ask(|disk| disk.close())

@@ -221,3 +221,18 @@ impl PageFtl {
 /// What the paper's interface does not have.
 pub(super) const NOT_THERE: DeviceError =
     DeviceError::Unsupported("the paper's rules have no such call (tx.mode = paper)");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slots_newest_place_is_its_last_writers() {
+        let entry = |tid, lpn, new| Entry { tid, lpn, old: 0, new };
+        let paper = Paper { entries: vec![entry(1, 7, 11), entry(1, 8, 12), entry(2, 7, 13)] };
+        assert_eq!(paper.new_at(7, Ppn(12)), Some(2), "place + 1");
+        assert_eq!(paper.new_at(7, Ppn(10)), None, "what was written over since");
+        assert_eq!(paper.new_at(8, Ppn(11)), Some(1));
+        assert_eq!(paper.new_at(9, Ppn(11)), None);
+    }
+}

@@ -1,5 +1,7 @@
 //! `varve serve`: a stack becomes a device.
 
+mod nvme;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +18,7 @@ use serve::nbd::{Address, Export, Limits, Server};
 use stack::live::Stack;
 use stack::{Base, Description, Keys, Layer, StackError};
 
-use crate::args::{self, Serve, ServeFuse, ServeNbd, StackArgs};
+use crate::args::{self, Serve, ServeFuse, ServeNbd, ServeNvme, StackArgs};
 use crate::ready::{ready, stopping};
 use crate::{background, note, print, stop};
 
@@ -25,12 +27,15 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// `varve serve FRONT-END ..`.
 pub fn serve(args: &Serve) -> Result<(), LabError> {
-    let (Serve::Nbd(ServeNbd { place, .. }) | Serve::Fuse(ServeFuse { place, .. })) = args;
+    let (Serve::Nbd(ServeNbd { place, .. })
+    | Serve::NvmeTcp(ServeNvme { place, .. })
+    | Serve::Fuse(ServeFuse { place, .. })) = args;
     if place.background {
         return in_background(place);
     }
     match args {
         Serve::Nbd(nbd) => serve_nbd(nbd),
+        Serve::NvmeTcp(nvme) => nvme::serve_nvme(nvme),
         Serve::Fuse(fuse) => serve_fuse(fuse),
     }
 }
@@ -214,22 +219,38 @@ fn serve_nbd(args: &ServeNbd) -> Result<(), LabError> {
     let counted = handle.clone();
     control.count(Box::new(move || counted.counters()));
     print(&format!("{found}\n{name}\n{list}\n"))?;
-    if args.stack.timing == args::Timing::Model {
-        let late = floor().as_micros();
-        print(&format!("latencies are emulated; answers leave about {late} us late or more\n"))?;
+    say_timing(&args.stack)?;
+    let ended = until_stopped(&args.place, args.ready_fd, move || server.run(), || handle.stop());
+    drop(socket);
+    close(&stack)?;
+    ended?.map_err(failed)
+}
+
+fn say_timing(args: &StackArgs) -> Result<(), LabError> {
+    if args.timing == args::Timing::Off {
+        return Ok(());
     }
-    let thread = std::thread::spawn(move || server.run());
-    let told = clients_can_come(&args.place, args.ready_fd);
+    let late = floor().as_micros();
+    print(&format!("latencies are emulated; answers leave about {late} us late or more\n"))
+}
+
+/// Runs a server until this program is told to stop; what `run` said, unless nobody could be told that it
+/// runs or ends.
+fn until_stopped(
+    place: &args::Background,
+    ready_fd: Option<u32>,
+    run: impl FnOnce() -> std::io::Result<()> + Send + 'static,
+    stop: impl FnOnce(),
+) -> Result<std::io::Result<()>, LabError> {
+    let thread = std::thread::spawn(run);
+    let told = clients_can_come(place, ready_fd);
     while told.is_ok() && !stop::flag().load(Ordering::Relaxed) && !thread.is_finished() {
         std::thread::sleep(LOOK);
     }
     let said = stopping();
-    handle.stop();
+    stop();
     let ended = thread.join().map_err(|_| LabError::Failed("the server failed".to_string()))?;
-    drop(socket);
-    close(&stack)?;
-    ended.map_err(failed)?;
-    told.and(said)
+    told.and(said).map(|()| ended)
 }
 
 fn serve_fuse(args: &ServeFuse) -> Result<(), LabError> {

@@ -65,7 +65,7 @@ impl Delay {
         let both = Arc::new(Both::default());
         let shared = Arc::clone(&both);
         let work = move || run(&shared, &mut stream);
-        let writer = std::thread::Builder::new().name("nbd-late".to_string()).spawn(work)?;
+        let writer = std::thread::Builder::new().name("late".to_string()).spawn(work)?;
         Ok(Delay { both, writer: Some(writer) })
     }
 

@@ -1,0 +1,117 @@
+//! `varve serve nvme-tcp` and `varve conformance nvme-tcp://..` as a user has them.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+
+fn varve(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_varve")).args(arguments).output().expect("varve runs")
+}
+
+fn text(output: &Output) -> String {
+    let of = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    of(&output.stdout) + &of(&output.stderr)
+}
+
+/// A server that runs, and what it said of itself.
+struct Served {
+    child: Child,
+    control: PathBuf,
+    said: Vec<String>,
+}
+
+impl Served {
+    fn start(name: &str, lines: usize, options: &[&str]) -> Served {
+        let control = std::env::temp_dir().join(format!("varve-{name}-{}", std::process::id()));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
+        command.args(["serve", "nvme-tcp", "--listen", "127.0.0.1:0", "--control"]).arg(&control);
+        let mut child = command.args(options).stdout(Stdio::piped()).spawn().expect("varve runs");
+        let out = BufReader::new(child.stdout.take().expect("piped"));
+        let said = out.lines().take(lines).map(|line| line.expect("a line")).collect();
+        Served { child, control, said }
+    }
+
+    fn ask(&self, words: &[&str]) -> serde_json::Value {
+        let control = self.control.to_str().expect("text");
+        let output = varve(&[&["ctl", control], words].concat());
+        assert!(output.status.success(), "{}", text(&output));
+        serde_json::from_slice(&output.stdout).expect("a document")
+    }
+
+    fn conformance(&self, uri: &str) -> serde_json::Value {
+        let control = self.control.to_str().expect("text");
+        let output = varve(&["conformance", uri, "--control", control, "--json"]);
+        assert!(output.status.success(), "{}", text(&output));
+        serde_json::from_slice(&output.stdout).expect("one document")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It has ended already, unless the test failed.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_file(&self.control);
+    }
+}
+
+fn passed(document: &serde_json::Value) -> Vec<u64> {
+    let lines = document["results"].as_array().expect("lines").iter();
+    let passed = lines.filter(|line| line["verdict"] == "pass");
+    passed.map(|line| line["number"].as_u64().expect("a number")).collect()
+}
+
+#[test]
+fn a_drive_says_what_it_can_and_keeps_it_over_the_wire() {
+    let drive = "drive(mqsim-default, geometry.blocks=0, capacity=40 MiB, geometry.channels=2, \
+                 geometry.dies=1, line=plane, op=80 %, unit=4 KiB, nand.oob=full, map.mode=full, tx.mode=nolog)";
+    let options = ["--stack", drive, "--export", "scratch=ram(40MiB)", "--digest", "require"];
+    let served = Served::start("nvme-plain", 5, &options);
+    let uri = &served.said[0];
+    assert!(uri.starts_with("nvme-tcp://127.0.0.1:"), "{:?}", served.said);
+    assert!(served.said[1].contains("1 disk: 10240 blocks of 4096 bytes"), "{:?}", served.said);
+    assert!(served.said[1].contains("transactions") && served.said[3].starts_with("2 scratch"));
+    // Digests are wanted, and a host of the checks brings none.
+    let bare = varve(&["conformance", uri]);
+    assert!(!bare.status.success() && text(&bare).contains("reason 6"), "{}", text(&bare));
+    assert_eq!(served.ask(&["stats"])["server"]["terminated"], 1);
+}
+
+#[test]
+fn the_checks_pass_by_name_and_by_what_the_address_tells() {
+    let served = Served::start("nvme-checks", 3, &["--ram", "40MiB", "--cut-seed", "3"]);
+    let whole = served.said[0].clone();
+    // No block status (2, 9), no command of 32 MiB (11), it may be written (13), nobody restarts it (18).
+    let all: Vec<u64> = (1..=18).filter(|n| ![2, 9, 11, 13, 18].contains(n)).collect();
+    assert_eq!(passed(&served.conformance(&whole)), all);
+    let stats = served.ask(&["stats"]);
+    assert!(
+        stats["server"]["forced"].as_u64() > Some(0) && stats["power"]["cuts"].as_u64() > Some(200)
+    );
+    let place = whole.rsplit_once('/').expect("a name").0;
+    assert!(passed(&served.conformance(place)).contains(&17));
+    let missing = varve(&["conformance", &format!("{whole}?nsid=7")]);
+    assert!(text(&missing).contains("has no namespace 7"), "{}", text(&missing));
+    served.ask(&["quit"]);
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    for (options, why) in [
+        (&["--ram", "4MiB", "--listen", "0.0.0.0:0"][..], "--listen-any"),
+        (&["--ram", "4MiB", "--listen", "0.0.0.0:0", "--listen-any"], "--host-nqn"),
+        (&["--ram", "4MiB", "--mdts", "100KiB"], "a power of two"),
+        (&["--ram", "4MiB", "--in-capsule", "1KiB"], "4 KiB to 512 KiB"),
+        (&["--ram", "4MiB", "--nqn", "disk"], "begins with `nqn.`"),
+        (&["--ram", "4MiB", "--export", "ram(4MiB)"], "NAME=STACK"),
+        (&["--ram", "4MiB", "--export", "disk=ram(4MiB)"], "there is a namespace disk"),
+        (&["--ram", "4MiB", "--export", "x=rom(4MiB)"], "rom"),
+    ] {
+        let listen: &[&str] =
+            if options.contains(&"--listen") { &[] } else { &["--listen", "127.0.0.1:0"] };
+        let output = varve(&[&["serve", "nvme-tcp"], listen, options].concat());
+        assert!(!output.status.success() && text(&output).contains(why), "{}", text(&output));
+    }
+    let wrong = varve(&["conformance", "nvme-tcp://127.0.0.1:1/x?nsid=one"]);
+    assert!(text(&wrong).contains("expected a number"), "{}", text(&wrong));
+}

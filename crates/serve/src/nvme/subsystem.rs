@@ -1,0 +1,172 @@
+//! What is served: namespaces, the hosts that are connected, and the power of it all.
+//!
+//! Invariants: a controller's number is used once at a time; an association that is not on the list has no
+//! transaction open. Hosts hear of a power cut once, and after the power is on again.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use block::Plant;
+use stack::disk::Ask;
+
+use super::association::{Association, Host};
+use super::namespace::Namespace;
+use super::planted::Bug;
+use super::stats::{Counts, Stats};
+
+/// Whether digests are used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Digest {
+    /// Never.
+    Off,
+    /// As the host asks.
+    Allow,
+    /// Always, of headers and data.
+    Require,
+}
+
+/// What a server may be told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// I/O queues of a host.
+    pub queues: u16,
+    /// Commands of a queue.
+    pub depth: u16,
+    /// Bytes of data that a command may bring with it.
+    pub in_capsule: u32,
+    /// Bytes that a command may move: 4 KiB times a power of two.
+    pub transfer: u32,
+    /// Digests.
+    pub digest: Digest,
+    /// Hosts that may connect, by their qualified names; none: all may.
+    pub hosts: Vec<String>,
+    /// While the power is off nobody is answered, and who was connected no longer is.
+    pub vanish: bool,
+    /// Connections at a time.
+    pub connections: usize,
+    /// None, but in tests.
+    #[doc(hidden)]
+    pub bug: Plant<Bug>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            queues: 4,
+            depth: 128,
+            in_capsule: 132 << 10,
+            transfer: 128 << 10,
+            digest: Digest::Allow,
+            hosts: Vec::new(),
+            vanish: false,
+            connections: 64,
+            bug: Plant::default(),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct Subsystem {
+    /// Its qualified name.
+    pub nqn: String,
+    /// Number n is the n-th.
+    pub namespaces: Vec<Namespace>,
+    /// How it is served.
+    pub options: Options,
+    /// What is counted.
+    pub stats: Stats,
+    associations: Mutex<(u16, BTreeMap<u16, Arc<Association>>)>,
+    /// Power cuts that hosts know of.
+    known: AtomicU64,
+}
+
+impl Subsystem {
+    /// Serves namespaces under a name.
+    pub fn new(nqn: &str, namespaces: Vec<Namespace>, options: Options) -> Arc<Subsystem> {
+        Arc::new(Subsystem {
+            nqn: nqn.to_string(),
+            namespaces,
+            options,
+            stats: Stats::default(),
+            associations: Mutex::default(),
+            known: AtomicU64::new(0),
+        })
+    }
+
+    fn associations(&self) -> MutexGuard<'_, (u16, BTreeMap<u16, Arc<Association>>)> {
+        self.associations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A host connects; `None`: all numbers are taken.
+    pub(super) fn begin(&self, host: Host) -> Option<Arc<Association>> {
+        let mut list = self.associations();
+        let (last, all) = &mut *list;
+        if all.len() >= self.options.connections {
+            return None;
+        }
+        loop {
+            // Numbers from FFF0h on have meanings of their own.
+            *last = if *last >= 0xffef { 1 } else { *last + 1 };
+            if !all.contains_key(last) {
+                break;
+            }
+        }
+        let association = Arc::new(Association::new(*last, host));
+        all.insert(*last, Arc::clone(&association));
+        Some(association)
+    }
+
+    /// The association of a controller.
+    pub(super) fn association(&self, cntlid: u16) -> Option<Arc<Association>> {
+        self.associations().1.get(&cntlid).map(Arc::clone)
+    }
+
+    /// A host is gone: its queues end, its transactions are aborted.
+    pub(super) fn end(&self, association: &Association) {
+        association.end_queues();
+        let open = association.end_transactions();
+        let mut counts = Counts { aborts: open.len() as u64, ..Counts::default() };
+        for (index, tid) in open {
+            if self.options.bug.has(Bug::KeepOpen) {
+                continue;
+            }
+            // With the power off they are gone as well.
+            let _ = self.namespaces[index].stack.disk.transact(Ask::Abort(tid));
+        }
+        self.stats.take(&mut counts);
+        self.associations().1.remove(&association.cntlid);
+    }
+
+    /// Whether all the power is on, and cuts so far.
+    pub(super) fn power(&self) -> (bool, u64) {
+        let states = self.namespaces.iter().map(|namespace| namespace.stack.power.state());
+        states.fold((true, 0), |(on, cuts), state| (on && state.on, cuts + state.cuts))
+    }
+
+    /// Power cuts so far, for whoever is to vanish at the next one; else always the same.
+    pub(super) fn cuts(&self) -> u64 {
+        if self.options.vanish { self.power().1 } else { 0 }
+    }
+
+    /// Looks at the power, and tells hosts of it; whether it serves.
+    pub(super) fn look(&self) -> bool {
+        let (on, cuts) = self.power();
+        let news = cuts != self.known.load(Ordering::Relaxed);
+        let all = || self.associations().1.values().map(Arc::clone).collect::<Vec<_>>();
+        if news && self.options.vanish {
+            all().iter().for_each(|association| association.vanish());
+        }
+        if news && on {
+            self.known.store(cuts, Ordering::Relaxed);
+            all().iter().for_each(|association| association.namespaces_changed());
+        }
+        on || !self.options.vanish
+    }
+
+    /// Hosts that are connected.
+    pub fn hosts(&self) -> u64 {
+        self.associations().1.len() as u64
+    }
+}
