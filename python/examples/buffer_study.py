@@ -5,7 +5,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import pandas as pd
 
-runs = pd.read_csv(sys.argv[1])
+runs = pd.read_csv(sys.argv[1]).dropna(subset=["waf"])  # without cells that cannot be
 runs["MiB"] = runs["buffer.size.bytes"] / 2**20
 cells = runs.groupby(["drive.preset", "workload.trace"])
 figure, axes = plt.subplots(2, 3, figsize=(7.2, 4.2), layout="constrained")

@@ -4,6 +4,8 @@
 //! A layer that cannot keep one of these promises does not implement the trait. Pages are
 //! [`crate::UNIT_BYTES`] long and named by [`Lpn`]: page n lies at sector 8 n.
 
+use std::sync::Arc;
+
 use crate::{BlockDevice, Data, DeviceError, Lpn, Time, TxId};
 
 /// What a transactional device can hold. All sizes are fixed when it is made.
@@ -134,6 +136,21 @@ pub trait CommitLog {
     /// # Errors
     /// The device's.
     fn log_read(&mut self, at: Time, offset: u64, out: &mut [u8]) -> Result<Time, DeviceError>;
+
+    /// The same log for whoever appends while others use the device; `None`: it is appended to in turn with them.
+    fn log_sink(&self) -> Option<Arc<dyn LogSink>> {
+        None
+    }
+}
+
+/// A log of commits beside its device: an append waits for its own bytes, and holds up nobody who reads or writes
+/// pages meanwhile.
+pub trait LogSink: Send + Sync {
+    /// See [`CommitLog::log_append`]: durable on return.
+    ///
+    /// # Errors
+    /// The device's.
+    fn append(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError>;
 }
 
 /// Moving pages by changing the map (what SW-WAL's checkpoint needs).

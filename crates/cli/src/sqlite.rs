@@ -11,7 +11,7 @@ use lab::LabError;
 use report::json::{Json, Map, MapExt};
 use stack::Description;
 
-use crate::args::{Args, Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
+use crate::args::{Args, Backup, Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
 
 use crate::{VERSION, note, print};
 
@@ -27,6 +27,7 @@ pub fn sqlite(command: &Sqlite) -> Result<(), LabError> {
         Sqlite::Run(args) => on_stack(args),
         Sqlite::Import(args) => import(args),
         Sqlite::Export(args) => export(args),
+        Sqlite::Backup(args) => backup(args),
         Sqlite::Check(args) => check(args),
     }
 }
@@ -147,6 +148,19 @@ fn export(args: &Export) -> Result<(), LabError> {
         args.database.display(),
         moved.bytes,
         moved.page
+    ))
+}
+
+fn backup(args: &Backup) -> Result<(), LabError> {
+    must_not_exist(&args.copy);
+    let made = image::backup(&args.store, &args.copy)?;
+    let list: Vec<String> =
+        made.databases.iter().map(|(name, bytes)| format!("{name} ({bytes} bytes)")).collect();
+    print(&format!(
+        "{}: {}, verified; its image takes {}\n",
+        args.copy.display(),
+        if list.is_empty() { "no database".to_string() } else { list.join(", ") },
+        made.image.human()
     ))
 }
 

@@ -11,6 +11,7 @@ use block::{
 use ssd::{Config, Drive, Origin, Params};
 
 use crate::annex::Annex;
+use crate::beside::{BesideMedium, Moment, patiently};
 use crate::cut::CutMedium;
 use crate::damage::Damage;
 use crate::direct::DirectMedium;
@@ -64,6 +65,8 @@ pub struct ImageDrive {
     survived: Vec<Damage>,
     /// Holds the lock on the image.
     lock: Option<File>,
+    /// When it was read, beside its writer.
+    moment: Option<Moment>,
     /// Whose it is: a child of fork inherits the memory, and may not write what its parent writes.
     process: u32,
 }
@@ -146,17 +149,10 @@ impl ImageDrive {
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
         let lock = locked(path, &file)?;
         let length = file.metadata().map_err(io)?.len();
-        if length < 2 * PAGE {
-            let what = format!("{length} bytes: expected an image, which begins with `varveimg`");
-            return Err(LiveError::NotAnImage { path: path.to_path_buf(), what });
-        }
+        long_enough(path, length, 0)?;
         let medium = DirectMedium::new(file);
         let (params, found) = recognise(path, &medium)?;
-        let expected = found.superblock.layout.bytes();
-        if length < expected {
-            let what = format!("{length} bytes: expected {expected}; its end is missing");
-            return Err(LiveError::NotAnImage { path: path.to_path_buf(), what });
-        }
+        long_enough(path, length, found.superblock.layout.bytes())?;
         let mut medium: Arc<dyn Medium> = Arc::new(medium);
         if let Some(cut) = cut {
             let fickle = CutMedium::new(medium, cut.seed);
@@ -164,6 +160,60 @@ impl ImageDrive {
             medium = Arc::new(fickle);
         }
         ImageDrive::start(path, &params, found, medium, Some(lock), Plant::default())
+    }
+
+    /// The drive of an image that another process may be writing, as it was at one moment: no lock is taken, and
+    /// nothing reaches the file.
+    ///
+    /// # Errors
+    /// [`LiveError`]; [`LiveError::Restless`] if no such moment was found.
+    pub fn open_beside(path: &Path) -> Result<ImageDrive, LiveError> {
+        let mut last: Option<String> = None;
+        let attempt = || {
+            let (done, unchanged) = ImageDrive::beside(path);
+            match done {
+                Ok(drive) => unchanged.then_some(Ok(drive)),
+                // What the writer did meanwhile may look like damage once: not the same twice.
+                Err(error) => {
+                    let text = error.to_string();
+                    let again = unchanged && last.as_ref() == Some(&text);
+                    last = Some(text);
+                    again.then_some(Err(error))
+                }
+            }
+        };
+        patiently(attempt).unwrap_or_else(|| Err(LiveError::Restless { path: path.to_path_buf() }))
+    }
+
+    /// One attempt; and whether what was read was there at one moment.
+    fn beside(path: &Path) -> (Result<ImageDrive, LiveError>, bool) {
+        let io = |error| LiveError::Io { path: path.to_path_buf(), error };
+        let file = match File::open(path) {
+            Ok(file) => file,
+            Err(error) => return (Err(io(error)), true),
+        };
+        let length = file.metadata().map(|found| found.len());
+        let medium = Arc::new(BesideMedium::new(file));
+        let moment = Moment(Arc::clone(&medium));
+        let done = length.map_err(io).and_then(|length| {
+            long_enough(path, length, 0)?;
+            let (params, found) = recognise(path, &*medium)?;
+            let layout = found.superblock.layout;
+            long_enough(path, length, layout.bytes())?;
+            medium.set_log(layout.log_start()..layout.log_start() + layout.log);
+            ImageDrive::start(path, &params, found, medium as _, None, Plant::default())
+        });
+        let unchanged = moment.is_unchanged();
+        let done = done.map(|mut drive| {
+            drive.moment = Some(moment);
+            drive
+        });
+        (done, unchanged)
+    }
+
+    /// When it was read, if that was beside its writer.
+    pub fn moment(&self) -> Option<Moment> {
+        self.moment.clone()
     }
 
     /// Makes an image for `capacity` bytes on another medium.
@@ -243,7 +293,8 @@ impl ImageDrive {
         let drive = Drive::live(params, loaded.image, Arc::clone(&file) as _)
             .map_err(|error| LiveError::Device { path: path.to_path_buf(), error })?;
         let survived = damage.into_iter().chain(loaded.survived).collect();
-        Ok(ImageDrive { drive, file, version, survived, lock, process: std::process::id() })
+        let process = std::process::id();
+        Ok(ImageDrive { drive, file, version, survived, lock, moment: None, process })
     }
 
     /// The drive inside: its counters and checks.
@@ -329,6 +380,20 @@ impl Drop for ImageDrive {
         let _ = self.file.let_go();
         self.unlock();
     }
+}
+
+/// Whether a file of `length` bytes can be an image, of which `expected` are the drive's.
+fn long_enough(path: &Path, length: u64, expected: u64) -> Result<(), LiveError> {
+    let what = match length {
+        short if short < 2 * PAGE => {
+            format!("{short} bytes: expected an image, which begins with `varveimg`")
+        }
+        short if short < expected => {
+            format!("{short} bytes: expected {expected}; its end is missing")
+        }
+        _ => return Ok(()),
+    };
+    Err(LiveError::NotAnImage { path: path.to_path_buf(), what })
 }
 
 /// One process at a time.

@@ -38,6 +38,15 @@ pub enum LiveError {
         /// The image.
         path: PathBuf,
     },
+    /// The process that has it open changes it without a pause.
+    #[error(
+        "{}: the process that has it open changes it all the time: found no moment to read it in 5 s",
+        path.display()
+    )]
+    Restless {
+        /// The image.
+        path: PathBuf,
+    },
     /// No drive can be made of this configuration.
     #[error("{0}")]
     Config(#[from] ssd::ConfigError),

@@ -169,16 +169,21 @@ impl ImageFile {
 
     /// Writes to the log of commits; durable on return. What else was written waits for its own sync.
     pub fn append_log(&self, at: u64, bytes: &[u8]) -> Result<(), String> {
-        let s = &mut *self.lock();
-        self.begun(s)?;
-        s.stats.writes += 1;
-        s.stats.bytes += bytes.len() as u64;
-        let at = self.layout.log_start() + at;
-        if self.has(Planted::LogNotSynced) {
-            return self.medium.write(at, bytes).map_err(|e| fail(s, &e));
+        let synced = !self.has(Planted::LogNotSynced);
+        {
+            let s = &mut *self.lock();
+            self.begun(s)?;
+            s.stats.writes += 1;
+            s.stats.bytes += bytes.len() as u64;
+            s.stats.syncs += u64::from(synced);
         }
-        s.stats.syncs += 1;
-        self.medium.write_durable(at, bytes).map_err(|e| fail(s, &e))
+        // Nobody else waits for it: it is a part of the file of its own.
+        let at = self.layout.log_start() + at;
+        let written = match synced {
+            true => self.medium.write_durable(at, bytes),
+            false => self.medium.write(at, bytes),
+        };
+        written.map_err(|e| fail(&mut self.lock(), &e))
     }
 
     /// Reads behind the drive.

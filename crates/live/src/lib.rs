@@ -15,6 +15,7 @@
 //!   is missing that nobody can name is not opened, and a damaged page is not read.
 
 mod annex;
+mod beside;
 mod cut;
 mod damage;
 mod direct;
@@ -32,6 +33,7 @@ mod run;
 mod superblock;
 
 pub use annex::Annex;
+pub use beside::{Moment, patiently};
 pub use cut::{CutMedium, Left};
 pub use damage::Damage;
 pub use drive::{ImageDrive, PowerCut};

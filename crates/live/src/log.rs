@@ -4,16 +4,26 @@
 //! * what was appended is durable on return; nothing else waits for it, and it waits for nothing else;
 //! * it is one file with the drive, and fails with it.
 
-use block::{CommitLog, DeviceError, Time};
+use std::sync::Arc;
+
+use block::{CommitLog, DeviceError, LogSink, Time};
 
 use crate::drive::ImageDrive;
+use crate::file::ImageFile;
 
-impl ImageDrive {
+impl ImageFile {
     /// Whether so many bytes lie in the log of commits.
     fn inside(&self, offset: u64, bytes: usize) -> Result<(), DeviceError> {
-        let end = offset.checked_add(bytes as u64).filter(|end| *end <= self.file.log().0);
+        let end = offset.checked_add(bytes as u64).filter(|end| *end <= self.log().0);
         let beyond = DeviceError::Unsupported("a place behind the end of the log of commits");
         end.map(|_| ()).ok_or(beyond)
+    }
+}
+
+impl LogSink for ImageFile {
+    fn append(&self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.inside(offset, bytes.len())?;
+        self.append_log(offset, bytes).map_err(DeviceError::Io)
     }
 }
 
@@ -29,14 +39,16 @@ impl CommitLog for ImageDrive {
     }
     fn log_append(&mut self, at: Time, offset: u64, bytes: &[u8]) -> Result<Time, DeviceError> {
         self.usable()?;
-        self.inside(offset, bytes.len())?;
-        self.file.append_log(offset, bytes).map_err(DeviceError::Io)?;
+        self.file.append(offset, bytes)?;
         Ok(at)
     }
     fn log_read(&mut self, at: Time, offset: u64, out: &mut [u8]) -> Result<Time, DeviceError> {
         self.usable()?;
-        self.inside(offset, out.len())?;
+        self.file.inside(offset, out.len())?;
         let read = self.file.read_log(offset, out);
         read.map(|()| at).map_err(|error| DeviceError::Io(error.to_string()))
+    }
+    fn log_sink(&self) -> Option<Arc<dyn LogSink>> {
+        Some(Arc::clone(&self.file) as _)
     }
 }

@@ -36,7 +36,7 @@ type Log = unsafe extern "C" fn(c_int, *const c_char, ...);
 
 /// # Safety
 /// `table` is the host's table of functions for extensions.
-unsafe fn api_of(table: *const Any) -> Result<Api, String> {
+unsafe fn api_of(table: *const Any) -> Result<(Api, usize), String> {
     // SAFETY: the table is at least this long in every version that loads extensions and is not
     // older than `OLDEST`, and each place holds the function of that name.
     unsafe {
@@ -47,23 +47,25 @@ unsafe fn api_of(table: *const Any) -> Result<Api, String> {
         if version < OLDEST {
             return Err(format!("SQLite {version} is older than {OLDEST}"));
         }
-        Ok(Api::new(
-            std::mem::transmute::<unsafe extern "C" fn(), Find>(get(place::VFS_FIND)?),
+        let find = std::mem::transmute::<unsafe extern "C" fn(), Find>(get(place::VFS_FIND)?);
+        let api = Api::new(
+            find,
             std::mem::transmute::<unsafe extern "C" fn(), Register>(get(place::VFS_REGISTER)?),
             std::mem::transmute::<unsafe extern "C" fn(), Uri>(get(place::URI_PARAMETER)?),
             std::mem::transmute::<unsafe extern "C" fn(), Malloc>(get(place::MALLOC)?),
             std::mem::transmute::<unsafe extern "C" fn(), Log>(get(place::LOG)?),
-        ))
+        );
+        Ok((api, find as usize))
     }
 }
 
 /// # Safety
 /// As SQLite promises for the entry point of an extension.
-unsafe fn load(error: *mut *mut c_char, table: *const Any) -> c_int {
+unsafe fn load(error: *mut *mut c_char, table: *const Any, default: bool) -> c_int {
     let done = catch_unwind(|| {
         // SAFETY: by the promise above.
-        let api = unsafe { api_of(table) }?;
-        start(&api)
+        let (api, host) = unsafe { api_of(table) }?;
+        start(&api, host, default)
     });
     let reason = match done {
         Ok(Ok(())) => return OK_LOAD_PERMANENTLY,
@@ -97,7 +99,7 @@ pub unsafe extern "C" fn sqlite3_extension_init(
     table: *const c_void,
 ) -> c_int {
     // SAFETY: SQLite's promise for entry points.
-    unsafe { load(error, table.cast()) }
+    unsafe { load(error, table.cast(), false) }
 }
 
 /// The entry point SQLite makes from the name of the library.
@@ -112,7 +114,23 @@ pub unsafe extern "C" fn sqlite3_varvesqlite_init(
     table: *const c_void,
 ) -> c_int {
     // SAFETY: SQLite's promise for entry points.
-    unsafe { load(error, table.cast()) }
+    unsafe { load(error, table.cast(), false) }
+}
+
+/// The entry point for programs that name files and nothing else: from here on names that end in `.varve` are images
+/// for whoever asks for no VFS; all other files are what they were.
+///
+/// # Safety
+/// SQLite calls it, with its table of functions.
+// SAFETY: the name is ours alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sqlite3_varve_default(
+    _db: *mut c_void,
+    error: *mut *mut c_char,
+    table: *const c_void,
+) -> c_int {
+    // SAFETY: SQLite's promise for entry points.
+    unsafe { load(error, table.cast(), true) }
 }
 
 /// For hosts that cannot load extensions: registers the VFS with the SQLite whose functions these
@@ -132,14 +150,15 @@ pub unsafe extern "C" fn varve_sqlite_register(
 ) -> c_int {
     let done = catch_unwind(|| {
         let lacks = || "the host lacks a function".to_string();
+        let find = find.ok_or_else(lacks)?;
         let api = Api::new(
-            find.ok_or_else(lacks)?,
+            find,
             register.ok_or_else(lacks)?,
             uri.ok_or_else(lacks)?,
             malloc.ok_or_else(lacks)?,
             log.ok_or_else(lacks)?,
         );
-        start(&api)
+        start(&api, find as usize, false)
     });
     c_int::from(!matches!(done, Ok(Ok(()))))
 }

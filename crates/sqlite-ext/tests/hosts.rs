@@ -209,6 +209,50 @@ except sqlite3.OperationalError as error:
     assert_eq!(out, "499500\nunable to open database file\n", "{err}");
 }
 
+/// Programs that name files and nothing else: names that end in `.varve` are images, all others ordinary files.
+#[test]
+fn as_the_default_vfs_names_alone_make_images() {
+    let folder = Folder::new("default");
+    let (image, file, copy) =
+        (folder.file("home.varve"), folder.file("plain.db"), folder.file("copy.db"));
+    let second = folder.file("second.varve");
+    let script = format!(
+        ".load {} sqlite3_varve_default
+.open {file}
+CREATE TABLE p(a); PRAGMA journal_mode=WAL; INSERT INTO p VALUES(1);
+.open {image}
+CREATE TABLE t(a); INSERT INTO t VALUES(7); PRAGMA varve_error;
+VACUUM INTO '{copy}';
+VACUUM INTO '{second}';
+ATTACH '{file}' AS p;
+SELECT t.a || p.a FROM t, p.p AS p;
+.open {copy}
+SELECT a FROM t;
+.open {second}
+SELECT a FROM t; PRAGMA integrity_check;",
+        library().display()
+    );
+    let (out, err) = texts(&shell(&script, None));
+    assert_eq!(out.trim(), "wal\n\n71\n7\n7\nok", "{err}");
+    let begins = |path: &str, with: &[u8]| std::fs::read(path).unwrap().starts_with(with);
+    assert!(begins(&image, b"varveimg") && begins(&second, b"varveimg"));
+    assert!(begins(&file, b"SQLite format 3") && begins(&copy, b"SQLite format 3"));
+    // The same by the environment, in Python.
+    let program = "
+import os, sqlite3, sys
+os.environ['VARVE_SQLITE_DEFAULT'] = '1'
+import varve.sqlite
+db = sqlite3.connect(sys.argv[1])
+print(db.execute('SELECT a FROM t').fetchone()[0])
+other = sqlite3.connect(sys.argv[2])
+print(other.execute('SELECT a FROM p').fetchone()[0])
+named = sqlite3.connect(f'file:{sys.argv[1]}?vfs=varve', uri=True)
+print(named.execute('SELECT a FROM t').fetchone()[0])
+";
+    let (out, err) = texts(&python(program, &[&image, &file], None));
+    assert_eq!(out, "7\n1\n7\n", "{err}");
+}
+
 #[test]
 fn it_brings_no_sqlite_along() {
     let bytes = std::fs::read(library()).unwrap();

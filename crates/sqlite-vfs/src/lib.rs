@@ -11,6 +11,7 @@
 mod abi;
 pub mod counts;
 pub mod event;
+mod ordinary;
 pub mod passthrough;
 pub mod store;
 pub mod tally;

@@ -1,6 +1,7 @@
 //! SQLite's file interface as safe Rust: what a VFS of this crate implements.
 
 use std::ffi::{c_int, c_void};
+use std::time::Duration;
 
 use crate::abi::Name;
 
@@ -13,6 +14,7 @@ impl Code {
     pub const ERROR: Code = Code(1);
     pub const BUSY: Code = Code(5);
     pub const READONLY: Code = Code(8);
+    pub const BUSY_SNAPSHOT: Code = Code(517);
     pub const IOERR: Code = Code(10);
     pub const FULL: Code = Code(13);
     pub const CANTOPEN: Code = Code(14);
@@ -210,6 +212,12 @@ pub trait Vfs: Send + Sync {
     /// Milliseconds since noon of 24 November 4714 BC; `None`: take the host's.
     fn time(&self) -> Option<i64> {
         None
+    }
+
+    /// Sleeps, because the caller has found a lock taken, until it is worth to try again or the time is over;
+    /// `false`: let the host sleep.
+    fn sleep(&self, _time: Duration) -> bool {
+        false
     }
 
     /// The reason of the last error, for `sqlite3_log`.

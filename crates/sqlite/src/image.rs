@@ -6,10 +6,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use block::Bytes;
 use lab::LabError;
-use live::{ImageDrive, LiveError};
+use live::{ImageDrive, LiveError, patiently};
 use rusqlite::{Connection, OpenFlags};
 use varve_sqlite_vfs::{OpenError, RegisterError, Store, StoreError, StoreOptions, Stores};
 
@@ -28,6 +29,8 @@ static STORES: LazyLock<Result<Stores, RegisterError>> = LazyLock::new(|| {
     stores.register(&api(), VFS, false, None)?;
     Ok(stores)
 });
+
+static READERS: AtomicU64 = AtomicU64::new(0);
 
 /// A store under a name of this process, until it is dropped.
 pub struct Served {
@@ -216,10 +219,91 @@ pub fn export(image: &Path, database: &Path) -> Result<Moved, LabError> {
     if database.exists() {
         return Err(LabError::Input(format!("{}: exists already", database.display())));
     }
-    let served = Served::new(
-        &image.display().to_string(),
-        Store::open(image, StoreOptions::default()).map_err(refused)?,
-    )?;
+    at_one_moment(image, |served| export_from(served, image, database))
+}
+
+/// Does something with the store of an image that another process may be writing, as it was at one moment; anew if
+/// the writer has reused meanwhile what was read.
+fn at_one_moment<T>(
+    image: &Path,
+    mut body: impl FnMut(&Served) -> Result<T, LabError>,
+) -> Result<T, LabError> {
+    let attempt = || {
+        let served =
+            Store::open_beside(image, StoreOptions::default()).map_err(refused).and_then(|store| {
+                // Others of this process may read the same image.
+                let number = READERS.fetch_add(1, Ordering::Relaxed);
+                Served::new(&format!("{}.{number}", image.display()), store)
+            });
+        let served = match served {
+            Ok(served) => served,
+            Err(error) => return Some(Err(error)),
+        };
+        match body(&served) {
+            Err(_) if !served.store().is_unchanged() => None,
+            done => Some(done),
+        }
+    };
+    let restless = || Err(unusable(LiveError::Restless { path: image.to_path_buf() }));
+    patiently(attempt).unwrap_or_else(restless)
+}
+
+/// What a backup made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Copied {
+    /// Databases, by object, with their bytes.
+    pub databases: Vec<(String, u64)>,
+    /// Bytes of the image file.
+    pub image: Bytes,
+}
+
+/// Puts all databases of an image, which another process may be writing, into a new image of its capacity.
+///
+/// # Errors
+/// An image that cannot be read, a copy that is there already or cannot be made, one that is not what was read. Nothing
+/// is left behind.
+pub fn backup(image: &Path, copy: &Path) -> Result<Copied, LabError> {
+    use block::BlockDevice;
+    if copy.exists() {
+        return Err(LabError::Input(format!("{}: exists already", copy.display())));
+    }
+    let capacity = ImageDrive::open_beside(image).map_err(unusable)?.capacity().bytes();
+    let temporary = Temporary(beside(copy));
+    let databases = at_one_moment(image, |served| {
+        // An attempt before this one has left its own.
+        let _ = std::fs::remove_file(&temporary.0);
+        let store =
+            Store::create(&temporary.0, capacity, StoreOptions::default()).map_err(refused)?;
+        let made = Served::new(&temporary.0.display().to_string(), store)?;
+        let databases = databases(served.store());
+        for (name, _) in &databases {
+            let mut from = served.open(name)?;
+            let mut into = made.open(name)?;
+            transfer::copy(&mut from, &mut into)?;
+        }
+        made.store().flush().map_err(|error| LabError::Failed(error.to_string()))?;
+        Ok(databases)
+    })?;
+    let file = std::fs::File::open(&temporary.0).map_err(|e| LabError::io(&temporary.0, e))?;
+    file.sync_all().map_err(|e| LabError::io(&temporary.0, e))?;
+    let bytes = file.metadata().map_err(|e| LabError::io(&temporary.0, e))?.len();
+    std::fs::rename(&temporary.0, copy).map_err(|e| LabError::io(copy, e))?;
+    sync_folder(copy)?;
+    Ok(Copied { databases, image: Bytes(bytes) })
+}
+
+/// The databases of a store, by object, with their bytes: what lies beside them left away.
+fn databases(store: &Store) -> Vec<(String, u64)> {
+    let names = store.objects();
+    let is_log = |name: &str| {
+        ["-wal", "-journal"].iter().any(|end| {
+            name.strip_suffix(end).is_some_and(|base| names.iter().any(|(name, _)| name == base))
+        })
+    };
+    names.iter().filter(|(name, _)| !is_log(name)).cloned().collect()
+}
+
+fn export_from(served: &Served, image: &Path, database: &Path) -> Result<Moved, LabError> {
     if !served.store().objects().iter().any(|(name, _)| name == "main") {
         let found: Vec<String> =
             served.store().objects().into_iter().map(|(name, _)| name).collect();
@@ -288,14 +372,8 @@ pub fn check_drive(drive: &mut ImageDrive) -> Result<u64, LabError> {
 /// # Errors
 /// The first that is damaged.
 pub fn check_store(served: &Served) -> Result<Vec<(String, u64)>, LabError> {
-    let names = served.store().objects();
-    let is_log = |name: &str| {
-        ["-wal", "-journal"].iter().any(|end| {
-            name.strip_suffix(end).is_some_and(|base| names.iter().any(|(name, _)| name == base))
-        })
-    };
     let mut found = Vec::new();
-    for (name, bytes) in names.iter().filter(|(name, _)| !is_log(name)) {
+    for (name, bytes) in &databases(served.store()) {
         let db = served.open(name)?;
         let wrong = |error: rusqlite::Error| LabError::Check {
             contract: "served".to_string(),
@@ -322,13 +400,27 @@ pub fn check_store(served: &Served) -> Result<Vec<(String, u64)>, LabError> {
     Ok(found)
 }
 
-/// Checks an image file.
+/// Checks an image file, which another process may be writing. Nothing is written to it.
 ///
 /// # Errors
 /// A file that is no image; the first promise that does not hold.
 pub fn check(image: &Path) -> Result<Sound, LabError> {
-    let drive = ImageDrive::open(image).map_err(unusable)?;
-    check_image(drive, &image.display().to_string())
+    let drive = || {
+        let mut drive = match ImageDrive::open_beside(image).map_err(unusable) {
+            Ok(drive) => drive,
+            Err(error) => return Some(Err(error)),
+        };
+        let moment = drive.moment()?;
+        moment.settle(None);
+        match check_drive(&mut drive) {
+            Err(_) if !moment.is_unchanged() => None,
+            done => Some(done.map(|pages| (pages, drive.version()))),
+        }
+    };
+    let restless = || Err(unusable(LiveError::Restless { path: image.to_path_buf() }));
+    let (pages, version) = patiently(drive).unwrap_or_else(restless)?;
+    let databases = at_one_moment(image, check_store)?;
+    Ok(Sound { databases, pages, version })
 }
 
 /// Checks the image of a drive; `name` is what it is called.

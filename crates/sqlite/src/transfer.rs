@@ -90,6 +90,29 @@ pub fn import(database: &Path, into: &mut Connection) -> Result<Moved, LabError>
     Ok(Moved { bytes, page })
 }
 
+/// Copies a database into an empty one, in DELETE mode.
+///
+/// # Errors
+/// One that cannot be read or written, a copy that is not what was read.
+pub fn copy(from: &mut Connection, into: &mut Connection) -> Result<(), LabError> {
+    // One view of it for the copy and for the comparison.
+    from.execute_batch("BEGIN").map_err(input("the store"))?;
+    from.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
+        .map_err(input("the store"))?;
+    let work = Backup::new(&*from, into).map_err(input("the copy"))?;
+    work.step(-1).map_err(input("the copy"))?;
+    drop(work);
+    into.query_row("PRAGMA journal_mode=DELETE", [], |_| Ok(())).map_err(input("the copy"))?;
+    let page = page_size(from).map_err(input("the store"))?;
+    let read = from.serialize("main").map_err(input("the store"))?;
+    let kept = into.serialize("main").map_err(input("the copy"))?;
+    if let Some(page) = differs(&read, &kept, page) {
+        return Err(wrong(format!("page {page} is another in the copy")));
+    }
+    drop(kept);
+    intact(into, "the copy")
+}
+
 /// Writes the database of a store to a new file, byte for byte.
 ///
 /// # Errors

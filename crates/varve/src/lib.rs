@@ -56,7 +56,7 @@ pub mod sim {
     pub use lab::scenario::Scenario;
     pub use lab::study::{Finished, Found, Index, Kind, Merged, Part, Store, Study, Table};
     pub use lab::{Document, Experiment, LabError, Point};
-    pub use lab::{hits, metric};
+    pub use lab::{explain, hits, metric};
 
     /// Runs all points of a scenario, on as many threads as there are cores. [`Experiment::run`] can be
     /// watched and stopped.

@@ -2,6 +2,7 @@
 
 mod system;
 mod table;
+mod writers;
 
 use std::path::{Path, PathBuf};
 
@@ -12,6 +13,7 @@ use rusqlite::ffi;
 use varve_sqlite_vfs::{Api, Stores};
 
 use self::system::{Cost, Load, Run, SYSTEMS, VFS, measure, system};
+use self::writers::Writers;
 use crate::args::Args;
 use ::sqlite::measure::Disk;
 
@@ -20,6 +22,7 @@ pub const HELP: &str = "\
 varve-bench sqlite [--load overwrite] [--value 4096] [--data 16777216] [--commits 500] [--rounds 10]
                    [--fill 17] [--log SIZE] [--age 0] [--systems NAMES] [--dir FOLDER]
 varve-bench sqlite --table [--only TEXT] [--dir FOLDER]
+varve-bench sqlite --writers 8 [--commits 500] [--rounds 10] [--dir FOLDER]
     Durable transactions (synchronous=FULL) in --rounds rounds of --commits; the systems take turns.
     overwrite: random rows of --value bytes in a table of --data bytes, each value runs of 64 equal
     bytes; noise: the same of bytes that nothing packs; update, sensor, mixed, bulk: what small programs
@@ -32,7 +35,10 @@ varve-bench sqlite --table [--only TEXT] [--dir FOLDER]
     ratios. With --age, every system first commits so often: the table is as scattered as one in use, and
     cleaning is part of every commit of the store.
     --table: the bytes at the device of all loads beside WAL's in the same run, as a table, and what they
-    are to reach; --only: rows whose name holds that. scripts/store-bytes gives it a device of its own.";
+    are to reach; --only: rows whose name holds that. scripts/store-bytes gives it a device of its own.
+    --writers: so many threads, each with its connection and --commits durable updates of a row in a round: stock
+    SQLite in WAL mode and a store, all on one database, and each on its own (apart). Commits per second (median of the
+    rounds), commits of the store for each flush of its log, flushes at the device, and ratios.";
 
 /// The `sqlite` command.
 ///
@@ -41,9 +47,14 @@ varve-bench sqlite --table [--only TEXT] [--dir FOLDER]
 pub fn run(mut args: Args) -> Result<(), String> {
     let folder = args.value("dir")?.map_or_else(std::env::temp_dir, PathBuf::from);
     let folder = folder.join(format!("varve-bench-sqlite-{}", std::process::id()));
-    let job = match args.flag("table") {
-        true => Job::Table(args.value("only")?.unwrap_or_default()),
-        false => single(&mut args)?,
+    let job = match (args.flag("table"), args.number("writers", 0)?) {
+        (true, _) => Job::Table(args.value("only")?.unwrap_or_default()),
+        (false, 0) => single(&mut args)?,
+        (false, writers) => Job::Writers(Writers {
+            writers,
+            commits: args.number("commits", 500)?.max(1),
+            rounds: args.number("rounds", 10)?.max(1),
+        }),
     };
     args.finish()?;
     std::fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
@@ -56,6 +67,7 @@ pub fn run(mut args: Args) -> Result<(), String> {
 enum Job {
     Table(String),
     Single(Vec<&'static system::System>, Run),
+    Writers(Writers),
 }
 
 fn single(args: &mut Args) -> Result<Job, String> {
@@ -115,6 +127,7 @@ fn work(folder: &Path, job: &Job) -> Result<(), String> {
             print(&measure(folder, systems, run, disk.as_ref())?);
             Ok(())
         }
+        Job::Writers(run) => writers::run(folder, run, disk.as_ref()),
         Job::Table(only) => {
             let disk = disk.ok_or_else(|| {
                 let text = "expected a folder on a block device, for its counts";

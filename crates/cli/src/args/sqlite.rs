@@ -19,6 +19,8 @@ pub enum Sqlite {
     Import(Import),
     /// The database of a store to a new file, byte for byte, verified
     Export(Export),
+    /// All databases of an image to a new image, verified; beside the program that writes it
+    Backup(Backup),
     /// Drive and databases of an image; with --crash, after power cuts
     Check(Check),
 }
@@ -120,8 +122,18 @@ pub struct Export {
 }
 
 #[derive(ClapArgs)]
+pub struct Backup {
+    /// The image; another program may be writing it
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// The image to make
+    #[arg(value_name = "COPY")]
+    pub copy: PathBuf,
+}
+
+#[derive(ClapArgs)]
 pub struct Check {
-    /// The image; with --crash it is only read
+    /// The image; it is only read, and another program may be writing it
     #[arg(value_name = "STORE")]
     pub store: PathBuf,
     /// Run SQL and cut the power at so many places of it, at all if there are fewer

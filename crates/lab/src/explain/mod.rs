@@ -11,7 +11,7 @@ mod words;
 use std::path::PathBuf;
 
 use block::{AppId, Op, Span, Time};
-use nand::{Account, Breakdown, Spent, Work};
+pub use nand::{Account, Breakdown, Spent, Work};
 
 use requests::RequestLog;
 use timeline::Timeline;

@@ -3,7 +3,7 @@
 
 use report::json::{Json, Map, MapExt};
 
-use super::identity::{ENGINE, Input, digest};
+use super::identity::{Input, digest};
 use crate::LabError;
 use crate::document::Document;
 
@@ -198,10 +198,5 @@ impl Index {
             return differ("digests", &self.digest(), &other.digest());
         }
         Ok(())
-    }
-
-    /// The engine of this program.
-    pub fn engine_here() -> &'static str {
-        ENGINE
     }
 }

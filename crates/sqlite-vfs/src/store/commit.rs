@@ -3,15 +3,18 @@
 //!
 //! Invariants:
 //! * a commit is told durable when its record is, and the records of everything before it that its own was
-//!   made against;
+//!   made against: whoever makes one owes it, and waits for it without the store's lock (`queue`);
 //! * the records of an epoch are void from the very commit of the device on that has its pages: the header
 //!   page with the next epoch is written in it;
 //! * a record is made against what everybody saw before: never against what no commit has made;
 //! * a session's first two commits go as pages, the second one with the next epoch: one that stays alone costs no
 //!   more than without a log, and an epoch that nothing was appended to may stay;
-//! * after a failed append nobody knows what the log holds, and nothing is written until the next mount.
+//! * after a failed append nobody knows what the log holds: nothing is written, and what was seen too early is not
+//!   read, until the next mount.
 
-use block::{CommitLog, Data, DeviceError, Lpn, TxError};
+use std::collections::BTreeSet;
+
+use block::{CommitLog, Data, DeviceError, Lpn};
 
 use super::Bug;
 use super::core::{Core, Done, Id, PAGE_BYTES};
@@ -43,7 +46,7 @@ impl Core {
         self.header(self.ring.map_or(0, |ring| ring.epoch()), false)
     }
 
-    /// Commits transactions that were collected by one record; durable when it returns.
+    /// Commits transactions that were collected by one record; durable when what is owed is.
     pub(super) fn commit_to_log(&mut self, owners: &[Owner]) -> Done<()> {
         if self.unflushed || self.objects.values().any(|object| object.stale) {
             // What was written plainly, and this record may be made against.
@@ -73,10 +76,23 @@ impl Core {
         }
         self.make_room(pages, draft.takes())?;
         self.open_epoch()?;
-        self.append(draft)?;
+        let number = self.enqueue(draft);
+        self.owed = Some(number);
+        for id in self.touched(owners) {
+            if let Some(object) = self.objects.get_mut(&id) {
+                object.logged = number;
+            }
+        }
         self.join(owners);
         self.stats.logged += 1;
         Ok(())
+    }
+
+    /// Objects that transactions have changed.
+    fn touched(&self, owners: &[Owner]) -> BTreeSet<Id> {
+        let txs = owners.iter().filter_map(|owner| self.open.get(owner));
+        txs.flat_map(|tx| tx.kept.keys().map(|(id, _)| *id).chain(tx.metas.keys().copied()))
+            .collect()
     }
 
     /// The record of what `owners` change; `None`: nothing.
@@ -167,25 +183,6 @@ impl Core {
         }
     }
 
-    fn append(&mut self, draft: Draft) -> Done<()> {
-        let Some(ring) = self.ring else { return Ok(()) };
-        let (offset, bytes, crc) = ring.next(draft);
-        let now = self.now;
-        match self.log(|log| log.log_append(now, offset, &bytes)) {
-            Ok(now) => self.now = now,
-            Err(error) => {
-                let error = TxError::from(error);
-                self.break_off(&error);
-                return Err(error);
-            }
-        }
-        if let Some(ring) = &mut self.ring {
-            ring.appended(bytes.len() as u64, crc);
-        }
-        self.stats.log_bytes += bytes.len() as u64;
-        Ok(())
-    }
-
     // Planted bugs.
 
     /// One record for each database of a commit.
@@ -221,5 +218,5 @@ impl Core {
 /// Objects that transactions have written.
 fn owners_objects(core: &Core, owners: &[Owner]) -> usize {
     let kept = owners.iter().filter_map(|owner| core.open.get(owner)).flat_map(|tx| tx.kept.keys());
-    kept.map(|(id, _)| *id).collect::<std::collections::BTreeSet<Id>>().len()
+    kept.map(|(id, _)| *id).collect::<BTreeSet<Id>>().len()
 }

@@ -8,13 +8,17 @@
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Condvar};
 
 use block::{Data, DeviceError, Lba, Lpn, Plant, Request, Sectors, Time, TxError};
 use live::{Annex, Damage};
 
 use super::behind::Behind;
+use super::beside::Beside;
 use super::device::Device;
+use super::home::Missed;
 use super::objects::{Group, Journal, Object, Owner, Tx};
+use super::queue::Queue;
 use super::record::{Grain, Packer};
 use super::ring::{Ring, with_log};
 use super::space::{EXTENT, Space};
@@ -36,6 +40,16 @@ pub(super) struct Core {
     pub(super) ring: Option<Ring>,
     /// Packs its records.
     pub(super) packer: Packer,
+    /// Bytes of the image behind the last record that a power-on has found, and their place.
+    pub(super) tail: Option<(u64, Vec<u8>)>,
+    /// It is read beside its writer.
+    pub(super) beside: Option<Beside>,
+    /// Its records that are not durable yet.
+    pub(super) queue: Queue,
+    /// The commit that the call on its way has made, and that must be durable before it answers.
+    pub(super) owed: Option<u64>,
+    /// Connections that sleep until a lock is free, by their files.
+    pub(super) sleepers: BTreeMap<u64, (Missed, Arc<Condvar>)>,
     pub(super) space: Space,
     pub(super) objects: BTreeMap<Id, Object>,
     pub(super) names: BTreeMap<String, Id>,
@@ -169,6 +183,11 @@ impl Core {
             layout,
             ring: None,
             packer: Packer::default(),
+            tail: None,
+            beside: None,
+            queue: Queue::default(),
+            owed: None,
+            sleepers: BTreeMap::new(),
             space,
             objects: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -199,10 +218,11 @@ impl Core {
         if layout.log == LogPlace::None {
             return Ok(None);
         }
-        let (bytes, least) =
+        let (bytes, least, sink) =
             with_log(self.device.as_mut(), layout.log, layout.log_page(), |log| {
-                Ok((log.log_bytes(), log.log_grain()))
+                Ok((log.log_bytes(), log.log_grain(), log.log_sink()))
             })?;
+        self.queue.set_sink(sink);
         let grain = match wanted {
             512 if least <= 512 => Grain::Sector,
             4096 => Grain::Page,
@@ -430,6 +450,23 @@ impl Core {
         Ok(())
     }
 
+    // Locks that others wait for.
+
+    /// Whether a lock that was missed can be had.
+    pub(super) fn can_be_had(&self, missed: Missed) -> bool {
+        let object = self.objects.get(&missed.id);
+        object.is_none_or(|object| object.locks.is_free(missed.file, missed.want))
+    }
+
+    /// A lock was lowered: wakes those who can have it.
+    pub(super) fn wake(&self) {
+        for (missed, woken) in self.sleepers.values() {
+            if self.can_be_had(*missed) {
+                woken.notify_one();
+            }
+        }
+    }
+
     // Plain changes.
 
     /// Writes outside any transaction; durable after the next [`Core::sync_plain`].
@@ -437,6 +474,7 @@ impl Core {
         self.usable()?;
         self.flush_group()?;
         let end = at + data.len() as u64;
+        self.keep_past(id, at / PAGE_BYTES..end.div_ceil(PAGE_BYTES))?;
         let wanted = Meta::extents_for(end);
         let missing =
             wanted.saturating_sub(self.objects.get(&id).map_or(0, |o| o.meta.extents.len()));
@@ -464,6 +502,8 @@ impl Core {
     pub(super) fn truncate_plain(&mut self, id: Id, size: u64) -> Done<()> {
         self.usable()?;
         self.flush_group()?;
+        let pages = size.div_ceil(PAGE_BYTES)..self.size_of(None, id).div_ceil(PAGE_BYTES);
+        self.keep_past(id, pages)?;
         let Some(object) = self.objects.get_mut(&id) else { return Ok(()) };
         if size >= object.meta.size {
             return Ok(());

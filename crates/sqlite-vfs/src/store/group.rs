@@ -88,6 +88,7 @@ impl Core {
         if self.group.writes == 0 {
             return Ok(());
         }
+        self.usable()?;
         let owner = GROUP;
         let tid = self.device.tx_begin()?;
         let group = std::mem::take(&mut self.group);
@@ -106,6 +107,7 @@ impl Core {
         } else {
             self.stats.groups += 1;
             self.tell_slots();
+            self.queue.void();
             self.begin_epoch(sealed);
             if self.ring.is_some() && self.has_bug(Bug::EpochApart) {
                 let page = self.header_now();

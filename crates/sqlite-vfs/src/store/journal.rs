@@ -126,7 +126,20 @@ impl Core {
             self.journal_over(name)?;
         }
         self.journals.remove(name);
+        self.journal_gone(name);
         Ok(())
+    }
+
+    /// SQLite deletes the journal of a transaction only where it lowers the lock as soon as that is committed: with
+    /// locking EXCLUSIVE the journal stays. So the COMMIT may wait for its flush there.
+    fn journal_gone(&mut self, name: &str) {
+        let Some(id) = database_of(name).and_then(|database| self.id_of(database)) else { return };
+        for tx in self.open.values_mut() {
+            let mine = (id, 0)..=(id, u64::MAX);
+            if tx.kept.range(mine).next().is_some() {
+                tx.unlocks = true;
+            }
+        }
     }
 
     /// A journal is finalised: by the life of the journal that is the commit.
@@ -259,6 +272,7 @@ impl Core {
         let kept = std::mem::take(&mut tx.kept);
         self.commit_whole(&[owner])?;
         for ((id, page), bytes) in kept {
+            self.keep_past(id, [page])?;
             let place = self.place(None, id, page);
             if let Some(lpn) = place {
                 self.write_of(id, lpn, &bytes)?;

@@ -5,10 +5,12 @@
 //!   super-journals, temporary files and shared memory live in RAM;
 //! * a commit is durable when SQLite is told so, unless group commit was asked for, or
 //!   `synchronous=OFF`; where the store has a log, by a record of what it changes (`commit`, `replay`);
-//! * one lock guards a store; no call into SQLite is made under it;
+//! * one lock guards a store; no call into SQLite is made under it, and nobody waits for the log under it where the
+//!   log has a sink;
 //! * a store serves the process that opened it, and nobody who was forked from that one.
 
 mod behind;
+mod beside;
 mod commit;
 mod core;
 mod delta;
@@ -20,7 +22,9 @@ mod journal;
 mod locks;
 mod objects;
 mod open;
+mod past;
 mod pragma;
+mod queue;
 mod record;
 mod replay;
 mod ring;
@@ -40,7 +44,7 @@ pub use home::Inherited;
 pub use open::OpenError;
 pub use vfs::{Stores, Virtual};
 
-use self::core::Core;
+use self::core::{Core, Done};
 use self::home::Home;
 
 /// How a store learns that a transaction is over.
@@ -86,6 +90,9 @@ pub struct StoreOptions {
     /// Pages of the log, of 4096 bytes, when a store is made; 0: none. `None`: in an image as many as are usual
     /// ([`Store::create`]), unless commits are to write pages; on a device none. A device that has a log keeps it.
     pub log_pages: Option<u32>,
+    /// A reader lets go of a database when all that it may have seen there is durable; else it may act on what a
+    /// power cut then takes back.
+    pub read_wait: bool,
     /// What a test plants, where power-on is to have it.
     #[doc(hidden)]
     pub bug: Plant<Bug>,
@@ -102,6 +109,7 @@ impl Default for StoreOptions {
             overlay: 7_500,
             log_grain: 4096,
             log_pages: None,
+            read_wait: true,
             bug: Plant::default(),
         }
     }
@@ -127,6 +135,8 @@ pub struct Stats {
     pub logged: u64,
     /// See `logged`.
     pub log_bytes: u64,
+    /// Writes to the log: commits of a moment share one, and its flush.
+    pub log_writes: u64,
     /// Commits that power-on has found in the log.
     pub replayed: u64,
     /// Groups made durable.
@@ -181,6 +191,12 @@ pub enum Bug {
     ReplayReversed,
     UnloggedMissing,
     SealedEarly,
+    AnsweredEarly,
+    DurableUnwritten,
+    SettledUnwritten,
+    LogErrorSwallowed,
+    PastForgotten,
+    ReaderAhead,
 }
 
 impl Bug {
@@ -303,6 +319,21 @@ impl Store {
 
     fn core(&self) -> Result<MutexGuard<'_, Core>, Inherited> {
         self.0.lock()
+    }
+
+    /// What a call answers: when all that it has committed is durable.
+    fn answer<'a, T>(
+        &'a self,
+        mut core: MutexGuard<'a, Core>,
+        done: Done<T>,
+    ) -> (MutexGuard<'a, Core>, Done<T>) {
+        match (done, core.owed.take()) {
+            (Ok(value), Some(number)) => {
+                let (core, settled) = self.0.settle(core, number);
+                (core, settled.map(|()| value))
+            }
+            (done, _) => (core, done),
+        }
     }
 
     /// For callers who have opened the store themselves.

@@ -6,6 +6,7 @@ use block::{Time, TxId};
 
 use super::core::Id;
 use super::locks::{Locks, Shm};
+use super::past::Past;
 use super::table::Meta;
 use super::wal::Wal;
 
@@ -25,6 +26,10 @@ pub(super) struct Object {
     /// `meta` differs from the table by a plain change.
     pub(super) stale: bool,
     pub(super) locks: Locks,
+    /// What it was, for those who read it as it was.
+    pub(super) past: Past,
+    /// Its last commit that is a record of the log.
+    pub(super) logged: u64,
     pub(super) shm: Shm,
     /// Files open on it.
     pub(super) open: u32,
@@ -44,6 +49,8 @@ pub(super) struct Tx {
     pub(super) writes: u64,
     /// SQLite has asked that it be durable.
     pub(super) synced: bool,
+    /// Its journal was deleted: SQLite commits it now, and lowers its lock then.
+    pub(super) unlocks: bool,
 }
 
 /// Whole transactions that wait to become one.

@@ -40,7 +40,7 @@ pub enum OpenError {
 impl OpenError {
     /// Whether another process has the store.
     pub fn is_busy(&self) -> bool {
-        matches!(self, OpenError::Image(LiveError::InUse { .. }))
+        matches!(self, OpenError::Image(LiveError::InUse { .. } | LiveError::Restless { .. }))
     }
 }
 

@@ -11,7 +11,7 @@ use live::Damage;
 
 use super::core::{Core, Id, PAGE_BYTES};
 use super::objects::Object;
-use super::record::Record;
+use super::record::{HEADER, Record};
 use super::ring::{Blind, Scan, scan};
 use super::table::{Meta, PAGE, decode};
 use super::{Bug, StoreError};
@@ -32,6 +32,9 @@ impl Core {
             Blind { chain: self.has_bug(Bug::ChainDropped), crc: self.has_bug(Bug::LogUnchecked) };
         let found =
             scan(&bytes, start, ring.store(), ring.epoch(), blind).map_err(StoreError::Damaged)?;
+        let next = (found.end as usize).min(bytes.len());
+        let head = next..(next + HEADER).min(bytes.len());
+        self.tail = Some((start + found.end, bytes[head].to_vec()));
         drop(bytes);
         self.apply(&found, start)?;
         if self.has_bug(Bug::AppendBehindTorn)

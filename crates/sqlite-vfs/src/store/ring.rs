@@ -5,8 +5,8 @@
 //!   its pages are on the device, and only then is the ring written from its beginning again;
 //! * nothing is appended behind what a power-on has found, or in an epoch that the last close has sealed: whoever
 //!   writes first begins an epoch of his own;
-//! * every record was durable before the next one was written, so a record that does not count, with one
-//!   behind it that says that it was durable, is damage and no power cut.
+//! * what is written together was durable before anything behind it is written, and says how many before it were
+//!   durable: where one of these does not count, that is damage and no power cut.
 
 use block::{CommitLog, Data, DeviceError, Lba, Request, SECTOR_BYTES, Sectors, Time};
 use live::Damage;
@@ -26,6 +26,8 @@ pub(super) struct Ring {
     records: u64,
     end: u64,
     before: u32,
+    /// The end of those that have no place yet, but room.
+    reserved: u64,
     /// Whether this epoch began here: records may be appended.
     open: bool,
     /// Whether a commit has gone to the device as pages since the epoch was found.
@@ -35,8 +37,9 @@ pub(super) struct Ring {
 impl Ring {
     /// In an epoch that others may have left records of.
     pub(super) fn found(store: u64, epoch: u64, bytes: u64, grain: Grain) -> Ring {
-        let (records, end, before) = (0, 0, 0);
-        Ring { store, epoch, bytes, grain, records, end, before, open: false, passed: false }
+        let (records, end, before, reserved) = (0, 0, 0, 0);
+        let (open, passed) = (false, false);
+        Ring { store, epoch, bytes, grain, records, end, before, reserved, open, passed }
     }
 
     pub(super) fn store(&self) -> u64 {
@@ -49,6 +52,11 @@ impl Ring {
 
     pub(super) fn grain(&self) -> Grain {
         self.grain
+    }
+
+    /// Records of this epoch.
+    pub(super) fn records(&self) -> u64 {
+        self.records
     }
 
     pub(super) fn is_open(&self) -> bool {
@@ -73,7 +81,12 @@ impl Ring {
 
     /// Whether there is room for it in this epoch.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
-        self.end + bytes <= self.bytes
+        self.reserved + bytes <= self.bytes
+    }
+
+    /// Gives it room behind those that have some.
+    pub(super) fn reserve(&mut self, bytes: u64) {
+        self.reserved += bytes;
     }
 
     /// The next epoch begins: what the ring holds is void.
@@ -88,29 +101,28 @@ impl Ring {
         *self = Ring::found(self.store, self.epoch + 1, self.bytes, self.grain);
     }
 
-    /// The bytes of the next record and where they go; it counts when [`Ring::appended`] says so.
-    pub(super) fn next(&self, draft: Draft) -> (u64, Vec<u8>, u32) {
-        let (store, epoch) = (self.store, self.epoch);
+    /// The bytes of the next record and where they go; `settled`: records before it that are durable.
+    pub(super) fn append(&mut self, draft: Draft, settled: u64) -> (u64, Vec<u8>) {
+        let (store, epoch, at) = (self.store, self.epoch, self.end);
         let place = Place { store, epoch, number: self.records + 1, before: self.before };
-        let (bytes, crc) = draft.seal(place, self.records);
-        (self.end, bytes, crc)
-    }
-
-    pub(super) fn appended(&mut self, bytes: u64, crc: u32) {
+        let (bytes, crc) = draft.seal(place, settled);
         self.records += 1;
-        self.end += bytes;
+        self.end += bytes.len() as u64;
+        self.reserved = self.reserved.max(self.end);
         self.before = crc;
+        (at, bytes)
     }
 
     /// A planted bug: the ring is written from its beginning while its records still count.
     pub(super) fn wrap(&mut self) {
-        self.end = 0;
+        (self.end, self.reserved) = (0, 0);
     }
 
     /// A planted bug: goes on behind what was found, and a little further if that was torn.
     pub(super) fn go_on(&mut self, scan: &Scan) {
         self.records = scan.records.len() as u64;
         self.end = scan.end + if scan.torn { PAGE as u64 } else { 0 };
+        self.reserved = self.end;
         self.before = scan.records.last().map_or(0, |record| record.crc);
         self.open = true;
     }
@@ -269,9 +281,9 @@ mod tests {
         let (mut log, mut ring) = (vec![0; BYTES], Ring::found(77, 4, BYTES as u64, grain));
         ring.begin();
         for (seed, bytes) in commits {
-            let (at, bytes, crc) = ring.next(draft(*seed, *bytes, grain));
+            let settled = ring.records();
+            let (at, bytes) = ring.append(draft(*seed, *bytes, grain), settled);
             log[at as usize..at as usize + bytes.len()].copy_from_slice(&bytes);
-            ring.appended(bytes.len() as u64, crc);
         }
         (log, ring)
     }

@@ -79,6 +79,11 @@ impl Core {
         Err(self.explain(DeviceError::ReadOnly(broken), &why))
     }
 
+    /// Nobody reads what was seen before it was durable, and then was not.
+    pub(super) fn readable(&mut self) -> Done<()> {
+        if self.queue.is_lost() { self.usable() } else { Ok(()) }
+    }
+
     fn begin(&mut self, owner: Owner, group: bool) -> Done<()> {
         self.usable()?;
         if !self.open.contains_key(&owner) {
@@ -227,11 +232,12 @@ impl Core {
         self.stats.commits += 1;
         let collected = there.iter().all(|owner| self.open[owner].tid.is_none());
         let lazy = self.options.group > 0 || there.iter().all(|owner| !self.open[owner].synced);
-        let done = match collected && !whole {
+        let kept = self.keep_before(&there);
+        let done = kept.and_then(|()| match collected && !whole {
             true if lazy => self.join_group(&there),
             true if self.is_logging() => self.commit_to_log(&there),
             _ => self.commit_now(&there),
-        };
+        });
         if done.is_err() {
             for owner in there {
                 self.abort(owner)?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::c_int;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use block::{Rng, TxError, parse_size, parse_switch};
 use live::PowerCut;
@@ -14,6 +15,7 @@ use super::open::{CAPACITY, LOG_PAGE};
 use super::table::LONGEST_NAME;
 use super::{Store, StoreOptions};
 use crate::abi::{Api, Host, Name, PerProcess, RegisterError, register};
+use crate::ordinary::{Ordinary, is_image};
 use crate::vfs::{Answer, Code, File, Kind, Vfs, flag};
 
 /// Stores by name; clones are the same set. Stores may be added while the VFS is in use. Those
@@ -158,11 +160,33 @@ impl Stores {
         default: bool,
         virtually: Option<Virtual>,
     ) -> Result<(), RegisterError> {
+        self.register_as(api, name, default, false, virtually)
+    }
+
+    /// Registers a VFS over these stores as the default one of the process, for programs that name files and nothing
+    /// else: what ends in `.varve` is an image, and what lies in one or beside one belongs to it; everything else goes to
+    /// the VFS that was the default until now.
+    ///
+    /// # Errors
+    /// [`RegisterError`].
+    pub fn register_default(&self, api: &Api, name: &str) -> Result<(), RegisterError> {
+        self.register_as(api, name, true, true, None)
+    }
+
+    fn register_as(
+        &self,
+        api: &Api,
+        name: &str,
+        default: bool,
+        images_only: bool,
+        virtually: Option<Virtual>,
+    ) -> Result<(), RegisterError> {
         let stores = self.clone();
         let vfs_name = name.to_string();
         register(api, name, default, move |host| {
             let model = virtually.map(|v| (Mutex::new(Rng::new(v.seed)), v.start));
-            Box::new(StoreVfs { name: vfs_name, stores, host, model, own: PerProcess::default() })
+            let (beside, own) = (Stores::new(), PerProcess::default());
+            Box::new(StoreVfs { name: vfs_name, stores, beside, images_only, host, model, own })
         })
     }
 }
@@ -186,6 +210,10 @@ fn clean(name: &str) -> String {
 struct StoreVfs {
     name: String,
     stores: Stores,
+    /// Those that are read beside the processes that write them.
+    beside: Stores,
+    /// Everything that is no image by its name is the host's.
+    images_only: bool,
     host: Host,
     model: Option<(Mutex<Rng>, i64)>,
     own: PerProcess<Own>,
@@ -225,6 +253,10 @@ fn options(name: &Name<'_>) -> Result<StoreOptions, String> {
     let small = |key: &str, value: u64| {
         u32::try_from(value).map_err(|_| format!("{key}={value}: too large"))
     };
+    if let Some(text) = name.parameter("read_wait") {
+        options.read_wait = parse_switch(&text)
+            .map_err(|wrong| format!("read_wait={text}: expected {}", wrong.expected))?;
+    }
     if let Some(bytes) = number(name, "log_grain")? {
         options.log_grain = small("log_grain", bytes)?;
     }
@@ -243,7 +275,7 @@ impl StoreVfs {
     /// Opens the image that `path` names, or begins with, or makes it.
     fn open_image(&self, path: &str, kind: Kind, name: &Name<'_>, flags: c_int) -> Answer<Store> {
         let _one = self.own.get().opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((store, _)) = self.stores.find(path) {
+        if let Some((store, _)) = self.find_for(path, kind, flags) {
             return Ok(store);
         }
         let found = Path::new(path).ancestors().find(|path| path.is_file());
@@ -263,7 +295,9 @@ impl StoreVfs {
             Ok(options) => options,
             Err(reason) => return self.fail(reason),
         };
+        let beside = kind == Kind::Database && flags & flag::READONLY != 0 && cut.is_none();
         let (image, store) = match found {
+            Some(image) if beside => (image, Store::open_beside(image, options)),
             Some(image) => (image, Store::open_until(image, options, cut)),
             None if make => {
                 let image = Path::new(path);
@@ -274,7 +308,8 @@ impl StoreVfs {
         match store {
             Ok(store) => {
                 let held = Held::InUse(Arc::downgrade(&store.0));
-                self.stores.hold(&image.to_string_lossy(), &store, held);
+                let stores = if beside { &self.beside } else { &self.stores };
+                stores.hold(&image.to_string_lossy(), &store, held);
                 Ok(store)
             }
             Err(reason) if reason.is_busy() => {
@@ -285,18 +320,44 @@ impl StoreVfs {
         }
     }
 
-    fn find(&self, name: &Name<'_>) -> Option<(Store, String)> {
-        self.stores.find(name.text()?)
+    /// The store of a file beside a database: where a process has an image and also reads it as it was, that of the
+    /// database that SQLite works on.
+    fn find(&self, path: &str) -> Option<(Store, String)> {
+        match (self.stores.find(path), self.beside.find(path)) {
+            (Some(own), Some(beside)) => {
+                Some(if super::file::reads(&beside.0) { beside } else { own })
+            }
+            (own, beside) => own.or(beside),
+        }
+    }
+
+    /// Whether a file of that name is the host's.
+    fn is_ordinary(&self, name: &Name<'_>) -> bool {
+        self.images_only
+            && name.text().is_none_or(|text| !is_image(text) && self.find(text).is_none())
+    }
+
+    /// The store of a file that is opened. Who writes takes the image itself.
+    fn find_for(&self, path: &str, kind: Kind, flags: c_int) -> Option<(Store, String)> {
+        match kind {
+            Kind::Database if flags & flag::READONLY == 0 => self.stores.find(path),
+            Kind::Database => self.stores.find(path).or_else(|| self.beside.find(path)),
+            _ => self.find(path),
+        }
     }
 }
 
 impl Vfs for StoreVfs {
     fn open(&self, name: &Name<'_>, flags: c_int) -> Answer<(Box<dyn File>, c_int)> {
+        if self.is_ordinary(name) {
+            let (file, got) = self.host.open(name, flags)?;
+            return Ok((Box::new(Ordinary::new(file)), got));
+        }
         let Some(text) = name.text() else {
             return Ok((Box::new(StoreFile::temporary(&self.name)), flags));
         };
         let kind = Kind::of(flags);
-        let Some((store, object)) = self.stores.find(text) else {
+        let Some((store, object)) = self.find_for(text, kind, flags) else {
             if kind == Kind::Temp {
                 return Ok((Box::new(StoreFile::temporary(&self.name)), flags));
             }
@@ -326,18 +387,29 @@ impl Vfs for StoreVfs {
         }
     }
 
-    fn delete(&self, name: &Name<'_>, _sync_dir: bool) -> Answer<()> {
-        let (store, object) = self.find(name).ok_or(Code::IOERR_DELETE_NOENT)?;
+    fn delete(&self, name: &Name<'_>, sync_dir: bool) -> Answer<()> {
+        if self.is_ordinary(name) {
+            return self.host.delete(name, sync_dir);
+        }
+        let found = name.text().and_then(|text| self.find(text));
+        let (store, object) = found.ok_or(Code::IOERR_DELETE_NOENT)?;
         StoreFile::delete(&store, &object, name.text().unwrap_or(""))
     }
 
-    fn access(&self, name: &Name<'_>, _flags: c_int) -> Answer<bool> {
-        self.find(name).map_or(Ok(false), |(store, object)| StoreFile::is_there(&store, &object))
+    fn access(&self, name: &Name<'_>, flags: c_int) -> Answer<bool> {
+        if self.is_ordinary(name) {
+            return self.host.access(name, flags);
+        }
+        let found = name.text().and_then(|text| self.find(text));
+        found.map_or(Ok(false), |(store, object)| StoreFile::is_there(&store, &object))
     }
 
     fn full_path(&self, name: &Name<'_>) -> Answer<Vec<u8>> {
+        if self.is_ordinary(name) {
+            return self.host.full_path(name);
+        }
         let text = clean(name.text().unwrap_or(""));
-        if self.stores.find(&text).is_some() {
+        if self.find(&text).is_some() {
             return Ok(text.into_bytes());
         }
         self.host.full_path(name)
@@ -363,6 +435,10 @@ impl Vfs for StoreVfs {
             .max()
             .unwrap_or(0);
         Some(start + i64::try_from(latest / 1_000_000).unwrap_or(0))
+    }
+
+    fn sleep(&self, time: Duration) -> bool {
+        super::file::missed().is_some_and(|(home, missed)| home.sleep(missed, time))
     }
 
     fn last_error(&self) -> Option<String> {

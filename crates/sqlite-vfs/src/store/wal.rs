@@ -311,7 +311,7 @@ impl Core {
         if pairs.is_empty() {
             return Ok(());
         }
-        if self.wal_newest(id)? != pairs {
+        if self.wal_newest(id)? != pairs || self.is_passed(database) {
             for (page, frame) in pairs {
                 let image = self.wal(id)?.image(frame);
                 let mut bytes = vec![0u8; PAGE];

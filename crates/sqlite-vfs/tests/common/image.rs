@@ -34,11 +34,28 @@ impl Below for Memory {
     }
 }
 
+/// What happens while a write to the log waits for its sync.
+#[derive(Clone, Default)]
+pub struct Meanwhile(Option<Arc<dyn Fn() + Send + Sync>>);
+
+impl Meanwhile {
+    pub fn new(body: impl Fn() + Send + Sync + 'static) -> Meanwhile {
+        Meanwhile(Some(Arc::new(body)))
+    }
+}
+
+impl std::fmt::Debug for Meanwhile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Meanwhile({})", self.0.is_some())
+    }
+}
+
 /// Counts writes and syncs, and cuts the power below at the chosen one.
 #[derive(Debug)]
 struct Switch {
     below: CutMedium,
     power: Arc<Mutex<Power>>,
+    meanwhile: Meanwhile,
 }
 
 impl Switch {
@@ -74,6 +91,13 @@ impl Below for Switch {
         self.step(false)?;
         self.below.sync()
     }
+    fn write_durable(&self, at: u64, data: &[u8]) -> io::Result<()> {
+        self.write(at, data)?;
+        if let Some(body) = &self.meanwhile.0 {
+            body();
+        }
+        self.sync()
+    }
 }
 
 /// Its log of commits: small, so that it is soon used up.
@@ -85,9 +109,24 @@ pub struct Image {
     switch: Option<Arc<Switch>>,
     power: Arc<Mutex<Power>>,
     seed: u64,
+    /// For the drives made from here on.
+    pub meanwhile: Meanwhile,
 }
 
 impl Image {
+    /// An empty one for so many bytes of data, with a log.
+    pub fn sized(capacity: Bytes, log: Bytes) -> Image {
+        let file = Arc::new(Memory::default());
+        drop(ImageDrive::create_on_with_log(Arc::clone(&file) as _, capacity, log).unwrap());
+        Image {
+            file,
+            switch: None,
+            power: Arc::default(),
+            seed: 0,
+            meanwhile: Meanwhile::default(),
+        }
+    }
+
     /// The power goes now, unless it went before.
     fn off(&mut self) {
         let Some(switch) = self.switch.take() else { return };
@@ -104,7 +143,8 @@ impl Image {
         self.seed += 1;
         self.power = Arc::default();
         let below = CutMedium::new(Arc::clone(&self.file) as _, self.seed);
-        let switch = Arc::new(Switch { below, power: Arc::clone(&self.power) });
+        let meanwhile = self.meanwhile.clone();
+        let switch = Arc::new(Switch { below, power: Arc::clone(&self.power), meanwhile });
         self.switch = Some(Arc::clone(&switch));
         ImageDrive::open_on(switch).expect("what a cut leaves can be opened")
     }
@@ -114,10 +154,7 @@ impl Medium for Image {
     type Image = Vec<u8>;
 
     fn blank() -> Image {
-        let file = Arc::new(Memory::default());
-        let capacity = Bytes(4 << 20);
-        drop(ImageDrive::create_on_with_log(Arc::clone(&file) as _, capacity, LOG).unwrap());
-        Image { file, switch: None, power: Arc::default(), seed: 0 }
+        Image::sized(Bytes(4 << 20), LOG)
     }
 
     fn power_on(&mut self) -> Box<dyn Device> {

@@ -1,11 +1,13 @@
 //! SQLite's calls on an open file of a store.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use block::DeviceError;
 
-use super::{Place, StoreFile};
+use super::{MISSED, Place, READS, StoreFile};
 use crate::store::core::{Core, Done};
+use crate::store::home::Missed;
 use crate::store::journal::patch;
 use crate::store::{Bug, Checkpoint, Way, pragma};
 use crate::vfs::{Answer, Caller, Code, Control, File, Kind, Level, Raw, Reply, flag};
@@ -13,6 +15,9 @@ use crate::vfs::{Answer, Caller, Code, Control, File, Kind, Level, Raw, Reply, f
 const TWO_FILES: &str = "one COMMIT cannot bind a database of this store and one outside of it: a \
      power cut could leave one half. Commit them one after the other, or keep them in one store, as \
      image.varve and image.varve/other";
+
+/// Within the first page, where SQLite looks whether others have changed the database.
+const HEADER: u64 = 100;
 
 fn one_store(core: &mut Core, is_one: bool) -> Done<()> {
     match is_one {
@@ -32,6 +37,11 @@ impl File for StoreFile {
                 if file.kind == Kind::Wal {
                     let database = file.database(core);
                     return core.wal_read(id, database, out, at);
+                }
+                core.readable()?;
+                file.looked |= at > HEADER;
+                if let Some(since) = core.passed_at(id, file.number) {
+                    return core.read_since(id, since, out, at);
                 }
                 let owner = file.owner(core, caller, id);
                 core.read(Some(owner), id, out, at)
@@ -147,19 +157,40 @@ impl File for StoreFile {
                 Ok(core.journals.get(name).map_or(0, |journal| journal.data.len() as u64))
             }),
             Place::Object(..) => self.on(Code::IOERR_FSTAT, |file, core, id| {
-                Ok(match core.objects.get(&id).and_then(|object| object.wal.as_ref()) {
-                    Some(wal) => wal.size,
-                    None => core.size_of(Some(file.owner(core, caller, id)), id),
+                let wal = core.objects.get(&id).and_then(|object| object.wal.as_ref());
+                Ok(match (wal, core.passed_at(id, file.number)) {
+                    (Some(wal), _) => wal.size,
+                    (None, Some(since)) => core.size_since(id, since),
+                    (None, None) => core.size_of(Some(file.owner(core, caller, id)), id),
                 })
             }),
         }
     }
 
     fn lock(&mut self, _: Caller, level: Level) -> Answer<()> {
-        let Place::Object(..) = &self.place else { return Ok(()) };
+        let Place::Object(store, id) = &self.place else { return Ok(()) };
+        let missed = Missed { id: *id, file: self.number, want: level };
+        let home = Arc::downgrade(&store.0);
+        if level == Level::Shared && self.kind == Kind::Database {
+            READS.set(home.clone());
+        }
         self.on(Code::IOERR_LOCK, |file, core, id| {
+            if level == Level::Shared {
+                core.refresh()?;
+            }
             let Some(object) = core.objects.get_mut(&id) else { return Ok(Err(Code::IOERR_LOCK)) };
-            Ok(object.locks.lock(file.number, level))
+            let locked = object.locks.lock(file.number, level);
+            match locked {
+                Ok(()) if level == Level::Shared => {
+                    (file.saw, file.looked, file.refused) = (object.logged, false, false);
+                }
+                Ok(()) => {}
+                Err(_) => {
+                    file.refused = true;
+                    MISSED.set(Some((home, missed)));
+                }
+            }
+            Ok(locked)
         })??;
         self.level = self.level.max(level);
         Ok(())
@@ -167,7 +198,8 @@ impl File for StoreFile {
 
     fn unlock(&mut self, caller: Caller, level: Level) -> Answer<()> {
         let Place::Object(..) = &self.place else { return Ok(()) };
-        self.on(Code::IOERR, |file, core, id| {
+        let mut passable = false;
+        let done = self.on(Code::IOERR, |file, core, id| {
             let owner = file.owner(core, caller, id);
             let mut done = Ok(());
             if file.level == Level::Exclusive
@@ -177,12 +209,26 @@ impl File for StoreFile {
             {
                 done = core.give_up(owner);
             }
+            let (owed, waits) = file.owed(core, file.level, level);
+            (core.owed, passable) = (owed, waits);
             if let Some(object) = core.objects.get_mut(&id) {
                 object.locks.unlock(file.number, level);
+                object.locks.wait(file.number, waits);
             }
+            core.forget_past(id);
+            core.wake();
             file.level = file.level.min(level);
             done
-        })
+        });
+        if passable {
+            self.on(Code::IOERR, |file, core, id| {
+                if let Some(object) = core.objects.get_mut(&id) {
+                    object.locks.wait(file.number, false);
+                }
+                Ok(())
+            })?;
+        }
+        done
     }
 
     fn check_reserved(&mut self) -> Answer<bool> {
@@ -270,6 +316,7 @@ impl File for StoreFile {
                 if mine && core.wrote(owner, id) {
                     done = core.give_up(owner);
                 }
+                core.owed = file.owed(core, file.level, Level::None).0;
                 if let Some(object) = core.objects.get_mut(&id) {
                     object.locks.unlock(file.number, Level::None);
                     object.shm.leave(file.number);
@@ -282,8 +329,10 @@ impl File for StoreFile {
                         }
                     }
                 }
+                core.forget_past(id);
+                core.wake();
                 let last = core.objects.values().all(|object| object.open == 0);
-                if last && core.broken.is_none() {
+                if last && core.broken.is_none() && core.beside.is_none() {
                     let flushed = done.and_then(|()| core.flush_group_as(true));
                     done = flushed.and_then(|()| core.sync_plain());
                 }

@@ -4,20 +4,43 @@
 //! * by file controls, a database write is tagged while its lock is EXCLUSIVE, no log is open and
 //!   its journal has no durable copy; all tagged files of a connection commit at its first
 //!   `COMMIT_PHASETWO`, or with the super-journal;
-//! * by the life of the journal, a database write is tagged while its journal is live.
+//! * by the life of the journal, a database write is tagged while its journal is live;
+//! * no call answers before what it has committed is durable, but for a commit whose lock SQLite lowers next: that
+//!   call waits, after it has lowered the lock.
 
 mod calls;
 
+use std::cell::RefCell;
 use std::ffi::c_int;
+use std::sync::{Arc, Weak};
 
 use block::{DeviceError, TxError};
 
 use super::core::{Core, Done, Id};
 use super::device::code;
+use super::home::{Home, Missed};
 use super::objects::Owner;
 use super::{Bug, Store, Stores, Way};
 use crate::abi::Name;
 use crate::vfs::{Answer, Caller, Code, Kind, Level, flag};
+
+thread_local! {
+    /// The lock that this thread has found taken last: SQLite sleeps next, if anybody asked it to wait.
+    static MISSED: RefCell<Option<(Weak<Home>, Missed)>> = const { RefCell::new(None) };
+    /// The store of the database that this thread has begun to read last: files beside a database are its own.
+    static READS: RefCell<Weak<Home>> = const { RefCell::new(Weak::new()) };
+}
+
+/// Whether this thread has begun to read a database of a store last.
+pub(super) fn reads(store: &Store) -> bool {
+    READS.with_borrow(|home| std::ptr::eq(home.as_ptr(), Arc::as_ptr(&store.0)))
+}
+
+/// Takes it.
+pub(super) fn missed() -> Option<(Arc<Home>, Missed)> {
+    let (home, missed) = MISSED.take()?;
+    Some((home.upgrade()?, missed))
+}
 
 /// What a file stands on.
 enum Place {
@@ -54,6 +77,13 @@ pub(super) struct StoreFile {
     stores: Option<Stores>,
     /// Why the last call failed, until SQLite's log is told.
     reason: Option<String>,
+    /// The commit that is not durable yet, and that the next lowering of the lock waits for.
+    owes: Option<u64>,
+    /// The last commit of the log that it has seen.
+    saw: u64,
+    /// Since it has its shared lock: it has read more than the first page, and it was refused another lock.
+    looked: bool,
+    refused: bool,
 }
 
 impl StoreFile {
@@ -86,6 +116,10 @@ impl StoreFile {
             shm: false,
             stores: None,
             reason: None,
+            owes: None,
+            saw: 0,
+            looked: false,
+            refused: false,
         }
     }
 
@@ -153,7 +187,12 @@ impl StoreFile {
         let mut core = store.core()?;
         let failed = |e: TxError| code(&e, Code::IOERR_DELETE);
         if core.journals.contains_key(object) {
-            return core.journal_delete(object, full).map_err(failed);
+            let done = core.journal_delete(object, full);
+            let (mut core, done) = store.answer(core, done);
+            return done.map_err(|error| {
+                core.refused(&error);
+                failed(error)
+            });
         }
         let id = core.id_of(object).ok_or(Code::IOERR_DELETE_NOENT)?;
         if core.objects.get(&id).is_some_and(|o| o.open > 0) && Kind::of_name(object) != Kind::Wal {
@@ -182,6 +221,7 @@ impl StoreFile {
         let (store, id) = (store.clone(), *id);
         let mut core = store.core().inspect_err(|e| self.reason = Some(e.to_string()))?;
         let done = body(self, &mut core, id);
+        let (mut core, done) = store.answer(core, done);
         done.map_err(|error| self.failed(&mut core, &error, otherwise))
     }
 
@@ -195,10 +235,18 @@ impl StoreFile {
         let (store, name) = (store.clone(), name.clone());
         let mut core = store.core().inspect_err(|e| self.reason = Some(e.to_string()))?;
         let done = body(&mut core, &name);
+        let (mut core, done) = store.answer(core, done);
         done.map_err(|error| self.failed(&mut core, &error, otherwise))
     }
 
     fn failed(&mut self, core: &mut Core, error: &TxError, otherwise: Code) -> Code {
+        if matches!(error, TxError::Device(_)) && core.is_overtaken() {
+            let text =
+                "the process that writes the image has reused what was read here: begin anew";
+            let error = core.explain(error.clone(), text);
+            self.reason = Some(core.refused(&error));
+            return Code::BUSY_SNAPSHOT;
+        }
         self.reason = Some(core.refused(error));
         code(error, otherwise)
     }
@@ -292,10 +340,30 @@ impl StoreFile {
         if core.options.way == Way::JournalLife {
             return Ok(());
         }
+        let unlocks = core.open.get(&owner).is_some_and(|tx| tx.unlocks);
         match core.commit(&[owner]) {
             Err(_) if core.has_bug(Bug::PhaseTwoErrorSwallowed) => Ok(()),
-            done => done,
+            done => {
+                if unlocks {
+                    self.owes = core.owed.take();
+                }
+                done
+            }
         }
+    }
+
+    /// What the lowering of a lock, from `held`, waits for; `waits`: with a lock that the next writer may pass.
+    fn owed(&mut self, core: &Core, held: Level, level: Level) -> (Option<u64>, bool) {
+        if let Some(number) = self.owes.take() {
+            self.saw = number;
+            let early = core.has_bug(Bug::AnsweredEarly);
+            return (Some(number).filter(|_| !early), level == Level::Shared);
+        }
+        // Who was refused and has read nothing lets go to try again.
+        let seen = self.looked || !self.refused;
+        let reader = core.options.read_wait && seen && !core.has_bug(Bug::ReaderAhead);
+        let done = held >= Level::Shared && level == Level::None && reader;
+        (Some(self.saw).filter(|_| done), false)
     }
 
     fn log_of(&self, core: &Core) -> Option<Id> {

@@ -1,0 +1,130 @@
+//! A store in an image that another process may be writing, as it was at one moment.
+//!
+//! Invariants:
+//! * nothing reaches the image, and its writer does not notice: what SQLite writes here stays in memory;
+//! * what is read is one state that a kill of the writer would have left: all or nothing of each commit, and none
+//!   without those before it;
+//! * a connection that takes a shared lock while nobody here has one reads the newest state; under a lock that
+//!   state stays, and a page of it that the writer has reused meanwhile is `SQLITE_BUSY_SNAPSHOT`, never another page.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use block::{DeviceError, TxError};
+use live::{ImageDrive, LiveError, Moment, patiently};
+
+use super::core::{Core, Done};
+use super::home::Home;
+use super::objects::Object;
+use super::open::OpenError;
+use super::{Store, StoreError, StoreOptions};
+
+/// The moment that a store is read at.
+pub(super) struct Beside {
+    moment: Moment,
+    image: PathBuf,
+}
+
+impl Store {
+    /// Reads the store in an image that another process may be writing, as it was at one moment. No lock is taken and
+    /// nothing is written to the image: what is done here is gone with the store.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_beside(path: &Path, options: StoreOptions) -> Result<Store, OpenError> {
+        Ok(Store(Arc::new(Home::new(Core::beside(path, options)?))))
+    }
+
+    /// Whether all that was read so far is what the image has: false when its writer went on, in a store that was
+    /// opened beside it.
+    pub fn is_unchanged(&self) -> bool {
+        self.here().beside.as_ref().is_none_or(|beside| beside.moment.is_unchanged())
+    }
+}
+
+impl Core {
+    fn beside(path: &Path, options: StoreOptions) -> Result<Core, OpenError> {
+        let mut last: Option<String> = None;
+        let attempt = || {
+            let drive = match ImageDrive::open_beside(path) {
+                Ok(drive) => drive,
+                Err(error) => return Some(Err(OpenError::Image(error))),
+            };
+            let moment = drive.moment()?;
+            let annex = Some(drive.annex());
+            let done = Core::mount(Box::new(drive), annex, options)
+                .and_then(|core| core.ok_or(StoreError::NoStore));
+            let unchanged = moment.is_unchanged();
+            match done {
+                Ok(mut core) => unchanged.then(|| {
+                    moment.settle(core.tail.take());
+                    core.beside = Some(Beside { moment, image: path.to_path_buf() });
+                    Ok(core)
+                }),
+                // The log went on while it was read, which may look like damage once: not the same twice.
+                Err(error) => {
+                    let text = error.to_string();
+                    let again = unchanged && last.as_ref() == Some(&text);
+                    last = Some(text);
+                    let path = path.display().to_string();
+                    again.then(|| Err(OpenError::Store { path, error }))
+                }
+            }
+        };
+        let none = || Err(OpenError::Image(LiveError::Restless { path: path.to_path_buf() }));
+        patiently(attempt).unwrap_or_else(none)
+    }
+
+    /// Whether it is read beside its writer, who has gone on.
+    pub(super) fn is_overtaken(&self) -> bool {
+        self.beside.as_ref().is_some_and(|beside| !beside.moment.is_unchanged())
+    }
+
+    /// Before a connection begins to read: the newest state, unless somebody here reads.
+    pub(super) fn refresh(&mut self) -> Done<()> {
+        let Some(beside) = &self.beside else { return Ok(()) };
+        if self.objects.values().any(|object| object.locks.is_held())
+            || beside.moment.is_unchanged()
+        {
+            return Ok(());
+        }
+        let image = beside.image.clone();
+        let mut fresh = Core::beside(&image, self.options).map_err(|error| {
+            let busy = error.is_busy();
+            let text = error.to_string();
+            match busy {
+                true => self.explain(TxError::TooManyOpen(0), &text),
+                false => self.explain(DeviceError::Io(text.clone()), &text),
+            }
+        })?;
+        fresh.next_file = self.next_file;
+        fresh.path.clone_from(&self.path);
+        fresh.in_image = self.in_image;
+        fresh.error = self.error.take();
+        fresh.sleepers = std::mem::take(&mut self.sleepers);
+        for (id, old) in std::mem::take(&mut self.objects) {
+            if old.open == 0 {
+                continue;
+            }
+            let name = old.name.clone();
+            let object = fresh
+                .objects
+                .entry(id)
+                .or_insert_with(|| Object { name: name.clone(), ..Object::default() });
+            if object.name != name {
+                let gone =
+                    "a database that is open here was deleted by the process that has the image";
+                return Err(DeviceError::Io(gone.to_string()).into());
+            }
+            (object.open, object.locks, object.shm) = (old.open, old.locks, old.shm);
+            // What they know of the log is of the old state.
+            object.shm.clear();
+            fresh.names.entry(name).or_insert(id);
+            if old.wal.is_some() {
+                fresh.wal_open(id)?;
+            }
+        }
+        *self = fresh;
+        Ok(())
+    }
+}

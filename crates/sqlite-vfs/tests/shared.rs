@@ -1,0 +1,477 @@
+//! Commits of several connections at the same time, which share a flush: under power cuts at every write and sync of the
+//! image (a sample, `VARVE_CUTS=all` for all), with an error in the log, and beside connections that go on to read.
+
+mod common;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use block::Bytes;
+use common::cut::Medium;
+use common::image::{Image, Meanwhile};
+use common::{api, ask, open, unique};
+use rusqlite::Connection;
+use varve_sqlite_vfs::store::Bug;
+use varve_sqlite_vfs::{Store, StoreOptions, Stores};
+
+const WRITERS: usize = 4;
+
+/// An image with a store, and the connections to it.
+struct Rig {
+    vfs: String,
+    name: String,
+    stores: Stores,
+    medium: Image,
+    store: Option<Store>,
+}
+
+impl Rig {
+    fn new(log: Bytes) -> Rig {
+        let (vfs, name, stores) = (unique("vfs"), unique("store"), Stores::new());
+        stores.register(&api(), &vfs, false, None).unwrap();
+        let mut medium = Image::sized(Bytes(10 << 20), log);
+        let store = Store::format(medium.power_on(), StoreOptions::default()).unwrap();
+        stores.add(&name, &store);
+        Rig { vfs, name, stores, medium, store: Some(store) }
+    }
+
+    fn store(&self) -> &Store {
+        self.store.as_ref().unwrap()
+    }
+
+    fn open(&self, object: &str) -> Connection {
+        connect(&format!("{}{object}", self.name), &self.vfs)
+    }
+
+    /// The power goes, and comes back.
+    fn again(&mut self, bug: Option<Bug>) -> Result<(), String> {
+        let _ = self.medium.image();
+        self.stores.remove(&self.name);
+        self.store = None;
+        let options = StoreOptions::default();
+        let store = Store::mount(self.medium.power_on(), options).map_err(|e| e.to_string())?;
+        if let Some(bug) = bug {
+            store.plant(bug.into());
+        }
+        self.stores.add(&self.name, &store);
+        self.store = Some(store);
+        Ok(())
+    }
+}
+
+fn connect(path: &str, vfs: &str) -> Connection {
+    let db = open(path, vfs).unwrap();
+    db.busy_timeout(Duration::from_secs(20)).unwrap();
+    db
+}
+
+/// Holds a write to the log back until so many commits are in the store's log, or a few seconds.
+#[derive(Clone, Default)]
+struct Gate {
+    store: Arc<Mutex<Option<Store>>>,
+    wanted: Arc<AtomicU64>,
+}
+
+impl Gate {
+    fn meanwhile(&self) -> Meanwhile {
+        let gate = self.clone();
+        Meanwhile::new(move || {
+            let store = gate.store.lock().unwrap().clone();
+            let start = Instant::now();
+            while let Some(store) = &store
+                && store.stats().logged < gate.wanted.load(Ordering::SeqCst)
+                && start.elapsed() < Duration::from_secs(20)
+            {
+                thread::yield_now();
+            }
+        })
+    }
+}
+
+/// A rig whose writes to the log can be held back.
+fn gated() -> (Rig, Gate) {
+    let (mut rig, gate) = (Rig::new(Bytes(1 << 20)), Gate::default());
+    rig.medium.meanwhile = gate.meanwhile();
+    rig.again(None).unwrap();
+    let db = rig.open("");
+    db.execute_batch(
+        "CREATE TABLE t(k INTEGER PRIMARY KEY, v INT, pad BLOB); CREATE TABLE c(v INT); INSERT INTO c VALUES(0);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 60)
+         INSERT INTO t SELECT i, 0, zeroblob(2000) FROM n",
+    )
+    .unwrap();
+    for writer in 0..WRITERS {
+        let db = rig.open(&format!("/own{writer}"));
+        db.execute_batch("CREATE TABLE c(v INT); INSERT INTO c VALUES(0)").unwrap();
+    }
+    *gate.store.lock().unwrap() = Some(rig.store().clone());
+    (rig, gate)
+}
+
+/// While one flush is on its way all others commit: they share the next one.
+#[test]
+fn commits_of_a_moment_share_a_flush() {
+    for apart in [false, true] {
+        let (rig, gate) = gated();
+        let dbs: Vec<Connection> = (0..WRITERS)
+            .map(|who| rig.open(&if apart { format!("/own{who}") } else { String::new() }))
+            .collect();
+        // A session's first commits are pages.
+        for db in &dbs {
+            db.execute_batch("UPDATE c SET v = v + 1").unwrap();
+        }
+        let before = rig.store().stats();
+        let rounds = 20;
+        let mut dbs = dbs;
+        for round in 1..=rounds {
+            gate.wanted.store(before.logged + round * WRITERS as u64, Ordering::SeqCst);
+            let commit = |db: &mut Connection| db.execute_batch("UPDATE c SET v = v + 1").unwrap();
+            thread::scope(|scope| {
+                for db in &mut dbs {
+                    scope.spawn(move || commit(db));
+                }
+            });
+        }
+        let stats = rig.store().stats();
+        assert_eq!(stats.logged - before.logged, rounds * WRITERS as u64);
+        let writes = stats.log_writes - before.log_writes;
+        assert!(writes <= 2 * rounds, "{writes} writes to the log for {rounds} rounds");
+        let each = if apart { rounds + 1 } else { (rounds + 1) * WRITERS as u64 };
+        for db in &dbs {
+            assert_eq!(ask(db, "SELECT v FROM c"), each.to_string());
+        }
+        gate.store.lock().unwrap().take();
+    }
+}
+
+/// What one run of several writers has acknowledged.
+#[derive(Default)]
+struct Told {
+    /// By writer.
+    commits: Vec<u64>,
+    /// What each has been told by a SELECT: of its neighbour, or of the one database.
+    saw: Vec<u64>,
+    operations: u64,
+    logged: u64,
+    writes: u64,
+}
+
+/// Writers commit until the power goes, or so many times each: all to one database, in which each commit takes the
+/// next number; or each to its own, with what it has read in its neighbour's.
+fn write(rig: &Rig, apart: bool, once: bool, cut: u64) -> Told {
+    let power = rig.medium.power();
+    let before = rig.store().stats();
+    {
+        let mut power = power.lock().unwrap();
+        (power.operations, power.cut_at, power.once) = (0, cut, once);
+    }
+    let power = &power;
+    let work = |who: u64, own: Connection, next: Connection| {
+        let (mut told, mut last) = (0, 0);
+        for k in 1..=8 {
+            let saw = next.query_row("SELECT v FROM c", [], |row| row.get::<_, i64>(0));
+            let Ok(saw) = saw else { break };
+            {
+                // A SELECT ends when what it saw is durable; it cannot fail any more if that fails.
+                let power = power.lock().unwrap();
+                if cut == 0 || power.operations < cut {
+                    last = saw as u64;
+                }
+            }
+            let sql = match apart {
+                true => format!("UPDATE c SET v = {k}, saw = {saw}"),
+                false => format!(
+                    "BEGIN IMMEDIATE; INSERT INTO t SELECT coalesce(max(n), 0) + 1, {who}, {k}, randomblob(300) FROM t;
+                     UPDATE c SET v = v + 1; COMMIT"
+                ),
+            };
+            if own.execute_batch(&sql).is_err() {
+                let _ = own.execute_batch("ROLLBACK");
+                break;
+            }
+            told = k;
+        }
+        (told, last)
+    };
+    let connections: Vec<(Connection, Connection)> = (0..WRITERS)
+        .map(|who| match apart {
+            true => {
+                let next = format!("/own{}", (who + 1) % WRITERS);
+                (rig.open(&format!("/own{who}")), rig.open(&next))
+            }
+            false => (rig.open(""), rig.open("")),
+        })
+        .collect();
+    let (commits, saw) = thread::scope(|scope| {
+        let threads: Vec<_> = connections
+            .into_iter()
+            .enumerate()
+            .map(|(who, (own, next))| scope.spawn(move || work(who as u64, own, next)))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let after = rig.store().stats();
+    let operations = power.lock().unwrap().operations;
+    Told {
+        commits,
+        saw,
+        operations,
+        logged: after.logged - before.logged,
+        writes: after.log_writes - before.log_writes,
+    }
+}
+
+fn look(rig: &Rig, apart: bool, told: &Told) -> Result<(), String> {
+    let number = |db: &Connection, sql: &str| -> Result<u64, String> {
+        ask(db, sql).parse().map_err(|_| format!("{sql}: {}", ask(db, sql)))
+    };
+    let fits = |who: usize, found: u64| match told.commits[who] {
+        told if (told..=told + 1).contains(&found) => Ok(()),
+        told => Err(format!("writer {who}: {told} acknowledged, {found} there")),
+    };
+    let sound = |db: &Connection| match ask(db, "PRAGMA integrity_check").as_str() {
+        "ok" => Ok(()),
+        other => Err(other.to_string()),
+    };
+    if !apart {
+        let db = rig.open("");
+        sound(&db)?;
+        let count = number(&db, "SELECT count(*) FROM t")?;
+        let (last, v) =
+            (number(&db, "SELECT coalesce(max(n), 0) FROM t")?, number(&db, "SELECT v FROM c")?);
+        if (last, v) != (count, count) {
+            return Err(format!("{count} rows, the last is {last}, counted as {v}"));
+        }
+        for who in 0..WRITERS {
+            let rows = number(&db, &format!("SELECT count(*) FROM t WHERE who = {who}"))?;
+            let most =
+                number(&db, &format!("SELECT coalesce(max(k), 0) FROM t WHERE who = {who}"))?;
+            if rows != most {
+                return Err(format!("writer {who}: {rows} rows, the last is {most}"));
+            }
+            fits(who, rows)?;
+        }
+        return match told.saw.iter().max() {
+            Some(saw) if *saw > v => Err(format!("somebody was told {saw}, and {v} is there")),
+            _ => Ok(()),
+        };
+    }
+    let dbs: Vec<Connection> = (0..WRITERS).map(|who| rig.open(&format!("/own{who}"))).collect();
+    for (who, db) in dbs.iter().enumerate() {
+        sound(db)?;
+        fits(who, number(db, "SELECT v FROM c")?)?;
+        let (saw, there) = (
+            number(db, "SELECT saw FROM c")?,
+            number(&dbs[(who + 1) % WRITERS], "SELECT v FROM c")?,
+        );
+        let saw = saw.max(told.saw[who]);
+        if saw > there {
+            return Err(format!("writer {who} was told {saw} by its neighbour, which has {there}"));
+        }
+    }
+    Ok(())
+}
+
+/// Every so many cuts of runs of several writers: the cuts, what was bad, and commits and writes of the log.
+fn cuts(apart: bool, once: bool, stride: u64, bug: Option<Bug>) -> (u64, Vec<String>, u64, u64) {
+    // Small enough to be used up within a run.
+    let mut rig = Rig::new(Bytes(if apart { 24 } else { 40 } << 10));
+    rig.open("")
+        .execute_batch(
+            "CREATE TABLE t(n INTEGER PRIMARY KEY, who INT, k INT, pad BLOB); CREATE TABLE c(v INT); INSERT INTO c VALUES(0)",
+        )
+        .unwrap();
+    for writer in 0..WRITERS {
+        let db = rig.open(&format!("/own{writer}"));
+        db.execute_batch("CREATE TABLE c(v INT, saw INT); INSERT INTO c VALUES(0, 0)").unwrap();
+    }
+    rig.store().flush().unwrap();
+    rig.medium.meanwhile = Meanwhile::new(|| thread::sleep(Duration::from_micros(600)));
+    let start = rig.medium.image();
+    let (mut done, mut bad, mut last, mut logged, mut writes) = (0, Vec::new(), 0, 0, 0);
+    let mut cut = 0;
+    loop {
+        rig.medium.restore(&start);
+        rig.again(bug).unwrap();
+        let told = write(&rig, apart, once, cut);
+        if cut == 0 {
+            last = told.operations;
+            assert!(
+                bug.is_some() || told.commits.iter().all(|told| *told == 8),
+                "{:?}",
+                told.commits
+            );
+        }
+        (logged, writes) = (logged + told.logged, writes + told.writes);
+        let power_on = bug.filter(|bug| *bug == Bug::SettledUnwritten);
+        if let Err(why) = rig.again(power_on).and_then(|()| look(&rig, apart, &told)) {
+            bad.push(format!("cut {cut} of {last}: {why}"));
+        }
+        done += 1;
+        cut += if cut == 0 { 1 } else { stride };
+        if cut > last {
+            return (done, bad, logged, writes);
+        }
+    }
+}
+
+fn stride(usual: u64) -> u64 {
+    if std::env::var("VARVE_CUTS").is_ok_and(|v| v == "all") { 1 } else { usual }
+}
+
+#[test]
+fn what_was_acknowledged_is_there_and_what_was_seen() {
+    for (apart, once) in [(false, false), (true, false), (false, true), (true, true)] {
+        let (done, bad, logged, writes) = cuts(apart, once, stride(2), None);
+        println!(
+            "apart {apart}, once {once}: {done} cuts, {logged} commits, {writes} writes of the log"
+        );
+        assert!(
+            bad.is_empty(),
+            "apart {apart}, once {once}: {} of {done}: {:?}",
+            bad.len(),
+            bad.first()
+        );
+        assert!(done > 20 && logged > writes + writes / 10, "{done} cuts, {logged} in {writes}");
+    }
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    let planted = [
+        (Bug::AnsweredEarly, false, false),
+        (Bug::DurableUnwritten, false, false),
+        (Bug::SettledUnwritten, false, false),
+        (Bug::ReaderAhead, true, false),
+        (Bug::LogErrorSwallowed, false, true),
+    ];
+    for (bug, apart, once) in planted {
+        let (mut done, mut found) = (0, Vec::new());
+        // What is torn, and who comes first, is drawn.
+        for _ in 0..6 {
+            let (cuts, bad, ..) = cuts(apart, once, 1, Some(bug));
+            (done, found) = (done + cuts, [found, bad].concat());
+            if found.len() >= 3 {
+                break;
+            }
+        }
+        println!("{bug:?}: {} of {done}: {:?}", found.len(), found.first());
+        assert!(found.len() >= 3, "{bug:?}: {} of {done}: {found:?}", found.len());
+    }
+}
+
+/// The COMMIT whose append fails is the one that fails, though its lock was lowered before; then nothing that may
+/// vanish is read, and the store says why.
+#[test]
+fn a_commit_fails_whose_append_fails() {
+    for (settings, what) in [
+        ("PRAGMA journal_mode=DELETE", "the lowering of the lock"),
+        ("PRAGMA locking_mode=EXCLUSIVE", "the commit itself"),
+        ("PRAGMA journal_mode=MEMORY", "the commit itself"),
+    ] {
+        let mut rig = Rig::new(Bytes(1 << 20));
+        let db = rig.open("");
+        db.execute_batch(settings).unwrap();
+        db.execute_batch("CREATE TABLE c(v INT); INSERT INTO c VALUES(0)").unwrap();
+        for _ in 0..3 {
+            db.execute_batch("UPDATE c SET v = v + 1").unwrap();
+        }
+        {
+            let power = rig.medium.power();
+            let mut power = power.lock().unwrap();
+            (power.operations, power.cut_at, power.once) = (0, 2, true);
+        }
+        let logged = rig.store().stats().logged;
+        let failed = db.execute_batch("UPDATE c SET v = v + 1");
+        assert!(failed.is_err(), "{settings}: expected an error of {what}");
+        assert_eq!(rig.store().stats().logged, logged + 1, "{settings}: it was one of the log");
+        assert!(
+            ask(&db, "PRAGMA varve_error").contains("one error"),
+            "{}",
+            ask(&db, "PRAGMA varve_error")
+        );
+        assert!(ask(&db, "SELECT v FROM c").contains("error"), "{settings}");
+        let other = open(&rig.name, &rig.vfs)
+            .and_then(|db| db.query_row("SELECT v FROM c", [], |row| row.get::<_, i64>(0)));
+        assert!(settings.contains("EXCLUSIVE") || other.is_err(), "{settings}: {other:?}");
+        drop(db);
+        rig.again(None).unwrap();
+        let found = ask(&rig.open(""), "SELECT v FROM c");
+        assert!(["3", "4"].contains(&found.as_str()), "{settings}: {found}");
+    }
+}
+
+/// A connection with a SELECT under way commits; while it waits for its flush another one changes all of what the
+/// SELECT reads. What the SELECT sees, and what a write on top of it is told.
+fn rows_beside_commits(bug: Option<Bug>) -> (Vec<String>, Option<i32>) {
+    let (rig, gate) = gated();
+    let db = rig.open("");
+    db.execute_batch("PRAGMA cache_size=4; UPDATE c SET v = 1; UPDATE c SET v = 2").unwrap();
+    if let Some(bug) = bug {
+        rig.store().plant(bug.into());
+    }
+    let mut select = db.prepare("SELECT v || ' ' || length(pad) FROM t ORDER BY k").unwrap();
+    let mut rows = select.query([]).unwrap();
+    let mut seen: Vec<String> = vec![rows.next().unwrap().unwrap().get(0).unwrap()];
+    let logged = rig.store().stats().logged;
+    // The flush of its commit lets the other one commit first.
+    gate.wanted.store(logged + 2, Ordering::SeqCst);
+    let (other, store) = (rig.open(""), rig.store().clone());
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while store.stats().logged < logged + 1 {
+                thread::yield_now();
+            }
+            other
+                .execute_batch(
+                    "BEGIN IMMEDIATE; UPDATE t SET v = 7; DELETE FROM t WHERE k > 40; COMMIT",
+                )
+                .unwrap();
+        });
+        db.execute_batch("UPDATE c SET v = 3").unwrap();
+    });
+    let refused = db.execute_batch("UPDATE c SET v = 9").err();
+    let refused = refused.and_then(|error| error.sqlite_error().map(|e| e.extended_code));
+    while let Ok(Some(row)) = rows.next() {
+        seen.push(row.get(0).unwrap());
+    }
+    drop(rows);
+    drop(select);
+    // The SELECT is over: it sees what all see, and may write again.
+    assert!(bug.is_some() || ask(&db, "SELECT count(*) FROM t WHERE v = 7") == "40");
+    db.execute_batch("UPDATE c SET v = v + 1").unwrap();
+    assert_eq!(ask(&db, "SELECT v FROM c"), "4");
+    gate.store.lock().unwrap().take();
+    (seen, refused)
+}
+
+#[test]
+fn a_select_beside_a_commit_that_waits_reads_what_it_saw() {
+    let (seen, refused) = rows_beside_commits(None);
+    assert_eq!(seen, vec!["0 2000"; 60]);
+    assert_eq!(refused, Some(517), "SQLITE_BUSY_SNAPSHOT");
+    let (seen, _) = rows_beside_commits(Some(Bug::PastForgotten));
+    assert_ne!(seen, vec!["0 2000"; 60]);
+}
+
+/// Many writers of one database never hear that it is busy: they are let in one after the other.
+#[test]
+fn writers_stand_in_line() {
+    let rig = Rig::new(Bytes(1 << 20));
+    let db = rig.open("");
+    db.execute_batch("CREATE TABLE c(v INT); INSERT INTO c VALUES(0)").unwrap();
+    let (writers, commits) = (8, 60);
+    thread::scope(|scope| {
+        for _ in 0..writers {
+            let db = rig.open("");
+            scope.spawn(move || {
+                for _ in 0..commits {
+                    db.execute_batch("BEGIN IMMEDIATE; UPDATE c SET v = v + 1; COMMIT").unwrap();
+                }
+            });
+        }
+    });
+    assert_eq!(ask(&db, "SELECT v FROM c"), (writers * commits).to_string());
+}
