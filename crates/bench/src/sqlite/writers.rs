@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use block::Rng;
 use rusqlite::{Connection, OpenFlags, params};
 
-use super::disk::{Disk, Written};
 use super::system::VFS;
+use ::sqlite::measure::{Disk, Written};
 
 const ROWS: u64 = 1_000;
 const VALUE: usize = 100;
@@ -90,7 +90,7 @@ impl Running {
     }
 
     fn round(&mut self, run: &Writers, round: u64, disk: Option<&Disk>) -> Result<(), String> {
-        let settled = || disk.map(Disk::settled).transpose();
+        let settled = || disk.map(Disk::settled).transpose().map_err(|e| e.to_string());
         let (before, start) = (settled()?, Instant::now());
         let work = |who: u64, db: &Connection| -> rusqlite::Result<()> {
             let mut rng = Rng::new(round * 1_000 + who);
