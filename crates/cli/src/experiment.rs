@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lab::files::write_whole;
 use lab::input::DEMO_NAME;
 use lab::replay::Watch;
+use lab::report::Shown;
 use lab::scenario::{FIT, Scenario, split_list};
 use lab::{Document, Experiment, Finished, LabError};
 
@@ -194,7 +195,8 @@ fn write_out(
 ) -> Result<Vec<String>, LabError> {
     let path = |name: &str| out.path(name);
     let command = format!("varve run {}", shell(&path("run.toml").display().to_string()));
-    let html = lab::report::html(&document.value(), &command);
+    let value = document.value();
+    let html = lab::report::html(&[Shown { name: "", value: &value, command: &command }]);
     write_whole(&path("run.toml"), scenario.to_toml()?.as_bytes())?;
     write_whole(&path("report.html"), html.as_bytes())?;
     write_whole(&path("results.json"), document.text().as_bytes())?;
@@ -206,7 +208,7 @@ fn write_out(
 }
 
 /// A word for a shell.
-fn shell(text: &str) -> String {
+pub fn shell(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=,:@%".contains(c);
     if text.chars().all(plain) {
         text.to_string()

@@ -13,6 +13,7 @@ mod ctl;
 mod doctor;
 mod experiment;
 mod hits;
+mod http;
 mod list;
 mod manual;
 mod out;
@@ -28,6 +29,7 @@ mod table;
 mod top;
 mod torture;
 mod trace;
+mod view;
 mod volume;
 
 use std::ffi::OsString;
@@ -61,6 +63,7 @@ fn main() -> ExitCode {
         Command::Sim(sim) => experiment::sim(&sim),
         Command::Run(run) => experiment::run(&run),
         Command::Compare(compare) => compare::compare(&compare),
+        Command::View(of) => view::view(&of),
         Command::Trace(trace) => trace::trace(&trace),
         Command::Reproduce(paper) => reproduce::reproduce(&paper),
         Command::Remap(command) => stop::at_once(|| remap::remap(&command)),

@@ -85,7 +85,8 @@ fn reports_answer_the_pointer() {
             },
         }]
     });
-    let html = varve_lab::report::html(&document, "varve sim");
+    let html =
+        varve_lab::report::html(&[Shown { name: "", value: &document, command: "varve sim" }]);
     let found = run(&html);
     assert_eq!(found["charts"], 2, "{found}");
     assert_eq!(found["charts_with_tip"], found["charts"], "{found}");

@@ -8,7 +8,7 @@ use super::Args;
 
 /// Every subcommand stands in one of these.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Simulate", &["sim", "run", "compare", "trace", "reproduce", "list"]),
+    ("Simulate", &["sim", "run", "compare", "view", "trace", "reproduce", "list"]),
     ("Serve", &["serve", "ctl", "top", "conformance", "remap"]),
     ("SQLite", &["sqlite"]),
     ("File system", &["mkfs", "mount", "umount", "fsck", "dump"]),

@@ -11,6 +11,7 @@ mod sqlite;
 mod top;
 mod torture;
 mod trace;
+mod view;
 mod volume;
 
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub use sqlite::{Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld}
 pub use top::Top;
 pub use torture::{Cuts, Torture};
 pub use trace::{Convert, Gen, Info, Merge, Reading, Trace};
+pub use view::View;
 pub use volume::{DumpVolume, Fsck, Mkfs, Mount, NewVolume, Source, Umount};
 
 /// A flash storage stack in user space: modelled and live.
@@ -49,6 +51,8 @@ pub enum Command {
     Run(Run),
     /// Compare result documents: differing configuration first, then metrics
     Compare(Compare),
+    /// Results as a page: panels over the run, several runs side by side
+    View(View),
     /// Look at, convert, make and merge traces
     #[command(subcommand)]
     Trace(Box<Trace>),
