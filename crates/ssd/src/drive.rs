@@ -1,5 +1,6 @@
 //! The drive: commands in, virtual time out.
 
+mod blocks;
 mod counted;
 
 use std::sync::Arc;

@@ -6,7 +6,7 @@ use workload::{Flags, Record, TraceOp};
 use super::flight::InFlight;
 use super::series::Series;
 use super::tally::{Served, Tally};
-use super::{MeasureAfter, Mode, Outcome, ReplayPlan, Watch};
+use super::{MOST_BLOCKS, MeasureAfter, Mode, Outcome, ReplayPlan, Watch};
 use crate::{Device, LabError};
 
 /// Requests between two looks at whether to stop.
@@ -199,7 +199,8 @@ impl<'a, D: Device> Player<'a, D> {
         self.tally.check(&stats, self.slots_per_page)?;
         self.device.check()?;
         let (layers, tally) = (self.device.layers(), self.tally);
-        Ok(Outcome { stats, layers, tally, series: self.series, requests: self.requests })
+        let blocks = self.device.blocks(MOST_BLOCKS);
+        Ok(Outcome { stats, layers, tally, series: self.series, requests: self.requests, blocks })
     }
 }
 

@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `runs` | a run: its number, group, label, and what was swept |
 //! | `windows-R` | a window of run R, a column for each list of `series` |
-//! | `latency-R` | a window of run R and an operation: requests by bins; the first row has the bins' upper edges |
+//! | `latency-R-OP` | a window of run R: the first bin with any request, the requests of it and the next ones |
 //! | `histogram-OP` | a bucket of whole runs: its upper edge, requests in each run |
 //! | `lists-R` | a list of run R that is no series: its path, its values |
 
@@ -32,8 +32,15 @@ pub(super) fn texts(view: &View<'_>) -> String {
         let (text, windows) = columns(series);
         let title = format!("{label}: {} windows", grouped(windows as u64));
         put(&mut out, &format!("windows-{at}"), &title, &text);
-        let title = format!("{label}: latencies of each window");
-        put(&mut out, &format!("latency-{at}"), &title, &latencies(series));
+        for op in OPS {
+            let title = format!("{label}: {op} latencies of each window, by the bins of its lists");
+            put(
+                &mut out,
+                &format!("latency-{at}-{op}"),
+                &title,
+                &latencies(&series[format!("{op}_latency")]),
+            );
+        }
         let title = format!("{label}: lists");
         put(&mut out, &format!("lists-{at}"), &title, &lists(run.value));
     }
@@ -114,16 +121,24 @@ fn spaced(list: &[Value]) -> String {
     list.iter().map(plain).collect::<Vec<_>>().join(" ")
 }
 
-fn latencies(series: &Value) -> String {
-    let Some(edges) = series["latency_edges_ns"].as_array() else { return String::new() };
-    let mut out = format!("window,op,first bin,requests\nedges,ns,0,{}\n", spaced(edges));
-    for op in OPS {
-        let windows = series[format!("{op}_latency")].as_array();
-        for (at, window) in windows.into_iter().flatten().enumerate() {
-            if let Some([first, counts @ ..]) = window.as_array().map(Vec::as_slice) {
-                let _ = writeln!(out, "{at},{op},{},{}", plain(first), spaced(counts));
-            }
+/// Bins of each window; `~N` stands for N of them without any request.
+fn latencies(windows: &Value) -> String {
+    let Some(windows) = windows.as_array() else { return String::new() };
+    let mut out = String::from("first bin,requests\n");
+    for window in windows {
+        let counts = window.as_array().map_or(&[][..], Vec::as_slice);
+        let Some((first, counts)) = counts.split_first() else {
+            out += "-\n";
+            continue;
+        };
+        let mut words = Vec::new();
+        for run in counts.chunk_by(|a, b| a == b && *a == 0) {
+            words.push(match run {
+                [one] => plain(one),
+                none => format!("~{}", none.len()),
+            });
         }
+        let _ = writeln!(out, "{},{}", plain(first), words.join(" "));
     }
     out
 }
@@ -164,7 +179,11 @@ fn walk(prefix: &str, value: &Value, out: &mut String) {
     for (key, inner) in value.as_object().into_iter().flatten() {
         let name = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
         match inner {
-            _ if name == "series" => {}
+            // Of series, what is no column.
+            Value::Array(items) if name == format!("series.{EDGES}") => {
+                let _ = writeln!(out, "{name},{}", spaced(items));
+            }
+            Value::Array(_) if name.starts_with("series.") => {}
             Value::Array(items) if items.iter().all(|item| !item.is_array()) => {
                 let _ = writeln!(out, "{name},{}", spaced(items));
             }

@@ -93,7 +93,7 @@ fn body(out: &mut String, view: &View<'_>) {
     *out += "</details><h2>Limits of the model</h2><p class=\"note\">Each die serves requests in \
              the order they arrive; there is no out-of-order scheduler. A percentile with fewer \
              than ten samples beyond it is left out. Percentiles of windows are at most 3 % too \
-             high, those of a range of windows at most 25 %, all others at most 0.8 %.</p>";
+             high, those of a range of windows at most 50 %, all others at most 0.8 %.</p>";
 }
 
 /// A part of each document, under its name if there are several.

@@ -90,13 +90,16 @@ class Tab {
   }
   async cpu() {
     const { metrics } = await this.send("Performance.getMetrics");
-    return metrics.find((m) => m.name === "TaskDuration").value * 1000;
+    return metrics.find((m) => m.name === "ThreadTime").value * 1000;
   }
+  // A picture for each screen or two, so that one can read them.
   async shot(file) {
-    const { cssContentSize } = await this.send("Page.getLayoutMetrics");
-    const clip = { x: 0, y: 0, width: cssContentSize.width, height: Math.min(cssContentSize.height, 16000), scale: 1 };
-    const { data } = await this.send("Page.captureScreenshot", { clip, captureBeyondViewport: true });
-    fs.writeFileSync(file, Buffer.from(data, "base64"));
+    const { cssContentSize: size } = await this.send("Page.getLayoutMetrics"), high = 1600;
+    for (let n = 0; n * high < size.height && n < 12; n++) {
+      const clip = { x: 0, y: n * high, width: size.width, height: Math.min(high, size.height - n * high), scale: 1 };
+      const { data } = await this.send("Page.captureScreenshot", { clip, captureBeyondViewport: true });
+      fs.writeFileSync(file.replace(".png", `-${n}.png`), Buffer.from(data, "base64"));
+    }
   }
   async mouse(type, x, y, buttons = 0) {
     await this.send("Input.dispatchMouseEvent", { type, x, y, button: type === "mouseMoved" ? "none" : "left", buttons, clickCount: 1 });
@@ -152,6 +155,10 @@ function layout(least) {
   return { faults, height: document.documentElement.scrollHeight };
 }
 
+// All texts of a page, each for itself: two cells side by side are two numbers.
+const WORDS = `(() => { const all = [], w = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let n; (n = w.nextNode());) all.push(n.textContent); return all.join("\\n"); })()`;
+
 // Every number of the document that is not in the page.
 function missing(words, results) {
   const there = new Set((words.match(/-?\d[\d.]*(?:e[+-]?\d+)?/g) || []).map(Number)), lost = [];
@@ -160,6 +167,16 @@ function missing(words, results) {
     else if (at && typeof at === "object") for (const [key, inner] of Object.entries(at)) walk(inner, `${where}.${key}`);
   })(results.results, "results");
   return lost;
+}
+
+// What is drawn when it comes near the window is seen, too.
+async function throughout(tab, script) {
+  const high = await tab.ask("document.documentElement.scrollHeight");
+  for (let y = 0; y < high + 800; y += 700) {
+    await tab.ask(`scrollTo(0, ${y})`);
+    if (script) await pause(60);
+  }
+  await tab.ask("scrollTo(0, 0)");
 }
 
 // Answers, keys, a drag, and the address.
@@ -203,9 +220,11 @@ async function used(browser, tab, url, look) {
   await pause(150);
   const shows = `[document.querySelector(".bar-top .said").textContent, document.querySelectorAll(".lane").length,
     Array.from(document.querySelectorAll(".lane .value")).map((v) => v.textContent).join("|")].join("#")`;
+  await throughout(tab, true);
   const hash = await tab.ask("location.hash"), here = await tab.ask(shows);
   const other = await Tab.open(browser, look);
   await other.go(url + hash);
+  await throughout(other, true);
   const there = await other.ask(shows);
   if (here !== there) faults.push(`the address ${hash} shows another view elsewhere:\n      ${here.slice(0, 200)}\n      ${there.slice(0, 200)}`);
   faults.push(...other.faults);
@@ -218,6 +237,7 @@ async function look(browser, page, at, shots) {
   const tab = await Tab.open(browser, at);
   await tab.go(url);
   const cpu = await tab.cpu(), faults = [];
+  await throughout(tab, at.script);
   const found = await tab.ask(`(${layout})(${LEAST_PX})`);
   faults.push(...found.faults);
   const isView = await tab.ask(`!!document.getElementById("panels")`);
@@ -225,7 +245,7 @@ async function look(browser, page, at, shots) {
   if (isView && !at.script && fs.existsSync(beside)) {
     const results = JSON.parse(fs.readFileSync(beside, "utf8"));
     if (String(results.schema).startsWith("varve.run/")) {
-      faults.push(...missing(await tab.ask("document.body.textContent"), results).map((what) => `not in the page: ${what}`));
+      faults.push(...missing(await tab.ask(WORDS), results).map((what) => `not in the page: ${what}`));
     }
   }
   if (!isView && at.width === 1280 && found.height > MOST_HIGH) faults.push(`${found.height} px high, folded: at most ${MOST_HIGH}`);

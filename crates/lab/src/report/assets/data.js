@@ -39,13 +39,21 @@ function readWindows(run) {
     for (var c = 0; c < names.length; c++) run.columns[names[c]][i - 1] = number(cells[c]);
   }
 }
-// Latencies of each window: where its bins begin, and the requests in each.
+// Latencies of each window: where its bins begin, and the requests in each; ~N are N bins without any.
 function readLatencies(run) {
-  rowsOf("csv-latency-" + run.at).slice(1).forEach(function (line) {
-    var f = line.split(","), counts = f[3].split(" ").map(Number);
-    if (f[0] === "edges") { run.edges = counts; return; }
-    var of = run.latency[f[1]] || (run.latency[f[1]] = []);
-    of[+f[0]] = { first: +f[2], counts: counts };
+  run.edges = run.lists["series.latency_edges_ns"] || [];
+  ["read", "write", "flush"].forEach(function (op) {
+    var lines = rowsOf("csv-latency-" + run.at + "-" + op).slice(1);
+    if (!lines.length) return;
+    run.latency[op] = lines.map(function (line) {
+      var cut = line.indexOf(","), counts = [];
+      if (cut < 0) return null;
+      line.slice(cut + 1).split(" ").forEach(function (word) {
+        if (word[0] !== "~") return counts.push(+word);
+        for (var n = +word.slice(1); n > 0; n--) counts.push(0);
+      });
+      return { first: +line.slice(0, cut), counts: counts };
+    });
   });
 }
 function readLists(run) {
@@ -69,7 +77,7 @@ function read() {
     return run;
   });
   readNumbers(runs);
-  runs.forEach(function (run) { readWindows(run); readLatencies(run); readLists(run); });
+  runs.forEach(function (run) { readWindows(run); readLists(run); readLatencies(run); });
   return runs;
 }
 // Buckets of whole runs: [upper edge, requests] of a run.

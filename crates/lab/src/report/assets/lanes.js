@@ -41,6 +41,31 @@ function section(id, title, about) {
   make("p", "", s, about);
   return s;
 }
+// A panel is drawn when it comes near the window, and again when something changed since.
+var near = null;
+function watch(s, draw) {
+  var stale = 2;
+  s.draw = function () { if (stale) draw(stale === 2); stale = 0; };
+  watchers.push(function (whole) {
+    stale = Math.max(stale, whole ? 2 : 1);
+    if (!near || s.near) s.draw();
+  });
+  if (!window.IntersectionObserver) return;
+  near = near || new IntersectionObserver(function (seen) {
+    seen.forEach(function (one) {
+      one.target.near = one.isIntersecting;
+      if (one.isIntersecting) one.target.draw();
+    });
+  }, { rootMargin: "300px" });
+  near.observe(s);
+}
+// Room for so many lanes, before they are drawn.
+function room(s, grid, lanes, high) {
+  var columns = Math.max(1, Math.floor((s.clientWidth + 10) / 450));
+  grid.style.minHeight = lanes ? Math.ceil(lanes / columns) * (high + 10) - 10 + "px" : "";
+}
+// A round number needs no zeroes behind its point.
+function tick(words) { return words.replace(/(\.\d*?)0+(?=\D|$)/, "$1").replace(/\.(?=\D|$)/, ""); }
 // Positions on an axis: where a value lies, from the floor up.
 function axisOf(panel, list, height) {
   if (panel.log) {
@@ -79,12 +104,12 @@ function labels(lane, axis, panel, width) {
     var y = axis.Y(t);
     if (last !== -99 && last - y < 15) return;
     last = y;
-    var l = make("span", "", lane.left, panel.say(t));
+    var l = make("span", "", lane.left, tick(panel.say(t)));
     l.style.top = Math.max(0, Math.min(HEIGHT - 14, y - 7)) + "px";
   });
   var X = acrossOf(width), end = -99;
   xTicks().forEach(function (t) {
-    var words = say.count(t), half = words.length * 3.6, x = Math.max(half, Math.min(width - half, X(t)));
+    var words = tick(say.count(t)), half = words.length * 3.6, x = Math.max(half, Math.min(width - half, X(t)));
     if (x - half < end + 8) return;
     end = x + half;
     make("span", "", lane.below, words).style.left = x + "px";
@@ -124,9 +149,13 @@ function addPanel(panel) {
       return lane;
     });
   }
+  watchers.push(function (whole) {
+    if (!whole) return;
+    s.hidden = !has().length;
+    room(s, grid, has().length, HEIGHT + 55);
+  });
   function draw(whole) {
     var list = has(), names = list.map(function (r) { return r.at; }).join();
-    s.hidden = !list.length;
     if (!list.length) return;
     if (grid.dataset.runs !== names) { grid.dataset.runs = names; build(list); whole = true; }
     var axis = whole ? axisOf(panel, list, HEIGHT) : null;
@@ -141,7 +170,7 @@ function addPanel(panel) {
       overlay(lane, panel, width);
     });
   }
-  watchers.push(draw);
+  watch(s, draw);
 }
 // The range, the crosshair, and what the lane's head says.
 function overlay(lane, panel, width) {
@@ -260,8 +289,8 @@ function svgOf(panel, list) {
     pen.at(70, top);
     strokes(panel, run, pen, width, axis);
     pen.end();
-    axis.ticks.forEach(function (t) { pen.text(64, top + axis.Y(t) + 4, panel.say(t), "end", soft); });
-    xTicks().forEach(function (t) { pen.text(70 + X(t), top + HEIGHT + 15, say.count(t), "middle", soft); });
+    axis.ticks.forEach(function (t) { pen.text(64, top + axis.Y(t) + 4, tick(panel.say(t)), "end", soft); });
+    xTicks().forEach(function (t) { pen.text(70 + X(t), top + HEIGHT + 15, tick(say.count(t)), "middle", soft); });
   });
   pen.text(70 + width / 2, 66 + list.length * step - 8, "requests", "middle", soft);
   return pen.done(610, 72 + list.length * step);

@@ -118,6 +118,8 @@ if (runs.length) {
       if (to) to.scrollIntoView();
     });
   });
+  // What is printed is drawn, wherever it stands.
+  addEventListener("beforeprint", function () { document.querySelectorAll(".panel").forEach(function (s) { s.draw(); }); });
   var wide = innerWidth;
   addEventListener("resize", function () { if (innerWidth !== wide) { wide = innerWidth; changed(); } });
   addEventListener("hashchange", function () { restore(); changed(); });

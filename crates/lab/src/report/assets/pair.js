@@ -40,8 +40,8 @@ function pairPanel() {
     both.forEach(function (panel) {
       pen.text(70, top - 6, panel.title, "start", colour("soft"));
       pen.at(70, top); panel.draw(pen, 520); pen.end();
-      panel.axis.ticks.forEach(function (t) { pen.text(64, top + panel.axis.Y(t) + 4, panel.say(t), "end", colour("soft")); });
-      xTicks().forEach(function (t) { pen.text(70 + acrossOf(520)(t), top + HEIGHT + 15, say.count(t), "middle", colour("soft")); });
+      panel.axis.ticks.forEach(function (t) { pen.text(64, top + panel.axis.Y(t) + 4, tick(panel.say(t)), "end", colour("soft")); });
+      xTicks().forEach(function (t) { pen.text(70 + acrossOf(520)(t), top + HEIGHT + 15, tick(say.count(t)), "middle", colour("soft")); });
       top += HEIGHT + 44;
     });
     copied(at, pen.done(610, top), "image/svg+xml", "pair.svg");
@@ -62,7 +62,7 @@ function pairPanel() {
     for (var k = 0; k < n; k++) { var d = Math.abs(less(k)); if (d > far) far = d; }
     var axis = axisOf(log ? { log: function () { return [low, high]; } } : { top: function () { return high; } }, list, HEIGHT);
     far = far || 1;
-    var half = ticks(far, 1)[1];
+    var half = ticks(far, 2)[1];
     var signed = { Y: function (v) { return HEIGHT / 2 * (1 - v / (far * 1.04)); }, ticks: half <= far ? [-half, 0, half] : [0] };
     return [{ title: "A and B: " + of[1], say: of[2], axis: axis, draw: function (pen, width) {
       var X = acrossOf(width);
@@ -88,7 +88,8 @@ function pairPanel() {
     if (!whole) return;
     grid.textContent = table.textContent = "";
     var both = panels(list);
-    (both || []).forEach(function (panel, n) {
+    // All lanes first: how wide one is depends on how many there are.
+    (both || []).map(function (panel, n) {
       var box = make("figure", "lane", grid), head = make("figcaption", "", box);
       make("b", "", head, panel.title);
       if (!n) list.forEach(function (run, i) {
@@ -98,10 +99,14 @@ function pairPanel() {
       });
       var lane = { plot: make("div", "plot", box) };
       lane.left = make("div", "left", lane.plot);
-      var field = make("div", "field", lane.plot), canvas = make("canvas", "", field), width = field.clientWidth;
+      lane.field = make("div", "field", lane.plot);
+      lane.canvas = make("canvas", "", lane.field);
       lane.below = make("div", "below", box);
-      field.setAttribute("role", "img");
-      field.setAttribute("aria-label", panel.title + ": " + list[0].label + ", " + list[1].label);
+      lane.field.setAttribute("role", "img");
+      lane.field.setAttribute("aria-label", panel.title + ": " + list[0].label + ", " + list[1].label);
+      return lane;
+    }).forEach(function (lane, n) {
+      var panel = both[n], canvas = lane.canvas, width = lane.field.clientWidth;
       canvas.style.height = HEIGHT + "px";
       panel.draw(canvasPen(canvas, width, HEIGHT), width);
       labels(lane, panel.axis, panel, width);
@@ -119,5 +124,5 @@ function pairPanel() {
       make("td", "", row, x === undefined || y === undefined ? "–" : change(x, y));
     });
   }
-  watchers.push(draw);
+  watch(s, draw);
 }

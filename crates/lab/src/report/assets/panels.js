@@ -73,7 +73,7 @@ function latencyPanel(op, title) {
       for (var i = 0; i < run.windows; i++) {
         var w = (run.latency[op] || [])[i], p = p99(run, i);
         if (w) {
-          low = Math.min(low, run.edges[w.first] * 0.8);
+          low = Math.min(low, run.edges[w.first] * 0.7);
           high = Math.max(high, run.edges[w.first + w.counts.length - 1]);
         } else if (p > 0) { low = Math.min(low, p); high = Math.max(high, p); }
       }
@@ -92,7 +92,7 @@ function latencyPanel(op, title) {
         var w = of[i], x = X(i * run.per), wide = X((i + 1) * run.per) - x;
         for (k = 0; w && k < w.counts.length; k++) {
           if (!w.counts[k]) continue;
-          var upper = run.edges[w.first + k], lower = w.first + k ? run.edges[w.first + k - 1] : upper * 0.8;
+          var upper = run.edges[w.first + k], lower = w.first + k ? run.edges[w.first + k - 1] : upper * 0.7;
           var y = Y(upper), alpha = 0.1 + 0.9 * Math.log(1 + w.counts[k]) / Math.log(1 + high);
           pen.box(x, y, wide + 0.3, Math.max(1, Y(lower) - y), fill, alpha);
         }

@@ -17,7 +17,7 @@ function causesPanel() {
   });
   if (!ops.length) return;
   var s = section("causes", "Where the time of slow requests went", "mean latency by cause of the requests from a percentile on; the parts sum to it.");
-  choice(s.tools, "of", ops.map(function (op) { return [op, op + "s"]; }), "read", function (v) { picked.op = v; changed(); });
+  choice(s.tools, "of", ops.map(function (op) { return [op, op === "flush" ? "flushes" : op + "s"]; }), "read", function (v) { picked.op = v; changed(); });
   choice(s.tools, "from", [["all", "all"], ["p99", "p99 on"], ["p999", "p99.9 on"]], "p999", function (v) { picked.of = v; changed(); });
   button(s.tools, "CSV", "Copy what is shown as CSV", function (b) {
     copied(b, "run,mean_ns," + SPENT.map(function (c) { return c[0] + "_ns"; }).join(",") + "\n" + shown().map(function (run) {
@@ -28,7 +28,7 @@ function causesPanel() {
   });
   button(s.tools, "SVG", "Copy what is shown as SVG", function (b) { copied(b, causesSvg(picked, path), "image/svg+xml", "causes.svg"); });
   var keys = make("div", "keys", s), rows = make("div", "hbars", s);
-  watchers.push(function (whole) {
+  watch(s, function (whole) {
     if (!whole) return;
     rows.textContent = keys.textContent = "";
     var list = shown(), high = 0;
@@ -120,7 +120,7 @@ function tailPanel() {
     if (!runs.some(function (run) { return known[run.at][i].length; })) return;
     var key = make("span", "", keys);
     make("i", "", key).style.background = "var(--" + o[1] + ")";
-    key.appendChild(document.createTextNode(o[0] + "s"));
+    key.appendChild(document.createTextNode({ read: "reads", write: "writes", flush: "flushes" }[o[0]]));
   });
   button(s.tools, "CSV", "Copy what is shown as CSV", function (b) {
     copied(b, "run,op,share,latency_ns\n" + shown().map(function (run) {
@@ -135,12 +135,13 @@ function tailPanel() {
       var top = 34 + n * (tall + 44);
       pen.text(70, top - 8, run.label, "start", colour("ink"), true);
       pen.at(70, top); draw(pen, run, 500); pen.end();
-      decades(low, high, 5).forEach(function (t) { pen.text(64, top + Y(t) + 4, say.time(t), "end", colour("soft")); });
+      decades(low, high, 5).forEach(function (t) { pen.text(64, top + Y(t) + 4, tick(say.time(t)), "end", colour("soft")); });
       for (var k = 0; k <= nines; k++) pen.text(70 + X(500)(k), top + tall + 15, named(k), "middle", colour("soft"));
     });
     copied(b, pen.done(590, 20 + list.length * (tall + 44)), "image/svg+xml", "tail.svg");
   });
-  watchers.push(function (whole) {
+  watchers.push(function (whole) { if (whole) room(s, grid, shown().length, tall + 55); });
+  watch(s, function (whole) {
     if (!whole) return;
     var list = shown();
     grid.textContent = "";
@@ -161,7 +162,7 @@ function tailPanel() {
       if (!width) return;
       lane.canvas.style.height = lane.field.style.height = lane.left.style.height = tall + "px";
       draw(canvasPen(lane.canvas, width, tall), lane.run, width);
-      decades(low, high, 5).forEach(function (t) { make("span", "", lane.left, say.time(t)).style.top = Math.max(0, Math.min(tall - 14, Y(t) - 7)) + "px"; });
+      decades(low, high, 5).forEach(function (t) { make("span", "", lane.left, tick(say.time(t))).style.top = Math.max(0, Math.min(tall - 14, Y(t) - 7)) + "px"; });
       for (var k = 0; k <= nines; k++) {
         var words = named(k), half = words.length * 3.6;
         make("span", "", lane.below, words).style.left = Math.max(half, Math.min(width - half, X(width)(k))) + "px";
@@ -245,14 +246,22 @@ function mapPanel() {
       pen.line([[x, y], [x + w, y], [x + w, y + h], [x, y + h], [x, y]], colour("c1"), 2);
     }
   }
-  watchers.push(function (redraw) {
+  watchers.push(function (whole) {
+    var list = shown().filter(known);
+    if (whole) room(s, grid, list.length, list.length ? heightOf(list[0]) + 48 : 0);
+  });
+  watch(s, function (redraw) {
     if (!redraw) return;
     grid.textContent = "";
-    shown().filter(known).forEach(function (run) {
+    // All lanes first: how wide one is depends on how many there are.
+    shown().filter(known).map(function (run) {
       var box = make("figure", "lane", grid), head = make("figcaption", "", box), name = make("b", "", head);
       swatch(run, name);
       name.appendChild(document.createTextNode(run.label));
       var value = make("span", "value", head, mostWords(run)), field = make("div", "field bare", box), canvas = make("canvas", "", field);
+      return { run: run, box: box, value: value, field: field, canvas: canvas };
+    }).forEach(function (lane) {
+      var run = lane.run, box = lane.box, value = lane.value, field = lane.field, canvas = lane.canvas;
       var tall = heightOf(run), width = field.clientWidth, erases = run.lists["blocks.erases"];
       field.style.height = canvas.style.height = tall + "px";
       field.tabIndex = 0;
