@@ -90,14 +90,6 @@ function sorting() {
     sort(m && heads[+m[1]] ? +m[1] : null, m && m[2] === "d");
   });
 }
-// Tables that are wider than the window say so: their edge is shaded until one has scrolled to it.
-function edges() {
-  document.querySelectorAll(".scroll").forEach(function (at) {
-    function look() { at.classList.toggle("more", at.scrollWidth - at.clientWidth - at.scrollLeft > 2); }
-    at.addEventListener("scroll", look);
-    look();
-  });
-}
 runs = read();
 runs.forEach(function (run) { most = Math.max(most, run.windows * run.per); });
 if (runs.length) {
@@ -111,7 +103,6 @@ if (runs.length) {
   answers();
   sorting();
   changed();
-  watchers.push(function (whole) { if (whole) edges(); });
   if (state.panel) requestAnimationFrame(function () {
     requestAnimationFrame(function () {
       var to = document.getElementById("panel-" + state.panel);
