@@ -15,6 +15,8 @@ fn main() {
     let version = env!("CARGO_PKG_VERSION");
     let text = commit.map_or(version.to_string(), |commit| format!("{version}+{commit}"));
     println!("cargo::rustc-env=VARVE_VERSION={text}");
+    let target = std::env::var("TARGET").unwrap_or_default();
+    println!("cargo::rustc-env=VARVE_TARGET={target}");
 }
 
 fn git(arguments: &[&str]) -> Option<String> {

@@ -9,11 +9,13 @@ use lab::input::DEMO_NAME;
 use lab::replay::Watch;
 use lab::report::Shown;
 use lab::scenario::{FIT, Scenario, split_list};
-use lab::{Document, Experiment, Finished, LabError};
+use lab::study::{Study, Table};
+use lab::{Document, Experiment, LabError, Point};
 
 use crate::args::{Output, Run, Sim};
 use crate::out::Folder;
-use crate::{VERSION, cost, note, print, stop, table};
+use crate::study::Wanted;
+use crate::{VERSION, cost, note, parent, print, stop, study, table};
 
 /// The scenario behind `@demo`.
 const DEMO: &str = include_str!("../../../scenarios/demo.toml");
@@ -91,7 +93,7 @@ pub fn sim(args: &Sim) -> Result<(), LabError> {
         scenario.title =
             format!("{name} on {}", args.ssd.as_deref().unwrap_or("the default drive"));
     }
-    execute(&scenario, &args.output, demo.then_some(Path::new(DEMO_OUT)))
+    execute(&scenario, &args.output, demo, &Wanted::default())
 }
 
 /// One value sets the key, several are swept. A share of the drive can only be swept, because it
@@ -107,23 +109,34 @@ fn sweep(scenario: &mut Scenario, key: &str, list: &str) -> Result<(), LabError>
     }
 }
 
-/// `varve run`.
-pub fn run(args: &Run) -> Result<(), LabError> {
-    let demo = args.scenario == DEMO_NAME;
-    let mut scenario = match demo {
+/// The scenario of a file, or the demo's, with what is set on the command line.
+pub fn scenario(name: &str, set: &[String]) -> Result<Scenario, LabError> {
+    let mut scenario = match name == DEMO_NAME {
         true => Scenario::from_text("@demo", DEMO, PathBuf::new())?,
-        false => Scenario::load(Path::new(&args.scenario))?,
+        false => Scenario::load(Path::new(name))?,
     };
-    for pair in &args.set {
+    for pair in set {
         scenario.set_pair(pair)?;
     }
-    execute(&scenario, &args.output, demo.then_some(Path::new(DEMO_OUT)))
+    Ok(scenario)
 }
 
-fn bar(experiment: &Experiment, output: &Output) -> ProgressBar {
-    let runs = experiment.points().len() as u64;
-    let total = experiment.workload().requests().map(|n| n * runs);
-    let bar = match total {
+/// `varve run`.
+pub fn run(args: &Run) -> Result<(), LabError> {
+    let in_part = args.shard.is_some() || !args.point.is_empty();
+    if args.exit_with_parent.as_deref().map_or(in_part, |whether| whether == "on") {
+        parent::end_with_it();
+    }
+    let shard = args.shard.as_deref();
+    let wanted = Wanted { resume: args.resume, points: &args.point, shard };
+    let demo = args.scenario == DEMO_NAME;
+    execute(&scenario(&args.scenario, &args.set)?, &args.output, demo, &wanted)
+}
+
+/// How far these points are.
+pub fn bar(experiment: &Experiment, points: &[&Point], output: &Output) -> ProgressBar {
+    let requests = points.iter().map(|point| experiment.workload(point).requests());
+    let bar = match requests.sum::<Option<u64>>() {
         Some(total) => ProgressBar::new(total),
         None => ProgressBar::new_spinner(),
     };
@@ -132,7 +145,7 @@ fn bar(experiment: &Experiment, output: &Output) -> ProgressBar {
         return bar;
     }
     bar.set_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-    let style = match total {
+    let style = match bar.length() {
         Some(_) => "{bar:32} {percent:>3} %  {human_pos} of {human_len} requests  {eta} left",
         None => "{spinner} {human_pos} requests  {elapsed}",
     };
@@ -142,39 +155,80 @@ fn bar(experiment: &Experiment, output: &Output) -> ProgressBar {
     bar
 }
 
+/// Runs at a time.
+pub fn threads(output: &Output) -> usize {
+    let all = || std::thread::available_parallelism().map_or(1, usize::from);
+    output.threads.map_or_else(all, usize::from)
+}
+
 fn execute(
     scenario: &Scenario,
     output: &Output,
-    default_out: Option<&Path>,
+    demo: bool,
+    wanted: &Wanted<'_>,
 ) -> Result<(), LabError> {
     let clock = cost::Watch::start();
-    for line in scenario.notes()? {
+    only_one_on_stdout(output.json, output.csv.as_deref())?;
+    let experiment = Experiment::new(scenario)?;
+    for line in experiment.notes()? {
         note(&line);
     }
-    let experiment = Experiment::new(scenario)?;
-    let threads = output
-        .threads
-        .map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
+    let reads = !output.json && output.csv.is_none();
+    let default_out = (demo && reads).then_some(Path::new(DEMO_OUT));
     let out = output.out.as_deref().or(default_out).map(Folder::prepare).transpose()?;
-    let bar = bar(&experiment, output);
+    let several = experiment.points().len() + experiment.impossible().len() > 1;
+    if let Some(out) = out.as_ref().filter(|_| several || wanted.is_some()) {
+        return study::run(Study::of(experiment, VERSION)?, out, output, wanted, &clock);
+    }
+    let points: Vec<&Point> = experiment.points().iter().collect();
+    let bar = bar(&experiment, &points, output);
     let progress = |requests: u64| bar.inc(requests);
     let watch = Watch { stop: stop::flag(), progress: &progress };
-    let each = |finished: &Finished<'_>| {
-        if let Some(out) = &out {
-            out.keep(finished);
-        }
-    };
-    let result = experiment.run(threads, VERSION, watch, &each);
+    let result = experiment.run(threads(output), VERSION, watch);
     bar.finish_and_clear();
     let mut document = result?;
     if !output.deterministic {
         document = document.with_cost(clock.cost());
     }
     let lines = match &out {
-        Some(out) => write_out(out, experiment.scenario(), &document)?,
+        Some(out) => write_out(out, &experiment.scenario().to_toml()?, &document)?,
         None => Vec::new(),
     };
-    if output.json {
+    let table = Table::of(&document, &experiment.values());
+    show(&document, &table, output.json, output.csv.as_deref(), lines)
+}
+
+/// Standard output takes one document.
+pub fn only_one_on_stdout(json: bool, csv: Option<&str>) -> Result<(), LabError> {
+    if json && csv == Some("-") {
+        let what = "--json and --csv -: two documents; expected one of the two, or a file";
+        return Err(LabError::Input(what.to_string()));
+    }
+    Ok(())
+}
+
+/// Shows a document as it was asked for: one document on standard output, or a table; `lines` after
+/// it, of where the rest is.
+pub fn show(
+    document: &Document,
+    columns: &Table,
+    json: bool,
+    csv: Option<&str>,
+    mut lines: Vec<String>,
+) -> Result<(), LabError> {
+    match csv {
+        Some("-") => {
+            print(&columns.csv())?;
+            lines.iter().for_each(|line| note(line));
+            return Ok(());
+        }
+        Some(path) => {
+            write_whole(Path::new(path), columns.csv().as_bytes())?;
+            lines.push(format!("wrote {path}"));
+        }
+        None => {}
+    }
+    if json {
         print(&document.text())?;
         lines.iter().for_each(|line| note(line));
         return Ok(());
@@ -188,19 +242,18 @@ fn execute(
 }
 
 /// Writes the folder of a run: results, report and the scenario that repeats it.
-fn write_out(
+pub fn write_out(
     out: &Folder,
-    scenario: &Scenario,
+    scenario: &str,
     document: &Document,
 ) -> Result<Vec<String>, LabError> {
     let path = |name: &str| out.path(name);
     let command = format!("varve run {}", shell(&path("run.toml").display().to_string()));
     let value = document.value();
     let html = lab::report::html(&[Shown { name: "", value: &value, command: &command }]);
-    write_whole(&path("run.toml"), scenario.to_toml()?.as_bytes())?;
+    write_whole(&path("run.toml"), scenario.as_bytes())?;
     write_whole(&path("report.html"), html.as_bytes())?;
     write_whole(&path("results.json"), document.text().as_bytes())?;
-    out.forget_partial()?;
     Ok(vec![
         format!("wrote {}  {}", path("results.json").display(), path("report.html").display()),
         format!("reproduce: {command}"),

@@ -3,6 +3,7 @@
 use block::Bytes;
 use lab::files::write_whole;
 use lab::hits::{Cell, HitPlan, Hits, SCHEMA as HITS, Sample, count, document};
+use lab::replay::Watch;
 use lab::scenario::{Scenario, share_of, split_list, twice};
 use lab::{Experiment, LabError};
 use ssd::PolicySpec;
@@ -13,6 +14,9 @@ use crate::{VERSION, note, print, stop, table};
 
 /// Counts what the command line asks for.
 pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
+    if args.output.csv.is_some() {
+        return Err(LabError::Input("--csv: of runs; expected no --hits".to_string()));
+    }
     let mut scenario = scenario.clone();
     scenario.sweeps.clear();
     let seed = scenario.seeds.first().copied().unwrap_or(1);
@@ -59,9 +63,10 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
         ),
         curve: args.curve.as_deref().map(sample).transpose()?,
     };
-    let workload = experiment.workload();
+    let workload = experiment.workload(&experiment.points()[0]);
     let out = args.output.out.as_deref().map(Folder::prepare).transpose()?;
-    let found = stop::at_once(|| count(&plan, &|| workload.open(seed, capacity)))?;
+    let watch = Watch { stop: stop::flag(), progress: &|_| () };
+    let found = count(&plan, &|| workload.open(seed, capacity), watch)?;
     let document = document(experiment.heading(HITS, VERSION), &found).pretty();
     let line = match out.as_ref().map(|out| out.path("results.json")) {
         Some(path) => {

@@ -11,6 +11,7 @@ use crate::{print, table};
 const SCENARIOS: &[(&str, &str)] = &[
     ("demo.toml", include_str!("../../../scenarios/demo.toml")),
     ("steady-random.toml", include_str!("../../../scenarios/steady-random.toml")),
+    ("buffer-study.toml", include_str!("../../../scenarios/buffer-study.toml")),
     ("remap-log-on-log.toml", include_str!("../../../scenarios/remap-log-on-log.toml")),
     (
         "compose-isolation-remap.toml",
@@ -122,6 +123,10 @@ fn rows(what: What) -> Result<Rows, LabError> {
         What::Keys => {
             let row = |k: &ssd::Key| vec![k.name.into(), k.default.into(), k.doc.into()];
             (&["key", "default", "meaning"], ssd::SCHEMA.iter().map(row).collect())
+        }
+        What::Columns => {
+            let row = |m: &lab::metric::Metric| vec![m.id().into(), m.unit().name().into()];
+            (&["column", "unit"], lab::metric::ALL.iter().map(row).collect())
         }
     })
 }

@@ -6,6 +6,7 @@
 
 mod args;
 mod background;
+mod cite;
 mod compare;
 mod conformance;
 mod cost;
@@ -17,6 +18,7 @@ mod http;
 mod list;
 mod manual;
 mod out;
+mod parent;
 mod plan;
 mod prove;
 mod ready;
@@ -25,6 +27,7 @@ mod reproduce;
 mod serve;
 mod sqlite;
 mod stop;
+mod study;
 mod table;
 mod top;
 mod torture;
@@ -55,15 +58,29 @@ fn words() -> Vec<OsString> {
     if name == Some(HELPER.as_ref()) { volume::mount_arguments(&words[1..]) } else { words }
 }
 
+/// `--version --json`, in either order: what programs ask before they trust a store of results.
+fn asks_version(words: &[OsString]) -> bool {
+    let mut asked: Vec<&str> = words.iter().skip(1).filter_map(|word| word.to_str()).collect();
+    asked.sort_unstable();
+    asked == ["--json", "--version"]
+}
+
 fn main() -> ExitCode {
-    let matches = args::command().get_matches_from(words());
+    let words = words();
+    if asks_version(&words) {
+        return ended(study::version());
+    }
+    let matches = args::command().get_matches_from(words);
     let args = Args::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     stop::on_interrupt();
     let result = match args.command {
         Command::Sim(sim) => experiment::sim(&sim),
         Command::Run(run) => experiment::run(&run),
+        Command::Points(points) => study::points(&points),
+        Command::Merge(parts) => study::merge(&parts),
         Command::Compare(compare) => compare::compare(&compare),
         Command::View(of) => view::view(&of),
+        Command::Cite(of) => cite::cite(&of),
         Command::Trace(trace) => trace::trace(&trace),
         Command::Reproduce(paper) => reproduce::reproduce(&paper),
         Command::Remap(command) => stop::at_once(|| remap::remap(&command)),
@@ -92,6 +109,11 @@ fn main() -> ExitCode {
         Command::Man(of) => manual::man(&of),
         Command::Completions(of) => manual::completions(&of),
     };
+    ended(result)
+}
+
+/// The exit code of what was done, and why if it was not.
+fn ended(result: Result<(), LabError>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static STOP: AtomicBool = AtomicBool::new(false);
 static AT_ONCE: AtomicBool = AtomicBool::new(false);
 /// The exit code of who was interrupted.
-const INTERRUPTED: i32 = 130;
+pub const INTERRUPTED: i32 = 130;
 
 /// Whether the user wants everything to stop.
 pub fn flag() -> &'static AtomicBool {

@@ -122,7 +122,10 @@ pub fn results(document: &Value) -> String {
     for (group, best) in groups.iter().zip(&best) {
         let setting = |key: &str| {
             let swept = group.params.iter().find(|(k, _)| k == key).map(|(_, v)| v.clone());
-            let config = || document["config"][key]["value"].as_str().map(str::to_string);
+            let config = || {
+                let run = group.runs.first()?;
+                lab::report::config_text(document, run, key).map(str::to_string)
+            };
             or_dash(swept.or_else(config))
         };
         let policy = setting("buffer.policy");
@@ -204,17 +207,23 @@ fn footnotes(document: &Value, groups: &[Group<'_>], stars: usize) -> String {
     if seeds > 1 {
         notes.push(format!("means of {seeds} seeds, ± half of the 95 % confidence interval"));
     }
-    let mode = document["replay"]["mode"].as_str().unwrap_or_default();
-    notes.push(match (mode, document["replay"]["qd"].as_u64()) {
-        ("closed", Some(qd)) => format!("closed loop, {qd} in flight"),
-        ("open", _) => "open loop".to_string(),
-        (mode, _) => mode.to_string(),
+    let replay = &document["replay"];
+    notes.push(match (replay["mode"].as_str(), replay["qd"].as_u64()) {
+        (Some("closed"), Some(qd)) => format!("closed loop, {qd} in flight"),
+        (Some("open"), _) => "open loop".to_string(),
+        (None, _) if document["settings"].is_array() => "replays differ".to_string(),
+        (mode, _) => mode.unwrap_or_default().to_string(),
     });
     let unwritten = groups.iter().flat_map(|g| &g.runs).filter_map(|run| {
         let reads = metric::HOST_READ_UNITS.of(run).filter(|u| *u > 0.0)?;
         Some(metric::READ_UNWRITTEN.of(run)? / reads)
     });
     let mut out = notes.join("; ") + "\n";
+    let count = |key: &str| document["partial"][key].as_u64();
+    if let (Some(finished), Some(of)) = (count("finished"), count("of")) {
+        out += &format!("partial: {finished} of {of} runs\n");
+    }
+    out += &impossible(document);
     out += &saturated(groups);
     out += &conditioned(groups);
     out += &chosen(document);
@@ -224,6 +233,20 @@ fn footnotes(document: &Value, groups: &[Group<'_>], stars: usize) -> String {
              consider --preload reads\n",
             significant(share * 100.0, 3)
         ));
+    }
+    out
+}
+
+/// Runs that cannot be, and why; the first by name.
+fn impossible(document: &Value) -> String {
+    const NAMED: usize = 4;
+    let found = lab::report::impossible(document);
+    let mut out = String::new();
+    for (name, why) in found.iter().take(NAMED) {
+        out += &format!("impossible: {name}: {why}\n");
+    }
+    if found.len() > NAMED {
+        out += &format!("and {} runs more that cannot be\n", found.len() - NAMED);
     }
     out
 }

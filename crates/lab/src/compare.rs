@@ -147,6 +147,14 @@ fn settings(document: &Value) -> Vec<(String, String)> {
             list.extend(map.iter().map(|(key, value)| (format!("{part}.{key}"), text(value))));
         }
     }
+    for setting in document["settings"].as_array().into_iter().flatten() {
+        let name = crate::report::setting_name(setting);
+        for part in ["config", "replay", "workload"] {
+            let of = |value: &Value| value.get("value").map_or_else(|| text(value), text);
+            let entries = setting[part].as_object().into_iter().flatten();
+            list.extend(entries.map(|(key, value)| (format!("{name}: {part}.{key}"), of(value))));
+        }
+    }
     for key in ["version", "seed"] {
         list.push((key.to_string(), text(&document[key])));
     }

@@ -104,6 +104,15 @@ impl LabError {
         }
     }
 
+    /// Whether a drive has no room for what it is asked to hold: that is a finding, and of this
+    /// drive and this load alone.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(
+            self,
+            LabError::Device { source: DeviceError::NoSpace(_) | DeviceError::ReadOnly(_), .. }
+        )
+    }
+
     /// An error about a file.
     pub fn io(path: impl Into<PathBuf>, source: std::io::Error) -> LabError {
         LabError::Io { path: path.into(), source }

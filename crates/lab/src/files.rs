@@ -1,9 +1,15 @@
 //! Files that are there whole or not at all.
 
+use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::LabError;
+
+/// Parts of one name that may be left behind by programs that were killed, at most.
+const MOST_PARTS: u32 = 1000;
+/// The end of a part's name.
+pub(crate) const PART: &str = ".part";
 
 /// Writes a file under a temporary name in the same folder, syncs it and renames it: whoever finds
 /// the name finds all of it.
@@ -11,18 +17,46 @@ use crate::LabError;
 /// # Errors
 /// The system's reason; then nothing of that name was changed.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{}.part", std::process::id()));
-    let part = path.with_file_name(name);
-    let write = || -> std::io::Result<()> {
-        let mut file = std::fs::File::create(&part)?;
+    write(path, bytes, true)
+}
+
+/// As [`write_whole`], for what is checked when it is read and can be made again: a program that is
+/// killed leaves all of it or nothing, a power cut may leave anything.
+pub(crate) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
+    write(path, bytes, false)
+}
+
+/// A new file beside `path`. Of two programs that write the same name, on one machine or on two,
+/// each has its own.
+fn new_part(path: &Path) -> std::io::Result<(PathBuf, File)> {
+    let mut number = 0;
+    loop {
+        let mut name = path.file_name().unwrap_or_default().to_os_string();
+        name.push(format!(".{}.{number}{PART}", std::process::id()));
+        let part = path.with_file_name(name);
+        match File::options().write(true).create_new(true).open(&part) {
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists && number < MOST_PARTS => {
+                number += 1;
+            }
+            result => return result.map(|file| (part, file)),
+        }
+    }
+}
+
+fn write(path: &Path, bytes: &[u8], sync: bool) -> Result<(), LabError> {
+    let (part, mut file) = new_part(path).map_err(|e| LabError::io(path, e))?;
+    let mut write = || -> std::io::Result<()> {
         file.write_all(bytes)?;
-        file.sync_all()?;
-        drop(file);
+        if sync {
+            file.sync_all()?;
+        }
         std::fs::rename(&part, path)?;
+        if !sync {
+            return Ok(());
+        }
         // The name is durable once its folder is.
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
-        std::fs::File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     };
     write().map_err(|e| {
         // The first error counts; a part that cannot be removed does no harm.

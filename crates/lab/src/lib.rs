@@ -9,7 +9,9 @@
 
 pub mod bare;
 mod chosen;
+pub mod cite;
 pub mod compare;
+mod document;
 mod error;
 pub mod fileload;
 pub mod files;
@@ -18,14 +20,19 @@ pub mod hits;
 pub mod input;
 mod layers;
 pub mod metric;
+mod points;
 pub mod replay;
 pub mod report;
 pub mod result;
 mod run;
 pub mod scenario;
 pub mod selfcheck;
+mod setting;
+pub mod study;
 
+pub use document::{Document, HostCost};
 pub use error::LabError;
 pub use layers::{RemapMode, StackConfig};
-pub use run::{Document, Experiment, Finished, HostCost, Point};
+pub use points::{Impossible, Point};
+pub use run::{Each, Experiment};
 pub use stack::{Amplification, Device, LayerCounts, Modelled};

@@ -19,6 +19,19 @@ pub enum Unit {
     PerSecond,
 }
 
+impl Unit {
+    /// Its name, as a column's kind.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Unit::Count => "count",
+            Unit::Bytes => "bytes",
+            Unit::Ratio => "ratio",
+            Unit::Nanoseconds => "ns",
+            Unit::PerSecond => "per second",
+        }
+    }
+}
+
 /// A number of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Metric {

@@ -35,12 +35,7 @@ impl RunResult<'_> {
     /// The member of `results`.
     pub fn to_json(&self) -> Json {
         let (stats, tally) = (&self.outcome.stats, &self.outcome.tally);
-        let mut map = Map::new();
-        let mut params: Map =
-            self.params.iter().map(|(key, text)| (key.clone(), Json::text(text))).collect();
-        params.put("seed", Json::Int(self.seed));
-        map.put("params", Json::Map(params));
-        map.put("name", Json::text(run_name(self.params, self.seed)));
+        let mut map = named(self.params, self.seed);
         map.put("host", host(self));
         map.put("nand", nand(stats));
         map.int("erases", stats.nand.erases);
@@ -75,6 +70,23 @@ impl RunResult<'_> {
         map.maybe("preloaded_units", self.preloaded.map(Json::Int));
         Json::Map(map)
     }
+}
+
+/// What every member of `results` begins with: which run it is.
+pub(crate) fn named(params: &[(String, String)], seed: u64) -> Map {
+    let mut map = Map::new();
+    let mut all: Map = params.iter().map(|(key, text)| (key.clone(), Json::text(text))).collect();
+    all.put("seed", Json::Int(seed));
+    map.put("params", Json::Map(all));
+    map.put("name", Json::text(run_name(params, seed)));
+    map
+}
+
+/// The member of `results` of a run that cannot be: why not.
+pub(crate) fn impossible(params: &[(String, String)], seed: u64, reason: &str) -> Json {
+    let mut map = named(params, seed);
+    map.put("impossible", Json::text(reason));
+    Json::Map(map)
 }
 
 /// `buffer.policy=lru buffer.size=16M seed=1`: what tells a run from the others of its sweep.

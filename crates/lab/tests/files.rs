@@ -20,7 +20,7 @@ fn run(text: &str, threads: usize) -> Result<serde_json::Value, LabError> {
     let experiment = Experiment::new(&scenario)?;
     let flag = std::sync::atomic::AtomicBool::new(false);
     let watch = varve_lab::replay::Watch { stop: &flag, progress: &|_| () };
-    let document = experiment.run(threads, "test", watch, &|_| ())?;
+    let document = experiment.run(threads, "test", watch)?;
     Ok(serde_json::from_str(&document.text()).expect("JSON"))
 }
 

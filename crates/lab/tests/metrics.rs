@@ -14,7 +14,7 @@ fn document(text: &str) -> Document {
     let scenario = Scenario::from_text("test", text, PathBuf::new()).unwrap();
     let (stop, nobody) = (AtomicBool::new(false), |_| ());
     let watch = Watch { stop: &stop, progress: &nobody };
-    Experiment::new(&scenario).unwrap().run(1, "test", watch, &|_| ()).unwrap()
+    Experiment::new(&scenario).unwrap().run(1, "test", watch).unwrap()
 }
 
 /// A timed run with a buffer and flushes, and one with a log above the drive.

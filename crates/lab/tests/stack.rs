@@ -40,7 +40,7 @@ fn scenario(pairs: &[&str]) -> Scenario {
 fn document(scenario: &Scenario) -> Value {
     let (stop, progress) = (AtomicBool::new(false), |_| {});
     let watch = Watch { stop: &stop, progress: &progress };
-    let text = Experiment::new(scenario).unwrap().run(2, "test", watch, &|_| {}).unwrap().text();
+    let text = Experiment::new(scenario).unwrap().run(2, "test", watch).unwrap().text();
     serde_json::from_str(&text).unwrap()
 }
 

@@ -12,6 +12,7 @@ mod error;
 pub mod format;
 pub mod json;
 pub mod page;
+mod read;
 pub mod round;
 pub mod study;
 

@@ -30,13 +30,33 @@ pub use block;
 /// assert!(document.number(0, varve::sim::metric::WAF).is_some_and(|waf| waf >= 0.0));
 /// # Ok::<(), varve::sim::LabError>(())
 /// ```
+///
+/// A sweep whose points are run one by one, wherever: each has an id and its result is a text; put together
+/// they are the document of [`run`](sim::run).
+///
+/// ```
+/// use varve::sim::{Finished, Index, Merged, Scenario, Study, VERSION, Watch};
+/// let mut scenario = Scenario::default();
+/// scenario.set("workload.gen", "zipf,size=16MiB,read=50,count=2k")?;
+/// scenario.set("sweep.buffer.policy", "lru,s3-fifo")?;
+/// let index: Index = Study::new(&scenario, VERSION)?.index().clone();
+/// let mut results: Vec<Finished> = Vec::new();
+/// for (_, id) in index.ids() {
+///     let worker = Study::new(&scenario, VERSION)?;
+///     let text = worker.finish(id, Watch::nobody())?.text();
+///     results.push(Finished::read(&text).expect("as it was written"));
+/// }
+/// let merged = Merged::of_results(&index, &results)?;
+/// assert_eq!(merged.document().text(), varve::sim::run(&scenario)?.text());
+/// # Ok::<(), varve::sim::LabError>(())
+/// ```
 pub mod sim {
-    use std::sync::atomic::AtomicBool;
-
-    pub use lab::metric;
+    pub use lab::cite::{Citation, cite};
     pub use lab::replay::Watch;
     pub use lab::scenario::Scenario;
+    pub use lab::study::{Finished, Found, Index, Kind, Merged, Part, Store, Study, Table};
     pub use lab::{Document, Experiment, LabError, Point};
+    pub use lab::{hits, metric};
 
     /// Runs all points of a scenario, on as many threads as there are cores. [`Experiment::run`] can be
     /// watched and stopped.
@@ -45,10 +65,12 @@ pub mod sim {
     /// What of the scenario does not fit, and a run that fails.
     pub fn run(scenario: &Scenario) -> Result<Document, LabError> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let (stop, nobody) = (AtomicBool::new(false), |_| ());
-        let watch = Watch { stop: &stop, progress: &nobody };
-        Experiment::new(scenario)?.run(threads, env!("CARGO_PKG_VERSION"), watch, &|_| ())
+        Experiment::new(scenario)?.run(threads, VERSION, Watch::nobody())
     }
+
+    /// The version that documents carry. A program with policies of its own gives [`Study::new`] another one, that
+    /// says which they are: results of other policies are not taken for these then.
+    pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 }
 
 /// The modelled drive: a [`block::BlockDevice`] in virtual time.

@@ -8,7 +8,10 @@ use super::Args;
 
 /// Every subcommand stands in one of these.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Simulate", &["sim", "run", "compare", "view", "trace", "reproduce", "list"]),
+    (
+        "Simulate",
+        &["sim", "run", "points", "merge", "compare", "view", "cite", "trace", "reproduce", "list"],
+    ),
     ("Serve", &["serve", "ctl", "top", "conformance", "remap"]),
     ("SQLite", &["sqlite"]),
     ("File system", &["mkfs", "mount", "umount", "fsck", "dump"]),

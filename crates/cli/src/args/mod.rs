@@ -8,6 +8,7 @@ mod reproduce;
 mod serve;
 mod sim;
 mod sqlite;
+mod study;
 mod top;
 mod torture;
 mod trace;
@@ -27,8 +28,9 @@ pub use serve::{
     Background, ConformanceArgs, Ctl, CtlCommand, Remap, Serve, ServeFuse, ServeNbd, StackArgs,
     Switch, Timing,
 };
-pub use sim::{Compare, Output, Run, Sim};
+pub use sim::{Compare, Output, Sim};
 pub use sqlite::{Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
+pub use study::{Cite, MergeParts, Points, Run};
 pub use top::Top;
 pub use torture::{Cuts, Torture};
 pub use trace::{Convert, Gen, Info, Merge, Reading, Trace};
@@ -47,12 +49,18 @@ pub struct Args {
 pub enum Command {
     /// Replay a trace or a recipe on a modelled drive; compare policies and buffer sizes
     Sim(Box<Sim>),
-    /// Run a scenario file
+    /// Run a scenario file: all of it, what is missing of it, or a part
     Run(Run),
+    /// The points of a scenario's sweep, each with its id
+    Points(Points),
+    /// Put together what was run of a sweep in several places: the bytes of one machine
+    Merge(MergeParts),
     /// Compare result documents: differing configuration first, then metrics
     Compare(Compare),
     /// Results as a page: panels over the run, several runs side by side
     View(View),
+    /// A paragraph on methods for a paper, and whom to cite, of a run
+    Cite(Cite),
     /// Look at, convert, make and merge traces
     #[command(subcommand)]
     Trace(Box<Trace>),
@@ -126,6 +134,8 @@ pub enum What {
     Generators,
     /// Keys of a drive's configuration
     Keys,
+    /// Columns of --csv that every run has, with their units
+    Columns,
 }
 
 #[derive(ClapArgs)]

@@ -1,4 +1,4 @@
-//! What `varve sim`, `run` and `compare` accept: experiments on modelled drives.
+//! What `varve sim` and `compare` accept: experiments on modelled drives.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,11 @@ pub struct Output {
     /// Leave out what differs between equal runs (wall clock, processor time, memory)
     #[arg(long)]
     pub deterministic: bool,
-    /// Write results.json, report.html and run.toml to this folder (with --hits: results.json)
+    /// A row for each run, a column for each number (`varve list columns`); `-`: standard output
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<String>,
+    /// Write results.json, report.html and run.toml to this folder (with --hits: results.json);
+    /// the points of a sweep as each ends
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Runs at a time; the results do not depend on it
@@ -103,18 +107,6 @@ pub struct ReplayArgs {
     /// A flush after every N writes
     #[arg(long, value_name = "N")]
     pub flush_every: Option<String>,
-}
-
-#[derive(ClapArgs)]
-pub struct Run {
-    /// The scenario, or @demo
-    #[arg(value_name = "SCENARIO.toml")]
-    pub scenario: String,
-    /// Set a key of the scenario or of the drive
-    #[arg(long = "set", value_name = "KEY=VALUE")]
-    pub set: Vec<String>,
-    #[command(flatten)]
-    pub output: Output,
 }
 
 #[derive(ClapArgs)]

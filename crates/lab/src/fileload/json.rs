@@ -4,7 +4,7 @@ use block::{Op, UNIT_BYTES};
 use lfs::Cause;
 
 use super::{Kind, Measured};
-use crate::result::{gc, layers_json, nand, per_second, run_name, wear};
+use crate::result::{gc, layers_json, named, nand, per_second, wear};
 use report::json::{Json, Map, MapExt};
 
 /// Blocks written by the file system, by cause, in the document's words.
@@ -25,11 +25,7 @@ const CAUSES: [(&str, Cause); 11] = [
 /// What came out. Write amplification is of everything: bytes programmed for each that programs wrote.
 pub(super) fn files_json(found: &Measured, swept: &[(String, String)], seed: u64) -> Map {
     let (below, layers) = (&found.below.0, &found.below.1);
-    let mut map = Map::new();
-    let mut params: Map = swept.iter().map(|(key, text)| (key.clone(), Json::text(text))).collect();
-    params.put("seed", Json::Int(seed));
-    map.put("params", Json::Map(params));
-    map.put("name", Json::text(run_name(swept, seed)));
+    let mut map = named(swept, seed);
     map.put("files", Json::Map(files(found)));
     map.put("nand", nand(below));
     map.int("erases", below.nand.erases);

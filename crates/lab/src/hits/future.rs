@@ -6,6 +6,7 @@ use ssd::HitAccess;
 use super::pages::{Pages, is_access};
 use super::table::PageTable;
 use crate::LabError;
+use crate::replay::Watch;
 
 /// More accesses than this are not held in memory (4 bytes each).
 const MOST: usize = 1 << 30;
@@ -20,11 +21,13 @@ pub struct Future {
 
 impl Future {
     /// Reads the whole workload.
-    pub fn read(pages: &mut Pages) -> Result<Future, LabError> {
+    pub fn read(pages: &mut Pages, watch: Watch<'_>) -> Result<Future, LabError> {
         let mut next: Vec<u32> = Vec::new();
         let (mut last, mut seen) = (PageTable::default(), PageTable::default());
         let mut block = Vec::new();
         while pages.fill(&mut block)? {
+            // These are read once more, and told of then.
+            watch.tick(0)?;
             for access in block.drain(..) {
                 if access.op == Op::Discard {
                     // What is used after a discard is another page to a buffer.

@@ -21,6 +21,7 @@ use ssd::{AppStats, BufferShape, BufferStats, HitAccess, HitSim, PolicySpec};
 use workload::Source;
 
 use crate::LabError;
+use crate::replay::Watch;
 
 pub use curve::{Curve, CurvePoint, Sample};
 pub use document::{SCHEMA, document};
@@ -117,13 +118,13 @@ struct Player {
 /// Plays the workload to every buffer of the plan.
 ///
 /// # Errors
-/// A wrong policy or workload, a buffer too small for its policy.
-pub fn count(plan: &HitPlan, open: &Open<'_>) -> Result<Hits, LabError> {
+/// A wrong policy or workload, a buffer too small for its policy; [`LabError::Interrupted`].
+pub fn count(plan: &HitPlan, open: &Open<'_>, watch: Watch<'_>) -> Result<Hits, LabError> {
     let pages = page_count(plan.capacity)?;
     let mut future = None;
     for cell in &plan.cells {
         if cell.policy.info.clairvoyant && future.is_none() {
-            future = Some(Future::read(&mut Pages::new(open()?, pages, plan))?);
+            future = Some(Future::read(&mut Pages::new(open()?, pages, plan), watch)?);
         }
     }
     let threads = plan.threads.clamp(1, plan.cells.len().max(1));
@@ -147,7 +148,7 @@ pub fn count(plan: &HitPlan, open: &Open<'_>) -> Result<Hits, LabError> {
             feeds.push(feed);
             workers.push(scope.spawn(move || play(team, &blocks)));
         }
-        let read = feed_all(&mut source, &feeds, &mut curve, future.as_mut());
+        let read = feed_all(&mut source, &feeds, &mut curve, future.as_mut(), watch);
         drop(feeds);
         let mut rows = Vec::new();
         for worker in workers {
@@ -172,6 +173,7 @@ fn feed_all(
     feeds: &[SyncSender<Arc<Vec<HitAccess>>>],
     curve: &mut Option<Curve>,
     mut future: Option<&mut Future>,
+    watch: Watch<'_>,
 ) -> Result<u64, LabError> {
     let mut accesses = 0;
     loop {
@@ -180,6 +182,7 @@ fn feed_all(
             return Ok(accesses);
         }
         accesses += block.iter().filter(|a| pages::is_access(a.op)).count() as u64;
+        watch.tick(block.len() as u64)?;
         if let Some(future) = &mut future {
             future.tell(&mut block);
         }

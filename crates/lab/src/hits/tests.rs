@@ -63,7 +63,7 @@ fn plan(cells: &[(&str, u64)], threads: usize, curve: Option<Sample>) -> HitPlan
 }
 
 fn counted(plan: &HitPlan) -> Hits {
-    count(plan, &|| Ok(Box::new(Given { records: records(7), at: 0 }))).unwrap()
+    count(plan, &|| Ok(Box::new(Given { records: records(7), at: 0 })), Watch::nobody()).unwrap()
 }
 
 const CELLS: [(&str, u64); 6] = [
@@ -125,6 +125,8 @@ fn a_sample_is_as_far_off_as_it_says() {
 fn a_page_beyond_the_space_is_told() {
     let mut small = plan(&[("lru", 64)], 1, None);
     small.capacity = Bytes(4096);
-    let error = count(&small, &|| Ok(Box::new(Given { records: records(7), at: 0 }))).unwrap_err();
+    let error =
+        count(&small, &|| Ok(Box::new(Given { records: records(7), at: 0 })), Watch::nobody())
+            .unwrap_err();
     assert!(error.to_string().contains("the address space ends at page 1"), "{error}");
 }

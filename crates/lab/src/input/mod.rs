@@ -177,6 +177,11 @@ impl Workload {
         !self.tenants.is_empty() || self.origin.as_ref().is_some_and(|o| files(o) > 1)
     }
 
+    /// Everything that records come from.
+    pub(crate) fn origins(&self) -> impl Iterator<Item = &Origin> {
+        self.origin.iter().chain(self.tenants.iter().map(|tenant| &tenant.origin))
+    }
+
     fn specs(&self) -> Vec<TenantSpec> {
         if let (true, Some(origin)) = (self.tenants.is_empty(), &self.origin) {
             return vec![TenantSpec {
@@ -341,6 +346,11 @@ impl Prepared {
             }
             _ => self.open(seed, capacity),
         }
+    }
+
+    /// What was prepared.
+    pub(crate) fn workload(&self) -> &Workload {
+        &self.workload
     }
 
     /// The load of files, if it is one.

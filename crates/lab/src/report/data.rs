@@ -22,11 +22,23 @@ const OPS: [&str; 4] = ["read", "write", "flush", "discard"];
 /// The lists of `series` that are no columns of numbers.
 const NESTED: [&str; 4] = ["latency_edges_ns", "read_latency", "write_latency", "flush_latency"];
 
+/// Runs whose lists a page holds at most: a study has thousands, and a page must open.
+const MOST_RUNS: usize = 64;
+
 /// All of them, folded.
 pub(super) fn texts(view: &View<'_>) -> String {
     let mut out = String::new();
     put(&mut out, "runs", "The runs", &runs(view));
-    for (at, run) in view.runs.iter().enumerate() {
+    if view.runs.len() > MOST_RUNS {
+        let left = view.runs.len() - MOST_RUNS;
+        let _ = write!(
+            out,
+            "<p class=\"note\">The lists of the first {MOST_RUNS} runs; those of {} more are in the \
+             document alone.</p>",
+            grouped(left as u64)
+        );
+    }
+    for (at, run) in view.runs.iter().enumerate().take(MOST_RUNS) {
         let label = view.label_of_run(at);
         let series = &run.value["series"];
         let (text, windows) = columns(series);
@@ -146,7 +158,7 @@ fn latencies(windows: &Value) -> String {
 /// The buckets of all runs, merged: most are in all of them.
 fn histogram(view: &View<'_>, op: &str) -> String {
     let mut rows: BTreeMap<u64, (String, Vec<String>)> = BTreeMap::new();
-    for (at, run) in view.runs.iter().enumerate() {
+    for (at, run) in view.runs.iter().enumerate().take(MOST_RUNS) {
         let pairs = run.value["latency_ns"][op]["histogram"].as_array();
         for pair in pairs.into_iter().flatten() {
             let edge = &pair[0];
@@ -159,7 +171,8 @@ fn histogram(view: &View<'_>, op: &str) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let heads: Vec<String> = (0..view.runs.len()).map(|run| format!(",run {run}")).collect();
+    let heads: Vec<String> =
+        (0..view.runs.len().min(MOST_RUNS)).map(|run| format!(",run {run}")).collect();
     let mut out = format!("edge_ns{}\n", heads.concat());
     for (edge, counts) in rows.into_values() {
         // Runs that end without any are left out at the end of the row.

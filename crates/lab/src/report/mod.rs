@@ -7,6 +7,7 @@
 
 mod brief;
 mod data;
+mod settings;
 mod tables;
 mod view;
 
@@ -20,6 +21,7 @@ use ::report::page::{Assets, Heading, frame, repeat};
 use crate::metric;
 use view::View;
 
+pub use settings::{config_text, impossible, parts, setting_name, setting_of};
 pub use tables::CAUSES;
 pub use view::{Shown, best, mean_ci};
 
@@ -61,6 +63,7 @@ fn body(out: &mut String, view: &View<'_>) {
     *out += &tables::cards(view);
     *out += &brief::lines(view);
     notes(out, view);
+    view.documents.iter().for_each(|shown| *out += &tables::impossible(shown.value));
     if view.runs.len() > 1 {
         *out += "<h2>Summary</h2><p>";
         if view.groups.iter().any(|g| g.runs.len() > 1) {
@@ -81,11 +84,20 @@ fn body(out: &mut String, view: &View<'_>) {
         repeat(out, shown.command);
     }
     *out += "<h2>Circumstances</h2><p>What was replayed, and how.</p>";
-    of_each(out, view, tables::circumstances);
+    of_each(out, view, |document| {
+        settings::parts(document).into_iter().map(tables::circumstances).collect()
+    });
     *out += "<h2>Configuration</h2><p>The effective configuration of the drive, with the source \
              of each value. Swept keys are in the summary.</p>";
     *out += &tables::differences(view);
-    of_each(out, view, tables::config);
+    of_each(out, view, |document| {
+        let mut text = tables::config(document);
+        for part in &settings::parts(document)[1..] {
+            let _ = write!(text, "<h3>{}</h3>", escape(&setting_name(part)));
+            text += &tables::config(part);
+        }
+        text
+    });
     *out += "<h2>All numbers</h2><details><summary>Every counter of every run</summary>";
     *out += &tables::all_numbers(view);
     *out += "</details><details><summary>Every list: windows, latencies, histograms</summary>";
@@ -142,6 +154,23 @@ fn notes(out: &mut String, view: &View<'_>) {
     }
 }
 
+/// What was replayed: files, recipes, or the applications of a merged stream.
+fn sources(document: &Value) -> String {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let short = |s: String| s.rsplit('/').next().unwrap_or(&s).to_string();
+    let mut found: Vec<String> = Vec::new();
+    for part in settings::parts(document) {
+        let list = |key: &str| part["workload"][key].as_array().into_iter().flatten();
+        let files: Vec<String> = list("source").map(|value| short(text(value))).collect();
+        let tenants: Vec<String> = list("tenants").map(|t| text(&t["name"])).collect();
+        let name = if files.is_empty() { tenants.join(" + ") } else { files.join(", ") };
+        if !name.is_empty() && !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found.join(", ")
+}
+
 /// One sentence: what ran on what, how.
 fn lead(view: &View<'_>, shown: &Shown<'_>) -> String {
     let d = shown.value;
@@ -150,19 +179,7 @@ fn lead(view: &View<'_>, shown: &Shown<'_>) -> String {
         n => format!("{n} runs"),
     };
     let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
-    let source: Vec<String> =
-        d["workload"]["source"].as_array().into_iter().flatten().map(text).collect();
-    let short = |s: &String| s.rsplit('/').next().unwrap_or(s).to_string();
-    let source = match source.is_empty() {
-        true => d["workload"]["tenants"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .map(|t| text(&t["name"]))
-            .collect::<Vec<_>>()
-            .join(" + "),
-        false => source.iter().map(short).collect::<Vec<_>>().join(", "),
-    };
+    let source = sources(d);
     let requests = d["workload"]["requests"].as_u64();
     let requests = requests.map_or(String::new(), |n| format!(" ({} requests)", grouped(n)));
     let mode = match (d["replay"]["mode"].as_str(), d["replay"]["qd"].as_u64()) {

@@ -313,9 +313,35 @@ pub(super) fn differences(view: &View<'_>) -> String {
     out + "</tbody></table></div>"
 }
 
-/// Replay and workload, as two short tables.
+/// Runs that cannot be, and why; the first ones by name.
+pub(super) fn impossible(document: &Value) -> String {
+    const NAMED: usize = 8;
+    let found = super::impossible(document);
+    if found.is_empty() {
+        return String::new();
+    }
+    let mut out = format!(
+        "<p class=\"note warn\" style=\"margin-top:18px\">{} of the runs cannot be: ",
+        grouped(found.len() as u64)
+    );
+    let named = found.iter().take(NAMED).map(|(name, why)| format!("{name}: {why}"));
+    out += &escape(&named.collect::<Vec<_>>().join("; "));
+    if found.len() > NAMED {
+        let _ = write!(out, "; and {} more", found.len() - NAMED);
+    }
+    out + "</p>"
+}
+
+/// Replay and workload, as two short tables; nothing of what says neither. A setting has its name above.
 pub(super) fn circumstances(document: &Value) -> String {
-    let mut out = String::from("<div class=\"grid2\">");
+    if document["workload"].is_null() && document["replay"].is_null() {
+        return String::new();
+    }
+    let mut out = String::new();
+    if document["params"].is_object() {
+        let _ = write!(out, "<h3>{}</h3>", escape(&super::setting_name(document)));
+    }
+    out += "<div class=\"grid2\">";
     for (part, title) in [("workload", "Workload"), ("replay", "Replay")] {
         let mut rows = Vec::new();
         facts("", &document[part], &mut rows);

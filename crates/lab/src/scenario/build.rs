@@ -128,15 +128,7 @@ impl Scenario {
             ("replay", key) if REPLAY_KEYS.contains(&key) => self.replay_key(&entry, key)?,
             ("replay", key) => return Err(unknown(&entry, key, REPLAY_KEYS)),
             ("sweep", key) if !key.is_empty() => {
-                if entry.values.is_empty() {
-                    return Err(entry.error("expected at least one value"));
-                }
-                check_swept(&entry, key)?;
-                let sweep = Sweep {
-                    key: key.to_string(),
-                    values: entry.values.clone(),
-                    place: entry.place.clone(),
-                };
+                let sweep = Sweep::new(self, &entry, key)?;
                 self.sweeps.push(sweep);
             }
             _ => return Err(unknown(&entry, &entry.key, TOP)),
@@ -390,12 +382,8 @@ fn check_drive(entry: &Entry, key: &str) -> Result<(), LabError> {
     Ok(())
 }
 
-fn check_swept(entry: &Entry, key: &str) -> Result<(), LabError> {
-    if let Some(value) = twice(&entry.values) {
-        return Err(entry.error(format!(
-            "`{value}` is there twice: its runs are the same, and a mean of them would not be one"
-        )));
-    }
+/// A swept key of the drive, or of what stands above it, and its values are checked where they stand.
+pub(super) fn check_swept(entry: &Entry, key: &str) -> Result<(), LabError> {
     for value in &entry.values {
         if let Some(key) = key.strip_prefix("remap.") {
             StackConfig::default().set(key, value).map_err(|what| entry.error(what))?;

@@ -24,11 +24,13 @@
 //! precondition = "steady"       # none, seq, steady, steady(workload)
 //!
 //! [sweep]
-//! buffer.policy = ["lru", "cflru"]
+//! workload.trace = ["hm_0.csv.zst", "@demo"]  # any key of the workload and the replay, drive.preset,
+//! buffer.policy = ["lru", "cflru"]            # drive.file, drive.scale, remap.KEY, stack, keys of the drive
 //! ```
 
 mod build;
 mod entries;
+mod sweep;
 mod write;
 
 #[cfg(test)]
@@ -45,6 +47,7 @@ use crate::{LabError, StackConfig};
 
 pub use build::{share_of, twice};
 pub use entries::{Entry, Place, entries};
+pub use sweep::Sweep;
 
 /// How a scenario's workload is replayed, before the drive is known.
 #[derive(Clone, Debug)]
@@ -80,17 +83,6 @@ impl Default for Replay {
             flush_every: None,
         }
     }
-}
-
-/// One key of the drive and the values it takes in turn.
-#[derive(Clone, Debug)]
-pub struct Sweep {
-    /// A key of the drive's schema.
-    pub key: String,
-    /// Its values. Sizes may be a share of the drive: `1%`.
-    pub values: Vec<String>,
-    /// Where it was asked for.
-    pub place: Place,
 }
 
 /// A whole experiment.
@@ -193,6 +185,10 @@ impl Scenario {
     pub fn set(&mut self, key: &str, value: &str) -> Result<(), LabError> {
         let known = ssd::key(key).is_some() || !build::is_scenario_key(key);
         let key = if known { format!("drive.{key}") } else { key.to_string() };
+        let key = match key.strip_prefix("sweep.") {
+            Some(swept) => format!("sweep.{}", sweep::key(swept)),
+            None => key,
+        };
         let list = key == "seed" || key == "seeds" || key.starts_with("sweep.");
         let values = match list {
             true => split_list(value),
@@ -209,9 +205,14 @@ impl Scenario {
         let (key, place) = (key.to_string(), Place::command_line());
         // A later word on the command line replaces a list of the file. A single value beside a
         // list would have no effect, and stand in every result as if it had.
-        self.sweeps.retain(|s| format!("sweep.{}", s.key) != key);
+        let replaced = self.sweeps.iter().position(|s| format!("sweep.{}", s.key) == key);
+        let before = self.sweeps.len();
+        if let Some(place) = replaced {
+            self.sweeps.remove(place);
+        }
         let plain = key.strip_prefix("drive.").unwrap_or(&key);
-        if let Some(sweep) = self.sweeps.iter().find(|s| s.key == plain) {
+        if let Some(sweep) = self.sweeps.iter().find(|s| s.key == plain || s.key == key) {
+            let plain = &sweep.key;
             return Err(place.error(format!(
                 "`{plain}` = `{}`: `{plain}` is swept ({}); expected sweep.{plain}=VALUE[,VALUE..]",
                 values.join(","),
@@ -229,7 +230,12 @@ impl Scenario {
                 was: None,
                 place,
             })
-        })
+        })?;
+        // In the same place: the order of keys is that of the results, and in their names.
+        if let (Some(place), true) = (replaced, self.sweeps.len() == before) {
+            self.sweeps[place..].rotate_right(1);
+        }
+        Ok(())
     }
 
     /// Paths given on a command line start from the current folder, not from the scenario's.
@@ -312,6 +318,11 @@ impl Scenario {
     /// The replay mode, with the depth it was given.
     pub fn mode(&self) -> Mode {
         self.replay.mode
+    }
+
+    /// What is replayed, and how, as text: each trace file by the name that `name` gives it.
+    pub(crate) fn replayed(&self, name: &dyn Fn(&Path) -> String) -> String {
+        write::replayed(self, name)
     }
 
     /// The text of a scenario file that repeats this experiment from any folder.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use super::Scenario;
+use super::{Base, Entry, Scenario};
 use crate::LabError;
 use crate::input::{Fit, Origin};
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
@@ -35,15 +35,58 @@ fn path_text(path: &Path) -> String {
     quoted(&absolute.to_string_lossy())
 }
 
-fn origin(out: &mut String, origin: &Origin) {
+/// How a trace file is named.
+type Name<'a> = &'a dyn Fn(&Path) -> String;
+
+fn origin(out: &mut String, origin: &Origin, name: Name<'_>) {
     let _ = match origin {
         Origin::Demo => writeln!(out, "trace = {}", quoted(crate::input::DEMO_NAME)),
         Origin::Recipe(text) => writeln!(out, "gen = {}", quoted(text)),
         Origin::Files(paths) => match paths.as_slice() {
-            [one] => writeln!(out, "trace = {}", path_text(one)),
-            many => writeln!(out, "trace = {}", list(many.iter().map(|p| path_text(p)))),
+            [one] => writeln!(out, "trace = {}", name(one)),
+            many => writeln!(out, "trace = {}", list(many.iter().map(|p| name(p)))),
         },
     };
+}
+
+/// The drive as it was asked for: what it comes to is another one in each setting.
+fn asked(out: &mut String, scenario: &Scenario) {
+    out.push_str("\n[drive]\n");
+    match &scenario.base {
+        None => {}
+        Some((Base::Preset(name), _)) => {
+            let _ = writeln!(out, "preset = {}", quoted(name));
+        }
+        Some((Base::File(path), _)) => {
+            let _ = writeln!(out, "file = {}", path_text(path));
+        }
+    }
+    for (key, value) in [("scale", &scenario.scale), ("scaled", &scenario.scaled)] {
+        if let Some((text, _)) = value {
+            let _ = writeln!(out, "{key} = {}", quoted(text));
+        }
+    }
+    for (at, entry) in scenario.drive.iter().enumerate() {
+        // The last one counts.
+        if scenario.drive[at + 1..].iter().all(|later| later.key != entry.key) {
+            let _ = writeln!(out, "{} = {}", entry.key, value_of(entry));
+        }
+    }
+}
+
+/// A drive's value with what was said of it.
+fn value_of(entry: &Entry) -> String {
+    let text = quoted(&entry.values.join(", "));
+    let fields = [
+        ("source", &entry.source),
+        ("tag", &entry.tag),
+        ("by", &entry.by),
+        ("as", &entry.said),
+        ("was", &entry.was),
+    ];
+    let said = fields.iter().filter_map(|(name, text)| Some((name, text.as_ref()?)));
+    let said: Vec<String> = said.map(|(name, text)| format!("{name} = {}", quoted(text))).collect();
+    if said.is_empty() { text } else { format!("{{ value = {text}, {} }}", said.join(", ")) }
 }
 
 fn drive(out: &mut String, scenario: &Scenario) -> Result<(), LabError> {
@@ -104,11 +147,11 @@ fn stack(out: &mut String, scenario: &Scenario) {
     }
 }
 
-fn workload(out: &mut String, scenario: &Scenario) {
+fn workload(out: &mut String, scenario: &Scenario, name: Name<'_>) {
     let w = &scenario.workload;
     out.push_str("\n[workload]\n");
     if let Some(one) = &w.origin {
-        origin(out, one);
+        origin(out, one, name);
     }
     if let Some(files) = &w.files {
         let _ = writeln!(out, "files = {}", quoted(&files.text));
@@ -158,7 +201,7 @@ fn workload(out: &mut String, scenario: &Scenario) {
     }
     for tenant in &w.tenants {
         let _ = writeln!(out, "\n[tenant.{}]", quoted(&tenant.name));
-        origin(out, &tenant.origin);
+        origin(out, &tenant.origin, name);
         if let Some(text) = &tenant.stretch {
             let _ = writeln!(out, "stretch = {}", quoted(text));
         }
@@ -208,20 +251,32 @@ fn replay(out: &mut String, scenario: &Scenario) {
     }
 }
 
+/// What is replayed, and how: each trace file by the name that it is given here. A run's bytes
+/// depend on this and on its drive, its layers and its seed.
+pub(super) fn replayed(scenario: &Scenario, name: Name<'_>) -> String {
+    let mut out = String::new();
+    workload(&mut out, scenario, name);
+    replay(&mut out, scenario);
+    out
+}
+
 pub(super) fn to_toml(scenario: &Scenario) -> Result<String, LabError> {
     let mut out = String::from("# Written by varve: `varve run` on this file repeats the run.\n");
     let _ = writeln!(out, "title = {}", quoted(&scenario.title));
     let seeds = scenario.seeds.iter().map(|s| quoted(&s.to_string()));
     let _ = writeln!(out, "seed = {}", list(seeds));
     layers(&mut out, scenario);
-    drive(&mut out, scenario)?;
+    match scenario.sweeps_settings() {
+        true => asked(&mut out, scenario),
+        false => drive(&mut out, scenario)?,
+    }
     stack(&mut out, scenario);
-    workload(&mut out, scenario);
+    workload(&mut out, scenario, &path_text);
     replay(&mut out, scenario);
     if !scenario.sweeps.is_empty() {
         out.push_str("\n[sweep]\n");
         for sweep in &scenario.sweeps {
-            let values = sweep.values.iter().map(|v| quoted(v));
+            let values = sweep.values.iter().map(|v| quoted(&sweep.anywhere(v)));
             let _ = writeln!(out, "{} = {}", sweep.key, list(values));
         }
     }

@@ -28,8 +28,7 @@ pub use params::{
 };
 pub use presets::{Preset, preset, presets, sheet};
 pub use scale::Scaled;
-pub(crate) use schema::parse_share;
-pub use schema::{Key, KeyKind, SCHEMA, key};
+pub use schema::{Key, KeyKind, SCHEMA, key, parse_share};
 pub use sheet::{Sheet, SheetKind, SheetLoad, SheetPoint};
 
 use std::collections::BTreeMap;

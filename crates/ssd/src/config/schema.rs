@@ -342,7 +342,10 @@ pub(super) fn parse_times(text: &str) -> Result<Vec<Span>, String> {
 }
 
 /// A share in parts per million.
-pub(crate) fn parse_share(text: &str) -> Result<u64, String> {
+///
+/// # Errors
+/// What was expected.
+pub fn parse_share(text: &str) -> Result<u64, String> {
     let expected = || "a share such as `7 %` or `12.5 %`".to_string();
     let number = text.trim().strip_suffix('%').ok_or_else(expected)?.trim();
     let (whole, part) = number.split_once('.').unwrap_or((number, ""));

@@ -134,7 +134,7 @@ fn rows(
         threads: options.threads,
         curve: None,
     };
-    Ok(count(&plan, open)?.rows)
+    Ok(count(&plan, open, lab::replay::Watch::nobody())?.rows)
 }
 
 /// Hits of an application in per cent, with two decimals.

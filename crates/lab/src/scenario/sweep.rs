@@ -1,0 +1,128 @@
+//! Keys that take several values in turn: of the drive, of what stands above it, and of the setting,
+//! which is all else: traces, presets, the replay.
+
+use std::path::PathBuf;
+
+use super::{Entry, Place, Scenario, build};
+use crate::LabError;
+use crate::input::DEMO_NAME;
+
+/// One key and the values it takes in turn.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    /// A key of the drive's schema, of the stack above it, or of the setting.
+    pub key: String,
+    /// Its values. Sizes may be a share of the drive: `1%`.
+    pub values: Vec<String>,
+    /// Where it was asked for.
+    pub place: Place,
+    /// Folder that relative paths among the values start from.
+    pub(super) folder: PathBuf,
+}
+
+/// Keys of the drive's part that are no keys of a drive.
+const DRIVES: [&str; 3] = ["preset", "file", "scale"];
+
+/// The name under which a key is swept.
+pub(super) fn key(text: &str) -> String {
+    if DRIVES.contains(&text) { format!("drive.{text}") } else { text.to_string() }
+}
+
+/// Whether a value makes another setting, and not only another drive.
+fn is_setting(key: &str) -> bool {
+    let of_drive = key.strip_prefix("drive.").is_some_and(|key| DRIVES.contains(&key));
+    of_drive || key.starts_with("workload.") || key.starts_with("replay.")
+}
+
+impl Sweep {
+    /// A sweep as it was asked for, its values checked.
+    ///
+    /// # Errors
+    /// A key that cannot be swept, a value that is wrong or there twice.
+    pub(super) fn new(scenario: &Scenario, entry: &Entry, key: &str) -> Result<Sweep, LabError> {
+        if entry.values.is_empty() {
+            return Err(entry.error("expected at least one value"));
+        }
+        let (values, place) = (entry.values.clone(), entry.place.clone());
+        let folder = scenario.folder.clone();
+        let sweep = Sweep { key: self::key(key), values, place, folder };
+        if sweep.is_setting() {
+            for value in &sweep.values {
+                let mut tried = Scenario::default();
+                sweep.apply(&mut tried, value)?;
+            }
+        } else {
+            build::check_swept(entry, key)?;
+        }
+        let labels: Vec<String> = sweep.values.iter().map(|value| sweep.label(value)).collect();
+        if let Some(value) = super::twice(&labels) {
+            return Err(entry.error(format!(
+                "`{value}` is there twice: its runs are the same, and a mean of them would not be one"
+            )));
+        }
+        Ok(sweep)
+    }
+
+    /// Whether its values make other settings, and not only other drives.
+    pub(crate) fn is_setting(&self) -> bool {
+        is_setting(&self.key)
+    }
+
+    /// Whether a value is the path of a file.
+    fn is_path(&self, value: &str) -> bool {
+        let named = value == DEMO_NAME || value.starts_with("gen:");
+        self.key == "drive.file" || self.key == "workload.trace" && !named
+    }
+
+    /// A value as results have it: of a path the name of the file.
+    pub fn label(&self, value: &str) -> String {
+        let name = value.rsplit('/').next().unwrap_or(value);
+        if self.is_path(value) { name.to_string() } else { value.to_string() }
+    }
+
+    /// A value that means the same from every folder.
+    pub(super) fn anywhere(&self, value: &str) -> String {
+        if !self.is_path(value) {
+            return value.to_string();
+        }
+        let path = self.folder.join(value);
+        std::path::absolute(&path).unwrap_or(path).to_string_lossy().into_owned()
+    }
+
+    /// Sets a value.
+    fn apply(&self, scenario: &mut Scenario, value: &str) -> Result<(), LabError> {
+        let folder = std::mem::replace(&mut scenario.folder, self.folder.clone());
+        let result = scenario.apply(Entry {
+            key: self.key.clone(),
+            values: vec![value.to_string()],
+            source: None,
+            tag: None,
+            by: None,
+            said: None,
+            was: None,
+            place: self.place.clone(),
+        });
+        scenario.folder = folder;
+        result
+    }
+}
+
+impl Scenario {
+    /// The scenario of one setting: with these values, and without their sweeps.
+    ///
+    /// # Errors
+    /// A value that does not fit.
+    pub(crate) fn with(&self, values: &[(&Sweep, &str)]) -> Result<Scenario, LabError> {
+        let mut scenario = self.clone();
+        scenario.sweeps.retain(|sweep| !sweep.is_setting());
+        for (sweep, value) in values {
+            sweep.apply(&mut scenario, value)?;
+        }
+        Ok(scenario)
+    }
+
+    /// Whether settings are swept, and not only keys of the drive.
+    pub(super) fn sweeps_settings(&self) -> bool {
+        self.sweeps.iter().any(Sweep::is_setting)
+    }
+}

@@ -1,0 +1,133 @@
+//! What a point is: a digest of everything that its result depends on. Two points of one id have the
+//! same bytes wherever they are run, so a result that is there need not be made again.
+//!
+//! In an id are: the engine (its sources and its version), the layout of results, the seed, the
+//! swept keys as the result names them, every key of the drive and of what stands above it, what is replayed
+//! and how, and the bytes and the name of each trace. Not in it are the title, the folder of a
+//! trace, where a value was written down, and the other points of the sweep.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use stack::description::text_of;
+
+use crate::input::{DEMO_NAME, Origin, demo_trace};
+use crate::result::SCHEMA;
+use crate::{Experiment, LabError, Point};
+
+/// Fingerprint of the sources that results come from.
+pub const ENGINE: &str = env!("VARVE_ENGINE");
+/// Digits of an id.
+pub const ID_DIGITS: usize = 32;
+
+/// A trace that an experiment reads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// Where it was read.
+    pub path: String,
+    /// Digest of its bytes, as they lie in the file.
+    pub sha256: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The digest of a text.
+pub(super) fn digest(text: &str) -> String {
+    hex(&Sha256::digest(text.as_bytes()))
+}
+
+fn read(path: &Path) -> std::io::Result<(String, u64)> {
+    let (mut file, mut hash) = (std::fs::File::open(path)?, Sha256::new());
+    let (mut buffer, mut bytes) = (vec![0; 1 << 16], 0);
+    loop {
+        let count = file.read(&mut buffer)?;
+        if count == 0 {
+            return Ok((hex(&hash.finalize()), bytes));
+        }
+        hash.update(&buffer[..count]);
+        bytes += count as u64;
+    }
+}
+
+/// The traces of an experiment, by their paths.
+#[derive(Debug, Default)]
+pub(super) struct Inputs(BTreeMap<PathBuf, Input>);
+
+impl Inputs {
+    /// Reads all of them.
+    ///
+    /// # Errors
+    /// One that cannot be read.
+    pub fn of(experiment: &Experiment) -> Result<Inputs, LabError> {
+        let mut inputs = Inputs::default();
+        for point in experiment.points() {
+            for origin in experiment.workload(point).workload().origins() {
+                inputs.add(origin)?;
+            }
+        }
+        Ok(inputs)
+    }
+
+    fn add(&mut self, origin: &Origin) -> Result<(), LabError> {
+        match origin {
+            Origin::Recipe(_) => {}
+            Origin::Demo => {
+                let bytes = demo_trace();
+                self.0.entry(PathBuf::from(DEMO_NAME)).or_insert_with(|| Input {
+                    path: DEMO_NAME.to_string(),
+                    sha256: hex(&Sha256::digest(bytes)),
+                    bytes: bytes.len() as u64,
+                });
+            }
+            Origin::Files(paths) => {
+                for path in paths.iter() {
+                    if self.0.contains_key(path) {
+                        continue;
+                    }
+                    let (sha256, bytes) = read(path).map_err(|e| LabError::io(path, e))?;
+                    let name = path.display().to_string();
+                    self.0.insert(path.clone(), Input { path: name, sha256, bytes });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All of them, in the order of their paths.
+    pub fn list(&self) -> Vec<Input> {
+        self.0.values().cloned().collect()
+    }
+
+    fn digest(&self, path: &Path) -> &str {
+        self.0.get(path).map_or("", |input| &input.sha256)
+    }
+}
+
+/// The id of a point.
+pub(super) fn id(experiment: &Experiment, point: &Point, inputs: &Inputs, version: &str) -> String {
+    let mut text = format!("{SCHEMA}\nengine {ENGINE}\nversion {version}\nseed {}\n", point.seed);
+    for (key, value) in &point.params {
+        let _ = writeln!(text, "swept {key} = {value:?}");
+    }
+    for (key, value, _) in point.config.entries() {
+        let _ = writeln!(text, "drive {key} = {value:?}");
+    }
+    for (key, value) in point.stack.keys() {
+        let _ = writeln!(text, "remap {key} = {value:?}");
+    }
+    let _ = writeln!(text, "layers {:?}", text_of(point.stack.written()));
+    let _ = writeln!(text, "demo {}", inputs.digest(DEMO_NAME.as_ref()));
+    text += &experiment.setting(point).replayed(&|path| {
+        // A reader may look at the name of a file, not at its folder.
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        format!("{} {name:?}", inputs.digest(path))
+    });
+    digest(&text)[..ID_DIGITS].to_string()
+}
