@@ -18,7 +18,7 @@
   function show(e) {
     tip.style.visibility = "visible";
     var left = e.clientX + 16, top = e.clientY + 14;
-    if (left + tip.offsetWidth > innerWidth - 8) left = e.clientX - tip.offsetWidth - 12;
+    if (left + tip.offsetWidth > innerWidth - 8) left = Math.max(4, e.clientX - tip.offsetWidth - 12);
     if (top + tip.offsetHeight > innerHeight - 8) top = e.clientY - tip.offsetHeight - 12;
     tip.style.left = left + "px"; tip.style.top = top + "px";
   }
@@ -35,6 +35,8 @@
     mark.addEventListener("pointermove", function (e) { tip.textContent = mark.dataset.tip; show(e); });
     mark.addEventListener("pointerleave", function () { tip.style.visibility = "hidden"; });
   });
+  // For the script of a page.
+  window.page = { shade: shade, show: show };
   // What is wider than the window says so: its edge is shaded until one has scrolled to it.
   document.querySelectorAll(".scroll").forEach(shade);
   document.querySelectorAll(".wide").forEach(shade);

@@ -1,4 +1,5 @@
 // The numbers, read back from the texts of the page: what people see without a script is what is drawn with one.
+var page = window.page;
 function text(id) { var at = document.getElementById(id); return at ? at.textContent : ""; }
 function fields(line) {
   var out = [], re = /("(?:[^"]|"")*"|[^,]*)(,|$)/g, m;

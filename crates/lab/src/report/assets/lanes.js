@@ -199,14 +199,7 @@ function tipFor(panel, run, event) {
     left.appendChild(document.createTextNode(row[1]));
     make("strong", "", line, row[2]);
   });
-  placeTip(tip, event.clientX, event.clientY);
-}
-function placeTip(tip, x, y) {
-  tip.style.visibility = "visible";
-  var left = x + 16, top = y + 18;
-  if (left + tip.offsetWidth > innerWidth - 8) left = Math.max(4, x - tip.offsetWidth - 12);
-  if (top + tip.offsetHeight > innerHeight - 8) top = y - tip.offsetHeight - 12;
-  tip.style.left = left + "px"; tip.style.top = top + "px";
+  page.show(event);
 }
 function hideTip() { document.getElementById("tip").style.visibility = "hidden"; }
 function listen(lane, panel) {

@@ -47,6 +47,7 @@ function pairPanel() {
     copied(at, pen.done(610, top), "image/svg+xml", "pair.svg");
   });
   var grid = make("div", "lanes", s), table = make("div", "scroll", s);
+  page.shade(table);
   function panels(list) {
     var of = metrics.filter(function (m) { return m[0] === state.m; })[0];
     if (!of || !list.every(of[3])) return null;

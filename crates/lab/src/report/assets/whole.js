@@ -286,7 +286,7 @@ function mapPanel() {
       field.addEventListener("pointermove", function (e) {
         var tip = document.getElementById("tip");
         tip.textContent = at(e);
-        placeTip(tip, e.clientX, e.clientY);
+        page.show(e);
       });
       field.addEventListener("click", function (e) { value.textContent = at(e) || mostWords(run); });
       field.addEventListener("pointerleave", hideTip);
