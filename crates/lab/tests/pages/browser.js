@@ -1,6 +1,7 @@
 // Looks at pages in headless Chromium as people do: wide and narrow, light and dark, with a script and without.
 //
 //   node browser.js [--shots DIR] PAGE|URL..
+//   node browser.js --alarm                    are pages that are wrong found to be?
 //
 // Of every page: no error is said, nothing is asked of a network, no text is smaller than 11 px, nothing is wider
 // than the window, no label lies on another. Of a page of results (results.json beside it): every number of the
@@ -259,8 +260,41 @@ async function look(browser, page, at, shots) {
   return { faults, height: found.height, cpu };
 }
 
+// Pages that are wrong, and what must be said of each.
+const WRONG = [
+  ["<p style='font-size:10px'>small</p>", "10.0 px: small"],
+  ["<svg viewBox='0 0 600 100' width='300'><text x='9' y='50' font-size='14'>scaled</text></svg>", "7.0 px: scaled"],
+  ["<div style='width:1400px;height:9px;background:red'></div>", "px wide in a window of"],
+  ["<figure><span style='position:absolute;left:9px;top:40px'>one label</span><span style='position:absolute;left:30px;top:44px'>another</span></figure>", "labels touch"],
+  ["<script>nothing.at.all</script>", "error: ReferenceError"],
+  ["<script>console.error('said')</script>", "console: said"],
+  ["<img src='http://127.0.0.1:9/x.png' alt='x'>", "network: asks for http://127.0.0.1:9/x.png"],
+  [`<div style='height:${MOST_HIGH + 1}px'></div>`, "px high, folded"],
+];
+async function alarm(browser) {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "varve-browser-alarm-"));
+  let wrong = 0;
+  for (const [body, expected] of [...WRONG, ["<p>nothing wrong</p>", null]]) {
+    const page = path.join(folder, "page.html");
+    fs.writeFileSync(page, `<!doctype html><meta charset=utf-8><link rel=icon href=data:,><title>x</title><body style="font:14px sans-serif">${body}`);
+    const { faults } = await look(browser, page, LOOKS[0], null);
+    const heard = expected ? faults.some((what) => what.includes(expected)) : faults.length === 0;
+    if (!heard) { wrong++; console.log(`not heard: ${expected || "silence"} of ${body}: ${faults.join("; ")}`); }
+  }
+  const lost = missing("1 2.5", { results: [{ a: 1, b: [2.5, 3] }] });
+  if (lost.length !== 1 || !lost[0].includes("3")) { wrong++; console.log(`not heard: a number that is not there: ${lost}`); }
+  fs.rmSync(folder, { recursive: true, force: true });
+  console.log(`the alarm: ${WRONG.length + 1} faults planted, ${wrong} not heard`);
+  return wrong;
+}
+
 (async () => {
   const pages = process.argv.slice(2);
+  if (pages[0] === "--alarm") {
+    const browser = new Browser(process.env.CHROMIUM || "chromium"), wrong = await alarm(browser);
+    await browser.end();
+    process.exit(wrong ? 1 : 0);
+  }
   let shots = null;
   if (pages[0] === "--shots") { shots = pages[1]; pages.splice(0, 2); fs.mkdirSync(shots, { recursive: true }); }
   if (!pages.length) { console.error("browser.js: expected pages"); process.exit(2); }
