@@ -17,6 +17,8 @@ use crate::host::HostSide;
 use crate::hybrid::HybridFtl;
 use crate::stats::OpStats;
 
+pub use blocks::{BlockNow, BlocksNow};
+
 /// A promise of the contract that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{contract}: {what}")]
