@@ -234,9 +234,6 @@ impl<L: Log> Device for Above<L> {
     fn cool_buffer(&mut self) {
         self.layer.below_mut().cool_buffer();
     }
-    fn blocks(&self, most: u32) -> Option<ssd::BlocksNow> {
-        self.layer.below().blocks(most)
-    }
     fn slots_per_page(&self) -> u32 {
         self.layer.below().slots_per_page()
     }

@@ -1,7 +1,7 @@
 //! What the laboratory needs of a stack under test, beside being a block device.
 
 use block::{BlockDevice, DeviceError, Request, Time};
-use ssd::{BlocksNow, Drive, Stats};
+use ssd::{Drive, Stats};
 
 use super::LayerCounts;
 use crate::StackError;
@@ -31,11 +31,6 @@ pub trait Device: BlockDevice {
 
     /// Forgets what a flushed buffer holds: preloading must not count as hits later.
     fn cool_buffer(&mut self);
-
-    /// Every block of the drive at the bottom, if there is one and they are at most so many.
-    fn blocks(&self, _most: u32) -> Option<BlocksNow> {
-        None
-    }
 
     /// Slots (mapping units, at most a page) in a NAND page.
     fn slots_per_page(&self) -> u32;
@@ -79,9 +74,6 @@ impl Device for Drive {
     }
     fn cool_buffer(&mut self) {
         Drive::cool_buffer(self);
-    }
-    fn blocks(&self, most: u32) -> Option<BlocksNow> {
-        Drive::blocks(self, most)
     }
     fn slots_per_page(&self) -> u32 {
         self.params().geometry.slots_per_page

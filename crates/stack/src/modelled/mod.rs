@@ -152,9 +152,6 @@ impl Device for Modelled {
     fn cool_buffer(&mut self) {
         self.0.cool_buffer();
     }
-    fn blocks(&self, most: u32) -> Option<ssd::BlocksNow> {
-        self.0.blocks(most)
-    }
     fn slots_per_page(&self) -> u32 {
         self.0.slots_per_page()
     }

@@ -109,9 +109,6 @@ impl Device for Recorded {
     fn cool_buffer(&mut self) {
         self.below.cool_buffer();
     }
-    fn blocks(&self, most: u32) -> Option<ssd::BlocksNow> {
-        self.below.blocks(most)
-    }
     fn slots_per_page(&self) -> u32 {
         self.below.slots_per_page()
     }
