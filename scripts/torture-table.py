@@ -1,5 +1,6 @@
 """The table of scripts/torture-table: runs every row of every recipe and says what came out."""
 
+import concurrent.futures
 import json
 import pathlib
 import subprocess
@@ -7,25 +8,35 @@ import sys
 
 program, fs, random, jobs, budget, only, write = sys.argv[1:8]
 wanted = set(only.split(",")) - {""}
+
+
+def run(name):
+    """What a row came to, and what was said if there is no result."""
+    words = [program, "torture", "--recipe", name, "--fs", fs, "--random", random, "--jobs", jobs]
+    words += ["--budget", budget, "--keep-going", "--json"]
+    ran = subprocess.run(words, capture_output=True, text=True)
+    try:
+        return json.loads(ran.stdout)["results"], None
+    except ValueError:
+        return None, ran.stderr.strip()
+
+
 recipes = json.loads(subprocess.run([program, "torture", "--list", "--json"], capture_output=True, check=True).stdout)
 rows, wrong, skipped = {}, [], []
-for recipe in recipes["results"]:
-    for row in recipe["rows"]:
+asked = [(recipe, row) for recipe in recipes["results"] for row in recipe["rows"] if not wanted or row["name"] in wanted]
+# Two at a time: a program that is recorded, or waits, leaves a processor to the other row.
+with concurrent.futures.ThreadPoolExecutor(2) as two:
+    runs = {row["name"]: two.submit(run, row["name"]) for recipe, row in asked if not recipe["why_not"]}
+    for recipe, row in asked:
         name = row["name"]
-        if wanted and name not in wanted:
-            continue
         if recipe["why_not"]:
             skipped.append(f"{name}: skipped: {recipe['why_not']}")
             print(skipped[-1], flush=True)
             continue
-        words = [program, "torture", "--recipe", name, "--fs", fs, "--random", random, "--jobs", jobs]
-        words += ["--budget", budget, "--keep-going", "--json"]
-        ran = subprocess.run(words, capture_output=True, text=True)
-        try:
-            results = json.loads(ran.stdout)["results"]
-        except ValueError:
+        results, said = runs[name].result()
+        if results is None:
             wrong.append(name)
-            print(f"{name}: {ran.stderr.strip()}", flush=True)
+            print(f"{name}: {said}", flush=True)
             continue
         verdict = results["verdict"]
         if verdict != row["expect"]:

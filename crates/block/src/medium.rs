@@ -63,6 +63,15 @@ pub trait Medium: Debug + Send + Sync {
     fn discard(&self, at: u64, bytes: u64) -> io::Result<()> {
         write_zeroes(self, at, bytes)
     }
+    /// Makes a range read as zeroes, beyond the end as well, and takes the room that writes to it will need; durable
+    /// after the next [`Medium::sync`]. A file system may pay for that later: with its journal, when a place is
+    /// written for the first time.
+    ///
+    /// # Errors
+    /// What the system said; that there is no room among it.
+    fn reserve(&self, at: u64, bytes: u64) -> io::Result<()> {
+        write_zeroes(self, at, bytes)
+    }
     /// Whether [`Medium::discard`] of aligned 4 KiB blocks writes nothing.
     fn discard_is_fast(&self) -> bool {
         false

@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lab::explain::{self, TimelineWanted, Window, rows};
 use lab::files::write_whole;
 use lab::input::DEMO_NAME;
 use lab::replay::Watch;
@@ -15,7 +16,7 @@ use lab::{Document, Experiment, LabError, Point};
 use crate::args::{Output, Run, Sim};
 use crate::out::Folder;
 use crate::study::Wanted;
-use crate::{VERSION, cost, note, parent, print, stop, study, table};
+use crate::{VERSION, cost, explained, note, parent, print, stop, study, table};
 
 /// The scenario behind `@demo`.
 const DEMO: &str = include_str!("../../../scenarios/demo.toml");
@@ -84,6 +85,11 @@ pub fn sim(args: &Sim) -> Result<(), LabError> {
     }
     for pair in &args.set {
         scenario.set_pair(pair)?;
+    }
+    if args.hits && !explanation(&args.output)?.is_nothing() {
+        return Err(LabError::Input(
+            "--explain, --requests-out, --timeline: --hits counts without any time".to_string(),
+        ));
     }
     if args.hits {
         return crate::hits::hits(&scenario, args);
@@ -169,15 +175,30 @@ fn execute(
 ) -> Result<(), LabError> {
     let clock = cost::Watch::start();
     only_one_on_stdout(output.json, output.csv.as_deref())?;
-    let experiment = Experiment::new(scenario)?;
+    let mut experiment = Experiment::new(scenario)?;
     for line in experiment.notes()? {
         note(&line);
     }
+    let explanation = explanation(output)?;
+    let asked = !explanation.is_nothing();
+    if asked && wanted.is_some() {
+        return Err(LabError::Input(
+            "--explain, --requests-out, --timeline: not with --resume, --point or --shard, which \
+             keep results that have no causes"
+                .to_string(),
+        ));
+    }
+    experiment.explain(explanation)?;
     let reads = !output.json && output.csv.is_none();
+    // The page of the demo answers what slow requests waited for, unless it is changed to one in
+    // which they wait for nothing.
+    let causes = explain::Wanted { causes: true, ..explain::Wanted::default() };
+    let of_demo = demo && reads && !asked && !wanted.is_some();
+    let explained = asked || of_demo && experiment.explain(causes).is_ok();
     let default_out = (demo && reads).then_some(Path::new(DEMO_OUT));
     let out = output.out.as_deref().or(default_out).map(Folder::prepare).transpose()?;
     let several = experiment.points().len() + experiment.impossible().len() > 1;
-    if let Some(out) = out.as_ref().filter(|_| several || wanted.is_some()) {
+    if let Some(out) = out.as_ref().filter(|_| !explained && (several || wanted.is_some())) {
         return study::run(Study::of(experiment, VERSION)?, out, output, wanted, &clock);
     }
     let points: Vec<&Point> = experiment.points().iter().collect();
@@ -190,10 +211,13 @@ fn execute(
     if !output.deterministic {
         document = document.with_cost(clock.cost());
     }
-    let lines = match &out {
+    let mut lines = match &out {
         Some(out) => write_out(out, &experiment.scenario().to_toml()?, &document)?,
         None => Vec::new(),
     };
+    if output.explain && reads {
+        lines.insert(0, explained::text(&document.value()).trim_end().to_string());
+    }
     let table = Table::of(&document, &experiment.values());
     show(&document, &table, output.json, output.csv.as_deref(), lines)
 }
@@ -241,6 +265,19 @@ pub fn show(
     print(&shown)
 }
 
+/// What is to be found out about requests.
+fn explanation(output: &Output) -> Result<explain::Wanted, LabError> {
+    let window = output.timeline.as_deref().map(str::parse::<Window>).transpose();
+    let window = window.map_err(LabError::Input)?;
+    let timeline = window.zip(output.timeline_out.clone()).map(|(window, path)| TimelineWanted {
+        window,
+        path,
+        most: output.timeline_max,
+    });
+    let requests = output.requests_out.clone();
+    Ok(explain::Wanted { causes: output.explain, requests, timeline })
+}
+
 /// Writes the folder of a run: results, report and the scenario that repeats it.
 pub fn write_out(
     out: &Folder,
@@ -248,8 +285,8 @@ pub fn write_out(
     document: &Document,
 ) -> Result<Vec<String>, LabError> {
     let path = |name: &str| out.path(name);
-    let command = format!("varve run {}", shell(&path("run.toml").display().to_string()));
     let value = document.value();
+    let command = command(&path("run.toml"), &value);
     let html = lab::report::html(&[Shown { name: "", value: &value, command: &command }]);
     write_whole(&path("run.toml"), scenario.as_bytes())?;
     write_whole(&path("report.html"), html.as_bytes())?;
@@ -260,8 +297,14 @@ pub fn write_out(
     ])
 }
 
+/// What repeats a run whose scenario is in a file: with the causes, if it has some.
+pub fn command(scenario: &Path, document: &Value) -> String {
+    let explain = if rows(document).is_some() { " --explain" } else { "" };
+    format!("varve run {}{explain}", shell(&scenario.display().to_string()))
+}
+
 /// A word for a shell.
-pub fn shell(text: &str) -> String {
+fn shell(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=,:@%".contains(c);
     if text.chars().all(plain) {
         text.to_string()

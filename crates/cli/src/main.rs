@@ -13,6 +13,7 @@ mod cost;
 mod ctl;
 mod doctor;
 mod experiment;
+mod explained;
 mod hits;
 mod http;
 mod list;

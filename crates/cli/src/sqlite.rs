@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use ::sqlite::measure::{Wear, measure as run};
 use ::sqlite::stacked::Volume;
 use ::sqlite::{crash, image, program};
 use clap::CommandFactory;
@@ -51,12 +52,13 @@ fn measure(args: &Measure) -> Result<(), LabError> {
         let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
         return Err(LabError::io(database, missing));
     }
-    let report = ::sqlite::measure::measure(database, &sql, args.ssd.as_deref())?;
+    let report = run(database, &sql, args.ssd.as_deref(), args.at.as_ref())?;
     if args.json {
         let (database, file) = (database.display(), workload.display());
         return print(&report.json(VERSION, &database.to_string(), &file.to_string()).pretty());
     }
-    print(&report.text())
+    let wear = args.a_day.map(|a_day| Wear { a_day, card: args.card.zip(args.cycles) });
+    print(&report.text(wear.as_ref()))
 }
 
 /// SQL on a volume on a stack.

@@ -1,7 +1,7 @@
 //! `varve view`: result documents as a page, in a browser or in a file.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use lab::LabError;
@@ -10,7 +10,7 @@ use lab::files::write_whole;
 use lab::report::{Shown, html};
 
 use crate::args::View;
-use crate::experiment::shell;
+use crate::experiment::command;
 use crate::http::{Page, Served, serve};
 use crate::print;
 
@@ -39,7 +39,12 @@ pub fn view(args: &View) -> Result<(), LabError> {
 
 fn page_of(runs: &[PathBuf]) -> Result<String, LabError> {
     let documents = runs.iter().map(|path| load(path)).collect::<Result<Vec<Loaded>, _>>()?;
-    let commands: Vec<String> = runs.iter().map(|path| command(path)).collect();
+    // What repeats a run, if the folder holds its scenario.
+    let repeats = |(path, one): (&PathBuf, &Loaded)| {
+        let scenario = path.join("run.toml");
+        if scenario.is_file() { command(&scenario, &one.document) } else { String::new() }
+    };
+    let commands: Vec<String> = runs.iter().zip(&documents).map(repeats).collect();
     let shown = documents.iter().zip(&commands).map(|(one, command)| Shown {
         // The only one needs no name.
         name: if runs.len() > 1 { &one.name } else { "" },
@@ -47,15 +52,6 @@ fn page_of(runs: &[PathBuf]) -> Result<String, LabError> {
         command,
     });
     Ok(html(&shown.collect::<Vec<_>>()))
-}
-
-/// What repeats a run, if the folder holds its scenario.
-fn command(path: &Path) -> String {
-    let scenario = path.join("run.toml");
-    match scenario.is_file() {
-        true => format!("varve run {}", shell(&scenario.display().to_string())),
-        false => String::new(),
-    }
 }
 
 fn secret() -> Result<String, LabError> {

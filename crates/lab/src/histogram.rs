@@ -12,7 +12,8 @@ use report::json::{Json, Map, MapExt};
 
 const SUB_BITS: u32 = 7;
 const SUB: usize = 1 << SUB_BITS;
-const BUCKETS: usize = 64 * SUB;
+/// Buckets of a histogram.
+pub(crate) const BUCKETS: usize = 64 * SUB;
 
 /// A percentile needs so many samples beyond it, else it is not known.
 pub const MIN_BEYOND: u64 = 10;
@@ -53,7 +54,7 @@ impl std::fmt::Debug for Histogram {
 
 /// The bucket of a value: exact below 128, then 128 for each power of two.
 #[inline(always)]
-fn bucket(value: u64) -> usize {
+pub(crate) fn bucket(value: u64) -> usize {
     if value < SUB as u64 {
         return value as usize;
     }

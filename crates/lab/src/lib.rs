@@ -13,6 +13,7 @@ pub mod cite;
 pub mod compare;
 mod document;
 mod error;
+pub mod explain;
 pub mod fileload;
 pub mod files;
 pub mod histogram;

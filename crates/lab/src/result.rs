@@ -236,6 +236,9 @@ fn latency(outcome: &Outcome) -> Option<Json> {
         let mut of = tally.latency[op as usize].to_json(true);
         if let Some(Json::Map(of)) = &mut of {
             of.maybe("mean_by_cause", mean_by_cause(tally, op));
+            let causes = outcome.causes.as_ref();
+            let by_cause = causes.and_then(|all| all.to_json(op, &tally.latency[op as usize]));
+            of.maybe("by_cause", by_cause);
         }
         map.maybe(name, of);
     }

@@ -11,9 +11,10 @@ use block::BlockDevice;
 use crate::LabError;
 use crate::chosen::lines_json;
 use crate::document::Document;
+use crate::explain::{Probe, Wanted};
 use crate::input::Prepared;
 use crate::points::{Impossible, Point, Points};
-use crate::replay::{ReplayPlan, Watch, precondition, preload, replay};
+use crate::replay::{Mode, ReplayPlan, Watch, precondition, preload, replay_probed};
 use crate::result::{RunResult, SCHEMA, impossible};
 use crate::scenario::Scenario;
 use crate::setting::{Setting, heading};
@@ -26,6 +27,7 @@ pub struct Experiment {
     settings: Vec<Setting>,
     points: Vec<Point>,
     impossible: Vec<Impossible>,
+    wanted: Wanted,
 }
 
 /// Who is given the result of each point as it ends, from the thread that ran it.
@@ -42,7 +44,33 @@ impl Experiment {
             [one] if one.params.is_empty() => one.scenario.clone(),
             _ => scenario.clone(),
         };
-        Ok(Experiment { scenario, settings, points, impossible })
+        let wanted = Wanted::default();
+        Ok(Experiment { scenario, settings, points, impossible, wanted })
+    }
+
+    /// Finds out more about the requests of each run.
+    ///
+    /// # Errors
+    /// A workload of which it cannot be found out.
+    pub fn explain(&mut self, wanted: Wanted) -> Result<(), LabError> {
+        for setting in self.settings.iter().filter(|_| !wanted.is_nothing()) {
+            let why = match (setting.prepared.files(), setting.scenario.replay.mode) {
+                (Some(_), _) => "the workload is one of files, whose calls are no requests",
+                (_, Mode::Untimed) => "replay.mode is untimed: expected open, closed or dependent",
+                _ => continue,
+            };
+            return Err(LabError::Input(format!("no request can be explained: {why}")));
+        }
+        if !wanted.is_of_all_runs() && self.points.len() > 1 {
+            return Err(LabError::Input(format!(
+                "a log or a timeline is of one run, and this is {}: expected one value for each \
+                 swept key, and one seed",
+                self.points.len()
+            )));
+        }
+        wanted.check()?;
+        self.wanted = wanted;
+        Ok(())
     }
 
     /// The runs, in the order of the results.
@@ -204,7 +232,8 @@ impl Experiment {
             measure_after: wanted.measure_after,
         };
         let mut source = prepared.open(point.seed, capacity)?;
-        let outcome = replay(&mut drive, &mut *source, &plan, watch)?;
+        let probe = Probe::new(&self.wanted)?;
+        let outcome = replay_probed(&mut drive, &mut *source, &plan, watch, probe)?;
         drive.end()?;
         let result = RunResult {
             params: &point.params,

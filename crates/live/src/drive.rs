@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use block::{
     BlockDevice, BlockId, Bytes, CommitLog, Data, DeviceError, Lpn, Medium, Op, Plant, Remap,
-    Request, Sectors, Time, Transactional, TxError, TxId, TxLimits,
+    Request, Sectors, Time, Transactional, TxError, TxId, TxLimits, write_zeroes,
 };
 use ssd::{Config, Drive, Origin, Params};
 
@@ -54,9 +54,6 @@ pub struct PowerCut {
     pub seed: u64,
 }
 
-/// Zeroes written at a time when an image is made.
-const ZEROES: usize = 1 << 20;
-
 /// A drive whose flash is an image file.
 #[derive(Debug)]
 pub struct ImageDrive {
@@ -86,8 +83,8 @@ fn config(capacity: Bytes) -> Result<Config, LiveError> {
 }
 
 impl ImageDrive {
-    /// Makes an image for `capacity` bytes of data at `path`, which must not exist. All of it is
-    /// written once, so that later writes need no new space from the file system.
+    /// Makes an image for `capacity` bytes of data at `path`, which must not exist. The file
+    /// system keeps room for all of it, so that later writes need no new space; what is not written yet takes no writing.
     ///
     /// # Errors
     /// [`LiveError`]; nothing is left behind.
@@ -369,13 +366,9 @@ fn format(
     let first = superblock
         .encode()
         .ok_or_else(|| std::io::Error::other("the configuration does not fit the superblock"))?;
-    let zeroes = vec![0; ZEROES];
-    let mut at = 0;
-    while at < layout.bytes() {
-        let part = (layout.bytes() - at).min(ZEROES as u64);
-        medium.write(at, &zeroes[..part as usize])?;
-        at += part;
-    }
+    medium.reserve(0, layout.bytes())?;
+    // Each commit is a write to the log that waits: it must not wait for the file system's journal as well.
+    write_zeroes(medium, layout.log_start(), layout.log)?;
     // Zeroes are no header: what was lost is not taken for what was never used.
     for block in (0..layout.blocks).map(BlockId) {
         let header = BlockState::default().encode(layout.version, block, &[]);

@@ -57,6 +57,13 @@ impl Medium for FileMedium {
             result => Ok(result?),
         }
     }
+    fn reserve(&self, at: u64, bytes: u64) -> io::Result<()> {
+        match fallocate(&self.0, FallocateFlags::ZERO_RANGE, at, bytes) {
+            // The file system cannot: tmpfs, network file systems.
+            Err(Errno::OPNOTSUPP | Errno::INVAL) => write_zeroes(self, at, bytes),
+            result => Ok(result?),
+        }
+    }
     /// A hole beyond the end changes nothing, and is refused where there are none. (A device
     /// refuses whatever is beyond its end.)
     fn discard_is_fast(&self) -> bool {

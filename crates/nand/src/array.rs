@@ -9,7 +9,7 @@ use crate::journal::Journal;
 use crate::trouble::Fate;
 use crate::{
     Backing, BlockHeader, Cause, Fault, FaultPlan, Geometry, Image, Instant, NandStats, Oob,
-    OpKind, OpRecord, Payload, ReadCause, Sched, Ticket, Timing, WearTable,
+    OpKind, OpRecord, Payload, ReadCause, Sched, Ticket, Timing, Trail, WearTable,
 };
 
 /// One slot to program.
@@ -69,6 +69,8 @@ pub struct Nand {
     pub(crate) journal: Option<Journal>,
     pub(crate) faults: Vec<Fault>,
     pub(crate) stats: NandStats,
+    /// What operations waited for, if somebody asks.
+    pub(crate) trail: Option<Box<Trail>>,
     hash: EventHash,
     now: Time,
     /// Durable operations so far.
@@ -102,6 +104,7 @@ impl Nand {
             journal: None,
             faults: Vec::new(),
             stats: NandStats::default(),
+            trail: None,
             hash: EventHash::default(),
             now: Time::ZERO,
             op: 0,
@@ -192,6 +195,9 @@ impl Nand {
         let booked =
             self.sched.program(&self.timing, self.now, at, die, pages.len() as u32, span, told);
         self.programs_end = self.programs_end.max(booked.end);
+        if self.trail.is_some() {
+            self.note_program(at, pages, booked);
+        }
         let mut failed = None;
         for program in pages {
             let page = self.image.meta[program.block.index()].next_page;
@@ -232,6 +238,9 @@ impl Nand {
         assert!(!self.image.meta[block.index()].bad, "erase of bad block {block}");
         let die = self.die_of(block);
         let booked = self.sched.erase(&self.timing, self.now, at, die, told);
+        if self.trail.is_some() {
+            self.note_erase(at, block, booked);
+        }
         let before = self.journal.is_some().then(|| {
             let Contents::Full(blocks) = &self.image.contents else { unreachable!() };
             Box::new((self.image.meta[block.index()], Arc::clone(&blocks[block.index()])))
@@ -294,7 +303,11 @@ impl Nand {
         let (sense, at) = self.delays(die, sense, at);
         let plane = plane % self.geometry.planes_per_die;
         let booked = self.sched.read(&self.timing, self.now, at, die, plane, pieces, sense);
-        if let Some(shift) = self.sched.take_shift()
+        let shift = self.sched.take_shift();
+        if self.trail.is_some() {
+            self.note_read(at, pages, pieces, sense, cause, booked, shift);
+        }
+        if let Some(shift) = shift
             && let Some(journal) = &mut self.journal
         {
             // A cut must find an interrupted operation still under way.

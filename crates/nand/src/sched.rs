@@ -15,10 +15,21 @@ use crate::{Geometry, Suspend, Timeline, Timing};
 /// The start of the array's work and the end of the operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bookings {
+    /// When the die was free for it.
+    pub ready: Time,
+    /// When the die began to be busy with it.
+    pub begin: Time,
     /// When the cells begin to change or to be sensed.
     pub start: Time,
     /// When the operation is done (reads: the last byte has left the bus).
     pub end: Time,
+}
+
+impl Bookings {
+    /// Time stands still.
+    fn nothing(at: Time) -> Bookings {
+        Bookings { ready: at, begin: at, start: at, end: at }
+    }
 }
 
 /// A claim on the end of a detached operation, which a read may still move.
@@ -116,7 +127,7 @@ impl Sched {
         sense: Span,
     ) -> Bookings {
         if !t.enabled {
-            return Bookings { start: at, end: at };
+            return Bookings::nothing(at);
         }
         let channel = (die / self.dies_per_channel) as usize;
         let suspended = if t.suspend.program || t.suspend.erase {
@@ -131,7 +142,8 @@ impl Sched {
             None if independent => cell.register[plane as usize].max(cell.queue_floor()),
             None => cell.free_from,
         };
-        let start = command(bus, t.cmd, now, at.max(array_free));
+        let ready = at.max(array_free);
+        let start = command(bus, t.cmd, now, ready);
         let mut sensed = start + sense;
         if t.cache_ops && suspended.is_none() {
             // The sensed page waits in the array until the register has sent the last one. (An
@@ -148,7 +160,7 @@ impl Sched {
             cell.busy += end - start;
             let delay = (end - resume_from) + t.suspend.to_suspend + t.suspend.to_resume;
             self.shift(die, at, delay);
-            return Bookings { start, end };
+            return Bookings { ready: at, begin: start, start, end };
         }
         cell.count(t, now, start, end);
         let last = plane as usize + pieces.len();
@@ -158,7 +170,7 @@ impl Sched {
         if !independent {
             cell.free_from = cell.free_from.max(if t.cache_ops { sensed } else { end });
         }
-        Bookings { start, end }
+        Bookings { ready, begin: start, start, end }
     }
 
     /// Books a program of `pages` pages on one die (planes and word-line pages programmed
@@ -175,13 +187,13 @@ impl Sched {
         told: bool,
     ) -> Bookings {
         if !t.enabled {
-            return Bookings { start: at, end: at };
+            return Bookings::nothing(at);
         }
         let channel = (die / self.dies_per_channel) as usize;
         let (bus, cell) = (&mut self.buses[channel], &mut self.dies[die as usize]);
         let data_in = t.cmd + t.transfer[t.transfer.len() - 1] + t.transfer_oob;
         let ready = if t.cache_ops { at.max(cell.register[0]) } else { at.max(cell.idle_from()) };
-        let mut loaded = ready;
+        let (mut loaded, array_free) = (ready, cell.free_from);
         let mut first = None;
         for _ in 0..pages {
             let (begin, done) = bus.book(now, loaded, data_in);
@@ -209,13 +221,15 @@ impl Sched {
             Queued { number: 0, start, end, erase: false, suspended: 0 },
             told,
         );
-        Bookings { start, end }
+        // Data that comes in while the array works waits for the array, not for the bus.
+        let ready = if t.cache_ops { ready.max(array_free.min(start)) } else { ready };
+        Bookings { ready, begin, start, end }
     }
 
     /// Books an erase of one block of each of `planes` planes of a die.
     pub fn erase(&mut self, t: &Timing, now: Time, at: Time, die: u32, told: bool) -> Bookings {
         if !t.enabled {
-            return Bookings { start: at, end: at };
+            return Bookings::nothing(at);
         }
         let channel = (die / self.dies_per_channel) as usize;
         let cell = &self.dies[die as usize];
@@ -233,7 +247,7 @@ impl Sched {
             Queued { number: 0, start, end, erase: true, suspended: 0 },
             told,
         );
-        Bookings { start, end }
+        Bookings { ready: at, begin: start, start, end }
     }
 
     /// Makes a die busy for `span` from `at` on (a slow or stuck die).

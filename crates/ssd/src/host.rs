@@ -5,9 +5,10 @@
 //! the latter; taken for core time it would limit the rate of a drive that has no such limit.
 
 use block::{Span, Time};
-use nand::Timeline;
+use nand::{Spent, Timeline};
 
 use crate::config::Params;
+use crate::steps::Steps;
 
 /// Resources that every command passes.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct HostSide {
     dram_latency: Span,
     fw: crate::config::FirmwareParams,
     enabled: bool,
+    /// What commands waited for here, if somebody asks.
+    pub steps: Option<Box<Steps>>,
 }
 
 impl HostSide {
@@ -39,6 +42,7 @@ impl HostSide {
             dram_latency: p.dram.latency,
             fw: p.firmware.clone(),
             enabled: p.timing.enabled,
+            steps: None,
         }
     }
 
@@ -60,7 +64,17 @@ impl HostSide {
 
     /// A core's time, then latency.
     fn firmware(&mut self, at: Time, core: Span, latency: Span) -> Time {
-        if self.enabled { self.core(at, core) + latency } else { at }
+        let done = if self.enabled { self.core(at, core) + latency } else { at };
+        self.note(at, done, Spent::Firmware)
+    }
+
+    /// Notes what a command waited for; when that is over.
+    #[inline]
+    fn note(&mut self, at: Time, end: Time, spent: Spent) -> Time {
+        if let Some(steps) = &mut self.steps {
+            steps.note(at, end, spent);
+        }
+        end
     }
 
     /// Firmware of a read command of `bytes`.
@@ -73,11 +87,12 @@ impl HostSide {
     }
     /// Firmware of a command without data.
     pub fn start_other(&mut self, at: Time) -> Time {
-        self.core(at, self.fw.core.write)
+        self.firmware(at, self.fw.core.write, Span::ZERO)
     }
     /// Completion of any command.
     pub fn complete(&mut self, at: Time) -> Time {
-        if self.enabled { at + self.fw.complete } else { at }
+        let done = if self.enabled { at + self.fw.complete } else { at };
+        self.note(at, done, Spent::Firmware)
     }
 
     fn link_span(&self, bytes: u64) -> Span {
@@ -89,7 +104,8 @@ impl HostSide {
             return at;
         }
         let span = self.link_span(bytes);
-        self.down.book(now, at, span).1
+        let done = self.down.book(now, at, span).1;
+        self.note(at, done, Spent::Link)
     }
     /// Data to the host.
     pub fn send(&mut self, now: Time, at: Time, bytes: u64) -> Time {
@@ -97,7 +113,8 @@ impl HostSide {
             return at;
         }
         let span = self.link_span(bytes);
-        self.up.book(now, at, span).1
+        let done = self.up.book(now, at, span).1;
+        self.note(at, done, Spent::Link)
     }
     /// One access to the buffer's DRAM.
     pub fn dram(&mut self, now: Time, at: Time, bytes: u64) -> Time {
@@ -105,7 +122,8 @@ impl HostSide {
             return at;
         }
         let span = self.dram_latency + Span::transfer(bytes, self.dram_rate);
-        self.dram.book(now, at, span).1
+        let done = self.dram.book(now, at, span).1;
+        self.note(at, done, Spent::Dram)
     }
 
     /// Busy times: link down and up, firmware, DRAM; and the gaps their timelines forgot.

@@ -9,10 +9,12 @@ mod bug;
 mod config;
 mod drive;
 mod either;
+mod explain;
 mod ftl;
 mod host;
 mod hybrid;
 mod stats;
+mod steps;
 mod tx;
 
 pub use buffer::{

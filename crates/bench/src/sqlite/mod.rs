@@ -1,6 +1,5 @@
 //! SQLite on this disk: stores against the modes everybody has, interleaved in one run.
 
-mod disk;
 mod system;
 mod table;
 
@@ -12,9 +11,9 @@ use block::parse_size;
 use rusqlite::ffi;
 use varve_sqlite_vfs::{Api, Stores};
 
-use self::disk::Disk;
 use self::system::{Cost, Load, Run, SYSTEMS, VFS, measure, system};
 use crate::args::Args;
+use ::sqlite::measure::Disk;
 
 /// Text of the `sqlite` command.
 pub const HELP: &str = "\
@@ -110,7 +109,7 @@ fn work(folder: &Path, job: &Job) -> Result<(), String> {
         ffi::sqlite3_log,
     );
     Stores::new().register(&api, VFS, false, None).map_err(|e| e.to_string())?;
-    let disk = Disk::below(folder)?;
+    let disk = Disk::below(folder).map_err(|e| e.to_string())?;
     match job {
         Job::Single(systems, run) => {
             print(&measure(folder, systems, run, disk.as_ref())?);

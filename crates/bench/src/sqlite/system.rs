@@ -8,8 +8,8 @@ use ::sqlite::workload::programs::Program;
 use block::Bytes;
 use rusqlite::{Connection, OpenFlags};
 
-use super::disk::{Disk, Written};
 use crate::meter;
+use ::sqlite::measure::{Disk, Written};
 
 /// The VFS of stores in this process.
 pub const VFS: &str = "varve";
@@ -172,7 +172,8 @@ impl<'a> Running<'a> {
         timed: bool,
         body: impl FnOnce(&mut Load, &Connection) -> rusqlite::Result<()>,
     ) -> Result<(), String> {
-        let settled = |disk: Option<&Disk>| disk.map(Disk::settled).transpose();
+        let settled =
+            |disk: Option<&Disk>| disk.map(Disk::settled).transpose().map_err(|e| e.to_string());
         let device = settled(self.disk)?;
         let (written, cpu, start) = (meter::written()?, meter::cpu_seconds()?, Instant::now());
         body(&mut self.load, &self.db).map_err(|e| format!("{}: {e}", self.system.name))?;

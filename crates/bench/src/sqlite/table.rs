@@ -5,8 +5,8 @@ use std::path::Path;
 use ::sqlite::workload::bench::{Overwrite, Shape};
 use ::sqlite::workload::programs::{Kind, Program};
 
-use super::disk::Disk;
 use super::system::{Cost, Load, OnDevice, Run, measure, system};
+use ::sqlite::measure::Disk;
 
 /// What a row runs, and what it is to reach.
 struct Row {

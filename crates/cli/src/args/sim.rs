@@ -22,6 +22,22 @@ pub struct Output {
     /// the points of a sweep as each ends
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Say where the time went: latency by cause, of all requests and of the slow ones, and the
+    /// slowest one in a line
+    #[arg(long)]
+    pub explain: bool,
+    /// Write a line for each request of the only run, with what its time went to (.csv, .csv.zst)
+    #[arg(long, value_name = "FILE")]
+    pub requests_out: Option<PathBuf>,
+    /// Draw a part of the only run for Perfetto: what dies did, and what requests stood behind
+    #[arg(long, value_name = "FROM..TO", requires = "timeline_out")]
+    pub timeline: Option<String>,
+    /// The file of --timeline
+    #[arg(long, value_name = "FILE", requires = "timeline")]
+    pub timeline_out: Option<PathBuf>,
+    /// Slices of --timeline at most
+    #[arg(long, value_name = "N", default_value_t = lab::explain::MOST_SLICES, requires = "timeline")]
+    pub timeline_max: usize,
     /// Runs at a time; the results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args as ClapArgs, Subcommand};
 
 use super::size;
+use ::sqlite::measure::At;
+use block::Bytes;
 
 #[derive(Subcommand)]
 pub enum Sqlite {
@@ -44,6 +46,19 @@ pub struct Measure {
     /// presets`)
     #[arg(long, value_name = "PRESET", conflicts_with = "program")]
     pub ssd: Option<String>,
+    /// Run it on real files as well, and say what reaches their device: a folder on it, or `loop`, an ext4
+    /// on a loop device of its own (root)
+    #[arg(long, value_name = "DIR|loop", conflicts_with = "program")]
+    pub at: Option<At>,
+    /// With --at: so many transactions a day, for bytes a day
+    #[arg(long, value_name = "N", requires = "at")]
+    pub a_day: Option<u64>,
+    /// With --a-day: size of the device, for years until it is worn out
+    #[arg(long, value_name = "SIZE", requires = "a_day", requires = "cycles", value_parser = size)]
+    pub card: Option<Bytes>,
+    /// With --card: how often each of its blocks can be erased (its data sheet says)
+    #[arg(long, value_name = "N", requires = "card")]
+    pub cycles: Option<u64>,
     /// Print one JSON document on standard output, what a program prints on standard error
     #[arg(long)]
     pub json: bool,

@@ -23,6 +23,7 @@ use block::{Span, parse_time};
 use ssd::{BlocksNow, Stats};
 use workload::Source;
 
+use crate::explain::{Causes, Probe};
 use crate::{Amplification, Device, LabError, LayerCounts};
 
 pub use precondition::{Conditioning, Precondition, precondition, preload};
@@ -200,6 +201,8 @@ pub struct Outcome {
     pub requests: u64,
     /// Every block of the drive at the end, if they are few enough to be listed.
     pub blocks: Option<BlocksNow>,
+    /// What the latencies went to, if somebody asked.
+    pub causes: Option<Causes>,
 }
 
 /// Blocks that a result lists at most.
@@ -222,8 +225,22 @@ pub fn replay<D: Device>(
     plan: &ReplayPlan,
     watch: Watch<'_>,
 ) -> Result<Outcome, LabError> {
+    replay_probed(device, source, plan, watch, None)
+}
+
+/// The same, with a probe that looks at every request. What is measured is the same.
+///
+/// # Errors
+/// As [`replay`]; causes that do not sum to a latency.
+pub fn replay_probed<D: Device>(
+    device: &mut D,
+    source: &mut dyn Source,
+    plan: &ReplayPlan,
+    watch: Watch<'_>,
+    probe: Option<Probe>,
+) -> Result<Outcome, LabError> {
     device.set_timing(plan.mode != Mode::Untimed);
-    let mut player = player::Player::new(device, plan, watch);
+    let mut player = player::Player::new(device, plan, watch, probe);
     match plan.mode {
         Mode::Open | Mode::Untimed => pace::open(&mut player, source, plan)?,
         Mode::Closed { depth, per_app } => pace::closed(&mut player, source, depth, per_app)?,

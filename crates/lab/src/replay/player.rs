@@ -7,6 +7,7 @@ use super::flight::InFlight;
 use super::series::Series;
 use super::tally::{Served, Tally};
 use super::{MOST_BLOCKS, MeasureAfter, Mode, Outcome, ReplayPlan, Watch};
+use crate::explain::{Over, Probe};
 use crate::{Device, LabError};
 
 /// Requests between two looks at whether to stop.
@@ -26,6 +27,8 @@ pub(super) struct Player<'a, D: Device> {
     flush_every: Option<u64>,
     writes_since_flush: u64,
     slots_per_page: u64,
+    /// Looks at every request, if somebody asked.
+    probe: Option<Probe>,
 }
 
 /// Sectors of a record: outwards for reads and writes, inwards for discards.
@@ -39,10 +42,18 @@ fn sectors(record: &Record, op: Op) -> Option<(Lba, Sectors)> {
 }
 
 impl<'a, D: Device> Player<'a, D> {
-    pub(super) fn new(device: &'a mut D, plan: &ReplayPlan, watch: Watch<'a>) -> Self {
+    pub(super) fn new(
+        device: &'a mut D,
+        plan: &ReplayPlan,
+        watch: Watch<'a>,
+        mut probe: Option<Probe>,
+    ) -> Self {
         device.reset_stats();
         let (base, stats) = (device.now(), device.stats());
         let slots_per_page = u64::from(device.slots_per_page());
+        if let Some(probe) = &mut probe {
+            probe.begin(device, base, plan.measure_after.is_some());
+        }
         Player {
             flight: InFlight::new(plan.queue_depth),
             tally: Tally::new(base, plan.mode != Mode::Untimed),
@@ -54,6 +65,7 @@ impl<'a, D: Device> Player<'a, D> {
             flush_every: plan.flush_every,
             writes_since_flush: 0,
             slots_per_page,
+            probe,
             device,
             watch,
         }
@@ -129,9 +141,13 @@ impl<'a, D: Device> Player<'a, D> {
 
     fn submit(&mut self, arrival: Time, request: Request<'_>) -> Result<Time, LabError> {
         let (op, app) = (request.op, request.hint.app);
+        let (offset, bytes) = (request.lba.bytes().0, request.sectors.bytes().0);
         // Times never fall: behind a request that waited for a place, all wait.
         let arrival_here = arrival.max(self.base);
         let at = self.flight.free_at(arrival_here.max(self.last));
+        if let Some(probe) = &mut self.probe {
+            probe.submits(self.device, at);
+        }
         let end = self.device.submit(at, request).map_err(|source| LabError::Device {
             request: self.requests,
             at,
@@ -142,6 +158,10 @@ impl<'a, D: Device> Player<'a, D> {
             self.flight.take(end);
         }
         self.tally.add(Served { app, op, arrival: arrival_here, at, end });
+        if let Some(probe) = &mut self.probe {
+            let over = Over { app, op, offset, bytes, arrival: arrival_here, at, end };
+            probe.served(self.device, over)?;
+        }
         if self.series.add(op, end.since(arrival_here)) {
             self.series.close(at, &self.device.stats());
         }
@@ -165,6 +185,9 @@ impl<'a, D: Device> Player<'a, D> {
         let start = arrival.max(self.last);
         self.tally = Tally::new(start, self.tally.timed);
         self.series = Series::new(start, &self.device.stats());
+        if let Some(probe) = &mut self.probe {
+            probe.measure(self.device, start);
+        }
         Ok(())
     }
 
@@ -199,8 +222,11 @@ impl<'a, D: Device> Player<'a, D> {
         self.tally.check(&stats, self.slots_per_page)?;
         self.device.check()?;
         let (layers, tally) = (self.device.layers(), self.tally);
-        let blocks = self.device.blocks(MOST_BLOCKS);
-        Ok(Outcome { stats, layers, tally, series: self.series, requests: self.requests, blocks })
+        let (series, requests) = (self.series, self.requests);
+        let probe = self.probe.map(|probe| probe.finish(self.device)).transpose()?;
+        let causes = probe.flatten();
+        let blocks = self.device.drive_mut().and_then(|drive| drive.blocks(MOST_BLOCKS));
+        Ok(Outcome { stats, layers, tally, series, requests, blocks, causes })
     }
 }
 

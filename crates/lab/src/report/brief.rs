@@ -6,6 +6,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::view::View;
+use crate::explain::spoken;
 use crate::metric::{self, Metric};
 use ::report::format::{escape, grouped, significant, time};
 
@@ -87,26 +88,9 @@ fn why(tail: &Value) -> String {
             break;
         }
         sum += share;
-        said.push(format!("{} % {}", significant(share * 100.0, 2), words(name)));
+        said.push(format!("{} % {}", significant(share * 100.0, 2), spoken(name)));
     }
     format!("waited: {}", said.join(", "))
-}
-
-/// A cause in words.
-fn words(cause: &str) -> &str {
-    match cause {
-        "queue" => "in the host's queue",
-        "gc" => "behind cleaning",
-        "erase" => "behind erases",
-        "host_program" => "behind programs of host data",
-        "host_read" => "behind reads of others",
-        "map" => "for pages of the map",
-        "metadata" => "behind records of the drive",
-        "bus" => "for a channel",
-        "dram" => "for the buffer's memory",
-        "own" => "for their own flash operations",
-        other => other,
-    }
 }
 
 fn stalls(view: &View<'_>) -> Option<Line> {

@@ -8,6 +8,7 @@
 mod brief;
 mod data;
 mod settings;
+mod spent;
 mod tables;
 mod view;
 
@@ -80,6 +81,7 @@ fn body(out: &mut String, view: &View<'_>) {
                  wrote, by cause. The sum is the write amplification.</p>";
         *out += &bars;
     }
+    view.documents.iter().for_each(|shown| *out += &spent::section(shown.value));
     for shown in view.documents.iter().filter(|shown| !shown.command.is_empty()) {
         repeat(out, shown.command);
     }

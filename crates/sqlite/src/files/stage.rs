@@ -139,6 +139,12 @@ impl Settings {
         self
     }
 
+    /// The same with a checkpoint after so many frames.
+    pub const fn checkpoint(mut self, frames: u32) -> Settings {
+        self.checkpoint = frames;
+        self
+    }
+
     /// Tells a connection.
     ///
     /// # Errors

@@ -1,11 +1,14 @@
 //! `varve sqlite measure`: what a workload of SQL makes SQLite write, in each way to use it.
 //!
 //! Invariants:
-//! * the database is opened read-only and never changed: every run is on a copy in memory;
+//! * the database is opened read-only and never changed: every run is on a copy, in memory or where `--at` says;
 //! * every figure and every line of advice comes from a run; a line says what it does to
 //!   durability in the same sentence.
 
 mod advice;
+mod device;
+mod disk;
+mod ground;
 mod report;
 
 use std::path::Path;
@@ -17,8 +20,11 @@ use rusqlite::{Connection, OpenFlags, backup::Backup};
 use ssd::FtlKind;
 use varve_sqlite_vfs::{Counter, Counts};
 
-pub use report::Report;
+pub use device::{OnDevice, Way};
+pub use disk::{Disk, Written};
+pub use ground::At;
 pub(crate) use report::kind_json;
+pub use report::{Report, Wear};
 
 use crate::files::{Both, Memory, Recorder, Settings, Shared, Stage, StageError, Synchronous};
 use crate::host::{AgedError, Commit, Engine, Flash, Ideal, Layout, Ssd, System, params_of};
@@ -71,19 +77,19 @@ pub const MODES: [Mode; 7] = [
         durability: "the last transactions before a power cut may be lost, none is torn",
     },
     Mode {
-        name: "store",
+        name: "store, pages",
         settings: Some(Settings::new("memory", Synchronous::Full)),
         system: System::Transactions(None),
         durability: EACH,
     },
     Mode {
-        name: "store, exclusive",
+        name: "store, pages, exclusive",
         settings: Some(Settings::new("memory", Synchronous::Full).exclusive(true)),
         system: System::Transactions(None),
         durability: "durable when COMMIT returns; one connection only",
     },
     Mode {
-        name: "store, grouped",
+        name: "store, pages, grouped",
         settings: Some(Settings::new("memory", Synchronous::Full)),
         system: System::Transactions(Some(GROUP)),
         durability: "up to 1000 page writes may be lost in a power cut or a crash of the program, \
@@ -137,18 +143,31 @@ fn copy(path: &Path) -> Result<Memory, LabError> {
 
 /// Runs a workload of SQL on a copy of a database in every mode. With `ssd`, a preset, the requests
 /// also go to such a drive, that was filled and overwritten at random; with transactions, if its map knows
-/// pages. One with a map of blocks has none: the modes of the store are not run on it.
+/// pages. One with a map of blocks has none: the modes of the store are not run on it. With `at` the workload also runs
+/// on real files, and the kernel says what has reached that device.
 ///
 /// # Errors
-/// A database that cannot be read, SQL that fails, a drive that cannot be made.
-pub fn measure(database: &Path, workload: &str, ssd: Option<&str>) -> Result<Report, LabError> {
+/// A database that cannot be read, SQL that fails, a drive that cannot be made, a device that cannot be used.
+pub fn measure(
+    database: &Path,
+    workload: &str,
+    ssd: Option<&str>,
+    at: Option<&At>,
+) -> Result<Report, LabError> {
     let files = copy(database)?;
     let used = ssd.map(aged).transpose()?;
     let rows = MODES
         .iter()
         .map(|mode| run(&files, mode, workload, used.as_ref()))
         .collect::<Result<_, _>>()?;
-    Ok(Report { rows, ssd: ssd.map(str::to_string) })
+    let device = match at {
+        Some(at) => {
+            let bytes = files.bytes("main").unwrap_or_default();
+            Some((at.clone(), device::measure(&bytes, workload, at)?))
+        }
+        None => None,
+    };
+    Ok(Report { rows, ssd: ssd.map(str::to_string), device })
 }
 
 /// A used drive of a preset.

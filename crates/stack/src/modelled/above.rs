@@ -3,7 +3,7 @@
 use block::{BlockDevice, Data, DeviceError, Lba, Op, Request, Sectors, Time, UNIT_BYTES};
 use remap::paper::PaperLog;
 use remap::{HostLog, LogError};
-use ssd::Stats;
+use ssd::{Drive, Stats};
 
 use super::client::Client;
 use super::{Device, Modelled};
@@ -239,6 +239,9 @@ impl<L: Log> Device for Above<L> {
     }
     fn now(&self) -> Time {
         self.layer.below().now().max(self.layer.clock())
+    }
+    fn drive_mut(&mut self) -> Option<&mut Drive> {
+        self.layer.below_mut().drive_mut()
     }
     fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
         let done = self.layer.stop(at)?;

@@ -38,6 +38,11 @@ pub trait Device: BlockDevice {
     /// The latest moment anything happened.
     fn now(&self) -> Time;
 
+    /// The drive at the bottom, to be asked what requests wait for; none below memory.
+    fn drive_mut(&mut self) -> Option<&mut Drive> {
+        None
+    }
+
     /// A clean stop: all is durable, and what comes up from it has nothing to recover.
     ///
     /// # Errors
@@ -80,6 +85,9 @@ impl Device for Drive {
     }
     fn now(&self) -> Time {
         Drive::now(self)
+    }
+    fn drive_mut(&mut self) -> Option<&mut Drive> {
+        Some(self)
     }
     fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
         self.shutdown(at)

@@ -158,6 +158,9 @@ impl Device for Modelled {
     fn now(&self) -> Time {
         self.0.now()
     }
+    fn drive_mut(&mut self) -> Option<&mut Drive> {
+        self.0.drive_mut()
+    }
     fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
         self.0.stop(at)
     }

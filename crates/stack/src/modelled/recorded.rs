@@ -5,7 +5,7 @@ use std::io::{self, BufWriter};
 use std::path::{Path, PathBuf};
 
 use block::{BlockDevice, Bytes, DeviceError, Op, Request, Sectors, Time};
-use ssd::Stats;
+use ssd::{Drive, Stats};
 use workload::read::{Carries, VtrHeader, VtrWriter};
 use workload::{Flags, Record, TraceOp};
 
@@ -114,6 +114,9 @@ impl Device for Recorded {
     }
     fn now(&self) -> Time {
         self.below.now()
+    }
+    fn drive_mut(&mut self) -> Option<&mut Drive> {
+        self.below.drive_mut()
     }
     fn stop(&mut self, at: Time) -> Result<Time, DeviceError> {
         self.below.stop(at)

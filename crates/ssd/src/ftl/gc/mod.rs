@@ -252,6 +252,9 @@ impl PageFtl {
             self.lifetime.lasted(self.clock.seq().saturating_sub(opened));
         }
         self.lines.take(line, LineState::Victim);
+        if let Some(trail) = self.nand.trail_mut() {
+            trail.collects(line, valid);
+        }
         self.cleaner.take(line, valid, wear);
     }
 

@@ -1,11 +1,15 @@
 //! What reaches the block device below a folder, as the kernel counts it.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use lab::LabError;
+
 /// A block device with a file system, and a folder on it.
+#[derive(Debug)]
 pub struct Disk {
     folder: PathBuf,
     stat: PathBuf,
@@ -23,6 +27,7 @@ pub struct Written {
 }
 
 impl Written {
+    /// What was written since then.
     pub fn since(self, before: Written) -> Written {
         Written {
             bytes: self.bytes - before.bytes,
@@ -31,6 +36,7 @@ impl Written {
         }
     }
 
+    /// Both together.
     pub fn and(self, other: Written) -> Written {
         Written {
             bytes: self.bytes + other.bytes,
@@ -45,8 +51,11 @@ const SECTOR: u64 = 512;
 
 impl Disk {
     /// The device of a folder; `None`: its file system lies on none that the kernel counts for.
-    pub fn below(folder: &Path) -> Result<Option<Disk>, String> {
-        let found = fs::metadata(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+    ///
+    /// # Errors
+    /// No such folder.
+    pub fn below(folder: &Path) -> Result<Option<Disk>, LabError> {
+        let found = fs::metadata(folder).map_err(|e| LabError::io(folder, e))?;
         let device = found.dev();
         let major = (device >> 8) & 0xfff | (device >> 32) & !0xfff;
         let minor = device & 0xff | (device >> 12) & !0xff;
@@ -58,17 +67,29 @@ impl Disk {
     ///
     /// # Errors
     /// The sync fails; the kernel counts otherwise than expected.
-    pub fn settled(&self) -> Result<Written, String> {
-        let done = Command::new("sync").arg("-f").arg(&self.folder).status();
-        let done = done.map_err(|e| format!("sync: {e}"))?;
-        if !done.success() {
-            return Err(format!("sync -f {}: {done}", self.folder.display()));
-        }
-        let text =
-            fs::read_to_string(&self.stat).map_err(|e| format!("{}: {e}", self.stat.display()))?;
+    pub fn settled(&self) -> Result<Written, LabError> {
+        run("sync", &["-f".as_ref(), self.folder.as_ref()])?;
+        let text = fs::read_to_string(&self.stat).map_err(|e| LabError::io(&self.stat, e))?;
         counted(&text).ok_or_else(|| {
-            format!("{}: expected 17 numbers, found `{}`", self.stat.display(), text.trim())
+            LabError::Failed(format!(
+                "{}: expected 17 numbers, found `{}`",
+                self.stat.display(),
+                text.trim()
+            ))
         })
+    }
+}
+
+/// Runs a program of the system; what it says on standard error is the reason when it fails.
+pub(super) fn run(program: &str, arguments: &[&OsStr]) -> Result<(), LabError> {
+    let said = Command::new(program).args(arguments).output();
+    let said = said.map_err(|e| LabError::Failed(format!("{program}: {e}")))?;
+    match said.status.success() {
+        true => Ok(()),
+        false => {
+            let why = String::from_utf8_lossy(&said.stderr);
+            Err(LabError::Failed(format!("{program}: {}: {}", said.status, why.trim())))
+        }
     }
 }
 

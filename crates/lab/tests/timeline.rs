@@ -1,0 +1,355 @@
+//! The files that an explained run leaves: its log of requests, and its timeline, which a reader of
+//! protobuf written here alone takes apart.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use serde_json::Value;
+use varve_lab::explain::{TimelineWanted, Wanted, Window};
+use varve_lab::replay::Watch;
+use varve_lab::scenario::Scenario;
+use varve_lab::{Experiment, LabError};
+
+const SMALL: &str = "[drive]\ngeometry.channels = 2\ngeometry.dies = 2\ngeometry.pages = 32\n\
+    geometry.page = \"4 KiB\"\ncapacity = \"32 MiB\"\nop = \"20 %\"\nbuffer.policy = \"lru\"\n\
+    buffer.size = \"1 MiB\"\n[workload]\ngen = \"zipf,size=32MiB,read=40,count=20k\"\n\
+    [replay]\nmode = \"closed\"\nqd = 8\nprecondition = \"seq\"\nflush-every = 100\n";
+
+/// A folder of a test's own, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("varve-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn run(text: &str, wanted: Wanted) -> Result<Value, LabError> {
+    let scenario = Scenario::from_text("test", text, PathBuf::new()).unwrap();
+    let (stop, nobody) = (AtomicBool::new(false), |_| ());
+    let watch = Watch { stop: &stop, progress: &nobody };
+    let mut experiment = Experiment::new(&scenario)?;
+    experiment.explain(wanted)?;
+    Ok(experiment.run(1, "test", watch)?.value())
+}
+
+fn log(path: &Path) -> Wanted {
+    Wanted { requests: Some(path.to_path_buf()), ..Wanted::default() }
+}
+
+fn timeline(window: &str, path: &Path, most: usize) -> Wanted {
+    let window: Window = window.parse().unwrap();
+    let timeline = Some(TimelineWanted { window, path: path.to_path_buf(), most });
+    Wanted { causes: true, timeline, ..Wanted::default() }
+}
+
+#[test]
+fn the_log_has_a_line_for_each_request_whose_times_sum_to_its_latency() {
+    let folder = Folder::new("log");
+    let plain = folder.file("requests.csv");
+    let value = run(SMALL, Wanted { causes: true, ..log(&plain) }).unwrap();
+    let one = &value["results"][0];
+    let text = std::fs::read_to_string(&plain).unwrap();
+    let mut lines = text.lines();
+    let heading: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let at = |name: &str| heading.iter().position(|column| *column == name).unwrap();
+    let (op, latency, gc) = (at("op"), at("latency_ns"), at("wait_gc_ns"));
+    let first = at("wait_queue_ns");
+    assert_eq!((at("other_ns"), first), (heading.len() - 1, latency + 1));
+    let (mut count, mut of_gc, mut reads) = (0u64, 0u64, 0u64);
+    for line in lines {
+        let cells: Vec<&str> = line.split(',').collect();
+        count += 1;
+        assert_eq!(cells[0], count.to_string(), "requests are numbered");
+        let number = |at: usize| cells[at].parse::<u64>().unwrap();
+        assert_eq!((first..cells.len()).map(number).sum::<u64>(), number(latency), "{line}");
+        if cells[op] == "read" {
+            reads += 1;
+            of_gc += number(gc);
+        }
+    }
+    // The last flush is the laboratory's.
+    assert_eq!(count, one["host"]["submitted"].as_u64().unwrap() - 1);
+    let all = &one["latency_ns"]["read"]["by_cause"]["all"];
+    assert_eq!(all["requests"].as_u64(), Some(reads));
+    let mean = all["causes"]["gc"].as_f64().unwrap();
+    assert!(mean > 0.0, "there is cleaning");
+    assert!((of_gc as f64 / reads as f64 - mean).abs() < 2.0, "{mean} ns");
+
+    let packed = folder.file("requests.csv.zst");
+    run(SMALL, log(&packed)).unwrap();
+    let mut unpacked = String::new();
+    let file = std::fs::File::open(&packed).unwrap();
+    zstd::stream::read::Decoder::new(file).unwrap().read_to_string(&mut unpacked).unwrap();
+    assert!(unpacked == text, "the same lines");
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 2, "no part is left");
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_before_anything_runs() {
+    let folder = Folder::new("refused");
+    let error = run(SMALL, log(&folder.file("requests.parquet"))).unwrap_err();
+    assert!(error.to_string().contains("ends in .csv or .csv.zst"), "{error}");
+    let many = format!("{SMALL}[sweep]\nbuffer.size = [\"1 MiB\", \"2 MiB\"]\n");
+    let error = run(&many, log(&folder.file("requests.csv"))).unwrap_err();
+    assert!(error.to_string().contains("of one run, and this is 2"), "{error}");
+    let error = run(SMALL, log(&folder.file("no/such/folder/requests.csv"))).unwrap_err();
+    assert_eq!(error.exit_code(), LabError::io("x", std::io::Error::other("x")).exit_code());
+    for text in ["5s", "5s..5s", "2s..1s", "1..2", "a..b"] {
+        assert!(text.parse::<Window>().unwrap_err().contains("expected two times"), "{text}");
+    }
+    let path = folder.file("small.pftrace");
+    let error = run(SMALL, timeline("0s..1000s", &path, 1_000)).unwrap_err();
+    assert!(error.to_string().contains("more than 1000 slices"), "{error}");
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0, "no file");
+}
+
+/// The fields of a protobuf message: number, and a number or bytes.
+#[derive(Debug)]
+enum Field<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+}
+
+fn varint(bytes: &mut &[u8]) -> u64 {
+    let (mut value, mut shift) = (0, 0);
+    loop {
+        let byte = bytes[0];
+        *bytes = &bytes[1..];
+        value |= u64::from(byte & 0x7F) << shift;
+        shift += 7;
+        if byte < 0x80 {
+            return value;
+        }
+    }
+}
+
+fn fields(mut bytes: &[u8]) -> Vec<(u64, Field<'_>)> {
+    let mut all = Vec::new();
+    while !bytes.is_empty() {
+        let key = varint(&mut bytes);
+        let field = match key & 7 {
+            0 => Field::Number(varint(&mut bytes)),
+            1 => {
+                let (number, rest) = bytes.split_at(8);
+                bytes = rest;
+                Field::Number(u64::from_le_bytes(number.try_into().unwrap()))
+            }
+            2 => {
+                let length = varint(&mut bytes) as usize;
+                let (inner, rest) = bytes.split_at(length);
+                bytes = rest;
+                Field::Bytes(inner)
+            }
+            kind => panic!("wire type {kind}"),
+        };
+        all.push((key >> 3, field));
+    }
+    all
+}
+
+fn number(of: &[(u64, Field<'_>)], field: u64) -> Option<u64> {
+    of.iter().find_map(|(at, value)| match value {
+        Field::Number(value) if *at == field => Some(*value),
+        _ => None,
+    })
+}
+
+fn bytes<'a>(of: &[(u64, Field<'a>)], field: u64) -> impl Iterator<Item = &'a [u8]> {
+    let all: Vec<&'a [u8]> = of
+        .iter()
+        .filter_map(|(at, value)| match value {
+            Field::Bytes(bytes) if *at == field => Some(*bytes),
+            _ => None,
+        })
+        .collect();
+    all.into_iter()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[derive(Debug, Default)]
+struct Apart {
+    tracks: BTreeMap<u64, String>,
+    /// By track: begin, end, name, flows, annotations.
+    slices: BTreeMap<u64, Vec<Drawn>>,
+    counts: BTreeMap<u64, usize>,
+}
+
+#[derive(Debug)]
+struct Drawn {
+    start: u64,
+    end: u64,
+    name: String,
+    flows: Vec<u64>,
+    notes: BTreeMap<String, u64>,
+}
+
+/// Takes a trace apart; every slice that begins ends, in its track, before the next begins.
+fn read(file: &[u8]) -> Apart {
+    let (mut read, mut names, mut notes) = (Apart::default(), BTreeMap::new(), BTreeMap::new());
+    let mut open: BTreeMap<u64, Drawn> = BTreeMap::new();
+    for (_, packet) in fields(file) {
+        let Field::Bytes(packet) = packet else { panic!("a packet is a message") };
+        let packet = fields(packet);
+        for interned in bytes(&packet, 12) {
+            let interned = fields(interned);
+            for (list, into) in [(2, &mut names), (3, &mut notes)] {
+                for one in bytes(&interned, list).map(fields) {
+                    let name = bytes(&one, 2).next().map(text).unwrap();
+                    into.insert(number(&one, 1).unwrap(), name);
+                }
+            }
+        }
+        for track in bytes(&packet, 60).map(fields) {
+            let uuid = number(&track, 1).unwrap();
+            let name = bytes(&track, 2).next().or_else(|| {
+                bytes(&track, 3).next().and_then(|process| bytes(&fields(process), 6).next())
+            });
+            read.tracks.insert(uuid, name.map(text).unwrap());
+        }
+        let at = number(&packet, 8);
+        for event in bytes(&packet, 11).map(fields) {
+            let track = number(&event, 11).unwrap();
+            assert!(read.tracks.contains_key(&track), "a track is described before it is used");
+            match number(&event, 9).unwrap() {
+                1 => {
+                    let note = |one: &[u8]| {
+                        let one = fields(one);
+                        (notes[&number(&one, 1).unwrap()].clone(), number(&one, 3).unwrap())
+                    };
+                    let flows = event.iter().filter(|(field, _)| *field == 47);
+                    let drawn = Drawn {
+                        start: at.unwrap(),
+                        end: 0,
+                        name: String::clone(&names[&number(&event, 10).unwrap()]),
+                        flows: flows
+                            .map(|(_, flow)| match flow {
+                                Field::Number(flow) => *flow,
+                                Field::Bytes(_) => panic!("a flow is a number"),
+                            })
+                            .collect(),
+                        notes: bytes(&event, 4).map(note).collect(),
+                    };
+                    assert!(open.insert(track, drawn).is_none(), "a slice within another");
+                }
+                2 => {
+                    let mut drawn = open.remove(&track).expect("what ends has begun");
+                    drawn.end = at.unwrap();
+                    let slices = read.slices.entry(track).or_default();
+                    let last = slices.last().map_or(0, |last| last.end);
+                    assert!(drawn.start >= last && drawn.end >= drawn.start, "{drawn:?}");
+                    slices.push(drawn);
+                }
+                4 => *read.counts.entry(track).or_default() += 1,
+                kind => panic!("an event of type {kind}"),
+            }
+        }
+    }
+    assert!(open.is_empty(), "what begins ends");
+    read
+}
+
+impl Apart {
+    fn of<'a>(&'a self, part: &'a str) -> impl Iterator<Item = (&'a str, &'a [Drawn])> {
+        let named = self.tracks.iter().filter(move |(_, name)| name.contains(part));
+        named.filter_map(|(track, name)| Some((name.as_str(), self.slices.get(track)?.as_slice())))
+    }
+}
+
+#[test]
+fn a_timeline_of_the_whole_run_is_what_dies_were_busy_with() {
+    let folder = Folder::new("whole");
+    let path = folder.file("run.pftrace");
+    // Flushes that the replay adds would come on top of what is in flight.
+    let text = SMALL.replace("flush-every = 100\n", "");
+    let value = run(&text, timeline("0s..1000s", &path, 1_000_000)).unwrap();
+    let one = &value["results"][0];
+    let drawn = read(&std::fs::read(&path).unwrap());
+    let drained = one["drained_ns"].as_f64().unwrap();
+    let dies: Vec<_> = drawn.of("die ").collect();
+    assert_eq!(dies.len(), 4);
+    for ((name, slices), busy) in dies.iter().zip(one["busy"]["die"].as_array().unwrap()) {
+        let sum: u64 = slices.iter().map(|slice| slice.end - slice.start).sum();
+        let busy = busy.as_f64().unwrap() * drained;
+        // Six decimals of the share, and less than a nanosecond a slice.
+        let least = 0.5e-6 * drained + slices.len() as f64;
+        assert!((sum as f64 - busy).abs() <= least, "{name}: {sum} ns drawn, {busy} ns busy");
+    }
+    let all = || dies.iter().flat_map(|(_, slices)| slices.iter());
+    let pages = |name: &str| -> u64 {
+        all().filter(|slice| slice.name == name).map(|slice| slice.notes["pages"]).sum()
+    };
+    assert_eq!(Some(pages("gc program")), one["nand"]["programs"]["gc"].as_u64());
+    assert_eq!(Some(pages("host program")), one["nand"]["programs"]["host"].as_u64());
+    assert_eq!(Some(pages("erase")), one["erases"].as_u64());
+    let requests: Vec<&Drawn> = drawn.of("slot ").flat_map(|(_, slices)| slices).collect();
+    assert_eq!(requests.len() as u64, one["host"]["submitted"].as_u64().unwrap() - 1);
+    assert_eq!(drawn.of("slot ").count(), 8, "as many as are in flight");
+    for request in &requests {
+        let waited: u64 = request
+            .notes
+            .iter()
+            .filter(|(name, _)| name.starts_with("waited_for."))
+            .map(|(_, ns)| ns)
+            .sum();
+        assert_eq!(waited, request.notes["latency_ns"], "{request:?}");
+    }
+    assert!(drawn.counts.values().all(|n| *n > 1), "free blocks and dirty pages change");
+    assert_eq!(drawn.counts.len(), 2);
+}
+
+#[test]
+fn arrows_lead_from_requests_and_victims_to_operations() {
+    let folder = Folder::new("arrows");
+    let path = folder.file("run.pftrace");
+    let value = run(SMALL, timeline("100ms..400ms", &path, 1_000_000)).unwrap();
+    let drawn = read(&std::fs::read(&path).unwrap());
+    let operations: BTreeMap<u64, &Drawn> = drawn
+        .of("die ")
+        .flat_map(|(_, slices)| slices)
+        .flat_map(|slice| slice.flows.iter().map(move |flow| (*flow, slice)))
+        .collect();
+    let mut met = BTreeSet::new();
+    let mut gc = 0;
+    for request in drawn.of("slot ").flat_map(|(_, slices)| slices) {
+        for flow in &request.flows {
+            let operation = operations.get(flow).expect("both ends are drawn");
+            assert!(met.insert(*flow), "an arrow has two ends");
+            assert!(operation.start < request.end, "what was waited for began before the end");
+            gc += u64::from(operation.name.starts_with("gc"));
+        }
+        if request.notes.contains_key("waited_for.wait_gc_ns") && request.start > 150_000_000 {
+            assert!(!request.flows.is_empty(), "{request:?}");
+        }
+    }
+    assert!(gc > 0, "requests stand behind cleaning");
+    let victims: Vec<&Drawn> = drawn.of("cleaning").flat_map(|(_, slices)| slices).collect();
+    assert!(victims.len() > 1, "lines are collected");
+    for flow in victims.iter().flat_map(|victim| &victim.flows) {
+        assert!(operations[flow].name.starts_with("gc"), "{:?}", operations[flow]);
+        assert!(met.insert(*flow), "an arrow has two ends");
+    }
+    assert_eq!(met.len(), operations.len(), "no arrow comes from nowhere");
+    // The window is a part of the run: what lies outside is not drawn.
+    let time = value["results"][0]["time_ns"].as_f64().unwrap();
+    assert!(time > 400e6, "{time}");
+    let (first, last) = (drawn.of("die ").flat_map(|(_, s)| s))
+        .fold((u64::MAX, 0), |(a, b), s| (a.min(s.end), b.max(s.start)));
+    assert!(last - first < 310_000_000, "{first} {last}");
+}
