@@ -215,7 +215,7 @@ fn execute(
         Some(out) => write_out(out, &experiment.scenario().to_toml()?, &document)?,
         None => Vec::new(),
     };
-    if output.explain && reads {
+    if output.explain && !output.json && output.csv.as_deref() != Some("-") {
         lines.insert(0, explained::text(&document.value()).trim_end().to_string());
     }
     let table = Table::of(&document, &experiment.values());
