@@ -19,8 +19,10 @@ use ::report::format::{escape, grouped};
 
 /// Operations whose latencies a document has.
 const OPS: [&str; 4] = ["read", "write", "flush", "discard"];
+/// Upper edges of bins of latencies.
+const EDGES: &str = "latency_edges_ns";
 /// The lists of `series` that are no columns of numbers.
-const NESTED: [&str; 4] = ["latency_edges_ns", "read_latency", "write_latency", "flush_latency"];
+const NESTED: [&str; 4] = [EDGES, "read_latency", "write_latency", "flush_latency"];
 
 /// Runs whose lists a page holds at most: a study has thousands, and a page must open.
 const MOST_RUNS: usize = 64;
