@@ -80,7 +80,7 @@ fn results() -> Value {
     let scenario = Scenario::from_text("test", text, PathBuf::new()).unwrap();
     let (stop, nobody) = (AtomicBool::new(false), |_| ());
     let watch = Watch { stop: &stop, progress: &nobody };
-    Experiment::new(&scenario).unwrap().run(1, "test", watch, &|_| ()).unwrap().value()
+    Experiment::new(&scenario).unwrap().run(1, "test", watch).unwrap().value()
 }
 
 fn shown<'a>(name: &'a str, value: &'a Value) -> Shown<'a> {
