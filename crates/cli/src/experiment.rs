@@ -298,7 +298,7 @@ pub fn write_out(
 }
 
 /// What repeats a run whose scenario is in a file: with the causes, if it has some.
-pub fn command(scenario: &Path, document: &Value) -> String {
+pub fn command(scenario: &Path, document: &serde_json::Value) -> String {
     let explain = if rows(document).is_some() { " --explain" } else { "" };
     format!("varve run {}{explain}", shell(&scenario.display().to_string()))
 }
