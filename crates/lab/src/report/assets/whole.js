@@ -98,13 +98,14 @@ function tailPanel() {
   runs.forEach(function (run) {
     known[run.at] = OPS.map(function (o) { return tailOf(o[0], run); });
     known[run.at].forEach(function (points) {
-      points.forEach(function (p) { low = Math.min(low, p[1]); high = Math.max(high, p[1]); nines = Math.max(nines, p[0]); });
+      points.forEach(function (p) { if (p[1] > 0) low = Math.min(low, p[1]); high = Math.max(high, p[1]); nines = Math.max(nines, p[0]); });
     });
   });
   if (!high) return;
   var tall = 130;
   function X(width) { return function (n) { return n / nines * width; }; }
-  function Y(v) { return tall * (1 - Math.log(v / low) / Math.log(high / low)); }
+  // What took no time lies on the floor.
+  function Y(v) { return high > low ? tall * (1 - Math.log(Math.max(v, low) / low) / Math.log(high / low)) : tall / 2; }
   function draw(pen, run, width) {
     var x = X(width);
     decades(low, high, 5).forEach(function (t) { pen.box(0, Y(t), width, 1, colour("grid")); });
