@@ -74,8 +74,9 @@ fn a_link_unfolds_what_it_leads_to() {
 
 /// A small run with all that a page can show.
 fn results() -> Value {
-    let text = "[drive]\npreset = \"paper-nolog\"\nscale = \"1/64\"\nbuffer.size = \"1 MiB\"\n\
-        [workload]\ngen = \"zipf,size=64MiB,read=50,count=60k\"\n[replay]\nmode = \"closed\"\nqd = 8\nflush-every = 50\n\
+    let text = "[drive]\ncapacity = \"32 MiB\"\nop = \"12.5 %\"\ngeometry.channels = 2\ngeometry.dies = 2\n\
+        geometry.pages = 64\nbuffer.size = \"1 MiB\"\n\
+        [workload]\ngen = \"zipf,size=32MiB,read=50,count=60k\"\n[replay]\nmode = \"closed\"\nqd = 8\nflush-every = 50\n\
         [sweep]\nbuffer.policy = [\"lru\", \"aoi(cap=32, lat=mapped-any)\"]\n";
     let scenario = Scenario::from_text("test", text, PathBuf::new()).unwrap();
     let (stop, nobody) = (AtomicBool::new(false), |_| ());
