@@ -125,7 +125,7 @@ for (const [, close, tag, rest, self, words] of page.replace(/<(script|style)>[\
 
 const document = {
   documentElement: root.querySelector("html"),
-  getElementById: (id) => root.querySelector(`#${id}`),
+  getElementById: (id) => root.all().find((one) => one.attributes.id === id) || null,
   querySelector: (selector) => root.querySelector(selector),
   querySelectorAll: (selector) => root.querySelectorAll(selector),
   createElement: (tag) => new Element(tag, {}, null),
