@@ -4,10 +4,11 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::explain::{self, TimelineWanted, Window};
+use lab::explain::{self, TimelineWanted, Window, rows};
 use lab::files::write_whole;
 use lab::input::DEMO_NAME;
 use lab::replay::Watch;
+use lab::report::Shown;
 use lab::scenario::{FIT, Scenario, split_list};
 use lab::study::{Study, Table};
 use lab::{Document, Experiment, LabError, Point};
@@ -179,8 +180,8 @@ fn execute(
         note(&line);
     }
     let explanation = explanation(output)?;
-    let explained = !explanation.is_nothing();
-    if explained && wanted.is_some() {
+    let asked = !explanation.is_nothing();
+    if asked && wanted.is_some() {
         return Err(LabError::Input(
             "--explain, --requests-out, --timeline: not with --resume, --point or --shard, which \
              keep results that have no causes"
@@ -189,6 +190,11 @@ fn execute(
     }
     experiment.explain(explanation)?;
     let reads = !output.json && output.csv.is_none();
+    // The page of the demo answers what slow requests waited for, unless it is changed to one in
+    // which they wait for nothing.
+    let causes = explain::Wanted { causes: true, ..explain::Wanted::default() };
+    let of_demo = demo && reads && !asked && !wanted.is_some();
+    let explained = asked || of_demo && experiment.explain(causes).is_ok();
     let default_out = (demo && reads).then_some(Path::new(DEMO_OUT));
     let out = output.out.as_deref().or(default_out).map(Folder::prepare).transpose()?;
     let several = experiment.points().len() + experiment.impossible().len() > 1;
@@ -205,10 +211,13 @@ fn execute(
     if !output.deterministic {
         document = document.with_cost(clock.cost());
     }
-    let lines = match &out {
+    let mut lines = match &out {
         Some(out) => write_out(out, &experiment.scenario().to_toml()?, &document)?,
         None => Vec::new(),
     };
+    if output.explain && !output.json && output.csv.as_deref() != Some("-") {
+        lines.insert(0, explained::text(&document.value()).trim_end().to_string());
+    }
     let table = Table::of(&document, &experiment.values());
     show(&document, &table, output.json, output.csv.as_deref(), lines)
 }
@@ -248,9 +257,7 @@ pub fn show(
         lines.iter().for_each(|line| note(line));
         return Ok(());
     }
-    let value = document.value();
-    let mut shown = table::results(&value);
-    shown.push_str(&explained::text(&value));
+    let mut shown = table::results(&document.value());
     for line in lines {
         shown.push_str(&line);
         shown.push('\n');
@@ -278,8 +285,9 @@ pub fn write_out(
     document: &Document,
 ) -> Result<Vec<String>, LabError> {
     let path = |name: &str| out.path(name);
-    let command = format!("varve run {}", shell(&path("run.toml").display().to_string()));
-    let html = lab::report::html(&document.value(), &command);
+    let value = document.value();
+    let command = command(&path("run.toml"), &value);
+    let html = lab::report::html(&[Shown { name: "", value: &value, command: &command }]);
     write_whole(&path("run.toml"), scenario.as_bytes())?;
     write_whole(&path("report.html"), html.as_bytes())?;
     write_whole(&path("results.json"), document.text().as_bytes())?;
@@ -289,8 +297,14 @@ pub fn write_out(
     ])
 }
 
+/// What repeats a run whose scenario is in a file: with the causes, if it has some.
+pub fn command(scenario: &Path, document: &serde_json::Value) -> String {
+    let explain = if rows(document).is_some() { " --explain" } else { "" };
+    format!("varve run {}{explain}", shell(&scenario.display().to_string()))
+}
+
 /// A word for a shell.
-pub fn shell(text: &str) -> String {
+fn shell(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=,:@%".contains(c);
     if text.chars().all(plain) {
         text.to_string()

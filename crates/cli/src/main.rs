@@ -15,6 +15,7 @@ mod doctor;
 mod experiment;
 mod explained;
 mod hits;
+mod http;
 mod list;
 mod manual;
 mod out;
@@ -32,6 +33,7 @@ mod table;
 mod top;
 mod torture;
 mod trace;
+mod view;
 mod volume;
 
 use std::ffi::OsString;
@@ -78,6 +80,7 @@ fn main() -> ExitCode {
         Command::Points(points) => study::points(&points),
         Command::Merge(parts) => study::merge(&parts),
         Command::Compare(compare) => compare::compare(&compare),
+        Command::View(of) => view::view(&of),
         Command::Cite(of) => cite::cite(&of),
         Command::Trace(trace) => trace::trace(&trace),
         Command::Reproduce(paper) => reproduce::reproduce(&paper),

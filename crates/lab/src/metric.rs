@@ -81,11 +81,6 @@ impl Column {
     pub fn of(self, run: &Value) -> Vec<Option<f64>> {
         self.list(run).iter().map(Value::as_f64).collect()
     }
-    /// The values of a list of pairs: `[upper edge in ns, samples]`.
-    pub fn pairs(self, run: &Value) -> Vec<(f64, f64)> {
-        let pair = |pair: &Value| Some((pair.get(0)?.as_f64()?, pair.get(1)?.as_f64()?));
-        self.list(run).iter().filter_map(pair).collect()
-    }
 }
 
 /// The value at a dotted path, for people who name one (`--fail-over nand.reads.total`).
@@ -145,6 +140,7 @@ metrics! {
     SERVED_PER_S = "host_queue.served_per_s", PerSecond;
     TIME = "time_ns", Nanoseconds;
     WINDOW = "series.requests_per_window", Count;
+    WEAR_MOST = "wear.max", Count;
     LAST_WINDOW = "series.requests_in_last_window", Count;
 }
 
@@ -161,15 +157,7 @@ macro_rules! columns {
 
 columns! {
     OVER_TIME = "series.time_ns";
-    OVER_READ_UNITS = "series.host_read_units";
-    OVER_WRITE_UNITS = "series.host_write_units";
-    OVER_WAF = "series.waf";
-    OVER_FREE_BLOCKS = "series.free_blocks";
-    OVER_WRITE_P99 = "series.write_p99_ns";
-    OVER_READ_P99 = "series.read_p99_ns";
-    READ_HISTOGRAM = "latency_ns.read.histogram";
-    WRITE_HISTOGRAM = "latency_ns.write.histogram";
-    FLUSH_HISTOGRAM = "latency_ns.flush.histogram";
+    OVER_STALL = "series.gc_stall_ns";
 }
 
 #[cfg(test)]

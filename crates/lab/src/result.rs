@@ -2,7 +2,7 @@
 //! with six decimals, times in nanoseconds; what is not known is absent, never 0.
 
 use block::{Op, Span};
-use ssd::{Config, Params, Stats};
+use ssd::{BlockNow, BlocksNow, Config, Params, Stats};
 
 use crate::replay::{Conditioning, MeasureAfter, Mode, Outcome, Tally};
 use crate::scenario::Replay;
@@ -55,6 +55,7 @@ impl RunResult<'_> {
             busy(&mut map, self);
         }
         map.put("wear", wear(stats));
+        map.maybe("blocks", self.outcome.blocks.as_ref().map(blocks));
         map.int("bad_blocks", stats.bad_blocks);
         map.int("free_blocks", stats.free_blocks);
         map.int("valid_units", stats.valid_units);
@@ -343,6 +344,22 @@ pub(crate) fn wear(stats: &Stats) -> Json {
     map.int("max", u64::from(w.max));
     map.maybe("mean", Json::ratio(w.sum, w.blocks));
     map.put("histogram", Json::List(w.histogram.iter().map(|n| Json::Int(*n)).collect()));
+    Json::Map(map)
+}
+
+/// Every block at the end, by number; null is a bad one, or one of which it is not known.
+fn blocks(of: &BlocksNow) -> Json {
+    let list = |f: &dyn Fn(&BlockNow) -> Option<u32>| {
+        let known = |block| f(block).map_or(Json::Null, |n| Json::Int(u64::from(n)));
+        Json::List(of.blocks.iter().map(known).collect())
+    };
+    let mut map = Map::new();
+    map.int("dies", u64::from(of.dies));
+    map.int("planes", u64::from(of.planes));
+    map.put("erases", list(&|block| block.erases));
+    if of.blocks.iter().any(|block| block.valid.is_some()) {
+        map.put("valid", list(&|block| block.valid));
+    }
     Json::Map(map)
 }
 

@@ -1,13 +1,18 @@
 //! The script of every page, run: it must not die, and what is drawn must say its numbers under the
 //! pointer. `pages/dom.js` stands for the browser; node runs it (`scripts/setup` installs it).
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
 use report::round::quotient;
 use report::study::{Plot, Section, Study, Table, book};
 use report::values;
 use serde_json::{Value, json};
+use varve_lab::Experiment;
+use varve_lab::replay::Watch;
+use varve_lab::report::{Shown, html};
+use varve_lab::scenario::Scenario;
 
 /// What the page's script did, as `dom.js` saw it.
 fn run(html: &str) -> Value {
@@ -67,26 +72,130 @@ fn a_link_unfolds_what_it_leads_to() {
     assert_eq!(run(&html)["unfolded"], json!([]));
 }
 
+/// A small run with all that a page can show.
+fn results() -> Value {
+    let text = "[drive]\ncapacity = \"32 MiB\"\nop = \"12.5 %\"\ngeometry.channels = 2\ngeometry.dies = 2\n\
+        geometry.pages = 64\nbuffer.size = \"1 MiB\"\n\
+        [workload]\ngen = \"zipf,size=32MiB,read=50,count=60k\"\n[replay]\nmode = \"closed\"\nqd = 8\nflush-every = 50\n\
+        [sweep]\nbuffer.policy = [\"lru\", \"aoi(cap=32, lat=mapped-any)\"]\n";
+    let scenario = Scenario::from_text("test", text, PathBuf::new()).unwrap();
+    let (stop, nobody) = (AtomicBool::new(false), |_| ());
+    let watch = Watch { stop: &stop, progress: &nobody };
+    Experiment::new(&scenario).unwrap().run(1, "test", watch).unwrap().value()
+}
+
+fn shown<'a>(name: &'a str, value: &'a Value) -> Shown<'a> {
+    Shown { name, value, command: "varve sim" }
+}
+
 #[test]
-fn reports_answer_the_pointer() {
-    let document = json!({
-        "schema": "varve.run/1", "title": "t", "version": "0",
-        "results": [{
-            "params": {"seed": 1},
-            "time_ns": 3e9,
-            "series": {
-                "time_ns": [1e9, 2e9, 3e9],
-                "host_read_units": [0, 0, 0],
-                "host_write_units": [100, 100, 100],
-                "waf": [2.0, 3.0, 2.5],
-                "free_blocks": [9, 8, 9],
-                "requests_per_window": 100,
-                "requests_in_last_window": 100,
-            },
-        }]
-    });
-    let html = varve_lab::report::html(&document, "varve sim");
-    let found = run(&html);
-    assert_eq!(found["charts"], 2, "{found}");
-    assert_eq!(found["charts_with_tip"], found["charts"], "{found}");
+fn a_page_of_results_draws_its_panels_and_answers_the_pointer() {
+    let results = results();
+    let page = html(&[shown("", &results)]);
+    let found = run(&page);
+    let panels = [
+        "read", "write", "waf", "clean", "victims", "buffer", "pace", "flush", "tail", "map",
+        "pair",
+    ];
+    assert_eq!(found["panels"], json!(panels), "{found}");
+    assert_eq!(found["lanes"], 2 * 11, "{found}");
+    assert_eq!(
+        (&found["empty"], &found["wrong"], &found["unsaid"]),
+        (&json!(0), &json!(0), &json!([]))
+    );
+    assert!(found["strokes"].as_u64().unwrap() > 1000, "{found}");
+    assert_eq!((&found["fields"], &found["tips"]), (&json!(16), &json!(16)), "{found}");
+    assert_eq!(found["answers"], found["led"], "{found}");
+    assert!(
+        found["answers"].as_u64().unwrap() >= 3 && found["sorted"].as_u64().unwrap() > 5,
+        "{found}"
+    );
+    let address = found["address"].as_str().unwrap();
+    assert!(
+        address.contains("range=") && address.contains("at="),
+        "a drag is in the address: {address}"
+    );
+    // The address shows the same: one run, a range.
+    let one = run_at(&page, "#runs=1&range=2048-8192&zoom=1");
+    assert_eq!(one["lanes"], 10 + 2, "one of each panel, and the pair: {one}");
+    assert!(one["address"].as_str().unwrap().contains("runs=1"), "{one}");
+    // What is not in the page cannot be shown.
+    let wrong = run_at(&page, "#runs=7.x&range=9-3&a=99&m=none&sort=77a&panel=none");
+    assert_eq!(wrong["lanes"], found["lanes"], "{wrong}");
+}
+
+#[test]
+fn the_blocks_of_a_document_are_those_that_it_counts() {
+    for run in results()["results"].as_array().unwrap() {
+        let list = |name: &str| -> Vec<u64> {
+            run["blocks"][name].as_array().unwrap().iter().filter_map(Value::as_u64).collect()
+        };
+        let (erases, valid) = (list("erases"), list("valid"));
+        assert_eq!(valid.iter().sum::<u64>(), run["valid_units"].as_u64().unwrap());
+        assert_eq!(erases.iter().max().copied(), run["wear"]["max"].as_u64());
+        let counted: u64 = list_of(&run["wear"]["histogram"]).iter().sum();
+        assert_eq!(erases.len() as u64, counted, "bad blocks are null");
+        let all = run["blocks"]["erases"].as_array().unwrap().len() as u64;
+        assert_eq!(all % run["blocks"]["planes"].as_u64().unwrap(), 0);
+        assert_eq!(all, counted + run["bad_blocks"].as_u64().unwrap());
+    }
+}
+
+fn list_of(value: &Value) -> Vec<u64> {
+    value.as_array().unwrap().iter().filter_map(Value::as_u64).collect()
+}
+
+#[test]
+fn several_documents_share_a_page_and_old_ones_have_what_they_know() {
+    let now = results();
+    let mut old = now.clone();
+    for run in old["results"].as_array_mut().unwrap() {
+        let series = run["series"].as_object_mut().unwrap();
+        series.retain(|name, _| {
+            !name.contains("latency") && !name.starts_with("gc_") && !name.starts_with("buffer_")
+        });
+    }
+    let found = run(&html(&[shown("before <old>", &old), shown("after", &now)]));
+    assert_eq!(
+        (&found["empty"], &found["wrong"], &found["unsaid"]),
+        (&json!(0), &json!(0), &json!([]))
+    );
+    // Four runs of two documents; the old ones have neither a buffer's series nor cleaning's.
+    assert_eq!(found["lanes"], 4 * 6 + 2 * 4 + 2, "{found}");
+    let none = json!({"schema": "varve.run/2", "title": "t", "version": "0", "results": [{"params": {"seed": 1}, "waf": 2.0}]});
+    let found = run(&html(&[shown("", &none)]));
+    assert_eq!((&found["panels"], &found["answers"]), (&json!([]), &json!(0)), "{found}");
+}
+
+#[test]
+fn every_number_of_a_document_is_in_its_page() {
+    let results = results();
+    let page = html(&[shown("", &results)]);
+    let words = |c: char| !(c.is_ascii_alphanumeric() || c == '.' || c == '-');
+    let there: std::collections::BTreeSet<&str> = page.split(words).collect();
+    let mut leaves = Vec::new();
+    walk(&results["results"], &mut leaves);
+    assert!(leaves.len() > 5_000, "{}", leaves.len());
+    let lost: Vec<&String> = leaves.iter().filter(|n| !there.contains(n.as_str())).collect();
+    assert!(
+        lost.is_empty(),
+        "{} of {}: {:?}",
+        lost.len(),
+        leaves.len(),
+        &lost[..lost.len().min(9)]
+    );
+    // It asks for nothing, and may ask for nothing.
+    assert!(page.contains("default-src 'none'"));
+    for asks in ["src=\"", "fetch(", "XMLHttp", "WebSocket", "import(", "@import", "url("] {
+        assert!(!page.contains(asks), "{asks}");
+    }
+}
+
+fn walk(value: &Value, out: &mut Vec<String>) {
+    match value {
+        Value::Number(number) => out.push(number.to_string()),
+        Value::Array(items) => items.iter().for_each(|item| walk(item, out)),
+        Value::Object(map) => map.values().for_each(|item| walk(item, out)),
+        _ => {}
+    }
 }

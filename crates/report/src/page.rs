@@ -1,8 +1,8 @@
 //! The frame of every page: one HTML file that needs no network.
 //!
 //! It holds everything: styles, script and charts are inline, and a content-security policy
-//! forbids it to ask for anything else. The script adds reading values off charts, showing and
-//! hiding runs, and switching the colour scheme; without it every number is still in a table.
+//! forbids it to ask for anything else. The script adds texts under the pointer, unfolding what a
+//! link leads to, and switching the colour scheme; without it every number is still in a table.
 
 use std::fmt::Write;
 
@@ -16,28 +16,57 @@ const MARK: &str = "<svg viewBox=\"0 0 24 24\" aria-hidden=\"true\" fill=\"none\
 pub fn page(title: &str, version: &str, command: &str, body: &str) -> String {
     let mut main = body.to_string();
     repeat(&mut main, command);
-    frame(title, version, "", crate::study::SCHEMA, &main)
+    frame(
+        &Heading { title, version, lead: "", schema: crate::study::SCHEMA },
+        &main,
+        Assets::default(),
+    )
 }
 
-/// The frame of every page: head, styles, script. `main` is HTML, all else plain text.
-pub fn frame(title: &str, version: &str, lead: &str, schema: &str, main: &str) -> String {
+/// What stands above and below a page's content, as plain text.
+#[derive(Clone, Copy, Debug)]
+pub struct Heading<'a> {
+    /// The title.
+    pub title: &'a str,
+    /// Of the program.
+    pub version: &'a str,
+    /// A sentence below the title.
+    pub lead: &'a str,
+    /// Of the document that is shown.
+    pub schema: &'a str,
+}
+
+/// What a kind of page has beside what all have.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Assets {
+    /// Style sheet.
+    pub style: &'static str,
+    /// Script, which runs after that of all pages.
+    pub script: &'static str,
+}
+
+/// The frame of every page: head, styles, script. `main` is HTML.
+pub fn frame(heading: &Heading<'_>, main: &str, more: Assets) -> String {
     format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
          style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\
-         <title>{0}</title><link rel=\"icon\" href=\"data:,\"><style>{1}</style></head><body>\
-         <header><div><div class=\"mark-line\">{MARK}varve {2}</div><h1>{0}</h1>\
-         <p class=\"lead\">{3}</p></div>\
+         <title>{title}</title><link rel=\"icon\" href=\"data:,\"><style>{style}{more_style}</style></head>\
+         <body><header><div><div class=\"mark-line\">{MARK}varve {version}</div><h1>{title}</h1>\
+         <p class=\"lead\">{lead}</p></div>\
          <button class=\"theme\" type=\"button\" hidden>Light / dark</button></header><main>{main}\
-         </main><footer>Schema {4}. This file is complete: it asks for nothing over a \
-         network.</footer><div id=\"tip\" role=\"status\"></div><script>{5}</script></body></html>\n",
-        escape(title),
-        include_str!("style.css"),
-        escape(version),
-        escape(lead),
-        escape(schema),
-        include_str!("script.js")
+         </main><footer>Schema {schema}. This file is complete: it asks for nothing over a \
+         network.</footer><div id=\"tip\" role=\"status\"></div>\
+         <script>{script}{more_script}</script></body></html>\n",
+        title = escape(heading.title),
+        version = escape(heading.version),
+        lead = escape(heading.lead),
+        schema = escape(heading.schema),
+        style = include_str!("style.css"),
+        script = include_str!("script.js"),
+        more_style = more.style,
+        more_script = more.script,
     )
 }
 

@@ -1,5 +1,6 @@
 //! The drive: commands in, virtual time out.
 
+mod blocks;
 mod counted;
 
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use crate::ftl::PageFtl;
 use crate::host::HostSide;
 use crate::hybrid::HybridFtl;
 use crate::stats::OpStats;
+
+pub use blocks::{BlockNow, BlocksNow};
 
 /// A promise of the contract that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

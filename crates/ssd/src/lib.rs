@@ -24,7 +24,7 @@ pub use buffer::{
 };
 pub use bug::Bug;
 pub use config::*;
-pub use drive::{Drive, Violation};
+pub use drive::{BlockNow, BlocksNow, Drive, Violation};
 pub use ftl::{Choice, ClosedLine, Known, Victim, VictimInfo, VictimSpec, add_victim, victims};
 pub use stats::{
     AppStats, BufferStats, GcStats, MapStats, MergeStats, OpStats, RecoveryStats, Stats, TxStats,

@@ -10,7 +10,7 @@ use super::Args;
 const GROUPS: [(&str, &[&str]); 6] = [
     (
         "Simulate",
-        &["sim", "run", "points", "merge", "compare", "cite", "trace", "reproduce", "list"],
+        &["sim", "run", "points", "merge", "compare", "view", "cite", "trace", "reproduce", "list"],
     ),
     ("Serve", &["serve", "ctl", "top", "conformance", "remap"]),
     ("SQLite", &["sqlite"]),

@@ -12,6 +12,7 @@ mod study;
 mod top;
 mod torture;
 mod trace;
+mod view;
 mod volume;
 
 use std::path::PathBuf;
@@ -33,6 +34,7 @@ pub use study::{Cite, MergeParts, Points, Run};
 pub use top::Top;
 pub use torture::{Cuts, Torture};
 pub use trace::{Convert, Gen, Info, Merge, Reading, Trace};
+pub use view::View;
 pub use volume::{DumpVolume, Fsck, Mkfs, Mount, NewVolume, Source, Umount};
 
 /// A flash storage stack in user space: modelled and live.
@@ -55,6 +57,8 @@ pub enum Command {
     Merge(MergeParts),
     /// Compare result documents: differing configuration first, then metrics
     Compare(Compare),
+    /// Results as a page: panels over the run, several runs side by side
+    View(View),
     /// A paragraph on methods for a paper, and whom to cite, of a run
     Cite(Cite),
     /// Look at, convert, make and merge traces

@@ -1,6 +1,5 @@
 //! `varve top`: a served device or a mounted volume, live, and the same as Prometheus metrics.
 
-mod http;
 mod metrics;
 mod sample;
 mod screen;
@@ -14,6 +13,7 @@ use std::time::{Duration, Instant};
 use lab::LabError;
 
 use crate::args::Top;
+use crate::http::{Page, Served, serve};
 use crate::{print, show, stop};
 use sample::Sample;
 use screen::Between;
@@ -55,7 +55,12 @@ pub fn top(args: &Top) -> Result<(), LabError> {
         // What cannot be asked now is said now, not to who scrapes.
         take(&source)?;
         let all = move || take(&source).map(|sample| metrics::text(&sample));
-        return http::serve(address, Arc::new(all));
+        let pages = move |path: &str| {
+            let page = |body| Page { kind: metrics::CONTENT_TYPE, body };
+            (path == "/metrics").then(|| all().map(page))
+        };
+        let path = "/metrics".to_string();
+        return serve(address, &Served { path, expected: "/metrics", pages: Arc::new(pages) });
     }
     if args.metrics {
         return print(&metrics::text(&take(&source)?));

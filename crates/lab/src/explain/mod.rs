@@ -21,7 +21,7 @@ use crate::{Device, LabError};
 pub use causes::Causes;
 pub use requests::column;
 pub use timeline::{MOST_SLICES, TimelineWanted, Window};
-pub use words::{Row, Rows, rows, short, slowest_lines};
+pub use words::{Row, Rows, rows, short, slowest_lines, spoken};
 
 /// What is to be found out about requests, beside what every run tells.
 #[derive(Clone, Debug, Default)]

@@ -24,6 +24,11 @@ const NAMED: [(&str, &str, &[&str]); 13] = [
     ("other", "let pass by a layer or a rule of the drive", &[]),
 ];
 
+/// What a cause is called in a sentence.
+pub fn spoken(cause: &str) -> &str {
+    NAMED.iter().find(|named| named.0 == cause).map_or(cause, |named| named.1)
+}
+
 /// What a cause is called where there is little room.
 pub fn short(cause: &str) -> &str {
     match cause {

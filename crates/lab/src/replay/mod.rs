@@ -20,7 +20,7 @@ use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use block::{Span, parse_time};
-use ssd::Stats;
+use ssd::{BlocksNow, Stats};
 use workload::Source;
 
 use crate::explain::{Causes, Probe};
@@ -199,9 +199,14 @@ pub struct Outcome {
     pub series: Series,
     /// Requests of the whole workload, the unmeasured part included.
     pub requests: u64,
+    /// Every block of the drive at the end, if they are few enough to be listed.
+    pub blocks: Option<BlocksNow>,
     /// What the latencies went to, if somebody asked.
     pub causes: Option<Causes>,
 }
+
+/// Blocks that a result lists at most.
+pub(crate) const MOST_BLOCKS: u32 = 4096;
 
 impl Outcome {
     /// What each part of the device adds to what is written.

@@ -6,7 +6,7 @@ use workload::{Flags, Record, TraceOp};
 use super::flight::InFlight;
 use super::series::Series;
 use super::tally::{Served, Tally};
-use super::{MeasureAfter, Mode, Outcome, ReplayPlan, Watch};
+use super::{MOST_BLOCKS, MeasureAfter, Mode, Outcome, ReplayPlan, Watch};
 use crate::explain::{Over, Probe};
 use crate::{Device, LabError};
 
@@ -225,7 +225,8 @@ impl<'a, D: Device> Player<'a, D> {
         let (series, requests) = (self.series, self.requests);
         let probe = self.probe.map(|probe| probe.finish(self.device)).transpose()?;
         let causes = probe.flatten();
-        Ok(Outcome { stats, layers, tally, series, requests, causes })
+        let blocks = self.device.drive_mut().and_then(|drive| drive.blocks(MOST_BLOCKS));
+        Ok(Outcome { stats, layers, tally, series, requests, blocks, causes })
     }
 }
 

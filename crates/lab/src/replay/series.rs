@@ -18,8 +18,10 @@ const SUB_BITS: u32 = 5;
 /// Latencies from 2^FLOOR_BITS ps (1 ns) to 2^34 times that (17 s) are told apart.
 const FLOOR_BITS: u32 = 10;
 const BUCKETS: usize = 34 << SUB_BITS;
+/// Buckets that a document joins in one bin: two bins for each power of two.
+const JOINED: usize = 1 << (SUB_BITS - 1);
 
-/// A small histogram: only percentiles over windows of thousands are asked of it.
+/// A small histogram: percentiles over windows of thousands, and the bins of a document.
 #[derive(Clone)]
 struct Small(Box<[u32]>);
 
@@ -48,6 +50,28 @@ impl Small {
         ((((bucket & (sub - 1)) + sub + 1) as u64) << (shift + FLOOR_BITS)) - 1
     }
 
+    fn merge(&mut self, other: &Small) {
+        self.0.iter_mut().zip(&other.0).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
+    /// Requests by bins, joined buckets.
+    fn bins(&self) -> impl Iterator<Item = u64> {
+        self.0.chunks(JOINED).map(|bin| bin.iter().map(|n| u64::from(*n)).sum())
+    }
+
+    /// The number of the first bin that is not empty, and the requests of all bins from there to the
+    /// last that is not; an empty list without any.
+    fn to_json(&self) -> Json {
+        let bins: Vec<u64> = self.bins().collect();
+        let used = |n: &u64| *n > 0;
+        let (Some(first), Some(last)) = (bins.iter().position(used), bins.iter().rposition(used))
+        else {
+            return Json::List(Vec::new());
+        };
+        let counts = bins[first..=last].iter().map(|n| Json::Int(*n));
+        Json::List([Json::Int(first as u64)].into_iter().chain(counts).collect())
+    }
+
     /// The 99th percentile; `None` with less than 100 samples, where it would be the maximum.
     fn p99(&self) -> Option<u64> {
         let count: u64 = self.0.iter().map(|n| u64::from(*n)).sum();
@@ -74,12 +98,27 @@ struct Edge {
     slot_bytes: u64,
     programs: [u64; 6],
     free_blocks: u64,
+    /// Lines collected, their valid slots when chosen, and the time writes waited for a free line.
+    victims: u64,
+    victims_valid: u64,
+    stall: Span,
+    /// 4 KiB pages asked of the buffer, and found there; entries that are dirty now.
+    asked: u64,
+    found: u64,
+    dirty: u64,
 }
 
 impl Edge {
     fn new(at: Time, stats: &Stats) -> Edge {
+        let sum = |f: &dyn Fn(&ssd::AppStats) -> u64| stats.apps.iter().map(f).sum();
         Edge {
             at,
+            victims: stats.gc.victims,
+            victims_valid: stats.gc.valid_at_choice,
+            stall: stats.gc.stall,
+            asked: sum(&|app| app.read_units + app.write_units),
+            found: sum(&|app| app.read_hits + app.write_hits),
+            dirty: stats.buffer.dirty,
             host_units: [stats.of(Op::Read).units, stats.of(Op::Write).units],
             write_bytes: stats.of(Op::Write).bytes,
             slot_bytes: stats.slot_bytes,
@@ -89,10 +128,26 @@ impl Edge {
     }
 }
 
+/// Latencies of reads, writes and flushes.
+#[derive(Clone)]
+struct Latencies([Small; 3]);
+
+/// Operations whose latencies are kept, in that order, and the names of their columns.
+const KEPT: [(Op, &str); 3] =
+    [(Op::Read, "read_latency"), (Op::Write, "write_latency"), (Op::Flush, "flush_latency")];
+
+impl Latencies {
+    fn new() -> Latencies {
+        Latencies(std::array::from_fn(|_| Small::new()))
+    }
+    fn of(&self, op: Op) -> &Small {
+        &self.0[op as usize]
+    }
+}
+
 struct Window {
     end: Edge,
-    reads: Small,
-    writes: Small,
+    latencies: Latencies,
 }
 
 /// The windows of a run.
@@ -104,8 +159,9 @@ pub struct Series {
     /// Requests of the last closed window: fewer than `length` when the run ended inside it.
     last: u64,
     /// The open window's latencies.
-    reads: Small,
-    writes: Small,
+    latencies: Latencies,
+    /// The drive has a buffer.
+    buffered: bool,
 }
 
 impl Series {
@@ -117,18 +173,16 @@ impl Series {
             length: FIRST_LENGTH,
             filled: 0,
             last: 0,
-            reads: Small::new(),
-            writes: Small::new(),
+            latencies: Latencies::new(),
+            buffered: stats.buffer.slots > 0,
         }
     }
 
     /// Notes a request; true if the window is full and [`Series::close`] is due.
     #[inline]
     pub(super) fn add(&mut self, op: Op, latency: Span) -> bool {
-        match op {
-            Op::Read => self.reads.0[Small::bucket(latency.as_ps())] += 1,
-            Op::Write => self.writes.0[Small::bucket(latency.as_ps())] += 1,
-            Op::Flush | Op::Discard => {}
+        if let Some(of) = self.latencies.0.get_mut(op as usize) {
+            of.0[Small::bucket(latency.as_ps())] += 1;
         }
         self.filled += 1;
         self.filled == self.length
@@ -140,9 +194,8 @@ impl Series {
             return;
         }
         self.last = std::mem::take(&mut self.filled);
-        let reads = std::mem::replace(&mut self.reads, Small::new());
-        let writes = std::mem::replace(&mut self.writes, Small::new());
-        self.windows.push(Window { end: Edge::new(at, stats), reads, writes });
+        let latencies = std::mem::replace(&mut self.latencies, Latencies::new());
+        self.windows.push(Window { end: Edge::new(at, stats), latencies });
         if self.windows.len() == MOST_WINDOWS {
             self.join();
         }
@@ -155,10 +208,8 @@ impl Series {
         let mut joined = Vec::with_capacity(MOST_WINDOWS);
         let mut old = std::mem::take(&mut self.windows).into_iter();
         while let (Some(mut a), Some(b)) = (old.next(), old.next()) {
-            for (mine, theirs) in [(&mut a.reads, &b.reads), (&mut a.writes, &b.writes)] {
-                for (x, y) in mine.0.iter_mut().zip(&theirs.0) {
-                    *x += y;
-                }
+            for (mine, theirs) in a.latencies.0.iter_mut().zip(&b.latencies.0) {
+                mine.merge(theirs);
             }
             a.end = b.end;
             joined.push(a);
@@ -198,17 +249,45 @@ impl Series {
         };
         columns.put("waf", list(&waf));
         columns.put("free_blocks", list(&|_, b| Json::Int(b.free_blocks)));
+        self.cleaning(&mut columns, &list);
         if timed {
-            let p99 = |f: &dyn Fn(&Window) -> Option<u64>| {
-                let value = |w| f(w).map_or(Json::Null, Json::Ns);
-                Json::List(self.windows.iter().map(value).collect())
-            };
-            columns.put("read_p99_ns", p99(&|w| w.reads.p99()));
-            columns.put("write_p99_ns", p99(&|w| w.writes.p99()));
+            self.latencies(&mut columns);
         }
         columns.int("requests_per_window", self.length);
         columns.int("requests_in_last_window", self.last);
         Some(Json::Map(columns))
+    }
+
+    /// What cleaning and the buffer did in each window.
+    fn cleaning(&self, columns: &mut Map, list: &dyn Fn(&dyn Fn(&Edge, &Edge) -> Json) -> Json) {
+        columns.put("gc_victims", list(&|a, b| Json::Int(b.victims - a.victims)));
+        let valid = |a: &Edge, b: &Edge| Json::Int(b.victims_valid - a.victims_valid);
+        columns.put("gc_valid_at_choice", list(&valid));
+        let stall = |a: &Edge, b: &Edge| Json::Ns(b.stall.as_ps() - a.stall.as_ps());
+        columns.put("gc_stall_ns", list(&stall));
+        if self.buffered {
+            columns.put("buffer_units", list(&|a, b| Json::Int(b.asked - a.asked)));
+            columns.put("buffer_hits", list(&|a, b| Json::Int(b.found - a.found)));
+            columns.put("buffer_dirty", list(&|_, b| Json::Int(b.dirty)));
+        }
+    }
+
+    /// Latencies of each window: a percentile, and bins.
+    fn latencies(&self, columns: &mut Map) {
+        for (op, name) in [(Op::Read, "read_p99_ns"), (Op::Write, "write_p99_ns")] {
+            let value = |w: &Window| w.latencies.of(op).p99().map_or(Json::Null, Json::Ns);
+            columns.put(name, Json::List(self.windows.iter().map(value).collect()));
+        }
+        let mut all = Small::new();
+        for (op, name) in KEPT {
+            let bins = self.windows.iter().map(|w| w.latencies.of(op).to_json());
+            columns.put(name, Json::List(bins.collect()));
+            self.windows.iter().for_each(|w| all.merge(w.latencies.of(op)));
+        }
+        let used = all.bins().collect::<Vec<_>>().iter().rposition(|n| *n > 0);
+        let edges = (0..used.map_or(0, |last| last + 1))
+            .map(|bin| Json::Ns(Small::upper_edge(bin * JOINED + JOINED - 1)));
+        columns.put("latency_edges_ns", Json::List(edges.collect()));
     }
 }
 
@@ -245,6 +324,57 @@ mod tests {
         let p99 = json["write_p99_ns"][0].as_f64().unwrap();
         assert!((20_000.0..20_700.0).contains(&p99), "{p99}");
         assert!(json["read_p99_ns"][0].is_null(), "unknown is not 0");
+        // Every window's bins hold its requests, where the edges say that they are.
+        let edges = json["latency_edges_ns"].as_array().unwrap();
+        let mut writes = 0;
+        for window in json["write_latency"].as_array().unwrap() {
+            let [first, counts @ ..] = window.as_array().unwrap().as_slice() else { panic!() };
+            assert_eq!(counts.len(), 1, "all took as long");
+            let first = first.as_u64().unwrap() as usize;
+            let edge = |at: usize| edges[at].as_f64().unwrap();
+            assert!(edge(first - 1) < 20_000.0 && 20_000.0 <= edge(first));
+            assert!(edge(first) <= 1.5 * edge(first - 1) + 0.01);
+            writes += counts[0].as_u64().unwrap();
+        }
+        assert_eq!(writes, 1_000_000);
+        assert_eq!(json["read_latency"][0], serde_json::json!([]));
+        assert!(json.get("buffer_hits").is_none(), "there is no buffer");
+    }
+
+    #[test]
+    fn the_columns_of_cleaning_and_the_buffer_are_differences() {
+        let mut stats = Stats { slot_bytes: 4096, ..Stats::default() };
+        stats.buffer.slots = 8;
+        stats.apps.resize_with(2, ssd::AppStats::default);
+        let mut series = Series::new(Time::ZERO, &stats);
+        for i in 1..=3 * FIRST_LENGTH {
+            stats.gc.victims += 1;
+            stats.gc.valid_at_choice += 5;
+            stats.gc.stall += Span::from_us(2);
+            stats.apps[1].read_units += 3;
+            stats.apps[1].read_hits += 1;
+            stats.apps[0].write_units += 1;
+            stats.buffer.dirty = i;
+            if series.add(Op::Flush, Span::from_us(1)) {
+                series.close(Time::from_us(i), &stats);
+            }
+        }
+        let text = series.to_json(true).unwrap().pretty();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        for (column, each) in [
+            ("gc_victims", 1),
+            ("gc_valid_at_choice", 5),
+            ("gc_stall_ns", 2000),
+            ("buffer_units", 4),
+            ("buffer_hits", 1),
+        ] {
+            let value = each * FIRST_LENGTH;
+            assert_eq!(json[column], serde_json::json!([value, value, value]), "{column}");
+        }
+        let dirty = [1, 2, 3].map(|n| n * FIRST_LENGTH);
+        assert_eq!(json["buffer_dirty"], serde_json::json!(dirty));
+        let flushes = |at: usize| json["flush_latency"][at][1].as_u64();
+        assert_eq!((flushes(0), flushes(2)), (Some(FIRST_LENGTH), Some(FIRST_LENGTH)));
     }
 
     #[test]

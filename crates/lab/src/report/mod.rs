@@ -1,9 +1,12 @@
-//! The report: one HTML file that needs no network, drawn from a result document.
+//! The page of results: one HTML file that needs no network, drawn from result documents. A run
+//! writes it as `report.html`; `varve view` shows several documents in the same page.
 //!
-//! What a run has to say, section by section; the frame of the page and the charts are those of the
-//! crate `report`.
+//! What it holds are tables and texts, so that nothing is lost without a script. With one, panels
+//! are drawn from the same texts (`assets`): all of them share the runs that are shown, one range and
+//! one crosshair, and that state is in the address.
 
-mod charts;
+mod brief;
+mod data;
 mod settings;
 mod spent;
 mod tables;
@@ -13,60 +16,55 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use ::report::chart::SHOWN;
 use ::report::format::{escape, grouped, significant};
-use ::report::page::{frame, repeat};
+use ::report::page::{Assets, Heading, frame, repeat};
 
 use crate::metric;
 use view::View;
 
 pub use settings::{config_text, impossible, parts, setting_name, setting_of};
 pub use tables::CAUSES;
-pub use view::{best, mean_ci};
+pub use view::{Shown, best, mean_ci};
 
-/// The report of a result document; `reproduce` is the command that repeats the run.
-pub fn html(value: &Value, reproduce: &str) -> String {
-    let view = View::new(value);
-    let title = value["title"].as_str().unwrap_or("A run of varve");
-    let schema = value["schema"].as_str().unwrap_or_default();
+/// Style and script of this page.
+const ASSETS: Assets = Assets {
+    style: include_str!("assets/view.css"),
+    script: concat!(
+        "(function(){\"use strict\";",
+        include_str!("assets/data.js"),
+        include_str!("assets/pen.js"),
+        include_str!("assets/state.js"),
+        include_str!("assets/panels.js"),
+        include_str!("assets/lanes.js"),
+        include_str!("assets/whole.js"),
+        include_str!("assets/pair.js"),
+        include_str!("assets/page.js"),
+        "})();"
+    ),
+};
+
+/// The page of result documents; there is at least one.
+pub fn html(documents: &[Shown<'_>]) -> String {
+    let view = View::new(documents);
+    let text = |name: &str| documents.first().and_then(|one| one.value[name].as_str());
+    let names: Vec<&str> = documents.iter().map(|one| one.name).collect();
+    let together = names.join(" and ");
+    let title = match documents.len() {
+        1 => text("title").unwrap_or("A run of varve"),
+        _ => together.as_str(),
+    };
     let mut main = String::with_capacity(1 << 20);
-    body(&mut main, &view, reproduce);
-    let version = value["version"].as_str().unwrap_or_default();
-    frame(title, version, &lead(&view), schema, &main)
+    body(&mut main, &view);
+    let leads: Vec<String> = documents.iter().map(|one| lead(&view, one)).collect();
+    let (version, schema) = (text("version").unwrap_or(""), text("schema").unwrap_or(""));
+    frame(&Heading { title, version, lead: &leads.join(" "), schema }, &main, ASSETS)
 }
 
-fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
+fn body(out: &mut String, view: &View<'_>) {
     *out += &tables::cards(view);
-    if let Some(share) = tables::unwritten_share(view) {
-        let _ = write!(
-            out,
-            "<p class=\"note warn\" style=\"margin-top:18px\">{} % of the pages read were never \
-             written. The drive answers these without touching flash, so read latencies look \
-             better than they are: consider <code>--preload reads</code>.</p>",
-            significant(share * 100.0, 3)
-        );
-    }
-    *out += &tables::impossible(view.document);
-    let count = |what: fn(&Value) -> bool| view.runs.iter().filter(|run| what(run.value)).count();
-    let saturated = count(|run| run["host_queue"]["saturated"] == true);
-    if saturated > 0 {
-        let _ = write!(
-            out,
-            "<p class=\"note warn\" style=\"margin-top:18px\">Saturated: in {saturated} of {} runs \
-             the host's queue was never empty for long, because more was offered than the drive \
-             serves. Their latencies grow with the length of the run.</p>",
-            view.runs.len()
-        );
-    }
-    let unsettled = count(|run| run["precondition"]["settled"] == false);
-    if unsettled > 0 {
-        let _ = write!(
-            out,
-            "<p class=\"note warn\" style=\"margin-top:18px\">{unsettled} of {} runs begin in no \
-             steady state: write amplification still moved when preconditioning ended.</p>",
-            view.runs.len()
-        );
-    }
+    *out += &brief::lines(view);
+    notes(out, view);
+    view.documents.iter().for_each(|shown| *out += &tables::impossible(shown.value));
     if view.runs.len() > 1 {
         *out += "<h2>Summary</h2><p>";
         if view.groups.iter().any(|g| g.runs.len() > 1) {
@@ -75,43 +73,87 @@ fn body(out: &mut String, view: &View<'_>, reproduce: &str) {
         *out += "★ marks the best of a column, and what ties with it: the intervals overlap.</p>";
         *out += &tables::summary(view);
     }
+    *out += "<div id=\"panels\"></div><noscript><p class=\"note\" style=\"margin-top:18px\">What is \
+             drawn over time needs a script; its numbers are in the lists below.</p></noscript>";
     let bars = tables::waf_bars(view);
     if !bars.is_empty() {
-        *out += "<h2>Where writes go</h2><p>Bytes programmed for each byte the host wrote, by \
-                 cause. The sum is the write amplification.</p>";
+        *out += "<h2 id=\"writes\">Where writes go</h2><p>Bytes programmed for each byte the host \
+                 wrote, by cause. The sum is the write amplification.</p>";
         *out += &bars;
     }
-    let time = charts::over_time(view);
-    if !time.is_empty() {
-        *out += "<h2>Over the run</h2><p>Windows of equal numbers of requests; the \
-                 last one, in which the run ended, is drawn if it is full.</p>";
-        *out += &tables::legend(view, SHOWN);
-        let _ = write!(out, "<div class=\"grid2\">{time}</div>");
+    view.documents.iter().for_each(|shown| *out += &spent::section(shown.value));
+    for shown in view.documents.iter().filter(|shown| !shown.command.is_empty()) {
+        repeat(out, shown.command);
     }
-    let latency = charts::latency(view);
-    if !latency.is_empty() {
-        *out += "<h2>Latency</h2><p>From arrival to completion, the host's queue included.</p>";
-        let _ = write!(out, "<div class=\"grid2\">{latency}</div>");
-    }
-    *out += &spent::section(view.document);
-    repeat(out, reproduce);
     *out += "<h2>Circumstances</h2><p>What was replayed, and how.</p>";
-    for part in settings::parts(view.document) {
-        *out += &tables::circumstances(part);
-    }
+    of_each(out, view, |document| {
+        settings::parts(document).into_iter().map(tables::circumstances).collect()
+    });
     *out += "<h2>Configuration</h2><p>The effective configuration of the drive, with the source \
              of each value. Swept keys are in the summary.</p>";
-    *out += &tables::config(view.document);
-    for part in &settings::parts(view.document)[1..] {
-        let _ = write!(out, "<h3>{}</h3>", escape(&setting_name(part)));
-        *out += &tables::config(part);
-    }
+    *out += &tables::differences(view);
+    of_each(out, view, |document| {
+        let mut text = tables::config(document);
+        for part in &settings::parts(document)[1..] {
+            let _ = write!(text, "<h3>{}</h3>", escape(&setting_name(part)));
+            text += &tables::config(part);
+        }
+        text
+    });
     *out += "<h2>All numbers</h2><details><summary>Every counter of every run</summary>";
     *out += &tables::all_numbers(view);
+    *out += "</details><details><summary>Every list: windows, latencies, histograms</summary>";
+    *out += &data::texts(view);
     *out += "</details><h2>Limits of the model</h2><p class=\"note\">Each die serves requests in \
              the order they arrive; there is no out-of-order scheduler. A percentile with fewer \
              than ten samples beyond it is left out. Percentiles of windows are at most 3 % too \
-             high, all others at most 0.8 %.</p>";
+             high, those of a range of windows at most 50 %, all others at most 0.8 %.</p>";
+}
+
+/// A part of each document, under its name if there are several.
+fn of_each(out: &mut String, view: &View<'_>, part: fn(&Value) -> String) {
+    let many = view.documents.len() > 1;
+    for shown in view.documents {
+        let text = part(shown.value);
+        let _ = match many {
+            true => {
+                write!(out, "<details><summary>{}</summary>{text}</details>", escape(shown.name))
+            }
+            false => write!(out, "{text}"),
+        };
+    }
+}
+
+/// What makes the numbers less than they seem.
+fn notes(out: &mut String, view: &View<'_>) {
+    let mut note = |text: String| {
+        let _ = write!(out, "<p class=\"note warn\" style=\"margin-top:18px\">{text}</p>");
+    };
+    if let Some(share) = tables::unwritten_share(view) {
+        note(format!(
+            "{} % of the pages read were never written. The drive answers these without touching \
+             flash, so read latencies look better than they are: consider <code>--preload \
+             reads</code>.",
+            significant(share * 100.0, 3)
+        ));
+    }
+    let runs = view.runs.len();
+    let count = |what: fn(&Value) -> bool| view.runs.iter().filter(|run| what(run.value)).count();
+    let saturated = count(|run| run["host_queue"]["saturated"] == true);
+    if saturated > 0 {
+        note(format!(
+            "Saturated: in {saturated} of {runs} runs the host's queue was never empty for long, \
+             because more was offered than the drive serves. Their latencies grow with the length \
+             of the run."
+        ));
+    }
+    let unsettled = count(|run| run["precondition"]["settled"] == false);
+    if unsettled > 0 {
+        note(format!(
+            "{unsettled} of {runs} runs begin in no steady state: write amplification still moved \
+             when preconditioning ended."
+        ));
+    }
 }
 
 /// What was replayed: files, recipes, or the applications of a merged stream.
@@ -132,9 +174,9 @@ fn sources(document: &Value) -> String {
 }
 
 /// One sentence: what ran on what, how.
-fn lead(view: &View<'_>) -> String {
-    let d = view.document;
-    let runs = match view.runs.len() {
+fn lead(view: &View<'_>, shown: &Shown<'_>) -> String {
+    let d = shown.value;
+    let runs = match d["results"].as_array().map_or(0, Vec::len) {
         1 => "One run".to_string(),
         n => format!("{n} runs"),
     };
@@ -148,7 +190,12 @@ fn lead(view: &View<'_>) -> String {
         (Some(mode), _) => mode.to_string(),
         _ => String::new(),
     };
+    let of_it = |group: &usize| {
+        let document = view.groups[*group].document;
+        std::ptr::eq(view.documents[document].value, shown.value)
+    };
     let waited: Vec<f64> = (0..view.groups.len())
+        .filter(of_it)
         .filter_map(|g| Some(view.mean(g, metric::WAITED_SHARE)?.0))
         .collect();
     let waited = waited.into_iter().reduce(f64::max).filter(|share| *share > 0.0);

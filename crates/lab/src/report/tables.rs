@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::view::{View, best};
+use crate::compare::{Loaded, compare};
 use crate::metric::{self, Metric};
 use ::report::format::{bytes, count, escape, grouped, significant, time};
 
@@ -45,34 +46,6 @@ fn three(v: f64) -> String {
     format!("{v:.3}")
 }
 
-fn swatch(group: usize) -> String {
-    format!(
-        "<svg class=\"swatch\" viewBox=\"0 0 22 10\" aria-hidden=\"true\"><path class=\"line c{} d{}\" \
-         style=\"stroke-width:3\" d=\"M1 5L21 5\"/></svg>",
-        group % 8,
-        group / 8 % 4
-    )
-}
-
-/// A button for each group that shows or hides its lines.
-pub(super) fn legend(view: &View<'_>, shown: usize) -> String {
-    if view.groups.len() < 2 {
-        return String::new();
-    }
-    let mut out =
-        String::from("<div class=\"legend\" role=\"group\" aria-label=\"Shown in charts\">");
-    for group in 0..view.groups.len() {
-        let _ = write!(
-            out,
-            "<button type=\"button\" data-group=\"{group}\" aria-pressed=\"{}\">{}{}</button>",
-            group < shown,
-            swatch(group),
-            escape(&view.label(group))
-        );
-    }
-    out + "</div>"
-}
-
 /// One row for each group, the best value of each column marked.
 pub(super) fn summary(view: &View<'_>) -> String {
     let columns: Vec<_> = COLUMNS.iter().filter(|c| view.has(c.1)).collect();
@@ -82,7 +55,7 @@ pub(super) fn summary(view: &View<'_>) -> String {
         .map_or(Vec::new(), |g| g.params.iter().map(|(key, _)| key.as_str()).collect());
     let heading = if keys.is_empty() { "run".to_string() } else { keys.join(" · ") };
     let mut out = format!(
-        "<div class=\"scroll\"><table><thead><tr><th scope=\"col\">{}</th>",
+        "<div class=\"scroll\"><table id=\"summary\"><thead><tr><th scope=\"col\">{}</th>",
         escape(&heading)
     );
     for column in &columns {
@@ -91,12 +64,10 @@ pub(super) fn summary(view: &View<'_>) -> String {
     out += "</tr></thead><tbody>";
     let best: Vec<Vec<bool>> = columns.iter().map(|c| best_of(view, c)).collect();
     for group in 0..view.groups.len() {
-        let many = view.groups.len() > 1;
-        let mark = if many { swatch(group) } else { String::new() };
         let seeds = view.groups[group].runs.len();
         let note = if seeds > 1 { format!(" <small>{seeds} seeds</small>") } else { String::new() };
         let label = escape(&view.label(group));
-        let _ = write!(out, "<tr><th scope=\"row\">{mark}{label}{note}</th>");
+        let _ = write!(out, "<tr data-group=\"{group}\"><th scope=\"row\">{label}{note}</th>");
         for (column, best) in columns.iter().zip(&best) {
             let Some((mean, half)) = view.mean(group, column.1) else {
                 out += "<td>–</td>";
@@ -107,7 +78,7 @@ pub(super) fn summary(view: &View<'_>) -> String {
             let class = if is_best { " class=\"best\"" } else { "" };
             let star = if is_best { "★ " } else { "" };
             let ci = half.map_or(String::new(), |h| format!(" <small>± {}</small>", (column.2)(h)));
-            let _ = write!(out, "<td{class}>{star}{shown}{ci}</td>");
+            let _ = write!(out, "<td{class} data-v=\"{mean}\">{star}{shown}{ci}</td>");
         }
         out += "</tr>";
     }
@@ -233,11 +204,12 @@ pub(super) fn all_numbers(view: &View<'_>) -> String {
     }
     rows.sort();
     rows.dedup();
-    let mut out =
-        String::from("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">field</th>");
-    for run in &view.runs {
-        let name = run.value["name"].as_str().unwrap_or_default();
-        let _ = write!(out, "<th scope=\"col\">{}</th>", escape(name).replace(' ', "<br>"));
+    let mut out = String::from(
+        "<div class=\"scroll\"><table id=\"numbers\"><thead><tr><th scope=\"col\">field</th>",
+    );
+    for run in 0..view.runs.len() {
+        let name = escape(&view.label_of_run(run)).replace(" · ", "<br>");
+        let _ = write!(out, "<th scope=\"col\">{name}</th>");
     }
     out += "</tr></thead><tbody>";
     for row in rows {
@@ -255,14 +227,14 @@ pub(super) fn all_numbers(view: &View<'_>) -> String {
 
 fn leaves(prefix: &str, value: &Value, rows: &mut Vec<String>) {
     for (key, inner) in value.as_object().into_iter().flatten() {
-        if prefix.is_empty() && (key == "series" || key == "params") {
+        if prefix.is_empty() && key == "params" {
             continue;
         }
         let dot = if prefix.is_empty() { "" } else { "." };
         let name = format!("{prefix}{dot}{key}");
         if inner.is_object() {
             leaves(&name, inner, rows);
-        } else if inner.is_number() {
+        } else if !inner.is_array() {
             rows.push(name);
         }
     }
@@ -308,6 +280,37 @@ pub(super) fn config(document: &Value) -> String {
         table(&defaults)
     );
     out
+}
+
+/// Keys whose values differ between documents; nothing of a single one.
+pub(super) fn differences(view: &View<'_>) -> String {
+    if view.documents.len() < 2 {
+        return String::new();
+    }
+    let loaded: Vec<Loaded> = view
+        .documents
+        .iter()
+        .map(|one| Loaded { name: one.name.to_string(), document: one.value.clone() })
+        .collect();
+    let found = compare(&loaded, &[]).differences;
+    if found.is_empty() {
+        return "<p>The same in all.</p>".to_string();
+    }
+    let mut out =
+        String::from("<div class=\"scroll\"><table><thead><tr><th scope=\"col\">differs</th>");
+    for one in &loaded {
+        let _ = write!(out, "<th scope=\"col\" class=\"text\">{}</th>", escape(&one.name));
+    }
+    out += "</tr></thead><tbody>";
+    for one in found {
+        let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escape(&one.key));
+        for value in one.values {
+            let text = value.map_or("–".to_string(), |text| escape(&text));
+            let _ = write!(out, "<td class=\"text wide\">{text}</td>");
+        }
+        out += "</tr>";
+    }
+    out + "</tbody></table></div>"
 }
 
 /// Runs that cannot be, and why; the first ones by name.

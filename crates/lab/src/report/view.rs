@@ -5,6 +5,17 @@ use serde_json::Value;
 
 use crate::metric::Metric;
 
+/// A result document to be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// What tells it from others beside it: the path it was read from.
+    pub name: &'a str,
+    /// The document.
+    pub value: &'a Value,
+    /// What repeats it; empty if nobody knows.
+    pub command: &'a str,
+}
+
 /// One run of a document.
 pub(super) struct Run<'a> {
     pub value: &'a Value,
@@ -12,52 +23,70 @@ pub(super) struct Run<'a> {
     pub group: usize,
 }
 
-/// Runs that differ in their seed alone.
+/// Runs of a document that differ in their seed alone.
 pub(super) struct Group {
+    /// The document's number.
+    pub document: usize,
     /// The swept keys and their values.
     pub params: Vec<(String, String)>,
     /// Its runs.
     pub runs: Vec<usize>,
 }
 
-/// A document, ready to be drawn.
+/// Documents, ready to be drawn.
 pub(super) struct View<'a> {
-    pub document: &'a Value,
+    pub documents: &'a [Shown<'a>],
     pub runs: Vec<Run<'a>>,
     pub groups: Vec<Group>,
 }
 
 impl<'a> View<'a> {
-    pub(super) fn new(document: &'a Value) -> View<'a> {
-        let mut view = View { document, runs: Vec::new(), groups: Vec::new() };
-        let results = document["results"].as_array().map_or(&[][..], Vec::as_slice);
-        for value in results {
-            let params: Vec<(String, String)> = value["params"]
-                .as_object()
-                .into_iter()
-                .flatten()
-                .filter(|(key, _)| *key != "seed")
-                .map(|(key, v)| (key.clone(), v.as_str().unwrap_or_default().to_string()))
-                .collect();
-            let known = view.groups.iter().position(|g| g.params == params);
-            let group = known.unwrap_or_else(|| {
-                view.groups.push(Group { params, runs: Vec::new() });
-                view.groups.len() - 1
-            });
-            view.groups[group].runs.push(view.runs.len());
-            let seed = value["params"]["seed"].as_u64().unwrap_or(0);
-            view.runs.push(Run { value, seed, group });
+    pub(super) fn new(documents: &'a [Shown<'a>]) -> View<'a> {
+        let mut view = View { documents, runs: Vec::new(), groups: Vec::new() };
+        for (document, shown) in documents.iter().enumerate() {
+            let results = shown.value["results"].as_array().map_or(&[][..], Vec::as_slice);
+            results.iter().for_each(|value| view.add(document, value));
         }
         view
     }
 
-    /// A label as short as the sweep allows: values only, unless there is nothing swept.
+    fn add(&mut self, document: usize, value: &'a Value) {
+        let params: Vec<(String, String)> = value["params"]
+            .as_object()
+            .into_iter()
+            .flatten()
+            .filter(|(key, _)| *key != "seed")
+            .map(|(key, v)| (key.clone(), v.as_str().unwrap_or_default().to_string()))
+            .collect();
+        let same = |g: &Group| g.document == document && g.params == params;
+        let known = self.groups.iter().position(same);
+        let group = known.unwrap_or_else(|| {
+            self.groups.push(Group { document, params, runs: Vec::new() });
+            self.groups.len() - 1
+        });
+        self.groups[group].runs.push(self.runs.len());
+        let seed = value["params"]["seed"].as_u64().unwrap_or(0);
+        self.runs.push(Run { value, seed, group });
+    }
+
+    /// A label as short as the sweep allows: values only, unless there is nothing swept; before it
+    /// the document, if there are several.
     pub(super) fn label(&self, group: usize) -> String {
-        let params = &self.groups[group].params;
-        if params.is_empty() {
-            return "this run".to_string();
+        let Group { document, params, .. } = &self.groups[group];
+        let mut words: Vec<&str> = params.iter().map(|(_, value)| value.as_str()).collect();
+        if self.documents.len() > 1 {
+            words.insert(0, self.documents[*document].name);
         }
-        params.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join(" · ")
+        if words.is_empty() { "this run".to_string() } else { words.join(" · ") }
+    }
+
+    /// The same of a run: with its seed, where there are several.
+    pub(super) fn label_of_run(&self, run: usize) -> String {
+        let Run { group, seed, .. } = &self.runs[run];
+        match self.groups[*group].runs.len() {
+            1 => self.label(*group),
+            _ => format!("{} · seed {seed}", self.label(*group)),
+        }
     }
 
     /// A metric of every run of a group that has it.
@@ -154,9 +183,14 @@ mod tests {
         let document = serde_json::json!({
             "results": [run("lru", 1), run("lru", 3), run("aoi", 1), run("aoi", 3)]
         });
-        let view = View::new(&document);
+        let shown = |name| Shown { name, value: &document, command: "" };
+        let one = [shown("a")];
+        let view = View::new(&one);
         assert_eq!(view.groups.len(), 2);
-        assert_eq!(view.label(1), "aoi");
+        assert_eq!((view.label(1), view.label_of_run(3)), ("aoi".into(), "aoi · seed 3".into()));
         assert_eq!(view.mean(0, crate::metric::WAF).unwrap().0, 2.0);
+        let two = [shown("a"), shown("b")];
+        let view = View::new(&two);
+        assert_eq!((view.groups.len(), view.label(2)), (4, "b · lru".to_string()));
     }
 }

@@ -3,8 +3,9 @@
 //
 //   node dom.js PAGE.html [HASH]
 //
-// Prints, as JSON, how many charts and marks there are, how many of them show a tip under the pointer, and the ids of
-// what the link with this hash unfolds and shows.
+// Prints, as JSON, how many figures and marks there are, how many of them show a tip under the pointer, the ids of what
+// the link with this hash unfolds and shows; of a page of results its panels: their lanes, how much was drawn, what their
+// heads say, and the address after the pointer has been over one.
 "use strict";
 const page = require("fs").readFileSync(process.argv[2], "utf8");
 const source = /<script>([\s\S]*?)<\/script>/.exec(page)[1];
@@ -34,12 +35,44 @@ class Element {
   get parentNode() { return this.parent; }
   get tagName() { return this.tag.toUpperCase(); }
   scrollIntoView() { scrolled.push(this.attributes.id); }
+  // What a page of results asks for beyond that of studies.
+  get className() { return [...this.classes].join(" "); }
+  set className(names) { this.classes = new Set(names.split(" ").filter(Boolean)); this.classList.contains = (name) => this.classes.has(name); }
+  get id() { return this.attributes.id || ""; }
+  set id(id) { this.attributes.id = id; }
+  get rows() { return this.all().filter((one) => one.tag === "tr"); }
+  get cells() { return this.children.filter((one) => one.tag === "td" || one.tag === "th"); }
+  get tBodies() { return this.children.filter((one) => one.tag === "tbody"); }
+  get tHead() { return this.children.find((one) => one.tag === "thead"); }
+  get firstChild() { return this.children[0] || null; }
+  get clientWidth() { return 400; }
+  get scrollWidth() { return 400; }
+  get scrollLeft() { return 0; }
+  insertBefore(child, before) {
+    child.parent = this;
+    this.children.splice(before ? this.children.indexOf(before) : this.children.length, 0, child);
+    return child;
+  }
+  removeAttribute(name) { delete this.attributes[name.toLowerCase()]; }
+  getContext() {
+    const drawn = (this.drawn = { strokes: 0, wrong: 0 });
+    const note = (...at) => { drawn.strokes++; if (at.some((v) => !Number.isFinite(v))) drawn.wrong++; };
+    const quiet = () => {};
+    return { setTransform: quiet, beginPath: quiet, closePath: quiet, fill: quiet, stroke: quiet, setLineDash: quiet,
+      fillRect: note, moveTo: note, lineTo: note };
+  }
   getAttribute(name) { return this.attributes[name.toLowerCase()] ?? null; }
   setAttribute(name, value) { this.attributes[name.toLowerCase()] = String(value); }
   addEventListener(name, listener) { (this.listeners[name] ||= []).push(listener); }
   fire(name, event) { (this.listeners[name] || []).forEach((listener) => listener(event)); }
-  appendChild(child) { child.parent = this; this.children.push(child); return child; }
-  getBoundingClientRect() { return { left: 0, top: 0, width: this.viewBox.baseVal.width }; }
+  appendChild(child) {
+    if (child.parent && child.parent !== this) child.parent.children = child.parent.children.filter((one) => one !== child);
+    if (child.parent === this) this.children = this.children.filter((one) => one !== child);
+    child.parent = this;
+    this.children.push(child);
+    return child;
+  }
+  getBoundingClientRect() { return { left: 0, top: 0, width: this.viewBox ? this.viewBox.baseVal.width : 400, height: 100 }; }
   all() { return this.children.flatMap((child) => [child, ...child.all()]); }
   matches(simple) {
     const parts = simple.match(/^[a-z]+|[.#][\w-]+|\[[\w-]+\]/g);
@@ -68,9 +101,15 @@ class Element {
 
 const empty = new Set(["meta", "link", "br", "col", "input"]);
 const root = new Element("root", {}, null);
+const said = (text) => text.replace(/&(lt|gt|quot|#39|amp);/g, (_, name) => ({ lt: "<", gt: ">", quot: '"', "#39": "'", amp: "&" })[name]);
 let open = root;
-for (const [, close, tag, rest, self] of page.replace(/<(script|style)>[\s\S]*?<\/\1>/g, "")
-  .matchAll(/<(\/?)([a-z][a-z0-9]*)((?:[^>"]|"[^"]*")*?)(\/?)>/gi)) {
+for (const [, close, tag, rest, self, words] of page.replace(/<(script|style)>[\s\S]*?<\/\1>/g, "")
+  .matchAll(/<(\/?)([a-z][a-z0-9]*)((?:[^>"]|"[^"]*")*?)(\/?)>|([^<]+)/gi)) {
+  if (words !== undefined) {
+    const node = open.appendChild(new Element("text", {}, null));
+    node.own = said(words);
+    continue;
+  }
   const name = tag.toLowerCase();
   if (close) {
     while (open.tag !== name && open !== root) open = open.parent;
@@ -79,30 +118,39 @@ for (const [, close, tag, rest, self] of page.replace(/<(script|style)>[\s\S]*?<
     continue;
   }
   const attributes = {};
-  for (const [, key, value] of rest.matchAll(/([\w-]+)(?:="([^"]*)")?/g)) attributes[key.toLowerCase()] = value ?? "";
-  const element = open.appendChild(new Element(name, attributes, open));
+  for (const [, key, value] of rest.matchAll(/([\w-]+)(?:="([^"]*)")?/g)) attributes[key.toLowerCase()] = said(value ?? "");
+  const element = open.appendChild(new Element(name, attributes, null));
   if (!self && !empty.has(name)) open = element;
 }
 
 const document = {
   documentElement: root.querySelector("html"),
-  getElementById: (id) => root.querySelector(`#${id}`),
+  getElementById: (id) => root.all().find((one) => one.attributes.id === id) || null,
   querySelector: (selector) => root.querySelector(selector),
   querySelectorAll: (selector) => root.querySelectorAll(selector),
   createElement: (tag) => new Element(tag, {}, null),
   createTextNode: (text) => { const node = new Element("text", {}, null); node.own = text; return node; },
 };
-new Function("document", "matchMedia", "navigator", "getComputedStyle", "innerWidth", "innerHeight", "location",
-  "addEventListener", source)(
+// One at a time, as a browser would: what is asked for while one runs comes after it.
+const later = [];
+const location = { hash: process.argv[3] || "", pathname: "page.html", search: "", href: "page.html" };
+const history = { replaceState: (_, __, url) => { location.hash = url.includes("#") ? url.slice(url.indexOf("#")) : ""; } };
+const frames = () => { for (let n = 0; later.length && n < 99; n++) later.shift()(); };
+new Function("document", "matchMedia", "navigator", "getComputedStyle", "innerWidth", "innerHeight", "location", "history", "window",
+  "addEventListener", "requestAnimationFrame", source)(
   document,
-  () => ({ matches: false }),
+  () => ({ matches: false, addEventListener: () => {} }),
   { clipboard: { writeText: () => Promise.resolve() } },
-  () => ({ stroke: "black" }),
+  () => ({ stroke: "black", getPropertyValue: () => " #123456" }),
   1000,
   800,
-  { hash: process.argv[3] || "" },
+  location,
+  history,
+  { devicePixelRatio: 2 },
   () => {},
+  (act) => later.push(act),
 );
+frames();
 
 const tip = document.getElementById("tip");
 function shown(target, event) {
@@ -113,15 +161,33 @@ function shown(target, event) {
   target.fire("pointerleave", event);
   return said !== "" && tip.style.visibility === "hidden" && !/NaN|undefined/.test(said);
 }
-const over = root.querySelectorAll(".chart svg[data-frame]"), marks = root.querySelectorAll(".chart svg [data-tip]");
-// Somewhere on the axis a line passes under the pointer.
-const found = (svg) => Array.from({ length: 28 }, (_, i) => 20 * i).some((x) => shown(svg, { clientX: x, clientY: 50 }));
+const marks = root.querySelectorAll(".chart svg [data-tip]");
+const lanes = root.querySelectorAll(".panel .lane"), fields = root.querySelectorAll(".panel .plot .field");
+const panels = root.querySelectorAll(".panel").filter((one) => !one.hidden);
+const drawn = (one) => one.all().filter((at) => at.drawn);
+const sum = (all) => all.reduce((total, one) => total + one, 0);
+const heads = lanes.map((lane) => lane.querySelector(".value")?.textContent ?? "");
+const shows = fields.filter((field) => field.listeners.pointermove);
+const event = (x) => ({ clientX: x, clientY: 50, button: 0, pointerId: 1 });
+const tips = shows.filter((field) => shown(field, event(100))).length;
+for (const [name, x] of [["pointerdown", 100], ["pointermove", 200], ["pointerup", 200]]) shows[0]?.fire(name, event(x));
+frames();
 console.log(JSON.stringify({
   scrolled,
   unfolded: root.querySelectorAll("details").filter((one) => one.open).map((one) => one.attributes.id || ""),
   figures: root.querySelectorAll(".chart svg").length,
-  charts: over.length,
-  charts_with_tip: over.filter(found).length,
+  panels: panels.map((one) => one.id.replace("panel-", "")),
+  lanes: lanes.length,
+  empty: panels.flatMap((one) => drawn(one).filter((at) => at.drawn.strokes === 0)).length,
+  strokes: sum(panels.flatMap(drawn).map((at) => at.drawn.strokes)),
+  wrong: sum(panels.flatMap(drawn).map((at) => at.drawn.wrong)),
+  unsaid: heads.filter((words) => /NaN|undefined|Infinity/.test(words)),
+  fields: shows.length,
+  tips,
+  answers: root.querySelectorAll("#brief li").length,
+  led: root.querySelectorAll("#brief .tool").length,
+  sorted: root.querySelectorAll("#summary th .tool").length,
+  address: location.hash,
   marks: marks.length,
   marks_with_tip: marks.filter((mark) => shown(mark, { clientX: 10, clientY: 10 })).length,
 }));

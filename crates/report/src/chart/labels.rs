@@ -9,7 +9,7 @@ use super::{HEIGHT, LEFT, RIGHT, TOP, WIDTH};
 use crate::format::escape;
 
 /// Width of a character of an axis label, and height of its line.
-const LETTER: f64 = 6.2;
+const LETTER: f64 = 6.4;
 pub(super) const LINE: f64 = 12.0;
 /// Air between two labels of one line.
 const AIR: f64 = 5.0;
@@ -47,15 +47,6 @@ impl Label {
         Label { text: text.to_string(), x, y, anchor, climbs: 0.0 }
     }
 
-    /// Its left and right end, if it is flat.
-    fn span(&self) -> (f64, f64) {
-        let width = width(&self.text);
-        match self.anchor {
-            Anchor::Middle => (self.x - width / 2.0, self.x + width / 2.0),
-            Anchor::End => (self.x - width, self.x),
-        }
-    }
-
     /// As SVG.
     pub(super) fn draw(&self, out: &mut String, class: &str) {
         let anchor = if self.anchor == Anchor::End { "end" } else { "middle" };
@@ -74,25 +65,6 @@ impl Label {
             ),
         };
     }
-}
-
-/// Labels of ticks on a line, those left out that would touch another: the last one stays, it says
-/// where the axis ends.
-pub(super) fn along(ticks: impl IntoIterator<Item = (f64, String)>, y: f64) -> Vec<Label> {
-    let place = |(x, text): (f64, String)| {
-        let half = width(&text) / 2.0;
-        let (low, high) = (half, WIDTH - half);
-        Label::flat(&text, if high > low { x.clamp(low, high) } else { x }, y, Anchor::Middle)
-    };
-    let all: Vec<Label> = ticks.into_iter().map(place).collect();
-    let mut kept: Vec<Label> = Vec::new();
-    for label in all.into_iter().rev() {
-        if kept.last().is_none_or(|next| label.span().1 + AIR <= next.span().0) {
-            kept.push(label);
-        }
-    }
-    kept.reverse();
-    kept
 }
 
 /// Labels of ticks beside a vertical axis.

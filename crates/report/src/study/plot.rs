@@ -2,7 +2,7 @@
 
 use super::{Number, Table, Value};
 use crate::ReportError;
-use crate::chart::{self, Across, Chart, Scale, Series};
+use crate::chart::{self, Chart, Series};
 
 /// What marks a value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,26 +151,12 @@ impl Drawing {
     /// The drawing; empty if the rows have no numbers.
     pub(super) fn svg(&self, table: &Table) -> String {
         let data = self.data(table);
-        let series = data.series.into_iter().enumerate().map(|(group, (name, values))| Series {
-            group,
-            name,
-            points: values.into_iter().enumerate().map(|(at, v)| (at as f64, v)).collect(),
-            faint: false,
-        });
+        let series = data.series.into_iter().map(|(name, values)| Series { name, values });
         let mark = match self.mark {
             Mark::Bars => chart::Mark::Bars,
             Mark::Lines => chart::Mark::Points,
         };
-        Chart {
-            title: &self.title,
-            about: "",
-            series: series.collect(),
-            x: Across::Names(data.names),
-            y: Scale::Plain,
-            mark,
-            from_zero: true,
-        }
-        .html()
+        Chart { title: &self.title, names: data.names, mark, series: series.collect() }.html()
     }
 }
 

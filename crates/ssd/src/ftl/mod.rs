@@ -43,7 +43,7 @@ pub use victim::{Choice, ClosedLine, Victim, VictimInfo, VictimSpec, add_victim,
 
 use std::sync::Arc;
 
-use block::{DeviceError, Plant, Ppn, Time};
+use block::{BlockId, DeviceError, Plant, Ppn, Time};
 use nand::{Geometry, Nand, NandError};
 
 use crate::config::{FtlKind, LineBudget, OobMode, Params, Streams};
@@ -276,6 +276,12 @@ impl PageFtl {
     /// Slots holding current data.
     pub fn valid_slots(&self) -> u64 {
         self.map.valid_total()
+    }
+    /// Slots of a block holding current data.
+    pub fn valid_in(&self, block: BlockId) -> u32 {
+        let first = self.g.ppn(block, 0).0;
+        let slots = first..first + self.g.slots_per_block();
+        slots.filter(|slot| self.is_valid(Ppn(*slot))).count() as u32
     }
     /// Free lines' blocks.
     pub fn free_blocks(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! `GET /metrics` over HTTP/1.0, on this machine only.
+//! `GET` of a few paths over HTTP/1.0, on this machine only.
 //!
 //! Invariants: a client holds one of a fixed number of places for at most [`PATIENCE`], and costs at
 //! most [`LARGEST`] bytes; every answer says how long it is and closes the connection.
@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use lab::LabError;
 
-use super::metrics::CONTENT_TYPE;
 use crate::{note, print, stop};
 
 /// Bytes of a request at most.
@@ -23,24 +22,43 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// What is answered to who asks for the metrics, or why not.
-pub type Metrics = dyn Fn() -> Result<String, LabError> + Send + Sync;
+/// What is answered to who asks for a path, or why not now; `None`: there is no such path.
+pub type Pages = dyn Fn(&str) -> Option<Result<Page, LabError>> + Send + Sync;
+
+/// What stands at a path.
+pub struct Page {
+    /// Its media type.
+    pub kind: &'static str,
+    /// Its text.
+    pub body: String,
+}
+
+/// What is served, and how to speak of it.
+#[derive(Clone)]
+pub struct Served {
+    /// The path that is printed when it can be asked for.
+    pub path: String,
+    /// What is expected, for who asks for another.
+    pub expected: &'static str,
+    /// The answers.
+    pub pages: Arc<Pages>,
+}
 
 struct Answer {
     status: &'static str,
-    kind: &'static str,
-    body: String,
+    page: Page,
 }
 
 fn plain(status: &'static str, body: &str) -> Answer {
-    Answer { status, kind: "text/plain; charset=utf-8", body: format!("{body}\n") }
+    let page = Page { kind: "text/plain; charset=utf-8", body: format!("{body}\n") };
+    Answer { status, page }
 }
 
 /// Answers until the program is to stop.
 ///
 /// # Errors
 /// The address is not of this machine alone, or cannot be listened at.
-pub fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> Result<(), LabError> {
+pub fn serve(address: SocketAddr, served: &Served) -> Result<(), LabError> {
     if !address.ip().is_loopback() {
         let what = format!("--listen {address}: expected an address of this machine, as 127.0.0.1");
         return Err(LabError::Input(what));
@@ -48,11 +66,11 @@ pub fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> Result<(), LabError>
     let failed = |error: io::Error| LabError::Failed(format!("{address}: {error}"));
     let listener = TcpListener::bind(address).map_err(failed)?;
     listener.set_nonblocking(true).map_err(failed)?;
-    print(&format!("http://{}/metrics\n", listener.local_addr().map_err(failed)?))?;
+    print(&format!("http://{}{}\n", listener.local_addr().map_err(failed)?, served.path))?;
     let open = Arc::new(AtomicUsize::new(0));
     while !stop::flag().load(Ordering::Relaxed) {
         match listener.accept() {
-            Ok((stream, _)) => welcome(stream, &open, &metrics),
+            Ok((stream, _)) => welcome(stream, &open, served),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => std::thread::sleep(LOOK),
             Err(error) => {
                 note(&format!("varve: {address}: {error}"));
@@ -71,17 +89,17 @@ impl Drop for Seat {
     }
 }
 
-fn welcome(stream: TcpStream, open: &Arc<AtomicUsize>, metrics: &Arc<Metrics>) {
+fn welcome(stream: TcpStream, open: &Arc<AtomicUsize>, served: &Served) {
     if open.fetch_add(1, Ordering::Relaxed) >= MOST {
-        // Closed at once; whoever scrapes comes again.
+        // Closed at once; whoever asks comes again.
         drop(Seat(Arc::clone(open)));
         return;
     }
-    let (seat, metrics) = (Seat(Arc::clone(open)), Arc::clone(metrics));
+    let (seat, served) = (Seat(Arc::clone(open)), served.clone());
     // Without a thread the stream is closed, and says so.
-    let _ = std::thread::Builder::new().name("scrape".to_string()).spawn(move || {
+    let _ = std::thread::Builder::new().name("answer".to_string()).spawn(move || {
         // A client who leaves in the middle is no concern of ours.
-        let _ = talk(stream, &*metrics);
+        let _ = talk(stream, &served);
         drop(seat);
     });
 }
@@ -104,26 +122,25 @@ fn request(stream: &mut TcpStream) -> io::Result<Option<String>> {
     Ok(Some(String::from_utf8_lossy(line).trim().to_string()))
 }
 
-fn answer(line: &str, metrics: &Metrics) -> Answer {
+fn answer(line: &str, served: &Served) -> Answer {
     let mut words = line.split_whitespace();
     let (method, target) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    let path = target.split('?').next().unwrap_or_default();
-    match (method, path) {
-        ("GET" | "HEAD", "/metrics") => match metrics() {
-            Ok(body) => Answer { status: "200 OK", kind: CONTENT_TYPE, body },
-            Err(error) => plain("503 Service Unavailable", &error.to_string()),
-        },
-        ("GET" | "HEAD", _) => plain("404 Not Found", "expected /metrics"),
-        _ => plain("405 Method Not Allowed", "expected GET /metrics"),
+    if !matches!(method, "GET" | "HEAD") {
+        return plain("405 Method Not Allowed", &format!("expected GET {}", served.expected));
+    }
+    match (served.pages)(target.split('?').next().unwrap_or_default()) {
+        Some(Ok(page)) => Answer { status: "200 OK", page },
+        Some(Err(error)) => plain("503 Service Unavailable", &error.to_string()),
+        None => plain("404 Not Found", &format!("expected {}", served.expected)),
     }
 }
 
-fn talk(mut stream: TcpStream, metrics: &Metrics) -> io::Result<()> {
+fn talk(mut stream: TcpStream, served: &Served) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let line = request(&mut stream)?;
-    let Answer { status, kind, body } = match &line {
-        Some(line) => answer(line, metrics),
+    let Answer { status, page: Page { kind, body } } = match &line {
+        Some(line) => answer(line, served),
         None => plain("400 Bad Request", "a request of more than 8 KiB, or an unfinished one"),
     };
     let head = format!(

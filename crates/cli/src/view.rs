@@ -1,0 +1,62 @@
+//! `varve view`: result documents as a page, in a browser or in a file.
+
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lab::LabError;
+use lab::compare::{Loaded, load};
+use lab::files::write_whole;
+use lab::report::{Shown, html};
+
+use crate::args::View;
+use crate::experiment::command;
+use crate::http::{Page, Served, serve};
+use crate::print;
+
+/// Hexadecimal digits of what only who was told the address knows.
+const SECRET: usize = 32;
+
+/// `varve view RUN..`.
+pub fn view(args: &View) -> Result<(), LabError> {
+    // What cannot be shown is said now, not in a browser.
+    let first = page_of(&args.runs)?;
+    if let Some(path) = &args.save {
+        write_whole(path, first.as_bytes())?;
+        return print(&format!("wrote {}\n", path.display()));
+    }
+    let (runs, path) = (args.runs.clone(), format!("/{}/", secret()?));
+    let known = path.clone();
+    let pages = move |asked: &str| {
+        let page = |body| Page { kind: "text/html; charset=utf-8", body };
+        (asked == known).then(|| page_of(&runs).map(page))
+    };
+    serve(
+        args.listen,
+        &Served { path, expected: "the address that was printed", pages: Arc::new(pages) },
+    )
+}
+
+fn page_of(runs: &[PathBuf]) -> Result<String, LabError> {
+    let documents = runs.iter().map(|path| load(path)).collect::<Result<Vec<Loaded>, _>>()?;
+    // What repeats a run, if the folder holds its scenario.
+    let repeats = |(path, one): (&PathBuf, &Loaded)| {
+        let scenario = path.join("run.toml");
+        if scenario.is_file() { command(&scenario, &one.document) } else { String::new() }
+    };
+    let commands: Vec<String> = runs.iter().zip(&documents).map(repeats).collect();
+    let shown = documents.iter().zip(&commands).map(|(one, command)| Shown {
+        // The only one needs no name.
+        name: if runs.len() > 1 { &one.name } else { "" },
+        value: &one.document,
+        command,
+    });
+    Ok(html(&shown.collect::<Vec<_>>()))
+}
+
+fn secret() -> Result<String, LabError> {
+    let (source, mut random) = ("/dev/urandom", [0; SECRET / 2]);
+    let read = std::fs::File::open(source).and_then(|mut file| file.read_exact(&mut random));
+    read.map_err(|error| LabError::io(source, error))?;
+    Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
+}
