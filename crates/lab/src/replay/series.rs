@@ -88,8 +88,8 @@ impl Small {
     }
 }
 
-/// A column's value of a window, by what had been counted before it and behind it.
-type PerWindow = dyn Fn(&Edge, &Edge) -> Json;
+/// Makes a column of what a window's value is, by what had been counted before it and behind it.
+type Column<'a> = dyn Fn(&dyn Fn(&Edge, &Edge) -> Json) -> Json + 'a;
 
 /// What is counted between the edges of windows.
 #[derive(Clone, Copy, Default)]
@@ -262,7 +262,7 @@ impl Series {
     }
 
     /// What cleaning and the buffer did in each window.
-    fn cleaning(&self, columns: &mut Map, list: &dyn Fn(&PerWindow) -> Json) {
+    fn cleaning(&self, columns: &mut Map, list: &Column<'_>) {
         columns.put("gc_victims", list(&|a, b| Json::Int(b.victims - a.victims)));
         let valid = |a: &Edge, b: &Edge| Json::Int(b.victims_valid - a.victims_valid);
         columns.put("gc_valid_at_choice", list(&valid));
