@@ -403,6 +403,31 @@ fn a_commit_fails_whose_append_fails() {
     }
 }
 
+/// BEGIN IMMEDIATE makes a COMMIT of two databases of what changes one: the last steps of such a one cannot fail.
+#[test]
+fn a_commit_beside_a_database_that_did_not_change_is_durable_or_an_error() {
+    let mut failed = 0;
+    for cut_at in 1..8 {
+        let mut rig = Rig::new(Bytes(1 << 20));
+        let db = rig.open("");
+        db.execute_batch("CREATE TABLE c(v INT); INSERT INTO c VALUES(0)").unwrap();
+        let two = format!("ATTACH 'file:{}/two' AS q; CREATE TABLE q.t(v INT)", rig.name);
+        db.execute_batch(&two).unwrap();
+        {
+            let power = rig.medium.power();
+            let mut power = power.lock().unwrap();
+            (power.operations, power.cut_at, power.once) = (0, cut_at, true);
+        }
+        let done = db.execute_batch("BEGIN IMMEDIATE; UPDATE c SET v = 1; COMMIT");
+        failed += i32::from(done.is_err());
+        drop(db);
+        rig.again(None).unwrap();
+        let found = ask(&rig.open(""), "SELECT v FROM c");
+        assert!(done.is_err() || found == "1", "{cut_at}: {done:?}, and then {found}");
+    }
+    assert!(failed > 0, "no error met a commit");
+}
+
 /// A connection with a SELECT under way commits; while it waits for its flush another one changes all of what the
 /// SELECT reads. What the SELECT sees, and what a write on top of it is told.
 fn rows_beside_commits(bug: Option<Bug>) -> (Vec<String>, Option<i32>) {

@@ -35,6 +35,11 @@ impl Store {
         Ok(Store(Arc::new(Home::new(Core::beside(path, options)?))))
     }
 
+    /// Whether it is read beside who writes it.
+    pub(super) fn is_beside(&self) -> bool {
+        self.here().beside.is_some()
+    }
+
     /// Whether all that was read so far is what the image has: false when its writer went on, in a store that was
     /// opened beside it.
     pub fn is_unchanged(&self) -> bool {

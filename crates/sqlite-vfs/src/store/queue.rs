@@ -64,9 +64,9 @@ impl Queue {
         self.durable >= number
     }
 
-    /// Whether everybody sees what nobody knows to be durable, and never will.
-    pub(super) fn is_lost(&self) -> bool {
-        self.failed.is_some() && self.durable < self.issued
+    /// Whether everybody sees what nobody knows to be durable.
+    pub(super) fn is_owing(&self) -> bool {
+        self.durable < self.issued
     }
 
     /// The pages of all commits are on the device: their records are void.

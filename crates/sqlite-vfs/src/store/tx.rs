@@ -81,7 +81,8 @@ impl Core {
 
     /// Nobody reads what was seen before it was durable, and then was not.
     pub(super) fn readable(&mut self) -> Done<()> {
-        if self.queue.is_lost() { self.usable() } else { Ok(()) }
+        // Whatever broke the store: what waits to be durable then never will be.
+        if self.queue.is_owing() { self.usable() } else { Ok(()) }
     }
 
     fn begin(&mut self, owner: Owner, group: bool) -> Done<()> {

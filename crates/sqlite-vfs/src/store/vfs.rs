@@ -341,9 +341,15 @@ impl StoreVfs {
     fn find_for(&self, path: &str, kind: Kind, flags: c_int) -> Option<(Store, String)> {
         match kind {
             Kind::Database if flags & flag::READONLY == 0 => self.stores.find(path),
-            Kind::Database => self.stores.find(path).or_else(|| self.beside.find(path)),
+            Kind::Database => self.to_write(path),
+            Kind::Journal | Kind::Super if flags & flag::READONLY == 0 => self.to_write(path),
             _ => self.find(path),
         }
+    }
+
+    /// The store of a file that is written or deleted: who only reads does neither.
+    fn to_write(&self, path: &str) -> Option<(Store, String)> {
+        self.stores.find(path).or_else(|| self.beside.find(path))
     }
 }
 
@@ -378,7 +384,11 @@ impl Vfs for StoreVfs {
                     store.core()?.options.group = group;
                 }
                 let file = file.among(&self.stores);
-                Ok((Box::new(file), flags & !flag::CREATE))
+                let got = flags & !flag::CREATE;
+                // A log that is only read is neither checkpointed nor deleted: the writer's is another one.
+                let read = kind == Kind::Wal && store.is_beside();
+                let got = if read { got & !flag::READWRITE | flag::READONLY } else { got };
+                Ok((Box::new(file), got))
             }
             Err(Code::CANTOPEN) => {
                 self.fail(format!("{text}: there is no such object in the store"))
@@ -391,7 +401,7 @@ impl Vfs for StoreVfs {
         if self.is_ordinary(name) {
             return self.host.delete(name, sync_dir);
         }
-        let found = name.text().and_then(|text| self.find(text));
+        let found = name.text().and_then(|text| self.to_write(text));
         let (store, object) = found.ok_or(Code::IOERR_DELETE_NOENT)?;
         StoreFile::delete(&store, &object, name.text().unwrap_or(""))
     }
