@@ -168,6 +168,28 @@ fn a_transaction_is_its_hosts_and_ends_with_it() {
     assert!(is_kept(&planted(Bug::KeepOpen)), "the alarm of transactions that stay");
 }
 
+/// What the power has ended is nobody's, though the drive gives its number again.
+#[test]
+fn a_number_that_is_given_again_after_a_cut_is_its_new_hosts_alone() {
+    let running = run(&[DRIVE], Options::default());
+    let ((mut one, of), (mut two, _)) =
+        (running.host(&Wish::default()), running.host(&Wish::default()));
+    let old = one.tx_begin(of).expect("begun");
+    one.tx_write(of, old, 3, &page(1, 3)).expect("written");
+    let power = &running.stacks[0].power;
+    power.cut(When::Now).expect("the power goes");
+    power.on().expect("it comes up");
+    let new = two.tx_begin(of).expect("begun");
+    assert_eq!(new, old, "else this shows nothing");
+    two.tx_write(of, new, 4, &page(2, 4)).expect("written");
+    assert!(one.tx_write(of, old, 5, &page(1, 5)).is_err());
+    assert!(one.tx_commit(of, &[old]).is_err());
+    one.tx_abort(of, old).expect("no error");
+    drop(one);
+    running.until("it is gone", |running| running.count("hosts_now") == 1);
+    two.tx_commit(of, &[new]).expect("committed");
+}
+
 const PAGES: u64 = 48;
 
 /// What must be there, and what may be.

@@ -136,6 +136,11 @@ fn the_library_of_a_store_exports_its_entry_points_only() {
     let names: Vec<&str> = text.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(
         names,
-        ["sqlite3_extension_init", "sqlite3_varvesqlite_init", "varve_sqlite_register"]
+        [
+            "sqlite3_extension_init",
+            "sqlite3_varve_default",
+            "sqlite3_varvesqlite_init",
+            "varve_sqlite_register"
+        ]
     );
 }

@@ -2,7 +2,8 @@
 //! and the transactions that it has open.
 //!
 //! Invariants: the admin queue owns the association: it ends with it. A transaction belongs to the host
-//! that began it: nobody else can use its number. Once the association is over nothing is done for it.
+//! that began it: nobody else can use its number, and he cannot when the power has gone since (a drive gives numbers again that left no
+//! trace on it). Once the association is over nothing is done for it.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
@@ -65,7 +66,7 @@ enum News {
 /// Ends a queue's connection.
 pub type EndQueue = Box<dyn Fn() + Send>;
 
-type Open = BTreeSet<(usize, TxId)>;
+pub(super) type Open = BTreeSet<(usize, TxId)>;
 
 /// See the module.
 pub struct Association {
@@ -80,6 +81,8 @@ pub struct Association {
     errors: Mutex<(u64, VecDeque<[u8; ERROR]>)>,
     /// `None`: the association is over.
     transactions: Mutex<Option<Open>>,
+    /// By namespace: the power cuts that it had had when these were looked at last.
+    lives: Mutex<BTreeMap<usize, u64>>,
     alive: Mutex<Duration>,
     over: AtomicBool,
     dark: AtomicBool,
@@ -111,6 +114,7 @@ impl Association {
             changed: Mutex::default(),
             errors: Mutex::default(),
             transactions: Mutex::new(Some(Open::new())),
+            lives: Mutex::default(),
             alive,
             over: AtomicBool::new(false),
             dark: AtomicBool::new(false),
@@ -244,6 +248,10 @@ impl Association {
     /// else does, so that what ends the association ends all of them.
     pub fn transactions<R>(&self, work: impl FnOnce(&mut Open) -> R) -> Option<R> {
         lock(&self.transactions).as_mut().map(work)
+    }
+    /// Whether a namespace has lost its power so often when this is asked for the first time.
+    pub fn is_new_life(&self, namespace: usize, cuts: u64) -> bool {
+        lock(&self.lives).insert(namespace, cuts) != Some(cuts)
     }
     /// Those that were open; no others will be.
     pub fn end_transactions(&self) -> Open {

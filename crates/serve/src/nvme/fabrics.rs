@@ -102,7 +102,7 @@ impl<T: Transport> Work<'_, T> {
         };
         association.hear();
         // The host does not count what we take from its queue.
-        let head = (sqe.0[46] & 4 == 0).then_some(1 % (size + 1).max(2));
+        let head = (sqe.0[46] & 4 == 0).then_some(1 % size.saturating_add(1).max(2));
         let cntlid = association.cntlid;
         let size = size.saturating_add(1);
         self.queue = Some(Queue { association, qid, size, head });

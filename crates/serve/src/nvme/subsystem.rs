@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use block::Plant;
 use stack::disk::Ask;
 
-use super::association::{Association, Host};
+use super::association::{Association, Host, Open};
 use super::namespace::Namespace;
 use super::planted::Bug;
 use super::stats::{Counts, Stats};
@@ -123,10 +123,33 @@ impl Subsystem {
         self.associations().1.get(&cntlid).map(Arc::clone)
     }
 
+    /// What a power cut has ended is no longer open.
+    fn forget_cut(&self, association: &Association, open: &mut Open) {
+        for (index, namespace) in self.namespaces.iter().enumerate() {
+            let state = namespace.stack.power.state();
+            if state.on && association.is_new_life(index, state.cuts) {
+                open.retain(|(of, _)| *of != index);
+            }
+        }
+    }
+
+    /// Works with the transactions that an association has open; `None`: it is over.
+    pub(super) fn transactions<R>(
+        &self,
+        association: &Association,
+        work: impl FnOnce(&mut Open) -> R,
+    ) -> Option<R> {
+        association.transactions(|open| {
+            self.forget_cut(association, open);
+            work(open)
+        })
+    }
+
     /// A host is gone: its queues end, its transactions are aborted.
     pub(super) fn end(&self, association: &Association) {
         association.end_queues();
-        let open = association.end_transactions();
+        let mut open = association.end_transactions();
+        self.forget_cut(association, &mut open);
         let mut counts = Counts { aborts: open.len() as u64, ..Counts::default() };
         for (index, tid) in open {
             if self.options.bug.has(Bug::KeepOpen) {

@@ -104,7 +104,8 @@ impl<T: Transport> Work<'_, T> {
         work: impl FnOnce(&mut std::collections::BTreeSet<(usize, TxId)>) -> Result<R, Failure>,
     ) -> Result<R, Failure> {
         let Some(queue) = &self.queue else { return Err(Status::SEQUENCE.into()) };
-        queue.association.transactions(work).unwrap_or(Err(Status::TX_UNKNOWN.into()))
+        let worked = self.shared.transactions(&queue.association, work);
+        worked.unwrap_or(Err(Status::TX_UNKNOWN.into()))
     }
 
     /// Asks for something in a transaction of this host.
@@ -128,12 +129,14 @@ impl<T: Transport> Work<'_, T> {
         let association = std::sync::Arc::clone(&queue.association);
         self.counts.reads += 1;
         self.counts.read_bytes += span.bytes;
+        let shared = std::sync::Arc::clone(&self.shared);
         self.give(sqe, span, |into| {
             let unknown = || Err(Status::TX_UNKNOWN.into());
-            let read = association.transactions(|open| match open.contains(&(index, tid)) {
-                true => done(disk.transact(Ask::Read(tid, first, into))),
-                false => unknown(),
-            });
+            let read =
+                shared.transactions(&association, |open| match open.contains(&(index, tid)) {
+                    true => done(disk.transact(Ask::Read(tid, first, into))),
+                    false => unknown(),
+                });
             read.unwrap_or_else(unknown)
         })
     }

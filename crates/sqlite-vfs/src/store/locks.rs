@@ -7,7 +7,7 @@
 //! Connections that found a lock taken and sleep stand in a line; the first of it is woken when the lock is free, and
 //! newcomers let it go first, a few times: it may have given up.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::vfs::{Answer, Code, Level, flag};
@@ -86,8 +86,8 @@ impl Locks {
         let version = self.version;
         let mut any = false;
         for held in self.held.iter_mut().filter(|(file, _)| **file != who).map(|(_, held)| held) {
+            any |= held.passed.is_none();
             held.passed.get_or_insert(version);
-            any = true;
         }
         self.version += u64::from(any);
     }
@@ -132,6 +132,11 @@ impl Locks {
 
     pub(super) fn passed_at(&self, who: u64) -> Option<u64> {
         self.held.get(&who)?.passed
+    }
+
+    /// The versions that somebody reads from.
+    pub(super) fn passed(&self) -> BTreeSet<u64> {
+        self.held.values().filter_map(|held| held.passed).collect()
     }
 
     pub(super) fn is_passed(&self) -> bool {

@@ -4,10 +4,10 @@
 //! If it goes on to read under that lock, it must read what it saw.
 //!
 //! Invariants:
-//! * whenever somebody is passed a new version begins; before a page or a size changes while anybody is passed, what
+//! * whenever somebody is passed who was not yet, a new version begins; before a page or a size changes while anybody is passed, what
 //!   it was is kept under the version of that time, once;
 //! * who was passed at a version reads the oldest that was kept since, else what everybody sees;
-//! * it is kept as long as anybody who was passed holds his lock, and such a one cannot write.
+//! * what nobody who was passed, and still holds his lock, reads is not kept; such a one cannot write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,6 +34,25 @@ impl Past {
     }
 }
 
+impl Past {
+    /// Lets go of what nobody reads who was passed at one of these versions.
+    fn keep_for(&mut self, since: &BTreeSet<u64>) {
+        // Who was passed reads the first that was kept since.
+        let mut before = None;
+        self.pages.retain(|(page, version), _| {
+            let from = before.take_if(|(last, _)| last == page).map_or(0, |(_, last)| last + 1);
+            before = Some((*page, *version));
+            since.range(from..=*version).next().is_some()
+        });
+        let mut from = 0;
+        self.sizes.retain(|version, _| {
+            let needed = since.range(from..=*version).next().is_some();
+            from = version + 1;
+            needed
+        });
+    }
+}
+
 impl Core {
     /// The version that a file of `id` reads; `None`: what everybody sees.
     pub(super) fn passed_at(&self, id: Id, file: u64) -> Option<u64> {
@@ -45,12 +64,10 @@ impl Core {
         self.objects.get(&id).is_some_and(|object| object.locks.is_passed())
     }
 
-    /// Nobody needs it any more.
+    /// Somebody has let go of his lock: what only he read is needed no more.
     pub(super) fn forget_past(&mut self, id: Id) {
-        if let Some(object) = self.objects.get_mut(&id)
-            && !object.locks.is_passed()
-        {
-            object.past = Past::default();
+        if let Some(object) = self.objects.get_mut(&id) {
+            object.past.keep_for(&object.locks.passed());
         }
     }
 
@@ -148,5 +165,23 @@ mod tests {
         );
         assert_eq!([fill(2, 8), fill(2, 6)], [Some(3), None]);
         assert_eq!([past.size(1), past.size(3), past.size(6)], [Some(100), Some(200), None]);
+    }
+
+    #[test]
+    fn only_what_somebody_reads_is_kept() {
+        let mut past = Past::default();
+        for key in [(1, 2), (1, 4), (1, 6), (2, 6), (3, 3)] {
+            past.pages.insert(key, Box::default());
+        }
+        past.sizes = BTreeMap::from([(2, 20), (4, 40), (6, 60)]);
+        past.keep_for(&BTreeSet::from([1, 5]));
+        let pages: Vec<(u64, u64)> = past.pages.keys().copied().collect();
+        assert_eq!(pages, [(1, 2), (1, 6), (2, 6), (3, 3)], "the first since 1, and since 5");
+        assert_eq!(past.sizes.keys().copied().collect::<Vec<_>>(), [2, 6]);
+        past.keep_for(&BTreeSet::from([4]));
+        let pages: Vec<(u64, u64)> = past.pages.keys().copied().collect();
+        assert_eq!((pages, past.size(4)), (vec![(1, 6), (2, 6)], Some(60)));
+        past.keep_for(&BTreeSet::new());
+        assert!(past.pages.is_empty() && past.sizes.is_empty());
     }
 }
