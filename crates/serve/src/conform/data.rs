@@ -145,6 +145,9 @@ pub fn zeroed(c: &mut Check<'_>) -> Verdict {
 /// 9
 pub fn status(c: &mut Check<'_>) -> Verdict {
     let mut link = c.link()?;
+    if link.can(flag::READ_ONLY) {
+        return absent("it is read-only");
+    }
     let bytes = region(&link).min(16 * MIB);
     if link.can(flag::WRITE_ZEROES) {
         link.zero(0, bytes as u32, false)?;
@@ -182,6 +185,9 @@ pub fn status(c: &mut Check<'_>) -> Verdict {
 /// 11
 pub fn large(c: &mut Check<'_>) -> Verdict {
     let mut link = c.link()?;
+    if link.can(flag::READ_ONLY) {
+        return absent("it is read-only");
+    }
     if link.size() < LARGE {
         return absent("less than 32 MiB");
     }
@@ -203,6 +209,9 @@ pub fn large(c: &mut Check<'_>) -> Verdict {
 /// 15
 pub fn reconnect(c: &mut Check<'_>) -> Verdict {
     let mut link = c.link()?;
+    if link.can(flag::READ_ONLY) {
+        return absent("it is read-only");
+    }
     let (bytes, version) = (region(&link).min(8 * MIB), c.fresh());
     link.write(0, &stamp(version, 0, bytes), false)?;
     link.flush()?;
