@@ -102,31 +102,31 @@ impl Core {
                 false => self.explain(DeviceError::Io(text.clone()), &text),
             }
         })?;
+        // All that is open here must be there before anything is taken over: a failure changes nothing.
+        for (id, old) in self.objects.iter().filter(|(_, old)| old.open > 0) {
+            let name = || old.name.clone();
+            let object = fresh.objects.entry(*id);
+            let object = object.or_insert_with(|| Object { name: name(), ..Object::default() });
+            if object.name != old.name {
+                let gone =
+                    "a database that is open here was deleted by the process that has the image";
+                return Err(DeviceError::Io(gone.to_string()).into());
+            }
+            fresh.names.entry(name()).or_insert(*id);
+            if old.wal.is_some() {
+                fresh.wal_open(*id)?;
+            }
+        }
         fresh.next_file = self.next_file;
         fresh.path.clone_from(&self.path);
         fresh.in_image = self.in_image;
         fresh.error = self.error.take();
         fresh.sleepers = std::mem::take(&mut self.sleepers);
         for (id, old) in std::mem::take(&mut self.objects) {
-            if old.open == 0 {
-                continue;
-            }
-            let name = old.name.clone();
-            let object = fresh
-                .objects
-                .entry(id)
-                .or_insert_with(|| Object { name: name.clone(), ..Object::default() });
-            if object.name != name {
-                let gone =
-                    "a database that is open here was deleted by the process that has the image";
-                return Err(DeviceError::Io(gone.to_string()).into());
-            }
-            (object.open, object.locks, object.shm) = (old.open, old.locks, old.shm);
-            // What they know of the log is of the old state.
-            object.shm.clear();
-            fresh.names.entry(name).or_insert(id);
-            if old.wal.is_some() {
-                fresh.wal_open(id)?;
+            if let Some(object) = fresh.objects.get_mut(&id).filter(|_| old.open > 0) {
+                (object.open, object.locks, object.shm) = (old.open, old.locks, old.shm);
+                // What they know of the log is of the old state.
+                object.shm.clear();
             }
         }
         *self = fresh;
