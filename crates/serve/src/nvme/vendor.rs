@@ -129,7 +129,7 @@ impl<T: Transport> Work<'_, T> {
         let association = std::sync::Arc::clone(&queue.association);
         self.counts.reads += 1;
         self.counts.read_bytes += span.bytes;
-        let shared = std::sync::Arc::clone(&self.shared);
+        let shared = std::sync::Arc::clone(self.shared);
         self.give(sqe, span, |into| {
             let unknown = || Err(Status::TX_UNKNOWN.into());
             let read =
