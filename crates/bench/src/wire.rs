@@ -196,7 +196,7 @@ pub fn run(mut args: Args) -> Result<(), String> {
     let any = Address::Tcp("127.0.0.1:0".parse().map_err(text)?);
     let exports = vec![Export::new("", memory()?.disk)];
     let nbd = nbd::Server::bind(&any, exports, nbd::Limits::default()).map_err(text)?;
-    let namespaces = vec![Namespace::new("disk", memory()?)];
+    let namespaces = vec![Namespace::new("disk", memory()?, &[])];
     let subsystem = Subsystem::new(NQN, namespaces, Options::default());
     let nvme = serve::nvme::Server::bind(&any, Arc::clone(&subsystem)).map_err(text)?;
     let places = (nbd.address().map_err(text)?, nvme.address().map_err(text)?);

@@ -22,6 +22,7 @@ mod out;
 mod parent;
 mod plan;
 mod prove;
+mod random;
 mod ready;
 mod remap;
 mod reproduce;

@@ -1,6 +1,5 @@
 //! `varve view`: result documents as a page, in a browser or in a file.
 
-use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -13,6 +12,7 @@ use crate::args::View;
 use crate::experiment::command;
 use crate::http::{Page, Served, serve};
 use crate::print;
+use crate::random::random;
 
 /// Hexadecimal digits of what only who was told the address knows.
 const SECRET: usize = 32;
@@ -55,8 +55,6 @@ fn page_of(runs: &[PathBuf]) -> Result<String, LabError> {
 }
 
 fn secret() -> Result<String, LabError> {
-    let (source, mut random) = ("/dev/urandom", [0; SECRET / 2]);
-    let read = std::fs::File::open(source).and_then(|mut file| file.read_exact(&mut random));
-    read.map_err(|error| LabError::io(source, error))?;
+    let random = random::<{ SECRET / 2 }>()?;
     Ok(random.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -116,6 +116,17 @@ impl Disk for Liar {
     }
 }
 
+/// Each lie is seen by the check of its number.
+fn caught(lies: &[(Lie, usize)], check: fn(Stack) -> (Vec<usize>, Vec<usize>)) {
+    for (lie, number) in lies {
+        let honest = stack("ram(40MiB)+cut(4)");
+        let flip = AtomicBool::new(false);
+        let disk = Arc::new(Liar { below: Arc::clone(&honest.disk), lie: *lie, flip });
+        let (failed, _) = check(Stack { disk, ..honest });
+        assert!(failed.contains(number), "{lie:?}: {failed:?}");
+    }
+}
+
 #[test]
 fn every_lie_is_found() {
     let lies = [
@@ -126,13 +137,7 @@ fn every_lie_is_found() {
         (Lie::TrimsToGarbage, 7),
         (Lie::SwallowsWrites, 17),
     ];
-    for (lie, number) in lies {
-        let honest = stack("ram(40MiB)+cut(4)");
-        let flip = AtomicBool::new(false);
-        let disk = Arc::new(Liar { below: Arc::clone(&honest.disk), lie, flip });
-        let (failed, _) = check(Stack { disk, ..honest });
-        assert!(failed.contains(&number), "{lie:?}: {failed:?}");
-    }
+    caught(&lies, check);
 }
 
 /// The same checks over NVMe; numbers of the checks that failed, and of those that were not offered.
@@ -170,11 +175,5 @@ fn lies_are_found_over_nvme() {
         (Lie::TrimsToGarbage, 7),
         (Lie::SwallowsWrites, 17),
     ];
-    for (lie, number) in lies {
-        let honest = stack("ram(40MiB)+cut(4)");
-        let flip = AtomicBool::new(false);
-        let disk = Arc::new(Liar { below: Arc::clone(&honest.disk), lie, flip });
-        let (failed, _) = check_nvme(Stack { disk, ..honest });
-        assert!(failed.contains(&number), "{lie:?}: {failed:?}");
-    }
+    caught(&lies, check_nvme);
 }

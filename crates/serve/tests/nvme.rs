@@ -8,7 +8,7 @@ use block::Rng;
 use controller::{DRIVE, NQN, Raw, bytes_of, run};
 use stack::power::When;
 use varve_serve::nvme::codec::{Sqe, admin, io};
-use varve_serve::nvme::initiator::{Wish, blocks, discover, log};
+use varve_serve::nvme::initiator::{Wish, blocks, configure, discover, log};
 use varve_serve::nvme::pdu::{Digests, u16_at, u32_at, u64_at};
 use varve_serve::nvme::{DISCOVERY, Digest, Initiator, InitiatorError, Options, Status};
 
@@ -244,6 +244,25 @@ fn a_cut_is_an_error_until_the_power_is_on_and_is_told_then() {
     let list = log(&mut host.admin, 0x04, 0, 4096).expect("a log");
     assert_eq!((u32_at(&list, 0), u32_at(&list, 4)), (1, 0));
     assert_eq!(u32_at(&log(&mut host.admin, 0x04, 0, 4096).expect("a log"), 0), 0);
+}
+
+#[test]
+fn what_was_answered_is_durable_once_the_controller_is_shut_down() {
+    let running = run(&[DRIVE], Options::default());
+    let power = &running.stacks[0].power;
+    let kept = |shut_down: bool| {
+        let (mut host, of) = running.host(&Wish::default());
+        let page = vec![6 + u8::from(shut_down); 1 << of.shift];
+        host.write(of, 5, &page, false).expect("written");
+        if shut_down {
+            configure(&mut host.admin, 0x0046_0001 | 1 << 14).expect("shut down");
+        }
+        power.cut(When::Now).expect("cut");
+        power.on().expect("on");
+        host.read(of, 5, 1).expect("read") == page
+    };
+    assert!(!kept(false), "else this shows nothing");
+    assert!(kept(true));
 }
 
 #[test]

@@ -139,7 +139,7 @@ fn judge(bytes: &[u8]) -> Result<u64, String> {
 #[test]
 fn ten_thousand_admin_sessions_and_no_panic() {
     let opcodes = [0x02, 0x06, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18, 0x7f];
-    let namespaces = || vec![Namespace::new("disk", filled(BEFORE))];
+    let namespaces = || vec![Namespace::new("disk", filled(BEFORE), &[])];
     let shared = Subsystem::new(NQN, namespaces(), Options::default());
     let (mut answers, before) = (0, resident());
     for seed in 0..10_000 {
@@ -566,7 +566,7 @@ fn floods_are_bounded() {
 #[test]
 fn who_does_not_connect_is_closed() {
     let shared =
-        Subsystem::new(NQN, vec![Namespace::new("disk", filled(BEFORE))], Options::default());
+        Subsystem::new(NQN, vec![Namespace::new("disk", filled(BEFORE), &[])], Options::default());
     let hello = initialize(0, Digests::default(), 0);
     for end in [0, 1, 100, 128] {
         let script = Script::new(&hello[..end]);

@@ -197,6 +197,8 @@ impl Stage {
                 options.apply(&format!("noatime,{}", self.setup.options)).map_err(Unmountable)?;
                 let stack = Stack {
                     name: "a state".to_string(),
+                    identity: "a state".to_string(),
+                    lasts: false,
                     disk: Arc::clone(&self.disk),
                     power: Arc::new(NoSwitch("it is a state")),
                     meter: Arc::new(Meter::default()),

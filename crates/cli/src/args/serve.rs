@@ -209,7 +209,7 @@ pub struct ServeNvme {
     /// Bytes of data that a command may bring with it: 4 KiB to 512 KiB
     #[arg(long, value_name = "SIZE", default_value = "132KiB", value_parser = size)]
     pub in_capsule: block::Bytes,
-    /// Bytes that a command may move: 4 KiB to 256 KiB, a power of two
+    /// Bytes that a command may move: 8 KiB to 256 KiB, a power of two
     #[arg(long, value_name = "SIZE", default_value = "128KiB", value_parser = size)]
     pub mdts: block::Bytes,
     /// Whether PDUs have digests

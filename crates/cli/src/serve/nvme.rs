@@ -9,6 +9,7 @@ use stack::live::Stack;
 
 use super::{close, say_timing, start, until_stopped, wrong};
 use crate::args::{self, ServeNvme};
+use crate::random::random;
 use crate::{note, print};
 
 /// One more namespace: `NAME=STACK`.
@@ -66,13 +67,14 @@ pub(super) fn serve_nvme(args: &ServeNvme) -> Result<(), LabError> {
     }
     let options = options(args)?;
     let (stack, control, socket) = start(&args.stack)?;
-    let mut namespaces = vec![Namespace::new(&args.name, stack)];
+    let life = random::<16>()?;
+    let mut namespaces = vec![Namespace::new(&args.name, stack, &life)];
     for text in &args.export {
         let (name, stack) = export(text)?;
         if namespaces.iter().any(|namespace| namespace.name == name) {
             return Err(LabError::Input(format!("--export {text}: there is a namespace {name}")));
         }
-        namespaces.push(Namespace::new(&name, stack));
+        namespaces.push(Namespace::new(&name, stack, &life));
     }
     let stacks: Vec<Stack> = namespaces.iter().map(|one| one.stack.clone()).collect();
     let list: Vec<String> = (1..)

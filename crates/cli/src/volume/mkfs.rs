@@ -1,6 +1,5 @@
 //! `varve mkfs`: a new volume.
 
-use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +11,7 @@ use stack::disk::Disk;
 use super::{now, open, volume_error};
 use crate::args::{Mkfs, NewVolume};
 use crate::print;
+use crate::random::random;
 
 /// Bytes at the beginning of a device where others leave what they are known by.
 const LOOKED_AT: u64 = 2 << 20;
@@ -46,10 +46,7 @@ pub fn mkfs(args: &Mkfs) -> Result<(), LabError> {
 
 /// Makes a volume of a whole disk.
 pub fn make(disk: &Arc<dyn Disk>, path: &Path, new: &NewVolume) -> Result<(), LabError> {
-    let mut random = [0; 20];
-    let source = "/dev/urandom";
-    let read = std::fs::File::open(source).and_then(|mut file| file.read_exact(&mut random));
-    read.map_err(|error| LabError::io(source, error))?;
+    let random = random::<20>()?;
     let (uuid, version) = random.split_at(16);
     let drawn: [u8; 16] = std::array::from_fn(|i| uuid[i]);
     // Far from the end, where versions would have nowhere to go.

@@ -180,8 +180,16 @@ impl<T: Transport> Work<'_, T> {
         if sqe.0[40] & 7 != 0 || sqe.dword(11) != property::CONFIGURATION {
             return Err(Status::INVALID_FIELD.into());
         }
-        configure(&queue.association, sqe.dword(12));
-        Ok(Reply::OK)
+        let value = sqe.dword(12);
+        let mut done = Done::NOW;
+        if value >> 14 & 3 != 0 {
+            // "Shut down" says that the power may go: all that was answered is durable then.
+            for namespace in &self.shared.namespaces {
+                done = done.and(namespace.stack.disk.flush()?);
+            }
+        }
+        configure(&queue.association, value);
+        Ok(Reply::Done(0, done))
     }
 }
 

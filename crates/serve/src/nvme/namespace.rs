@@ -20,7 +20,7 @@ pub struct Namespace {
     pub shift: u32,
     /// Logical blocks.
     pub blocks: u64,
-    /// Names that are the same each time the same stack is served under the same name.
+    /// A name that is nobody else's: the same each time the same file is served under the same name.
     pub uuid: [u8; 16],
     /// The same, in the other form that hosts know.
     pub nguid: [u8; 16],
@@ -28,12 +28,15 @@ pub struct Namespace {
 
 impl Namespace {
     /// A stack under a name. Its logical blocks are of 4 KiB; of 512 bytes where a power cut may leave
-    /// parts of 4 KiB: a logical block is old or new.
-    pub fn new(name: &str, stack: Stack) -> Namespace {
+    /// parts of 4 KiB: a logical block is old or new. `life`: what tells this process from others, for what lies in
+    /// memory: two of these must not be taken for two ways to one namespace.
+    pub fn new(name: &str, stack: Stack, life: &[u8]) -> Namespace {
         let capabilities = stack.disk.capabilities();
         let shift = if u64::from(capabilities.atomic) >= PAGE { 12 } else { 9 };
         let mut hash = EventHash::default();
-        stack.name.bytes().chain([0]).chain(name.bytes()).for_each(|b| hash.add(u64::from(b)));
+        let life = if stack.lasts { &[] } else { life };
+        let text = stack.identity.bytes().chain([0]).chain(name.bytes()).chain([0]);
+        text.chain(life.iter().copied()).for_each(|byte| hash.add(u64::from(byte)));
         let mut rng = Rng::stream(hash.value(), "serve/nvme/names");
         let mut draw = || {
             let mut bytes = [0; 16];

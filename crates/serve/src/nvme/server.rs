@@ -73,9 +73,10 @@ impl Server {
         let options = &subsystem.options;
         let wrong = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what.to_string()));
         if !options.transfer.is_power_of_two()
-            || !(4096..=MOST_TRANSFER).contains(&options.transfer)
+            // One page would be announced as 2 to the 0, which means any number (MDTS 0).
+            || !(8192..=MOST_TRANSFER).contains(&options.transfer)
         {
-            return wrong("bytes of a command: expected 4 KiB to 256 KiB, a power of two");
+            return wrong("bytes of a command: expected 8 KiB to 256 KiB, a power of two");
         }
         if !(4096..=MOST_IN_CAPSULE).contains(&options.in_capsule)
             || !options.in_capsule.is_multiple_of(16)

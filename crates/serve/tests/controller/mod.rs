@@ -37,7 +37,7 @@ pub fn run(stacks: &[&str], options: Options) -> Running {
 pub fn run_stacks(stacks: Vec<Stack>, options: Options) -> Running {
     let named = stacks.iter().enumerate();
     let namespaces =
-        named.map(|(i, stack)| Namespace::new(&format!("disk{i}"), stack.clone())).collect();
+        named.map(|(i, stack)| Namespace::new(&format!("disk{i}"), stack.clone(), &[])).collect();
     let subsystem = Subsystem::new(NQN, namespaces, options);
     let any = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
     let server = Server::bind(&any, Arc::clone(&subsystem)).expect("a socket");

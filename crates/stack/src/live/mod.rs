@@ -22,6 +22,10 @@ use source::{open_device, open_file, unmake, whole};
 pub struct Stack {
     /// What it is, in words.
     pub name: String,
+    /// What tells it from others: where it lies, or how it was made.
+    pub identity: String,
+    /// Whether what is in it outlives the process.
+    pub lasts: bool,
     /// What is served.
     pub disk: Arc<dyn Disk>,
     /// Its switch.
@@ -125,11 +129,24 @@ impl Stack {
         };
         let meter = Arc::new(Meter::default());
         let disk: Arc<dyn Disk> = Arc::new(Metered::new(disk, Arc::clone(&meter)));
-        Ok(Stack { name, disk, power, meter, recorders })
+        let place = place(&description.base);
+        let (lasts, identity) = (place.is_some(), place.unwrap_or_else(|| description.to_string()));
+        Ok(Stack { name, identity, lasts, disk, power, meter, recorders })
     }
 }
 
 /// A stack in words.
+/// Where it lies, if not in memory.
+fn place(base: &Base) -> Option<String> {
+    match base {
+        Base::Image { path, .. } | Base::Device(path) | Base::DriveImage { path, .. } => {
+            let whole = path.canonicalize().unwrap_or_else(|_| path.clone());
+            Some(whole.display().to_string())
+        }
+        Base::Ram(_) | Base::Drive { .. } => None,
+    }
+}
+
 fn words(stack: &Description) -> String {
     let base = match &stack.base {
         Base::Ram(size) => format!("ram, {}", size.human()),
