@@ -1,14 +1,14 @@
 //! The device: a drive over an image file.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, BlockId, Bytes, CommitLog, Data, DeviceError, Lpn, Medium, Op, Plant, Remap,
-    Request, Sectors, Time, Transactional, TxError, TxId, TxLimits, write_zeroes,
+    BlockDevice, Bytes, CommitLog, Data, DeviceError, Lpn, Medium, Op, Plant, Remap, Request,
+    Sectors, Time, Transactional, TxError, TxId, TxLimits,
 };
-use ssd::{Config, Drive, Origin, Params};
+use ssd::{Drive, Params};
 
 use crate::annex::Annex;
 use crate::beside::{BesideMedium, Moment, patiently};
@@ -17,34 +17,11 @@ use crate::damage::Damage;
 use crate::direct::DirectMedium;
 use crate::error::LiveError;
 use crate::file::{FileStats, ImageFile};
-use crate::header::{BlockState, MOST_PAGES};
-use crate::layout::{Layout, PAGE, Version};
+use crate::image::{Found, config, format, locked, long_enough, recognise};
+use crate::layout::{Layout, Version};
 use crate::load::load;
 use crate::medium::FileMedium;
 use crate::planted::Planted;
-use crate::superblock::{NoImage, Superblock};
-
-/// What a drive on an image is made of, unless told otherwise: one block at a time, so that what
-/// is written together lies together in the file.
-const KEYS: [(&str, &str); 15] = [
-    ("geometry.channels", "1"),
-    ("geometry.dies", "1"),
-    ("geometry.planes", "1"),
-    ("geometry.page", "4 KiB"),
-    ("geometry.blocks", "0"),
-    ("unit", "4 KiB"),
-    ("op", "28 %"),
-    ("map.mode", "full"),
-    ("nand.oob", "full"),
-    ("buffer.policy", "none"),
-    ("streams.policy", "user+gc"),
-    // One stream of commits, most of which rewrite the same pages: heads by age and victims by age
-    // wrote 67.5 KB a commit where these write 59.2.
-    ("gc.victim", "greedy"),
-    ("ckpt.mode", "none"),
-    ("tx.commit", "counted"),
-    ("tx.mode", "nolog"),
-];
 
 /// A power cut to come, for whoever wants to see what it leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,20 +46,6 @@ pub struct ImageDrive {
     moment: Option<Moment>,
     /// Whose it is: a child of fork inherits the memory, and may not write what its parent writes.
     process: u32,
-}
-
-fn config(capacity: Bytes) -> Result<Config, LiveError> {
-    let mut config = Config::default();
-    let origin = || Origin { from: "image".to_string(), source: None, tag: None };
-    for (key, text) in KEYS {
-        config.set(key, text, origin())?;
-    }
-    config.set("capacity", &capacity.human(), origin())?;
-    // Spare space is a share of the capacity, and some blocks of it are never filled: a small
-    // image has small blocks.
-    let pages = (capacity.0 / PAGE / 128).next_power_of_two().clamp(16, 512);
-    config.set("geometry.pages", &pages.to_string(), origin())?;
-    Ok(config)
 }
 
 impl ImageDrive {
@@ -380,106 +343,6 @@ impl Drop for ImageDrive {
         let _ = self.file.let_go();
         self.unlock();
     }
-}
-
-/// Whether a file of `length` bytes can be an image, of which `expected` are the drive's.
-fn long_enough(path: &Path, length: u64, expected: u64) -> Result<(), LiveError> {
-    let what = match length {
-        short if short < 2 * PAGE => {
-            format!("{short} bytes: expected an image, which begins with `varveimg`")
-        }
-        short if short < expected => {
-            format!("{short} bytes: expected {expected}; its end is missing")
-        }
-        _ => return Ok(()),
-    };
-    Err(LiveError::NotAnImage { path: path.to_path_buf(), what })
-}
-
-/// One process at a time.
-fn locked(path: &Path, file: &File) -> Result<File, LiveError> {
-    let io = |error| LiveError::Io { path: path.to_path_buf(), error };
-    let lock = file.try_clone().map_err(io)?;
-    match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(LiveError::InUse { path: path.to_path_buf() }),
-        Err(TryLockError::Error(error)) => Err(io(error)),
-    }
-}
-
-/// What is known of an image before its blocks are read.
-struct Found {
-    superblock: Superblock,
-    /// The other superblock.
-    damage: Option<Damage>,
-}
-
-/// Writes an empty image; its superblock last, so that what has one is whole.
-fn format(
-    medium: &dyn Medium,
-    params: &Params,
-    config: &Config,
-    log: u64,
-) -> std::io::Result<Found> {
-    let layout = Layout::with_log(&params.geometry, log);
-    let mut text = String::new();
-    for (key, value, origin) in config.entries().filter(|(key, ..)| config.is_set(key)) {
-        debug_assert_eq!(origin.from, "image");
-        text += &format!("{key} = {value}\n");
-    }
-    let superblock = Superblock { layout, config: text, number: 1, held: Some(Default::default()) };
-    let first = superblock
-        .encode()
-        .ok_or_else(|| std::io::Error::other("the configuration does not fit the superblock"))?;
-    medium.reserve(0, layout.bytes())?;
-    // Each commit is a write to the log that waits: it must not wait for the file system's journal as well.
-    write_zeroes(medium, layout.log_start(), layout.log)?;
-    // Zeroes are no header: what was lost is not taken for what was never used.
-    for block in (0..layout.blocks).map(BlockId) {
-        let header = BlockState::default().encode(layout.version, block, &[]);
-        for copy in 0..layout.copies() {
-            medium.write(layout.header(block, copy), &header)?;
-        }
-    }
-    medium.sync()?;
-    for copy in 0..layout.copies() {
-        medium.write(layout.superblock(copy), &first)?;
-    }
-    medium.sync()?;
-    Ok(Found { superblock, damage: None })
-}
-
-/// The drive an image was made for.
-fn recognise(path: &Path, medium: &dyn Medium) -> Result<(Params, Found), LiveError> {
-    let mut bytes = vec![0; 2 * PAGE as usize];
-    let io = |error| LiveError::Io { path: path.to_path_buf(), error };
-    medium.read(0, &mut bytes).map_err(io)?;
-    let wrong = |what| LiveError::NotAnImage { path: path.to_path_buf(), what };
-    let (first, second) = bytes.split_at(PAGE as usize);
-    let (superblock, damage) = Superblock::read(first, second).map_err(|error| match error {
-        NoImage::Other(what) => wrong(what),
-        NoImage::Damaged(damage) => {
-            LiveError::Damaged { path: path.to_path_buf(), damage: vec![damage] }
-        }
-    })?;
-    let mut config = Config::default();
-    for line in superblock.config.lines() {
-        let Some((key, value)) = line.split_once(" = ") else {
-            return Err(wrong(format!("`{line}` in its configuration: expected `key = value`")));
-        };
-        let origin = Origin { from: path.display().to_string(), source: None, tag: None };
-        config.set(key, value, origin)?;
-    }
-    let params = config.resolve()?;
-    let layout = superblock.layout;
-    if Layout::of(layout.version, &params.geometry, layout.log) != layout {
-        return Err(wrong("its size is not what its configuration says".to_string()));
-    }
-    if layout.pages > MOST_PAGES {
-        let what = format!("blocks of {} pages: expected at most {MOST_PAGES}", layout.pages);
-        return Err(wrong(what));
-    }
-    Ok((params, Found { superblock, damage }))
 }
 
 impl BlockDevice for ImageDrive {

@@ -23,6 +23,7 @@ mod drive;
 mod error;
 mod file;
 mod header;
+mod image;
 mod layout;
 mod load;
 mod log;

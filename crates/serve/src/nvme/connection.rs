@@ -195,6 +195,7 @@ impl<T: Transport> Connection<'_, T> {
     /// One PDU.
     fn step(&mut self) -> Result<(), End> {
         self.await_input(COMMON, false)?;
+        self.work.check_over()?;
         if self.work.joins && self.write_several()? {
             return Ok(());
         }

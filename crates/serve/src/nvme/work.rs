@@ -264,6 +264,15 @@ impl<'a, T: Transport> Work<'a, T> {
         Ok(())
     }
 
+    /// Whether it has ended: nothing more is done for it, though it had asked already.
+    pub fn check_over(&self) -> Result<(), End> {
+        match &self.queue {
+            Some(queue) if queue.association.is_dark() => Err(End::Dark),
+            Some(queue) if queue.association.is_over() => Err(End::Closed),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether the association ends now, and why.
     pub fn check_life(&mut self, since: Instant) -> Result<(), End> {
         let Some(queue) = &self.queue else {
@@ -272,17 +281,11 @@ impl<'a, T: Transport> Work<'a, T> {
                 false => Ok(()),
             };
         };
-        let association = &queue.association;
-        if association.is_dark() {
-            return Err(End::Dark);
-        }
-        if association.is_over() {
-            return Err(End::Closed);
-        }
+        self.check_over()?;
         if queue.qid > 0 {
             return Ok(());
         }
-        if association.is_silent() {
+        if queue.association.is_silent() {
             self.counts.expired += 1;
             return Err(End::Expired);
         }

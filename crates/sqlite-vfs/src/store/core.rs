@@ -7,11 +7,10 @@
 //! * the clock never runs backwards: every device call starts when the one before was done.
 
 use std::collections::BTreeMap;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Condvar};
 
 use block::{Data, DeviceError, Lba, Lpn, Plant, Request, Sectors, Time, TxError};
-use live::{Annex, Damage};
+use live::Damage;
 
 use super::behind::Behind;
 use super::beside::Beside;
@@ -19,11 +18,11 @@ use super::device::Device;
 use super::home::Missed;
 use super::objects::{Group, Journal, Object, Owner, Tx};
 use super::queue::Queue;
-use super::record::{Grain, Packer};
-use super::ring::{Ring, with_log};
+use super::record::Packer;
+use super::ring::Ring;
 use super::space::{EXTENT, Space};
-use super::table::{Header, Layout, LogPlace, Meta, PAGE, Part, decode};
-use super::{Bug, Stats, StoreError, StoreOptions};
+use super::table::{Layout, Meta, PAGE};
+use super::{Bug, Stats, StoreOptions};
 
 pub(super) type Done<T> = Result<T, TxError>;
 /// Number of an object in its store.
@@ -75,7 +74,7 @@ pub(super) struct Core {
     /// Why a commit failed of which nobody knows whether it counts.
     pub(super) broken: Option<String>,
     /// What there is to say of the error on its way, besides its own text.
-    why: Option<String>,
+    pub(super) why: Option<String>,
     /// What was found damaged behind the device last.
     pub(super) damage: Option<Damage>,
     /// What a planted bug takes for the pages of before.
@@ -83,157 +82,6 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// Reads a store's table. `None`: the device holds no store.
-    pub(super) fn mount(
-        mut device: Box<dyn Device>,
-        annex: Option<Annex>,
-        options: StoreOptions,
-    ) -> Result<Option<Core>, StoreError> {
-        let mut page = vec![0u8; PAGE];
-        let now = read_plain(device.as_mut(), Time::ZERO, 0, &mut page)?;
-        let Some(header) = Layout::decode(&page) else { return Ok(None) };
-        let layout = header.layout;
-        let mut core = Core::empty(device, annex, now, layout, options);
-        core.next_id = core.next_id.max(header.next);
-        core.ring = core.find_ring(&header)?;
-        let mut parts: BTreeMap<Id, Vec<(u32, Part)>> = BTreeMap::new();
-        for slot in 0..layout.slots {
-            core.read_lpn(layout.slot(slot), &mut page)?;
-            if let Some(part) = decode(&page) {
-                parts.entry(part.id).or_default().push((slot, part));
-            }
-        }
-        for (id, mut found) in parts {
-            found.sort_by_key(|(_, part)| part.part);
-            let wanted = found.first().map_or(0, |(_, first)| first.parts);
-            let whole = found.len() == wanted
-                && found.iter().enumerate().all(|(i, (_, part))| part.part == i);
-            if !whole {
-                let wrong = DeviceError::Unsupported("the object table is damaged");
-                return Err(TxError::from(wrong).into());
-            }
-            let mut object = Object { name: found[0].1.name.clone(), ..Object::default() };
-            object.meta.size = found[0].1.size;
-            for (slot, part) in found {
-                core.space.slots.remove(&slot);
-                object.meta.slots.push(slot);
-                for extent in part.extents {
-                    if !core.space.claim(extent, core.behind.is_some()) {
-                        let wrong =
-                            "the object table names an extent twice, or one that is not there";
-                        return Err(TxError::from(DeviceError::Unsupported(wrong)).into());
-                    }
-                    object.meta.extents.push(extent);
-                }
-            }
-            core.next_id = core.next_id.max(id + 1);
-            core.names.insert(object.name.clone(), id);
-            core.objects.insert(id, object);
-        }
-        if !header.sealed {
-            core.replay()?;
-        }
-        if let Err(error) = core.load_durable_journals() {
-            return Err(core.damage.take().map_or(error.into(), StoreError::Damaged));
-        }
-        Ok(Some(core))
-    }
-
-    /// Makes an empty store. What the device held is gone.
-    pub(super) fn format(
-        mut device: Box<dyn Device>,
-        annex: Option<Annex>,
-        options: StoreOptions,
-    ) -> Done<Core> {
-        let pages = device.capacity().0 / (PAGE_BYTES / block::SECTOR_BYTES);
-        let log = match (device.commit_log().is_some(), options.log_pages.unwrap_or(0)) {
-            (true, _) => LogPlace::Device,
-            (false, 0) => LogPlace::None,
-            (false, pages) => LogPlace::Pages(pages),
-        };
-        let layout = Layout::of(u32::try_from(pages).unwrap_or(u32::MAX), log);
-        if layout.extents() == 0 {
-            return Err(DeviceError::NoSpace("the device is too small for a store").into());
-        }
-        let all = Request::discard(Lba(0), device.capacity());
-        let now = device.submit(Time::ZERO, all)?;
-        let mut core = Core::empty(device, annex, now, layout, options);
-        // A device's own log may hold commits of a store of before; pages were just discarded.
-        let store = if log == LogPlace::Device { RandomState::new().hash_one(1) } else { 1 };
-        let header = Header { layout, next: core.next_id, store, epoch: 1, sealed: false };
-        core.ring = core.find_ring(&header)?;
-        let page = core.header_now();
-        core.write_lpn(0, &page)?;
-        core.flush_device()?;
-        Ok(core)
-    }
-
-    fn empty(
-        device: Box<dyn Device>,
-        annex: Option<Annex>,
-        now: Time,
-        layout: Layout,
-        options: StoreOptions,
-    ) -> Core {
-        let space = Space::new(layout.extents(), layout.slots);
-        Core {
-            device,
-            behind: annex.map(|annex| Behind::new(annex, layout)),
-            now,
-            layout,
-            ring: None,
-            packer: Packer::default(),
-            tail: None,
-            beside: None,
-            queue: Queue::default(),
-            owed: None,
-            sleepers: BTreeMap::new(),
-            space,
-            objects: BTreeMap::new(),
-            names: BTreeMap::new(),
-            journals: BTreeMap::new(),
-            open: BTreeMap::new(),
-            group: Group::default(),
-            options,
-            stats: Stats::default(),
-            bug: options.bug,
-            unflushed: false,
-            next_file: 1,
-            next_id: 1,
-            error: None,
-            path: String::new(),
-            in_image: false,
-            broken: None,
-            why: None,
-            damage: None,
-            stray: BTreeMap::new(),
-            unsynced_copy: false,
-            journal_fault: None,
-        }
-    }
-
-    /// Its log as the header has it.
-    fn find_ring(&mut self, header: &Header) -> Done<Option<Ring>> {
-        let (layout, wanted) = (header.layout, self.options.log_grain);
-        if layout.log == LogPlace::None {
-            return Ok(None);
-        }
-        let (bytes, least, sink) =
-            with_log(self.device.as_mut(), layout.log, layout.log_page(), |log| {
-                Ok((log.log_bytes(), log.log_grain(), log.log_sink()))
-            })?;
-        self.queue.set_sink(sink);
-        let grain = match wanted {
-            512 if least <= 512 => Grain::Sector,
-            4096 => Grain::Page,
-            _ => {
-                let what = "log_grain: expected 4096, or 512 where what the store lies on writes as little";
-                return Err(DeviceError::Unsupported(what).into());
-            }
-        };
-        Ok(Some(Ring::found(header.store, header.epoch, bytes, grain)))
-    }
-
     pub(super) fn has_bug(&self, bug: Bug) -> bool {
         self.bug.has(bug)
     }
@@ -566,7 +414,12 @@ fn split(at: u64) -> (u64, usize) {
     (at / PAGE_BYTES, (at % PAGE_BYTES) as usize)
 }
 
-fn read_plain(device: &mut dyn Device, now: Time, lpn: u32, out: &mut [u8]) -> Done<Time> {
+pub(super) fn read_plain(
+    device: &mut dyn Device,
+    now: Time,
+    lpn: u32,
+    out: &mut [u8],
+) -> Done<Time> {
     let request = Request::read(Lba(u64::from(lpn) * 8), Sectors(8)).with(Data::Read(out));
     Ok(device.submit(now, request)?)
 }

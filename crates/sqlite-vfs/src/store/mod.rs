@@ -23,6 +23,7 @@ mod locks;
 mod objects;
 mod open;
 mod past;
+mod power_on;
 mod pragma;
 mod queue;
 mod record;

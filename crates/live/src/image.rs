@@ -1,0 +1,152 @@
+//! What is known of an image before its drive is powered on: how it is made, recognised and kept from others.
+//!
+//! Invariant: the superblock is written last, so that what has one is whole.
+
+use std::fs::{File, TryLockError};
+use std::path::Path;
+
+use block::{BlockId, Bytes, Medium, write_zeroes};
+use ssd::{Config, Origin, Params};
+
+use crate::damage::Damage;
+use crate::error::LiveError;
+use crate::header::{BlockState, MOST_PAGES};
+use crate::layout::{Layout, PAGE};
+use crate::superblock::{NoImage, Superblock};
+
+/// What a drive on an image is made of, unless told otherwise: one block at a time, so that what
+/// is written together lies together in the file.
+const KEYS: [(&str, &str); 15] = [
+    ("geometry.channels", "1"),
+    ("geometry.dies", "1"),
+    ("geometry.planes", "1"),
+    ("geometry.page", "4 KiB"),
+    ("geometry.blocks", "0"),
+    ("unit", "4 KiB"),
+    ("op", "28 %"),
+    ("map.mode", "full"),
+    ("nand.oob", "full"),
+    ("buffer.policy", "none"),
+    ("streams.policy", "user+gc"),
+    // One stream of commits, most of which rewrite the same pages: heads by age and victims by age
+    // wrote 67.5 KB a commit where these write 59.2.
+    ("gc.victim", "greedy"),
+    ("ckpt.mode", "none"),
+    ("tx.commit", "counted"),
+    ("tx.mode", "nolog"),
+];
+
+/// How a drive for so much data is made.
+pub(crate) fn config(capacity: Bytes) -> Result<Config, LiveError> {
+    let mut config = Config::default();
+    let origin = || Origin { from: "image".to_string(), source: None, tag: None };
+    for (key, text) in KEYS {
+        config.set(key, text, origin())?;
+    }
+    config.set("capacity", &capacity.human(), origin())?;
+    // Spare space is a share of the capacity, and some blocks of it are never filled: a small
+    // image has small blocks.
+    let pages = (capacity.0 / PAGE / 128).next_power_of_two().clamp(16, 512);
+    config.set("geometry.pages", &pages.to_string(), origin())?;
+    Ok(config)
+}
+
+/// Whether a file of `length` bytes can be an image, of which `expected` are the drive's.
+pub(crate) fn long_enough(path: &Path, length: u64, expected: u64) -> Result<(), LiveError> {
+    let what = match length {
+        short if short < 2 * PAGE => {
+            format!("{short} bytes: expected an image, which begins with `varveimg`")
+        }
+        short if short < expected => {
+            format!("{short} bytes: expected {expected}; its end is missing")
+        }
+        _ => return Ok(()),
+    };
+    Err(LiveError::NotAnImage { path: path.to_path_buf(), what })
+}
+
+/// One process at a time.
+pub(crate) fn locked(path: &Path, file: &File) -> Result<File, LiveError> {
+    let io = |error| LiveError::Io { path: path.to_path_buf(), error };
+    let lock = file.try_clone().map_err(io)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(LiveError::InUse { path: path.to_path_buf() }),
+        Err(TryLockError::Error(error)) => Err(io(error)),
+    }
+}
+
+/// What is known of an image before its blocks are read.
+pub(crate) struct Found {
+    pub superblock: Superblock,
+    /// The other superblock.
+    pub damage: Option<Damage>,
+}
+
+/// Writes an empty image; its superblock last, so that what has one is whole.
+pub(crate) fn format(
+    medium: &dyn Medium,
+    params: &Params,
+    config: &Config,
+    log: u64,
+) -> std::io::Result<Found> {
+    let layout = Layout::with_log(&params.geometry, log);
+    let mut text = String::new();
+    for (key, value, origin) in config.entries().filter(|(key, ..)| config.is_set(key)) {
+        debug_assert_eq!(origin.from, "image");
+        text += &format!("{key} = {value}\n");
+    }
+    let superblock = Superblock { layout, config: text, number: 1, held: Some(Default::default()) };
+    let first = superblock
+        .encode()
+        .ok_or_else(|| std::io::Error::other("the configuration does not fit the superblock"))?;
+    medium.reserve(0, layout.bytes())?;
+    // Each commit is a write to the log that waits: it must not wait for the file system's journal as well.
+    write_zeroes(medium, layout.log_start(), layout.log)?;
+    // Zeroes are no header: what was lost is not taken for what was never used.
+    for block in (0..layout.blocks).map(BlockId) {
+        let header = BlockState::default().encode(layout.version, block, &[]);
+        for copy in 0..layout.copies() {
+            medium.write(layout.header(block, copy), &header)?;
+        }
+    }
+    medium.sync()?;
+    for copy in 0..layout.copies() {
+        medium.write(layout.superblock(copy), &first)?;
+    }
+    medium.sync()?;
+    Ok(Found { superblock, damage: None })
+}
+
+/// The drive an image was made for.
+pub(crate) fn recognise(path: &Path, medium: &dyn Medium) -> Result<(Params, Found), LiveError> {
+    let mut bytes = vec![0; 2 * PAGE as usize];
+    let io = |error| LiveError::Io { path: path.to_path_buf(), error };
+    medium.read(0, &mut bytes).map_err(io)?;
+    let wrong = |what| LiveError::NotAnImage { path: path.to_path_buf(), what };
+    let (first, second) = bytes.split_at(PAGE as usize);
+    let (superblock, damage) = Superblock::read(first, second).map_err(|error| match error {
+        NoImage::Other(what) => wrong(what),
+        NoImage::Damaged(damage) => {
+            LiveError::Damaged { path: path.to_path_buf(), damage: vec![damage] }
+        }
+    })?;
+    let mut config = Config::default();
+    for line in superblock.config.lines() {
+        let Some((key, value)) = line.split_once(" = ") else {
+            return Err(wrong(format!("`{line}` in its configuration: expected `key = value`")));
+        };
+        let origin = Origin { from: path.display().to_string(), source: None, tag: None };
+        config.set(key, value, origin)?;
+    }
+    let params = config.resolve()?;
+    let layout = superblock.layout;
+    if Layout::of(layout.version, &params.geometry, layout.log) != layout {
+        return Err(wrong("its size is not what its configuration says".to_string()));
+    }
+    if layout.pages > MOST_PAGES {
+        let what = format!("blocks of {} pages: expected at most {MOST_PAGES}", layout.pages);
+        return Err(wrong(what));
+    }
+    Ok((params, Found { superblock, damage }))
+}
