@@ -122,6 +122,16 @@ fn a_page_of_results_draws_its_panels_and_answers_the_pointer() {
     // What is not in the page cannot be shown.
     let wrong = run_at(&page, "#runs=7.x&range=9-3&a=99&m=none&sort=77a&panel=none");
     assert_eq!(wrong["lanes"], found["lanes"], "{wrong}");
+    // An address that is no text, and what it becomes.
+    for broken in ["#panel=%", "#sort=%25&m=%zz"] {
+        let broken = run_at(&page, broken);
+        assert_eq!(broken["lanes"], found["lanes"], "{broken}");
+        let again = run_at(&page, broken["address"].as_str().unwrap());
+        assert_eq!(again["lanes"], found["lanes"], "{again}");
+    }
+    // Files may be called anything.
+    let odd = run(&html(&[shown("two\nlines, \"quoted\"\r", &results), shown("one", &results)]));
+    assert_eq!((&odd["empty"], &odd["lanes"]), (&json!(0), &json!(4 * 10 + 2)), "{odd}");
 }
 
 #[test]

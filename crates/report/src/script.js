@@ -22,9 +22,11 @@
     if (top + tip.offsetHeight > innerHeight - 8) top = e.clientY - tip.offsetHeight - 12;
     tip.style.left = left + "px"; tip.style.top = top + "px";
   }
+  // A part of the address as text; one that is none (a lone %) is itself.
+  function plain(part) { try { return decodeURIComponent(part); } catch (e) { return part; } }
   // What a link leads to is unfolded.
   function unfold() {
-    var to = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    var to = location.hash && document.getElementById(plain(location.hash.slice(1)));
     for (var at = to; at; at = at.parentNode) if (at.tagName === "DETAILS") at.open = true;
     if (to) to.scrollIntoView();
   }
@@ -36,7 +38,7 @@
     mark.addEventListener("pointerleave", function () { tip.style.visibility = "hidden"; });
   });
   // For the script of a page.
-  window.page = { shade: shade, show: show };
+  window.page = { plain: plain, shade: shade, show: show };
   // What is wider than the window says so: its edge is shaded until one has scrolled to it.
   document.querySelectorAll(".scroll").forEach(shade);
   document.querySelectorAll(".wide").forEach(shade);

@@ -76,9 +76,10 @@ fn put(out: &mut String, name: &str, title: &str, text: &str) {
     }
 }
 
-/// A field of a text: quoted, as values of keys may hold commas.
+/// A field of a text: quoted, as values of keys may hold commas; a line stays one, whatever a file is called.
 fn quoted(text: &str) -> String {
-    format!("\"{}\"", text.replace('"', "\"\""))
+    let line = text.replace(char::is_control, " ");
+    format!("\"{}\"", line.replace('"', "\"\""))
 }
 
 fn runs(view: &View<'_>) -> String {

@@ -19,16 +19,16 @@ function write() {
   if (state.at !== null) parts.push("at=" + state.at);
   if (state.a !== 0) parts.push("a=" + state.a);
   if (state.b !== Math.min(1, runs.length - 1)) parts.push("b=" + state.b);
-  if (state.m !== "waf") parts.push("m=" + state.m);
-  if (state.panel) parts.push("panel=" + state.panel);
-  if (state.sort) parts.push("sort=" + state.sort);
+  if (state.m !== "waf") parts.push("m=" + encodeURIComponent(state.m));
+  if (state.panel) parts.push("panel=" + encodeURIComponent(state.panel));
+  if (state.sort) parts.push("sort=" + encodeURIComponent(state.sort));
   try { history.replaceState(null, "", parts.length ? "#" + parts.join("&") : location.pathname + location.search); } catch (e) {}
 }
 function restore() {
   var said = {};
   location.hash.slice(1).split("&").forEach(function (part) {
     var cut = part.indexOf("=");
-    if (cut > 0) said[part.slice(0, cut)] = decodeURIComponent(part.slice(cut + 1));
+    if (cut > 0) said[part.slice(0, cut)] = window.page.plain(part.slice(cut + 1));
   });
   function run(v, other) { return v !== undefined && runs[+v] ? +v : other; }
   var asked = (said.runs || "").split(".").filter(function (v) { return v !== "" && runs[+v]; }).map(Number);
