@@ -5,231 +5,18 @@ mod script;
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use block::Rng;
-use controller::{NQN, Raw, connect_data, run, run_stacks, stack};
+use controller::bytes::{SIZE, begin, capsule, configure, filled, judge, resident};
+use controller::{NQN, Raw, connect_data, run, run_stacks};
 use script::{BEFORE, OTHERS, Script, WRITTEN};
-use stack::live::Stack;
-use varve_serve::nvme::codec::{Place, Sqe, admin, fabrics, io, vendor};
+use varve_serve::nvme::codec::{Place, Sqe, admin, io};
 use varve_serve::nvme::initiator::{Wish, blocks, connect_command};
 use varve_serve::nvme::pdu::{
-    self, Digests, Fatal, INITIALIZE, Part, command, initialize, kind, u16_at, u32_at,
+    Digests, Fatal, INITIALIZE, Part, command, initialize, kind, u16_at, u32_at,
 };
-use varve_serve::nvme::{End, Initiator, Namespace, Options, Status, Subsystem, serve};
-
-const SIZE: u64 = 1 << 20;
-
-fn filled(byte: u8) -> Stack {
-    let stack = stack("ram(1MiB)");
-    stack.disk.write(0, &vec![byte; SIZE as usize], false).expect("written").wait();
-    stack
-}
-
-fn resident() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/statm").expect("this is Linux");
-    text.split(' ').nth(1).expect("a second field").parse::<u64>().expect("a number") * 4096
-}
-
-/// A command as bytes.
-fn capsule(sqe: Sqe, data: &[u8]) -> Vec<u8> {
-    let place = if data.is_empty() { sqe } else { sqe.moving(data.len() as u32, Place::Capsule) };
-    let (head, count) = command(&place.0, data.len(), Digests::default());
-    let mut all = head[..count].to_vec();
-    all.extend_from_slice(data);
-    all
-}
-
-/// The bytes of a connection until its queue is there.
-fn begin(qid: u16, cntlid: u16, wish: &Wish) -> Vec<u8> {
-    let mut all = initialize(kind::INITIALIZE_REQUEST, Digests::default(), 0).to_vec();
-    let (sqe, data) = connect_command(NQN, wish, qid, 31, cntlid);
-    all.extend(capsule(sqe.numbered(1), &data));
-    all
-}
-
-fn configure(value: u32) -> Vec<u8> {
-    let mut sqe = Sqe::new(admin::FABRICS, 0).word(11, 0x14).word(12, value).numbered(2);
-    sqe.0[4] = fabrics::SET;
-    capsule(sqe, &[])
-}
-
-fn number(rng: &mut Rng) -> u32 {
-    match rng.below(6) {
-        0 => rng.next_u64() as u32,
-        1 => u32::MAX - rng.below(3) as u32,
-        2 => 1 << rng.below(32),
-        _ => rng.below(300) as u32,
-    }
-}
-
-/// A command, mostly as a good host would send it.
-fn draw_command(rng: &mut Rng, opcodes: &[u8]) -> Vec<u8> {
-    let opcode = if rng.below(30) == 0 { rng.next_u64() as u8 } else { *rng.pick(opcodes) };
-    let count = rng.between(1, 8);
-    let mut sqe = Sqe::new(opcode, if rng.below(20) == 0 { number(rng) } else { 1 })
-        .words(10, rng.below(SIZE / 4096 - 8))
-        .word(12, count as u32 - 1)
-        .numbered(rng.below(64) as u16);
-    for word in 10..16 {
-        if rng.below(25) == 0 {
-            sqe = sqe.word(word, number(rng));
-        }
-    }
-    let bytes = if rng.below(12) == 0 { number(rng) % 300_000 } else { count as u32 * 4096 };
-    let brings = opcode & 3 == 1;
-    let mut data = Vec::new();
-    if brings && rng.below(4) > 0 {
-        data = vec![WRITTEN; bytes as usize % 140_000];
-        sqe = sqe.moving(data.len() as u32, Place::Capsule);
-    } else {
-        sqe = sqe.moving(bytes, Place::Transport);
-    }
-    if rng.below(25) == 0 {
-        sqe.0[rng.below(64) as usize] = rng.next_u64() as u8;
-    }
-    let (head, length) = command(&sqe.0, data.len(), Digests::default());
-    let mut all = head[..length].to_vec();
-    all.extend(data);
-    if rng.below(60) == 0 {
-        let at = rng.below(8) as usize;
-        all[at] = rng.next_u64() as u8;
-    }
-    all
-}
-
-/// Data that may have been asked for.
-fn draw_data(rng: &mut Rng) -> Vec<u8> {
-    let bytes = rng.between(1, 8) as u32 * 4096;
-    let part = Part {
-        cid: rng.below(64) as u16,
-        tag: rng.between(1, 4) as u16,
-        at: if rng.below(5) == 0 { number(rng) } else { 0 },
-        bytes: if rng.below(9) == 0 { number(rng) } else { bytes },
-    };
-    let (mut head, count) =
-        Part { bytes, ..part }.head(kind::HOST_DATA, rng.below(4) > 0, Digests::default());
-    pdu::put(&mut head, 16, &part.bytes.to_le_bytes());
-    let mut all = head[..count].to_vec();
-    all.extend(vec![WRITTEN; bytes as usize]);
-    all
-}
-
-/// Whether what came back are PDUs of a controller, with no byte that is not this host's to see.
-fn judge(bytes: &[u8]) -> Result<u64, String> {
-    let (mut at, mut count) = (0, 0);
-    while at + 8 <= bytes.len() {
-        let (kind, length) = (bytes[at], u32_at(bytes, at + 4) as usize);
-        if !matches!(kind, 1 | 3 | 5 | 7 | 9) || length < 8 {
-            return Err(format!("a PDU of kind {kind}, {length} bytes"));
-        }
-        let Some(pdu) = bytes.get(at..at + length) else { return Ok(count) };
-        if kind == 7 && pdu[24..].contains(&OTHERS) {
-            return Err("bytes of another namespace".to_string());
-        }
-        at += length;
-        count += 1;
-    }
-    Ok(count)
-}
-
-/// Sessions of the admin queue, from memory.
-#[test]
-fn ten_thousand_admin_sessions_and_no_panic() {
-    let opcodes = [0x02, 0x06, 0x06, 0x08, 0x09, 0x0a, 0x0c, 0x18, 0x7f];
-    let namespaces = || vec![Namespace::new("disk", filled(BEFORE), &[])];
-    let shared = Subsystem::new(NQN, namespaces(), Options::default());
-    let (mut answers, before) = (0, resident());
-    for seed in 0..10_000 {
-        let mut rng = Rng::stream(seed, "nvme/admin");
-        let mut bytes = begin(0, u16::MAX, &Wish::default());
-        bytes.extend(configure(0x0046_0001));
-        for _ in 0..rng.below(12) {
-            bytes.extend(draw_command(&mut rng, &opcodes));
-        }
-        if rng.below(10) == 0 {
-            let at = rng.below(bytes.len() as u64) as usize;
-            bytes[at] ^= 1 << rng.below(8);
-        }
-        if rng.below(10) == 0 {
-            bytes.truncate(rng.below(bytes.len() as u64) as usize);
-        }
-        let mut script = Script::new(&bytes);
-        script.step = *rng.pick(&[1 << 20, 4096, 1000, 72, 7]);
-        let out = Arc::clone(&script.out);
-        serve(&shared, script, None, &AtomicBool::new(false));
-        answers += judge(&out.lock().expect("whole")).unwrap_or_else(|why| panic!("{seed}: {why}"));
-    }
-    assert!(answers > 50_000, "{answers}: sessions get somewhere");
-    assert_eq!(shared.hosts(), 0, "nobody stays");
-    let grown = resident().saturating_sub(before);
-    assert!(grown < 64 << 20, "{grown} bytes");
-}
-
-/// Sessions of I/O queues beside a good host.
-#[test]
-fn three_thousand_io_sessions_beside_a_good_host() {
-    let opcodes = [
-        io::FLUSH,
-        io::WRITE,
-        io::WRITE,
-        io::READ,
-        io::READ,
-        io::COMPARE,
-        io::WRITE_ZEROES,
-        io::DATASET,
-        vendor::BEGIN,
-        vendor::WRITE,
-        vendor::READ,
-        vendor::COMMIT,
-        vendor::COMMIT_SET,
-        vendor::ABORT,
-        vendor::REMAP,
-        vendor::TRIM,
-    ];
-    let options = Options { queues: 48, ..Options::default() };
-    let drive = stack(controller::DRIVE);
-    let running = run_stacks(vec![filled(BEFORE), filled(OTHERS), drive], options);
-    let (mut good, _) = running.host(&Wish::default());
-    let (other, before) = (good.namespaces[1], resident());
-    let mean = Initiator::connect(&running.address(), NQN, &Wish { queues: 1, ..Wish::default() });
-    let mean = mean.expect("connected");
-    let cntlid = u16_at(&mean.controller, 78);
-    let mut answers = 0;
-    for seed in 0..3000u64 {
-        let mut rng = Rng::stream(seed, "nvme/io");
-        let mut bytes = begin(2 + (seed % 40) as u16, cntlid, &Wish::default());
-        for _ in 0..rng.below(16) {
-            bytes.extend(match rng.below(6) {
-                0 => draw_data(&mut rng),
-                _ => draw_command(&mut rng, &opcodes),
-            });
-        }
-        if rng.below(10) == 0 {
-            bytes.truncate(rng.below(bytes.len() as u64) as usize);
-        }
-        let mut raw = Raw::open(running.at);
-        let mut twin = raw.0.try_clone().expect("a twin");
-        let reader = std::thread::spawn(move || {
-            let mut out = Vec::new();
-            // A connection that was ended in the middle of what we send is reset.
-            let _ = twin.read_to_end(&mut out);
-            out
-        });
-        let _ = raw.0.write_all(&bytes);
-        let _ = raw.0.shutdown(Shutdown::Write);
-        let out = reader.join().expect("read");
-        answers += judge(&out).unwrap_or_else(|why| panic!("{seed}: {why}"));
-    }
-    assert!(answers > 6000, "{answers}: sessions get somewhere");
-    let page = [OTHERS; 4096];
-    assert_eq!(good.read(other, 3, 1).expect("read"), page, "a good host is served");
-    running.until("they are gone", |running| running.count("connections_now") == 4);
-    let grown = resident().saturating_sub(before);
-    assert!(grown < 64 << 20, "{grown} bytes");
-}
+use varve_serve::nvme::{End, Namespace, Options, Status, Subsystem, serve};
 
 /// A host whose connections are bytes: an admin queue, and an I/O queue.
 struct Host {
@@ -513,7 +300,7 @@ fn a_host_that_leaves_at_any_byte_leaves_nothing_behind() {
         raw.0.shutdown(Shutdown::Write).expect("shut");
         let mut out = Vec::new();
         raw.0.read_to_end(&mut out).expect("all of it");
-        judge(&out).expect("PDUs");
+        judge(&out, OTHERS).expect("PDUs");
         // A block is old or new.
         let mut there = vec![0; 16384];
         running.stacks[0].disk.read(0, &mut there).expect("read").wait();

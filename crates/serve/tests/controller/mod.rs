@@ -1,6 +1,8 @@
 //! A controller for the time of a test, and bytes of PDUs.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
+pub mod bytes;
+
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
