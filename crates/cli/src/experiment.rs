@@ -1,130 +1,82 @@
 //! `varve sim` and `varve run`: a scenario is made, checked, run, shown and written down.
 
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use lab::explain::{self, TimelineWanted, Window, rows};
+use lab::explain::{self, TimelineWanted, Window};
 use lab::files::write_whole;
+use lab::folder::{Folder, REPORT, RESULTS};
 use lab::input::DEMO_NAME;
 use lab::replay::Watch;
-use lab::report::Shown;
 use lab::scenario::{FIT, Scenario, split_list};
+use lab::sim::{Sim as Asked, named};
 use lab::study::{Study, Table};
 use lab::{Document, Experiment, LabError, Point};
 
 use crate::args::{Output, Run, Sim};
-use crate::out::Folder;
 use crate::study::Wanted;
 use crate::{VERSION, cost, explained, note, parent, print, stop, study, table};
 
-/// The scenario behind `@demo`.
-const DEMO: &str = include_str!("../../../scenarios/demo.toml");
 /// Where the demo leaves its report if nobody says.
 const DEMO_OUT: &str = "varve-demo";
 
-/// `varve sim`.
-pub fn sim(args: &Sim) -> Result<(), LabError> {
-    let demo = args.trace == DEMO_NAME;
-    let mut scenario = match demo {
-        // The demo comes with a drive of a size that makes its workload interesting.
-        true => Scenario::from_text("@demo", DEMO, PathBuf::new())?,
-        false => Scenario::default(),
-    };
-    match args.trace.strip_prefix("gen:") {
-        Some(recipe) => scenario.set("workload.gen", recipe)?,
-        None => scenario.set("workload.trace", &args.trace)?,
-    }
-    if let Some(ssd) = &args.ssd {
-        let is_file = ssd.ends_with(".toml") || ssd.ends_with(".xml") || ssd.contains('/');
-        if demo {
-            scenario.forget_drive();
-        }
-        scenario.set(if is_file { "drive.file" } else { "drive.preset" }, ssd)?;
-    }
+/// What the command line asks.
+fn asked(args: &Sim) -> Result<Asked, LabError> {
+    let list = |text: &Option<String>| text.as_deref().map(split_list);
+    let mut asked = Asked::new(&args.trace);
+    asked.ssd = args.ssd.clone();
+    asked.policies = list(&args.policy);
+    asked.buffers = list(&args.buffer);
+    asked.set = args.set.clone();
     if let Some(scale) = &args.scale {
-        scenario.set("drive.scale", scale)?;
+        asked.option("scale", scale)?;
     }
     if args.fit_drive {
-        scenario.set("drive.scale", FIT)?;
+        asked.option("scale", FIT)?;
     }
     for (key, text) in args.reading.keys() {
-        scenario.set(&format!("workload.{key}"), &text)?;
+        asked.option(key, &text)?;
     }
     let r = &args.replay;
     let texts = [
-        ("workload.fit", &args.fit),
+        ("fit", &args.fit),
         ("title", &args.title),
         ("seed", &args.seed),
-        ("replay.mode", &r.mode),
-        ("replay.qd", &r.qd),
-        ("replay.speed", &r.speed),
-        ("replay.precondition", &r.precondition),
-        ("replay.preload", &r.preload),
-        ("replay.measure-after", &r.measure_after),
-        ("replay.flush-every", &r.flush_every),
+        ("mode", &r.mode),
+        ("qd", &r.qd),
+        ("speed", &r.speed),
+        ("precondition", &r.precondition),
+        ("preload", &r.preload),
+        ("measure-after", &r.measure_after),
+        ("flush-every", &r.flush_every),
     ];
-    for (key, text) in texts {
+    for (name, text) in texts {
         if let Some(text) = text {
-            scenario.set(key, text)?;
+            asked.option(name, text)?;
         }
     }
-    if r.per_app {
-        scenario.set("replay.per-app", "on")?;
-    }
-    if args.drop_flushes {
-        scenario.set("workload.drop-flushes", "on")?;
-    }
-    for (key, list) in [("buffer.policy", &args.policy), ("buffer.size", &args.buffer)] {
-        match list {
-            // Counted together, and so checked together: as a sweep of one value too.
-            Some(list) if args.hits => scenario.set(&format!("sweep.{key}"), list)?,
-            Some(list) => sweep(&mut scenario, key, list)?,
-            None => {}
+    for (name, on) in [("per-app", r.per_app), ("drop-flushes", args.drop_flushes)] {
+        if on {
+            asked.option(name, "on")?;
         }
     }
-    for pair in &args.set {
-        scenario.set_pair(pair)?;
+    Ok(asked)
+}
+
+/// `varve sim`.
+pub fn sim(args: &Sim) -> Result<(), LabError> {
+    let asked = asked(args)?;
+    if !args.hits {
+        let demo = args.trace == DEMO_NAME;
+        return execute(&asked.scenario()?, &args.output, demo, &Wanted::default());
     }
-    if args.hits && !explanation(&args.output)?.is_nothing() {
+    if !explanation(&args.output)?.is_nothing() {
         return Err(LabError::Input(
             "--explain, --requests-out, --timeline: --hits counts without any time".to_string(),
         ));
     }
-    if args.hits {
-        return crate::hits::hits(&scenario, args);
-    }
-    if scenario.title.is_empty() {
-        let name = args.trace.rsplit('/').next().unwrap_or(&args.trace);
-        scenario.title =
-            format!("{name} on {}", args.ssd.as_deref().unwrap_or("the default drive"));
-    }
-    execute(&scenario, &args.output, demo, &Wanted::default())
-}
-
-/// One value sets the key, several are swept. A share of the drive can only be swept, because it
-/// needs the drive's size first.
-fn sweep(scenario: &mut Scenario, key: &str, list: &str) -> Result<(), LabError> {
-    let values = split_list(list);
-    match values.as_slice() {
-        [one] if !one.ends_with('%') => {
-            scenario.sweeps.retain(|s| s.key != key);
-            scenario.set(key, one)
-        }
-        _ => scenario.set(&format!("sweep.{key}"), list),
-    }
-}
-
-/// The scenario of a file, or the demo's, with what is set on the command line.
-pub fn scenario(name: &str, set: &[String]) -> Result<Scenario, LabError> {
-    let mut scenario = match name == DEMO_NAME {
-        true => Scenario::from_text("@demo", DEMO, PathBuf::new())?,
-        false => Scenario::load(Path::new(name))?,
-    };
-    for pair in set {
-        scenario.set_pair(pair)?;
-    }
-    Ok(scenario)
+    crate::hits::hits(&asked, args)
 }
 
 /// `varve run`.
@@ -136,7 +88,7 @@ pub fn run(args: &Run) -> Result<(), LabError> {
     let shard = args.shard.as_deref();
     let wanted = Wanted { resume: args.resume, points: &args.point, shard };
     let demo = args.scenario == DEMO_NAME;
-    execute(&scenario(&args.scenario, &args.set)?, &args.output, demo, &wanted)
+    execute(&named(&args.scenario, &args.set)?, &args.output, demo, &wanted)
 }
 
 /// How far these points are.
@@ -284,31 +236,7 @@ pub fn write_out(
     scenario: &str,
     document: &Document,
 ) -> Result<Vec<String>, LabError> {
-    let path = |name: &str| out.path(name);
-    let value = document.value();
-    let command = command(&path("run.toml"), &value);
-    let html = lab::report::html(&[Shown { name: "", value: &value, command: &command }]);
-    write_whole(&path("run.toml"), scenario.as_bytes())?;
-    write_whole(&path("report.html"), html.as_bytes())?;
-    write_whole(&path("results.json"), document.text().as_bytes())?;
-    Ok(vec![
-        format!("wrote {}  {}", path("results.json").display(), path("report.html").display()),
-        format!("reproduce: {command}"),
-    ])
-}
-
-/// What repeats a run whose scenario is in a file: with the causes, if it has some.
-pub fn command(scenario: &Path, document: &serde_json::Value) -> String {
-    let explain = if rows(document).is_some() { " --explain" } else { "" };
-    format!("varve run {}{explain}", shell(&scenario.display().to_string()))
-}
-
-/// A word for a shell.
-fn shell(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+=,:@%".contains(c);
-    if text.chars().all(plain) {
-        text.to_string()
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
-    }
+    let command = out.write(scenario, document)?;
+    let path = |name: &str| out.path(name).display().to_string();
+    Ok(vec![format!("wrote {}  {}", path(RESULTS), path(REPORT)), format!("reproduce: {command}")])
 }

@@ -1,74 +1,27 @@
 //! `varve sim --hits`: hit ratios alone, of many policies and sizes over one decoding.
 
-use block::Bytes;
+use lab::LabError;
 use lab::files::write_whole;
-use lab::hits::{Cell, HitPlan, Hits, SCHEMA as HITS, Sample, count, document};
+use lab::folder::{Folder, RESULTS};
+use lab::hits::{Hits, Sample};
 use lab::replay::Watch;
-use lab::scenario::{Scenario, share_of, split_list, twice};
-use lab::{Experiment, LabError};
-use ssd::PolicySpec;
+use lab::sim::Sim as Asked;
 
 use crate::args::Sim;
-use crate::out::Folder;
+use crate::experiment::threads;
 use crate::{VERSION, note, print, stop, table};
 
 /// Counts what the command line asks for.
-pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
+pub fn hits(asked: &Asked, args: &Sim) -> Result<(), LabError> {
     if args.output.csv.is_some() {
         return Err(LabError::Input("--csv: of runs; expected no --hits".to_string()));
     }
-    let mut scenario = scenario.clone();
-    scenario.sweeps.clear();
-    let seed = scenario.seeds.first().copied().unwrap_or(1);
-    let experiment = Experiment::new(&scenario)?;
-    let params = experiment.points()[0].config.resolve()?;
-    let capacity = Bytes(u64::from(params.logical_pages) * 4096);
-    let policies =
-        args.policy.as_deref().map_or(vec![params.buffer.policy.to_string()], split_list);
-    let mut sizes = Vec::new();
-    for text in args.buffer.as_deref().map(split_list).unwrap_or_default() {
-        sizes.push(match text.ends_with('%') {
-            true => share_of(&text, capacity).ok_or_else(|| {
-                LabError::Input(format!("--buffer {text}: expected a share such as 1 %"))
-            })?,
-            false => block::parse_size(&text).map_err(|e| {
-                LabError::Input(format!("--buffer {text}: expected {}", e.expected))
-            })?,
-        });
-    }
-    if sizes.is_empty() {
-        sizes.push(params.buffer.size);
-    }
-    if let Some(policy) = twice(&policies) {
-        return Err(LabError::Input(format!("--policy {policy}: it is there twice")));
-    }
-    if let Some(size) = twice(&sizes) {
-        return Err(LabError::Input(format!("--buffer {}: it is there twice", size.human())));
-    }
-    let read = |text: &String| {
-        PolicySpec::parse(text).map_err(|e| LabError::Input(format!("--policy {text}: {e}")))
-    };
-    let policies = policies.iter().map(read).collect::<Result<Vec<_>, _>>()?;
-    let cells = policies
-        .iter()
-        .flat_map(|policy| sizes.iter().map(|size| Cell { policy: policy.clone(), size: *size }));
-    let plan = HitPlan {
-        cells: cells.collect(),
-        capacity,
-        shape: params.buffer_shape(),
-        discards: true,
-        threads: args.output.threads.map_or_else(
-            || std::thread::available_parallelism().map_or(1, usize::from),
-            usize::from,
-        ),
-        curve: args.curve.as_deref().map(sample).transpose()?,
-    };
-    let workload = experiment.workload(&experiment.points()[0]);
+    let asked = asked.hits(args.curve.as_deref())?;
     let out = args.output.out.as_deref().map(Folder::prepare).transpose()?;
     let watch = Watch { stop: stop::flag(), progress: &|_| () };
-    let found = count(&plan, &|| workload.open(seed, capacity), watch)?;
-    let document = document(experiment.heading(HITS, VERSION), &found).pretty();
-    let line = match out.as_ref().map(|out| out.path("results.json")) {
+    let found = asked.count(threads(&args.output), watch)?;
+    let document = asked.document(&found, VERSION).pretty();
+    let line = match out.as_ref().map(|out| out.path(RESULTS)) {
         Some(path) => {
             write_whole(&path, document.as_bytes())?;
             Some(format!("wrote {}", path.display()))
@@ -83,16 +36,6 @@ pub fn hits(scenario: &Scenario, args: &Sim) -> Result<(), LabError> {
     let mut text = shown(&found);
     line.iter().for_each(|line| text += &format!("{line}\n"));
     print(&text)
-}
-
-fn sample(text: &str) -> Result<Sample, LabError> {
-    if text == "exact" {
-        return Ok(Sample::All);
-    }
-    let one_in = text.strip_prefix("1/").and_then(|n| n.parse().ok()).filter(|n| *n > 1);
-    one_in.map(Sample::OneIn).ok_or_else(|| {
-        LabError::Input(format!("--curve {text}: expected exact, or a share such as 1/100"))
-    })
 }
 
 /// `part` of `whole` in per cent.

@@ -18,7 +18,6 @@ mod hits;
 mod http;
 mod list;
 mod manual;
-mod out;
 mod parent;
 mod plan;
 mod prove;

@@ -3,14 +3,15 @@
 use std::path::Path;
 
 use lab::LabError;
+use lab::folder::Folder;
 use lab::replay::Watch;
 use lab::result::SCHEMA;
+use lab::sim::named;
 use lab::study::{ENGINE, Merged, POINT, POINTS, Part, Store, Study, Table};
 use report::json::{Json, Map, MapExt};
 
 use crate::args::{MergeParts, Output, Points};
-use crate::experiment::{bar, only_one_on_stdout, scenario, show, threads, write_out};
-use crate::out::Folder;
+use crate::experiment::{bar, only_one_on_stdout, show, threads, write_out};
 use crate::{VERSION, cost, note, print, stop, table};
 
 /// Which part of a sweep is run.
@@ -122,7 +123,7 @@ fn ended(
 
 /// `varve points`.
 pub fn points(args: &Points) -> Result<(), LabError> {
-    let study = Study::new(&scenario(&args.scenario, &args.set)?, VERSION)?;
+    let study = Study::new(&named(&args.scenario, &args.set)?, VERSION)?;
     let index = study.index();
     let store = match &args.out {
         Some(path) => {

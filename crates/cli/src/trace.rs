@@ -5,17 +5,17 @@ use std::path::Path;
 
 use block::{Bytes, parse_time};
 use lab::LabError;
-use lab::input::{DEMO_NAME, Fit, Origin, Workload, demo_trace};
+use lab::input::{Fit, Origin, Workload};
 use lab::scenario::{Scenario, split_list};
+use lab::trace::{document, open};
 use report::format::{grouped, significant};
-use report::json::{Json, Map, MapExt};
 use workload::generate::parse_recipe;
-use workload::info::{Counts, InfoOptions, Tally, TraceInfo, trace_info};
-use workload::read::{ReadOptions, VtrHeader, VtrWriter, file_sha256, open, open_reader};
+use workload::info::{InfoOptions, Tally, TraceInfo, trace_info};
+use workload::read::{ReadOptions, VtrHeader, VtrWriter, file_sha256};
 use workload::{OpenTrace, Record, Source, SourceError};
 
 use crate::args::{Convert, Gen, Info, Merge, Reading, Trace};
-use crate::{print, stop, table};
+use crate::{VERSION, print, stop, table};
 
 /// `varve trace ..`.
 pub fn trace(args: &Trace) -> Result<(), LabError> {
@@ -36,22 +36,18 @@ fn options(reading: &Reading) -> Result<ReadOptions, LabError> {
     Ok(scenario.workload.options)
 }
 
-fn open_any(name: &str, options: &ReadOptions) -> Result<OpenTrace, LabError> {
-    if name == DEMO_NAME {
-        return Ok(open_reader(Path::new(DEMO_NAME), Box::new(demo_trace()), options)?);
-    }
-    Ok(open(Path::new(name), options)?)
-}
-
 fn info(args: &Info) -> Result<(), LabError> {
     let window = parse_time(&args.window).map_err(|e| LabError::Input(format!("--window {e}")))?;
     if window.as_ps() == 0 {
         return Err(LabError::Input("--window 0: expected a time above 0".to_string()));
     }
-    let mut trace = open_any(&args.trace, &options(&args.reading)?)?;
+    let mut trace = open(&args.trace, &options(&args.reading)?)?;
     let how = InfoOptions { window, ..InfoOptions::default() };
     let found = stop::at_once(|| trace_info(&mut trace, &how))?;
-    if args.json { print(&info_json(args, &trace, &found).pretty()) } else { shown(&trace, &found) }
+    if args.json {
+        return print(&document(&args.trace, &trace, &found, VERSION).pretty());
+    }
+    shown(&trace, &found)
 }
 
 fn percent(part: u64, whole: u64) -> String {
@@ -152,70 +148,6 @@ fn sizes_and_apps(trace: &OpenTrace, info: &TraceInfo) -> String {
     out
 }
 
-fn counts_json(c: &Counts) -> Map {
-    let mut map = Map::new();
-    let kinds = [
-        ("read", &c.read),
-        ("write", &c.write),
-        ("flush", &c.flush),
-        ("discard", &c.discard),
-        ("zero", &c.zero),
-    ];
-    for (name, tally) in kinds {
-        let mut one = Map::new();
-        one.int("requests", tally.requests);
-        one.int("bytes", tally.bytes);
-        map.put(name, Json::Map(one));
-    }
-    map.int("requests", c.requests());
-    map.int("footprint_pages", c.footprint_pages);
-    map.int("read_pages", c.read_pages);
-    map.int("written_pages", c.written_pages);
-    map.int("page_writes", c.page_writes);
-    map.int("page_rewrites", c.page_rewrites);
-    map.int("sequential", c.sequential);
-    map.int("aligned", c.aligned);
-    map.int("end_bytes", c.end.0);
-    map
-}
-
-fn info_json(args: &Info, trace: &OpenTrace, info: &TraceInfo) -> Json {
-    let mut map = Map::new();
-    map.put("schema", Json::text("varve.trace/1"));
-    map.put("version", Json::text(crate::VERSION));
-    let mut config = Map::new();
-    config.put("source", Json::text(&args.trace));
-    config.put("format", Json::text(trace.format().name));
-    config.put("compression", Json::text(trace.compression().name()));
-    map.put("config", Json::Map(config));
-    let mut results = counts_json(&info.total);
-    results.put("span_ns", Json::span(info.span()));
-    results.int("skipped_bad", trace.summary().skipped);
-    results.int("untracked_pages", info.untracked_pages);
-    let size = |class: &workload::info::SizeClass| {
-        let mut one = Map::new();
-        one.maybe("up_to_bytes", class.up_to.map(|b| Json::Int(b.0)));
-        one.int("reads", class.read.requests);
-        one.int("writes", class.write.requests);
-        Json::Map(one)
-    };
-    results.put("sizes", Json::List(info.sizes.iter().map(size).collect()));
-    let mut set = Map::new();
-    set.put("window_ns", Json::span(info.working_set.window));
-    set.int("windows", info.working_set.windows);
-    set.int("total_pages", info.working_set.total_pages);
-    set.int("max_pages", info.working_set.max_pages);
-    results.put("working_set", Json::Map(set));
-    let app = |app: &workload::info::AppInfo| {
-        let mut one = counts_json(&app.counts);
-        one.maybe("name", trace.apps().get(usize::from(app.app.0)).map(Json::text));
-        Json::Map(one)
-    };
-    results.put("apps", Json::List(info.apps.iter().map(app).collect()));
-    map.put("results", Json::Map(results));
-    Json::Map(map)
-}
-
 /// The first so many records of a source.
 struct First {
     source: Box<dyn Source>,
@@ -276,7 +208,7 @@ fn command() -> String {
 
 fn convert(args: &Convert) -> Result<(), LabError> {
     let options = options(&args.reading)?;
-    let trace = open_any(&args.trace, &options)?;
+    let trace = open(&args.trace, &options)?;
     let path = Path::new(&args.trace);
     let header = VtrHeader {
         source: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
@@ -306,7 +238,7 @@ fn convert(args: &Convert) -> Result<(), LabError> {
         return write_vtr(&args.output, &header, &apps, &mut First { source, left });
     }
     // Names of applications are known only at the end: they are asked for after the last record.
-    let mut names = open_any(&args.trace, &options)?;
+    let mut names = open(&args.trace, &options)?;
     let mut block = Vec::new();
     loop {
         names.fill(&mut block)?;

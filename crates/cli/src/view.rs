@@ -6,10 +6,10 @@ use std::sync::Arc;
 use lab::LabError;
 use lab::compare::{Loaded, load};
 use lab::files::write_whole;
+use lab::folder;
 use lab::report::{Shown, html};
 
 use crate::args::View;
-use crate::experiment::command;
 use crate::http::{Page, Served, serve};
 use crate::print;
 use crate::random::random;
@@ -40,10 +40,8 @@ pub fn view(args: &View) -> Result<(), LabError> {
 fn page_of(runs: &[PathBuf]) -> Result<String, LabError> {
     let documents = runs.iter().map(|path| load(path)).collect::<Result<Vec<Loaded>, _>>()?;
     // What repeats a run, if the folder holds its scenario.
-    let repeats = |(path, one): (&PathBuf, &Loaded)| {
-        let scenario = path.join("run.toml");
-        if scenario.is_file() { command(&scenario, &one.document) } else { String::new() }
-    };
+    let repeats =
+        |(path, one): (&PathBuf, &Loaded)| folder::repeats(path, &one.document).unwrap_or_default();
     let commands: Vec<String> = runs.iter().zip(&documents).map(repeats).collect();
     let shown = documents.iter().zip(&commands).map(|(one, command)| Shown {
         // The only one needs no name.

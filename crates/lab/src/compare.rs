@@ -5,9 +5,10 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::LabError;
+use crate::folder::RESULTS;
 use crate::metric::{self, Metric};
 use crate::result::SCHEMA;
+use crate::{Document, LabError};
 
 /// A result document that was read back.
 #[derive(Clone, Debug)]
@@ -23,7 +24,15 @@ pub struct Loaded {
 /// # Errors
 /// The file, and what was expected instead.
 pub fn load(path: &Path) -> Result<Loaded, LabError> {
-    let file = if path.is_dir() { path.join("results.json") } else { path.to_path_buf() };
+    read(path).map(|(loaded, _)| loaded)
+}
+
+/// The same, and the document with its numbers as they are written.
+///
+/// # Errors
+/// As [`load`].
+pub fn read(path: &Path) -> Result<(Loaded, Document), LabError> {
+    let file = if path.is_dir() { path.join(RESULTS) } else { path.to_path_buf() };
     let bad = |line: usize, reason: String| LabError::Scenario {
         file: file.display().to_string(),
         line,
@@ -54,7 +63,8 @@ pub fn load(path: &Path) -> Result<Loaded, LabError> {
     if document["results"].as_array().is_none_or(Vec::is_empty) {
         return Err(bad(1, "no `results`: expected at least one run".to_string()));
     }
-    Ok(Loaded { name: path.display().to_string(), document })
+    let exact = Document::read(&text).map_err(|what| bad(1, what))?;
+    Ok((Loaded { name: path.display().to_string(), document }, exact))
 }
 
 /// Names people use, in the order in which they are shown.

@@ -3,6 +3,7 @@
 use report::json::{Json, Map, MapExt};
 
 use crate::metric::{self, Metric};
+use crate::points::value;
 
 /// What did not come from the inputs: left out of a deterministic document.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +28,7 @@ pub(crate) fn find<'m>(map: &'m Map, path: &str) -> Option<&'m Json> {
 }
 
 /// A finished result document.
+#[derive(Clone, Debug)]
 pub struct Document {
     map: Map,
     page_ops: u64,
@@ -46,6 +48,31 @@ impl Document {
         let results = results.into_iter().map(|(_, result)| result).collect();
         heading.put("results", Json::List(results));
         Document { map: heading, page_ops: 0 }.counted()
+    }
+
+    /// A document from its text; what its runs cost is left out, because it is of those who ran them.
+    ///
+    /// # Errors
+    /// What of the text is no document.
+    pub(crate) fn read(text: &str) -> Result<Document, String> {
+        match Json::read(text)? {
+            Json::Map(mut map) => {
+                map.remove("run");
+                Ok(Document { map, page_ops: 0 }.counted())
+            }
+            _ => Err("expected a result document".to_string()),
+        }
+    }
+
+    /// The swept keys of each run as numbers, in their order, as far as their texts say them: a share
+    /// of a drive is of which drive?
+    pub fn values(&self) -> Vec<Map> {
+        let of = |run: &Map| {
+            let params = run.get("params").and_then(Json::as_map).into_iter().flatten();
+            let texts = params.filter_map(|(key, text)| Some((key, text.as_text()?)));
+            texts.filter_map(|(key, text)| value(key, text)).collect()
+        };
+        self.results().map(of).collect()
     }
 
     /// Counts host pages served and pages copied, for the speed in `run`.

@@ -16,6 +16,7 @@ mod error;
 pub mod explain;
 pub mod fileload;
 pub mod files;
+pub mod folder;
 pub mod histogram;
 pub mod hits;
 pub mod input;
@@ -29,7 +30,9 @@ mod run;
 pub mod scenario;
 pub mod selfcheck;
 mod setting;
+pub mod sim;
 pub mod study;
+pub mod trace;
 
 pub use document::{Document, HostCost};
 pub use error::LabError;

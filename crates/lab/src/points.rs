@@ -5,7 +5,7 @@
 //!   two presets may have one pair that does not fit. A value none of whose combinations can be is
 //!   wrong itself: that is an error.
 
-use report::json::{Json, Map, MapExt};
+use report::json::{Json, Map};
 use ssd::{Config, KeyKind, Origin};
 
 use crate::scenario::{Scenario, Sweep, share_of};
@@ -190,30 +190,22 @@ fn params(scenario: &Scenario, combination: &[usize]) -> Vec<(String, String)> {
     scenario.sweeps.iter().zip(combination).map(pair).collect()
 }
 
+/// The value of a key of the drive as a number, under a name that says its unit.
+pub(crate) fn value(key: &str, text: &str) -> Option<(String, Json)> {
+    let (unit, value) = match ssd::key(key)?.kind {
+        KeyKind::Size => ("bytes", Json::Int(block::parse_size(text).ok()?.0)),
+        KeyKind::Time => ("ns", Json::span(block::parse_time(text).ok()?)),
+        KeyKind::Share => ("share", Json::Millionths(ssd::parse_share(text).ok()?)),
+        _ => return None,
+    };
+    Some((format!("{key}.{unit}"), value))
+}
+
 impl Point {
     /// Values of the swept keys of its drive as numbers, under names that say their units.
     pub fn values(&self) -> Map {
-        let mut map = Map::new();
-        for (key, _) in &self.params {
-            let Some(kind) = ssd::key(key).map(|key| key.kind) else { continue };
-            let text = self.config.text(key);
-            match kind {
-                KeyKind::Size => {
-                    let bytes = block::parse_size(text).ok();
-                    map.maybe(&format!("{key}.bytes"), bytes.map(|bytes| Json::Int(bytes.0)));
-                }
-                KeyKind::Time => {
-                    let time = block::parse_time(text).ok();
-                    map.maybe(&format!("{key}.ns"), time.map(Json::span));
-                }
-                KeyKind::Share => {
-                    let share = ssd::parse_share(text).ok();
-                    map.maybe(&format!("{key}.share"), share.map(Json::Millionths));
-                }
-                _ => {}
-            }
-        }
-        map
+        let of = |(key, _): &(String, String)| value(key, self.config.text(key));
+        self.params.iter().filter(|(key, _)| ssd::key(key).is_some()).filter_map(of).collect()
     }
 
     /// Gives it its drive and what stands above it, and checks that the workload fits.

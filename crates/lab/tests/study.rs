@@ -134,7 +134,7 @@ impl Victim for Idle {
 static IDLE: VictimInfo = VictimInfo {
     name: "idle",
     doc: "nothing",
-    make: |parameter| parameter.is_none().then(|| Box::new(Idle) as Box<dyn Victim>),
+    make: |spec| spec.parameter.is_none().then(|| Box::new(Idle) as Box<dyn Victim>),
 };
 
 /// A drive that runs out of room is a finding of a study, and an error of a single run.

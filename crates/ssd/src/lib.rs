@@ -20,12 +20,14 @@ mod tx;
 pub use buffer::{
     Access, Admission, Batches, Buffer, BufferShape, Frame, HitAccess, HitSim, List, Policy,
     PolicyInfo, PolicyOption, PolicySpec, Pool, ReqInfo, Setup, Stream, add_policy, policies,
-    split_policies,
+    replace_policy, split_policies,
 };
 pub use bug::Bug;
 pub use config::*;
 pub use drive::{BlockNow, BlocksNow, Drive, Violation};
-pub use ftl::{Choice, ClosedLine, Known, Victim, VictimInfo, VictimSpec, add_victim, victims};
+pub use ftl::{
+    Choice, ClosedLine, Known, Victim, VictimInfo, VictimSpec, add_victim, replace_victim, victims,
+};
 pub use stats::{
     AppStats, BufferStats, GcStats, MapStats, MergeStats, OpStats, RecoveryStats, Stats, TxStats,
     Wear,

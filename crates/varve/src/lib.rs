@@ -89,8 +89,8 @@ pub mod drive {
     pub use ssd::{
         Access, Admission, Batches, BufferShape, Choice, ClosedLine, Config, ConfigError, Drive,
         Frame, HitAccess, HitSim, List, Params, Policy, PolicyInfo, PolicyOption, Pool, ReqInfo,
-        Setup, Stats, Stream, Victim, VictimInfo, add_policy, add_victim, policies, preset,
-        presets, victims,
+        Setup, Stats, Stream, Victim, VictimInfo, VictimSpec, add_policy, add_victim, policies,
+        preset, presets, replace_policy, replace_victim, victims,
     };
 }
 

@@ -2,7 +2,7 @@
 
 use varve::drive::{
     Access, Admission, Batches, Choice, Frame, List, Policy, PolicyInfo, Pool, Stream, Victim,
-    VictimInfo, add_policy, add_victim, policies, victims,
+    VictimInfo, add_policy, add_victim, policies, replace_policy, replace_victim, victims,
 };
 use varve::sim::{Document, Scenario, metric, run};
 
@@ -33,7 +33,7 @@ impl Policy for Queue {
     }
 }
 
-static QUEUE: PolicyInfo = PolicyInfo {
+const QUEUE_INFO: PolicyInfo = PolicyInfo {
     name: "queue",
     aliases: &["first-in"],
     doc: "first in, first out",
@@ -59,8 +59,11 @@ impl Victim for Oldest {
     }
 }
 
-static OLDEST: VictimInfo =
+const OLDEST_INFO: VictimInfo =
     VictimInfo { name: "oldest", doc: "closed first", make: |_| Some(Box::new(Oldest)) };
+
+static QUEUE: PolicyInfo = QUEUE_INFO;
+static OLDEST: VictimInfo = OLDEST_INFO;
 
 fn sweep(policies: [&str; 2], victims: [&str; 2]) -> Document {
     let mut scenario = Scenario::default();
@@ -81,6 +84,15 @@ fn what_is_added_is_used_by_its_name_and_does_the_same() {
     assert!(add_policy(&QUEUE).unwrap_err().contains("called `queue` already"));
     assert!(add_victim(&OLDEST).unwrap_err().contains("called `oldest` already"));
     assert!(policies().iter().any(|info| info.name == "queue"));
+    // A program in which policies are written may add one again, but not in the place of another's.
+    let count = (policies().len(), victims().len());
+    replace_policy(&QUEUE).unwrap();
+    replace_victim(&OLDEST).unwrap();
+    assert_eq!((policies().len(), victims().len()), count);
+    static LRU: PolicyInfo = PolicyInfo { name: "lru", ..QUEUE_INFO };
+    static GREEDY: VictimInfo = VictimInfo { name: "greedy(x)", ..OLDEST_INFO };
+    assert!(replace_policy(&LRU).unwrap_err().contains("`lru`"));
+    assert!(replace_victim(&GREEDY).unwrap_err().contains("`greedy(x)`"));
     assert!(victims().iter().any(|info| info.name == "oldest"));
     let document = sweep(["fifo", "queue"], ["fifo", "oldest"]);
     assert_eq!(document.runs().len(), 4);

@@ -199,7 +199,7 @@ impl<P: Policy> Front for Buffer<P> {
         host: Host<'_>,
         request: Request<'_>,
     ) -> Result<Time, DeviceError> {
-        self.submit(ftl, host, request)
+        P::around(|| self.submit(ftl, host, request))
     }
     fn on_hybrid(
         &mut self,
@@ -207,7 +207,7 @@ impl<P: Policy> Front for Buffer<P> {
         host: Host<'_>,
         request: Request<'_>,
     ) -> Result<Time, DeviceError> {
-        self.submit(ftl, host, request)
+        P::around(|| self.submit(ftl, host, request))
     }
     fn settle(&mut self, ftl: &mut PageFtl, host: &Host<'_>, page: u32) -> Result<(), DeviceError> {
         self.settle_page(ftl, host, page)
@@ -216,7 +216,7 @@ impl<P: Policy> Front for Buffer<P> {
         self.drop_page(page);
     }
     fn touch(&mut self, nothing: &mut Nothing, accesses: &[super::HitAccess]) {
-        self.touch_all(nothing, accesses);
+        P::around(|| self.touch_all(nothing, accesses));
     }
     fn stats(&self) -> (BufferStats, &[AppStats], u64) {
         let stats = BufferStats {

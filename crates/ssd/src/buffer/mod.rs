@@ -24,7 +24,7 @@ mod writing;
 
 pub(crate) use front::{Front, Host};
 pub use hitsim::{HitAccess, HitSim};
-pub use policies::{add_policy, policies};
+pub use policies::{add_policy, policies, replace_policy};
 pub use policy::{Access, Admission, Batches, Policy, PolicyInfo, ReqInfo, Stream};
 pub use pool::{Frame, List, Pool};
 pub use spec::{Buffer, BufferShape, PolicyOption, PolicySpec, Setup, split_policies};

@@ -112,6 +112,12 @@ pub trait Policy: std::fmt::Debug + Clone + Send + 'static {
     /// Whether a hit can push other entries out: `shed` follows every `hit`.
     const SHEDS: bool = false;
 
+    /// Stands around a block of accesses. A policy of another language takes here, once for all of them,
+    /// what each of its calls needs.
+    fn around<R>(work: impl FnOnce() -> R) -> R {
+        work()
+    }
+
     /// A resident page is accessed (before the caller sets it dirty).
     fn hit(&mut self, pool: &mut Pool, frame: Frame, access: &Access<'_>);
     /// Directly after `hit`, where the policy sheds: the entries pushed out by it, which never

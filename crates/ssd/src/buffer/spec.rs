@@ -192,6 +192,10 @@ pub fn split_policies(list: &str) -> Vec<&str> {
 }
 
 impl Setup<'_> {
+    /// The policy that is made.
+    pub fn info(&self) -> &'static PolicyInfo {
+        self.spec.info
+    }
     fn text(&self, name: &str) -> &str {
         self.spec.option(name)
     }

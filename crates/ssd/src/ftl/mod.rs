@@ -39,7 +39,9 @@ pub(crate) use free::FreeLines;
 pub(crate) use head::erase_padding;
 pub(crate) use host::{POISON, SlotData, Writer, merge_pieces};
 pub use known::Known;
-pub use victim::{Choice, ClosedLine, Victim, VictimInfo, VictimSpec, add_victim, victims};
+pub use victim::{
+    Choice, ClosedLine, Victim, VictimInfo, VictimSpec, add_victim, replace_victim, victims,
+};
 
 use std::sync::Arc;
 

@@ -139,7 +139,7 @@ pub(super) fn build(
 }
 
 impl Generator for Fio {
-    fn open(&self) -> Box<dyn Source> {
+    fn open(&self) -> Box<dyn Source + Send> {
         match self.ram {
             Some(ram) => Box::new(Buffered::new(self, ram)),
             None => Box::new(Direct { jobs: Jobs::new(self) }),

@@ -54,7 +54,7 @@ impl HeapFile {
 }
 
 impl Generator for HeapFile {
-    fn open(&self) -> Box<dyn Source> {
+    fn open(&self) -> Box<dyn Source + Send> {
         let stream = |purpose: &str| {
             Rng::stream(self.seed, &format!("{}/ycsb:{:?}/{purpose}", self.app, self.workload))
         };

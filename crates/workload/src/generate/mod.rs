@@ -47,7 +47,7 @@ pub use zipf::Zipf;
 /// the same records each time.
 pub trait Generator: Send + Sync {
     /// A source at its first record.
-    fn open(&self) -> Box<dyn Source>;
+    fn open(&self) -> Box<dyn Source + Send>;
 
     /// Its own effective parameters, defaults and assumptions included, as name and value. Sizes
     /// are in bytes with a unit, shares in percent, times with a unit.

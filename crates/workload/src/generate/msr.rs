@@ -214,7 +214,7 @@ pub(super) fn build(
 }
 
 impl Generator for Msr {
-    fn open(&self) -> Box<dyn Source> {
+    fn open(&self) -> Box<dyn Source + Send> {
         Box::new(MsrSource {
             zipf: Zipf::new(self.extents, self.theta),
             scatter: Scatter::new(self.extents, &mut self.stream(SCATTER)),

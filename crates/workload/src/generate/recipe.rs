@@ -211,7 +211,7 @@ impl Recipe {
     }
 
     /// A source at the first record.
-    pub fn open(&self) -> Box<dyn Source> {
+    pub fn open(&self) -> Box<dyn Source + Send> {
         self.generator.open()
     }
 

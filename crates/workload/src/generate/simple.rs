@@ -82,7 +82,7 @@ impl Simple {
 
     /// A source for one address law: one loop for each law, so that the law is not looked up for
     /// every request.
-    fn source<L: Law + 'static>(&self, law: L) -> Box<dyn Source> {
+    fn source<L: Law + Send + 'static>(&self, law: L) -> Box<dyn Source + Send> {
         Box::new(SimpleSource {
             law,
             addresses: self.stream("address"),
@@ -98,7 +98,7 @@ impl Simple {
 }
 
 impl Generator for Simple {
-    fn open(&self) -> Box<dyn Source> {
+    fn open(&self) -> Box<dyn Source + Send> {
         let n = self.blocks;
         match self.addresses {
             Addresses::Sequential => self.source(Sequential { next: 0, n }),

@@ -57,7 +57,7 @@ pub(super) fn build(
 }
 
 impl Generator for Tables {
-    fn open(&self) -> Box<dyn Source> {
+    fn open(&self) -> Box<dyn Source + Send> {
         let stream =
             |purpose: &str| Rng::stream(self.seed, &format!("{}/sstables/{purpose}", self.app));
         Box::new(TableSource {

@@ -61,6 +61,24 @@ pub fn add_policy(info: &'static PolicyInfo) -> Result<(), String> {
     Ok(())
 }
 
+/// Adds a policy, in the place of one of its name that was added before: for programs in which a policy is
+/// written while they run. What was read as the one before stays that one.
+///
+/// # Errors
+/// A policy of this crate has its name.
+pub fn replace_policy(info: &'static PolicyInfo) -> Result<(), String> {
+    let own =
+        |name: &str| REGISTRY.iter().any(|own| own.name == name || own.aliases.contains(&name));
+    let names = std::iter::once(info.name).chain(info.aliases.iter().copied());
+    if let Some(taken) = names.into_iter().find(|name| own(name)) {
+        return Err(format!("a buffer policy of the drive is called `{taken}`"));
+    }
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    added.retain(|old| old.name != info.name);
+    added.push(info);
+    Ok(())
+}
+
 /// All policies of this crate.
 const REGISTRY: &[PolicyInfo] = &[
     PolicyInfo {

@@ -1,15 +1,15 @@
 //! Greedy among lines that have had time to lose what they will lose soon; greedy among all if
 //! none is old enough.
 
-use super::{Choice, Victim};
+use super::{Choice, Victim, VictimSpec};
 
 #[derive(Debug)]
 struct AgeThreshold {
     lines: u32,
 }
 
-pub(super) fn make(lines: Option<u32>) -> Option<Box<dyn Victim>> {
-    Some(Box::new(AgeThreshold { lines: lines.unwrap_or(16) }))
+pub(super) fn make(spec: &VictimSpec) -> Option<Box<dyn Victim>> {
+    Some(Box::new(AgeThreshold { lines: spec.parameter.unwrap_or(16) }))
 }
 
 impl Victim for AgeThreshold {

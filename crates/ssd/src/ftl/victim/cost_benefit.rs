@@ -1,12 +1,12 @@
 //! Cost-benefit: (1 - u) * age / (1 + u), in integers (Rosenblum and Ousterhout, 1991; flash form
 //! by Kawaguchi et al., 1995, with 1 + u for the read and the write).
 
-use super::{Choice, LineTable, Victim};
+use super::{Choice, LineTable, Victim, VictimSpec};
 
 #[derive(Debug)]
 struct CostBenefit;
 
-pub(super) fn make(_: Option<u32>) -> Option<Box<dyn Victim>> {
+pub(super) fn make(_: &VictimSpec) -> Option<Box<dyn Victim>> {
     Some(Box::new(CostBenefit))
 }
 

@@ -1,14 +1,14 @@
 //! The emptiest of d lines drawn at random (Van Houdt, SIGMETRICS 2013).
 
-use super::{Choice, Victim};
+use super::{Choice, Victim, VictimSpec};
 
 #[derive(Debug)]
 struct DChoice {
     draws: u32,
 }
 
-pub(super) fn make(draws: Option<u32>) -> Option<Box<dyn Victim>> {
-    let draws = draws.unwrap_or(10);
+pub(super) fn make(spec: &VictimSpec) -> Option<Box<dyn Victim>> {
+    let draws = spec.parameter.unwrap_or(10);
     (1..=1000).contains(&draws).then(|| Box::new(DChoice { draws }) as Box<dyn Victim>)
 }
 

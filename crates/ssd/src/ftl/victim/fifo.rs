@@ -1,12 +1,12 @@
 //! Closed first (also called circular or LRU cleaning): a line without anything to gain is copied
 //! when its turn comes.
 
-use super::{Choice, Victim};
+use super::{Choice, Victim, VictimSpec};
 
 #[derive(Debug)]
 struct Fifo;
 
-pub(super) fn make(_: Option<u32>) -> Option<Box<dyn Victim>> {
+pub(super) fn make(_: &VictimSpec) -> Option<Box<dyn Victim>> {
     Some(Box::new(Fifo))
 }
 

@@ -1,11 +1,11 @@
 //! Fewest valid slots.
 
-use super::{Choice, Victim};
+use super::{Choice, Victim, VictimSpec};
 
 #[derive(Debug)]
 struct Greedy;
 
-pub(super) fn make(_: Option<u32>) -> Option<Box<dyn Victim>> {
+pub(super) fn make(_: &VictimSpec) -> Option<Box<dyn Victim>> {
     Some(Box::new(Greedy))
 }
 

@@ -76,8 +76,8 @@ pub struct VictimInfo {
     pub name: &'static str,
     /// What it does.
     pub doc: &'static str,
-    /// Makes it with its parameter; `None` for one that it does not take.
-    pub make: fn(Option<u32>) -> Option<Box<dyn Victim>>,
+    /// Makes it as it is written; `None` for a parameter that it does not take.
+    pub make: fn(&VictimSpec) -> Option<Box<dyn Victim>>,
 }
 
 const REGISTRY: &[VictimInfo] = &[
@@ -133,6 +133,22 @@ pub fn add_victim(info: &'static VictimInfo) -> Result<(), String> {
     Ok(())
 }
 
+/// Adds a policy, in the place of one of its name that was added before: for programs in which a policy is
+/// written while they run. What was read as the one before stays that one.
+///
+/// # Errors
+/// A policy of this crate has its name.
+pub fn replace_victim(info: &'static VictimInfo) -> Result<(), String> {
+    let name = info.name.split('(').next();
+    if REGISTRY.iter().any(|own| own.name.split('(').next() == name) {
+        return Err(format!("a victim policy of the drive is called `{}`", info.name));
+    }
+    let mut added = ADDED.write().unwrap_or_else(PoisonError::into_inner);
+    added.retain(|old| old.name.split('(').next() != name);
+    added.push(info);
+    Ok(())
+}
+
 /// A victim policy as it is written, `dchoice(3)`, read once.
 #[derive(Clone, Copy, Debug)]
 pub struct VictimSpec {
@@ -150,12 +166,12 @@ impl VictimSpec {
         };
         let spec = VictimSpec { info: find(name)?, parameter };
         let takes = parameter.is_none() || spec.info.name.contains('(');
-        (takes && (spec.info.make)(parameter).is_some()).then_some(spec)
+        (takes && (spec.info.make)(&spec).is_some()).then_some(spec)
     }
 
     /// Builds the policy.
     pub(crate) fn build(self) -> Box<dyn Victim> {
-        (self.info.make)(self.parameter).expect("its parameter was tried when it was read")
+        (self.info.make)(&self).expect("its parameter was tried when it was read")
     }
 }
 

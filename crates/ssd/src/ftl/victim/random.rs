@@ -1,11 +1,11 @@
 //! Any closed line: the upper end of every comparison.
 
-use super::{Choice, Victim};
+use super::{Choice, Victim, VictimSpec};
 
 #[derive(Debug)]
 struct Random;
 
-pub(super) fn make(_: Option<u32>) -> Option<Box<dyn Victim>> {
+pub(super) fn make(_: &VictimSpec) -> Option<Box<dyn Victim>> {
     Some(Box::new(Random))
 }
 

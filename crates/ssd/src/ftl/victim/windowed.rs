@@ -1,15 +1,15 @@
 //! The emptiest of the w lines closed first (windowed greedy; Hu et al., SYSTOR 2009). If all of
 //! them are full, the oldest is copied and leaves the window.
 
-use super::{Choice, Victim};
+use super::{Choice, Victim, VictimSpec};
 
 #[derive(Debug)]
 struct Windowed {
     window: u32,
 }
 
-pub(super) fn make(window: Option<u32>) -> Option<Box<dyn Victim>> {
-    let window = window.unwrap_or(64);
+pub(super) fn make(spec: &VictimSpec) -> Option<Box<dyn Victim>> {
+    let window = spec.parameter.unwrap_or(64);
     (1..=1 << 20).contains(&window).then(|| Box::new(Windowed { window }) as Box<dyn Victim>)
 }
 

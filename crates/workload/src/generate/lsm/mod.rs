@@ -233,7 +233,7 @@ pub(super) fn build(
 struct Lsm(Arc<Params>);
 
 impl Generator for Lsm {
-    fn open(&self) -> Box<dyn Source> {
+    fn open(&self) -> Box<dyn Source + Send> {
         Box::new(LsmSource { engine: Engine::new(self.0.clone()), now: 0, ended: false })
     }
 

@@ -1,0 +1,110 @@
+//! Hits alone: all policies and sizes over one reading of the workload.
+
+use block::Bytes;
+use report::json::Json;
+use ssd::PolicySpec;
+
+use super::Sim;
+use crate::hits::{Cell, HitPlan, Hits, SCHEMA, Sample, count, document};
+use crate::replay::Watch;
+use crate::scenario::{share_of, twice};
+use crate::{Experiment, LabError};
+
+/// A count of hits that was checked as a whole.
+pub struct HitCount {
+    experiment: Experiment,
+    plan: HitPlan,
+    seed: u64,
+}
+
+impl Sim {
+    /// What counts its hits: of the policies and sizes that are asked for, else of those of the
+    /// drive; with `curve`, the miss-ratio curve of LRU too (`exact`, or of a sample such as
+    /// `1/100`).
+    ///
+    /// # Errors
+    /// What was found and what was expected.
+    pub fn hits(&self, curve: Option<&str>) -> Result<HitCount, LabError> {
+        let mut scenario = self.untitled(true)?;
+        scenario.sweeps.clear();
+        let seed = scenario.seeds.first().copied().unwrap_or(1);
+        let experiment = Experiment::new(&scenario)?;
+        let params = experiment.points()[0].config.resolve()?;
+        let capacity = Bytes(u64::from(params.logical_pages) * 4096);
+        let policies = match &self.policies {
+            Some(policies) => policies.clone(),
+            None => vec![params.buffer.policy.to_string()],
+        };
+        let mut sizes = Vec::new();
+        for text in self.buffers.iter().flatten() {
+            sizes.push(size(text, capacity)?);
+        }
+        if sizes.is_empty() {
+            sizes.push(params.buffer.size);
+        }
+        if let Some(policy) = twice(&policies) {
+            return Err(LabError::Input(format!("--policy {policy}: it is there twice")));
+        }
+        if let Some(size) = twice(&sizes) {
+            return Err(LabError::Input(format!("--buffer {}: it is there twice", size.human())));
+        }
+        let read = |text: &String| {
+            PolicySpec::parse(text).map_err(|e| LabError::Input(format!("--policy {text}: {e}")))
+        };
+        let policies = policies.iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let cells = policies.iter().flat_map(|policy| {
+            sizes.iter().map(|size| Cell { policy: policy.clone(), size: *size })
+        });
+        let plan = HitPlan {
+            cells: cells.collect(),
+            capacity,
+            shape: params.buffer_shape(),
+            discards: true,
+            threads: 1,
+            curve: curve.map(sample).transpose()?,
+        };
+        Ok(HitCount { experiment, plan, seed })
+    }
+}
+
+impl HitCount {
+    /// Requests that the workload has, if that is known.
+    pub fn requests(&self) -> Option<u64> {
+        self.experiment.workload(&self.experiment.points()[0]).requests()
+    }
+
+    /// Counts on `threads` threads.
+    ///
+    /// # Errors
+    /// As [`count`].
+    pub fn count(&self, threads: usize, watch: Watch<'_>) -> Result<Hits, LabError> {
+        let plan = HitPlan { threads, ..self.plan.clone() };
+        let workload = self.experiment.workload(&self.experiment.points()[0]);
+        count(&plan, &|| workload.open(self.seed, plan.capacity), watch)
+    }
+
+    /// The document of what was counted; `version` goes into it.
+    pub fn document(&self, found: &Hits, version: &str) -> Json {
+        document(self.experiment.heading(SCHEMA, version), found)
+    }
+}
+
+fn size(text: &str, capacity: Bytes) -> Result<Bytes, LabError> {
+    match text.ends_with('%') {
+        true => share_of(text, capacity).ok_or_else(|| {
+            LabError::Input(format!("--buffer {text}: expected a share such as 1 %"))
+        }),
+        false => block::parse_size(text)
+            .map_err(|e| LabError::Input(format!("--buffer {text}: expected {}", e.expected))),
+    }
+}
+
+fn sample(text: &str) -> Result<Sample, LabError> {
+    if text == "exact" {
+        return Ok(Sample::All);
+    }
+    let one_in = text.strip_prefix("1/").and_then(|n| n.parse().ok()).filter(|n| *n > 1);
+    one_in.map(Sample::OneIn).ok_or_else(|| {
+        LabError::Input(format!("--curve {text}: expected exact, or a share such as 1/100"))
+    })
+}
