@@ -1,6 +1,7 @@
 //! The device: a drive over an image file.
 
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -49,7 +50,7 @@ pub struct ImageDrive {
 }
 
 impl ImageDrive {
-    /// Makes an image for `capacity` bytes of data at `path`, which must not exist. The file
+    /// Makes an image for `capacity` bytes of data at `path`, which must not exist, or be empty. The file
     /// system keeps room for all of it, so that later writes need no new space; what is not written yet takes no writing.
     ///
     /// # Errors
@@ -71,12 +72,16 @@ impl ImageDrive {
         let config = config(capacity)?;
         let params = config.resolve()?;
         let mut options = OpenOptions::new();
-        let file = options.read(true).write(true).create_new(true).open(path).map_err(io)?;
-        let made = locked(path, &file).and_then(|lock| {
-            let medium = FileMedium(file);
-            let found = format(&medium, &params, &config, log.0).map_err(io)?;
-            Ok((lock, DirectMedium::new(medium.0), found))
-        });
+        let options = options.read(true).write(true).create(true).truncate(false);
+        let file = options.open(path).map_err(io)?;
+        // Several processes may be here at once: the one that has the lock, and finds nothing, makes it.
+        let lock = locked(path, &file)?;
+        if file.metadata().map_err(io)?.len() > 0 {
+            return Err(io(ErrorKind::AlreadyExists.into()));
+        }
+        let medium = FileMedium(file);
+        let made = format(&medium, &params, &config, log.0).map_err(io);
+        let made = made.map(|found| (lock, DirectMedium::new(medium.0), found));
         match made {
             Ok((lock, medium, found)) => ImageDrive::start(
                 path,

@@ -4,6 +4,10 @@ use std::path::PathBuf;
 
 use crate::damage::{Damage, in_short};
 
+fn named(holder: Option<u32>) -> String {
+    holder.map_or(String::new(), |process| format!(", {process}"))
+}
+
 /// What is wrong with an image, or with where it should be.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
@@ -33,10 +37,12 @@ pub enum LiveError {
         damage: Vec<Damage>,
     },
     /// Another process has it open for writing.
-    #[error("{}: in use by another process", path.display())]
+    #[error("{}: in use by another process{}", path.display(), named(*holder))]
     InUse {
         /// The image.
         path: PathBuf,
+        /// Its number, where the system says it.
+        holder: Option<u32>,
     },
     /// The process that has it open changes it without a pause.
     #[error(

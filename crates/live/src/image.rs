@@ -3,6 +3,7 @@
 //! Invariant: the superblock is written last, so that what has one is whole.
 
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use block::{BlockId, Bytes, Medium, write_zeroes};
@@ -12,7 +13,7 @@ use crate::damage::Damage;
 use crate::error::LiveError;
 use crate::header::{BlockState, MOST_PAGES};
 use crate::layout::{Layout, PAGE};
-use crate::superblock::{NoImage, Superblock};
+use crate::superblock::{MAGIC, NoImage, Superblock};
 
 /// What a drive on an image is made of, unless told otherwise: one block at a time, so that what
 /// is written together lies together in the file.
@@ -65,15 +66,49 @@ pub(crate) fn long_enough(path: &Path, length: u64, expected: u64) -> Result<(),
     Err(LiveError::NotAnImage { path: path.to_path_buf(), what })
 }
 
-/// One process at a time.
+/// One process at a time, and the file that has the name.
 pub(crate) fn locked(path: &Path, file: &File) -> Result<File, LiveError> {
     let io = |error| LiveError::Io { path: path.to_path_buf(), error };
     let lock = file.try_clone().map_err(io)?;
     match lock.try_lock() {
-        Ok(()) => Ok(lock),
-        Err(TryLockError::WouldBlock) => Err(LiveError::InUse { path: path.to_path_buf() }),
-        Err(TryLockError::Error(error)) => Err(io(error)),
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(LiveError::in_use(path, file)),
+        Err(TryLockError::Error(error)) => return Err(io(error)),
     }
+    // Whoever had it may have removed it, or put another one in its place, before he let go.
+    let here = file.metadata().map_err(io)?;
+    let there = std::fs::metadata(path);
+    match there.is_ok_and(|there| (here.dev(), here.ino()) == (there.dev(), there.ino())) {
+        true => Ok(lock),
+        false => Err(LiveError::InUse { path: path.to_path_buf(), holder: None }),
+    }
+}
+
+impl LiveError {
+    /// That another process has locked an image, and which one.
+    pub fn in_use(path: &Path, file: &File) -> LiveError {
+        LiveError::InUse { path: path.to_path_buf(), holder: holder(file) }
+    }
+}
+
+/// The process that has locked a file, as the system's list of locks says.
+fn holder(file: &File) -> Option<u32> {
+    let inode = file.metadata().ok()?.ino().to_string();
+    let list = std::fs::read_to_string("/proc/locks").ok()?;
+    let mut found = list.lines().filter_map(|line| {
+        // `1: FLOCK  ADVISORY  WRITE 708 fe:00:1234 0 EOF`
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [_, "FLOCK", _, _, process, place, ..] = words.as_slice() else { return None };
+        let same = place.rsplit(':').next() == Some(inode.as_str());
+        same.then(|| process.parse().ok()).flatten()
+    });
+    // Several: a file of another file system has that number, too.
+    found.next().filter(|_| found.next().is_none())
+}
+
+/// Whether a file that begins so is an image.
+pub fn is_image(first: &[u8; 8]) -> bool {
+    first == MAGIC
 }
 
 /// What is known of an image before its blocks are read.

@@ -40,6 +40,7 @@ pub use damage::Damage;
 pub use drive::{ImageDrive, PowerCut};
 pub use error::LiveError;
 pub use file::FileStats;
+pub use image::is_image;
 pub use medium::FileMedium;
 #[doc(hidden)]
 pub use planted::Planted;

@@ -6,7 +6,7 @@
 use crate::damage::Damage;
 use crate::layout::{Layout, PAGE, SECTOR, Version, is_sealed, seal, u32_at, u64_at};
 
-const MAGIC: &[u8; 8] = b"varveimg";
+pub const MAGIC: &[u8; 8] = b"varveimg";
 /// Where the configuration begins.
 const TEXT_ONE: usize = 24;
 const TEXT_TWO: usize = SECTOR;

@@ -253,6 +253,48 @@ print(named.execute('SELECT a FROM t').fetchone()[0])
     assert_eq!(out, "7\n1\n7\n", "{err}");
 }
 
+/// A program whose URI names the VFS names it for each image: a name without is a file as ever.
+#[test]
+fn vacuum_into_makes_an_ordinary_file_unless_the_name_is_an_images() {
+    let folder = Folder::new("into");
+    let (image, plain, second, other) = (
+        folder.file("home.img"),
+        folder.file("copy.db"),
+        folder.file("second.varve"),
+        folder.file("other.img"),
+    );
+    let script = format!(
+        ".open file:{image}?vfs=varve&capacity=4MiB
+CREATE TABLE t(a); INSERT INTO t VALUES(7);
+VACUUM INTO '{plain}';
+VACUUM INTO '{second}';
+VACUUM INTO 'file:{other}?vfs=varve';
+.open file:{other}?vfs=varve
+ATTACH '{plain}' AS p;
+ATTACH '{image}' AS i;
+ATTACH '{second}' AS s;
+SELECT t.a || p.a || i.a || s.a FROM t, p.t AS p, i.t AS i, s.t AS s;
+INSERT INTO p.t VALUES(8); PRAGMA p.journal_mode=WAL; INSERT INTO p.t VALUES(9);
+PRAGMA p.journal_mode=DELETE; DELETE FROM p.t WHERE a = 7; PRAGMA p.integrity_check;"
+    );
+    let (out, err) = texts(&shell(&script, None));
+    assert_eq!(out.trim(), "7777\nwal\ndelete\nok", "{err}");
+    let begins = |path: &str, with: &[u8]| std::fs::read(path).unwrap().starts_with(with);
+    for path in [&image, &second, &other] {
+        assert!(begins(path, b"varveimg"), "{path}");
+    }
+    assert!(begins(&plain, b"SQLite format 3"));
+    let plainly = Command::new("sqlite3").args([&plain, "SELECT group_concat(a) FROM t"]).output();
+    assert_eq!(texts(&plainly.unwrap()).0, "8,9\n");
+    // Nothing else lies about.
+    let mut names: Vec<String> = std::fs::read_dir(&folder.0)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["copy.db", "home.img", "other.img", "second.varve"]);
+}
+
 #[test]
 fn it_brings_no_sqlite_along() {
     let bytes = std::fs::read(library()).unwrap();

@@ -56,7 +56,8 @@ impl File for Ordinary {
         self.file.size()
     }
     fn lock(&mut self, _: Caller, level: Level) -> Answer<()> {
-        self.file.lock(level)
+        // Whoever waits for it does not wait for a store.
+        self.file.lock(level).inspect_err(|_| crate::store::forget_missed())
     }
     fn unlock(&mut self, _: Caller, level: Level) -> Answer<()> {
         self.file.unlock(level)

@@ -263,7 +263,7 @@ pub fn check_with(image: &Path, plan: &Plan, planted: Plant<Planted>) -> Result<
     let file = File::open(image).map_err(|e| LabError::io(image, e))?;
     // Whoever has the image open holds its lock alone.
     if file.try_lock_shared().is_err() {
-        return Err(unusable(LiveError::InUse { path: image.to_path_buf() }));
+        return Err(unusable(LiveError::in_use(image, &file)));
     }
     let base = Arc::new(FileMedium(file));
     let wrong = |error: rusqlite::Error| LabError::Input(format!("the workload: {error}"));

@@ -2,13 +2,14 @@
 //!
 //! Invariants:
 //! * only database pages, the store's own records and write-ahead logs reach the device; journals,
-//!   super-journals, temporary files and shared memory live in RAM;
+//!   super-journals and shared memory live in RAM, temporary files where the host keeps its own;
 //! * a commit is durable when SQLite is told so, unless group commit was asked for, or
 //!   `synchronous=OFF`; where the store has a log, by a record of what it changes (`commit`, `replay`);
 //! * one lock guards a store; no call into SQLite is made under it, and nobody waits for the log under it where the
 //!   log has a sink;
 //! * a store serves the process that opened it, and nobody who was forked from that one.
 
+mod asked;
 mod behind;
 mod beside;
 mod commit;
@@ -18,6 +19,7 @@ mod device;
 mod file;
 mod group;
 mod home;
+mod images;
 mod journal;
 mod locks;
 mod objects;
@@ -33,6 +35,7 @@ mod space;
 mod table;
 mod tx;
 mod vfs;
+mod waiting;
 mod wal;
 
 use std::sync::{Arc, MutexGuard};
@@ -44,6 +47,8 @@ pub use device::Device;
 pub use home::Inherited;
 pub use open::OpenError;
 pub use vfs::{Stores, Virtual};
+
+pub(crate) use self::file::forget_missed;
 
 use self::core::{Core, Done};
 use self::home::Home;

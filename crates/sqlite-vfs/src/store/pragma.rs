@@ -3,6 +3,27 @@
 use super::Store;
 use crate::vfs::Reply;
 
+fn refused(name: &str, value: Option<&str>) -> Option<Reply> {
+    let off = value.is_some_and(|value| value.eq_ignore_ascii_case("off"));
+    (off && name.eq_ignore_ascii_case("journal_mode")).then(|| {
+        Reply::Refused(
+            "varve refuses journal_mode=OFF: ROLLBACK is undefined there, and wrong sums need \
+                 no crash. journal_mode=MEMORY writes no more to the store."
+                .to_string(),
+        )
+    })
+}
+
+/// The same while another process has the image, for the reason `error`; `None`: only the store can answer.
+pub(super) fn without_store(name: &str, value: Option<&str>, error: &str) -> Option<Reply> {
+    let name = name.to_ascii_lowercase();
+    match name.as_str() {
+        "varve_error" => Some(Reply::Text(error.to_string())),
+        name if name.starts_with("varve_") => None,
+        name => Some(refused(name, value).unwrap_or(Reply::NotFound)),
+    }
+}
+
 /// Answers a PRAGMA of the store, or one it refuses.
 pub(super) fn answer(store: &Store, name: &str, value: Option<&str>) -> Reply {
     let is = |wanted: &str| name.eq_ignore_ascii_case(wanted);
@@ -11,12 +32,8 @@ pub(super) fn answer(store: &Store, name: &str, value: Option<&str>) -> Reply {
         Err(inherited) if is("varve_error") => return Reply::Text(inherited.to_string()),
         Err(inherited) => return Reply::Refused(inherited.to_string()),
     };
-    if is("journal_mode") && value.is_some_and(|v| v.eq_ignore_ascii_case("off")) {
-        return Reply::Refused(
-            "varve refuses journal_mode=OFF: ROLLBACK is undefined there, and wrong sums need \
-                 no crash. journal_mode=MEMORY writes no more to the store."
-                .to_string(),
-        );
+    if let Some(refused) = refused(name, value) {
+        return refused;
     }
     if is("varve_group") {
         if let Some(value) = value {

@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use block::{Rng, TxError, parse_size, parse_switch};
-use live::PowerCut;
+use block::{Rng, TxError};
 
+use super::Store;
+use super::asked::Asked;
 use super::file::StoreFile;
 use super::home::Home;
-use super::open::{CAPACITY, LOG_PAGE};
-use super::table::LONGEST_NAME;
-use super::{Store, StoreOptions};
+use super::images::{Images, is_in_image};
+use super::waiting::Waiting;
 use crate::abi::{Api, Host, Name, PerProcess, RegisterError, register};
 use crate::ordinary::{Ordinary, is_image};
 use crate::vfs::{Answer, Code, File, Kind, Vfs, flag};
@@ -59,6 +58,11 @@ impl Stores {
     /// one. `name` itself is the store's object `main`, `name/x` is `x`.
     pub fn add(&self, name: &str, store: &Store) {
         self.hold(name, store, Held::Kept(store.clone()));
+    }
+
+    /// The same for one in an image, as long as a file of it is open.
+    pub(super) fn hold_open(&self, name: &str, store: &Store) {
+        self.hold(name, store, Held::InUse(Arc::downgrade(&store.0)));
     }
 
     fn hold(&self, name: &str, store: &Store, held: Held) {
@@ -134,7 +138,7 @@ impl Stores {
     }
 
     /// The store with the longest name that begins `path`, and the object in it.
-    fn find(&self, path: &str) -> Option<(Store, String)> {
+    pub(super) fn find(&self, path: &str) -> Option<(Store, String)> {
         let stores = self.names();
         stores
             .iter()
@@ -185,8 +189,8 @@ impl Stores {
         let vfs_name = name.to_string();
         register(api, name, default, move |host| {
             let model = virtually.map(|v| (Mutex::new(Rng::new(v.seed)), v.start));
-            let (beside, own) = (Stores::new(), PerProcess::default());
-            Box::new(StoreVfs { name: vfs_name, stores, beside, images_only, host, model, own })
+            let images = Arc::new(Images::new(stores));
+            Box::new(StoreVfs { name: vfs_name, images, images_only, host, model })
         })
     }
 }
@@ -209,199 +213,71 @@ fn clean(name: &str) -> String {
 
 struct StoreVfs {
     name: String,
-    stores: Stores,
-    /// Those that are read beside the processes that write them.
-    beside: Stores,
+    images: Arc<Images>,
     /// Everything that is no image by its name is the host's.
     images_only: bool,
     host: Host,
     model: Option<(Mutex<Rng>, i64)>,
-    own: PerProcess<Own>,
-}
-
-/// What each process has for itself.
-#[derive(Default)]
-struct Own {
-    error: Mutex<Option<String>>,
-    /// One image is opened at a time.
-    opening: Mutex<()>,
-}
-
-/// The whole number that parameter `key` of the URI gives, if it is there.
-fn number(name: &Name<'_>, key: &str) -> Result<Option<u64>, String> {
-    let Some(text) = name.parameter(key) else { return Ok(None) };
-    text.parse().map(Some).map_err(|_| format!("{key}={text}: expected a whole number"))
-}
-
-/// How an image is to be kept, as the parameters of the URI say.
-fn options(name: &Name<'_>) -> Result<StoreOptions, String> {
-    let mut options = StoreOptions::default();
-    if let Some(text) = name.parameter("delta") {
-        options.delta = parse_switch(&text)
-            .map_err(|wrong| format!("delta={text}: expected {}", wrong.expected))?;
-    }
-    if let Some(text) = name.parameter("log") {
-        let bytes =
-            parse_size(&text).map_err(|wrong| format!("log: expected {}", wrong.expected))?;
-        if !bytes.0.is_multiple_of(LOG_PAGE) || bytes.0 > 1 << 30 {
-            return Err(format!(
-                "log={text}: expected a multiple of {LOG_PAGE} bytes, at most 1 GiB"
-            ));
-        }
-        options.log_pages = Some((bytes.0 / LOG_PAGE) as u32);
-    }
-    let small = |key: &str, value: u64| {
-        u32::try_from(value).map_err(|_| format!("{key}={value}: too large"))
-    };
-    if let Some(text) = name.parameter("read_wait") {
-        options.read_wait = parse_switch(&text)
-            .map_err(|wrong| format!("read_wait={text}: expected {}", wrong.expected))?;
-    }
-    if let Some(bytes) = number(name, "log_grain")? {
-        options.log_grain = small("log_grain", bytes)?;
-    }
-    if let Some(pages) = number(name, "overlay")? {
-        options.overlay = small("overlay", pages)?;
-    }
-    Ok(options)
 }
 
 impl StoreVfs {
-    fn fail<T>(&self, reason: String) -> Answer<T> {
-        *self.own.get().error.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
-        Err(Code::CANTOPEN)
-    }
-
-    /// Opens the image that `path` names, or begins with, or makes it.
-    fn open_image(&self, path: &str, kind: Kind, name: &Name<'_>, flags: c_int) -> Answer<Store> {
-        let _one = self.own.get().opening.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((store, _)) = self.find_for(path, kind, flags) {
-            return Ok(store);
+    fn temporary(&self, name: &Name<'_>, flags: c_int) -> Answer<(Box<dyn File>, c_int)> {
+        if self.model.is_some() {
+            // Its name would be drawn, and what a modelled run draws must not depend on the machine.
+            return Ok((Box::new(StoreFile::temporary(&self.name)), flags));
         }
-        let found = Path::new(path).ancestors().find(|path| path.is_file());
-        let make = kind == Kind::Database && flags & flag::CREATE != 0;
-        let capacity = match name.parameter("capacity").map(|text| parse_size(&text)) {
-            Some(Err(wrong)) => return self.fail(format!("capacity: expected {}", wrong.expected)),
-            Some(Ok(capacity)) => capacity,
-            None => CAPACITY,
-        };
-        // A machine that fails on command: `?power_cut=N` is the write or sync that never happens.
-        let (at, seed) = match (number(name, "power_cut"), number(name, "cut_seed")) {
-            (Ok(at), Ok(seed)) => (at, seed.unwrap_or(0)),
-            (Err(reason), _) | (_, Err(reason)) => return self.fail(reason),
-        };
-        let cut = at.map(|at| PowerCut { at, seed });
-        let options = match options(name) {
-            Ok(options) => options,
-            Err(reason) => return self.fail(reason),
-        };
-        let beside = kind == Kind::Database && flags & flag::READONLY != 0 && cut.is_none();
-        let (image, store) = match found {
-            Some(image) if beside => (image, Store::open_beside(image, options)),
-            Some(image) => (image, Store::open_until(image, options, cut)),
-            None if make => {
-                let image = Path::new(path);
-                (image, Store::create(image, capacity, options))
-            }
-            None => return self.fail(format!("{path}: there is no such image")),
-        };
-        match store {
-            Ok(store) => {
-                let held = Held::InUse(Arc::downgrade(&store.0));
-                let stores = if beside { &self.beside } else { &self.stores };
-                stores.hold(&image.to_string_lossy(), &store, held);
-                Ok(store)
-            }
-            Err(reason) if reason.is_busy() => {
-                self.fail::<()>(format!("{reason}; a store serves one process at a time")).ok();
-                Err(Code::BUSY)
-            }
-            Err(reason) => self.fail(reason.to_string()),
-        }
-    }
-
-    /// The store of a file beside a database: where a process has an image and also reads it as it was, that of the
-    /// database that SQLite works on.
-    fn find(&self, path: &str) -> Option<(Store, String)> {
-        match (self.stores.find(path), self.beside.find(path)) {
-            (Some(own), Some(beside)) => {
-                Some(if super::file::reads(&beside.0) { beside } else { own })
-            }
-            (own, beside) => own.or(beside),
-        }
+        let (file, got) = self.host.open(name, flags)?;
+        Ok((Box::new(Ordinary::new(file)), got))
     }
 
     /// Whether a file of that name is the host's.
     fn is_ordinary(&self, name: &Name<'_>) -> bool {
-        self.images_only
-            && name.text().is_none_or(|text| !is_image(text) && self.find(text).is_none())
-    }
-
-    /// The store of a file that is opened. Who writes takes the image itself.
-    fn find_for(&self, path: &str, kind: Kind, flags: c_int) -> Option<(Store, String)> {
-        match kind {
-            Kind::Database if flags & flag::READONLY == 0 => self.stores.find(path),
-            Kind::Database => self.to_write(path),
-            Kind::Journal | Kind::Super if flags & flag::READONLY == 0 => self.to_write(path),
-            _ => self.find(path),
+        let Some(text) = name.text() else { return self.images_only };
+        if is_image(text) || self.images.find(text).is_some() {
+            return false;
         }
-    }
-
-    /// The store of a file that is written or deleted: who only reads does neither.
-    fn to_write(&self, path: &str) -> Option<(Store, String)> {
-        self.stores.find(path).or_else(|| self.beside.find(path))
+        // Who opens his images by URIs that name the VFS means no image where none does.
+        let unnamed = name.parameter("vfs").is_none() && self.images.is_used_by_uri();
+        self.images_only || unnamed && !is_in_image(text)
     }
 }
 
 impl Vfs for StoreVfs {
     fn open(&self, name: &Name<'_>, flags: c_int) -> Answer<(Box<dyn File>, c_int)> {
+        let kind = Kind::of(flags);
+        let Some(text) = name.text().filter(|_| kind != Kind::Temp) else {
+            return self.temporary(name, flags);
+        };
         if self.is_ordinary(name) {
             let (file, got) = self.host.open(name, flags)?;
             return Ok((Box::new(Ordinary::new(file)), got));
         }
-        let Some(text) = name.text() else {
-            return Ok((Box::new(StoreFile::temporary(&self.name)), flags));
+        let asked = Asked::of(name, kind, flags).or_else(|reason| self.images.fail(reason))?;
+        let found = match self.images.find_for(text, kind, flags) {
+            Some((store, _)) => Ok(store),
+            None => self.images.open(&asked),
         };
-        let kind = Kind::of(flags);
-        let Some((store, object)) = self.find_for(text, kind, flags) else {
-            if kind == Kind::Temp {
-                return Ok((Box::new(StoreFile::temporary(&self.name)), flags));
+        // Held until the file that was asked for is open and keeps it.
+        let store = match found {
+            Err(Code::BUSY) if kind == Kind::Database && flags & flag::READONLY == 0 => {
+                let waiting = Waiting::new(Arc::clone(&self.images), &self.name, asked);
+                return Ok((Box::new(waiting), flags & !flag::CREATE));
             }
-            // Held until the file that was asked for is open and keeps it.
-            let _store = self.open_image(text, kind, name, flags)?;
-            return self.open(name, flags);
+            found => found?,
         };
-        if object.len() > LONGEST_NAME {
-            return self.fail(format!("{text}: longer than {LONGEST_NAME} bytes"));
-        }
-        let group = match number(name, "group") {
-            Ok(group) => group,
-            Err(reason) => return self.fail(reason),
-        };
-        match StoreFile::open(&self.name, store.clone(), kind, &object, text, name, flags) {
-            Ok(file) => {
-                if let Some(group) = group {
-                    store.core()?.options.group = group;
-                }
-                let file = file.among(&self.stores);
-                let got = flags & !flag::CREATE;
-                // A log that is only read is neither checkpointed nor deleted: the writer's is another one.
-                let read = kind == Kind::Wal && store.is_beside();
-                let got = if read { got & !flag::READWRITE | flag::READONLY } else { got };
-                Ok((Box::new(file), got))
-            }
-            Err(Code::CANTOPEN) => {
-                self.fail(format!("{text}: there is no such object in the store"))
-            }
-            Err(other) => Err(other),
-        }
+        let file = self.images.file(&self.name, &store, &asked)?;
+        let got = flags & !flag::CREATE;
+        // A log that is only read is neither checkpointed nor deleted: the writer's is another one.
+        let read = kind == Kind::Wal && store.is_beside();
+        let got = if read { got & !flag::READWRITE | flag::READONLY } else { got };
+        Ok((Box::new(file), got))
     }
 
     fn delete(&self, name: &Name<'_>, sync_dir: bool) -> Answer<()> {
         if self.is_ordinary(name) {
             return self.host.delete(name, sync_dir);
         }
-        let found = name.text().and_then(|text| self.to_write(text));
+        let found = name.text().and_then(|text| self.images.to_write(text));
         let (store, object) = found.ok_or(Code::IOERR_DELETE_NOENT)?;
         StoreFile::delete(&store, &object, name.text().unwrap_or(""))
     }
@@ -410,7 +286,7 @@ impl Vfs for StoreVfs {
         if self.is_ordinary(name) {
             return self.host.access(name, flags);
         }
-        let found = name.text().and_then(|text| self.find(text));
+        let found = name.text().and_then(|text| self.images.find(text));
         found.map_or(Ok(false), |(store, object)| StoreFile::is_there(&store, &object))
     }
 
@@ -419,7 +295,7 @@ impl Vfs for StoreVfs {
             return self.host.full_path(name);
         }
         let text = clean(name.text().unwrap_or(""));
-        if self.find(&text).is_some() {
+        if self.images.find(&text).is_some() {
             return Ok(text.into_bytes());
         }
         self.host.full_path(name)
@@ -437,7 +313,7 @@ impl Vfs for StoreVfs {
 
     fn time(&self) -> Option<i64> {
         let (_, start) = self.model.as_ref()?;
-        let stores = self.stores.names();
+        let stores = self.images.stores.names();
         let latest = stores
             .values()
             .filter_map(Held::store)
@@ -452,6 +328,6 @@ impl Vfs for StoreVfs {
     }
 
     fn last_error(&self) -> Option<String> {
-        self.own.get().error.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.images.last_error()
     }
 }

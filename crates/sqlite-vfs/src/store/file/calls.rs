@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::DeviceError;
 
-use super::{MISSED, Place, READS, StoreFile};
+use super::{MISSED, Place, READS, StoreFile, forget_missed};
 use crate::store::core::{Core, Done};
 use crate::store::home::Missed;
 use crate::store::journal::patch;
@@ -180,6 +180,8 @@ impl File for StoreFile {
             }
             let Some(object) = core.objects.get_mut(&id) else { return Ok(Err(Code::IOERR_LOCK)) };
             let locked = object.locks.lock(file.number, level);
+            // What was missed before is not what is waited for next.
+            forget_missed();
             match locked {
                 Ok(()) if level == Level::Shared => {
                     (file.saw, file.looked, file.refused) = (object.logged, false, false);
@@ -370,6 +372,7 @@ impl File for StoreFile {
             let Some(object) = core.objects.get_mut(&id) else {
                 return Ok(Err(Code::IOERR_SHMOPEN));
             };
+            forget_missed();
             Ok(object.shm.lock(file.number, first, count, flags))
         })?
     }

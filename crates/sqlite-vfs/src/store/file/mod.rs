@@ -11,17 +11,16 @@
 mod calls;
 
 use std::cell::RefCell;
-use std::ffi::c_int;
 use std::sync::{Arc, Weak};
 
 use block::{DeviceError, TxError};
 
+use super::asked::Asked;
 use super::core::{Core, Done, Id};
 use super::device::code;
 use super::home::{Home, Missed};
 use super::objects::Owner;
 use super::{Bug, Store, Stores, Way};
-use crate::abi::Name;
 use crate::vfs::{Answer, Caller, Code, Kind, Level, flag};
 
 thread_local! {
@@ -40,6 +39,11 @@ pub(super) fn reads(store: &Store) -> bool {
 pub(super) fn missed() -> Option<(Arc<Home>, Missed)> {
     let (home, missed) = MISSED.take()?;
     Some((home.upgrade()?, missed))
+}
+
+/// Whatever this thread has missed before, it is something else that it waits for now.
+pub(crate) fn forget_missed() {
+    MISSED.set(None);
 }
 
 /// What a file stands on.
@@ -75,6 +79,8 @@ pub(super) struct StoreFile {
     shm: bool,
     /// A super-journal may name files of other stores, and a journal one of another store.
     stores: Option<Stores>,
+    /// It was opened by a URI that names the VFS: counted by whoever asks for that.
+    _by_uri: Option<Arc<()>>,
     /// Why the last call failed, until SQLite's log is told.
     reason: Option<String>,
     /// The commit that is not durable yet, and that the next lowering of the lock waits for.
@@ -91,6 +97,10 @@ impl StoreFile {
         let binds = matches!(self.kind, Kind::Super | Kind::Journal);
         self.stores = binds.then(|| stores.clone());
         self
+    }
+
+    pub(super) fn with_uri(self, by_uri: Option<Arc<()>>) -> StoreFile {
+        StoreFile { _by_uri: by_uri, ..self }
     }
 
     pub(super) fn temporary(vfs: &str) -> StoreFile {
@@ -115,6 +125,7 @@ impl StoreFile {
             unsynced: false,
             shm: false,
             stores: None,
+            _by_uri: None,
             reason: None,
             owes: None,
             saw: 0,
@@ -123,18 +134,10 @@ impl StoreFile {
         }
     }
 
-    pub(super) fn open(
-        vfs: &str,
-        store: Store,
-        kind: Kind,
-        object: &str,
-        full: &str,
-        name: &Name<'_>,
-        flags: c_int,
-    ) -> Answer<StoreFile> {
-        if kind == Kind::Temp {
-            return Ok(StoreFile::temporary(vfs));
-        }
+    /// Opens the file that was asked for, by the name of its object.
+    pub(super) fn open(vfs: &str, store: Store, object: &str, asked: &Asked) -> Answer<StoreFile> {
+        let Asked { path: full, kind, flags, batch, .. } = asked;
+        let (kind, flags, batch) = (*kind, *flags, *batch);
         let place = {
             let mut core = store.core()?;
             let (create, only) = (flags & flag::CREATE != 0, flags & flag::EXCLUSIVE != 0);
@@ -176,7 +179,7 @@ impl StoreFile {
             object: object.to_string(),
             full: full.to_string(),
             number,
-            batch: name.parameter("batch").is_some_and(|b| b == "1" || b == "on"),
+            batch,
             read_only: flags & flag::READONLY != 0,
             delete_on_close: flags & flag::DELETEONCLOSE != 0,
             ..StoreFile::new(vfs, kind, place)

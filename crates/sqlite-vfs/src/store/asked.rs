@@ -1,0 +1,90 @@
+//! What a file of a store is to be, by its name and the parameters of its URI.
+
+use std::ffi::c_int;
+
+use block::{Bytes, parse_size, parse_switch};
+use live::PowerCut;
+
+use super::StoreOptions;
+use super::open::{CAPACITY, LOG_PAGE};
+use crate::abi::Name;
+use crate::vfs::Kind;
+
+/// A file that SQLite asks for, and how its image is to be opened, or made.
+pub(super) struct Asked {
+    pub(super) path: String,
+    pub(super) kind: Kind,
+    /// Those of xOpen.
+    pub(super) flags: c_int,
+    pub(super) capacity: Bytes,
+    pub(super) options: StoreOptions,
+    /// A machine that fails on command: `?power_cut=N` is the write or sync that never happens.
+    pub(super) cut: Option<PowerCut>,
+    pub(super) group: Option<u64>,
+    /// BATCH_ATOMIC is offered.
+    pub(super) batch: bool,
+    /// The URI names the VFS: who wrote it would name it for another image, too.
+    pub(super) by_uri: bool,
+}
+
+impl Asked {
+    /// As the parameters say; the error says which one is wrong.
+    pub(super) fn of(name: &Name<'_>, kind: Kind, flags: c_int) -> Result<Asked, String> {
+        let capacity = match name.parameter("capacity").map(|text| parse_size(&text)) {
+            Some(Err(wrong)) => return Err(format!("capacity: expected {}", wrong.expected)),
+            Some(Ok(capacity)) => capacity,
+            None => CAPACITY,
+        };
+        let seed = number(name, "cut_seed")?.unwrap_or(0);
+        Ok(Asked {
+            path: name.text().unwrap_or_default().to_string(),
+            kind,
+            flags,
+            capacity,
+            options: options(name)?,
+            cut: number(name, "power_cut")?.map(|at| PowerCut { at, seed }),
+            group: number(name, "group")?,
+            batch: name.parameter("batch").is_some_and(|b| b == "1" || b == "on"),
+            by_uri: name.parameter("vfs").is_some(),
+        })
+    }
+}
+
+/// The whole number that parameter `key` of the URI gives, if it is there.
+fn number(name: &Name<'_>, key: &str) -> Result<Option<u64>, String> {
+    let Some(text) = name.parameter(key) else { return Ok(None) };
+    text.parse().map(Some).map_err(|_| format!("{key}={text}: expected a whole number"))
+}
+
+/// How an image is to be kept.
+fn options(name: &Name<'_>) -> Result<StoreOptions, String> {
+    let mut options = StoreOptions::default();
+    if let Some(text) = name.parameter("delta") {
+        options.delta = parse_switch(&text)
+            .map_err(|wrong| format!("delta={text}: expected {}", wrong.expected))?;
+    }
+    if let Some(text) = name.parameter("log") {
+        let bytes =
+            parse_size(&text).map_err(|wrong| format!("log: expected {}", wrong.expected))?;
+        if !bytes.0.is_multiple_of(LOG_PAGE) || bytes.0 > 1 << 30 {
+            return Err(format!(
+                "log={text}: expected a multiple of {LOG_PAGE} bytes, at most 1 GiB"
+            ));
+        }
+        options.log_pages = Some((bytes.0 / LOG_PAGE) as u32);
+    }
+    let small = |key: &str, value: u64| {
+        u32::try_from(value).map_err(|_| format!("{key}={value}: too large"))
+    };
+    if let Some(text) = name.parameter("read_wait") {
+        options.read_wait = parse_switch(&text)
+            .map_err(|wrong| format!("read_wait={text}: expected {}", wrong.expected))?;
+    }
+    if let Some(bytes) = number(name, "log_grain")? {
+        options.log_grain = small("log_grain", bytes)?;
+    }
+    if let Some(pages) = number(name, "overlay")? {
+        options.overlay = small("overlay", pages)?;
+    }
+    Ok(options)
+}
