@@ -1,7 +1,8 @@
 //! `GET` of a few paths over HTTP/1.0, on this machine only.
 //!
 //! Invariants: a client holds one of a fixed number of places for at most [`PATIENCE`], and costs at
-//! most [`LARGEST`] bytes; every answer says how long it is and closes the connection.
+//! most [`LARGEST`] bytes; every answer says how long it is and closes the connection. Events are the
+//! exception: who follows them keeps one of fewer places for as long as it takes what it is sent.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -17,6 +18,8 @@ use crate::{note, print, stop};
 const LARGEST: usize = 8 << 10;
 /// Clients at a time.
 const MOST: usize = 8;
+/// Of them, those that follow events.
+const MOST_FOLLOWERS: usize = 4;
 /// For all of a request to arrive.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How often it looks whether it is to stop.
@@ -26,12 +29,20 @@ const LOOK: Duration = Duration::from_millis(50);
 pub type Pages = dyn Fn(&str) -> Option<Result<Page, LabError>> + Send + Sync;
 
 /// What stands at a path.
-pub struct Page {
-    /// Its media type.
-    pub kind: &'static str,
-    /// Its text.
-    pub body: String,
+pub enum Page {
+    /// A text.
+    Text {
+        /// Its media type.
+        kind: &'static str,
+        /// The text.
+        body: String,
+    },
+    /// Events from now on, as the `text/event-stream` of HTML has them.
+    Events(Box<Events>),
 }
+
+/// The next texts of a stream of events, each one line; it may wait [`LOOK`], and has none to tell then.
+pub type Events = dyn FnMut() -> Vec<String> + Send;
 
 /// What is served, and how to speak of it.
 #[derive(Clone)]
@@ -50,7 +61,7 @@ struct Answer {
 }
 
 fn plain(status: &'static str, body: &str) -> Answer {
-    let page = Page { kind: "text/plain; charset=utf-8", body: format!("{body}\n") };
+    let page = Page::Text { kind: "text/plain; charset=utf-8", body: format!("{body}\n") };
     Answer { status, page }
 }
 
@@ -135,13 +146,52 @@ fn answer(line: &str, served: &Served) -> Answer {
     }
 }
 
+/// Who follows events now.
+static FOLLOWERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Tells events until the program is to stop, or the client takes no more.
+fn follow(mut stream: TcpStream, mut events: Box<Events>) -> io::Result<()> {
+    struct Follower;
+    impl Drop for Follower {
+        fn drop(&mut self) {
+            FOLLOWERS.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+    let before = FOLLOWERS.fetch_add(1, Ordering::Relaxed);
+    let _follower = Follower;
+    if before >= MOST_FOLLOWERS {
+        return stream.write_all(b"HTTP/1.0 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n");
+    }
+    stream.write_all(
+        b"HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\r\n",
+    )?;
+    let mut told = Instant::now();
+    while !stop::flag().load(Ordering::Relaxed) {
+        let texts = events();
+        let mut all: String = texts.iter().map(|text| format!("data: {text}\n\n")).collect();
+        // A client that left is noticed by a line it would not have seen.
+        if all.is_empty() && told.elapsed() > PATIENCE {
+            all = ":\n".to_string();
+        }
+        if !all.is_empty() {
+            stream.write_all(all.as_bytes())?;
+            told = Instant::now();
+        }
+    }
+    Ok(())
+}
+
 fn talk(mut stream: TcpStream, served: &Served) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let line = request(&mut stream)?;
-    let Answer { status, page: Page { kind, body } } = match &line {
+    let Answer { status, page } = match &line {
         Some(line) => answer(line, served),
         None => plain("400 Bad Request", "a request of more than 8 KiB, or an unfinished one"),
+    };
+    let (kind, body) = match page {
+        Page::Text { kind, body } => (kind, body),
+        Page::Events(events) => return follow(stream, events),
     };
     let head = format!(
         "HTTP/1.0 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",

@@ -1,10 +1,11 @@
-//! `varve top`: lines, documents and metrics of devices that are served, as a user has them.
+//! `varve top`: lines, documents and metrics of devices that are served, and `varve view` of them, as a user has them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -252,7 +253,7 @@ fn metrics_are_answered_over_http_on_this_machine() {
         answer.starts_with("HTTP/1.0 200").then_some(())
     };
     let came_back = (0..500).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+        std::thread::sleep(Duration::from_millis(10));
         again().is_some()
     });
     assert!(came_back, "places are given back");
@@ -282,4 +283,70 @@ fn what_counts_nothing_is_refused() {
     let any = varve(&["top", &served.path("control"), "--listen", "0.0.0.0:0"]);
     assert_eq!(any.status.code(), Some(3));
     assert!(String::from_utf8_lossy(&any.stderr).contains("of this machine"));
+}
+
+fn asked(address: &str, path: &str) -> (String, String) {
+    http(address, &format!("GET {path} HTTP/1.0\r\n\r\n"))
+}
+
+/// What a live page is sent, until an event of them holds.
+fn followed(address: &str, path: &str, holds: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+    let mut stream = TcpStream::connect(address).expect("connected");
+    stream.set_read_timeout(Some(Duration::from_secs(60))).expect("set");
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).expect("sent");
+    let mut lines = BufReader::new(stream).lines();
+    let first = lines.next().expect("a line").expect("read");
+    assert!(first.starts_with("HTTP/1.0 200"), "{first}");
+    let mut events = Vec::new();
+    while !holds(&events) {
+        let line = lines.next().expect("it goes on").expect("read within a minute");
+        if let Some(data) = line.strip_prefix("data: ") {
+            events.push(serde_json::from_str(data).expect("JSON"));
+        }
+    }
+    events
+}
+
+#[test]
+fn a_live_page_tells_a_power_cut_and_what_comes_after_and_loses_nothing_when_opened_again() {
+    let served = Runs::served("live", &DRIVE);
+    let control = served.path("control");
+    let view = Runs::start(&["view", &control, "--interval", "0.05"], None);
+    let (address, secret) =
+        view.said.strip_prefix("http://").expect("a URL").split_once('/').expect("a path");
+    let (page, events) = (format!("/{secret}"), format!("/{secret}events"));
+    // The page holds the counters, for who has no script, and asks nobody but its server.
+    let body = asked(address, &page).1;
+    assert!(body.contains("connect-src 'self'") && body.contains("new EventSource"));
+    assert!(body.contains("nand_programs_host"), "counters in the page itself");
+    served.load();
+    let on = |events: &[Value]| {
+        let wrote = |e: &Value| e["is"]["drive"]["bytes_by_cause"]["host"].as_u64() > Some(0);
+        events.iter().any(wrote) && events.iter().any(|e| e["blocks"]["erases"].is_array())
+    };
+    let before = followed(address, &events, on);
+    let blocks = before.iter().find(|e| e["blocks"].is_object()).expect("a map");
+    let erases = blocks["blocks"]["erases"].as_array().expect("a list").len();
+    assert_eq!(Some(erases), blocks["blocks"]["valid"].as_array().map(Vec::len));
+    assert_eq!(erases as u64 % blocks["blocks"]["planes"].as_u64().expect("a number"), 0);
+    ok(&["ctl", &control, "power-cut"]);
+    followed(address, &events, |events| {
+        events.last().is_some_and(|e| e["is"]["power"]["on"] == false)
+    });
+    ok(&["ctl", &control, "power-on"]);
+    let after = followed(address, &events, |events| {
+        let state = |e: &Value| e["is"]["power"]["on"].as_bool();
+        let off = events.iter().position(|e| state(e) == Some(false));
+        off.is_some_and(|off| events[off..].iter().any(|e| state(e) == Some(true)))
+    });
+    // Who opens it again is told what was before, too.
+    let times = |of: &[Value]| of.iter().filter_map(|e| e["at"].as_u64()).collect::<Vec<_>>();
+    assert!(times(&after).starts_with(&times(&before)), "the same events first");
+    // With the server gone the page says so, and goes on.
+    drop(served);
+    let gone = |events: &[Value]| events.last().is_some_and(|e| e["gone"].is_string());
+    followed(address, &events, gone);
+    for wrong in ["/", "/events", &format!("/{secret}x")] {
+        assert!(asked(address, wrong).0.starts_with("HTTP/1.0 404"), "{wrong}");
+    }
 }

@@ -43,6 +43,8 @@ pub struct Assets {
     pub style: &'static str,
     /// Script, which runs after that of all pages.
     pub script: &'static str,
+    /// It asks the server that it came from for more.
+    pub live: bool,
 }
 
 /// The frame of every page: head, styles, script. `main` is HTML.
@@ -51,14 +53,19 @@ pub fn frame(heading: &Heading<'_>, main: &str, more: Assets) -> String {
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
-         style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\
+         style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:{connect}\">\
          <title>{title}</title><link rel=\"icon\" href=\"data:,\"><style>{style}{more_style}</style></head>\
          <body><header><div><div class=\"mark-line\">{MARK}varve {version}</div><h1>{title}</h1>\
          <p class=\"lead\">{lead}</p></div>\
          <button class=\"theme\" type=\"button\" hidden>Light / dark</button></header><main>{main}\
-         </main><footer>Schema {schema}. This file is complete: it asks for nothing over a \
-         network.</footer><div id=\"tip\" role=\"status\"></div>\
+         </main><footer>Schema {schema}. {complete}</footer><div id=\"tip\" role=\"status\"></div>\
          <script>{script}{more_script}</script></body></html>\n",
+        connect = if more.live { "; connect-src 'self'" } else { "" },
+        complete = match more.live {
+            true =>
+                "This page asks the program that it came from, on this machine, and nobody else.",
+            false => "This file is complete: it asks for nothing over a network.",
+        },
         title = escape(heading.title),
         version = escape(heading.version),
         lead = escape(heading.lead),

@@ -202,6 +202,7 @@ impl Stage {
                     disk: Arc::clone(&self.disk),
                     power: Arc::new(NoSwitch("it is a state")),
                     meter: Arc::new(Meter::default()),
+                    blocks: None,
                     recorders: Vec::new(),
                 };
                 let mounted = FsMount::new(stack, "varve-torture", &root, options);

@@ -35,7 +35,7 @@ pub struct Top {
 }
 
 /// From 10 ms to an hour; without a unit it is seconds.
-fn interval(text: &str) -> Result<Duration, String> {
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
     let bare = text.chars().all(|c| c.is_ascii_digit() || c == '.');
     let text = if bare { format!("{text}s") } else { text.to_string() };
     let ns =

@@ -1,9 +1,9 @@
 //! `varve top`: a served device or a mounted volume, live, and the same as Prometheus metrics.
 
 mod metrics;
-mod sample;
-mod screen;
-mod source;
+pub(crate) mod sample;
+pub(crate) mod screen;
+pub(crate) mod source;
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -30,12 +30,13 @@ const CLEAR: &str = "\x1b[2J";
 const TO_END_OF_LINE: &str = "\x1b[K";
 const TO_END: &str = "\x1b[J";
 
-fn take(source: &Source) -> Result<Sample, LabError> {
+/// What a source counts now.
+pub(crate) fn take(source: &Source) -> Result<Sample, LabError> {
     Sample::new(&source.read()?).map_err(LabError::Failed)
 }
 
 /// Waits; whether it is to go on.
-fn wait(until: Instant) -> bool {
+pub(crate) fn wait(until: Instant) -> bool {
     loop {
         let left = until.saturating_duration_since(Instant::now());
         if stop::flag().load(Ordering::Relaxed) {
@@ -56,7 +57,7 @@ pub fn top(args: &Top) -> Result<(), LabError> {
         take(&source)?;
         let all = move || take(&source).map(|sample| metrics::text(&sample));
         let pages = move |path: &str| {
-            let page = |body| Page { kind: metrics::CONTENT_TYPE, body };
+            let page = |body| Page::Text { kind: metrics::CONTENT_TYPE, body };
             (path == "/metrics").then(|| all().map(page))
         };
         let path = "/metrics".to_string();

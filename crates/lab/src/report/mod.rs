@@ -7,6 +7,7 @@
 
 mod brief;
 mod data;
+mod live;
 mod settings;
 mod spent;
 mod tables;
@@ -22,6 +23,7 @@ use ::report::page::{Assets, Heading, frame, repeat};
 use crate::metric;
 use view::View;
 
+pub use live::live_html;
 pub use settings::{config_text, impossible, parts, setting_name, setting_of};
 pub use tables::CAUSES;
 pub use view::{Shown, best, mean_ci};
@@ -41,6 +43,7 @@ const ASSETS: Assets = Assets {
         include_str!("assets/page.js"),
         "})();"
     ),
+    live: false,
 };
 
 /// The page of result documents; there is at least one.

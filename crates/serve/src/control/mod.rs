@@ -27,14 +27,18 @@ pub type Quit = dyn Fn() + Send + Sync;
 enum Command {
     Fault(String),
     Stats,
+    Blocks,
     Cut(When),
     On,
     Report,
     Quit,
 }
 
-const KNOWN: &str = "stats, power-cut [--at now|next-flush|op:N], power-on, report, \
+const KNOWN: &str = "stats, blocks, power-cut [--at now|next-flush|op:N], power-on, report, \
                      fault add RULE|clear [N]|list, quit";
+
+/// Blocks of a drive that are told one by one: an answer of a few hundred KiB.
+const MOST_BLOCKS: u32 = 32 << 10;
 
 /// Answers commands for one stack.
 pub struct Control {
@@ -83,6 +87,7 @@ fn parse(line: &str) -> Result<Command, String> {
     match (name.as_str(), at) {
         ("power-cut", at) => Ok(Command::Cut(at.as_deref().unwrap_or("now").parse()?)),
         ("stats", None) => Ok(Command::Stats),
+        ("blocks", None) => Ok(Command::Blocks),
         ("power-on", None) => Ok(Command::On),
         ("report", None) => Ok(Command::Report),
         ("quit", None) => Ok(Command::Quit),
@@ -156,6 +161,7 @@ impl Control {
         let stack = &self.stack;
         match parse(line)? {
             Command::Stats => Ok(self.stats()),
+            Command::Blocks => self.blocks(),
             Command::Cut(when) => {
                 stack.power.cut(when).map_err(|error| error.to_string())?;
                 Ok(power(&stack.power.state()))
@@ -187,6 +193,22 @@ impl Control {
         all
     }
 
+    /// Every block of the drive at the bottom, by number: how often it was erased (null: it is bad), and its slots
+    /// that hold current data (null: not known).
+    fn blocks(&self) -> Result<Value, String> {
+        let none = "no modelled drive is at the bottom of this stack";
+        let drive = self.stack.blocks.as_ref().ok_or(none)?;
+        let now = drive.blocks(MOST_BLOCKS).ok_or_else(|| {
+            format!("the power is off, or the drive has more than {MOST_BLOCKS} blocks")
+        })?;
+        Ok(json!({
+            "dies": now.dies,
+            "planes": now.planes,
+            "erases": now.blocks.iter().map(|block| block.erases).collect::<Vec<_>>(),
+            "valid": now.blocks.iter().map(|block| block.valid).collect::<Vec<_>>(),
+        }))
+    }
+
     /// The same as one line, errors too.
     pub fn answer(&self, line: &str) -> String {
         match self.command(line) {
@@ -205,6 +227,7 @@ mod tests {
     fn words_and_documents_say_the_same() {
         for (words, document) in [
             ("stats", r#"{"command": "stats"}"#),
+            ("blocks", r#"{"command": "blocks"}"#),
             ("power-cut", r#"{"command": "power-cut", "at": "now"}"#),
             ("power-cut --at op:7", r#"{"command": "power-cut", "at": "op:7"}"#),
             ("power-cut --at next-flush", r#"{"command": "power-cut", "at": "next-flush"}"#),

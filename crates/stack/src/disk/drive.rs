@@ -4,7 +4,7 @@
 use block::{BlockDevice, DeviceError, Op, Request, Rng, Sectors, Time};
 use live::ImageDrive;
 use nand::{Cut, Fault, FaultPlan, Image, Instant, Left, Torn};
-use ssd::{ConfigError, Drive, Params, Plp, Stats};
+use ssd::{BlocksNow, ConfigError, Drive, Params, Plp, Stats};
 
 use super::{ModelDisk, Modelled, Transactor};
 use crate::power::{LastCut, Power, PowerError, PowerState, When};
@@ -197,6 +197,12 @@ impl Modelled for CutDrive {
             State::Off(_) => Vec::new(),
         }
     }
+    fn blocks(&self, most: u32) -> Option<BlocksNow> {
+        match &self.state {
+            State::On(drive) => drive.blocks(most),
+            State::Off(_) => None,
+        }
+    }
     fn transactor(&mut self) -> Option<&mut dyn Transactor> {
         Some(self)
     }
@@ -269,6 +275,9 @@ impl Modelled for ImageDrive {
             ("file_syncs", file.syncs),
         ]);
         all
+    }
+    fn blocks(&self, most: u32) -> Option<BlocksNow> {
+        self.drive().blocks(most)
     }
     fn transactor(&mut self) -> Option<&mut dyn Transactor> {
         Some(self)

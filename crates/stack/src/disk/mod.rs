@@ -1,6 +1,7 @@
 //! What a front-end serves: a device of bytes that many threads use at once.
 
 mod below;
+mod blocks;
 mod device;
 mod done;
 mod drive;
@@ -21,6 +22,7 @@ use std::fmt::Debug;
 use std::io;
 
 pub use below::DiskMedium;
+pub use blocks::Blocks;
 pub use device::DiskDevice;
 pub use done::Done;
 pub use drive::CutDrive;

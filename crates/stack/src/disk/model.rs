@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 use block::{
     BlockDevice, Data, DeviceError, Lba, Lpn, Request, SECTOR_BYTES, Sectors, Time, TxError,
 };
+use ssd::BlocksNow;
 
 use super::{
-    Ask, Capabilities, Disk, DiskError, Done, Extent, Told, TransactError, Transactor, inside,
+    Ask, Blocks, Capabilities, Disk, DiskError, Done, Extent, Told, TransactError, Transactor,
+    inside,
 };
 
 /// Bytes of a page of a transaction.
@@ -47,6 +49,11 @@ pub trait Modelled: BlockDevice + Debug + Send {
     fn stop(&mut self) -> Result<(), DeviceError>;
     /// What it counts.
     fn counters(&self) -> Vec<(&'static str, u64)>;
+    /// Every block of its flash; `None` without any, if they are more than `most`, or with the power off.
+    fn blocks(&self, most: u32) -> Option<BlocksNow> {
+        let _ = most;
+        None
+    }
     /// Its transactions, if it has any.
     fn transactor(&mut self) -> Option<&mut dyn Transactor> {
         None
@@ -237,6 +244,12 @@ impl<D: Modelled> ModelDisk<D> {
     fn units(&self, at: u64, bytes: u64) -> (u64, u64) {
         let unit = u64::from(self.unit);
         (at.next_multiple_of(unit), (at + bytes) / unit * unit)
+    }
+}
+
+impl<D: Modelled> Blocks for ModelDisk<D> {
+    fn blocks(&self, most: u32) -> Option<BlocksNow> {
+        self.lock().drive.blocks(most)
     }
 }
 

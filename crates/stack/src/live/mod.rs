@@ -10,7 +10,7 @@ use live::ImageDrive;
 
 use crate::StackError;
 use crate::description::{Base, Description, Layer};
-use crate::disk::{CutDrive, Disk, Meter, Metered, ModelDisk, RamDisk, Recorder, Timing};
+use crate::disk::{Blocks, CutDrive, Disk, Meter, Metered, ModelDisk, RamDisk, Recorder, Timing};
 use crate::drive::drive_params;
 use crate::power::Power;
 use crate::rules::{Top, World, check};
@@ -32,6 +32,8 @@ pub struct Stack {
     pub power: Arc<dyn Power>,
     /// What is asked of it.
     pub meter: Arc<Meter>,
+    /// The modelled drive at its bottom, to be looked into.
+    pub blocks: Option<Arc<dyn Blocks>>,
     /// The traces of what is asked of it, or of what is below a layer.
     pub recorders: Vec<Arc<Recorder>>,
 }
@@ -82,6 +84,7 @@ impl Stack {
         let name = words(description);
         let layers = Layers::prepare(&description.layers, &name)?;
         let recorders = layers.recorders();
+        let mut blocks: Option<Arc<dyn Blocks>> = None;
         let (disk, power) = match &description.base {
             Base::Ram(size) => {
                 let ram = Arc::new(RamDisk::new(whole(*size)?)?);
@@ -107,6 +110,7 @@ impl Stack {
                 let params = drive_params(preset, keys)?;
                 let drive = CutDrive::new(&params, layers.seed().unwrap_or(1))?;
                 let drive = Arc::new(ModelDisk::new(drive, layers.timing()));
+                blocks = Some(Arc::<ModelDisk<_>>::clone(&drive));
                 layers.over(Ground::Drive(drive))?
             }
             Base::DriveImage { path, size } => {
@@ -117,7 +121,9 @@ impl Stack {
                 match first.is_some_and(|layer| matches!(layer, Layer::Cut(_))) {
                     false => {
                         let drive = ModelDisk::new(ImageDrive::open(path)?, Timing::Off);
-                        layers.over(Ground::Disk(Arc::new(drive)))?
+                        let drive = Arc::new(drive);
+                        blocks = Some(Arc::<ModelDisk<_>>::clone(&drive));
+                        layers.over(Ground::Disk(drive))?
                     }
                     // The file below it loses its power, and the drive comes up from what is left.
                     true => {
@@ -131,11 +137,10 @@ impl Stack {
         let disk: Arc<dyn Disk> = Arc::new(Metered::new(disk, Arc::clone(&meter)));
         let place = place(&description.base);
         let (lasts, identity) = (place.is_some(), place.unwrap_or_else(|| description.to_string()));
-        Ok(Stack { name, identity, lasts, disk, power, meter, recorders })
+        Ok(Stack { name, identity, lasts, disk, power, meter, blocks, recorders })
     }
 }
 
-/// A stack in words.
 /// Where it lies, if not in memory.
 fn place(base: &Base) -> Option<String> {
     match base {
@@ -147,6 +152,7 @@ fn place(base: &Base) -> Option<String> {
     }
 }
 
+/// A stack in words.
 fn words(stack: &Description) -> String {
     let base = match &stack.base {
         Base::Ram(size) => format!("ram, {}", size.human()),

@@ -1,4 +1,7 @@
-//! `varve view`: result documents as a page, in a browser or in a file.
+//! `varve view`: result documents as a page, in a browser or in a file; or what serves now, live.
+
+mod history;
+mod live;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,11 +17,18 @@ use crate::http::{Page, Served, serve};
 use crate::print;
 use crate::random::random;
 
+/// The media type of a page.
+const HTML: &str = "text/html; charset=utf-8";
 /// Hexadecimal digits of what only who was told the address knows.
 const SECRET: usize = 32;
 
 /// `varve view RUN..`.
 pub fn view(args: &View) -> Result<(), LabError> {
+    if let [one] = args.runs.as_slice()
+        && live::is_live(one)
+    {
+        return live::view(one, args);
+    }
     // What cannot be shown is said now, not in a browser.
     let first = page_of(&args.runs)?;
     if let Some(path) = &args.save {
@@ -28,7 +38,7 @@ pub fn view(args: &View) -> Result<(), LabError> {
     let (runs, path) = (args.runs.clone(), format!("/{}/", secret()?));
     let known = path.clone();
     let pages = move |asked: &str| {
-        let page = |body| Page { kind: "text/html; charset=utf-8", body };
+        let page = |body| Page::Text { kind: HTML, body };
         (asked == known).then(|| page_of(&runs).map(page))
     };
     serve(
