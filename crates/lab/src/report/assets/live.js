@@ -77,7 +77,10 @@ function axis(panel, view) {
     if (!high) return null;
     return axisOf({ log: function () { return [low / 1.5, high * 1.5]; } }, [], HEIGHT);
   }
-  return axisOf({ top: function () { return high; } }, [], HEIGHT);
+  // Round in the unit that is said.
+  var unit = panel.say === rate ? Math.pow(1024, Math.max(0, Math.floor(Math.log(high) / Math.log(1024)))) || 1 : 1;
+  var round = axisOf({ top: function () { return high / unit; } }, [], HEIGHT);
+  return { Y: function (v) { return round.Y(v / unit); }, ticks: round.ticks.map(function (t) { return t * unit; }) };
 }
 // Lines break where the source was gone or its power off.
 function stroke(panel, view, pen, width, axis) {
