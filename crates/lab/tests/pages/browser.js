@@ -74,10 +74,15 @@ class Tab {
     if (method === "Runtime.exceptionThrown") this.faults.push(`error: ${params.exceptionDetails.exception?.description || params.exceptionDetails.text}`);
     if (method === "Runtime.consoleAPICalled" && ["error", "warning"].includes(params.type)) this.faults.push(`console: ${params.args.map((a) => a.value).join(" ")}`);
     if (method === "Log.entryAdded" && ["error", "warning"].includes(params.entry.level)) this.faults.push(`log: ${params.entry.text}`);
-    if (method === "Network.requestWillBeSent" && params.type !== "Document" && !params.request.url.startsWith("data:")) this.faults.push(`network: asks for ${params.request.url}`);
+    if (method === "Network.requestWillBeSent" && params.type !== "Document" && !this.mayAsk(params)) this.faults.push(`network: asks for ${params.request.url}`);
+  }
+  // What is inline; and of a live page the events of the program that it came from.
+  mayAsk({ type, request }) {
+    return request.url.startsWith("data:") || (type === "EventSource" && request.url === new URL("events", this.url).href);
   }
   async go(url) {
     const loaded = new Promise((resolve) => { this.loaded = resolve; });
+    this.url = url;
     const { errorText } = await this.send("Page.navigate", { url });
     if (errorText) throw new Error(`${url}: ${errorText}`);
     await loaded;
@@ -233,6 +238,25 @@ async function used(browser, tab, url, look) {
   return faults;
 }
 
+// A live page: what it keeps, over a reload too, the crosshair, the address.
+async function lived(tab, url) {
+  const faults = [], kept = () => tab.ask(`+document.getElementById("panels").dataset.kept`);
+  await pause(3000);
+  const before = await kept(), panels = await tab.ask(`document.querySelectorAll("[data-live]").length`);
+  if (!(before > 1 && panels > 3)) faults.push(`${panels} live panels, ${before} events`);
+  await tab.ask(`document.querySelectorAll(".bar-top .tool")[0].click()`);
+  if (!(await tab.ask(`/span=60/.test(location.hash)`))) faults.push("a span is not in the address");
+  await tab.ask(`document.querySelector("[data-live] .field").focus()`);
+  await tab.press("ArrowLeft");
+  await pause(150);
+  if (!(await tab.ask(`!document.querySelector("[data-live] .crosshair").hidden`))) faults.push("arrow keys moved no crosshair");
+  await tab.go(url);
+  await pause(1500);
+  const after = await kept();
+  if (!(after >= before)) faults.push(`${before} events before it was opened again, ${after} after`);
+  return faults;
+}
+
 async function look(browser, page, at, shots) {
   const url = /^https?:/.test(page) ? page : `file://${path.resolve(page)}`;
   const tab = await Tab.open(browser, at);
@@ -254,7 +278,9 @@ async function look(browser, page, at, shots) {
     const name = `${path.basename(path.dirname(page))}-${path.basename(page, ".html")}-${at.width}-${at.dark ? "dark" : "light"}${at.script ? "" : "-noscript"}.png`;
     await tab.shot(path.join(shots, name));
   }
-  if (isView && at.script) faults.push(...await used(browser, tab, url, at));
+  const isLive = at.script && await tab.ask(`!!document.getElementById("power")`);
+  if (isLive) faults.push(...await lived(tab, url));
+  else if (isView && at.script) faults.push(...await used(browser, tab, url, at));
   faults.push(...tab.faults);
   await tab.close();
   return { faults, height: found.height, cpu };

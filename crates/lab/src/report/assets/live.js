@@ -251,6 +251,7 @@ function add(event) {
   } else if (!before || before.is) turns.push({ at: event.at, words: "nobody answers: " + event.gone });
   events.push(event);
   if (events.length > KEEP) events.shift();
+  document.getElementById("panels").dataset.kept = events.length;
 }
 var made = {}, due = false, mapped = false;
 function again() {
