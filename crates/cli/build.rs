@@ -1,4 +1,5 @@
-//! Puts the commit into the version that results carry. Outside a repository there is none.
+//! Puts the commit into the version that results carry. A package says of which it is; elsewhere, outside a repository,
+//! there is none.
 
 use std::process::Command;
 
@@ -11,12 +12,23 @@ fn main() {
     let commit = std::env::var("VARVE_COMMIT")
         .ok()
         .filter(|c| !c.is_empty())
+        .or_else(packaged)
         .or_else(|| git(&["rev-parse", "--short=12", "HEAD"]));
     let version = env!("CARGO_PKG_VERSION");
     let text = commit.map_or(version.to_string(), |commit| format!("{version}+{commit}"));
     println!("cargo::rustc-env=VARVE_VERSION={text}");
     let target = std::env::var("TARGET").unwrap_or_default();
     println!("cargo::rustc-env=VARVE_TARGET={target}");
+}
+
+/// What cargo writes into a package: whoever unpacks it may do so inside a repository of something else.
+const PACKAGED: &str = ".cargo_vcs_info.json";
+
+/// The commit that a package was made of.
+fn packaged() -> Option<String> {
+    let text = std::fs::read_to_string(PACKAGED).ok()?;
+    let after = text.split_once("\"sha1\"")?.1.split('"').nth(1)?;
+    after.get(..12).map(str::to_string)
 }
 
 fn git(arguments: &[&str]) -> Option<String> {

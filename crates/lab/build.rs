@@ -1,6 +1,7 @@
 //! A fingerprint of all that decides what a run comes to: the sources of this crate and of those
 //! below it, and the versions of what they use. Results of another engine are never taken for this
-//! one's, however its version is called. It tells programs apart; it is no defence.
+//! one's, however its version is called. It tells programs apart; it is no defence. In a package the others' sources
+//! are not at hand; there their version, of which a manifest allows no other, stands for them.
 
 use std::path::{Path, PathBuf};
 
@@ -13,14 +14,24 @@ const MORE: [&str; 4] =
 fn main() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut files = Vec::new();
-    let sources = CRATES.iter().map(|name| format!("{name}/src"));
-    for name in sources.chain(MORE.iter().map(|name| name.to_string())) {
-        let path = crates.join(&name);
+    // Only a package has it: beside one may lie anything, under any name.
+    let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml.orig").is_file();
+    let sources: Vec<(String, PathBuf)> = if packaged {
+        vec![("lab/src".to_string(), Path::new(env!("CARGO_MANIFEST_DIR")).join("src"))]
+    } else {
+        let names = CRATES.iter().map(|name| format!("{name}/src"));
+        let names = names.chain(MORE.iter().map(|name| name.to_string()));
+        names.map(|name| (name.clone(), crates.join(name))).collect()
+    };
+    for (name, path) in sources {
         println!("cargo::rerun-if-changed={}", path.display());
         list(&path, &name, &mut files);
     }
     files.sort();
     let mut hash = Hash(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d);
+    if packaged {
+        hash.add(concat!("package ", env!("CARGO_PKG_VERSION")).as_bytes());
+    }
     for (name, path) in &files {
         let bytes = std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         hash.add(name.as_bytes());

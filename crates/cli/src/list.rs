@@ -9,14 +9,11 @@ use crate::{print, table};
 
 /// Scenarios that come with the program: name and text.
 const SCENARIOS: &[(&str, &str)] = &[
-    ("demo.toml", include_str!("../../../scenarios/demo.toml")),
-    ("steady-random.toml", include_str!("../../../scenarios/steady-random.toml")),
-    ("buffer-study.toml", include_str!("../../../scenarios/buffer-study.toml")),
-    ("remap-log-on-log.toml", include_str!("../../../scenarios/remap-log-on-log.toml")),
-    (
-        "compose-isolation-remap.toml",
-        include_str!("../../../scenarios/compose-isolation-remap.toml"),
-    ),
+    ("demo.toml", include_str!("../scenarios/demo.toml")),
+    ("steady-random.toml", include_str!("../scenarios/steady-random.toml")),
+    ("buffer-study.toml", include_str!("../scenarios/buffer-study.toml")),
+    ("remap-log-on-log.toml", include_str!("../scenarios/remap-log-on-log.toml")),
+    ("compose-isolation-remap.toml", include_str!("../scenarios/compose-isolation-remap.toml")),
 ];
 
 /// `varve list WHAT`.

@@ -6,5 +6,5 @@ pub const DEMO_NAME: &str = "@demo";
 /// The bundled trace, `data/demo.vtr`: TPC-C on MariaDB (InnoDB, 16 connections) on ext4, recorded by
 /// the project. How it was cut is in its header (`varve trace info @demo`).
 pub fn demo_trace() -> &'static [u8] {
-    include_bytes!("../../../../data/demo.vtr")
+    include_bytes!("../../demo.vtr")
 }

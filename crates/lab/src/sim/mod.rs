@@ -12,7 +12,7 @@ use crate::scenario::Scenario;
 pub use hits::HitCount;
 
 /// The scenario behind `@demo`.
-const DEMO: &str = include_str!("../../../../scenarios/demo.toml");
+const DEMO: &str = include_str!("../../scenarios/demo.toml");
 
 /// Options by their names, and the key of a scenario that each sets.
 const OPTIONS: [(&str, &str); 23] = [
