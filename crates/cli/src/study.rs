@@ -188,7 +188,7 @@ pub fn version() -> Result<(), LabError> {
     map.put("version", Json::text(VERSION));
     map.put("engine", Json::text(ENGINE));
     map.put("target", Json::text(env!("VARVE_TARGET")));
-    let schemas = [SCHEMA, lab::hits::SCHEMA, POINTS, POINT].map(Json::text);
+    let schemas = [SCHEMA, lab::hits::SCHEMA, POINTS, POINT, crate::prove::SCHEMA].map(Json::text);
     map.put("schemas", Json::List(schemas.to_vec()));
     print(&Json::Map(map).pretty())
 }

@@ -11,7 +11,7 @@ const CLASSES: usize = Class::Mount as usize + 1;
 const PHASES: usize = 8;
 
 /// Counts of a run, or of many.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tally {
     /// Seeds.
     pub seeds: u64,
@@ -70,6 +70,61 @@ impl Tally {
         self.triples.iter().filter(|seen| **seen).count()
     }
 
+    /// Its counts, by name.
+    pub fn counts(&self) -> [(&'static str, u64); 8] {
+        [
+            ("seeds", self.seeds),
+            ("cuts", self.cuts),
+            ("live", self.live),
+            ("nested", self.nested),
+            ("later", self.later),
+            ("resumed", self.resumed),
+            ("steps", self.steps),
+            ("refused", self.refused),
+        ]
+    }
+
+    /// A count by its name.
+    pub fn count_mut(&mut self, name: &str) -> Option<&mut u64> {
+        Some(match name {
+            "seeds" => &mut self.seeds,
+            "cuts" => &mut self.cuts,
+            "live" => &mut self.live,
+            "nested" => &mut self.nested,
+            "later" => &mut self.later,
+            "resumed" => &mut self.resumed,
+            "steps" => &mut self.steps,
+            "refused" => &mut self.refused,
+            _ => return None,
+        })
+    }
+
+    /// The triples tried, as hex digits: each stands for four, the first of them its lowest bit.
+    pub fn bitmap(&self) -> String {
+        let digit = |four: &[bool]| {
+            let value = four.iter().rev().fold(0, |sum, seen| 2 * sum + u32::from(*seen));
+            char::from_digit(value, 16).unwrap_or_default()
+        };
+        self.triples.chunks(4).map(digit).collect()
+    }
+
+    /// Takes the triples of a text of [`Tally::bitmap`] for tried.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn mark(&mut self, bitmap: &str) -> Result<(), String> {
+        let digits = self.triples.len().div_ceil(4);
+        let values: Option<Vec<u32>> = bitmap.chars().map(|digit| digit.to_digit(16)).collect();
+        let values = values.filter(|values| values.len() == digits);
+        let values = values.ok_or_else(|| {
+            format!("found {} characters, expected {digits} hex digits", bitmap.len())
+        })?;
+        for (four, value) in self.triples.chunks_mut(4).zip(values) {
+            four.iter_mut().enumerate().for_each(|(bit, seen)| *seen |= value >> bit & 1 == 1);
+        }
+        Ok(())
+    }
+
     /// Adds another's counts.
     pub fn merge(&mut self, other: &Tally) {
         self.seeds += other.seeds;
@@ -86,5 +141,29 @@ impl Tally {
         for (mine, theirs) in self.triples.iter_mut().zip(&other.triples) {
             *mine |= theirs;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn triples_and_counts_are_read_again() {
+        let mut tally = Tally { steps: 5, refused: 2, ..Tally::default() };
+        tally.cut(Class::Mount, 0, 0, false);
+        tally.cut(Class::Mount, 19, 3, true);
+        let mut read = Tally::default();
+        for (name, count) in tally.counts() {
+            *read.count_mut(name).unwrap() = count;
+        }
+        read.mark(&tally.bitmap()).unwrap();
+        assert_eq!(read, tally);
+        assert_eq!(read.triples(), 2);
+        // Marked again, nothing is unmarked.
+        read.mark(&Tally::default().bitmap()).unwrap();
+        assert_eq!(read.triples(), 2);
+        assert!(read.mark("").is_err() && read.mark(&tally.bitmap().replace('0', "x")).is_err());
+        assert!(read.count_mut("nothing").is_none());
     }
 }

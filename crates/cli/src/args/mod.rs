@@ -21,7 +21,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 
 pub use groups::command;
 pub use manual::{Completions, Man};
-pub use prove::Prove;
+pub use prove::{Prove, Seeds};
 pub use remap::{Dump, HostLog, Image};
 pub use reproduce::{Paper, Reproduce};
 pub use serve::{

@@ -1,6 +1,8 @@
 //! What `varve prove` accepts.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args as ClapArgs;
 
@@ -40,6 +42,20 @@ pub struct Prove {
     /// The first run
     #[arg(long, value_name = "N", default_value = "1", value_parser = whole)]
     pub seed: u64,
+    /// Exactly these runs, both ends included, whatever is said of cuts and time; what they come to is one
+    /// document, the same on any number of threads
+    #[arg(long, value_name = "A..B", conflicts_with = "seed")]
+    pub seeds: Option<Seeds>,
+    /// No search: puts together the documents of ranges of seeds, which must tile one
+    #[arg(long, value_name = "DIR|FILE", num_args = 1.., conflicts_with_all = ["seeds", "tx", "remap", "lfs", "stack"])]
+    pub merge: Vec<PathBuf>,
+    /// Print the document of --seeds or --merge on standard output, everything else on standard error
+    #[arg(long)]
+    pub json: bool,
+    /// End when the program that started this one ends; by default with --seeds
+    #[arg(long, value_name = "WHETHER", num_args = 0..=1, default_missing_value = "on",
+        value_parser = ["on", "off"])]
+    pub exit_with_parent: Option<String>,
     /// Longer runs, operations sampled
     #[arg(long)]
     pub long: bool,
@@ -55,9 +71,50 @@ pub struct Prove {
     /// What plans say of the program that wrote them
     #[arg(long, value_name = "TEXT", default_value = "")]
     pub commit: String,
-    /// Folder for the plans of broken promises
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    pub out: PathBuf,
+    /// Folder for the plans of broken promises [default: .], and for the document of --seeds or --merge
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// A range of seeds, both ends included.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Seeds {
+    /// The first.
+    pub first: u64,
+    /// The last.
+    pub last: u64,
+}
+
+impl Seeds {
+    /// From a first seed to a last one.
+    ///
+    /// # Errors
+    /// There is none of it, or too many to count.
+    pub fn new(first: u64, last: u64) -> Result<Seeds, String> {
+        match first <= last && last < u64::MAX {
+            true => Ok(Seeds { first, last }),
+            false => Err(format!("found seeds {first}..{last}, expected A..B with A not above B")),
+        }
+    }
+
+    /// How many there are.
+    pub fn count(self) -> u64 {
+        self.last - self.first + 1
+    }
+}
+
+impl fmt::Display for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.first, self.last)
+    }
+}
+
+impl FromStr for Seeds {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Seeds, String> {
+        let (first, last) = text.split_once("..").ok_or("expected A..B, both ends included")?;
+        Seeds::new(whole(first)?, whole(last)?)
+    }
 }
 
 /// A whole number, with `_` where it helps to read it.

@@ -1,28 +1,29 @@
-//! `varve prove`: draws runs from seeds and cuts the power everywhere in each, until a number of cuts
-//! or minutes is reached or a promise is broken.
+//! The search itself: threads that draw runs from seeds and cut the power everywhere in each.
+//!
+//! Invariants: a range of seeds is searched to its end, or nothing is said of it; what it comes to does not depend on
+//! the number of threads; what is kept does not grow with the number of runs.
 
-use std::collections::BTreeSet;
-use std::fmt::Write;
-use std::process::ExitCode;
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use lab::LabError;
 use proof::{
-    Density, Draw, Failure, LogKind, Plan, Tally, WITHOUT_BUGS, bug_names, draw_lfs, draw_remap,
-    draw_run, draw_stack, draw_tx, hunt, sequences, shrink, twice,
+    Density, Draw, Failure, Findings, LogKind, Plan, PlanError, draw_lfs, draw_remap, draw_run,
+    draw_stack, draw_tx, hunt, sequences, twice,
 };
 
-use crate::args::Prove;
-use crate::{print, stop};
+use crate::args::{Prove, Seeds};
+use crate::stop;
 
 /// A run that is not done after so much time of one processor is stuck. By the clock on the wall, a busy
 /// machine would make every long run look so.
 const STUCK: Duration = Duration::from_secs(120);
 /// Ticks per second of `/proc/self/stat`: fixed at 100 by the kernel's interface.
 const TICKS: u64 = 100;
+/// Kinds of broken promises of which a plan is kept.
+const KINDS: usize = 100;
 
 /// Processor time of all threads so far; where the system does not tell, the time since `start`.
 fn processor(start: Instant) -> Duration {
@@ -35,16 +36,38 @@ fn processor(start: Instant) -> Duration {
     ticks().map_or_else(|| start.elapsed(), |n| Duration::from_millis(n * 1000 / TICKS))
 }
 
+/// A broken promise, and the plan that shows it.
+pub struct Broken {
+    /// The plan.
+    pub plan: Plan,
+    /// What was seen.
+    pub failure: Failure,
+}
+
+/// What a search came to.
+pub struct Searched {
+    /// Of all runs together.
+    pub findings: Findings,
+    /// Of each kind of broken promise the one of the lowest seed.
+    pub broken: BTreeMap<String, Broken>,
+    /// Time on the wall.
+    pub wall: Duration,
+    /// The user stopped it.
+    pub interrupted: bool,
+}
+
 /// What the workers share.
 struct Shared<'a> {
     options: &'a Prove,
+    /// The seeds to search, all of them; without, it ends by a number of cuts or a time.
+    seeds: Option<Seeds>,
     next: AtomicU64,
     cuts: AtomicU64,
     stop: AtomicBool,
     /// Workers that are done.
     ended: AtomicU64,
-    tally: Mutex<Tally>,
-    broken: Mutex<Vec<(Plan, Failure)>>,
+    findings: Mutex<Findings>,
+    broken: Mutex<BTreeMap<String, Broken>>,
     start: Instant,
     /// Per worker: the seed at work, and the processor time used when it was begun.
     busy: Mutex<Vec<Option<(u64, Duration)>>>,
@@ -78,7 +101,8 @@ fn work(shared: &Shared<'_>, worker: usize) {
         if o.long { Density { operations: 40, ..Density::SHORT } } else { Density::SHORT };
     while !shared.stop.load(Ordering::Relaxed) {
         let seed = shared.next.fetch_add(1, Ordering::Relaxed);
-        if o.sequences && !(1..=sequences()).contains(&seed) {
+        let beyond = shared.seeds.is_some_and(|seeds| seed > seeds.last);
+        if beyond || (o.sequences && !(1..=sequences()).contains(&seed)) {
             break;
         }
         shared.busy.lock().expect("no worker panics")[worker] =
@@ -91,8 +115,8 @@ fn work(shared: &Shared<'_>, worker: usize) {
         if ["remap.live", "stack.live"].iter().any(|live| plan.config.contains_key(*live)) {
             outcome.tally.live = outcome.tally.cuts;
         }
-        shared.cuts.fetch_add(outcome.tally.cuts, Ordering::Relaxed);
-        shared.tally.lock().expect("no worker panics").merge(&outcome.tally);
+        let cuts =
+            outcome.tally.cuts + shared.cuts.fetch_add(outcome.tally.cuts, Ordering::Relaxed);
         let mut failure = outcome.broken.map(|broken| {
             plan.cuts = broken.cuts;
             broken.failure
@@ -101,15 +125,17 @@ fn work(shared: &Shared<'_>, worker: usize) {
         if failure.is_none() && seed.is_multiple_of(20) {
             failure = twice(&plan).err();
         }
+        let mut findings = shared.findings.lock().expect("no worker panics");
+        findings.add(seed, &outcome.tally, outcome.hash, failure.as_ref());
+        drop(findings);
+        let broke = failure.is_some();
         if let Some(failure) = failure {
             plan.contract = Some(failure.contract);
             plan.what = failure.what.clone();
-            shared.broken.lock().expect("no worker panics").push((plan, failure));
-            if !o.keep_going {
-                shared.stop.store(true, Ordering::Relaxed);
-            }
+            keep(&mut shared.broken.lock().expect("no worker panics"), Broken { plan, failure });
         }
-        if shared.cuts.load(Ordering::Relaxed) >= o.cuts {
+        let enough = (broke && !o.keep_going) || cuts >= o.cuts;
+        if shared.seeds.is_none() && enough {
             shared.stop.store(true, Ordering::Relaxed);
         }
     }
@@ -117,17 +143,29 @@ fn work(shared: &Shared<'_>, worker: usize) {
     shared.ended.fetch_add(1, Ordering::Relaxed);
 }
 
+/// Of each kind of broken promise the plan of the lowest seed is kept: one is enough.
+fn keep(kept: &mut BTreeMap<String, Broken>, broken: Broken) {
+    let kind = broken.failure.signature();
+    let full = kept.len() >= KINDS;
+    match kept.get_mut(&kind) {
+        Some(there) if there.plan.seed > broken.plan.seed => *there = broken,
+        None if !full => drop(kept.insert(kind, broken)),
+        _ => {}
+    }
+}
+
 /// Ends the search in time, and the process if a run hangs: that is a broken C10 which no
-/// exception can report.
-fn watch(shared: &Shared<'_>) {
+/// exception can report. Says whether the user ended it.
+fn watch(shared: &Shared<'_>) -> bool {
     // Other workers use the processors too.
     let stuck_after = STUCK * u32::from(shared.options.threads);
     let minutes = shared.options.minutes.map(|n| n.saturating_mul(60));
-    let seconds = shared.options.seconds.or(minutes).unwrap_or(u64::MAX);
+    let seconds = shared.options.seconds.or(minutes).filter(|_| shared.seeds.is_none());
+    let mut interrupted = false;
     loop {
-        thread::sleep(Duration::from_millis(100));
-        let interrupted = stop::flag().load(Ordering::Relaxed);
-        if interrupted || shared.start.elapsed().as_secs() >= seconds {
+        thread::sleep(Duration::from_millis(20));
+        interrupted |= stop::flag().load(Ordering::Relaxed);
+        if interrupted || seconds.is_some_and(|n| shared.start.elapsed().as_secs() >= n) {
             shared.stop.store(true, Ordering::Relaxed);
         }
         let busy = shared.busy.lock().expect("no worker panics");
@@ -139,111 +177,45 @@ fn watch(shared: &Shared<'_>) {
         }
         let ended = shared.ended.load(Ordering::Relaxed) == u64::from(shared.options.threads);
         if ended && busy.iter().all(Option::is_none) {
-            return;
+            return interrupted;
         }
     }
 }
 
-fn report(shared: &Shared<'_>) -> String {
-    let mut out = String::new();
-    let tally = shared.tally.lock().expect("no worker panics");
-    let wall = shared.start.elapsed().as_secs_f64();
-    let first = shared.options.seed;
-    let _ = writeln!(
-        out,
-        "seeds {first}..{} runs {} steps {}",
-        first + tally.seeds,
-        tally.seeds,
-        tally.steps
-    );
-    let _ = writeln!(
-        out,
-        "cuts {} (in recovery {}, in work after one {}), recoveries worked on {}",
-        tally.cuts, tally.nested, tally.later, tally.resumed
-    );
-    if (shared.options.remap && !shared.options.paper) || shared.options.stack.is_some() {
-        let _ = writeln!(out, "of them through the live shell {}", tally.live);
-    }
-    let _ = writeln!(out, "distinct (operation, fault, phase) triples {}", tally.triples());
-    let media: Vec<String> = tally.media.iter().map(|(name, n)| format!("{name} {n}")).collect();
-    let _ = writeln!(
-        out,
-        "faults of the array: {}",
-        if media.is_empty() { "none".into() } else { media.join(", ") }
-    );
-    let _ = writeln!(out, "configurations refused {}", tally.refused);
-    let _ = writeln!(
-        out,
-        "{wall:.1} s with {} threads, {:.0} cuts per second and thread",
-        shared.options.threads,
-        tally.cuts as f64 / wall / f64::from(shared.options.threads)
-    );
-    out
+/// Whether there is such a bug in what is searched: in all of it, if it is in the first run.
+///
+/// # Errors
+/// That there is not.
+pub fn can_plant(options: &Prove) -> Result<(), PlanError> {
+    let seed = options.seeds.map_or(options.seed, |seeds| seeds.first);
+    let (mut plan, _) = drawn(options, seed, &Draw::HEALTHY);
+    plan.bug = options.bug.clone();
+    hunt(&plan, Density { limit: 1, ..Density::SHORT }).map(drop)
 }
 
-/// Writes the plan of a broken promise, small.
-fn keep(options: &Prove, plan: &Plan, failure: &Failure) -> String {
-    let mut out = String::new();
-    let _ = writeln!(out, "seed {}: {failure}", plan.seed);
-    let name = format!("{}-{}.toml", failure.contract.to_string().to_lowercase(), plan.seed);
-    let path = options.out.join(name);
-    // As it is first: shrinking a long run may take longer than anybody waits.
-    if let Err(error) = plan.save(&path) {
-        let _ = writeln!(out, "  plan not written: {error}");
-    }
-    let small = shrink(plan, failure, 400);
-    let _ =
-        writeln!(out, "  {} steps shrunk to {}: {}", plan.work.len(), small.work.len(), small.what);
-    let _ = match small.save(&path) {
-        Ok(()) => writeln!(out, "  plan: {}", path.display()),
-        Err(error) => writeln!(out, "  plan not written: {error}\n{}", small.text()),
-    };
-    out
-}
-
-/// `varve prove`; exit code 1 if a promise was broken.
-pub fn prove(options: &Prove) -> Result<ExitCode, LabError> {
-    if let Some(bug) = &options.bug
-        && !bug_names().contains(bug)
-    {
-        let there = bug_names().join(", ");
-        return Err(LabError::Input(match there.is_empty() {
-            true => format!("--bug {bug}: {WITHOUT_BUGS}"),
-            false => format!("--bug {bug}: there are {there}"),
-        }));
-    }
-    if let Some(stack) = &options.stack {
-        let found = draw_stack(options.seed, stack, &Draw::HEALTHY);
-        found.map_err(|error| LabError::Input(format!("--stack: {error}")))?;
-    }
+/// Searches a range of seeds, all of it; or from a first seed on, as long as the options say.
+pub fn search(options: &Prove) -> Searched {
     let shared = Shared {
         start: Instant::now(),
-        next: AtomicU64::new(options.seed),
+        seeds: options.seeds,
+        next: AtomicU64::new(options.seeds.map_or(options.seed, |seeds| seeds.first)),
         cuts: AtomicU64::new(0),
         stop: AtomicBool::new(false),
         ended: AtomicU64::new(0),
-        tally: Mutex::new(Tally::default()),
-        broken: Mutex::new(Vec::new()),
+        findings: Mutex::new(Findings::default()),
+        broken: Mutex::new(BTreeMap::new()),
         busy: Mutex::new(vec![None; usize::from(options.threads)]),
         options,
     };
-    thread::scope(|scope| {
+    let interrupted = thread::scope(|scope| {
         for worker in 0..usize::from(options.threads) {
             let shared = &shared;
             scope.spawn(move || work(shared, worker));
         }
-        watch(&shared);
+        watch(&shared)
     });
-    let broken = shared.broken.lock().expect("no worker panics");
-    let mut text = report(&shared);
-    let _ = writeln!(text, "violations {}", broken.len());
-    let mut kept = BTreeSet::new();
-    for (plan, failure) in broken.iter() {
-        // Of each kind the first plan is enough.
-        if kept.insert(failure.signature()) {
-            text += &keep(options, plan, failure);
-        }
-    }
-    print(&text)?;
-    Ok(if broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    let wall = shared.start.elapsed();
+    let findings = shared.findings.into_inner().expect("no worker panics");
+    let broken = shared.broken.into_inner().expect("no worker panics");
+    Searched { findings, broken, wall, interrupted }
 }
