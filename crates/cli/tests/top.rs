@@ -342,6 +342,12 @@ fn a_live_page_tells_a_power_cut_and_what_comes_after_and_loses_nothing_when_ope
     // Who opens it again is told what was before, too.
     let times = |of: &[Value]| of.iter().filter_map(|e| e["at"].as_u64()).collect::<Vec<_>>();
     assert!(times(&after).starts_with(&times(&before)), "the same events first");
+    // The same counters, a line each interval, for who reads lines.
+    let lines = Runs::start(&["ctl", &control, "watch", "--every", "20"], None);
+    let first: Value = serde_json::from_str(&lines.said).expect("JSON");
+    assert!(first["asked"].is_object() && first["power"]["cuts"] == 1, "{first}");
+    let map: Value = serde_json::from_str(&ok(&["ctl", &control, "blocks"])).expect("JSON");
+    assert_eq!(map["erases"].as_array().map(Vec::len), Some(erases));
     // With the server gone the page says so, and goes on.
     drop(served);
     let gone = |events: &[Value]| events.last().is_some_and(|e| e["gone"].is_string());

@@ -276,6 +276,15 @@ pub struct Ctl {
 pub enum CtlCommand {
     /// What it counts
     Stats,
+    /// What it counts, a line of JSON each interval until control-C
+    Watch {
+        /// Between two lines
+        #[arg(long, value_name = "MS", default_value_t = 1000,
+              value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+        every: u64,
+    },
+    /// Every block of the modelled drive at its bottom: erases, and what is valid in it
+    Blocks,
     /// Let the power go
     PowerCut {
         /// now, next-flush or op:N (counted from the start of the server)

@@ -8,9 +8,9 @@ use clap::Args as ClapArgs;
 
 #[derive(ClapArgs)]
 #[command(
-    after_help = "On a terminal it redraws in place; otherwise it prints a line each interval. \
-    Latencies are upper edges of histogram buckets: at most a quarter too high, never too low. What a \
-    source does not count is not shown."
+    after_help = "On a terminal it redraws in place, with a line of bars for the last 60 intervals of each \
+    number; otherwise it prints a line each interval. Latencies are upper edges of histogram buckets: at \
+    most a quarter too high, never too low. What a source does not count is not shown."
 )]
 pub struct Top {
     /// The control socket of a server or a mount, the directory of a mounted volume, or that of

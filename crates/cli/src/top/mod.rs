@@ -4,6 +4,7 @@ mod metrics;
 pub(crate) mod sample;
 pub(crate) mod screen;
 pub(crate) mod source;
+mod trend;
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use crate::{print, show, stop};
 use sample::Sample;
 use screen::Between;
 use source::Source;
+use trend::Trends;
 
 /// How often it looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(50);
@@ -74,6 +76,7 @@ fn watch(args: &Top, source: &Source) -> Result<(), LabError> {
     let mut before = take(source)?;
     let mut shown = 0;
     let mut layers = usize::MAX;
+    let mut trends = Trends::default();
     while wait(before.at + args.interval) {
         let now = take(source)?;
         let between = Between::new(&before, &now);
@@ -86,7 +89,9 @@ fn watch(args: &Top, source: &Source) -> Result<(), LabError> {
         let mut text = String::new();
         if terminal {
             let clear = if shown == 0 { CLEAR } else { "" };
-            let lines = between.screen().replace('\n', &format!("{TO_END_OF_LINE}\n"));
+            trends.add(&between);
+            let screen = between.screen() + &trends.screen();
+            let lines = screen.replace('\n', &format!("{TO_END_OF_LINE}\n"));
             text = format!("{clear}{HOME}{lines}{TO_END}");
         } else {
             // Layers come and go with the power.

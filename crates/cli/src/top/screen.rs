@@ -5,6 +5,7 @@ use report::format::significant;
 use serde_json::{Map, Value, json};
 
 use super::sample::{Asked, Kind, Layer, Sample, since};
+use super::trend::Measure;
 
 /// What happened between two samples of one source.
 pub struct Between<'a> {
@@ -126,6 +127,30 @@ impl<'a> Between<'a> {
             }
         }
         text.join("\n") + "\n"
+    }
+
+    /// What is followed over time.
+    pub fn measures(&self) -> Vec<Measure> {
+        let per_second = |count: u64| Some(self.rate(count));
+        let [(_, read), (_, write), (_, flush), _] = &self.host.kinds;
+        let volume = |v: f64| bytes(v) + "/s";
+        let p99 = |of: &Kind| of.below(99).flatten().map(|ns| ns as f64);
+        let say_time = |ns: f64| time(ns as u64);
+        let mut all = Vec::new();
+        let mut add = |name: String, value, say| all.push(Measure { name, value, say });
+        add("read".to_string(), per_second(read.bytes), volume as fn(f64) -> String);
+        add("write".to_string(), per_second(write.bytes), volume);
+        add("read p99".to_string(), p99(read), say_time);
+        add("write p99".to_string(), p99(write), say_time);
+        add("flush p99".to_string(), p99(flush), say_time);
+        for layer in &self.layers {
+            let name = if layer.name == "drive" { "NAND" } else { layer.name };
+            add(format!("{name} write"), per_second(layer.total()), volume);
+            add(format!("{name} waf"), layer.amplification(), |waf| ratio(Some(waf)));
+            add(format!("{name} cleaned"), per_second(layer.cleaned), |n| significant(n, 3) + "/s");
+            add(format!("{name} free"), layer.free.map(|free| free as f64), |n| format!("{n}"));
+        }
+        all
     }
 
     /// The heading of [`Between::line`].

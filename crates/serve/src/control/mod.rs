@@ -7,6 +7,7 @@ mod socket;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
@@ -15,7 +16,7 @@ use stack::disk::Meter;
 use stack::live::Stack;
 use stack::power::{PowerState, When};
 
-pub use socket::{ControlSocket, ask};
+pub use socket::{ControlSocket, ask, follow};
 
 /// Counters of a front-end.
 pub type Counters = dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync;
@@ -28,13 +29,14 @@ enum Command {
     Fault(String),
     Stats,
     Blocks,
+    Watch(Duration),
     Cut(When),
     On,
     Report,
     Quit,
 }
 
-const KNOWN: &str = "stats, blocks, power-cut [--at now|next-flush|op:N], power-on, report, \
+const KNOWN: &str = "stats, watch [MS], blocks, power-cut [--at now|next-flush|op:N], power-on, report, \
                      fault add RULE|clear [N]|list, quit";
 
 /// Blocks of a drive that are told one by one: an answer of a few hundred KiB.
@@ -55,10 +57,26 @@ impl fmt::Debug for Control {
     }
 }
 
+const INTERVAL: &str = "expected 10 to 3600000 milliseconds";
+
+fn watch(ms: Option<u64>) -> Result<Command, String> {
+    let ms = ms.unwrap_or(1000);
+    match (10..=3_600_000).contains(&ms) {
+        true => Ok(Command::Watch(Duration::from_millis(ms))),
+        false => Err(format!("watch {ms}: {INTERVAL}")),
+    }
+}
+
 fn parse(line: &str) -> Result<Command, String> {
     let words = line.trim().strip_prefix("fault").filter(|rest| rest.starts_with(' '));
     if let Some(rest) = words {
         return Ok(Command::Fault(rest.trim().to_string()));
+    }
+    if let Some(every) = line.trim().strip_prefix("watch") {
+        return watch(match every.trim() {
+            "" => None,
+            ms => Some(ms.parse().map_err(|_| format!("watch {ms}: {INTERVAL}"))?),
+        });
     }
     let (name, at) = match line.trim_start().starts_with('{') {
         true => {
@@ -71,6 +89,12 @@ fn parse(line: &str) -> Result<Command, String> {
             let name = text("command")?.ok_or("`command` is missing")?;
             if let ("fault", Some(rule)) = (name.as_str(), text("rule")?) {
                 return Ok(Command::Fault(rule));
+            }
+            if name == "watch" {
+                return watch(match &value["interval_ms"] {
+                    Value::Null => None,
+                    ms => Some(ms.as_u64().ok_or(format!("`interval_ms`: {INTERVAL}"))?),
+                });
             }
             (name, text("at")?)
         }
@@ -162,6 +186,7 @@ impl Control {
         match parse(line)? {
             Command::Stats => Ok(self.stats()),
             Command::Blocks => self.blocks(),
+            Command::Watch(_) => Err("watch: expected a socket, which stays open".to_string()),
             Command::Cut(when) => {
                 stack.power.cut(when).map_err(|error| error.to_string())?;
                 Ok(power(&stack.power.state()))
@@ -182,6 +207,14 @@ impl Control {
                 (self.quit)();
                 Ok(json!("stopping"))
             }
+        }
+    }
+
+    /// How often a line asks to be told what everything counts, if it is that command.
+    fn watched(&self, line: &str) -> Option<Duration> {
+        match parse(line) {
+            Ok(Command::Watch(every)) => Some(every),
+            _ => None,
         }
     }
 
@@ -228,6 +261,8 @@ mod tests {
         for (words, document) in [
             ("stats", r#"{"command": "stats"}"#),
             ("blocks", r#"{"command": "blocks"}"#),
+            ("watch", r#"{"command": "watch"}"#),
+            ("watch 500", r#"{"command": "watch", "interval_ms": 500}"#),
             ("power-cut", r#"{"command": "power-cut", "at": "now"}"#),
             ("power-cut --at op:7", r#"{"command": "power-cut", "at": "op:7"}"#),
             ("power-cut --at next-flush", r#"{"command": "power-cut", "at": "next-flush"}"#),
@@ -237,7 +272,18 @@ mod tests {
         ] {
             assert_eq!(parse(words).expect(words), parse(document).expect(document));
         }
-        for wrong in ["", "stat", "stats now", "power-cut --at", "power-cut --at op:x", "{", "{}"] {
+        for wrong in [
+            "",
+            "watch 9",
+            "watch soon",
+            "watching",
+            "stat",
+            "stats now",
+            "power-cut --at",
+            "power-cut --at op:x",
+            "{",
+            "{}",
+        ] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
         assert!(parse(r#"{"command": "power-cut", "at": 7}"#).is_err());

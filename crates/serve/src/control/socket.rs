@@ -1,6 +1,6 @@
 //! The socket an operator's commands come through: a unix socket of the user's own.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -141,8 +141,23 @@ fn talk(stream: UnixStream, control: &Control, seats: &Seats, seat: u64) -> io::
         if !line.ends_with('\n') && count as u64 == LINE {
             return writeln!(out, r#"{{"ok":false,"error":"a line of more than {LINE} bytes"}}"#);
         }
+        if let Some(every) = control.watched(line.trim()) {
+            return watch(&mut out, control, every);
+        }
         writeln!(out, "{}", control.answer(line.trim()))?;
         seats.set_busy(seat, false);
+    }
+}
+
+/// A line each interval, until he leaves or says anything.
+fn watch(out: &mut UnixStream, control: &Control, every: Duration) -> io::Result<()> {
+    loop {
+        writeln!(out, "{}", control.answer("stats"))?;
+        out.set_read_timeout(Some(every))?;
+        match out.read(&mut [0; 64]) {
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            ended => return ended.map(drop),
+        }
     }
 }
 
@@ -161,4 +176,19 @@ pub fn ask(path: &Path, line: &str) -> io::Result<String> {
         true => Err(io::ErrorKind::UnexpectedEof.into()),
         false => Ok(answer.trim().to_string()),
     }
+}
+
+/// Asks the server behind a control socket, and tells each line that comes until `told` has enough or it ends.
+///
+/// # Errors
+/// What the system said.
+pub fn follow(path: &Path, line: &str, told: &mut dyn FnMut(&str) -> bool) -> io::Result<()> {
+    let mut stream = UnixStream::connect(path)?;
+    writeln!(stream, "{line}")?;
+    for line in BufReader::new(stream).lines() {
+        if !told(&line?) {
+            break;
+        }
+    }
+    Ok(())
 }
