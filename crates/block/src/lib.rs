@@ -38,7 +38,7 @@ pub use plant::{PLANTED, Plant};
 pub use ram::RamDevice;
 pub use rng::Rng;
 pub use time::{Span, Time};
-pub use tx::{CommitLog, LogSink, Remap, Transactional, TxError, TxLimits};
+pub use tx::{CommitLog, Growth, LogSink, Remap, Transactional, TxError, TxLimits};
 pub use units::{
     AppId, BlockId, Bytes, Lba, Lpn, Ppn, SECTOR_BYTES, Sectors, StreamId, TxId, UNIT_BYTES,
 };

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::{BlockDevice, Data, DeviceError, Lpn, Time, TxId};
+use crate::{BlockDevice, Bytes, Data, DeviceError, Lpn, Time, TxId};
 
 /// What a transactional device can hold. All sizes are fixed when it is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -110,6 +110,26 @@ pub trait Transactional: BlockDevice {
     fn commit_log(&mut self) -> Option<&mut dyn CommitLog> {
         None
     }
+
+    /// How it grows, if it can still. A layer that does not pass on its capacity does not.
+    fn growth(&mut self) -> Option<&mut dyn Growth> {
+        None
+    }
+}
+
+/// A device that can become larger while it is used.
+pub trait Growth {
+    /// What it may hold one day.
+    fn most(&self) -> Bytes;
+
+    /// Lets it hold `capacity` bytes: all that it holds stays where it is, and the rest reads as zeroes. Transactions
+    /// that are open are gone; what was written is durable. `log`: bytes of its log of commits, if it gets a new one,
+    /// which is empty.
+    ///
+    /// # Errors
+    /// [`DeviceError::NoSpace`] where there is no room; the device is as it was. After any other error it may have
+    /// failed.
+    fn grow(&mut self, at: Time, capacity: Bytes, log: Bytes) -> Result<Time, DeviceError>;
 }
 
 /// Room for a log of commits beside the pages: written in place, outside of whatever maps these, so

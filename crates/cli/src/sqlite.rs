@@ -11,7 +11,9 @@ use lab::LabError;
 use report::json::{Json, Map, MapExt};
 use stack::Description;
 
-use crate::args::{Args, Backup, Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
+use crate::args::{
+    Args, Backup, Check, Export, Import, Measure, Resize, RunOnStack, Sqlite, StackWorld,
+};
 
 use crate::{VERSION, note, print};
 
@@ -29,6 +31,7 @@ pub fn sqlite(command: &Sqlite) -> Result<(), LabError> {
         Sqlite::Export(args) => export(args),
         Sqlite::Backup(args) => backup(args),
         Sqlite::Check(args) => check(args),
+        Sqlite::Resize(args) => resize(args),
     }
 }
 
@@ -160,6 +163,17 @@ fn backup(args: &Backup) -> Result<(), LabError> {
         "{}: {}, verified; its image takes {}\n",
         args.copy.display(),
         if list.is_empty() { "no database".to_string() } else { list.join(", ") },
+        made.image.human()
+    ))
+}
+
+fn resize(args: &Resize) -> Result<(), LabError> {
+    let made = image::resize(&args.store, args.capacity)?;
+    print(&format!(
+        "{}: held {}, holds {}, verified; its image takes {}\n",
+        args.store.display(),
+        made.before.human(),
+        args.capacity.human(),
         made.image.human()
     ))
 }

@@ -108,6 +108,31 @@ fn a_database_goes_into_an_image_and_comes_out() {
 }
 
 #[test]
+fn an_image_gets_more_room_by_order() {
+    let folder = folder("resize");
+    database(&folder, "a.db", ROWS);
+    let out = varve(&folder, &["sqlite", "import", "a.db", "a.varve", "--capacity", "8 MiB"]);
+    assert!(out.status.success(), "{}", said(&out));
+    let resize = |size: &str| varve(&folder, &["sqlite", "resize", "a.varve", "--capacity", size]);
+    for size in ["8 MiB", "1 MiB"] {
+        let out = resize(size);
+        assert_eq!(out.status.code(), Some(3), "{}", said(&out));
+        assert!(said(&out).contains("it holds 8 MiB: expected more"), "{}", said(&out));
+    }
+    for size in ["9 MiB", "40 MiB", "300 MiB", "600 MiB"] {
+        let out = resize(size);
+        assert!(out.status.success() && said(&out).contains("verified"), "{}", said(&out));
+        let out = varve(&folder, &["sqlite", "check", "a.varve"]);
+        assert!(out.status.success() && said(&out).contains("main ("), "{}", said(&out));
+    }
+    let out = varve(&folder, &["sqlite", "export", "a.varve", "b.db"]);
+    assert!(out.status.success(), "{}", said(&out));
+    let ask = "SELECT count(*), sum(length(v)) FROM p";
+    let answer = Command::new("sqlite3").current_dir(&folder).args(["b.db", ask]).output();
+    assert_eq!(String::from_utf8(answer.unwrap().stdout).unwrap(), "4000|2430893\n");
+}
+
+#[test]
 fn what_no_store_can_be_made_of_has_its_exit_code() {
     let folder = folder("import-refused");
     database(&folder, "a.db", ROWS);

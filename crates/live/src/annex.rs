@@ -6,25 +6,36 @@
 //!   nothing is written and nothing is called durable any more.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::file::ImageFile;
 
-/// Room behind the drive of an image. It grows with what is written, as far as the file system lets it.
+/// Room behind the drive of an image. It grows with what is written, as far as the file system lets it. When the drive
+/// grows it begins behind that, and has nothing.
 #[derive(Clone, Debug)]
 pub struct Annex {
-    file: Arc<ImageFile>,
-    start: u64,
+    /// The image that is the drive's now.
+    file: Arc<Mutex<Arc<ImageFile>>>,
 }
 
 impl Annex {
-    pub(crate) fn new(file: Arc<ImageFile>, start: u64) -> Annex {
-        Annex { file, start }
+    pub(crate) fn new(file: &Arc<ImageFile>) -> Annex {
+        Annex { file: Arc::new(Mutex::new(Arc::clone(file))) }
     }
 
-    /// The byte of the image it begins at.
+    /// The drive goes on with another image.
+    pub(crate) fn go_on(&self, file: &Arc<ImageFile>) {
+        *self.file.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(file);
+    }
+
+    fn file(&self) -> Arc<ImageFile> {
+        Arc::clone(&self.file.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The byte of the file it begins at.
     pub fn start(&self) -> u64 {
-        self.start
+        let file = self.file();
+        file.base() + file.end()
     }
 
     /// Reads what was written.
@@ -32,7 +43,8 @@ impl Annex {
     /// # Errors
     /// What the system said.
     pub fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
-        self.file.read_behind(self.start + at, out)
+        let file = self.file();
+        file.read_behind(file.end() + at, out)
     }
 
     /// Writes; durable after the next [`Annex::sync`].
@@ -40,7 +52,8 @@ impl Annex {
     /// # Errors
     /// What the system said. Unless there was no room, it is the last write to the image.
     pub fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_behind(self.start + at, bytes)
+        let file = self.file();
+        file.write_behind(file.end() + at, bytes)
     }
 
     /// Returns when everything written is durable.
@@ -48,6 +61,6 @@ impl Annex {
     /// # Errors
     /// What the system said; it is the last sync of the image.
     pub fn sync(&self) -> io::Result<()> {
-        self.file.sync_behind()
+        self.file().sync_behind()
     }
 }

@@ -11,6 +11,13 @@ pub struct Damage {
     pub what: String,
 }
 
+impl Damage {
+    /// The same place, counted from `base` bytes before.
+    pub(crate) fn moved(self, base: u64) -> Damage {
+        Damage { at: self.at + base, ..self }
+    }
+}
+
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "byte {}: {}", self.at, self.what)

@@ -114,6 +114,9 @@ impl Medium for DirectMedium {
     fn discard(&self, at: u64, bytes: u64) -> io::Result<()> {
         self.file.discard(at, bytes)
     }
+    fn reserve(&self, at: u64, bytes: u64) -> io::Result<()> {
+        self.file.reserve(at, bytes)
+    }
     fn discard_is_fast(&self) -> bool {
         self.file.discard_is_fast()
     }

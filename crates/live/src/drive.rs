@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Bytes, CommitLog, Data, DeviceError, Lpn, Medium, Op, Plant, Remap, Request,
-    Sectors, Time, Transactional, TxError, TxId, TxLimits,
+    BlockDevice, Bytes, CommitLog, Data, DeviceError, Growth, Lpn, Medium, Op, Plant, Remap,
+    Request, Sectors, Time, Transactional, TxError, TxId, TxLimits,
 };
-use ssd::{Drive, Params};
+use ssd::Drive;
 
 use crate::annex::Annex;
 use crate::beside::{BesideMedium, Moment, patiently};
@@ -23,6 +23,8 @@ use crate::layout::{Layout, Version};
 use crate::load::load;
 use crate::medium::FileMedium;
 use crate::planted::Planted;
+use crate::pointer::{BEFORE, Place, Pointer};
+use crate::region::Region;
 
 /// A power cut to come, for whoever wants to see what it leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +40,7 @@ pub struct PowerCut {
 pub struct ImageDrive {
     drive: Drive,
     pub(crate) file: Arc<ImageFile>,
+    annex: Annex,
     version: Version,
     /// What is damaged and there a second time.
     survived: Vec<Damage>,
@@ -47,6 +50,19 @@ pub struct ImageDrive {
     moment: Option<Moment>,
     /// Whose it is: a child of fork inherits the memory, and may not write what its parent writes.
     process: u32,
+    pub(crate) path: PathBuf,
+    /// The whole file, and what stands before the image in it.
+    pub(crate) below: Arc<dyn Medium>,
+    pub(crate) pointer: Option<Pointer>,
+    /// What was written before the drive grew.
+    pub(crate) written: FileStats,
+}
+
+/// A drive that was powered on.
+pub(crate) struct Powered {
+    pub drive: Drive,
+    pub file: Arc<ImageFile>,
+    pub survived: Vec<Damage>,
 }
 
 impl ImageDrive {
@@ -68,29 +84,40 @@ impl ImageDrive {
         capacity: Bytes,
         log: Bytes,
     ) -> Result<ImageDrive, LiveError> {
+        ImageDrive::create_to_grow(path, capacity, log, capacity)
+    }
+
+    /// The same, and it may grow ([`ImageDrive::grow`]) until it holds `limit`.
+    ///
+    /// # Errors
+    /// [`LiveError`]; nothing is left behind.
+    pub fn create_to_grow(
+        path: &Path,
+        capacity: Bytes,
+        log: Bytes,
+        limit: Bytes,
+    ) -> Result<ImageDrive, LiveError> {
         let io = |error| LiveError::Io { path: path.to_path_buf(), error };
-        let config = config(capacity)?;
-        let params = config.resolve()?;
         let mut options = OpenOptions::new();
         let options = options.read(true).write(true).create(true).truncate(false);
+        // What no drive can be made for leaves no file.
+        config(capacity)?.resolve()?;
         let file = options.open(path).map_err(io)?;
         // Several processes may be here at once: the one that has the lock, and finds nothing, makes it.
         let lock = locked(path, &file)?;
         if file.metadata().map_err(io)?.len() > 0 {
             return Err(io(ErrorKind::AlreadyExists.into()));
         }
-        let medium = FileMedium(file);
-        let made = format(&medium, &params, &config, log.0).map_err(io);
-        let made = made.map(|found| (lock, DirectMedium::new(medium.0), found));
+        let whole = file.try_clone().map_err(io)?;
+        let made = form(path, Arc::new(FileMedium(file)), capacity, log, limit);
+        let made = made.and_then(|()| {
+            ImageDrive::power_on(path, Arc::new(DirectMedium::new(whole)), None, Plant::default())
+        });
         match made {
-            Ok((lock, medium, found)) => ImageDrive::start(
-                path,
-                &params,
-                found,
-                Arc::new(medium),
-                Some(lock),
-                Plant::default(),
-            ),
+            Ok(mut drive) => {
+                drive.lock = Some(lock);
+                Ok(drive)
+            }
             Err(error) => {
                 // The error that led here says more than one of the removal would.
                 let _ = std::fs::remove_file(path);
@@ -118,16 +145,15 @@ impl ImageDrive {
         let lock = locked(path, &file)?;
         let length = file.metadata().map_err(io)?.len();
         long_enough(path, length, 0)?;
-        let medium = DirectMedium::new(file);
-        let (params, found) = recognise(path, &medium)?;
-        long_enough(path, length, found.superblock.layout.bytes())?;
-        let mut medium: Arc<dyn Medium> = Arc::new(medium);
+        let mut medium: Arc<dyn Medium> = Arc::new(DirectMedium::new(file));
         if let Some(cut) = cut {
             let fickle = CutMedium::new(medium, cut.seed);
             fickle.cut_after(cut.at);
             medium = Arc::new(fickle);
         }
-        ImageDrive::start(path, &params, found, medium, Some(lock), Plant::default())
+        let mut drive = ImageDrive::power_on(path, medium, Some(length), Plant::default())?;
+        drive.lock = Some(lock);
+        Ok(drive)
     }
 
     /// The drive of an image that another process may be writing, as it was at one moment: no lock is taken, and
@@ -165,11 +191,12 @@ impl ImageDrive {
         let moment = Moment(Arc::clone(&medium));
         let done = length.map_err(io).and_then(|length| {
             long_enough(path, length, 0)?;
-            let (params, found) = recognise(path, &*medium)?;
-            let layout = found.superblock.layout;
-            long_enough(path, length, layout.bytes())?;
-            medium.set_log(layout.log_start()..layout.log_start() + layout.log);
-            ImageDrive::start(path, &params, found, medium as _, None, Plant::default())
+            let place = Pointer::find(path, &*medium)?;
+            let (powered, pointer) =
+                start(path, Arc::clone(&medium) as _, place, Some(length), Plant::default())?;
+            let (log, start) = (powered.file.log().0, powered.file.base() + powered.file.log().1);
+            medium.set_log(start..start + log);
+            Ok(ImageDrive::of(path, powered, medium as _, pointer))
         });
         let unchanged = moment.is_unchanged();
         let done = done.map(|mut drive| {
@@ -201,12 +228,21 @@ impl ImageDrive {
         capacity: Bytes,
         log: Bytes,
     ) -> Result<ImageDrive, LiveError> {
-        let path = PathBuf::from("image");
-        let config = config(capacity)?;
-        let params = config.resolve()?;
-        let found = format(&*medium, &params, &config, log.0)
-            .map_err(|error| LiveError::Io { path: path.clone(), error })?;
-        ImageDrive::start(&path, &params, found, medium, None, Plant::default())
+        ImageDrive::create_on_to_grow(medium, capacity, log, capacity)
+    }
+
+    /// The same, and it may grow until it holds `limit`.
+    ///
+    /// # Errors
+    /// [`LiveError`].
+    pub fn create_on_to_grow(
+        medium: Arc<dyn Medium>,
+        capacity: Bytes,
+        log: Bytes,
+        limit: Bytes,
+    ) -> Result<ImageDrive, LiveError> {
+        form(Path::new("image"), Arc::clone(&medium), capacity, log, limit)?;
+        ImageDrive::open_on(medium)
     }
 
     /// Powers on the drive of an image on another medium.
@@ -226,9 +262,7 @@ impl ImageDrive {
         medium: Arc<dyn Medium>,
         planted: Plant<Planted>,
     ) -> Result<ImageDrive, LiveError> {
-        let path = PathBuf::from("image");
-        let (params, found) = recognise(&path, &*medium)?;
-        ImageDrive::start(&path, &params, found, medium, None, planted)
+        ImageDrive::power_on(Path::new("image"), medium, None, planted)
     }
 
     /// Bytes that an image for `capacity` bytes of data takes, without a log of commits.
@@ -240,29 +274,58 @@ impl ImageDrive {
         Ok(Bytes(Layout::with_log(&params.geometry, 0).bytes()))
     }
 
-    fn start(
+    /// Powers on the drive in a file of `length` bytes, if somebody knows that.
+    fn power_on(
         path: &Path,
-        params: &Params,
-        found: Found,
-        medium: Arc<dyn Medium>,
-        lock: Option<File>,
+        below: Arc<dyn Medium>,
+        length: Option<u64>,
         planted: Plant<Planted>,
     ) -> Result<ImageDrive, LiveError> {
-        let Found { superblock, damage } = found;
-        let mut loaded = load(&params.geometry, &superblock, &*medium, planted)
-            .map_err(|error| LiveError::Io { path: path.to_path_buf(), error })?;
-        if !loaded.damage.is_empty() {
-            let damage = std::mem::take(&mut loaded.damage);
-            return Err(LiveError::Damaged { path: path.to_path_buf(), damage });
+        let place = Pointer::find(path, &*below)?;
+        let behind = place.behind;
+        let (powered, pointer) = start(path, Arc::clone(&below), place, length, planted)?;
+        let drive = ImageDrive::of(path, powered, below, pointer);
+        if let Some(copy) = behind {
+            drive.mend_pointer(copy)?;
         }
-        let (version, rewrite) = (superblock.layout.version, damage.is_some());
-        let file = ImageFile::new(superblock, medium, &mut loaded, rewrite, planted);
-        let file = Arc::new(file);
-        let drive = Drive::live(params, loaded.image, Arc::clone(&file) as _)
-            .map_err(|error| LiveError::Device { path: path.to_path_buf(), error })?;
-        let survived = damage.into_iter().chain(loaded.survived).collect();
-        let process = std::process::id();
-        Ok(ImageDrive { drive, file, version, survived, lock, moment: None, process })
+        Ok(drive)
+    }
+
+    fn of(
+        path: &Path,
+        powered: Powered,
+        below: Arc<dyn Medium>,
+        pointer: Option<Pointer>,
+    ) -> ImageDrive {
+        let Powered { drive, file, survived } = powered;
+        ImageDrive {
+            version: file.layout().version,
+            drive,
+            annex: Annex::new(&file),
+            file,
+            survived,
+            lock: None,
+            moment: None,
+            process: std::process::id(),
+            path: path.to_path_buf(),
+            below,
+            pointer,
+            written: FileStats::default(),
+        }
+    }
+
+    /// The drive has grown: `powered` goes on where the one before was let go.
+    pub(crate) fn go_on(&mut self, powered: Powered, pointer: Pointer) {
+        self.written = self.file_stats();
+        self.version = powered.file.layout().version;
+        (self.drive, self.file) = (powered.drive, powered.file);
+        self.annex.go_on(&self.file);
+        self.pointer = Some(pointer);
+    }
+
+    /// Whether it is read beside its writer.
+    pub(crate) fn is_beside(&self) -> bool {
+        self.moment.is_some()
     }
 
     /// The drive inside: its counters and checks.
@@ -280,11 +343,11 @@ impl ImageDrive {
     }
     /// The part of the file behind the drive.
     pub fn annex(&self) -> Annex {
-        Annex::new(Arc::clone(&self.file), self.file.end())
+        self.annex.clone()
     }
     /// What was written to the file since it was opened.
     pub fn file_stats(&self) -> FileStats {
-        self.file.stats()
+        self.written.and(self.file.stats())
     }
     /// Makes everything durable and lets go of the file.
     ///
@@ -337,6 +400,72 @@ impl ImageDrive {
     fn durable(&self, at: Time) -> Result<Time, DeviceError> {
         self.file.sync().map(|()| at).map_err(DeviceError::Io)
     }
+}
+
+/// Makes an empty image in a file that has none; what is before it last.
+fn form(
+    path: &Path,
+    below: Arc<dyn Medium>,
+    capacity: Bytes,
+    log: Bytes,
+    limit: Bytes,
+) -> Result<(), LiveError> {
+    let io = |error| LiveError::Io { path: path.to_path_buf(), error };
+    let config = config(capacity)?;
+    let params = config.resolve()?;
+    let base = if limit > capacity { BEFORE } else { 0 };
+    let medium = Region::of(Arc::clone(&below), base);
+    format(&*medium, &params, &config, log.0).map_err(io)?;
+    if base > 0 {
+        let pointer = Pointer { number: 1, base, capacity: 0, limit: limit.0 };
+        pointer.write(&*below).map_err(io)?;
+    }
+    Ok(())
+}
+
+/// Powers on the image at a place.
+fn start(
+    path: &Path,
+    below: Arc<dyn Medium>,
+    place: Place,
+    length: Option<u64>,
+    planted: Plant<Planted>,
+) -> Result<(Powered, Option<Pointer>), LiveError> {
+    let Place { pointer, damage, .. } = place;
+    let (base, capacity) = pointer.map_or((0, 0), |pointer| (pointer.base, pointer.capacity));
+    let mut powered = start_at(path, below, (base, capacity), length, planted)?;
+    powered.survived.splice(..0, damage);
+    Ok((powered, pointer))
+}
+
+/// Powers on the image that begins at `base` and has grown to `capacity`, if that is not 0.
+pub(crate) fn start_at(
+    path: &Path,
+    below: Arc<dyn Medium>,
+    (base, capacity): (u64, u64),
+    length: Option<u64>,
+    planted: Plant<Planted>,
+) -> Result<Powered, LiveError> {
+    let medium = Region::of(below, base);
+    let (params, found) = recognise(path, &*medium, capacity).map_err(|error| error.moved(base))?;
+    let Found { superblock, layout, damage } = found;
+    if let Some(length) = length {
+        long_enough(path, length, base + layout.bytes())?;
+    }
+    let mut loaded = load(&params.geometry, &superblock, layout, &*medium, planted)
+        .map_err(|error| LiveError::Io { path: path.to_path_buf(), error })?;
+    if !loaded.damage.is_empty() {
+        let damage = std::mem::take(&mut loaded.damage);
+        return Err(LiveError::Damaged { path: path.to_path_buf(), damage }.moved(base));
+    }
+    let rewrite = damage.is_some();
+    let file = ImageFile::new(superblock, (layout, base), medium, &mut loaded, rewrite, planted);
+    let file = Arc::new(file);
+    let drive = Drive::live(&params, loaded.image, Arc::clone(&file) as _)
+        .map_err(|error| LiveError::Device { path: path.to_path_buf(), error })?;
+    let survived = damage.into_iter().chain(loaded.survived);
+    let survived = survived.map(|damage| damage.moved(base)).collect();
+    Ok(Powered { drive, file, survived })
 }
 
 /// What nobody waits for may be lost here, as in any power cut: nobody was told that it is there.
@@ -407,6 +536,9 @@ impl Transactional for ImageDrive {
     }
     fn commit_log(&mut self) -> Option<&mut dyn CommitLog> {
         (self.file.log().0 > 0).then_some(self)
+    }
+    fn growth(&mut self) -> Option<&mut dyn Growth> {
+        (self.version.is_guarded() && !self.is_beside()).then_some(self)
     }
 }
 

@@ -65,3 +65,16 @@ pub enum LiveError {
         error: block::DeviceError,
     },
 }
+
+impl LiveError {
+    /// The same, with places of an image that begins at `base` in its file.
+    pub(crate) fn moved(self, base: u64) -> LiveError {
+        match self {
+            LiveError::Damaged { path, damage } => {
+                let damage = damage.into_iter().map(|damage| damage.moved(base)).collect();
+                LiveError::Damaged { path, damage }
+            }
+            error => error,
+        }
+    }
+}

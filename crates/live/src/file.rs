@@ -49,6 +49,16 @@ pub struct FileStats {
     pub syncs: u64,
 }
 
+impl FileStats {
+    pub(crate) fn and(self, more: FileStats) -> FileStats {
+        FileStats {
+            writes: self.writes + more.writes,
+            bytes: self.bytes + more.bytes,
+            syncs: self.syncs + more.syncs,
+        }
+    }
+}
+
 /// What is known of a page beside its record.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Check {
@@ -103,6 +113,7 @@ struct State {
 #[derive(Debug)]
 pub(crate) struct ImageFile {
     layout: Layout,
+    base: u64,
     medium: Arc<dyn Medium>,
     planted: Plant<Planted>,
     state: Mutex<State>,
@@ -110,14 +121,15 @@ pub(crate) struct ImageFile {
 
 impl ImageFile {
     /// Over a file of which `loaded` was read; what of it serves the array is taken out of it.
+    /// `base`: where it begins in what a person knows as the image.
     pub fn new(
         superblock: Superblock,
+        (layout, base): (Layout, u64),
         medium: Arc<dyn Medium>,
         loaded: &mut Loaded,
         rewrite: bool,
         planted: Plant<Planted>,
     ) -> ImageFile {
-        let layout = superblock.layout;
         let state = State {
             run: Run::default(),
             dirty: false,
@@ -135,7 +147,7 @@ impl ImageFile {
             stats: FileStats::default(),
             failed: None,
         };
-        ImageFile { layout, medium, planted, state: Mutex::new(state) }
+        ImageFile { layout, base, medium, planted, state: Mutex::new(state) }
     }
 
     /// Nothing below panics while it holds the lock but a broken rule of the array.
@@ -145,6 +157,29 @@ impl ImageFile {
 
     pub fn has(&self, bug: Planted) -> bool {
         self.planted.has(bug)
+    }
+
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Where it begins in its file: places below are counted from there.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// The configuration that it was made with.
+    pub fn config(&self) -> String {
+        self.lock().superblock.config.clone()
+    }
+
+    pub fn planted(&self) -> Plant<Planted> {
+        self.planted
+    }
+
+    /// Nothing is written from here on.
+    pub fn give_up(&self, text: &str) {
+        self.lock().failed.get_or_insert_with(|| text.to_string());
     }
 
     /// The first byte behind the drive.

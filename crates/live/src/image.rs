@@ -37,6 +37,10 @@ const KEYS: [(&str, &str); 15] = [
     ("tx.mode", "nolog"),
 ];
 
+/// Spare space, as a share of the capacity: the first one that is enough. What a drive needs whatever its size is more than
+/// the usual share of a small one.
+const SPARE: [&str; 8] = ["28 %", "40 %", "55 %", "70 %", "85 %", "100 %", "130 %", "160 %"];
+
 /// How a drive for so much data is made.
 pub(crate) fn config(capacity: Bytes) -> Result<Config, LiveError> {
     let mut config = Config::default();
@@ -49,7 +53,32 @@ pub(crate) fn config(capacity: Bytes) -> Result<Config, LiveError> {
     // image has small blocks.
     let pages = (capacity.0 / PAGE / 128).next_power_of_two().clamp(16, 512);
     config.set("geometry.pages", &pages.to_string(), origin())?;
+    for spare in SPARE {
+        config.set("op", spare, origin())?;
+        if config.resolve().is_ok() {
+            return Ok(config);
+        }
+    }
+    config.set("op", SPARE[0], origin())?;
     Ok(config)
+}
+
+/// A configuration as the superblock has it.
+pub(crate) fn text_of(config: &Config) -> String {
+    let mut text = String::new();
+    for (key, value, origin) in config.entries().filter(|(key, ..)| config.is_set(key)) {
+        debug_assert_eq!(origin.from, "image");
+        text += &format!("{key} = {value}\n");
+    }
+    text
+}
+
+/// Whether drives of two configurations differ in what they hold, and in nothing else.
+pub(crate) fn differ_in_size(one: &str, other: &str) -> bool {
+    let rest = |text: &str| -> Vec<String> {
+        text.lines().filter(|line| !line.starts_with("capacity = ")).map(str::to_string).collect()
+    };
+    rest(one) == rest(other)
 }
 
 /// Whether a file of `length` bytes can be an image, of which `expected` are the drive's.
@@ -114,6 +143,8 @@ pub fn is_image(first: &[u8; 8]) -> bool {
 /// What is known of an image before its blocks are read.
 pub(crate) struct Found {
     pub superblock: Superblock,
+    /// As it is now: it may have more blocks than it was made with.
+    pub layout: Layout,
     /// The other superblock.
     pub damage: Option<Damage>,
 }
@@ -126,35 +157,45 @@ pub(crate) fn format(
     log: u64,
 ) -> std::io::Result<Found> {
     let layout = Layout::with_log(&params.geometry, log);
-    let mut text = String::new();
-    for (key, value, origin) in config.entries().filter(|(key, ..)| config.is_set(key)) {
-        debug_assert_eq!(origin.from, "image");
-        text += &format!("{key} = {value}\n");
-    }
-    let superblock = Superblock { layout, config: text, number: 1, held: Some(Default::default()) };
+    let superblock =
+        Superblock { layout, config: text_of(config), number: 1, held: Some(Default::default()) };
     let first = superblock
         .encode()
         .ok_or_else(|| std::io::Error::other("the configuration does not fit the superblock"))?;
     medium.reserve(0, layout.bytes())?;
     // Each commit is a write to the log that waits: it must not wait for the file system's journal as well.
     write_zeroes(medium, layout.log_start(), layout.log)?;
-    // Zeroes are no header: what was lost is not taken for what was never used.
-    for block in (0..layout.blocks).map(BlockId) {
-        let header = BlockState::default().encode(layout.version, block, &[]);
-        for copy in 0..layout.copies() {
-            medium.write(layout.header(block, copy), &header)?;
-        }
-    }
+    write_headers(medium, layout, 0)?;
     medium.sync()?;
     for copy in 0..layout.copies() {
         medium.write(layout.superblock(copy), &first)?;
     }
     medium.sync()?;
-    Ok(Found { superblock, damage: None })
+    Ok(Found { superblock, layout, damage: None })
 }
 
-/// The drive an image was made for.
-pub(crate) fn recognise(path: &Path, medium: &dyn Medium) -> Result<(Params, Found), LiveError> {
+/// Writes the headers of blocks from `first` on that were never opened. Zeroes are no header: what was lost is not
+/// taken for what was never used.
+pub(crate) fn write_headers(
+    medium: &dyn Medium,
+    layout: Layout,
+    first: u32,
+) -> std::io::Result<()> {
+    for block in (first..layout.blocks).map(BlockId) {
+        let header = BlockState::default().encode(layout.version, block, &[]);
+        for copy in 0..layout.copies() {
+            medium.write(layout.header(block, copy), &header)?;
+        }
+    }
+    Ok(())
+}
+
+/// The drive an image was made for; `capacity`: what it holds since it has grown, else 0.
+pub(crate) fn recognise(
+    path: &Path,
+    medium: &dyn Medium,
+    capacity: u64,
+) -> Result<(Params, Found), LiveError> {
     let mut bytes = vec![0; 2 * PAGE as usize];
     let io = |error| LiveError::Io { path: path.to_path_buf(), error };
     medium.read(0, &mut bytes).map_err(io)?;
@@ -174,14 +215,20 @@ pub(crate) fn recognise(path: &Path, medium: &dyn Medium) -> Result<(Params, Fou
         let origin = Origin { from: path.display().to_string(), source: None, tag: None };
         config.set(key, value, origin)?;
     }
+    if capacity > 0 {
+        let origin = Origin { from: path.display().to_string(), source: None, tag: None };
+        config.set("capacity", &Bytes(capacity).human(), origin)?;
+    }
     let params = config.resolve()?;
-    let layout = superblock.layout;
-    if Layout::of(layout.version, &params.geometry, layout.log) != layout {
+    let made = superblock.layout;
+    let layout = Layout::of(made.version, &params.geometry, made.log);
+    let grown = capacity > 0 && made.blocks <= layout.blocks;
+    if made != (Layout { blocks: if grown { made.blocks } else { layout.blocks }, ..layout }) {
         return Err(wrong("its size is not what its configuration says".to_string()));
     }
     if layout.pages > MOST_PAGES {
         let what = format!("blocks of {} pages: expected at most {MOST_PAGES}", layout.pages);
         return Err(wrong(what));
     }
-    Ok((params, Found { superblock, damage }))
+    Ok((params, Found { superblock, layout, damage }))
 }

@@ -9,6 +9,7 @@
 //!   sectors written since the last `fdatasync` a power cut leaves;
 //! * a log of commits beside the flash, if the image has one, is written in place: what was appended is
 //!   durable when that returns, and it is whoever appends that knows what of it counts;
+//! * a drive that grows is as it was, or has grown, whatever a power cut leaves;
 //! * after an error of the file nothing is written any more: the next power-on starts from what
 //!   was durable;
 //! * what was durable and is damaged is an error that names the place: an image of which something
@@ -22,6 +23,7 @@ mod direct;
 mod drive;
 mod error;
 mod file;
+mod grow;
 mod header;
 mod image;
 mod layout;
@@ -29,7 +31,9 @@ mod load;
 mod log;
 mod medium;
 mod planted;
+mod pointer;
 mod record;
+mod region;
 mod run;
 mod superblock;
 

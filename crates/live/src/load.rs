@@ -45,10 +45,10 @@ pub(crate) struct Loaded {
 pub(crate) fn load(
     geometry: &Geometry,
     superblock: &Superblock,
+    layout: Layout,
     medium: &dyn Medium,
     planted: Plant<Planted>,
 ) -> std::io::Result<Loaded> {
-    let layout = superblock.layout;
     let loaded = Loaded {
         image: Image::blank(geometry, true),
         blocks: Vec::with_capacity(layout.blocks as usize),

@@ -35,7 +35,7 @@ impl CommitLog for ImageDrive {
         self.file.log_grain()
     }
     fn log_start(&self) -> u64 {
-        self.file.log().1
+        self.file.base() + self.file.log().1
     }
     fn log_append(&mut self, at: Time, offset: u64, bytes: &[u8]) -> Result<Time, DeviceError> {
         self.usable()?;

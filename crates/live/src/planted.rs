@@ -35,6 +35,10 @@ pub enum Planted {
     HeldNotChecked,
     /// Power-on takes damage for a program that was cut short.
     DamageIsTorn,
+    /// An image that grows is named before it is there.
+    PointerEarly,
+    /// The place of the smaller image is given back before the larger one is named.
+    OldGivenEarly,
 }
 
 impl Planted {
@@ -50,6 +54,8 @@ impl Planted {
         Planted::HeldNotWithdrawn,
         Planted::TornNotSaid,
     ];
+    /// Those that a cut finds while an image grows.
+    pub const OF_GROWTH: [Planted; 2] = [Planted::PointerEarly, Planted::OldGivenEarly];
     /// Those that pass over damage of an image, or cannot bear it.
     pub const OF_DAMAGE: [Planted; 6] = [
         Planted::OneSuperblock,

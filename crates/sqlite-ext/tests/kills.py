@@ -16,13 +16,14 @@ import time
 
 WRITERS, KILLS_OF_AN_IMAGE = 4, 25
 JOURNALS = ("DELETE", "MEMORY", "PERSIST", "WAL")
-LOGS = ("", "&log_grain=512", "&log=1MiB", "&overlay=256")
+FIXED, GROWS = "&capacity=8MiB", "&limit=256MiB"
+LOGS = (FIXED, GROWS, f"{FIXED}&log_grain=512", f"{FIXED}&log=1MiB", f"{FIXED}&overlay=256")
 
 
 def connect(image, options):
     import varve.sqlite  # noqa: F401
 
-    name = f"file:{image}?vfs=varve&capacity=8MiB{options}"
+    name = f"file:{image}?vfs=varve{options}"
     db = sqlite3.connect(name, uri=True, timeout=60, isolation_level=None, check_same_thread=False)
     return db
 
@@ -61,7 +62,7 @@ def make(image, options, journal):
     db.execute(f"PRAGMA journal_mode={journal}")
     db.executescript(
         "CREATE TABLE t(who INTEGER, n INTEGER, PRIMARY KEY(who, n));"
-        "CREATE TABLE c(v INTEGER); INSERT INTO c VALUES(0);"
+        "CREATE TABLE c(v INTEGER); INSERT INTO c VALUES(0); CREATE TABLE g(v BLOB);"
         "CREATE TABLE a(k INTEGER PRIMARY KEY, v BLOB); CREATE TABLE b(k INTEGER PRIMARY KEY, v BLOB);"
     )
     for table in "ab":
@@ -86,6 +87,10 @@ def commit(image, options, journal, who, seed):
         for table in "ab":
             db.execute(f"UPDATE {table} SET v = ? WHERE k BETWEEN ? AND ?", (value, first, first + count - 1))
         db.execute("UPDATE c SET v = v + 1")
+        if GROWS in options:
+            db.execute("INSERT INTO g VALUES(randomblob(?))", (rng.choice((100, 9_000, 60_000)),))
+            if rng.random() < 0.002:
+                db.execute("DELETE FROM g")
         if rng.random() < 0.05:
             db.execute("ROLLBACK")
             n -= 1

@@ -21,6 +21,6 @@ pub use abi::{Api, Host, Name, PerProcess, RegisterError, register};
 pub use counts::{Counter, Counts, KindCounts};
 pub use passthrough::register_observed;
 pub use store::{
-    Checkpoint, Device, Inherited, OpenError, Stats, Store, StoreError, StoreOptions, Stores,
-    Virtual, Way,
+    Checkpoint, Device, FIRST_CAPACITY, Inherited, OpenError, Stats, Store, StoreError,
+    StoreOptions, Stores, USUAL_LIMIT, Virtual, Way,
 };

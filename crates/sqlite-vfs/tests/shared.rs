@@ -481,12 +481,14 @@ fn a_select_beside_a_commit_that_waits_reads_what_it_saw() {
     assert_ne!(seen, vec!["0 2000"; 60]);
 }
 
-/// Many writers of one database never hear that it is busy: they are let in one after the other.
-#[test]
-fn writers_stand_in_line() {
+/// Many writers of one database; how often one of them was told that its lock is free.
+fn crowd(bug: Option<Bug>) -> u64 {
     let rig = Rig::new(Bytes(1 << 20));
     let db = rig.open("");
     db.execute_batch("CREATE TABLE c(v INT); INSERT INTO c VALUES(0)").unwrap();
+    if let Some(bug) = bug {
+        rig.store().plant(bug.into());
+    }
     let (writers, commits) = (8, 60);
     thread::scope(|scope| {
         for _ in 0..writers {
@@ -499,4 +501,13 @@ fn writers_stand_in_line() {
         }
     });
     assert_eq!(ask(&db, "SELECT v FROM c"), (writers * commits).to_string());
+    rig.store().stats().woken
+}
+
+/// They never hear that it is busy, and are let in when it is not: not only when their time is over.
+#[test]
+fn writers_stand_in_line() {
+    let woken = crowd(None);
+    assert!(woken > 0, "nobody was woken");
+    assert_eq!(crowd(Some(Bug::NobodyWoken)), 0);
 }

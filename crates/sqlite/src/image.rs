@@ -8,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use block::Bytes;
+use block::{BlockDevice, Bytes};
 use lab::LabError;
 use live::{ImageDrive, LiveError, patiently};
 use rusqlite::{Connection, OpenFlags};
-use varve_sqlite_vfs::{OpenError, RegisterError, Store, StoreError, StoreOptions, Stores};
+use varve_sqlite_vfs::{
+    OpenError, RegisterError, Store, StoreError, StoreOptions, Stores, USUAL_LIMIT,
+};
 
 use crate::files::api;
 use crate::transfer::{self, Moved, beside, sync_folder};
@@ -153,7 +155,7 @@ pub struct Imported {
 }
 
 /// Puts a database into a new store in an image file. With `page`, its pages get that size;
-/// `capacity`: bytes the store can hold, else six times the database and at least 64 MiB.
+/// `capacity`: bytes the store can hold, for good, else six times the database and at least 64 MiB, and it may grow.
 ///
 /// # Errors
 /// A database that cannot be read, an image that cannot be made or is there already, a copy that
@@ -174,6 +176,8 @@ pub fn import(
     let copy = page.map(|page| resized(database, image, page)).transpose()?;
     let database = copy.as_ref().map_or(database, |copy| &copy.0);
     let bytes = bytes_of(database)?;
+    // One that is told how large it is stays so.
+    let limit = capacity.is_none().then_some(USUAL_LIMIT);
     let capacity = capacity.unwrap_or(Bytes((ROOM * bytes).max(LEAST)));
     if capacity.0 < bytes {
         return Err(LabError::Input(format!(
@@ -184,7 +188,9 @@ pub fn import(
     }
     let temporary = Temporary(beside(image));
     let name = temporary.0.display().to_string();
-    let store = Store::create(&temporary.0, capacity, StoreOptions::default()).map_err(refused)?;
+    let options =
+        StoreOptions { limit: limit.map(|limit| limit.max(capacity)), ..StoreOptions::default() };
+    let store = Store::create(&temporary.0, capacity, options).map_err(refused)?;
     let served = Served::new(&name, store)?;
     let mut into = served.open("main")?;
     let moved = transfer::import(database, &mut into)?;
@@ -263,17 +269,17 @@ pub struct Copied {
 /// An image that cannot be read, a copy that is there already or cannot be made, one that is not what was read. Nothing
 /// is left behind.
 pub fn backup(image: &Path, copy: &Path) -> Result<Copied, LabError> {
-    use block::BlockDevice;
     if copy.exists() {
         return Err(LabError::Input(format!("{}: exists already", copy.display())));
     }
-    let capacity = ImageDrive::open_beside(image).map_err(unusable)?.capacity().bytes();
+    let drive = ImageDrive::open_beside(image).map_err(unusable)?;
+    let (capacity, limit) = (drive.capacity().bytes(), drive.limit());
     let temporary = Temporary(beside(copy));
     let databases = at_one_moment(image, |served| {
         // An attempt before this one has left its own.
         let _ = std::fs::remove_file(&temporary.0);
-        let store =
-            Store::create(&temporary.0, capacity, StoreOptions::default()).map_err(refused)?;
+        let options = StoreOptions { limit: Some(limit), ..StoreOptions::default() };
+        let store = Store::create(&temporary.0, capacity, options).map_err(refused)?;
         let made = Served::new(&temporary.0.display().to_string(), store)?;
         let databases = databases(served.store());
         for (name, _) in &databases {
@@ -290,6 +296,38 @@ pub fn backup(image: &Path, copy: &Path) -> Result<Copied, LabError> {
     std::fs::rename(&temporary.0, copy).map_err(|e| LabError::io(copy, e))?;
     sync_folder(copy)?;
     Ok(Copied { databases, image: Bytes(bytes) })
+}
+
+/// What a resize made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Resized {
+    /// Bytes the store could hold.
+    pub before: Bytes,
+    /// Bytes of the image file.
+    pub image: Bytes,
+}
+
+/// Lets the store in an image hold `capacity` bytes. Whatever ends it, the image is as it was, or holds as much.
+///
+/// # Errors
+/// An image that cannot be opened, or holds more already; no room; one that is not sound when it was done.
+pub fn resize(image: &Path, capacity: Bytes) -> Result<Resized, LabError> {
+    let store = Store::open(image, StoreOptions::default()).map_err(refused)?;
+    let before = store.with_device(|device| device.capacity().bytes());
+    if capacity <= before {
+        return Err(LabError::Input(format!(
+            "{}: it holds {}: expected more, a store does not become smaller",
+            image.display(),
+            before.human()
+        )));
+    }
+    let wrong = |error: StoreError| LabError::Failed(format!("{}: {error}", image.display()));
+    store.grow(capacity).map_err(wrong)?;
+    store.flush().map_err(wrong)?;
+    drop(store);
+    check(image)?;
+    let bytes = std::fs::metadata(image).map_err(|e| LabError::io(image, e))?.len();
+    Ok(Resized { before, image: Bytes(bytes) })
 }
 
 /// The databases of a store, by object, with their bytes: what lies beside them left away.

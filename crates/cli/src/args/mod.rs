@@ -29,7 +29,7 @@ pub use serve::{
     ServeNvme, StackArgs, Switch, Timing,
 };
 pub use sim::{Compare, Output, Sim};
-pub use sqlite::{Backup, Check, Export, Import, Measure, RunOnStack, Sqlite, StackWorld};
+pub use sqlite::{Backup, Check, Export, Import, Measure, Resize, RunOnStack, Sqlite, StackWorld};
 pub use study::{Cite, MergeParts, Points, Run};
 pub use top::Top;
 pub use torture::{Cuts, Torture};

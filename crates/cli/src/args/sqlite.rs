@@ -23,6 +23,8 @@ pub enum Sqlite {
     Backup(Backup),
     /// Drive and databases of an image; with --crash, after power cuts
     Check(Check),
+    /// More room in an image, all at once; verified
+    Resize(Resize),
 }
 
 #[derive(ClapArgs)]
@@ -106,7 +108,7 @@ pub struct Import {
     /// Bytes of a page in the store, such as 4096, instead of the database's
     #[arg(long, value_name = "BYTES", value_parser = page_size)]
     pub page_size: Option<u32>,
-    /// Bytes the store can hold; 6 times the database and at least 64 MiB if absent
+    /// Bytes the store can hold, for good; if absent, 6 times the database and at least 64 MiB, and it grows on demand
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub capacity: Option<block::Bytes>,
 }
@@ -129,6 +131,16 @@ pub struct Backup {
     /// The image to make
     #[arg(value_name = "COPY")]
     pub copy: PathBuf,
+}
+
+#[derive(ClapArgs)]
+pub struct Resize {
+    /// The image; no program may have it open
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// Bytes it can hold from here on: more than it does
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub capacity: Bytes,
 }
 
 #[derive(ClapArgs)]

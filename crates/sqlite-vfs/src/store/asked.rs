@@ -6,7 +6,7 @@ use block::{Bytes, parse_size, parse_switch};
 use live::PowerCut;
 
 use super::StoreOptions;
-use super::open::{CAPACITY, LOG_PAGE};
+use super::open::{FIRST_CAPACITY, LOG_PAGE, USUAL_LIMIT};
 use crate::abi::Name;
 use crate::vfs::Kind;
 
@@ -30,18 +30,19 @@ pub(super) struct Asked {
 impl Asked {
     /// As the parameters say; the error says which one is wrong.
     pub(super) fn of(name: &Name<'_>, kind: Kind, flags: c_int) -> Result<Asked, String> {
-        let capacity = match name.parameter("capacity").map(|text| parse_size(&text)) {
-            Some(Err(wrong)) => return Err(format!("capacity: expected {}", wrong.expected)),
-            Some(Ok(capacity)) => capacity,
-            None => CAPACITY,
-        };
+        let mut options = options(name)?;
+        // One that says what it holds stays so, unless it says what it may hold, too.
+        let (capacity, limit) = (size(name, "capacity")?, size(name, "limit")?);
+        let most = limit.or(capacity).unwrap_or(USUAL_LIMIT);
+        let capacity = capacity.unwrap_or(FIRST_CAPACITY.min(most));
+        options.limit = Some(most.max(capacity));
         let seed = number(name, "cut_seed")?.unwrap_or(0);
         Ok(Asked {
             path: name.text().unwrap_or_default().to_string(),
             kind,
             flags,
             capacity,
-            options: options(name)?,
+            options,
             cut: number(name, "power_cut")?.map(|at| PowerCut { at, seed }),
             group: number(name, "group")?,
             batch: name.parameter("batch").is_some_and(|b| b == "1" || b == "on"),
@@ -54,6 +55,12 @@ impl Asked {
 fn number(name: &Name<'_>, key: &str) -> Result<Option<u64>, String> {
     let Some(text) = name.parameter(key) else { return Ok(None) };
     text.parse().map(Some).map_err(|_| format!("{key}={text}: expected a whole number"))
+}
+
+/// The size that parameter `key` gives, if it is there.
+fn size(name: &Name<'_>, key: &str) -> Result<Option<Bytes>, String> {
+    let Some(text) = name.parameter(key) else { return Ok(None) };
+    parse_size(&text).map(Some).map_err(|wrong| format!("{key}: expected {}", wrong.expected))
 }
 
 /// How an image is to be kept.

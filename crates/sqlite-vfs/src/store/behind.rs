@@ -92,6 +92,11 @@ impl Behind {
         Behind { annex, first: layout.extent(layout.extents()), dirty: false }
     }
 
+    /// The device has grown: nothing lies here, and what will begins further on.
+    pub(super) fn moved(&mut self, layout: Layout) {
+        self.first = layout.extent(layout.extents());
+    }
+
     pub(super) fn has(&self, lpn: u32) -> bool {
         lpn >= self.first
     }
@@ -228,11 +233,13 @@ impl Core {
             Some(Kind::Wal) => self.options.checkpoint == Checkpoint::Copy,
             _ => false,
         };
-        let Some(behind) = self.behind.as_mut().filter(|_| aside) else {
+        if !aside || self.behind.is_none() {
             return self.space.extent();
-        };
+        }
+        self.make_extent()?;
         let extent = self.space.side_extent()?;
         if self.space.is_behind(extent)
+            && let Some(behind) = &mut self.behind
             && let Err(error) = behind.clear(id, self.layout.extent(extent))
         {
             self.failed_behind(&error);
@@ -249,15 +256,17 @@ impl Core {
         if wanted <= self.size_of(owner, id).div_ceil(PAGE_BYTES) {
             return Ok(());
         }
+        self.make_room_for(owner, id, wanted)?;
         let own = self.extents_of(owner, id) as u64 * EXTENT;
         let free = self.space.extents.len() as u64 * EXTENT + own;
         let (kept, pages) = (self.space.kept(), self.space.pages());
         if free >= wanted + kept || self.frees(owner, id)? {
             return Ok(());
         }
+        let host = self.no_growth.map_or(String::new(), |what| format!(" ({what})"));
         let why = format!(
             "the store is full: of its {pages} pages the last {kept} are kept for statements that \
-             free some; DELETE, DROP and VACUUM make room, and a larger image has more"
+             free some; DELETE, DROP and VACUUM make room, and `varve sqlite resize`{host}"
         );
         Err(self.explain(DeviceError::NoSpace("the store is full"), &why))
     }
@@ -342,7 +351,7 @@ mod tests {
         core.sync_plain().unwrap();
         drop(core);
         let mut core = image.mounted().unwrap();
-        assert_eq!(core.journals["main-journal"].data, vec![3; 9_000]);
+        assert_eq!(core.journals["main-journal"].data.in_memory(), vec![3; 9_000]);
         fill(&mut core);
         core.journal_write("main-journal", &[4; 10], 5_000).unwrap();
         // What is taken now is sealed, and lies behind it.
@@ -352,10 +361,10 @@ mod tests {
         drop(core);
         let mut core = image.mounted().unwrap();
         assert_eq!(
-            core.journals["main-journal"].data[4_999..5_011],
+            core.journals["main-journal"].data.in_memory()[4_999..5_011],
             [3, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 3]
         );
-        assert_eq!(core.journals["other-journal"].data[100..], [6; 700]);
+        assert_eq!(core.journals["other-journal"].data.in_memory()[100..], [6; 700]);
         core.journal_delete("main-journal", "main-journal").unwrap();
         core.journal_delete("other-journal", "other-journal").unwrap();
         drop(core);

@@ -67,6 +67,10 @@ pub(super) struct Core {
     pub(super) path: String,
     /// It is in an image file, which is found again by no name but its own.
     pub(super) in_image: bool,
+    /// Why the device could not grow when it was last asked to.
+    pub(super) no_growth: Option<&'static str>,
+    /// It was needed, and could not be because somebody writes to the log.
+    pub(super) wants_growth: bool,
     /// Bytes of a durable journal that no flush has followed.
     pub(super) unsynced_copy: bool,
     /// The journal write that fails, counted from here.
@@ -307,12 +311,14 @@ impl Core {
     }
 
     /// A lock was lowered: wakes those who can have it.
-    pub(super) fn wake(&self) {
-        for (missed, woken) in self.sleepers.values() {
-            if self.can_be_had(*missed) {
-                woken.notify_one();
-            }
+    pub(super) fn wake(&mut self) {
+        if self.has_bug(Bug::NobodyWoken) {
+            return;
         }
+        let sleepers = self.sleepers.values();
+        let free = sleepers.filter(|(missed, _)| self.can_be_had(*missed));
+        let woken = free.inspect(|(_, woken)| woken.notify_one()).count();
+        self.stats.woken += woken as u64;
     }
 
     // Plain changes.

@@ -87,26 +87,48 @@ impl Home {
             let gone = Inherited { owner: self.process, here: self.process };
             return (core, Err(gone.into()));
         };
+        // Whoever waits must hear of it, whatever happens here.
+        fn whatever<T>(body: impl FnOnce() -> T) -> Result<T, DeviceError> {
+            catch_unwind(AssertUnwindSafe(body))
+                .map_err(|_| DeviceError::Io("a panic in the log".to_string()))
+        }
         loop {
-            match core.turn(number) {
+            let turn = match whatever(|| core.turn(number)) {
+                Ok(turn) => turn,
+                Err(error) => {
+                    core.written(0, Err(error));
+                    continue;
+                }
+            };
+            match turn {
                 Turn::Over(done) => return (core, done),
                 Turn::Wait(changed) => {
                     core = changed.wait(core).unwrap_or_else(PoisonError::into_inner);
                 }
                 Turn::Write(batch, None) => {
-                    let done = core.write_in_turn(&batch);
-                    core.written(&batch, done);
+                    let done = whatever(|| core.write_in_turn(&batch)).flatten();
+                    core.written(batch.upto(), done);
                 }
                 Turn::Write(batch, Some(sink)) => {
                     drop(core);
-                    // Whoever waits must hear of it, whatever happens here.
-                    let done = catch_unwind(AssertUnwindSafe(|| batch.write_to(&*sink)));
-                    let panicked = |_| Err(DeviceError::Io("a panic in the log".to_string()));
+                    let done = whatever(|| batch.write_to(&*sink)).flatten();
                     core = mutex.lock().unwrap_or_else(PoisonError::into_inner);
-                    core.written(&batch, done.unwrap_or_else(panicked));
+                    core.written(batch.upto(), done);
                 }
             }
         }
+    }
+
+    /// After a change that found no room because the device cannot grow while somebody writes to the log: waits until
+    /// nobody does. `false`: it is full.
+    pub(super) fn has_grown_quiet(&self) -> bool {
+        let Ok(mut core) = self.lock() else { return false };
+        if !std::mem::take(&mut core.wants_growth) {
+            return false;
+        }
+        let changed = core.queue.changed();
+        drop(changed.wait_while(core, |core| core.queue.is_writing()));
+        true
     }
 
     /// Sleeps until a lock that was missed can be had, at most for `limit`. `false`: this is no store to wait for.
@@ -135,6 +157,101 @@ impl Drop for Home {
         if self.own().is_err() {
             // Another thread may have been changing it at the fork. Its memory ends with the process.
             std::mem::forget(self.core.take());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::{
+        BlockDevice, Bytes, Lpn, RamDevice, Remap, Request, Sectors, Time, Transactional, TxId,
+        TxLimits,
+    };
+
+    use super::super::record::{Body, Packer};
+    use super::super::table::PAGE;
+    use super::super::{Device, StoreOptions};
+    use super::*;
+
+    /// A device with a bug.
+    struct Panics;
+
+    impl BlockDevice for Panics {
+        fn capacity(&self) -> Sectors {
+            Sectors(64)
+        }
+        fn atomic_unit(&self) -> Bytes {
+            Bytes(PAGE as u64)
+        }
+        fn submit(&mut self, _: Time, _: Request<'_>) -> Result<Time, DeviceError> {
+            panic!("planted")
+        }
+    }
+
+    impl Transactional for Panics {
+        fn tx_limits(&self) -> TxLimits {
+            panic!("planted")
+        }
+        fn tx_begin(&mut self) -> Result<TxId, TxError> {
+            panic!("planted")
+        }
+        fn tx_write(
+            &mut self,
+            _: Time,
+            _: TxId,
+            _: Lpn,
+            _: block::Data<'_>,
+        ) -> Result<Time, TxError> {
+            panic!("planted")
+        }
+        fn tx_trim(&mut self, _: Time, _: TxId, _: Lpn, _: u32) -> Result<Time, TxError> {
+            panic!("planted")
+        }
+        fn tx_read(
+            &mut self,
+            _: Time,
+            _: TxId,
+            _: Lpn,
+            _: block::Data<'_>,
+        ) -> Result<Time, TxError> {
+            panic!("planted")
+        }
+        fn tx_commit(&mut self, _: Time, _: &[TxId]) -> Result<Time, TxError> {
+            panic!("planted")
+        }
+        fn tx_abort(&mut self, _: Time, _: TxId) -> Result<Time, TxError> {
+            panic!("planted")
+        }
+    }
+
+    impl Remap for Panics {
+        fn remap(&mut self, _: Time, _: &[(Lpn, Lpn)]) -> Result<Time, TxError> {
+            panic!("planted")
+        }
+    }
+
+    /// Whoever comes after a panic in the log is told, and nobody waits for good.
+    #[test]
+    fn a_panic_in_the_log_is_an_error_for_all_who_wait() {
+        let ram: Box<dyn Device> = Box::new(RamDevice::new(Sectors(64 * 2048)));
+        let options = StoreOptions { log_pages: Some(16), ..StoreOptions::default() };
+        let mut core = Core::format(ram, None, options).unwrap();
+        core.device = Box::new(Panics);
+        let home = Home::new(core);
+        let commit = || {
+            let mut core = home.lock().unwrap();
+            let grain = core.ring.unwrap().grain();
+            let mut body = Body::default();
+            body.page(3, 0, None, &[7; PAGE]);
+            let draft = body.finish(grain, &mut Packer::default());
+            core.enqueue(draft)
+        };
+        let numbers = [commit(), commit()];
+        for number in numbers {
+            let (core, done) = home.settle(home.lock().unwrap(), number);
+            let error = done.unwrap_err().to_string();
+            assert!(error.contains("a panic in the log"), "{error}");
+            assert!(core.broken.is_some() && !core.queue.is_writing());
         }
     }
 }

@@ -11,12 +11,18 @@ use std::collections::BTreeSet;
 
 use super::core::{Core, Done, Id};
 use super::objects::{Journal, Owner};
+use super::spool::Spool;
 use super::table::{Meta, PAGE};
 use super::{Bug, Way};
 use block::{Data, DeviceError, Lpn, TxId};
 
 /// What SQLite writes at the beginning of each header, and after the name of a super-journal.
 const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+
+/// Bytes at the end of a journal in which the name of its super-journal lies, if it has one.
+const TAIL: u64 = 16 << 10;
+/// Bytes of a journal that are copied at a time.
+const PIECE: u64 = 256 << 10;
 
 /// The database of a journal.
 pub(super) fn database_of(journal: &str) -> Option<&str> {
@@ -77,7 +83,7 @@ impl Core {
             self.journal_over(name)?;
         }
         let journal = self.journals.entry(name.to_string()).or_default();
-        patch(&mut journal.data, data, at);
+        journal.data.write(data, at).map_err(spooled)?;
         match journal.durable {
             Some(copy) => {
                 self.write_plain(copy, data, at)?;
@@ -100,7 +106,7 @@ impl Core {
             self.journal_over(name)?;
         }
         let Some(journal) = self.journals.get_mut(name) else { return Ok(()) };
-        journal.data.truncate(usize::try_from(size).unwrap_or(usize::MAX));
+        journal.data.truncate(size).map_err(spooled)?;
         match journal.durable {
             Some(copy) => self.truncate_plain(copy, size),
             None => Ok(()),
@@ -127,7 +133,8 @@ impl Core {
         }
         let gone = self.journals.remove(name);
         // One that names a super-journal may be of a COMMIT whose last steps cannot fail any more, as SQLite sees it.
-        if gone.is_none_or(|journal| named_super(&journal.data).is_none()) {
+        let named = gone.map_or(Ok(None), |journal| super_of(&journal))?;
+        if named.is_none() {
             self.journal_gone(name);
         }
         Ok(())
@@ -165,10 +172,14 @@ impl Core {
 
     fn super_over(&mut self, name: &str, full: &str) -> Done<()> {
         let listed = self.listed(name).unwrap_or_default();
-        let carries = |journal: &String| {
-            let journal = self.journals.get(journal);
-            journal.and_then(|j| named_super(&j.data)) == Some(full.as_bytes())
-        };
+        let mut carrying = BTreeSet::new();
+        for journal in &listed {
+            let named = self.journals.get(journal).map_or(Ok(None), super_of)?;
+            if named.as_deref() == Some(full.as_bytes()) {
+                carrying.insert(journal.clone());
+            }
+        }
+        let carries = |journal: &String| carrying.contains(journal);
         // BEGIN IMMEDIATE lists databases that nothing was written to: they have no journal, and no say.
         let untouched = |journal: &String| {
             let id = database_of(journal).and_then(|database| self.id_of(database));
@@ -199,21 +210,29 @@ impl Core {
 
     /// The full names of the journals a super-journal lists.
     pub(super) fn listed_names(&self, name: &str) -> Vec<String> {
-        let data = self.journals.get(name).map(|j| j.data.as_slice()).unwrap_or_default();
+        // A list of names is never so long that it would not be in memory.
+        let data = self.journals.get(name).map(|j| j.data.in_memory()).unwrap_or_default();
         let names = data.split(|b| *b == 0).filter(|name| !name.is_empty());
         names.map(|name| String::from_utf8_lossy(name).into_owned()).collect()
     }
 
     /// The full name of the super-journal that a journal names from now on, if `data` at `at` is what
     /// ends such a record; and whether it is one of this store.
-    pub(super) fn super_begun(&self, name: &str, data: &[u8], at: u64) -> Option<(String, bool)> {
-        if data != MAGIC {
-            return None;
-        }
-        let written = self.journals.get(name)?.data.get(..usize::try_from(at).ok()?)?;
-        let full = String::from_utf8_lossy(super_before(written)?).into_owned();
+    pub(super) fn super_begun(
+        &self,
+        name: &str,
+        data: &[u8],
+        at: u64,
+    ) -> Done<Option<(String, bool)>> {
+        let journal = self.journals.get(name).filter(|_| data == MAGIC);
+        let Some(journal) = journal.filter(|journal| at <= journal.data.len()) else {
+            return Ok(None);
+        };
+        let written = journal.data.part(at.saturating_sub(TAIL), at).map_err(spooled)?;
+        let Some(full) = super_before(&written) else { return Ok(None) };
+        let full = String::from_utf8_lossy(full).into_owned();
         let here = self.object_of(&full).is_some_and(|name| self.journals.contains_key(&name));
-        (!full.is_empty()).then_some((full, here))
+        Ok((!full.is_empty()).then_some((full, here)))
     }
 
     /// The same as objects of this store; `None`: some are elsewhere, and it commits nothing here.
@@ -259,10 +278,11 @@ impl Core {
         let supers: Vec<String> = self.journals.keys().filter(|n| is_super(n)).cloned().collect();
         for name in supers {
             let listed = self.listed(&name).unwrap_or_default();
-            let named = |journal: &String| {
-                self.journals.get(journal).and_then(|j| named_super(&j.data)).is_some()
-            };
-            if listed.iter().any(|journal| journals.contains(journal)) && listed.iter().any(named) {
+            let mut named = false;
+            for journal in &listed {
+                named |= self.journals.get(journal).map_or(Ok(None), super_of)?.is_some();
+            }
+            if listed.iter().any(|journal| journals.contains(journal)) && named {
                 self.copy_out(&name)?;
                 journals.extend(listed);
             }
@@ -316,11 +336,16 @@ impl Core {
         if journal.durable.is_some() {
             return Ok(());
         }
-        let data = journal.data.clone();
+        let length = journal.data.len();
         let copy = self.make(name);
-        if let Err(error) = self.write_plain(copy, &data, 0) {
-            self.forget(copy);
-            return Err(error);
+        for at in (0..length).step_by(PIECE as usize) {
+            let journal = self.journals.get(name).map(|journal| &journal.data);
+            let data = journal.map_or(Ok(Vec::new()), |data| data.part(at, at + PIECE));
+            let written = data.map_err(|error| spooled(error).into());
+            if let Err(error) = written.and_then(|data| self.write_plain(copy, &data, at)) {
+                self.forget(copy);
+                return Err(error);
+            }
         }
         self.journals.entry(name.to_string()).or_default().durable = Some(copy);
         Ok(())
@@ -351,7 +376,7 @@ impl Core {
                 && journal.durable.is_none()
                 && !left
             {
-                journal.data.clear();
+                journal.data.truncate(0).map_err(spooled)?;
             }
         }
         Ok(())
@@ -420,12 +445,33 @@ impl Core {
             .map(|(name, id)| (name.clone(), *id))
             .collect();
         for (name, id) in found {
-            let size = usize::try_from(self.size_of(None, id)).unwrap_or(usize::MAX);
-            let mut data = vec![0u8; size];
-            self.read(None, id, &mut data, 0)?;
+            let (mut data, size) = (Spool::default(), self.size_of(None, id));
+            for at in (0..size).step_by(PIECE as usize) {
+                let mut piece = vec![0u8; PIECE.min(size - at) as usize];
+                self.read(None, id, &mut piece, at)?;
+                data.write(&piece, at).map_err(spooled)?;
+            }
             self.journals.insert(name, Journal { data, durable: Some(id) });
         }
         Ok(())
+    }
+}
+
+/// The super-journal that a journal names.
+fn super_of(journal: &Journal) -> Done<Option<Vec<u8>>> {
+    let end = journal.data.len();
+    let tail = journal.data.part(end.saturating_sub(TAIL), end).map_err(spooled)?;
+    Ok(named_super(&tail).map(<[u8]>::to_vec))
+}
+
+/// A temporary file failed.
+pub(super) fn spooled(error: std::io::Error) -> DeviceError {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => {
+            DeviceError::NoSpace("the folder for temporary files has no room for a journal")
+        }
+        _ => DeviceError::Io(format!("a temporary file for a journal: {error}")),
     }
 }
 

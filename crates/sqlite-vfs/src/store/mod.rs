@@ -2,7 +2,8 @@
 //!
 //! Invariants:
 //! * only database pages, the store's own records and write-ahead logs reach the device; journals,
-//!   super-journals and shared memory live in RAM, temporary files where the host keeps its own;
+//!   super-journals and shared memory live in RAM, but for journals of more than 1 MiB, which lie with the host's
+//!   temporary files as these do;
 //! * a commit is durable when SQLite is told so, unless group commit was asked for, or
 //!   `synchronous=OFF`; where the store has a log, by a record of what it changes (`commit`, `replay`);
 //! * one lock guards a store; no call into SQLite is made under it, and nobody waits for the log under it where the
@@ -18,6 +19,7 @@ mod delta;
 mod device;
 mod file;
 mod group;
+mod growth;
 mod home;
 mod images;
 mod journal;
@@ -32,6 +34,7 @@ mod record;
 mod replay;
 mod ring;
 mod space;
+mod spool;
 mod table;
 mod tx;
 mod vfs;
@@ -40,12 +43,12 @@ mod wal;
 
 use std::sync::{Arc, MutexGuard};
 
-use block::{Plant, Span, Time, TxError};
+use block::{Bytes, Plant, Span, Time, TxError};
 use live::{Damage, ImageDrive};
 
 pub use device::Device;
 pub use home::Inherited;
-pub use open::OpenError;
+pub use open::{FIRST_CAPACITY, OpenError, USUAL_LIMIT};
 pub use vfs::{Stores, Virtual};
 
 pub(crate) use self::file::forget_missed;
@@ -96,6 +99,8 @@ pub struct StoreOptions {
     /// Pages of the log, of 4096 bytes, when a store is made; 0: none. `None`: in an image as many as are usual
     /// ([`Store::create`]), unless commits are to write pages; on a device none. A device that has a log keeps it.
     pub log_pages: Option<u32>,
+    /// Bytes that an image may hold one day, when one is made: it grows on demand. `None`: what it is made for.
+    pub limit: Option<Bytes>,
     /// A reader lets go of a database when all that it may have seen there is durable; else it may act on what a
     /// power cut then takes back.
     pub read_wait: bool,
@@ -115,6 +120,7 @@ impl Default for StoreOptions {
             overlay: 7_500,
             log_grain: 4096,
             log_pages: None,
+            limit: None,
             read_wait: true,
             bug: Plant::default(),
         }
@@ -147,6 +153,8 @@ pub struct Stats {
     pub replayed: u64,
     /// Groups made durable.
     pub groups: u64,
+    /// How often the device has grown.
+    pub growths: u64,
     /// Transactions taken back.
     pub aborts: u64,
     /// Pages read.
@@ -165,6 +173,8 @@ pub struct Stats {
     pub journal_writes: u64,
     /// Pages moved by remapping.
     pub remapped: u64,
+    /// How often a connection that slept because a lock was taken was told that it is free.
+    pub woken: u64,
 }
 
 /// Wrong on purpose: what a test plants to see that it is found.
@@ -203,6 +213,7 @@ pub enum Bug {
     LogErrorSwallowed,
     PastForgotten,
     ReaderAhead,
+    NobodyWoken,
 }
 
 impl Bug {
@@ -303,6 +314,19 @@ impl Store {
     /// Works on the device, as a harness or a report does: between SQLite's calls.
     pub fn with_device<T>(&self, body: impl FnOnce(&mut dyn Device) -> T) -> T {
         body(self.here().device.as_mut())
+    }
+
+    /// Lets its device hold `capacity` bytes, whatever its limit was.
+    ///
+    /// # Errors
+    /// [`StoreError::Device`]; where there is no room for that, everything is as it was.
+    pub fn grow(&self, capacity: Bytes) -> Result<(), StoreError> {
+        let mut core = self.core()?;
+        let done = core.grow_by_order(capacity);
+        done.map_err(|error| match core.why.take() {
+            Some(why) => TxError::from(block::DeviceError::Io(why)).into(),
+            None => error.into(),
+        })
     }
 
     /// The names and sizes of its objects.

@@ -7,6 +7,7 @@ use block::{Time, TxId};
 use super::core::Id;
 use super::locks::{Locks, Shm};
 use super::past::Past;
+use super::spool::Spool;
 use super::table::Meta;
 use super::wal::Wal;
 
@@ -66,10 +67,10 @@ pub(super) struct Group {
     pub(super) unlogged: bool,
 }
 
-/// A journal in memory.
+/// A journal of this process.
 #[derive(Default)]
 pub(super) struct Journal {
-    pub(super) data: Vec<u8>,
+    pub(super) data: Spool,
     /// The object that holds a durable copy, after the device had no room for a transaction.
     pub(super) durable: Option<Id>,
 }

@@ -5,20 +5,25 @@ use std::path::Path;
 use block::Bytes;
 use live::{ImageDrive, LiveError, PowerCut};
 
+use super::space::EXTENT;
+use super::table::GROWING_SLOTS;
 use super::{Store, StoreError, StoreOptions};
 
-/// Bytes a new image holds unless `?capacity=` says otherwise.
-pub(super) const CAPACITY: Bytes = Bytes(64 << 20);
+/// Bytes a new image holds at first, if it may grow: a table and one extent.
+pub const FIRST_CAPACITY: Bytes = Bytes((2 + GROWING_SLOTS as u64 + EXTENT) * LOG_PAGE);
+/// Bytes that one may hold some day unless `?limit=` says otherwise.
+pub const USUAL_LIMIT: Bytes = Bytes(4 << 30);
 /// Bytes of a page of the log, and what a new image has of it unless `?log=` says otherwise: a quarter of what
 /// it holds, within these. The longer a log is, the more commits share a page that is written once.
 pub(super) const LOG_PAGE: u64 = 4096;
 const LEAST_LOG: u64 = 1 << 20;
+/// The same for one that begins small: its log grows with it.
+pub(super) const LEAST_GROWING_LOG: u64 = 256 << 10;
 const MOST_LOG: u64 = 16 << 20;
 
-/// Pages of the log of an image that holds so many bytes.
-fn usual_log(capacity: Bytes) -> u32 {
-    let bytes = (capacity.0 / 4).clamp(LEAST_LOG, MOST_LOG);
-    bytes.div_ceil(LOG_PAGE) as u32
+/// Bytes of the log of an image that holds so many bytes.
+pub(super) fn usual_log(capacity: Bytes, least: u64) -> u64 {
+    (capacity.0 / 4).clamp(least, MOST_LOG).next_multiple_of(LOG_PAGE)
 }
 
 /// Why a name cannot be opened as a store.
@@ -70,15 +75,18 @@ impl Store {
     }
 
     /// Makes an image file for `capacity` bytes, and an empty store in it. The file takes about
-    /// a third more, and its log: a quarter of the capacity, from 1 to 16 MiB, unless the options say otherwise.
-    /// The fuller a store, the more its cleaning writes: see the README.
+    /// a third more, and its log: a quarter of the capacity, from 1 MiB (256 KiB if it may grow) to 16 MiB, unless the options say otherwise.
+    /// It grows on demand until it holds what the options say. The fuller a store, the more its cleaning writes: see the
+    /// README.
     ///
     /// # Errors
     /// [`OpenError`]; nothing is left behind.
     pub fn create(path: &Path, capacity: Bytes, options: StoreOptions) -> Result<Store, OpenError> {
-        let usual = if options.delta { usual_log(capacity) } else { 0 };
-        let log = u64::from(options.log_pages.unwrap_or(usual)) * LOG_PAGE;
-        let device = ImageDrive::create_with_log(path, capacity, Bytes(log))?;
+        let limit = options.limit.unwrap_or(capacity);
+        let least = if limit > capacity { LEAST_GROWING_LOG } else { LEAST_LOG };
+        let usual = if options.delta { usual_log(capacity, least) } else { 0 };
+        let log = options.log_pages.map_or(usual, |pages| u64::from(pages) * LOG_PAGE);
+        let device = ImageDrive::create_to_grow(path, capacity, Bytes(log), limit)?;
         Store::format_image(device, options).map_err(|error| {
             // The error that led here says more than one of the removal would.
             let _ = std::fs::remove_file(path);

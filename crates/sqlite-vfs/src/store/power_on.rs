@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 
-use block::{DeviceError, Lba, Request, Time, TxError};
+use block::{Bytes, DeviceError, Lba, Request, Time, TxError};
 use live::Annex;
 
 use super::behind::Behind;
@@ -19,6 +19,11 @@ use super::space::Space;
 use super::table::{Header, Layout, LogPlace, PAGE, Part, decode};
 use super::{Stats, StoreError, StoreOptions};
 
+fn pages_of(device: &dyn Device) -> u32 {
+    let pages = device.capacity().0 / (PAGE_BYTES / block::SECTOR_BYTES);
+    u32::try_from(pages).unwrap_or(u32::MAX)
+}
+
 impl Core {
     /// Reads a store's table. `None`: the device holds no store.
     pub(super) fn mount(
@@ -28,7 +33,9 @@ impl Core {
     ) -> Result<Option<Core>, StoreError> {
         let mut page = vec![0u8; PAGE];
         let now = read_plain(device.as_mut(), Time::ZERO, 0, &mut page)?;
-        let Some(header) = Layout::decode(&page) else { return Ok(None) };
+        let Some(mut header) = Layout::decode(&page) else { return Ok(None) };
+        // Since it was written the device may have grown.
+        header.layout.pages = header.layout.pages.max(pages_of(device.as_ref()));
         let layout = header.layout;
         let mut core = Core::empty(device, annex, now, layout, options);
         core.next_id = core.next_id.max(header.next);
@@ -82,13 +89,16 @@ impl Core {
         annex: Option<Annex>,
         options: StoreOptions,
     ) -> Done<Core> {
-        let pages = device.capacity().0 / (PAGE_BYTES / block::SECTOR_BYTES);
+        let pages = pages_of(device.as_ref());
+        let grows = device
+            .growth()
+            .is_some_and(|growth| growth.most() > Bytes(u64::from(pages) * PAGE_BYTES));
         let log = match (device.commit_log().is_some(), options.log_pages.unwrap_or(0)) {
             (true, _) => LogPlace::Device,
             (false, 0) => LogPlace::None,
             (false, pages) => LogPlace::Pages(pages),
         };
-        let layout = Layout::of(u32::try_from(pages).unwrap_or(u32::MAX), log);
+        let layout = if grows { Layout::that_grows(pages, log) } else { Layout::of(pages, log) };
         if layout.extents() == 0 {
             return Err(DeviceError::NoSpace("the device is too small for a store").into());
         }
@@ -143,6 +153,8 @@ impl Core {
             broken: None,
             why: None,
             damage: None,
+            no_growth: None,
+            wants_growth: false,
             stray: BTreeMap::new(),
             unsynced_copy: false,
             journal_fault: None,
@@ -150,7 +162,7 @@ impl Core {
     }
 
     /// Its log as the header has it.
-    fn find_ring(&mut self, header: &Header) -> Done<Option<Ring>> {
+    pub(super) fn find_ring(&mut self, header: &Header) -> Done<Option<Ring>> {
         let (layout, wanted) = (header.layout, self.options.log_grain);
         if layout.log == LogPlace::None {
             return Ok(None);

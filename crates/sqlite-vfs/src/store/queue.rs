@@ -49,6 +49,11 @@ pub(super) enum Turn {
 }
 
 impl Batch {
+    /// The last commit in it.
+    pub(super) fn upto(&self) -> u64 {
+        self.upto
+    }
+
     /// Writes it to the log beside the device.
     pub(super) fn write_to(&self, sink: &dyn LogSink) -> Result<(), DeviceError> {
         sink.append(self.at, &self.bytes)
@@ -67,6 +72,16 @@ impl Queue {
     /// Whether everybody sees what nobody knows to be durable.
     pub(super) fn is_owing(&self) -> bool {
         self.durable < self.issued
+    }
+
+    /// Whether somebody writes to the log.
+    pub(super) fn is_writing(&self) -> bool {
+        self.writing
+    }
+
+    /// Told of all that changes here.
+    pub(super) fn changed(&self) -> Arc<Condvar> {
+        Arc::clone(&self.changed)
     }
 
     /// The pages of all commits are on the device: their records are void.
@@ -106,8 +121,9 @@ impl Core {
         if self.queue.writing {
             return Turn::Wait(Arc::clone(&self.queue.changed));
         }
+        let batch = self.batch();
         self.queue.writing = true;
-        Turn::Write(self.batch(), self.queue.sink.clone())
+        Turn::Write(batch, self.queue.sink.clone())
     }
 
     /// Gives all that waits its place. Everything before it is durable.
@@ -135,13 +151,13 @@ impl Core {
         Ok(())
     }
 
-    /// A batch was written, or was not.
-    pub(super) fn written(&mut self, batch: &Batch, done: Result<(), DeviceError>) {
+    /// What is up to a commit was written, or was not.
+    pub(super) fn written(&mut self, upto: u64, done: Result<(), DeviceError>) {
         self.queue.writing = false;
         match done {
             Ok(()) => {
                 let all = self.has_bug(Bug::DurableUnwritten);
-                let upto = if all { self.queue.issued } else { batch.upto };
+                let upto = if all { self.queue.issued } else { upto };
                 self.queue.durable = self.queue.durable.max(upto);
                 self.stats.log_writes += 1;
             }

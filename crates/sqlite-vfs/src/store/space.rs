@@ -66,6 +66,32 @@ impl Space {
         (u64::from(self.behind) * EXTENT / KEPT_SHARE).max(LEAST_KEPT)
     }
 
+    /// Extents of the device that are free, and all of them.
+    pub(super) fn free(&self) -> u64 {
+        self.extents.len() as u64
+    }
+    pub(super) fn extents_there(&self) -> u32 {
+        self.behind
+    }
+
+    /// Whether the next journal or log would lie behind the device.
+    pub(super) fn is_tight(&self) -> bool {
+        self.free() * EXTENT <= self.kept() + EXTENT
+    }
+
+    /// Whether anything lies behind the device.
+    pub(super) fn is_used_behind(&self) -> bool {
+        self.taken as usize != self.free_behind.len() || !self.bare.is_empty()
+    }
+
+    /// The device has so many extents. Nothing may lie behind it.
+    pub(super) fn grow_to(&mut self, extents: u32) {
+        self.extents.extend(self.behind..extents);
+        self.behind = self.behind.max(extents);
+        (self.taken, self.covered) = (0, 0);
+        self.free_behind.clear();
+    }
+
     /// Pages of the device's extents.
     pub(super) fn pages(&self) -> u64 {
         u64::from(self.behind) * EXTENT
@@ -73,7 +99,7 @@ impl Space {
 
     /// An extent for a journal or a log where there is an annex: on the device while there is plenty.
     pub(super) fn side_extent(&mut self) -> Result<u32, TxError> {
-        if self.extents.len() as u64 * EXTENT > self.kept() + EXTENT {
+        if !self.is_tight() {
             return self.extent();
         }
         let sealed = self.sealed();
@@ -150,6 +176,23 @@ mod tests {
         assert_eq!(space.extents.len(), 1, "left for databases");
         space.give(taken);
         assert_eq!((space.extents.len(), space.free_behind.len()), (4, 3));
+    }
+
+    #[test]
+    fn more_extents_are_free_and_none_lies_behind() {
+        let mut space = Space::new(2, 16);
+        let first = [space.extent().unwrap(), space.side_extent().unwrap()];
+        assert_eq!(first, [0, 2 + MOST_BEHIND]);
+        assert!(space.is_used_behind() && space.is_tight());
+        space.give([2 + MOST_BEHIND]);
+        assert!(!space.is_used_behind());
+        space.grow_to(4);
+        assert_eq!((space.extents_there(), space.free(), space.is_behind(3)), (4, 3, false));
+        assert!(space.claim(3, true) && !space.claim(0, true));
+        assert!(Space::new(1, 16).claim(1 + 8, true));
+        let mut old = Space::new(1, 16);
+        old.claim(1 + 8, true);
+        assert!(old.is_used_behind(), "what is not sealed is never free");
     }
 
     #[test]

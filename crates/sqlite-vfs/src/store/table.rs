@@ -16,6 +16,8 @@ pub(super) const LONGEST_NAME: usize = 255;
 const PER_PART: usize = 900;
 /// In the header page: the log lies on the device, beside its pages.
 const BESIDE: u32 = u32::MAX;
+/// Pages of the table of a store that begins small: as many objects, less one for each 900 MiB of one.
+pub(super) const GROWING_SLOTS: u32 = 62;
 const EXTENTS_AT: usize = 32 + LONGEST_NAME + 1;
 
 /// Size and place of an object.
@@ -156,6 +158,11 @@ pub(super) struct Header {
 impl Layout {
     pub(super) fn of(pages: u32, log: LogPlace) -> Layout {
         Layout { pages, slots: (pages / 64).clamp(16, 8192), log }
+    }
+
+    /// One of a device that begins small: the table does not grow with it.
+    pub(super) fn that_grows(pages: u32, log: LogPlace) -> Layout {
+        Layout { pages, slots: GROWING_SLOTS, log }
     }
 
     /// The first page of a log that lies on pages, and how many it has.

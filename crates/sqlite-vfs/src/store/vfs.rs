@@ -129,7 +129,7 @@ impl Stores {
         data: &[u8],
         at: u64,
     ) -> Result<bool, TxError> {
-        let Some((full, here)) = home.core()?.super_begun(name, data, at) else { return Ok(true) };
+        let Some((full, here)) = home.core()?.super_begun(name, data, at)? else { return Ok(true) };
         if here {
             return Ok(true);
         }

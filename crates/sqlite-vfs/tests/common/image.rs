@@ -116,8 +116,13 @@ pub struct Image {
 impl Image {
     /// An empty one for so many bytes of data, with a log.
     pub fn sized(capacity: Bytes, log: Bytes) -> Image {
+        Image::sized_to_grow(capacity, log, capacity)
+    }
+
+    /// The same, and it may grow.
+    pub fn sized_to_grow(capacity: Bytes, log: Bytes, limit: Bytes) -> Image {
         let file = Arc::new(Memory::default());
-        drop(ImageDrive::create_on_with_log(Arc::clone(&file) as _, capacity, log).unwrap());
+        drop(ImageDrive::create_on_to_grow(Arc::clone(&file) as _, capacity, log, limit).unwrap());
         Image {
             file,
             switch: None,
@@ -135,6 +140,11 @@ impl Image {
             switch.below.cut_after(1);
             assert!(switch.below.sync().is_err(), "the power is off");
         }
+    }
+
+    /// Bytes of the file.
+    pub fn drive_bytes(&self) -> usize {
+        self.file.0.lock().unwrap().len()
     }
 
     /// The drive, when the power comes back.

@@ -8,7 +8,7 @@ use block::DeviceError;
 use super::{MISSED, Place, READS, StoreFile, forget_missed};
 use crate::store::core::{Core, Done};
 use crate::store::home::Missed;
-use crate::store::journal::patch;
+use crate::store::journal::{patch, spooled};
 use crate::store::{Bug, Checkpoint, Way, pragma};
 use crate::vfs::{Answer, Caller, Code, Control, File, Kind, Level, Raw, Reply, flag};
 
@@ -16,7 +16,9 @@ const TWO_FILES: &str = "one COMMIT cannot bind a database of this store and one
      power cut could leave one half. Commit them one after the other, or keep them in one store, as \
      image.varve and image.varve/other";
 
-/// Within the first page, where SQLite looks whether others have changed the database.
+/// Within the first page, where SQLite looks whether others have changed the database. It reads that page whole before it
+/// asks for a lock to write; so who was refused that lock may have seen the schema of a commit, or `user_version`, that
+/// is not durable, and lets go without waiting: it cannot be told from one who only begins.
 const HEADER: u64 = 100;
 
 fn one_store(core: &mut Core, is_one: bool) -> Done<()> {
@@ -26,12 +28,46 @@ fn one_store(core: &mut Core, is_one: bool) -> Done<()> {
     }
 }
 
+impl StoreFile {
+    /// Writes to an object of a store.
+    pub(super) fn write_object(&mut self, caller: Caller, data: &[u8], at: u64) -> Answer<()> {
+        self.on(Code::IOERR_WRITE, |file, core, id| {
+            if file.kind == Kind::Wal {
+                let database = file.database(core);
+                return core.wal_write(id, database, data, at);
+            }
+            if file.checkpoint
+                && core.options.checkpoint == Checkpoint::Remap
+                && let Some(log) = file.log_of(core)
+                && core.wal_pair(log, data, at)?
+            {
+                return Ok(());
+            }
+            let checkpoint = file.checkpoint;
+            file.change(
+                core,
+                caller,
+                id,
+                |core, owner, group| core.write_tagged(owner, group, id, data, at),
+                // A checkpoint has what it needs since the frames were written.
+                |core| {
+                    if !checkpoint {
+                        core.may_grow(None, id, at + data.len() as u64)?;
+                    }
+                    core.write_plain(id, data, at)
+                },
+            )
+        })
+    }
+}
+
 impl File for StoreFile {
     fn read(&mut self, caller: Caller, out: &mut [u8], at: u64) -> Answer<usize> {
         match &self.place {
             Place::Memory(bytes) => Ok(copy(bytes, out, at)),
             Place::Journal(..) => self.on_journal(Code::IOERR_READ, |core, name| {
-                Ok(core.journals.get(name).map_or(0, |journal| copy(&journal.data, out, at)))
+                let journal = core.journals.get(name);
+                Ok(journal.map_or(Ok(0), |journal| journal.data.read(out, at)).map_err(spooled)?)
             }),
             Place::Object(..) => self.on(Code::IOERR_READ, |file, core, id| {
                 if file.kind == Kind::Wal {
@@ -68,33 +104,15 @@ impl File for StoreFile {
                     core.journal_write(name, data, at)
                 })
             }
-            Place::Object(..) => self.on(Code::IOERR_WRITE, |file, core, id| {
-                if file.kind == Kind::Wal {
-                    let database = file.database(core);
-                    return core.wal_write(id, database, data, at);
+            Place::Object(store, _) => {
+                let store = store.clone();
+                let mut done = self.write_object(caller, data, at);
+                while done == Err(Code::FULL) && store.0.has_grown_quiet() {
+                    self.reason = None;
+                    done = self.write_object(caller, data, at);
                 }
-                if file.checkpoint
-                    && core.options.checkpoint == Checkpoint::Remap
-                    && let Some(log) = file.log_of(core)
-                    && core.wal_pair(log, data, at)?
-                {
-                    return Ok(());
-                }
-                let checkpoint = file.checkpoint;
-                file.change(
-                    core,
-                    caller,
-                    id,
-                    |core, owner, group| core.write_tagged(owner, group, id, data, at),
-                    // A checkpoint has what it needs since the frames were written.
-                    |core| {
-                        if !checkpoint {
-                            core.may_grow(None, id, at + data.len() as u64)?;
-                        }
-                        core.write_plain(id, data, at)
-                    },
-                )
-            }),
+                done
+            }
         }
     }
 
@@ -154,7 +172,7 @@ impl File for StoreFile {
         match &self.place {
             Place::Memory(bytes) => Ok(bytes.len() as u64),
             Place::Journal(..) => self.on_journal(Code::IOERR_FSTAT, |core, name| {
-                Ok(core.journals.get(name).map_or(0, |journal| journal.data.len() as u64))
+                Ok(core.journals.get(name).map_or(0, |journal| journal.data.len()))
             }),
             Place::Object(..) => self.on(Code::IOERR_FSTAT, |file, core, id| {
                 let wal = core.objects.get(&id).and_then(|object| object.wal.as_ref());

@@ -299,7 +299,7 @@ impl StoreFile {
         core: &mut Core,
         caller: Caller,
         id: Id,
-        tagged: impl FnOnce(&mut Core, Owner, bool) -> Done<()>,
+        tagged: impl Fn(&mut Core, Owner, bool) -> Done<()>,
         plain: impl FnOnce(&mut Core) -> Done<()>,
     ) -> Done<()> {
         if !self.tagged(core, caller, id) {
@@ -307,7 +307,12 @@ impl StoreFile {
             return plain(core);
         }
         let owner = self.owner(core, caller, id);
-        match tagged(core, owner, self.grouping(core)) {
+        let (group, alone) = (self.grouping(core), !core.journal_live(&self.object));
+        let mut done = tagged(core, owner, group);
+        while alone && matches!(done, Err(TxError::Full(_))) && core.grow_for_transaction()? {
+            done = tagged(core, owner, group);
+        }
+        match done {
             Err(TxError::Full(most)) => {
                 if self.in_batch {
                     // SQLite takes an I/O error, but not FULL, for a reason to do it with a journal.
@@ -377,5 +382,49 @@ impl StoreFile {
 
     fn database(&self, core: &Core) -> Option<Id> {
         core.id_of(self.object.strip_suffix("-wal")?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::{Bytes, Plant, RamDevice, Sectors};
+
+    use super::super::StoreOptions;
+    use super::*;
+    use crate::vfs::File;
+
+    /// SQLite sleeps for whatever it has found taken last, in a store or not: what was missed before is over.
+    #[test]
+    fn who_has_the_lock_does_not_sleep_for_what_it_missed_before() {
+        let device = Box::new(RamDevice::new(Sectors(64 * 2048)));
+        let options = StoreOptions { bug: Plant::default(), ..StoreOptions::default() };
+        let store = Store::format(device, options).unwrap();
+        let asked = Asked {
+            path: "/s".to_string(),
+            kind: Kind::Database,
+            flags: flag::CREATE | flag::READWRITE,
+            capacity: Bytes(0),
+            options,
+            cut: None,
+            group: None,
+            batch: false,
+            by_uri: false,
+        };
+        let file = || StoreFile::open("v", store.clone(), "main", &asked).unwrap();
+        let (mut one, mut other) = (file(), file());
+        for level in [Level::Shared, Level::Reserved] {
+            one.lock(None, level).unwrap();
+        }
+        other.lock(None, Level::Shared).unwrap();
+        assert_eq!(other.lock(None, Level::Reserved), Err(Code::BUSY));
+        assert!(missed().is_some() && missed().is_none(), "it is told once");
+        assert_eq!(other.lock(None, Level::Reserved), Err(Code::BUSY));
+        one.unlock(None, Level::None).unwrap();
+        other.lock(None, Level::Reserved).unwrap();
+        assert!(missed().is_none());
+        one.lock(None, Level::Shared).unwrap();
+        assert_eq!(one.lock(None, Level::Reserved), Err(Code::BUSY));
+        assert_eq!(one.shm_lock(0, 1, flag::SHM_LOCK | flag::SHM_EXCLUSIVE), Ok(()));
+        assert!(missed().is_none());
     }
 }

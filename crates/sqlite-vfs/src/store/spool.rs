@@ -1,0 +1,173 @@
+//! Bytes of a journal: in memory, and beyond some in a temporary file that has no name.
+//!
+//! Invariants:
+//! * nobody else sees them, and they are gone with the process: what is to outlive that has a durable copy;
+//! * a file that fails has failed the call: what was written before is as it was, but for the range of that write.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes kept in memory.
+const MOST: usize = 1 << 20;
+/// Attempts at a name for a temporary file.
+const ATTEMPTS: u32 = 100;
+
+/// Bytes at the beginning that are always in memory, too.
+const HEAD: usize = 8;
+
+#[derive(Default)]
+pub(super) struct Spool {
+    head: Vec<u8>,
+    memory: Vec<u8>,
+    /// Then `memory` is empty.
+    file: Option<(File, u64)>,
+}
+
+/// A file in the folder for temporary ones, without a name.
+fn unnamed() -> io::Result<File> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
+    let mut last = io::ErrorKind::AlreadyExists.into();
+    for _ in 0..ATTEMPTS {
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("varve-journal-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        match OpenOptions::new().read(true).write(true).create_new(true).open(&path) {
+            Ok(file) => {
+                std::fs::remove_file(&path)?;
+                return Ok(file);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last = error,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(last)
+}
+
+impl Spool {
+    pub(super) fn len(&self) -> u64 {
+        self.file.as_ref().map_or(self.memory.len() as u64, |(_, length)| *length)
+    }
+
+    /// Whether it begins with these few bytes.
+    pub(super) fn starts_with(&self, bytes: &[u8; HEAD]) -> bool {
+        self.head.starts_with(bytes)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Reads what is there; how many bytes that were.
+    pub(super) fn read(&self, out: &mut [u8], at: u64) -> io::Result<usize> {
+        let there = self.len().saturating_sub(at).min(out.len() as u64) as usize;
+        match &self.file {
+            Some((file, _)) => file.read_exact_at(&mut out[..there], at)?,
+            None if there > 0 => {
+                let at = at as usize;
+                out[..there].copy_from_slice(&self.memory[at..at + there]);
+            }
+            None => {}
+        }
+        Ok(there)
+    }
+
+    /// All of it, where it is small; nothing of what lies in a file.
+    pub(super) fn in_memory(&self) -> &[u8] {
+        &self.memory
+    }
+
+    /// The bytes from `from` to `to`, or to the end.
+    pub(super) fn part(&self, from: u64, to: u64) -> io::Result<Vec<u8>> {
+        let length = to.min(self.len()).saturating_sub(from);
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+        self.read(&mut bytes, from)?;
+        Ok(bytes)
+    }
+
+    /// Writes, and lets it grow.
+    pub(super) fn write(&mut self, data: &[u8], at: u64) -> io::Result<()> {
+        let end = at.saturating_add(data.len() as u64);
+        let old = self.len();
+        if self.file.is_none() && end > MOST as u64 {
+            let file = unnamed()?;
+            file.write_all_at(&self.memory, 0)?;
+            self.file = Some((file, self.memory.len() as u64));
+            self.memory = Vec::new();
+        }
+        match &mut self.file {
+            Some((file, length)) => {
+                file.write_all_at(data, at)?;
+                *length = end.max(*length);
+            }
+            None => {
+                let (at, end) = (at as usize, end as usize);
+                if self.memory.len() < end {
+                    self.memory.resize(end, 0);
+                }
+                self.memory[at..end].copy_from_slice(data);
+            }
+        }
+        if at < HEAD as u64 || old < HEAD as u64 {
+            self.head = self.part(0, HEAD as u64)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn truncate(&mut self, size: u64) -> io::Result<()> {
+        match &mut self.file {
+            _ if size == 0 => *self = Spool::default(),
+            Some((file, length)) if size < *length => {
+                file.set_len(size)?;
+                *length = size;
+            }
+            Some(_) => {}
+            None => self.memory.truncate(usize::try_from(size).unwrap_or(usize::MAX)),
+        }
+        self.head.truncate(usize::try_from(size).unwrap_or(usize::MAX));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::Rng;
+
+    use super::*;
+
+    #[test]
+    fn it_is_what_memory_would_be() {
+        let mut rng = Rng::new(5);
+        for round in 0..6 {
+            let (mut spool, mut bytes) = (Spool::default(), Vec::new());
+            for _ in 0..200 {
+                let most = if round % 2 == 0 { MOST / 2 } else { 3 * MOST };
+                let at = rng.below(most as u64 - 9_000);
+                match rng.below(30) {
+                    0 => {
+                        let size = rng.below(2) * at;
+                        spool.truncate(size).unwrap();
+                        bytes.truncate(size as usize);
+                    }
+                    1..=12 => {
+                        let mut out = vec![7; rng.below(9_000) as usize];
+                        let there = spool.read(&mut out, at).unwrap();
+                        let expected = bytes.len().saturating_sub(at as usize).min(out.len());
+                        assert_eq!(there, expected);
+                        assert!(there == 0 || out[..there] == bytes[at as usize..][..there]);
+                    }
+                    _ => {
+                        let data = vec![rng.below(256) as u8; rng.below(9_000) as usize];
+                        spool.write(&data, at).unwrap();
+                        super::super::journal::patch(&mut bytes, &data, at);
+                    }
+                }
+                assert_eq!(spool.len(), bytes.len() as u64);
+            }
+            assert!(spool.part(0, u64::MAX).unwrap() == bytes);
+            assert_eq!(spool.head, bytes[..bytes.len().min(HEAD)]);
+            assert!(spool.file.is_some() || spool.len() <= MOST as u64);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! A store that begins small and grows with what it gets: whole after any power cut, in every journal mode, up to its
+//! limit and to what the host has room for.
+
+mod common;
+
+use block::Bytes;
+use common::ask;
+use common::cut::Medium;
+use common::full::Rig;
+use common::image::Image;
+use rusqlite::{Connection, ErrorCode};
+use varve_sqlite_vfs::{FIRST_CAPACITY, Store, StoreOptions};
+
+const MODES: [&str; 5] = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "WAL"];
+const LOG: Bytes = Bytes(64 << 10);
+const ROOM: Bytes = Bytes(256 << 20);
+
+fn rows(count: u64) -> String {
+    format!(
+        "WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < {count})
+         INSERT INTO t(v) SELECT randomblob(900) FROM x"
+    )
+}
+
+fn growing(limit: Bytes) -> Image {
+    let mut image = Image::sized_to_grow(FIRST_CAPACITY, LOG, limit);
+    drop(Store::format_image(image.drive(), StoreOptions::default()).unwrap());
+    image
+}
+
+fn opened(rig: &Rig, medium: &mut Image) -> (Store, Connection) {
+    let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
+    let db = rig.open(&store);
+    (store, db)
+}
+
+fn closed(rig: &Rig, store: Store, db: Connection) {
+    drop(db);
+    rig.stores.remove(&rig.name);
+    drop(store);
+}
+
+/// A store with so many rows.
+fn filled(rig: &Rig, mode: &str, count: u64) -> Vec<u8> {
+    let mut medium = growing(ROOM);
+    let (store, db) = opened(rig, &mut medium);
+    assert_eq!(ask(&db, &format!("PRAGMA journal_mode={mode}")), mode.to_lowercase());
+    db.execute_batch("CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB)").unwrap();
+    db.execute_batch(&rows(count)).unwrap();
+    closed(rig, store, db);
+    medium.image()
+}
+
+/// Cuts the power at every `stride`-th operation of an INSERT that lets the store grow.
+fn cuts(rig: &Rig, mode: &str, (before, more): (u64, u64), stride: u64) -> (u64, Vec<String>) {
+    let start = filled(rig, mode, before);
+    let mut medium = growing(ROOM);
+    let (mut cut, mut cuts, mut operations, mut bad) = (0, 0, 0, Vec::new());
+    loop {
+        medium.restore(&start);
+        let (store, db) = opened(rig, &mut medium);
+        // (A mode but WAL is the connection's.)
+        ask(&db, &format!("PRAGMA journal_mode={mode}"));
+        {
+            let power = medium.power();
+            let mut power = power.lock().unwrap();
+            (power.operations, power.cut_at) = (0, cut);
+        }
+        let done = db.execute_batch(&rows(more)).is_ok();
+        if cut == 0 {
+            operations = medium.power().lock().unwrap().operations;
+            assert!(done && store.stats().growths > 0, "{mode}: {:?}", store.stats());
+        }
+        // The power is off before the connection is closed.
+        let _ = medium.image();
+        closed(rig, store, db);
+        let (store, db) = opened(rig, &mut medium);
+        let found = ask(&db, "SELECT count(*) FROM t");
+        let sound = ask(&db, "PRAGMA integrity_check");
+        let after = (before + more).to_string();
+        if sound != "ok" || !(found == after || found == before.to_string() && !done) {
+            bad.push(format!("{mode}: cut {cut}, done {done}: {found} rows, {sound}"));
+        }
+        // And it goes on.
+        if let Err(error) = db.execute_batch(&rows(more)) {
+            bad.push(format!("{mode}: cut {cut}: {error}: {}", ask(&db, "PRAGMA varve_error")));
+        }
+        closed(rig, store, db);
+        cuts += 1;
+        cut += stride;
+        if cut > operations {
+            return (cuts, bad);
+        }
+    }
+}
+
+fn everything() -> bool {
+    std::env::var("VARVE_CUTS").is_ok_and(|v| v == "all")
+}
+
+#[test]
+fn a_statement_that_lets_it_grow_is_whole_after_any_cut() {
+    let rig = Rig::new();
+    // More blocks of one size, and larger ones.
+    for (step, stride) in [((20, 1_500), 41), ((3_000, 3_000), 211)] {
+        for mode in MODES {
+            let (cuts, bad) = cuts(&rig, mode, step, if everything() { 1 } else { stride });
+            println!("{mode} {step:?}: {cuts} cuts, {} bad", bad.len());
+            assert!(bad.is_empty(), "{} of {cuts}: {:?}", bad.len(), bad.first());
+            assert!(cuts > 5, "{cuts}");
+        }
+    }
+}
+
+#[test]
+fn one_transaction_makes_a_large_store_of_a_small_one() {
+    let rig = Rig::new();
+    for mode in MODES {
+        let mut medium = growing(ROOM);
+        let (store, db) = opened(&rig, &mut medium);
+        ask(&db, &format!("PRAGMA journal_mode={mode}"));
+        db.execute_batch("CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB)").unwrap();
+        let small = medium.drive_bytes();
+        db.execute_batch("BEGIN").unwrap();
+        db.execute_batch(&rows(20_000))
+            .unwrap_or_else(|error| panic!("{mode}: {error}: {}", ask(&db, "PRAGMA varve_error")));
+        db.execute_batch("ROLLBACK").unwrap();
+        assert_eq!(ask(&db, "SELECT count(*) FROM t"), "0", "{mode}");
+        db.execute_batch(&rows(20_000)).unwrap();
+        assert_eq!(ask(&db, "SELECT count(*) FROM t"), "20000", "{mode}");
+        assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok", "{mode}");
+        assert!(store.stats().growths >= 3, "{mode}: {:?}", store.stats());
+        closed(&rig, store, db);
+        let _ = medium.image();
+        let (store, db) = opened(&rig, &mut medium);
+        assert_eq!(ask(&db, "SELECT count(*) FROM t"), "20000", "{mode}");
+        db.execute_batch("DELETE FROM t").unwrap();
+        assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok", "{mode}");
+        println!("{mode}: {small} bytes at first, {} now", medium.drive_bytes());
+        closed(&rig, store, db);
+    }
+}
+
+#[test]
+fn at_its_limit_it_is_full_and_says_so() {
+    let (rig, mut medium) = (Rig::new(), growing(Bytes(4 << 20)));
+    let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
+    let rows = rig.fill(&store);
+    assert!(store.stats().growths > 0);
+    let db = rig.open(&store);
+    db.execute_batch("DELETE FROM t WHERE k % 2 = 0").unwrap();
+    assert_eq!(ask(&db, "SELECT count(*) FROM t"), (rows - rows / 2).to_string());
+    db.execute_batch("VACUUM").unwrap();
+    assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok");
+    closed(&rig, store, db);
+}
+
+/// The host has no room at one write of a statement that lets the store grow: it is done or refused, with the reason,
+/// and nothing is lost.
+#[test]
+fn a_host_without_room_costs_nothing_that_was_there() {
+    let rig = Rig::new();
+    let start = filled(&rig, "DELETE", 20);
+    let mut medium = growing(ROOM);
+    let (mut cut, mut grown) = (1, 0);
+    loop {
+        medium.restore(&start);
+        let (store, db) = opened(&rig, &mut medium);
+        let power = medium.power();
+        {
+            let mut power = power.lock().unwrap();
+            (power.operations, power.cut_at) = (0, cut);
+            (power.once, power.full) = (true, true);
+        }
+        let done = db.execute_batch(&rows(900));
+        if power.lock().unwrap().operations < cut {
+            closed(&rig, store, db);
+            break;
+        }
+        let _ = db.execute_batch("ROLLBACK");
+        let expected = if done.is_ok() { 920 } else { 20 };
+        if let Err(error) = &done {
+            let said = ask(&db, "PRAGMA varve_error");
+            assert!(!said.is_empty(), "cut {cut}: {error}");
+            // (A drive's own write without room is an error of the file: nothing is written after that.)
+            let code = error.sqlite_error_code();
+            assert!(
+                code == Some(ErrorCode::DiskFull) || code == Some(ErrorCode::SystemIoFailure),
+                "{error}"
+            );
+        }
+        grown += u64::from(done.is_ok());
+        closed(&rig, store, db);
+        let _ = medium.image();
+        let (store, db) = opened(&rig, &mut medium);
+        assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok", "{cut}");
+        assert_eq!(ask(&db, "SELECT count(*) FROM t"), expected.to_string(), "{cut}");
+        closed(&rig, store, db);
+        cut += 7;
+    }
+    assert!(grown > 3, "{grown} grew later");
+}
