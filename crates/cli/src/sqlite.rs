@@ -184,7 +184,9 @@ fn check(args: &Check) -> Result<(), LabError> {
     let list: Vec<String> =
         sound.databases.iter().map(|(name, bytes)| format!("{name} ({bytes} bytes)")).collect();
     print(&format!(
-        "{name}: drive and {} pages sound; databases intact: {}\n",
+        "{name}: image version {}, {}; drive and {} pages sound; databases intact: {}\n",
+        sound.version,
+        sound.size(),
         sound.pages,
         if list.is_empty() { "none".to_string() } else { list.join(", ") }
     ))?;

@@ -137,7 +137,7 @@ fn holder(file: &File) -> Option<u32> {
 
 /// Whether a file that begins so is an image.
 pub fn is_image(first: &[u8; 8]) -> bool {
-    first == MAGIC
+    first == MAGIC || first == crate::pointer::MAGIC
 }
 
 /// What is known of an image before its blocks are read.

@@ -235,7 +235,7 @@ SELECT a FROM t; PRAGMA integrity_check;",
     let (out, err) = texts(&shell(&script, None));
     assert_eq!(out.trim(), "wal\n\n71\n7\n7\nok", "{err}");
     let begins = |path: &str, with: &[u8]| std::fs::read(path).unwrap().starts_with(with);
-    assert!(begins(&image, b"varveimg") && begins(&second, b"varveimg"));
+    assert!(begins(&image, b"varve") && begins(&second, b"varve"));
     assert!(begins(&file, b"SQLite format 3") && begins(&copy, b"SQLite format 3"));
     // The same by the environment, in Python.
     let program = "
@@ -269,6 +269,7 @@ CREATE TABLE t(a); INSERT INTO t VALUES(7);
 VACUUM INTO '{plain}';
 VACUUM INTO '{second}';
 VACUUM INTO 'file:{other}?vfs=varve';
+SELECT 'made';
 .open file:{other}?vfs=varve
 ATTACH '{plain}' AS p;
 ATTACH '{image}' AS i;
@@ -278,10 +279,10 @@ INSERT INTO p.t VALUES(8); PRAGMA p.journal_mode=WAL; INSERT INTO p.t VALUES(9);
 PRAGMA p.journal_mode=DELETE; DELETE FROM p.t WHERE a = 7; PRAGMA p.integrity_check;"
     );
     let (out, err) = texts(&shell(&script, None));
-    assert_eq!(out.trim(), "7777\nwal\ndelete\nok", "{err}");
+    assert_eq!(out.trim(), "made\n7777\nwal\ndelete\nok", "{err}");
     let begins = |path: &str, with: &[u8]| std::fs::read(path).unwrap().starts_with(with);
     for path in [&image, &second, &other] {
-        assert!(begins(path, b"varveimg"), "{path}");
+        assert!(begins(path, b"varve"), "{path}");
     }
     assert!(begins(&plain, b"SQLite format 3"));
     let plainly = Command::new("sqlite3").args([&plain, "SELECT group_concat(a) FROM t"]).output();

@@ -102,8 +102,10 @@ fn everything() -> bool {
 fn a_statement_that_lets_it_grow_is_whole_after_any_cut() {
     let rig = Rig::new();
     // More blocks of one size, and larger ones.
-    for (step, stride) in [((20, 1_500), 41), ((3_000, 3_000), 211)] {
-        for mode in MODES {
+    // (For a large transaction in memory the drive was made larger before that.)
+    let few = ["DELETE", "WAL"];
+    for (modes, step, stride) in [(&MODES[..], (20, 1_500), 41), (&few, (3_000, 3_000), 211)] {
+        for mode in modes {
             let (cuts, bad) = cuts(&rig, mode, step, if everything() { 1 } else { stride });
             println!("{mode} {step:?}: {cuts} cuts, {} bad", bad.len());
             assert!(bad.is_empty(), "{} of {cuts}: {:?}", bad.len(), bad.first());
@@ -122,18 +124,18 @@ fn one_transaction_makes_a_large_store_of_a_small_one() {
         db.execute_batch("CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB)").unwrap();
         let small = medium.drive_bytes();
         db.execute_batch("BEGIN").unwrap();
-        db.execute_batch(&rows(20_000))
+        db.execute_batch(&rows(8_000))
             .unwrap_or_else(|error| panic!("{mode}: {error}: {}", ask(&db, "PRAGMA varve_error")));
         db.execute_batch("ROLLBACK").unwrap();
         assert_eq!(ask(&db, "SELECT count(*) FROM t"), "0", "{mode}");
-        db.execute_batch(&rows(20_000)).unwrap();
-        assert_eq!(ask(&db, "SELECT count(*) FROM t"), "20000", "{mode}");
+        db.execute_batch(&rows(8_000)).unwrap();
+        assert_eq!(ask(&db, "SELECT count(*) FROM t"), "8000", "{mode}");
         assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok", "{mode}");
         assert!(store.stats().growths >= 3, "{mode}: {:?}", store.stats());
         closed(&rig, store, db);
         let _ = medium.image();
         let (store, db) = opened(&rig, &mut medium);
-        assert_eq!(ask(&db, "SELECT count(*) FROM t"), "20000", "{mode}");
+        assert_eq!(ask(&db, "SELECT count(*) FROM t"), "8000", "{mode}");
         db.execute_batch("DELETE FROM t").unwrap();
         assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok", "{mode}");
         println!("{mode}: {small} bytes at first, {} now", medium.drive_bytes());

@@ -363,9 +363,21 @@ pub struct Sound {
     pub pages: u64,
     /// Version of the image's format.
     pub version: u32,
+    /// Bytes the store can hold, and those that it may hold one day.
+    pub capacity: Bytes,
+    /// See `capacity`.
+    pub limit: Bytes,
 }
 
 impl Sound {
+    /// What the image is, for people.
+    pub fn size(&self) -> String {
+        match self.limit > self.capacity {
+            true => format!("holds {}, grows to {}", self.capacity.human(), self.limit.human()),
+            false => format!("holds {}", self.capacity.human()),
+        }
+    }
+
     /// What a check of an image of this version cannot see.
     pub fn blind(&self) -> Option<&'static str> {
         (self.version < 2).then_some(
@@ -438,6 +450,11 @@ pub fn check_store(served: &Served) -> Result<Vec<(String, u64)>, LabError> {
     Ok(found)
 }
 
+/// Version, capacity and limit.
+fn what(drive: &ImageDrive) -> (u32, Bytes, Bytes) {
+    (drive.version(), drive.capacity().bytes(), drive.limit())
+}
+
 /// Checks an image file, which another process may be writing. Nothing is written to it.
 ///
 /// # Errors
@@ -452,13 +469,13 @@ pub fn check(image: &Path) -> Result<Sound, LabError> {
         moment.settle(None);
         match check_drive(&mut drive) {
             Err(_) if !moment.is_unchanged() => None,
-            done => Some(done.map(|pages| (pages, drive.version()))),
+            done => Some(done.map(|pages| (pages, what(&drive)))),
         }
     };
     let restless = || Err(unusable(LiveError::Restless { path: image.to_path_buf() }));
-    let (pages, version) = patiently(drive).unwrap_or_else(restless)?;
+    let (pages, (version, capacity, limit)) = patiently(drive).unwrap_or_else(restless)?;
     let databases = at_one_moment(image, check_store)?;
-    Ok(Sound { databases, pages, version })
+    Ok(Sound { databases, pages, version, capacity, limit })
 }
 
 /// Checks the image of a drive; `name` is what it is called.
@@ -466,9 +483,9 @@ pub fn check(image: &Path) -> Result<Sound, LabError> {
 /// # Errors
 /// The first promise that does not hold.
 pub fn check_image(mut drive: ImageDrive, name: &str) -> Result<Sound, LabError> {
-    let (pages, version) = (check_drive(&mut drive)?, drive.version());
+    let (pages, (version, capacity, limit)) = (check_drive(&mut drive)?, what(&drive));
     let store = Store::mount_image(drive, StoreOptions::default())
         .map_err(|error| not_mounted(name, error))?;
     let databases = check_store(&Served::new(name, store)?)?;
-    Ok(Sound { databases, pages, version })
+    Ok(Sound { databases, pages, version, capacity, limit })
 }
