@@ -104,7 +104,7 @@ fn a_statement_that_lets_it_grow_is_whole_after_any_cut() {
     // More blocks of one size, and larger ones.
     // (For a large transaction in memory the drive was made larger before that.)
     let few = ["DELETE", "WAL"];
-    for (modes, step, stride) in [(&MODES[..], (20, 1_500), 41), (&few, (3_000, 3_000), 211)] {
+    for (modes, step, stride) in [(&MODES[..], (20, 1_500), 41), (&few[..], (3_000, 3_000), 211)] {
         for mode in modes {
             let (cuts, bad) = cuts(&rig, mode, step, if everything() { 1 } else { stride });
             println!("{mode} {step:?}: {cuts} cuts, {} bad", bad.len());
