@@ -19,6 +19,10 @@ nightly *OPTIONS:
 prove *OPTIONS:
     cargo run --release -- prove {{OPTIONS}}
 
+# Power cuts by ranges of seeds, and the page of how many there were
+record *OPTIONS:
+    scripts/record {{OPTIONS}}
+
 # What a run costs this machine
 bench *OPTIONS:
     cargo run --release --bin varve-bench -- {{OPTIONS}}
