@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use proof::RunsDigest;
+use report::format::grouped;
 use serde_json::Value;
 
 /// A folder of one test's own, removed at its end.
@@ -237,4 +239,30 @@ fn a_range_ends_with_who_asked_for_it_and_leaves_nothing() {
     parent.wait().unwrap();
     until("it ends", || !runs(&pid()));
     assert_eq!(folder.names("o"), BTreeSet::new());
+}
+
+/// docs/record.md is written from docs/record.json: the ranges of each search tile, their digests are that of all of
+/// them, and the page says how many cuts there are.
+#[test]
+fn the_page_of_the_record_says_what_its_data_do() {
+    let docs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let read = |name: &str| std::fs::read_to_string(docs.join(name)).unwrap();
+    let (data, page) = (json(&read("record.json")), read("record.md"));
+    let (mut cuts, mut seeds) = (0, 0);
+    for (name, search) in data["searches"].as_object().unwrap() {
+        let (mut next, mut sum, mut all) = (1, RunsDigest::default(), 0);
+        for range in search["ranges"].as_array().unwrap() {
+            let count = |at: usize| range[at].as_u64().unwrap();
+            assert_eq!(count(0), next, "{name}: {range}");
+            next = count(1) + 1;
+            all += count(2);
+            sum.merge(&format!("sum1:{}", range[3].as_str().unwrap()).parse().unwrap());
+        }
+        assert_eq!(search["digest"], sum.to_string(), "{name}");
+        assert!(page.contains(&format!("| 1..{} | **{}** |", next - 1, grouped(all))), "{name}");
+        (cuts, seeds) = (cuts + all, seeds + next - 1);
+    }
+    let said = format!("**{} power cuts** in {} seeds", grouped(cuts), grouped(seeds));
+    assert!(cuts > 0 && page.contains(&said), "the page does not say: {said}");
+    assert!(page.contains(data["commit"].as_str().unwrap()));
 }
