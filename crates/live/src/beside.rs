@@ -1,7 +1,7 @@
 //! An image that another process may be writing, as it was at one moment.
 //!
 //! Invariants:
-//! * the file is opened for reading only and no lock is taken: who writes it does not notice;
+//! * the file is opened for reading only and no lock is held: who writes it does not notice;
 //! * all that power-on relies on is read twice, and is the same both times: so there was a moment, between the two, at
 //!   which all of it was in the file. It is the state that a kill of the writer would have left then;
 //! * the log of commits is read once: its records follow each other, and those of an epoch that is the same before and
@@ -10,7 +10,7 @@
 //! * what is written stays in memory.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -156,6 +156,18 @@ impl Moment {
     /// has done nothing since.
     pub fn is_unchanged(&self) -> bool {
         self.0.is_unchanged()
+    }
+
+    /// Whether a process has the image to write it. (Asked with a lock for a moment: who would take the image just then
+    /// is told that it is in use.)
+    pub fn has_writer(&self) -> bool {
+        let file = &self.0.file.0;
+        match file.try_lock_shared() {
+            Ok(()) => file.unlock().is_err(),
+            Err(TryLockError::WouldBlock) => true,
+            // A file system without locks: nobody has it.
+            Err(TryLockError::Error(_)) => false,
+        }
     }
 
     /// What is read from here on is not compared any more; `tail`: bytes of the file that the next commit in the log

@@ -172,7 +172,7 @@ mod tests {
         let mut sim = Sim::new(DEMO_NAME);
         assert!(sim.scenario().unwrap().to_toml().unwrap().contains("208 MiB"));
         sim.ssd = Some("femu-default".to_string());
-        sim.option("scale", "fit").unwrap();
+        sim.option("scale", "1/64").unwrap();
         assert!(!sim.scenario().unwrap().to_toml().unwrap().contains("208 MiB"));
     }
 }

@@ -5,7 +5,9 @@
 //! * what is read is one state that a kill of the writer would have left: all or nothing of each commit, and none
 //!   without those before it;
 //! * a connection that takes a shared lock while nobody here has one reads the newest state; under a lock that
-//!   state stays, and a page of it that the writer has reused meanwhile is `SQLITE_BUSY_SNAPSHOT`, never another page.
+//!   state stays, and a page of it that the writer has reused meanwhile is `SQLITE_BUSY_SNAPSHOT`, never another page;
+//! * a state in which a transaction that outgrew its device is half done is `SQLITE_BUSY` as long as there is a writer,
+//!   who ends it. Without one it is `SQLITE_READONLY_ROLLBACK`, as SQLite finds it: only who writes takes it back.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,11 +15,16 @@ use std::sync::Arc;
 use block::{DeviceError, TxError};
 use live::{ImageDrive, LiveError, Moment, patiently};
 
-use super::core::{Core, Done};
+use super::core::{Core, Done, Id};
 use super::home::Home;
 use super::objects::Object;
 use super::open::OpenError;
 use super::{Store, StoreError, StoreOptions};
+
+const HALF_DONE: &str =
+    "the process that writes the image is in the midst of a transaction that outgrew its device";
+const CUT_OFF: &str = "a transaction that outgrew its device was cut off half done: open the database for writing, \
+                       which takes it back";
 
 /// The moment that a store is read at.
 pub(super) struct Beside {
@@ -85,8 +92,24 @@ impl Core {
         self.beside.as_ref().is_some_and(|beside| !beside.moment.is_unchanged())
     }
 
-    /// Before a connection begins to read: the newest state, unless somebody here reads.
-    pub(super) fn refresh(&mut self) -> Done<()> {
+    /// Before a connection begins to read `id`: the newest state, unless somebody here reads.
+    pub(super) fn refresh(&mut self, id: Id) -> Done<()> {
+        self.take_newest()?;
+        let Some(beside) = &self.beside else { return Ok(()) };
+        let half = self.objects.get(&id).is_some_and(|object| self.journal_live(&object.name));
+        if !half {
+            return Ok(());
+        }
+        match beside.moment.has_writer() {
+            true => Err(self.explain(TxError::TooManyOpen(0), HALF_DONE)),
+            false => {
+                self.error = Some(CUT_OFF.to_string());
+                Ok(())
+            }
+        }
+    }
+
+    fn take_newest(&mut self) -> Done<()> {
         let Some(beside) = &self.beside else { return Ok(()) };
         if self.objects.values().any(|object| object.locks.is_held())
             || beside.moment.is_unchanged()
