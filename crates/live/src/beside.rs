@@ -163,7 +163,11 @@ impl Moment {
     pub fn has_writer(&self) -> bool {
         let file = &self.0.file.0;
         match file.try_lock_shared() {
-            Ok(()) => file.unlock().is_err(),
+            // A lock that could not be given back is ours, and keeps writers out until the file is closed: nobody has it.
+            Ok(()) => {
+                let _ = file.unlock();
+                false
+            }
             Err(TryLockError::WouldBlock) => true,
             // A file system without locks: nobody has it.
             Err(TryLockError::Error(_)) => false,

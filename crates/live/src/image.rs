@@ -41,6 +41,10 @@ const KEYS: [(&str, &str); 15] = [
 /// the usual share of a small one.
 const SPARE: [&str; 8] = ["28 %", "40 %", "55 %", "70 %", "85 %", "100 %", "130 %", "160 %"];
 
+/// Pages that transactions may have on a drive, at least, where so much spare space gives them: with fewer, an ordinary
+/// commit of a small database outgrows it, is written to no log, and its journal to the image.
+const LEAST_TABLE: u32 = 48;
+
 /// How a drive for so much data is made.
 pub(crate) fn config(capacity: Bytes) -> Result<Config, LiveError> {
     let mut config = Config::default();
@@ -53,13 +57,18 @@ pub(crate) fn config(capacity: Bytes) -> Result<Config, LiveError> {
     // image has small blocks.
     let pages = (capacity.0 / PAGE / 128).next_power_of_two().clamp(16, 512);
     config.set("geometry.pages", &pages.to_string(), origin())?;
+    let mut enough = SPARE[0];
     for spare in SPARE {
         config.set("op", spare, origin())?;
-        if config.resolve().is_ok() {
-            return Ok(config);
+        let table = config.resolve().ok().and_then(|params| params.tx.map(|tx| tx.pages));
+        if table.is_some() {
+            enough = spare;
+        }
+        if table.is_some_and(|pages| pages >= LEAST_TABLE) {
+            break;
         }
     }
-    config.set("op", SPARE[0], origin())?;
+    config.set("op", enough, origin())?;
     Ok(config)
 }
 

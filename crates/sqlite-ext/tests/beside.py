@@ -3,6 +3,11 @@
 beside.py write IMAGE SECONDS: threads commit, each time to two tables and a counter; it prints the commits.
 beside.py read IMAGE SECONDS: one connection, opened read-only, looks again and again; it prints how often, how many
 states it saw and the longest that it waited, in milliseconds.
+beside.py large IMAGE SECONDS: opens it, changes all of it in one transaction that outgrows the drive, closes it, and so on;
+it prints the commits.
+beside.py count IMAGE SECONDS: a connection that does not wait looks beside that; it prints how often it looked, how many states it
+saw and how often it was told to try again.
+beside.py half IMAGE SECONDS: is in the midst of such a transaction, says so, and stays there.
 """
 
 import os
@@ -15,11 +20,12 @@ import time
 import varve.sqlite  # noqa: F401
 
 WRITERS = 2
+ROWS = 300
 
 
-def connect(image, more):
+def connect(image, more, timeout=30):
     name = f"file:{image}?vfs=varve{more}"
-    return sqlite3.connect(name, uri=True, isolation_level=None, timeout=30, check_same_thread=False)
+    return sqlite3.connect(name, uri=True, isolation_level=None, timeout=timeout, check_same_thread=False)
 
 
 def write(image, seconds):
@@ -101,4 +107,67 @@ def read(image, seconds):
     os._exit(0)
 
 
-{"write": write, "read": read}[sys.argv[1]](sys.argv[2], float(sys.argv[3]))
+def fallbacks(db):
+    stats = db.execute("PRAGMA varve_stats").fetchone()[0]
+    return int(stats.split("fallbacks: ")[1].split(",")[0])
+
+
+def change_all(db):
+    """Begins a transaction of more pages than the drive keeps, and leaves it half done in the image."""
+    db.execute("PRAGMA cache_size=10")
+    before = fallbacks(db)
+    db.execute("BEGIN IMMEDIATE")
+    db.execute("UPDATE t SET n = n + 1, v = randomblob(3000)")
+    assert fallbacks(db) > before, "the transaction did not outgrow the drive: nothing is tested"
+
+
+def begun(image):
+    db = connect(image, "&capacity=4MiB")
+    db.execute("CREATE TABLE IF NOT EXISTS t(n INTEGER, v BLOB)")
+    if db.execute("SELECT count(*) FROM t").fetchone()[0] == 0:
+        db.execute(
+            f"WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < {ROWS})"
+            "INSERT INTO t SELECT 0, randomblob(3000) FROM x"
+        )
+    return db
+
+
+def large(image, seconds):
+    begun(image).close()
+    print("ready", flush=True)
+    end, commits = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        db = connect(image, "")
+        change_all(db)
+        db.execute("COMMIT")
+        db.close()
+        commits += 1
+    print(commits, flush=True)
+
+
+def half(image, _):
+    db = begun(image)
+    change_all(db)
+    print("half", flush=True)
+    time.sleep(3600)
+
+
+def count(image, seconds):
+    db, end = connect(image, "&mode=ro", timeout=0), time.monotonic() + seconds
+    last, looks, states, again = -1, 0, 0, 0
+    while time.monotonic() < end:
+        try:
+            low, high, rows = db.execute("SELECT min(n), max(n), count(*) FROM t").fetchone()
+        except sqlite3.OperationalError as error:
+            assert "locked" in str(error), f"{error}: {db.execute('PRAGMA varve_error').fetchone()}"
+            again += 1
+            continue
+        assert (low, rows) == (high, ROWS), f"{rows} rows of {low} to {high}"
+        assert low >= last, f"{low} after {last}"
+        states += low > last
+        last, looks = low, looks + 1
+    print(looks, states, again, flush=True)
+
+
+WHAT = {"write": write, "read": read, "large": large, "half": half, "count": count}
+WHAT[sys.argv[1]](sys.argv[2], float(sys.argv[3]))

@@ -1,6 +1,7 @@
 //! A program that commits to an image, and others that read it meanwhile: a connection of another process, the
 //! `sqlite3` shell, `check` and `export`. Each sees one state of it, each time a later one, and nothing of them reaches
-//! the image. `VARVE_BESIDE=600` for so many seconds.
+//! the image; also where the writer comes and goes with transactions that outgrow its drive, and is killed in one.
+//! `VARVE_BESIDE=600` for so many seconds.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -68,20 +69,54 @@ fn exported(image: &Path, to: &Path) -> (u64, String) {
     (ask("SELECT v FROM c"), halves.to_string())
 }
 
-#[test]
-fn readers_beside_a_writer_see_one_state_each_time_a_later_one() {
-    let seconds = std::env::var("VARVE_BESIDE").unwrap_or_else(|_| "4".to_string());
-    let folder = std::env::temp_dir().join(format!("varve-beside-ext-{}", std::process::id()));
+fn seconds() -> String {
+    std::env::var("VARVE_BESIDE").unwrap_or_else(|_| "4".to_string())
+}
+
+fn folder(of: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("varve-beside-{of}-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let image = folder.join("home.varve");
-    let mut writer = python("write", &image, &seconds);
+    folder
+}
+
+/// Starts a program that writes, up to where it says `word`.
+fn writing(what: &str, image: &Path, seconds: &str, word: &str) -> (Child, impl Read + use<>) {
+    let mut writer = python(what, image, seconds);
     let mut said = BufReader::new(writer.stdout.take().unwrap());
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
-    if line != "ready\n" {
-        ended(writer, "the writer");
+    if line.trim() != word {
+        ended(writer, what);
         panic!("{line}");
     }
+    (writer, said)
+}
+
+/// Generations of the rows in a file or a store.
+fn generations(db: &Connection) -> rusqlite::Result<(u64, u64, u64)> {
+    let ask = "SELECT count(*), min(n), max(n) FROM t";
+    db.query_row(ask, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+}
+
+/// The same of what `export` and `backup` make, and `check` finds it sound.
+fn copied(image: &Path, folder: &Path) -> [(u64, u64, u64); 2] {
+    let (database, copy) = (folder.join("out.db"), folder.join("copy.varve"));
+    let _ = (std::fs::remove_file(&database), std::fs::remove_file(&copy));
+    sqlite::image::check(image).unwrap();
+    sqlite::image::export(image, &database).unwrap();
+    sqlite::image::backup(image, &copy).unwrap();
+    let again = folder.join("again.db");
+    let _ = std::fs::remove_file(&again);
+    sqlite::image::export(&copy, &again).unwrap();
+    [database, again].map(|path| generations(&Connection::open(path).unwrap()).unwrap())
+}
+
+#[test]
+fn readers_beside_a_writer_see_one_state_each_time_a_later_one() {
+    let (seconds, folder) = (seconds(), folder("small"));
+    let image = folder.join("home.varve");
+    let (writer, mut said) = writing("write", &image, &seconds, "ready");
+    let mut line = String::new();
     let reader = python("read", &image, &seconds);
     let end = Instant::now() + Duration::from_secs_f64(seconds.parse().unwrap());
     let (mut last, mut looks, mut longest) = (0, 0, Duration::ZERO);
@@ -111,7 +146,6 @@ fn readers_beside_a_writer_see_one_state_each_time_a_later_one() {
         }
     }
     let read = ended(reader, "the reader");
-    line.clear();
     said.read_to_string(&mut line).unwrap();
     ended(writer, "the writer");
     let commits: u64 = line.trim().parse().unwrap();
@@ -135,5 +169,65 @@ fn readers_beside_a_writer_see_one_state_each_time_a_later_one() {
     sqlite::image::check(&image).unwrap();
     assert_eq!(shell(&image), (commits, "0".to_string()));
     assert_eq!(std::fs::read(&image).unwrap(), before);
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// (Who reads was told that the image cannot be written when the writer ended its transaction and closed between two
+/// looks at it; `check` took a transaction under way for damage.)
+#[test]
+fn beside_one_who_comes_and_goes_with_large_transactions_a_reader_is_told_to_wait_at_most() {
+    let (seconds, folder) = (seconds(), folder("large"));
+    let image = folder.join("home.varve");
+    let (writer, mut said) = writing("large", &image, &seconds, "ready");
+    let readers = [0; 2].map(|_| python("count", &image, &seconds));
+    let end = Instant::now() + Duration::from_secs_f64(seconds.parse().unwrap());
+    let (mut last, mut looks) = (0, 0);
+    while Instant::now() < end {
+        for (rows, low, high) in copied(&image, &folder) {
+            assert!((rows, low) == (300, high) && low >= last, "{rows} of {low} to {high}, {last}");
+            (last, looks) = (low, looks + 1);
+        }
+    }
+    let mut line = String::new();
+    said.read_to_string(&mut line).unwrap();
+    ended(writer, "the writer");
+    println!("{} large transactions, {looks} copies", line.trim());
+    for reader in readers {
+        let said = ended(reader, "a reader");
+        println!("looks, states, told to wait: {said}");
+        let numbers: Vec<u64> = said.split_whitespace().map(|w| w.parse().unwrap()).collect();
+        assert!(numbers[0] > 0, "{said}");
+    }
+    assert!(last <= line.trim().parse().unwrap(), "{last}: {line}");
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_writer_killed_in_a_large_transaction_leaves_what_was_before_it() {
+    let folder = folder("killed");
+    let image = folder.join("home.varve");
+    let (mut writer, _said) = writing("half", &image, "0", "half");
+    let before = [(300, 0, 0); 2];
+    assert_eq!(copied(&image, &folder), before, "beside the writer");
+    writer.kill().unwrap();
+    writer.wait().unwrap();
+    let bytes = std::fs::read(&image).unwrap();
+    assert_eq!(copied(&image, &folder), before, "of what the kill left");
+    let shell = |mode: &str, sql: &str| {
+        let options = format!("file:{}?vfs=varve{mode}", image.display());
+        let load = format!(".load {}", library().display());
+        let open = format!(".open {options}");
+        let mut shell = Command::new("sqlite3");
+        let shell = shell.env_remove("VARVE_SQLITE_RAM_FOR_TESTS").args(["-batch", "-cmd", &load]);
+        let output = shell.args(["-cmd", &open, ":memory:", &format!("{sql};")]).output().unwrap();
+        let both = [output.stdout, output.stderr].concat();
+        String::from_utf8_lossy(&both).trim().to_string()
+    };
+    let asked = "SELECT count(*), min(n), max(n) FROM t";
+    let told = shell("&mode=ro", asked);
+    assert!(told.contains("readonly"), "{told}");
+    assert_eq!(std::fs::read(&image).unwrap(), bytes, "who reads has written");
+    assert_eq!(shell("", asked), "300|0|0");
+    assert_eq!(shell("&mode=ro", asked), "300|0|0");
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -381,7 +381,9 @@ impl Sound {
     /// What a check of an image of this version cannot see.
     pub fn blind(&self) -> Option<&'static str> {
         (self.version < 2).then_some(
-            "image version 1: zeroes over a block's header, and damage of the newest records of a              block that was not full when the image was last let go, cannot be told from pages never              written; export and import make an image of version 2, where they can",
+            "image version 1: zeroes over a block's header, and damage of the newest records of a block \
+             that was not full when the image was last let go, cannot be told from pages never written; export and \
+             import make an image of version 2, where they can",
         )
     }
 }

@@ -6,8 +6,9 @@
 //!   without those before it;
 //! * a connection that takes a shared lock while nobody here has one reads the newest state; under a lock that
 //!   state stays, and a page of it that the writer has reused meanwhile is `SQLITE_BUSY_SNAPSHOT`, never another page;
-//! * a state in which a transaction that outgrew its device is half done is `SQLITE_BUSY` as long as there is a writer,
-//!   who ends it. Without one it is `SQLITE_READONLY_ROLLBACK`, as SQLite finds it: only who writes takes it back.
+//! * a state in which a transaction that outgrew its device is half done is, to who may only read, `SQLITE_BUSY` as long
+//!   as there is a writer, who ends it. Without one it is `SQLITE_READONLY_ROLLBACK`, as SQLite finds it: only who writes
+//!   takes it back; a connection of `open_beside` does so in memory.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -33,7 +34,7 @@ pub(super) struct Beside {
 }
 
 impl Store {
-    /// Reads the store in an image that another process may be writing, as it was at one moment. No lock is taken and
+    /// Reads the store in an image that another process may be writing, as it was at one moment. No lock is held and
     /// nothing is written to the image: what is done here is gone with the store.
     ///
     /// # Errors
@@ -92,21 +93,26 @@ impl Core {
         self.beside.as_ref().is_some_and(|beside| !beside.moment.is_unchanged())
     }
 
-    /// Before a connection begins to read `id`: the newest state, unless somebody here reads.
-    pub(super) fn refresh(&mut self, id: Id) -> Done<()> {
+    /// Before a connection begins to read `id`: the newest state, unless somebody here reads. `only`: it may not write, so
+    /// SQLite will not take back what is half done. (Whoever may write takes it back here, in memory.)
+    pub(super) fn refresh(&mut self, id: Id, only: bool) -> Done<()> {
         self.take_newest()?;
-        let Some(beside) = &self.beside else { return Ok(()) };
+        let Some(beside) = self.beside.as_ref().filter(|_| only) else { return Ok(()) };
         let half = self.objects.get(&id).is_some_and(|object| self.journal_live(&object.name));
         if !half {
             return Ok(());
         }
-        match beside.moment.has_writer() {
-            true => Err(self.explain(TxError::TooManyOpen(0), HALF_DONE)),
-            false => {
-                self.error = Some(CUT_OFF.to_string());
-                Ok(())
-            }
+        // Who has let go since the state was read has ended it first: there is a newer one.
+        if beside.moment.has_writer() || !beside.moment.is_unchanged() {
+            return Err(self.busy(HALF_DONE));
         }
+        self.error = Some(CUT_OFF.to_string());
+        Ok(())
+    }
+
+    /// What SQLite is told when it may try again.
+    fn busy(&mut self, why: &str) -> TxError {
+        self.explain(TxError::TooManyOpen(0), why)
     }
 
     fn take_newest(&mut self) -> Done<()> {
@@ -121,7 +127,7 @@ impl Core {
             let busy = error.is_busy();
             let text = error.to_string();
             match busy {
-                true => self.explain(TxError::TooManyOpen(0), &text),
+                true => self.busy(&text),
                 false => self.explain(DeviceError::Io(text.clone()), &text),
             }
         })?;

@@ -194,7 +194,7 @@ impl File for StoreFile {
         }
         self.on(Code::IOERR_LOCK, |file, core, id| {
             if level == Level::Shared {
-                core.refresh(id)?;
+                core.refresh(id, file.read_only)?;
             }
             let Some(object) = core.objects.get_mut(&id) else { return Ok(Err(Code::IOERR_LOCK)) };
             let locked = object.locks.lock(file.number, level);
