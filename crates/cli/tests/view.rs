@@ -89,13 +89,27 @@ fn a_saved_page_is_the_report_of_the_run() {
 }
 
 #[test]
+fn a_timeline_is_a_page_of_its_own() {
+    let folder = Folder::new("timeline");
+    folder.sim("a", &["--timeline", "100ms..150ms", "--timeline-out", "x.pftrace"]);
+    let out = folder.run(&["view", "x.pftrace", "--save", "x.html"]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let page = folder.text("x.html");
+    assert!(page.contains("<h1>x.pftrace</h1>") && page.contains("channel 1 die 1"));
+    assert!(page.contains("<table id=\"slowest\">") && page.contains("id=\"csv-operations\""));
+}
+
+#[test]
 fn what_cannot_be_shown_is_said_at_once() {
     let folder = Folder::new("wrong");
+    std::fs::write(folder.0.join("x.pftrace"), "{}").expect("written");
     std::fs::write(folder.0.join("x.json"), "{\"schema\": \"varve.hits/1\"}").expect("written");
     for (arguments, said) in [
         (&["view", "nothing"][..], "expected a result document"),
         (&["view", "x.json"], "expected `varve.run/"),
         (&["view", "x.json", "--save", "y.html"], "expected `varve.run/"),
+        (&["view", "x.pftrace"], "x.pftrace: byte 0: "),
+        (&["view", "x.json", "x.pftrace"], "expected one timeline, or runs alone"),
     ] {
         let out = folder.run(arguments);
         let error = String::from_utf8_lossy(&out.stderr);

@@ -10,8 +10,9 @@ use report::study::{Plot, Section, Study, Table, book};
 use report::values;
 use serde_json::{Value, json};
 use varve_lab::Experiment;
+use varve_lab::explain::{Drawing, Spent, TimelineWanted, Wanted};
 use varve_lab::replay::Watch;
-use varve_lab::report::{Shown, html};
+use varve_lab::report::{Shown, html, timeline_html};
 use varve_lab::scenario::Scenario;
 
 /// What the page's script did, as `dom.js` saw it.
@@ -149,6 +150,66 @@ fn the_blocks_of_a_document_are_those_that_it_counts() {
         assert_eq!(all % run["blocks"]["planes"].as_u64().unwrap(), 0);
         assert_eq!(all, counted + run["bad_blocks"].as_u64().unwrap());
     }
+}
+
+/// A timeline of a small run.
+fn drawing() -> Drawing {
+    let text = "[drive]\ncapacity = \"32 MiB\"\nop = \"20 %\"\ngeometry.channels = 2\ngeometry.dies = 2\n\
+        geometry.pages = 32\nbuffer.size = \"1 MiB\"\n\
+        [workload]\ngen = \"zipf,size=32MiB,read=40,count=20k\"\n[replay]\nmode = \"closed\"\nqd = 8\nprecondition = \"seq\"\n";
+    let scenario = Scenario::from_text("test", text, PathBuf::new()).unwrap();
+    let (stop, nobody) = (AtomicBool::new(false), |_| ());
+    let watch = Watch { stop: &stop, progress: &nobody };
+    let path = tempfile("").with_extension("pftrace");
+    let window = "100ms..200ms".parse().unwrap();
+    let timeline = TimelineWanted { window, path: path.clone(), most: 100_000 };
+    let mut experiment = Experiment::new(&scenario).unwrap();
+    experiment.explain(Wanted { timeline: Some(timeline), ..Wanted::default() }).unwrap();
+    experiment.run(1, "test", watch).unwrap();
+    let drawing = Drawing::load(&path, 100_000);
+    std::fs::remove_file(&path).unwrap();
+    drawing.unwrap()
+}
+
+#[test]
+fn a_page_of_a_timeline_draws_its_rows_and_tells_what_a_request_stood_behind() {
+    let drawing = drawing();
+    let page = timeline_html("a <name>", "0", &drawing);
+    let found = run(&page);
+    assert_eq!(found["panels"], json!(["timeline", "levels"]), "{found}");
+    assert_eq!(found["lanes"], 3, "{found}");
+    assert_eq!(
+        (&found["empty"], &found["wrong"], &found["unsaid"]),
+        (&json!(0), &json!(0), &json!([]))
+    );
+    let slices = drawing.requests.len() + drawing.operations.len() + drawing.victims.len();
+    assert!(found["strokes"].as_u64().unwrap() > slices as u64 / 4, "{slices}: {found}");
+    assert_eq!((&found["fields"], &found["tips"]), (&json!(3), &json!(3)), "{found}");
+    let address = found["address"].as_str().unwrap();
+    assert!(address.contains("range="), "a drag is in the address: {address}");
+    // The slowest request, picked: what is told of it is what the file says.
+    let slow = drawing.requests.iter().max_by_key(|one| one.latency_ns).unwrap();
+    let picked = run_at(&page, &format!("#pick=r{}", slow.number));
+    assert_eq!(picked["panels"], json!(["timeline", "picked", "levels"]), "{picked}");
+    let told = picked["picked"].as_str().unwrap();
+    assert!(told.contains(&format!("request {}: {}", slow.number, slow.op)), "{told}");
+    for (name, ns) in ["behind cleaning", "own flash operations"]
+        .into_iter()
+        .zip([slow.causes[Spent::Gc as usize], slow.causes[Spent::Own as usize]])
+    {
+        assert!(ns == 0 || told.contains(&format!("{name} {ns} ns")), "{name}: {told}");
+    }
+    assert_eq!(picked["listed"], json!(slow.operations.len().min(60) + 1), "{picked}");
+    let one = run_at(&page, "#pick=o3&range=1000-500000&zoom=1");
+    assert!(one["picked"].as_str().unwrap().contains(&drawing.operations[3].name), "{one}");
+    for wrong in ["#pick=r0", "#pick=%", "#pick=o99999999", "#pick=constructor"] {
+        assert_eq!(run_at(&page, wrong)["panels"], found["panels"], "{wrong}");
+    }
+    // Without a script its numbers are there, and it asks for nothing.
+    assert!(page.contains("<table id=\"slowest\">") && page.contains("default-src 'none'"));
+    assert!(page.contains(&format!("{},{}", slow.start_ns, slow.end_ns)));
+    let nothing = run(&timeline_html("nothing", "0", &Drawing::default()));
+    assert_eq!(nothing["panels"], json!([]), "{nothing}");
 }
 
 fn list_of(value: &Value) -> Vec<u64> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use serde_json::Value;
-use varve_lab::explain::{TimelineWanted, Wanted, Window};
+use varve_lab::explain::{Drawing, Spent, TimelineWanted, Wanted, Window};
 use varve_lab::replay::Watch;
 use varve_lab::scenario::Scenario;
 use varve_lab::{Experiment, LabError};
@@ -352,4 +352,131 @@ fn arrows_lead_from_requests_and_victims_to_operations() {
     let (first, last) = (drawn.of("die ").flat_map(|(_, s)| s))
         .fold((u64::MAX, 0), |(a, b), s| (a.min(s.end), b.max(s.start)));
     assert!(last - first < 310_000_000, "{first} {last}");
+}
+
+#[test]
+fn what_was_written_is_read_back() {
+    let folder = Folder::new("back");
+    let path = folder.file("run.pftrace");
+    run(SMALL, timeline("100ms..400ms", &path, 1_000_000)).unwrap();
+    let (apart, drawing) = (read(&std::fs::read(&path).unwrap()), Drawing::load(&path, 1_000_000));
+    let drawing = drawing.unwrap();
+    let slices = |part| -> Vec<&Drawn> { apart.of(part).flat_map(|(_, slices)| slices).collect() };
+    let (drawn, dies, victims) = (slices("slot "), slices("die "), slices("cleaning"));
+    assert!(drawn.len() > 100 && dies.len() > 1_000 && victims.len() > 1);
+    assert_eq!(drawing.requests.len(), drawn.len());
+    assert_eq!(drawing.operations.len(), dies.len());
+    assert_eq!(drawing.victims.len(), victims.len());
+    assert_eq!((drawing.slots.len(), drawing.dies.len()), (apart.of("slot ").count(), 4));
+    for (one, slice) in drawing.operations.iter().zip(&dies) {
+        assert_eq!((one.start_ns, one.end_ns, &one.name), (slice.start, slice.end, &slice.name));
+        let said = [("request", one.request), ("block", one.block), ("page", one.page)];
+        said.into_iter().for_each(|(name, value)| assert_eq!(slice.notes[name], value, "{name}"));
+        assert_eq!(slice.notes["pages"], one.pages);
+        assert!(Spent::NAMES.contains(&one.cause.as_str()), "{}", one.cause);
+    }
+    let flows = |slice: &Drawn| -> Vec<(u64, u64)> {
+        let of = |flow: &u64| dies.iter().find(|die| die.flows.contains(flow));
+        slice.flows.iter().filter_map(of).map(|die| (die.start, die.end)).collect()
+    };
+    let places = |list: &[usize]| -> Vec<(u64, u64)> {
+        let of = |at: &usize| (drawing.operations[*at].start_ns, drawing.operations[*at].end_ns);
+        list.iter().map(of).collect()
+    };
+    for (one, slice) in drawing.requests.iter().zip(&drawn).step_by(7) {
+        assert_eq!((one.start_ns, one.end_ns, &one.op), (slice.start, slice.end, &slice.name));
+        let said = [("request", one.number), ("offset", one.offset), ("bytes", one.bytes)];
+        said.into_iter().for_each(|(name, value)| assert_eq!(slice.notes[name], value, "{name}"));
+        assert_eq!(slice.notes["latency_ns"], one.latency_ns);
+        assert_eq!(one.causes.iter().sum::<u64>(), one.latency_ns);
+        let gc = slice.notes.get("waited_for.wait_gc_ns").copied().unwrap_or(0);
+        assert_eq!(one.causes[Spent::Gc as usize], gc);
+        assert_eq!(places(&one.operations), flows(slice));
+    }
+    for (one, slice) in drawing.victims.iter().zip(&victims) {
+        assert_eq!((one.line, one.valid), (slice.notes["line"], slice.notes["valid"]));
+        assert_eq!(places(&one.operations), flows(slice));
+    }
+    let levels: Vec<(&str, usize)> =
+        drawing.levels.iter().map(|level| (level.name.as_str(), level.values.len())).collect();
+    let counted: Vec<usize> = apart.counts.values().copied().collect();
+    assert_eq!(levels, [("free blocks", counted[0]), ("dirty pages in the buffer", counted[1])]);
+    let error = Drawing::load(&path, 500).unwrap_err().to_string();
+    assert!(error.contains("at most 500 slices: draw a shorter window"), "{error}");
+}
+
+#[test]
+fn times_and_numbers_count_from_the_measured_part() {
+    let folder = Folder::new("warm");
+    let path = folder.file("run.pftrace");
+    let text = SMALL.replace("[replay]\n", "[replay]\nmeasure-after = 10000\n");
+    run(&text, timeline("100ms..300ms", &path, 1_000_000)).unwrap();
+    let drawing = Drawing::load(&path, 1_000_000).unwrap();
+    let (from, to) = drawing.span_ns().unwrap();
+    assert!(from < 110_000_000 && (290_000_000..400_000_000).contains(&to), "{from} {to}");
+    let numbers: BTreeMap<u64, &str> =
+        drawing.requests.iter().map(|one| (one.number, one.op.as_str())).collect();
+    // The reads that dies do for the host are those of reads of that number.
+    let (mut of_reads, mut others) = (0, 0);
+    for one in drawing.operations.iter().filter(|one| one.name == "host read") {
+        match numbers.get(&one.request) {
+            Some(op) if *op == "read" => of_reads += 1,
+            _ => others += 1,
+        }
+    }
+    assert!(of_reads > 100 && others * 50 < of_reads, "{of_reads} of reads, {others} of others");
+}
+
+#[test]
+fn what_is_no_timeline_is_refused_with_its_place() {
+    let folder = Folder::new("foreign");
+    let (path, wrong) = (folder.file("run.pftrace"), folder.file("wrong.pftrace"));
+    run(SMALL, timeline("100ms..120ms", &path, 1_000_000)).unwrap();
+    let file = std::fs::read(&path).unwrap();
+    let refused = |bytes: &[u8]| -> Option<String> {
+        std::fs::write(&wrong, bytes).unwrap();
+        let error = Drawing::load(&wrong, 1_000_000).err()?;
+        assert_eq!(error.exit_code(), LabError::Input(String::new()).exit_code());
+        Some(error.to_string())
+    };
+    // A packet of another program: its clocks, its process statistics; compressed packets.
+    let packet = |field: u8| [&[0x0A, 3, field << 3 | 2, 1, 0][..]].concat();
+    let cases: [(&[u8], &str); 8] = [
+        (b"", "byte 0: the end, and no track before it: expected a timeline that --timeline-out"),
+        (b"{\"traceEvents\": []}", "expected the key of a protobuf field"),
+        (b"\x1f\x8b\x08\x00\x00\x00\x00\x00", "byte 0: "),
+        (&packet(6), "byte 2: a packet with field 6: expected a timeline"),
+        (&packet(9), "byte 2: a packet with field 9: expected a timeline"),
+        (&[0x12, 1, 0], "byte 0: field 2: expected a timeline"),
+        (&[0x0A, 9, 0], "byte 2: 1 bytes are left: expected 9 bytes"),
+        (&[0x08, 1], "byte 0: the number 1: expected bytes: a packet"),
+    ];
+    for (bytes, said) in cases {
+        let error = refused(bytes).expect("refused");
+        assert!(error.contains("wrong.pftrace: ") && error.contains(said), "{error}");
+    }
+    // Cut anywhere, it is refused, or it is a shorter file that ends between two packets.
+    let mut rng = block::Rng::new(7);
+    let (mut whole, cuts) = (0, 400);
+    for _ in 0..cuts {
+        let cut = rng.below(file.len() as u64) as usize;
+        match refused(&file[..cut]) {
+            Some(error) => {
+                assert!(error.contains("byte ") && error.contains("expected"), "{error}")
+            }
+            None => whole += 1,
+        }
+    }
+    assert!(whole * 4 < cuts, "{whole} of {cuts} cuts are nowhere");
+    // Drawn bytes in its midst: whatever comes of it, nobody panics.
+    let mut told = 0;
+    for _ in 0..2_000 {
+        let mut bytes = file.clone();
+        for _ in 0..=rng.below(3) {
+            let at = rng.below(bytes.len() as u64) as usize;
+            bytes[at] = rng.below(256) as u8;
+        }
+        told += u64::from(refused(&bytes).is_some());
+    }
+    assert!(told > 500, "{told}");
 }

@@ -1,16 +1,17 @@
-//! `varve view`: result documents as a page, in a browser or in a file; or what serves now, live.
+//! `varve view`: result documents or a timeline as a page, in a browser or in a file; or what serves now, live.
 
 mod history;
 mod live;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use lab::LabError;
 use lab::compare::{Loaded, load};
+use lab::explain::Drawing;
 use lab::files::write_whole;
 use lab::folder;
-use lab::report::{Shown, html};
+use lab::report::{MOST_SHOWN, Shown, html, timeline_html};
 
 use crate::args::View;
 use crate::http::{Page, Served, serve};
@@ -47,7 +48,21 @@ pub fn view(args: &View) -> Result<(), LabError> {
     )
 }
 
+/// Whether it is a timeline by its name: the format has no mark of its own.
+fn is_timeline(path: &Path) -> bool {
+    path.extension().is_some_and(|end| end == "pftrace")
+}
+
 fn page_of(runs: &[PathBuf]) -> Result<String, LabError> {
+    if let Some(path) = runs.iter().find(|path| is_timeline(path)) {
+        return match runs {
+            [only] => timeline(only),
+            _ => Err(LabError::Input(format!(
+                "{}: a timeline beside other runs: expected one timeline, or runs alone",
+                path.display()
+            ))),
+        };
+    }
     let documents = runs.iter().map(|path| load(path)).collect::<Result<Vec<Loaded>, _>>()?;
     // What repeats a run, if the folder holds its scenario.
     let repeats =
@@ -60,6 +75,12 @@ fn page_of(runs: &[PathBuf]) -> Result<String, LabError> {
         command,
     });
     Ok(html(&shown.collect::<Vec<_>>()))
+}
+
+fn timeline(path: &Path) -> Result<String, LabError> {
+    let drawing = Drawing::load(path, MOST_SHOWN)?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(timeline_html(&name, crate::VERSION, &drawing))
 }
 
 fn secret() -> Result<String, LabError> {

@@ -20,7 +20,9 @@ use crate::{Device, LabError};
 
 pub use causes::Causes;
 pub use requests::column;
-pub use timeline::{MOST_SLICES, TimelineWanted, Window};
+pub use timeline::{
+    Drawing, Level, MOST_SLICES, Operation, Request, TimelineWanted, Victim, Window,
+};
 pub use words::{Row, Rows, rows, short, slowest_lines, spoken};
 
 /// What is to be found out about requests, beside what every run tells.
@@ -141,7 +143,7 @@ impl Probe {
     pub(crate) fn measure<D: Device>(&mut self, device: &mut D, start: Time) {
         (self.start, self.number, self.measuring) = (start, 0, true);
         if let (Some(timeline), Some(drive)) = (&mut self.timeline, device.drive_mut()) {
-            timeline.begin(drive, start);
+            timeline.begin(drive, start, self.submitted);
         }
     }
 

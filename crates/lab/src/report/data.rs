@@ -66,7 +66,8 @@ pub(super) fn texts(view: &View<'_>) -> String {
     out
 }
 
-fn put(out: &mut String, name: &str, title: &str, text: &str) {
+/// A text with its title, folded; nothing if it is empty.
+pub(super) fn put(out: &mut String, name: &str, title: &str, text: &str) {
     if !text.is_empty() {
         let (title, text) = (escape(title), escape(text));
         let _ = write!(
@@ -77,7 +78,7 @@ fn put(out: &mut String, name: &str, title: &str, text: &str) {
 }
 
 /// A field of a text: quoted, as values of keys may hold commas; a line stays one, whatever a file is called.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let line = text.replace(char::is_control, " ");
     format!("\"{}\"", line.replace('"', "\"\""))
 }

@@ -11,6 +11,7 @@ mod live;
 mod settings;
 mod spent;
 mod tables;
+mod timeline;
 mod view;
 
 use std::fmt::Write;
@@ -26,6 +27,7 @@ use view::View;
 pub use live::live_html;
 pub use settings::{config_text, impossible, parts, setting_name, setting_of};
 pub use tables::CAUSES;
+pub use timeline::{MOST_SHOWN, timeline_html};
 pub use view::{Shown, best, mean_ci};
 
 /// Style and script of this page.
@@ -38,6 +40,7 @@ const ASSETS: Assets = Assets {
         include_str!("assets/state.js"),
         include_str!("assets/panels.js"),
         include_str!("assets/lanes.js"),
+        include_str!("assets/spent.js"),
         include_str!("assets/whole.js"),
         include_str!("assets/pair.js"),
         include_str!("assets/page.js"),

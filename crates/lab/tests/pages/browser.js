@@ -6,7 +6,8 @@
 // Of every page: no error is said, nothing is asked of a network, no text is smaller than 11 px, nothing is wider
 // than the window, no label lies on another. Of a page of results (results.json beside it): every number of the
 // document is in the page without a script; its answers lead to panels within one screen; keys and a drag choose a
-// range; the address shows the same elsewhere. Folded, a page of studies is at most 12,000 px high at 1,280.
+// range; the address shows the same elsewhere. Of a page of a timeline: the slowest request leads to its row, a click
+// there tells what it waited for. Folded, a page of studies is at most 12,000 px high at 1,280.
 // Prints a line for each page and look, then what is wrong; the exit code is the number of faults, at most 1.
 "use strict";
 const fs = require("fs"), os = require("os"), path = require("path"), { spawn } = require("child_process");
@@ -185,6 +186,40 @@ async function throughout(tab, script) {
   await tab.ask("scrollTo(0, 0)");
 }
 
+// What is tried: the first of these that there is.
+const LANE = "#panel-waf .field, #panel-read .field, #panel-timeline .field";
+
+// The slowest request, by its row and by a click on what is drawn of it.
+async function picked(tab) {
+  const faults = [], told = () => tab.ask(`(() => { const p = document.getElementById("panel-picked"); return p.hidden ? "" : document.getElementById("picked-words").textContent; })()`);
+  const slow = await tab.ask(`document.querySelector("#slowest tbody tr").dataset.request`);
+  await tab.ask(`document.querySelector("#slowest tbody .tool").click()`);
+  await pause(200);
+  if (!(await told()).startsWith(`request ${slow}:`)) faults.push(`the slowest request is ${slow}; what is told: ${await told()}`);
+  const box = await tab.ask(`(() => { const b = document.querySelector("#panel-timeline .field").getBoundingClientRect(); return [b.left, b.top, b.width, b.height, innerHeight]; })()`);
+  if (!(box[1] >= 0 && box[1] < box[4] * 0.6)) faults.push(`the row of the slowest request leads to ${Math.round(box[1])} px`);
+  const marked = await tab.ask(`document.querySelectorAll("#slowest tr.picked").length`);
+  if (marked !== 1) faults.push(`${marked} rows are marked`);
+  // It is drawn in the middle of the range.
+  const rows = await tab.ask(`Array.from(document.querySelectorAll("#panel-timeline .left span")).map((l) => [l.textContent, l.getBoundingClientRect().top])`);
+  const slot = await tab.ask(`/in slot (\\d+)/.exec(document.getElementById("picked-words").textContent)[1]`);
+  const row = rows.find((one) => one[0] === slot);
+  if (!row) return [...faults, `no row ${slot}`];
+  await tab.ask(`location.hash = location.hash.replace(/&?pick=[^&]*/, "")`);
+  await pause(200);
+  if (await told()) faults.push(`nothing is picked, and told is ${await told()}`);
+  const x = box[0] + box[2] / 2, y = row[1] + 8;
+  await tab.mouse("mouseMoved", x, y); await tab.mouse("mousePressed", x, y, 1); await tab.mouse("mouseReleased", x, y);
+  await pause(200);
+  if (!(await told()).startsWith(`request ${slow}:`)) faults.push(`a click on request ${slow}: ${await told()}`);
+  if (!(await tab.ask(`document.getElementById("tip").textContent`)).includes(`request ${slow}`)) faults.push("no words under the pointer");
+  const listed = await tab.ask(`document.querySelectorAll("#panel-picked tbody tr").length`), bars = await tab.ask(`document.querySelectorAll("#panel-picked .hbar .track span").length`);
+  if (!(listed > 0 && bars > 0)) faults.push(`${listed} operations and ${bars} causes of the slowest request`);
+  await tab.ask(`location.hash = ""`);
+  await pause(200);
+  return faults;
+}
+
 // Answers, keys, a drag, and the address.
 async function used(browser, tab, url, look) {
   const faults = [];
@@ -202,7 +237,8 @@ async function used(browser, tab, url, look) {
     const id = await tab.ask(`"panel-" + (/panel=(\\w+)/.exec(location.hash) || [])[1]`);
     if (!(await inView(id))) faults.push(`answer ${n}: ${id} is not in view after one click`);
   }
-  const lane = await tab.ask(`(() => { const f = document.querySelector("#panel-waf .field, #panel-read .field"); if (!f) return null;
+  if (await tab.ask(`!!document.getElementById("panel-timeline")`)) faults.push(...await picked(tab));
+  const lane = await tab.ask(`(() => { const f = document.querySelector(${JSON.stringify(LANE)}); if (!f) return null;
     f.scrollIntoView({ block: "center" }); const b = f.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()`);
   if (!lane) return faults;
   const [left, top, width, height] = lane, y = top + height / 2;
@@ -215,7 +251,7 @@ async function used(browser, tab, url, look) {
     if (!(await tab.ask(`/range=/.test(location.hash)`))) faults.push("a drag chose no range");
     if (!(await tab.ask(`getComputedStyle(document.getElementById("tip")).visibility === "visible"`))) faults.push("no numbers under the pointer");
   }
-  await tab.ask(`document.querySelector("#panel-waf .field, #panel-read .field").focus()`);
+  await tab.ask(`document.querySelector(${JSON.stringify(LANE)}).focus()`);
   for (const key of ["Escape", "ArrowRight", "ArrowRight"]) await tab.press(key);
   await pause(120);
   if (!(await tab.ask(`/at=/.test(location.hash)`))) faults.push("arrow keys moved no crosshair");

@@ -187,6 +187,8 @@ console.log(JSON.stringify({
   answers: root.querySelectorAll("#brief li").length,
   led: root.querySelectorAll("#brief .tool").length,
   sorted: root.querySelectorAll("#summary th .tool").length,
+  picked: root.all().find((one) => one.attributes.id === "panel-picked")?.textContent ?? "",
+  listed: root.querySelectorAll("#panel-picked tr").length,
   address: location.hash,
   marks: marks.length,
   marks_with_tip: marks.filter((mark) => shown(mark, { clientX: 10, clientY: 10 })).length,

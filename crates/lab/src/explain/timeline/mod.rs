@@ -2,9 +2,13 @@
 //! what cleaning collected, and arrows from a request to what it stood behind.
 //!
 //! Promises: slices of a die do not overlap, and sum to what it was busy with in the window (to the
-//! nanosecond: the format has no finer time); there is all of the window, or no file.
+//! nanosecond: the format has no finer time); there is all of the window, or no file. Times and numbers
+//! of requests count from the start of the measured part, as in every other document of the run.
 
+mod drawing;
 mod proto;
+mod read;
+mod wire;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,6 +22,8 @@ use super::{Explained, requests::column};
 use crate::LabError;
 use crate::files::write_whole;
 use proto::{Names, Slice, Trace};
+
+pub use drawing::{Drawing, Level, Operation, Request, Victim};
 
 /// Slices of a timeline at most, unless somebody says otherwise.
 pub const MOST_SLICES: usize = 1_000_000;
@@ -73,6 +79,9 @@ struct Shown {
 #[derive(Debug)]
 pub(super) struct Timeline {
     wanted: TimelineWanted,
+    /// When the measured part began, and how many requests came before it.
+    start: Time,
+    before: u64,
     from: Time,
     to: Time,
     requests: Vec<Shown>,
@@ -97,11 +106,19 @@ const VICTIM: usize = OPS.len() + Work::KINDS;
 const NUMBERS: [&str; 9] =
     ["request", "app", "offset", "bytes", "latency_ns", "block", "page", "pages", "line"];
 const VALID: usize = NUMBERS.len();
+const VALID_NAME: &str = "valid";
+
+/// What the time that a request waited for a cause is called.
+fn waited(cause: Spent) -> String {
+    format!("waited_for.{}", column(cause))
+}
 
 impl Timeline {
     pub(super) fn new(wanted: &TimelineWanted) -> Timeline {
         Timeline {
             wanted: wanted.clone(),
+            start: Time::ZERO,
+            before: 0,
             from: Time::ZERO,
             to: Time::ZERO,
             requests: Vec::new(),
@@ -110,9 +127,10 @@ impl Timeline {
         }
     }
 
-    /// The measured part begins at `start`.
-    pub(super) fn begin(&mut self, drive: &mut Drive, start: Time) {
+    /// The measured part begins at `start`, after so many requests.
+    pub(super) fn begin(&mut self, drive: &mut Drive, start: Time, before: u64) {
         let Window { from, to } = self.wanted.window;
+        (self.start, self.before) = (start, before);
         let end = |span| start.checked_add(span).unwrap_or(Time::LIMIT);
         (self.from, self.to) = (end(from), end(to));
         self.requests.clear();
@@ -169,8 +187,8 @@ impl Timeline {
     fn draw(&self, drive: &Drive, kept: &Kept) -> Vec<u8> {
         let works = Work::ALL.map(Work::label);
         let events: Vec<&str> = OPS.into_iter().chain(works).chain(["victim"]).collect();
-        let waited = Spent::ALL.map(|cause| format!("waited_for.{}", column(cause)));
-        let numbers = NUMBERS.into_iter().chain(["valid"]).map(str::to_string);
+        let waited = Spent::ALL.map(waited);
+        let numbers = NUMBERS.into_iter().chain([VALID_NAME]).map(str::to_string);
         let annotations: Vec<String> = numbers.chain(waited).collect();
         let categories: Vec<&str> = Spent::NAMES.into_iter().chain(["request"]).collect();
         let mut trace = Trace::new(&Names {
@@ -181,8 +199,13 @@ impl Timeline {
         let flows = self.flows(kept);
         self.draw_requests(&mut trace, &flows);
         self.draw_drive(&mut trace, kept, &flows);
-        draw_dies(&mut trace, drive, kept, &flows);
+        self.draw_dies(&mut trace, drive, kept, &flows);
         trace.finish()
+    }
+
+    /// A time of the measured part; what began before it is drawn from its start.
+    fn ns(&self, at: Time) -> u64 {
+        at.max(self.start).since(self.start).as_ns()
     }
 
     /// Arrows: from requests to the operations they waited for, as far as both are drawn, and from
@@ -236,8 +259,8 @@ impl Timeline {
             annotations.extend(parts.map(|(cause, ns)| (VALID + 1 + cause, ns)));
             trace.slice(&Slice {
                 track: SLOT + slot as u64,
-                start_ns: shown.at.as_ns(),
-                end_ns: shown.end.as_ns(),
+                start_ns: self.ns(shown.at),
+                end_ns: self.ns(shown.end),
                 name: r.op as usize,
                 category: Spent::COUNT,
                 annotations: &annotations,
@@ -264,8 +287,8 @@ impl Timeline {
             last = end;
             trace.slice(&Slice {
                 track: CLEANING,
-                start_ns: start.as_ns(),
-                end_ns: end.as_ns(),
+                start_ns: self.ns(start),
+                end_ns: self.ns(end),
                 name: VICTIM,
                 category: Spent::Gc as usize,
                 annotations: &[
@@ -280,11 +303,54 @@ impl Timeline {
             let mut last = None;
             for (at, levels) in &self.levels {
                 if last != Some(levels[which]) {
-                    trace.count(track, at.as_ns(), levels[which]);
+                    trace.count(track, self.ns(*at), levels[which]);
                     last = Some(levels[which]);
                 }
             }
         }
+    }
+
+    fn draw_dies(&self, trace: &mut Trace, drive: &Drive, kept: &Kept, flows: &Flows) {
+        trace.group(DIES, "dies");
+        let per_channel = drive.nand().geometry().dies_per_channel;
+        let mut die = None;
+        let (mut last, mut begun) = (Time::ZERO, std::collections::BTreeSet::new());
+        for piece in &kept.pieces {
+            let track = DIE + u64::from(piece.die);
+            if die != Some(piece.die) {
+                (die, last) = (Some(piece.die), Time::ZERO);
+                let (channel, within) = (piece.die / per_channel, piece.die % per_channel);
+                let name = format!("channel {channel} die {within}");
+                trace.track(track, DIES, &name, u64::from(piece.die), false);
+            }
+            // Where a die does two things at a time, what began later is drawn from the end of the other.
+            let start = piece.start.max(last);
+            if start >= piece.end {
+                continue;
+            }
+            last = piece.end;
+            let first = begun.insert(piece.operation);
+            let arrows = flows.of_operation.get(&piece.operation).filter(|_| first);
+            self.draw_piece(trace, track, start, piece, arrows.map_or(&[], Vec::as_slice));
+        }
+    }
+
+    fn draw_piece(&self, trace: &mut Trace, track: u64, start: Time, piece: &Piece, flows: &[u64]) {
+        trace.slice(&Slice {
+            track,
+            start_ns: self.ns(start),
+            end_ns: self.ns(piece.end),
+            name: OPS.len() + piece.work.index(),
+            category: piece.work.spent(true) as usize,
+            annotations: &[
+                // Of what came before the measured part nobody knows.
+                (0, piece.request.saturating_sub(self.before)),
+                (5, u64::from(piece.block.0)),
+                (6, u64::from(piece.page)),
+                (7, u64::from(piece.pages)),
+            ],
+            flows,
+        });
     }
 }
 
@@ -301,48 +367,6 @@ impl Flows {
         self.last += 1;
         self.last
     }
-}
-
-fn draw_dies(trace: &mut Trace, drive: &Drive, kept: &Kept, flows: &Flows) {
-    trace.group(DIES, "dies");
-    let per_channel = drive.nand().geometry().dies_per_channel;
-    let mut die = None;
-    let (mut last, mut begun) = (Time::ZERO, std::collections::BTreeSet::new());
-    for piece in &kept.pieces {
-        let track = DIE + u64::from(piece.die);
-        if die != Some(piece.die) {
-            (die, last) = (Some(piece.die), Time::ZERO);
-            let (channel, within) = (piece.die / per_channel, piece.die % per_channel);
-            let name = format!("channel {channel} die {within}");
-            trace.track(track, DIES, &name, u64::from(piece.die), false);
-        }
-        // Where a die does two things at a time, what began later is drawn from the end of the other.
-        let start = piece.start.max(last);
-        if start >= piece.end {
-            continue;
-        }
-        last = piece.end;
-        let first = begun.insert(piece.operation);
-        let arrows = flows.of_operation.get(&piece.operation).filter(|_| first);
-        draw_piece(trace, track, start, piece, arrows.map_or(&[], Vec::as_slice));
-    }
-}
-
-fn draw_piece(trace: &mut Trace, track: u64, start: Time, piece: &Piece, flows: &[u64]) {
-    trace.slice(&Slice {
-        track,
-        start_ns: start.as_ns(),
-        end_ns: piece.end.as_ns(),
-        name: OPS.len() + piece.work.index(),
-        category: piece.work.spent(true) as usize,
-        annotations: &[
-            (0, piece.request),
-            (5, u64::from(piece.block.0)),
-            (6, u64::from(piece.page)),
-            (7, u64::from(piece.pages)),
-        ],
-        flows,
-    });
 }
 
 /// Seconds of a span, exactly.

@@ -6,9 +6,10 @@
 #[derive(Clone, Debug, Default)]
 pub(super) struct Message(pub Vec<u8>);
 
-const VARINT: u64 = 0;
-const FIXED64: u64 = 1;
-const BYTES: u64 = 2;
+/// How a field's value is written.
+pub(super) const VARINT: u64 = 0;
+pub(super) const FIXED64: u64 = 1;
+pub(super) const BYTES: u64 = 2;
 
 impl Message {
     fn varint(&mut self, mut value: u64) {
@@ -42,9 +43,9 @@ impl Message {
     }
 }
 
-const TRACE_PACKET: u64 = 1;
+pub(super) const TRACE_PACKET: u64 = 1;
 
-mod packet {
+pub(super) mod packet {
     pub const TIMESTAMP: u64 = 8;
     pub const SEQUENCE: u64 = 10;
     pub const TRACK_EVENT: u64 = 11;
@@ -52,7 +53,7 @@ mod packet {
     pub const SEQUENCE_FLAGS: u64 = 13;
     pub const TRACK_DESCRIPTOR: u64 = 60;
 }
-mod track {
+pub(super) mod track {
     pub const UUID: u64 = 1;
     pub const NAME: u64 = 2;
     pub const PROCESS: u64 = 3;
@@ -61,7 +62,7 @@ mod track {
     pub const CHILD_ORDERING: u64 = 11;
     pub const RANK: u64 = 12;
 }
-mod event {
+pub(super) mod event {
     pub const CATEGORIES: u64 = 3;
     pub const ANNOTATIONS: u64 = 4;
     pub const TYPE: u64 = 9;
@@ -70,10 +71,31 @@ mod event {
     pub const COUNTER: u64 = 30;
     pub const FLOWS: u64 = 47;
 }
+/// Lists of interned names.
+pub(super) mod interned {
+    pub const CATEGORIES: u64 = 1;
+    pub const EVENTS: u64 = 2;
+    pub const ANNOTATIONS: u64 = 3;
+}
+/// A process, which a group of tracks is shown as.
+pub(super) mod process {
+    pub const PID: u64 = 1;
+    pub const NAME: u64 = 6;
+}
+/// An interned name: its number and its text.
+pub(super) mod name {
+    pub const IID: u64 = 1;
+    pub const TEXT: u64 = 2;
+}
+/// An annotation: the number of its name, its value.
+pub(super) mod annotation {
+    pub const NAME: u64 = 1;
+    pub const VALUE: u64 = 3;
+}
 
-const SLICE_BEGIN: u64 = 1;
-const SLICE_END: u64 = 2;
-const COUNTER_VALUE: u64 = 4;
+pub(super) const SLICE_BEGIN: u64 = 1;
+pub(super) const SLICE_END: u64 = 2;
+pub(super) const COUNTER_VALUE: u64 = 4;
 const EXPLICIT: u64 = 3;
 const STATE_CLEARED: u64 = 1;
 const NEEDS_STATE: u64 = 2;
@@ -110,16 +132,28 @@ impl Trace {
     pub fn new(names: &Names<'_>) -> Trace {
         let mut trace = Trace::default();
         trace.packet(STATE_CLEARED | NEEDS_STATE, |packet| {
-            packet.message(packet::INTERNED, |interned| {
-                let mut list = |field, iid: usize, name: &str| {
-                    interned.message(field, |one| {
-                        one.int(1, iid as u64 + 1);
-                        one.bytes(2, name.as_bytes());
+            packet.message(packet::INTERNED, |lists| {
+                let mut list = |field, iid: usize, text: &str| {
+                    lists.message(field, |one| {
+                        one.int(name::IID, iid as u64 + 1);
+                        one.bytes(name::TEXT, text.as_bytes());
                     });
                 };
-                names.categories.iter().enumerate().for_each(|(i, name)| list(1, i, name));
-                names.events.iter().enumerate().for_each(|(i, name)| list(2, i, name));
-                names.annotations.iter().enumerate().for_each(|(i, name)| list(3, i, name));
+                names
+                    .categories
+                    .iter()
+                    .enumerate()
+                    .for_each(|(i, name)| list(interned::CATEGORIES, i, name));
+                names
+                    .events
+                    .iter()
+                    .enumerate()
+                    .for_each(|(i, name)| list(interned::EVENTS, i, name));
+                names
+                    .annotations
+                    .iter()
+                    .enumerate()
+                    .for_each(|(i, name)| list(interned::ANNOTATIONS, i, name));
             });
         });
         trace
@@ -138,9 +172,9 @@ impl Trace {
         self.packet(NEEDS_STATE, |packet| {
             packet.message(packet::TRACK_DESCRIPTOR, |track| {
                 track.int(track::UUID, uuid);
-                track.message(track::PROCESS, |process| {
-                    process.int(1, uuid);
-                    process.bytes(6, name.as_bytes());
+                track.message(track::PROCESS, |of| {
+                    of.int(process::PID, uuid);
+                    of.bytes(process::NAME, name.as_bytes());
                 });
                 track.int(track::CHILD_ORDERING, EXPLICIT);
             });
@@ -173,8 +207,8 @@ impl Trace {
                 event.int(event::CATEGORIES, slice.category as u64 + 1);
                 for (name, value) in slice.annotations {
                     event.message(event::ANNOTATIONS, |one| {
-                        one.int(1, *name as u64 + 1);
-                        one.int(3, *value);
+                        one.int(annotation::NAME, *name as u64 + 1);
+                        one.int(annotation::VALUE, *value);
                     });
                 }
                 for flow in slice.flows {

@@ -88,7 +88,7 @@ function visible(run) {
 }
 function xTicks() {
   var s = span(), step = ticks(s[1] - s[0], 4)[1], out = [];
-  for (var v = Math.ceil(s[0] / step) * step; v <= s[1]; v += step) out.push(v);
+  for (var v = Math.ceil((s[0] + along.zero) / step) * step - along.zero; v <= s[1]; v += step) out.push(v);
   return out;
 }
 function strokes(panel, run, pen, width, axis) {
@@ -98,7 +98,7 @@ function strokes(panel, run, pen, width, axis) {
 }
 // HTML labels over the canvas: they keep their size on any screen.
 function labels(lane, axis, panel, width) {
-  lane.left.textContent = lane.below.textContent = "";
+  lane.left.textContent = "";
   var last = -99;
   axis.ticks.slice().sort(function (a, b) { return axis.Y(b) - axis.Y(a); }).forEach(function (t) {
     var y = axis.Y(t);
@@ -107,13 +107,36 @@ function labels(lane, axis, panel, width) {
     var l = make("span", "", lane.left, tick(panel.say(t)));
     l.style.top = Math.max(0, Math.min(HEIGHT - 14, y - 7)) + "px";
   });
+  labelsBelow(lane, width);
+}
+function labelsBelow(lane, width) {
   var X = acrossOf(width), end = -99;
+  lane.below.textContent = "";
   xTicks().forEach(function (t) {
-    var words = tick(say.count(t)), half = words.length * 3.6, x = Math.max(half, Math.min(width - half, X(t)));
+    var words = along.tick(t), half = words.length * 3.6, x = Math.max(half, Math.min(width - half, X(t)));
     if (x - half < end + 8) return;
     end = x + half;
     make("span", "", lane.below, words).style.left = x + "px";
   });
+}
+// A lane: its name and what it says, labels at the left, the field with its canvas, labels below.
+function laneOf(grid, run, label) {
+  var lane = { run: run, box: make("figure", "lane", grid) };
+  var head = make("figcaption", "", lane.box);
+  lane.name = make("b", "", head);
+  if (run.hue !== undefined) swatch(run, lane.name);
+  lane.name.appendChild(document.createTextNode(label));
+  lane.value = make("span", "value", head);
+  lane.plot = make("div", "plot", lane.box);
+  lane.left = make("div", "left", lane.plot);
+  lane.field = make("div", "field", lane.plot);
+  lane.canvas = make("canvas", "", lane.field);
+  lane.mark = make("div", "range", lane.field);
+  lane.cross = make("div", "crosshair", lane.field);
+  lane.below = make("div", "below", lane.box);
+  lane.field.tabIndex = 0;
+  lane.field.setAttribute("role", "img");
+  return lane;
 }
 function addPanel(panel) {
   var list = runs.filter(panel.has);
@@ -131,20 +154,7 @@ function addPanel(panel) {
   function build(list) {
     grid.textContent = "";
     lanes = list.map(function (run) {
-      var lane = { run: run, box: make("figure", "lane", grid) };
-      var head = make("figcaption", "", lane.box), name = make("b", "", head);
-      swatch(run, name);
-      name.appendChild(document.createTextNode(run.label));
-      lane.value = make("span", "value", head);
-      lane.plot = make("div", "plot", lane.box);
-      lane.left = make("div", "left", lane.plot);
-      lane.field = make("div", "field", lane.plot);
-      lane.canvas = make("canvas", "", lane.field);
-      lane.mark = make("div", "range", lane.field);
-      lane.cross = make("div", "crosshair", lane.field);
-      lane.below = make("div", "below", lane.box);
-      lane.field.tabIndex = 0;
-      lane.field.setAttribute("role", "img");
+      var lane = laneOf(grid, run, run.label);
       listen(lane, panel);
       return lane;
     });
@@ -174,13 +184,13 @@ function addPanel(panel) {
 }
 // The range, the crosshair, and what the lane's head says.
 function overlay(lane, panel, width) {
-  var X = acrossOf(width), run = lane.run, r = state.range;
-  lane.mark.hidden = !r || state.zoom;
+  var X = acrossOf(width), run = lane.run, r = drawn_range || state.range;
+  lane.mark.hidden = !r || state.zoom && !drawn_range;
   if (r) { lane.mark.style.left = X(r[0]) + "px"; lane.mark.style.width = Math.max(2, X(r[1]) - X(r[0])) + "px"; }
   var s = span(), seen = state.at !== null && state.at >= s[0] && state.at <= s[1] && state.at < run.windows * run.per;
   lane.cross.hidden = !seen;
   if (seen) lane.cross.style.left = X(state.at) + "px";
-  var w = windowsIn(run, r), words = panel.value(run, w[0], w[1], !r);
+  var w = windowsIn(run, state.range), words = panel.value(run, w[0], w[1], !state.range);
   if (seen) {
     words = panel.tip(run, windowAt(run, state.at)).map(function (row) { return row[1] + " " + row[2]; }).slice(0, 3).join("   ");
   }
@@ -189,10 +199,11 @@ function overlay(lane, panel, width) {
 }
 function tipFor(panel, run, event) {
   var i = windowAt(run, state.at), t = timeOf(run, i), tip = document.getElementById("tip");
+  var said = panel.under ? panel.under(event) : null;
   tip.textContent = "";
-  make("b", "", tip, "requests " + say.count(i * run.per) + " to " + say.count((i + 1) * run.per) +
+  make("b", "", tip, said ? said.head : along.words(i * run.per, (i + 1) * run.per) +
     (t ? ", " + say.time(t[0]) + " to " + say.time(t[1]) : ""));
-  panel.tip(run, i).forEach(function (row) {
+  (said ? said.rows : panel.tip(run, i)).forEach(function (row) {
     var line = make("span", "", tip), left = make("span", "", line);
     left.style.display = "inline";
     make("i", "", left).style.background = "var(--" + row[0] + ")";
@@ -217,13 +228,20 @@ function listen(lane, panel) {
     var to = requestAt(e);
     state.at = Math.round(to);
     if (from !== null && Math.abs(to - from) > (span()[1] - span()[0]) / 100) {
-      state.range = snapped(run, Math.min(from, to), Math.max(from, to));
+      var r = snapped(run, Math.min(from, to), Math.max(from, to));
+      // The axis stays while one draws on it.
+      if (state.zoom) drawn_range = r; else state.range = r;
     }
     if (windowAt(run, state.at) >= 0) tipFor(panel, run, e);
     changed(true);
   });
-  field.addEventListener("pointerup", function () { from = null; changed(); });
-  field.addEventListener("pointercancel", function () { from = null; hideTip(); });
+  field.addEventListener("pointerup", function () {
+    from = null;
+    if (drawn_range) state.range = drawn_range;
+    drawn_range = null;
+    changed();
+  });
+  field.addEventListener("pointercancel", function () { from = drawn_range = null; hideTip(); });
   field.addEventListener("pointerleave", function () { if (from === null) { state.at = null; hideTip(); changed(true); } });
   field.addEventListener("dblclick", function () { clearRange(); });
   field.addEventListener("keydown", function (e) { if (key(e, run)) e.preventDefault(); });
@@ -232,14 +250,48 @@ function snapped(run, from, to) {
   var a = Math.floor(from / run.per) * run.per, b = Math.ceil(to / run.per) * run.per;
   return [a, Math.min(most, Math.max(b, a + run.per))];
 }
+// Buttons for the range, in a bar.
+function rangeTools(parent, whole) {
+  var zoom = button(parent, "Zoom in", "The axis spans the range only (Enter)", function () { state.zoom = !state.zoom; changed(); });
+  var clear = button(parent, whole, "Give up the range (Escape)", clearRange);
+  button(parent, "Copy link", "The address of exactly this view", function (b) { write(); copied(b, location.href, "text/plain", "link.txt"); });
+  watchers.push(function () {
+    zoom.hidden = clear.hidden = !state.range;
+    zoom.textContent = state.zoom ? "Zoom out" : "Zoom in";
+  });
+}
+// Drawn again when the window, the colours or the address change.
+function redrawn() {
+  // What is printed is drawn, wherever it stands.
+  addEventListener("beforeprint", function () { document.querySelectorAll(".panel").forEach(function (s) { s.draw(); }); });
+  var wide = innerWidth;
+  addEventListener("resize", function () { if (innerWidth !== wide) { wide = innerWidth; changed(); } });
+  addEventListener("hashchange", function () { restore(); changed(); });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () { changed(); });
+  document.querySelector("header .theme").addEventListener("click", function () { changed(); });
+}
 function clearRange() { state.range = null; state.zoom = false; changed(); }
+var RANGE_HINT = "Drag over a panel to choose a range. Keys in a panel: arrows move the crosshair, with shift they choose a range, " +
+  "Enter zooms, + and - show half as much or twice, Escape gives up.";
+// Half as much around the crosshair, or twice.
+function nearer(run, factor) {
+  var s = span(), at = state.at === null ? (s[0] + s[1]) / 2 : Math.max(s[0], Math.min(s[1], state.at));
+  var wide = Math.min(most, Math.max(run.per * 4, (s[1] - s[0]) * factor)), from = at - (at - s[0]) / (s[1] - s[0]) * wide;
+  from = Math.max(0, Math.min(most - wide, from));
+  state.range = snapped(run, from, from + wide);
+  state.zoom = state.range[0] > 0 || state.range[1] < most;
+  if (!state.zoom) state.range = null;
+  changed();
+}
 // Arrows move the crosshair by a window, with shift they stretch the range; Enter zooms, Escape gives up.
 function key(e, run) {
-  var at = state.at === null ? span()[0] : state.at, by = { ArrowLeft: -run.per, ArrowRight: run.per }[e.key];
+  var step = run.step ? run.step() : run.per;
+  var at = state.at === null ? span()[0] : state.at, by = { ArrowLeft: -step, ArrowRight: step }[e.key];
   if (e.key === "Home") { at = span()[0]; by = 0; }
   if (e.key === "End") { at = span()[1] - 1; by = 0; }
   if (e.key === "Escape") { state.at = null; hideTip(); clearRange(); return true; }
   if (e.key === "Enter" && state.range) { state.zoom = !state.zoom; changed(); return true; }
+  if (e.key === "+" || e.key === "-") { nearer(run, e.key === "+" ? 0.5 : 2); return true; }
   if (by === undefined) return false;
   var next = Math.max(0, Math.min(run.windows * run.per - 1, at + by));
   if (e.shiftKey) {
@@ -283,8 +335,8 @@ function svgOf(panel, list) {
     strokes(panel, run, pen, width, axis);
     pen.end();
     axis.ticks.forEach(function (t) { pen.text(64, top + axis.Y(t) + 4, tick(panel.say(t)), "end", soft); });
-    xTicks().forEach(function (t) { pen.text(70 + X(t), top + HEIGHT + 15, tick(say.count(t)), "middle", soft); });
+    xTicks().forEach(function (t) { pen.text(70 + X(t), top + HEIGHT + 15, along.tick(t), "middle", soft); });
   });
-  pen.text(70 + width / 2, 66 + list.length * step - 8, "requests", "middle", soft);
+  pen.text(70 + width / 2, 66 + list.length * step - 8, along.name, "middle", soft);
   return pen.done(610, 72 + list.length * step);
 }

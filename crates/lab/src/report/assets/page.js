@@ -2,10 +2,8 @@
 function bar() {
   var s = make("div", "bar-top", document.getElementById("panels")), fold = make("details", "", s), summary = make("summary", "", fold);
   var list = make("div", "runs", fold), said = make("span", "said", s);
-  var zoom = button(s, "Zoom in", "The axis spans the range only (Enter)", function () { state.zoom = !state.zoom; changed(); });
-  var clear = button(s, "Whole run", "Give up the range (Escape)", clearRange);
-  button(s, "Copy link", "The address of exactly this view", function (b) { write(); copied(b, location.href, "text/plain", "link.txt"); });
-  make("p", "hint", fold, "Drag over a panel to choose a range. Keys in a panel: arrows move the crosshair, with shift they choose a range, Enter zooms, Escape gives up.");
+  rangeTools(s, "Whole run");
+  make("p", "hint", fold, RANGE_HINT);
   var boxes = runs.map(function (run) {
     var label = make("label", "run", list), box = make("input", "", label);
     box.type = "checkbox";
@@ -23,8 +21,6 @@ function bar() {
   watchers.push(function () {
     summary.textContent = state.runs.length === runs.length && runs.length === 1 ? "1 run" : state.runs.length + " of " + runs.length + " runs";
     boxes.forEach(function (box, i) { box.checked = state.runs.indexOf(i) >= 0; });
-    zoom.hidden = clear.hidden = !state.range;
-    zoom.textContent = state.zoom ? "Zoom out" : "Zoom in";
     var r = state.range, run = shown()[0];
     said.textContent = r ? "requests " + say.count(r[0]) + " to " + say.count(r[1]) : "the whole run: " + say.count(most) + " requests";
     if (r && run && run.columns.time_ns && shown().length === 1) {
@@ -109,11 +105,5 @@ if (runs.length) {
       if (to) to.scrollIntoView();
     });
   });
-  // What is printed is drawn, wherever it stands.
-  addEventListener("beforeprint", function () { document.querySelectorAll(".panel").forEach(function (s) { s.draw(); }); });
-  var wide = innerWidth;
-  addEventListener("resize", function () { if (innerWidth !== wide) { wide = innerWidth; changed(); } });
-  addEventListener("hashchange", function () { restore(); changed(); });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", function () { changed(); });
-  document.querySelector("header .theme").addEventListener("click", function () { changed(); });
+  redrawn();
 }

@@ -1,7 +1,17 @@
 // What is shown: runs, a range of requests, the crosshair, two runs to compare. It is in the address, so a link shows the same.
 var runs = [], most = 0;
-var state = { runs: [], range: null, zoom: false, at: null, a: 0, b: 1, m: "waf", sort: "" };
+var state = { runs: [], range: null, zoom: false, at: null, a: 0, b: 1, m: "waf", sort: "", pick: "" };
+// A range that is being drawn while the axis spans another.
+var drawn_range = null;
 var watchers = [];
+// What the axis counts.
+var along = {
+  name: "requests",
+  // What is said of its beginning.
+  zero: 0,
+  tick: function (v) { return tick(say.count(v)); },
+  words: function (from, to) { return "requests " + say.count(from) + " to " + say.count(to); }
+};
 function defaults() {
   // The first seed of each group, as many as can be told apart.
   var seen = {}, out = [];
@@ -22,6 +32,7 @@ function write() {
   if (state.m !== "waf") parts.push("m=" + encodeURIComponent(state.m));
   if (state.panel) parts.push("panel=" + encodeURIComponent(state.panel));
   if (state.sort) parts.push("sort=" + encodeURIComponent(state.sort));
+  if (state.pick) parts.push("pick=" + encodeURIComponent(state.pick));
   try { history.replaceState(null, "", parts.length ? "#" + parts.join("&") : location.pathname + location.search); } catch (e) {}
 }
 function restore() {
@@ -41,6 +52,7 @@ function restore() {
   state.m = said.m || "waf";
   state.panel = said.panel || "";
   state.sort = said.sort || "";
+  state.pick = said.pick || "";
 }
 // Redraws once a frame, however often something changes.
 var due = 0;

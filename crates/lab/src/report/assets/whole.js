@@ -1,15 +1,4 @@
 // Panels that are not over the run: where the time went, the tail, the blocks of the drive, two runs side by side.
-var SPENT = [["gc", "behind cleaning", "gc"], ["erase", "behind erases", "c4"], ["host_program", "behind programs of host data", "host"],
-  ["host_read", "behind reads of others", "c0"], ["map", "pages of the map", "map"], ["metadata", "records of the drive", "metadata"],
-  ["bus", "for a channel", "c5"], ["queue", "in the host's queue", "c7"], ["firmware", "firmware", "c3"], ["link", "link", "c6"],
-  ["dram", "buffer memory", "padding"], ["own", "own flash operations", "c2"], ["other", "other", "faint"]];
-function choice(parent, name, options, value, act) {
-  var label = make("label", "choice", parent, name + " "), s = make("select", "", label);
-  options.forEach(function (o) { var at = make("option", "", s, o[1]); at.value = o[0]; });
-  s.value = String(value);
-  s.addEventListener("change", function () { act(s.value); });
-  return s;
-}
 function causesPanel() {
   function path(op, of, rest) { return "latency_ns." + op + ".by_cause." + of + "." + rest; }
   var picked = { op: "read", of: "p999" }, ops = ["read", "write", "flush"].filter(function (op) {
@@ -33,29 +22,15 @@ function causesPanel() {
     rows.textContent = keys.textContent = "";
     var list = shown(), high = 0;
     list.forEach(function (run) { high = Math.max(high, run.numbers[path(picked.op, picked.of, "mean")] || 0); });
-    SPENT.filter(function (c) {
-      return list.some(function (run) { return run.numbers[path(picked.op, picked.of, "causes." + c[0])] > high / 200; });
-    }).forEach(function (c) {
-      var key = make("span", "", keys);
-      make("i", "", key).style.background = "var(--" + c[2] + ")";
-      key.appendChild(document.createTextNode(c[1]));
+    spentKeys(keys, function (c) {
+      return list.some(function (run) { return run.numbers[path(picked.op, picked.of, "causes." + c)] > high / 200; });
     });
     list.forEach(function (run) {
-      var mean = run.numbers[path(picked.op, picked.of, "mean")], row = make("div", "hbar", rows), name = make("span", "name", row);
+      var mean = run.numbers[path(picked.op, picked.of, "mean")], name = spentRow(rows, mean, high, function (c) {
+        return run.numbers[path(picked.op, picked.of, "causes." + c)];
+      }, "not known: fewer than ten requests");
       swatch(run, name);
       name.appendChild(document.createTextNode(run.label));
-      var track = make("div", "track", row), most = null;
-      SPENT.forEach(function (c) {
-        var ns = run.numbers[path(picked.op, picked.of, "causes." + c[0])];
-        if (!(ns > 0)) return;
-        if (!most || ns > most[1]) most = [c[1], ns];
-        var part = make("span", "", track);
-        part.style.width = 100 * ns / high + "%";
-        part.style.background = "var(--" + c[2] + ")";
-        part.title = c[1] + " " + say.time(ns);
-      });
-      make("span", "value", row, mean ? say.time(mean) : "–");
-      make("small", "", row, most ? digits(100 * most[1] / mean, 2) + " % " + most[0] : "not known: fewer than ten requests");
     });
   });
 }
