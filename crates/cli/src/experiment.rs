@@ -127,7 +127,8 @@ fn execute(
 ) -> Result<(), LabError> {
     let clock = cost::Watch::start();
     only_one_on_stdout(output.json, output.csv.as_deref())?;
-    let mut experiment = Experiment::new(scenario)?;
+    let stoppable = Watch { stop: stop::flag(), progress: &|_| () };
+    let mut experiment = Experiment::watched(scenario, stoppable)?;
     for line in experiment.notes()? {
         note(&line);
     }

@@ -16,9 +16,9 @@ pub fn hits(asked: &Asked, args: &Sim) -> Result<(), LabError> {
     if args.output.csv.is_some() {
         return Err(LabError::Input("--csv: of runs; expected no --hits".to_string()));
     }
-    let asked = asked.hits(args.curve.as_deref())?;
-    let out = args.output.out.as_deref().map(Folder::prepare).transpose()?;
     let watch = Watch { stop: stop::flag(), progress: &|_| () };
+    let asked = asked.hits(args.curve.as_deref(), watch)?;
+    let out = args.output.out.as_deref().map(Folder::prepare).transpose()?;
     let found = asked.count(threads(&args.output), watch)?;
     let document = asked.document(&found, VERSION).pretty();
     let line = match out.as_ref().map(|out| out.path(RESULTS)) {

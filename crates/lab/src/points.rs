@@ -8,6 +8,7 @@
 use report::json::{Json, Map};
 use ssd::{Config, KeyKind, Origin};
 
+use crate::replay::Watch;
 use crate::scenario::{Scenario, Sweep, share_of};
 use crate::setting::{Setting, Workloads, capacity};
 use crate::{LabError, StackConfig};
@@ -79,7 +80,7 @@ type Tried = Result<Setting, String>;
 /// Settings by the values of the sweeps that make them.
 struct Settings<'a> {
     scenario: &'a Scenario,
-    workloads: Workloads,
+    workloads: Workloads<'a>,
     known: Vec<(Vec<usize>, Tried)>,
 }
 
@@ -131,11 +132,12 @@ impl Points {
     /// Checks every combination.
     ///
     /// # Errors
-    /// Whatever is wrong with the scenario as a whole, or with all combinations of a value.
-    pub fn new(scenario: &Scenario) -> Result<Points, LabError> {
+    /// Whatever is wrong with the scenario as a whole, or with all combinations of a value;
+    /// [`LabError::Interrupted`].
+    pub fn new(scenario: &Scenario, watch: Watch<'_>) -> Result<Points, LabError> {
         let combinations = combinations(&scenario.sweeps, scenario.seeds.len())?;
         let known = Vec::new();
-        let mut settings = Settings { scenario, workloads: Workloads::default(), known };
+        let mut settings = Settings { scenario, workloads: Workloads::new(watch), known };
         let mut cells: Vec<Result<Point, String>> = Vec::with_capacity(combinations.len());
         for combination in &combinations {
             match settings.point(combination) {

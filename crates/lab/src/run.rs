@@ -39,7 +39,15 @@ impl Experiment {
     /// # Errors
     /// Whatever is wrong with it, before anything is run.
     pub fn new(scenario: &Scenario) -> Result<Experiment, LabError> {
-        let Points { settings, points, impossible } = Points::new(scenario)?;
+        Experiment::watched(scenario, Watch::nobody())
+    }
+
+    /// The same, where somebody may want the reading of a long workload to stop.
+    ///
+    /// # Errors
+    /// As [`Experiment::new`]; [`LabError::Interrupted`].
+    pub fn watched(scenario: &Scenario, watch: Watch<'_>) -> Result<Experiment, LabError> {
+        let Points { settings, points, impossible } = Points::new(scenario, watch)?;
         let scenario = match settings.as_slice() {
             [one] if one.params.is_empty() => one.scenario.clone(),
             _ => scenario.clone(),

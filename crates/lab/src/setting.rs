@@ -13,7 +13,7 @@ use ssd::{Config, Origin};
 use crate::LabError;
 use crate::chosen::scale_json;
 use crate::input::Prepared;
-use crate::replay::Mode;
+use crate::replay::{Mode, Watch};
 use crate::result::{config_json, replay_json, stack_json};
 use crate::scenario::{Scenario, Sweep};
 use report::json::{Json, Map, MapExt};
@@ -37,17 +37,24 @@ pub(crate) struct Setting {
 }
 
 /// Workloads that were read once, by what they are: presets that are swept share them.
-#[derive(Default)]
-pub(crate) struct Workloads(BTreeMap<String, Arc<Prepared>>);
+pub(crate) struct Workloads<'w> {
+    known: BTreeMap<String, Arc<Prepared>>,
+    watch: Watch<'w>,
+}
 
-impl Workloads {
+impl<'w> Workloads<'w> {
+    /// None yet; reading one may be stopped.
+    pub fn new(watch: Watch<'w>) -> Workloads<'w> {
+        Workloads { known: BTreeMap::new(), watch }
+    }
+
     fn prepare(&mut self, scenario: &Scenario, seed: u64) -> Result<Arc<Prepared>, LabError> {
         let key = format!("{:?}", scenario.workload);
-        if let Some(known) = self.0.get(&key) {
+        if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
         }
-        let prepared = Arc::new(scenario.workload.prepare(seed)?);
-        self.0.insert(key, prepared.clone());
+        let prepared = Arc::new(scenario.workload.prepare_watched(seed, self.watch)?);
+        self.known.insert(key, prepared.clone());
         Ok(prepared)
     }
 }
@@ -60,7 +67,7 @@ impl Setting {
     pub fn new(
         scenario: &Scenario,
         values: &[(&Sweep, &str)],
-        workloads: &mut Workloads,
+        workloads: &mut Workloads<'_>,
     ) -> Result<Setting, LabError> {
         let scenario = scenario.with(values)?;
         scenario.check()?;

@@ -19,6 +19,7 @@ use workload::{Source, SourceError};
 
 use crate::LabError;
 use crate::fileload::FilesSpec;
+use crate::replay::Watch;
 use report::json::{Json, Map, MapExt};
 
 pub use demo::{DEMO_NAME, demo_trace};
@@ -237,6 +238,14 @@ impl Workload {
     /// # Errors
     /// A wrong trace, recipe or combination.
     pub fn prepare(&self, seed: u64) -> Result<Prepared, LabError> {
+        self.prepare_watched(seed, Watch::nobody())
+    }
+
+    /// The same, where somebody may want the reading to stop.
+    ///
+    /// # Errors
+    /// As [`Workload::prepare`]; [`LabError::Interrupted`].
+    pub fn prepare_watched(&self, seed: u64, watch: Watch<'_>) -> Result<Prepared, LabError> {
         if self.files.is_some() {
             if self.origin.is_some() || !self.tenants.is_empty() {
                 let what = "`files` and a source of requests: expected one of the two";
@@ -274,17 +283,17 @@ impl Workload {
                     _ => None,
                 };
                 prepared.survey = match trace {
-                    Some(trace) => Survey::of_trace(trace, !shared, chunk)?,
+                    Some(trace) => Survey::of_trace(trace, !shared, chunk, watch)?,
                     None => {
                         let source = open_one(origin, 0, &self.options, seed)?;
-                        Survey::of_source(source, chunk)?
+                        Survey::of_source(source, chunk, watch)?
                     }
                 };
             }
             _ => {
                 let apps = std::mem::take(&mut prepared.survey.apps);
                 let source = prepared.merged(seed)?;
-                prepared.survey = Survey::of_source(source, chunk)?;
+                prepared.survey = Survey::of_source(source, chunk, watch)?;
                 prepared.survey.apps = apps;
             }
         }

@@ -8,6 +8,7 @@ use workload::{BLOCK_RECORDS, Record, Source, TraceOp};
 use super::Fit;
 use super::place::Layout;
 use crate::LabError;
+use crate::replay::Watch;
 use report::json::{Json, Map, MapExt};
 
 /// Each volume of a trace starts on such a boundary of the drive.
@@ -44,9 +45,10 @@ impl Survey {
         mut trace: OpenTrace,
         volumes: bool,
         chunk: Option<Bytes>,
+        watch: Watch<'_>,
     ) -> Result<Survey, LabError> {
         let mut survey = Survey { volumes, ..Survey::default() };
-        survey.read(&mut trace, chunk)?;
+        survey.read(&mut trace, chunk, watch)?;
         survey.apps = trace.apps().to_vec();
         survey.format = Some(trace.format().name);
         survey.carries = Some(trace.format().carries);
@@ -58,9 +60,10 @@ impl Survey {
     pub(super) fn of_source(
         mut source: Box<dyn Source>,
         chunk: Option<Bytes>,
+        watch: Watch<'_>,
     ) -> Result<Survey, LabError> {
         let mut survey = Survey::default();
-        survey.read(&mut *source, chunk)?;
+        survey.read(&mut *source, chunk, watch)?;
         Ok(survey)
     }
 
@@ -70,7 +73,12 @@ impl Survey {
         self.recipe = describe;
     }
 
-    fn read(&mut self, source: &mut dyn Source, chunk: Option<Bytes>) -> Result<(), LabError> {
+    fn read(
+        &mut self,
+        source: &mut dyn Source,
+        chunk: Option<Bytes>,
+        watch: Watch<'_>,
+    ) -> Result<(), LabError> {
         self.chunk = chunk.map_or(0, |c| c.0);
         let mut block = Vec::with_capacity(BLOCK_RECORDS);
         loop {
@@ -78,6 +86,7 @@ impl Survey {
             if block.is_empty() {
                 break;
             }
+            watch.tick(0)?;
             for record in &block {
                 self.note(record)?;
             }

@@ -23,12 +23,12 @@ impl Sim {
     /// `1/100`).
     ///
     /// # Errors
-    /// What was found and what was expected.
-    pub fn hits(&self, curve: Option<&str>) -> Result<HitCount, LabError> {
+    /// What was found and what was expected; [`LabError::Interrupted`].
+    pub fn hits(&self, curve: Option<&str>, watch: Watch<'_>) -> Result<HitCount, LabError> {
         let mut scenario = self.untitled(true)?;
         scenario.sweeps.clear();
         let seed = scenario.seeds.first().copied().unwrap_or(1);
-        let experiment = Experiment::new(&scenario)?;
+        let experiment = Experiment::watched(&scenario, watch)?;
         let params = experiment.points()[0].config.resolve()?;
         let capacity = Bytes(u64::from(params.logical_pages) * 4096);
         let policies = match &self.policies {

@@ -69,7 +69,7 @@ impl KeyKind {
     }
 
     /// Whether a text is of this kind; the error says what was expected.
-    pub(crate) fn check(self, text: &str) -> Result<(), String> {
+    pub fn check(self, text: &str) -> Result<(), String> {
         self.read(text).map(drop)
     }
 }

@@ -1,0 +1,39 @@
+//! The native part of the Python package `varve`: traces, scenarios, runs, and policies written in Python.
+//!
+//! Everything here is thin: what a run is, and each text of an error, is the library's, as for the command
+//! line. Promises kept here:
+//! * whatever may take long runs on a thread of its own, and the calling one looks 20 times a second for
+//!   Control-C and tells of progress ([`watched`]);
+//! * the interpreter is not held while the library works, except by policies written in Python;
+//! * a panic of the library is an exception with a type, never an abort nor a `PanicException`
+//!   ([`errors::guarded`]);
+//! * no file is written.
+
+// What pyo3 makes of functions and classes has no words of its own; those that users read are in the stubs.
+#![allow(missing_docs)]
+
+mod batch;
+mod errors;
+mod runs;
+mod scenario;
+mod trace;
+mod watched;
+
+use pyo3::prelude::*;
+
+#[pymodule]
+fn _varve(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("VERSION", env!("VARVE_VERSION"))?;
+    module.add("RunError", py.get_type::<errors::RunError>())?;
+    module.add("CheckError", py.get_type::<errors::CheckError>())?;
+    module.add("InternalError", py.get_type::<errors::InternalError>())?;
+    module.add_class::<batch::Batch>()?;
+    module.add_class::<runs::Results>()?;
+    module.add_class::<scenario::Scenario>()?;
+    module.add_class::<trace::Batches>()?;
+    module.add_class::<trace::Trace>()?;
+    module.add_function(wrap_pyfunction!(scenario::sim_scenario, module)?)?;
+    module.add_function(wrap_pyfunction!(runs::run, module)?)?;
+    module.add_function(wrap_pyfunction!(runs::hits, module)?)
+}

@@ -1,0 +1,131 @@
+"""The package and the program say the same, byte for byte."""
+
+import json
+import pathlib
+import tempfile
+import tomllib
+import unittest
+
+import varve
+from common import ROOT, refusal, varve as program
+
+SMALL = """
+title = "Two loads, two policies"
+seed = [1, 2]
+[drive]
+preset = "paper-nolog"
+scale = "1/64"
+[workload]
+gen = "zipf,size=16MiB,read=50,count=2k"
+[replay]
+mode = "closed"
+[sweep]
+buffer.policy = ["lru", "s3-fifo"]
+"""
+
+
+class Same(unittest.TestCase):
+    maxDiff = 2000
+
+    def test_run_demo(self):
+        ours = varve.run("@demo")
+        self.assertEqual(ours.json(deterministic=True), program("run", "@demo", "--json", "--deterministic"))
+        self.assertIn("cpu_s", json.loads(ours.json())["run"])
+
+    def test_sim(self):
+        words = ("--policy", "lru,cflru(window=25 %)", "--buffer", "2M,1%", "--seed", "3", "--set", "gc.victim=fifo")
+        theirs = program("sim", "@demo", *words, "--qd", "8", "--json", "--deterministic")
+        ours = varve.sim(
+            "@demo", policy=["lru", "cflru(window=25 %)"], buffer=["2M", "1%"], seed=3, qd=8, set={"gc.victim": "fifo"}
+        )
+        self.assertEqual(ours.json(deterministic=True), theirs)
+        self.assertEqual(ours.csv(), program("sim", "@demo", *words, "--qd", "8", "--csv", "-"))
+
+    def test_options(self):
+        recipe = "gen:uniform,size=16MiB,read=30,count=3k"
+        words = ("--ssd", "femu-default", "--fit-drive", "--seed", "1..2", "--mode", "closed", "--per-app")
+        theirs = program("sim", recipe, *words, "--measure-after", "500", "--json", "--deterministic")
+        ours = varve.sim(
+            recipe, ssd="femu-default", scale="fit", seed=range(1, 3), mode="closed", per_app=True, measure_after=500
+        )
+        self.assertEqual(ours.json(deterministic=True), theirs)
+
+    def test_hits(self):
+        words = ("--policy", "lru,arc,belady", "--buffer", "8M,32M", "--curve", "1/100")
+        theirs = program("sim", "@demo", "--hits", *words, "--json", "--deterministic")
+        for threads in (1, 3):
+            ours = varve.hits(
+                "@demo", policies=["lru", "arc", "belady"], buffers=["8M", "32M"], curve="1/100", threads=threads
+            )
+            self.assertEqual(ours.json(deterministic=True), theirs)
+        row = ours.rows()[0]
+        self.assertEqual((row["policy"], row["buffer_bytes"]), ("lru", 8 << 20))
+        self.assertEqual(row["hit_ratio"], row["unit_hits"] / row["unit_accesses"])
+        self.assertGreater(ours.curve()[0]["miss_ratio"], ours.curve()[-1]["miss_ratio"])
+
+    def test_trace_info(self):
+        self.assertEqual(varve.open("@demo").info(), json.loads(program("trace", "info", "@demo", "--json")))
+
+    def test_scenario(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "small.toml")
+            path.write_text(SMALL)
+            theirs = program("run", path, "--json", "--deterministic")
+            self.assertEqual(varve.run(path).json(deterministic=True), theirs)
+            scenario = varve.Scenario.load(path)
+            points = json.loads(program("points", path, "--json"))["points"]
+            self.assertEqual(scenario.points(), points)
+            changed = program("run", path, "--set", "gc.victim=fifo", "--set", "sweep.op=7 %,28 %", "--json", "--deterministic")
+        scenario["gc.victim"] = "fifo"
+        again = varve.run(scenario, set={"op": ["7 %", "28 %"]})
+        self.assertEqual(again.json(deterministic=True), changed)
+        self.assertEqual(len(again), 8)
+        self.assertEqual(varve.run(varve.Scenario.from_toml(again.scenario)).rows(), again.rows())
+        # What is set for one run is not set for the next.
+        self.assertEqual(len(scenario.points()), 4)
+
+    def test_bundled_scenarios_are_understood(self):
+        names = sorted((ROOT / "scenarios").glob("*.toml"))
+        self.assertTrue(names)
+        for name in names:
+            with self.subTest(name.name):
+                text = varve.Scenario.load(name).to_toml()
+                again = varve.Scenario.from_toml(text).to_toml()
+                # Comments say where a value was set.
+                self.assertEqual(tomllib.loads(again), tomllib.loads(text))
+                self.assertIn("drive", tomllib.loads(text))
+
+
+class Refused(unittest.TestCase):
+    def test_with_the_same_words(self):
+        cases = [
+            (lambda: varve.sim("@demo", policy="zzz"), ("sim", "@demo", "--policy", "zzz")),
+            (lambda: varve.sim("@demo", ssd="zzz"), ("sim", "@demo", "--ssd", "zzz")),
+            (lambda: varve.sim("@demo", set={"gc.victim": "x"}), ("sim", "@demo", "--set", "gc.victim=x")),
+            (lambda: varve.hits("@demo", curve="x"), ("sim", "@demo", "--hits", "--curve", "x")),
+            (lambda: varve.run("nowhere.toml"), ("run", "nowhere.toml")),
+            (lambda: varve.open(ROOT / "LICENSE-MIT"), ("trace", "info", ROOT / "LICENSE-MIT")),
+        ]
+        for ours, theirs in cases:
+            with self.subTest(theirs), self.assertRaises(ValueError) as caught:
+                ours()
+            self.assertIn(str(caught.exception), refusal(*theirs))
+
+    def test_files(self):
+        with self.assertRaises(FileNotFoundError) as caught:
+            varve.open("nowhere.csv")
+        self.assertIn(str(caught.exception), refusal("trace", "info", "nowhere.csv"))
+
+    def test_what_is_no_text(self):
+        with self.assertRaises(TypeError):
+            varve.sim("@demo", policy=[object()])
+        with self.assertRaises(TypeError):
+            varve.sim("@demo", progress=3)
+        with self.assertRaisesRegex(ValueError, "threads=0"):
+            varve.sim("@demo", threads=0)
+        with self.assertRaisesRegex(ValueError, "expected one of scale"):
+            varve.sim("@demo", depth=3)
+
+
+if __name__ == "__main__":
+    unittest.main()

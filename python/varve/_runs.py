@@ -1,0 +1,97 @@
+"""Runs: a workload on a drive, a scenario, hits alone."""
+
+import os
+from collections.abc import Iterable
+from typing import Union
+
+from varve import _varve
+from varve._cost import Stopwatch
+from varve._progress import Progress, Telling
+from varve._results import Hits, Results
+from varve._scenario import Scenario
+from varve._text import Pairs, options, pairs, texts
+
+__all__ = ["hits", "run", "sim"]
+
+_Path = Union[str, "os.PathLike[str]"]
+_Texts = Union[str, Iterable[str], None]
+_Sizes = Union[str, int, Iterable[Union[str, int]], None]
+
+
+def _threads(asked: int | None) -> int:
+    if asked is None:
+        return os.cpu_count() or 1
+    if asked < 1:
+        raise ValueError(f"threads={asked}: expected 1 or more")
+    return asked
+
+
+def _members(given: object) -> list[str] | None:
+    return None if given is None else texts(given)
+
+
+def _execute(scenario: Scenario, threads: int | None, progress: Progress) -> Results:
+    watch = Stopwatch()
+    with Telling(progress) as telling:
+        native = _varve.run(scenario._native, _varve.VERSION, _threads(threads), telling.call)
+    return Results(native, watch.cost())
+
+
+def sim(
+    trace: _Path,
+    *,
+    ssd: "_Path | None" = None,
+    policy: _Texts = None,
+    buffer: _Sizes = None,
+    set: "Pairs | None" = None,
+    threads: int | None = None,
+    progress: Progress = None,
+    **more: object,
+) -> Results:
+    """`varve sim`: a trace, `@demo` or `gen:RECIPE` on a drive.
+
+    ssd: a preset or a file. policy, buffer: policies and sizes of the buffer; several are swept. set: keys of the
+    drive or of the scenario. more: options of `varve sim` with `_` for `-`: seed, mode, qd, per_app, speed,
+    precondition, preload, measure_after, flush_every, scale ("1/64", or "fit"), fit, drop_flushes, title, and those
+    of `varve.open`. progress: a function of the number of requests since its last call, or True.
+    """
+    drive = None if ssd is None else os.fspath(ssd)
+    lists = (_members(policy), _members(buffer))
+    native = _varve.sim_scenario(os.fspath(trace), drive, *lists, pairs(set), options(more))
+    return _execute(Scenario._of(native), threads, progress)
+
+
+def run(
+    scenario: "Scenario | _Path",
+    *,
+    set: "Pairs | None" = None,
+    threads: int | None = None,
+    progress: Progress = None,
+) -> Results:
+    """`varve run`: a scenario, by itself or by the name of its file, or `@demo`; with keys that are set."""
+    asked = scenario.copy() if isinstance(scenario, Scenario) else Scenario.load(scenario)
+    asked.update(set)
+    return _execute(asked, threads, progress)
+
+
+def hits(
+    trace: _Path,
+    *,
+    policies: _Texts = None,
+    buffers: _Sizes = None,
+    curve: str | None = None,
+    ssd: "_Path | None" = None,
+    set: "Pairs | None" = None,
+    threads: int | None = None,
+    progress: Progress = None,
+    **more: object,
+) -> Hits:
+    """`varve sim --hits`: hit ratios of all policies and sizes over one reading of a trace, without flash or time.
+
+    curve: the miss-ratio curve of LRU too: "exact", or of a sample such as "1/100". The rest is as for `sim`.
+    """
+    drive = None if ssd is None else os.fspath(ssd)
+    lists = (_members(policies), _members(buffers))
+    asked = (os.fspath(trace), drive, *lists, pairs(set), options(more), curve)
+    with Telling(progress) as telling:
+        return Hits(_varve.hits(*asked, _varve.VERSION, _threads(threads), telling.call))
