@@ -196,19 +196,29 @@ async function picked(tab) {
   await tab.ask(`document.querySelector("#slowest tbody .tool").click()`);
   await pause(200);
   if (!(await told()).startsWith(`request ${slow}:`)) faults.push(`the slowest request is ${slow}; what is told: ${await told()}`);
-  const box = await tab.ask(`(() => { const b = document.querySelector("#panel-timeline .field").getBoundingClientRect(); return [b.left, b.top, b.width, b.height, innerHeight]; })()`);
-  if (!(box[1] >= 0 && box[1] < box[4] * 0.6)) faults.push(`the row of the slowest request leads to ${Math.round(box[1])} px`);
+  const where = () => tab.ask(`(() => { const b = document.querySelector("#panel-timeline .field").getBoundingClientRect(); return [b.left, b.top, b.width, b.height, innerHeight]; })()`);
+  const shown = await where();
+  if (!(shown[1] >= 0 && shown[1] < shown[4] * 0.6)) faults.push(`the row of the slowest request leads to ${Math.round(shown[1])} px`);
   const marked = await tab.ask(`document.querySelectorAll("#slowest tr.picked").length`);
   if (marked !== 1) faults.push(`${marked} rows are marked`);
-  // It is drawn in the middle of the range.
-  const rows = await tab.ask(`Array.from(document.querySelectorAll("#panel-timeline .left span")).map((l) => [l.textContent, l.getBoundingClientRect().top])`);
   const slot = await tab.ask(`/in slot (\\d+)/.exec(document.getElementById("picked-words").textContent)[1]`);
-  const row = rows.find((one) => one[0] === slot);
-  if (!row) return [...faults, `no row ${slot}`];
   await tab.ask(`location.hash = location.hash.replace(/&?pick=[^&]*/, "")`);
   await pause(200);
   if (await told()) faults.push(`nothing is picked, and told is ${await told()}`);
-  const x = box[0] + box[2] / 2, y = row[1] + 8;
+  await tab.ask(`document.querySelector("#panel-timeline .field").scrollIntoView({ block: "center" })`);
+  const box = await where(), rows = await tab.ask(`Array.from(document.querySelectorAll("#panel-timeline .left span")).map((l) => [l.textContent, l.getBoundingClientRect().top])`);
+  const row = rows.find((one) => one[0] === slot);
+  if (!row) return [...faults, `no row ${slot}`];
+  // Where its middle is drawn: the address has the range, counted from the first slice.
+  const share = await tab.ask(`(() => {
+    const lines = (id) => document.getElementById("csv-" + id)?.textContent.split("\\n").slice(1).filter(Boolean).map((line) => line.split(",")) ?? [];
+    const of = (id, from) => lines(id).map((f) => [+f[from], +f[from + 1]]), all = [...of("requests", 6), ...of("operations", 1), ...of("victims", 2)];
+    const low = Math.min(...all.map((one) => one[0])), high = Math.max(...all.map((one) => one[1]));
+    const range = /zoom=1/.test(location.hash) ? /range=([^&]*)/.exec(location.hash)[1].split("-").map(Number) : [0, high - low];
+    const f = lines("requests").find((one) => one[0] === ${JSON.stringify(slow)});
+    return ((+f[6] + +f[7]) / 2 - low - range[0]) / (range[1] - range[0]);
+  })()`);
+  const x = box[0] + box[2] * share, y = row[1] + 8;
   await tab.mouse("mouseMoved", x, y); await tab.mouse("mousePressed", x, y, 1); await tab.mouse("mouseReleased", x, y);
   await pause(200);
   if (!(await told()).startsWith(`request ${slow}:`)) faults.push(`a click on request ${slow}: ${await told()}`);

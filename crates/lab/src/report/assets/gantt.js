@@ -146,6 +146,7 @@ function labelRows(lane) {
     make("span", row.head ? "head" : "", lane.left, row.head || row.label).style.top = y + "px";
   });
 }
+function many(n, word) { return say.count(n) + " " + word + (n === 1 ? "" : "s"); }
 function inRange(one) { var r = state.range; return !r || one.to >= r[0] && one.from <= r[1]; }
 function csvOfTimeline() {
   return "track,start_ns,end_ns,name,cause,request,block,page,pages\n" + requests.concat(victims, operations).filter(inRange).map(function (one) {
@@ -191,7 +192,7 @@ function rowsPanel() {
     title: "Timeline",
     value: function (run, from, to, whole) {
       var key = from + "-" + to;
-      if (counted[0] !== key) counted = [key, say.count(requests.filter(inRange).length) + " requests, " + say.count(operations.filter(inRange).length) + " flash operations" + (whole ? "" : " in the range")];
+      if (counted[0] !== key) counted = [key, many(requests.filter(inRange).length, "request") + ", " + many(operations.filter(inRange).length, "flash operation") + (whole ? "" : " in the range")];
       return counted[1];
     },
     tip: function (run, t) {

@@ -34,7 +34,7 @@ function pickedPanel() {
     all.sort(function (a, b) { return a.from - b.from; }).slice(0, MOST_LISTED).forEach(function (other) {
       var row = make("tr", "", body), name = make("th", "", row);
       pickButton(name, other, ofRequests ? titleOf(other) : other.name);
-      var by = ofRequests ? [moment(other.from, 1000), say.time(other.latency || other.to - other.from), other.waited.length + (other.waited.length === 1 ? " operation" : " operations")]
+      var by = ofRequests ? [moment(other.from, 1000), say.time(other.latency || other.to - other.from), many(other.waited.length, "operation")]
         : [other.row.label, moment(other.from, 1000), say.time(other.to - other.from), other.block, other.page, other.pages, other.request || "–"];
       by.forEach(function (v) { make("td", "", row, String(v)); });
     });
@@ -51,7 +51,7 @@ function pickedPanel() {
     make("b", "", words, titleOf(one));
     var more = one.id[0] === "r" ? (one.bytes ? " at byte " + one.offset : "") + ", application " + one.app + ", in " + one.row.name
       : one.id[0] === "v" ? ", " + one.valid + " valid slots when it was chosen"
-      : ", block " + one.block + ", page " + one.page + ", " + one.pages + (one.pages === 1 ? " page" : " pages");
+      : ", block " + one.block + ", page " + one.page + ", " + many(one.pages, "page");
     words.appendChild(document.createTextNode(more + "; " + moment(one.from, 1000) + " to " + moment(one.to, 1000) + ", took " +
       say.time(one.id[0] === "r" ? one.latency : one.to - one.from) + (one.id[0] === "r" ? " from its arrival" : "")));
     var by = one.id[0] === "o" && one.request ? byId["r" + one.request] : null;
