@@ -37,6 +37,17 @@ impl Folder {
         let out = self.run(&[&arguments[..], more].concat());
         assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
     }
+    /// A server of a run: its address, and the secret part of it.
+    fn view(&self, name: &str) -> (Server, String, String) {
+        let mut child = self.command(&["view", name]).stdout(Stdio::piped()).spawn().expect("runs");
+        let mut said = String::new();
+        let mut out = BufReader::new(child.stdout.take().expect("piped"));
+        let server = Server(child);
+        out.read_line(&mut said).expect("a line");
+        let url = said.trim().strip_prefix("http://").and_then(|url| url.split_once('/'));
+        let (address, secret) = url.expect("an address");
+        (server, address.to_string(), secret.to_string())
+    }
     fn text(&self, name: &str) -> String {
         std::fs::read_to_string(self.0.join(name)).expect(name)
     }
@@ -97,6 +108,27 @@ fn a_timeline_is_a_page_of_its_own() {
     let page = folder.text("x.html");
     assert!(page.contains("<h1>x.pftrace</h1>") && page.contains("channel 1 die 1"));
     assert!(page.contains("<table id=\"slowest\">") && page.contains("id=\"csv-operations\""));
+    // Beside results it is linked, where somebody answers; a file stands alone.
+    for name in ["a/x <1>.pftrace", "a/broken.pftrace"] {
+        std::fs::copy(folder.0.join("x.pftrace"), folder.0.join(name)).expect("copied");
+    }
+    std::fs::write(folder.0.join("a/broken.pftrace"), "{}").expect("written");
+    let (_server, address, secret) = folder.view("a");
+    let (_, body) = get(&address, &format!("/{secret}"));
+    let link = body.split("id=\"beside\"").nth(1).expect("a link").split("</p>").next().unwrap();
+    let href =
+        link.split("href=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("an address");
+    assert!(link.contains("a/x &lt;1&gt;.pftrace</a>") && !link.contains("broken"), "{link}");
+    let (head, timeline) = get(&address, &format!("/{secret}{href}"));
+    assert!(
+        head.starts_with("HTTP/1.0 200") && timeline.contains("x &lt;1&gt;.pftrace</h1>"),
+        "{head}"
+    );
+    for path in ["timeline-0-7", "timeline-1-0", "x.pftrace", "../x.pftrace"] {
+        assert!(get(&address, &format!("/{secret}{path}")).0.starts_with("HTTP/1.0 404"), "{path}");
+    }
+    assert!(folder.run(&["view", "a", "--save", "y.html"]).status.success());
+    assert!(!folder.text("y.html").contains("id=\"beside\""));
 }
 
 #[test]
@@ -127,17 +159,9 @@ fn what_cannot_be_shown_is_said_at_once() {
 fn it_answers_at_the_address_it_prints_and_at_no_other() {
     let folder = Folder::new("serve");
     folder.sim("a", &[]);
-    let mut child = folder.command(&["view", "a"]).stdout(Stdio::piped()).spawn().expect("runs");
-    let mut said = String::new();
-    let mut out = BufReader::new(child.stdout.take().expect("piped"));
-    let _server = Server(child);
-    out.read_line(&mut said).expect("a line");
-    let (address, secret) = said
-        .trim()
-        .strip_prefix("http://")
-        .and_then(|url| url.split_once('/'))
-        .expect("an address");
-    assert_eq!(secret.len(), 33, "{said}");
+    let (_server, address, secret) = folder.view("a");
+    let address = address.as_str();
+    assert_eq!(secret.len(), 33, "{secret}");
     let (head, body) = get(address, &format!("/{secret}"));
     assert!(head.starts_with("HTTP/1.0 200") && head.contains("text/html"), "{head}");
     assert!(body == folder.text("a/report.html"), "the page of the file");

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use varve_lab::Experiment;
 use varve_lab::explain::{Drawing, Spent, TimelineWanted, Wanted};
 use varve_lab::replay::Watch;
-use varve_lab::report::{Shown, html, timeline_html};
+use varve_lab::report::{Beside, Shown, html, html_beside, timeline_html};
 use varve_lab::scenario::Scenario;
 
 /// What the page's script did, as `dom.js` saw it.
@@ -210,6 +210,23 @@ fn a_page_of_a_timeline_draws_its_rows_and_tells_what_a_request_stood_behind() {
     assert!(page.contains(&format!("{},{}", slow.start_ns, slow.end_ns)));
     let nothing = run(&timeline_html("nothing", "0", &Drawing::default()));
     assert_eq!(nothing["panels"], json!([]), "{nothing}");
+}
+
+#[test]
+fn a_timeline_beside_the_only_run_opens_at_the_range_that_is_chosen() {
+    let mut results = results();
+    let beside = [Beside { name: "t <1>".into(), href: "t".into(), span_ns: (5, 1 << 60) }];
+    let led = |value: &Value, hash: &str| {
+        run_at(&html_beside(&[shown("", value)], &beside), hash)["beside"].clone()
+    };
+    assert_eq!(led(&results, "#range=2048-8192"), json!(["t"]), "of two runs it may be either's");
+    results["results"].as_array_mut().unwrap().truncate(1);
+    assert_eq!(led(&results, ""), json!(["t"]));
+    let per = results["results"][0]["series"]["requests_per_window"].as_u64().unwrap();
+    let ends = list_of(&results["results"][0]["series"]["time_ns"]);
+    let hash = format!("#range={}-{}", 2 * per, 5 * per);
+    let expected = format!("t#range={}-{}&zoom=1", ends[1] - 5, ends[4] - 5);
+    assert_eq!(led(&results, &hash), json!([expected]));
 }
 
 fn list_of(value: &Value) -> Vec<u64> {

@@ -11,7 +11,7 @@ use lab::compare::{Loaded, load};
 use lab::explain::Drawing;
 use lab::files::write_whole;
 use lab::folder;
-use lab::report::{MOST_SHOWN, Shown, html, timeline_html};
+use lab::report::{Beside, MOST_SHOWN, Shown, html_beside, timeline_html};
 
 use crate::args::View;
 use crate::http::{Page, Served, serve};
@@ -31,7 +31,7 @@ pub fn view(args: &View) -> Result<(), LabError> {
         return live::view(one, args);
     }
     // What cannot be shown is said now, not in a browser.
-    let first = page_of(&args.runs)?;
+    let first = page_of(&args.runs, false)?;
     if let Some(path) = &args.save {
         write_whole(path, first.as_bytes())?;
         return print(&format!("wrote {}\n", path.display()));
@@ -39,8 +39,9 @@ pub fn view(args: &View) -> Result<(), LabError> {
     let (runs, path) = (args.runs.clone(), format!("/{}/", secret()?));
     let known = path.clone();
     let pages = move |asked: &str| {
-        let page = |body| Page::Text { kind: HTML, body };
-        (asked == known).then(|| page_of(&runs).map(page))
+        let rest = asked.strip_prefix(&known)?;
+        let page = if rest.is_empty() { page_of(&runs, true) } else { beside(&runs, rest)? };
+        Some(page.map(|body| Page::Text { kind: HTML, body }))
     };
     serve(
         args.listen,
@@ -53,7 +54,8 @@ fn is_timeline(path: &Path) -> bool {
     path.extension().is_some_and(|end| end == "pftrace")
 }
 
-fn page_of(runs: &[PathBuf]) -> Result<String, LabError> {
+/// The page of runs; of one that is served, with links to the timelines that lie beside them.
+fn page_of(runs: &[PathBuf], served: bool) -> Result<String, LabError> {
     if let Some(path) = runs.iter().find(|path| is_timeline(path)) {
         return match runs {
             [only] => timeline(only),
@@ -74,7 +76,36 @@ fn page_of(runs: &[PathBuf]) -> Result<String, LabError> {
         value: &one.document,
         command,
     });
-    Ok(html(&shown.collect::<Vec<_>>()))
+    let timelines = if served { timelines(runs) } else { Vec::new() };
+    Ok(html_beside(&shown.collect::<Vec<_>>(), &timelines))
+}
+
+/// Timelines in the folders of runs: the address of each from the page of the runs, and its file.
+fn files_beside(runs: &[PathBuf]) -> Vec<(String, PathBuf)> {
+    let of = |(at, folder): (usize, &PathBuf)| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path()).filter(|path| is_timeline(path));
+        let mut files: Vec<PathBuf> = files.collect();
+        files.sort();
+        // An address by numbers: a name may hold anything.
+        files.into_iter().enumerate().map(move |(n, file)| (format!("timeline-{at}-{n}"), file))
+    };
+    runs.iter().enumerate().flat_map(of).collect()
+}
+
+/// Those of them that can be shown; `varve view FILE` says what is wrong with the others.
+fn timelines(runs: &[PathBuf]) -> Vec<Beside> {
+    let shown = |(href, file): (String, PathBuf)| {
+        let span_ns = Drawing::load(&file, MOST_SHOWN).ok()?.span_ns()?;
+        Some(Beside { name: file.display().to_string(), href, span_ns })
+    };
+    files_beside(runs).into_iter().filter_map(shown).collect()
+}
+
+/// The page of the timeline at an address.
+fn beside(runs: &[PathBuf], asked: &str) -> Option<Result<String, LabError>> {
+    let (_, file) = files_beside(runs).into_iter().find(|(href, _)| href == asked)?;
+    Some(timeline(&file))
 }
 
 fn timeline(path: &Path) -> Result<String, LabError> {

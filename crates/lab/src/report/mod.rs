@@ -18,7 +18,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use ::report::format::{escape, grouped, significant};
+use ::report::format::{escape, grouped, significant, time};
 use ::report::page::{Assets, Heading, frame, repeat};
 
 use crate::metric;
@@ -49,8 +49,24 @@ const ASSETS: Assets = Assets {
     live: false,
 };
 
+/// A timeline that lies beside documents, and where its page is.
+#[derive(Clone, Debug)]
+pub struct Beside {
+    /// What it is called.
+    pub name: String,
+    /// The address of its page, from that of the documents.
+    pub href: String,
+    /// Its first and last moment, in nanoseconds of the measured part.
+    pub span_ns: (u64, u64),
+}
+
 /// The page of result documents; there is at least one.
 pub fn html(documents: &[Shown<'_>]) -> String {
+    html_beside(documents, &[])
+}
+
+/// The same, with links to timelines: of the only run they show the range that is chosen, as far as it is theirs.
+pub fn html_beside(documents: &[Shown<'_>], timelines: &[Beside]) -> String {
     let view = View::new(documents);
     let text = |name: &str| documents.first().and_then(|one| one.value[name].as_str());
     let names: Vec<&str> = documents.iter().map(|one| one.name).collect();
@@ -60,10 +76,30 @@ pub fn html(documents: &[Shown<'_>]) -> String {
         _ => together.as_str(),
     };
     let mut main = String::with_capacity(1 << 20);
+    beside(&mut main, timelines);
     body(&mut main, &view);
     let leads: Vec<String> = documents.iter().map(|one| lead(&view, one)).collect();
     let (version, schema) = (text("version").unwrap_or(""), text("schema").unwrap_or(""));
     frame(&Heading { title, version, lead: &leads.join(" "), schema }, &main, ASSETS)
+}
+
+fn beside(out: &mut String, timelines: &[Beside]) {
+    if timelines.is_empty() {
+        return;
+    }
+    *out += "<p class=\"note\" id=\"beside\" style=\"margin-top:18px\">What dies did, and what requests stood behind: ";
+    for (at, Beside { name, href, span_ns: (from, to) }) in timelines.iter().enumerate() {
+        let _ = write!(
+            out,
+            "{}<a href=\"{}\" data-from=\"{from}\" data-to=\"{to}\">{}</a> ({} to {})",
+            if at > 0 { ", " } else { "" },
+            escape(href),
+            escape(name),
+            time(*from as f64),
+            time(*to as f64)
+        );
+    }
+    *out += ".</p>";
 }
 
 fn body(out: &mut String, view: &View<'_>) {

@@ -152,6 +152,8 @@ new Function("document", "matchMedia", "navigator", "getComputedStyle", "innerWi
 );
 frames();
 
+// Before the pointer chooses another range.
+const beside = root.querySelectorAll("#beside a").map((one) => one.getAttribute("href"));
 const tip = document.getElementById("tip");
 function shown(target, event) {
   tip.textContent = "";
@@ -189,6 +191,7 @@ console.log(JSON.stringify({
   sorted: root.querySelectorAll("#summary th .tool").length,
   picked: root.all().find((one) => one.attributes.id === "panel-picked")?.textContent ?? "",
   listed: root.querySelectorAll("#panel-picked tr").length,
+  beside,
   address: location.hash,
   marks: marks.length,
   marks_with_tip: marks.filter((mark) => shown(mark, { clientX: 10, clientY: 10 })).length,

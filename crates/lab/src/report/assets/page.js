@@ -52,6 +52,20 @@ function answers() {
     b.setAttribute("aria-label", "Show: " + li.querySelector("span").textContent);
   });
 }
+// Timelines of the only run open at the range that is chosen here, as far as it is theirs.
+function besideLeads() {
+  document.querySelectorAll("#beside a").forEach(function (a) {
+    var from = +a.dataset.from, to = +a.dataset.to, plain = a.getAttribute("href");
+    watchers.push(function () {
+      var r = state.range, run = runs[0], part = null;
+      if (r && runs.length === 1 && run.columns.time_ns) {
+        var w = windowsIn(run, r);
+        part = [Math.max(from, timeOf(run, w[0])[0]), Math.min(to, timeOf(run, w[1] - 1)[1])];
+      }
+      a.setAttribute("href", part && part[0] < part[1] ? plain + "#range=" + (part[0] - from) + "-" + (part[1] - from) + "&zoom=1" : plain);
+    });
+  });
+}
 function sorting() {
   var table = document.getElementById("summary");
   if (!table) return;
@@ -97,6 +111,7 @@ if (runs.length) {
   mapPanel();
   pairPanel();
   answers();
+  besideLeads();
   sorting();
   changed();
   if (state.panel) requestAnimationFrame(function () {
