@@ -308,7 +308,9 @@ fn hit_until(sample: &Sample, hits: &[(Hit, Must)], enough: usize) -> (Vec<Strin
                 }
             }
         }
-        assert!(*memory.0.lock().unwrap() == sample.bytes, "judging has written");
+        if *memory.0.lock().unwrap() != sample.bytes {
+            wrong.push("who only reads has written".to_string());
+        }
         wrong
     };
     let wrong = std::thread::scope(|scope| {
