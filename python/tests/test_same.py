@@ -1,7 +1,10 @@
 """The package and the program say the same, byte for byte."""
 
 import json
+import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import tomllib
 import unittest
@@ -125,6 +128,27 @@ class Refused(unittest.TestCase):
             varve.sim("@demo", threads=0)
         with self.assertRaisesRegex(ValueError, "expected one of scale"):
             varve.sim("@demo", depth=3)
+
+
+class Checkout(unittest.TestCase):
+    def test_what_needs_nothing_built_works_where_nothing_is(self):
+        code = """
+import varve.torture
+try:
+    varve.sim
+except ImportError as error:
+    assert "varve.sim needs the built package" in str(error), error
+else:
+    raise AssertionError("there is no _varve here")
+"""
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+
+    def test_names(self):
+        self.assertIn("BufferPolicy", dir(varve))
+        self.assertEqual([name for name in varve.__all__ if not hasattr(varve, name)], [])
+        with self.assertRaises(AttributeError):
+            varve.nothing
 
 
 if __name__ == "__main__":

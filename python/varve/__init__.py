@@ -12,52 +12,26 @@ says so if they are missing. The module `varve.sqlite` needs the library of the 
 import importlib
 import typing
 
+# The names need the built `_varve`; `varve.sqlite` and `varve.torture` work without it, from a checkout: so nothing
+# is imported before it is asked for.
 if typing.TYPE_CHECKING:
-    from varve._errors import CheckError, InternalError, RunError
-    from varve._results import Hits, Results
-    from varve._runs import hits, run, sim
-    from varve._scenario import Scenario
-    from varve._trace import Batch, Trace, open
-    from varve._varve import VERSION as __version__
+    from varve._names import *
+    from varve._names import __all__ as __all__
+    from varve._names import __version__ as __version__
+else:
 
-# Where each name is. The modules need the built `_varve`; `varve.sqlite` and `varve.torture` work without it, from a
-# checkout: so nothing is imported before it is asked for.
-_PLACES = {
-    "_errors": ("CheckError", "InternalError", "RunError"),
-    "_results": ("Hits", "Results"),
-    "_runs": ("hits", "run", "sim"),
-    "_scenario": ("Scenario",),
-    "_trace": ("Batch", "Trace", "open"),
-    "_varve": ("__version__",),
-}
+    def __getattr__(name):
+        if name.startswith("_") and name not in ("__all__", "__version__"):
+            raise AttributeError(f"module 'varve' has no attribute {name!r}")
+        try:
+            names = importlib.import_module("varve._names")
+        except ImportError as error:
+            text = f"varve.{name} needs the built package (scripts/python, or its wheel): {error}"
+            raise ImportError(text) from error
+        if name != "__all__" and name not in names.__all__:
+            raise AttributeError(f"module 'varve' has no attribute {name!r}")
+        value = globals()[name] = getattr(names, name)
+        return value
 
-
-def __getattr__(name: str) -> object:
-    for module, names in _PLACES.items():
-        if name in names:
-            try:
-                there = importlib.import_module(f"varve.{module}")
-            except ImportError as error:
-                text = f"varve.{name} needs the built package (scripts/python, or its wheel): {error}"
-                raise ImportError(text) from error
-            value = getattr(there, "VERSION" if name == "__version__" else name)
-            globals()[name] = value
-            return value
-    raise AttributeError(f"module 'varve' has no attribute {name!r}")
-
-
-__all__ = [
-    "Batch",
-    "CheckError",
-    "Hits",
-    "InternalError",
-    "Results",
-    "RunError",
-    "Scenario",
-    "Trace",
-    "__version__",
-    "hits",
-    "open",
-    "run",
-    "sim",
-]
+    def __dir__():
+        return sorted({*globals(), *__getattr__("__all__")})

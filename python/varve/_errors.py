@@ -1,5 +1,5 @@
 """What can go wrong beside what the user gave (ValueError) and files (OSError)."""
 
-from varve._varve import CheckError, InternalError, RunError
+from varve._varve import CheckError, InternalError, PolicyError, RunError
 
-__all__ = ["CheckError", "InternalError", "RunError"]
+__all__ = ["CheckError", "InternalError", "PolicyError", "RunError"]

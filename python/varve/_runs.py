@@ -6,6 +6,8 @@ from typing import Union
 
 from varve import _varve
 from varve._cost import Stopwatch
+from varve._policy import BufferPolicy
+from varve._policy import version as of_policies
 from varve._progress import Progress, Telling
 from varve._results import Hits, Results
 from varve._scenario import Scenario
@@ -14,7 +16,9 @@ from varve._text import Pairs, options, pairs, texts
 __all__ = ["hits", "run", "sim"]
 
 _Path = Union[str, "os.PathLike[str]"]
-_Texts = Union[str, Iterable[str], None]
+# A policy by its name, or as a class or an object of it.
+_One = Union[str, BufferPolicy, type[BufferPolicy]]
+_Policies = Union[_One, Iterable[_One], None]
 _Sizes = Union[str, int, Iterable[Union[str, int]], None]
 
 
@@ -33,7 +37,7 @@ def _members(given: object) -> list[str] | None:
 def _execute(scenario: Scenario, threads: int | None, progress: Progress) -> Results:
     watch = Stopwatch()
     with Telling(progress) as telling:
-        native = _varve.run(scenario._native, _varve.VERSION, _threads(threads), telling.call)
+        native = _varve.run(scenario._native, of_policies, _threads(threads), telling.call)
     return Results(native, watch.cost())
 
 
@@ -41,7 +45,7 @@ def sim(
     trace: _Path,
     *,
     ssd: "_Path | None" = None,
-    policy: _Texts = None,
+    policy: _Policies = None,
     buffer: _Sizes = None,
     set: "Pairs | None" = None,
     threads: int | None = None,
@@ -50,7 +54,8 @@ def sim(
 ) -> Results:
     """`varve sim`: a trace, `@demo` or `gen:RECIPE` on a drive.
 
-    ssd: a preset or a file. policy, buffer: policies and sizes of the buffer; several are swept. set: keys of the
+    ssd: a preset or a file. policy, buffer: policies and sizes of the buffer; several are swept; a policy is its
+    name, or a class of Python. set: keys of the
     drive or of the scenario. more: options of `varve sim` with `_` for `-`: seed, mode, qd, per_app, speed,
     precondition, preload, measure_after, flush_every, scale ("1/64", or "fit"), fit, drop_flushes, title, and those
     of `varve.open`. progress: a function of the number of requests since its last call, or True.
@@ -77,7 +82,7 @@ def run(
 def hits(
     trace: _Path,
     *,
-    policies: _Texts = None,
+    policies: _Policies = None,
     buffers: _Sizes = None,
     curve: str | None = None,
     ssd: "_Path | None" = None,
@@ -94,4 +99,5 @@ def hits(
     lists = (_members(policies), _members(buffers))
     asked = (os.fspath(trace), drive, *lists, pairs(set), options(more), curve)
     with Telling(progress) as telling:
-        return Hits(_varve.hits(*asked, _varve.VERSION, _threads(threads), telling.call))
+        version = of_policies(" ".join(lists[0] or []))
+        return Hits(_varve.hits(*asked, version, _threads(threads), telling.call))

@@ -5,6 +5,7 @@ import os
 from typing import Any
 
 from varve import _varve
+from varve._policy import version
 from varve._progress import Progress, Telling
 from varve._text import Pairs, Value, pairs, swept, texts
 
@@ -65,7 +66,7 @@ class Scenario:
         """Checks all of it, and gives its runs in their order: `n`, `name`, `params`, and `id`, or why it is
         `impossible`. What `varve points --json` prints."""
         with Telling(progress) as telling:
-            index = json.loads(self._native.index(_varve.VERSION, telling.call))
+            index = json.loads(self._native.index(version, telling.call))
         found: list[dict[str, Any]] = index["points"]
         return found
 

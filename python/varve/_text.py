@@ -4,18 +4,21 @@ from collections.abc import Iterable, Mapping
 from typing import Union
 
 # What a key may be given; a list is of texts and numbers.
-Value = Union[str, int, float, Iterable[Union[str, int, float]]]
+Value = Union[str, int, float, object, Iterable[object]]
 # Keys and their values: as a mapping, or each as "KEY=VALUE".
 Pairs = Union[Mapping[str, Value], Iterable[str]]
 
 
 def text(value: object) -> str:
-    """One value: True is `on`."""
+    """One value: True is `on`, a policy its name."""
+    policy = getattr(value, "_varve_text_", None)
+    if policy is not None:
+        return str(policy())
     if isinstance(value, bool):
         return "on" if value else "off"
     if isinstance(value, (str, int, float)):
         return str(value)
-    raise TypeError(f"{value!r}: expected a text or a number")
+    raise TypeError(f"{value!r}: expected a text, a number or a policy")
 
 
 def texts(value: object) -> list[str]:

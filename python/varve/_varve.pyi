@@ -4,15 +4,94 @@ from collections.abc import Callable, Iterator
 from typing import Any, final
 
 _Progress = Callable[[int], object] | None
+# Of the text of a scenario, the version that its results carry.
+_Version = Callable[[str], str]
 _Options = list[tuple[str, str]]
 
-__all__: list[str]
+__all__ = [
+    "AccessInfo",
+    "BYPASS",
+    "Batch",
+    "Batches",
+    "Bypass",
+    "CheckError",
+    "InternalError",
+    "Line",
+    "Lines",
+    "PolicyError",
+    "Results",
+    "RunError",
+    "Scenario",
+    "Trace",
+    "VERSION",
+    "add_policy",
+    "add_victim",
+    "hits",
+    "run",
+    "sim_scenario",
+]
 
 VERSION: str
 
 class RunError(RuntimeError): ...
+class PolicyError(RuntimeError): ...
 class CheckError(RuntimeError): ...
 class InternalError(RuntimeError): ...
+
+@final
+class Bypass: ...
+
+BYPASS: Bypass
+
+@final
+class AccessInfo:
+    """What is known of an access beside its page."""
+
+    @property
+    def write(self) -> bool: ...
+    @property
+    def request(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def app(self) -> int: ...
+    @property
+    def hint(self) -> int: ...
+    @property
+    def index(self) -> int: ...
+
+@final
+class Line:
+    """A closed line."""
+
+    @property
+    def line(self) -> int: ...
+    @property
+    def valid(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def closed_at(self) -> int: ...
+
+@final
+class Lines:
+    """The closed lines, those closed first before the others."""
+
+    @property
+    def now(self) -> int: ...
+    @property
+    def line(self) -> list[int]: ...
+    @property
+    def valid(self) -> list[int]: ...
+    @property
+    def slots(self) -> list[int]: ...
+    @property
+    def closed_at(self) -> list[int]: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, at: int, /) -> Line: ...
+    def __iter__(self) -> Iterator[Line]: ...
 
 @final
 class Batch:
@@ -56,7 +135,7 @@ class Scenario:
     def copy(self) -> Scenario: ...
     def set(self, key: str, value: str) -> None: ...
     def to_toml(self) -> str: ...
-    def index(self, version: str, progress: _Progress = None) -> str: ...
+    def index(self, version: _Version, progress: _Progress = None) -> str: ...
 
 @final
 class Results:
@@ -68,6 +147,13 @@ class Results:
     def cells(self) -> list[list[Any]]: ...
     def csv(self) -> str: ...
 
+def add_policy(
+    name: str,
+    doc: str,
+    options: list[tuple[str, str, list[str], str, str]],
+    factory: Callable[[dict[str, Any], dict[str, int]], object],
+) -> None: ...
+def add_victim(name: str, doc: str, factory: Callable[[], object]) -> None: ...
 def sim_scenario(
     trace: str,
     ssd: str | None,
@@ -76,7 +162,7 @@ def sim_scenario(
     set: list[str],
     options: _Options,
 ) -> Scenario: ...
-def run(scenario: Scenario, version: str, threads: int, progress: _Progress = None) -> Results: ...
+def run(scenario: Scenario, version: _Version, threads: int, progress: _Progress = None) -> Results: ...
 def hits(
     trace: str,
     ssd: str | None,

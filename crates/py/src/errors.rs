@@ -12,6 +12,12 @@ use workload::SourceError;
 create_exception!(varve, RunError, PyRuntimeError, "A run did not get where it had to.");
 create_exception!(
     varve,
+    PolicyError,
+    PyRuntimeError,
+    "A policy gave an answer that none may give: which, and at which access."
+);
+create_exception!(
+    varve,
     CheckError,
     PyRuntimeError,
     "A promise of the model does not hold: there is no result."

@@ -14,9 +14,12 @@
 
 mod batch;
 mod errors;
+mod policy;
+mod registry;
 mod runs;
 mod scenario;
 mod trace;
+mod victim;
 mod watched;
 
 use pyo3::prelude::*;
@@ -28,11 +31,19 @@ fn _varve(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("RunError", py.get_type::<errors::RunError>())?;
     module.add("CheckError", py.get_type::<errors::CheckError>())?;
     module.add("InternalError", py.get_type::<errors::InternalError>())?;
+    module.add("PolicyError", py.get_type::<errors::PolicyError>())?;
+    module.add("BYPASS", policy::Bypass)?;
     module.add_class::<batch::Batch>()?;
+    module.add_class::<policy::AccessInfo>()?;
+    module.add_class::<policy::Bypass>()?;
+    module.add_class::<victim::Line>()?;
+    module.add_class::<victim::Lines>()?;
     module.add_class::<runs::Results>()?;
     module.add_class::<scenario::Scenario>()?;
     module.add_class::<trace::Batches>()?;
     module.add_class::<trace::Trace>()?;
+    module.add_function(wrap_pyfunction!(registry::add_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::add_victim, module)?)?;
     module.add_function(wrap_pyfunction!(scenario::sim_scenario, module)?)?;
     module.add_function(wrap_pyfunction!(runs::run, module)?)?;
     module.add_function(wrap_pyfunction!(runs::hits, module)?)

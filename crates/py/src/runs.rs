@@ -1,14 +1,15 @@
 //! Runs, counts of hits, and what comes of them.
 
 use lab::study::{Kind, Table};
-use lab::{Document, Experiment, HostCost};
+use lab::{Document, Experiment, HostCost, LabError};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyNone;
 use report::json::{Json, Map};
 
+use crate::registry;
 use crate::scenario::{Scenario, asked};
-use crate::watched::watched;
+use crate::watched::{Shared, watched};
 
 /// The result document of an experiment, and its numbers as columns.
 #[pyclass(frozen, module = "varve._varve")]
@@ -72,21 +73,32 @@ impl Results {
     }
 }
 
+/// The version that results of a scenario of this text carry, which Python says: its policies are known there.
+pub fn says(version: &Py<PyAny>, text: &str) -> Result<String, LabError> {
+    Python::attach(|py| version.call1(py, (text,))?.extract(py)).map_err(|error: PyErr| {
+        let told = LabError::Failed(error.to_string());
+        Shared::of_this_thread().fail(error);
+        told
+    })
+}
+
 /// Runs a scenario.
 #[pyfunction]
 #[pyo3(signature = (scenario, version, threads, progress = None))]
 pub fn run(
     py: Python<'_>,
     scenario: &Scenario,
-    version: &str,
+    version: Py<PyAny>,
     threads: usize,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Results> {
     let scenario = &scenario.0;
     watched(py, progress.as_ref(), |watch| {
         let experiment = Experiment::watched(scenario, watch)?;
-        let document = experiment.run(threads, version, watch)?;
-        Ok(Results::new(document, experiment.values(), experiment.scenario().to_toml()?))
+        let text = experiment.scenario().to_toml()?;
+        let document =
+            experiment.run(registry::threads(&text, threads), &says(&version, &text)?, watch)?;
+        Ok(Results::new(document, experiment.values(), text))
     })
 }
 

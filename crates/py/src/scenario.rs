@@ -9,6 +9,7 @@ use lab::study::Study;
 use pyo3::prelude::*;
 
 use crate::errors::guarded;
+use crate::runs::says;
 use crate::watched::watched;
 
 /// A whole experiment: what `varve run` is given.
@@ -88,13 +89,14 @@ impl Scenario {
     fn index(
         &self,
         py: Python<'_>,
-        version: &str,
+        version: Py<PyAny>,
         progress: Option<Py<PyAny>>,
     ) -> PyResult<String> {
         let scenario = &self.0;
         watched(py, progress.as_ref(), |watch| {
             let experiment = lab::Experiment::watched(scenario, watch)?;
-            Ok(Study::of(experiment, version)?.index().to_json().pretty())
+            let version = says(&version, &experiment.scenario().to_toml()?)?;
+            Ok(Study::of(experiment, &version)?.index().to_json().pretty())
         })
     }
 }

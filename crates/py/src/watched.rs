@@ -6,10 +6,13 @@
 //!   No thread is left.
 //! * The working thread is known to the interpreter from its beginning to its end. A thread that is not is
 //!   made known and forgotten by each call into Python, which costs more than the call.
+//! * Of an exception and a result the exception counts: there is no result of a run in which a policy failed.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lab::LabError;
@@ -21,16 +24,49 @@ use crate::errors::{panicked, raised};
 /// Between two looks.
 const EVERY: Duration = Duration::from_millis(50);
 
+/// What all parts of one piece of work share.
+#[derive(Debug, Default)]
+pub struct Shared {
+    stop: AtomicBool,
+    failure: Mutex<Option<PyErr>>,
+}
+
+thread_local! {
+    static SHARED: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
+}
+
+impl Shared {
+    /// That of the work which this thread does.
+    pub fn of_this_thread() -> Arc<Shared> {
+        SHARED.with_borrow(|shared| shared.clone()).unwrap_or_default()
+    }
+
+    /// The first exception of a policy is kept, and stops the work.
+    pub fn fail(&self, error: PyErr) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the work is to stop: nobody will see what it does from here on.
+    pub fn stops(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn take(&self) -> Option<PyErr> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
 /// Does `work`; `progress` is called with the number of requests since its last call.
 ///
 /// # Errors
-/// The first exception of a signal handler or of `progress`; else what `work` fails with.
+/// The first exception of a signal handler, of `progress` or of a policy; else what `work` fails with.
 pub fn watched<T: Send>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,
     work: impl FnOnce(Watch<'_>) -> Result<T, LabError> + Send,
 ) -> PyResult<T> {
-    let stop = AtomicBool::new(false);
+    let shared = Arc::new(Shared::default());
     let done = AtomicU64::new(0);
     let count = |requests: u64| {
         done.fetch_add(requests, Ordering::Relaxed);
@@ -48,7 +84,8 @@ pub fn watched<T: Send>(
     let (ends, ended) = sync_channel::<()>(0);
     let run = || {
         let _ends = ends;
-        let work = || work(Watch { stop: &stop, progress: &count });
+        SHARED.set(Some(Arc::clone(&shared)));
+        let work = || work(Watch { stop: &shared.stop, progress: &count });
         catch_unwind(AssertUnwindSafe(|| Python::attach(|py| py.detach(work))))
     };
     let (result, looked) = py.detach(|| {
@@ -62,7 +99,7 @@ pub fn watched<T: Send>(
                     looked = tell();
                 }
                 if looked.is_err() {
-                    stop.store(true, Ordering::Relaxed);
+                    shared.stop.store(true, Ordering::Relaxed);
                 }
                 if over {
                     break;
@@ -72,5 +109,8 @@ pub fn watched<T: Send>(
         })
     });
     looked?;
+    if let Some(failure) = shared.take() {
+        return Err(failure);
+    }
     result.map_err(|cause| panicked(&*cause))?.map_err(raised)
 }

@@ -1,0 +1,55 @@
+"""What things cost on this machine: `scripts/python --bench`. Processor time, the least of three."""
+
+import sys
+import time
+
+import varve
+from policies import PyFifo, PyLru, PySieve
+
+
+def least(work):
+    """Processor seconds of all threads, and what came of it."""
+    best = None
+    for _ in range(3):
+        start = time.process_time()
+        found = work()
+        took = time.process_time() - start
+        best = took if best is None else min(best, took)
+    return best, found
+
+
+def line(what, value, unit):
+    print(f"{what:<58} {value:>9,.0f} {unit}")
+
+
+def main():
+    trace = varve.open("@demo")
+    info, found = least(trace.info)
+    requests = found["results"]["requests"]
+    line("Trace.info()", info / requests * 1e9, "ns a request")
+    batches, _ = least(lambda: [None for _ in trace])
+    line("batches of a .vtr trace", batches / requests * 1e9, "ns a request")
+    for package, take in (("pyarrow", lambda of: of.table(trace)), ("polars", lambda of: of.DataFrame(trace))):
+        try:
+            module = __import__(package)
+        except ImportError:
+            print(f"{package}: not installed")
+            continue
+        took, _ = least(lambda: take(module))
+        line(f"{package} takes the trace", took / requests * 1e9, "ns a request")
+    for size in ("8M", "32M"):
+        for native, ours in (("lru", PyLru), ("fifo", PyFifo), ("sieve", PySieve)):
+            base, found = least(lambda: varve.hits("@demo", policies=native, buffers=size))
+            accesses = found.document()["accesses"]
+            took, _ = least(lambda: varve.hits("@demo", policies=ours, buffers=size))
+            line(f"hits, {native} {size}", base / accesses * 1e9, "ns an access")
+            line(f"hits, {native} {size} in Python", took / accesses * 1e9, "ns an access")
+    base, _ = least(lambda: varve.sim("@demo", policy="lru", buffer="8M", threads=1))
+    took, _ = least(lambda: varve.sim("@demo", policy=PyLru, buffer="8M"))
+    line("sim, lru 8M", base * 1000, "ms")
+    line("sim, lru 8M in Python", took * 1000, "ms")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

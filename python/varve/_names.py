@@ -1,0 +1,40 @@
+"""All that `import varve` names, from where it is."""
+
+from varve._errors import CheckError, InternalError, PolicyError, RunError
+from varve._options import Option, count, flag, share, size, word
+from varve._policy import BYPASS, BufferPolicy, VictimPolicy
+from varve._results import Hits, Results
+from varve._runs import hits, run, sim
+from varve._scenario import Scenario
+from varve._trace import Batch, Trace, open
+from varve._varve import VERSION as __version__
+from varve._varve import AccessInfo, Line, Lines
+
+__all__ = [
+    "BYPASS",
+    "AccessInfo",
+    "Batch",
+    "BufferPolicy",
+    "CheckError",
+    "Hits",
+    "InternalError",
+    "Line",
+    "Lines",
+    "Option",
+    "PolicyError",
+    "Results",
+    "RunError",
+    "Scenario",
+    "Trace",
+    "VictimPolicy",
+    "__version__",
+    "count",
+    "flag",
+    "hits",
+    "open",
+    "run",
+    "share",
+    "sim",
+    "size",
+    "word",
+]
