@@ -21,3 +21,11 @@ def refusal(*words):
     ran = subprocess.run([os.environ["VARVE"], *map(str, words)], capture_output=True, text=True)
     assert ran.returncode != 0, ran.stdout
     return ran.stderr.strip().removeprefix("varve: ").removeprefix("error: ")
+
+
+def same_version():
+    """Results carry the version: of two builds none would be the same."""
+    import varve as package
+
+    theirs = varve("--version").split()[1]
+    assert theirs == package.__version__, f"VARVE is {theirs}, the package {package.__version__}: build both of one commit"

@@ -10,7 +10,7 @@ import tomllib
 import unittest
 
 import varve
-from common import ROOT, refusal, varve as program
+from common import ROOT, refusal, same_version, varve as program
 
 SMALL = """
 title = "Two loads, two policies"
@@ -25,6 +25,10 @@ mode = "closed"
 [sweep]
 buffer.policy = ["lru", "s3-fifo"]
 """
+
+
+def setUpModule():
+    same_version()
 
 
 class Same(unittest.TestCase):
@@ -142,7 +146,7 @@ else:
     raise AssertionError("there is no _varve here")
 """
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "PYTHONDONTWRITEBYTECODE": "1"}
-        subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+        subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, check=True)
 
     def test_names(self):
         self.assertIn("BufferPolicy", dir(varve))
