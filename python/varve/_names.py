@@ -6,6 +6,7 @@ from varve._policy import BYPASS, BufferPolicy, VictimPolicy
 from varve._results import Hits, Results
 from varve._runs import hits, run, sim
 from varve._scenario import Scenario
+from varve._sweep import Sweep, Unit, run_unit, sweep
 from varve._trace import Batch, Trace, open
 from varve._varve import VERSION as __version__
 from varve._varve import AccessInfo, Line, Lines
@@ -25,7 +26,9 @@ __all__ = [
     "Results",
     "RunError",
     "Scenario",
+    "Sweep",
     "Trace",
+    "Unit",
     "VictimPolicy",
     "__version__",
     "count",
@@ -33,8 +36,10 @@ __all__ = [
     "hits",
     "open",
     "run",
+    "run_unit",
     "share",
     "sim",
     "size",
+    "sweep",
     "word",
 ]

@@ -32,13 +32,13 @@ from typing import Any, ClassVar
 from varve import _varve
 from varve._options import Option
 
-__all__ = ["BYPASS", "BufferPolicy", "VictimPolicy", "of_text", "version"]
+__all__ = ["BYPASS", "BufferPolicy", "Named", "VictimPolicy", "of_text", "version"]
 
 # What `admit` answers if the page is not to enter: a read goes to flash, a write through.
 BYPASS = _varve.BYPASS
 
 # The class that each name stands for.
-_named: "dict[str, type[_Named]]" = {}
+_named: "dict[str, type[Named]]" = {}
 
 
 class _ByNameOrOptions:
@@ -51,7 +51,7 @@ class _ByNameOrOptions:
         return functools.partial(self._of, owner, {} if given is None else given._given)
 
 
-class _Named:
+class Named:
     """A class with a name in scenarios."""
 
     # Its name in scenarios; by default that of the class: `MyPolicy` is `my-policy`.
@@ -77,7 +77,7 @@ class _Named:
     def _register(cls, name: str, doc: str) -> None:
         raise NotImplementedError
 
-    def _text(owner: "type[_Named]", given: dict[str, object]) -> str:  # type: ignore[misc]
+    def _text(owner: "type[Named]", given: dict[str, object]) -> str:  # type: ignore[misc]
         from varve._text import text
 
         options = ", ".join(f"{name}={text(value)}" for name, value in given.items())
@@ -90,7 +90,7 @@ def _takes(function: Callable[..., Any], name: str) -> bool:
     return name in inspect.signature(function).parameters
 
 
-class BufferPolicy(_Named):
+class BufferPolicy(Named):
     """Which pages the buffer keeps.
 
     `hit` and `admit` may have a parameter `access` after `page`: request, write, offset, length, app, hint, index. It
@@ -160,7 +160,7 @@ class _Calls:
         self.copy: Callable[[], _Calls] = lambda: _Calls(copy.deepcopy(policy))
 
 
-class VictimPolicy(_Named):
+class VictimPolicy(Named):
     """Which closed line is cleaned next.
 
         class Oldest(varve.VictimPolicy):
@@ -206,7 +206,7 @@ def _asked(policy: VictimPolicy) -> tuple[Callable[..., Any], Callable[[], Any]]
     return policy.choose, lambda: _asked(copy.deepcopy(policy))
 
 
-def of_text(text: str) -> "list[type[_Named]]":
+def of_text(text: str) -> "list[type[Named]]":
     """Classes whose names stand in a text: that of a scenario, or of a list of policies."""
     words = set(re.findall(r"[a-z][a-z0-9-]*", text))
     return [kind for name, kind in sorted(_named.items()) if name in words]

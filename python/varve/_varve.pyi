@@ -26,7 +26,9 @@ __all__ = [
     "VERSION",
     "add_policy",
     "add_victim",
+    "finish",
     "hits",
+    "merge",
     "run",
     "sim_scenario",
 ]
@@ -163,6 +165,8 @@ def sim_scenario(
     options: _Options,
 ) -> Scenario: ...
 def run(scenario: Scenario, version: _Version, threads: int, progress: _Progress = None) -> Results: ...
+def finish(text: str, id: str, version: _Version, progress: _Progress = None) -> str: ...
+def merge(index: str, results: list[str], partial: bool) -> Results: ...
 def hits(
     trace: str,
     ssd: str | None,

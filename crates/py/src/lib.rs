@@ -18,6 +18,7 @@ mod policy;
 mod registry;
 mod runs;
 mod scenario;
+mod study;
 mod trace;
 mod victim;
 mod watched;
@@ -46,5 +47,7 @@ fn _varve(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(registry::add_victim, module)?)?;
     module.add_function(wrap_pyfunction!(scenario::sim_scenario, module)?)?;
     module.add_function(wrap_pyfunction!(runs::run, module)?)?;
+    module.add_function(wrap_pyfunction!(study::finish, module)?)?;
+    module.add_function(wrap_pyfunction!(study::merge, module)?)?;
     module.add_function(wrap_pyfunction!(runs::hits, module)?)
 }
