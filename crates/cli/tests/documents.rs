@@ -329,8 +329,10 @@ fn is_guide(path: &str) -> bool {
 
 #[test]
 fn guides_do_what_they_say() {
-    let guides: BTreeMap<String, String> =
-        documents().into_iter().filter(|(path, _)| is_guide(path)).collect();
+    // That of Python is run by scripts/python, where its package is.
+    let python = "docs/guide-python.md";
+    let guides = documents().into_iter().filter(|(path, _)| is_guide(path) && path != python);
+    let guides: BTreeMap<String, String> = guides.collect();
     assert_eq!(guides.len(), 5, "{:?}", guides.keys());
     std::thread::scope(|scope| {
         for (path, text) in &guides {
