@@ -106,7 +106,7 @@ class Same(unittest.TestCase):
 class Refused(unittest.TestCase):
     def test_with_the_same_words(self):
         cases = [
-            (lambda: varve.sim("@demo", policy="zzz"), ("sim", "@demo", "--policy", "zzz")),
+            (lambda: varve.sim("@demo", policy="lru(x=1)"), ("sim", "@demo", "--policy", "lru(x=1)")),
             (lambda: varve.sim("@demo", ssd="zzz"), ("sim", "@demo", "--ssd", "zzz")),
             (lambda: varve.sim("@demo", set={"gc.victim": "x"}), ("sim", "@demo", "--set", "gc.victim=x")),
             (lambda: varve.hits("@demo", curve="x"), ("sim", "@demo", "--hits", "--curve", "x")),
@@ -132,6 +132,24 @@ class Refused(unittest.TestCase):
             varve.sim("@demo", threads=0)
         with self.assertRaisesRegex(ValueError, "expected one of scale"):
             varve.sim("@demo", depth=3)
+
+
+class Locks(unittest.TestCase):
+    def test_both_builds_use_the_same_libraries(self):
+        def versions(path):
+            found = {}
+            for package in tomllib.loads((ROOT / path).read_text())["package"]:
+                found.setdefault(package["name"], set()).add(package["version"])
+            return found
+
+        # A point's id is of the program's lock file: what runs here has to be what it names. What the package uses
+        # beside it may be there in more versions.
+        program, package = versions("Cargo.lock"), versions("crates/py/Cargo.lock")
+        shared = sorted(name for name in program if name in package)
+        self.assertGreater(len(shared), 50)
+        self.assertEqual([name for name in shared if not program[name] & package[name]], [])
+        for name in ("libm", "zstd", "flate2", "toml"):
+            self.assertEqual(program[name], package[name], name)
 
 
 class Checkout(unittest.TestCase):

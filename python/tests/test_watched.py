@@ -7,6 +7,7 @@ import time
 import unittest
 
 import varve
+from policies import PyLru
 
 # Minutes of work.
 LONG = "gen:zipf,size=128MiB,read=50,count=300M"
@@ -45,6 +46,9 @@ class Watched(unittest.TestCase):
             lambda: varve.run(scenario, threads=2),
             lambda: varve.hits(LONG, policies=["lru", "belady"], buffers="8M"),
             lambda: varve.hits(LONG, policies=["lru", "arc"], buffers="8M", threads=2),
+            lambda: varve.hits(LONG, policies=PyLru, buffers="8M"),
+            lambda: varve.sim(LONG, mode="closed", ssd="paper-nolog", scale="fit", policy=PyLru, buffer="8M"),
+            lambda: varve.sweep(scenario)[0](),
             # The workload is read before anything runs.
             lambda: varve.sim(LONG, fit="compact"),
         ):
