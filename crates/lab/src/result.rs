@@ -55,7 +55,8 @@ impl RunResult<'_> {
             busy(&mut map, self);
         }
         map.put("wear", wear(stats));
-        map.maybe("blocks", self.outcome.blocks.as_ref().map(blocks));
+        let frames = self.outcome.frames.to_json();
+        map.maybe("blocks", self.outcome.blocks.as_ref().map(|of| blocks(of, frames)));
         map.int("bad_blocks", stats.bad_blocks);
         map.int("free_blocks", stats.free_blocks);
         map.int("valid_units", stats.valid_units);
@@ -347,8 +348,8 @@ pub(crate) fn wear(stats: &Stats) -> Json {
     Json::Map(map)
 }
 
-/// Every block at the end, by number; null is a bad one, or one of which it is not known.
-fn blocks(of: &BlocksNow) -> Json {
+/// Every block at the end, by number, and before; null is a bad one, or one of which it is not known.
+fn blocks(of: &BlocksNow, frames: Option<Json>) -> Json {
     let list = |f: &dyn Fn(&BlockNow) -> Option<u32>| {
         let known = |block| f(block).map_or(Json::Null, |n| Json::Int(u64::from(n)));
         Json::List(of.blocks.iter().map(known).collect())
@@ -360,6 +361,7 @@ fn blocks(of: &BlocksNow) -> Json {
     if of.blocks.iter().any(|block| block.valid.is_some()) {
         map.put("valid", list(&|block| block.valid));
     }
+    map.maybe("frames", frames);
     Json::Map(map)
 }
 

@@ -120,6 +120,21 @@ fn a_page_of_results_draws_its_panels_and_answers_the_pointer() {
     let one = run_at(&page, "#runs=1&range=2048-8192&zoom=1");
     assert_eq!(one["lanes"], 10 + 2, "one of each panel, and the pair: {one}");
     assert!(one["address"].as_str().unwrap().contains("runs=1"), "{one}");
+    // The blocks at the start of the run and at its end.
+    let most = |hash: &str| run_at(&page, hash)["most_erased"].clone();
+    let (start, end) = (most("#runs=0&frame=0"), most("#runs=0"));
+    let frames = &results["results"][0]["blocks"]["frames"]["erases"][0];
+    let (first, last) = (list_of(frames), list_of(&results["results"][0]["blocks"]["erases"]));
+    for (said, erases) in
+        [(&start, first.iter().skip(1).step_by(2).max()), (&end, last.iter().max())]
+    {
+        assert!(
+            said.as_str().unwrap().ends_with(&format!(", {} erases", erases.unwrap())),
+            "{said}"
+        );
+    }
+    assert_ne!(start, end);
+    assert_eq!(most("#runs=0&frame=99"), end);
     // What is not in the page cannot be shown.
     let wrong = run_at(&page, "#runs=7.x&range=9-3&a=99&m=none&sort=77a&panel=none");
     assert_eq!(wrong["lanes"], found["lanes"], "{wrong}");
@@ -149,6 +164,20 @@ fn the_blocks_of_a_document_are_those_that_it_counts() {
         let all = run["blocks"]["erases"].as_array().unwrap().len() as u64;
         assert_eq!(all % run["blocks"]["planes"].as_u64().unwrap(), 0);
         assert_eq!(all, counted + run["bad_blocks"].as_u64().unwrap());
+        // Moments of the run: none later than its end, and none more than it.
+        let frames = &run["blocks"]["frames"];
+        let (requests, lists) =
+            (list_of(&frames["requests"]), frames["erases"].as_array().unwrap());
+        assert!(requests.len() >= 4 && requests.len() == lists.len() && requests[0] == 0);
+        assert!(*requests.last().unwrap() < run["host"]["submitted"].as_u64().unwrap());
+        let mut then = vec![0; erases.len()];
+        for list in lists.iter().map(list_of) {
+            let each = list.chunks(2).flat_map(|pair| vec![pair[1]; pair[0] as usize]);
+            assert_eq!(list.chunks(2).map(|pair| pair[0]).sum::<u64>(), all);
+            then.iter_mut().zip(each).for_each(|(sum, more)| *sum += more);
+        }
+        assert!(then.iter().zip(&erases).all(|(then, end)| then <= end));
+        assert!(then.iter().sum::<u64>() > erases.iter().sum::<u64>() / 2);
     }
 }
 

@@ -71,10 +71,18 @@ pub fn frame(heading: &Heading<'_>, main: &str, more: Assets) -> String {
         lead = escape(heading.lead),
         schema = escape(heading.schema),
         style = include_str!("style.css"),
-        script = include_str!("script.js"),
+        script = bare(include_str!("script.js")),
         more_style = more.style,
-        more_script = more.script,
+        more_script = bare(more.script),
     )
+}
+
+/// A script without what only its readers need: indentation, and lines that are comments. Ours has no text of
+/// several lines.
+fn bare(script: &str) -> String {
+    let lines = script.lines().map(str::trim_start);
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
 }
 
 /// Adds the command that repeats what the page shows.

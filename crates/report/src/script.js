@@ -43,7 +43,11 @@
   document.querySelectorAll(".scroll").forEach(shade);
   document.querySelectorAll(".wide").forEach(shade);
   function shade(at) {
-    function look() { at.classList.toggle("more", at.scrollWidth - at.clientWidth - at.scrollLeft > 2); }
+    // What is folded away is laid out when it is measured, so it is measured when it is unfolded.
+    var folds = [];
+    for (var up = at.parentNode; up; up = up.parentNode) if (up.tagName === "DETAILS") folds.push(up);
+    folds.forEach(function (fold) { fold.addEventListener("toggle", look); });
+    function look() { if (folds.every(function (fold) { return fold.open; })) at.classList.toggle("more", at.scrollWidth - at.clientWidth - at.scrollLeft > 2); }
     at.addEventListener("scroll", look);
     addEventListener("resize", look);
     look();

@@ -6,6 +6,7 @@
 //! reader: every request submitted is served, or there is no result.
 
 mod flight;
+mod frames;
 mod lookahead;
 mod pace;
 mod player;
@@ -26,6 +27,7 @@ use workload::Source;
 use crate::explain::{Causes, Probe};
 use crate::{Amplification, Device, LabError, LayerCounts};
 
+pub use frames::Frames;
 pub use precondition::{Conditioning, Precondition, precondition, preload};
 pub use series::Series;
 pub use tally::{AppTally, Tally};
@@ -201,6 +203,8 @@ pub struct Outcome {
     pub requests: u64,
     /// Every block of the drive at the end, if they are few enough to be listed.
     pub blocks: Option<BlocksNow>,
+    /// Erase counts of blocks over the measured part.
+    pub frames: Frames,
     /// What the latencies went to, if somebody asked.
     pub causes: Option<Causes>,
 }

@@ -4,6 +4,7 @@ use block::{AppId, Lba, Op, Request, SECTOR_BYTES, Sectors, Span, StreamId, Time
 use workload::{Flags, Record, TraceOp};
 
 use super::flight::InFlight;
+use super::frames::Frames;
 use super::series::Series;
 use super::tally::{Served, Tally};
 use super::{MOST_BLOCKS, MeasureAfter, Mode, Outcome, ReplayPlan, Watch};
@@ -19,6 +20,7 @@ pub(super) struct Player<'a, D: Device> {
     flight: InFlight,
     tally: Tally,
     series: Series,
+    frames: Frames,
     /// Virtual time at which the workload's clock is 0.
     base: Time,
     last: Time,
@@ -58,6 +60,7 @@ impl<'a, D: Device> Player<'a, D> {
             flight: InFlight::new(plan.queue_depth),
             tally: Tally::new(base, plan.mode != Mode::Untimed),
             series: Series::new(base, &stats),
+            frames: Frames::new(erases(device)),
             base,
             last: base,
             requests: 0,
@@ -165,6 +168,11 @@ impl<'a, D: Device> Player<'a, D> {
         if self.series.add(op, end.since(arrival_here)) {
             self.series.close(at, &self.device.stats());
         }
+        if self.frames.add()
+            && let Some(counts) = erases(self.device)
+        {
+            self.frames.keep(counts);
+        }
         Ok(end)
     }
 
@@ -185,6 +193,7 @@ impl<'a, D: Device> Player<'a, D> {
         let start = arrival.max(self.last);
         self.tally = Tally::new(start, self.tally.timed);
         self.series = Series::new(start, &self.device.stats());
+        self.frames = Frames::new(erases(self.device));
         if let Some(probe) = &mut self.probe {
             probe.measure(self.device, start);
         }
@@ -222,12 +231,17 @@ impl<'a, D: Device> Player<'a, D> {
         self.tally.check(&stats, self.slots_per_page)?;
         self.device.check()?;
         let (layers, tally) = (self.device.layers(), self.tally);
-        let (series, requests) = (self.series, self.requests);
+        let (series, frames, requests) = (self.series, self.frames, self.requests);
         let probe = self.probe.map(|probe| probe.finish(self.device)).transpose()?;
         let causes = probe.flatten();
         let blocks = self.device.drive_mut().and_then(|drive| drive.blocks(MOST_BLOCKS));
-        Ok(Outcome { stats, layers, tally, series, requests, blocks, causes })
+        Ok(Outcome { stats, layers, tally, series, requests, blocks, frames, causes })
     }
+}
+
+/// How often each block was erased until now, of a drive with few enough to be listed.
+fn erases<D: Device>(device: &mut D) -> Option<Vec<u32>> {
+    device.drive_mut()?.erases(MOST_BLOCKS)
 }
 
 /// The span from the start of the workload's clock.

@@ -7,7 +7,7 @@
 //! | `windows-R` | a window of run R, a column for each list of `series` |
 //! | `latency-R-OP` | a window of run R: the first bin with any request, the requests of it and the next ones |
 //! | `histogram-OP` | a bucket of whole runs: its upper edge, requests in each run |
-//! | `lists-R` | a list of run R that is no series: its path, its values |
+//! | `lists-R` | a list of run R that is no series: its path, its values; `8*36` is eight times 36 |
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -133,8 +133,15 @@ fn columns(series: &Value) -> (String, usize) {
     (out, windows)
 }
 
+/// The values of a list; what is there three times or more, once.
 fn spaced(list: &[Value]) -> String {
-    list.iter().map(plain).collect::<Vec<_>>().join(" ")
+    let words = list.chunk_by(|a, b| a == b).map(|run| match run {
+        [one] => plain(one),
+        [one, _] => format!("{0} {0}", plain(one)),
+        [one, ..] => format!("{}*{}", run.len(), plain(one)),
+        [] => String::new(),
+    });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 /// Bins of each window; `~N` stands for N of them without any request.
@@ -203,6 +210,12 @@ fn walk(prefix: &str, value: &Value, out: &mut String) {
             Value::Array(_) if name.starts_with("series.") => {}
             Value::Array(items) if items.iter().all(|item| !item.is_array()) => {
                 let _ = writeln!(out, "{name},{}", spaced(items));
+            }
+            Value::Array(lists) if name == "blocks.frames.erases" => {
+                for (at, items) in lists.iter().enumerate() {
+                    let items = items.as_array().map_or(&[][..], Vec::as_slice);
+                    let _ = writeln!(out, "{name}.{at},{}", spaced(items));
+                }
             }
             Value::Object(_) => walk(&name, inner, out),
             // Histograms of latencies have a text of their own, those by application with them.

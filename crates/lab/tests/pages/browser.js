@@ -112,7 +112,8 @@ class Tab {
     await this.send("Input.dispatchMouseEvent", { type, x, y, button: type === "mouseMoved" ? "none" : "left", buttons, clickCount: 1 });
   }
   async press(key, modifiers = 0) {
-    for (const type of ["keyDown", "keyUp"]) await this.send("Input.dispatchKeyEvent", { type, key, code: key, modifiers });
+    const windowsVirtualKeyCode = { Home: 36, End: 35 }[key];
+    for (const type of ["keyDown", "keyUp"]) await this.send("Input.dispatchKeyEvent", { type, key, code: key, modifiers, windowsVirtualKeyCode });
   }
   async close() {
     this.browser.listeners.splice(this.browser.listeners.indexOf(this.listener), 1);
@@ -144,19 +145,34 @@ function layout(least) {
     const size = parseFloat(getComputedStyle(at).fontSize) * scale;
     if (size < least - 0.05) say(`${size.toFixed(1)} px: ${words.slice(0, 40)}`);
     const figure = at.closest("figure,.hbars,.brief li,.number,.bar-top,.keys");
-    if (figure) groups.set(figure, [...(groups.get(figure) || []), [box, words, at]]);
+    if (figure && !groups.has(figure)) groups.set(figure, []);
+    if (figure) groups.get(figure).push([box, words, at]);
   }
+  // The corners of a label: a text in a drawing may stand aslant.
+  const corners = ([box, , at]) => {
+    const of = ({ left, right, top, bottom }) => [[left, top], [right, top], [right, bottom], [left, bottom]];
+    const text = at.closest("text"), matrix = text && text.getScreenCTM();
+    if (!matrix) return of(box);
+    const { x, y, width, height } = text.getBBox();
+    return of({ left: x, right: x + width, top: y, bottom: y + height }).map(([px, py]) =>
+      [matrix.a * px + matrix.c * py + matrix.e, matrix.b * px + matrix.d * py + matrix.f]);
+  };
+  // Two of them touch if no line parts them, with a little room on their sides and more between lines.
+  const touch = (a, b) => [a, b].every((label) => [0, 1].every((side) => {
+    const [x, y] = [label[side + 1][0] - label[side][0], label[side + 1][1] - label[side][1]], long = Math.hypot(x, y) || 1;
+    const along = (all) => { const at = all.map((p) => (p[0] * x + p[1] * y) / long); return [Math.min(...at), Math.max(...at)]; };
+    const [one, other] = [along(a), along(b)];
+    return Math.min(one[1], other[1]) - Math.max(one[0], other[0]) > (side ? 2.5 : 1);
+  }));
   for (const labels of groups.values()) {
     // Texts that are cut off by their box have no place beyond it.
     for (const one of labels) {
       const cut = one[2].closest("[class]"), box = cut && getComputedStyle(cut).overflowX === "hidden" ? cut.getBoundingClientRect() : null;
       if (box) one[0] = { left: Math.max(one[0].left, box.left), right: Math.min(one[0].right, box.right), top: one[0].top, bottom: one[0].bottom };
     }
+    const quads = labels.map(corners);
     for (let i = 0; i < labels.length; i++) for (let k = i + 1; k < labels.length; k++) {
-      const [a, b] = [labels[i][0], labels[k][0]];
-      if (Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2.5) {
-        say(`labels touch: "${labels[i][1].slice(0, 30)}" and "${labels[k][1].slice(0, 30)}"`);
-      }
+      if (touch(quads[i], quads[k])) say(`labels touch: "${labels[i][1].slice(0, 30)}" and "${labels[k][1].slice(0, 30)}"`);
     }
   }
   return { faults, height: document.documentElement.scrollHeight };
@@ -248,6 +264,18 @@ async function used(browser, tab, url, look) {
     if (!(await inView(id))) faults.push(`answer ${n}: ${id} is not in view after one click`);
   }
   if (await tab.ask(`!!document.getElementById("panel-timeline")`)) faults.push(...await picked(tab));
+  // The blocks before the end of the run, by key.
+  if (await tab.ask(`!!document.querySelector("#panel-map input")`)) {
+    const most = () => tab.ask(`document.querySelector("#panel-map .value").textContent`), end = await most();
+    await tab.ask(`document.querySelector("#panel-map input").scrollIntoView({ block: "center" })`);
+    await tab.ask(`document.querySelector("#panel-map input").focus()`);
+    await tab.press("Home");
+    await pause(200);
+    if (!(await tab.ask(`/frame=0/.test(location.hash)`)) || (await most()) === end) faults.push(`the blocks at the start: ${await most()}, at the end: ${end}`);
+    await tab.press("End");
+    await pause(200);
+    if ((await most()) !== end || (await tab.ask(`/frame=/.test(location.hash)`))) faults.push("the slider does not lead back to the end");
+  }
   const lane = await tab.ask(`(() => { const f = document.querySelector(${JSON.stringify(LANE)}); if (!f) return null;
     f.scrollIntoView({ block: "center" }); const b = f.getBoundingClientRect(); return [b.left, b.top, b.width, b.height]; })()`);
   if (!lane) return faults;
@@ -319,7 +347,17 @@ async function look(browser, page, at, shots) {
       faults.push(...missing(await tab.ask(WORDS), results).map((what) => `not in the page: ${what}`));
     }
   }
-  if (!isView && at.width === 1280 && found.height > MOST_HIGH) faults.push(`${found.height} px high, folded: at most ${MOST_HIGH}`);
+  // Folded, all studies are a few screens; then each is looked at. A study that has a page of its own is as long as it is.
+  const folded = await tab.ask(`document.querySelectorAll("details").length`);
+  const alone = await tab.ask(`!!document.querySelector("main") && !document.querySelector("details.page")`);
+  if (!isView && !alone && at.width === 1280 && found.height > MOST_HIGH) faults.push(`${found.height} px high, folded: at most ${MOST_HIGH}`);
+  if (!isView && folded) {
+    await tab.ask(`document.querySelectorAll("details").forEach((d) => { d.open = true; })`);
+    await throughout(tab, at.script);
+    const open = await tab.ask(`(${layout})(${LEAST_PX})`);
+    faults.push(...open.faults.filter((what) => !found.faults.includes(what)).map((what) => `unfolded: ${what}`));
+    if (!shots) await tab.ask(`document.querySelectorAll("details").forEach((d) => { d.open = false; })`);
+  }
   if (shots) {
     const name = `${path.basename(path.dirname(page))}-${path.basename(page, ".html")}-${at.width}-${at.dark ? "dark" : "light"}${at.script ? "" : "-noscript"}.png`;
     await tab.shot(path.join(shots, name));
@@ -338,15 +376,20 @@ const WRONG = [
   ["<svg viewBox='0 0 600 100' width='300'><text x='9' y='50' font-size='14'>scaled</text></svg>", "7.0 px: scaled"],
   ["<div style='width:1400px;height:9px;background:red'></div>", "px wide in a window of"],
   ["<figure><span style='position:absolute;left:9px;top:40px'>one label</span><span style='position:absolute;left:30px;top:44px'>another</span></figure>", "labels touch"],
+  ["<figure><svg viewBox='0 0 600 200' width='600'><text font-size='14' transform='translate(200 90) rotate(-24)'>aslant upon</text><text font-size='14' transform='translate(204 94) rotate(-24)'>one another</text></svg></figure>", "labels touch"],
+  ["<details><summary>more</summary><p style='font-size:10px'>small</p></details>", "unfolded: 10.0 px: small"],
   ["<script>nothing.at.all</script>", "error: ReferenceError"],
   ["<script>console.error('said')</script>", "console: said"],
   ["<img src='http://127.0.0.1:9/x.png' alt='x'>", "network: asks for http://127.0.0.1:9/x.png"],
   [`<div style='height:${MOST_HIGH + 1}px'></div>`, "px high, folded"],
 ];
+// Pages that are right, whatever boxes around their texts may say.
+const RIGHT = ["<p>nothing wrong</p>",
+  "<figure><svg viewBox='0 0 600 200' width='600'><text font-size='14' transform='translate(200 90) rotate(-24)'>aslant beside</text><text font-size='14' transform='translate(240 90) rotate(-24)'>one another</text></svg></figure>"];
 async function alarm(browser) {
   const folder = fs.mkdtempSync(path.join(os.tmpdir(), "varve-browser-alarm-"));
   let wrong = 0;
-  for (const [body, expected] of [...WRONG, ["<p>nothing wrong</p>", null]]) {
+  for (const [body, expected] of [...WRONG, ...RIGHT.map((body) => [body, null])]) {
     const page = path.join(folder, "page.html");
     fs.writeFileSync(page, `<!doctype html><meta charset=utf-8><link rel=icon href=data:,><title>x</title><body style="font:14px sans-serif">${body}`);
     const { faults } = await look(browser, page, LOOKS[0], null);

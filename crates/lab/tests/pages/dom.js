@@ -152,6 +152,7 @@ new Function("document", "matchMedia", "navigator", "getComputedStyle", "innerWi
 );
 frames();
 
+const mostErased = root.querySelector("#panel-map .value")?.textContent ?? "";
 // Before the pointer chooses another range.
 const beside = root.querySelectorAll("#beside a").map((one) => one.getAttribute("href"));
 const tip = document.getElementById("tip");
@@ -192,6 +193,7 @@ console.log(JSON.stringify({
   picked: root.all().find((one) => one.attributes.id === "panel-picked")?.textContent ?? "",
   listed: root.querySelectorAll("#panel-picked tr").length,
   beside,
+  most_erased: mostErased,
   address: location.hash,
   marks: marks.length,
   marks_with_tip: marks.filter((mark) => shown(mark, { clientX: 10, clientY: 10 })).length,

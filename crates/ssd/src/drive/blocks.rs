@@ -25,6 +25,13 @@ pub struct BlocksNow {
 }
 
 impl Drive {
+    /// How often each block was erased; `None` if they are more than `most`.
+    pub fn erases(&self, most: u32) -> Option<Vec<u32>> {
+        let nand = self.ftl.nand();
+        let blocks = Some(nand.geometry().blocks()).filter(|blocks| *blocks <= most)?;
+        Some((0..blocks).map(|block| nand.erases(BlockId(block))).collect())
+    }
+
     /// Every block; `None` if they are more than `most`. It looks at each slot once.
     pub fn blocks(&self, most: u32) -> Option<BlocksNow> {
         let nand = self.ftl.nand();

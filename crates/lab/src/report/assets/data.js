@@ -60,7 +60,11 @@ function readLatencies(run) {
 function readLists(run) {
   rowsOf("csv-lists-" + run.at).forEach(function (line) {
     var cut = line.indexOf(",");
-    run.lists[line.slice(0, cut)] = line.slice(cut + 1).split(" ").map(number);
+    var list = run.lists[line.slice(0, cut)] = [];
+    line.slice(cut + 1).split(" ").forEach(function (word) {
+      var times = word.indexOf("*"), v = number(word.slice(times + 1));
+      for (var n = times < 0 ? 1 : +word.slice(0, times); n > 0; n--) list.push(v);
+    });
   });
 }
 function read() {

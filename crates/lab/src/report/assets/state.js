@@ -1,6 +1,6 @@
 // What is shown: runs, a range of requests, the crosshair, two runs to compare. It is in the address, so a link shows the same.
 var runs = [], most = 0;
-var state = { runs: [], range: null, zoom: false, at: null, a: 0, b: 1, m: "waf", sort: "", pick: "" };
+var state = { runs: [], range: null, zoom: false, at: null, a: 0, b: 1, m: "waf", sort: "", pick: "", frame: "" };
 // A range that is being drawn while the axis spans another.
 var drawn_range = null;
 var watchers = [];
@@ -32,6 +32,7 @@ function write() {
   if (state.m !== "waf") parts.push("m=" + encodeURIComponent(state.m));
   if (state.panel) parts.push("panel=" + encodeURIComponent(state.panel));
   if (state.sort) parts.push("sort=" + encodeURIComponent(state.sort));
+  if (state.frame !== "") parts.push("frame=" + state.frame);
   if (state.pick) parts.push("pick=" + encodeURIComponent(state.pick));
   try { history.replaceState(null, "", parts.length ? "#" + parts.join("&") : location.pathname + location.search); } catch (e) {}
 }
@@ -53,6 +54,7 @@ function restore() {
   state.panel = said.panel || "";
   state.sort = said.sort || "";
   state.pick = said.pick || "";
+  state.frame = said.frame >= 0 ? +said.frame : "";
 }
 // Redraws once a frame, however often something changes.
 var due = 0;

@@ -152,16 +152,50 @@ function mapPanel() {
   if (!runs.some(known)) return;
   var by = "erases", whole = runs.some(function (run) { return run.lists["blocks.erases"]; });
   var s = section("map", "The drive's blocks", whole
-    ? "every block at the end of the run: planes of dies below each other, a plane's blocks side by side. The darker, the more."
+    ? "every block: planes of dies below each other, a plane's blocks side by side. The darker, the more."
     : "how many blocks were erased how often.");
   if (runs.some(function (run) { return run.lists["blocks.valid"]; })) {
-    choice(s.tools, "colour", [["erases", "erases"], ["valid", "valid data"]], by, function (v) { by = v; changed(); });
+    choice(s.tools, "colour", [["erases", "erases"], ["valid", "valid data at the end"]], by, function (v) { by = v; changed(); });
+  }
+  // Moments of the runs: how many requests they were after, the end last.
+  var moments = [];
+  runs.forEach(function (run) { (run.lists["blocks.frames.requests"] || []).forEach(function (n) { if (moments.indexOf(n) < 0) moments.push(n); }); });
+  moments.sort(function (a, b) { return a - b; });
+  // Erases of every block at the moment that is chosen, once for each moment; at the end those of the document.
+  var frames = {};
+  function erasesOf(run) {
+    var erases = run.lists["blocks.erases"], at = moments[state.frame], of = run.lists["blocks.frames.requests"];
+    if (!erases || !of || at === undefined) return erases;
+    var key = run.at + "-" + at;
+    return frames[key] || (frames[key] = framed(run, of, at, erases));
+  }
+  function framed(run, of, at, erases) {
+    var all = erases.map(function (n) { return isNaN(n) ? NaN : 0; });
+    of.forEach(function (requests, n) {
+      if (requests > at) return;
+      var pairs = run.lists["blocks.frames.erases." + n] || [], block = 0;
+      for (var i = 0; i < pairs.length; i += 2) for (var k = 0; k < pairs[i]; k++) all[block++] += pairs[i + 1];
+    });
+    return all;
+  }
+  if (moments.length) {
+    var label = make("label", "choice", s.tools, "at "), slide = make("input", "", label), when = make("output", "", label);
+    slide.type = "range"; slide.min = 0; slide.max = moments.length; slide.step = 1;
+    slide.setAttribute("aria-label", "Moment of the run");
+    slide.addEventListener("input", function () { state.frame = +slide.value < moments.length ? +slide.value : ""; changed(); });
+    watchers.push(function () {
+      var at = moments[state.frame];
+      slide.value = String(at === undefined ? moments.length : state.frame);
+      // What was valid is known of the end alone.
+      slide.disabled = by !== "erases";
+      when.textContent = at === undefined || by !== "erases" ? "the end" : at === 0 ? "the start" : say.count(at) + " requests";
+    });
   }
   button(s.tools, "CSV", "Copy what is shown as CSV", function (b) {
     copied(b, whole ? "run,block,erases,valid_units\n" + shown().map(function (run) {
-      return (run.lists["blocks.erases"] || []).map(function (n, i) {
+      return (erasesOf(run) || []).map(function (n, i) {
         var v = run.lists["blocks.valid"];
-        return '"' + run.label.replace(/"/g, '""') + '",' + i + "," + (isNaN(n) ? "bad" : n) + "," + (v ? v[i] : "") + "\n";
+        return '"' + run.label.replace(/"/g, '""') + '",' + i + "," + (isNaN(n) ? "bad" : n) + "," + (v && moments[state.frame] === undefined ? v[i] : "") + "\n";
       }).join("");
     }).join("") : "run,erases_from,blocks\n" + shown().map(function (run) {
       return steps(run).map(function (r) { return '"' + run.label + '",' + r[0] + "," + r[2] + "\n"; }).join("");
@@ -189,20 +223,21 @@ function mapPanel() {
   }
   function mostOf(run) {
     var at = -1;
-    (run.lists["blocks.erases"] || []).forEach(function (n, i) { if (!isNaN(n) && (at < 0 || n > run.lists["blocks.erases"][at])) at = i; });
+    var erases = erasesOf(run) || [];
+    erases.forEach(function (n, i) { if (!isNaN(n) && (at < 0 || n > erases[at])) at = i; });
     return at;
   }
   function mostWords(run) {
     var at = mostOf(run);
     if (at < 0) return "most erased " + say.count(run.numbers["wear.max"]) + ", mean " + say.count(run.numbers["wear.mean"]);
     var p = place(run, at);
-    return "most: block " + at + " (die " + p.die + ", row " + p.row + "), " + run.lists["blocks.erases"][at] + " erases";
+    return "most: block " + at + " (die " + p.die + ", row " + p.row + "), " + erasesOf(run)[at] + " erases";
   }
   function heightOf(run) {
     return run.lists["blocks.erases"] ? Math.max(60, Math.min(160, run.numbers["blocks.planes"] * 8)) : 70;
   }
   function draw(pen, run, width, tall, by) {
-    var erases = run.lists["blocks.erases"], values = run.lists["blocks." + by];
+    var erases = run.lists["blocks.erases"], values = by === "erases" ? erasesOf(run) : run.lists["blocks." + by];
     if (!erases) {
       var all = steps(run), high = Math.max.apply(null, all.map(function (r) { return r[2]; })), wide = width / all.length;
       all.forEach(function (r, i) { pen.box(i * wide + 1, tall * (1 - r[2] / high), wide - 2, tall * r[2] / high, colour("accent")); });
@@ -210,7 +245,8 @@ function mapPanel() {
     }
     if (!values) return;
     var planes = run.numbers["blocks.planes"], rows = Math.ceil(erases.length / planes), w = width / rows, h = tall / planes, top = 0;
-    values.forEach(function (v) { if (v > top) top = v; });
+    // Of all moments, so that hues mean the same.
+    run.lists["blocks." + by].forEach(function (v) { if (v > top) top = v; });
     values.forEach(function (v, i) {
       var gap = w > 4 && h > 4 ? 0.6 : 0, x = Math.floor(i / planes) * w, y = i % planes * h;
       if (isNaN(v)) pen.box(x, y, w - gap, h - gap, colour("c4"));
@@ -238,7 +274,7 @@ function mapPanel() {
       return { run: run, box: box, value: value, field: field, canvas: canvas };
     }).forEach(function (lane) {
       var run = lane.run, box = lane.box, value = lane.value, field = lane.field, canvas = lane.canvas;
-      var tall = heightOf(run), width = field.clientWidth, erases = run.lists["blocks.erases"];
+      var tall = heightOf(run), width = field.clientWidth, erases = erasesOf(run);
       field.style.height = canvas.style.height = tall + "px";
       field.tabIndex = 0;
       field.setAttribute("role", "img");
@@ -257,7 +293,7 @@ function mapPanel() {
         if (i >= erases.length) return "";
         var p = place(run, i), v = run.lists["blocks.valid"];
         return "block " + i + " (die " + p.die + ", plane " + p.plane + ", row " + p.row + "): " + (isNaN(erases[i]) ? "bad" : erases[i] + " erases") +
-          (v && !isNaN(v[i]) ? ", " + v[i] + " units valid" : "");
+          (v && !isNaN(v[i]) && moments[state.frame] === undefined ? ", " + v[i] + " units valid" : "");
       }
       field.addEventListener("pointermove", function (e) {
         var tip = document.getElementById("tip");
