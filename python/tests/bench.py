@@ -1,10 +1,12 @@
 """What things cost on this machine: `scripts/python --bench`. Processor time, the least of three."""
 
+import os
+import signal
 import sys
+import threading
 import time
 
 import varve
-from policies import PyFifo, PyLru, PySieve
 
 
 def least(work):
@@ -22,13 +24,42 @@ def line(what, value, unit):
     print(f"{what:<58} {value:>9,.0f} {unit}")
 
 
+def interruption():
+    """Seconds from Control-C in a run of minutes to its exception, the most of five."""
+    took = []
+    for _ in range(5):
+        sent = []
+
+        def send():
+            sent.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        timer = threading.Timer(0.3, send)
+        timer.start()
+        try:
+            varve.sim("gen:zipf,size=128MiB,read=50,count=300M", mode="closed")
+        except KeyboardInterrupt:
+            took.append(time.monotonic() - sent[0])
+        timer.join()
+    return max(took)
+
+
 def main():
+    start = time.process_time()
+    varve.sim  # from here on it is there
+    line("import varve", (time.process_time() - start) * 1e3, "ms")
+    from common import ROOT
+    from policies import PyFifo, PyLru, PySieve
+
     trace = varve.open("@demo")
     info, found = least(trace.info)
     requests = found["results"]["requests"]
     line("Trace.info()", info / requests * 1e9, "ns a request")
     batches, _ = least(lambda: [None for _ in trace])
     line("batches of a .vtr trace", batches / requests * 1e9, "ns a request")
+    packed = varve.open(ROOT / "data/tpcc_run_mariadb_ext4.csv.zst")
+    read, count = least(lambda: sum(len(batch) for batch in packed))
+    line(f"batches of {packed.format}, {packed.compression}", read / count * 1e9, "ns a request")
     for package, take in (("pyarrow", lambda of: of.table(trace)), ("polars", lambda of: of.DataFrame(trace))):
         try:
             module = __import__(package)
@@ -48,6 +79,7 @@ def main():
     took, _ = least(lambda: varve.sim("@demo", policy=PyLru, buffer="8M"))
     line("sim, lru 8M", base * 1000, "ms")
     line("sim, lru 8M in Python", took * 1000, "ms")
+    line("Control-C in a run, most of 5, by the clock", interruption() * 1000, "ms")
     return 0
 
 
