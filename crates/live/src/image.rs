@@ -41,9 +41,10 @@ const KEYS: [(&str, &str); 15] = [
 /// the usual share of a small one.
 const SPARE: [&str; 8] = ["28 %", "40 %", "55 %", "70 %", "85 %", "100 %", "130 %", "160 %"];
 
-/// Pages that transactions may have on a drive, at least, where so much spare space gives them: with fewer, an ordinary
-/// commit of a small database outgrows it, is written to no log, and its journal to the image.
-const LEAST_TABLE: u32 = 48;
+/// Pages that transactions may have on a drive, at least, where so much spare space gives them: as many as a small
+/// database has. With fewer, pages that wait for their log to be full go to the drive sooner, again and again, and an
+/// ordinary commit may outgrow the drive.
+const LEAST_TABLE: u32 = 192;
 
 /// How a drive for so much data is made.
 pub(crate) fn config(capacity: Bytes) -> Result<Config, LiveError> {

@@ -13,18 +13,18 @@ use lab::LabError;
 use live::{ImageDrive, LiveError, patiently};
 use rusqlite::{Connection, OpenFlags};
 use varve_sqlite_vfs::{
-    OpenError, RegisterError, Store, StoreError, StoreOptions, Stores, USUAL_LIMIT,
+    FIRST_CAPACITY, OpenError, RegisterError, Store, StoreError, StoreOptions, Stores, USUAL_LIMIT,
 };
 
 use crate::files::api;
 use crate::transfer::{self, Moved, beside, sync_folder};
 
 const VFS: &str = "varve-image";
-/// The least a store holds.
-const LEAST: u64 = 64 << 20;
 /// Room for each byte of the database: a store a sixth full writes least (`scripts/store-bytes`); in a fuller one
 /// cleaning adds to it.
 const ROOM: u64 = 6;
+/// What a store holds is a multiple of this, whatever the pages of the database are.
+const GRAIN: u64 = 64 << 10;
 
 static STORES: LazyLock<Result<Stores, RegisterError>> = LazyLock::new(|| {
     let stores = Stores::new();
@@ -155,7 +155,7 @@ pub struct Imported {
 }
 
 /// Puts a database into a new store in an image file. With `page`, its pages get that size;
-/// `capacity`: bytes the store can hold, for good, else six times the database and at least 64 MiB, and it may grow.
+/// `capacity`: bytes the store can hold, for good, else six times the database and at least what a new store holds, and it may grow.
 ///
 /// # Errors
 /// A database that cannot be read, an image that cannot be made or is there already, a copy that
@@ -178,7 +178,8 @@ pub fn import(
     let bytes = bytes_of(database)?;
     // One that is told how large it is stays so.
     let limit = capacity.is_none().then_some(USUAL_LIMIT);
-    let capacity = capacity.unwrap_or(Bytes((ROOM * bytes).max(LEAST)));
+    let capacity =
+        capacity.unwrap_or(Bytes((ROOM * bytes).next_multiple_of(GRAIN).max(FIRST_CAPACITY.0)));
     if capacity.0 < bytes {
         return Err(LabError::Input(format!(
             "capacity {}: expected at least the {} of the database",

@@ -11,7 +11,7 @@ use block::{Bytes, Data, DeviceError, Lpn, TxError};
 
 use super::core::{Core, Done, Id, PAGE_BYTES};
 use super::objects::Owner;
-use super::open::{LEAST_GROWING_LOG, usual_log};
+use super::open::usual_log;
 use super::space::EXTENT;
 use super::table::{Header, PAGE};
 use crate::vfs::Kind;
@@ -116,7 +116,7 @@ impl Core {
         self.sync_plain()?;
         let (capacity, now) = (Bytes(u64::from(pages) * PAGE_BYTES), self.now);
         let asked = self.options.log_pages.map(|pages| u64::from(pages) * PAGE_BYTES);
-        let log = Bytes(asked.unwrap_or_else(|| usual_log(capacity, LEAST_GROWING_LOG)));
+        let log = Bytes(asked.unwrap_or_else(|| usual_log(capacity)));
         let fixed = DeviceError::Unsupported("this device does not grow");
         let growth = self.device.growth().ok_or(fixed)?;
         self.now = growth.grow(now, capacity, log)?;

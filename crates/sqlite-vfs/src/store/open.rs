@@ -17,13 +17,11 @@ pub const USUAL_LIMIT: Bytes = Bytes(4 << 30);
 /// it holds, within these. The longer a log is, the more commits share a page that is written once.
 pub(super) const LOG_PAGE: u64 = 4096;
 const LEAST_LOG: u64 = 1 << 20;
-/// The same for one that begins small: its log grows with it.
-pub(super) const LEAST_GROWING_LOG: u64 = 256 << 10;
 const MOST_LOG: u64 = 16 << 20;
 
 /// Bytes of the log of an image that holds so many bytes.
-pub(super) fn usual_log(capacity: Bytes, least: u64) -> u64 {
-    (capacity.0 / 4).clamp(least, MOST_LOG).next_multiple_of(LOG_PAGE)
+pub(super) fn usual_log(capacity: Bytes) -> u64 {
+    (capacity.0 / 4).clamp(LEAST_LOG, MOST_LOG).next_multiple_of(LOG_PAGE)
 }
 
 /// Why a name cannot be opened as a store.
@@ -75,7 +73,7 @@ impl Store {
     }
 
     /// Makes an image file for `capacity` bytes, and an empty store in it. The file takes about
-    /// a third more, and its log: a quarter of the capacity, from 1 MiB (256 KiB if it may grow) to 16 MiB, unless the options say otherwise.
+    /// a third more, and its log: a quarter of the capacity, from 1 MiB to 16 MiB, unless the options say otherwise.
     /// It grows on demand until it holds what the options say. The fuller a store, the more its cleaning writes: see the
     /// README.
     ///
@@ -83,8 +81,7 @@ impl Store {
     /// [`OpenError`]; nothing is left behind.
     pub fn create(path: &Path, capacity: Bytes, options: StoreOptions) -> Result<Store, OpenError> {
         let limit = options.limit.unwrap_or(capacity);
-        let least = if limit > capacity { LEAST_GROWING_LOG } else { LEAST_LOG };
-        let usual = if options.delta { usual_log(capacity, least) } else { 0 };
+        let usual = if options.delta { usual_log(capacity) } else { 0 };
         let log = options.log_pages.map_or(usual, |pages| u64::from(pages) * LOG_PAGE);
         let device = ImageDrive::create_to_grow(path, capacity, Bytes(log), limit)?;
         Store::format_image(device, options).map_err(|error| {
