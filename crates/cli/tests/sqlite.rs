@@ -82,7 +82,11 @@ fn a_database_goes_into_an_image_and_comes_out() {
         args.extend(page.iter().flat_map(|page| ["--page-size", page]));
         let out = varve(&folder, &args);
         assert!(out.status.success(), "{}", said(&out));
-        assert!(said(&out).contains("verified") && said(&out).contains("64 MiB"), "{}", said(&out));
+        assert!(said(&out).contains("verified"), "{}", said(&out));
+        // Six times the database, and what an image needs beside that.
+        let image = std::fs::metadata(folder.join(store)).unwrap().len();
+        let times = image / before.len() as u64;
+        assert!((6..11).contains(&times), "{times}: {}", said(&out));
         let out = varve(&folder, &["sqlite", "check", store]);
         assert!(out.status.success() && said(&out).contains("main ("), "{}", said(&out));
         let file = format!("{store}.db");

@@ -24,7 +24,7 @@ const VFS: &str = "varve-image";
 /// cleaning adds to it.
 const ROOM: u64 = 6;
 /// What a store holds is a multiple of this, whatever the pages of the database are.
-const GRAIN: u64 = 64 << 10;
+const GRAIN: u64 = 1 << 20;
 
 static STORES: LazyLock<Result<Stores, RegisterError>> = LazyLock::new(|| {
     let stores = Stores::new();

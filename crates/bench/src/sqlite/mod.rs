@@ -20,7 +20,7 @@ use ::sqlite::measure::Disk;
 /// Text of the `sqlite` command.
 pub const HELP: &str = "\
 varve-bench sqlite [--load overwrite] [--value 4096] [--data 16777216] [--commits 500] [--rounds 10]
-                   [--fill 17] [--log SIZE] [--age 0] [--systems NAMES] [--dir FOLDER]
+                   [--fill 17 | --new] [--log SIZE] [--age 0] [--systems NAMES] [--dir FOLDER]
 varve-bench sqlite --table [--only TEXT] [--dir FOLDER]
 varve-bench sqlite --writers 8 [--commits 500] [--rounds 10] [--dir FOLDER]
     Durable transactions (synchronous=FULL) in --rounds rounds of --commits; the systems take turns.
@@ -28,6 +28,7 @@ varve-bench sqlite --writers 8 [--commits 500] [--rounds 10] [--dir FOLDER]
     bytes; noise: the same of bytes that nothing packs; update, sensor, mixed, bulk: what small programs
     do. Stock SQLite in WAL and DELETE mode (wal, delete), with its checkpoints, the
     last one included; the same SQLite on a store in an image file that --data fills to --fill percent,
+    or that is made and grows as one of whom nothing is asked (--new),
     of which each commit writes its pages, locking normal and exclusive (nolog, nolog-exclusive), or a
     record of what it changes (delta; delta-512: records of multiples of 512 bytes), in a log of --log.
     For each: commits per second (median of the rounds), CPU and bytes of the write calls per commit;
@@ -75,6 +76,7 @@ fn single(args: &mut Args) -> Result<Job, String> {
     let kind = Kind::NAMES.iter().find(|(one, _)| *one == name).map(|(_, kind)| *kind);
     let value = args.number("value", 4096)?.max(1);
     let data = args.number("data", 16 << 20)?.max(value);
+    let new = args.flag("new");
     let fill = args.number("fill", 17)?.clamp(5, 80);
     let log = match args.value("log")? {
         None => None,
@@ -103,7 +105,7 @@ fn single(args: &mut Args) -> Result<Job, String> {
     };
     let run = Run {
         load,
-        capacity: data * 100 / fill,
+        capacity: (!new).then_some(data * 100 / fill),
         log,
         age: args.number("age", 0)?,
         commits: args.number("commits", 500)?.max(1),

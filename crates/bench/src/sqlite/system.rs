@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use ::sqlite::workload::bench::Overwrite;
 use ::sqlite::workload::programs::Program;
-use block::Bytes;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::meter;
@@ -74,8 +73,8 @@ impl Load {
 #[derive(Clone, Debug)]
 pub struct Run {
     pub load: Load,
-    /// Bytes that an image holds, and of its log; `None`: the usual ones.
-    pub capacity: u64,
+    /// Bytes that an image holds, for good, and of its log; `None`: the usual ones (such an image grows).
+    pub capacity: Option<u64>,
     pub log: Option<u64>,
     /// Commits before those that count.
     pub age: u64,
@@ -138,12 +137,14 @@ impl<'a> Running<'a> {
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let mut db = match system.store {
             Some(options) => {
-                let capacity = Bytes(run.capacity.next_multiple_of(4096)).0;
+                let capacity = run.capacity.map_or(String::new(), |bytes| {
+                    format!("capacity={}&", bytes.next_multiple_of(4096))
+                });
                 let log = match run.log {
                     Some(bytes) if options.contains("delta=on") => format!("&log={bytes}"),
                     _ => String::new(),
                 };
-                let uri = format!("file:{path}?capacity={capacity}&{options}{log}");
+                let uri = format!("file:{path}?{capacity}{options}{log}");
                 Connection::open_with_flags_and_vfs(uri, flags, VFS)?
             }
             None => Connection::open_with_flags(path, flags)?,

@@ -12,6 +12,8 @@ use ::sqlite::measure::Disk;
 struct Row {
     name: &'static str,
     load: What,
+    /// In a store of whom nothing is asked, which begins small and grows.
+    new: bool,
     /// The log's bytes; `None`: the usual ones.
     log: Option<u64>,
     commits: u64,
@@ -39,24 +41,32 @@ enum Aim {
 const MIB: u64 = 1 << 20;
 /// Bytes of the values.
 const DATA: u64 = 16 * MIB;
+/// The same of a database that a new store holds.
+const SMALL: u64 = 384 << 10;
 const COMMITS: u64 = 10_000;
 const AGE: u64 = 12_000;
 
 const fn values(name: &'static str, value: u64, aim: Aim) -> Row {
-    Row { name, load: What::Values(value, 17), log: Some(16 * MIB), commits: COMMITS, aim }
+    let load = What::Values(value, 17);
+    Row { name, load, new: false, log: Some(16 * MIB), commits: COMMITS, aim }
 }
 
 const fn program(name: &'static str, kind: Kind, commits: u64, aim: Aim) -> Row {
-    Row { name, load: What::Program(kind), log: None, commits, aim }
+    Row { name, load: What::Program(kind), new: false, log: None, commits, aim }
 }
 
-const ROWS: [Row; 9] = [
+const fn new(row: Row, name: &'static str) -> Row {
+    Row { name, new: true, log: None, ..row }
+}
+
+const ROWS: [Row; 12] = [
     values("4 KiB, 17 % full", 4096, Aim::OfWal(45, 35)),
     values("1 KiB, 17 % full", 1024, Aim::OfWal(42, 30)),
     values("256 B, 17 % full", 256, Aim::OfWal(45, 22)),
     Row {
         name: "4 KiB, 60 % full",
         load: What::Values(4096, 60),
+        new: false,
         log: None,
         commits: COMMITS,
         aim: Aim::OfWal(75, 0),
@@ -64,6 +74,7 @@ const ROWS: [Row; 9] = [
     Row {
         name: "4 KiB of noise, 17 % full",
         load: What::Noise(4096, 17),
+        new: false,
         log: Some(16 * MIB),
         commits: COMMITS,
         aim: Aim::OfWal(45, 35),
@@ -72,14 +83,18 @@ const ROWS: [Row; 9] = [
     program("sensor, 4 indexes", Kind::Sensor, 4_000, Aim::Kib(20)),
     program("mixed, 3 indexes", Kind::Mixed, COMMITS, Aim::Kib(10)),
     program("bulk", Kind::Bulk, 20, Aim::OfWal(100, 0)),
+    new(values("", 1024, Aim::OfWal(100, 0)), "1 KiB, new small store"),
+    new(program("", Kind::Update, COMMITS, Aim::Kib(5)), "one UPDATE, new store"),
+    new(program("", Kind::Mixed, COMMITS, Aim::Kib(10)), "mixed, new store"),
 ];
 
 impl Row {
     fn run(&self) -> Run {
         let (load, capacity, age) = match self.load {
             What::Values(value, fill) => {
-                let shape = Shape::holding(DATA, value as usize);
-                (Load::Overwrite(Overwrite::new(shape)), DATA * 100 / fill, AGE)
+                let data = if self.new { SMALL } else { DATA };
+                let shape = Shape::holding(data, value as usize);
+                (Load::Overwrite(Overwrite::new(shape)), data * 100 / fill, AGE)
             }
             What::Noise(value, fill) => {
                 let shape = Shape::holding(DATA, value as usize);
@@ -94,7 +109,7 @@ impl Row {
                 (Load::Program(Program::new(kind)), capacity, age)
             }
         };
-        let rounds = 4;
+        let (rounds, capacity) = (4, (!self.new).then_some(capacity));
         Run { load, capacity, log: self.log, age, commits: self.commits / rounds, rounds }
     }
 }
