@@ -14,8 +14,8 @@ use common::Memory;
 use varve_live::{CutMedium, ImageDrive, Left, LiveError, Planted};
 
 const PAGE: usize = 4096;
-const SMALL: Bytes = Bytes(3 << 20);
-/// Of blocks like those of `SMALL`, and of larger ones.
+const SMALL: Bytes = Bytes(4352 << 10);
+/// Of blocks like those of `SMALL` and as much spare space, and of larger ones.
 const SAME: Bytes = Bytes(5 << 20);
 const LARGER: Bytes = Bytes(10 << 20);
 const LIMIT: Bytes = Bytes(32 << 20);
@@ -175,6 +175,21 @@ fn cuts(start: &(Vec<u8>, Ledger), to: Bytes) -> (u64, Vec<String>) {
         }
     }
     (met, bad)
+}
+
+/// Which of the two ways of growing these sizes take: else one of them would not be looked at.
+#[test]
+fn blocks_are_added_or_a_larger_image_is_made_behind() {
+    let (start, ledger) = small();
+    for (to, added) in [(SAME, true), (LARGER, false)] {
+        let mut drive = ImageDrive::open_on(memory(&start)).expect("open");
+        let before = drive.end();
+        drive.grow(to, LOG).expect("grown");
+        judge(&mut drive, &ledger).expect("all of it");
+        // A whole image for more than this one held is longer than it was.
+        let by = drive.end().0 - before.0;
+        assert_eq!(by < before.0, added, "{} by {by} to {}", before.human(), to.human());
+    }
 }
 
 #[test]

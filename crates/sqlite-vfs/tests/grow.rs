@@ -13,7 +13,18 @@ use varve_sqlite_vfs::{FIRST_CAPACITY, Store, StoreOptions};
 
 const MODES: [&str; 5] = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "WAL"];
 const LOG: Bytes = Bytes(64 << 10);
-const ROOM: Bytes = Bytes(256 << 20);
+
+/// What a store holds at first, and one day.
+#[derive(Clone, Copy)]
+struct Sizes {
+    first: Bytes,
+    limit: Bytes,
+}
+
+/// One of whom nothing is asked: each time a larger image is made behind it.
+const NEW: Sizes = Sizes { first: FIRST_CAPACITY, limit: Bytes(256 << 20) };
+/// One that gets more blocks of the same size.
+const SAME: Sizes = Sizes { first: Bytes(4352 << 10), limit: Bytes(6 << 20) };
 
 fn rows(count: u64) -> String {
     format!(
@@ -22,8 +33,8 @@ fn rows(count: u64) -> String {
     )
 }
 
-fn growing(limit: Bytes) -> Image {
-    let mut image = Image::sized_to_grow(FIRST_CAPACITY, LOG, limit);
+fn growing(Sizes { first, limit }: Sizes) -> Image {
+    let mut image = Image::sized_to_grow(first, LOG, limit);
     drop(Store::format_image(image.drive(), StoreOptions::default()).unwrap());
     image
 }
@@ -41,8 +52,8 @@ fn closed(rig: &Rig, store: Store, db: Connection) {
 }
 
 /// A store with so many rows.
-fn filled(rig: &Rig, mode: &str, count: u64) -> Vec<u8> {
-    let mut medium = growing(ROOM);
+fn filled(rig: &Rig, sizes: Sizes, mode: &str, count: u64) -> Vec<u8> {
+    let mut medium = growing(sizes);
     let (store, db) = opened(rig, &mut medium);
     assert_eq!(ask(&db, &format!("PRAGMA journal_mode={mode}")), mode.to_lowercase());
     db.execute_batch("CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB)").unwrap();
@@ -52,9 +63,15 @@ fn filled(rig: &Rig, mode: &str, count: u64) -> Vec<u8> {
 }
 
 /// Cuts the power at every `stride`-th operation of an INSERT that lets the store grow.
-fn cuts(rig: &Rig, mode: &str, (before, more): (u64, u64), stride: u64) -> (u64, Vec<String>) {
-    let start = filled(rig, mode, before);
-    let mut medium = growing(ROOM);
+fn cuts(
+    rig: &Rig,
+    sizes: Sizes,
+    mode: &str,
+    (before, more): (u64, u64),
+    stride: u64,
+) -> (u64, Vec<String>) {
+    let start = filled(rig, sizes, mode, before);
+    let mut medium = growing(sizes);
     let (mut cut, mut cuts, mut operations, mut bad) = (0, 0, 0, Vec::new());
     loop {
         medium.restore(&start);
@@ -70,6 +87,9 @@ fn cuts(rig: &Rig, mode: &str, (before, more): (u64, u64), stride: u64) -> (u64,
         if cut == 0 {
             operations = medium.power().lock().unwrap().operations;
             assert!(done && store.stats().growths > 0, "{mode}: {:?}", store.stats());
+            let (was, is) = (start.len(), medium.drive_bytes());
+            let added = is - was < was / 2;
+            assert_eq!(added, sizes.first == SAME.first, "{mode}: {was} bytes, {is} now");
         }
         // The power is off before the connection is closed.
         let _ = medium.image();
@@ -101,12 +121,15 @@ fn everything() -> bool {
 #[test]
 fn a_statement_that_lets_it_grow_is_whole_after_any_cut() {
     let rig = Rig::new();
-    // More blocks of one size, and larger ones.
     // (For a large transaction in memory the drive was made larger before that.)
     let few = ["DELETE", "WAL"];
-    for (modes, step, stride) in [(&MODES[..], (20, 1_500), 41), (&few[..], (3_000, 3_000), 211)] {
+    for (modes, sizes, step, stride) in [
+        (&MODES[..], NEW, (20, 1_500), 41),
+        (&few[..], NEW, (3_000, 3_000), 211),
+        (&few[..], SAME, (900, 1_400), 23),
+    ] {
         for mode in modes {
-            let (cuts, bad) = cuts(&rig, mode, step, if everything() { 1 } else { stride });
+            let (cuts, bad) = cuts(&rig, sizes, mode, step, if everything() { 1 } else { stride });
             println!("{mode} {step:?}: {cuts} cuts, {} bad", bad.len());
             assert!(bad.is_empty(), "{} of {cuts}: {:?}", bad.len(), bad.first());
             assert!(cuts > 5, "{cuts}");
@@ -120,7 +143,7 @@ fn an_ordinary_transaction_of_a_small_store_fits_its_drive() {
     let rig = Rig::new();
     // In WAL mode a commit is in SQLite's log.
     for mode in MODES.into_iter().filter(|mode| *mode != "WAL") {
-        let mut medium = growing(ROOM);
+        let mut medium = growing(NEW);
         let (store, db) = opened(&rig, &mut medium);
         ask(&db, &format!("PRAGMA journal_mode={mode}"));
         db.execute_batch("CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB)").unwrap();
@@ -147,7 +170,7 @@ fn an_ordinary_transaction_of_a_small_store_fits_its_drive() {
 fn one_transaction_makes_a_large_store_of_a_small_one() {
     let rig = Rig::new();
     for mode in MODES {
-        let mut medium = growing(ROOM);
+        let mut medium = growing(NEW);
         let (store, db) = opened(&rig, &mut medium);
         ask(&db, &format!("PRAGMA journal_mode={mode}"));
         db.execute_batch("CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB)").unwrap();
@@ -174,7 +197,7 @@ fn one_transaction_makes_a_large_store_of_a_small_one() {
 
 #[test]
 fn at_its_limit_it_is_full_and_says_so() {
-    let (rig, mut medium) = (Rig::new(), growing(Bytes(4 << 20)));
+    let (rig, mut medium) = (Rig::new(), growing(Sizes { limit: Bytes(4 << 20), ..NEW }));
     let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
     let rows = rig.fill(&store);
     assert!(store.stats().growths > 0);
@@ -191,8 +214,8 @@ fn at_its_limit_it_is_full_and_says_so() {
 #[test]
 fn a_host_without_room_costs_nothing_that_was_there() {
     let rig = Rig::new();
-    let start = filled(&rig, "DELETE", 20);
-    let mut medium = growing(ROOM);
+    let start = filled(&rig, NEW, "DELETE", 20);
+    let mut medium = growing(NEW);
     let (mut cut, mut grown) = (1, 0);
     loop {
         medium.restore(&start);

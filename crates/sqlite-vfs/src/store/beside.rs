@@ -162,3 +162,65 @@ impl Core {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::{Connection, ffi};
+
+    use super::super::Stores;
+    use super::*;
+    use crate::abi::Api;
+    use crate::vfs::Level;
+
+    /// Between the mount of a state that is half done and the question who writes it, its writer may have ended it and
+    /// closed: then there is nothing to be taken back. (A lock that is held here stands for the moment between the two.)
+    #[test]
+    fn who_has_just_ended_what_was_half_done_was_not_killed() {
+        let path = std::env::temp_dir().join(format!("varve-half-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let api = Api::new(
+            ffi::sqlite3_vfs_find,
+            ffi::sqlite3_vfs_register,
+            ffi::sqlite3_uri_parameter,
+            ffi::sqlite3_malloc,
+            ffi::sqlite3_log,
+        );
+        let (stores, vfs) = (Stores::new(), format!("half-{}", std::process::id()));
+        stores.register(&api, &vfs, false, None).expect("a VFS");
+        let store = Store::create(&path, block::Bytes(4 << 20), StoreOptions::default());
+        let store = store.expect("a store");
+        stores.add("/half", &store);
+        let db = Connection::open_with_flags_and_vfs("/half", Default::default(), vfs.as_str());
+        let db = db.expect("a database");
+        db.execute_batch(
+            "CREATE TABLE t(v BLOB);
+             WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < 300)
+             INSERT INTO t SELECT randomblob(3000) FROM x;
+             PRAGMA cache_size=10; BEGIN; UPDATE t SET v = randomblob(3000);",
+        )
+        .expect("half done");
+        assert!(store.stats().fallbacks > 0, "{:?}", store.stats());
+
+        let beside = Store::open_beside(&path, StoreOptions::default()).expect("beside");
+        let mut core = beside.here();
+        let id = core.id_of("main").expect("the database");
+        assert!(
+            core.refresh(id, true).is_err() && core.why.take().is_some_and(|why| why == HALF_DONE)
+        );
+        assert!(core.refresh(id, false).is_ok(), "who may write takes it back in memory");
+        core.objects
+            .get_mut(&id)
+            .expect("open")
+            .locks
+            .lock(99, Level::Shared)
+            .expect("nobody has it");
+        db.execute_batch("COMMIT").expect("whole");
+        db.close().expect("closed");
+        stores.remove("/half");
+        drop(store);
+        let told = core.refresh(id, true);
+        assert!(told.is_err() && core.why.take().is_some_and(|why| why == HALF_DONE), "{told:?}");
+        assert_eq!(core.error, None);
+        std::fs::remove_file(&path).expect("removed");
+    }
+}
