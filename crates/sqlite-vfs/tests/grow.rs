@@ -137,7 +137,7 @@ fn a_statement_that_lets_it_grow_is_whole_after_any_cut() {
     }
 }
 
-/// (With fewer pages for transactions they went on with a journal in the image: no log, and twice the writes.)
+/// (With fewer pages for transactions they went on with a journal in the image, and nothing of them was in the log.)
 #[test]
 fn an_ordinary_transaction_of_a_small_store_fits_its_drive() {
     let rig = Rig::new();
