@@ -29,17 +29,19 @@ pub(crate) struct DirectMedium {
     grain: u32,
 }
 
-/// `bytes` zeroes in aligned memory: the memory, and where they begin.
-fn aligned(bytes: usize) -> (Vec<u8>, usize) {
-    let memory = vec![0; bytes + ALIGNED];
-    let start = memory.as_ptr().align_offset(ALIGNED);
-    (memory, start)
+/// Memory for so many bytes behind what is in it, which begin at an aligned place.
+fn aligned(bytes: usize) -> Vec<u8> {
+    let mut memory: Vec<u8> = Vec::with_capacity(bytes + ALIGNED);
+    memory.resize(memory.as_ptr().align_offset(ALIGNED), 0);
+    memory
 }
 
 /// Whether so many bytes can be read there past the cache.
 fn reads(file: &File, at: u64, bytes: usize) -> bool {
-    let (mut memory, start) = aligned(bytes);
-    file.read_exact_at(&mut memory[start..start + bytes], at).is_ok()
+    let mut memory = aligned(bytes);
+    let start = memory.len();
+    memory.resize(start + bytes, 0);
+    file.read_exact_at(&mut memory[start..], at).is_ok()
 }
 
 impl DirectMedium {
@@ -92,10 +94,10 @@ impl Medium for DirectMedium {
         let fits = at.is_multiple_of(grain) && (bytes.len() as u64).is_multiple_of(grain);
         let done = match self.direct.as_ref().filter(|_| fits) {
             Some(direct) => {
-                let (mut memory, start) = aligned(bytes.len());
-                let memory = &mut memory[start..start + bytes.len()];
-                memory.copy_from_slice(bytes);
-                write_waiting(direct, at, memory)?
+                let mut memory = aligned(bytes.len());
+                let start = memory.len();
+                memory.extend_from_slice(bytes);
+                write_waiting(direct, at, &memory[start..])?
             }
             None => write_waiting(&self.file.0, at, bytes)?,
         };

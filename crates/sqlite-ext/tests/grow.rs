@@ -28,7 +28,7 @@ fn a_small_image_becomes_a_large_one_below_a_program() {
         "a database of 0.5 MB: an image of {} bytes, {} of them taken; {mib} MiB in {} sizes; full after {} rows",
         counts[0], counts[1], counts[2], counts[3]
     );
-    // (A shorter log and fewer spare pages would make it smaller, and writes more: `scripts/store-bytes --only new`.)
+    // (A shorter log and fewer spare pages would make it smaller, and writes more: `scripts/store-bytes --table --only new`.)
     assert!(counts[0] < 5 << 20, "{said}");
     assert!(counts[2] > 2 && counts[3] > 100, "{said}");
     for entry in std::fs::read_dir(&folder).unwrap() {

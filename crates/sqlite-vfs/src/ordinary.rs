@@ -13,16 +13,19 @@ const IMAGE: &str = ".varve";
 /// Whether a name is one of an image, of an object in one, or of a file beside one.
 pub(crate) fn is_image(name: &str) -> bool {
     name.split('/').any(|part| {
+        let base = ["-journal", "-wal", "-shm"].iter().find_map(|end| part.strip_suffix(end));
+        let beside = base.or_else(|| before_super(part));
         part.ends_with(IMAGE)
-            || part.rsplit_once(IMAGE).is_some_and(|(base, end)| {
-                !base.is_empty() && (["-journal", "-wal", "-shm"].contains(&end) || is_super(end))
-            })
+            || beside.is_some_and(|base| base.ends_with(IMAGE) && base.len() > IMAGE.len())
     })
 }
 
-fn is_super(end: &str) -> bool {
-    let draw = end.strip_prefix("-mj");
-    draw.is_some_and(|draw| draw.len() == 9 && draw.bytes().all(|b| b.is_ascii_hexdigit()))
+/// What a super-journal lies beside.
+fn before_super(name: &str) -> Option<&str> {
+    const DRAWN: usize = 9;
+    let (base, draw) = name.split_at_checked(name.len().checked_sub(DRAWN)?)?;
+    let base = base.strip_suffix("-mj")?;
+    draw.bytes().all(|b| b.is_ascii_hexdigit()).then_some(base)
 }
 
 /// A file of the host's.
@@ -115,6 +118,9 @@ mod tests {
             "home.varve.db",
             "home.varve-old",
             "home.varve-mjx",
+            ".varve-journal",
+            "-mj0123ABCD9",
+            "é",
             "/a/home.db-wal",
             "",
         ] {

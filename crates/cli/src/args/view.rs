@@ -16,8 +16,9 @@ use super::top::interval;
     is opened again has lost nothing."
 )]
 pub struct View {
-    /// Result documents, or folders with a results.json; or one timeline, a file of --timeline-out called *.pftrace; or, live, the one control socket of a server, directory of
-    /// a mounted volume, or folder of `varve serve fuse`
+    /// Result documents, or folders with a results.json; or one timeline, a file of --timeline-out called
+    /// *.pftrace; or, live, the one control socket of a server, directory of a mounted volume, or folder of
+    /// `varve serve fuse`
     #[arg(value_name = "RUN", required = true)]
     pub runs: Vec<PathBuf>,
     /// Write the page to this file instead: what report.html of a run is

@@ -20,5 +20,5 @@ mod register;
 pub use api::Api;
 pub use host::{Host, HostFile};
 pub use name::Name;
-pub use process::PerProcess;
+pub use process::{PerProcess, here};
 pub use register::{RegisterError, register};

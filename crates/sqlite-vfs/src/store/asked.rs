@@ -28,6 +28,21 @@ pub(super) struct Asked {
 }
 
 impl Asked {
+    /// One beside a database that is open, which is kept as that is.
+    pub(super) fn beside(path: &str, kind: Kind, flags: c_int) -> Asked {
+        Asked {
+            path: path.to_string(),
+            kind,
+            flags,
+            capacity: FIRST_CAPACITY,
+            options: StoreOptions::default(),
+            cut: None,
+            group: None,
+            batch: false,
+            by_uri: false,
+        }
+    }
+
     /// As the parameters say; the error says which one is wrong.
     pub(super) fn of(name: &Name<'_>, kind: Kind, flags: c_int) -> Result<Asked, String> {
         let mut options = options(name)?;

@@ -18,6 +18,7 @@ use live::{ImageDrive, LiveError, Moment, patiently};
 
 use super::core::{Core, Done, Id};
 use super::home::Home;
+use super::journal::journal_of;
 use super::objects::Object;
 use super::open::OpenError;
 use super::{Store, StoreError, StoreOptions};
@@ -98,7 +99,10 @@ impl Core {
     pub(super) fn refresh(&mut self, id: Id, only: bool) -> Done<()> {
         self.take_newest()?;
         let Some(beside) = self.beside.as_ref().filter(|_| only) else { return Ok(()) };
-        let half = self.objects.get(&id).is_some_and(|object| self.journal_live(&object.name));
+        let half = self
+            .objects
+            .get(&id)
+            .is_some_and(|object| self.journal_live(&journal_of(&object.name)));
         if !half {
             return Ok(());
         }

@@ -104,8 +104,8 @@ impl Core {
             let Some(tx) = self.open.remove(owner) else { continue };
             let mut old = [0; PAGE];
             for ((id, page), bytes) in &tx.kept {
-                let there = self.seen_before(*id, *page, &mut old);
-                body.page(*id, *page as u32, there.then_some(&old[..]), bytes);
+                let before = self.seen_before(*id, *page, &mut old);
+                body.page(*id, *page as u32, before, bytes);
             }
             for (id, meta) in &tx.metas {
                 if !self.has_bug(Bug::MetasLeftOut) {
@@ -118,14 +118,24 @@ impl Core {
         Ok((!body.is_empty()).then(|| body.finish(ring.grain(), &mut self.packer)))
     }
 
-    /// What everybody sees of a page before this commit; `false`: nothing, or nothing that can be read.
-    fn seen_before(&mut self, id: Id, page: u64, out: &mut [u8; PAGE]) -> bool {
-        if let Some(stray) = self.stray.get(&(id, page)) {
-            out.copy_from_slice(stray);
-            return true;
+    /// What everybody sees of a page before this commit, read into `out` if it is not in memory; `None`: nothing, or
+    /// nothing that can be read.
+    fn seen_before<'a>(
+        &'a mut self,
+        id: Id,
+        page: u64,
+        out: &'a mut [u8; PAGE],
+    ) -> Option<&'a [u8]> {
+        if self.stray.contains_key(&(id, page)) {
+            return self.stray.get(&(id, page)).map(|bytes| &**bytes);
         }
-        let end = self.size_of(None, id).div_ceil(PAGE_BYTES);
-        page < end && self.read_page(None, id, page, out).is_ok()
+        if page >= self.size_of(None, id).div_ceil(PAGE_BYTES) {
+            return None;
+        }
+        if self.group.pages.contains_key(&(id, page)) {
+            return self.group.pages.get(&(id, page)).map(|bytes| &**bytes);
+        }
+        self.read_page(None, id, page, out).is_ok().then_some(out)
     }
 
     /// Adds what is new of an object's size and place: the size alone, or the parts of its record.

@@ -53,6 +53,8 @@ pub(super) struct Core {
     pub(super) objects: BTreeMap<Id, Object>,
     pub(super) names: BTreeMap<String, Id>,
     pub(super) journals: BTreeMap<String, Journal>,
+    /// Memory of the journal that ended last, for the next one.
+    pub(super) spare: Vec<u8>,
     pub(super) open: BTreeMap<Owner, Tx>,
     pub(super) group: Group,
     pub(super) options: StoreOptions,
@@ -253,7 +255,7 @@ impl Core {
     ) -> Done<usize> {
         let size = self.size_of(owner, id);
         let there = size.saturating_sub(at).min(out.len() as u64) as usize;
-        let mut buffer = vec![0u8; PAGE];
+        let mut buffer = Vec::new();
         let mut done = 0;
         while done < there {
             let (page, inside) = split(at + done as u64);
@@ -262,6 +264,7 @@ impl Core {
             if take == PAGE {
                 self.read_page(owner, id, page, part)?;
             } else {
+                buffer.resize(PAGE, 0);
                 self.read_page(owner, id, page, &mut buffer)?;
                 part.copy_from_slice(&buffer[inside..inside + take]);
             }
@@ -281,7 +284,7 @@ impl Core {
         mut put: impl FnMut(&mut Core, u64, &[u8]) -> Done<()>,
     ) -> Done<()> {
         let size = self.size_of(owner, id);
-        let mut buffer = vec![0u8; PAGE];
+        let mut buffer = Vec::new();
         let mut done = 0;
         while done < data.len() {
             let (page, inside) = split(at + done as u64);
@@ -289,6 +292,7 @@ impl Core {
             if take == PAGE {
                 put(self, page, &data[done..done + PAGE])?;
             } else {
+                buffer.resize(PAGE, 0);
                 let old = size.saturating_sub(page * PAGE_BYTES).min(PAGE_BYTES) as usize;
                 if old > 0 {
                     self.read_page(owner, id, page, &mut buffer)?;

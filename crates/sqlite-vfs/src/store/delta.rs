@@ -19,46 +19,70 @@ pub(super) struct Range {
 
 const WHOLE: Range = Range { at: 0, length: PAGE };
 
-/// The first byte from `at` on that differs, or does not.
-fn first(old: &[u8], new: &[u8], at: usize, differs: bool) -> usize {
+type Page = [u8; PAGE];
+
+/// The first byte from `at` on that differs; the end if none does.
+fn differs(old: &Page, new: &Page, at: usize) -> usize {
+    const LINE: usize = 64;
     const WORD: usize = 8;
     let mut at = at;
-    if differs {
-        // Most of a page is the same: word by word.
-        while at + WORD <= PAGE && old[at..at + WORD] == new[at..at + WORD] {
-            at += WORD;
+    // Most of a page is the same.
+    for size in [LINE, WORD] {
+        while at + size <= PAGE && old[at..at + size] == new[at..at + size] {
+            at += size;
         }
     }
-    while at < PAGE && (old[at] != new[at]) != differs {
+    while at < PAGE && old[at] == new[at] {
         at += 1;
     }
     at
 }
 
-/// Calls `each` with the ranges of a page that differ from `old`; with all of it if there is no old
-/// version, or if more than three quarters have changed.
-pub(super) fn ranges(old: Option<&[u8]>, new: &[u8], mut each: impl FnMut(Range)) {
-    let Some(old) = old else { return each(WHOLE) };
-    let mut found = Vec::new();
-    let mut changed = 0;
-    let mut at = first(old, new, 0, true);
-    while at < PAGE {
-        let start = at;
-        let mut end = first(old, new, at, false);
-        loop {
-            at = first(old, new, end, true);
-            if at == PAGE || at - end > JOINED {
-                break;
-            }
-            end = first(old, new, at, false);
+/// The next bytes behind `at`, which differs, that are the same and too many to be part of a range, or the last ones of
+/// the page: where they begin and end.
+fn same(old: &Page, new: &Page, at: usize) -> (usize, usize) {
+    // So many of them in a row hold one of these words at its own place, wherever they begin.
+    const WORD: usize = 4;
+    const { assert!(JOINED >= 2 * WORD - 2) };
+    let begin = |mut from: usize| {
+        while old[from - 1] == new[from - 1] {
+            from -= 1;
         }
-        changed += end - start;
-        found.push(Range { at: start, length: end - start });
+        from
+    };
+    let mut word = at / WORD * WORD;
+    while word < PAGE {
+        if old[word..word + WORD] != new[word..word + WORD] {
+            word += WORD;
+            continue;
+        }
+        let (from, to) = (begin(word), differs(old, new, word + WORD));
+        if to == PAGE || to - from > JOINED {
+            return (from, to);
+        }
+        word = to / WORD * WORD;
+    }
+    (begin(PAGE), PAGE)
+}
+
+/// The ranges of a page that differ from `old`, in `found`; all of it if there is no old version, or if more
+/// than three quarters have changed.
+pub(super) fn ranges(old: Option<&[u8]>, new: &[u8], found: &mut Vec<Range>) {
+    found.clear();
+    let old = old.and_then(|old| old.try_into().ok());
+    let (Some(old), Ok(new)) = (old, new.try_into()) else { return found.push(WHOLE) };
+    let mut changed = 0;
+    let mut at = differs(old, new, 0);
+    while at < PAGE {
+        let (end, next) = same(old, new, at);
+        changed += end - at;
+        found.push(Range { at, length: end - at });
+        at = next;
     }
     if changed > PAGE / 4 * 3 {
-        return each(WHOLE);
+        found.clear();
+        found.push(WHOLE);
     }
-    found.into_iter().for_each(each);
 }
 
 #[cfg(test)]
@@ -69,7 +93,7 @@ mod tests {
 
     fn all(old: Option<&[u8]>, new: &[u8]) -> Vec<Range> {
         let mut found = Vec::new();
-        ranges(old, new, |range| found.push(range));
+        ranges(old, new, &mut found);
         found
     }
 

@@ -15,6 +15,7 @@ use block::{DeviceError, TxError};
 
 use super::core::{Core, Done, Id};
 use super::queue::Turn;
+use crate::abi::here;
 use crate::vfs::{Code, Level};
 
 /// A store of another process, of which this one was forked, is not to be used here.
@@ -59,12 +60,12 @@ pub(super) struct Missed {
 
 impl Home {
     pub(super) fn new(core: Core) -> Home {
-        Home { process: std::process::id(), core: Some(Mutex::new(core)) }
+        Home { process: here(), core: Some(Mutex::new(core)) }
     }
 
     /// Whether this process may use it.
     pub(super) fn own(&self) -> Result<(), Inherited> {
-        let (owner, here) = (self.process, std::process::id());
+        let (owner, here) = (self.process, here());
         if owner == here { Ok(()) } else { Err(Inherited { owner, here }) }
     }
 

@@ -58,15 +58,22 @@ fn is_companion(suffix: &str) -> bool {
 }
 
 impl Core {
-    pub(super) fn journal_live(&self, database: &str) -> bool {
-        let journal = self.journals.get(&journal_of(database));
+    /// A journal, empty as yet.
+    pub(super) fn new_journal(&mut self, name: &str) -> &mut Journal {
+        let data = Spool::over(std::mem::take(&mut self.spare));
+        self.journals.entry(name.to_string()).or_insert(Journal { data, durable: None })
+    }
+
+    /// Whether the journal of that name is live.
+    pub(super) fn journal_live(&self, name: &str) -> bool {
+        let journal = self.journals.get(name);
         let unchecked = self.has_bug(Bug::MagicUnchecked);
         journal.is_some_and(|j| j.data.starts_with(&MAGIC) || (unchecked && !j.data.is_empty()))
     }
 
-    /// Whether a database is written the stock way, because its journal is durable.
-    pub(super) fn journal_durable(&self, database: &str) -> bool {
-        let journal = self.journals.get(&journal_of(database));
+    /// Whether the database of a journal is written the stock way, because that is durable.
+    pub(super) fn journal_durable(&self, name: &str) -> bool {
+        let journal = self.journals.get(name);
         journal.is_some_and(|j| j.durable.is_some() && !j.data.is_empty())
     }
 
@@ -82,7 +89,10 @@ impl Core {
         if live && at == 0 && data.len() >= 8 && data[..8] == [0; 8] {
             self.journal_over(name)?;
         }
-        let journal = self.journals.entry(name.to_string()).or_default();
+        let journal = match self.journals.get_mut(name) {
+            Some(journal) => journal,
+            None => self.new_journal(name),
+        };
         journal.data.write(data, at).map_err(spooled)?;
         match journal.durable {
             Some(copy) => {
@@ -94,10 +104,10 @@ impl Core {
         }
     }
 
-    /// Before a database is written plainly, what its durable journal says must be durable: SQLite
+    /// Before the database of a journal is written plainly, what that says must be durable, if it is: SQLite
     /// sees to that itself, but not with `synchronous=OFF`.
-    pub(super) fn journal_first(&mut self, database: &str) -> Done<()> {
-        let needed = self.unsynced_copy && self.journal_durable(database);
+    pub(super) fn journal_first(&mut self, name: &str) -> Done<()> {
+        let needed = self.unsynced_copy && self.journal_durable(name);
         if needed { self.sync_plain() } else { Ok(()) }
     }
 
@@ -133,7 +143,10 @@ impl Core {
         }
         let gone = self.journals.remove(name);
         // One that names a super-journal may be of a COMMIT whose last steps cannot fail any more, as SQLite sees it.
-        let named = gone.map_or(Ok(None), |journal| super_of(&journal))?;
+        let named = gone.as_ref().map_or(Ok(None), super_of)?;
+        if let Some(journal) = gone {
+            self.spare = journal.data.into_memory();
+        }
         if named.is_none() {
             self.journal_gone(name);
         }
@@ -270,11 +283,10 @@ impl Core {
         ids.sort_unstable();
         ids.dedup();
         let names = ids.iter().filter_map(|id| self.objects.get(id)).map(|o| o.name.clone());
-        let databases: Vec<String> = names.collect();
-        if !databases.iter().all(|database| self.journal_live(database)) {
+        let mut journals: Vec<String> = names.map(|name| journal_of(&name)).collect();
+        if !journals.iter().all(|journal| self.journal_live(journal)) {
             return Ok(false);
         }
-        let mut journals: Vec<String> = databases.iter().map(|name| journal_of(name)).collect();
         let supers: Vec<String> = self.journals.keys().filter(|n| is_super(n)).cloned().collect();
         for name in supers {
             let listed = self.listed(&name).unwrap_or_default();
@@ -459,7 +471,11 @@ impl Core {
 
 /// The super-journal that a journal names.
 fn super_of(journal: &Journal) -> Done<Option<Vec<u8>>> {
-    let end = journal.data.len();
+    let (end, mut last) = (journal.data.len(), MAGIC.map(|_| 0));
+    journal.data.read(&mut last, end.saturating_sub(MAGIC.len() as u64)).map_err(spooled)?;
+    if last != MAGIC {
+        return Ok(None);
+    }
     let tail = journal.data.part(end.saturating_sub(TAIL), end).map_err(spooled)?;
     Ok(named_super(&tail).map(<[u8]>::to_vec))
 }

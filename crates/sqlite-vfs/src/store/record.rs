@@ -24,6 +24,8 @@ const FINE: u16 = 2;
 /// The most that ranges and metas take, packed or not.
 pub(super) const MOST: usize = 64 << 20;
 const LEVEL: i32 = 1;
+/// Bytes of memory that are kept for the next one.
+const KEPT: usize = 1 << 20;
 
 /// The least that is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,19 +53,23 @@ pub(super) struct Body {
     metas: Vec<u8>,
     ranges: u32,
     meta_count: u16,
+    /// Of the page that was added last.
+    found: Vec<Range>,
 }
 
 impl Body {
     /// Adds what of a page has changed; `old`: what everybody saw of it before, if there was something.
     pub(super) fn page(&mut self, object: u32, page: u32, old: Option<&[u8]>, new: &[u8]) {
-        ranges(old, new, |Range { at, length }| {
+        ranges(old, new, &mut self.found);
+        for Range { at, length } in &self.found {
+            let (at, length) = (*at, *length);
             self.ranges += 1;
             self.bytes.extend_from_slice(&object.to_le_bytes());
             self.bytes.extend_from_slice(&page.to_le_bytes());
             self.bytes.extend_from_slice(&(at as u16).to_le_bytes());
             self.bytes.extend_from_slice(&((length - 1) as u16).to_le_bytes());
             self.bytes.extend_from_slice(&new[at..at + length]);
-        });
+        }
     }
 
     /// Adds a page of an object's record in the table; zeroes at its end are left away.
@@ -94,7 +100,8 @@ impl Body {
         self.bytes.append(&mut self.metas);
         let raw = self.bytes.len();
         let grains = |body: usize| (HEADER + body).div_ceil(grain as usize);
-        let mut bytes = vec![0; HEADER];
+        let mut bytes = Vec::with_capacity((HEADER + raw).next_multiple_of(grain as usize));
+        bytes.resize(HEADER, 0);
         let mut flags = if grain == Grain::Sector { FINE } else { 0 };
         let packed = match grains(raw) > 1 {
             true => packer.pack(&self.bytes),
@@ -103,7 +110,7 @@ impl Body {
         match packed.filter(|packed| grains(packed.len()) < grains(raw)) {
             Some(packed) => {
                 flags |= PACKED;
-                bytes.extend(packed);
+                bytes.extend_from_slice(packed);
             }
             None => bytes.append(&mut self.bytes),
         }
@@ -121,15 +128,25 @@ impl Body {
 
 /// Packs bodies; what it needs for that is made once.
 #[derive(Default)]
-pub(super) struct Packer(Option<zstd::bulk::Compressor<'static>>);
+pub(super) struct Packer {
+    compressor: Option<zstd::bulk::Compressor<'static>>,
+    packed: Vec<u8>,
+}
 
 impl Packer {
     /// The packed bytes; `None`: they cannot be packed, which costs room and nothing else.
-    fn pack(&mut self, bytes: &[u8]) -> Option<Vec<u8>> {
-        if self.0.is_none() {
-            self.0 = zstd::bulk::Compressor::new(LEVEL).ok();
+    fn pack(&mut self, bytes: &[u8]) -> Option<&[u8]> {
+        if self.compressor.is_none() {
+            self.compressor = zstd::bulk::Compressor::new(LEVEL).ok();
         }
-        self.0.as_mut()?.compress(bytes).ok()
+        let most = zstd::zstd_safe::compress_bound(bytes.len());
+        if self.packed.capacity() > most.max(KEPT) {
+            self.packed = Vec::new();
+        }
+        self.packed.clear();
+        self.packed.reserve(most);
+        self.compressor.as_mut()?.compress_to_buffer(bytes, &mut self.packed).ok()?;
+        Some(&self.packed)
     }
 }
 

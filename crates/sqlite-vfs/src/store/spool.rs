@@ -19,7 +19,8 @@ const HEAD: usize = 8;
 
 #[derive(Default)]
 pub(super) struct Spool {
-    head: Vec<u8>,
+    /// Zeroes where it has none.
+    head: [u8; HEAD],
     memory: Vec<u8>,
     /// Then `memory` is empty.
     file: Option<(File, u64)>,
@@ -46,13 +47,24 @@ fn unnamed() -> io::Result<File> {
 }
 
 impl Spool {
+    /// An empty one, in memory that was another's.
+    pub(super) fn over(mut memory: Vec<u8>) -> Spool {
+        memory.clear();
+        Spool { memory, ..Spool::default() }
+    }
+
+    /// Its memory, for another one.
+    pub(super) fn into_memory(self) -> Vec<u8> {
+        self.memory
+    }
+
     pub(super) fn len(&self) -> u64 {
         self.file.as_ref().map_or(self.memory.len() as u64, |(_, length)| *length)
     }
 
     /// Whether it begins with these few bytes.
     pub(super) fn starts_with(&self, bytes: &[u8; HEAD]) -> bool {
-        self.head.starts_with(bytes)
+        self.len() >= HEAD as u64 && self.head == *bytes
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -89,7 +101,6 @@ impl Spool {
     /// Writes, and lets it grow.
     pub(super) fn write(&mut self, data: &[u8], at: u64) -> io::Result<()> {
         let end = at.saturating_add(data.len() as u64);
-        let old = self.len();
         if self.file.is_none() && end > MOST as u64 {
             let file = unnamed()?;
             file.write_all_at(&self.memory, 0)?;
@@ -102,22 +113,24 @@ impl Spool {
                 *length = end.max(*length);
             }
             None => {
-                let (at, end) = (at as usize, end as usize);
-                if self.memory.len() < end {
-                    self.memory.resize(end, 0);
+                let at = at as usize;
+                if self.memory.len() < at {
+                    self.memory.resize(at, 0);
                 }
-                self.memory[at..end].copy_from_slice(data);
+                let over = (self.memory.len() - at).min(data.len());
+                self.memory[at..at + over].copy_from_slice(&data[..over]);
+                self.memory.extend_from_slice(&data[over..]);
             }
         }
-        if at < HEAD as u64 || old < HEAD as u64 {
-            self.head = self.part(0, HEAD as u64)?;
+        for (byte, new) in self.head.iter_mut().skip(at.min(HEAD as u64) as usize).zip(data) {
+            *byte = *new;
         }
         Ok(())
     }
 
     pub(super) fn truncate(&mut self, size: u64) -> io::Result<()> {
         match &mut self.file {
-            _ if size == 0 => *self = Spool::default(),
+            _ if size == 0 => *self = Spool::over(std::mem::take(&mut self.memory)),
             Some((file, length)) if size < *length => {
                 file.set_len(size)?;
                 *length = size;
@@ -125,7 +138,7 @@ impl Spool {
             Some(_) => {}
             None => self.memory.truncate(usize::try_from(size).unwrap_or(usize::MAX)),
         }
-        self.head.truncate(usize::try_from(size).unwrap_or(usize::MAX));
+        self.head.iter_mut().skip(size.min(HEAD as u64) as usize).for_each(|byte| *byte = 0);
         Ok(())
     }
 }
@@ -166,8 +179,14 @@ mod tests {
                 assert_eq!(spool.len(), bytes.len() as u64);
             }
             assert!(spool.part(0, u64::MAX).unwrap() == bytes);
-            assert_eq!(spool.head, bytes[..bytes.len().min(HEAD)]);
+            bytes.resize(bytes.len().max(HEAD), 0);
+            assert_eq!(spool.head, bytes[..HEAD]);
+            assert!(
+                spool.is_empty() || spool.len() < HEAD as u64 || spool.starts_with(&spool.head)
+            );
             assert!(spool.file.is_some() || spool.len() <= MOST as u64);
+            let again = Spool::over(spool.into_memory());
+            assert!(again.is_empty() && !again.starts_with(&[0; HEAD]));
         }
     }
 }

@@ -252,8 +252,14 @@ impl Vfs for StoreVfs {
             let (file, got) = self.host.open(name, flags)?;
             return Ok((Box::new(Ordinary::new(file)), got));
         }
-        let asked = Asked::of(name, kind, flags).or_else(|reason| self.images.fail(reason))?;
-        let found = match self.images.find_for(text, kind, flags) {
+        let found = self.images.find_for(text, kind, flags);
+        let asked = match kind {
+            Kind::Journal | Kind::Super | Kind::Wal if found.is_some() => {
+                Asked::beside(text, kind, flags)
+            }
+            _ => Asked::of(name, kind, flags).or_else(|reason| self.images.fail(reason))?,
+        };
+        let found = match found {
             Some((store, _)) => Ok(store),
             None => self.images.open(&asked),
         };

@@ -19,6 +19,7 @@ use super::asked::Asked;
 use super::core::{Core, Done, Id};
 use super::device::code;
 use super::home::{Home, Missed};
+use super::journal::journal_of;
 use super::objects::Owner;
 use super::{Bug, Store, Stores, Way};
 use crate::vfs::{Answer, Caller, Code, Kind, Level, flag};
@@ -51,7 +52,7 @@ enum Place {
     /// An object; the name of the database for a log.
     Object(Store, Id),
     /// A journal or super-journal, by its name.
-    Journal(Store, String),
+    Journal(Store, Arc<str>),
     /// Nobody else's memory.
     Memory(Vec<u8>),
 }
@@ -60,8 +61,10 @@ pub(super) struct StoreFile {
     vfs: String,
     kind: Kind,
     place: Place,
-    /// The object's name, and the name SQLite opened.
+    /// The object's name, those of the journal and the log beside it, and the name SQLite opened.
     object: String,
+    journal: String,
+    log: String,
     full: String,
     /// Number among the files of its store.
     number: u64,
@@ -113,6 +116,8 @@ impl StoreFile {
             kind,
             place,
             object: String::new(),
+            journal: String::new(),
+            log: String::new(),
             full: String::new(),
             number: 0,
             level: Level::None,
@@ -145,8 +150,9 @@ impl StoreFile {
                 match core.journals.contains_key(object) {
                     true if create && only => return Err(Code::CANTOPEN),
                     false if !create => return Err(Code::CANTOPEN),
-                    _ => core.journals.entry(object.to_string()).or_default(),
-                };
+                    false => drop(core.new_journal(object)),
+                    true => {}
+                }
                 None
             } else {
                 let id = match core.id_of(object) {
@@ -173,10 +179,12 @@ impl StoreFile {
         };
         let place = match place {
             Some(id) => Place::Object(store, id),
-            None => Place::Journal(store, object.to_string()),
+            None => Place::Journal(store, object.into()),
         };
         Ok(StoreFile {
             object: object.to_string(),
+            journal: journal_of(object),
+            log: format!("{object}-wal"),
             full: full.to_string(),
             number,
             batch,
@@ -236,7 +244,7 @@ impl StoreFile {
         body: impl FnOnce(&mut Core, &str) -> Done<T>,
     ) -> Answer<T> {
         let Place::Journal(store, name) = &self.place else { return Err(otherwise) };
-        let (store, name) = (store.clone(), name.clone());
+        let (store, name) = (store.clone(), Arc::clone(name));
         let mut core = store.core().inspect_err(|e| self.reason = Some(e.to_string()))?;
         let done = body(&mut core, &name);
         let (mut core, done) = store.answer(core, done);
@@ -269,13 +277,13 @@ impl StoreFile {
         let object = core.objects.get(&id);
         // A fall-back that failed half way has left the transaction as it was.
         let begun = core.wrote(self.owner(core, caller, id), id);
-        if self.kind != Kind::Database || (core.journal_durable(&self.object) && !begun) {
+        if self.kind != Kind::Database || (core.journal_durable(&self.journal) && !begun) {
             return false;
         }
         match core.options.way {
-            Way::JournalLife => core.journal_live(&self.object),
+            Way::JournalLife => core.journal_live(&self.journal),
             Way::Controls => {
-                let log = core.id_of(&format!("{}-wal", self.object));
+                let log = core.id_of(&self.log);
                 let logged =
                     log.is_some_and(|log| core.objects.get(&log).is_some_and(|o| o.open > 0));
                 if self.checkpoint && core.has_bug(Bug::CheckpointTagged) {
@@ -303,11 +311,11 @@ impl StoreFile {
         plain: impl FnOnce(&mut Core) -> Done<()>,
     ) -> Done<()> {
         if !self.tagged(core, caller, id) {
-            core.journal_first(&self.object)?;
+            core.journal_first(&self.journal)?;
             return plain(core);
         }
         let owner = self.owner(core, caller, id);
-        let (group, alone) = (self.grouping(core), !core.journal_live(&self.object));
+        let (group, alone) = (self.grouping(core), !core.journal_live(&self.journal));
         let mut done = tagged(core, owner, group);
         while alone && matches!(done, Err(TxError::Full(_))) && core.grow_for_transaction()? {
             done = tagged(core, owner, group);
@@ -376,7 +384,7 @@ impl StoreFile {
     }
 
     fn log_of(&self, core: &Core) -> Option<Id> {
-        let log = core.id_of(&format!("{}-wal", self.object))?;
+        let log = core.id_of(&self.log)?;
         core.objects.get(&log).is_some_and(|o| o.wal.is_some()).then_some(log)
     }
 
