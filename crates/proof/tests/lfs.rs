@@ -62,10 +62,10 @@ const LONGER: (Draw, Density) =
     (Draw { steps: (500, 3_000), ..Draw::HEALTHY }, Density { operations: 40, ..Density::SHORT });
 
 /// Those that longer runs show; `FsyncJ`, `Trans` and `Pin` need more than is made here:
-/// `crates/lfs/tests/crash.rs`; so do `PastTorn`, whose torn node has to be followed by a whole one, and
-/// `WholeFirst`, which takes two cuts of mounts: `crates/lfs/tests/torn.rs`; `FrozenNarrow`, whose segments have to
-/// be written over within one checkpoint: `crates/lfs/tests/parts.rs`. Those of cleaning ahead of
-/// need are rarer here than in `crates/lfs/tests/ahead.rs`.
+/// `crates/lfs/tests/volume/crash.rs`; so do `PastTorn`, whose torn node has to be followed by a whole one, and
+/// `WholeFirst`, which takes two cuts of mounts: `crates/lfs/tests/volume/torn.rs`; `FrozenNarrow`, whose segments have to
+/// be written over within one checkpoint: `crates/lfs/tests/volume/parts.rs`. Those of cleaning ahead of
+/// need are rarer here than in `crates/lfs/tests/volume/ahead.rs`.
 const IN_LONG: [Bug; 16] = [
     Bug::FrozenLate,
     Bug::SyncsFrozen,

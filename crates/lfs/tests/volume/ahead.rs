@@ -1,11 +1,10 @@
 //! Power cuts while cleaning goes on ahead of need, on a disk that answers late and whose flushes cover
 //! what was answered, and nothing else.
 
-mod tools;
 
 use block::Rng;
-use tools::crash::{Plan, Run, first_wrong, volume, work};
-use tools::model::{Mix, fresh};
+use crate::tools::crash::{Plan, Run, first_wrong, volume, work};
+use crate::tools::model::{Mix, fresh};
 use varve_lfs::FsOptions;
 use varve_lfs::fs::{Bug, Cleaning, CleaningCounts, Scj};
 

@@ -3,12 +3,11 @@
 //! worse. The figures of the documents stand on it. Whoever changes a cost on purpose changes `costs.txt` with
 //! it; a failing test prints the lines as they are now.
 
-mod tools;
 
 use block::{
     BlockDevice, Data, DeviceError, Op as Asked, RamDevice, Request, Rng, Sectors, Span, Time,
 };
-use tools::model::{Mix, apply, draw, fresh, perform};
+use crate::tools::model::{Mix, apply, draw, fresh, perform};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Now, Stamp, mkfs};
 
 const WANTED: &str = include_str!("costs.txt");

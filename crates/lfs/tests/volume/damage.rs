@@ -1,11 +1,10 @@
 //! Damaged volumes: any bytes are an answer or a typed error, never a panic, and end in time.
 
-mod tools;
 
 use block::{BlockDevice, CutDevice, Data, Lba, Request, Rng, Sectors, Time};
-use tools::crash::{Plan, volume, work};
-use tools::model::{Mix, draw, fresh, perform};
-use tools::now;
+use crate::tools::crash::{Plan, volume, work};
+use crate::tools::model::{Mix, draw, fresh, perform};
+use crate::tools::now;
 use varve_lfs::fs::{Cleaning, Scj};
 use varve_lfs::scj::{STATE_AT, State};
 use varve_lfs::{Fs, FsError, FsOptions};

@@ -1,11 +1,10 @@
 //! Random work on a volume and on a map in memory: the same answers, the same tree, and a checker
 //! that is content.
 
-mod tools;
 
 use block::{RamDevice, Rng, Sectors};
-use tools::model::{Mix, Tree, apply, difference, draw, fresh, perform, read_tree};
-use tools::{Image, now};
+use crate::tools::model::{Mix, Tree, apply, difference, draw, fresh, perform, read_tree};
+use crate::tools::{Image, now};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, mkfs};
 
 const MIX: Mix = Mix { write: 40, fsync: 5, clean: 0, sync: 2, blocks: 40, names: 60 };
@@ -108,7 +107,7 @@ fn what_may_not_be_written_is_read_or_refused_by_name() {
 #[test]
 fn long_files_and_large_directories_reach_every_level() {
     use block::Bytes;
-    use tools::model::NEW;
+    use crate::tools::model::NEW;
     let mut fs = Fs::mount(volume(128), FsOptions::default(), now(1)).unwrap();
     let file = varve_lfs::format::FileType::File;
     let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"sparse", file, NEW, (0, 0)).unwrap();
@@ -145,7 +144,7 @@ fn long_files_and_large_directories_reach_every_level() {
 #[test]
 fn what_is_held_outlives_its_name() {
     use block::Bytes;
-    use tools::model::NEW;
+    use crate::tools::model::NEW;
     let mut fs = Fs::mount(volume(64), FsOptions::default(), now(1)).unwrap();
     let file = varve_lfs::format::FileType::File;
     let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"f", file, NEW, (0, 0)).unwrap();
@@ -184,7 +183,7 @@ fn a_tree_that_sload_f2fs_loaded_reads_equal() {
     }
     std::os::unix::fs::symlink("deep/er", host.join("link")).unwrap();
     let image = Image::made_by_f2fs_tools(100 << 20, &[]);
-    let out = tools::tool("sload.f2fs").arg("-f").arg(&host).arg(image.path()).output().unwrap();
+    let out = crate::tools::tool("sload.f2fs").arg("-f").arg(&host).arg(image.path()).output().unwrap();
     std::fs::remove_dir_all(&host).unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
     let mut fs = Fs::mount(image.device(), FsOptions::default(), now(1)).unwrap();
@@ -216,7 +215,7 @@ fn a_tree_that_sload_f2fs_loaded_reads_equal() {
 #[test]
 fn a_long_write_at_an_offset_lands_where_it_was_sent() {
     use block::Bytes;
-    use tools::model::NEW;
+    use crate::tools::model::NEW;
     let mut fs = Fs::mount(volume(64), FsOptions::default(), now(1)).unwrap();
     let file = varve_lfs::format::FileType::File;
     let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"long", file, NEW, (0, 0)).unwrap();

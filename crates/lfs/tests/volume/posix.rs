@@ -1,10 +1,9 @@
 //! Operations that programs ask a mounted file system for beside the usual ones: space set apart,
 //! holes, names that change places, directories listed in parts.
 
-mod tools;
 
 use block::{Bytes, RamDevice, Sectors};
-use tools::{Image, now};
+use crate::tools::{Image, now};
 use varve_lfs::format::FileType;
 use varve_lfs::fs::{NewInode, SetAttributes};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};

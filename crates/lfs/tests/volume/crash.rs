@@ -1,11 +1,10 @@
 //! Power cuts: after any, the volume is the last checkpoint and a prefix of the fsyncs after it.
 
-mod tools;
 
 use block::{Fate, Rng};
-use tools::crash::{Plan, first_wrong, volume, work};
-use tools::model::{Mix, fresh};
-use tools::{Image, now};
+use crate::tools::crash::{Plan, first_wrong, volume, work};
+use crate::tools::model::{Mix, fresh};
+use crate::tools::{Image, now};
 use varve_lfs::FsOptions;
 use varve_lfs::fs::{Bug, Cleaning, Scj};
 

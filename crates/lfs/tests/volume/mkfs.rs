@@ -1,9 +1,8 @@
 //! A fresh volume against `mkfs.f2fs` and `fsck.f2fs`.
 
-mod tools;
 
 use block::{RamDevice, Sectors};
-use tools::{Image, now};
+use crate::tools::{Image, now};
 use varve_lfs::format::{Block, Checkpoint, MAGIC, NodeBlock, Superblock};
 use varve_lfs::{FsError, Layout, MkfsOptions, mkfs, provision, superblock};
 

@@ -1,14 +1,13 @@
 //! What a volume counts is what its device saw, what its events say, and what is on media.
 
-mod tools;
 
 use std::collections::BTreeMap;
 
 use block::{
     BlockDevice, Bytes, DeviceError, Op as Asked, RamDevice, Request, Rng, Sectors, Span, Time,
 };
-use tools::model::{Mix, Op, apply, draw, fresh, perform};
-use tools::now;
+use crate::tools::model::{Mix, Op, apply, draw, fresh, perform};
+use crate::tools::now;
 use varve_lfs::fs::{Cleaning, Durable, Event, Scj, Stats};
 use varve_lfs::{Cause, Fs, FsError, FsOptions, MkfsOptions, SegNo, mkfs};
 
@@ -36,7 +35,7 @@ impl BlockDevice for Counted {
 /// A volume that is worked on.
 struct Work {
     fs: Fs<Counted>,
-    tree: tools::model::Tree,
+    tree: crate::tools::model::Tree,
     rng: Rng,
     clock: u64,
     /// Bytes that were written; and whether some write met the end of the space.
@@ -117,7 +116,7 @@ fn what_was_read_is_counted() {
         varve_lfs::Nid::ROOT,
         b"read",
         varve_lfs::format::FileType::File,
-        tools::model::NEW,
+        crate::tools::model::NEW,
         (0, 0),
     );
     let ino = ino.unwrap();

@@ -1,10 +1,9 @@
 //! What is done when nobody asks: background cleaning, checkpoints by age, discards.
 
-mod tools;
 
 use block::{BlockDevice, Bytes, Data, DeviceError, Op, RamDevice, Request, Sectors, Time};
-use tools::Image;
-use tools::model::NEW;
+use crate::tools::Image;
+use crate::tools::model::NEW;
 use varve_lfs::format::FileType;
 use varve_lfs::fs::{Cleaning, Scj, Trigger};
 use varve_lfs::{Fs, FsOptions, MkfsOptions, Nid, Now, Stamp, mkfs};

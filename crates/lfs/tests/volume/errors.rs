@@ -1,13 +1,12 @@
 //! A device that fails for a while: what it did not take is never said to be durable, and never read.
 
-mod tools;
 
 use std::cell::Cell;
 use std::rc::Rc;
 
 use block::{BlockDevice, Bytes, DeviceError, Op, RamDevice, Request, Sectors, Time};
-use tools::model::NEW;
-use tools::now;
+use crate::tools::model::NEW;
+use crate::tools::now;
 use varve_lfs::format::FileType;
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};
 
