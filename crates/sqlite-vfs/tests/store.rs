@@ -176,3 +176,40 @@ fn a_damaged_record_is_an_error_unless_it_is_the_newest() {
         }
     }
 }
+
+/// No file system knows such a name: the image in it is a file and no folder.
+#[test]
+fn a_second_database_of_an_image_opens_whether_or_not_the_image_is_open() {
+    let folder = common::Folder::new();
+    let vfs = unique("vfs");
+    Stores::new().register(&api(), &vfs, false, None).unwrap();
+    let image = folder.file("two.varve");
+    let link = folder.file("link.varve");
+    std::os::unix::fs::symlink(&image, &link).unwrap();
+    let first = open(&image, &vfs).unwrap();
+    first.execute_batch("CREATE TABLE t(v); INSERT INTO t VALUES('first')").unwrap();
+    let beside = open(&format!("{link}/second"), &vfs).unwrap();
+    beside.execute_batch("CREATE TABLE t(v); INSERT INTO t VALUES('second')").unwrap();
+    for db in [first, beside] {
+        db.close().unwrap();
+    }
+    for name in ["second", "third"] {
+        for path in [&image, &link] {
+            let db = open(&format!("{path}/{name}"), &vfs).unwrap();
+            db.execute_batch("CREATE TABLE IF NOT EXISTS t(v); INSERT INTO t VALUES(1)").unwrap();
+            db.close().unwrap();
+        }
+    }
+    for (path, rows) in [
+        (image.clone(), "first"),
+        (format!("{image}/second"), "second,1,1"),
+        (format!("{link}/third"), "1,1"),
+    ] {
+        let db = open(&path, &vfs).unwrap();
+        assert_eq!(ask(&db, "SELECT group_concat(v) FROM t"), rows, "{path}");
+    }
+    // What is no image has no objects.
+    let other = folder.file("other.db");
+    std::fs::write(&other, b"SQLite format 3\0").unwrap();
+    assert!(open(&format!("{other}/second"), &vfs).is_err());
+}

@@ -1,10 +1,9 @@
 //! Power cuts while cleaning goes on ahead of need, on a disk that answers late and whose flushes cover
 //! what was answered, and nothing else.
 
-
-use block::Rng;
 use crate::tools::crash::{Plan, Run, first_wrong, volume, work};
 use crate::tools::model::{Mix, fresh};
+use block::Rng;
 use varve_lfs::FsOptions;
 use varve_lfs::fs::{Bug, Cleaning, CleaningCounts, Scj};
 

@@ -3,11 +3,10 @@
 //! worse. The figures of the documents stand on it. Whoever changes a cost on purpose changes `costs.txt` with
 //! it; a failing test prints the lines as they are now.
 
-
+use crate::tools::model::{Mix, apply, draw, fresh, perform};
 use block::{
     BlockDevice, Data, DeviceError, Op as Asked, RamDevice, Request, Rng, Sectors, Span, Time,
 };
-use crate::tools::model::{Mix, apply, draw, fresh, perform};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Now, Stamp, mkfs};
 
 const WANTED: &str = include_str!("costs.txt");

@@ -1,10 +1,9 @@
 //! Power cuts: after any, the volume is the last checkpoint and a prefix of the fsyncs after it.
 
-
-use block::{Fate, Rng};
 use crate::tools::crash::{Plan, first_wrong, volume, work};
 use crate::tools::model::{Mix, fresh};
 use crate::tools::{Image, now};
+use block::{Fate, Rng};
 use varve_lfs::FsOptions;
 use varve_lfs::fs::{Bug, Cleaning, Scj};
 

@@ -1,10 +1,9 @@
 //! Damaged volumes: any bytes are an answer or a typed error, never a panic, and end in time.
 
-
-use block::{BlockDevice, CutDevice, Data, Lba, Request, Rng, Sectors, Time};
 use crate::tools::crash::{Plan, volume, work};
 use crate::tools::model::{Mix, draw, fresh, perform};
 use crate::tools::now;
+use block::{BlockDevice, CutDevice, Data, Lba, Request, Rng, Sectors, Time};
 use varve_lfs::fs::{Cleaning, Scj};
 use varve_lfs::scj::{STATE_AT, State};
 use varve_lfs::{Fs, FsError, FsOptions};

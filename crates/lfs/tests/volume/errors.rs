@@ -1,12 +1,11 @@
 //! A device that fails for a while: what it did not take is never said to be durable, and never read.
 
-
 use std::cell::Cell;
 use std::rc::Rc;
 
-use block::{BlockDevice, Bytes, DeviceError, Op, RamDevice, Request, Sectors, Time};
 use crate::tools::model::NEW;
 use crate::tools::now;
+use block::{BlockDevice, Bytes, DeviceError, Op, RamDevice, Request, Sectors, Time};
 use varve_lfs::format::FileType;
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};
 

@@ -2,14 +2,13 @@
 //! read, sought and counted as the model says, to the node; also after a mount and after a crash behind an
 //! fsync. And where nobody may wait for the device while he has the volume, nobody does.
 
-
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use block::{BlockDevice, Bytes, DeviceError, Op, RamDevice, Request, Rng, Sectors, Time};
 use crate::tools::model::NEW;
 use crate::tools::now;
+use block::{BlockDevice, Bytes, DeviceError, Op, RamDevice, Request, Rng, Sectors, Time};
 use varve_lfs::format::FileType;
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, Now, mkfs};
 

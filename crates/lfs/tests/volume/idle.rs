@@ -1,9 +1,8 @@
 //! What is done when nobody asks: background cleaning, checkpoints by age, discards.
 
-
-use block::{BlockDevice, Bytes, Data, DeviceError, Op, RamDevice, Request, Sectors, Time};
 use crate::tools::Image;
 use crate::tools::model::NEW;
+use block::{BlockDevice, Bytes, Data, DeviceError, Op, RamDevice, Request, Sectors, Time};
 use varve_lfs::format::FileType;
 use varve_lfs::fs::{Cleaning, Scj, Trigger};
 use varve_lfs::{Fs, FsOptions, MkfsOptions, Nid, Now, Stamp, mkfs};

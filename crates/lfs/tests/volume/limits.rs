@@ -1,9 +1,8 @@
 //! As much as there can be of something, and one more. `VARVE_LFS_LARGE=1` adds a million files.
 
-
-use block::{BlockDevice, Bytes, RamDevice, Sectors};
 use crate::tools::model::NEW;
 use crate::tools::{FileDevice, Image, now};
+use block::{BlockDevice, Bytes, RamDevice, Sectors};
 use varve_lfs::format::FileType;
 use varve_lfs::fs::{Cleaning, Scj};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};

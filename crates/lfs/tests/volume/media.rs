@@ -1,9 +1,8 @@
 //! What stands on the media, and what is told of it: entries of the table of nodes, the journal's state, what
 //! an inode says of its parents, attributes by their names, inline data.
 
-
-use block::{Bytes, RamDevice, Sectors};
 use crate::tools::now;
+use block::{Bytes, RamDevice, Sectors};
 use varve_lfs::format::{FileType, InlineFlags, NodeBlock};
 use varve_lfs::fs::{Cleaning, Durable, NewInode, Scj};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};

@@ -1,8 +1,7 @@
 //! A fresh volume against `mkfs.f2fs` and `fsck.f2fs`.
 
-
-use block::{RamDevice, Sectors};
 use crate::tools::{Image, now};
+use block::{RamDevice, Sectors};
 use varve_lfs::format::{Block, Checkpoint, MAGIC, NodeBlock, Superblock};
 use varve_lfs::{FsError, Layout, MkfsOptions, mkfs, provision, superblock};
 

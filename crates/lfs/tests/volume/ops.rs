@@ -1,10 +1,9 @@
 //! Random work on a volume and on a map in memory: the same answers, the same tree, and a checker
 //! that is content.
 
-
-use block::{RamDevice, Rng, Sectors};
 use crate::tools::model::{Mix, Tree, apply, difference, draw, fresh, perform, read_tree};
 use crate::tools::{Image, now};
+use block::{RamDevice, Rng, Sectors};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, mkfs};
 
 const MIX: Mix = Mix { write: 40, fsync: 5, clean: 0, sync: 2, blocks: 40, names: 60 };
@@ -106,8 +105,8 @@ fn what_may_not_be_written_is_read_or_refused_by_name() {
 
 #[test]
 fn long_files_and_large_directories_reach_every_level() {
-    use block::Bytes;
     use crate::tools::model::NEW;
+    use block::Bytes;
     let mut fs = Fs::mount(volume(128), FsOptions::default(), now(1)).unwrap();
     let file = varve_lfs::format::FileType::File;
     let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"sparse", file, NEW, (0, 0)).unwrap();
@@ -143,8 +142,8 @@ fn long_files_and_large_directories_reach_every_level() {
 
 #[test]
 fn what_is_held_outlives_its_name() {
-    use block::Bytes;
     use crate::tools::model::NEW;
+    use block::Bytes;
     let mut fs = Fs::mount(volume(64), FsOptions::default(), now(1)).unwrap();
     let file = varve_lfs::format::FileType::File;
     let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"f", file, NEW, (0, 0)).unwrap();
@@ -183,7 +182,8 @@ fn a_tree_that_sload_f2fs_loaded_reads_equal() {
     }
     std::os::unix::fs::symlink("deep/er", host.join("link")).unwrap();
     let image = Image::made_by_f2fs_tools(100 << 20, &[]);
-    let out = crate::tools::tool("sload.f2fs").arg("-f").arg(&host).arg(image.path()).output().unwrap();
+    let out =
+        crate::tools::tool("sload.f2fs").arg("-f").arg(&host).arg(image.path()).output().unwrap();
     std::fs::remove_dir_all(&host).unwrap();
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stdout));
     let mut fs = Fs::mount(image.device(), FsOptions::default(), now(1)).unwrap();
@@ -214,8 +214,8 @@ fn a_tree_that_sload_f2fs_loaded_reads_equal() {
 /// belongs, and none beside it.
 #[test]
 fn a_long_write_at_an_offset_lands_where_it_was_sent() {
-    use block::Bytes;
     use crate::tools::model::NEW;
+    use block::Bytes;
     let mut fs = Fs::mount(volume(64), FsOptions::default(), now(1)).unwrap();
     let file = varve_lfs::format::FileType::File;
     let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"long", file, NEW, (0, 0)).unwrap();

@@ -1,9 +1,8 @@
 //! A checkpoint between its two parts: what either of the two names is not written over, and after a cut one of
 //! them is there.
 
-
-use block::{Bytes, CutDevice, Sectors, UNIT_BYTES};
 use crate::tools::now;
+use block::{Bytes, CutDevice, Sectors, UNIT_BYTES};
 use varve_lfs::format::FileType;
 use varve_lfs::fs::{Bug, Cleaning, Covering, NewInode, Scj};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};

@@ -1,9 +1,8 @@
 //! Operations that programs ask a mounted file system for beside the usual ones: space set apart,
 //! holes, names that change places, directories listed in parts.
 
-
-use block::{Bytes, RamDevice, Sectors};
 use crate::tools::{Image, now};
+use block::{Bytes, RamDevice, Sectors};
 use varve_lfs::format::FileType;
 use varve_lfs::fs::{NewInode, SetAttributes};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};

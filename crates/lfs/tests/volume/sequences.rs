@@ -1,10 +1,9 @@
 //! Random sequences of operations on volumes of many shapes: what is left passes `fsck.f2fs`.
 //! `VARVE_LFS_SEQUENCES=1000` makes more of them.
 
-
-use block::{CutDevice, DiskCut, Fate, Rng, Sectors};
 use crate::tools::model::{Mix, Op, Tree, apply, difference, draw, fresh, perform, read_tree};
 use crate::tools::{Image, now};
+use block::{CutDevice, DiskCut, Fate, Rng, Sectors};
 use varve_lfs::format::FileType;
 use varve_lfs::fs::{Cleaning, Scj, Victim};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};

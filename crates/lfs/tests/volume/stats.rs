@@ -1,13 +1,12 @@
 //! What a volume counts is what its device saw, what its events say, and what is on media.
 
-
 use std::collections::BTreeMap;
 
+use crate::tools::model::{Mix, Op, apply, draw, fresh, perform};
+use crate::tools::now;
 use block::{
     BlockDevice, Bytes, DeviceError, Op as Asked, RamDevice, Request, Rng, Sectors, Span, Time,
 };
-use crate::tools::model::{Mix, Op, apply, draw, fresh, perform};
-use crate::tools::now;
 use varve_lfs::fs::{Cleaning, Durable, Event, Scj, Stats};
 use varve_lfs::{Cause, Fs, FsError, FsOptions, MkfsOptions, SegNo, mkfs};
 

@@ -1,8 +1,7 @@
 //! Power cuts on a device that keeps sectors of 512 bytes whole, and no more.
 
-
-use block::{Bytes, CutDevice, DiskCut, DiskImage, Fate, Sectors, UNIT_BYTES};
 use crate::tools::{Image, now};
+use block::{Bytes, CutDevice, DiskCut, DiskImage, Fate, Sectors, UNIT_BYTES};
 use varve_lfs::format::{FileType, NodeBlock};
 use varve_lfs::fs::{Bug, Cleaning, Durable, NewInode, Scj};
 use varve_lfs::{Fs, FsOptions, MkfsOptions, Nid, mkfs};

@@ -7,7 +7,7 @@
 use std::ffi::c_int;
 use std::fs::File;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::asked::Asked;
@@ -158,13 +158,26 @@ impl Images {
 
 /// Whether a name is of an image that is there, of an object in one, or of a file beside one.
 pub(super) fn is_in_image(name: &str) -> bool {
+    image_of(name).is_some()
+}
+
+/// The whole name of an object of an image that is there, whoever has that open: no file system says it.
+pub(super) fn whole_name(name: &str) -> Option<PathBuf> {
+    let image = image_of(name)?;
+    let object = Path::new(name).strip_prefix(image).ok()?;
+    let image = image.canonicalize().ok()?;
+    Some(if object.as_os_str().is_empty() { image } else { image.join(object) })
+}
+
+/// The image that is there and that a name is of, or begins with.
+fn image_of(name: &str) -> Option<&Path> {
     let begins = |path: &Path| {
         let mut found = [0; 8];
         path.is_file()
             && File::open(path).and_then(|mut file| file.read_exact(&mut found)).is_ok()
             && live::is_image(&found)
     };
-    Path::new(name).ancestors().any(begins)
+    Path::new(name).ancestors().find(|path| begins(path))
 }
 
 fn is_empty(path: &Path) -> bool {

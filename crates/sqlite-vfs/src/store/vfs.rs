@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::os::unix::ffi::OsStringExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::Store;
 use super::asked::Asked;
 use super::file::StoreFile;
 use super::home::Home;
-use super::images::{Images, is_in_image};
+use super::images::{Images, is_in_image, whole_name};
 use super::waiting::Waiting;
 use crate::abi::{Api, Host, Name, PerProcess, RegisterError, register};
 use crate::ordinary::{Ordinary, is_image};
@@ -303,6 +304,9 @@ impl Vfs for StoreVfs {
         let text = clean(name.text().unwrap_or(""));
         if self.images.find(&text).is_some() {
             return Ok(text.into_bytes());
+        }
+        if let Some(whole) = whole_name(&text) {
+            return Ok(whole.into_os_string().into_vec());
         }
         self.host.full_path(name)
     }
