@@ -165,10 +165,9 @@ fn writes_that_come_together_take_effect_in_order() {
 #[test]
 fn a_host_finds_all_namespaces_and_sees_none_twice() {
     let running = run(&["ram(8MiB)", DRIVE, "ram(4MiB)+read-only"], Options::default());
-    assert_eq!(
-        discover(&running.address(), &Wish::default()).expect("told"),
-        vec![NQN.to_string()]
-    );
+    let told = discover(&running.address(), &Wish::default()).expect("told");
+    assert_eq!(told.iter().map(|one| one.nqn.as_str()).collect::<Vec<_>>(), [NQN]);
+    assert_eq!(told[0].secure, 0, "a host that were told more would ask for TLS");
     let wish = Wish { queues: 8, ..Wish::default() };
     let (mut host, first) = running.host(&wish);
     assert_eq!(host.queues.len(), 4, "as many as there are");
@@ -244,6 +243,50 @@ fn a_cut_is_an_error_until_the_power_is_on_and_is_told_then() {
     let list = log(&mut host.admin, 0x04, 0, 4096).expect("a log");
     assert_eq!((u32_at(&list, 0), u32_at(&list, 4)), (1, 0));
     assert_eq!(u32_at(&log(&mut host.admin, 0x04, 0, 4096).expect("a log"), 0), 0);
+}
+
+#[test]
+fn discovery_tells_what_was_reached_or_what_it_is_to_tell() {
+    let at = |told: Option<(&str, Option<u16>)>| {
+        let told = told.map(|(ip, port)| (ip.parse().expect("an address"), port));
+        let running = run(&["ram(4MiB)"], Options { told, ..Options::default() });
+        let found = discover(&running.address(), &Wish::default()).expect("told").remove(0).at;
+        (found, running.at.port().to_string())
+    };
+    let (found, port) = at(None);
+    assert_eq!(found, ("127.0.0.1".to_string(), port));
+    // A guest of QEMU reaches this machine's loopback there.
+    let (found, port) = at(Some(("10.0.2.2", None)));
+    assert_eq!(found, ("10.0.2.2".to_string(), port));
+    let (found, _) = at(Some(("fd00::7", Some(4420))));
+    assert_eq!(found, ("fd00::7".to_string(), "4420".to_string()));
+}
+
+#[test]
+fn both_logs_of_what_was_written_go_on_over_a_power_cut() {
+    let running = run(&[DRIVE], Options::default());
+    let (mut host, of) = running.host(&Wish::default());
+    let power = &running.stacks[0].power;
+    let written = |host: &mut Initiator| {
+        let media = log(&mut host.admin, 0xc0, 0, 512).expect("the log of the media");
+        let health = log(&mut host.admin, 0x02, 0, 512).expect("health");
+        (u64_at(&media, 0), u64_at(&health, 48) * 512_000)
+    };
+    let mut before = (0, 0);
+    for cuts in 1..=3 {
+        for first in (0..of.blocks - 64).step_by(64) {
+            host.write(of, first, &vec![cuts; 64 << of.shift], false).expect("written");
+        }
+        host.flush(of).expect("flushed");
+        let (physical, asked) = written(&mut host);
+        // Nothing that was flushed came by without the medium.
+        assert!(physical - before.0 + 512_000 >= asked - before.1, "{cuts}: {physical} {asked}");
+        assert!(asked > before.1, "{cuts}: {asked}");
+        power.cut(When::Now).expect("cut");
+        power.on().expect("on");
+        before = written(&mut host);
+        assert!(before.0 >= physical && before.1 == asked, "{cuts}: {before:?} {physical} {asked}");
+    }
 }
 
 #[test]

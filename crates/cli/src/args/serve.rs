@@ -181,6 +181,16 @@ pub enum OnCut {
     Vanish,
 }
 
+fn told(text: &str) -> Result<(std::net::IpAddr, Option<u16>), String> {
+    if let Ok(both) = text.parse::<std::net::SocketAddr>() {
+        return Ok((both.ip(), Some(both.port())));
+    }
+    let wrong = |_| {
+        "expected an address of IPv4 or IPv6, and perhaps a port, as in 10.0.2.2:4420".to_string()
+    };
+    text.parse().map(|ip| (ip, None)).map_err(wrong)
+}
+
 #[derive(ClapArgs)]
 pub struct ServeNvme {
     #[command(flatten)]
@@ -191,6 +201,10 @@ pub struct ServeNvme {
     /// Allow an address that other machines reach, for the hosts that --host-nqn names
     #[arg(long, requires = "host_nqn")]
     pub listen_any: bool,
+    /// What discovery tells hosts where we are: for hosts whose way here has other addresses, as a guest's or a
+    /// container's. Without it, what they have reached as we see it
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = told)]
+    pub traddr: Option<(std::net::IpAddr, Option<u16>)>,
     /// Qualified name of the subsystem; without it, one made of the UUID of its first namespace
     #[arg(long, value_name = "NQN")]
     pub nqn: Option<String>,

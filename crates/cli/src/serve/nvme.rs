@@ -39,6 +39,7 @@ fn options(args: &ServeNvme) -> Result<Options, LabError> {
             args::Digest::Require => Digest::Require,
         },
         hosts: args.host_nqn.clone(),
+        told: args.traddr,
         vanish: args.on_cut == args::OnCut::Vanish,
         connections: usize::from(args.max_connections),
         ..Options::default()

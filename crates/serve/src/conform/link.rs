@@ -152,7 +152,7 @@ fn host(address: &Address, name: Option<&str>, nsid: u32) -> Result<Link, String
         Some(name) => name.to_string(),
         None => {
             let found = initiator::discover(address, &wish).map_err(text)?;
-            found.into_iter().next().ok_or("it tells of no subsystem")?
+            found.into_iter().next().ok_or("it tells of no subsystem")?.nqn
         }
     };
     let host = Initiator::connect(address, &name, &wish).map_err(text)?;

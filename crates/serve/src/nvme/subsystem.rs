@@ -4,6 +4,7 @@
 //! transaction open. Hosts hear of a power cut once, and after the power is on again.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -41,6 +42,8 @@ pub struct Options {
     pub digest: Digest,
     /// Hosts that may connect, by their qualified names; none: all may.
     pub hosts: Vec<String>,
+    /// Address, and perhaps port, that discovery tells: where hosts reach us if that is not what we see of it.
+    pub told: Option<(IpAddr, Option<u16>)>,
     /// While the power is off nobody is answered, and who was connected no longer is.
     pub vanish: bool,
     /// Connections at a time.
@@ -59,6 +62,7 @@ impl Default for Options {
             transfer: 128 << 10,
             digest: Digest::Allow,
             hosts: Vec::new(),
+            told: None,
             vanish: false,
             connections: 64,
             bug: Plant::default(),

@@ -19,7 +19,8 @@ const PROGRAMS: [&str; 6] = [
     "nand_programs_padding",
 ];
 
-fn counters(stats: &Stats) -> Vec<(&'static str, u64)> {
+/// What only grows.
+fn sums(stats: &Stats) -> Vec<(&'static str, u64)> {
     let host = |op| stats.of(op);
     let mut all = vec![
         ("host_reads", host(Op::Read).ops),
@@ -34,6 +35,14 @@ fn counters(stats: &Stats) -> Vec<(&'static str, u64)> {
         ("nand_erases", stats.nand.erases),
         ("gc_victims", stats.gc.victims),
         ("gc_copies", stats.gc.pages),
+    ];
+    all.extend(PROGRAMS.into_iter().zip(stats.nand.programs));
+    all
+}
+
+/// What is so now.
+fn levels(stats: &Stats) -> [(&'static str, u64); 8] {
+    [
         ("buffer_dirty", stats.buffer.dirty),
         ("bad_blocks", stats.bad_blocks),
         ("free_blocks", stats.free_blocks),
@@ -42,9 +51,7 @@ fn counters(stats: &Stats) -> Vec<(&'static str, u64)> {
         ("good_blocks", stats.wear.blocks),
         ("erases_least", u64::from(stats.wear.min)),
         ("erases_most", u64::from(stats.wear.max)),
-    ];
-    all.extend(PROGRAMS.into_iter().zip(stats.nand.programs));
-    all
+    ]
 }
 
 fn unit(params: &Params) -> u32 {
@@ -69,6 +76,9 @@ pub struct CutDrive {
     rng: Rng,
     /// Operations before the last power-on.
     before: u64,
+    /// What was counted before it, in the order of [`sums`]: a drive counts from 0 when it comes up, and what
+    /// its host counts goes on.
+    counted: Vec<u64>,
     cuts: u64,
     last: Option<LastCut>,
     pub(super) now: Time,
@@ -89,6 +99,7 @@ impl CutDrive {
             at_flush: false,
             rng: Rng::stream(seed, "serve/drive"),
             before: 0,
+            counted: Vec::new(),
             cuts: 0,
             last: None,
             now: Time::ZERO,
@@ -110,6 +121,16 @@ impl CutDrive {
         self.before + if let State::On(drive) = &self.state { drive.nand().ops() } else { 0 }
     }
 
+    /// What only grows, from the first power-on; nothing while the power is off.
+    fn sums(&self) -> Vec<(&'static str, u64)> {
+        let State::On(drive) = &self.state else { return Vec::new() };
+        let mut all = sums(&drive.stats());
+        for ((_, now), before) in all.iter_mut().zip(&self.counted) {
+            *now += before;
+        }
+        all
+    }
+
     /// The power goes at this moment of virtual time.
     fn cut_at(&mut self, instant: Time) -> Result<(), DeviceError> {
         let cut = self.torn();
@@ -125,6 +146,7 @@ impl CutDrive {
 
     fn off(&mut self, image: Image, pending: u64) {
         self.before = self.operations();
+        self.counted = self.sums().into_iter().map(|(_, count)| count).collect();
         self.cuts += 1;
         self.last = Some(LastCut { operation: self.before, pending, lost: None });
         self.at_flush = false;
@@ -192,10 +214,11 @@ impl Modelled for CutDrive {
         }
     }
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        match &self.state {
-            State::On(drive) => counters(&drive.stats()),
-            State::Off(_) => Vec::new(),
+        let mut all = self.sums();
+        if let State::On(drive) = &self.state {
+            all.extend(levels(&drive.stats()));
         }
+        all
     }
     fn blocks(&self, most: u32) -> Option<BlocksNow> {
         match &self.state {
@@ -268,7 +291,9 @@ impl Modelled for ImageDrive {
     }
     fn counters(&self) -> Vec<(&'static str, u64)> {
         let file = self.file_stats();
-        let mut all = counters(&self.drive().stats());
+        let stats = self.drive().stats();
+        let mut all = sums(&stats);
+        all.extend(levels(&stats));
         all.extend([
             ("file_writes", file.writes),
             ("file_bytes", file.bytes),

@@ -165,18 +165,36 @@ fn begin(address: &Address, nqn: &str, wish: &Wish) -> Result<(Line, u16), Initi
     Ok((line, cntlid))
 }
 
+/// A subsystem that a discovery controller tells of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// Its qualified name.
+    pub nqn: String,
+    /// Where it is: address and port, as texts.
+    pub at: (String, String),
+    /// What is told of a secure channel: 0 nothing, 1 that one must be, 2 that one may be.
+    pub secure: u8,
+}
+
 /// The subsystems that are told at an address.
 ///
 /// # Errors
 /// [`InitiatorError`].
-pub fn discover(address: &Address, wish: &Wish) -> Result<Vec<String>, InitiatorError> {
+pub fn discover(address: &Address, wish: &Wish) -> Result<Vec<Listed>, InitiatorError> {
     let (mut line, _) = begin(address, DISCOVERY, wish)?;
     let count = u64_at(&log(&mut line, 0x70, 0, 1024)?, 8).min(64);
     let mut all = Vec::new();
     for number in 0..count {
         let entry = log(&mut line, 0x70, 1024 * (number + 1), 1024)?;
-        let name = entry[256..512].split(|byte| *byte == 0).next().unwrap_or_default();
-        all.push(String::from_utf8_lossy(name).into_owned());
+        let text = |from: usize, to: usize| {
+            let bytes = entry[from..to].split(|byte| *byte == 0).next().unwrap_or_default();
+            String::from_utf8_lossy(bytes).trim_end().to_string()
+        };
+        all.push(Listed {
+            nqn: text(256, 512),
+            at: (text(512, 768), text(32, 64)),
+            secure: entry[3] & 3,
+        });
     }
     Ok(all)
 }
