@@ -7,6 +7,7 @@ from varve._results import Hits, Results
 from varve._runs import hits, run, sim
 from varve._scenario import Scenario
 from varve._sweep import Sweep, Unit, run_unit, sweep
+from varve._tables import Table
 from varve._trace import Batch, Trace, open
 from varve._varve import VERSION as __version__
 from varve._varve import AccessInfo, Line, Lines
@@ -27,6 +28,7 @@ __all__ = [
     "RunError",
     "Scenario",
     "Sweep",
+    "Table",
     "Trace",
     "Unit",
     "VictimPolicy",

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from varve import _varve
+from varve import _html, _long, _varve
 from varve._cost import Cost
-from varve._tables import Tabular
+from varve._tables import Table, Tabular
 
 __all__ = ["Hits", "Results"]
 
@@ -41,6 +41,27 @@ class Results(Tabular):
 
     def _cells(self) -> list[list[Any]]:
         return self._native.cells()
+
+    def series(self) -> Table:
+        """Over time: a row for each window of each run, with what the host, cleaning and the buffer did in it.
+
+        Windows of a run have equal numbers of requests, but for the last; `start_ns` and `end_ns` are virtual times.
+        """
+        return _long.series(self, self.document()["results"])
+
+    def latencies(self) -> Table:
+        """A row for each run and kind of requests: their number, mean, percentiles. What has too few samples for a
+        percentile has none."""
+        return _long.latencies(self, self.document()["results"])
+
+    def histogram(self, kind: str | None = None) -> Table:
+        """Distributions of latencies: a row for each bucket that has any requests, with its upper edge `up_to_ns`,
+        how many are in it, and which share of all took at most as long. kind: read, write, flush, discard; else all."""
+        return _long.histogram(self, self.document()["results"], kind)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return _html.runs(self.rows(), self.document()["results"])
 
     def __len__(self) -> int:
         return len(self.document()["results"])

@@ -3,6 +3,14 @@
 import importlib
 from typing import Any
 
+from varve import _varve
+from varve._html import table
+
+__all__ = ["Table"]
+
+# Units of which a value may always be a fraction.
+_REAL = ("ns", "ratio")
+
 
 def needed(package: str, what: str) -> Any:
     """A package that the user has to have for this."""
@@ -41,12 +49,48 @@ class Tabular:
 
     def pl(self) -> Any:
         """A polars.DataFrame."""
-        return needed("polars", "pl()").DataFrame(self._by_column(), infer_schema_length=None)
+        return needed("polars", "pl()").DataFrame(self)
 
     def arrow(self) -> Any:
         """A pyarrow.Table; the unit of each column is in its metadata."""
-        arrow = needed("pyarrow", "arrow()")
-        table = arrow.table(self._by_column())
-        units = self.columns()
-        fields = [field.with_metadata({"unit": units[field.name]}) for field in table.schema]
-        return table.cast(arrow.schema(fields))
+        return needed("pyarrow", "arrow()").table(self)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        by_column = self._by_column()
+        columns = [(name, unit, _kind(unit, by_column[name]), by_column[name]) for name, unit in self.columns().items()]
+        rows = len(columns[0][3]) if columns else 0
+        return _varve.Columns(columns, rows).__arrow_c_stream__(requested_schema)
+
+    def _repr_html_(self) -> str:
+        return table(self.columns(), self._cells())
+
+
+def _kind(unit: str, values: list[Any]) -> str:
+    """What the values of a column are, as far as it can be by its unit: not by what came out."""
+    if unit == "text":
+        return "text"
+    if unit in _REAL:
+        return "real"
+    return "whole" if all(isinstance(value, int) for value in values if value is not None) else "real"
+
+
+class Table(Tabular):
+    """Rows of named columns: over time, or of a distribution. Who knows the Arrow PyCapsule interface takes it as it
+    is, and so do `df()`, `pl()` and `arrow()`."""
+
+    def __init__(self, columns: dict[str, str], cells: list[list[Any]]) -> None:
+        real = [unit in _REAL for unit in columns.values()]
+        self._columns = columns
+        self._rows = [[float(value) if of and value is not None else value for of, value in zip(real, row)] for row in cells]
+
+    def columns(self) -> dict[str, str]:
+        return dict(self._columns)
+
+    def _cells(self) -> list[list[Any]]:
+        return self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __repr__(self) -> str:
+        return f"<varve.Table of {len(self)} rows: {', '.join(self._columns)}>"

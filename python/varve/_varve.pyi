@@ -15,6 +15,7 @@ __all__ = [
     "Batches",
     "Bypass",
     "CheckError",
+    "Columns",
     "InternalError",
     "Line",
     "Lines",
@@ -113,6 +114,13 @@ class Batch:
 class Batches(Iterator[Batch]):
     def __iter__(self) -> Batches: ...
     def __next__(self) -> Batch: ...
+
+@final
+class Columns:
+    """Named columns of one length: each its name, its unit, its kind (text, whole, real), its values."""
+
+    def __new__(cls, columns: list[tuple[str, str, str, list[Any]]], rows: int) -> Columns: ...
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object: ...
 
 @final
 class Trace:

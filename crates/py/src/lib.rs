@@ -13,6 +13,7 @@
 #![allow(missing_docs)]
 
 mod batch;
+mod columns;
 mod errors;
 mod policy;
 mod registry;
@@ -35,6 +36,7 @@ fn _varve(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("PolicyError", py.get_type::<errors::PolicyError>())?;
     module.add("BYPASS", policy::Bypass)?;
     module.add_class::<batch::Batch>()?;
+    module.add_class::<columns::Columns>()?;
     module.add_class::<policy::AccessInfo>()?;
     module.add_class::<policy::Bypass>()?;
     module.add_class::<victim::Line>()?;
