@@ -8,7 +8,7 @@ from varve._runs import hits, run, sim
 from varve._scenario import Scenario
 from varve._sweep import Sweep, Unit, run_unit, sweep
 from varve._tables import Table
-from varve._trace import Batch, Trace, open
+from varve._trace import Batch, Trace, from_arrow, gen, open
 from varve._varve import VERSION as __version__
 from varve._varve import AccessInfo, Line, Lines
 
@@ -35,6 +35,8 @@ __all__ = [
     "__version__",
     "count",
     "flag",
+    "from_arrow",
+    "gen",
     "hits",
     "open",
     "run",

@@ -12,6 +12,7 @@ from varve._progress import Progress, Telling
 from varve._results import Hits, Results
 from varve._scenario import Scenario
 from varve._text import Pairs, options, pairs, texts
+from varve._trace import Load, load
 
 __all__ = ["hits", "run", "sim"]
 
@@ -42,7 +43,7 @@ def _execute(scenario: Scenario, threads: int | None, progress: Progress) -> Res
 
 
 def sim(
-    trace: _Path,
+    trace: Load,
     *,
     ssd: "_Path | None" = None,
     policy: _Policies = None,
@@ -52,7 +53,7 @@ def sim(
     progress: Progress = None,
     **more: object,
 ) -> Results:
-    """`varve sim`: a trace, `@demo` or `gen:RECIPE` on a drive.
+    """`varve sim`: a trace, `@demo` or `gen:RECIPE` on a drive; by its name, or as `open` and `gen` give it.
 
     ssd: a preset or a file. policy, buffer: policies and sizes of the buffer; several are swept; a policy is its
     name, or a class of Python. set: keys of the
@@ -62,7 +63,8 @@ def sim(
     """
     drive = None if ssd is None else os.fspath(ssd)
     lists = (_members(policy), _members(buffer))
-    native = _varve.sim_scenario(os.fspath(trace), drive, *lists, pairs(set), options(more))
+    name, more = load(trace, more)
+    native = _varve.sim_scenario(name, drive, *lists, pairs(set), options(more))
     return _execute(Scenario._of(native), threads, progress)
 
 
@@ -80,7 +82,7 @@ def run(
 
 
 def hits(
-    trace: _Path,
+    trace: Load,
     *,
     policies: _Policies = None,
     buffers: _Sizes = None,
@@ -97,7 +99,8 @@ def hits(
     """
     drive = None if ssd is None else os.fspath(ssd)
     lists = (_members(policies), _members(buffers))
-    asked = (os.fspath(trace), drive, *lists, pairs(set), options(more), curve)
+    name, more = load(trace, more)
+    asked = (name, drive, *lists, pairs(set), options(more), curve)
     with Telling(progress) as telling:
         version = of_policies(" ".join(lists[0] or []))
         return Hits(_varve.hits(*asked, version, _threads(threads), telling.call))

@@ -1,19 +1,21 @@
-"""Traces: opened by their names, taken by others as Arrow."""
+"""Traces: opened by their names, made by generators or out of tables, taken by others as Arrow."""
 
 import json
 import os
-from typing import Any
+import tempfile
+from collections.abc import Iterable
+from typing import Any, Union
 
 from varve import _varve
 from varve._progress import Progress, Telling
-from varve._text import options
+from varve._text import options, text
 from varve._varve import Batch, Batches
 
-__all__ = ["Batch", "Trace", "open"]
+__all__ = ["Batch", "Trace", "from_arrow", "gen", "open"]
 
 
 class Trace:
-    """A trace file, or `@demo`, read anew by each who asks for its requests.
+    """A trace file, `@demo`, a generator or a table, read anew by each who asks for its requests.
 
     Iteration gives batches. Whoever knows the Arrow PyCapsule interface takes a trace as it is:
     `polars.DataFrame(trace)`, `pyarrow.table(trace)`, `pandas.DataFrame.from_arrow(trace)`.
@@ -21,6 +23,14 @@ class Trace:
 
     def __init__(self, name: "str | os.PathLike[str]", **reading: object) -> None:
         self._native = _varve.Trace(os.fspath(name), options(reading))
+        self._reading = reading
+        self._memory = False
+
+    @staticmethod
+    def _of(native: _varve.Trace, memory: bool) -> "Trace":
+        made = Trace.__new__(Trace)
+        made._native, made._reading, made._memory = native, {}, memory
+        return made
 
     @property
     def name(self) -> str:
@@ -43,6 +53,24 @@ class Trace:
             found: dict[str, Any] = json.loads(self._native.document(_varve.VERSION, telling.call))
         return found
 
+    def save(self, path: "str | os.PathLike[str]", progress: Progress = None) -> "Trace":
+        """Writes a `.vtr` file, whole or not at all, and opens it. What is to be written is held in memory first, packed."""
+        with Telling(progress) as telling:
+            data = self._native.vtr(telling.call)
+        folder = os.path.dirname(os.path.abspath(path))
+        number, part = tempfile.mkstemp(suffix=".part", dir=folder)
+        try:
+            with os.fdopen(number, "wb") as file:
+                file.write(data)
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(part, 0o666 & ~mask)
+            os.replace(part, path)
+        except BaseException:
+            os.unlink(part)
+            raise
+        return Trace(path)
+
     def __iter__(self) -> Batches:
         return iter(self._native)
 
@@ -60,3 +88,71 @@ def open(name: "str | os.PathLike[str]", **reading: object) -> Trace:
     align_shift, sort_window.
     """
     return Trace(name, **reading)
+
+
+def gen(name: str, **fields: object) -> Trace:
+    """The requests of a generator (`varve list generators`): `gen("zipf", size="8GiB", read=70, count="1M", seed=1)`.
+
+    They are made while they are read. Without a seed a run draws with its own, and who reads the trace with 1.
+    """
+    given = [f"{key}={text(value)}" for key, value in fields.items() if value is not None]
+    return Trace._of(_varve.Trace.recipe(",".join([name, *given])), False)
+
+
+# Columns that a table of ours has, and others may lack.
+_OURS = {"app": "app", "response": "response_ns:ns", "flags": "flags", "hint": "hint"}
+
+
+def from_arrow(
+    table: Any,
+    *,
+    at: str | None = "at_ns:ns",
+    op: str | None = "op",
+    offset: str = "offset:byte",
+    length: str = "length:byte",
+    app: str | None = None,
+    response: str | None = None,
+    op_map: str | None = None,
+    name: str = "table",
+    progress: Progress = None,
+) -> Trace:
+    """A trace out of any table that can be taken as Arrow: of pandas, polars, pyarrow, DuckDB.
+
+    Columns are `"NAME:UNIT"`: units are never guessed. Of times: ps, ns, 100ns, us, ms, s; a column whose type is a
+    time has one already, and is `"NAME"`. Of offset and length: byte, sector, kib, page. By default the columns are
+    those that `varve.open` gives, so that a trace may be filtered and come back.
+
+    at: None: the requests have no times. op: None: all are reads. app: a column of numbers or of names. response: how
+    long the traced device took. op_map: the texts of operations, such as `"R=0,W=1"`. name: of the table, in errors
+    and documents. Rows are in the order of time; the first is at 0. The table is copied, packed as a `.vtr` file.
+    """
+    asked = {"at": at, "op": op, "offset": offset, "length": length, "app": app, "response": response}
+    asked |= {"flags": None, "hint": None, "op_map": op_map}
+    # Who names no column has ours.
+    if (at, op, offset, length) == ("at_ns:ns", "op", "offset:byte", "length:byte"):
+        there = _names(table)
+        for key, column in _OURS.items():
+            if asked[key] is None and column.partition(":")[0] in there:
+                asked[key] = column
+    with Telling(progress) as telling:
+        return Trace._of(_varve.Trace.table(name, table, asked, telling.call), True)
+
+
+def _names(table: Any) -> list[str]:
+    """The names of the columns of a table, of whichever package."""
+    named: Iterable[Any] = getattr(table, "column_names", None) or getattr(table, "columns", None) or ()
+    return [column for column in named if isinstance(column, str)]
+
+
+# What runs on a drive.
+Load = Union[str, "os.PathLike[str]", Trace]
+
+
+def load(given: Load, reading: dict[str, object]) -> tuple[str, dict[str, object]]:
+    """The name that a scenario has for a trace, and how it is read: the options of a trace that was opened are under
+    those that are given."""
+    if not isinstance(given, Trace):
+        return os.fspath(given), reading
+    if given._memory:
+        raise ValueError(f"{given!r} is in memory: expected a file, so that its results can be repeated: save(path) it")
+    return given.name, {**given._reading, **reading}

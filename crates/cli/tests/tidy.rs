@@ -78,12 +78,13 @@ fn nothing_is_a_stub_and_no_test_is_switched_off() {
     none("stubs", &found);
 }
 
-/// Edges whose other side is C, and the module of each that may hold unsafe code.
-const UNSAFE: [(&str, &str); 4] = [
+/// Edges whose other side is C or Python, and the module of each that may hold unsafe code.
+const UNSAFE: [(&str, &str); 5] = [
     ("sqlite-vfs", "abi"),
     ("sqlite-ext", "entry"),
     ("sqlite-count", "preload"),
     ("sqlite-suite", "entry"),
+    ("py", "capsule"),
 ];
 
 /// No file but those of `module` lifts the ban.

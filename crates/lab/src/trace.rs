@@ -51,19 +51,50 @@ fn counts_json(c: &Counts) -> Map {
     map
 }
 
+/// What is known of requests beside themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// The format that they are read as.
+    pub format: &'a str,
+    /// How they are packed.
+    pub compression: &'a str,
+    /// Bad lines left out.
+    pub skipped: u64,
+    /// Names of applications, by number.
+    pub apps: &'a [String],
+}
+
+impl<'a> About<'a> {
+    /// A trace, once it is read.
+    pub fn of(trace: &'a OpenTrace) -> About<'a> {
+        let (format, compression) = (trace.format().name, trace.compression().name());
+        About { format, compression, skipped: trace.summary().skipped, apps: trace.apps() }
+    }
+
+    /// What a generator makes.
+    pub fn recipe() -> About<'static> {
+        About { format: "recipe", compression: "none", skipped: 0, apps: &[] }
+    }
+}
+
 /// What a trace holds, as a document; `source` is the name that it was opened by.
 pub fn document(source: &str, trace: &OpenTrace, info: &TraceInfo, version: &str) -> Json {
+    about(source, &About::of(trace), info, version)
+}
+
+/// What any requests are, as such a document.
+pub fn about(source: &str, about: &About<'_>, info: &TraceInfo, version: &str) -> Json {
     let mut map = Map::new();
     map.put("schema", Json::text(SCHEMA));
     map.put("version", Json::text(version));
     let mut config = Map::new();
     config.put("source", Json::text(source));
-    config.put("format", Json::text(trace.format().name));
-    config.put("compression", Json::text(trace.compression().name()));
+    config.put("format", Json::text(about.format));
+    config.put("compression", Json::text(about.compression));
     map.put("config", Json::Map(config));
     let mut results = counts_json(&info.total);
     results.put("span_ns", Json::span(info.span()));
-    results.int("skipped_bad", trace.summary().skipped);
+    results.int("skipped_bad", about.skipped);
     results.int("untracked_pages", info.untracked_pages);
     let size = |class: &SizeClass| {
         let mut one = Map::new();
@@ -81,10 +112,28 @@ pub fn document(source: &str, trace: &OpenTrace, info: &TraceInfo, version: &str
     results.put("working_set", Json::Map(set));
     let app = |app: &AppInfo| {
         let mut one = counts_json(&app.counts);
-        one.maybe("name", trace.apps().get(usize::from(app.app.0)).map(Json::text));
+        one.maybe("name", about.apps.get(usize::from(app.app.0)).map(Json::text));
         Json::Map(one)
     };
     results.put("apps", Json::List(info.apps.iter().map(app).collect()));
     map.put("results", Json::Map(results));
     Json::Map(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use workload::generate::parse_recipe;
+    use workload::info::{InfoOptions, trace_info};
+
+    use super::*;
+
+    #[test]
+    fn a_recipe_has_the_document_of_a_trace() {
+        let mut source = parse_recipe("uniform,size=1MiB,read=0,count=100", 1).unwrap().open();
+        let info = trace_info(&mut *source, &InfoOptions::default()).unwrap();
+        let text = about("gen:uniform", &About::recipe(), &info, "1").pretty();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["results"]["write"]["requests"], 100);
+        assert_eq!(json["config"]["format"], "recipe");
+    }
 }

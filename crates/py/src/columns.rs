@@ -34,7 +34,9 @@ fn array(kind: &str, values: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
         "whole" => whole(values)?,
         "real" => Arc::new(Float64Array::from(values.extract::<Vec<Option<f64>>>()?)),
         _ => {
-            return Err(PyValueError::new_err(format!("kind `{kind}`: expected text, whole, real")));
+            return Err(PyValueError::new_err(format!(
+                "kind `{kind}`: expected text, whole, real"
+            )));
         }
     })
 }

@@ -13,6 +13,9 @@
 #![allow(missing_docs)]
 
 mod batch;
+#[allow(unsafe_code)]
+mod capsule;
+mod cells;
 mod columns;
 mod errors;
 mod policy;
@@ -20,6 +23,7 @@ mod registry;
 mod runs;
 mod scenario;
 mod study;
+mod table;
 mod trace;
 mod victim;
 mod watched;

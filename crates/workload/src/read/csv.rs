@@ -27,7 +27,7 @@ struct Columns {
 }
 
 /// Texts of a column and the operations they stand for.
-type Ops = Vec<(Box<[u8]>, TraceOp)>;
+pub(crate) type Ops = Vec<(Box<[u8]>, TraceOp)>;
 
 pub(crate) struct Csv {
     columns: Columns,
@@ -66,7 +66,7 @@ fn columns(text: &str) -> Result<Columns, String> {
     Ok(c)
 }
 
-fn op_map(text: Option<&str>) -> Result<Ops, String> {
+pub(crate) fn op_map(text: Option<&str>) -> Result<Ops, String> {
     let text = text.unwrap_or(
         "R=R,R=r,R=Read,R=read,R=READ,W=W,W=w,W=Write,W=write,W=WRITE,F=Flush,F=flush,D=Discard,D=discard,Z=Zero",
     );

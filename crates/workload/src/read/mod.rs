@@ -23,6 +23,7 @@ mod msr;
 mod options;
 mod oracle;
 mod registry;
+mod rows;
 mod spc;
 mod stage;
 mod systor;
@@ -39,6 +40,7 @@ use std::path::Path;
 pub use input::Compression;
 pub use options::{ReadOptions, SizeUnit, TimeUnit};
 pub use registry::{Carries, Format, formats};
+pub use rows::{Row, RowApp, Rows};
 pub use stage::ReadSummary;
 pub use vtr::{VtrHeader, VtrTotals, VtrWriter, file_sha256};
 
