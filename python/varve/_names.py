@@ -1,5 +1,6 @@
 """All that `import varve` names, from where it is."""
 
+from varve._drive import Drive
 from varve._errors import CheckError, InternalError, PolicyError, RunError
 from varve._options import Option, count, flag, share, size, word
 from varve._policy import BYPASS, BufferPolicy, VictimPolicy
@@ -18,6 +19,7 @@ __all__ = [
     "Batch",
     "BufferPolicy",
     "CheckError",
+    "Drive",
     "Hits",
     "InternalError",
     "Line",

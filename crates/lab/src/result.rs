@@ -37,36 +37,18 @@ impl RunResult<'_> {
         let (stats, tally) = (&self.outcome.stats, &self.outcome.tally);
         let mut map = named(self.params, self.seed);
         map.put("host", host(self));
-        map.put("nand", nand(stats));
-        map.int("erases", stats.nand.erases);
-        let ratio = |(above, below)| Json::ratio(above, below);
-        let amplification = self.outcome.amplification();
-        map.maybe("waf", ratio(amplification.whole()));
-        map.maybe("waf_flash", ratio(stats.waf_flash()));
-        map.maybe("programs_per_slot", ratio(stats.programs_per_slot()));
+        of_drive(&mut map, stats);
+        map.maybe("waf", ratio(self.outcome.amplification().whole()));
         layers(&mut map, self.outcome);
-        map.put("gc", gc(stats));
-        map.maybe("hit_ratio", hit_ratio(stats));
-        map.put("buffer", buffer(stats));
         if tally.timed {
             map.maybe("latency_ns", latency(self.outcome));
             map.put("host_queue", host_queue(self.outcome));
             times(&mut map, self.outcome);
             busy(&mut map, self);
         }
-        map.put("wear", wear(stats));
         let frames = self.outcome.frames.to_json();
         map.maybe("blocks", self.outcome.blocks.as_ref().map(|of| blocks(of, frames)));
-        map.int("bad_blocks", stats.bad_blocks);
-        map.int("free_blocks", stats.free_blocks);
-        map.int("valid_units", stats.valid_units);
-        let (logical, data) = (stats.logical_units, stats.data_units);
-        map.maybe("op", Json::ratio(data.saturating_sub(logical), logical));
-        let effective = stats.effective_units.saturating_sub(logical);
-        map.maybe("effective_spare", Json::ratio(effective, logical));
-        extras(&mut map, stats);
         map.maybe("series", self.outcome.series.to_json(tally.timed));
-        map.put("event_hash", Json::text(format!("{:016x}", stats.event_hash)));
         map.maybe("precondition", conditioning(&self.conditioning));
         map.maybe("preloaded_units", self.preloaded.map(Json::Int));
         Json::Map(map)
@@ -99,8 +81,42 @@ pub fn run_name(params: &[(String, String)], seed: u64) -> String {
     name + &format!("seed={seed}")
 }
 
-fn host(run: &RunResult<'_>) -> Json {
-    let (stats, tally) = (&run.outcome.stats, &run.outcome.tally);
+/// What a drive counts, under the names that the result of a run has: for who submits to one himself.
+pub fn drive_json(stats: &Stats) -> Json {
+    let mut map = Map::new();
+    map.put("host", Json::Map(served(stats)));
+    map.maybe("waf", ratio(stats.waf()));
+    of_drive(&mut map, stats);
+    Json::Map(map)
+}
+
+fn ratio((above, below): (u64, u64)) -> Option<Json> {
+    Json::ratio(above, below)
+}
+
+/// What the drive alone counts.
+fn of_drive(map: &mut Map, stats: &Stats) {
+    map.put("nand", nand(stats));
+    map.int("erases", stats.nand.erases);
+    map.maybe("waf_flash", ratio(stats.waf_flash()));
+    map.maybe("programs_per_slot", ratio(stats.programs_per_slot()));
+    map.put("gc", gc(stats));
+    map.maybe("hit_ratio", hit_ratio(stats));
+    map.put("buffer", buffer(stats));
+    map.put("wear", wear(stats));
+    map.int("bad_blocks", stats.bad_blocks);
+    map.int("free_blocks", stats.free_blocks);
+    map.int("valid_units", stats.valid_units);
+    let (logical, data) = (stats.logical_units, stats.data_units);
+    map.maybe("op", Json::ratio(data.saturating_sub(logical), logical));
+    let effective = stats.effective_units.saturating_sub(logical);
+    map.maybe("effective_spare", Json::ratio(effective, logical));
+    extras(map, stats);
+    map.put("event_hash", Json::text(format!("{:016x}", stats.event_hash)));
+}
+
+/// What the host asked of the drive.
+fn served(stats: &Stats) -> Map {
     let mut map = Map::new();
     for (name, op) in OPS {
         let of = stats.of(op);
@@ -111,11 +127,17 @@ fn host(run: &RunResult<'_>) -> Json {
         map.put(name, Json::Map(m));
     }
     map.int("read_unwritten", stats.read_unwritten);
-    map.int("submitted", tally.submitted.iter().sum());
     map.int("served", stats.host.iter().map(|op| op.ops).sum());
+    map.int("write_slots", stats.write_slots);
+    map
+}
+
+fn host(run: &RunResult<'_>) -> Json {
+    let (stats, tally) = (&run.outcome.stats, &run.outcome.tally);
+    let mut map = served(stats);
+    map.int("submitted", tally.submitted.iter().sum());
     map.int("flushes_added", tally.added_flushes);
     map.int("empty_discards", tally.empty_discards);
-    map.int("write_slots", stats.write_slots);
     Json::Map(map)
 }
 
@@ -442,4 +464,29 @@ pub fn replay_json(replay: &Replay, queue_depth: u32) -> Json {
     }
     map.maybe("flush_every", replay.flush_every.map(Json::Int));
     Json::Map(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drives_counters_have_the_names_of_a_runs() {
+        let mut stats =
+            Stats { slot_bytes: 4096, logical_units: 8, data_units: 10, ..Stats::default() };
+        stats.host[Op::Write as usize].bytes = 4096;
+        stats.nand.programs[nand::Cause::Host as usize] = 1;
+        stats.nand.programs[nand::Cause::Gc as usize] = 2;
+        let text = drive_json(&stats).pretty();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["waf"], 3.0);
+        assert_eq!(json["host"]["write"]["bytes"], 4096);
+        assert_eq!(json["op"], 0.25);
+        assert!(json.get("latency_ns").is_none(), "it has none of its own");
+        for id in ["waf_flash", "nand.programs.gc", "gc.pages", "wear.max", "host.read_unwritten"] {
+            assert!(crate::metric::ALL.iter().any(|metric| metric.id() == id), "{id}");
+            let found = id.split('.').fold(&json, |at, key| &at[key]);
+            assert!(!found.is_null(), "{id}");
+        }
+    }
 }

@@ -17,6 +17,7 @@ mod batch;
 mod capsule;
 mod cells;
 mod columns;
+mod drive;
 mod errors;
 mod policy;
 mod registry;
@@ -41,6 +42,7 @@ fn _varve(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("BYPASS", policy::Bypass)?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<columns::Columns>()?;
+    module.add_class::<drive::Drive>()?;
     module.add_class::<policy::AccessInfo>()?;
     module.add_class::<policy::Bypass>()?;
     module.add_class::<victim::Line>()?;

@@ -23,6 +23,15 @@ pub fn threads(text: &str, asked: usize) -> usize {
     if names.any(|name| text.contains(name)) { 1 } else { asked }
 }
 
+/// Whether a policy, as it is written in a configuration, is one of Python.
+pub fn is_python(text: &str) -> bool {
+    let name = text.split('(').next().unwrap_or(text).trim();
+    let policies = POLICIES.read().unwrap_or_else(PoisonError::into_inner);
+    let victims = VICTIMS.read().unwrap_or_else(PoisonError::into_inner);
+    let names = policies.iter().map(|named| named.info.name);
+    names.chain(victims.iter().map(|named| named.info.name)).any(|known| known == name)
+}
+
 /// A function of Python that makes what is called.
 type Factory = Py<PyAny>;
 
