@@ -160,6 +160,18 @@ class Tables(unittest.TestCase):
             varve.from_arrow(frame, **{**COLUMNS, "at": "ts"})
 
     @needs("pyarrow")
+    @needs("pandas")
+    def test_a_trace_comes_back_from_pandas(self):
+        import pandas
+        import pyarrow
+
+        trace = varve.open("@demo")
+        frame = pyarrow.table(trace).to_pandas()
+        self.assertIsInstance(frame, pandas.DataFrame)
+        self.assertEqual(rows(varve.from_arrow(frame)), rows(trace))
+        self.assertEqual(rows(varve.from_arrow(pyarrow.table(trace))), rows(trace))
+
+    @needs("pyarrow")
     def test_pyarrow_types_and_batches(self):
         import pyarrow
 

@@ -140,8 +140,12 @@ def from_arrow(
 
 def _names(table: Any) -> list[str]:
     """The names of the columns of a table, of whichever package."""
-    named: Iterable[Any] = getattr(table, "column_names", None) or getattr(table, "columns", None) or ()
-    return [column for column in named if isinstance(column, str)]
+    named: Any = getattr(table, "column_names", None)
+    if named is None:
+        named = getattr(table, "columns", ())
+    # An index of pandas has no truth, and a table of ours a method.
+    columns: Iterable[Any] = named() if callable(named) else named
+    return [column for column in columns if isinstance(column, str)]
 
 
 # What runs on a drive.
