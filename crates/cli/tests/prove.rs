@@ -72,7 +72,7 @@ const KINDS: [(&str, u64); 10] = [
     ("", 24),
     ("--tx", 24),
     ("--remap", 9),
-    ("--remap --healthy", 9),
+    ("--remap --faulty", 9),
     ("--remap --paper", 9),
     ("--lfs", 5),
     ("--lfs --sequences", 12),

@@ -27,6 +27,8 @@ impl Draw {
     pub const SHORT: Draw = Draw { steps: (20, 90), faulty: 6, bytes: 24 };
     /// Short runs of healthy flash.
     pub const HEALTHY: Draw = Draw { faulty: 0, ..Draw::SHORT };
+    /// Short runs, each with faults of the medium.
+    pub const FAULTY: Draw = Draw { faulty: 1, ..Draw::SHORT };
 }
 
 pub(crate) type Config = BTreeMap<String, String>;

@@ -62,6 +62,9 @@ pub struct Prove {
     /// No faults of the medium
     #[arg(long)]
     pub healthy: bool,
+    /// Faults of the medium in every run, not in one of six
+    #[arg(long, conflicts_with_all = ["healthy", "lfs", "sequences", "stack"])]
+    pub faulty: bool,
     /// Go on after a broken promise
     #[arg(long)]
     pub keep_going: bool,

@@ -44,7 +44,8 @@ impl Search {
             _ if o.tx => "tx",
             _ => "drive",
         };
-        let flags = [("healthy", o.healthy), ("long", o.long)].into_iter().filter(|flag| flag.1);
+        let flags = [("healthy", o.healthy), ("faulty", o.faulty), ("long", o.long)];
+        let flags = flags.into_iter().filter(|flag| flag.1);
         let mut flags: Vec<String> = flags.map(|(name, _)| name.to_string()).collect();
         flags.extend(o.bug.iter().map(|bug| format!("bug={bug}")));
         Search {

@@ -95,7 +95,11 @@ fn drawn(o: &Prove, seed: u64, kind: &Draw) -> (Plan, u64) {
 
 fn work(shared: &Shared<'_>, worker: usize) {
     let o = shared.options;
-    let short = if o.healthy { Draw::HEALTHY } else { Draw::SHORT };
+    let short = match (o.healthy, o.faulty) {
+        (true, _) => Draw::HEALTHY,
+        (_, true) => Draw::FAULTY,
+        _ => Draw::SHORT,
+    };
     let kind = if o.long { Draw { steps: (500, 3000), bytes: 0, ..short } } else { short };
     let density =
         if o.long { Density { operations: 40, ..Density::SHORT } } else { Density::SHORT };
