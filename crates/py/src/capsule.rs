@@ -1,14 +1,32 @@
-//! Tables of others, taken by the Arrow PyCapsule interface: the one place with a pointer from outside.
+//! Tables taken from others and given to them, by the Arrow PyCapsule interface: the one place with a pointer from
+//! outside.
 //!
 //! What the pointer leads to is moved out at once: from then on it is an ordinary reader, and the capsule is
 //! empty, as the interface demands of who takes a stream.
 
+use std::ffi::CStr;
+
+use arrow_array::RecordBatchReader;
 use arrow_array::ffi_stream::{ArrowArrayStreamReader, FFI_ArrowArrayStream};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::batch::broken;
+
+/// What the interface calls a stream.
+const NAME: &CStr = c"arrow_array_stream";
+
+/// Batches for whoever takes them.
+///
+/// # Errors
+/// Python's.
+pub fn give<'py>(
+    py: Python<'py>,
+    batches: impl RecordBatchReader + Send + 'static,
+) -> PyResult<Bound<'py, PyCapsule>> {
+    PyCapsule::new_with_value(py, FFI_ArrowArrayStream::new(Box::new(batches)), NAME)
+}
 
 /// The batches of whatever has a method `__arrow_c_stream__`.
 ///
@@ -24,7 +42,7 @@ pub fn stream(table: &Bound<'_, PyAny>) -> PyResult<ArrowArrayStreamReader> {
     }
     let capsule = table.call_method0(method)?;
     let capsule = capsule.cast::<PyCapsule>()?;
-    let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
+    let pointer = capsule.pointer_checked(Some(NAME))?;
     // SAFETY: a capsule of this name, which was checked, holds an `ArrowArrayStream` by the interface's
     // definition; `from_raw` moves it out and leaves a released one, and the interpreter is held meanwhile, so
     // that nobody else takes it.

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
     ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchOptions,
     StringArray, UInt64Array,
@@ -15,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::batch::broken;
+use crate::capsule;
 
 /// Named columns of one length.
 #[pyclass(frozen, module = "varve._varve")]
@@ -71,7 +71,6 @@ impl Columns {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
         let batches = RecordBatchIterator::new([Ok(self.0.clone())], self.0.schema());
-        let stream = FFI_ArrowArrayStream::new(Box::new(batches));
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+        capsule::give(py, batches)
     }
 }

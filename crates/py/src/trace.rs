@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_array::RecordBatchReader;
-use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_schema::{ArrowError, SchemaRef};
 use lab::LabError;
 use lab::replay::Watch;
@@ -20,6 +19,7 @@ use workload::read::{OpenTrace, ReadOptions, VtrHeader, VtrWriter, open_reader};
 use workload::{Record, Source, SourceError};
 
 use crate::batch::{Batch, columns, schema};
+use crate::capsule;
 use crate::errors::{guarded, panicked, raised};
 use crate::table::{self, Asked};
 use crate::watched::watched;
@@ -271,8 +271,7 @@ impl Trace {
         requested_schema: Option<Py<PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
-        let stream = FFI_ArrowArrayStream::new(Box::new(Reading::new(self.opened(py)?)));
-        PyCapsule::new_with_value(py, stream, c"arrow_array_stream")
+        capsule::give(py, Reading::new(self.opened(py)?))
     }
 }
 

@@ -3,6 +3,7 @@
 //!
 //! Invariants:
 //! * a process only ever reads the value it has made itself, and no inherited one is dropped;
+//! * the number of a process is its own: nobody reads what was remembered before a fork;
 //! * a value is found without a lock, so none is waited for that was held at the fork.
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
