@@ -186,6 +186,7 @@ fn wanted(args: &Torture) -> Result<Wanted, LabError> {
         keep_going: args.keep_going,
         self_check: !args.no_self_check,
         out: args.out.clone(),
+        plans: args.plans.map(usize::from),
         log: log.map_err(|error| LabError::io("--log", error))?,
         recoveries: args.recoveries as usize,
         live,
@@ -194,8 +195,8 @@ fn wanted(args: &Torture) -> Result<Wanted, LabError> {
     })
 }
 
-fn expect(row: &Row) -> &'static str {
-    match row.expect {
+fn word(expect: Expect) -> &'static str {
+    match expect {
         Expect::Lost => "lost",
         Expect::Kept => "kept",
     }
@@ -205,7 +206,10 @@ fn list(as_json: bool) -> Result<(), LabError> {
     let all = recipe::all().map_err(LabError::Failed)?;
     if as_json {
         let rows = |recipe: &Recipe| {
-            let row = |row: &Row| json!({ "name": row.name, "promise": row.promise, "expect": expect(row) });
+            let row = |row: &Row| {
+                let (expect, strict) = (word(row.expect), word(row.strict));
+                json!({ "name": row.name, "promise": row.promise, "expect": expect, "strict": strict })
+            };
             recipe.rows.iter().map(row).collect::<Vec<_>>()
         };
         let recipes: Vec<_> = all
@@ -233,8 +237,13 @@ fn list(as_json: bool) -> Result<(), LabError> {
             recipe.keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
         let _ = writeln!(text, "{}: {}\n  keys: {}", recipe.name, recipe.about, keys.join(" "));
         for row in &recipe.rows {
-            let _ =
-                writeln!(text, "  {:<22} {:<5} promised: {}", row.name, expect(row), row.promise);
+            let _ = writeln!(
+                text,
+                "  {:<22} {:<5} promised: {}",
+                row.name,
+                word(row.expect),
+                row.promise
+            );
         }
         if let Some(why) = recipe.why_not() {
             let _ = writeln!(text, "  not here: {why}");

@@ -26,6 +26,8 @@ pub struct Row {
     pub promise: String,
     /// What comes out.
     pub expect: Expect,
+    /// What comes out on the strict file system.
+    pub strict: Expect,
     /// The power goes from the first operation on.
     pub init: bool,
     /// Bytes that the drive keeps whole, where that matters.
@@ -103,18 +105,18 @@ impl Recipe {
         let rows = table.get("row").and_then(Value::as_array).into_iter().flatten();
         let row = |row: &Value| -> Result<Row, String> {
             let row = row.as_table().ok_or_else(|| wrong("a row is no table"))?;
-            let expect = match text(row, "expect")?.as_str() {
-                "lost" => Expect::Lost,
-                "kept" => Expect::Kept,
-                other => {
-                    return Err(wrong(&format!("expect = \"{other}\": expected lost or kept")));
-                }
+            let expected = |key: &str| match text(row, key)?.as_str() {
+                "lost" => Ok(Expect::Lost),
+                "kept" => Ok(Expect::Kept),
+                other => Err(wrong(&format!("{key} = \"{other}\": expected lost or kept"))),
             };
+            let expect = expected("expect")?;
+            let strict = if row.contains_key("strict") { expected("strict")? } else { expect };
             let (name, promise) = (text(row, "name")?, text(row, "promise")?);
             let init = row.get("init").and_then(Value::as_bool).unwrap_or(false);
             let sector = row.get("sector").and_then(Value::as_integer);
             let sector = sector.and_then(|bytes| u64::try_from(bytes).ok());
-            Ok(Row { name, set: pairs(row.get("set")), promise, expect, init, sector })
+            Ok(Row { name, set: pairs(row.get("set")), promise, expect, strict, init, sector })
         };
         Ok(Recipe {
             name: name.to_string(),

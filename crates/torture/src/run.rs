@@ -53,6 +53,8 @@ pub struct Wanted {
     pub self_check: bool,
     /// Where logs and plans are left.
     pub out: Option<PathBuf>,
+    /// So many plans, if there are so many failures; none: one of each kind.
+    pub plans: Option<usize>,
     /// A log that is there already.
     pub log: Option<PathBuf>,
     /// States within whose recovery the power goes again.
@@ -364,7 +366,7 @@ fn blamed(
     found.map(Some)
 }
 
-/// Leaves the log and a plan for each kind of failure.
+/// Leaves the log and a plan for each kind of failure, or as many as are wanted.
 fn leave(
     wanted: &Wanted,
     history: &History,
@@ -381,10 +383,18 @@ fn leave(
         let hash = states.at(&blame.cut).state.hash.to_string();
         keep.plan(&log, first, &blame.cut, hash)?;
     }
+    let most = wanted.plans.unwrap_or(2 * ENOUGH + 1);
+    let mut others = Vec::new();
     for failed in report.failed() {
-        if kinds.len() <= 2 * ENOUGH && kinds.insert(kind_of(&failed.reason)) {
+        if keep.plans.len() < most && kinds.insert(kind_of(&failed.reason)) {
             keep.plan(&log, failed, &failed.cut, failed.hash.to_string())?;
+        } else {
+            others.push(failed);
         }
+    }
+    let more = wanted.plans.map_or(0, |plans| plans.saturating_sub(keep.plans.len()));
+    for failed in others.into_iter().take(more) {
+        keep.plan(&log, failed, &failed.cut, failed.hash.to_string())?;
     }
     Ok(keep.plans)
 }

@@ -1,7 +1,9 @@
-//! The volume of `--fs strict` and its states beside a naive twin that keeps whole files twice: as they are, and as they are durable.
+//! The volume of `--fs strict` and its states beside a naive twin that keeps whole files twice: as they are, and as they are
+//! durable. Owners are drawn where files may be given away: as root.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,11 +15,17 @@ use stack::disk::{DataRecorded, Disk, RamDisk};
 use varve_torture::history::History;
 use varve_torture::overlay::StateDisk;
 use varve_torture::states::{Cut, Left, States};
-use varve_torture::strict::{Blocks, File, Kind, PAGE, Planted, ROOT, Volume, lay, told};
+use varve_torture::strict::{
+    Blocks, Change, File, Kind, PAGE, Planted, ROOT, Rights, Volume, lay, told,
+};
 
-/// A file: its bytes now; its pages and size as they are durable.
+/// Mode, owner and group.
+type Owned = (u32, u32, u32);
+
+/// A file: its bytes and rights now; its pages, size and rights as they are durable.
 #[derive(Clone, Default)]
 struct Twin {
+    rights: (Owned, Owned),
     now: Vec<u8>,
     pages: BTreeMap<usize, Vec<u8>>,
     size: usize,
@@ -26,6 +34,7 @@ struct Twin {
 impl Twin {
     fn sync(&mut self) {
         self.size = self.now.len();
+        self.rights.1 = self.rights.0;
         let pages = self.now.chunks(PAGE as usize).map(|page| {
             let mut page = page.to_vec();
             page.resize(PAGE as usize, 0);
@@ -54,9 +63,32 @@ struct Names {
     durable: BTreeMap<OsString, u64>,
 }
 
-fn found(root: &Path) -> BTreeMap<OsString, Vec<u8>> {
-    let entries = std::fs::read_dir(root).unwrap().map(Result::unwrap);
-    entries.map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap())).collect()
+fn us() -> (u32, u32) {
+    (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw())
+}
+
+fn owned(path: &Path) -> Owned {
+    let found = std::fs::symlink_metadata(path).unwrap();
+    (found.mode() & 0o7777, found.uid(), found.gid())
+}
+
+fn found(root: &Path) -> BTreeMap<OsString, (Vec<u8>, Owned)> {
+    let entries = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap());
+    let one = |path: &Path| (std::fs::read(path).unwrap_or_default(), owned(path));
+    entries.map(|entry| (entry.file_name(), one(&entry.path()))).collect()
+}
+
+/// A change of rights, and what comes of it.
+fn drawn(rng: &mut Rng, (mode, uid, gid): Owned) -> (Change, Owned) {
+    let new = *rng.pick(&[0o600, 0o4711, 0o444, 0o777]);
+    if us().0 != 0 || rng.below(2) == 0 {
+        return (Change { mode: Some(new), ..Change::default() }, (new, uid, gid));
+    }
+    match rng.below(3) {
+        0 => (Change { uid: Some(Some(7)), ..Change::default() }, (mode, 7, gid)),
+        1 => (Change { gid: Some(Some(9)), ..Change::default() }, (mode, uid, 9)),
+        _ => (Change { uid: Some(None), gid: Some(None), mode: None }, (mode, us().0, us().1)),
+    }
 }
 
 /// Draws a run, and compares what is left of it: what differs first.
@@ -77,12 +109,13 @@ fn differs(seed: u64, folder: &Path, bug: Plant<Planted>) -> Option<String> {
         let other = OsString::from(format!("f{}", rng.below(4)));
         let node = names.now.get(&name).copied();
         let of = |name: &OsString| (ROOT, AsRef::<OsStr>::as_ref(name).to_os_string());
-        match (rng.below(8), node) {
+        match (rng.below(9), node) {
             (0..=2, None) => {
-                let made =
-                    volume.make((ROOT, &name), Kind::File(File::default()), 0o644, now).unwrap();
+                let kind = Kind::File(File::default());
+                let made = volume.make((ROOT, &name), kind, Rights::own(0o644), now).unwrap();
                 names.now.insert(name, made);
-                files.insert(made, Twin::default());
+                let own = (0o644, us().0, us().1);
+                files.insert(made, Twin { rights: (own, own), ..Twin::default() });
             }
             (0..=2, Some(node)) => {
                 let (at, count) = (rng.below(9000), rng.between(1, 6000));
@@ -112,6 +145,12 @@ fn differs(seed: u64, folder: &Path, bug: Plant<Planted>) -> Option<String> {
                 volume.sync(node).unwrap();
                 files.get_mut(&node).unwrap().sync();
             }
+            (8, Some(node)) => {
+                let rights = &mut files.get_mut(&node).unwrap().rights.0;
+                let (change, after) = drawn(&mut rng, *rights);
+                volume.allow(node, change).unwrap();
+                *rights = after;
+            }
             (7, _) => {
                 volume.sync(ROOT).unwrap();
                 names.durable = names.now.clone();
@@ -138,11 +177,15 @@ fn differs(seed: u64, folder: &Path, bug: Plant<Planted>) -> Option<String> {
         let root = folder.join(format!("{whole}"));
         std::fs::create_dir(&root).unwrap();
         lay(&drive, &Blocks::of(&history), &root).unwrap();
-        let expected: BTreeMap<OsString, Vec<u8>> = names
+        let expected: BTreeMap<OsString, (Vec<u8>, Owned)> = names
             .iter()
             .map(|(name, node)| {
                 let file = &files[node];
-                (name.clone(), if whole { file.now.clone() } else { file.durable() })
+                let (bytes, rights) = match whole {
+                    true => (file.now.clone(), file.rights.0),
+                    false => (file.durable(), file.rights.1),
+                };
+                (name.clone(), (bytes, rights))
             })
             .collect();
         if found(&root) != expected {
@@ -195,7 +238,7 @@ fn a_file_that_was_synced_has_no_name_until_its_folder_is() {
     let mut volume = Volume::new(below, Arc::new(move |text: &str| noted.mark(text, true)));
     let now = SystemTime::UNIX_EPOCH;
     let kind = Kind::File(File::default());
-    let node = volume.make((ROOT, OsStr::new("it")), kind, 0o600, now).unwrap();
+    let node = volume.make((ROOT, OsStr::new("it")), kind, Rights::own(0o600), now).unwrap();
     volume.write(node, 0, b"kept").unwrap();
     volume.sync(node).unwrap();
     disk.finish().unwrap();
@@ -207,14 +250,81 @@ fn a_file_that_was_synced_has_no_name_until_its_folder_is() {
     let all = states.at(&Cut { at, left: Left::All }).state;
     assert_eq!(told(&history, &all.sectors, &pending), ["names: +/it"]);
     let drive = StateDisk::new(Arc::clone(&history));
-    for (left, expected) in
-        [(Left::Worst, vec![]), (Left::All, vec![("it".into(), b"kept".to_vec())])]
-    {
+    let it = ("it".into(), (b"kept".to_vec(), (0o600, us().0, us().1)));
+    for (left, expected) in [(Left::Worst, vec![]), (Left::All, vec![it])] {
         drive.put(states.at(&Cut { at, left: left.clone() }).state.sectors);
         let root = top.join(format!("{left:?}"));
         std::fs::create_dir(&root).unwrap();
         lay(&drive, &Blocks::of(&history), &root).unwrap();
         assert_eq!(found(&root), expected.into_iter().collect());
+    }
+    std::fs::remove_dir_all(&top).unwrap();
+}
+
+/// Of folders and links: each as it was made until the `fsync` that is its own.
+#[test]
+fn mode_and_owner_of_a_folder_go_with_it_and_those_of_a_link_with_its_folder() {
+    let top = folder("owners");
+    let log = top.join("log.vlog");
+    let disk = Arc::new(
+        DataRecorded::create(Arc::new(RamDisk::new(1 << 20).unwrap()), &log, "one").unwrap(),
+    );
+    let noted = Arc::clone(&disk);
+    let below: Arc<dyn Disk> = Arc::clone(&disk) as _;
+    let mut volume = Volume::new(below, Arc::new(move |text: &str| noted.mark(text, true)));
+    let now = SystemTime::UNIX_EPOCH;
+    let root = us().0 == 0;
+    let other = root.then_some(7);
+    let mut make = |name: &str, kind: Kind| {
+        volume.make((ROOT, OsStr::new(name)), kind, Rights::own(0o750), now).unwrap()
+    };
+    let of_root = make("d", Kind::Folder(BTreeMap::new()));
+    let link = make("l", Kind::Link("d".into()));
+    volume.sync(ROOT).unwrap();
+    for node in [of_root, link, ROOT] {
+        let change = Change { mode: Some(0o711), uid: Some(other), gid: None };
+        volume.allow(node, change).unwrap();
+    }
+    // A rename, durable, takes nothing of it along.
+    volume.rename((ROOT, OsStr::new("d")), (ROOT, OsStr::new("e"))).unwrap();
+    let cut = |disk: &DataRecorded| disk.mark("here", false).unwrap();
+    cut(&disk);
+    volume.sync(ROOT).unwrap();
+    cut(&disk);
+    volume.sync(of_root).unwrap();
+    disk.finish().unwrap();
+    let history = Arc::new(History::new(Log::load(&log).unwrap()).unwrap());
+    let here =
+        |record: &stack::datalog::Record| !record.ours && record.op == stack::datalog::Op::Mark;
+    let mut cuts: Vec<usize> =
+        (0..history.records().len()).filter(|at| here(&history.records()[*at])).collect();
+    cuts.push(history.records().len());
+    let (old, new) = ((0o750, us().0), (0o711, other.unwrap_or(us().0)));
+    // A link has no mode of its own.
+    let of_link = |rights: (u32, u32)| (0o777, rights.1);
+    let mut states = States::new(&history, 4096);
+    let drive = StateDisk::new(Arc::clone(&history));
+    let pending: Vec<u64> = states.builder(cuts[0]).pending().map(|(block, _)| block).collect();
+    let all = states.at(&Cut { at: cuts[0], left: Left::All }).state;
+    let said = told(&history, &all.sectors, &pending);
+    assert_eq!(said[0..3], ["mode and owner of /e", "mode and owner of /l", "mode and owner of /"]);
+    assert_eq!(said[3], "names: -/d +/e");
+    for (i, (at, name, folder, link)) in
+        [(cuts[0], "d", old, old), (cuts[1], "e", old, new), (cuts[2], "e", new, new)]
+            .into_iter()
+            .enumerate()
+    {
+        drive.put(states.at(&Cut { at, left: Left::Worst }).state.sectors);
+        let root = top.join(i.to_string());
+        std::fs::create_dir(&root).unwrap();
+        let before = owned(&root);
+        lay(&drive, &Blocks::of(&history), &root).unwrap();
+        let two = |path: &Path| (owned(path).0, owned(path).1);
+        assert_eq!(two(&root.join(name)), folder, "{i}");
+        assert_eq!(two(&root.join("l")), of_link(link), "{i}");
+        // The root was not made by anybody.
+        let expected = if i == 0 { (before.0, before.1) } else { new };
+        assert_eq!(two(&root), expected, "{i}");
     }
     std::fs::remove_dir_all(&top).unwrap();
 }

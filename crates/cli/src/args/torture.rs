@@ -80,6 +80,9 @@ pub struct Torture {
     /// The log, and a plan of each kind of failure
     #[arg(long, value_name = "FOLDER")]
     pub out: Option<PathBuf>,
+    /// So many plans, if there are so many failures that were looked at (with --keep-going: all) [default: one of each kind]
+    #[arg(long, value_name = "N", requires = "out", value_parser = clap::value_parser!(u16).range(1..))]
+    pub plans: Option<u16>,
     /// Print one JSON document
     #[arg(long)]
     pub json: bool,

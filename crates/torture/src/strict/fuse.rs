@@ -17,9 +17,13 @@ use fuser::{
 
 use super::PAGE;
 use super::volume::{File, Kind, Volume, Why};
+use super::{Change, Rights};
 
 /// How long the kernel believes what it was told: there is nobody else who changes anything, but links are counted.
 const TTL: Duration = Duration::ZERO;
+
+/// Of a mode: a folder hands its group down.
+const SET_GROUP: u32 = 0o2000;
 
 /// A mounted volume.
 #[derive(Debug)]
@@ -115,19 +119,37 @@ impl Files {
             ctime: node.changed,
             crtime: node.changed,
             kind: type_of(&node.kind),
-            perm: (node.mode & 0o7777) as u16,
+            perm: node.rights.mode as u16,
             nlink: node.links,
-            uid: self.owner.0,
-            gid: self.owner.1,
+            uid: node.rights.uid.unwrap_or(self.owner.0),
+            gid: node.rights.gid.unwrap_or(self.owner.1),
             rdev: 0,
             blksize: PAGE as u32,
             flags: 0,
         })
     }
 
-    fn made(&self, parent: INodeNo, name: &OsStr, kind: Kind, mode: u32) -> Result<FileAttr, Why> {
+    /// Whoever asks for it, if that is another than us.
+    fn other(&self, uid: u32, gid: u32) -> (Option<u32>, Option<u32>) {
+        (Some(uid).filter(|uid| *uid != self.owner.0), Some(gid).filter(|gid| *gid != self.owner.1))
+    }
+
+    fn made(
+        &self,
+        asked: &Request,
+        (parent, name): (INodeNo, &OsStr),
+        kind: Kind,
+        mode: u32,
+    ) -> Result<FileAttr, Why> {
         let mut volume = held(&self.volume);
-        let node = volume.make((parent.0, name), kind, mode & 0o7777, now())?;
+        let (uid, mut gid) = self.other(asked.uid(), asked.gid());
+        let (mut mode, above) = (mode & 0o7777, volume.node(parent.0)?.rights);
+        // What is made in a folder with this bit has its group.
+        if above.mode & SET_GROUP != 0 {
+            gid = above.gid;
+            mode |= if matches!(kind, Kind::Folder(_)) { SET_GROUP } else { 0 };
+        }
+        let node = volume.make((parent.0, name), kind, Rights { mode, uid, gid }, now())?;
         self.attributes(&volume, node)
     }
 
@@ -165,8 +187,8 @@ impl Filesystem for Files {
         _: &Request,
         ino: INodeNo,
         mode: Option<u32>,
-        _uid: Option<u32>,
-        _gid: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
         size: Option<u64>,
         _atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
@@ -180,8 +202,13 @@ impl Filesystem for Files {
     ) {
         let mut volume = held(&self.volume);
         let mut set = || -> Result<FileAttr, Why> {
-            if let Some(mode) = mode {
-                volume.set_mode(ino.0, mode & 0o7777)?;
+            let change = Change {
+                mode: mode.map(|mode| mode & 0o7777),
+                uid: uid.map(|uid| self.other(uid, 0).0),
+                gid: gid.map(|gid| self.other(0, gid).1),
+            };
+            if change != Change::default() {
+                volume.allow(ino.0, change)?;
             }
             if let Some(size) = size {
                 volume.resize(ino.0, size)?;
@@ -210,7 +237,7 @@ impl Filesystem for Files {
 
     fn mknod(
         &self,
-        _: &Request,
+        asked: &Request,
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
@@ -222,19 +249,21 @@ impl Filesystem for Files {
         if mode & 0o170_000 != 0o100_000 {
             return reply.error(Errno::EPERM);
         }
-        entry(reply, self.made(parent, name, Kind::File(File::default()), mode & !umask));
+        let kind = Kind::File(File::default());
+        entry(reply, self.made(asked, (parent, name), kind, mode & !umask));
     }
 
     fn mkdir(
         &self,
-        _: &Request,
+        asked: &Request,
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
         umask: u32,
         reply: ReplyEntry,
     ) {
-        entry(reply, self.made(parent, name, Kind::Folder(BTreeMap::new()), mode & !umask));
+        let kind = Kind::Folder(BTreeMap::new());
+        entry(reply, self.made(asked, (parent, name), kind, mode & !umask));
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
@@ -247,13 +276,13 @@ impl Filesystem for Files {
 
     fn symlink(
         &self,
-        _: &Request,
+        asked: &Request,
         parent: INodeNo,
         name: &OsStr,
         target: &Path,
         reply: ReplyEntry,
     ) {
-        entry(reply, self.made(parent, name, Kind::Link(target.into()), 0o777));
+        entry(reply, self.made(asked, (parent, name), Kind::Link(target.into()), 0o777));
     }
 
     fn rename(
@@ -399,7 +428,7 @@ impl Filesystem for Files {
 
     fn create(
         &self,
-        _: &Request,
+        asked: &Request,
         parent: INodeNo,
         name: &OsStr,
         mode: u32,
@@ -407,7 +436,8 @@ impl Filesystem for Files {
         _flags: i32,
         reply: ReplyCreate,
     ) {
-        match self.made(parent, name, Kind::File(File::default()), mode & !umask) {
+        let kind = Kind::File(File::default());
+        match self.made(asked, (parent, name), kind, mode & !umask) {
             Ok(attributes) => {
                 reply.created(&TTL, &attributes, Generation(0), FileHandle(0), FopenFlags::empty())
             }

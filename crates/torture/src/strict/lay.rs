@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::os::unix::fs::{FileExt, PermissionsExt, fchown, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 use stack::datalog::{Op, SECTOR};
 use stack::disk::Disk;
 
-use super::names::{Object, names_of, size_of};
-use super::{PAGE, ROOT, What};
+use super::names::{Object, names_of, rights_of, size_of};
+use super::{PAGE, ROOT, Rights, What};
 use crate::history::History;
 
 /// What each block of a log is.
@@ -62,6 +62,8 @@ pub fn told(history: &History, sectors: &[u32], blocks: &[u64]) -> Vec<String> {
         None => format!("block {block}"),
         Some(What::Page(node, page)) => format!("page {page} of {}", path(node)),
         Some(What::Size(node)) => format!("the size of {}", path(node)),
+        Some(What::Rights(ROOT)) => "mode and owner of /".to_string(),
+        Some(What::Rights(node)) => format!("mode and owner of {}", path(node)),
         Some(What::Names) => {
             let told = changes(*block).into_iter().map(|change| {
                 let sign = if change.object.is_some() { '+' } else { '-' };
@@ -79,7 +81,8 @@ type Names = BTreeMap<u64, BTreeMap<OsString, Object>>;
 struct Laying<'a> {
     disk: &'a dyn Disk,
     names: Names,
-    sizes: BTreeMap<u64, (u64, u32)>,
+    sizes: BTreeMap<u64, (u64, Rights)>,
+    rights: BTreeMap<u64, Rights>,
     pages: BTreeMap<u64, Vec<(u64, u64)>>,
     /// Files that have a name already.
     files: BTreeMap<u64, PathBuf>,
@@ -101,6 +104,7 @@ pub fn lay(disk: &dyn Disk, blocks: &Blocks, root: &Path) -> io::Result<()> {
         disk,
         names: Names::new(),
         sizes: BTreeMap::new(),
+        rights: BTreeMap::new(),
         pages: BTreeMap::new(),
         files: BTreeMap::new(),
         folders: BTreeSet::new(),
@@ -115,6 +119,10 @@ pub fn lay(disk: &dyn Disk, blocks: &Blocks, root: &Path) -> io::Result<()> {
                 let size = size_of(&block(disk, *number)?);
                 laying.sizes.extend(size.map(|size| (*node, size)));
             }
+            What::Rights(node) => {
+                let rights = rights_of(&block(disk, *number)?);
+                laying.rights.extend(rights.map(|rights| (*node, rights)));
+            }
             What::Names => {
                 for change in names_of(&block(disk, *number)?).unwrap_or_default() {
                     let names = laying.names.entry(change.folder).or_default();
@@ -126,7 +134,34 @@ pub fn lay(disk: &dyn Disk, blocks: &Blocks, root: &Path) -> io::Result<()> {
             }
         }
     }
-    laying.folder(ROOT, root)
+    laying.folder(ROOT, root)?;
+    match laying.rights.get(&ROOT) {
+        Some(rights) => given(*rights, root),
+        None => Ok(()),
+    }
+}
+
+/// A folder belongs to whom it did.
+fn given(rights: Rights, path: &Path) -> io::Result<()> {
+    owned(rights, path, |uid, gid| lchown(path, uid, gid))?;
+    fs::set_permissions(path, Permissions::from_mode(rights.mode))
+}
+
+/// Gives it to who is not us.
+fn owned(
+    rights: Rights,
+    path: &Path,
+    give: impl FnOnce(Option<u32>, Option<u32>) -> io::Result<()>,
+) -> io::Result<()> {
+    if (rights.uid, rights.gid) == (None, None) {
+        return Ok(());
+    }
+    let number = |id: Option<u32>| id.map_or_else(String::new, |id| id.to_string());
+    give(rights.uid, rights.gid).map_err(|error| {
+        let (uid, gid) = (number(rights.uid), number(rights.gid));
+        let what = format!("{}: chown {uid}:{gid}: {error}", path.display());
+        io::Error::new(error.kind(), what)
+    })
 }
 
 impl Laying<'_> {
@@ -138,25 +173,29 @@ impl Laying<'_> {
         for (name, object) in self.names.remove(&node).unwrap_or_default() {
             let path = place.join(name);
             match object {
-                Object::File(node, mode) => self.file(node, mode, &path)?,
-                Object::Link(_, to) => symlink(to, &path)?,
+                Object::File(node, made) => self.file(node, made, &path)?,
+                Object::Link(node, made, to) => {
+                    symlink(to, &path)?;
+                    let rights = self.rights.get(&node).copied().unwrap_or(made);
+                    owned(rights, &path, |uid, gid| lchown(&path, uid, gid))?;
+                }
                 Object::Folder(node, _) if self.folders.contains(&node) => {}
-                Object::Folder(node, mode) => {
+                Object::Folder(node, made) => {
                     fs::create_dir(&path)?;
                     self.folder(node, &path)?;
-                    fs::set_permissions(&path, Permissions::from_mode(mode & 0o7777))?;
+                    given(self.rights.get(&node).copied().unwrap_or(made), &path)?;
                 }
             }
         }
         Ok(())
     }
 
-    fn file(&mut self, node: u64, mode: u32, path: &Path) -> io::Result<()> {
+    fn file(&mut self, node: u64, made: Rights, path: &Path) -> io::Result<()> {
         if let Some(first) = self.files.get(&node) {
             return fs::hard_link(first, path);
         }
         let file = OpenOptions::new().write(true).create_new(true).open(path)?;
-        let (size, mode) = self.sizes.get(&node).copied().unwrap_or((0, mode));
+        let (size, rights) = self.sizes.get(&node).copied().unwrap_or((0, made));
         file.set_len(size)?;
         for (page, number) in self.pages.get(&node).into_iter().flatten() {
             let at = page * PAGE;
@@ -167,7 +206,9 @@ impl Laying<'_> {
                 }
             }
         }
-        file.set_permissions(Permissions::from_mode(mode & 0o7777))?;
+        // A mode after the owner: a change of that takes bits of it away.
+        owned(rights, path, |uid, gid| fchown(&file, uid, gid))?;
+        file.set_permissions(Permissions::from_mode(rights.mode))?;
         self.files.insert(node, path.to_path_buf());
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! What a block is, and the changes of names and sizes as the bytes of a block.
+//! What a block is, and the changes of names, sizes and rights as the bytes of a block.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -6,14 +6,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use serde_json::{Value, json};
 
 use super::PAGE;
+use super::rights::Rights;
 
 /// What a block is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum What {
     /// A page of a file.
     Page(u64, u64),
-    /// The size and the mode of a file.
+    /// The size and the rights of a file.
     Size(u64),
+    /// The rights of a folder or a link.
+    Rights(u64),
     /// A change of names.
     Names,
 }
@@ -24,6 +27,7 @@ impl What {
         match self {
             What::Page(node, page) => format!("block {block} page {node} {page}"),
             What::Size(node) => format!("block {block} size {node}"),
+            What::Rights(node) => format!("block {block} rights {node}"),
             What::Names => format!("block {block} names"),
         }
     }
@@ -35,6 +39,7 @@ impl What {
         let what = match (words.first(), words.get(2), words.len()) {
             (Some(&"block"), Some(&"page"), 5) => What::Page(number(3)?, number(4)?),
             (Some(&"block"), Some(&"size"), 4) => What::Size(number(3)?),
+            (Some(&"block"), Some(&"rights"), 4) => What::Rights(number(3)?),
             (Some(&"block"), Some(&"names"), 3) => What::Names,
             _ => return None,
         };
@@ -45,19 +50,19 @@ impl What {
 /// What a name stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Object {
-    /// A file, with the mode that it was made with.
-    File(u64, u32),
-    /// A folder, with its mode.
-    Folder(u64, u32),
-    /// A symbolic link, and where to.
-    Link(u64, OsString),
+    /// A file, with the rights that it was made with.
+    File(u64, Rights),
+    /// A folder, with those.
+    Folder(u64, Rights),
+    /// A symbolic link, with those, and where to.
+    Link(u64, Rights, OsString),
 }
 
 impl Object {
     /// Its node.
     pub fn node(&self) -> u64 {
         match self {
-            Object::File(node, _) | Object::Folder(node, _) | Object::Link(node, _) => *node,
+            Object::File(node, _) | Object::Folder(node, _) | Object::Link(node, _, _) => *node,
         }
     }
 }
@@ -97,21 +102,29 @@ fn value_of(block: &[u8]) -> Option<Value> {
 
 impl Change {
     fn document(&self) -> Value {
-        let object = self.object.as_ref().map(|object| match object {
-            Object::File(node, mode) => json!({ "file": node, "mode": mode }),
-            Object::Folder(node, mode) => json!({ "folder": node, "mode": mode }),
-            Object::Link(node, to) => json!({ "link": node, "to": hex(to.as_bytes()) }),
+        let object = self.object.as_ref().map(|object| {
+            let (mut object, rights) = match object {
+                Object::File(node, rights) => (json!({ "file": node }), rights),
+                Object::Folder(node, rights) => (json!({ "folder": node }), rights),
+                Object::Link(node, rights, to) => {
+                    (json!({ "link": node, "to": hex(to.as_bytes()) }), rights)
+                }
+            };
+            for (name, value) in ["mode", "uid", "gid"].into_iter().zip(rights.values()) {
+                object[name] = value;
+            }
+            object
         });
         json!({ "in": self.folder, "name": hex(self.name.as_bytes()), "is": object })
     }
 
     fn of(document: &Value) -> Option<Change> {
         let is = &document["is"];
-        let mode = || is["mode"].as_u64().map(|mode| mode as u32);
+        let rights = || Rights::of(&["mode", "uid", "gid"].map(|name| is[name].clone()));
         let object = match (is["file"].as_u64(), is["folder"].as_u64(), is["link"].as_u64()) {
-            (Some(node), _, _) => Some(Object::File(node, mode()?)),
-            (_, Some(node), _) => Some(Object::Folder(node, mode()?)),
-            (_, _, Some(node)) => Some(Object::Link(node, unhex(&is["to"])?)),
+            (Some(node), _, _) => Some(Object::File(node, rights()?)),
+            (_, Some(node), _) => Some(Object::Folder(node, rights()?)),
+            (_, _, Some(node)) => Some(Object::Link(node, rights()?, unhex(&is["to"])?)),
             _ => None,
         };
         Some(Change { folder: document["in"].as_u64()?, name: unhex(&document["name"])?, object })
@@ -128,15 +141,27 @@ pub fn names_of(block: &[u8]) -> Option<Vec<Change>> {
     value_of(block)?.as_array()?.iter().map(Change::of).collect()
 }
 
-/// A size and a mode as a block.
-pub fn size_block(size: u64, mode: u32) -> Vec<u8> {
-    block_of(&json!([size, mode])).unwrap_or_default()
+/// A size and rights as a block.
+pub fn size_block(size: u64, rights: Rights) -> Vec<u8> {
+    let size = std::iter::once(json!(size));
+    block_of(&Value::Array(size.chain(rights.values()).collect())).unwrap_or_default()
 }
 
-/// A size and a mode of a block; nothing if it was never written.
-pub fn size_of(block: &[u8]) -> Option<(u64, u32)> {
+/// A size and rights of a block; nothing if it was never written.
+pub fn size_of(block: &[u8]) -> Option<(u64, Rights)> {
     let value = value_of(block)?;
-    Some((value[0].as_u64()?, value[1].as_u64()? as u32))
+    let (size, rights) = value.as_array()?.split_first()?;
+    Some((size.as_u64()?, Rights::of(rights)?))
+}
+
+/// Rights as a block.
+pub fn rights_block(rights: Rights) -> Vec<u8> {
+    block_of(&Value::Array(rights.values())).unwrap_or_default()
+}
+
+/// Rights of a block; nothing if it was never written.
+pub fn rights_of(block: &[u8]) -> Option<Rights> {
+    Rights::of(value_of(block)?.as_array()?)
 }
 
 #[cfg(test)]
@@ -145,7 +170,9 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        for (block, what) in [(3, What::Page(7, 9)), (0, What::Size(2)), (5, What::Names)] {
+        let all =
+            [(3, What::Page(7, 9)), (0, What::Size(2)), (4, What::Rights(2)), (5, What::Names)];
+        for (block, what) in all {
             assert_eq!(What::of(&what.text(block)), Some((block, what)));
         }
         for wrong in ["started", "block", "block 1 page 2", "block x names", "block 1 size 2 3"] {
@@ -155,14 +182,22 @@ mod tests {
         let change = |object| Change { folder: 1, name: name.clone(), object };
         let changes = vec![
             change(None),
-            change(Some(Object::File(3, 0o644))),
-            change(Some(Object::Folder(4, 0o755))),
-            change(Some(Object::Link(5, "to/../it".into()))),
+            change(Some(Object::File(3, Rights::own(0o644)))),
+            change(Some(Object::Folder(4, Rights { gid: Some(9), ..Rights::own(0o755) }))),
+            change(Some(Object::Link(5, Rights::own(0o777), "to/../it".into()))),
         ];
         let block = names_block(&changes).unwrap();
         assert_eq!((block.len() as u64, names_of(&block)), (PAGE, Some(changes)));
-        assert_eq!(size_of(&size_block(12, 0o600)), Some((12, 0o600)));
+        let (own, other) = (Rights::own(0o600), Rights { uid: Some(7), ..Rights::own(0o640) });
+        for rights in [own, other, Rights { gid: Some(0), ..other }] {
+            assert_eq!(size_of(&size_block(12, rights)), Some((12, rights)));
+            assert_eq!(rights_of(&rights_block(rights)), Some(rights));
+        }
+        assert_eq!((rights_of(&[0; 4096]), rights_of(b"[]")), (None, None));
         assert_eq!((names_of(&[0; 4096]), size_of(&[0; 4096])), (None, None));
-        assert_eq!(names_block(&[change(Some(Object::Link(5, "x".repeat(4000).into())))]), None);
+        assert_eq!(
+            names_block(&[change(Some(Object::Link(5, own, "x".repeat(4000).into())))]),
+            None
+        );
     }
 }

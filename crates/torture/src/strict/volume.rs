@@ -12,8 +12,8 @@ use std::time::SystemTime;
 use block::Plant;
 use stack::disk::Disk;
 
-use super::names::{Change, Object, What, names_block, size_block};
-use super::{PAGE, ROOT};
+use super::names::{Change, Object, What, names_block, rights_block, size_block};
+use super::{PAGE, ROOT, Rights, rights};
 
 /// Bugs that the self-test plants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,12 +26,19 @@ pub enum Planted {
     LastName,
     /// What was behind the end of a file comes back when it grows again.
     TailComesBack,
+    /// A rename makes mode and owner durable.
+    RightsWithName,
 }
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Planted; 4] =
-        [Planted::NameWithFile, Planted::SizeForgotten, Planted::LastName, Planted::TailComesBack];
+    pub const ALL: [Planted; 5] = [
+        Planted::NameWithFile,
+        Planted::SizeForgotten,
+        Planted::LastName,
+        Planted::TailComesBack,
+        Planted::RightsWithName,
+    ];
 }
 
 /// Why it cannot be done: a number of the system.
@@ -70,8 +77,10 @@ pub struct File {
 pub struct Node {
     /// What it is.
     pub kind: Kind,
-    /// Its mode.
-    pub mode: u32,
+    /// Its mode and owner.
+    pub rights: Rights,
+    /// Those that it was made with: they are as durable as its names.
+    made: Rights,
     /// Its names, and those inside that point at it.
     pub links: u32,
     /// When it was changed.
@@ -87,6 +96,8 @@ pub struct Volume {
     next_block: u64,
     /// Changes of names that are not durable: their block, the folders whose `fsync` makes them so, their bytes.
     pending: BTreeMap<u64, (Vec<u64>, Vec<u8>)>,
+    /// Folders and links whose mode or owner is not durable.
+    unowned: BTreeSet<u64>,
     bug: Plant<Planted>,
 }
 
@@ -106,13 +117,15 @@ impl Volume {
     pub fn with(disk: Arc<dyn Disk>, note: Arc<Note>, bug: Plant<Planted>) -> Volume {
         let root = Node {
             kind: Kind::Folder(BTreeMap::new()),
-            mode: 0o755,
+            rights: Rights::own(0o755),
+            made: Rights::own(0o755),
             links: 2,
             changed: SystemTime::UNIX_EPOCH,
         };
         let nodes = BTreeMap::from([(ROOT, root)]);
         let (blocks, pending) = (BTreeMap::new(), BTreeMap::new());
-        Volume { disk, note, nodes, blocks, next_block: 0, pending, bug }
+        let unowned = BTreeSet::new();
+        Volume { disk, note, nodes, blocks, next_block: 0, pending, unowned, bug }
     }
 
     /// Blocks of the drive, and those that were allotted.
@@ -194,8 +207,13 @@ impl Volume {
 
     fn put_size(&mut self, node: u64, forced: bool) -> Result<(), Why> {
         let block = self.allot(What::Size(node))?;
-        let (size, mode) = (self.file(node)?.size, self.node(node)?.mode);
-        self.put(block, &size_block(size, mode), forced)
+        let (size, rights) = (self.file(node)?.size, self.node(node)?.rights);
+        self.put(block, &size_block(size, rights), forced)
+    }
+
+    fn put_rights(&mut self, node: u64, forced: bool) -> Result<(), Why> {
+        let block = self.allot(What::Rights(node))?;
+        self.put(block, &rights_block(self.node(node)?.rights), forced)
     }
 
     /// Names change, all of them or none.
@@ -219,11 +237,12 @@ impl Volume {
     }
 
     fn object(&self, node: u64) -> Result<Object, Why> {
-        let Node { kind, mode, .. } = self.node(node)?;
+        let Node { kind, made, rights, .. } = self.node(node)?;
+        let made = if self.bug.has(Planted::RightsWithName) { *rights } else { *made };
         Ok(match kind {
-            Kind::File(_) => Object::File(node, *mode),
-            Kind::Folder(_) => Object::Folder(node, *mode),
-            Kind::Link(to) => Object::Link(node, to.clone()),
+            Kind::File(_) => Object::File(node, made),
+            Kind::Folder(_) => Object::Folder(node, made),
+            Kind::Link(to) => Object::Link(node, made, to.clone()),
         })
     }
 
@@ -235,7 +254,7 @@ impl Volume {
         &mut self,
         (folder, name): (u64, &OsStr),
         kind: Kind,
-        mode: u32,
+        made: Rights,
         now: SystemTime,
     ) -> Result<u64, Why> {
         if self.names(folder)?.contains_key(name) {
@@ -243,7 +262,7 @@ impl Volume {
         }
         let node = self.nodes.last_key_value().map_or(ROOT, |(last, _)| *last) + 1;
         let links = if matches!(kind, Kind::Folder(_)) { 2 } else { 1 };
-        self.nodes.insert(node, Node { kind, mode, links, changed: now });
+        self.nodes.insert(node, Node { kind, rights: made, made, links, changed: now });
         let object = Some(self.object(node)?);
         self.change(vec![Change { folder, name: name.to_os_string(), object }])?;
         self.touch(folder, now)?;
@@ -414,15 +433,25 @@ impl Volume {
         self.sized(node, size)
     }
 
-    /// Sets the mode.
+    /// Changes mode or owner.
     ///
     /// # Errors
     /// The system's number.
-    pub fn set_mode(&mut self, node: u64, mode: u32) -> Result<(), Why> {
-        self.node_mut(node)?.mode = mode;
-        if matches!(self.node(node)?.kind, Kind::File(_)) {
-            self.file_mut(node)?.resized = true;
-            self.put_size(node, false)?;
+    pub fn allow(&mut self, node: u64, change: rights::Change) -> Result<(), Why> {
+        let found = self.node_mut(node)?;
+        found.rights = found.rights.with(change);
+        if let Kind::File(file) = &mut found.kind {
+            file.resized = true;
+            return self.put_size(node, false);
+        }
+        self.unowned.insert(node);
+        self.put_rights(node, false)
+    }
+
+    fn sync_rights(&mut self, node: u64) -> Result<(), Why> {
+        if self.unowned.contains(&node) {
+            self.put_rights(node, true)?;
+            self.unowned.remove(&node);
         }
         Ok(())
     }
@@ -447,7 +476,7 @@ impl Volume {
         Ok(())
     }
 
-    /// `fsync` of a folder: its names.
+    /// `fsync` of a folder: its names, its mode and its owner, and those of links in it.
     ///
     /// # Errors
     /// The system's number.
@@ -464,7 +493,11 @@ impl Volume {
             }
             self.pending.remove(&block);
         }
-        Ok(())
+        let within = self.names(folder)?.values();
+        let link = |node: &&u64| self.node(**node).is_ok_and(|n| matches!(n.kind, Kind::Link(_)));
+        let links: Vec<u64> = within.filter(link).copied().collect();
+        self.sync_rights(folder)?;
+        links.into_iter().try_for_each(|link| self.sync_rights(link))
     }
 
     /// `fsync` of anything.
