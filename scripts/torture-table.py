@@ -39,7 +39,8 @@ with concurrent.futures.ThreadPoolExecutor(2) as two:
             print(f"{name}: {said}", flush=True)
             continue
         verdict = results["verdict"]
-        if verdict != row["expect"]:
+        expected = row["strict" if fs == "strict" else "expect"]
+        if verdict != expected:
             wrong.append(name)
         worst, drawn = results["worst"], results["drawn"]
         blame = results["blame"] or {}
@@ -50,14 +51,16 @@ with concurrent.futures.ThreadPoolExecutor(2) as two:
                  str(results["recorded"]["flushes"]), first.replace("|", "/")[:90], missing]
         rows[name] = "| " + " | ".join(cells) + " |"
         left = worst["states"] + drawn["states"] - worst["looked_at"] - drawn["looked_at"]
-        print(f"{name}: {verdict} ({row['expect']} expected), {cells[3]} worst, {cells[4]} drawn, "
+        print(f"{name}: {verdict} ({expected} expected), {cells[3]} worst, {cells[4]} drawn, "
               f"{results['ms'] / 1000:.0f} s{f', {left} not looked at' if left else ''}", flush=True)
 head = ["| program | what is promised | came out | worst cases failed | drawn states failed | flushes | the first failure "
         "| the fsync that is missing (a guess) |", "| --- | --- | --- | --- | --- | --- | --- | --- |"]
 page = pathlib.Path("docs/torture-table.md")
 text = page.read_text()
-begin, end = "<!-- table: begin -->\n", "<!-- table: end -->"
-before, rest = text.split(begin)
+begin, end = f"<!-- table {fs}: begin -->\n", f"<!-- table {fs}: end -->"
+if write and begin not in text:
+    sys.exit(f"torture-table: {page}: there is no table of {fs}")
+before, rest = text.split(begin) if begin in text else ("", end)
 there, after = rest.split(end)
 ran = len(rows)
 if write and wanted:
