@@ -131,14 +131,32 @@ impl Medium for DirectMedium {
 mod tests {
     use super::*;
 
-    #[test]
-    fn what_is_written_durably_is_read_by_everybody() {
-        let path = std::env::temp_dir().join(format!("varve-direct-{}", std::process::id()));
+    fn file(name: &str, bytes: usize) -> (File, FileMedium) {
+        let path = std::env::temp_dir().join(format!("varve-{name}-{}", std::process::id()));
         let open = File::options().read(true).write(true).create_new(true).open(&path);
         let file = open.expect("a file");
         std::fs::remove_file(&path).expect("removed");
         let medium = FileMedium(file.try_clone().expect("a second handle"));
-        medium.write(0, &vec![1; 64 << 10]).expect("written");
+        medium.write(0, &vec![1; bytes]).expect("written");
+        (file, medium)
+    }
+
+    /// What decides whether the cache is passed: all of these bytes were read, however they lie in memory.
+    #[test]
+    fn a_file_is_tried_with_all_the_bytes_that_are_asked_for() {
+        let (file, _) = file("direct-tried", 3 * ALIGNED);
+        let (page, end) = (ALIGNED, 3 * ALIGNED as u64);
+        for (at, bytes) in [(0, page), (SECTOR as u64, SECTOR), (end - 1, 1), (0, 3 * page)] {
+            assert!(reads(&file, at, bytes), "{bytes} bytes at {at} are there");
+        }
+        for (at, bytes) in [(end, 1), (end, page), (end - 1, 2), (0, 3 * page + 1)] {
+            assert!(!reads(&file, at, bytes), "{bytes} bytes at {at} end behind the file");
+        }
+    }
+
+    #[test]
+    fn what_is_written_durably_is_read_by_everybody() {
+        let (file, medium) = file("direct-durable", 64 << 10);
         let direct = DirectMedium::new(file);
         let mut expected = vec![1; 64 << 10];
         // Whole grains, of both sizes, and what fits none.

@@ -434,6 +434,46 @@ fn the_next_write_mends_what_is_there_twice() {
     }
 }
 
+/// Two whole headers of a block: the later state counts. If neither is later, nobody can say which is true.
+#[test]
+fn of_two_headers_that_differ_the_later_one_counts_or_the_image_is_refused() {
+    let sample = sample(true, None);
+    let shape = Shape::of(&sample.bytes);
+    let header = |block: usize, copy: usize| match copy {
+        0 => shape.block(block),
+        _ => shape.block(block + 1) - PAGE,
+    };
+    let settled =
+        |at: usize| u32::from_le_bytes(sample.bytes[at + 40..at + 44].try_into().unwrap());
+    let full = |block: &usize| settled(header(*block, 0)) as usize == shape.pages;
+    let block = (0..shape.blocks).find(full).expect("a block that is full");
+    // Opens the image with a byte of one header changed, and its CRC right.
+    let opened = |copy: usize, byte: usize, change: &dyn Fn(u8) -> u8| {
+        let (mut bytes, at) = (sample.bytes.clone(), header(block, copy));
+        bytes[at + byte] = change(bytes[at + byte]);
+        let crc = crc32c(0, &bytes[at..at + 508]);
+        bytes[at + 508..at + 512].copy_from_slice(&crc.to_le_bytes());
+        ImageDrive::open_on(Arc::new(Memory(bytes.into())) as _)
+    };
+    for copy in 0..2 {
+        // The count of erases: of an earlier opening, the other one counts.
+        let mut drive = opened(copy, 8, &|erases| erases.checked_sub(1).expect("erased before"))
+            .unwrap_or_else(|error| panic!("header {copy} is of an earlier state: {error}"));
+        for (number, expected) in (0..).zip(&sample.pages) {
+            assert!(read(&mut drive, number).as_ref() == Ok(expected), "page {number}");
+        }
+        // Which pages are torn: that changes with no state.
+        match opened(copy, 48, &|torn| torn ^ 1) {
+            Err(LiveError::Damaged { damage, .. }) => {
+                let named = |d: &varve_live::Damage| d.at == header(block, 0) as u64;
+                let named = damage.iter().find(|d| named(d)).expect("the block is named");
+                assert!(named.what.contains("different things"), "{named}");
+            }
+            other => panic!("header {copy}: {:?}", other.map(|_| "opened")),
+        }
+    }
+}
+
 #[test]
 fn the_alarm_works() {
     for bug in Planted::OF_DAMAGE {
