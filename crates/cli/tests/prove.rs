@@ -71,10 +71,10 @@ fn until(what: &str, mut so: impl FnMut() -> bool) {
 const KINDS: [(&str, u64); 10] = [
     ("", 24),
     ("--tx", 24),
-    ("--remap", 9),
-    ("--remap --faulty", 9),
+    ("--remap", 6),
+    ("--remap --faulty", 6),
     ("--remap --paper", 9),
-    ("--lfs", 5),
+    ("--lfs", 4),
     ("--lfs --sequences", 12),
     ("--long", 3),
     ("--remap --healthy --long", 3),

@@ -56,3 +56,44 @@ impl Medium for Region {
         Ok(found.map(|run| run.start - self.base..here(run.end)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FileMedium;
+
+    /// Where data are is said in bytes of the part, and a medium that cannot tell is no shorter in it.
+    #[test]
+    fn data_lie_where_the_part_has_them() {
+        const BASE: u64 = 1 << 20;
+        let path = std::env::temp_dir().join(format!("varve-region-{}", std::process::id()));
+        let file = std::fs::File::options().read(true).write(true).create_new(true).open(&path);
+        let file = file.expect("a file");
+        std::fs::remove_file(&path).expect("it is there");
+        file.set_len(8 * BASE).expect("room");
+        let part = Region::of(Arc::new(FileMedium(file)), BASE);
+        part.write(2 * BASE, &[7; 65_536]).expect("written");
+        let run = part.data_from(0).expect("told").expect("there are some");
+        assert!(run.contains(&(2 * BASE)) && run.contains(&(2 * BASE + 65_535)), "{run:?}");
+        assert!(run.end <= 7 * BASE, "{run:?} of {} bytes", 7 * BASE);
+
+        let memory = Arc::new(Untold);
+        let run = Region::of(memory, BASE).data_from(5).expect("told").expect("anywhere");
+        assert_eq!(run, 5..u64::MAX);
+    }
+
+    #[derive(Debug)]
+    struct Untold;
+
+    impl Medium for Untold {
+        fn read(&self, _: u64, _: &mut [u8]) -> io::Result<()> {
+            Ok(())
+        }
+        fn write(&self, _: u64, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+        fn sync(&self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+}

@@ -287,3 +287,15 @@ fn blocks_of_a_damaged_page_of_the_map_are_errors_and_not_zeroes() {
         }
     }
 }
+
+/// What a log says of its memory is its tables, and a page of the map for each that is there.
+#[test]
+fn memory_grows_by_the_pages_of_the_map() {
+    let mut log = HostLog::format(CutDevice::new(1200), &small(&[])).unwrap();
+    let empty = log.engine().memory();
+    let tables = u64::from(log.engine().geometry().segments);
+    assert!((tables..64 << 10).contains(&empty), "{empty} bytes for {tables} segments");
+    let bytes = [1; 4096];
+    log.submit(Time::ZERO, Request::write(lba(0), sectors(1)).with(Data::Write(&bytes))).unwrap();
+    assert_eq!(log.engine().memory(), empty + 4096);
+}

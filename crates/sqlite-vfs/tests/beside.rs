@@ -5,7 +5,7 @@ mod common;
 
 use common::{Folder, api, ask, unique};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use varve_sqlite_vfs::Stores;
+use varve_sqlite_vfs::{Store, StoreOptions, Stores};
 
 #[test]
 fn who_reads_beside_a_writer_of_its_own_process_takes_nothing_from_it() {
@@ -96,4 +96,24 @@ fn a_transaction_half_done_in_the_image_is_waited_for_and_taken_back_by_who_writ
     let other = open("killed.varve", create);
     assert_eq!(ask(&other, "SELECT count(*) FROM t WHERE length(v) = 3000"), "300");
     assert_eq!(ask(&late, count), "300");
+}
+
+/// Whoever reads an image beside its writer can ask whether that has gone on: a check that failed meanwhile says nothing.
+#[test]
+fn a_store_beside_its_writer_says_whether_that_went_on() {
+    let folder = Folder::new();
+    let (stores, vfs, name) = (Stores::new(), unique("vfs"), unique("moment"));
+    stores.register(&api(), &vfs, false, None).unwrap();
+    let image = folder.file("moment.varve");
+    let store =
+        Store::create(image.as_ref(), block::Bytes(4 << 20), StoreOptions::default()).unwrap();
+    stores.add(&name, &store);
+    let db =
+        Connection::open_with_flags_and_vfs(&name, OpenFlags::default(), vfs.as_str()).unwrap();
+    db.execute_batch("CREATE TABLE t(v INT)").unwrap();
+    let beside = Store::open_beside(image.as_ref(), StoreOptions::default()).unwrap();
+    assert!(store.is_unchanged(), "who has the image is never behind it");
+    assert!(beside.is_unchanged());
+    db.execute_batch("INSERT INTO t VALUES(1)").unwrap();
+    assert!(!beside.is_unchanged());
 }

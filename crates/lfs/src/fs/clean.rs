@@ -73,6 +73,7 @@ pub(super) struct Cleaned {
 pub(super) struct Contents {
     pub(super) summary: Box<Block>,
     pub(super) addrs: Vec<BlockAddr>,
+    /// Those blocks, and maybe more bytes behind them.
     pub(super) blocks: Vec<u8>,
 }
 
@@ -273,9 +274,9 @@ impl<D: BlockDevice> Fs<D> {
         let summary = self.read_summary(victim)?;
         let chosen = self.disk.clock();
         let addrs = self.wanted_blocks(victim, &summary);
-        let mut blocks = self.cleaner.buffer();
-        blocks.resize(addrs.len() * BLOCK_BYTES, 0);
-        self.disk.read_all(&addrs, &mut blocks)?;
+        let bytes = addrs.len() * BLOCK_BYTES;
+        let mut blocks = self.cleaner.buffer(bytes);
+        self.disk.read_all(&addrs, &mut blocks[..bytes])?;
         self.prepare_owners(&self.needed_of(victim), &Summary::decode(&summary))?;
         let mut copied = self.copy_contents(victim, Contents { summary, addrs, blocks })?;
         copied.done.time.init = chosen.since(start);

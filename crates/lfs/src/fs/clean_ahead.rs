@@ -330,9 +330,9 @@ impl<D: BlockDevice> Fs<D> {
     fn fetch_contents(&mut self, victim: SegNo) -> Result<(Contents, Time), FsError> {
         let (summary, there) = self.fetch_summary(victim)?;
         let addrs = self.wanted_blocks(victim, &summary);
-        let mut blocks = self.cleaner.buffer();
-        blocks.resize(addrs.len() * BLOCK_BYTES, 0);
-        match self.disk.fetch_all(&addrs, &mut blocks) {
+        let bytes = addrs.len() * BLOCK_BYTES;
+        let mut blocks = self.cleaner.buffer(bytes);
+        match self.disk.fetch_all(&addrs, &mut blocks[..bytes]) {
             Ok(until) => Ok((Contents { summary, addrs, blocks }, until.max(there))),
             Err(error) => {
                 self.cleaner.give_back(blocks);

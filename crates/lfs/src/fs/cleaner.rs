@@ -20,9 +20,14 @@ pub(super) struct Cleaner {
 }
 
 impl Cleaner {
-    /// Room for a victim's blocks.
-    pub fn buffer(&mut self) -> Vec<u8> {
-        self.buffers.pop().unwrap_or_default()
+    /// Room for so many bytes of a victim's blocks, at least: what is not read over is of earlier victims.
+    /// (Made smaller and larger again it would be zeroed each time.)
+    pub fn buffer(&mut self, bytes: usize) -> Vec<u8> {
+        let mut buffer = self.buffers.pop().unwrap_or_default();
+        if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
+        }
+        buffer
     }
     /// Room that is not needed any more.
     pub fn give_back(&mut self, buffer: Vec<u8>) {

@@ -61,7 +61,11 @@ impl Seg {
     }
     /// Blocks that recovery needs and that are not valid any more.
     fn only_needed(&self) -> u64 {
-        self.rec.iter().zip(&self.cur).map(|(rec, cur)| u64::from((rec & !cur).count_ones())).sum()
+        let (rec, _) = self.rec.as_chunks();
+        let (cur, _) = self.cur.as_chunks();
+        let word = |bytes: &[u8; 8]| u64::from_ne_bytes(*bytes);
+        let both = rec.iter().zip(cur);
+        both.map(|(rec, cur)| u64::from((word(rec) & !word(cur)).count_ones())).sum()
     }
 }
 

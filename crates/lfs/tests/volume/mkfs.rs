@@ -28,8 +28,14 @@ fn the_checker_is_content_with_a_fresh_volume() {
 
 #[test]
 fn sizes_and_places_are_those_of_mkfs_f2fs() {
+    // With 48 segments two shares leave the same space.
+    let tied = |mib: &u64| {
+        let sb = superblock(mib << 8, &MkfsOptions::new([0; 16], 1));
+        sb.and_then(|sb| Layout::of(&sb, mib << 8)).is_ok_and(|layout| layout.main_segs == 48)
+    };
+    let tied = (60..200).find(tied).expect("a size with 48 segments");
     for mib in [
-        52, 60, 64, 72, 90, 128, 168, 200, 288, 300, 511, 540, 700, 1024, 3000, 4096, 16_384,
+        tied, 52, 60, 64, 72, 90, 128, 168, 200, 288, 300, 511, 540, 700, 1024, 3000, 4096, 16_384,
         57_344, 262_144, 2_097_152,
     ] {
         let theirs = Image::made_by_f2fs_tools(mib << 20, &[]);

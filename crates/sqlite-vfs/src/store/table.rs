@@ -227,3 +227,22 @@ impl Layout {
         (fits && parts.iter().sum::<u64>() <= u64::from(layout.pages)).then_some(header)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A part of a record is written again if its extents changed, or its page, and the first one with the size, too.
+    #[test]
+    fn a_part_is_written_if_anything_of_it_changed() {
+        let many = |last: u32| (0..PER_PART as u32).chain([last]).collect::<Vec<_>>();
+        let old = Meta { size: 1, extents: many(5000), slots: vec![3, 4] };
+        assert!(!old.changed(&old, 0) && !old.changed(&old, 1));
+        let extents = Meta { extents: many(5001), ..old.clone() };
+        assert!(!extents.changed(&old, 0) && extents.changed(&old, 1));
+        let slots = Meta { slots: vec![3, 9], ..old.clone() };
+        assert!(!slots.changed(&old, 0) && slots.changed(&old, 1));
+        let size = Meta { size: 2, ..old.clone() };
+        assert!(size.changed(&old, 0) && !size.changed(&old, 1));
+    }
+}

@@ -66,3 +66,18 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
     study.answer(paper::STATEMENTS, left)?;
     Ok(study)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Scale, Study, locks};
+
+    #[test]
+    fn the_number_of_threads_changes_nothing() {
+        let text = |threads| {
+            let mut study = Study::default();
+            locks::run(Scale::Quick, threads, &mut study).expect("it runs");
+            study.text()
+        };
+        assert_eq!(text(1), text(3));
+    }
+}
