@@ -422,3 +422,76 @@ fn the_counters_of_a_live_log_say_what_was_met() {
     log.verify_reads(false);
     log.read(3 * BLOCK as u64, &mut [0; BLOCK]).unwrap();
 }
+
+/// Nobody can have written a block that the log does not have: what a forged record says of one is passed over, and
+/// what else it says is done.
+#[test]
+fn a_record_that_names_blocks_behind_the_last_one_changes_only_those_that_there_are() {
+    let bytes = |lpn: u32| vec![lpn as u8 + 1; BLOCK];
+    for beyond in [0, 1, 1 << 20] {
+        let disk = Disk::new();
+        let mut log = HostLog::format(disk.clone(), &small(&[])).unwrap();
+        let logical = log.engine().geometry().logical;
+        // One record: blocks 4 to 6, and of block 5 it will say that it is one behind the last.
+        let all = [bytes(4), bytes(5), bytes(6)].concat();
+        let write = Request::write(lba(4), sectors(3)).with(Data::Write(&all));
+        log.submit(Time::ZERO, write).unwrap();
+        log.submit(Time::ZERO, Request::discard(lba(6), sectors(1))).unwrap();
+        log.submit(Time::ZERO, Request::flush()).unwrap();
+        drop(log);
+        let forged = [(5, logical + beyond), (6 | (1 << 31), (logical + beyond) | (1 << 31))];
+        for (is, becomes) in forged {
+            let mut held = disk.0.lock().unwrap();
+            let records = held.bytes.chunks_exact_mut(BLOCK).filter(|b| b.starts_with(b"varvelog"));
+            let mut changed = 0;
+            for record in records {
+                let entries = usize::from(u16::from_le_bytes([record[46], record[47]]));
+                for entry in record[64..].chunks_exact_mut(8).take(entries) {
+                    if entry[..4] == u32::to_le_bytes(is) {
+                        entry[..4].copy_from_slice(&u32::to_le_bytes(becomes));
+                        changed += 1;
+                    }
+                }
+                let crc = block::crc32c(block::crc32c(0, &record[..60]), &record[64..]);
+                record[60..64].copy_from_slice(&crc.to_le_bytes());
+            }
+            assert_eq!(changed, 1, "one entry of {is:#x}");
+        }
+        let mut log = HostLog::open(disk, Time::ZERO, &small(&[])).unwrap();
+        log.check().unwrap_or_else(|error| panic!("{beyond} behind the last block: {error}"));
+        assert_eq!(log.engine().mapped(), 2, "blocks 4 and 6");
+        let mut out = vec![0; BLOCK];
+        for (lpn, expected) in [(4, bytes(4)), (5, vec![0; BLOCK]), (6, bytes(6))] {
+            let read = Request::read(lba(lpn), sectors(1)).with(Data::Read(&mut out));
+            log.submit(log.now(), read).unwrap();
+            assert!(out == expected, "block {lpn}, {beyond} behind the last block");
+        }
+    }
+}
+
+/// A request looks for pages of the map unless all are there and sound.
+#[test]
+fn a_map_holds_all_until_it_may_not_or_a_page_of_it_is_damaged() {
+    let holds = |log: &HostLog<Disk>| log.engine().holds_map();
+    let (all, part) = (small(&[]), small(&[("map_memory", "64 KiB")]));
+    let disk = Disk::new();
+    let mut log = HostLog::format(disk.clone(), &all).unwrap();
+    assert!(holds(&log), "nothing is mapped");
+    let bytes = vec![1; BLOCK];
+    let write = Request::write(lba(4), sectors(1)).with(Data::Write(&bytes));
+    log.submit(Time::ZERO, write).unwrap();
+    assert!(holds(&log));
+    let at = log.now();
+    log.close(at).unwrap();
+    assert!(holds(&HostLog::open(disk.clone(), at, &all).unwrap()), "read when it was opened");
+    let log = HostLog::open(disk.clone(), at, &part).unwrap();
+    assert!(!holds(&log), "pages come when they are asked for, and go");
+    let (_, place) = log.engine().missing(Lpn(4), 1).expect("not asked for yet");
+    drop(log);
+    disk.damage(place);
+    let mut log = HostLog::open(disk, at, &all).unwrap();
+    assert!(!holds(&log));
+    let mut out = vec![0; BLOCK];
+    let read = Request::read(lba(4), sectors(1)).with(Data::Read(&mut out));
+    assert!(matches!(log.submit(at, read), Err(DeviceError::Unreadable(_))));
+}

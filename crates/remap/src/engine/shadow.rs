@@ -260,3 +260,32 @@ impl Shadows {
         self.two.memory() + self.sepbit.memory() + self.times.memory()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that writes every eighth block, wherever it begins, is in the sample as everybody is.
+    #[test]
+    fn one_block_of_each_group_is_in_the_sample_and_not_always_the_same_one() {
+        let options = crate::LogOptions::default();
+        let g = Geometry::new(300_000, &options).unwrap();
+        let mut shadows = Shadows::new(&g, options.gc_victim, [4, 8]);
+        let every = shadows.every;
+        assert!(every >= 8, "a group is some blocks: {every}");
+        let mut places = vec![0; every as usize];
+        let groups = 2_000;
+        for group in 0..groups {
+            let before = shadows.user;
+            for lpn in group * every..(group + 1) * every {
+                let of_this = shadows.user;
+                shadows.wrote(Lpn(lpn));
+                places[(lpn % every) as usize] += shadows.user - of_this;
+            }
+            assert_eq!(shadows.user, before + 1, "group {group}");
+        }
+        let even = u64::from(groups / every);
+        let is_even = |count: &u64| (even / 2..2 * even).contains(count);
+        assert!(places.iter().all(is_even), "about {even} of each: {places:?}");
+    }
+}
