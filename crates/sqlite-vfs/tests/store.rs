@@ -2,7 +2,9 @@
 
 mod common;
 
-use block::{RamDevice, Sectors};
+use block::{Bytes, Data, Lba, RamDevice, Request, Sectors, Time, Transactional, TxLimits};
+use common::full::Rig as Full;
+use common::image::Image;
 use common::{api, ask, open, unique};
 use varve_sqlite_vfs::{Store, StoreOptions, Stores};
 
@@ -14,7 +16,11 @@ struct Rig {
 }
 
 fn rig(options: StoreOptions) -> Rig {
-    let store = Store::format(Box::new(RamDevice::new(Sectors(32 * 2_048))), options).unwrap();
+    rig_on(RamDevice::new(Sectors(32 * 2_048)), options)
+}
+
+fn rig_on(device: RamDevice, options: StoreOptions) -> Rig {
+    let store = Store::format(Box::new(device), options).unwrap();
     // Where no image can be made: a store is there or not.
     let name = format!("nowhere/{}", unique("store"));
     let (stores, vfs) = (Stores::new(), unique("vfs"));
@@ -212,4 +218,74 @@ fn a_second_database_of_an_image_opens_whether_or_not_the_image_is_open() {
     let other = folder.file("other.db");
     std::fs::write(&other, b"SQLite format 3\0").unwrap();
     assert!(open(&format!("{other}/second"), &vfs).is_err());
+}
+
+/// What a database gives up is given up to the drive, which else would go on copying it.
+#[test]
+fn extents_that_a_database_gives_up_are_discarded_as_a_whole() {
+    let rig = rig(StoreOptions::default());
+    let db = open(&rig.name, &rig.vfs).unwrap();
+    let marked = || {
+        rig.store.flush().unwrap();
+        rig.store.with_device(|device| {
+            let mut bytes = vec![0; device.capacity().0 as usize * 512];
+            let read = Request::read(Lba(0), device.capacity()).with(Data::Read(&mut bytes));
+            device.submit(Time::ZERO, read).unwrap();
+            let has = |page: &&[u8]| page.windows(8).any(|bytes| bytes == b"given up");
+            bytes.chunks(4096).filter(has).count()
+        })
+    };
+    let rows = "CREATE TABLE t(a);
+        WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < 2000)
+        INSERT INTO t SELECT printf('%.*c', 3000, 'x') || 'given up' FROM x";
+    db.execute_batch(rows).unwrap();
+    assert!(marked() >= 2_000);
+    db.execute_batch("DELETE FROM t; VACUUM").unwrap();
+    // All that is left lies in the extent that the database keeps: 1 MiB, behind its end.
+    let left = marked();
+    assert!(left < 256, "{left} pages hold what was given up");
+}
+
+/// Commits with records in a log leave their pages in memory, but no more than the device commits at once.
+#[test]
+fn pages_wait_in_memory_while_the_device_can_commit_them_at_once() {
+    let limits = TxLimits { pages: 1_008, ..RamDevice::new(Sectors(8)).tx_limits() };
+    let device = RamDevice::new(Sectors(64 * 2_048)).with_limits(limits);
+    let rig = rig_on(device, StoreOptions { log_pages: Some(4_096), ..StoreOptions::default() });
+    let db = open(&rig.name, &rig.vfs).unwrap();
+    // The first commits of a session write their pages.
+    db.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES(1); INSERT INTO t VALUES(2)")
+        .unwrap();
+    let before = rig.store.stats();
+    let more = "WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < 250)
+        INSERT INTO t SELECT zeroblob(3900) FROM x";
+    // 250 pages and some: what waits is half of what the device could commit.
+    for commits in 1..=2 {
+        db.execute_batch(more).unwrap();
+        let after = rig.store.stats();
+        assert_eq!(after.logged - before.logged, commits, "a record each: {after:?}");
+        assert_eq!((after.groups, after.tagged), (before.groups, before.tagged), "{commits}");
+    }
+    // More than it could commit at once cannot wait.
+    for _ in 3..=5 {
+        db.execute_batch(more).unwrap();
+    }
+    let after = rig.store.stats();
+    assert!(after.groups > before.groups, "{after:?}");
+    assert!(after.tagged - before.tagged >= 250, "{after:?}");
+    assert_eq!(ask(&db, "SELECT count(*) FROM t"), "1252");
+}
+
+/// An image that is as large as it will be has the table of objects that its size asks for, and the rest for databases.
+#[test]
+fn an_image_that_cannot_grow_keeps_no_room_as_if_it_could() {
+    // 4 extents of 256 pages, a header, 16 pages of the table, a spare page.
+    let pages = 4 * 256 + 1 + 16 + 1;
+    let mut image = Image::sized(Bytes(pages * 4096), Bytes(6 * 4096));
+    let store = Store::format_image(image.drive(), StoreOptions::default()).unwrap();
+    let full = Full::new();
+    full.fill(&store);
+    let (name, bytes) = store.objects().swap_remove(0);
+    assert!(bytes > 3 * 256 * 4096, "{name} has {bytes} bytes");
+    full.stores.remove(&full.name);
 }
