@@ -126,11 +126,11 @@ impl Layout {
     }
     /// Bytes of the SIT version bitmap.
     pub fn sit_bitmap_bytes(&self) -> usize {
-        (self.sit_segs / 2 * self.per_seg) as usize / 8
+        ((self.sit_segs / 2 * self.per_seg) as usize).div_ceil(8)
     }
     /// Bytes of the NAT version bitmap.
     pub fn nat_bitmap_bytes(&self) -> usize {
-        (self.nat_segs / 2 * self.per_seg) as usize / 8
+        ((self.nat_segs / 2 * self.per_seg) as usize).div_ceil(8)
     }
     /// A block of a segment of the main area.
     pub fn block(&self, seg: SegNo, offset: u32) -> BlockAddr {

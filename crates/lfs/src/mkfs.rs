@@ -82,7 +82,8 @@ pub fn superblock(blocks: u64, options: &MkfsOptions) -> Result<Superblock, FsEr
     let data = segments.saturating_sub(cp + sit) * per_seg;
     // One bit for each block of SIT and NAT must fit into the checkpoint block: larger volumes have
     // fewer node numbers.
-    let bits = (Checkpoint::BITMAP_ROOM as u64 * 8 / per_seg).saturating_sub(sit / 2);
+    let room = Checkpoint::BITMAP_ROOM as u64;
+    let bits = room.saturating_sub((sit / 2 * per_seg).div_ceil(8)) * 8 / per_seg;
     let nat = 2 * data.div_ceil(NAT_PER_BLOCK as u64).div_ceil(per_seg).min(bits);
     let left = segments.saturating_sub(cp + sit + nat);
     // A summary for each segment that is left, their own included, and one.

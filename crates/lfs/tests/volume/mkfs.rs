@@ -108,7 +108,7 @@ fn what_cannot_be_is_refused() {
 /// Whoever asks for too little is told what is enough.
 #[test]
 fn the_least_volume_is_one_and_a_block_less_is_none() {
-    for (log, gap) in [(9, 512), (9, 2048), (4, 64)] {
+    for (log, gap) in [(9, 512), (9, 2048), (4, 64), (2, 64)] {
         let options = MkfsOptions { log_blocks_per_seg: log, gap, ..MkfsOptions::new([1; 16], 1) };
         let least = varve_lfs::least_blocks(&options).unwrap();
         let made = |blocks: u64| {
