@@ -3,6 +3,7 @@
 use block::{
     BlockDevice, Data, DeviceError, Lba, Lpn, Request, Sectors, Time, Transactional, TxError, TxId,
 };
+use nand::{Fault, FaultPlan};
 use varve_ssd::{Config, Drive, Origin, Params};
 
 fn params(keys: &[(&str, &str)]) -> Params {
@@ -279,4 +280,40 @@ fn a_transaction_reads_its_own_pages_from_flash() {
     let reads = host.drive.stats().nand.reads[0] - before.0;
     assert!((1..=12).contains(&reads), "{reads} reads of the flash");
     assert!(host.at > before.1, "a read of the flash takes time");
+}
+
+/// A block whose erase failed keeps its pages, and a spare has its place: whoever wrote them is known after a power cut, as
+/// long as they are there.
+#[test]
+fn pages_in_a_block_that_no_line_has_any_more_tell_who_has_not_committed() {
+    let keys = [("bad.reserve", "12 %"), ("op", "150 %"), ("tx.losers", "8"), ("tx.max_open", "4")];
+    let params = params(&keys);
+    let mut retired = 0;
+    for at in (100..400).step_by(10) {
+        let faults = FaultPlan { faults: vec![Fault::EraseFail { at }] };
+        let drive = Drive::with_faults(&params, &faults).expect("a drive");
+        let mut host = Host { drive, at: Time::ZERO };
+        let (mut rng, mut expected) = (block::Rng::new(at), [0; 60]);
+        for round in 1..200 {
+            let tid = host.begin();
+            let pages: Vec<u32> = (0..1 + rng.below(3)).map(|_| rng.below(60) as u32).collect();
+            for page in &pages {
+                host.write(tid, *page, round).unwrap();
+            }
+            match rng.ratio(1, 4) {
+                true => host.at = host.drive.tx_abort(host.at, tid).unwrap(),
+                false => {
+                    host.commit(&[tid]);
+                    pages.iter().for_each(|page| expected[*page as usize] = round);
+                }
+            }
+        }
+        retired += host.drive.stats().bad_blocks;
+        // (Each checks the drive.)
+        let mut host = host.cycle().cycle();
+        for (page, expected) in (0..).zip(expected) {
+            assert_eq!(host.read(page), expected, "erase {at}, page {page}");
+        }
+    }
+    assert!(retired >= 20, "{retired} blocks failed");
 }
