@@ -316,3 +316,38 @@ impl Segments {
         bad.map_or(Ok(()), |i| Err(format!("segment {i} is unused and has live blocks")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// While somebody reads it, an empty segment is neither free nor worth a checkpoint.
+    #[test]
+    fn an_empty_segment_that_is_read_waits_for_its_readers_alone() {
+        let mut all = Segments::new(1, 16);
+        all.release(Seg(0));
+        let seg = all.take().unwrap();
+        all.get_mut(seg).last = 7;
+        all.get_mut(seg).holds = 2;
+        all.close(seg, 1, 7);
+        let reclaimed = |all: &mut Segments, durable, checkpoint| {
+            let mut freed = 0;
+            all.reclaim(durable, checkpoint, |_| freed += 1);
+            all.check().unwrap();
+            freed
+        };
+        for readers in [2, 1] {
+            all.get_mut(seg).holds = readers;
+            assert_eq!(reclaimed(&mut all, 7, 6), 0);
+            assert_eq!(all.pending().1, 0, "a checkpoint would free nothing");
+        }
+        all.get_mut(seg).holds = 0;
+        assert_eq!(reclaimed(&mut all, 7, 6), 0);
+        assert_eq!(all.pending(), (0, 1), "now it would");
+        // A reader that came while it waited for that.
+        all.get_mut(seg).holds = 1;
+        assert_eq!(reclaimed(&mut all, 7, 7), 0);
+        all.get_mut(seg).holds = 0;
+        assert_eq!((reclaimed(&mut all, 7, 7), all.free()), (1, 1));
+    }
+}
