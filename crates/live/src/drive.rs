@@ -5,10 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use block::{
-    BlockDevice, Bytes, CommitLog, Data, DeviceError, Growth, Lpn, Medium, Op, Plant, Remap,
-    Request, Sectors, Time, Transactional, TxError, TxId, TxLimits,
-};
+use block::{BlockDevice, Bytes, DeviceError, Medium, Plant, Request};
 use ssd::Drive;
 
 use crate::annex::Annex;
@@ -18,13 +15,12 @@ use crate::damage::Damage;
 use crate::direct::DirectMedium;
 use crate::error::LiveError;
 use crate::file::{FileStats, ImageFile};
-use crate::image::{Found, config, format, locked, long_enough, recognise};
+use crate::image::{config, locked, long_enough};
 use crate::layout::{Layout, Version};
-use crate::load::load;
 use crate::medium::FileMedium;
 use crate::planted::Planted;
-use crate::pointer::{BEFORE, Place, Pointer};
-use crate::region::Region;
+use crate::pointer::Pointer;
+use crate::power::{Powered, form, start};
 
 /// A power cut to come, for whoever wants to see what it leaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,10 +34,10 @@ pub struct PowerCut {
 /// A drive whose flash is an image file.
 #[derive(Debug)]
 pub struct ImageDrive {
-    drive: Drive,
+    pub(crate) drive: Drive,
     pub(crate) file: Arc<ImageFile>,
     annex: Annex,
-    version: Version,
+    pub(crate) version: Version,
     /// What is damaged and there a second time.
     survived: Vec<Damage>,
     /// Holds the lock on the image.
@@ -49,20 +45,13 @@ pub struct ImageDrive {
     /// When it was read, beside its writer.
     moment: Option<Moment>,
     /// Whose it is: a child of fork inherits the memory, and may not write what its parent writes.
-    process: u32,
+    pub(crate) process: u32,
     pub(crate) path: PathBuf,
     /// The whole file, and what stands before the image in it.
     pub(crate) below: Arc<dyn Medium>,
     pub(crate) pointer: Option<Pointer>,
     /// What was written before the drive grew.
     pub(crate) written: FileStats,
-}
-
-/// A drive that was powered on.
-pub(crate) struct Powered {
-    pub drive: Drive,
-    pub file: Arc<ImageFile>,
-    pub survived: Vec<Damage>,
 }
 
 impl ImageDrive {
@@ -370,102 +359,9 @@ impl ImageDrive {
         }
     }
 
-    fn is_inherited(&self) -> bool {
+    pub(crate) fn is_inherited(&self) -> bool {
         self.process != std::process::id()
     }
-
-    /// After an error of the file the drive inside is where that call left it: it is not asked again.
-    pub(crate) fn usable(&self) -> Result<(), DeviceError> {
-        if self.is_inherited() {
-            let text = format!("the image was opened by process {}, before a fork", self.process);
-            return Err(DeviceError::Io(text));
-        }
-        let broken = self.drive.nand().broken();
-        broken.map_or(Ok(()), |text| Err(DeviceError::Io(text.to_string())))
-    }
-
-    /// The file's error, where the drive only says that it stands still.
-    fn explain(&self, error: DeviceError) -> DeviceError {
-        match (error, self.drive.nand().broken()) {
-            (DeviceError::PowerOff, Some(text)) => DeviceError::Io(text.to_string()),
-            (error, _) => error,
-        }
-    }
-    fn explain_tx(&self, error: TxError) -> TxError {
-        match error {
-            TxError::Device(error) => TxError::Device(self.explain(error)),
-            error => error,
-        }
-    }
-    fn durable(&self, at: Time) -> Result<Time, DeviceError> {
-        self.file.sync().map(|()| at).map_err(DeviceError::Io)
-    }
-}
-
-/// Makes an empty image in a file that has none; what is before it last.
-fn form(
-    path: &Path,
-    below: Arc<dyn Medium>,
-    capacity: Bytes,
-    log: Bytes,
-    limit: Bytes,
-) -> Result<(), LiveError> {
-    let io = |error| LiveError::Io { path: path.to_path_buf(), error };
-    let config = config(capacity)?;
-    let params = config.resolve()?;
-    let base = if limit > capacity { BEFORE } else { 0 };
-    let medium = Region::of(Arc::clone(&below), base);
-    format(&*medium, &params, &config, log.0).map_err(io)?;
-    if base > 0 {
-        let pointer = Pointer { number: 1, base, capacity: 0, limit: limit.0 };
-        pointer.write(&*below).map_err(io)?;
-    }
-    Ok(())
-}
-
-/// Powers on the image at a place.
-fn start(
-    path: &Path,
-    below: Arc<dyn Medium>,
-    place: Place,
-    length: Option<u64>,
-    planted: Plant<Planted>,
-) -> Result<(Powered, Option<Pointer>), LiveError> {
-    let Place { pointer, damage, .. } = place;
-    let (base, capacity) = pointer.map_or((0, 0), |pointer| (pointer.base, pointer.capacity));
-    let mut powered = start_at(path, below, (base, capacity), length, planted)?;
-    powered.survived.splice(..0, damage);
-    Ok((powered, pointer))
-}
-
-/// Powers on the image that begins at `base` and has grown to `capacity`, if that is not 0.
-pub(crate) fn start_at(
-    path: &Path,
-    below: Arc<dyn Medium>,
-    (base, capacity): (u64, u64),
-    length: Option<u64>,
-    planted: Plant<Planted>,
-) -> Result<Powered, LiveError> {
-    let medium = Region::of(below, base);
-    let (params, found) = recognise(path, &*medium, capacity).map_err(|error| error.moved(base))?;
-    let Found { superblock, layout, damage } = found;
-    if let Some(length) = length {
-        long_enough(path, length, base + layout.bytes())?;
-    }
-    let mut loaded = load(&params.geometry, &superblock, layout, &*medium, planted)
-        .map_err(|error| LiveError::Io { path: path.to_path_buf(), error })?;
-    if !loaded.damage.is_empty() {
-        let damage = std::mem::take(&mut loaded.damage);
-        return Err(LiveError::Damaged { path: path.to_path_buf(), damage }.moved(base));
-    }
-    let rewrite = damage.is_some();
-    let file = ImageFile::new(superblock, (layout, base), medium, &mut loaded, rewrite, planted);
-    let file = Arc::new(file);
-    let drive = Drive::live(&params, loaded.image, Arc::clone(&file) as _)
-        .map_err(|error| LiveError::Device { path: path.to_path_buf(), error })?;
-    let survived = damage.into_iter().chain(loaded.survived);
-    let survived = survived.map(|damage| damage.moved(base)).collect();
-    Ok(Powered { drive, file, survived })
 }
 
 /// What nobody waits for may be lost here, as in any power cut: nobody was told that it is there.
@@ -476,76 +372,5 @@ impl Drop for ImageDrive {
         }
         let _ = self.file.let_go();
         self.unlock();
-    }
-}
-
-impl BlockDevice for ImageDrive {
-    fn capacity(&self) -> Sectors {
-        self.drive.capacity()
-    }
-    fn atomic_unit(&self) -> block::Bytes {
-        self.drive.atomic_unit()
-    }
-    fn flush_covers_submitted(&self) -> bool {
-        self.drive.flush_covers_submitted()
-    }
-    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
-        self.usable()?;
-        let durable = request.op == Op::Flush || request.fua;
-        let done = self.drive.submit(at, request).map_err(|e| self.explain(e))?;
-        if durable { self.durable(done) } else { Ok(done) }
-    }
-}
-
-impl Transactional for ImageDrive {
-    fn tx_limits(&self) -> TxLimits {
-        self.drive.tx_limits()
-    }
-    fn tx_begin(&mut self) -> Result<TxId, TxError> {
-        self.drive.tx_begin()
-    }
-    fn tx_write(
-        &mut self,
-        at: Time,
-        tid: TxId,
-        page: Lpn,
-        data: Data<'_>,
-    ) -> Result<Time, TxError> {
-        self.usable()?;
-        self.drive.tx_write(at, tid, page, data).map_err(|e| self.explain_tx(e))
-    }
-    fn tx_trim(&mut self, at: Time, tid: TxId, first: Lpn, count: u32) -> Result<Time, TxError> {
-        self.usable()?;
-        self.drive.tx_trim(at, tid, first, count).map_err(|e| self.explain_tx(e))
-    }
-    fn tx_read(&mut self, at: Time, tid: TxId, page: Lpn, data: Data<'_>) -> Result<Time, TxError> {
-        self.usable()?;
-        self.drive.tx_read(at, tid, page, data).map_err(|e| self.explain_tx(e))
-    }
-    fn tx_commit(&mut self, at: Time, tids: &[TxId]) -> Result<Time, TxError> {
-        self.usable()?;
-        let done = self.drive.tx_commit(at, tids).map_err(|e| self.explain_tx(e))?;
-        if self.file.has(Planted::CommitNotSynced) {
-            return Ok(done);
-        }
-        Ok(self.durable(done)?)
-    }
-    fn tx_abort(&mut self, at: Time, tid: TxId) -> Result<Time, TxError> {
-        self.usable()?;
-        self.drive.tx_abort(at, tid).map_err(|e| self.explain_tx(e))
-    }
-    fn commit_log(&mut self) -> Option<&mut dyn CommitLog> {
-        (self.file.log().0 > 0).then_some(self)
-    }
-    fn growth(&mut self) -> Option<&mut dyn Growth> {
-        (self.version.is_guarded() && !self.is_beside()).then_some(self)
-    }
-}
-
-impl Remap for ImageDrive {
-    fn remap(&mut self, at: Time, pairs: &[(Lpn, Lpn)]) -> Result<Time, TxError> {
-        self.usable()?;
-        let done = self.drive.remap(at, pairs).map_err(|e| self.explain_tx(e))?;
-        Ok(self.durable(done)?)
     }
 }

@@ -16,12 +16,13 @@ use block::{
     BlockDevice, Bytes, Data, DeviceError, Growth, Lba, Request, Sectors, Time, UNIT_BYTES,
 };
 
-use crate::drive::{ImageDrive, Powered, start_at};
+use crate::drive::ImageDrive;
 use crate::error::LiveError;
 use crate::image::{config, differ_in_size, format, recognise, text_of, write_headers};
 use crate::layout::Version;
 use crate::planted::Planted;
 use crate::pointer::{BEFORE, Pointer};
+use crate::power::{Powered, start_at};
 use crate::region::Region;
 
 /// Sectors of a page.

@@ -32,9 +32,11 @@ mod log;
 mod medium;
 mod planted;
 mod pointer;
+mod power;
 mod record;
 mod region;
 mod run;
+mod served;
 mod superblock;
 
 pub use annex::Annex;

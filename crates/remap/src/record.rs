@@ -139,8 +139,8 @@ impl Entry {
         };
         let size = if from.is_some() { 12 } else { 8 };
         let at = HEAD + index as usize * size;
-        put(block, at, &first.to_le_bytes());
-        put(block, at + 4, &second.to_le_bytes());
+        let both = u64::from(first) | u64::from(second) << 32;
+        put(block, at, &both.to_le_bytes());
         if let Some(from) = from {
             put(block, at + 8, &from.to_le_bytes());
         }

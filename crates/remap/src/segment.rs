@@ -186,23 +186,26 @@ impl Segments {
         s.live += 1;
     }
 
-    /// A block of a segment is no longer live; `seq` is the newest record open.
+    /// A block of a segment is no longer live; `seq` is the newest record open. Returns whether the segment has
+    /// ended by that.
     #[inline]
-    pub fn lose(&mut self, seg: Seg, seq: u64) {
+    pub fn lose(&mut self, seg: Seg, seq: u64) -> bool {
         let s = &mut self.all[seg.0 as usize];
-        if s.state == State::Closed {
-            self.unlink(seg.0);
-            let s = &mut self.all[seg.0 as usize];
+        if s.state != State::Closed {
             s.live -= 1;
-            if s.live == 0 {
-                self.closed -= 1;
-                self.pend(seg, seq);
-            } else {
-                self.link(seg.0);
-            }
-        } else {
-            s.live -= 1;
+            return false;
         }
+        self.unlink(seg.0);
+        let s = &mut self.all[seg.0 as usize];
+        s.live -= 1;
+        let ended = s.live == 0;
+        if ended {
+            self.closed -= 1;
+            self.pend(seg, seq);
+        } else {
+            self.link(seg.0);
+        }
+        ended
     }
 
     /// Takes a closed segment to clean it.

@@ -8,7 +8,7 @@ use super::{Engine, Floating, HeadKind, POISONED, Sink, UNMAPPED};
 use crate::geometry::Pba;
 use crate::planted::Planted;
 use crate::record::{Entry, Form};
-use crate::segment::{Segment, State};
+use crate::segment::Segment;
 
 /// Heads of the plainest log, for which the geometry has its reserve.
 const PLAIN_HEADS: u32 = 3;
@@ -74,7 +74,6 @@ impl Engine {
         while done < count {
             let (kind, same) = self.place_run(Lpn(lpn.0 + done), count - done, done > 0, sink);
             self.prepare(kind, Some(form), done > 0, sink);
-            let base = self.geometry.base(self.heads[kind].seg).0;
             let head = &mut self.heads[kind];
             let most = head.most_entries();
             let Some(open) = &mut head.open else { break };
@@ -83,7 +82,7 @@ impl Engine {
             open.entries += n;
             open.data += n;
             head.offset += n;
-            let (seq, seg, from) = (open.seq, head.seg, base + at);
+            let (seq, seg, from) = (open.seq, head.seg, self.geometry.base(head.seg).0 + at);
             for i in 0..n {
                 let (lpn, crc) = (Lpn(lpn.0 + done + i), crc(done + i));
                 Entry::Write { lpn, crc }.put(first + i, &mut self.heads[kind].block);
@@ -145,7 +144,8 @@ impl Engine {
         self.written += u64::from(count);
         self.unflushed += u64::from(count);
         let to = from + count;
-        match self.floating.iter_mut().rev().take(2).find(|f| f.seq == seq && f.to == from) {
+        // Of two heads in turn, each goes on in its own.
+        match self.floating.iter_mut().rev().take(2).find(|f| f.to == from && f.seq == seq) {
             Some(last) => last.to = to,
             None => self.floating.push(Floating { seq, from, to }),
         }
@@ -221,9 +221,8 @@ impl Engine {
             return;
         }
         let Some(seg) = self.geometry.seg(Pba(old)) else { return };
-        self.segments.lose(seg, self.seq);
-        let Segment { state, head, born, .. } = *self.segments.get(seg);
-        if state == State::Pending {
+        if self.segments.lose(seg, self.seq) {
+            let Segment { head, born, .. } = *self.segments.get(seg);
             self.segment_ended(head, born);
         }
     }

@@ -287,7 +287,8 @@ impl Engine {
 
     /// Whether [`Engine::seal_old`] has something to do.
     pub(super) fn wants_seal(&self) -> bool {
-        self.has_old(true) || self.has_old(false) || self.is_due(self.sealed) && self.wants_mark()
+        let mut open = self.heads.iter().filter_map(|head| head.open);
+        open.any(|open| self.is_due(open.since)) || self.is_due(self.sealed) && self.wants_mark()
     }
 
     /// Whether a record of the client's heads, or of the others, has been open for too long.

@@ -175,18 +175,6 @@ impl Core {
         self.names.get(name).copied()
     }
 
-    /// The object of that name, made if it is not there. Nothing is written yet.
-    pub(super) fn make(&mut self, name: &str) -> Id {
-        if let Some(id) = self.id_of(name) {
-            return id;
-        }
-        let id = self.next_id;
-        self.next_id += 1;
-        self.names.insert(name.to_string(), id);
-        self.objects.insert(id, Object { name: name.to_string(), ..Object::default() });
-        id
-    }
-
     /// What everybody sees of an object's size and place.
     pub(super) fn shared_meta(&self, id: Id) -> Meta {
         self.meta(None, id).cloned().unwrap_or_default()

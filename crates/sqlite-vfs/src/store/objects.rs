@@ -1,14 +1,15 @@
-//! What a store knows: objects, transactions under way, the group, journals in memory.
+//! What a store knows: objects, transactions under way, the group, journals in memory; and how an object comes
+//! and goes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use block::{Time, TxId};
+use block::{Data, Lpn, Time, TxId};
 
-use super::core::Id;
+use super::core::{Core, Done, Id};
 use super::locks::{Locks, Shm};
 use super::past::Past;
 use super::spool::Spool;
-use super::table::Meta;
+use super::table::{Meta, PAGE};
 use super::wal::Wal;
 
 /// Whose transaction it is.
@@ -73,4 +74,68 @@ pub(super) struct Journal {
     pub(super) data: Spool,
     /// The object that holds a durable copy, after the device had no room for a transaction.
     pub(super) durable: Option<Id>,
+}
+
+impl Core {
+    /// The object of that name, made if it is not there. Nothing is written yet.
+    pub(super) fn make(&mut self, name: &str) -> Id {
+        if let Some(id) = self.id_of(name) {
+            return id;
+        }
+        let id = self.next_id;
+        self.next_id += 1;
+        self.names.insert(name.to_string(), id);
+        self.objects.insert(id, Object { name: name.to_string(), ..Object::default() });
+        id
+    }
+
+    /// Drops an object that no record names yet.
+    pub(super) fn forget(&mut self, id: Id) {
+        if self.objects.get(&id).is_some_and(|object| object.meta.slots.is_empty())
+            && let Some(object) = self.objects.remove(&id)
+        {
+            self.names.remove(&object.name);
+            self.space.give(object.meta.extents);
+        }
+    }
+
+    /// Removes an object with its record, in a transaction of its own.
+    pub(super) fn remove_object(&mut self, id: Id) -> Done<()> {
+        self.usable()?;
+        // A client may have left a transaction open on it, with its journal: it ends here.
+        self.abort(Owner::Object(id))?;
+        self.flush_group()?;
+        let Some(object) = self.objects.get(&id) else { return Ok(()) };
+        let meta: Meta = object.meta.clone();
+        if !meta.slots.is_empty() {
+            let tid = self.device.tx_begin()?;
+            let erased = self.erase_records(tid, &meta).and_then(|()| self.commit_tids(&[tid]));
+            if let Err(error) = erased {
+                if self.broken.is_none() {
+                    // The record is as it was; what was begun may not hold its pages for good.
+                    self.abort_tid(tid)?;
+                }
+                return Err(error);
+            }
+        }
+        if let Some(object) = self.objects.remove(&id) {
+            self.names.remove(&object.name);
+        }
+        self.space.slots.extend(meta.slots);
+        self.let_go(&meta.extents)
+    }
+
+    /// Overwrites an object's records, in a transaction.
+    fn erase_records(&mut self, tid: TxId, meta: &Meta) -> Done<()> {
+        for slot in &meta.slots {
+            let page = Lpn(self.layout.slot(*slot));
+            self.now = self.device.tx_write(self.now, tid, page, Data::Write(&[0; PAGE]))?;
+        }
+        if meta.extents.iter().any(|extent| self.space.is_behind(*extent)) {
+            // Sectors behind the drive are sealed with the object's number: none is used twice.
+            let page = self.header_now();
+            self.now = self.device.tx_write(self.now, tid, Lpn(0), Data::Write(&page))?;
+        }
+        Ok(())
+    }
 }

@@ -9,6 +9,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use block::DeviceError;
+
 /// Bytes kept in memory.
 const MOST: usize = 1 << 20;
 /// Attempts at a name for a temporary file.
@@ -143,6 +145,27 @@ impl Spool {
     }
 }
 
+/// A temporary file failed.
+pub(super) fn spooled(error: std::io::Error) -> DeviceError {
+    use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded | FileTooLarge => {
+            DeviceError::NoSpace("the folder for temporary files has no room for a journal")
+        }
+        _ => DeviceError::Io(format!("a temporary file for a journal: {error}")),
+    }
+}
+
+/// Writes into bytes in memory, which grow.
+pub(super) fn patch(bytes: &mut Vec<u8>, data: &[u8], at: u64) {
+    let at = usize::try_from(at).unwrap_or(usize::MAX);
+    let end = at.saturating_add(data.len());
+    if bytes.len() < end {
+        bytes.resize(end, 0);
+    }
+    bytes[at..end].copy_from_slice(data);
+}
+
 #[cfg(test)]
 mod tests {
     use block::Rng;
@@ -173,7 +196,7 @@ mod tests {
                     _ => {
                         let data = vec![rng.below(256) as u8; rng.below(9_000) as usize];
                         spool.write(&data, at).unwrap();
-                        super::super::journal::patch(&mut bytes, &data, at);
+                        patch(&mut bytes, &data, at);
                     }
                 }
                 assert_eq!(spool.len(), bytes.len() as u64);

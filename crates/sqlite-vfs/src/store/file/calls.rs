@@ -8,7 +8,7 @@ use block::DeviceError;
 use super::{MISSED, Place, READS, StoreFile, forget_missed};
 use crate::store::core::{Core, Done};
 use crate::store::home::Missed;
-use crate::store::journal::{patch, spooled};
+use crate::store::spool::{patch, spooled};
 use crate::store::{Bug, Checkpoint, Way, pragma};
 use crate::vfs::{Answer, Caller, Code, Control, File, Kind, Level, Raw, Reply, flag};
 

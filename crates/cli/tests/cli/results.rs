@@ -1,0 +1,139 @@
+//! Folders of results, their comparison, and counts of hits.
+
+use super::*;
+
+#[test]
+fn a_folder_repeats_its_run_and_comparison_has_a_tolerance() {
+    let folder = Folder::new("folder");
+    let more = ["--deterministic", "--out", "a", "--precondition", "steady", "--title", "t <b>&\""];
+    let output = folder.run(&sim(RECIPE, &more));
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(
+        text.contains("WAF by cause") && text.contains("reproduce: varve run a/run.toml"),
+        "{text}"
+    );
+    let names = |path: &Path| {
+        let mut names: Vec<_> =
+            std::fs::read_dir(path).unwrap().map(|e| e.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let a = folder.0.join("a");
+    assert_eq!(names(&a), ["report.html", "results.json", "run.toml"], "no part is left");
+    let again = folder.run(&["run", "a/run.toml", "--deterministic", "--out", "b"]);
+    assert_eq!(code(&again), 0, "{}", stderr(&again));
+    let results = |dir: &str| -> Value {
+        let text = std::fs::read(folder.0.join(dir).join("results.json")).unwrap();
+        serde_json::from_slice(&text).unwrap()
+    };
+    assert_eq!(results("a")["results"], results("b")["results"]);
+    let html = std::fs::read_to_string(a.join("report.html")).unwrap();
+    assert!(html.contains("t &lt;b&gt;&amp;&quot;") && !html.contains("<b>&"));
+    // Nothing is asked for over a network: no address, no file. (A copied figure names what SVG is; nobody goes there.)
+    let html = html.replace("http://www.w3.org/2000/svg", "");
+    for outside in ["http://", "https://", "src=", "url(", "@import", "//cdn"] {
+        assert!(!html.contains(outside), "{outside}");
+    }
+    assert_eq!(code(&folder.run(&["compare", "a", "b", "--fail-over", "waf=0"])), 0);
+    let other = folder.run(&[
+        "run",
+        "a/run.toml",
+        "--set",
+        "gc.victim=fifo",
+        "--set",
+        "op=28 %",
+        "--out",
+        "c",
+    ]);
+    assert_eq!(code(&other), 0, "{}", stderr(&other));
+    let compared = folder.run(&["compare", "a", "c", "--fail-over", "waf=2"]);
+    assert_eq!(code(&compared), 5);
+    let text = stdout(&compared);
+    assert!(text.find("gc.victim").unwrap() < text.find("waf").unwrap(), "configuration first");
+    assert!(stderr(&compared).contains("waf"));
+    assert_eq!(code(&folder.run(&["compare", "a", "c", "--fail-over", "wfa=2"])), 3);
+    let json = folder.run(&["compare", "a", "c", "--json"]);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["schema"], "varve.compare/1");
+}
+
+/// The star goes by bytes: 4 KiB writes on units of 16 KiB rewrite four times as much, and touch as
+/// many units as they are.
+#[test]
+fn the_star_is_for_the_fewest_bytes_and_only_where_seeds_tell_them_apart() {
+    let folder = Folder::new("stars");
+    let starred = |more: &[&str]| -> Vec<bool> {
+        let output = folder.run(&sim("gen:uniform,size=32MiB,count=40k,read=0", more));
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let (out, stars) = (stdout(&output), |line: &str| line.contains("* "));
+        let rows: Vec<bool> = out.lines().filter(|l| l.starts_with("lru")).map(stars).collect();
+        assert!(rows.iter().any(|star| *star) == out.contains("* best WAF"), "{out}");
+        rows
+    };
+    let untimed = ["--mode", "untimed", "--precondition", "seq"];
+    let page = ["--set", "geometry.page=16 KiB", "--set", "op=40 %"];
+    let units = ["--set", "sweep.unit=4 KiB,16 KiB"];
+    assert_eq!(starred(&[&untimed[..], &page, &units].concat()), [true, false]);
+    // Two cores and one: no write amplification depends on them.
+    let same = ["--set", "sweep.fw.cores=1,2", "--seed", "1,2,3"];
+    assert_eq!(starred(&[&untimed[..], &same].concat()), [false, false]);
+}
+
+#[test]
+fn the_same_run_twice_is_no_spread() {
+    let folder = Folder::new("twice");
+    for twice in [
+        &["--policy", "lru,lru"][..],
+        &["--seed", "1,2,1"],
+        &["--set", "sweep.op=28 %,28 %"],
+        &["--hits", "--policy", "lru,lru"],
+    ] {
+        let output = folder.run(&sim(RECIPE, twice));
+        assert_eq!(code(&output), 3, "{twice:?}: {}", stdout(&output));
+        assert!(stderr(&output).contains("twice"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn results_of_another_definition_are_not_compared() {
+    let folder = Folder::new("schema");
+    folder.file("old.json", "{\"schema\":\"varve.run/1\",\"results\":[{\"waf\":1.0}]}");
+    let output = folder.run(&["compare", "old.json", "old.json"]);
+    assert_eq!(code(&output), 3);
+    let text = stderr(&output);
+    assert!(text.contains("`waf` counts mapping units, not bytes"), "{text}");
+}
+
+#[test]
+fn hit_counts_are_a_document_like_a_run() {
+    let folder = Folder::new("hits");
+    let cells = ["--policy", "lru,sieve", "--buffer", "1 MiB,2 MiB"];
+    let output = folder.run(&[&["sim", RECIPE, "--hits", "--json"], &cells[..]].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).expect("one document, no more");
+    assert_eq!(document["schema"], "varve.hits/1");
+    assert_eq!(document["seed"], 1);
+    assert!(document["version"].is_string() && document["config"]["op"]["value"].is_string());
+    let results = document["results"].as_array().unwrap();
+    assert_eq!(results.len(), 4);
+    assert_eq!(results[3]["policy"], "sieve");
+    let hits = |at: usize| results[at]["unit_hits"].as_u64().unwrap();
+    assert!(0 < hits(0) && hits(0) < hits(1), "the larger buffer holds what the smaller does");
+}
+
+#[test]
+fn hit_counts_are_written_where_out_says() {
+    let folder = Folder::new("hits-out");
+    let cells = ["--policy", "lru,sieve", "--buffer", "1 MiB,2 MiB", "--out", "h"];
+    let plain = folder.run(&[&["sim", RECIPE, "--hits"], &cells[..]].concat());
+    assert_eq!(code(&plain), 0, "{}", stderr(&plain));
+    assert!(stdout(&plain).contains("wrote h/results.json"), "{}", stdout(&plain));
+    let written = std::fs::read(folder.0.join("h/results.json")).unwrap();
+    let json = folder.run(&[&["sim", RECIPE, "--hits", "--json"], &cells[..]].concat());
+    assert_eq!(code(&json), 0, "{}", stderr(&json));
+    assert_eq!(json.stdout, written, "the document that --json prints");
+    // One value beside a list is no list: none of the two would be counted.
+    let both = ["--policy", "lru", "--set", "buffer.policy=fifo"];
+    assert_eq!(code(&folder.run(&[&["sim", RECIPE, "--hits"], &both[..]].concat())), 3);
+}
