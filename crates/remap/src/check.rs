@@ -4,7 +4,7 @@ use block::{DeviceError, Lpn, Plant, crc32c};
 
 use crate::engine::{Engine, POISONED, UNMAPPED};
 use crate::error::LogError;
-use crate::geometry::{BLOCK, Geometry, Pba, Seg};
+use crate::geometry::{BLOCK, Geometry, PAGE_WORDS, Pba, Seg};
 use crate::options::LogOptions;
 use crate::record::{Entry, Form, Header, stamp_crc};
 use crate::recovery::{Summary, read_block, recover};
@@ -56,9 +56,12 @@ impl Engine {
             live[seg.0 as usize] += 1;
             Ok(())
         };
-        for lpn in 0..g.logical {
+        for first in (0..g.logical).step_by(PAGE_WORDS as usize) {
+            let (first, blocks) = (Lpn(first), PAGE_WORDS.min(g.logical - first));
             // What a damaged page named is counted in its segments and named by nobody.
-            whole &= self.missing(Lpn(lpn), 1).is_none() && !self.damaged_map(Lpn(lpn), 1);
+            whole &= self.missing(first, blocks).is_none() && !self.damaged_map(first, blocks);
+        }
+        for lpn in 0..g.logical {
             let pba = self.map().get(lpn);
             if pba != UNMAPPED && pba != POISONED {
                 count("block", lpn, pba)?;

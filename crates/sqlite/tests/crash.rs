@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use block::Bytes;
 use live::Planted;
-use varve_sqlite::crash::{Plan, check, check_with, workload};
+use varve_sqlite_host::crash::{Plan, check, check_with, workload};
 use varve_sqlite_vfs::{Store, StoreOptions};
 
 fn image(name: &str) -> PathBuf {

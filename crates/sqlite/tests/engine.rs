@@ -1,10 +1,10 @@
 //! The host over a device, call by call.
 
 use block::{DeviceError, RamDevice, Sectors, Span, Time, TxError, TxId, TxLimits};
-use varve_sqlite::files::Heard::{
+use varve_sqlite_host::files::Heard::{
     self, CheckpointDone, CheckpointStart, Commit, Cut, Read, Sync, Write,
 };
-use varve_sqlite::host::{self, Engine, Ideal, Layout, System, Tally};
+use varve_sqlite_host::host::{self, Engine, Ideal, Layout, System, Tally};
 use varve_sqlite_vfs::vfs::Kind::{self, Database, Journal, Wal};
 
 const LAYOUT: Layout = Layout { database: 0, pages: 100, log: 50 };

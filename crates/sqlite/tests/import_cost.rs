@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
-use varve_sqlite::image::{check, export, import};
+use varve_sqlite_host::image::{check, export, import};
 
 /// Bytes given to write calls so far.
 fn written() -> u64 {

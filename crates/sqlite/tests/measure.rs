@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use rusqlite::Connection;
-use varve_sqlite::measure::{At, Report, Row, Wear, measure};
+use varve_sqlite_host::measure::{At, Report, Row, Wear, measure};
 use varve_sqlite_vfs::vfs::Kind;
 
 /// The table of the VFS calls: 1000 rows, an index, values of 1000 bytes.

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use block::Medium;
 use block::{Bytes, Rng};
 use live::{ImageDrive, LiveError};
-use varve_sqlite::image::{Served, check_image, unusable};
+use varve_sqlite_host::image::{Served, check_image, unusable};
 use varve_sqlite_vfs::{Store, StoreOptions};
 
 const PAGE: usize = 4096;

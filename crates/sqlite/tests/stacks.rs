@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use lab::LabError;
 use stack::Description;
 use stack::rules::{Top, World, check};
-use varve_sqlite::stacked::Volume;
+use varve_sqlite_host::stacked::Volume;
 
 const LAYERS: [&str; 7] = ["log", "paper-log", "lfs", "cut", "record", "read-only", "real-time"];
 const BASES: [&str; 4] = ["ram", "image", "drive", "drive-image"];

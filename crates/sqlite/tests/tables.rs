@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use varve_sqlite::files::{Both, Memory, Settings, Shared, Stage, Synchronous};
-use varve_sqlite::pages::{PageCounter, Pages};
-use varve_sqlite::workload::bench::{Overwrite, Shape};
+use varve_sqlite_host::files::{Both, Memory, Settings, Shared, Stage, Synchronous};
+use varve_sqlite_host::pages::{PageCounter, Pages};
+use varve_sqlite_host::workload::bench::{Overwrite, Shape};
 use varve_sqlite_vfs::vfs::Kind;
 use varve_sqlite_vfs::{Counter, Counts};
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use block::{RamDevice, Sectors};
 use rusqlite::{Connection, OpenFlags};
-use varve_sqlite::files::api;
-use varve_sqlite::transfer::{export, import};
+use varve_sqlite_host::files::api;
+use varve_sqlite_host::transfer::{export, import};
 use varve_sqlite_vfs::{Store, StoreOptions, Stores};
 
 fn path(name: &str) -> PathBuf {

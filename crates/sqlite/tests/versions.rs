@@ -7,8 +7,8 @@
 use std::path::PathBuf;
 
 use rusqlite::Connection;
-use varve_sqlite::crash;
-use varve_sqlite::image::{Served, check};
+use varve_sqlite_host::crash;
+use varve_sqlite_host::image::{Served, check};
 use varve_sqlite_vfs::{Store, StoreOptions};
 
 fn unpacked(image: &str, to: &str) -> PathBuf {
