@@ -13,3 +13,5 @@ pub mod mount;
 pub mod nbd;
 pub mod nvme;
 pub mod stream;
+#[cfg(feature = "vhost-user")]
+pub mod vhost;

@@ -26,7 +26,7 @@ pub use remap::{Dump, HostLog, Image};
 pub use reproduce::{Paper, Reproduce};
 pub use serve::{
     Background, ConformanceArgs, Ctl, CtlCommand, Digest, OnCut, Remap, Serve, ServeFuse, ServeNbd,
-    ServeNvme, StackArgs, Switch, Timing,
+    ServeNvme, ServeVhost, StackArgs, Switch, Timing,
 };
 pub use sim::{Compare, Output, Sim};
 pub use sqlite::{Backup, Check, Export, Import, Measure, Resize, RunOnStack, Sqlite, StackWorld};

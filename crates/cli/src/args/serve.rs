@@ -13,6 +13,8 @@ pub enum Serve {
     Nbd(ServeNbd),
     /// Over NVMe/TCP: for Linux, as a drive with several queues, logs and vendor commands for transactions
     NvmeTcp(ServeNvme),
+    /// As the virtio disk of a virtual machine, by vhost-user (in programs that were built with the feature `vhost-user`)
+    VhostUser(ServeVhost),
     /// As a file in a directory, by FUSE, and with --loop as a block device of this kernel
     Fuse(ServeFuse),
 }
@@ -246,6 +248,26 @@ pub struct ServeNvme {
 }
 
 #[derive(ClapArgs)]
+pub struct ServeVhost {
+    #[command(flatten)]
+    pub stack: StackArgs,
+    /// Listen at this unix socket: one virtual machine at a time, and the next when it has left
+    #[arg(long, value_name = "PATH")]
+    pub socket: PathBuf,
+    /// Queues that a machine may use, each with a thread here
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub queues: u16,
+    /// Bytes of the machine's logical block: 512 or 4096
+    #[arg(long, value_name = "BYTES", default_value_t = 4096, value_parser = logical)]
+    pub block: u32,
+    /// Write a line to this descriptor when machines can come (`READY=1` goes to $NOTIFY_SOCKET in any case)
+    #[arg(long, value_name = "N")]
+    pub ready_fd: Option<u32>,
+    #[command(flatten)]
+    pub place: Background,
+}
+
+#[derive(ClapArgs)]
 pub struct ServeFuse {
     /// The directory to mount on; made if it is not there. It has disk.img, stats.json and control,
     /// which takes the commands of `varve ctl`
@@ -274,6 +296,13 @@ fn smallest(text: &str) -> Result<u32, String> {
     match text.parse() {
         Ok(bytes @ (1 | 512 | 4096)) => Ok(bytes),
         _ => Err("expected 1, 512 or 4096".to_string()),
+    }
+}
+
+fn logical(text: &str) -> Result<u32, String> {
+    match text.parse() {
+        Ok(bytes @ (512 | 4096)) => Ok(bytes),
+        _ => Err("expected 512 or 4096".to_string()),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `varve serve`: a stack becomes a device.
 
 mod nvme;
+mod vhost;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use serve::nbd::{Address, Export, Limits, Server};
 use stack::live::Stack;
 use stack::{Base, Description, Keys, Layer, StackError};
 
-use crate::args::{self, Serve, ServeFuse, ServeNbd, ServeNvme, StackArgs};
+use crate::args::{self, Serve, ServeFuse, ServeNbd, ServeNvme, ServeVhost, StackArgs};
 use crate::ready::{ready, stopping};
 use crate::{background, note, print, stop};
 
@@ -29,6 +30,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub fn serve(args: &Serve) -> Result<(), LabError> {
     let (Serve::Nbd(ServeNbd { place, .. })
     | Serve::NvmeTcp(ServeNvme { place, .. })
+    | Serve::VhostUser(ServeVhost { place, .. })
     | Serve::Fuse(ServeFuse { place, .. })) = args;
     if place.background {
         return in_background(place);
@@ -36,6 +38,7 @@ pub fn serve(args: &Serve) -> Result<(), LabError> {
     match args {
         Serve::Nbd(nbd) => serve_nbd(nbd),
         Serve::NvmeTcp(nvme) => nvme::serve_nvme(nvme),
+        Serve::VhostUser(vhost) => vhost::serve_vhost(vhost),
         Serve::Fuse(fuse) => serve_fuse(fuse),
     }
 }

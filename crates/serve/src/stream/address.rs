@@ -119,17 +119,36 @@ impl Listener {
         }
     }
 
+    /// Another descriptor of a unix socket, for whoever accepts by himself.
+    #[cfg(feature = "vhost-user")]
+    pub(crate) fn unix(&self) -> Option<io::Result<UnixListener>> {
+        match &self.0 {
+            Kind::Unix(listener, _) => Some(listener.try_clone()),
+            Kind::Tcp(_) => None,
+        }
+    }
+
+    /// Whether a client comes within `time`.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn wait(&self, time: Duration) -> io::Result<bool> {
+        let mut fds = [PollFd::from_borrowed_fd(self.fd(), PollFlags::IN)];
+        let within = Timespec::try_from(time).map_err(io::Error::other)?;
+        match poll(&mut fds, Some(&within)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => Ok(false),
+            Ok(_) => Ok(true),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// The next client, if one comes within `time`.
     ///
     /// # Errors
     /// What the system said.
     pub fn accept_within(&self, time: Duration) -> io::Result<Option<Socket>> {
-        let mut fds = [PollFd::from_borrowed_fd(self.fd(), PollFlags::IN)];
-        let within = Timespec::try_from(time).map_err(io::Error::other)?;
-        match poll(&mut fds, Some(&within)) {
-            Ok(0) | Err(rustix::io::Errno::INTR) => return Ok(None),
-            Ok(_) => {}
-            Err(error) => return Err(error.into()),
+        if !self.wait(time)? {
+            return Ok(None);
         }
         let accepted = match &self.0 {
             Kind::Unix(listener, _) => listener.accept().map(|(socket, _)| Socket::Unix(socket)),
