@@ -142,7 +142,7 @@ impl Target<'_> {
     fn place(&self, sector: u64, bytes: usize) -> Result<u64, Status> {
         let at = sector.checked_mul(SECTOR).ok_or(Status::Error)?;
         let block = u64::from(self.block);
-        if at % block != 0 || bytes as u64 % block != 0 {
+        if !at.is_multiple_of(block) || !(bytes as u64).is_multiple_of(block) {
             return Err(Status::Error);
         }
         inside(at, bytes as u64, self.disk.capabilities().size)?;

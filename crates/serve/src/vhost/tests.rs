@@ -119,7 +119,7 @@ fn contents(disk: &dyn Disk) -> Vec<u8> {
 fn requests_are_done_and_answered() {
     let disk = ram();
     let mut driver = Driver::new(Arc::clone(&disk) as _);
-    let bytes: Vec<u8> = (0..8192u32).map(|i| (i * 7 >> 3) as u8).collect();
+    let bytes: Vec<u8> = (0..8192u32).map(|i| (i * 7) as u8).collect();
     driver.put(DATA, &bytes);
     // The data of one request in three parts, the header in two.
     let (at, _, _) = driver.header(1, 10);
@@ -286,7 +286,7 @@ fn drawn_rings_break_nothing() {
             let flags = match rng.below(16) {
                 0 => rng.below(8) as u16,
                 1 => INDIRECT,
-                n => NEXT * u16::from(n < 11) | WRITE * u16::from(n % 3 == 0),
+                n => (NEXT * u16::from(n < 11)) | (WRITE * u16::from(n % 3 == 0)),
             };
             let next = if rng.ratio(1, 16) { rng.next_u64() as u16 } else { i + 1 };
             all.push(RawDescriptor::from(Descriptor::new(at, bytes, flags, next)));
