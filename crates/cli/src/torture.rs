@@ -5,22 +5,25 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use clap::CommandFactory;
+use clap::error::ErrorKind;
 use lab::LabError;
 use report::json::{Json, Map, MapExt};
 use serde_json::json;
+use torture::below::Below;
 use torture::cuts::From;
 use torture::recipe::{self, Expect, Recipe, Row};
-use torture::stage::Setup;
+use torture::stage::{Kind, Setup};
 use torture::subject::Subject;
 use torture::{Report, TortureError, Wanted};
 
-use crate::args::{self, Torture};
+use crate::args::{self, Args, Torture};
 use crate::{note, print, stop};
 
 /// How long a program may run, and a check, if nobody says.
 const LIMITS: (Duration, Duration) = (Duration::from_secs(120), Duration::from_secs(30));
 
-/// Runs on a failing drive, if nobody says.
+/// Runs on a failing drive, or on a stack whose power goes, if nobody says.
 const LIVE: u64 = 20;
 
 /// An error of a run, with its exit code.
@@ -44,8 +47,12 @@ pub fn torture(args: &Torture) -> Result<ExitCode, LabError> {
             Err(error) => Err(wrong(error)),
         };
     }
-    if args.mode == "live" && (args.log.is_some() || args.check.is_none() && args.recipe.is_none())
-    {
+    if args.stack.is_some() && args.mode != "live" {
+        let what = "--stack: expected --mode live: states are built of a recorded drive, and a stack has to run";
+        Args::command().error(ErrorKind::ArgumentConflict, what).exit();
+    }
+    let no_check = args.check.is_none() && args.recipe.is_none() && args.stack.is_none();
+    if args.mode == "live" && (args.log.is_some() || no_check) {
         let what = "--mode live: expected a program and --check, or --recipe, and no --log";
         return Err(LabError::Input(what.to_string()));
     }
@@ -68,6 +75,7 @@ pub fn torture(args: &Torture) -> Result<ExitCode, LabError> {
 
 fn document(wanted: &Wanted, report: &Report) -> String {
     let mut config = wanted.subject.document();
+    config["stack"] = json!(wanted.stack);
     config["name"] = json!(wanted.name);
     config["size"] = json!(wanted.size);
     let document = json!({
@@ -141,8 +149,8 @@ fn asked(args: &Torture) -> Result<Asked, LabError> {
 
 fn wanted(args: &Torture) -> Result<Wanted, LabError> {
     let Asked { name, program, check, env, from } = asked(args)?;
-    let kind: torture::stage::Kind = args.fs.parse().map_err(LabError::Input)?;
-    if kind == torture::stage::Kind::Strict && (args.recoveries > 0 || args.sector == Some(512)) {
+    let kind: Kind = args.fs.parse().map_err(LabError::Input)?;
+    if kind == Kind::Strict && (args.recoveries > 0 || args.sector == Some(512)) {
         let what = "--fs strict: it is no drive: expected no --recoveries, no --sector 512";
         return Err(LabError::Input(what.to_string()));
     }
@@ -150,12 +158,15 @@ fn wanted(args: &Torture) -> Result<Wanted, LabError> {
     let row = row.flatten();
     let limits = recipe.as_ref().map_or((None, None), |recipe| recipe.limits);
     let seconds = |own: Option<u64>| own.map(Duration::from_secs);
-    let least = recipe.as_ref().and_then(|recipe| recipe.size).unwrap_or(0);
+    let least = kind.size().max(recipe.as_ref().and_then(|recipe| recipe.size).unwrap_or(0));
+    let below = args.stack.as_deref().map(|text| below(text, (kind, least), args)).transpose()?;
     let live = (args.mode == "live").then_some(match args.cuts {
         args::Cuts::All => LIVE,
         args::Cuts::Drawn(runs) => runs,
     });
     let (worst, drawn) = match args.cuts {
+        // What the power leaves of a stack is what it comes up with.
+        _ if below.is_some() => (false, 0),
         args::Cuts::All => (true, args.random),
         args::Cuts::Drawn(count) => (false, count),
     };
@@ -169,14 +180,21 @@ fn wanted(args: &Torture) -> Result<Wanted, LabError> {
         name,
         subject: Subject {
             setup: Setup { kind, mkfs: args.mkfs.clone(), options: args.mount_options.clone() },
-            atomic: args.sector.or(row.and_then(|row| row.sector)).unwrap_or(4096),
+            atomic: match below {
+                Some((_, atomic)) => atomic,
+                None => args.sector.or(row.and_then(|row| row.sector)).unwrap_or(4096),
+            },
             program,
             check,
             env,
             run_limit: args.run_limit.or(seconds(limits.0)).unwrap_or(LIMITS.0),
             limit: args.limit.or(seconds(limits.1)).unwrap_or(LIMITS.1),
         },
-        size: args.size.map_or_else(|| kind.size().max(least), |size| size.0),
+        size: match (below, args.size) {
+            (Some((size, _)), _) => size,
+            (None, Some(size)) => size.0,
+            (None, None) => least,
+        },
         from,
         worst,
         drawn,
@@ -190,9 +208,26 @@ fn wanted(args: &Torture) -> Result<Wanted, LabError> {
         log: log.map_err(|error| LabError::io("--log", error))?,
         recoveries: args.recoveries as usize,
         live,
+        stack: args.stack.clone(),
         program: std::env::current_exe().map_err(|error| LabError::io("this program", error))?,
         version: crate::VERSION.to_string(),
     })
+}
+
+/// Bytes of a stack, and those that it keeps whole.
+fn below(text: &str, (kind, least): (Kind, u64), args: &Torture) -> Result<(u64, u64), LabError> {
+    let refused = |what: &str| Err(LabError::Input(format!("--stack: {what}")));
+    if kind == Kind::Strict {
+        return refused("--fs strict is no file system on a drive: expected another");
+    }
+    if args.recoveries > 0 {
+        return refused("expected no --recoveries: a run is cut once");
+    }
+    let (size, atomic) = Below::read(text).and_then(|below| below.sizes()).map_err(wrong)?;
+    if size < least {
+        return refused(&format!("{size} bytes: expected {least} at least, on {kind}"));
+    }
+    Ok((size, atomic))
 }
 
 fn word(expect: Expect) -> &'static str {
@@ -294,7 +329,7 @@ pub fn replay(args: &args::Replay) -> Result<(), LabError> {
 }
 
 /// How many processes check.
-fn workers(kind: torture::stage::Kind, asked: Option<u16>) -> Result<usize, LabError> {
+fn workers(kind: Kind, asked: Option<u16>) -> Result<usize, LabError> {
     let processors = || std::thread::available_parallelism().map_or(1, usize::from);
     match (asked.map(usize::from), kind.why_alone()) {
         (Some(many), Some(why)) if many > 1 => {

@@ -97,10 +97,26 @@ fn lists_and_refusals() {
         (&["torture", "--mode", "dead", "true"], 2),
         (&["torture", "--fs", "strict", "--recoveries", "1", "true"], 3),
         (&["torture", "--log", "/nowhere.vlog", "--check", "true", "--fs", "lfs"], 3),
+        (&["torture", "--stack", STACK, "true"], 2),
+        (&["torture", "--mode", "live", "--stack", STACK, "--size", "1GiB", "true"], 2),
     ] {
         let out = varve(&folder, args);
         let said = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(out.status.code(), Some(code), "{args:?}: {said}");
+    }
+    for (stack, more, says) in [
+        ("ram(64MiB)", &[][..], "nothing cuts its power: expected cut(SEED)"),
+        ("image(x, size=1GiB)+cut(1)", &[], "each run begins with a new one in memory"),
+        ("drive(nonsense)+log", &[], "nonsense"),
+        ("drive(samsung-970pro)+nonsense", &[], "expected log(OPTION=VALUE..), "),
+        ("ram(1MiB)+cut(1)", &[], "1048576 bytes: expected 67108864 at least, on ext4"),
+        (STACK, &["--fs", "strict"], "--fs strict is no file system on a drive"),
+        (STACK, &["--recoveries", "1"], "expected no --recoveries"),
+    ] {
+        let words = ["torture", "--mode", "live", "--stack", stack];
+        let out = varve(&folder, &[&words[..], more, &["--check", "true", "true"]].concat());
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert!(out.status.code() == Some(3) && said.contains(says), "{stack}: {said}");
     }
     fs::write(folder.path("bad.toml"), "plan = 2\nkind = \"torture\"\n").unwrap();
     let out = varve(&folder, &["replay", &folder.path("bad.toml")]);
@@ -216,6 +232,11 @@ fn a_hostile_program_ends_within_its_limit_on_ext4() {
     hostile("ext4");
 }
 
+/// There a state is files in a folder, and no mount.
+fn a_hostile_program_ends_within_its_limit_on_the_strict_one() {
+    hostile("strict");
+}
+
 /// Whoever looks what is on a device has it open, and the kernel keeps what it read of it: a state must not be
 /// seen through what was there before. (With this, a control lost 77 of 81 worst cases.)
 fn another_who_has_the_device_open_changes_nothing() {
@@ -317,6 +338,60 @@ fn a_program_whose_drive_fails_is_judged_by_what_it_goes_on_to_promise() {
     }
 }
 
+/// Small, with a buffer that is lost and a log that recovers.
+const STACK: &str = "drive(femu-default, scale=1/64, buffer.policy=lru, buffer.size=1MiB)+log";
+
+/// Runs the program on a stack whose power goes; what came of it.
+fn on_a_stack(folder: &Folder, fs: &str, stack: &str, (runs, how): (&str, &str)) -> (i32, Value) {
+    let options = ["--mode", "live", "--fs", fs, "--stack", stack, "--cuts", runs, "--out", how];
+    let words = [&options[..], &["--check", CHECK, "--", "sh", "-c", PROGRAM, how]].concat();
+    torture(folder, &words)
+}
+
+fn a_stack_keeps_what_was_synced_and_no_more(fs: &str) {
+    let folder = Folder::new();
+    let (code, all) = on_a_stack(&folder, fs, STACK, ("10", "SYNC"));
+    let results = &all["results"];
+    assert_eq!((code, results["verdict"].as_str()), (0, Some("kept")), "{all:#}");
+    let stack = &results["stack"];
+    assert!(stack["runs"] == 10 && stack["failed"] == 0, "{stack:#}");
+    assert!(stack["cut_within"].as_u64() > Some(3), "{stack:#}");
+    assert!(stack["operations"].as_u64() > Some(3), "{stack:#}");
+    let (code, all) = on_a_stack(&folder, fs, STACK, ("5", "NO"));
+    let results = &all["results"];
+    assert_eq!((code, results["verdict"].as_str()), (4, Some("lost")), "{all:#}");
+    // What it came up with is there, and judged again.
+    let plan = results["plans"][0].as_str().expect("a plan");
+    let out = varve(&folder, &["replay", plan, "--json"]);
+    let again: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(out.status.code(), Some(4), "{again:#}");
+    assert_eq!(again["results"]["as_written"], true, "{again:#}");
+    assert_eq!(again["results"]["state"], results["failures"][0]["state"], "{again:#}");
+    nothing_is_left(&folder);
+}
+
+fn a_stack_keeps_what_was_synced_and_no_more_on_lfs() {
+    a_stack_keeps_what_was_synced_and_no_more("lfs");
+}
+
+fn a_stack_keeps_what_was_synced_and_no_more_on_ext4() {
+    a_stack_keeps_what_was_synced_and_no_more("ext4");
+}
+
+/// Paper 1's log passes flushes down and does not commit: what was acknowledged is lost with its table.
+fn a_stack_that_loses_what_it_acknowledged_is_caught() {
+    let folder = Folder::new();
+    let stack = "drive(femu-default, scale=1/64, buffer.policy=lru, buffer.size=1MiB)+paper-log";
+    let (code, all) = on_a_stack(&folder, "lfs", stack, ("5", "SYNC"));
+    assert_eq!((code, all["results"]["verdict"].as_str()), (4, Some("lost")), "{all:#}");
+    // A checker that is content with everything measures no stack.
+    let options = ["--mode", "live", "--fs", "lfs", "--stack", STACK, "--cuts", "1"];
+    let words = [&options[..], &["--check", "true", "--", "sh", "-c", PROGRAM, "SYNC"]].concat();
+    let (code, all) = torture(&folder, &words);
+    assert_eq!((code, all["results"]["verdict"].as_str()), (1, Some("not measured")), "{all:#}");
+    nothing_is_left(&folder);
+}
+
 fn a_ci_server_reads_what_came_out() {
     let folder = Folder::new();
     let check = "echo 'lost <&\">'; exit 1";
@@ -334,6 +409,40 @@ fn a_ci_server_reads_what_came_out() {
     assert!(text.contains("<error message=\"harness broken: "), "{text}");
 }
 
+/// The same log, in other processes and any number of them: the same states, the same fates.
+fn the_same_again(folder: &Folder, one: &Value, log: &str, options: &[&str]) {
+    for jobs in ["1", "3"] {
+        let log = ["--log", log, "--jobs", jobs, "--keep-going"];
+        let (_, other) = torture(folder, &[&log[..], options].concat());
+        assert_eq!(other["results"]["states"], one["results"]["states"]);
+        assert_eq!(other["results"]["failures"], one["results"]["failures"]);
+    }
+}
+
+fn what_is_found_is_found_again(fs: &str) {
+    let folder = Folder::new();
+    let options = ["--fs", fs, "--recipe", "rename-fsync", "--random", "20", "count=6"];
+    let first = ["--jobs", "1", "--keep-going", "--out", "out"];
+    let (code, one) = torture(&folder, &[&first[..], &options[..]].concat());
+    assert_eq!((code, one["results"]["verdict"].as_str()), (4, Some("lost")), "{one:#}");
+    let failures = one["results"]["failures"].as_array().unwrap();
+    assert!(failures.len() > 1, "{one:#}");
+    the_same_again(&folder, &one, "out/rename-fsync.vlog", &options);
+    let plan = one["results"]["plans"][0].as_str().expect("a plan");
+    let out = varve(&folder, &["replay", plan, "--json", "--times", "3"]);
+    let again: Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(again["results"]["times_as_written"], 3, "{again:#}");
+    nothing_is_left(&folder);
+}
+
+fn what_is_found_is_found_again_on_lfs() {
+    what_is_found_is_found_again("lfs");
+}
+
+fn what_is_found_is_found_again_on_the_strict_one() {
+    what_is_found_is_found_again("strict");
+}
+
 fn a_rename_without_its_folder_is_lost_on_ext4_and_replayed() {
     let folder = Folder::new();
     let options = ["--recipe", "rename-fsync", "--random", "20", "--out", "out", "count=6"];
@@ -349,22 +458,13 @@ fn a_rename_without_its_folder_is_lost_on_ext4_and_replayed() {
         assert_eq!(again["results"]["as_written"], true, "{again:#}");
         assert_eq!(again["results"]["times_as_written"], times, "{again:#}");
     }
-    // The same log, another process: the same states, the same fates.
-    let log = Path::new("out").join("rename-fsync.vlog");
-    let again = |jobs: &str| {
-        let log = ["--log", log.to_str().unwrap(), "--jobs", jobs, "--keep-going"];
-        torture(&folder, &[&log[..], &options[..3], &["20", "count=6"]].concat()).1["results"]
-            .take()
-    };
-    for other in [again("1"), again("3")] {
-        assert_eq!(other["states"], one["results"]["states"]);
-        assert_eq!(other["failures"], one["results"]["failures"]);
-    }
+    let log = "out/rename-fsync.vlog";
+    the_same_again(&folder, &one, log, &[&options[..4], &["count=6"]].concat());
     let image = folder.path("drive.img");
     varve(&folder, &["replay", plan, "--image", &image]);
     assert_eq!(fs::metadata(&image).unwrap().len(), 64 << 20);
     // A log that was changed is not believed.
-    let path = folder.0.join(&log);
+    let path = folder.0.join(log);
     let mut bytes = fs::read(&path).unwrap();
     bytes[100] ^= 1;
     fs::write(&path, bytes).unwrap();
@@ -498,14 +598,20 @@ fn main() -> ExitCode {
         what_cannot_be_measured_is_said: lfs,
         a_hostile_program_ends_within_its_limit_on_lfs: lfs,
         a_hostile_program_ends_within_its_limit_on_ext4: ext4,
+        a_hostile_program_ends_within_its_limit_on_the_strict_one: lfs,
         another_who_has_the_device_open_changes_nothing: ext4,
         a_cut_within_a_recovery_is_looked_at: ext4,
         a_program_whose_drive_fails_is_judged_by_what_it_goes_on_to_promise: ext4,
+        a_stack_keeps_what_was_synced_and_no_more_on_lfs: lfs,
+        a_stack_keeps_what_was_synced_and_no_more_on_ext4: ext4,
+        a_stack_that_loses_what_it_acknowledged_is_caught: lfs,
         a_ci_server_reads_what_came_out: lfs,
         what_ext4_hides_is_seen_by_the_strict_one: ext4,
         owners_are_kept_by_the_strict_one_from_their_fsync_on: strict_as_root,
         a_test_of_pytest_fails_with_the_report: pytest,
         a_rename_without_its_folder_is_lost_on_ext4_and_replayed: ext4,
+        what_is_found_is_found_again_on_lfs: lfs,
+        what_is_found_is_found_again_on_the_strict_one: lfs,
     ];
     runner::run("torture", &tests)
 }

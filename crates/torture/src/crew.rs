@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use crate::error::TortureError;
 use crate::live::Faulty;
+use crate::powered::Order;
 use crate::stage::search_path;
 use crate::subject::Subject;
 use crate::worker::Job;
@@ -137,7 +138,13 @@ pub struct Crew {
 }
 
 impl Crew {
-    fn start(&self, name: &str, orders: &Value, limit: Duration) -> Result<Worker, TortureError> {
+    fn start(
+        &self,
+        name: &str,
+        orders: &Value,
+        log: PathBuf,
+        limit: Duration,
+    ) -> Result<Worker, TortureError> {
         let scratch = self.folder.join(name);
         let shared = self.folder.join("shared");
         for folder in [&scratch, &shared] {
@@ -160,20 +167,46 @@ impl Crew {
         let mut worker = Worker { child, input, lines, scratch: scratch.clone(), limit };
         let mut orders = orders.clone();
         orders["subject"] = self.subject.document();
-        orders["log"] = json!(self.log);
+        orders["log"] = json!(log);
         orders["scratch"] = json!(scratch);
         worker.send(&orders)?;
         Ok(worker)
     }
 
-    /// Records a run: the log, and what was promised over which files.
+    /// Records a run: the log, and what was promised over which files; on the stack, if there is one.
     ///
     /// # Errors
     /// [`TortureError`].
-    pub fn record(&self, size: u64, trees: &Path, fault: &Faulty) -> Result<Value, TortureError> {
-        let fault = fault.document();
-        let orders = json!({ "kind": "record", "size": size, "trees": trees, "fault": fault });
-        let mut worker = self.start("record", &orders, self.subject.run_limit)?;
+    pub fn record(
+        &self,
+        size: u64,
+        trees: &Path,
+        fault: &Faulty,
+        stack: Option<&Order>,
+    ) -> Result<Value, TortureError> {
+        let (fault, stack) = (fault.document(), stack.map(Order::document));
+        let orders = json!({
+            "kind": "record",
+            "size": size,
+            "trees": trees,
+            "fault": fault,
+            "stack": stack,
+        });
+        let mut worker = self.start("record", &orders, self.log.clone(), self.subject.run_limit)?;
+        let answer = worker.hear();
+        worker.end();
+        answer
+    }
+
+    /// Makes a run that ends with a power cut of a stack: what came of it. What the stack came up with is left
+    /// at `state`.
+    ///
+    /// # Errors
+    /// [`TortureError`].
+    pub fn cut(&self, name: &str, order: &Order, state: &Path) -> Result<Value, TortureError> {
+        let orders = json!({ "kind": "cut", "stack": order.document() });
+        let limit = self.subject.run_limit + self.limit();
+        let mut worker = self.start(name, &orders, state.to_path_buf(), limit)?;
         let answer = worker.hear();
         worker.end();
         answer
@@ -185,7 +218,7 @@ impl Crew {
     /// [`TortureError`].
     pub fn recover(&self, job: &Job, into: &Path) -> Result<Value, TortureError> {
         let orders = json!({ "kind": "recover", "job": job.document(), "into": into });
-        let mut worker = self.start("recover", &orders, self.limit())?;
+        let mut worker = self.start("recover", &orders, self.log.clone(), self.limit())?;
         let answer = worker.hear();
         worker.end();
         answer
@@ -204,7 +237,8 @@ impl Crew {
     /// # Errors
     /// [`TortureError`].
     pub fn worker(&self, name: &str) -> Result<Worker, TortureError> {
-        let mut worker = self.start(name, &json!({ "kind": "explore" }), self.limit())?;
+        let mut worker =
+            self.start(name, &json!({ "kind": "explore" }), self.log.clone(), self.limit())?;
         match worker.hear() {
             Ok(_) => Ok(worker),
             Err(error) => {

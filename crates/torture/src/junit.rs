@@ -34,6 +34,9 @@ pub fn junit(report: &Report) -> String {
         failed.map(|failed| format!("before record {}: {}", failed.cut.at, failed.reason))
     };
     let mut cases: Vec<(&str, Option<String>)> = match &report.live {
+        _ if report.stacked.is_some() => {
+            vec![("power cuts of a stack", report.failed().next().map(|one| one.reason.clone()))]
+        }
         Some(_) => vec![("failing drives", first(true))],
         None => vec![("worst cases", first(true)), ("drawn states", first(false))],
     };

@@ -4,6 +4,7 @@
 //! [`history`], [`states`], [`cuts`] and [`shrink`] are pure: they know no file, no socket and no clock.
 //! [`run`](mod@run) is a whole run, [`worker`] the process that checks one state after the other.
 
+pub mod below;
 pub mod blame;
 mod blocks;
 pub mod crew;
@@ -12,12 +13,14 @@ pub mod cuts;
 mod error;
 pub mod history;
 mod image;
+mod judge;
 pub mod junit;
 mod keep;
 pub mod kind;
 pub mod live;
 pub mod overlay;
 pub mod plan;
+pub mod powered;
 pub mod recipe;
 mod recording;
 pub mod recovery;
@@ -25,12 +28,15 @@ pub mod replay;
 pub mod run;
 pub mod sandbox;
 pub mod shrink;
+pub mod stacked;
 pub mod stage;
 pub mod states;
 pub mod strict;
 pub mod subject;
+mod touched;
 pub mod tree;
 pub mod verdict;
+pub mod wire;
 pub mod worker;
 
 pub use error::TortureError;

@@ -112,7 +112,7 @@ pub fn live(
         let crew = Crew { log: crew.folder.join(format!("live-{number}.vlog")), ..crew.clone() };
         let trees = crew.folder.join("trees-live");
         let fault = Faulty { rule: Some(rule.clone()), from_ready };
-        let answer = crew.record(wanted.size, &trees, &fault)?;
+        let answer = crew.record(wanted.size, &trees, &fault, None)?;
         live.runs += 1;
         if answer["struck"] == true {
             live.struck += 1;

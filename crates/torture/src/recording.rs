@@ -3,7 +3,8 @@
 //! The drive lies in memory and loses nothing: what a power cut would have left is found out later, from the
 //! log. A mark is in the log when the program's write of it returns; before that the files that the program
 //! sees are looked at, so that it can be said later what exactly was promised. Where the drive is to fail under the
-//! program, what was refused is not in the log.
+//! program, what was refused is not in the log. Where it is a stack whose power goes, nothing is heard from then on
+//! ([`Floor::wire`]): what was said while it was on was said before.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,23 +23,42 @@ use crate::stage::{Heard, Kind, Stage, Strict};
 use crate::strict::Volume;
 use crate::subject::{Scratch, Subject};
 use crate::tree::Tree;
+use crate::wire::Wire;
 
 /// How long looking at files may take in all: what is promised later is not looked at.
 const LOOKING: Duration = Duration::from_secs(10);
 
+/// Hears a mark, and whether it is ours.
+pub(crate) type Note = dyn Fn(&str, bool) -> Result<(), String> + Send + Sync;
+
+/// What a program runs on.
+pub(crate) struct Floor {
+    /// The drive.
+    pub disk: Arc<dyn Disk>,
+    /// Hears marks.
+    pub note: Arc<Note>,
+    /// Its switch, if it is a stack.
+    pub wire: Option<Arc<Wire>>,
+    /// Where it is written down what was promised over which files.
+    pub trees: Option<Box<dyn Write + Send>>,
+    /// How it fails.
+    pub fault: Faulty,
+}
+
 /// What the marks of a program led to.
 struct Marks {
-    disk: Arc<DataRecorded>,
+    note: Arc<Note>,
     folder: std::path::PathBuf,
     root: std::path::PathBuf,
     kernel: bool,
     trees: Mutex<Trees>,
     faults: Arc<Faults>,
     fault: Faulty,
+    wire: Option<Arc<Wire>>,
 }
 
 struct Trees {
-    out: Box<dyn Write + Send>,
+    out: Option<Box<dyn Write + Send>>,
     spent: Duration,
     ready: bool,
     /// Why no more are written.
@@ -49,10 +69,22 @@ struct Trees {
 }
 
 impl Marks {
-    /// From now on the drive fails as it is to.
-    fn fail(&self) -> Result<(), String> {
-        let Some(rule) = &self.fault.rule else { return Ok(()) };
-        self.faults.command(&format!("add {rule}")).map(drop)
+    /// The program is ready, or starts: from now on the drive fails as it is to, if it is to from here on.
+    fn fail(&self, ready: bool) -> Result<(), String> {
+        if let Some(wire) = self.wire.as_ref().filter(|wire| wire.from_ready == ready) {
+            wire.arm().map_err(|error| error.to_string())?;
+        }
+        match &self.fault.rule {
+            Some(rule) if self.fault.from_ready == ready => {
+                self.faults.command(&format!("add {rule}")).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether the power is on.
+    fn is_on(&self) -> bool {
+        self.wire.as_ref().is_none_or(|wire| wire.is_on())
     }
 
     /// Whether a request was refused.
@@ -63,8 +95,11 @@ impl Marks {
 
     fn hear(&self, text: &str) -> Result<String, String> {
         let mut trees = self.trees.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_on() {
+            return Err("the power is off".to_string());
+        }
         match said(text) {
-            Said::Begin(_) => self.disk.mark(text, false)?,
+            Said::Begin(_) => (self.note)(text, false)?,
             Said::Ready if trees.ready => {}
             Said::Ready => {
                 // What was set up is not what is tested.
@@ -76,16 +111,14 @@ impl Marks {
                 };
                 synced.map_err(|error| error.to_string())?;
                 trees.ready = true;
-                self.disk.mark(READY, true)?;
-                if self.fault.from_ready {
-                    self.fail()?;
-                }
+                (self.note)(READY, true)?;
+                self.fail(true)?;
             }
             Said::Promise(what) => {
                 self.look(&mut trees, what);
                 trees.promises += 1;
                 trees.after += u64::from(self.struck());
-                self.disk.mark(text, false)?;
+                (self.note)(text, false)?;
             }
         }
         Ok(String::new())
@@ -93,7 +126,8 @@ impl Marks {
 
     /// Writes down the files that the program sees.
     fn look(&self, trees: &mut Trees, promise: &str) {
-        if trees.why.is_some() || self.fault.rule.is_some() {
+        let Some(out) = &mut trees.out else { return };
+        if trees.why.is_some() {
             return;
         }
         let since = Instant::now();
@@ -102,7 +136,7 @@ impl Marks {
         let written = tree.and_then(|tree| {
             let line =
                 json!({ "number": trees.promises, "promise": promise, "tree": tree.document() });
-            writeln!(trees.out, "{line}").map_err(|error| error.to_string())
+            writeln!(out, "{line}").map_err(|error| error.to_string())
         });
         let late = (trees.spent > LOOKING).then(|| "it took too long".to_string());
         trees.why = written.err().or(late);
@@ -123,6 +157,28 @@ fn sync_each(folder: &Path) -> std::io::Result<()> {
     std::fs::File::open(folder)?.sync_all()
 }
 
+/// What came of a program.
+pub(crate) struct Ran {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its drive refused something.
+    pub struck: bool,
+    /// The power went while it ran.
+    pub cut: bool,
+    /// Promises.
+    pub promises: u64,
+    /// Promises after something was refused.
+    pub after: u64,
+    /// It said that it was ready.
+    pub ready: bool,
+    /// Why it is not known over which files something was promised.
+    pub no_trees: Option<String>,
+    /// All of it took so long.
+    pub took: Duration,
+    /// Until the program was started it took so long.
+    pub setup: Duration,
+}
+
 /// Records a run: the log at the first path, what was promised over which files at the second; on a drive that
 /// fails as `fault` says.
 ///
@@ -135,19 +191,69 @@ pub fn record(
     (log, trees): (&Path, &Path),
     fault: &Faulty,
 ) -> Result<Value, TortureError> {
-    let began = Instant::now();
-    let ram = Arc::new(RamDisk::new(size)?);
+    let ram: Arc<dyn Disk> = Arc::new(RamDisk::new(size)?);
+    recorded(subject, scratch, (log, trees), (ram, None), fault).map(|ran| ran.document())
+}
+
+/// Records a run on a drive, with its switch if it has one.
+///
+/// # Errors
+/// The machine's, or the program did not do what it should.
+pub(crate) fn recorded(
+    subject: &Subject,
+    scratch: &Scratch,
+    (log, trees): (&Path, &Path),
+    (below, wire): (Arc<dyn Disk>, Option<Arc<Wire>>),
+    fault: &Faulty,
+) -> Result<Ran, TortureError> {
     let source = format!("{} on {}", words(subject), subject.setup.kind);
-    let disk = Arc::new(DataRecorded::create(ram, log, &source)?);
+    let disk = Arc::new(DataRecorded::create(below, log, &source)?);
     let out = std::fs::File::create(trees).map_err(TortureError::io(trees))?;
+    let marked = Arc::clone(&disk);
+    let floor = Floor {
+        disk: Arc::clone(&disk) as _,
+        note: Arc::new(move |text: &str, ours| marked.mark(text, ours)),
+        wire,
+        // On a failing drive it is of no use.
+        trees: fault.rule.is_none().then(|| Box::new(std::io::BufWriter::new(out)) as _),
+        fault: fault.clone(),
+    };
+    let ran = run(subject, scratch, floor)?;
+    disk.finish().map_err(TortureError::io(log))?;
+    Ok(ran)
+}
+
+impl Ran {
+    /// As a document.
+    pub(crate) fn document(&self) -> Value {
+        let complaint = (self.outcome.ended != Ended::Code(0)).then(|| self.outcome.why());
+        json!({
+            "struck": self.struck,
+            "complaint": complaint,
+            "promises_after": self.after,
+            "promises": self.promises,
+            "ready": self.ready,
+            "no_trees": self.no_trees,
+            "ms": self.took.as_millis() as u64,
+            "setup_ms": self.setup.as_millis() as u64,
+        })
+    }
+}
+
+/// Runs the program; nothing is mounted any more when this returns.
+///
+/// # Errors
+/// The machine's, or the program did not do what it should.
+pub(crate) fn run(subject: &Subject, scratch: &Scratch, floor: Floor) -> Result<Ran, TortureError> {
+    let began = Instant::now();
     let root = scratch.0.join("fs");
     let marks = Arc::new(Marks {
-        disk: Arc::clone(&disk),
+        note: Arc::clone(&floor.note),
         folder: root.join("w"),
         root,
         kernel: subject.setup.kind.is_of_kernel(),
         trees: Mutex::new(Trees {
-            out: Box::new(std::io::BufWriter::new(out)),
+            out: floor.trees,
             spent: Duration::ZERO,
             ready: false,
             why: None,
@@ -155,48 +261,36 @@ pub fn record(
             after: 0,
         }),
         faults: Arc::new(Faults::default()),
-        fault: fault.clone(),
+        fault: floor.fault,
+        wire: floor.wire,
     });
     let hearing = Arc::clone(&marks);
     let heard: Arc<Heard> = Arc::new(move |text: &str| hearing.hear(text));
-    let recorded: Arc<dyn Disk> = Arc::clone(&disk) as _;
-    let disk_of_stage = Arc::new(FaultyDisk::new(recorded, Arc::clone(&marks.faults)));
-    let mut stage = Stage::new(disk_of_stage, &scratch.0, &subject.setup, Some(heard))?;
-    if subject.setup.kind == Kind::Strict {
-        let log = Arc::clone(&disk);
-        let note = Arc::new(move |text: &str| log.mark(text, true));
-        let below: Arc<dyn Disk> = Arc::new(FaultyDisk::new(
-            Arc::clone(&disk) as Arc<dyn Disk>,
-            Arc::clone(&marks.faults),
-        ));
-        stage.told_as(Strict::Volume(Arc::new(Mutex::new(Volume::new(below, note)))));
+    let failing: Arc<dyn Disk> = Arc::new(FaultyDisk::new(floor.disk, Arc::clone(&marks.faults)));
+    let mut stage = Stage::new(Arc::clone(&failing), &scratch.0, &subject.setup, Some(heard))?;
+    if let Some(wire) = &marks.wire {
+        stage.switched_by(wire.power());
     }
-    let ran = run(subject, scratch, &mut stage, &marks);
+    if subject.setup.kind == Kind::Strict {
+        let note = Arc::clone(&marks.note);
+        let note = Arc::new(move |text: &str| note(text, true));
+        stage.told_as(Strict::Volume(Arc::new(Mutex::new(Volume::new(failing, note)))));
+    }
+    let ran = on(subject, scratch, &mut stage, &marks);
     let took = began.elapsed();
     // Its marks end here; what unmounting writes is nobody's.
     let ended = stage.end();
-    let (outcome, setup, struck) = ran?;
+    let (outcome, setup, struck, cut) = ran?;
     ended?;
-    disk.finish().map_err(TortureError::io(log))?;
     let mut trees = marks.trees.lock().unwrap_or_else(PoisonError::into_inner);
     // Without them less can be said about a failure, and nothing else changes.
-    let flushed = trees.out.flush().err().map(|error| error.to_string());
-    let why = trees.why.clone().or(flushed);
-    let complaint = match outcome.ended {
-        Ended::Code(0) => None,
-        _ if struck => Some(outcome.why()),
-        _ => return Err(TortureError::Broken(format!("the program {}", outcome.why()))),
-    };
-    Ok(json!({
-        "struck": struck,
-        "complaint": complaint,
-        "promises_after": trees.after,
-        "promises": trees.promises,
-        "ready": trees.ready,
-        "no_trees": why,
-        "ms": took.as_millis() as u64,
-        "setup_ms": setup.as_millis() as u64,
-    }))
+    let flushed = trees.out.as_mut().and_then(|out| out.flush().err());
+    let no_trees = trees.why.clone().or(flushed.map(|error| error.to_string()));
+    if outcome.ended != Ended::Code(0) && !struck && !cut {
+        return Err(TortureError::Broken(format!("the program {}", outcome.why())));
+    }
+    let (promises, after, ready) = (trees.promises, trees.after, trees.ready);
+    Ok(Ran { outcome, struck, cut, promises, after, ready, no_trees, took, setup })
 }
 
 fn words(subject: &Subject) -> String {
@@ -205,19 +299,17 @@ fn words(subject: &Subject) -> String {
     words.join(" ")
 }
 
-fn run(
+fn on(
     subject: &Subject,
     scratch: &Scratch,
     stage: &mut Stage,
     marks: &Marks,
-) -> Result<(Outcome, Duration, bool), TortureError> {
+) -> Result<(Outcome, Duration, bool, bool), TortureError> {
     let since = Instant::now();
     stage.make()?;
-    let marked = |text: &str| marks.disk.mark(text, true).map_err(TortureError::Broken);
+    let marked = |text: &str| (marks.note)(text, true).map_err(TortureError::Broken);
     marked(STARTED)?;
-    if !marks.fault.from_ready {
-        marks.fail().map_err(TortureError::Broken)?;
-    }
+    marks.fail(false).map_err(TortureError::Broken)?;
     let setup = since.elapsed();
     let tmp = scratch.tmp();
     std::fs::create_dir_all(&tmp).map_err(TortureError::io(&tmp))?;
@@ -226,13 +318,17 @@ fn run(
     env.push(("VARVE_ACK".to_string(), stage.ears().into()));
     env.push(("VARVE_SHARED".to_string(), scratch.shared().into()));
     env.push(("TMPDIR".to_string(), tmp.into()));
+    // A machine without power runs nothing.
     let outcome = Boxes::probe()
-        .run(&subject.program, &env, subject.run_limit, &|| false)
+        .run(&subject.program, &env, subject.run_limit, &|| !marks.is_on())
         .map_err(|error| TortureError::Input(error.to_string()))?;
+    let (struck, cut) = (marks.struck(), !marks.is_on());
+    if let Some(wire) = &marks.wire {
+        wire.end().map_err(|error| TortureError::Broken(error.to_string()))?;
+    }
     marked(ENDED)?;
-    let struck = marks.struck();
     // What is left is to be let go, whatever failed before.
     marks.faults.command("clear").map_err(TortureError::Broken)?;
     stage.unmount()?;
-    Ok((outcome, setup, struck))
+    Ok((outcome, setup, struck, cut))
 }

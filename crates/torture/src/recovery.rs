@@ -18,6 +18,7 @@ use crate::crew::Crew;
 use crate::cuts::{From, choose};
 use crate::error::TortureError;
 use crate::history::{ENDED, History, STARTED};
+use crate::judge::Judge;
 use crate::keep::Keep;
 use crate::overlay::StateDisk;
 use crate::run::{Wanted, empty, explore};
@@ -26,7 +27,7 @@ use crate::stage::Stage;
 use crate::states::{Cut, States};
 use crate::subject::{Scratch, Subject};
 use crate::verdict::{Checked, Report, Verdict};
-use crate::worker::{Checker, Fate, Job};
+use crate::worker::{Fate, Job};
 
 /// States drawn within one recovery, beside all its worst cases.
 const DRAWN: u64 = 20;
@@ -68,11 +69,11 @@ pub fn record(
     moment.begun.iter().try_for_each(|what| mark(&format!("begin {what}"), false))?;
     mark(STARTED, true)?;
     let stage = Stage::new(Arc::clone(&recorded) as _, &scratch.0, &subject.setup, None)?;
-    let boxes = Boxes::probe();
-    let mut checker = Checker { subject, scratch, disk: &disk, stage, states, boxes };
-    let found = checker.looked(&moment, job, &mut BTreeMap::new());
+    let mut judge = Judge { subject, scratch, stage, boxes: Boxes::probe() };
+    let said = (&moment.promised[..], &moment.begun[..]);
+    let found = judge.looked(said, job, &|| disk.was_read(), &mut BTreeMap::new());
     let marked = mark(ENDED, true);
-    checker.stage.end()?;
+    judge.stage.end()?;
     let (fate, reason) = found?;
     marked?;
     recorded.finish().map_err(TortureError::io(into))?;

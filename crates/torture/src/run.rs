@@ -17,14 +17,17 @@ use crate::history::{History, READY, Said, said};
 use crate::keep::Keep;
 use crate::live::Faulty;
 use crate::plan::sha256;
+use crate::powered::Order;
 use crate::sandbox::Boxes;
+use crate::stacked::stacked;
 use crate::states::{Cut, Left, StateHash};
 use crate::subject::Subject;
 use crate::verdict::{Checked, Recorded, Report, Verdict};
+use crate::wire::{Goes, Place};
 use crate::worker::{Fate, Job};
 
 /// Different failures after which nothing more is looked at, unless it is to go on.
-const ENOUGH: usize = 3;
+pub(crate) const ENOUGH: usize = 3;
 
 /// What is wanted.
 #[derive(Clone, Debug)]
@@ -59,8 +62,11 @@ pub struct Wanted {
     pub log: Option<PathBuf>,
     /// States within whose recovery the power goes again.
     pub recoveries: usize,
-    /// No power cuts, but so many runs of the program on a drive that fails.
+    /// So many runs of the program on a drive that fails, and no power cuts; on a stack whose power goes, if
+    /// there is one.
     pub live: Option<u64>,
+    /// The stack below the file system; none: a recorded drive that loses nothing.
+    pub stack: Option<String>,
     /// This program.
     pub program: PathBuf,
     /// Of this program.
@@ -90,9 +96,15 @@ pub fn run(
     };
     let mut report = empty(wanted);
     report.notes.extend(Boxes::probe().why_weaker().map(str::to_string));
+    let order = wanted.stack.as_ref().map(|stack| Order {
+        stack: stack.clone(),
+        seed: wanted.seed,
+        goes: Goes::Not,
+        from_ready: wanted.from == From::Ready,
+    });
     let answer = match wanted.log {
         Some(_) => None,
-        None => match crew.record(wanted.size, &trees, &Faulty::default()) {
+        None => match crew.record(wanted.size, &trees, &Faulty::default(), order.as_ref()) {
             Ok(answer) => Some(answer),
             Err(TortureError::Broken(why)) => {
                 report.verdict = Verdict::Broken(why);
@@ -115,6 +127,7 @@ pub fn run(
         report.notes.push(format!("files were not looked at after some promise: {why}"));
     }
     let next = match wanted.live {
+        Some(runs) if wanted.stack.is_some() => format!("{runs} runs that a power cut ends"),
         Some(runs) => format!("{runs} runs on a failing drive"),
         None => format!("{} states to look at", cuts.hashes.len()),
     };
@@ -128,6 +141,16 @@ pub fn run(
     }
     if let Some(runs) = wanted.live {
         let ready = history.ours(READY).is_some() && wanted.from == From::Ready;
+        if let Some(stack) = &wanted.stack {
+            let spent = answer.as_ref().and_then(|answer| Place::of(&answer["spent"]));
+            let all = (spent.unwrap_or_default(), ready);
+            stacked(wanted, &crew, (stack, runs), all, stop, &mut report)?;
+            return match report.verdict {
+                Verdict::Kept => self_check(wanted, &crew, &history, &cuts, &mut report),
+                _ => Ok(()),
+            }
+            .map(|()| report);
+        }
         let changes = report.recorded.writes + report.recorded.flushes;
         crate::live::live(wanted, &crew, (runs, changes, ready), stop, &mut report)?;
         return Ok(report);
@@ -164,6 +187,7 @@ pub(crate) fn empty(wanted: &Wanted) -> Report {
         unmountable_counts: wanted.subject.atomic == 4096,
         recoveries: Vec::new(),
         live: None,
+        stacked: None,
         ms: 0,
         blame: None,
         plans: Vec::new(),
@@ -196,7 +220,7 @@ pub fn states_hash(cuts: &Cuts) -> String {
 
 fn nothing_to_see(wanted: &Wanted, cuts: &Cuts, recorded: &Recorded) -> Option<String> {
     let promises = wanted.subject.check.is_none() || recorded.promises > 0;
-    let why = if cuts.hashes.is_empty() {
+    let why = if cuts.hashes.is_empty() && wanted.stack.is_none() {
         "no states were asked for"
     } else if !promises {
         "the program promised nothing: it writes to the file that $VARVE_ACK names"
@@ -208,7 +232,7 @@ fn nothing_to_see(wanted: &Wanted, cuts: &Cuts, recorded: &Recorded) -> Option<S
     Some(why.to_string())
 }
 
-fn fate(answer: &Value) -> Option<Fate> {
+pub(crate) fn fate(answer: &Value) -> Option<Fate> {
     [Fate::Kept, Fate::Lost, Fate::Unmountable, Fate::Broken]
         .into_iter()
         .find(|fate| answer["fate"] == fate.name())
@@ -228,7 +252,7 @@ pub(crate) fn checked(answer: &Value, cut: &Cut, worst: bool) -> Option<Checked>
 }
 
 /// A reason without its numbers: what tells failures apart.
-fn kind_of(reason: &str) -> String {
+pub(crate) fn kind_of(reason: &str) -> String {
     let mut kind = String::new();
     for c in reason.chars() {
         match c.is_ascii_digit() {
@@ -321,6 +345,17 @@ fn judge(
         report.verdict = Verdict::Broken(says);
         return Ok(());
     }
+    self_check(wanted, crew, history, cuts, report)
+}
+
+/// Whether the checker complains of a drive that lies.
+fn self_check(
+    wanted: &Wanted,
+    crew: &Crew,
+    history: &History,
+    cuts: &Cuts,
+    report: &mut Report,
+) -> Result<(), TortureError> {
     if !wanted.self_check || wanted.subject.check.is_none() {
         return Ok(());
     }

@@ -19,7 +19,7 @@ use serve::fuse::{Mount, Options, Patience, who_holds};
 use serve::mount::{DiskDevice, FsMount, MountOptions};
 use stack::disk::{Disk, Meter};
 use stack::live::Stack;
-use stack::power::NoSwitch;
+use stack::power::{NoSwitch, Power};
 
 use crate::error::TortureError;
 pub use crate::kind::{Kind, search_path};
@@ -65,6 +65,8 @@ pub struct Stage {
     device: PathBuf,
     mounted: Option<Mounted>,
     strict: Strict,
+    /// The drive's switch.
+    power: Arc<dyn Power>,
 }
 
 /// What the strict file system is told as.
@@ -127,7 +129,13 @@ impl Stage {
         }
         let (setup, scratch) = (setup.clone(), scratch.to_path_buf());
         let strict = Strict::Not;
-        Ok(Stage { setup, scratch, disk, served, device, mounted: None, strict })
+        let power = Arc::new(NoSwitch("it is a state"));
+        Ok(Stage { setup, scratch, disk, served, device, mounted: None, strict, power })
+    }
+
+    /// The power of the drive can go: whoever lets a file system go asks whether it has.
+    pub fn switched_by(&mut self, power: Arc<dyn Power>) {
+        self.power = power;
     }
 
     /// What a strict file system is told as.
@@ -200,7 +208,7 @@ impl Stage {
                     identity: "a state".to_string(),
                     lasts: false,
                     disk: Arc::clone(&self.disk),
-                    power: Arc::new(NoSwitch("it is a state")),
+                    power: Arc::clone(&self.power),
                     meter: Arc::new(Meter::default()),
                     blocks: None,
                     recorders: Vec::new(),

@@ -8,6 +8,7 @@ use crate::blame::Blame;
 use crate::cut_text::left_text;
 use crate::live::Live;
 use crate::recovery::Recovery;
+use crate::stacked::Stacked;
 use crate::states::{Cut, StateHash};
 use crate::worker::Fate;
 
@@ -113,6 +114,8 @@ pub struct Report {
     pub recoveries: Vec<Recovery>,
     /// What came of runs on failing drives: what was looked at is of those then.
     pub live: Option<Live>,
+    /// What came of runs on stacks whose power went: what was looked at is of those then.
+    pub stacked: Option<Stacked>,
     /// Seconds of looking, in milliseconds.
     pub ms: u64,
     /// What the first failure needs.
@@ -197,6 +200,7 @@ impl Report {
             "failures": failures,
             "recoveries": recoveries,
             "live": self.live.as_ref().map(Live::document),
+            "stack": self.stacked.as_ref().map(Stacked::document),
             "blame": self.blame.as_ref().map(Blame::document),
             "plans": self.plans,
             "notes": self.notes,
@@ -230,9 +234,21 @@ impl fmt::Display for Report {
                 live.runs, live.struck, live.complained, live.after
             )?;
         }
+        if let Some(Stacked { stack, runs, within, all, .. }) = &self.stacked {
+            writeln!(
+                f,
+                "{runs} runs on {stack}: the power went with one of its {} operations in {within}, when \
+                 the program had ended in {}",
+                all.operations,
+                runs - within
+            )?;
+        }
         let all = self.checked.len() as u64;
         let rate = (all * 60_000).checked_div(self.ms).unwrap_or(0);
         match self.live {
+            _ if self.stacked.is_some() => {
+                writeln!(f, "looked at what came up {all} times in {}", seconds(self.ms))?;
+            }
             Some(_) => writeln!(f, "looked at {all} states in {}", seconds(self.ms))?,
             None => writeln!(
                 f,
@@ -281,6 +297,12 @@ impl fmt::Display for Report {
 
 impl Report {
     fn lost(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(stacked) = &self.stacked {
+            writeln!(f, "LOST in {} of {} runs", stacked.failed, stacked.runs)?;
+            return self.failed().next().map_or(Ok(()), |first| {
+                writeln!(f, "  first      {} promises: {}", first.promised, first.reason)
+            });
+        }
         let [worst, drawn] = self.counts();
         writeln!(
             f,

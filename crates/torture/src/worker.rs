@@ -4,7 +4,6 @@
 //! When nothing more comes it undoes all and ends.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::io::{BufRead, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,14 +15,15 @@ use stack::disk::Disk;
 use crate::cut_text::{left_of, left_text};
 use crate::error::TortureError;
 use crate::history::History;
+use crate::judge::Judge;
 use crate::live::Faulty;
 use crate::overlay::StateDisk;
-use crate::sandbox::{Boxes, Ended};
+use crate::powered::Order;
+use crate::sandbox::Boxes;
 use crate::stage::{Stage, Strict};
-use crate::states::{Cut, Moment, States};
+use crate::states::{Cut, States};
 use crate::strict::Blocks;
 use crate::subject::{Scratch, Subject};
-use crate::tree::Tree;
 
 /// What came of a state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -105,6 +105,7 @@ pub fn work(input: &mut dyn BufRead, output: &mut dyn Write) -> Result<(), Tortu
     let answer = match config["kind"].as_str() {
         Some("record") => recorded(&config),
         Some("recover") => recovered(&config),
+        Some("cut") => cut(&config),
         _ => return explore(&config, input, output),
     };
     say(output, &answered(answer))
@@ -142,8 +143,19 @@ fn recorded(config: &Value) -> Result<Value, TortureError> {
     let whole = || TortureError::Input("a worker's orders are not whole".to_string());
     let size = config["size"].as_u64().ok_or_else(whole)?;
     let trees = config["trees"].as_str().ok_or_else(whole)?;
+    let into = (log.as_path(), Path::new(trees));
+    if let Some(order) = Order::of(&config["stack"]) {
+        return crate::powered::record(&subject, &scratch, into, &order);
+    }
     let fault = Faulty::of(&config["fault"]);
-    crate::recording::record(&subject, size, &scratch, (&log, Path::new(trees)), &fault)
+    crate::recording::record(&subject, size, &scratch, into, &fault)
+}
+
+fn cut(config: &Value) -> Result<Value, TortureError> {
+    let whole = || TortureError::Input("a worker's orders are not whole".to_string());
+    let (subject, scratch, log) = orders(config)?;
+    let order = Order::of(&config["stack"]).ok_or_else(whole)?;
+    crate::powered::cut(subject, scratch, &order, &log)
 }
 
 fn recovered(config: &Value) -> Result<Value, TortureError> {
@@ -177,25 +189,20 @@ fn explore(
         return Err(error);
     }
     let states = States::new(&history, subject.atomic);
-    let boxes = Boxes::probe();
-    let mut checker = Checker { subject, scratch, disk: &disk, stage, states, boxes };
+    let judge = Judge { subject, scratch, stage, boxes: Boxes::probe() };
+    let mut checker = Checker { judge, disk: &disk, states };
     let worked = checker.serve(input, output);
     // Whatever became of whoever sent the work: nothing is left of it here.
-    let ended = checker.stage.end();
+    let ended = checker.judge.stage.end();
     worked.and(ended)
 }
 
 /// Whoever checks states.
-pub(crate) struct Checker<'a> {
-    pub subject: Subject,
-    pub scratch: Scratch,
-    pub disk: &'a StateDisk,
-    pub stage: Stage,
-    pub states: States<'a>,
-    pub boxes: Boxes,
+struct Checker<'a> {
+    judge: Judge,
+    disk: &'a StateDisk,
+    states: States<'a>,
 }
-
-type Found = (Fate, String);
 
 impl Checker<'_> {
     /// Answers one job after the other, until none comes, or nobody hears.
@@ -228,7 +235,9 @@ impl Checker<'_> {
         }
         let mut answer = BTreeMap::new();
         let built = since.elapsed();
-        let (fate, reason) = match self.looked(&moment, job, &mut answer) {
+        let said = (&moment.promised[..], &moment.begun[..]);
+        let read = || self.disk.was_read();
+        let (fate, reason) = match self.judge.looked(said, job, &read, &mut answer) {
             Ok(found) => found,
             Err(TortureError::Broken(why)) => (Fate::Broken, why),
             Err(other) => return Err(other),
@@ -247,110 +256,5 @@ impl Checker<'_> {
             answer.insert(name.to_string(), value);
         }
         Ok(Value::Object(answer.into_iter().collect()))
-    }
-
-    /// Mounts the state that is in, has it judged, and lets it go.
-    pub(crate) fn looked(
-        &mut self,
-        moment: &Moment,
-        job: &Job,
-        answer: &mut BTreeMap<String, Value>,
-    ) -> Result<Found, TortureError> {
-        self.stage.fresh()?;
-        let mounted = self.stage.mount();
-        if !self.disk.was_read() {
-            self.stage.unmount()?;
-            let what = "the kernel mounted what it knew of another state";
-            return Err(TortureError::Broken(what.to_string()));
-        }
-        if let Err(why) = mounted {
-            return Ok((Fate::Unmountable, why.0));
-        }
-        if job.tree {
-            // Without it less can be said, and nothing else changes.
-            match Tree::walk(&self.stage.folder()) {
-                Ok(tree) => answer.insert("tree".to_string(), tree.document()),
-                Err(why) => answer.insert("no_tree".to_string(), json!(why)),
-            };
-        }
-        if self.subject.check.is_none() && !job.shell {
-            self.stage.unmount()?;
-            let image = self.scratch.0.join("checked.img");
-            if let Some(complaint) = self.stage.complaint(&image)? {
-                return Ok((Fate::Lost, complaint));
-            }
-            if let Err(why) = self.stage.mount() {
-                return Ok((Fate::Unmountable, why.0));
-            }
-        }
-        let judged = self.judged(moment, job.shell);
-        let unmounted = self.stage.unmount();
-        let cleared = self.clear();
-        let found = judged?;
-        unmounted?;
-        cleared?;
-        Ok(found)
-    }
-
-    /// The program and the checker leave nothing.
-    fn clear(&self) -> Result<(), TortureError> {
-        let tmp = self.scratch.tmp();
-        match std::fs::remove_dir_all(&tmp) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(TortureError::Io { path: tmp, error })
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn judged(&self, moment: &Moment, shell: bool) -> Result<Found, TortureError> {
-        let tmp = self.scratch.tmp();
-        std::fs::create_dir_all(&tmp).map_err(TortureError::io(&tmp))?;
-        let list = |name: &str, lines: &[String]| {
-            let path = self.scratch.0.join(name);
-            let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-            let written = std::fs::write(&path, text);
-            written.map_err(TortureError::io(&path)).map(|()| path)
-        };
-        let mut env = self.subject.env.clone();
-        for (name, value) in [
-            ("VARVE_DIR", self.stage.folder()),
-            ("VARVE_ACKED", list("acked", &moment.promised)?),
-            ("VARVE_STARTED", list("started", &moment.begun)?),
-            ("VARVE_ACK", PathBuf::from("/dev/null")),
-            ("VARVE_SHARED", self.scratch.shared()),
-            ("TMPDIR", tmp),
-        ] {
-            env.push((name.to_string(), value.into()));
-        }
-        if shell {
-            let shell = std::env::var_os("SHELL").unwrap_or_else(|| OsString::from("sh"));
-            let ended = Boxes::talk(&[shell], &env);
-            ended.map_err(TortureError::io("a shell"))?;
-            return Ok((Fate::Kept, "a shell".to_string()));
-        }
-        let words = self.subject.judge();
-        let limit = match self.subject.check {
-            Some(_) => self.subject.limit,
-            None => self.subject.limit.max(self.subject.run_limit),
-        };
-        let outcome = self.boxes.run(&words, &env, limit, &|| false);
-        let outcome = outcome.map_err(|error| TortureError::Broken(error.to_string()))?;
-        let started_again = self.subject.check.is_none();
-        Ok(match (outcome.ended, outcome.last_line()) {
-            (Ended::Code(0), _) => (Fate::Kept, String::new()),
-            (Ended::Code(1), Some(reason)) if !started_again => (Fate::Lost, reason.to_string()),
-            (Ended::Code(1), None) if !started_again => (
-                Fate::Broken,
-                format!(
-                    "the checker ended with 1 and no reason on its standard output: {}",
-                    outcome.why()
-                ),
-            ),
-            _ if started_again => {
-                (Fate::Lost, format!("the program does not start again: it {}", outcome.why()))
-            }
-            _ => (Fate::Broken, format!("the checker {}", outcome.why())),
-        })
     }
 }

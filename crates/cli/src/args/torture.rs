@@ -46,14 +46,18 @@ pub struct Torture {
     /// Bytes that the drive keeps whole: 4096, or 512 [default: 4096]
     #[arg(long, value_name = "BYTES", value_parser = sector)]
     pub sector: Option<u64>,
-    /// explore: power cuts; live: the program runs again and again on a drive that fails under it (20 times, or
-    /// as often as --cuts says)
+    /// explore: power cuts; live: the program runs again and again on a drive that fails under it, or on a --stack
+    /// that loses its power (20 times, or as often as --cuts says)
     #[arg(long, value_name = "MODE", default_value = "explore", value_parser = ["explore", "live"])]
     pub mode: String,
+    /// The drive below, with --mode live: a stack in one text, the lowest first, `drive(samsung-970pro,
+    /// scale=1/32)+log`; each run begins with a new one and ends with its power cut
+    #[arg(long, value_name = "STACK", conflicts_with_all = ["log", "size", "sector", "list"])]
+    pub stack: Option<String>,
     /// Cut the power again within the recovery of so many of the states
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub recoveries: u32,
-    /// `all`: the worst case at every flush; N: none of them, and N drawn states
+    /// `all`: the worst case at every flush; N: none of them, and N drawn states; --mode live: N runs
     #[arg(long, value_name = "all|N", default_value = "all", value_parser = cuts)]
     pub cuts: Cuts,
     /// Drawn states beside the worst cases
