@@ -139,7 +139,7 @@ def main(folder, kills, seed):
         if life % KILLS_OF_AN_IMAGE == 0:
             turn = life // KILLS_OF_AN_IMAGE + seed
             journal, options = JOURNALS[turn % len(JOURNALS)], LOGS[turn // len(JOURNALS) % len(LOGS)]
-            image = f"{folder}/{turn}.varve"
+            image = f"{folder}/{seed}-{turn}.varve"
             make(image, options, journal)
         early += killed(image, options, journal, rng, life)
         if life % KILLS_OF_AN_IMAGE == KILLS_OF_AN_IMAGE - 1 or life == kills - 1:
