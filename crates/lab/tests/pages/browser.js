@@ -2,6 +2,8 @@
 //
 //   node browser.js [--shots DIR] PAGE|URL..
 //   node browser.js --alarm                    are pages that are wrong found to be?
+//   node browser.js --beside MINUTES PID URL   a live page for so long: CPU of its server (PID), memory of the page, what
+//                                              it shows of a power cut, and what it loses when it is opened again
 //
 // Of every page: no error is said, nothing is asked of a network, no text is smaller than 11 px, nothing is wider
 // than the window, no label lies on another. Of a page of results (results.json beside it): every number of the
@@ -403,8 +405,54 @@ async function alarm(browser) {
   return wrong;
 }
 
+// Seconds of CPU that a process has taken.
+function taken(pid) {
+  const fields = fs.readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /, "").split(" ");
+  return (+fields[11] + +fields[12]) / 100;
+}
+const MOST_SHARE = 2, MOST_MB = 50;
+
+// A live page beside a drive at work. The rest of the time it is only looked at.
+async function beside(browser, minutes, pid, url) {
+  const tab = await Tab.open(browser, LOOKS[0]), faults = [], states = new Set();
+  await tab.go(url);
+  const kept = () => tab.ask(`+document.getElementById("panels").dataset.kept`);
+  const since = Date.now(), before = taken(pid), over = since + minutes * 60000;
+  let most = 0, again = false;
+  while (Date.now() < over) {
+    await pause(1000);
+    states.add(await tab.ask(`document.getElementById("power").textContent`));
+    const { metrics } = await tab.send("Performance.getMetrics");
+    most = Math.max(most, metrics.find((m) => m.name === "JSHeapUsedSize").value / 1e6);
+    if (!again && Date.now() > since + minutes * 30000) {
+      again = true;
+      const had = await kept();
+      await tab.go(url);
+      await pause(1500);
+      const has = await kept();
+      if (!(has >= had)) faults.push(`${had} events before it was opened again, ${has} after`);
+    }
+  }
+  const share = (taken(pid) - before) / ((Date.now() - since) / 1000) * 100;
+  if (share >= MOST_SHARE) faults.push(`${share.toFixed(2)} % of a core: less than ${MOST_SHARE} is promised`);
+  if (most >= MOST_MB) faults.push(`${most.toFixed(1)} MB: less than ${MOST_MB} is promised`);
+  if (states.size < 2) faults.push(`a power cut was not seen: ${[...states]}`);
+  faults.push(...tab.faults);
+  console.log(`${url}: ${minutes} minutes: the server takes ${share.toFixed(2)} % of a core, the page at most ${most.toFixed(1)} MB of its heap; ` +
+    `${await kept()} events, of the power: ${[...states].join(", ")}; ${faults.length} faults`);
+  faults.forEach((what) => console.log(`    ${what}`));
+  await tab.close();
+  return faults.length;
+}
+
 (async () => {
   const pages = process.argv.slice(2);
+  if (pages[0] === "--beside") {
+    const browser = new Browser(process.env.CHROMIUM || "chromium");
+    const wrong = await beside(browser, +pages[1], pages[2], pages[3]);
+    await browser.end();
+    process.exit(wrong ? 1 : 0);
+  }
   if (pages[0] === "--alarm") {
     const browser = new Browser(process.env.CHROMIUM || "chromium"), wrong = await alarm(browser);
     await browser.end();
