@@ -6,6 +6,7 @@ mod runner;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -253,6 +254,150 @@ fn names_change_places() {
     assert_eq!(errno(File::open(here.path(&long))), Errno::NAMETOOLONG);
     assert_eq!(errno(fs::create_dir(here.path(&long))), Errno::NAMETOOLONG);
     here.end();
+}
+
+/// The kernel keeps that a name names nothing: until somebody makes it, in whatever way.
+fn names_that_were_missed_are_found_once_they_are_there() {
+    let here = Here::new(stack(Some(3)), "");
+    fs::create_dir(here.path("elsewhere")).unwrap();
+    let dir = File::open(here.path("elsewhere")).unwrap();
+    let missed = |name: &str| {
+        (0..2).for_each(|_| assert_eq!(errno(fs::metadata(here.path(name))), Errno::NOENT));
+    };
+    let rename = |from: &str, to: &str, how| {
+        rustix::fs::renameat_with(CWD, here.path(from), CWD, here.path(to), how).unwrap();
+    };
+    type Way<'a> = (&'a str, Box<dyn Fn() + 'a>);
+    let at = || here.path("elsewhere/x");
+    let ways: Vec<Way<'_>> = vec![
+        ("file", Box::new(|| fs::write(at(), "x").unwrap())),
+        ("new file", Box::new(|| drop(File::create_new(at()).unwrap()))),
+        ("directory", Box::new(|| fs::create_dir(at()).unwrap())),
+        ("symlink", Box::new(|| std::os::unix::fs::symlink("nowhere", at()).unwrap())),
+        (
+            "pipe",
+            Box::new(|| {
+                let kind = rustix::fs::FileType::Fifo;
+                rustix::fs::mknodat(CWD, at(), kind, 0o600.into(), 0).unwrap();
+            }),
+        ),
+        (
+            "link",
+            Box::new(|| {
+                fs::write(here.path("other"), "x").unwrap();
+                fs::hard_link(here.path("other"), at()).unwrap();
+                fs::remove_file(here.path("other")).unwrap();
+            }),
+        ),
+        (
+            "rename",
+            Box::new(|| {
+                fs::write(here.path("other"), "x").unwrap();
+                rename("other", "elsewhere/x", RenameFlags::NOREPLACE);
+            }),
+        ),
+        (
+            "whiteout",
+            Box::new(|| {
+                fs::write(at(), "x").unwrap();
+                rename("elsewhere/x", "moved", RenameFlags::WHITEOUT);
+                fs::remove_file(here.path("moved")).unwrap();
+            }),
+        ),
+        (
+            "by a handle of the directory, and another program",
+            Box::new(|| {
+                let path = format!("/proc/{}/fd/{}/x", std::process::id(), dir.as_raw_fd());
+                let done = std::process::Command::new("touch").arg(path).status().unwrap();
+                assert!(done.success());
+            }),
+        ),
+    ];
+    for (way, make) in ways {
+        missed("elsewhere/x");
+        make();
+        let found = fs::symlink_metadata(at()).unwrap_or_else(|error| panic!("{way}: {error}"));
+        assert!(found.ino() > 3, "{way}");
+        let listed = fs::read_dir(here.path("elsewhere")).unwrap().count();
+        assert_eq!(listed, 1, "{way}");
+        match found.is_dir() {
+            true => fs::remove_dir(at()).unwrap(),
+            false => fs::remove_file(at()).unwrap(),
+        }
+    }
+    // Names that were made while others looked for them.
+    let looked = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for n in 0..300 {
+                    let path = here.path(&format!("elsewhere/n{n}"));
+                    while fs::metadata(&path).is_err() {
+                        looked.fetch_add(1, Ordering::Relaxed);
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+        for n in 0..300 {
+            missed(&format!("elsewhere/n{n}"));
+            fs::write(here.path(&format!("elsewhere/n{n}")), "n").unwrap();
+        }
+    });
+    assert!(looked.load(Ordering::Relaxed) > 0);
+    // A name that a power cut brings back.
+    fs::write(here.path("back"), "back").unwrap();
+    let root = File::open(&here.dir).unwrap();
+    root.sync_all().unwrap();
+    fs::remove_file(here.path("back")).unwrap();
+    missed("back");
+    drop((dir, root));
+    let power = here.mount.as_ref().unwrap().stack().power;
+    power.cut(When::Now).unwrap();
+    power.on().unwrap();
+    assert_eq!(fs::read(here.path("back")).unwrap(), b"back");
+    here.end();
+}
+
+/// However many threads take requests: programs that make, write, sync and read files at once get what is theirs,
+/// from the device too, and the mount ends.
+fn one_thread_does_and_many_rest() {
+    for threads in [1, 2, 16] {
+        let mut here = Here::new(stack(None), &format!("threads={threads}"));
+        let content = |client: usize, n: usize| {
+            let len = [100, 8192, 300_000][n % 3] + client;
+            (0..len).map(|i| (i * 31 + n * 7 + client) as u8).collect::<Vec<u8>>()
+        };
+        let all = |here: &Here, body: &(dyn Fn(usize) + Sync)| {
+            std::thread::scope(|scope| {
+                (0..6).for_each(|client| drop(scope.spawn(move || body(client))));
+            });
+            assert_eq!(counter(here, "reads_with_the_lock"), 0);
+        };
+        all(&here, &|client| {
+            let dir = here.path(&format!("c{client}"));
+            fs::create_dir(&dir).unwrap();
+            for n in 0..90 {
+                let mut file = File::create(dir.join(format!("{n}"))).unwrap();
+                file.write_all(&content(client, n)).unwrap();
+                if n % 9 == client {
+                    file.sync_all().unwrap();
+                }
+                if n % 2 == 1 {
+                    fs::remove_file(dir.join(format!("{}", n - 1))).unwrap();
+                }
+            }
+        });
+        here.down();
+        here.up(&format!("threads={threads}"));
+        all(&here, &|client| {
+            for n in (1..90).step_by(2) {
+                let found = fs::read(here.path(&format!("c{client}/{n}"))).unwrap();
+                assert!(found == content(client, n), "{threads} threads: file {n} of {client}");
+            }
+        });
+        here.end();
+    }
 }
 
 fn space_is_set_apart_and_holes_are_found() {
@@ -592,6 +737,8 @@ fn main() -> ExitCode {
         reads_do_not_hold_the_volume: mounting_works,
         what_is_open_outlives_its_name: mounting_works,
         names_change_places: mounting_works,
+        names_that_were_missed_are_found_once_they_are_there: mounting_works,
+        one_thread_does_and_many_rest: mounting_works,
         space_is_set_apart_and_holes_are_found: mounting_works,
         large_directories_are_listed_and_removed: mounting_works,
         times_of_access_follow_the_option: mounting_works,

@@ -10,6 +10,24 @@ use lfs::{Nid, Stamp, format};
 pub(super) const FOR_GOOD: Duration = Duration::from_secs(1 << 30);
 /// Bytes that are read or written best at once.
 const BLOCK: u32 = 4096;
+/// What a name names that is not there. The kernel keeps that, too: whoever makes the name does it through the kernel.
+pub(super) const NOTHING: FileAttr = FileAttr {
+    ino: INodeNo(0),
+    size: 0,
+    blocks: 0,
+    atime: UNIX_EPOCH,
+    mtime: UNIX_EPOCH,
+    ctime: UNIX_EPOCH,
+    crtime: UNIX_EPOCH,
+    kind: FileType::RegularFile,
+    perm: 0,
+    nlink: 0,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+    blksize: BLOCK,
+    flags: 0,
+};
 
 /// The inode that the kernel means. The root has another number there.
 pub(super) fn nid(ino: INodeNo) -> Result<Nid, Errno> {

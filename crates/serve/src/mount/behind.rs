@@ -28,6 +28,7 @@ use block::{BlockDevice, Bytes, Data, DeviceError, Op, Request, SECTOR_BYTES, Se
 
 use super::device::DiskDevice;
 use super::held::{Asks, Strict};
+use super::takers::away;
 
 /// Bytes that may wait when a change begins.
 const LIMIT: u64 = 8 << 20;
@@ -238,7 +239,9 @@ impl Behind {
     /// Waits while too much is queued; without the volume's lock.
     pub(super) fn admit(&self) {
         let mut queue = self.shared.lock();
-        while queue.bytes > LIMIT && queue.failed.is_none() && !queue.ended {
+        let waits = |queue: &Queue| queue.bytes > LIMIT && queue.failed.is_none() && !queue.ended;
+        let _away = waits(&queue).then(away);
+        while waits(&queue) {
             queue = self.shared.wait(&self.shared.written, queue);
         }
     }

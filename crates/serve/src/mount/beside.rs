@@ -10,6 +10,7 @@ use lfs::fs::Job;
 
 use super::errors::errno;
 use super::held::Held;
+use super::takers::away;
 use super::volume::{Inner, Volume};
 
 /// A thread ended in the middle of something: what it had begun is not known.
@@ -75,13 +76,16 @@ impl Volume {
         let mut wants = fs.wants().map_err(failed)?;
         if wants.is_none() {
             if let Some(job) = fs.next_job(self.now()).map_err(failed)? {
+                let _away = away();
                 return Ok((self.perform(inner, &job), 0));
             }
             if fs.is_job_under_way() {
+                let _away = away();
                 return Ok((inner.wait(&self.done), 0));
             }
             wants = fs.wants_of_cleaning().map_err(failed)?;
         }
+        let _away = away();
         let Some(mut fetch) = wants else {
             return Ok((if fs.is_reading() { inner.wait(&self.brought) } else { inner }, 1));
         };

@@ -14,6 +14,7 @@ use rustix::fs::FallocateFlags;
 
 use super::attributes::{nid, stamp};
 use super::behind::Behind;
+use super::takers::away_with;
 use super::volume::Volume;
 use crate::kernel;
 use stack::disk::Asked;
@@ -99,6 +100,7 @@ pub(super) fn read(volume: &Volume, ino: INodeNo, at: u64, bytes: u32, reply: Re
         Ok(ino) => ino,
         Err(error) => return reply.error(error),
     };
+    let _away = away_with(bytes as usize);
     kernel::with_buffer(bytes, |buffer| {
         let since = std::time::Instant::now();
         let found = volume.read(ino, Bytes(at), buffer);
@@ -157,6 +159,7 @@ pub(super) fn write(
 ) -> Result<u32, Errno> {
     let ino = nid(ino)?;
     u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
+    let _away = away_with(data.len());
     let since = std::time::Instant::now();
     let done = put(volume, ino, at, data).and_then(|bytes| match strip {
         true => volume.with(|fs, now| unset(fs, now, ino)).map(|()| bytes),

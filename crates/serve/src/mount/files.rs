@@ -12,18 +12,20 @@ use std::time::SystemTime;
 
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
-    INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
-    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl,
-    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
+    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags,
+    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow,
+    WriteFlags,
 };
 use lfs::fs::Attributes;
 
-use super::attributes::{FOR_GOOD, attributes, generation, kind, nid, number};
+use super::attributes::{FOR_GOOD, NOTHING, attributes, generation, kind, nid, number};
 use super::cleaner::Cleaner;
 use super::data::{self, Change};
 use super::end::END;
 use super::stats::{STATS, document};
 use super::syncs::Syncs;
+use super::takers::Takers;
 use super::volume::Volume;
 use super::{names, xattrs};
 use crate::kernel::{self, LARGEST, finish, refused};
@@ -34,6 +36,7 @@ use stack::live::Stack;
 pub(super) struct Files {
     pub(super) volume: Arc<Volume>,
     pub(super) syncs: Syncs,
+    pub(super) takers: Takers,
     /// It ends with the mount.
     pub(super) _cleaner: Cleaner,
     /// The kernel gathers writes.
@@ -86,16 +89,23 @@ impl Filesystem for Files {
     }
 
     fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(names::lookup(&self.volume, parent, name), reply);
+        let _turn = self.takers.take();
+        match names::lookup(&self.volume, parent, name) {
+            Ok(None) => reply.entry(&FOR_GOOD, &NOTHING, Generation(0)),
+            Ok(Some(of)) => entry(Ok(of), reply),
+            Err(error) => entry(Err(error), reply),
+        }
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, nlookup: u64) {
+        let _turn = self.takers.take();
         if let Ok(ino) = nid(ino) {
             self.volume.forget(ino, nlookup);
         }
     }
 
     fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
+        let _turn = self.takers.take();
         attr(data::attributes(&self.volume, ino), reply);
     }
 
@@ -117,11 +127,13 @@ impl Filesystem for Files {
         _flags: Option<BsdFileFlags>,
         reply: ReplyAttr,
     ) {
+        let _turn = self.takers.take();
         let want = Change { mode, owner: (uid, gid), size, accessed, modified, changed };
         attr(data::change(&self.volume, req, ino, want), reply);
     }
 
     fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
+        let _turn = self.takers.take();
         match data::target(&self.volume, ino) {
             Ok(target) => reply.data(&target),
             Err(error) => reply.error(error),
@@ -138,6 +150,7 @@ impl Filesystem for Files {
         rdev: u32,
         reply: ReplyEntry,
     ) {
+        let _turn = self.takers.take();
         entry(names::make(&self.volume, req, parent, name, mode, rdev), reply);
     }
 
@@ -150,14 +163,17 @@ impl Filesystem for Files {
         _umask: u32,
         reply: ReplyEntry,
     ) {
+        let _turn = self.takers.take();
         entry(names::mkdir(&self.volume, req, parent, name, mode), reply);
     }
 
     fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.takers.take();
         finish(names::unlink(&self.volume, parent, name), reply);
     }
 
     fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.takers.take();
         finish(names::rmdir(&self.volume, parent, name), reply);
     }
 
@@ -169,6 +185,7 @@ impl Filesystem for Files {
         target: &Path,
         reply: ReplyEntry,
     ) {
+        let _turn = self.takers.take();
         entry(names::symlink(&self.volume, req, parent, name, target.as_os_str()), reply);
     }
 
@@ -182,6 +199,7 @@ impl Filesystem for Files {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.takers.take();
         let (from, to) = ((parent, name), (newparent, newname));
         finish(names::rename(&self.volume, req, from, to, flags), reply);
     }
@@ -194,11 +212,13 @@ impl Filesystem for Files {
         newname: &OsStr,
         reply: ReplyEntry,
     ) {
+        let _turn = self.takers.take();
         entry(names::link(&self.volume, ino, newparent, newname), reply);
     }
 
     /// Where the kernel can, it is told once that nothing needs to be opened.
     fn open(&self, _: &Request, _: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+        let _turn = self.takers.take();
         if self.opens_itself {
             reply.error(Errno::ENOSYS);
         } else {
@@ -216,6 +236,7 @@ impl Filesystem for Files {
         _flags: i32,
         reply: ReplyCreate,
     ) {
+        let _turn = self.takers.take();
         match names::make(&self.volume, req, parent, name, mode, 0) {
             Ok(of) => reply.created(
                 &FOR_GOOD,
@@ -239,6 +260,7 @@ impl Filesystem for Files {
         _lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
+        let _turn = self.takers.take();
         data::read(&self.volume, ino, offset, size, reply);
     }
 
@@ -254,6 +276,7 @@ impl Filesystem for Files {
         _lock_owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        let _turn = self.takers.take();
         let strip = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
         let done = data::write(&self.volume, ino, offset, data, strip);
         let (bytes, ino) = match done.and_then(|bytes| Ok((bytes, nid(ino)?))) {
@@ -271,10 +294,12 @@ impl Filesystem for Files {
 
     /// `close` says nothing about what is durable: the kernel need not ask.
     fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
+        let _turn = self.takers.take();
         reply.error(Errno::ENOSYS);
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
+        let _turn = self.takers.take();
         match nid(ino) {
             Ok(ino) => self.syncs.ask(ino, |done| finish(done, reply)),
             Err(error) => reply.error(error),
@@ -300,6 +325,7 @@ impl Filesystem for Files {
         offset: u64,
         mut reply: ReplyDirectory,
     ) {
+        let _turn = self.takers.take();
         let listed = nid(ino).and_then(|dir| {
             self.volume.names(dir, offset, |next, of| {
                 reply.add(number(of.ino), next, kind(of.kind), OsStr::from_bytes(&of.name))
@@ -319,6 +345,7 @@ impl Filesystem for Files {
         offset: u64,
         mut reply: ReplyDirectoryPlus,
     ) {
+        let _turn = self.takers.take();
         let listed = nid(ino).and_then(|dir| {
             self.volume.list(dir, offset, |next, name, of| {
                 let name = OsStr::from_bytes(name);
@@ -335,6 +362,7 @@ impl Filesystem for Files {
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
+        let _turn = self.takers.take();
         match self.volume.with(|fs, now| fs.usage(now)) {
             Ok(of) => {
                 let free = of.blocks.saturating_sub(of.used_blocks);
@@ -356,6 +384,7 @@ impl Filesystem for Files {
         _position: u32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.takers.take();
         if (name == STATS || name == END) && ino == INodeNo::ROOT {
             return reply.error(Errno::EPERM);
         }
@@ -363,6 +392,7 @@ impl Filesystem for Files {
     }
 
     fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        let _turn = self.takers.take();
         let found = if name == STATS && ino == INodeNo::ROOT {
             document(&self.volume, &self.below)
         } else if name == END && ino == INodeNo::ROOT {
@@ -374,15 +404,18 @@ impl Filesystem for Files {
     }
 
     fn listxattr(&self, req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        let _turn = self.takers.take();
         xattrs::answer(xattrs::list(&self.volume, ino, req.uid() == 0), size, reply);
     }
 
     fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let _turn = self.takers.take();
         finish(xattrs::remove(&self.volume, ino, name), reply);
     }
 
     /// The kernel checks permissions itself (`default_permissions`).
     fn access(&self, _: &Request, _: INodeNo, _: AccessFlags, reply: ReplyEmpty) {
+        let _turn = self.takers.take();
         reply.ok();
     }
 
@@ -397,6 +430,7 @@ impl Filesystem for Files {
         _out_size: u32,
         reply: ReplyIoctl,
     ) {
+        let _turn = self.takers.take();
         reply.error(Errno::ENOTTY);
     }
 
@@ -410,6 +444,7 @@ impl Filesystem for Files {
         mode: i32,
         reply: ReplyEmpty,
     ) {
+        let _turn = self.takers.take();
         finish(data::allocate(&self.volume, req, ino, (offset, length), mode), reply);
     }
 
@@ -422,6 +457,7 @@ impl Filesystem for Files {
         whence: i32,
         reply: ReplyLseek,
     ) {
+        let _turn = self.takers.take();
         // What the kernel has gathered and not written yet would be taken for a hole: so it is told
         // that nobody knows, and takes all for data.
         if self.writeback {
@@ -445,6 +481,7 @@ impl Filesystem for Files {
         _flags: CopyFileRangeFlags,
         reply: ReplyWrite,
     ) {
+        let _turn = self.takers.take();
         let (from, to) = ((ino_in, offset_in), (ino_out, offset_out));
         match data::copy(&self.volume, req, from, to, len) {
             Ok(bytes) => reply.written(bytes),

@@ -5,6 +5,7 @@
 //!   volume                       the file system behind its lock, the clock, who is looked up
 //!   syncs                        fsyncs that share flushes, without the lock
 //!   beside, cleaner              reads and jobs without the lock; a thread that does those nobody waits for
+//!   takers                       which threads take requests
 //!   behind, held                 writes without the lock; who holds it, and waits for the device all the same
 //!   session                      mount, periodic checkpoints, power cuts, unmount
 //!   end                          what is said when it fails, and to the one who unmounts
@@ -12,10 +13,10 @@
 //!   options, table               `-o ..`; what is mounted where
 //! ```
 //!
-//! * **One lock.** Several threads take requests and copy data; the file system itself works for
+//! * **One lock.** As many threads as are needed take requests and copy data (`takers`); the file system itself works for
 //!   one of them at a time. What it needs of the device is read, and what it writes written, without the
 //!   lock (`beside`); so are flushes, records of cleaning and the ends of checkpoints. Others go on meanwhile.
-//! * **What the kernel keeps.** Names and attributes for good, because nobody else changes them, and
+//! * **What the kernel keeps.** Names, those that name nothing too, and attributes for good, because nobody else changes them, and
 //!   pages that were read. A write is in the file system before it is answered, unless the option
 //!   `writeback` is given: then pages are gathered in the kernel, small writes cost no request each,
 //!   "no space" may come as late as `fsync` or `close`, and `SEEK_DATA` takes all for data, because
@@ -44,6 +45,7 @@ mod session;
 mod stats;
 mod syncs;
 mod table;
+mod takers;
 mod volume;
 mod xattrs;
 

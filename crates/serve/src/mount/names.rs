@@ -44,9 +44,20 @@ fn owner(of: &Request) -> (u32, u32) {
     (of.uid(), of.gid())
 }
 
-pub(super) fn lookup(volume: &Volume, dir: INodeNo, name: &OsStr) -> Result<Attributes, Errno> {
+/// What a name names; none: nothing.
+pub(super) fn lookup(
+    volume: &Volume,
+    dir: INodeNo,
+    name: &OsStr,
+) -> Result<Option<Attributes>, Errno> {
     let (dir, name) = (nid(dir)?, bytes(name)?);
-    volume.tell(|fs, now| fs.lookup(now, dir, name))
+    let mut nothing = false;
+    let found = volume.tell(|fs, now| {
+        let found = fs.lookup(now, dir, name);
+        nothing = matches!(found, Err(FsError::NotFound));
+        found
+    });
+    if nothing { Ok(None) } else { found.map(Some) }
 }
 
 /// A file, device, pipe or socket.

@@ -77,7 +77,7 @@ impl MountOptions {
     pub const HELP: &'static str = "ro, rw, relatime, noatime, suid, nosuid, dev, nodev, exec, \
         noexec, allow_other, nosubtype (the type is plain `fuse`), writeback (the kernel gathers \
         writes), commit=SECONDS (60), discard, \
-        threads=N (4), cleaning=scj|bl6|bl415, ahead=N (8; 0: requests \
+        threads=N (4; so many at most take requests), cleaning=scj|bl6|bl415, ahead=N (8; 0: requests \
         clean) and every other option of lfs (docs/stack.md)";
 
     /// Applies a list separated by commas.

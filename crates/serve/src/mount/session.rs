@@ -24,6 +24,7 @@ use super::options::MountOptions;
 use super::stats::counters;
 use super::syncs::Syncs;
 use super::table::KIND;
+use super::takers::Takers;
 use super::volume::Volume;
 use crate::fuse::{FuseError, unmount};
 use stack::disk::{DiskError, Meter};
@@ -159,6 +160,7 @@ impl Shared {
         let files = Files {
             volume: Arc::clone(&self.volume),
             syncs: Syncs::new(&self.volume)?,
+            takers: Takers::new(self.options.threads.max(1)),
             _cleaner: Cleaner::new(&self.volume)?,
             writeback: self.options.writeback,
             opens_itself: false,

@@ -38,6 +38,7 @@ use super::end;
 use super::errors::errno;
 use super::held::Held;
 use super::options::Atime;
+use super::takers::away;
 use stack::disk::Meter;
 use stack::power::Power;
 
@@ -277,7 +278,9 @@ impl Volume {
                 Ok((plan, fs.device().clone(), now))
             })?;
             let begun = Begun::read(self, mount, plan.number());
+            let away = away();
             let (done, bytes) = (plan.read(now.at, &mut device, out), plan.bytes());
+            drop(away);
             let mut inner = begun.ended();
             self.brought.notify_all();
             let same = inner.mounts == mount;
