@@ -210,12 +210,13 @@ pub(crate) fn recorded(
     let disk = Arc::new(DataRecorded::create(below, log, &source)?);
     let out = std::fs::File::create(trees).map_err(TortureError::io(trees))?;
     let marked = Arc::clone(&disk);
+    let looks = fault.rule.is_none() && wire.is_none();
     let floor = Floor {
         disk: Arc::clone(&disk) as _,
         note: Arc::new(move |text: &str, ours| marked.mark(text, ours)),
         wire,
-        // On a failing drive it is of no use.
-        trees: fault.rule.is_none().then(|| Box::new(std::io::BufWriter::new(out)) as _),
+        // On a drive that fails, or a stack whose runs are others, it is of no use.
+        trees: looks.then(|| Box::new(std::io::BufWriter::new(out)) as _),
         fault: fault.clone(),
     };
     let ran = run(subject, scratch, floor)?;
