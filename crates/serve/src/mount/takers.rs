@@ -31,7 +31,7 @@ pub(super) const MUCH: usize = 32 << 10;
 /// After fewer requests than these nobody taking any more is usual, and one more is wanted.
 const OFTEN: u32 = 16;
 /// After so many requests without that one fewer is wanted, or one more.
-const QUIET: u32 = 256;
+const QUIET: u32 = 1024;
 /// Of the time since it was asked last, what a thread that hardly waits for requests works: three quarters.
 const BUSY: (u128, u128) = (3, 4);
 
