@@ -17,6 +17,8 @@ pub mod transport;
 
 pub use address::{Address, Listener};
 pub(crate) use counters::counters;
+#[cfg(feature = "vhost-user")]
+pub(crate) use delay::{Delay, REPLIES};
 pub use input::Input;
 pub use output::Output;
 pub use transport::{Socket, Transport};

@@ -43,7 +43,7 @@ pub struct Output<T> {
     used: usize,
     /// Where the answer being put together begins.
     mark: usize,
-    delay: Option<Delay>,
+    delay: Option<Delay<Vec<u8>>>,
 }
 
 impl<T: Transport> Output<T> {
@@ -107,10 +107,15 @@ impl<T: Transport> Output<T> {
         self.used = self.mark;
         if self.delay.is_none() {
             self.flush()?;
-            self.delay = Some(Delay::start(self.stream.twin()?)?);
+            let mut twin = self.stream.twin()?;
+            let leave = move |answer: Vec<u8>| write_all(&mut twin, &answer);
+            self.delay = Some(Delay::start(leave)?);
         }
         match &self.delay {
-            Some(delay) => delay.push(done.due().unwrap_or_else(Instant::now), answer),
+            Some(delay) => {
+                let bytes = answer.len();
+                delay.push(done.due().unwrap_or_else(Instant::now), answer, bytes)
+            }
             None => Ok(()),
         }
     }

@@ -2,8 +2,9 @@
 
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::time::Instant;
 
 use stack::disk::Disk;
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
@@ -16,13 +17,13 @@ use vmm_sys_util::event::{
 };
 
 use super::config::{CONFIG_BYTES, WRITEBACK_AT, feature, features, space};
-use super::late::Late;
 use super::request::{Chain, Target};
 use super::server::Options;
 use super::stats::{Counts, Stats};
+use crate::stream::{Delay, REPLIES};
 
-/// Entries of a ring at most.
-const RING: usize = 1024;
+/// Entries of a ring at most: none of its chains waits for room among those that are late.
+const RING: usize = REPLIES;
 /// Chains that are taken out of a ring together.
 const TOGETHER: usize = 64;
 
@@ -47,11 +48,37 @@ impl Ring {
     }
 }
 
+/// A chain, and the bytes written into it.
+type Used = (Ring, u16, u32);
+
 /// What belongs to a queue.
 #[derive(Default)]
 struct Queue {
     buffer: Mutex<Vec<u8>>,
-    late: Late,
+    /// Its chains that are handed back later, if there ever was one.
+    late: Mutex<Option<Delay<Used>>>,
+}
+
+impl Queue {
+    /// Hands a chain back when it is due.
+    fn hand_back_at(&self, due: Instant, used: Used) -> io::Result<()> {
+        let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        let delay = match &mut *late {
+            Some(delay) => delay,
+            none => none.insert(Delay::start(|(ring, head, written): Used| {
+                // A ring that takes nothing back is one whose memory is gone, and its machine with it.
+                let _ = ring.hand_back(head, written).and_then(|()| ring.call());
+                Ok(())
+            })?),
+        };
+        delay.push(due, used, 0)
+    }
+
+    /// Returns when all were handed back.
+    fn drain(&self) -> io::Result<()> {
+        let late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
+        late.as_ref().map_or(Ok(()), Delay::drain)
+    }
 }
 
 /// The device.
@@ -63,7 +90,8 @@ pub struct Device {
     queues: Vec<Queue>,
     /// Features that the driver took.
     agreed: AtomicU64,
-    writeback: AtomicBool,
+    /// Whether the driver has the cache on. Held by who works on a ring: it changes between two batches.
+    writeback: RwLock<bool>,
 }
 
 impl fmt::Debug for Device {
@@ -82,14 +110,20 @@ impl Device {
             memory: Mutex::default(),
             queues: (0..options.queues).map(|_| Queue::default()).collect(),
             agreed: AtomicU64::new(0),
-            writeback: AtomicBool::new(true),
+            writeback: RwLock::new(true),
         }
     }
 
     /// Whether a write is durable when it is answered: the driver knows of no FLUSH, or has turned the cache off.
-    fn forced(&self) -> bool {
-        let flush = self.agreed.load(Ordering::Relaxed) & feature::FLUSH != 0;
-        !flush || !self.writeback.load(Ordering::Relaxed)
+    pub(super) fn forced(&self, writeback: bool) -> bool {
+        self.agreed.load(Ordering::Relaxed) & feature::FLUSH == 0 || !writeback
+    }
+
+    pub(super) fn writeback(&self) -> RwLockReadGuard<'_, bool> {
+        self.writeback.read().unwrap_or_else(PoisonError::into_inner)
+    }
+    fn set_writeback(&self) -> RwLockWriteGuard<'_, bool> {
+        self.writeback.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Does what is in a ring; whether there was anything.
@@ -103,7 +137,9 @@ impl Device {
             let chains = state.get_queue_mut().iter(memory.clone()).map_err(io::Error::other)?;
             chains.take(TOGETHER).collect()
         };
-        let target = Target { disk: &*self.disk, block: self.options.block, forced: self.forced() };
+        let cache = self.writeback();
+        let forced = self.forced(*cache);
+        let target = Target { disk: &*self.disk, block: self.options.block, forced };
         let (mut counts, mut back) = (Counts::default(), false);
         for chain in &chains {
             let (written, done) = target.serve(&memory, chain, &mut buffer, &mut counts);
@@ -112,7 +148,9 @@ impl Device {
                     ring.hand_back(chain.head_index(), written)?;
                     back = true;
                 }
-                Some(due) => queue.late.push(due, (ring.clone(), chain.head_index(), written))?,
+                Some(due) => {
+                    queue.hand_back_at(due, (ring.clone(), chain.head_index(), written))?
+                }
             }
         }
         self.stats.take(&mut counts);
@@ -146,14 +184,14 @@ impl VhostUserBackend for Device {
     }
     fn reset_device(&self) {
         self.agreed.store(0, Ordering::Relaxed);
-        self.writeback.store(true, Ordering::Relaxed);
+        *self.set_writeback() = true;
     }
     fn set_event_idx(&self, _: bool) {
         // The rings know.
     }
 
     fn get_config(&self, offset: u32, size: u32) -> Vec<u8> {
-        let writeback = self.writeback.load(Ordering::Relaxed);
+        let writeback = *self.writeback();
         let Options { block, queues, .. } = self.options;
         let all = space(&self.disk.capabilities(), block, queues, writeback);
         let (from, size) = (offset as usize, size as usize);
@@ -170,12 +208,12 @@ impl VhostUserBackend for Device {
     fn set_config(&self, offset: u32, bytes: &[u8]) -> io::Result<()> {
         match bytes {
             [cache] if offset as usize == WRITEBACK_AT => {
-                let on = *cache != 0;
-                if !on {
-                    // What was answered from the cache until now is to be durable, too.
+                let mut writeback = self.set_writeback();
+                *writeback = *cache != 0;
+                if !*writeback {
+                    // What was answered from the cache before is to be durable, too.
                     self.disk.flush().map_err(io::Error::other)?.wait();
                 }
-                self.writeback.store(on, Ordering::Relaxed);
                 Ok(())
             }
             _ => Err(io::ErrorKind::InvalidInput.into()),
@@ -199,7 +237,7 @@ impl VhostUserBackend for Device {
         if let Some(queue) = self.queues.get(queue as usize) {
             // Who has the buffer is at work on the ring.
             drop(queue.buffer.lock().unwrap_or_else(PoisonError::into_inner));
-            queue.late.drain();
+            queue.drain()?;
         }
         Ok(())
     }

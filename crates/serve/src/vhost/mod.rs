@@ -4,7 +4,6 @@
 //! ```text
 //! config      what the device tells of itself: features, the configuration space
 //! request     one chain of descriptors: what is asked, and its status
-//! late        answers of a drive that is emulated in real time
 //! device      rings: a worker for each
 //! server      one virtual machine after the other
 //! stats       what is counted
@@ -20,7 +19,6 @@
 
 mod config;
 mod device;
-mod late;
 mod request;
 mod server;
 mod stats;

@@ -4,15 +4,19 @@ use std::sync::Arc;
 
 use block::Rng;
 use stack::disk::{Capabilities, Disk, DiskError, Done, Extent, RamDisk};
+use vhost_user_backend::VhostUserBackend;
 use virtio_queue::desc::{RawDescriptor, split::Descriptor};
 use virtio_queue::mock::MockSplitQueue;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestAddressSpace, GuestMemoryAtomic, GuestMemoryMmap};
 
+use super::config::{WRITEBACK_AT, feature};
+use super::device::Device;
 use super::request::{Chain, Target};
+use super::server::Options;
 use super::stats::Counts;
 
-const MEMORY: u64 = 4 << 20;
+const MEMORY: u64 = 512 << 10;
 const DISK: u64 = 1 << 20;
 /// Where headers, data and statuses are put; the ring lies before.
 const AREA: u64 = 64 << 10;
@@ -260,8 +264,37 @@ fn without_a_cache_what_changes_the_disk_is_forced() {
     assert_eq!(driver.ask(&[driver.header(4, 0), STATUS]), (1, 1), "a flush that fails is told");
 }
 
-/// A million chains of drawn descriptors, most of them nearly sound: what is not asked for in them does not
-/// change, and nothing panics.
+#[test]
+fn the_cache_is_off_only_after_what_was_in_it_is_durable() {
+    let disk = Arc::new(Told(RamDisk::new(DISK).unwrap(), std::sync::Mutex::default()));
+    let device = |disk| Device::new(disk, Options::default(), Arc::default());
+    // This one cannot flush: the driver is told so, and writes are forced from then on all the same.
+    let of = device(Arc::clone(&disk) as _);
+    assert!(of.forced(*of.writeback()), "a driver that has agreed on nothing knows of no FLUSH");
+    of.acked_features(feature::FLUSH);
+    assert!(!of.forced(*of.writeback()));
+    assert!(of.set_config(WRITEBACK_AT as u32, &[0]).is_err());
+    assert!(of.forced(*of.writeback()));
+    assert_eq!(of.get_config(WRITEBACK_AT as u32, 1), [0]);
+    of.reset_device();
+    of.acked_features(feature::FLUSH);
+    assert!(!of.forced(*of.writeback()));
+    let of = device(ram() as _);
+    of.acked_features(feature::FLUSH);
+    for on in [0u8, 1] {
+        of.set_config(WRITEBACK_AT as u32, &[on]).unwrap();
+        assert_eq!(of.forced(*of.writeback()), on == 0);
+    }
+    // Nothing else is the driver's to change, and behind the space there is nothing.
+    for (at, bytes) in [(0, &[1u8][..]), (WRITEBACK_AT as u32, &[0, 0]), (u32::MAX, &[0])] {
+        assert!(of.set_config(at, bytes).is_err());
+    }
+    assert_eq!(of.get_config(56, 8)[4..], [0; 4]);
+    assert!(of.get_config(60, 1).is_empty() && of.get_config(u32::MAX, 4).is_empty());
+}
+
+/// A million chains of drawn descriptors, most of them nearly sound: nothing panics, and where no table of
+/// descriptors lies in the memory that they write, no byte changes that none of them lets the device write.
 #[test]
 fn drawn_rings_break_nothing() {
     let mut rng = Rng::new(5);
@@ -269,6 +302,8 @@ fn drawn_rings_break_nothing() {
     let (mut chains, mut done, mut refused) = (0u64, 0u64, 0u64);
     while chains < 1_000_000 {
         let mut all = Vec::new();
+        let tables = rng.ratio(1, 2);
+        let mut may = vec![false; MEMORY as usize];
         for i in 0..RING {
             let at = match rng.below(8) {
                 0 => rng.next_u64(),
@@ -284,11 +319,15 @@ fn drawn_rings_break_nothing() {
                 _ => 512 * (1 + rng.below(8) as u32),
             };
             let flags = match rng.below(16) {
-                0 => rng.below(8) as u16,
-                1 => INDIRECT,
+                0 => rng.below(8) as u16 & if tables { u16::MAX } else { !INDIRECT },
+                1 if tables => INDIRECT,
                 n => (NEXT * u16::from(n < 11)) | (WRITE * u16::from(n % 3 == 0)),
             };
             let next = if rng.ratio(1, 16) { rng.next_u64() as u16 } else { i + 1 };
+            if flags & WRITE != 0 && at < MEMORY {
+                let end = at.saturating_add(u64::from(bytes)).min(MEMORY);
+                may[at as usize..end as usize].fill(true);
+            }
             all.push(RawDescriptor::from(Descriptor::new(at, bytes, flags, next)));
         }
         for _ in 0..32 {
@@ -301,7 +340,16 @@ fn drawn_rings_break_nothing() {
         }
         let heads: Vec<u16> = (0..RING).map(|_| rng.below(300) as u16).collect();
         let before = driver.counts;
+        driver.serve(&all, &[]);
+        let memory = driver.get(0, MEMORY as usize);
         let served = driver.serve(&all, &heads);
+        if !tables {
+            let now = driver.get(0, MEMORY as usize);
+            // The ring itself is laid out anew by the driver.
+            let other =
+                (AREA as usize..MEMORY as usize).find(|i| !may[*i] && memory[*i] != now[*i]);
+            assert_eq!(other, None, "a byte that nobody may write");
+        }
         chains += served.len() as u64;
         let failed = driver.counts.errors + driver.counts.broken - before.errors - before.broken;
         refused += failed;
