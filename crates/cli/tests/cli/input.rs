@@ -119,3 +119,14 @@ fn a_folder_that_takes_no_files_is_refused_before_the_run() {
     assert_eq!(code(&output), 1);
     assert!(stderr(&output).contains("--out") && stdout(&output).is_empty());
 }
+
+#[cfg(not(feature = "vhost-user"))]
+#[test]
+fn a_front_that_was_left_out_of_the_build_says_how_to_have_it() {
+    let folder = Folder::new("vhost");
+    let output = folder.run(&["serve", "vhost-user", "--ram", "16MiB", "--socket", "s"]);
+    assert_eq!(code(&output), 3);
+    let said = stderr(&output);
+    assert!(said.contains("`cargo build --release --features vhost-user`"), "{said}");
+    assert!(!folder.0.join("s").exists());
+}
