@@ -121,6 +121,7 @@ mod tests {
                     stack.disk.read(at * 65536, &mut bytes).unwrap().wait();
                     there.push(bytes[0]);
                 }
+                assert!(there.iter().all(|byte| [0, 7].contains(byte)), "{text}: {there:?}");
                 there
             };
             let all: Vec<_> = (1..9).map(left).collect();

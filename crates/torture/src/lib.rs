@@ -33,10 +33,10 @@ pub mod stage;
 pub mod states;
 pub mod strict;
 pub mod subject;
+pub mod switch;
 mod touched;
 pub mod tree;
 pub mod verdict;
-pub mod wire;
 pub mod worker;
 
 pub use error::TortureError;

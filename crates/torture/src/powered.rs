@@ -22,8 +22,8 @@ use crate::sandbox::Boxes;
 use crate::stage::Stage;
 use crate::states::Cut;
 use crate::subject::{Scratch, Subject};
+use crate::switch::{Goes, Switch};
 use crate::touched::Touched;
-use crate::wire::{Goes, Wire};
 use crate::worker::{Fate, Job};
 
 /// What is to be done with a stack.
@@ -61,12 +61,12 @@ impl Order {
     }
 
     /// A new stack, and its switch.
-    fn start(&self) -> Result<(Arc<Touched>, Arc<Wire>), TortureError> {
+    fn start(&self) -> Result<(Arc<Touched>, Arc<Switch>), TortureError> {
         let stack = Below::read(&self.stack)?.start(self.seed)?;
         let disk = Arc::new(Touched::new(stack.disk, Arc::clone(&stack.power)));
         let (goes, from_ready) = (self.goes, self.from_ready);
-        let wire = Arc::new(Wire::new(stack.power, Arc::clone(&disk), goes, from_ready));
-        Ok((disk, wire))
+        let switch = Arc::new(Switch::new(stack.power, Arc::clone(&disk), goes, from_ready));
+        Ok((disk, switch))
     }
 }
 
@@ -77,11 +77,11 @@ pub(crate) fn record(
     into: (&Path, &Path),
     order: &Order,
 ) -> Result<Value, TortureError> {
-    let (disk, wire) = order.start()?;
-    let below = (disk as Arc<dyn Disk>, Some(Arc::clone(&wire)));
+    let (disk, switch) = order.start()?;
+    let below = (disk as Arc<dyn Disk>, Some(Arc::clone(&switch)));
     let ran = recorded(subject, scratch, into, below, &Faulty::default())?;
     let mut answer = ran.document();
-    answer["spent"] = wire.spent().document();
+    answer["spent"] = switch.spent().document();
     Ok(answer)
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn cut(
     order: &Order,
     state: &Path,
 ) -> Result<Value, TortureError> {
-    let (disk, wire) = order.start()?;
+    let (disk, switch) = order.start()?;
     let words: Arc<Mutex<Words>> = Arc::default();
     let hear = Arc::clone(&words);
     let floor = Floor {
@@ -123,7 +123,7 @@ pub(crate) fn cut(
             }
             Ok(())
         }),
-        wire: Some(Arc::clone(&wire)),
+        switch: Some(Arc::clone(&switch)),
         trees: None,
         fault: Faulty::default(),
     };
@@ -132,10 +132,10 @@ pub(crate) fn cut(
     let ran = run(&subject, &scratch, floor);
     stack::notice::quiet(false);
     let ran = ran?;
-    let spent = wire.spent();
-    let last = wire.last();
+    let spent = switch.spent();
+    let last = switch.last();
     let words = words.lock().unwrap_or_else(PoisonError::into_inner);
-    let (fate, reason, kept) = match wire.power().on() {
+    let (fate, reason, kept) = match switch.power().on() {
         Err(error) => (Fate::Lost, format!("the stack does not come up: {error}"), false),
         Ok(()) => {
             keep(&disk, &words, &subject, state)?;

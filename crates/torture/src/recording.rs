@@ -4,7 +4,7 @@
 //! log. A mark is in the log when the program's write of it returns; before that the files that the program
 //! sees are looked at, so that it can be said later what exactly was promised. Where the drive is to fail under the
 //! program, what was refused is not in the log. Where it is a stack whose power goes, nothing is heard from then on
-//! ([`Floor::wire`]): what was said while it was on was said before.
+//! ([`Floor::switch`]): what was said while it was on was said before.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,8 +22,8 @@ use crate::sandbox::{Boxes, Ended, Outcome};
 use crate::stage::{Heard, Kind, Stage, Strict};
 use crate::strict::Volume;
 use crate::subject::{Scratch, Subject};
+use crate::switch::Switch;
 use crate::tree::Tree;
-use crate::wire::Wire;
 
 /// How long looking at files may take in all: what is promised later is not looked at.
 const LOOKING: Duration = Duration::from_secs(10);
@@ -38,7 +38,7 @@ pub(crate) struct Floor {
     /// Hears marks.
     pub note: Arc<Note>,
     /// Its switch, if it is a stack.
-    pub wire: Option<Arc<Wire>>,
+    pub switch: Option<Arc<Switch>>,
     /// Where it is written down what was promised over which files.
     pub trees: Option<Box<dyn Write + Send>>,
     /// How it fails.
@@ -54,7 +54,7 @@ struct Marks {
     trees: Mutex<Trees>,
     faults: Arc<Faults>,
     fault: Faulty,
-    wire: Option<Arc<Wire>>,
+    switch: Option<Arc<Switch>>,
 }
 
 struct Trees {
@@ -71,8 +71,8 @@ struct Trees {
 impl Marks {
     /// The program is ready, or starts: from now on the drive fails as it is to, if it is to from here on.
     fn fail(&self, ready: bool) -> Result<(), String> {
-        if let Some(wire) = self.wire.as_ref().filter(|wire| wire.from_ready == ready) {
-            wire.arm().map_err(|error| error.to_string())?;
+        if let Some(switch) = self.switch.as_ref().filter(|switch| switch.from_ready == ready) {
+            switch.arm().map_err(|error| error.to_string())?;
         }
         match &self.fault.rule {
             Some(rule) if self.fault.from_ready == ready => {
@@ -84,7 +84,7 @@ impl Marks {
 
     /// Whether the power is on.
     fn is_on(&self) -> bool {
-        self.wire.as_ref().is_none_or(|wire| wire.is_on())
+        self.switch.as_ref().is_none_or(|switch| switch.is_on())
     }
 
     /// Whether a request was refused.
@@ -203,18 +203,18 @@ pub(crate) fn recorded(
     subject: &Subject,
     scratch: &Scratch,
     (log, trees): (&Path, &Path),
-    (below, wire): (Arc<dyn Disk>, Option<Arc<Wire>>),
+    (below, switch): (Arc<dyn Disk>, Option<Arc<Switch>>),
     fault: &Faulty,
 ) -> Result<Ran, TortureError> {
     let source = format!("{} on {}", words(subject), subject.setup.kind);
     let disk = Arc::new(DataRecorded::create(below, log, &source)?);
     let out = std::fs::File::create(trees).map_err(TortureError::io(trees))?;
     let marked = Arc::clone(&disk);
-    let looks = fault.rule.is_none() && wire.is_none();
+    let looks = fault.rule.is_none() && switch.is_none();
     let floor = Floor {
         disk: Arc::clone(&disk) as _,
         note: Arc::new(move |text: &str, ours| marked.mark(text, ours)),
-        wire,
+        switch,
         // On a drive that fails, or a stack whose runs are others, it is of no use.
         trees: looks.then(|| Box::new(std::io::BufWriter::new(out)) as _),
         fault: fault.clone(),
@@ -263,14 +263,14 @@ pub(crate) fn run(subject: &Subject, scratch: &Scratch, floor: Floor) -> Result<
         }),
         faults: Arc::new(Faults::default()),
         fault: floor.fault,
-        wire: floor.wire,
+        switch: floor.switch,
     });
     let hearing = Arc::clone(&marks);
     let heard: Arc<Heard> = Arc::new(move |text: &str| hearing.hear(text));
     let failing: Arc<dyn Disk> = Arc::new(FaultyDisk::new(floor.disk, Arc::clone(&marks.faults)));
     let mut stage = Stage::new(Arc::clone(&failing), &scratch.0, &subject.setup, Some(heard))?;
-    if let Some(wire) = &marks.wire {
-        stage.switched_by(wire.power());
+    if let Some(switch) = &marks.switch {
+        stage.switched_by(switch.power());
     }
     if subject.setup.kind == Kind::Strict {
         let note = Arc::clone(&marks.note);
@@ -324,8 +324,8 @@ fn on(
         .run(&subject.program, &env, subject.run_limit, &|| !marks.is_on())
         .map_err(|error| TortureError::Input(error.to_string()))?;
     let (struck, cut) = (marks.struck(), !marks.is_on());
-    if let Some(wire) = &marks.wire {
-        wire.end().map_err(|error| TortureError::Broken(error.to_string()))?;
+    if let Some(switch) = &marks.switch {
+        switch.end().map_err(|error| TortureError::Broken(error.to_string()))?;
     }
     marked(ENDED)?;
     // What is left is to be let go, whatever failed before.

@@ -22,8 +22,8 @@ use crate::sandbox::Boxes;
 use crate::stacked::stacked;
 use crate::states::{Cut, Left, StateHash};
 use crate::subject::Subject;
+use crate::switch::{Goes, Place};
 use crate::verdict::{Checked, Recorded, Report, Verdict};
-use crate::wire::{Goes, Place};
 use crate::worker::{Fate, Job};
 
 /// Different failures after which nothing more is looked at, unless it is to go on.

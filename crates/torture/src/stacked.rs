@@ -22,8 +22,8 @@ use crate::keep::Keep;
 use crate::powered::Order;
 use crate::run::{ENOUGH, Wanted, checked, fate, kind_of, set};
 use crate::states::{Cut, Left, StateHash, States};
+use crate::switch::{Goes, Place};
 use crate::verdict::{Checked, Report, Verdict};
-use crate::wire::{Goes, Place};
 use crate::worker::{Fate, Job};
 
 /// What came of the runs.

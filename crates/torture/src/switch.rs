@@ -63,7 +63,7 @@ impl Goes {
 
 /// The switch of a run.
 #[derive(Debug)]
-pub(crate) struct Wire {
+pub(crate) struct Switch {
     power: Arc<dyn Power>,
     disk: Arc<Touched>,
     goes: Goes,
@@ -82,14 +82,14 @@ fn get(place: &Mutex<Place>) -> Place {
     *place.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Wire {
+impl Switch {
     pub(crate) fn new(
         power: Arc<dyn Power>,
         disk: Arc<Touched>,
         goes: Goes,
         from_ready: bool,
-    ) -> Wire {
-        Wire { power, disk, goes, from_ready, from: Mutex::default(), until: Mutex::default() }
+    ) -> Switch {
+        Switch { power, disk, goes, from_ready, from: Mutex::default(), until: Mutex::default() }
     }
 
     pub(crate) fn power(&self) -> Arc<dyn Power> {
