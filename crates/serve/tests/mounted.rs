@@ -339,12 +339,15 @@ fn names_that_were_missed_are_found_once_they_are_there() {
                 }
             });
         }
+        // They have begun: they look for the first one.
+        while looked.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
         for n in 0..300 {
             missed(&format!("elsewhere/n{n}"));
             fs::write(here.path(&format!("elsewhere/n{n}")), "n").unwrap();
         }
     });
-    assert!(looked.load(Ordering::Relaxed) > 0);
     // A name that a power cut brings back.
     fs::write(here.path("back"), "back").unwrap();
     let root = File::open(&here.dir).unwrap();
