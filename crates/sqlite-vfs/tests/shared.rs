@@ -490,15 +490,30 @@ fn crowd(bug: Option<Bug>) -> u64 {
         rig.store().plant(bug.into());
     }
     let (writers, commits) = (8, 60);
+    let begun = AtomicU64::new(0);
+    let all: Vec<_> = (0..writers).map(|_| rig.open("")).collect();
+    // Alone they may hardly meet: one more has the lock before all of them, until one has stood in line.
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
     thread::scope(|scope| {
-        for _ in 0..writers {
-            let db = rig.open("");
-            scope.spawn(move || {
+        for db in all {
+            scope.spawn(|| {
+                let db = db;
+                begun.fetch_add(1, Ordering::SeqCst);
                 for _ in 0..commits {
                     db.execute_batch("BEGIN IMMEDIATE; UPDATE c SET v = v + 1; COMMIT").unwrap();
                 }
             });
         }
+        while begun.load(Ordering::SeqCst) < writers {
+            thread::yield_now();
+        }
+        // Not so long that their own time (20 s) is over.
+        let rounds = if bug.is_some() { 5 } else { 1000 };
+        for _ in (0..rounds).take_while(|_| rig.store().stats().woken == 0) {
+            thread::sleep(Duration::from_millis(10));
+            db.execute_batch("COMMIT; BEGIN IMMEDIATE").unwrap();
+        }
+        db.execute_batch("COMMIT").unwrap();
     });
     assert_eq!(ask(&db, "SELECT v FROM c"), (writers * commits).to_string());
     rig.store().stats().woken

@@ -186,7 +186,7 @@ mod tests {
     use std::io;
     use std::path::Path;
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-    use std::sync::{Arc, mpsc};
+    use std::sync::{Arc, Condvar, Mutex, mpsc};
     use std::time::Duration;
 
     use block::{Bytes, Medium, Rng};
@@ -211,6 +211,9 @@ mod tests {
         below: RamDisk,
         trap: AtomicBool,
         flushes: AtomicU64,
+        /// Writes that somebody has made, if each flush is to last until it has met one.
+        meets: Mutex<Option<u64>>,
+        met: Condvar,
     }
 
     impl Slow {
@@ -232,6 +235,11 @@ mod tests {
             self.spring();
             self.flushes.fetch_add(1, Ordering::SeqCst);
             std::thread::sleep(Duration::from_millis(1));
+            let meets = self.meets.lock().expect("no panic");
+            // The next one may have been under way before; the one after it was not.
+            let until = meets.map(|writes| writes + 2);
+            let alone = |meets: &mut Option<u64>| meets.is_some() && *meets < until;
+            drop(self.met.wait_while(meets, alone).expect("no panic"));
             Ok(())
         }
         fn size(&self) -> io::Result<u64> {
@@ -244,7 +252,8 @@ mod tests {
     fn served(options: FsOptions) -> (Arc<Slow>, Arc<Volume>) {
         let below = RamDisk::new(24 << 20).expect("memory");
         let (trap, flushes) = (AtomicBool::new(false), AtomicU64::new(0));
-        let slow = Arc::new(Slow { below, trap, flushes });
+        let (meets, met) = (Mutex::new(None), Condvar::new());
+        let slow = Arc::new(Slow { below, trap, flushes, meets, met });
         let disk = Arc::new(MediumDisk::new(slow.clone()).expect("a disk"));
         let power = Arc::new(NoSwitch("a test"));
         let volume = Arc::new(Volume::new(power, Atime::Never, Path::new("test")));
@@ -371,24 +380,37 @@ mod tests {
         // No other checkpoint comes in between.
         let cleaning = Cleaning::Scj(Scj { threshold: Some(1 << 20), ..Scj::default() });
         let options = FsOptions { cleaning, ahead: 2, prefree: 90, ..FsOptions::default() };
-        let (_, volume) = served(options);
+        let (slow, volume) = served(options);
         let ino = make(&volume, Nid::ROOT, "busy").expect("made");
         volume.checkpoint().expect("durable");
         let syncs = Syncs::new(&volume).expect("a thread");
         let stop = AtomicBool::new(false);
+        *slow.meets.lock().expect("no panic") = Some(0);
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
-                (0..).take_while(|_| !stop.load(Ordering::SeqCst)).try_for_each(|n| {
+                let goes_on = |_: &u64| !stop.load(Ordering::SeqCst);
+                let done = (0..).take_while(goes_on).try_for_each(|n| {
                     std::thread::sleep(Duration::from_micros(100));
-                    write(&volume, ino, n % 50 * BLOCK, &[n as u8; BLOCK as usize])
-                })
+                    write(&volume, ino, n % 50 * BLOCK, &[n as u8; BLOCK as usize])?;
+                    if let Some(writes) = slow.meets.lock().expect("no panic").as_mut() {
+                        *writes += 1;
+                    }
+                    slow.met.notify_all();
+                    Ok::<(), Errno>(())
+                });
+                *slow.meets.lock().expect("no panic") = None;
+                slow.met.notify_all();
+                done
             });
+            // Nothing is to be synced before.
+            let begun = slow.meets.lock().expect("no panic");
+            drop(slow.met.wait_while(begun, |writes| *writes == Some(0)).expect("no panic"));
             let busy = Trigger::Fsync(FsyncFallback::Rewritten);
             let was_busy = |_| {
                 assert_eq!(sync(&syncs, ino), Ok(()), "{:?}", volume.failure());
                 volume.with(|fs, _| Ok(fs.checkpoints().contains_key(&busy))).expect("served")
             };
-            let seen = (0..500).any(was_busy);
+            let seen = (0..10).any(was_busy);
             stop.store(true, Ordering::SeqCst);
             assert_eq!(writer.join().expect("no panic"), Ok(()));
             assert!(seen, "it was never written before each flush");
