@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use block::{BlockId, EventHash, Time};
+use block::{BlockId, EventHash, Span, Time};
 
 use crate::image::{BlockImage, BlockMeta, Contents};
 use crate::journal::Journal;
+use crate::sched::Bookings;
 use crate::trouble::Fate;
 use crate::{
     Backing, BlockHeader, Cause, Fault, FaultPlan, Geometry, Image, Instant, NandStats, Oob,
@@ -303,6 +304,28 @@ impl Nand {
         let (sense, at) = self.delays(die, sense, at);
         let plane = plane % self.geometry.planes_per_die;
         let booked = self.sched.read(&self.timing, self.now, at, die, plane, pieces, sense);
+        if self.trail.is_some() || self.sched.has_shifted() {
+            self.note_moves(at, pages, pieces, sense, cause, booked);
+        }
+        self.stats.reads[cause as usize] += u64::from(slots);
+        self.stats.page_reads += pages.len() as u64;
+        self.reads += pages.len() as u64;
+        self.hash.add(u64::from(block.0) << 32 | u64::from(page) << 2 | 1);
+        self.hash.add(booked.end.as_ps());
+        Ok(booked.end)
+    }
+
+    /// What a read waited for, and what it interrupted, for those who ask.
+    #[cold]
+    fn note_moves(
+        &mut self,
+        at: Time,
+        pages: &[(BlockId, u32)],
+        pieces: &[u32],
+        sense: Span,
+        cause: ReadCause,
+        booked: Bookings,
+    ) {
         let shift = self.sched.take_shift();
         if self.trail.is_some() {
             self.note_read(at, pages, pieces, sense, cause, booked, shift);
@@ -318,12 +341,6 @@ impl Nand {
                 }
             }
         }
-        self.stats.reads[cause as usize] += u64::from(slots);
-        self.stats.page_reads += pages.len() as u64;
-        self.reads += pages.len() as u64;
-        self.hash.add(u64::from(block.0) << 32 | u64::from(page) << 2 | 1);
-        self.hash.add(booked.end.as_ps());
-        Ok(booked.end)
     }
 
     /// The die of a block.
@@ -437,11 +454,13 @@ impl Nand {
     }
 
     /// Executes a cut of the plan at this operation.
-    #[inline]
+    #[inline(always)]
     fn strike(&mut self, op: u64) -> Result<(), NandError> {
-        if self.faults.is_empty() {
-            return Ok(());
-        }
+        if self.faults.is_empty() { Ok(()) } else { self.strike_by_plan(op) }
+    }
+
+    #[cold]
+    fn strike_by_plan(&mut self, op: u64) -> Result<(), NandError> {
         let cut = self.faults.iter().find_map(|fault| match fault {
             Fault::Cut(cut) if cut.op == op => Some(*cut),
             _ => None,

@@ -316,6 +316,11 @@ impl Sched {
     pub fn moved(&self) -> Span {
         self.moved
     }
+    /// Whether the last read moved anything and nobody asked what.
+    #[inline(always)]
+    pub(crate) fn has_shifted(&self) -> bool {
+        self.shifted.is_some()
+    }
     /// The move made by the last read, if it made one and nobody asked before.
     pub(crate) fn take_shift(&mut self) -> Option<Shift> {
         self.shifted.take()

@@ -289,11 +289,15 @@ impl Pool {
     pub(crate) fn stream(&self, frame: Frame) -> StreamId {
         self.streams.get(frame.0 as usize).copied().unwrap_or_default()
     }
+    #[inline(always)]
     pub(crate) fn set_stream(&mut self, frame: Frame, stream: StreamId) {
+        if !self.streams.is_empty() || stream.is_some() {
+            self.keep_stream(frame, stream);
+        }
+    }
+    /// Room for them is made when the first write names one.
+    fn keep_stream(&mut self, frame: Frame, stream: StreamId) {
         if self.streams.is_empty() {
-            if !stream.is_some() {
-                return;
-            }
             self.streams = vec![StreamId::NONE; self.slots.len()];
         }
         self.streams[frame.0 as usize] = stream;

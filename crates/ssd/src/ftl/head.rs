@@ -28,16 +28,15 @@ impl PageFtl {
     /// Gives a slot its place in a head's assembly; the caller has updated nothing yet. Returns
     /// the place; the slot is valid from here on. Programs the group when it is full.
     pub(super) fn append(&mut self, head: usize, slot: Append) -> Result<Ppn, DeviceError> {
-        let Append { oob, cause, payload, ready } = slot;
+        let lpn = slot.oob.lpn;
         if self.heads.is_aimless(head) {
-            self.aim(head, oob.lpn)?;
+            self.aim(head, lpn)?;
         }
-        let (lpn, kind, tid, first_of_map) = (oob.lpn, oob.kind, oob.tid, oob.n == 0);
-        let slot = SlotWrite { oob, cause, payload };
-        let placed = self.heads.push(head, slot, ready, self.g.slots_per_page);
+        let (kind, tid, first_of_map) = (slot.oob.kind, slot.oob.tid, slot.oob.n == 0);
+        let placed = self.heads.push(head, slot, self.g.slots_per_page);
         let ppn = Ppn(self.g.ppn(placed.block, placed.page).0 + placed.slot);
         if kind != Kind::Padding {
-            self.set_valid(ppn, self.heads.line(head));
+            self.set_valid(ppn, placed.line);
         }
         match kind {
             // A page of an open transaction: the map goes on naming the committed version.

@@ -10,6 +10,7 @@
 use block::{BlockId, Time};
 use nand::SlotWrite;
 
+use super::head::Append;
 use super::lines::NONE;
 use crate::config::{Params, Streams};
 
@@ -36,6 +37,7 @@ struct Head {
 
 /// Where an appended slot goes.
 pub(super) struct Placed {
+    pub line: u32,
     pub block: BlockId,
     pub page: u32,
     /// Which slot of the page.
@@ -102,6 +104,7 @@ impl Heads {
     pub fn of_map(&self) -> usize {
         self.map
     }
+    #[inline]
     pub fn kind(&self, head: usize) -> HeadKind {
         self.heads[head].kind
     }
@@ -163,8 +166,8 @@ impl Heads {
     }
 
     /// Adds a slot to a head's group, which has been aimed.
-    #[inline]
-    pub fn push(&mut self, head: usize, slot: SlotWrite, ready: Time, per_page: u32) -> Placed {
+    #[inline(always)]
+    pub fn push(&mut self, head: usize, slot: Append, per_page: u32) -> Placed {
         let h = &mut self.heads[head];
         let index = h.slots.len() as u32;
         if index == 0 {
@@ -175,13 +178,13 @@ impl Heads {
         let (at, within) =
             if per_page == 1 { (index, 0) } else { (index / per_page, index % per_page) };
         let (block, page) = h.target[at as usize];
-        h.ready = h.ready.max(ready);
-        h.slots.push(slot);
+        h.ready = h.ready.max(slot.ready);
+        h.slots.push(SlotWrite { oob: slot.oob, cause: slot.cause, payload: slot.payload });
         let full = h.slots.len() as u32 == h.target.len() as u32 * per_page;
-        Placed { block, page, slot: within, full }
+        Placed { line: h.line, block, page, slot: within, full }
     }
     /// Takes what a head has assembled: it is programmed now.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, head: usize) -> Assembled {
         let h = &mut self.heads[head];
         let (slots, target) = (std::mem::take(&mut h.slots), std::mem::take(&mut h.target));
@@ -189,7 +192,7 @@ impl Heads {
     }
     /// Gives emptied vectors back, so that nothing is allocated for the next group; not if the head
     /// has begun one meanwhile.
-    #[inline]
+    #[inline(always)]
     pub fn give_back(&mut self, head: usize, slots: Vec<SlotWrite>, target: Vec<(BlockId, u32)>) {
         let h = &mut self.heads[head];
         if h.target.is_empty() && h.slots.is_empty() {
