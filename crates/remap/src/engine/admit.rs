@@ -16,6 +16,7 @@ const PLAIN_HEADS: u32 = 3;
 impl Engine {
     /// Whether a request of the client that writes `blocks` blocks may be admitted now; if not, space
     /// has to be made first. A trim counts as one block.
+    #[inline]
     pub fn room(&self, blocks: u32) -> bool {
         // What is buffered is on its way there.
         let blocks = self.buffer.len() + blocks;
@@ -23,26 +24,31 @@ impl Engine {
     }
 
     /// Segments that a write of so many blocks enters at most, wherever they go.
+    #[inline(always)]
     pub(super) fn entered(&self, blocks: u32) -> u32 {
         if blocks == 0 {
             return u32::from(self.heads.users());
         }
         let segment = self.geometry.segment;
         let left = |head: &Head| segment - head.offset - u32::from(head.open.is_none());
-        let users = self.heads.iter().filter(|head| head.kind.is_user());
-        let left = users.map(left).min().unwrap_or(0);
-        // Asked before each write: no division for the many that fit.
+        let left = match self.heads.users() {
+            // Asked before each write: nothing is searched in the plainest log.
+            1 => left(&self.heads[HeadKind::User(0)]),
+            _ => {
+                let users = self.heads.iter().filter(|head| head.kind.is_user());
+                users.map(left).min().unwrap_or(0)
+            }
+        };
+        // No division for the many that fit.
         if blocks <= left {
             return u32::from(self.heads.users());
         }
-        // Each segment of the client holds a header at least; a second when entries run out.
-        let each = segment - 1 - segment / 505;
-        (blocks - left).div_ceil(each) + u32::from(self.heads.users())
+        (blocks - left).div_ceil(self.limits.each) + u32::from(self.heads.users())
     }
 
     /// Free segments below which writes of the client wait.
     pub(super) fn gc_reserve(&self) -> u32 {
-        self.geometry.gc_reserve() + self.heads.count() - PLAIN_HEADS
+        self.limits.reserve + self.heads.count() - PLAIN_HEADS
     }
 
     /// Admits a write of `count` blocks from `lpn` on. `crc(i)` is the CRC of the `i`-th. The caller

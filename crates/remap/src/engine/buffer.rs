@@ -125,9 +125,6 @@ impl Buffer {
 
     /// Drops what is here of a range: how many.
     fn forget(&mut self, lpn: Lpn, count: u32) -> u32 {
-        if self.at.is_empty() {
-            return 0;
-        }
         let range = lpn.0..lpn.0.saturating_add(count);
         let mut dropped = 0;
         while let Some(lpn) = self.at.range(range.clone()).next().map(|(lpn, _)| Lpn(*lpn)) {
@@ -234,8 +231,11 @@ impl Engine {
     }
 
     /// Drops what is buffered of a range that is being written or trimmed.
+    #[inline]
     pub(super) fn buffer_forget(&mut self, lpn: Lpn, count: u32) {
-        self.counters.absorbed += u64::from(self.buffer.forget(lpn, count));
+        if self.buffer.len() > 0 {
+            self.counters.absorbed += u64::from(self.buffer.forget(lpn, count));
+        }
     }
 
     /// The next block that has to be evicted before the batch can end, in the client's order.

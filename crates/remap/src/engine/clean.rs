@@ -17,9 +17,8 @@ impl Engine {
     pub fn gc_start(&self) -> u32 {
         match self.options.gc_start {
             0 => {
-                let spare = self.geometry.spare();
                 let buffer = self.entered(self.buffer_size()) - u32::from(self.heads.users());
-                self.gc_reserve() + buffer + 2 + (spare / 12).min(4) + spare / 128
+                self.gc_reserve() + buffer + self.limits.start
             }
             n => n.max(self.floor() + 2),
         }

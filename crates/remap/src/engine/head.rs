@@ -145,6 +145,7 @@ impl Engine {
     /// Makes sure that the head has an open record that takes one more entry; with `form`, and a
     /// block of data in that form. A record that is full ends; with `more` the request at hand goes
     /// on in the next.
+    #[inline(always)]
     pub(super) fn prepare(
         &mut self,
         kind: HeadKind,
@@ -154,19 +155,31 @@ impl Engine {
     ) {
         let segment = self.geometry.segment;
         let head = &mut self.heads[kind];
+        let most = head.most_entries();
         if let Some(open) = &mut head.open {
             let fits = match (open.form, form) {
                 (_, None) => true,
                 (None, Some(_)) => head.offset < segment,
                 (Some(has), Some(wants)) => has == wants && head.offset < segment,
             };
-            if fits && open.entries < head.most_entries() {
-                let open = head.open.as_mut();
-                if let (Some(open), Some(form)) = (open, form) {
-                    open.form = Some(form);
-                }
+            if fits && open.entries < most {
+                open.form = form.or(open.form);
                 return;
             }
+        }
+        self.begin_record(kind, form, more, sink);
+    }
+
+    /// A head's open record ends, if it has one, and the next begins.
+    #[cold]
+    fn begin_record(
+        &mut self,
+        kind: HeadKind,
+        form: Option<Form>,
+        more: bool,
+        sink: &mut impl Sink,
+    ) {
+        if self.heads[kind].open.is_some() {
             match kind {
                 HeadKind::User(_) => self.seal_users(more, sink),
                 HeadKind::Gc(_) | HeadKind::Meta => self.seal(kind, more, sink),
@@ -240,7 +253,7 @@ impl Engine {
     /// Seals the record of a head if nothing more fits into it.
     pub(super) fn seal_if_full(&mut self, kind: HeadKind, sink: &mut impl Sink) {
         let head = &self.heads[kind];
-        if let Some(open) = head.open
+        if let Some(open) = &head.open
             && (open.entries == head.most_entries() || head.offset == self.geometry.segment)
         {
             match kind {
@@ -287,7 +300,7 @@ impl Engine {
 
     /// Whether [`Engine::seal_old`] has something to do.
     pub(super) fn wants_seal(&self) -> bool {
-        let mut open = self.heads.iter().filter_map(|head| head.open);
+        let mut open = self.heads.iter().filter_map(|head| head.open.as_ref());
         open.any(|open| self.is_due(open.since)) || self.is_due(self.sealed) && self.wants_mark()
     }
 
@@ -299,7 +312,7 @@ impl Engine {
 
     /// Whether that was so long ago that a record is closed.
     pub(super) fn is_due(&self, since: u64) -> bool {
-        self.now.saturating_sub(since) >= self.options.seal_after.as_ps() / 1000
+        self.now.saturating_sub(since) >= self.limits.old
     }
 
     /// Whether no header on its way, and no checkpoint, says that what is durable is.

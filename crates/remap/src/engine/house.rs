@@ -115,6 +115,7 @@ pub(super) struct House {
 
 impl Engine {
     /// What is due next.
+    #[inline]
     pub fn next(&mut self, occasion: Occasion) -> Work {
         match occasion {
             Occasion::Room(blocks) => self.next_for_room(blocks),
@@ -184,6 +185,7 @@ impl Engine {
 
     /// What follows in the checkpoint under way, or that one begins; with `hurry` it is not spread
     /// over what is written.
+    #[inline]
     fn next_of_checkpoint(&mut self, hurry: bool) -> Option<Work> {
         if self.checkpoint_is_under_way() {
             return self.checkpoint_next(hurry);

@@ -13,6 +13,7 @@ mod checkpoint;
 mod clean;
 mod head;
 mod house;
+mod limits;
 mod look;
 mod placement;
 mod replay;
@@ -38,6 +39,7 @@ use head::Heads;
 pub(crate) use head::kinds;
 use house::House;
 pub use house::{Occasion, Work};
+use limits::Limits;
 use placement::Placement;
 pub use placement::{KNOWN_CLASSES, Known};
 
@@ -134,6 +136,7 @@ struct Floating {
 pub struct Engine {
     geometry: Geometry,
     options: LogOptions,
+    limits: Limits,
     uuid: [u8; 16],
     instance: u32,
     epoch: u32,
@@ -211,6 +214,7 @@ impl Engine {
         }
         let mut engine = Engine {
             geometry,
+            limits: Limits::new(&geometry, &options),
             uuid: sup.uuid,
             instance: sup.instance(),
             epoch: 0,
@@ -397,7 +401,7 @@ impl Engine {
     fn checkpoint_volume(&self) -> u64 {
         // Each checkpoint empties the buffer.
         let buffer = 16 * u64::from(self.buffer_size());
-        (self.geometry.physical() / 64).max(4 * u64::from(self.geometry.segment)).max(buffer)
+        self.limits.checkpoint.max(buffer)
     }
 
     /// Whether a checkpoint is due.
