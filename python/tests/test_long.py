@@ -49,25 +49,35 @@ class Series(unittest.TestCase):
         for at, whole in enumerate(runs().rows()):
             ours = [row for row in rows if row["run"] == at]
             document = runs()[at]
-            self.assertEqual([row["window"] for row in ours], list(range(len(document["series"]["waf"]))))
+            *windows, drain = ours
+            self.assertEqual([row["window"] for row in windows], list(range(len(document["series"]["waf"]))))
             self.assertEqual({row["buffer.policy"] for row in ours}, {whole["buffer.policy"]})
             self.assertEqual({row["buffer.size.bytes"] for row in ours}, {whole["buffer.size.bytes"]})
-            self.assertEqual(sum(row["host_write_units"] for row in ours), whole["host.write.units"])
-            # The drive goes on after the last request, until all is on flash: that is in no window.
-            copied, all_of_them = sum(row["programs.gc"] for row in ours), whole["nand.programs.gc"]
-            self.assertTrue(0.9 * all_of_them < copied <= all_of_them)
-            self.assertEqual([row["programs.gc"] for row in ours], document["series"]["programs"]["gc"])
+            for name in ("host.read.units", "host.write.units", "host.write.bytes"):
+                self.assertEqual(sum(row[name.replace(".", "_")] for row in ours), whole[name], name)
+            # The drive goes on after the last request, until all is on flash: that is the last row.
+            for cause in ("host", "gc", "tx", "map", "metadata", "padding"):
+                programs = sum(row[f"programs.{cause}"] for row in ours)
+                self.assertEqual(programs, whole[f"nand.programs.{cause}"], cause)
+            self.assertGreater(drain["programs.host"], 0)
+            self.assertEqual(sum(row["gc_victims"] for row in ours), document["gc"]["victims"])
+            self.assertEqual([drain[name] for name in ("window", "start_ns", "end_ns", "waf", "buffer_dirty")], [None] * 5)
+            self.assertEqual([row["programs.gc"] for row in windows], document["series"]["programs"]["gc"])
             # Requests with a latency, of all kinds.
             counted = sum(kind["count"] for kind in document["latency_ns"].values() if "count" in kind)
             self.assertEqual(sum(row["requests"] for row in ours), counted)
-            self.assertEqual([row["start_ns"] for row in ours][1:], [row["end_ns"] for row in ours][:-1])
-            self.assertTrue(all(row["start_ns"] < row["end_ns"] for row in ours))
+            self.assertEqual([row["start_ns"] for row in windows][1:], [row["end_ns"] for row in windows][:-1])
+            self.assertTrue(all(row["start_ns"] < row["end_ns"] for row in windows))
+            self.assertEqual(windows[-1]["end_ns"], document["time_ns"])
 
     def test_what_there_is_not_is_not_known(self):
         table = varve.sim("gen:uniform,size=4MiB,read=0,count=2k", ssd="femu-default", scale="fit", buffer="0").series()
         self.assertTrue(len(table))
         self.assertEqual({row["buffer_hits"] for row in table.rows()}, {None})
         self.assertEqual(table.columns()["buffer_hits"], "count")
+        untimed = varve.sim("gen:uniform,size=4MiB,count=2k", ssd="femu-default", scale="fit", mode="untimed").series()
+        self.assertGreater(len(untimed), 2)
+        self.assertEqual({row[name] for row in untimed.rows() for name in ("start_ns", "end_ns", "read_p99_ns")}, {None})
 
 
 class Distributions(unittest.TestCase):

@@ -15,6 +15,7 @@ KINDS = ("read", "write", "flush", "discard")
 _WINDOW = {
     "host_read_units": "count",
     "host_write_units": "count",
+    "host_write_bytes": "bytes",
     "programs.host": "count",
     "programs.gc": "count",
     "programs.tx": "count",
@@ -32,6 +33,8 @@ _WINDOW = {
     "read_p99_ns": "ns",
     "write_p99_ns": "ns",
 }
+# What is counted when it is asked for.
+_ASKED = ("host_read_units", "host_write_units", "host_write_bytes", "buffer_units", "buffer_hits")
 # Numbers of a kind of requests, and their units.
 _LATENCY = {"count": "count", **dict.fromkeys("mean stddev min p50 p90 p99 p999 p9999 max".split(), "ns")}
 
@@ -60,7 +63,7 @@ def _found(series: dict[str, Any], name: str) -> "list[Any] | None":
 
 
 def series(rows: Tabular, documents: list[dict[str, Any]]) -> Table:
-    """A row for each window."""
+    """A row for each window, and one for what came behind the last request."""
     columns, runs = _head(rows, documents)
     columns |= {"window": "count", "start_ns": "ns", "end_ns": "ns", "requests": "count", **_WINDOW}
 
@@ -68,13 +71,20 @@ def series(rows: Tabular, documents: list[dict[str, Any]]) -> Table:
         found = run.get("series")
         if not found:
             return
-        ends = found["time_ns"]
+        # Without times in an untimed replay.
+        ends = found.get("time_ns") or [None] * len(found["waf"])
         numbers = [_found(found, name) or [None] * len(ends) for name in _WINDOW]
         each, last = found["requests_per_window"], found["requests_in_last_window"]
         for at, end in enumerate(ends):
             requests = last if at + 1 == len(ends) else each
-            start = ends[at - 1] if at else 0
+            start = None if end is None else ends[at - 1] if at else 0
             yield [at, start, end, requests, *(column[at] for column in numbers)]
+        drain = found.get("drain")
+        if drain is None:
+            return  # a document of before
+        # Nothing is asked of a drive any more, whose numbers of that are 0 and not unknown.
+        asked = {name: 0 for name, column in zip(_WINDOW, numbers) if name in _ASKED and column[0] is not None}
+        yield [None, None, None, 0, *(asked.get(name, _found(drain, name)) for name in _WINDOW)]
 
     return Table(columns, [[*head, *window] for head, run in runs for window in windows(run)])
 

@@ -46,7 +46,8 @@ class Results(Tabular):
         """Over time: a row for each window of each run, with what the host, cleaning and the buffer did in it.
 
         Windows of a run have equal numbers of requests, but for the last; `start_ns` and `end_ns` are virtual times.
-        What the drive does after the last request, until all is on flash, is in no window.
+        What the drive did after the last request, until all was on flash, is a row of its own behind them: `window`
+        and times are None, `requests` 0. With it, rows sum to the numbers of the run.
         """
         return _long.series(self, self.document()["results"])
 

@@ -62,6 +62,56 @@ fn every_metric_is_a_number_of_some_run_in_its_unit() {
     assert_eq!(documents[0].number(1, metric::WAF), None, "there is one run");
 }
 
+/// Without times and beginning in the middle; a drive with log blocks; a buffer that holds all that is written.
+fn others() -> [Document; 3] {
+    let load = "[workload]\ngen = \"zipf,size=32MiB,read=30,count=40k\"\n[replay]\nmode = \"closed\"\nqd = 8\n";
+    let untimed = load.replace("closed", "untimed").replace("qd = 8", "measure-after = 7001");
+    let small = "[drive]\npreset = \"femu-default\"\nscale = \"fit\"\n";
+    [
+        document(&format!("{small}buffer.policy = \"arc\"\nbuffer.size = \"3 MiB\"\n{untimed}")),
+        document(&format!("{small}ftl = \"hybrid-log\"\n{load}")),
+        document(&format!("{small}buffer.policy = \"lru\"\nbuffer.size = \"40 MiB\"\n{load}")),
+    ]
+}
+
+#[test]
+fn windows_and_what_the_drive_does_behind_them_sum_to_the_run() {
+    let mut drained = 0;
+    for document in documents().iter().chain(&others()) {
+        let value = document.value();
+        let run = &value["results"][0];
+        let series = &run["series"];
+        let ps = |value: &Value| (value.as_f64().unwrap() * 1000.0).round() as u64;
+        let sum = |of: &Value| of.as_array().unwrap().iter().map(ps).sum::<u64>();
+        for cause in run["nand"]["programs"].as_object().unwrap().keys().filter(|of| *of != "total")
+        {
+            let (windows, rest) = (&series["programs"][cause], &series["drain"]["programs"][cause]);
+            assert_eq!(sum(windows) + ps(rest), ps(&run["nand"]["programs"][cause]), "{cause}");
+            drained += rest.as_u64().unwrap();
+        }
+        for (window, whole) in [("gc_victims", "gc.victims"), ("gc_stall_ns", "gc.stall_ns")] {
+            let all = sum(&series[window]) + ps(&series["drain"][window]);
+            assert_eq!(all, ps(look(run, whole).unwrap()), "{window}");
+        }
+        for (window, whole) in [
+            ("host_read_units", "host.read.units"),
+            ("host_write_units", "host.write.units"),
+            ("host_write_bytes", "host.write.bytes"),
+        ] {
+            assert_eq!(sum(&series[window]), ps(look(run, whole).unwrap()), "{window}");
+        }
+        let windows = series["waf"].as_array().unwrap().len() as u64;
+        let requests = (windows - 1) * series["requests_per_window"].as_u64().unwrap()
+            + series["requests_in_last_window"].as_u64().unwrap();
+        // All but the flush that empties the drive.
+        assert_eq!(requests + 1, run["host"]["served"].as_u64().unwrap());
+        if let Some(time) = run.get("time_ns") {
+            assert_eq!(series["time_ns"].as_array().unwrap().last(), Some(time));
+        }
+    }
+    assert!(drained > 4_000, "{drained}: the last of them keeps all until then");
+}
+
 #[test]
 fn the_value_of_a_document_is_what_its_text_says() {
     for document in documents() {

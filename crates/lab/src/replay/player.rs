@@ -213,7 +213,7 @@ impl<'a, D: Device> Player<'a, D> {
         }
         let end = self.tally.end;
         self.watch.tick(self.requests % TICK)?;
-        self.series.close(end, &self.device.stats());
+        self.series.end(end, &self.device.stats());
         self.device
             .submit(end.max(self.last), Request::flush())
             .map_err(|source| LabError::Device { request: self.requests + 1, at: end, source })?;
@@ -228,6 +228,7 @@ impl<'a, D: Device> Player<'a, D> {
                 what: format!("{} pages are dirty after the last flush", stats.buffer.dirty),
             });
         }
+        self.series.drained(&stats);
         self.tally.check(&stats, self.slots_per_page)?;
         self.device.check()?;
         let (layers, tally) = (self.device.layers(), self.tally);

@@ -3,6 +3,10 @@
 //! The length of a run is not known in advance, so windows start small and are joined in pairs
 //! whenever there are [`MOST_WINDOWS`] of them: memory is fixed, and joining is exact because a
 //! window holds differences and histograms, not quotients.
+//!
+//! What the drive does behind the last request, until all that was written is on flash, belongs to
+//! no window: it has a place of its own ([`Series::drained`]). With it, every count sums to that of
+//! the run exactly.
 
 use block::{Op, Span, Time};
 use ssd::Stats;
@@ -88,7 +92,7 @@ impl Small {
     }
 }
 
-/// Makes a column of what a window's value is, by what had been counted before it and behind it.
+/// Makes a column, or one value, of what had been counted before and behind a stretch of the run.
 type Column<'a> = dyn Fn(&dyn Fn(&Edge, &Edge) -> Json) -> Json + 'a;
 
 /// What is counted between the edges of windows.
@@ -163,6 +167,8 @@ pub struct Series {
     last: u64,
     /// The open window's latencies.
     latencies: Latencies,
+    /// What had been counted when all was on flash.
+    drained: Option<Edge>,
     /// The drive has a buffer.
     buffered: bool,
 }
@@ -177,6 +183,7 @@ impl Series {
             filled: 0,
             last: 0,
             latencies: Latencies::new(),
+            drained: None,
             buffered: stats.buffer.slots > 0,
         }
     }
@@ -202,6 +209,21 @@ impl Series {
         if self.windows.len() == MOST_WINDOWS {
             self.join();
         }
+    }
+
+    /// Ends the series, and the run: its last request is done at `at`. A window that was full with
+    /// that request ended when it was submitted, until now.
+    pub(super) fn end(&mut self, at: Time, stats: &Stats) {
+        self.close(at, stats);
+        if let Some(last) = self.windows.last_mut() {
+            last.end.at = last.end.at.max(at);
+        }
+    }
+
+    /// Notes what had been counted when the drive had written everything it held back.
+    pub(super) fn drained(&mut self, stats: &Stats) {
+        let at = self.windows.last().map_or(self.start.at, |last| last.end.at);
+        self.drained = Some(Edge::new(at, stats));
     }
 
     fn join(&mut self) {
@@ -240,11 +262,8 @@ impl Series {
         let writes = |a: &Edge, b: &Edge| Json::Int(b.host_units[1] - a.host_units[1]);
         columns.put("host_read_units", list(&reads));
         columns.put("host_write_units", list(&writes));
-        let mut programs = Map::new();
-        for (i, name) in nand::Cause::NAMES.iter().enumerate() {
-            programs.put(name, list(&|a, b| Json::Int(b.programs[i] - a.programs[i])));
-        }
-        columns.put("programs", Json::Map(programs));
+        columns.put("host_write_bytes", list(&|a, b| Json::Int(b.write_bytes - a.write_bytes)));
+        columns.put("programs", programs(&list));
         let waf = |a: &Edge, b: &Edge| {
             let slots = b.programs.iter().sum::<u64>() - a.programs.iter().sum::<u64>();
             let ratio = millionths(slots * b.slot_bytes, b.write_bytes - a.write_bytes);
@@ -252,27 +271,25 @@ impl Series {
         };
         columns.put("waf", list(&waf));
         columns.put("free_blocks", list(&|_, b| Json::Int(b.free_blocks)));
-        self.cleaning(&mut columns, &list);
+        cleaning(&mut columns, &list);
+        if self.buffered {
+            columns.put("buffer_units", list(&|a, b| Json::Int(b.asked - a.asked)));
+            columns.put("buffer_hits", list(&|a, b| Json::Int(b.found - a.found)));
+            columns.put("buffer_dirty", list(&|_, b| Json::Int(b.dirty)));
+        }
+        if let (Some(last), Some(drained)) = (edges.last(), &self.drained) {
+            let one = |f: &dyn Fn(&Edge, &Edge) -> Json| f(last, drained);
+            let mut drain = Map::new();
+            drain.put("programs", programs(&one));
+            cleaning(&mut drain, &one);
+            columns.put("drain", Json::Map(drain));
+        }
         if timed {
             self.latencies(&mut columns);
         }
         columns.int("requests_per_window", self.length);
         columns.int("requests_in_last_window", self.last);
         Some(Json::Map(columns))
-    }
-
-    /// What cleaning and the buffer did in each window.
-    fn cleaning(&self, columns: &mut Map, list: &Column<'_>) {
-        columns.put("gc_victims", list(&|a, b| Json::Int(b.victims - a.victims)));
-        let valid = |a: &Edge, b: &Edge| Json::Int(b.victims_valid - a.victims_valid);
-        columns.put("gc_valid_at_choice", list(&valid));
-        let stall = |a: &Edge, b: &Edge| Json::Ns(b.stall.as_ps() - a.stall.as_ps());
-        columns.put("gc_stall_ns", list(&stall));
-        if self.buffered {
-            columns.put("buffer_units", list(&|a, b| Json::Int(b.asked - a.asked)));
-            columns.put("buffer_hits", list(&|a, b| Json::Int(b.found - a.found)));
-            columns.put("buffer_dirty", list(&|_, b| Json::Int(b.dirty)));
-        }
     }
 
     /// Latencies of each window: a percentile, and bins.
@@ -292,6 +309,23 @@ impl Series {
             .map(|bin| Json::Ns(Small::upper_edge(bin * JOINED + JOINED - 1)));
         columns.put("latency_edges_ns", Json::List(edges.collect()));
     }
+}
+
+/// Slots programmed, by cause.
+fn programs(list: &Column<'_>) -> Json {
+    let causes = nand::Cause::NAMES.iter().enumerate();
+    let columns = causes.map(|(i, name)| {
+        (name.to_string(), list(&|a, b| Json::Int(b.programs[i] - a.programs[i])))
+    });
+    Json::Map(columns.collect())
+}
+
+/// What cleaning did.
+fn cleaning(columns: &mut Map, list: &Column<'_>) {
+    columns.put("gc_victims", list(&|a, b| Json::Int(b.victims - a.victims)));
+    let valid = |a: &Edge, b: &Edge| Json::Int(b.victims_valid - a.victims_valid);
+    columns.put("gc_valid_at_choice", list(&valid));
+    columns.put("gc_stall_ns", list(&|a, b| Json::Ns(b.stall.as_ps() - a.stall.as_ps())));
 }
 
 #[cfg(test)]
@@ -378,6 +412,32 @@ mod tests {
         assert_eq!(json["buffer_dirty"], serde_json::json!(dirty));
         let flushes = |at: usize| json["flush_latency"][at][1].as_u64();
         assert_eq!((flushes(0), flushes(2)), (Some(FIRST_LENGTH), Some(FIRST_LENGTH)));
+    }
+
+    #[test]
+    fn what_comes_behind_the_last_request_is_in_no_window() {
+        let mut stats = Stats { slot_bytes: 4096, ..Stats::default() };
+        let mut series = Series::new(Time::ZERO, &stats);
+        for i in 1..=2 * FIRST_LENGTH {
+            stats.nand.programs[0] += 1;
+            if series.add(Op::Write, Span::from_us(9)) {
+                series.close(Time::from_us(i), &stats);
+            }
+        }
+        series.end(Time::from_us(2 * FIRST_LENGTH + 9), &stats);
+        stats.nand.programs[1] += 7;
+        stats.gc.stall += Span::from_us(3);
+        series.drained(&stats);
+        let text = series.to_json(true).unwrap().pretty();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["programs"]["host"], serde_json::json!([FIRST_LENGTH, FIRST_LENGTH]));
+        assert_eq!(json["programs"]["gc"], serde_json::json!([0, 0]));
+        assert_eq!(json["drain"]["programs"]["gc"], 7);
+        assert_eq!(json["drain"]["programs"]["host"], 0);
+        assert_eq!(json["drain"]["gc_stall_ns"], 3000);
+        // The last window was full with the last request, and lasts until that is done.
+        let ends = [FIRST_LENGTH * 1000, (2 * FIRST_LENGTH + 9) * 1000];
+        assert_eq!(json["time_ns"], serde_json::json!(ends));
     }
 
     #[test]

@@ -54,11 +54,14 @@ function simple(id, title, about, axis, of, value, needs, hue, label) {
 function wafOver(run, from, to) {
   var all = 0, causes = CAUSES.map(function (c) { return "programs." + c[0]; });
   if (from === 0 && to >= run.windows) return run.numbers.waf;
-  // Host bytes of a window: what its ratio says, from what was programmed.
-  var bytes = 0;
-  for (var i = from; i < to; i++) if (run.columns.waf[i] > 0) bytes += programs(run, i) / run.columns.waf[i];
+  var bytes = sum(run, "host_write_bytes", from, to);
+  if (isNaN(bytes)) {
+    // A document that does not have them: what the ratio of a window says, from what was programmed.
+    bytes = 0;
+    for (var i = from; i < to; i++) if (run.columns.waf[i] > 0) bytes += programs(run, i) / run.columns.waf[i] * slotBytes(run);
+  }
   causes.forEach(function (name) { all += sum(run, name, from, to); });
-  return bytes ? all / bytes : NaN;
+  return bytes ? all * slotBytes(run) / bytes : NaN;
 }
 function latencyPanel(op, title) {
   function p99(run, i) {
