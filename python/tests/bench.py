@@ -75,7 +75,21 @@ def main():
             took, _ = least(lambda: varve.hits("@demo", policies=ours, buffers=size))
             line(f"hits, {native} {size}", base / accesses * 1e9, "ns an access")
             line(f"hits, {native} {size} in Python", took / accesses * 1e9, "ns an access")
+    try:
+        from compiled import NumbaClock, NumbaLru
+    except ImportError:
+        print("numba: not installed")
+    else:
+        for size in ("8M", "32M"):
+            for native, ours in (("lru", NumbaLru), ("clock", NumbaClock)):
+                base, found = least(lambda: varve.hits("@demo", policies=native, buffers=size))
+                accesses = found.document()["accesses"]
+                took, _ = least(lambda: varve.hits("@demo", policies=ours, buffers=size))
+                line(f"hits, {native} {size}", base / accesses * 1e9, "ns an access")
+                line(f"hits, {native} {size}, compiled by numba", took / accesses * 1e9, "ns an access")
+    log, _ = least(lambda: varve.sim("@demo", policy="lru", buffer="8M", threads=1, requests=True))
     base, _ = least(lambda: varve.sim("@demo", policy="lru", buffer="8M", threads=1))
+    line("sim, lru 8M, with a log of requests", log * 1000, "ms")
     took, _ = least(lambda: varve.sim("@demo", policy=PyLru, buffer="8M"))
     line("sim, lru 8M", base * 1000, "ms")
     line("sim, lru 8M in Python", took * 1000, "ms")

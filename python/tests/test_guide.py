@@ -12,7 +12,9 @@ from common import ROOT
 
 
 class Guide(unittest.TestCase):
-    @unittest.skipUnless(importlib.util.find_spec("matplotlib"), "matplotlib is not installed")
+    @unittest.skipUnless(
+        all(map(importlib.util.find_spec, ("matplotlib", "numba", "pandas"))), "matplotlib, numba or pandas are not installed"
+    )
     def test_its_blocks_run_in_order(self):
         text = (ROOT / "docs/guide-python.md").read_text()
         blocks = re.findall(r"^```python\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)

@@ -34,6 +34,37 @@ class Charts(unittest.TestCase):
         matplotlib.use("Agg")
         self.addCleanup(lambda: __import__("matplotlib.pyplot").pyplot.close("all"))
 
+    def test_heatmap(self):
+        found = varve.sim("@demo", policy="lru", buffer="8M")
+        axes = varve.plot.heatmap(found, "read")
+        series = found[0]["series"]
+        mesh = axes.collections[0]
+        shares = mesh.get_array().filled(0)
+        self.assertEqual(shares.shape[1], len(series["time_ns"]))
+        for at, (first, *counts) in enumerate(series["read_latency"]):
+            drawn = [share for share in shares[:, at] if share]
+            self.assertEqual(len(drawn), sum(1 for count in counts if count))
+            self.assertAlmostEqual(sum(drawn), 1)
+        edges = mesh.get_coordinates()[:, 0, 1] * 1000
+        fullest = max(range(shares.shape[0]), key=lambda row: shares[row, 0])
+        first, *counts = series["read_latency"][0]
+        self.assertAlmostEqual(edges[fullest + 1], series["latency_edges_ns"][first + counts.index(max(counts))], places=3)
+        with self.assertRaisesRegex(ValueError, "run 0 has no discard"):
+            varve.plot.heatmap(found, "discard")
+
+    def test_timeline(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/x.pftrace"
+            varve.sim("@demo", policy="lru", buffer="8M", timeline="20s..20.1s", timeline_out=path)
+            timeline = varve.Timeline(path)
+        axes = varve.plot.timeline(timeline)
+        rows = timeline.operations().rows()
+        drawn = sum(len(collection.get_paths()) for collection in axes.collections)
+        self.assertEqual(drawn, len(rows))
+        self.assertEqual([text.get_text() for text in axes.get_yticklabels()], timeline.dies)
+        causes = {row["cause"].replace("_", " ") for row in rows}
+        self.assertEqual({text.get_text() for text in axes.get_legend().get_texts()}, causes)
+
     def test_waf_over_a_number(self):
         found = runs(policy=["lru", "fifo"], buffer=["1M", "4M"], seed=[1, 2])
         with varve.plot.style("usenix"):

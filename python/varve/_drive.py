@@ -16,8 +16,10 @@ class Drive:
     """A drive of a preset or a file, fresh from the factory, for who decides request by request: an event loop, a
     model of an application, a search.
 
-        drive = varve.Drive("femu-default", scale="1/64")
-        done = drive.write(0, offset=0, length=4096)
+    >>> drive = varve.Drive("femu-default", scale="1/64")
+    >>> done = drive.write(0, offset=0, length=4096)
+    >>> drive.read(done, offset=0, length=4096) > done
+    True
 
     Times are virtual, in whole nanoseconds, and never fall from one call to the next; what is answered is when the
     request is done, rounded up. A request may be submitted before another is done: they share the drive as they do in

@@ -103,6 +103,35 @@ def latencies(rows: Tabular, documents: list[dict[str, Any]]) -> Table:
     return Table(columns, cells)
 
 
+def causes(rows: Tabular, documents: list[dict[str, Any]]) -> Table:
+    """A row for each percentile of each kind of requests."""
+    columns, runs = _head(rows, documents)
+    columns |= {"op": "text", "of": "text", "requests": "count", "mean_ns": "ns"}
+    asked = [run["latency_ns"][kind]["by_cause"] for _, run in runs for kind in KINDS if _is_explained(run, kind)]
+    if not asked:
+        raise ValueError("where the time went was not asked for: expected sim(.., explain=True)")
+    names = list(asked[0]["all"]["causes"])
+    columns |= {f"{name}_ns": "ns" for name in names}
+    cells = []
+    for head, run in runs:
+        for kind in filter(lambda kind: _is_explained(run, kind), KINDS):
+            found = run["latency_ns"][kind]["by_cause"]
+            for of in filter(found.__contains__, _OF):
+                row = found[of]
+                mean = row["latency_ns"] if of == "slowest" else row["mean"]
+                parts = [row["causes"][name] for name in names]
+                cells.append([*head, kind, of, row.get("requests", 1), mean, *parts])
+    return Table(columns, cells)
+
+
+# Rows of a table of causes, in their order.
+_OF = ("all", "p50", "p90", "p99", "p999", "p9999", "slowest")
+
+
+def _is_explained(run: dict[str, Any], kind: str) -> bool:
+    return "by_cause" in run.get("latency_ns", {}).get(kind, {})
+
+
 def histogram(rows: Tabular, documents: list[dict[str, Any]], kind: "str | None") -> Table:
     """A row for each bucket that has any requests."""
     if kind is not None and kind not in KINDS:

@@ -2,20 +2,20 @@
 
 A policy is a class. Its name stands wherever that of a policy of the drive does, and so does the class itself:
 
-    class Mru(varve.BufferPolicy):
-        def start(self, entries, shape):
-            self.pages = []
-        def hit(self, page):
-            self.pages.remove(page)
-            self.pages.append(page)
-        def admit(self, page, full):
-            victim = self.pages.pop() if full else None
-            self.pages.append(page)
-            return victim
-        def discarded(self, page):
-            self.pages.remove(page)
-
-    varve.hits("@demo", policies=["lru", Mru], buffers="8M")
+    >>> class Mru(varve.BufferPolicy):
+    ...     def start(self, entries, shape):
+    ...         self.pages = []
+    ...     def hit(self, page):
+    ...         self.pages.remove(page)
+    ...         self.pages.append(page)
+    ...     def admit(self, page, full):
+    ...         victim = self.pages.pop() if full else None
+    ...         self.pages.append(page)
+    ...         return victim
+    ...     def discarded(self, page):
+    ...         self.pages.remove(page)
+    >>> len(varve.hits("@demo", policies=["lru", Mru], buffers="1M"))
+    2
 
 Each buffer has an object of its own. The same inputs have to give the same answers: the order of a `set` of texts
 or `random` without a seed make results that nobody can repeat.
@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 from varve import _varve
 from varve._options import Option
 
-__all__ = ["BYPASS", "BufferPolicy", "Named", "VictimPolicy", "of_text", "version"]
+__all__ = ["BYPASS", "BufferPolicy", "CompiledPolicy", "Named", "VictimPolicy", "of_text", "version"]
 
 # What `admit` answers if the page is not to enter: a read goes to flash, a write through.
 BYPASS = _varve.BYPASS
@@ -158,6 +158,20 @@ class _Calls:
         self.discarded = policy.discarded
         self.flushed = None if kind.flushed is BufferPolicy.flushed else policy.flushed
         self.copy: Callable[[], _Calls] = lambda: _Calls(copy.deepcopy(policy))
+
+
+class CompiledPolicy(Named):
+    """What `varve.compiled_policy` makes of a class: its functions are compiled once, when its name is first needed."""
+
+    # The compiled code is looked for by address: it is kept by the registry for as long as the process lives.
+    _compile: ClassVar[Callable[[], Any]]
+
+    def __init__(self) -> None:
+        self._given: dict[str, object] = {}
+
+    @classmethod
+    def _register(cls, name: str, doc: str) -> None:
+        _varve.add_compiled(name, doc, cls._compile())
 
 
 class VictimPolicy(Named):

@@ -2,12 +2,15 @@
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from varve import _varve
 from varve._policy import version
 from varve._progress import Progress, Telling
 from varve._text import Pairs, Value, pairs, swept, texts
+
+if TYPE_CHECKING:
+    from varve._results import Results
 
 __all__ = ["Scenario"]
 
@@ -69,6 +72,19 @@ class Scenario:
             index = json.loads(self._native.index(version, telling.call))
         found: list[dict[str, Any]] = index["points"]
         return found
+
+    def run(self, **how: Any) -> "Results":
+        """`varve.run` of it.
+
+        >>> scenario = varve.Scenario.load("@demo")
+        >>> scenario["buffer.policy"] = ["sieve"]
+        >>> len(scenario.run())
+        2
+        """
+        # Results know scenarios.
+        from varve._runs import run
+
+        return run(self, **how)
 
     def __repr__(self) -> str:
         return "<varve.Scenario>"

@@ -82,9 +82,11 @@ def sweep(
 ) -> Sweep:
     """Checks a scenario as a whole, and gives its points:
 
-        sweep = varve.sweep("study.toml")
-        results = ProcessPoolExecutor().map(varve.run_unit, sweep)
-        sweep.merge(results).df()
+    >>> scenario = varve.Scenario({"workload.gen": "zipf,size=16MiB,count=2k", "drive.preset": "femu-default"})
+    >>> scenario.update({"drive.scale": "fit", "buffer.policy": ["lru", "arc"]})
+    >>> sweep = varve.sweep(scenario)
+    >>> sweep.merge(map(varve.run_unit, sweep)).rows() == varve.run(scenario).rows()
+    True
 
     Traces are named by their paths: they have to be there where the points are run.
     """

@@ -2,11 +2,11 @@
 
 import json
 import os
-import tempfile
 from collections.abc import Iterable
 from typing import Any, Union
 
 from varve import _varve
+from varve._files import write_whole
 from varve._progress import Progress, Telling
 from varve._text import options, text
 from varve._varve import Batch, Batches
@@ -25,11 +25,12 @@ class Trace:
         self._native = _varve.Trace(os.fspath(name), options(reading))
         self._reading = reading
         self._memory = False
+        self._requests: int | None = None
 
     @staticmethod
     def _of(native: _varve.Trace, memory: bool) -> "Trace":
         made = Trace.__new__(Trace)
-        made._native, made._reading, made._memory = native, {}, memory
+        made._native, made._reading, made._memory, made._requests = native, {}, memory, None
         return made
 
     @property
@@ -51,24 +52,43 @@ class Trace:
         """Reads it once: the document of `varve trace info --json`."""
         with Telling(progress) as telling:
             found: dict[str, Any] = json.loads(self._native.document(_varve.VERSION, telling.call))
+        self._requests = found["results"]["requests"]
         return found
+
+    @property
+    def apps(self) -> list[dict[str, Any]]:
+        """What each application asked for, by its number: requests and bytes of each kind, pages, and its `name` if the
+        trace has one. Reads it once.
+
+        >>> [app["requests"] for app in varve.open("@demo").apps]
+        [120000]
+        """
+        found: list[dict[str, Any]] = self.info()["results"]["apps"]
+        return found
+
+    def __len__(self) -> int:
+        """Requests, once they have been counted: by `info()`.
+
+        >>> trace = varve.open("@demo")
+        >>> len(trace)
+        Traceback (most recent call last):
+        ...
+        TypeError: the requests of @demo were not counted yet: info() does
+        >>> trace.info()["results"]["requests"] == len(trace)
+        True
+        """
+        if self._requests is None:
+            raise TypeError(f"the requests of {self.name} were not counted yet: info() does")
+        return self._requests
+
+    def __bool__(self) -> bool:
+        return True
 
     def save(self, path: "str | os.PathLike[str]", progress: Progress = None) -> "Trace":
         """Writes a `.vtr` file, whole or not at all, and opens it. What is to be written is held in memory first, packed."""
         with Telling(progress) as telling:
             data = self._native.vtr(telling.call)
-        folder = os.path.dirname(os.path.abspath(path))
-        number, part = tempfile.mkstemp(suffix=".part", dir=folder)
-        try:
-            with os.fdopen(number, "wb") as file:
-                file.write(data)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(part, 0o666 & ~mask)
-            os.replace(part, path)
-        except BaseException:
-            os.unlink(part)
-            raise
+        write_whole(path, data)
         return Trace(path)
 
     def __iter__(self) -> Batches:
@@ -84,6 +104,9 @@ class Trace:
 def open(name: "str | os.PathLike[str]", **reading: object) -> Trace:
     """Opens a trace in any of the formats of `varve list formats`, which is found out by content, or `@demo`.
 
+    >>> varve.open("@demo")
+    <varve.Trace @demo, vtr, none>
+
     reading: options of `varve trace`: format, time_unit, size_unit, columns, op_map, skip_bad, app, app_is_comm,
     align_shift, sort_window.
     """
@@ -91,7 +114,10 @@ def open(name: "str | os.PathLike[str]", **reading: object) -> Trace:
 
 
 def gen(name: str, **fields: object) -> Trace:
-    """The requests of a generator (`varve list generators`): `gen("zipf", size="8GiB", read=70, count="1M", seed=1)`.
+    """The requests of a generator (`varve list generators`).
+
+    >>> sum(len(batch) for batch in varve.gen("zipf", size="8GiB", read=70, count="2k", seed=1))
+    2000
 
     They are made while they are read. Without a seed a run draws with its own, and who reads the trace with 1.
     """

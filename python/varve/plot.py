@@ -17,8 +17,9 @@ from typing import Any, Union
 
 from varve._results import Hits, Results
 from varve._tables import needed
+from varve._timeline import Timeline
 
-__all__ = ["latency_cdf", "mrc", "save", "style", "waf"]
+__all__ = ["heatmap", "latency_cdf", "mrc", "save", "style", "timeline", "waf"]
 
 Rows = Union[Results, str, "os.PathLike[str]", Iterable[Mapping[str, Any]]]
 
@@ -213,6 +214,76 @@ def mrc(given: Hits, *, axes: Any = None) -> Any:
     drawn.set_xlabel("buffer, MiB")
     drawn.set_ylabel("miss ratio")
     drawn.legend()
+    return drawn
+
+
+def heatmap(given: Results, kind: str = "read", *, run: int = 0, axes: Any = None) -> Any:
+    """How long requests took over the time of a run: the darker, the more of a window took that long.
+
+    kind: read, write or flush. run: which one of the results.
+    """
+    found = given[run].get("series", {})
+    windows = found.get(f"{kind}_latency", [])
+    if "time_ns" not in found or not any(windows):
+        raise ValueError(f"run {run} has no {kind} with a latency over time: expected another kind, or a longer replay with times")
+    numpy = needed("numpy", "heatmap()")
+    edges = found["latency_edges_ns"]
+    counts = numpy.zeros((len(edges), len(windows)))
+    for at, window in enumerate(windows):
+        first, *requests = window or [0]
+        counts[first : first + len(requests), at] = requests
+    shares = counts / numpy.maximum(counts.sum(axis=0), 1)
+    used = numpy.flatnonzero(counts.any(axis=1))
+    low, high = int(used[0]), int(used[-1]) + 1
+    # Each edge is the upper one of its bucket; the first bucket that is used begins at the one before.
+    below = edges[low - 1] if low else edges[0] / 2
+    drawn = _axes(axes, "heatmap()")
+    mesh = drawn.pcolormesh(
+        [0.0, *(at / 1e9 for at in found["time_ns"])],
+        [edge / 1000 for edge in (below, *edges[low:high])],
+        numpy.ma.masked_equal(shares[low:high], 0),
+        cmap="Blues",
+        vmin=0,
+        rasterized=True,
+    )
+    drawn.set_yscale("log")
+    drawn.set_xlabel("time, s")
+    drawn.set_ylabel(f"latency of a {kind}, µs")
+    drawn.figure.colorbar(mesh, ax=drawn, label="share of the window")
+    return drawn
+
+
+# What dies do, by the cause that waiting for it counts as.
+_HUES = {
+    "own": "#0072B2",
+    "host_read": "#56B4E9",
+    "host_program": "#009E73",
+    "gc": "#D55E00",
+    "erase": "#000000",
+    "map": "#CC79A7",
+    "metadata": "#E69F00",
+}
+
+
+def timeline(given: Timeline, *, axes: Any = None) -> Any:
+    """What each die did in a window of time: a row for each, in colours of what waiting for it counts as."""
+    rows = given.operations().rows()
+    if not rows:
+        raise ValueError("no die did anything in this window")
+    drawn = _axes(axes, "timeline()")
+    for cause, hue in _HUES.items():
+        of = [row for row in rows if row["cause"] == cause]
+        for die in sorted({row["die"] for row in of}):
+            spans = [
+                (row["start_ns"] / 1e6, (row["end_ns"] - row["start_ns"]) / 1e6) for row in of if row["die"] == die
+            ]
+            drawn.broken_barh(spans, (die - 0.4, 0.8), facecolors=hue, linewidth=0, rasterized=len(rows) > 2000)
+        if of:
+            drawn.plot([], [], color=hue, linestyle="-", linewidth=4, label=cause.replace("_", " "))
+    drawn.set_yticks(range(len(given.dies)), given.dies)
+    drawn.set_xlabel("time, ms")
+    drawn.margins(x=0)
+    drawn.legend(ncols=4, loc="lower center", bbox_to_anchor=(0.5, 1))
     return drawn
 
 

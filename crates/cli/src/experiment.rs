@@ -228,7 +228,7 @@ fn explanation(output: &Output) -> Result<explain::Wanted, LabError> {
         most: output.timeline_max,
     });
     let requests = output.requests_out.clone();
-    Ok(explain::Wanted { causes: output.explain, requests, timeline })
+    Ok(explain::Wanted { causes: output.explain, requests, listener: None, timeline })
 }
 
 /// Writes the folder of a run: results, report and the scenario that repeats it.

@@ -84,7 +84,7 @@ const UNSAFE: [(&str, &str); 5] = [
     ("sqlite-ext", "entry"),
     ("sqlite-count", "preload"),
     ("sqlite-suite", "entry"),
-    ("py", "capsule"),
+    ("py", "foreign"),
 ];
 
 /// No file but those of `module` lifts the ban.

@@ -21,6 +21,7 @@ pub mod histogram;
 pub mod hits;
 pub mod input;
 mod layers;
+pub mod lockstep;
 pub mod metric;
 mod points;
 pub mod replay;

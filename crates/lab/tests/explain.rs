@@ -11,7 +11,7 @@ use varve_lab::replay::Watch;
 use varve_lab::scenario::Scenario;
 use varve_lab::{Experiment, LabError};
 
-const CAUSES: Wanted = Wanted { causes: true, requests: None, timeline: None };
+const CAUSES: Wanted = Wanted { causes: true, requests: None, listener: None, timeline: None };
 
 fn run(scenario: &Scenario, wanted: Wanted) -> Result<Value, LabError> {
     let (stop, nobody) = (AtomicBool::new(false), |_| ());

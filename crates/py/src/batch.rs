@@ -17,7 +17,7 @@ use pyo3::types::{PyCapsule, PyDict, PyList};
 use workload::Record;
 
 /// Names of operations, by their numbers.
-const OPS: [&str; 5] = ["read", "write", "flush", "discard", "zero"];
+pub const OPS: [&str; 5] = ["read", "write", "flush", "discard", "zero"];
 
 /// The columns: units are in the names, bytes have none.
 pub fn schema() -> SchemaRef {
@@ -65,7 +65,7 @@ pub fn columns(records: &[Record]) -> Result<RecordBatch, ArrowError> {
 pub struct Batch(pub RecordBatch);
 
 /// One column as a list of Python.
-fn list<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyList>> {
+pub fn list<'py>(py: Python<'py>, column: &dyn Array) -> PyResult<Bound<'py, PyList>> {
     match column.data_type() {
         DataType::UInt64 => PyList::new(py, column.as_primitive::<UInt64Type>().iter()),
         DataType::UInt16 => PyList::new(py, column.as_primitive::<UInt16Type>().iter()),

@@ -14,7 +14,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::batch::broken;
-use crate::capsule;
+use crate::foreign::capsule;
 
 /// Named columns of one length.
 #[pyclass(frozen, module = "varve._varve")]

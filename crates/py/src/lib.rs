@@ -7,25 +7,30 @@
 //! * the interpreter is not held while the library works, except by policies written in Python;
 //! * a panic of the library is an exception with a type, never an abort nor a `PanicException`
 //!   ([`errors::guarded`]);
-//! * no file is written.
+//! * no file is written but where the caller says.
 
 // What pyo3 makes of functions and classes has no words of its own; those that users read are in the stubs.
 #![allow(missing_docs)]
 
 mod batch;
-#[allow(unsafe_code)]
-mod capsule;
 mod cells;
 mod columns;
+mod compare;
+mod compiled;
+mod drawing;
 mod drive;
 mod errors;
+#[allow(unsafe_code)]
+mod foreign;
 mod policy;
 mod registry;
+mod requests;
 mod runs;
 mod scenario;
 mod study;
 mod table;
 mod trace;
+mod twin;
 mod victim;
 mod watched;
 
@@ -42,19 +47,25 @@ fn _varve(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("BYPASS", policy::Bypass)?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<columns::Columns>()?;
+    module.add_class::<drawing::Drawing>()?;
     module.add_class::<drive::Drive>()?;
     module.add_class::<policy::AccessInfo>()?;
     module.add_class::<policy::Bypass>()?;
     module.add_class::<victim::Line>()?;
     module.add_class::<victim::Lines>()?;
+    module.add_class::<requests::Requests>()?;
     module.add_class::<runs::Results>()?;
     module.add_class::<scenario::Scenario>()?;
     module.add_class::<trace::Batches>()?;
     module.add_class::<trace::Trace>()?;
     module.add_function(wrap_pyfunction!(registry::add_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(registry::add_compiled, module)?)?;
     module.add_function(wrap_pyfunction!(registry::add_victim, module)?)?;
     module.add_function(wrap_pyfunction!(scenario::sim_scenario, module)?)?;
     module.add_function(wrap_pyfunction!(runs::run, module)?)?;
+    module.add_function(wrap_pyfunction!(runs::load, module)?)?;
+    module.add_function(wrap_pyfunction!(compare::compare, module)?)?;
+    module.add_function(wrap_pyfunction!(twin::lockstep, module)?)?;
     module.add_function(wrap_pyfunction!(study::finish, module)?)?;
     module.add_function(wrap_pyfunction!(study::merge, module)?)?;
     module.add_function(wrap_pyfunction!(runs::hits, module)?)

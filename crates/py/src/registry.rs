@@ -8,13 +8,17 @@ use std::sync::{PoisonError, RwLock};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use ssd::{KeyKind, PolicyInfo, PolicyOption, VictimInfo, replace_policy, replace_victim};
+use ssd::{
+    Buffer, KeyKind, PolicyInfo, PolicyOption, Setup, VictimInfo, replace_policy, replace_victim,
+};
 
+use crate::compiled;
 use crate::policy;
 use crate::victim;
 
 /// Threads for the runs of a scenario of this text. A thread that the library starts is not known to the
-/// interpreter, and no two of them could run Python at a time: with policies of Python there is one.
+/// interpreter, and no two of them could run Python at a time: with policies of Python there is one. With compiled
+/// ones too: what they fail with is told to the thread that began the work.
 pub fn threads(text: &str, asked: usize) -> usize {
     let policies = POLICIES.read().unwrap_or_else(PoisonError::into_inner);
     let victims = VICTIMS.read().unwrap_or_else(PoisonError::into_inner);
@@ -89,6 +93,25 @@ fn option((name, kind, words, default, doc): Said) -> PyResult<PolicyOption> {
 #[pyfunction]
 pub fn add_policy(name: String, doc: String, options: Vec<Said>, factory: Factory) -> PyResult<()> {
     let options = options.into_iter().map(option).collect::<PyResult<Vec<_>>>()?;
+    add(name, doc, options, factory, policy::make)
+}
+
+/// Adds one that was compiled, or replaces the one of its name; `compiled` has the addresses of its functions.
+#[pyfunction]
+pub fn add_compiled(name: String, doc: String, compiled: Factory) -> PyResult<()> {
+    add(name, doc, Vec::new(), compiled, compiled::make)
+}
+
+/// What makes a buffer policy.
+type Make = fn(&Setup<'_>) -> Result<Buffer, String>;
+
+fn add(
+    name: String,
+    doc: String,
+    options: Vec<PolicyOption>,
+    factory: Factory,
+    make: Make,
+) -> PyResult<()> {
     let info: &'static PolicyInfo = Box::leak(Box::new(PolicyInfo {
         name: leaked(name),
         aliases: &[],
@@ -96,7 +119,7 @@ pub fn add_policy(name: String, doc: String, options: Vec<Said>, factory: Factor
         source: "written in Python",
         options: Box::leak(options.into_boxed_slice()),
         clairvoyant: false,
-        make: policy::make,
+        make,
     }));
     replace_policy(info).map_err(PyValueError::new_err)?;
     let named = Named { info, factory };

@@ -1,5 +1,12 @@
 //! Runs, counts of hits, and what comes of them.
 
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use lab::compare::{Loaded, read};
+use lab::explain::{Listener, TimelineWanted, Wanted};
+use lab::folder::{self, Folder};
+use lab::report::{Shown, html};
 use lab::study::{Kind, Table};
 use lab::{Document, Experiment, HostCost, LabError};
 use pyo3::IntoPyObjectExt;
@@ -7,7 +14,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyNone;
 use report::json::{Json, Map};
 
+use crate::errors::guarded;
 use crate::registry;
+use crate::requests::Requests;
 use crate::scenario::{Scenario, asked};
 use crate::watched::{Shared, watched};
 
@@ -16,12 +25,46 @@ use crate::watched::{Shared, watched};
 pub struct Results {
     document: Document,
     values: Vec<Map>,
-    scenario: String,
+    /// A document alone does not say it.
+    scenario: Option<String>,
+    /// If it was asked for, of the only run.
+    requests: Option<Arc<Requests>>,
 }
 
 impl Results {
-    pub fn new(document: Document, values: Vec<Map>, scenario: String) -> Results {
-        Results { document, values, scenario }
+    pub fn new(document: Document, values: Vec<Map>, scenario: Option<String>) -> Results {
+        Results { document, values, scenario, requests: None }
+    }
+
+    /// The document as a reader of its text has it.
+    pub fn loaded(&self) -> Loaded {
+        Loaded { name: String::new(), document: self.document.value() }
+    }
+}
+
+/// What is to be found out about requests, beside what every run tells: attributes of an object of Python.
+#[derive(FromPyObject)]
+pub struct Looks {
+    explain: bool,
+    requests: bool,
+    requests_out: Option<PathBuf>,
+    timeline: Option<(String, PathBuf, usize)>,
+}
+
+impl Looks {
+    fn wanted(self) -> Result<(Wanted, Option<Arc<Requests>>), LabError> {
+        let requests = self.requests.then(|| Arc::new(Requests::default()));
+        let listener = requests.as_ref().map(|log| {
+            let log = Arc::clone(log);
+            Listener(Arc::new(move |request| log.push(request)))
+        });
+        let timeline = self.timeline.map(|(window, path, most)| {
+            let window = window.parse().map_err(LabError::Input)?;
+            Ok::<_, LabError>(TimelineWanted { window, path, most })
+        });
+        let (causes, requests_out) = (self.explain, self.requests_out);
+        let timeline = timeline.transpose()?;
+        Ok((Wanted { causes, requests: requests_out, listener, timeline }, requests))
     }
 }
 
@@ -48,10 +91,37 @@ impl Results {
         self.document.clone().with_cost(HostCost { wall_ms, cpu_ms, peak_rss }).text()
     }
 
-    /// The scenario that repeats it.
+    /// The scenario that repeats it, if that is known.
     #[getter]
-    fn scenario(&self) -> &str {
-        &self.scenario
+    fn scenario(&self) -> Option<&str> {
+        self.scenario.as_deref()
+    }
+
+    /// The log of its requests, if it was asked for.
+    fn requests(&self) -> Option<Requests> {
+        self.requests.as_deref().map(Requests::same)
+    }
+
+    /// Writes the folder that `varve run --out` does, with what the runs cost if that is said.
+    #[pyo3(signature = (folder, cost = None))]
+    fn save(&self, py: Python<'_>, folder: PathBuf, cost: Option<(u64, u64, u64)>) -> PyResult<()> {
+        let scenario = self.scenario.as_deref().unwrap_or_default();
+        let document = self.document.clone();
+        let document = match cost {
+            Some((wall_ms, cpu_ms, peak_rss)) => {
+                document.with_cost(HostCost { wall_ms, cpu_ms, peak_rss })
+            }
+            None => document,
+        };
+        py.detach(|| {
+            guarded(|| Folder::prepare(&folder)?.write(scenario, &document).map(|_command| ()))
+        })
+    }
+
+    /// The page of results.
+    fn page(&self, py: Python<'_>) -> PyResult<String> {
+        let page = || html(&[Shown { name: "", value: &self.document.value(), command: "" }]);
+        py.detach(|| guarded(|| Ok(page())))
     }
 
     /// Names and kinds of the columns.
@@ -84,21 +154,41 @@ pub fn says(version: &Py<PyAny>, text: &str) -> Result<String, LabError> {
 
 /// Runs a scenario.
 #[pyfunction]
-#[pyo3(signature = (scenario, version, threads, progress = None))]
+#[pyo3(signature = (scenario, version, threads, looks, progress = None))]
 pub fn run(
     py: Python<'_>,
     scenario: &Scenario,
     version: Py<PyAny>,
     threads: usize,
+    looks: Looks,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Results> {
     let scenario = &scenario.0;
     watched(py, progress.as_ref(), |watch| {
-        let experiment = Experiment::watched(scenario, watch)?;
+        let mut experiment = Experiment::watched(scenario, watch)?;
+        let (wanted, requests) = looks.wanted()?;
+        experiment.explain(wanted)?;
         let text = experiment.scenario().to_toml()?;
         let document =
             experiment.run(registry::threads(&text, threads), &says(&version, &text)?, watch)?;
-        Ok(Results::new(document, experiment.values(), text))
+        let results = Results::new(document, experiment.values(), Some(text));
+        Ok(Results { requests, ..results })
+    })
+}
+
+/// Results of a file, or of the folder of a run.
+#[pyfunction]
+pub fn load(py: Python<'_>, path: PathBuf) -> PyResult<Results> {
+    py.detach(|| {
+        guarded(|| {
+            let (_, document) = read(&path)?;
+            let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
+            let scenario = folder.and_then(folder::scenario).map(|path| {
+                std::fs::read_to_string(&path).map_err(|error| LabError::io(&path, error))
+            });
+            let values = document.values();
+            Ok(Results::new(document, values, scenario.transpose()?))
+        })
     })
 }
 

@@ -66,7 +66,7 @@ pub fn merge(
             merged.whole()?;
         }
         let (values, scenario) = (merged.values(), merged.index.scenario.clone());
-        Ok(Results::new(merged.document(), values, scenario))
+        Ok(Results::new(merged.document(), values, Some(scenario)))
     };
     py.detach(|| guarded(merge))
 }

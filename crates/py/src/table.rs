@@ -13,8 +13,8 @@ use pyo3::prelude::*;
 use workload::read::{Carries, Row, RowApp, Rows, SizeUnit, TimeUnit, VtrHeader, VtrWriter};
 use workload::{Flags, TraceOp};
 
-use crate::capsule::stream;
 use crate::cells::{Cells, Number, numbers, texts};
+use crate::foreign::capsule::stream;
 use crate::watched::watched;
 
 /// Which columns are what: names, with units where their types have none.

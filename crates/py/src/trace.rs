@@ -19,8 +19,8 @@ use workload::read::{OpenTrace, ReadOptions, VtrHeader, VtrWriter, open_reader};
 use workload::{Record, Source, SourceError};
 
 use crate::batch::{Batch, columns, schema};
-use crate::capsule;
 use crate::errors::{guarded, panicked, raised};
+use crate::foreign::capsule;
 use crate::table::{self, Asked};
 use crate::watched::watched;
 

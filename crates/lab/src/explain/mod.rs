@@ -8,7 +8,9 @@ mod requests;
 mod timeline;
 mod words;
 
+use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use block::{AppId, Op, Span, Time};
 pub use nand::{Account, Breakdown, Spent, Work};
@@ -25,6 +27,16 @@ pub use timeline::{
 };
 pub use words::{Row, Rows, rows, short, slowest_lines, spoken};
 
+/// Who is told of each request, on the thread of the run, in the order of their submission.
+#[derive(Clone)]
+pub struct Listener(pub Arc<dyn Fn(&Explained) + Send + Sync>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener")
+    }
+}
+
 /// What is to be found out about requests, beside what every run tells.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
@@ -32,6 +44,8 @@ pub struct Wanted {
     pub causes: bool,
     /// A log of the requests of the only run.
     pub requests: Option<PathBuf>,
+    /// Who wants the same, request by request.
+    pub listener: Option<Listener>,
     /// A timeline of a part of the only run.
     pub timeline: Option<TimelineWanted>,
 }
@@ -44,7 +58,7 @@ impl Wanted {
 
     /// Nothing that only one run can be asked.
     pub(crate) fn is_of_all_runs(&self) -> bool {
-        self.requests.is_none() && self.timeline.is_none()
+        self.requests.is_none() && self.listener.is_none() && self.timeline.is_none()
     }
 
     /// Looks whether files can be written under the names given, before anything runs.
@@ -87,6 +101,7 @@ pub struct Explained {
 pub struct Probe {
     causes: Option<Causes>,
     log: Option<RequestLog>,
+    listener: Option<Listener>,
     timeline: Option<Timeline>,
     /// The measured part has begun.
     measuring: bool,
@@ -120,6 +135,7 @@ impl Probe {
         Ok(Some(Probe {
             causes: wanted.causes.then(Causes::default),
             log: wanted.requests.as_deref().map(RequestLog::create).transpose()?,
+            listener: wanted.listener.clone(),
             timeline: wanted.timeline.as_ref().map(Timeline::new),
             measuring: false,
             account: Account::default(),
@@ -193,6 +209,9 @@ impl Probe {
         }
         if let Some(log) = &mut self.log {
             log.push(&request)?;
+        }
+        if let Some(Listener(told)) = &self.listener {
+            told(&request);
         }
         if let (Some(timeline), Some(drive)) = (&mut self.timeline, device.drive_mut()) {
             timeline.served(drive, &request, [over.at, over.end], &self.account.numbers);

@@ -39,7 +39,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use block::Bytes;
-use ssd::Config;
+use ssd::{Config, Origin};
 
 use crate::input::Workload;
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
@@ -286,7 +286,7 @@ impl Scenario {
             Scenario { scale, ..self.clone() }
         };
         let capacity = |scenario: &Scenario| -> Result<u64, LabError> {
-            let params = scenario.config()?.resolve()?;
+            let params = without_buffer(scenario.config()?)?.resolve()?;
             Ok(scenario.stack.capacity(&params)?.0)
         };
         let whole = with(1);
@@ -332,6 +332,18 @@ impl Scenario {
     pub fn to_toml(&self) -> Result<String, LabError> {
         write::to_toml(self)
     }
+}
+
+/// The same drive as far as its size goes, which the buffer has no part in: its policy may be swept, and
+/// what the scenario says beside that fit none but the swept ones.
+fn without_buffer(mut config: Config) -> Result<Config, LabError> {
+    let origin =
+        || Origin { from: "sized without its buffer".to_string(), source: None, tag: None };
+    if config.is_asked("buffer.size") {
+        config.set("buffer.size", "0", origin())?;
+    }
+    config.set("buffer.policy", "none", origin())?;
+    Ok(config)
 }
 
 /// Splits at commas outside parentheses: `lru,cflru(window=0.5,x=1)` has two members.

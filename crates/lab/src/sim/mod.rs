@@ -155,6 +155,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_drive_that_is_scaled_to_fit_takes_a_size_for_policies_that_are_swept() {
+        let points = |policies: &[&str], size: &str| {
+            let mut sim = Sim::new("gen:zipf,size=24MiB,count=2k");
+            sim.ssd = Some("femu-default".to_string());
+            sim.option("scale", "fit").unwrap();
+            sim.policies = Some(policies.iter().map(|text| text.to_string()).collect());
+            sim.buffers = Some(vec![size.to_string()]);
+            Ok::<_, LabError>(crate::Experiment::new(&sim.scenario()?)?.points().len())
+        };
+        assert_eq!(points(&["lru", "fifo"], "1M").unwrap(), 2);
+        assert_eq!(points(&["lru"], "10%").unwrap(), 1);
+        let wrong = points(&["none", "lru"], "1M").unwrap_err().to_string();
+        assert!(wrong.contains("policy `none` has no buffer"), "{wrong}");
+    }
+
+    #[test]
     fn every_option_sets_a_key_that_there_is() {
         let mut sim = Sim::new("@demo");
         assert!(

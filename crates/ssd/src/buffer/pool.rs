@@ -14,6 +14,14 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame(pub(crate) u32);
 
+impl Frame {
+    /// From 0, below [`Pool::capacity`]: for who keeps something of his own of each entry.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     page: u32,
@@ -118,6 +126,13 @@ impl Pool {
     pub fn find(&self, page: Lpn) -> Option<Frame> {
         let at = self.index.get(page.0);
         (at != NONE).then_some(Frame(at))
+    }
+    /// The entry of this number, if it holds a page.
+    #[inline]
+    pub fn at(&self, index: usize) -> Option<Frame> {
+        let frame = Frame(u32::try_from(index).ok()?);
+        let page = self.slots.get(index)?.page;
+        (self.find(Lpn(page)) == Some(frame)).then_some(frame)
     }
     /// The page of an entry.
     #[inline(always)]

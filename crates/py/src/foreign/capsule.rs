@@ -1,5 +1,4 @@
-//! Tables taken from others and given to them, by the Arrow PyCapsule interface: the one place with a pointer from
-//! outside.
+//! Tables taken from others and given to them, by the Arrow PyCapsule interface.
 //!
 //! What the pointer leads to is moved out at once: from then on it is an ordinary reader, and the capsule is
 //! empty, as the interface demands of who takes a stream.
