@@ -80,6 +80,55 @@ class PySieve(varve.BufferPolicy):
         return victim
 
 
+class PyS3Fifo(varve.BufferPolicy):
+    """A small queue that what comes once only passes through, a main one, and pages that were in the small one."""
+
+    def start(self, entries, shape):
+        self.entries, self.small_limit = entries, max(1, entries // 10)
+        self.small, self.main, self.ghosts = OrderedDict(), OrderedDict(), OrderedDict()
+        self.ghost_limit, self.evicted = entries * 9 // 10, False
+
+    def hit(self, page):
+        queue = self.small if page in self.small else self.main
+        queue[page] = min(queue[page] + 1, 3)
+
+    def admit(self, page, full):
+        known = page in self.ghosts
+        self.ghosts.pop(page, None)
+        victim = self.give_up() if full else None
+        to_main = known or not self.evicted and len(self.small) >= self.small_limit
+        (self.main if to_main else self.small)[page] = 0
+        return victim
+
+    def give_up(self):
+        self.evicted = True
+        # The queue is chosen once; an emptied small queue leaves the rest to the main one.
+        from_main = len(self.main) > self.entries - self.small_limit
+        while True:
+            if from_main or not self.small:
+                page, hits = self.main.popitem(last=False)
+                if not hits:
+                    return page
+                self.main[page] = hits - 1
+                continue
+            page, hits = self.small.popitem(last=False)
+            if hits >= 2:
+                self.main[page] = 0
+                continue
+            self.ghosts[page] = None
+            if len(self.ghosts) > self.ghost_limit:
+                self.ghosts.popitem(last=False)
+            return page
+
+    def discarded(self, page):
+        for queue in (self.small, self.main):
+            queue.pop(page, None)
+
+    def forgotten(self, pages):
+        for page in [page for page in self.ghosts if page in pages]:
+            del self.ghosts[page]
+
+
 class PyGreedy(varve.VictimPolicy):
     """Fewest valid slots; of several the one that was closed first."""
 

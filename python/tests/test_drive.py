@@ -45,6 +45,28 @@ class Stepped(unittest.TestCase):
         self.assertLessEqual(abs(sum(took) / len(took) - run["latency_ns"]["read"]["mean"]), 1)
         drive.check()
 
+    def test_who_waits_for_each_request_has_the_events_of_a_run(self):
+        trace = varve.gen("zipf", size="32MiB", read=30, discard=5, count="4k", seed=3)
+        keys = {"geometry.blocks": 0, "capacity": "64MiB", **SMALL}
+        with tempfile.TemporaryDirectory() as folder:
+            saved = trace.save(pathlib.Path(folder, "mine.vtr"))
+            run = varve.sim(saved, ssd="mqsim-default", mode="closed", qd=1, precondition="none", set=keys)[0]
+        rows, ends = [row for batch in trace for row in batch.rows()], {}
+        for unit in ("ps", "ns"):
+            drive = varve.Drive("mqsim-default", capacity="64MiB", set=SMALL, unit=unit)
+            at = 0
+            for row in rows:
+                [at] = stepped(drive, [{**row, "at_ns": at}])
+            ends[unit] = at
+            drive.flush(at)
+            # Of times in whole nanoseconds each is rounded up, and so is the next.
+            self.assertEqual(drive.stats()["event_hash"] == run["event_hash"], unit == "ps")
+            self.assertIn(f" {unit}>", repr(drive.copy()))
+        self.assertEqual(ends["ps"], round(run["time_ns"] * 1000))
+        self.assertLess(ends["ps"] / 1000, ends["ns"])
+        with self.assertRaisesRegex(ValueError, "unit `us`: expected one of ns, ps"):
+            varve.Drive("mqsim-default", unit="us")
+
     def test_the_same_calls_have_the_same_answers_and_copies_go_their_own_way(self):
         rows = [row for batch in varve.gen("uniform", size="16MiB", read=30, count="3k") for row in batch.rows()]
         drives = [varve.Drive("mqsim-default", capacity="32MiB", set=SMALL) for _ in range(2)]

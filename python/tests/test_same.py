@@ -91,6 +91,14 @@ class Same(unittest.TestCase):
         # What is set for one run is not set for the next.
         self.assertEqual(len(scenario.points()), 4)
 
+    @unittest.skipUnless(os.environ.get("VARVE_SCENARIOS") == "all", "VARVE_SCENARIOS=all runs every one of them")
+    def test_bundled_scenarios_have_the_bytes_of_the_program(self):
+        names = [name for name in sorted((ROOT / "scenarios").glob("*.toml")) if name.stem != "buffer-study"]
+        self.assertTrue(names)
+        for name in names:
+            with self.subTest(name.name):
+                self.assertEqual(varve.run(name).json(deterministic=True), program("run", name, "--json", "--deterministic"))
+
     def test_bundled_scenarios_are_understood(self):
         names = sorted((ROOT / "scenarios").glob("*.toml"))
         self.assertTrue(names)

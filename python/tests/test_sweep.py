@@ -80,6 +80,45 @@ class Parts(unittest.TestCase):
         self.assertEqual(pickle.loads(text), unit)
         self.assertEqual(pickle.loads(text)(), unit())
 
+    def test_a_store_goes_on_where_it_was_left(self):
+        with tempfile.TemporaryDirectory() as folder:
+            store = pathlib.Path(folder, "store")
+            path = pathlib.Path(folder, "study.toml")
+            path.write_text(SCENARIO)
+            first = varve.sweep(path, store=store)
+            self.assertEqual(len(first.missing()), 6)
+            results = [unit() for unit in first[:3]]
+            kept = {file.name: file.stat() for file in (store / "points").iterdir()}
+            self.assertEqual(sorted(kept), sorted(f"{unit.id}.json" for unit in first[:3]))
+            with self.assertRaisesRegex(varve.RunError, "3 of 6 points are missing"):
+                first.merge()
+            self.assertEqual(len(first.merge(partial=True)), 3)
+            # Another client, another day: what is there is not run again, and what was half written is.
+            again = varve.sweep(path, store=store)
+            self.assertEqual([unit.n for unit in again.missing()], [3, 4, 5])
+            self.assertEqual([unit() for unit in again[:3]], results)
+            self.assertEqual({file.name: file.stat().st_ino for file in (store / "points").iterdir()}, {n: s.st_ino for n, s in kept.items()})
+            damaged = store / "points" / f"{again[1].id}.json"
+            damaged.write_bytes(damaged.read_bytes()[:100])
+            (store / "points" / f"{again[4].id}.json.1.0.part").write_text("{")
+            self.assertEqual([unit.n for unit in again.missing()], [1, 3, 4, 5])
+            for unit in again.missing():
+                unit()
+            merged = again.merge()
+            self.assertEqual(merged.json(), program("run", path, "--json", "--deterministic"))
+            self.assertEqual([file for file in store.rglob("*.part")], [])
+            self.assertEqual(again.missing(), [])
+            # It is that of the program.
+            self.assertEqual(program("merge", store, "--json"), merged.json())
+            self.assertIn("6 of 6 points were there", program("run", path, "--out", store, "--resume"))
+            # Another value of a key: just these points.
+            other = varve.sweep(path, set={"sweep.buffer.policy": "lru,arc"}, store=store)
+            self.assertEqual([unit.name for unit in other.missing()], [f"buffer.policy=arc seed={seed}" for seed in (1, 2)])
+        without = varve.sweep(scenario())
+        for work, kind in ((without.missing, ValueError), (without.merge, TypeError)):
+            with self.assertRaisesRegex(kind, "store"):
+                work()
+
     def test_what_does_not_fit_is_refused(self):
         sweep = varve.sweep(scenario())
         results = [unit() for unit in sweep]
@@ -106,6 +145,55 @@ class Parts(unittest.TestCase):
         with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
             merged = sweep.merge(pool.map(varve.run_unit, sweep))
         self.assertEqual(merged.json(deterministic=True), varve.run(asked).json(deterministic=True))
+
+
+# Points of the sweep whose client is killed; the night has more.
+POINTS = int(os.environ.get("VARVE_POINTS", "18"))
+
+
+def until(so):
+    """Waits until something is so."""
+    for _ in range(12_000):
+        if so():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never came to that")
+
+
+def ended(points):
+    """Results in a store."""
+    return len(list(points.glob("*.json")))
+
+
+def stat(pid):
+    """What the system knows of a process, behind its name; nothing if there is none, or nobody has waited for it yet."""
+    try:
+        words = pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if words[0] in "ZX" else words
+
+
+def runs(pid):
+    return stat(pid) is not None
+
+
+def processor_time(pid):
+    words = stat(pid)
+    return int(words[11]) if words else -1
+
+
+def children(pid):
+    """Processes below one, at any depth."""
+    parents = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit() and (words := stat(entry.name)):
+            parents.setdefault(int(words[1]), set()).add(int(entry.name))
+    found, new = set(), {pid}
+    while new:
+        new = set().union(*(parents.get(one, set()) for one in new)) - found
+        found |= new
+    return found
 
 
 @unittest.skipUnless(importlib.util.find_spec("distributed"), "distributed is not installed")
@@ -142,10 +230,42 @@ class Dask(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder, "study.toml")
             path.write_text(SCENARIO)
-            words = [sys.executable, example, path]
+            words = [sys.executable, example, path, "store"]
             ran = subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=300)
             self.assertEqual(ran.returncode, 0, ran.stderr)
             self.assertEqual(ran.stdout, varve.run(path).json(deterministic=True))
+
+    def test_a_worker_is_killed_and_then_the_client(self):
+        paths()
+        seeds = POINTS // 6
+        with tempfile.TemporaryDirectory() as folder:
+            path, points = pathlib.Path(folder, "study.toml"), pathlib.Path(folder, "store/points")
+            path.write_text(SCENARIO.replace("seed = [1, 2]", f'seed = ["1..{2 * seeds}"]').replace("count=2k", "count=30k"))
+            words = [sys.executable, ROOT / "python/examples/dask_sweep.py", path, "store"]
+            client = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=folder)
+            until(lambda: ended(points) >= 2)
+            workers = children(client.pid)
+            victim = max(workers, key=processor_time)
+            os.kill(victim, signal.SIGKILL)
+            before = ended(points)
+            until(lambda: ended(points) > before + 1)
+            workers |= children(client.pid)
+            self.assertIsNone(client.poll(), "it has ended before it could be killed")
+            client.kill()
+            client.wait()
+            killed = time.monotonic()
+            until(lambda: not any(map(runs, workers)))
+            print(f"(no worker is left {time.monotonic() - killed:.1f} s after the client)", end="", file=sys.stderr)
+            kept = ended(points)
+            self.assertLess(kept, 6 * seeds)
+            inodes = {file.name: file.stat().st_ino for file in points.glob("*.json")}
+            ran = subprocess.run(words, capture_output=True, text=True, cwd=folder, timeout=3600)
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertEqual(ended(points), 6 * seeds)
+            for name, inode in inodes.items():
+                self.assertEqual((points / name).stat().st_ino, inode, "what was there is not run again")
+            self.assertEqual(ran.stdout, program("run", path, "--json", "--deterministic"))
+            self.assertEqual(list(points.parent.rglob("*.part")), [], "no part stays")
 
 
 if __name__ == "__main__":

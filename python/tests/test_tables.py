@@ -4,11 +4,14 @@ import contextlib
 import csv
 import importlib.util
 import io
+import subprocess
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
 import varve
+from common import ROOT, varve as program
 
 RUNS = None
 
@@ -142,6 +145,36 @@ class Words(unittest.TestCase):
         with contextlib.redirect_stderr(said):
             varve.sim("@demo", progress=True)
         self.assertTrue(said.getvalue().endswith(" requests\n"))
+
+
+class Converted(unittest.TestCase):
+    @unittest.skipUnless(importlib.util.find_spec("polars"), "polars is not installed")
+    def test_each_bundled_trace_is_what_the_program_converts(self):
+        import polars
+
+        names = sorted(ROOT.glob("data/*.csv.zst")) + sorted(ROOT.glob("data/*.vtr"))
+        self.assertGreater(len(names), 5)
+        with tempfile.TemporaryDirectory() as folder:
+            for name in names:
+                program("trace", "convert", name, f"{folder}/x.vtr")
+                ours, theirs = (polars.DataFrame(varve.open(path)) for path in (name, f"{folder}/x.vtr"))
+                self.assertGreater(ours.height, 1000)
+                self.assertTrue(ours.equals(theirs), name)
+
+
+class Memory(unittest.TestCase):
+    def test_a_long_trace_in_batches_is_never_there_as_a_whole(self):
+        # As a table ten million requests take 400 MB.
+        code = """
+import varve
+rows = sum(len(batch) for batch in varve.gen("uniform", size="8GiB", count="10M"))
+assert rows == 10_000_000, rows
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+print(int(peak.split()[1]) // 1024)
+"""
+        ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertLess(int(ran.stdout), 100, "MiB")
 
 
 if __name__ == "__main__":

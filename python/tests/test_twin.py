@@ -9,7 +9,7 @@ import time
 import unittest
 
 import varve
-from policies import Halves, PyFifo, PyGreedy, PyLru, PySieve
+from policies import Halves, PyFifo, PyGreedy, PyLru, PyS3Fifo, PySieve
 
 
 class Bad(PySieve):
@@ -60,7 +60,7 @@ class ShuffledVictims(varve.VictimPolicy):
 
 class Twins(unittest.TestCase):
     def test_policies_of_python_do_what_those_of_the_drive_do(self):
-        for native, ours in (("lru", PyLru), ("fifo", PyFifo), ("sieve", PySieve)):
+        for native, ours in (("lru", PyLru), ("fifo", PyFifo), ("sieve", PySieve), ("s3-fifo", PyS3Fifo)):
             found = varve.twin(ours, of=native, accesses=200_000)
             self.assertTrue(found, found)
             self.assertIn(f"does what {native} does", str(found))

@@ -11,6 +11,9 @@ from varve._text import Pairs, text
 
 __all__ = ["Drive"]
 
+# Units of times, in picoseconds.
+_GRAINS = {"ns": 1000, "ps": 1}
+
 
 class Drive:
     """A drive of a preset or a file, fresh from the factory, for who decides request by request: an event loop, a
@@ -22,11 +25,12 @@ class Drive:
     True
 
     Times are virtual, in whole nanoseconds, and never fall from one call to the next; what is answered is when the
-    request is done, rounded up. A request may be submitted before another is done: they share the drive as they do in
+    request is done, rounded up. A run counts in picoseconds: with `unit="ps"` so do these calls, and who submits the next
+    request when one is done has the times, and the `event_hash`, of `varve.sim`. A request may be submitted before another is done: they share the drive as they do in
     `varve.sim`. Nothing is random: the same calls have the same answers. Data is not kept, only where it lies.
 
     ssd: a preset or a file. capacity: of the drive. scale: "1/64". set: keys of the drive (`varve list keys`), such
-    as `{"buffer.policy": "lru", "buffer.size": "8M"}`.
+    as `{"buffer.policy": "lru", "buffer.size": "8M"}`. unit: of all times, "ns" or "ps".
     """
 
     def __init__(
@@ -36,7 +40,10 @@ class Drive:
         capacity: "str | int | None" = None,
         scale: str | None = None,
         set: "Pairs | None" = None,
+        unit: str = "ns",
     ) -> None:
+        if unit not in _GRAINS:
+            raise ValueError(f"unit `{unit}`: expected one of {', '.join(_GRAINS)}")
         name = os.fspath(ssd)
         scenario = Scenario()
         is_file = name.endswith((".toml", ".xml")) or "/" in name
@@ -48,8 +55,8 @@ class Drive:
             scenario.set("geometry.blocks", 0)
             scenario.set("capacity", text(capacity))
         scenario.update(set)
-        self._name = name
-        self._native = _varve.Drive(scenario._native)
+        self._name, self._unit = name, unit
+        self._native = _varve.Drive(scenario._native, _GRAINS[unit])
 
     @property
     def capacity(self) -> int:
@@ -58,7 +65,7 @@ class Drive:
 
     @property
     def now(self) -> int:
-        """The time of the latest request, in nanoseconds."""
+        """The time of the latest request."""
         return self._native.now
 
     def read(self, at: int, offset: int, length: int) -> int:
@@ -99,8 +106,8 @@ class Drive:
     def copy(self) -> "Drive":
         """Another drive in the same state: what would happen if."""
         made = Drive.__new__(Drive)
-        made._name, made._native = self._name, self._native.copy()
+        made._name, made._unit, made._native = self._name, self._unit, self._native.copy()
         return made
 
     def __repr__(self) -> str:
-        return f"<varve.Drive {self._name}, {self.capacity} bytes, at {self.now} ns>"
+        return f"<varve.Drive {self._name}, {self.capacity} bytes, at {self.now} {self._unit}>"

@@ -127,6 +127,10 @@ class BufferPolicy(Named):
             f"the workload discards pages, and {type(self).__name__} has no method discarded(self, page)"
         )
 
+    def forgotten(self, pages: range) -> None:
+        """The data of these pages was discarded; those that were in the buffer have left. For who remembers pages that are
+        not there."""
+
     def flushed(self, page: int) -> None:
         """A page was written back, and stays."""
 
@@ -156,6 +160,7 @@ class _Calls:
         self.admit = policy.admit
         self.admit_takes_access = _takes(policy.admit, "access")
         self.discarded = policy.discarded
+        self.forgotten = None if kind.forgotten is BufferPolicy.forgotten else policy.forgotten
         self.flushed = None if kind.flushed is BufferPolicy.flushed else policy.flushed
         self.copy: Callable[[], _Calls] = lambda: _Calls(copy.deepcopy(policy))
 

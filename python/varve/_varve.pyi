@@ -31,12 +31,14 @@ __all__ = [
     "add_compiled",
     "add_policy",
     "add_victim",
+    "begin",
     "compare",
     "finish",
     "hits",
     "load",
     "lockstep",
     "merge",
+    "missing",
     "run",
     "sim_scenario",
 ]
@@ -145,9 +147,9 @@ class Drawing:
 
 @final
 class Drive:
-    """A modelled drive; times in nanoseconds, places in bytes."""
+    """A modelled drive; times in units of so many picoseconds, places in bytes."""
 
-    def __new__(cls, scenario: Scenario) -> Drive: ...
+    def __new__(cls, scenario: Scenario, grain: int) -> Drive: ...
     @property
     def capacity(self) -> int: ...
     @property
@@ -243,8 +245,10 @@ def compare(
 def lockstep(
     policies: tuple[str, str], accesses: int, seed: int, discards: bool, progress: _Progress = None
 ) -> tuple[int, int, list[tuple[str, int, int]], list[tuple[str, int]], list[tuple[str, int]]] | None: ...
-def finish(text: str, id: str, version: _Version, progress: _Progress = None) -> str: ...
-def merge(index: str, results: list[str], partial: bool) -> Results: ...
+def finish(text: str, id: str, version: _Version, store: str | None, progress: _Progress = None) -> str: ...
+def begin(index: str, store: str) -> None: ...
+def missing(index: str, store: str) -> list[str]: ...
+def merge(index: str, results: list[str], store: str | None, partial: bool) -> Results: ...
 def hits(
     trace: str,
     ssd: str | None,

@@ -1,7 +1,8 @@
 //! A modelled drive that Python steps: requests in, the virtual times at which they are done out.
 //!
 //! * Times are whole nanoseconds, and a request is done at the next whole one: nothing depends on how a number
-//!   with a fraction is rounded, and the same calls have the same answers everywhere.
+//!   with a fraction is rounded, and the same calls have the same answers everywhere. Who submits the next request when
+//!   one is done would drift from a run, whose times are picoseconds, by these fractions: he asks for picoseconds.
 //! * A request is short work, done by the calling thread while it holds the interpreter.
 //! * Policies written in Python are those of runs: here there is nobody who would end what one spoils.
 
@@ -21,7 +22,11 @@ const MOST_BLOCKS: u32 = 1 << 20;
 
 /// A drive, and the time.
 #[pyclass(frozen, module = "varve._varve")]
-pub struct Drive(Mutex<ssd::Drive>);
+pub struct Drive {
+    drive: Mutex<ssd::Drive>,
+    /// Picoseconds of a unit of its times.
+    grain: u64,
+}
 
 /// What a request cannot be is the caller's, what became of the drive is not.
 fn refused(error: &DeviceError) -> PyErr {
@@ -45,25 +50,32 @@ fn sectors(what: &str, bytes: u64) -> PyResult<u64> {
 }
 
 impl Drive {
+    /// A time in the unit of its times, rounded up.
+    fn units(&self, time: Time) -> u64 {
+        time.as_ps().div_ceil(self.grain)
+    }
+
     fn lock(&self) -> MutexGuard<'_, ssd::Drive> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.drive.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn submit(&self, at: u64, request: Request<'_>) -> PyResult<u64> {
-        let ps = at.checked_mul(1000).filter(|ps| *ps <= Time::LIMIT.as_ps());
+        let ps = at.checked_mul(self.grain).filter(|ps| *ps <= Time::LIMIT.as_ps());
         let at = ps.map(Time::from_ps).ok_or_else(|| {
-            PyValueError::new_err(format!("at {at} ns: virtual time ends 106 days after its start"))
+            let unit = if self.grain == 1 { "ps" } else { "ns" };
+            let text = format!("at {at} {unit}: virtual time ends 106 days after its start");
+            PyValueError::new_err(text)
         })?;
         let done = guarded(|| Ok(self.lock().submit(at, request)))?;
-        done.map(|done| done.as_ps().div_ceil(1000)).map_err(|error| refused(&error))
+        done.map(|done| self.units(done)).map_err(|error| refused(&error))
     }
 }
 
 #[pymethods]
 impl Drive {
-    /// That of a scenario, fresh from the factory.
+    /// That of a scenario, fresh from the factory; `grain` are the picoseconds of a unit of its times.
     #[new]
-    fn new(py: Python<'_>, scenario: &Scenario) -> PyResult<Drive> {
+    fn new(py: Python<'_>, scenario: &Scenario, grain: u64) -> PyResult<Drive> {
         let made = py.detach(|| {
             guarded(|| {
                 if !scenario.0.sweeps.is_empty() {
@@ -82,7 +94,7 @@ impl Drive {
                 Ok(ssd::Drive::new(&params)?)
             })
         })?;
-        Ok(Drive(Mutex::new(made)))
+        Ok(Drive { drive: Mutex::new(made), grain })
     }
 
     /// Bytes of the drive.
@@ -94,7 +106,7 @@ impl Drive {
     /// The time of the latest request.
     #[getter]
     fn now(&self) -> u64 {
-        self.lock().now().as_ps().div_ceil(1000)
+        self.units(self.lock().now())
     }
 
     fn read(&self, at: u64, offset: u64, length: u64) -> PyResult<u64> {
@@ -147,6 +159,6 @@ impl Drive {
     }
 
     fn copy(&self) -> Drive {
-        Drive(Mutex::new(self.lock().clone()))
+        Drive { drive: Mutex::new(self.lock().clone()), grain: self.grain }
     }
 }

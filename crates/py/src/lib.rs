@@ -66,7 +66,9 @@ fn _varve(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(runs::load, module)?)?;
     module.add_function(wrap_pyfunction!(compare::compare, module)?)?;
     module.add_function(wrap_pyfunction!(twin::lockstep, module)?)?;
+    module.add_function(wrap_pyfunction!(study::begin, module)?)?;
     module.add_function(wrap_pyfunction!(study::finish, module)?)?;
+    module.add_function(wrap_pyfunction!(study::missing, module)?)?;
     module.add_function(wrap_pyfunction!(study::merge, module)?)?;
     module.add_function(wrap_pyfunction!(runs::hits, module)?)
 }

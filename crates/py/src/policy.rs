@@ -7,12 +7,13 @@
 //! * The order of entries is Python's; a list here says only which there are, and in which order they came.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use block::{Lpn, Op};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyRange};
 use ssd::{Access, Admission, Batches, Buffer, Frame, KeyKind, List, Policy, Pool, Setup, Stream};
 
 use crate::errors::PolicyError;
@@ -71,6 +72,7 @@ struct Calls {
     admit: Py<PyAny>,
     admit_takes_access: bool,
     discarded: Py<PyAny>,
+    forgotten: Option<Py<PyAny>>,
     flushed: Option<Py<PyAny>>,
     /// Gives the calls of a copy.
     copy: Py<PyAny>,
@@ -120,6 +122,7 @@ impl Calls {
             admit: self.admit.clone_ref(py),
             admit_takes_access: self.admit_takes_access,
             discarded: self.discarded.clone_ref(py),
+            forgotten: same(&self.forgotten),
             flushed: same(&self.flushed),
             copy: self.copy.clone_ref(py),
         }
@@ -318,6 +321,19 @@ impl Policy for PyPolicy {
     fn cleaned(&mut self, pool: &mut Pool, frame: Frame) {
         if let Some(flushed) = self.calls.flushed.as_ref().filter(|_| !self.shared.stops()) {
             self.tell(flushed, pool.page(frame));
+        }
+    }
+
+    fn forget(&mut self, pages: Range<u32>, _: &dyn Fn(u32) -> bool) {
+        let Some(forgotten) = self.calls.forgotten.as_ref().filter(|_| !self.shared.stops()) else {
+            return;
+        };
+        let told = |py: Python<'_>| {
+            let range = py.get_type::<PyRange>().call1((pages.start, pages.end))?;
+            forgotten.call1(py, (range,)).map(drop)
+        };
+        if let Err(error) = Python::attach(told) {
+            self.shared.fail(error);
         }
     }
 
