@@ -2,11 +2,13 @@
 
 import importlib.util
 import json
+import logging
 import os
 import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import warnings
 
@@ -27,10 +29,18 @@ def cells():
 class Notebook(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        os.environ["JUPYTER_PLATFORM_DIRS"] = "1"
+        # What takes long in the development mode of Python is no news here.
+        logging.getLogger("asyncio").setLevel(logging.ERROR)
+        # The kernel of this very interpreter, whatever others there are.
+        kernels = self.folder / "kernels/this"
+        kernels.mkdir(parents=True)
+        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        kernels.joinpath("kernel.json").write_text(json.dumps({"argv": argv, "display_name": "this", "language": "python"}))
+        os.environ["JUPYTER_PATH"] = str(self.folder)
 
     @unittest.skipIf(missing("nbclient", "ipykernel", "pandas", "matplotlib"), "nbclient and others are not installed")
     def test_it_runs(self):
-        os.environ["JUPYTER_PLATFORM_DIRS"] = "1"
         # What its packages warn of is theirs.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -38,12 +48,6 @@ class Notebook(unittest.TestCase):
             import nbformat
 
             notebook = nbformat.read(NOTEBOOK, 4)
-            # The kernel of this very interpreter, whatever others there are.
-            kernels = self.folder / "kernels/this"
-            kernels.mkdir(parents=True)
-            argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-            kernels.joinpath("kernel.json").write_text(json.dumps({"argv": argv, "display_name": "this", "language": "python"}))
-            os.environ["JUPYTER_PATH"] = str(self.folder)
             client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="this", resources={"metadata": {"path": self.folder}})
             client.execute()
         told = [output for cell in notebook.cells for output in cell.get("outputs", ())]
@@ -55,6 +59,50 @@ class Notebook(unittest.TestCase):
         self.assertFalse(any(output["output_type"] == "error" for output in told))
         # As it is kept, it holds no output.
         self.assertFalse(any(cell.get("outputs") for cell in json.loads(NOTEBOOK.read_text())["cells"]))
+
+    @unittest.skipIf(missing("nbclient", "ipykernel"), "nbclient is not installed")
+    def test_interrupting_the_kernel_ends_the_cell_and_the_next_one_runs(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            from jupyter_client.manager import KernelManager
+
+            kernel = KernelManager(kernel_name="this")
+            kernel.start_kernel(cwd=self.folder, stderr=subprocess.DEVNULL)
+            self.addCleanup(kernel.shutdown_kernel, now=True)
+            client = kernel.blocking_client()
+            client.start_channels()
+            self.addCleanup(client.stop_channels)
+            client.wait_for_ready(timeout=60)
+
+            def answer(code, after=None):
+                """What a cell comes to, and how long an interruption took."""
+                asked = client.execute(code, store_history=False)
+                sent = None
+                if after is not None:
+                    time.sleep(after)
+                    sent = time.monotonic()
+                    kernel.interrupt_kernel()
+                while True:
+                    reply = client.get_shell_msg(timeout=60)
+                    if reply["parent_header"].get("msg_id") == asked:
+                        return reply["content"], sent and time.monotonic() - sent
+
+            self.assertEqual(answer("import os, threading, varve\nbefore = os.listdir(), threading.active_count()")[0]["status"], "ok")
+            load = "gen:zipf,size=128MiB,read=50,count=300M"
+            told = []
+            for code in (
+                f'varve.sim("{load}", mode="closed")',
+                f'varve.hits("{load}", policies=["lru", "arc"], buffers="8M", ssd="femu-default")',
+                f'varve.run(varve.Scenario({{"workload.gen": "zipf,size=128MiB,count=300M", "replay.mode": "closed"}}))',
+                'varve.twin("lru", of="lru", accesses=10**12)',
+            ):
+                content, took = answer(code, after=1)
+                self.assertEqual((content["status"], content.get("ename")), ("error", "KeyboardInterrupt"), code)
+                told.append(f"{took:.2f}")
+                after = "assert (os.listdir(), threading.active_count()) == before\nassert len(varve.sim('@demo', policy='lru', buffer='8M')) == 1"
+                content, _ = answer(after)
+                self.assertEqual(content["status"], "ok", content)
+        print(f"(seconds from the interruption to the end of the cell: {', '.join(told)})", end="", file=sys.stderr)
 
     @unittest.skipIf(missing("mypy", "pandas"), "mypy is not installed")
     def test_it_is_well_typed(self):
