@@ -299,9 +299,24 @@ impl Engine {
     }
 
     /// Whether [`Engine::seal_old`] has something to do.
-    pub(super) fn wants_seal(&self) -> bool {
-        let mut open = self.heads.iter().filter_map(|head| head.open.as_ref());
-        open.any(|open| self.is_due(open.since)) || self.is_due(self.sealed) && self.wants_mark()
+    #[inline(always)]
+    pub(super) fn wants_seal(&mut self) -> bool {
+        if self.now >= self.seal_from {
+            return self.looks_for_old();
+        }
+        debug_assert!(!self.has_old(true) && !self.has_old(false) && !self.is_due(self.sealed));
+        false
+    }
+
+    /// The same; and remembers until when it need not be asked again: what is opened or sealed later is
+    /// old later.
+    fn looks_for_old(&mut self) -> bool {
+        let since = self.heads.iter().filter_map(|head| head.open.as_ref()).map(|open| open.since);
+        let first = since.min().unwrap_or(u64::MAX);
+        let due = first.saturating_add(self.limits.old) <= self.now;
+        // A mark may be wanted at any time from then on.
+        self.seal_from = first.min(self.sealed).saturating_add(self.limits.old);
+        due || self.is_due(self.sealed) && self.wants_mark()
     }
 
     /// Whether a record of the client's heads, or of the others, has been open for too long.

@@ -115,7 +115,6 @@ pub(super) struct House {
 
 impl Engine {
     /// What is due next.
-    #[inline]
     pub fn next(&mut self, occasion: Occasion) -> Work {
         match occasion {
             Occasion::Room(blocks) => self.next_for_room(blocks),
@@ -123,6 +122,7 @@ impl Engine {
         }
     }
 
+    #[inline(always)]
     fn next_at_leisure(&mut self, occasion: Occasion) -> Work {
         if self.wants_seal() {
             return Work::Seal;
@@ -185,7 +185,7 @@ impl Engine {
 
     /// What follows in the checkpoint under way, or that one begins; with `hurry` it is not spread
     /// over what is written.
-    #[inline]
+    #[inline(always)]
     fn next_of_checkpoint(&mut self, hurry: bool) -> Option<Work> {
         if self.checkpoint_is_under_way() {
             return self.checkpoint_next(hurry);

@@ -1,7 +1,7 @@
 //! What follows from a log's shape and options alone and is asked for around every request: worked out
 //! once, since each is a division or more.
 
-use crate::geometry::Geometry;
+use crate::geometry::{BLOCK, Geometry};
 use crate::options::LogOptions;
 
 /// See above. Invariant: shape and options of an engine never change, so these do not.
@@ -15,6 +15,8 @@ pub(super) struct Limits {
     pub each: u32,
     /// Blocks of log after which a checkpoint is due, if nothing is buffered.
     pub checkpoint: u64,
+    /// Pages of the map that memory may hold; [`u32::MAX`]: all.
+    pub map: u32,
     /// Nanoseconds after which an open record is closed.
     pub old: u64,
 }
@@ -27,6 +29,10 @@ impl Limits {
             start: 2 + (spare / 12).min(4) + spare / 128,
             each: g.segment - 1 - g.segment / 505,
             checkpoint: (g.physical() / 64).max(4 * u64::from(g.segment)),
+            map: match options.map_memory.0 {
+                0 => u32::MAX,
+                bytes => (bytes / BLOCK as u64).max(16) as u32,
+            },
             old: options.seal_after.as_ps() / 1000,
         }
     }

@@ -120,10 +120,7 @@ impl Engine {
 
     /// Map pages that may be in memory.
     pub(crate) fn map_limit(&self) -> u32 {
-        match self.options.map_memory.0 {
-            0 => u32::MAX,
-            bytes => (bytes / BLOCK as u64).max(16) as u32,
-        }
+        self.limits.map
     }
 
     /// Bytes of memory that map, directory and segment table take.

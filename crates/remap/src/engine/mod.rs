@@ -175,6 +175,8 @@ pub struct Engine {
     announced: u64,
     /// When the last record was sealed.
     sealed: u64,
+    /// No record has been open for too long before.
+    seal_from: u64,
     counters: Counters,
     /// Why nothing may be written.
     read_only: Option<String>,
@@ -242,6 +244,7 @@ impl Engine {
             content: 0,
             announced: 0,
             sealed: 0,
+            seal_from: 0,
             counters: Counters::default(),
             read_only: None,
             planted,
@@ -405,8 +408,9 @@ impl Engine {
     }
 
     /// Whether a checkpoint is due.
+    #[inline]
     fn wants_checkpoint(&self) -> bool {
-        let limit = self.map_limit();
+        let limit = self.limits.map;
         self.written - self.checkpoint_written >= self.checkpoint_volume()
             || self.seq - self.checkpoint_seq >= MOST_RECORDS
             || (limit != u32::MAX && self.map.dirty_pages() >= limit / 2)
