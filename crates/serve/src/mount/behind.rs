@@ -1,23 +1,25 @@
-//! Writes that nobody waits for: the file system hands them over under the volume's lock, and a thread
-//! takes them to the disk without it.
+//! Writes that nobody waits for: the file system hands them over under the volume's lock, and somebody
+//! takes them to the disk without it: who waits for them, or a thread when there are many.
 //!
 //! | who | holds | waits for |
 //! | --- | --- | --- |
 //! | who hands a write over | the volume's lock, and the queue's for a moment | nothing |
-//! | the writer | the queue's lock between two writes, not the volume's | the disk |
+//! | who writes | the queue's lock between two writes, not the volume's | the disk |
 //! | who reads | the queue's lock while it looks what is queued | the disk, without either |
-//! | who flushes, or forces a write | nothing | the writer, then the disk |
-//! | who is about to change the volume | nothing | the writer, while too much is queued |
+//! | who flushes, or forces a write | nothing | the disk: it writes itself what is queued, unless somebody does |
+//! | who is about to change the volume | nothing | who writes, while too much is queued |
 //!
-//! The queue's lock is a leaf: nobody takes another one with it, or waits for the disk.
+//! The queue's lock is a leaf: nobody takes another one with it, or waits for the disk. To wake a thread costs
+//! as much as to write a few blocks, and takes a processor from somebody: so nobody is woken for what he can
+//! do nothing about yet, and who waits for a write does it.
 //!
 //! Invariants:
-//! * writes reach the disk in the order in which they were handed over; what was handed over is read as
+//! * one writes at a time, in the order in which it was handed over; what was handed over is read as
 //!   it was written, on the disk or not;
 //! * a flush is asked of the disk when all that was handed over before it is there;
 //! * after a write that failed nothing more is written, a flush fails, and what was queued is still read;
 //! * so many bytes wait at most when a change begins, and a change hands over a bounded number more;
-//! * when the last handle goes, or at [`Behind::end`], the writer has stopped: what it had not written yet
+//! * when the last handle goes, or at [`Behind::end`], nobody writes any more: what was not written yet
 //!   is lost, as in a power cut.
 
 use std::collections::VecDeque;
@@ -32,6 +34,8 @@ use super::takers::away;
 
 /// Bytes that may wait when a change begins.
 const LIMIT: u64 = 8 << 20;
+/// Bytes from which on they are written although nobody waits for that.
+const MANY: u64 = 2 << 20;
 const SECTOR: usize = SECTOR_BYTES as usize;
 
 /// What waits to be written.
@@ -51,6 +55,12 @@ struct Queue {
     /// Pieces handed over, and written, since the start.
     handed: u64,
     written: u64,
+    /// Somebody writes the first piece.
+    writing: bool,
+    /// So many pieces the first of those waits for who wait for the disk.
+    awaited: Option<u64>,
+    /// Somebody waits until less is queued.
+    crowded: bool,
     failed: Option<DeviceError>,
     ended: bool,
 }
@@ -59,16 +69,39 @@ impl Queue {
     fn healthy(&self) -> Result<(), DeviceError> {
         self.failed.clone().map_or(Ok(()), Err)
     }
+    /// Nothing is written any more.
+    fn is_over(&self) -> bool {
+        self.ended || self.failed.is_some()
+    }
+    /// So much is queued that it is written although nobody waits for it, and nobody writes.
+    fn is_due(&self) -> bool {
+        self.bytes >= MANY && !self.writing && !self.is_over()
+    }
 }
 
 struct Shared {
     disk: DiskDevice,
     queue: Mutex<Queue>,
-    /// Something was handed over, or it ends.
+    /// Much is queued, or it ends.
     handed: Condvar,
-    /// Something was written, or failed.
+    /// What somebody waits for was written, or never will be, or is for him to write.
     written: Condvar,
+    /// Less is queued.
+    room: Condvar,
     strict: Strict,
+}
+
+/// Somebody writes. Should that never end, nothing is written any more, and nobody waits for it.
+struct Writing<'a>(Option<&'a Shared>);
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let Some(shared) = self.0.take() else { return };
+        let mut queue = shared.lock();
+        queue.writing = false;
+        queue.ended = true;
+        shared.tell(&mut queue);
+    }
 }
 
 impl Shared {
@@ -79,46 +112,79 @@ impl Shared {
         told.wait(queue).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The writer's life.
+    /// The thread's life: it writes when much is queued, until nothing is.
     fn write_all(&self) {
-        let mut disk = self.disk.clone();
         let mut queue = self.lock();
-        loop {
-            let next = queue.pieces.front().filter(|_| queue.failed.is_none()).cloned();
-            if queue.ended {
-                return;
-            }
-            let Some(piece) = next else {
+        while !queue.ended {
+            if !queue.is_due() {
                 queue = self.wait(&self.handed, queue);
                 continue;
-            };
-            drop(queue);
-            let lba = block::Lba(piece.at / SECTOR_BYTES);
-            let sectors = Sectors(piece.len / SECTOR_BYTES);
-            let request = match &piece.bytes {
-                Some(bytes) => Request::write(lba, sectors).with(Data::Write(bytes)),
-                None => Request::discard(lba, sectors),
-            };
-            let done = disk.submit(Time::ZERO, request);
-            queue = self.lock();
-            match done {
-                Ok(_) => {
-                    queue.pieces.pop_front();
-                    queue.bytes -= piece.len;
-                    queue.written += 1;
-                }
-                Err(error) => queue.failed = Some(error),
             }
-            self.written.notify_all();
+            while !queue.pieces.is_empty() && !queue.is_over() {
+                queue = self.write_first(queue);
+            }
         }
     }
 
-    /// Waits until all that was handed over is on the disk.
+    /// Writes the first piece; there is one, and nobody writes.
+    fn write_first<'a>(&'a self, mut queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
+        let Some(piece) = queue.pieces.front().cloned() else { return queue };
+        queue.writing = true;
+        drop(queue);
+        let mut begun = Writing(Some(self));
+        let lba = block::Lba(piece.at / SECTOR_BYTES);
+        let sectors = Sectors(piece.len / SECTOR_BYTES);
+        let request = match &piece.bytes {
+            Some(bytes) => Request::write(lba, sectors).with(Data::Write(bytes)),
+            None => Request::discard(lba, sectors),
+        };
+        let done = self.disk.clone().submit(Time::ZERO, request);
+        begun.0 = None;
+        let mut queue = self.lock();
+        queue.writing = false;
+        match done {
+            Ok(_) => {
+                queue.pieces.pop_front();
+                queue.bytes -= piece.len;
+                queue.written += 1;
+            }
+            Err(error) => queue.failed = Some(error),
+        }
+        self.tell(&mut queue);
+        queue
+    }
+
+    /// Wakes those for whom something changed.
+    fn tell(&self, queue: &mut Queue) {
+        let over = queue.is_over();
+        if over || queue.awaited.is_some_and(|pieces| queue.written >= pieces) {
+            queue.awaited = None;
+            self.written.notify_all();
+        }
+        if queue.crowded && (over || queue.bytes <= LIMIT) {
+            queue.crowded = false;
+            self.room.notify_all();
+        }
+    }
+
+    /// Waits until all that was handed over is on the disk, and writes it if nobody does.
     fn settle(&self) -> Result<(), DeviceError> {
         let mut queue = self.lock();
-        let all = queue.handed;
-        while queue.written < all && queue.failed.is_none() && !queue.ended {
-            queue = self.wait(&self.written, queue);
+        let (all, mut wrote) = (queue.handed, false);
+        while queue.written < all && !queue.is_over() {
+            if queue.writing {
+                queue.awaited = Some(queue.awaited.map_or(all, |pieces| pieces.min(all)));
+                queue = self.wait(&self.written, queue);
+            } else {
+                queue = self.write_first(queue);
+                wrote = true;
+            }
+        }
+        if wrote && queue.awaited.take().is_some() {
+            // Somebody waits for what was handed over since: it is for him to write.
+            self.written.notify_all();
+        } else if wrote && queue.is_due() {
+            self.handed.notify_one();
         }
         match queue.written < all {
             true => queue.healthy().and(Err(DeviceError::PowerOff)),
@@ -135,7 +201,9 @@ impl Shared {
         queue.bytes += piece.len;
         queue.handed += 1;
         queue.pieces.push_back(piece);
-        self.handed.notify_one();
+        if queue.is_due() {
+            self.handed.notify_one();
+        }
         Ok(())
     }
 
@@ -178,13 +246,20 @@ struct Writer {
 
 impl Writer {
     fn end(&self) {
-        self.shared.lock().ended = true;
+        let mut queue = self.shared.lock();
+        queue.ended = true;
+        self.shared.tell(&mut queue);
+        drop(queue);
         self.shared.handed.notify_all();
-        self.shared.written.notify_all();
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(thread) = thread {
             // One that panicked has stopped, too; whoever waits for it was told that it ended.
             let _ = thread.join();
+        }
+        let mut queue = self.shared.lock();
+        while queue.writing {
+            // By somebody who waits for it.
+            queue = self.shared.wait(&self.shared.written, queue);
         }
     }
 }
@@ -215,7 +290,7 @@ impl Drop for End {
     fn drop(&mut self) {
         let mut queue = self.0.lock();
         queue.ended = true;
-        self.0.written.notify_all();
+        self.0.tell(&mut queue);
     }
 }
 
@@ -225,9 +300,9 @@ impl Behind {
     /// # Errors
     /// If there is no thread to be had.
     pub(super) fn new(disk: DiskDevice, strict: bool) -> std::io::Result<Behind> {
-        let (handed, written) = (Condvar::new(), Condvar::new());
+        let (handed, written, room) = (Condvar::new(), Condvar::new(), Condvar::new());
         let (queue, strict) = (Mutex::default(), Strict::new(strict));
-        let shared = Arc::new(Shared { disk, queue, handed, written, strict });
+        let shared = Arc::new(Shared { disk, queue, handed, written, room, strict });
         let end = End(Arc::clone(&shared));
         let body = move || end.0.write_all();
         let thread = std::thread::Builder::new().name("write".to_string()).spawn(body)?;
@@ -239,11 +314,20 @@ impl Behind {
     /// Waits while too much is queued; without the volume's lock.
     pub(super) fn admit(&self) {
         let mut queue = self.shared.lock();
-        let waits = |queue: &Queue| queue.bytes > LIMIT && queue.failed.is_none() && !queue.ended;
+        let waits = |queue: &Queue| queue.bytes > LIMIT && !queue.is_over();
         let _away = waits(&queue).then(away);
         while waits(&queue) {
-            queue = self.shared.wait(&self.shared.written, queue);
+            queue.crowded = true;
+            queue = self.shared.wait(&self.shared.room, queue);
         }
+    }
+
+    /// Writes what is queued.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub(super) fn finish(&self) -> Result<(), DeviceError> {
+        self.shared.settle()
     }
 
     /// Stops: what is queued is lost.
@@ -298,130 +382,4 @@ impl BlockDevice for Behind {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::io;
-    use std::time::Duration;
-
-    use block::{Lba, Medium};
-    use stack::disk::{MediumDisk, RamDisk};
-
-    use super::*;
-
-    /// Memory whose writes wait until somebody lets them, or fail.
-    #[derive(Debug)]
-    struct Gate {
-        below: RamDisk,
-        shut: Mutex<bool>,
-        opened: Condvar,
-        broken: Mutex<bool>,
-    }
-
-    impl Gate {
-        fn set(&self, shut: bool) {
-            *self.shut.lock().expect("the gate") = shut;
-            self.opened.notify_all();
-        }
-    }
-
-    impl Medium for Gate {
-        fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
-            Medium::read(&self.below, at, out)
-        }
-        fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-            let shut = self.shut.lock().expect("the gate");
-            drop(self.opened.wait_while(shut, |shut| *shut).expect("the gate"));
-            match *self.broken.lock().expect("the gate") {
-                true => Err(io::Error::other("worn out")),
-                false => Medium::write(&self.below, at, bytes),
-            }
-        }
-        fn sync(&self) -> io::Result<()> {
-            Ok(())
-        }
-        fn size(&self) -> io::Result<u64> {
-            self.below.size()
-        }
-    }
-
-    fn made() -> (Arc<Gate>, Behind) {
-        let below = RamDisk::new(64 << 20).expect("memory");
-        let (shut, broken) = (Mutex::new(false), Mutex::new(false));
-        let gate = Arc::new(Gate { below, shut, opened: Condvar::new(), broken });
-        let disk = Arc::new(MediumDisk::new(gate.clone()).expect("a disk"));
-        (gate, Behind::new(DiskDevice(disk), false).expect("a thread"))
-    }
-
-    fn write(to: &mut Behind, block: u64, blocks: usize, with: u8) -> Result<(), DeviceError> {
-        let bytes = vec![with; blocks * 4096];
-        let request = Request::write(Lba(block * 8), Sectors(blocks as u64 * 8));
-        to.submit(Time::ZERO, request.with(Data::Write(&bytes))).map(|_| ())
-    }
-
-    fn read(from: &mut Behind, block: u64, blocks: usize) -> Vec<u8> {
-        let mut out = vec![0xEE; blocks * 4096];
-        let request = Request::read(Lba(block * 8), Sectors(blocks as u64 * 8));
-        from.submit(Time::ZERO, request.with(Data::Read(&mut out))).expect("read");
-        out.chunks(4096).map(|block| block[77]).collect()
-    }
-
-    #[test]
-    fn what_waits_is_read_and_a_flush_comes_behind_it() {
-        let (gate, mut all) = made();
-        write(&mut all, 8, 4, 1).expect("written");
-        all.submit(Time::ZERO, Request::flush()).expect("flushed");
-        gate.set(true);
-        write(&mut all, 9, 2, 2).expect("queued");
-        write(&mut all, 10, 2, 3).expect("queued");
-        all.submit(Time::ZERO, Request::discard(Lba(8 * 8), Sectors(8))).expect("queued");
-        assert_eq!(read(&mut all, 7, 6), [0, 0, 2, 3, 3, 0]);
-        let mut other = all.clone();
-        let flush = std::thread::spawn(move || other.submit(Time::ZERO, Request::flush()));
-        std::thread::sleep(Duration::from_millis(20));
-        assert!(!flush.is_finished(), "flushed before what was handed over was written");
-        gate.set(false);
-        flush.join().expect("no panic").expect("flushed");
-        let mut disk = all.shared.disk.clone();
-        let mut out = vec![0; 6 * 4096];
-        let request = Request::read(Lba(7 * 8), Sectors(48)).with(Data::Read(&mut out));
-        disk.submit(Time::ZERO, request).expect("read");
-        let found: Vec<u8> = out.chunks(4096).map(|block| block[77]).collect();
-        assert_eq!(found, [0, 0, 2, 3, 3, 0]);
-    }
-
-    #[test]
-    fn after_a_write_that_failed_nothing_more_is_written_and_what_waits_is_read() {
-        let (gate, mut all) = made();
-        gate.set(true);
-        write(&mut all, 3, 1, 5).expect("queued");
-        write(&mut all, 4, 1, 6).expect("queued");
-        *gate.broken.lock().expect("the gate") = true;
-        gate.set(false);
-        assert!(all.submit(Time::ZERO, Request::flush()).is_err());
-        *gate.broken.lock().expect("the gate") = false;
-        assert!(write(&mut all, 5, 1, 7).is_err() && all.shared.settle().is_err());
-        assert_eq!(read(&mut all, 3, 2), [5, 6]);
-        all.end();
-        let mut out = [1; 4096];
-        Medium::read(&gate.below, 4 * 4096, &mut out).expect("read");
-        assert_eq!(out, [0; 4096], "nothing is written behind a failure");
-    }
-
-    #[test]
-    fn its_end_loses_what_waits_and_nobody_hangs() {
-        let (gate, mut all) = made();
-        gate.set(true);
-        (0..4).for_each(|i| write(&mut all, i, 512, 9).expect("queued"));
-        let (other, mut flusher) = (all.clone(), all.clone());
-        let admitted = std::thread::spawn(move || other.admit());
-        let flushed = std::thread::spawn(move || flusher.submit(Time::ZERO, Request::flush()));
-        std::thread::sleep(Duration::from_millis(20));
-        let (ended, opened) = (all.clone(), Arc::clone(&gate));
-        let end = std::thread::spawn(move || ended.end());
-        std::thread::sleep(Duration::from_millis(20));
-        opened.set(false);
-        end.join().expect("no panic");
-        admitted.join().expect("no panic");
-        assert!(flushed.join().expect("no panic").is_err(), "lost, and said to be durable");
-        assert!(write(&mut all, 9, 1, 1).is_err());
-    }
-}
+mod tests;

@@ -146,6 +146,7 @@ fn put(volume: &Volume, ino: Nid, at: u64, data: &[u8]) -> Result<usize, Errno> 
         if done == data.len() {
             return Ok(done);
         }
+        volume.give_way();
     }
 }
 

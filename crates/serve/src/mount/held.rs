@@ -6,33 +6,74 @@
 
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
 
 thread_local! {
     static HOLDS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A lock whose holder is known to be one.
+/// The longest that somebody gives way: he who waits sleeps, and has to be woken.
+const WAY: Duration = Duration::from_micros(50);
+
+/// A lock whose holder is known to be one. Who gives it up and takes it again at once would have it before those
+/// who wait for it: who does that again and again gives way to them between.
+#[derive(Debug, Default)]
+pub(super) struct Lock<T> {
+    inside: Mutex<T>,
+    /// Those who wait.
+    asking: AtomicUsize,
+}
+
+/// It is held.
 pub(super) struct Held<'a, T> {
     /// None: given up.
     guard: Option<MutexGuard<'a, T>>,
 }
 
-impl<'a, T> Held<'a, T> {
+impl<T> Lock<T> {
+    pub(super) fn new(inside: T) -> Lock<T> {
+        Lock { inside: Mutex::new(inside), asking: AtomicUsize::new(0) }
+    }
+
     /// And whether a thread panicked while it had it; said once.
-    pub(super) fn of(mutex: &'a Mutex<T>) -> (Held<'a, T>, bool) {
-        let (guard, broken) = match mutex.lock() {
+    pub(super) fn lock(&self) -> (Held<'_, T>, bool) {
+        let found = match self.inside.try_lock() {
+            Ok(guard) => Ok(guard),
+            Err(TryLockError::Poisoned(broken)) => Err(broken),
+            Err(TryLockError::WouldBlock) => {
+                self.asking.fetch_add(1, Ordering::Relaxed);
+                let found = self.inside.lock();
+                self.asking.fetch_sub(1, Ordering::Relaxed);
+                found
+            }
+        };
+        let (guard, broken) = match found {
             Ok(guard) => (guard, false),
-            Err(poisoned) => {
-                mutex.clear_poison();
-                (poisoned.into_inner(), true)
+            Err(broken) => {
+                self.inside.clear_poison();
+                (broken.into_inner(), true)
             }
         };
         HOLDS.set(true);
         (Held { guard: Some(guard) }, broken)
     }
 
+    /// By somebody who gave it up and wants it again: those who wait for it now have it first, if they wake up
+    /// soon.
+    pub(super) fn give_way(&self) {
+        let mut since = None;
+        while self.asking.load(Ordering::Relaxed) > 0
+            && since.get_or_insert_with(Instant::now).elapsed() < WAY
+        {
+            // To yield the processor would cost a turn of all who want it.
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl<'a, T> Held<'a, T> {
     /// Gives the lock up until somebody tells of a change, and takes it again.
     pub(super) fn wait(mut self, told: &Condvar) -> Held<'a, T> {
         let guard = self.guard.take().map(|guard| {
@@ -102,5 +143,44 @@ impl Strict {
     /// How often that was so: reads, writes, flushes.
     pub(super) fn counts(&self) -> [u64; 3] {
         [0, 1, 2].map(|i| self.counts[i].load(Ordering::Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use super::*;
+
+    #[test]
+    fn who_takes_it_again_and_again_gives_way() {
+        let lock = Arc::new(Lock::new(0_u64));
+        let ended = Arc::new(AtomicBool::new(false));
+        let (often, end) = (Arc::clone(&lock), Arc::clone(&ended));
+        let large = std::thread::spawn(move || {
+            while !end.load(Ordering::Relaxed) {
+                let (mut parts, _) = often.lock();
+                *parts += 1;
+                std::thread::sleep(Duration::from_millis(1));
+                drop(parts);
+                often.give_way();
+            }
+        });
+        // How many parts are done while somebody waits.
+        let mut waits: Vec<u64> = (0..41)
+            .map(|_| {
+                std::thread::sleep(Duration::from_millis(2));
+                while lock.asking.load(Ordering::Relaxed) > 0 {}
+                let before = *lock.lock().0;
+                std::thread::sleep(Duration::from_micros(500));
+                *lock.lock().0 - before
+            })
+            .collect();
+        ended.store(true, Ordering::Relaxed);
+        large.join().expect("no panic");
+        waits.sort_unstable();
+        // A loaded machine may be slow to wake one of them.
+        assert!(waits[20] <= 4, "{waits:?}");
     }
 }

@@ -189,9 +189,11 @@ impl Shared {
         }
         // What the last checkpoint does not get to.
         let lost = end::lost(&mut fs, self.volume.now());
-        fs.unmount(self.volume.now())
+        let device = fs
+            .unmount(self.volume.now())
             .map_err(|error| MountError::NotDurable(format!("{error}; {lost}")))?;
-        Ok(())
+        // What nobody waited for, as what was given back.
+        device.finish().map_err(|error| MountError::NotDurable(error.to_string()))
     }
 
     /// What a machine does whose power comes back: the old mount is gone, and a new one there.

@@ -1,18 +1,29 @@
 //! Fsyncs: those that wait at the same time share the device's flushes, and nobody else waits for them.
 //!
+//! | who | does |
+//! | --- | --- |
+//! | who asks while nothing is asked for, and is not needed elsewhere | all of it himself, until his own is answered |
+//! | anybody else | tells it, and goes |
+//! | the thread | the rest |
+//!
+//! One of them at a time has the group: what is on its way. To hand one fsync to a thread and wait for it would
+//! take longer than to write what it needs.
+//!
 //! Invariants: the volume's lock is not held while the device flushes; an answer comes after the flush
-//! that made the file durable; what was asked of one mount is not answered for by the next one.
+//! that made the file durable; what was asked of one mount is not answered for by the next one; whoever has
+//! the group gives it back, or nothing is answered for any more.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use block::{BlockDevice, Request};
+use block::{BlockDevice, DeviceError, Request};
 use fuser::Errno;
-use lfs::Nid;
 use lfs::fs::Syncing;
+use lfs::{Mark, Nid};
 use stack::disk::Asked;
 
+use super::takers::away_if_others_take;
 use super::volume::{Flushing, Volume};
 
 /// Who is told what came of it.
@@ -24,14 +35,76 @@ struct Waiting {
     since: Instant,
 }
 
+/// Fsyncs on their way.
 #[derive(Default)]
+struct Group {
+    files: Vec<Syncing>,
+    waiting: Vec<Waiting>,
+    /// What some of them wait for.
+    flush: Option<Flushing>,
+}
+
+impl Group {
+    fn add(&mut self, new: Vec<(Nid, Waiting)>) {
+        for (ino, one) in new {
+            self.files.push(Syncing::new(ino));
+            self.waiting.push(one);
+        }
+    }
+
+    /// Asks the device for the flush that some of them wait for; what came of it.
+    fn flush(&mut self) -> Option<(Mark, Result<(), DeviceError>)> {
+        let Flushing { mark, mut device, now } = self.flush.take()?;
+        Some((mark, device.submit(now.at, Request::flush()).map(|_| ())))
+    }
+
+    /// Takes all of them a step further.
+    fn step(
+        &mut self,
+        volume: &Volume,
+        mount: u64,
+        flushed: Option<(Mark, Result<(), DeviceError>)>,
+    ) {
+        let round = volume.sync(mount, flushed, &mut self.files);
+        let failed = round.as_ref().err().copied();
+        let (files, waiting) = (std::mem::take(&mut self.files), std::mem::take(&mut self.waiting));
+        for (file, one) in files.into_iter().zip(waiting) {
+            match failed {
+                Some(error) => answer(volume, one, Err(error)),
+                None if file.is_done() => {
+                    answer(volume, one, file.result().map_err(|e| super::errors::errno(&e)));
+                }
+                None => {
+                    self.files.push(file);
+                    self.waiting.push(one);
+                }
+            }
+        }
+        self.flush = round.ok().flatten();
+    }
+}
+
 struct Asks {
     new: Vec<(Nid, Waiting)>,
+    /// None: somebody has it.
+    group: Option<Group>,
     ended: bool,
 }
 
-#[derive(Default)]
+impl Asks {
+    /// Whether the group is there, and has something to do.
+    fn has_work(&self) -> bool {
+        self.group.as_ref().is_some_and(|group| !group.files.is_empty() || !self.new.is_empty())
+    }
+    /// Whether the group is there, and nobody waits for anything.
+    fn is_idle(&self) -> bool {
+        self.group.is_some() && !self.has_work()
+    }
+}
+
 struct Shared {
+    volume: Arc<Volume>,
+    mount: u64,
     asks: Mutex<Asks>,
     told: Condvar,
 }
@@ -41,16 +114,65 @@ impl Shared {
         self.asks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What was asked meanwhile; with nothing else to do waits for it. None: nothing will be.
-    fn next(&self, idle: bool) -> Option<Vec<(Nid, Waiting)>> {
-        let mut asks = self.lock();
-        while idle && asks.new.is_empty() {
-            if asks.ended {
-                return None;
+    /// Somebody has the group; takes it on until he has done enough, or nothing is left to do.
+    fn lead(&self, mut group: Group, enough: impl Fn() -> bool) {
+        let led = Led(self);
+        loop {
+            let flushed = group.flush();
+            group.add(std::mem::take(&mut self.lock().new));
+            group.step(&self.volume, self.mount, flushed);
+            let mut asks = self.lock();
+            if enough() || group.files.is_empty() && asks.new.is_empty() {
+                asks.group = Some(group);
+                break;
             }
-            asks = self.told.wait(asks).unwrap_or_else(PoisonError::into_inner);
         }
-        Some(std::mem::take(&mut asks.new))
+        drop(led);
+    }
+
+    /// The thread's life.
+    fn serve(&self) {
+        let mut asks = self.lock();
+        loop {
+            if asks.has_work()
+                && let Some(group) = asks.group.take()
+            {
+                drop(asks);
+                self.lead(group, || false);
+                asks = self.lock();
+            } else if asks.ended && asks.group.is_some() {
+                return;
+            } else {
+                asks = self.told.wait(asks).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+}
+
+/// Somebody has the group. However he ends: who waits for it is told.
+struct Led<'a>(&'a Shared);
+
+impl Drop for Led<'_> {
+    fn drop(&mut self) {
+        let mut asks = self.0.lock();
+        if std::thread::panicking() {
+            // What he had is answered for by being dropped.
+            asks.group = Some(Group::default());
+            asks.end();
+        }
+        if asks.has_work() || asks.ended {
+            self.0.told.notify_all();
+        }
+    }
+}
+
+impl Asks {
+    /// Nothing more is done.
+    fn end(&mut self) {
+        self.ended = true;
+        for (_, one) in std::mem::take(&mut self.new) {
+            (one.answer)(Err(Errno::EIO));
+        }
     }
 }
 
@@ -69,9 +191,12 @@ impl std::fmt::Debug for Syncs {
 impl Syncs {
     /// For the file system that a volume serves now.
     pub(super) fn new(volume: &Arc<Volume>) -> std::io::Result<Syncs> {
-        let shared = Arc::new(Shared::default());
-        let (asks, volume, mount) = (Arc::clone(&shared), Arc::clone(volume), volume.mounts());
-        let body = move || serve(&volume, mount, &asks);
+        let asks = Asks { new: Vec::new(), group: Some(Group::default()), ended: false };
+        let (volume, mount) = (Arc::clone(volume), volume.mounts());
+        let (asks, told) = (Mutex::new(asks), Condvar::new());
+        let shared = Arc::new(Shared { volume, mount, asks, told });
+        let end = End(Arc::clone(&shared));
+        let body = move || end.0.serve();
         let thread = std::thread::Builder::new().name("fsync".to_string()).spawn(body)?;
         Ok(Syncs { shared, thread: Some(thread) })
     }
@@ -84,9 +209,26 @@ impl Syncs {
             drop(asks);
             return answer(Err(Errno::EIO));
         }
-        let waiting = Waiting { answer: Box::new(answer), since: Instant::now() };
-        asks.new.push((ino, waiting));
-        self.shared.told.notify_all();
+        let since = Instant::now();
+        if asks.is_idle()
+            && let Some(away) = away_if_others_take()
+            && let Some(mut group) = asks.group.take()
+        {
+            drop(asks);
+            let own = Arc::new(());
+            let answered = Arc::downgrade(&own);
+            let answer = Box::new(move |result| {
+                answer(result);
+                drop(own);
+            });
+            group.add(vec![(ino, Waiting { answer, since })]);
+            self.shared.lead(group, || answered.strong_count() == 0);
+            return drop(away);
+        }
+        asks.new.push((ino, Waiting { answer: Box::new(answer), since }));
+        if asks.group.is_some() {
+            self.shared.told.notify_all();
+        }
     }
 }
 
@@ -103,44 +245,11 @@ impl Drop for Syncs {
 }
 
 /// However the thread ends: nobody waits for it any more.
-struct End<'a>(&'a Shared);
+struct End(Arc<Shared>);
 
-impl Drop for End<'_> {
+impl Drop for End {
     fn drop(&mut self) {
-        let mut asks = self.0.lock();
-        asks.ended = true;
-        for (_, one) in std::mem::take(&mut asks.new) {
-            (one.answer)(Err(Errno::EIO));
-        }
-    }
-}
-
-fn serve(volume: &Volume, mount: u64, asks: &Shared) {
-    let _end = End(asks);
-    let (mut files, mut waiting) = (Vec::new(), Vec::new());
-    let mut flushed = None;
-    while let Some(new) = asks.next(files.is_empty()) {
-        for (ino, one) in new {
-            files.push(Syncing::new(ino));
-            waiting.push(one);
-        }
-        let round = volume.sync(mount, flushed.take(), &mut files);
-        let failed = round.as_ref().err().copied();
-        let mut left = Vec::new();
-        for (file, one) in std::mem::take(&mut files).into_iter().zip(std::mem::take(&mut waiting))
-        {
-            match failed {
-                Some(error) => answer(volume, one, Err(error)),
-                None if file.is_done() => {
-                    answer(volume, one, file.result().map_err(|e| super::errors::errno(&e)))
-                }
-                None => left.push((file, one)),
-            }
-        }
-        (files, waiting) = left.into_iter().unzip();
-        if let Ok(Some(Flushing { mark, mut device, now })) = round {
-            flushed = Some((mark, device.submit(now.at, Request::flush()).map(|_| ())));
-        }
+        self.0.lock().end();
     }
 }
 
@@ -168,6 +277,7 @@ mod tests {
     use super::super::behind::Behind;
     use super::super::device::DiskDevice;
     use super::super::options::Atime;
+    use super::super::takers::Takers;
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(20);
@@ -179,6 +289,8 @@ mod tests {
         shut: Mutex<bool>,
         opened: Condvar,
         flushes: AtomicU64,
+        /// Threads that flushed.
+        by: Mutex<Vec<String>>,
     }
 
     impl Gate {
@@ -196,6 +308,8 @@ mod tests {
             Medium::write(&self.below, at, bytes)
         }
         fn sync(&self) -> io::Result<()> {
+            let name = std::thread::current().name().unwrap_or_default().to_string();
+            self.by.lock().expect("the list").push(name);
             self.flushes.fetch_add(1, Ordering::SeqCst);
             let shut = self.shut.lock().expect("the gate");
             drop(self.opened.wait_while(shut, |shut| *shut).expect("the gate"));
@@ -206,11 +320,12 @@ mod tests {
         }
     }
 
-    #[test]
-    fn flushes_are_shared_and_nobody_else_waits_for_them() {
+    /// A volume on such memory, with files of which nothing is durable.
+    fn served(count: u8) -> (Arc<Gate>, Arc<Volume>, Vec<Nid>) {
         let below = RamDisk::new(64 << 20).expect("memory");
         let (shut, opened, flushes) = (Mutex::new(false), Condvar::new(), AtomicU64::new(0));
-        let gate = Arc::new(Gate { below, shut, opened, flushes });
+        let by = Mutex::default();
+        let gate = Arc::new(Gate { below, shut, opened, flushes, by });
         let disk = Arc::new(MediumDisk::new(gate.clone()).expect("a disk"));
         let power = Arc::new(NoSwitch("a test"));
         let volume = Arc::new(Volume::new(power, Atime::Never, std::path::Path::new("test")));
@@ -219,7 +334,7 @@ mod tests {
         let device = Behind::new(device, false).expect("a thread");
         volume.put(Fs::mount(device, FsOptions::default(), volume.now()).expect("mounted"));
         let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
-        let files: Vec<Nid> = (0..8_u8)
+        let files = (0..count)
             .map(|i| {
                 let made = volume.with(|fs, now| {
                     let kind = format::FileType::File;
@@ -230,6 +345,12 @@ mod tests {
                 made.expect("written")
             })
             .collect();
+        (gate, volume, files)
+    }
+
+    #[test]
+    fn flushes_are_shared_and_nobody_else_waits_for_them() {
+        let (gate, volume, files) = served(8);
         let syncs = Syncs::new(&volume).expect("a thread");
         let before = gate.flushes.load(Ordering::SeqCst);
         gate.set(true);
@@ -271,5 +392,96 @@ mod tests {
         let (told, answers) = mpsc::channel();
         syncs.ask(files[0], move |result| told.send(result).expect("heard"));
         assert_eq!(answers.recv_timeout(PATIENCE), Ok(Err(Errno::EIO)));
+    }
+    /// Asks as a thread that takes requests; `told` when it has asked, and what came of it.
+    fn ask_as(
+        takers: &Arc<Takers>,
+        syncs: &Arc<Syncs>,
+        ino: Nid,
+    ) -> (JoinHandle<()>, mpsc::Receiver<Result<(), Errno>>) {
+        let (takers, syncs, (told, answer)) = (takers.clone(), syncs.clone(), mpsc::channel());
+        let body = move || {
+            let _turn = takers.take();
+            syncs.ask(ino, move |result| told.send(result).expect("heard"));
+        };
+        let thread = std::thread::Builder::new().name("takes".to_string()).spawn(body);
+        (thread.expect("a thread"), answer)
+    }
+
+    #[test]
+    fn who_asks_alone_does_it_himself_and_what_others_asked_for_is_not_left() {
+        let (gate, volume, files) = served(8);
+        let syncs = Arc::new(Syncs::new(&volume).expect("a thread"));
+        let takers = Arc::new(Takers::new(2));
+        gate.by.lock().expect("the list").clear();
+        let (thread, answer) = ask_as(&takers, &syncs, files[0]);
+        thread.join().expect("no panic");
+        assert_eq!(answer.try_recv(), Ok(Ok(())), "answered when it had been asked for");
+        let by = std::mem::take(&mut *gate.by.lock().expect("the list"));
+        assert!(!by.is_empty() && by.iter().all(|name| name == "takes"), "{by:?}");
+        // While he flushes others write and ask. He does not stay for what they need beyond his own.
+        gate.set(true);
+        let before = gate.flushes.load(Ordering::SeqCst);
+        let (thread, answer) = ask_as(&takers, &syncs, files[1]);
+        while gate.flushes.load(Ordering::SeqCst) == before {
+            std::thread::yield_now();
+        }
+        for ino in &files[2..] {
+            let more = volume.with(|fs, now| fs.write(now, *ino, Bytes(20_000), &[9; 5000]));
+            more.expect("written");
+        }
+        let others: Vec<_> = files[2..].iter().map(|ino| ask_as(&takers, &syncs, *ino)).collect();
+        let answers: Vec<_> = others
+            .into_iter()
+            .map(|(thread, answer)| {
+                thread.join().expect("it went, although the device flushes");
+                answer
+            })
+            .collect();
+        gate.set(false);
+        assert_eq!(answer.recv_timeout(PATIENCE), Ok(Ok(())));
+        thread.join().expect("no panic");
+        for answer in answers {
+            assert_eq!(answer.recv_timeout(PATIENCE), Ok(Ok(())));
+        }
+        let by = gate.by.lock().expect("the list").clone();
+        assert_eq!(by, ["takes", "fsync", "fsync"], "of his node; of their data, and nodes");
+        // The only one that takes requests goes on with that.
+        let takers = Arc::new(Takers::new(1));
+        let more = volume.with(|fs, now| fs.write(now, files[0], Bytes(20_000), &[9; 5000]));
+        more.expect("written");
+        gate.set(true);
+        let (thread, answer) = ask_as(&takers, &syncs, files[0]);
+        thread.join().expect("it went");
+        assert!(answer.try_recv().is_err(), "told before the flush was done");
+        gate.set(false);
+        assert_eq!(answer.recv_timeout(PATIENCE), Ok(Ok(())));
+    }
+
+    #[test]
+    fn whoever_panics_at_it_lets_nobody_wait() {
+        let (gate, volume, files) = served(2);
+        let syncs = Arc::new(Syncs::new(&volume).expect("a thread"));
+        let takers = Arc::new(Takers::new(2));
+        gate.set(true);
+        let before = gate.flushes.load(Ordering::SeqCst);
+        // The answer panics, in the thread that took the group.
+        let (one, all) = (files[0], (takers.clone(), syncs.clone()));
+        let panics = std::thread::spawn(move || {
+            let _turn = all.0.take();
+            all.1.ask(one, |_| panic!("a planted panic"));
+        });
+        while gate.flushes.load(Ordering::SeqCst) == before {
+            std::thread::yield_now();
+        }
+        let (thread, answer) = ask_as(&takers, &syncs, files[1]);
+        thread.join().expect("it went");
+        gate.set(false);
+        assert!(panics.join().is_err());
+        let answered = answer.recv_timeout(PATIENCE);
+        assert!(!matches!(answered, Err(mpsc::RecvTimeoutError::Timeout)), "it waits for ever");
+        let (thread, answer) = ask_as(&takers, &syncs, files[1]);
+        thread.join().expect("no panic");
+        assert_eq!(answer.recv_timeout(PATIENCE), Ok(Err(Errno::EIO)), "nothing more is done");
     }
 }

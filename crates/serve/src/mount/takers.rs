@@ -20,7 +20,7 @@
 //! * nobody rests longer than [`REST`]: so what was not foreseen to last keeps nobody waiting longer, nor does the
 //!   end of a mount, which only those hear of who wait for a request.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -37,7 +37,7 @@ const BUSY: (u128, u128) = (3, 4);
 
 thread_local! {
     /// The threads that this one belongs to while it takes; none while it is away, and of any other thread.
-    static HERE: Cell<Option<Arc<Shared>>> = const { Cell::new(None) };
+    static HERE: RefCell<Option<Arc<Shared>>> = const { RefCell::new(None) };
     /// When this thread was asked last how long it had worked, and what it said.
     static ASKED: Cell<Option<(Instant, u64)>> = const { Cell::new(None) };
 }
@@ -204,6 +204,15 @@ pub(super) fn away() -> Away {
         shared.told.notify_one();
     }
     Away(shared)
+}
+
+/// The same if somebody else takes requests then; if not, the thread is needed here.
+pub(super) fn away_if_others_take() -> Option<Away> {
+    let others = HERE.with_borrow(|shared| {
+        let state = shared.as_ref()?.lock();
+        Some(state.taking > 1 || state.resting > 0)
+    });
+    others.filter(|others| *others).map(|_| away())
 }
 
 /// The same if there are that many bytes to copy.

@@ -9,8 +9,8 @@
 //! | --- | --- | --- |
 //! | any request | it is done, or says what it needs of the media and has changed nothing | that is read; then it is done anew |
 //! | contents are read | where they lie | they are read; if somebody wrote there meanwhile, anew |
-//! | something is written | handed over | the writer of `behind` writes it |
-//! | an fsync | its data and nodes are handed over | the thread of `syncs` flushes |
+//! | something is written | handed over | who waits for it, or the thread of `behind`, writes it |
+//! | an fsync | its data and nodes are handed over | who asks, or the thread of `syncs`, flushes |
 //! | a checkpoint | all of it but its last block is handed over (`lfs`, `jobs`) | who waits for it, or the thread of `cleaner`, flushes and writes that |
 //! | cleaning | victims are copied in memory | the same threads read them, flush, and write their records |
 //!
@@ -36,7 +36,7 @@ use super::behind::Behind;
 use super::beside::{Begun, PANICKED};
 use super::end;
 use super::errors::errno;
-use super::held::Held;
+use super::held::{Held, Lock};
 use super::options::Atime;
 use super::takers::away;
 use stack::disk::Meter;
@@ -79,7 +79,7 @@ pub(super) struct Inner {
 
 /// A file system that many threads use.
 pub(super) struct Volume {
-    inner: Mutex<Inner>,
+    inner: Lock<Inner>,
     /// The device of the file system that is served.
     behind: Mutex<Option<Behind>>,
     /// Somebody has read what was wanted.
@@ -111,7 +111,7 @@ impl fmt::Debug for Volume {
 
 impl Volume {
     pub(super) fn new(power: Arc<dyn Power>, atime: Atime, dir: &Path) -> Volume {
-        let inner = Mutex::new(Inner { fs: None, mounts: 0, known: BTreeMap::new(), rests: false });
+        let inner = Lock::new(Inner { fs: None, mounts: 0, known: BTreeMap::new(), rests: false });
         Volume {
             inner,
             behind: Mutex::default(),
@@ -130,11 +130,16 @@ impl Volume {
     }
 
     pub(super) fn lock(&self) -> Held<'_, Inner> {
-        let (mut inner, broken) = Held::of(&self.inner);
+        let (mut inner, broken) = self.inner.lock();
         if broken && let Some(fs) = &mut inner.fs {
             fs.fail(&PANICKED);
         }
         inner
+    }
+
+    /// Before another part of something large is done: those who wait meanwhile do not wait for all of it.
+    pub(super) fn give_way(&self) {
+        self.inner.give_way();
     }
 
     /// Waits while too much is handed over and not written yet; before a change that hands over more.
