@@ -14,7 +14,10 @@
 # fsync N: N threads overwrite 4 KiB at random in a file of their own and fdatasync each time. read: 4 KiB, direct, at
 # random, alone and beside such a thread. churn N: N threads create a file of 8 KiB, fsync and delete it.
 # create: one thread creates files of 8 KiB without fsync (and deletes them 500 at a time), alone and beside one
-# that writes 1 MiB and fsyncs. clean: 4 KiB, direct, at random, read beside a thread that writes so on a volume of 768 MiB
+# that writes 1 MiB and fsyncs. Two controls say what of the difference is the file system's: apart: that one does so on
+# a volume of its own (of the same system, on the same disk), so that nothing is shared but processors and disk. awake: the
+# same as alone and beside, while processors with nothing to do wait for work and do not sleep (/dev/cpu_dma_latency; left
+# out where there is none): in a virtual machine to wake one takes longer than a request does. clean: 4 KiB, direct, at random, read beside a thread that writes so on a volume of 768 MiB
 # that is 75 % full and was written over before, so that ours is cleaned. Needs root, fio, python3 and mkfs.ext4.
 set -euo pipefail
 export LC_ALL=C
@@ -41,48 +44,56 @@ for tool in fio python3 mkfs.ext4; do command -v $tool >/dev/null || die "$tool:
 
 scratch=$(mktemp -d "${SCRATCH:-${TMPDIR:-/var/tmp}}/threads.XXXXXX")
 dir=$scratch/mounted
-mkdir "$dir"
-server=
+other=$scratch/other
+mkdir "$dir" "$other"
+declare -A servers=()
 end() {
-  ! mountpoint -q "$dir" || umount "$dir" || umount -l "$dir" || true
-  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  local of
+  for of in "$dir" "$other"; do ! mountpoint -q "$of" || umount "$of" || umount -l "$of" || true; done
+  [ ${#servers[@]} -eq 0 ] || kill "${servers[@]}" 2>/dev/null || true
   rm -rf "$scratch"
 }
 trap end EXIT
 
-up() { # varve|ext4 [MiB]: anew and empty
-  local size=${2:-2048}
-  rm -f "$scratch/image"
-  truncate -s "${size}M" "$scratch/image"
+up() { # varve|ext4 [MiB] [DIR]: anew and empty
+  local size=${2:-2048} where=${3:-$dir}
+  local image=$where.image log=$where.log
+  rm -f "$image"
+  truncate -s "${size}M" "$image"
   if [ "$1" = ext4 ]; then
-    mkfs.ext4 -q "$scratch/image"
-    mount -o loop "$scratch/image" "$dir"
+    mkfs.ext4 -q "$image"
+    mount -o loop "$image" "$where"
     return
   fi
-  "$VARVE" mkfs "$scratch/image" --size "${size}MiB" --force >/dev/null
-  "$VARVE" mount "$scratch/image" "$dir" --foreground ${options:+-o "$options"} >"$scratch/log" 2>&1 &
-  server=$!
+  "$VARVE" mkfs "$image" --size "${size}MiB" --force >/dev/null
+  "$VARVE" mount "$image" "$where" --foreground ${options:+-o "$options"} >"$log" 2>&1 &
+  servers[$where]=$!
   for _ in $(seq 200); do
-    ! mountpoint -q "$dir" || return 0
-    kill -0 $server 2>/dev/null || break
+    ! mountpoint -q "$where" || return 0
+    kill -0 "${servers[$where]}" 2>/dev/null || break
     sleep 0.02
   done
-  cat "$scratch/log" >&2
+  cat "$log" >&2
   die "it did not mount"
 }
 
-down() {
-  umount "$dir"
-  [ -z "$server" ] || wait $server || die "the server failed: $(cat "$scratch/log")"
-  server=
+down() { # [DIR]
+  local where=${1:-$dir}
+  umount "$where"
+  [ -z "${servers[$where]:-}" ] || wait "${servers[$where]}" || die "the server failed: $(cat "$where.log")"
+  unset "servers[$where]"
 }
 
 cat >"$scratch/churn.py" <<'PY'
-"""churn.py DIR THREADS SECONDS fsync|plain [beside]: files a second, 99th percentile and most of one in ms."""
+"""churn.py DIR THREADS SECONDS fsync|plain [beside DIR] [awake]: files a second, 99th percentile and most of one in ms, and
+how often a second the one beside them syncs."""
 import os, sys, threading, time
 
 where, threads, seconds, how = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), sys.argv[4]
-small, large, found = b"x" * 8192, b"y" * (1 << 20), []
+small, large, found, synced = b"x" * 8192, b"y" * (1 << 20), [], [0]
+if "awake" in sys.argv:
+    awake = open("/dev/cpu_dma_latency", "wb", buffering=0)  # as long as it is open
+    awake.write(bytes(4))
 
 
 def creator(i):
@@ -107,11 +118,13 @@ def creator(i):
 
 
 def syncer(stop):
-    file, n = os.open(f"{where}/large", os.O_CREAT | os.O_WRONLY), 0
+    place = sys.argv[sys.argv.index("beside") + 1]
+    file, n, begun = os.open(f"{place}/large", os.O_CREAT | os.O_WRONLY), 0, time.monotonic()
     while not stop.is_set():
         os.pwrite(file, large, (n % 32) << 20)
         os.fsync(file)
         n += 1
+    synced[0] = n / (time.monotonic() - begun)
 
 
 stop = threading.Event()
@@ -122,7 +135,9 @@ all = [threading.Thread(target=creator, args=(i,)) for i in range(threads)]
 [one.start() for one in all]
 [one.join() for one in all]
 stop.set()
-print(sum(one[0] for one in found), max(one[1] for one in found), max(one[2] for one in found))
+if "beside" in sys.argv:
+    beside.join()
+print(sum(one[0] for one in found), max(one[1] for one in found), max(one[2] for one in found), synced[0])
 PY
 
 note() { echo "$1 $2 $3" >>"$scratch/results"; } # SYSTEM JOB "RATE P99 MOST"
@@ -164,7 +179,14 @@ for _ in $(seq "$runs"); do
     files $system read-beside r --name=r --rw=randread --direct=1 --name=w --rw=randwrite --fdatasync=1 --direct=0
     for n in 1 4; do churn $system churn-$n $n fsync; done
     churn $system create-alone 1 plain
-    churn $system create-beside 1 plain beside
+    churn $system create-beside 1 plain beside "$dir"
+    if [ -w /dev/cpu_dma_latency ]; then
+      churn $system awake-alone 1 plain awake
+      churn $system awake-beside 1 plain beside "$dir" awake
+    fi
+    up $system 2048 "$other"
+    churn $system create-apart 1 plain beside "$other"
+    down "$other"
     down
     up $system 768
     crowded $system
@@ -184,9 +206,14 @@ for job in dict.fromkeys(job for job, _ in middle):
     ours, theirs = middle[job, "varve"], middle[job, "ext4"]
     both = " ".join(f"{one[0]:10.0f} {one[1]:8.2f} {one[2]:8.2f}" for one in (ours, theirs))
     print(f"{job:16}{both} {ours[0] / theirs[0]:13.2f}")
-for job in ("read", "create"):
-    parts = {system: middle[f"{job}-beside", system][0] / middle[f"{job}-alone", system][0] for system in ("varve", "ext4")}
-    print(f"{job} beside a writer that syncs, of alone: here {parts['varve']:.2f}, ext4 {parts['ext4']:.2f}")
+for job, beside in (("read", "beside"), ("create", "beside"), ("create", "apart"), ("awake", "beside")):
+    if (f"{job}-{beside}", "varve") not in middle:
+        continue
+    pairs = {system: (middle[f"{job}-{beside}", system], middle[f"{job}-alone", system]) for system in ("varve", "ext4")}
+    parts = [f"{name} {pair[0][0] / pair[1][0]:.2f}" for name, pair in zip(("here", "ext4"), pairs.values())]
+    print(f"{job}-{beside} of {job}-alone: {', '.join(parts)}", end="")
+    syncs = [f"{name} {pair[0][3]:.0f}" for name, pair in zip(("here", "ext4"), pairs.values()) if len(pair[0]) > 3]
+    print(f"; syncs of 1 MiB a second beside them: {', '.join(syncs)}" if syncs else "")
 for n in (8, 16):
     print(f"{n} threads that sync, of one: here {middle[f'fsync-{n}', 'varve'][0] / middle['fsync-1', 'varve'][0]:.2f}, "
           f"ext4 {middle[f'fsync-{n}', 'ext4'][0] / middle['fsync-1', 'ext4'][0]:.2f}")
