@@ -7,15 +7,19 @@
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Condvar, LockResult, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 thread_local! {
     static HOLDS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The longest that somebody gives way: he who waits sleeps, and has to be woken.
-const WAY: Duration = Duration::from_micros(50);
+/// How long it is looked whether the lock is given up, before one sleeps until it is; and the longest that
+/// somebody gives way. What it is held for takes less, as a rule, and to sleep and be woken as long.
+const SOON: Duration = Duration::from_micros(50);
+
+/// Between two looks, so that its holder is not disturbed.
+const LOOKS: u32 = 16;
 
 /// A lock whose holder is known to be one. Who gives it up and takes it again at once would have it before those
 /// who wait for it: who does that again and again gives way to them between.
@@ -44,7 +48,7 @@ impl<T> Lock<T> {
             Err(TryLockError::Poisoned(broken)) => Err(broken),
             Err(TryLockError::WouldBlock) => {
                 self.asking.fetch_add(1, Ordering::Relaxed);
-                let found = self.inside.lock();
+                let found = self.soon().unwrap_or_else(|| self.inside.lock());
                 self.asking.fetch_sub(1, Ordering::Relaxed);
                 found
             }
@@ -60,12 +64,28 @@ impl<T> Lock<T> {
         (Held { guard: Some(guard) }, broken)
     }
 
+    /// Looks whether it is given up soon.
+    fn soon(&self) -> Option<LockResult<MutexGuard<'_, T>>> {
+        let since = Instant::now();
+        while since.elapsed() < SOON {
+            for _ in 0..LOOKS {
+                std::hint::spin_loop();
+            }
+            match self.inside.try_lock() {
+                Ok(guard) => return Some(Ok(guard)),
+                Err(TryLockError::Poisoned(broken)) => return Some(Err(broken)),
+                Err(TryLockError::WouldBlock) => {}
+            }
+        }
+        None
+    }
+
     /// By somebody who gave it up and wants it again: those who wait for it now have it first, if they wake up
     /// soon.
     pub(super) fn give_way(&self) {
         let mut since = None;
         while self.asking.load(Ordering::Relaxed) > 0
-            && since.get_or_insert_with(Instant::now).elapsed() < WAY
+            && since.get_or_insert_with(Instant::now).elapsed() < SOON
         {
             // To yield the processor would cost a turn of all who want it.
             std::hint::spin_loop();
