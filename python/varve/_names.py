@@ -11,6 +11,7 @@ from varve._results import Hits, Requests, Results, load
 from varve._run import Latency, Run
 from varve._runs import hits, run, sim
 from varve._scenario import Scenario
+from varve._skeleton import twin_skeleton
 from varve._sweep import Sweep, Unit, run_unit, sweep
 from varve._tables import Table
 from varve._timeline import Timeline
@@ -65,5 +66,6 @@ __all__ = [
     "size",
     "sweep",
     "twin",
+    "twin_skeleton",
     "word",
 ]
