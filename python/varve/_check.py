@@ -1,11 +1,8 @@
 """Whether a policy of Python answers the same again: in this process and in others, whose `set`s have other orders."""
 
 import hashlib
-import multiprocessing
 import os
 import threading
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from typing import Union
 
 from varve._errors import PolicyError
@@ -48,6 +45,11 @@ def check(policy: _One, *, trace: str = "@demo", buffer: str = "8M") -> str:
 
 def _elsewhere(seed: str, policy: _One, trace: str, buffer: str) -> "list[tuple[str, dict[str, str]]]":
     """What comes out in a process with this seed, the first time and the second."""
+    # They take longer to import than all of the package, which few ask for this.
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
+
     with _environment:
         before = os.environ.get("PYTHONHASHSEED")
         os.environ["PYTHONHASHSEED"] = seed

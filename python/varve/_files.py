@@ -1,13 +1,15 @@
 """Files that are there whole or not at all."""
 
 import os
-import tempfile
 
 __all__ = ["write_whole"]
 
 
 def write_whole(path: "str | os.PathLike[str]", data: bytes) -> None:
     """Writes a file under a temporary name in its folder, and renames it; the mode is that of any new file."""
+    # Not before something is written: it is dear to import.
+    import tempfile
+
     folder = os.path.dirname(os.path.abspath(path))
     number, part = tempfile.mkstemp(suffix=".part", dir=folder)
     try:

@@ -1,6 +1,5 @@
 """One run of a result document, and what is asked of it most."""
 
-from fractions import Fraction
 from typing import Any
 
 __all__ = ["Latency", "Run"]
@@ -36,6 +35,9 @@ class Latency(_Said):
         found: float | None = self.get("max")
         if share == 1:
             return found
+        # Not before it is asked for: it takes as long to import as half of the package.
+        from fractions import Fraction
+
         # The decimal that is meant: 0.99 of 100 is 99, and no float above it.
         meant = Fraction(share).limit_denominator(10**9)
         count = self.get("count", 0)
