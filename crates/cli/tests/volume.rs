@@ -314,6 +314,55 @@ fn after_a_crash_it_is_recovered() {
     assert_eq!(code(&["fsck", &image]), 0);
 }
 
+/// What a server has taken and nobody waits for may still be in its memory when it is killed; what was synced is not.
+fn a_server_killed_beside_writers_loses_nothing_that_was_synced() {
+    let folder = Folder::new();
+    let (image, dir) = (folder.path("image"), folder.path("mounted"));
+    ok(&["mkfs", &image, "--size", "256MiB"]);
+    let mut synced: Vec<(String, usize)> = Vec::new();
+    for round in 0..3_usize {
+        let mut child = foreground(&[&image, &dir]);
+        let writer = |client: usize| {
+            let mut synced = Vec::new();
+            loop {
+                let n = synced.len();
+                let (name, len) = (format!("{dir}/r{round}c{client}n{n}"), 1 + n * 7919 % 30_000);
+                let write = || {
+                    let mut file = fs::File::create(&name)?;
+                    file.write_all(&vec![n as u8; len])?;
+                    // Nobody waits for this.
+                    fs::write(format!("{name}-unsynced"), [1; 20_000])?;
+                    file.sync_all()
+                };
+                match write() {
+                    Ok(()) => synced.push((name, len)),
+                    Err(_) => return synced,
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let writer = &writer;
+            let clients: Vec<_> = (0..2).map(|n| scope.spawn(move || writer(n))).collect();
+            std::thread::sleep(std::time::Duration::from_millis(200 + 77 * round as u64));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            for client in clients {
+                let found = client.join().unwrap();
+                assert!(!found.is_empty(), "killed before anything was synced");
+                synced.extend(found);
+            }
+        });
+        ok(&["umount", &dir]);
+        ok(&["mount", &image, &dir]);
+        for (name, len) in &synced {
+            let n: usize = name.rsplit('n').next().unwrap().parse().unwrap();
+            assert!(fs::read(name).unwrap() == vec![n as u8; *len], "{name}");
+        }
+        ok(&["umount", &dir]);
+        assert_eq!(code(&["fsck", &image]), 0);
+    }
+}
+
 fn mounting() -> Result<(), String> {
     runner::root("mounting")?;
     runner::device("/dev/fuse")
@@ -323,6 +372,7 @@ fn main() -> ExitCode {
     let tests = runner::tests![
         a_volume_is_made_checked_and_shown: || Ok(()),
         a_volume_is_mounted_once_and_unmounted: mounting,
+        a_server_killed_beside_writers_loses_nothing_that_was_synced: mounting,
         what_a_mount_does_is_watched: mounting,
         a_device_as_a_file_is_watched: mounting,
         as_mount_calls_it: mounting,

@@ -1,6 +1,6 @@
 //! Every request of a run, and what its time went to, as columns.
 //!
-//! They are held as they will be handed out: 150 bytes a request, in batches that are not copied again.
+//! They are held as they will be handed out, in batches that are not copied again.
 
 use std::mem::take;
 use std::sync::{Arc, Mutex, PoisonError};

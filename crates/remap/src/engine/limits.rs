@@ -4,7 +4,7 @@
 use crate::geometry::{BLOCK, Geometry};
 use crate::options::LogOptions;
 
-/// See above. Invariant: shape and options of an engine never change, so these do not.
+/// See above. Invariant: a log's shape never changes while it is open, nor does an option that is read here.
 #[derive(Debug)]
 pub(super) struct Limits {
     /// Free segments that the plainest log keeps ([`Geometry::gc_reserve`]).
