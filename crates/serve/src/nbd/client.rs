@@ -11,7 +11,7 @@ use super::wire::{
     CHUNK, GREETING, MAX_PAYLOAD, OPTION, OPTION_REPLY, Request, SIMPLE, answer, chunk, command,
     handshake, info, option, u32_at, u64_at,
 };
-use crate::stream::address::Address;
+use crate::stream::Address;
 use crate::stream::transport::{Socket, Transport};
 
 /// A server that takes longer has failed.

@@ -7,7 +7,7 @@ use stack::disk::Done;
 
 use super::association::{Association, Host};
 use super::codec::{Sqe, fabrics};
-use super::identify::DISCOVERY;
+use super::DISCOVERY;
 use super::pdu::{u16_at, u32_at};
 use super::stats::Counts;
 use super::status::{Failure, Status};

@@ -1,24 +1,17 @@
 //! What a controller and its namespaces are, as a host reads it.
 
+use wire::nvme::identity::{BYTES, DISCOVERY, MAGIC, VENDOR};
+
 use super::association::ERRORS;
 use super::codec::Sqe;
 use super::connection::ADMIN_DATA;
 use super::fabrics::VERSION;
 use super::namespace::{Namespace, PAGE};
-use super::pdu::{SQE, put, u16_at};
+use super::pdu::{SQE, put};
 use super::status::{Failure, Status};
 use super::subsystem::Subsystem;
 use super::work::{EVENTS, Outcome, Reply, Work};
 use crate::stream::Transport;
-
-/// The subsystem that tells which others there are.
-pub const DISCOVERY: &str = "nqn.2014-08.org.nvmexpress.discovery";
-/// Bytes of any answer.
-const BYTES: usize = 4096;
-/// Where the area of the vendor begins.
-pub(super) const VENDOR: usize = 3072;
-/// What it begins with.
-pub(super) const MAGIC: &[u8; 8] = b"varve\0\0\x01";
 
 /// A text of fixed length, filled with spaces.
 fn padded(into: &mut [u8], at: usize, length: usize, text: &str) {
@@ -172,17 +165,4 @@ impl<T: Transport> Work<'_, T> {
         };
         Ok(Reply::Data(all))
     }
-}
-
-/// What a host finds in an answer to Identify Controller; `None`: it is not ours.
-pub(super) fn limits(controller: &[u8]) -> Option<(u32, u32, u64)> {
-    use super::pdu::{u32_at, u64_at};
-    let ours = controller.len() == BYTES && controller[VENDOR..VENDOR + 8] == MAGIC[..];
-    let open = ours.then(|| u32_at(controller, VENDOR + 32)).filter(|open| *open > 0)?;
-    Some((open, u32_at(controller, VENDOR + 36), u64_at(controller, VENDOR + 40)))
-}
-
-/// The number of the controller, in an answer to Identify Controller.
-pub(super) fn cntlid(controller: &[u8]) -> u16 {
-    u16_at(controller, 78)
 }

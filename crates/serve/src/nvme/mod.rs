@@ -1,12 +1,13 @@
-//! NVMe over TCP: a controller whose namespaces are stacks, and an initiator of our own.
+//! NVMe over TCP: a controller whose namespaces are stacks. Bytes of PDUs and commands, and the other end of the wire,
+//! are those of `wire::nvme`.
 //!
 //! ```text
-//! pdu, codec, status    bytes: PDUs, commands and completions, what came of a command
+//! status                which error of a disk is which status
 //! connection, work      one socket: PDUs in, answers out in batches    transfer   data to the controller
 //! subsystem, namespace  what is served      association   one host: registers, events, transactions
 //! fabrics, admin, io, vendor     the commands      writes   those that come together
 //! identify, logs, discovery   what they tell
-//! server                threads, power      initiator   the other end of the wire
+//! server                threads, power
 //! ```
 //!
 //! Trusted are the operator and the machine; no byte of a host is. What a host may cost is fixed: one
@@ -17,16 +18,13 @@
 
 mod admin;
 mod association;
-pub mod codec;
 mod connection;
 mod discovery;
 mod fabrics;
 mod identify;
-pub mod initiator;
 mod io;
 mod logs;
 mod namespace;
-pub mod pdu;
 mod planted;
 mod server;
 mod stats;
@@ -38,8 +36,6 @@ mod work;
 mod writes;
 
 pub use connection::{End, serve};
-pub use identify::DISCOVERY;
-pub use initiator::{Initiator, InitiatorError};
 pub use namespace::Namespace;
 #[doc(hidden)]
 pub use planted::Bug;
@@ -47,3 +43,5 @@ pub use server::{Handle, Server};
 pub use stats::{Counts, Stats};
 pub use status::{Failure, Status};
 pub use subsystem::{Digest, Options, Subsystem};
+pub use wire::nvme::identity::DISCOVERY;
+pub use wire::nvme::{Initiator, InitiatorError, codec, initiator, pdu};

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::address::{Address, Listener};
+use super::listener::Listener;
 use super::output::PATIENCE;
-use super::transport::{Socket, Transport};
+use super::{Address, Socket, Transport};
 
 /// How often it looks whether it is to stop.
 pub const LOOK: Duration = Duration::from_millis(100);

@@ -1,39 +1,17 @@
 //! Answers on their way out: gathered in one buffer of fixed size and written together.
 
-use std::io::{self, Write};
-use std::time::{Duration, Instant};
+use std::io;
+use std::time::Instant;
+
+use stack::disk::Done;
+pub use wire::stream::{PATIENCE, Transport, write_all};
 
 use super::delay::Delay;
-use super::transport::Transport;
-use stack::disk::Done;
 
-/// A client that takes nothing of an answer for so long is left.
-pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Bytes gathered before they are written in any case.
 const GATHERED: usize = 256 << 10;
 /// Bytes of one answer that is put together here.
 pub const ANSWER: usize = (256 << 10) + (8 << 10);
-
-/// Writes all of `bytes` within [`PATIENCE`].
-///
-/// # Errors
-/// What the stream said; too late.
-pub fn write_all(stream: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
-    let mut since = None;
-    while !bytes.is_empty() {
-        match stream.write(bytes) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(count) => bytes = &bytes[count..],
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-        // A clock is asked only of a client that does not take it all at once.
-        if !bytes.is_empty() && since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-    }
-    Ok(())
-}
 
 /// One connection's answers.
 #[derive(Debug)]

@@ -1,8 +1,7 @@
 //! Where a server listens.
 
-use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,50 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-use super::transport::Socket;
-
-/// Where a server listens, or a client finds it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Address {
-    /// A unix stream socket.
-    Unix(PathBuf),
-    /// TCP.
-    Tcp(SocketAddr),
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Address::Unix(path) => write!(f, "nbd+unix:///?socket={}", path.display()),
-            Address::Tcp(address) => write!(f, "nbd://{address}"),
-        }
-    }
-}
-
-impl Address {
-    /// Whether only this machine reaches it.
-    pub fn is_local(&self) -> bool {
-        match self {
-            Address::Unix(_) => true,
-            Address::Tcp(address) => address.ip().is_loopback(),
-        }
-    }
-
-    /// Connects.
-    ///
-    /// # Errors
-    /// What the system said.
-    pub fn connect(&self) -> io::Result<Socket> {
-        match self {
-            Address::Unix(path) => UnixStream::connect(path).map(Socket::Unix),
-            Address::Tcp(address) => TcpStream::connect(address).and_then(|socket| {
-                socket.set_nodelay(true)?;
-                Ok(Socket::Tcp(socket))
-            }),
-        }
-    }
-}
+use wire::stream::{Address, Socket};
 
 #[derive(Debug)]
 enum Kind {

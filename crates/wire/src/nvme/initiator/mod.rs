@@ -11,7 +11,7 @@ use block::TxId;
 pub use line::{Completion, Line};
 
 use super::codec::{DEALLOCATE, FORCE, Sqe, admin, fabrics, io as command, vendor};
-use super::identify::{self, DISCOVERY};
+use super::identity::{self, DISCOVERY};
 use super::pdu::{Digests, put, u16_at, u32_at, u64_at};
 use super::status::Status;
 use crate::stream::Address;
@@ -211,7 +211,7 @@ impl Initiator {
     pub fn connect(address: &Address, nqn: &str, wish: &Wish) -> Result<Initiator, InitiatorError> {
         let (mut admin, cntlid) = begin(address, nqn, wish)?;
         let controller = identify(&mut admin, 1, 0)?;
-        if identify::cntlid(&controller) != cntlid {
+        if identity::cntlid(&controller) != cntlid {
             return Err(InitiatorError::Protocol("another controller answers".to_string()));
         }
         let list = identify(&mut admin, 2, 0)?;
@@ -260,7 +260,7 @@ impl Initiator {
 
     /// Transactions: open at once, pages, span; `None`: there are none.
     pub fn transactions(&self) -> Option<(u32, u32, u64)> {
-        identify::limits(&self.controller)
+        identity::limits(&self.controller)
     }
 
     /// Reads logical blocks, in as many commands as it takes.

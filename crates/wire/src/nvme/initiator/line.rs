@@ -186,7 +186,7 @@ impl Line {
     /// What the stream said.
     pub fn push(&mut self) -> Result<(), InitiatorError> {
         let bytes = std::mem::take(&mut self.gathered);
-        Ok(crate::stream::output::write_all(&mut self.stream, &bytes)?)
+        Ok(crate::stream::write_all(&mut self.stream, &bytes)?)
     }
 
     /// What the controller is ready for, of a command that was put as it is.

@@ -3,7 +3,10 @@
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// A peer that takes nothing of what is sent for so long is left.
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Bytes in order, both ways.
 pub trait Transport: Read + Write + Send + Sized + 'static {
@@ -89,4 +92,25 @@ impl Transport for Socket {
 /// Whether nothing came, or nothing was taken, in time.
 pub fn is_late(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+}
+
+/// Writes all of `bytes` within [`PATIENCE`].
+///
+/// # Errors
+/// What the stream said; too late.
+pub fn write_all(stream: &mut impl Write, mut bytes: &[u8]) -> io::Result<()> {
+    let mut since = None;
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(count) => bytes = &bytes[count..],
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        // A clock is asked only of a client that does not take it all at once.
+        if !bytes.is_empty() && since.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    Ok(())
 }
