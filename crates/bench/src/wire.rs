@@ -55,7 +55,8 @@ fn nbd_request(number: u16, page: u64, write: bool) -> Vec<u8> {
 }
 
 fn nvme_request(number: u16, page: u64, write: bool) -> Vec<u8> {
-    let of = initiator::Told { nsid: 1, blocks: PAGES, shift: 12, read_only: false };
+    let of =
+        initiator::Told { nsid: 1, blocks: PAGES, shift: 12, read_only: false, transactions: None };
     let opcode = if write { io::WRITE } else { io::READ };
     let place = if write { Place::Capsule } else { Place::Transport };
     let sqe = blocks(opcode, of, page, 1).numbered(number).moving(PAGE as u32, place);

@@ -111,6 +111,12 @@ pub trait Transactional: BlockDevice {
         None
     }
 
+    /// The log that somebody keeps on pages of it, for whoever appends while others use the device; `None`: it is
+    /// appended to in turn with them.
+    fn log_on_pages(&self, _first: Lpn) -> Option<Arc<dyn LogSink>> {
+        None
+    }
+
     /// How it grows, if it can still. A layer that does not pass on its capacity does not.
     fn growth(&mut self) -> Option<&mut dyn Growth> {
         None

@@ -52,8 +52,13 @@ fn status(raw: &mut Raw) -> Status {
     Status(u16_at(&pdu, 22) >> 1)
 }
 
-const OF: varve_serve::nvme::initiator::Told =
-    varve_serve::nvme::initiator::Told { nsid: 1, blocks: 256, shift: 12, read_only: false };
+const OF: varve_serve::nvme::initiator::Told = varve_serve::nvme::initiator::Told {
+    nsid: 1,
+    blocks: 256,
+    shift: 12,
+    read_only: false,
+    transactions: None,
+};
 
 fn asks_to_write(cid: u16, bytes: u32) -> Vec<u8> {
     let sqe = blocks(io::WRITE, OF, 0, u64::from(bytes) / 4096);

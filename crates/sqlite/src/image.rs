@@ -83,6 +83,7 @@ impl Drop for Served {
 pub fn refused(error: OpenError) -> LabError {
     match error {
         OpenError::Image(error) => unusable(error),
+        OpenError::Far(error) => LabError::Input(error.to_string()),
         OpenError::Store { path, error } => not_mounted(&path, error),
     }
 }

@@ -14,6 +14,7 @@ use crate::nbd::wire::{Errno, command, flag, how, state};
 use crate::nvme::initiator::{self, Told, Wish};
 use crate::nvme::{Initiator, InitiatorError};
 use stack::disk::{Disk, MediumDisk};
+use wire::nvme::place::{Place, SCHEME};
 
 /// What is checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -24,23 +25,6 @@ pub enum Target {
     Nvme(Address, Option<String>, u32),
     /// A file or a block device.
     File(PathBuf),
-}
-
-fn resolve(host: &str, port: u16) -> Result<Address, String> {
-    let with_port = if host.contains(':') { host.to_string() } else { format!("{host}:{port}") };
-    let found = std::net::ToSocketAddrs::to_socket_addrs(&with_port.as_str())
-        .map_err(|error| format!("{with_port}: {error}"))?
-        .next();
-    found.map(Address::Tcp).ok_or_else(|| format!("{with_port}: no such host"))
-}
-
-/// `HOST[:PORT][/NQN][?nsid=N]`.
-fn nvme(rest: &str) -> Result<Target, String> {
-    let (place, nsid) = rest.split_once("?nsid=").unwrap_or((rest, "1"));
-    let (host, name) = place.split_once('/').unwrap_or((place, ""));
-    let nsid = nsid.parse().map_err(|_| format!("nsid={nsid}: expected a number"))?;
-    let name = (!name.is_empty()).then(|| name.to_string());
-    Ok(Target::Nvme(resolve(host, 4420)?, name, nsid))
 }
 
 impl FromStr for Target {
@@ -56,10 +40,11 @@ impl FromStr for Target {
         }
         if let Some(rest) = text.strip_prefix("nbd://") {
             let (host, name) = rest.split_once('/').unwrap_or((rest, ""));
-            return Ok(Target::Nbd(resolve(host, 10809)?, name.to_string()));
+            return Ok(Target::Nbd(Address::resolve(host, 10809)?, name.to_string()));
         }
-        if let Some(rest) = text.strip_prefix("nvme-tcp://") {
-            return nvme(rest);
+        if text.starts_with(SCHEME) {
+            let Place { address, nqn, nsid } = text.parse()?;
+            return Ok(Target::Nvme(address, nqn, nsid));
         }
         match text.contains("://") {
             true => Err(format!(
@@ -148,13 +133,7 @@ impl Target {
 
 fn host(address: &Address, name: Option<&str>, nsid: u32) -> Result<Link, String> {
     let (wish, text) = (Wish::default(), |error: InitiatorError| error.to_string());
-    let name = match name {
-        Some(name) => name.to_string(),
-        None => {
-            let found = initiator::discover(address, &wish).map_err(text)?;
-            found.into_iter().next().ok_or("it tells of no subsystem")?.nqn
-        }
-    };
+    let name = initiator::name_at(address, name, &wish).map_err(text)?;
     let host = Initiator::connect(address, &name, &wish).map_err(text)?;
     let told = host.namespaces.iter().find(|told| told.nsid == nsid).copied();
     let told = told.ok_or_else(|| format!("{name} has no namespace {nsid}"))?;

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use stack::disk::Done;
 
+use super::DISCOVERY;
 use super::association::{Association, Host};
 use super::codec::{Sqe, fabrics};
-use super::DISCOVERY;
 use super::pdu::{u16_at, u32_at};
 use super::stats::Counts;
 use super::status::{Failure, Status};

@@ -1,6 +1,6 @@
 //! What a controller and its namespaces are, as a host reads it.
 
-use wire::nvme::identity::{BYTES, DISCOVERY, MAGIC, VENDOR};
+use wire::nvme::identity::{BYTES, CLAIMS, DISCOVERY, MAGIC, NAMESPACE_VENDOR, VENDOR};
 
 use super::association::ERRORS;
 use super::codec::Sqe;
@@ -101,10 +101,15 @@ fn nvm(all: &mut [u8], shared: &Subsystem) {
     padded(all, VENDOR + 8, 24, FIRMWARE);
     let limits = shared.namespaces.iter().find_map(Namespace::transactions);
     if let Some(limits) = limits {
-        put(all, VENDOR + 32, &limits.max_open.to_le_bytes());
-        put(all, VENDOR + 36, &limits.pages.to_le_bytes());
-        put(all, VENDOR + 40, &limits.span.to_le_bytes());
+        put_limits(all, VENDOR + 32, limits);
+        put(all, VENDOR + 48, &CLAIMS.to_le_bytes());
     }
+}
+
+fn put_limits(all: &mut [u8], at: usize, limits: block::TxLimits) {
+    put(all, at, &limits.max_open.to_le_bytes());
+    put(all, at + 4, &limits.pages.to_le_bytes());
+    put(all, at + 8, &limits.span.to_le_bytes());
 }
 
 /// Identify Namespace.
@@ -126,6 +131,10 @@ fn namespace(of: &Namespace) -> Vec<u8> {
     all[99] = u8::from(of.capabilities.read_only);
     put(&mut all, 104, &of.nguid);
     all[128 + 2] = of.shift as u8;
+    if let Some(limits) = of.transactions() {
+        put(&mut all, NAMESPACE_VENDOR, MAGIC);
+        put_limits(&mut all, NAMESPACE_VENDOR + 8, limits);
+    }
     all
 }
 

@@ -5,6 +5,7 @@
 
 use stack::disk::{Disk, DiskError, Done};
 
+use super::claim::changes;
 use super::codec::{ALL, DEALLOCATE, FORCE, Sqe, io, vendor};
 use super::namespace::Namespace;
 use super::pdu::{u32_at, u64_at};
@@ -50,8 +51,33 @@ pub(super) fn writable(of: &Namespace) -> Result<(), Failure> {
 }
 
 impl<T: Transport> Work<'_, T> {
-    /// A command of an I/O queue.
+    /// A command of an I/O queue: by leave, where it changes something.
     pub(super) fn io(&mut self, sqe: &Sqe, data: &[u8]) -> Outcome {
+        let (shared, cntlid) = (self.shared, self.cntlid());
+        let index = match sqe.nsid() {
+            ALL => None,
+            _ => Some(self.namespace(sqe)?.0),
+        };
+        match index {
+            Some(index) if sqe.opcode() == vendor::CLAIM => {
+                shared.claim(index, cntlid, sqe.dword(10))?;
+                Ok(Reply::OK)
+            }
+            Some(index) if changes(sqe.opcode()) => {
+                let leave = shared.leave(index, cntlid)?;
+                let reply = self.admitted(sqe, data)?;
+                leave.check()?;
+                Ok(reply)
+            }
+            Some(index) => {
+                shared.believes(index, cntlid)?;
+                self.admitted(sqe, data)
+            }
+            None => self.admitted(sqe, data),
+        }
+    }
+
+    fn admitted(&mut self, sqe: &Sqe, data: &[u8]) -> Outcome {
         match sqe.opcode() {
             io::FLUSH => self.flush(sqe),
             io::READ => self.read(sqe),
@@ -104,6 +130,12 @@ impl<T: Transport> Work<'_, T> {
         span: Span,
         fill: impl FnOnce(&mut [u8]) -> Result<Done, Failure>,
     ) -> Outcome {
+        let (shared, cntlid, index) = (self.shared, self.cntlid(), self.namespace(sqe)?.0);
+        let fill = |into: &mut [u8]| {
+            let done = fill(into)?;
+            shared.believes(index, cntlid)?;
+            Ok(done)
+        };
         match self.answer_data(sqe, span.bytes as usize, fill) {
             Ok(()) => Ok(Reply::Answered),
             Err(end) => {

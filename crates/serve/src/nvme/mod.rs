@@ -6,6 +6,7 @@
 //! connection, work      one socket: PDUs in, answers out in batches    transfer   data to the controller
 //! subsystem, namespace  what is served      association   one host: registers, events, transactions
 //! fabrics, admin, io, vendor     the commands      writes   those that come together
+//! claim                 who alone may write a namespace
 //! identify, logs, discovery   what they tell
 //! server                threads, power
 //! ```
@@ -18,6 +19,7 @@
 
 mod admin;
 mod association;
+mod claim;
 mod connection;
 mod discovery;
 mod fabrics;

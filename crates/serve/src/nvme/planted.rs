@@ -15,16 +15,22 @@ pub enum Bug {
     NotForced,
     /// Flush of several commands is answered before the flush.
     FlushEarly,
+    /// A claim keeps nobody away.
+    ClaimIgnored,
+    /// A claim stands though the power was gone.
+    ClaimOverCut,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 6] = [
+    pub const ALL: [Bug; 8] = [
         Bug::CommitOneByOne,
         Bug::WriteOutside,
         Bug::Foreign,
         Bug::KeepOpen,
         Bug::NotForced,
         Bug::FlushEarly,
+        Bug::ClaimIgnored,
+        Bug::ClaimOverCut,
     ];
 }

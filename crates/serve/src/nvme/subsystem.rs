@@ -12,6 +12,7 @@ use block::Plant;
 use stack::disk::Ask;
 
 use super::association::{Association, Host, Open};
+use super::claim::Claim;
 use super::namespace::Namespace;
 use super::planted::Bug;
 use super::stats::{Counts, Stats};
@@ -81,6 +82,8 @@ pub struct Subsystem {
     pub options: Options,
     /// What is counted.
     pub stats: Stats,
+    /// Of each namespace.
+    pub(super) claims: Vec<Claim>,
     associations: Mutex<(u16, BTreeMap<u16, Arc<Association>>)>,
     /// Power cuts that hosts know of.
     known: AtomicU64,
@@ -91,6 +94,7 @@ impl Subsystem {
     pub fn new(nqn: &str, namespaces: Vec<Namespace>, options: Options) -> Arc<Subsystem> {
         Arc::new(Subsystem {
             nqn: nqn.to_string(),
+            claims: namespaces.iter().map(|_| Claim::default()).collect(),
             namespaces,
             options,
             stats: Stats::default(),
@@ -162,6 +166,8 @@ impl Subsystem {
             // With the power off they are gone as well.
             let _ = self.namespaces[index].stack.disk.transact(Ask::Abort(tid));
         }
+        // Whoever claims what this one had finds no page of its transactions.
+        self.end_claims(association.cntlid);
         self.stats.take(&mut counts);
         self.associations().1.remove(&association.cntlid);
     }

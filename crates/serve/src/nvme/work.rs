@@ -219,7 +219,7 @@ impl<'a, T: Transport> Work<'a, T> {
             return Ok(());
         }
         let shared = self.shared;
-        let waiting = std::mem::take(&mut self.waiting);
+        let (waiting, cntlid) = (std::mem::take(&mut self.waiting), self.cntlid());
         let mut flushed = BTreeMap::new();
         for wait in waiting {
             let mut result = Ok(wait.done);
@@ -236,6 +236,8 @@ impl<'a, T: Transport> Work<'a, T> {
                     shared.namespaces[index].stack.disk.flush().map_err(Failure::from)
                 });
                 result = result.and_then(|done: Done| one.map(|flush| done.and(flush)));
+                // What it is about was written in the life of the drive that it ended in.
+                result = result.and_then(|done| shared.believes(index, cntlid).map(|()| done));
             }
             match result {
                 Ok(done) => self.complete(wait.sqe.cid(), Status::OK, 0, done)?,
@@ -297,6 +299,11 @@ impl<'a, T: Transport> Work<'a, T> {
         let index = (sqe.nsid() as usize).wrapping_sub(1);
         let found = self.shared.namespaces.get(index).filter(|_| sqe.nsid() != ALL);
         found.map(|namespace| (index, namespace)).ok_or(Status::INVALID_NAMESPACE.into())
+    }
+
+    /// The number of its controller; 0: it has none yet.
+    pub fn cntlid(&self) -> u16 {
+        self.queue.as_ref().map_or(0, |queue| queue.association.cntlid)
     }
 
     /// Whether no more commands are taken.

@@ -36,6 +36,9 @@ impl<T: Transport> Connection<'_, T> {
         if !namespace.stack.disk.joins_writes() {
             return Ok(false);
         }
+        let shared = self.work.shared;
+        // Who has none is told so one by one.
+        let Ok(leave) = shared.leave(index, self.work.cntlid()) else { return Ok(false) };
         let (mut all, mut used) = (vec![first], first.length);
         while all.len() < TOGETHER
             && let Some(next) = self.whole_write(used)
@@ -60,14 +63,19 @@ impl<T: Transport> Connection<'_, T> {
         let disk = &namespace.stack.disk;
         disk.write_each(&pieces[..all.len()], &mut |i, result| ended[i] = Some(result));
         self.input.used(used);
+        let stands = leave.check();
+        drop(leave);
         for (whole, ended) in all.iter().zip(ended) {
             self.work.advance();
             match ended {
-                Some(Ok(done)) => {
-                    let bytes = (whole.data.1 - whole.data.0) as u64;
-                    let reply = self.work.wrote(&whole.sqe, index, bytes, done);
-                    self.work.reply(&whole.sqe, reply)?;
-                }
+                Some(Ok(done)) => match stands {
+                    Ok(()) => {
+                        let bytes = (whole.data.1 - whole.data.0) as u64;
+                        let reply = self.work.wrote(&whole.sqe, index, bytes, done);
+                        self.work.reply(&whole.sqe, reply)?;
+                    }
+                    Err(void) => self.work.fail(&whole.sqe, void)?,
+                },
                 Some(Err(error)) => self.work.fail(&whole.sqe, error.into())?,
                 // A disk that says nothing of a piece has not written it.
                 None => self.work.fail(&whole.sqe, Failure::from(Status::INTERNAL))?,

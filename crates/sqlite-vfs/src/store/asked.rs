@@ -4,6 +4,7 @@ use std::ffi::c_int;
 
 use block::{Bytes, parse_size, parse_switch};
 use live::PowerCut;
+use wire::nvme::Place;
 
 use super::StoreOptions;
 use super::open::{FIRST_CAPACITY, LOG_PAGE, USUAL_LIMIT};
@@ -13,6 +14,8 @@ use crate::vfs::Kind;
 /// A file that SQLite asks for, and how its image is to be opened, or made.
 pub(super) struct Asked {
     pub(super) path: String,
+    /// The namespace behind a wire that it lies in.
+    pub(super) place: Option<Place>,
     pub(super) kind: Kind,
     /// Those of xOpen.
     pub(super) flags: c_int,
@@ -32,6 +35,7 @@ impl Asked {
     pub(super) fn beside(path: &str, kind: Kind, flags: c_int) -> Asked {
         Asked {
             path: path.to_string(),
+            place: None,
             kind,
             flags,
             capacity: FIRST_CAPACITY,
@@ -54,6 +58,7 @@ impl Asked {
         let seed = number(name, "cut_seed")?.unwrap_or(0);
         Ok(Asked {
             path: name.text().unwrap_or_default().to_string(),
+            place: if kind == Kind::Database { place(name)? } else { None },
             kind,
             flags,
             capacity,
@@ -64,6 +69,13 @@ impl Asked {
             by_uri: name.parameter("vfs").is_some(),
         })
     }
+}
+
+/// The namespace that `device` names, if it is there.
+fn place(name: &Name<'_>) -> Result<Option<Place>, String> {
+    name.parameter("device")
+        .map(|text| text.parse().map_err(|why| format!("device={why}")))
+        .transpose()
 }
 
 /// The whole number that parameter `key` of the URI gives, if it is there.

@@ -67,6 +67,8 @@ pub(super) struct Core {
     pub(super) error: Option<String>,
     /// The name under which files of this store are opened.
     pub(super) path: String,
+    /// Behind a wire: the databases that were asked for here, by their files' full names.
+    pub(super) known: BTreeMap<String, String>,
     /// It is in an image file, which is found again by no name but its own.
     pub(super) in_image: bool,
     /// Why the device could not grow when it was last asked to.

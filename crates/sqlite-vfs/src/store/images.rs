@@ -10,7 +10,10 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use wire::nvme::Place;
+
 use super::asked::Asked;
+use super::far::name_of;
 use super::file::StoreFile;
 use super::table::LONGEST_NAME;
 use super::vfs::Stores;
@@ -73,6 +76,9 @@ impl Images {
         let (path, kind, flags) = (path.as_str(), *kind, *flags);
         let _one = self.own.get().opening.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
+            if let Some(place) = &asked.place {
+                return self.open_far(place, asked);
+            }
             if let Some((store, _)) = self.find_for(path, kind, flags) {
                 return Ok(store);
             }
@@ -106,6 +112,35 @@ impl Images {
                 Err(reason) => return self.fail(reason.to_string()),
             }
         }
+    }
+
+    /// The store in a namespace behind a wire, which is opened or made if this process does not have it. Who only reads
+    /// claims it as well.
+    fn open_far(&self, place: &Place, asked: &Asked) -> Answer<Store> {
+        let (path, name) = (&asked.path, name_of(place));
+        if let Some((other, _)) = self.find(path)
+            && other.core()?.path != name
+        {
+            let other = other.core()?.path.clone();
+            return self.fail(format!("{path}: a database of that name is open in {other}"));
+        }
+        let store = match self.stores.named(&name) {
+            Some(store) => store,
+            None => {
+                let create = asked.kind == Kind::Database && asked.flags & flag::CREATE != 0;
+                match Store::open_at(place, asked.options, create) {
+                    Ok(store) => store,
+                    Err(reason) if reason.is_busy() => {
+                        self.keep(format!("{reason}; a store serves one process at a time"));
+                        return Err(Code::BUSY);
+                    }
+                    Err(reason) => return self.fail(reason.to_string()),
+                }
+            }
+        };
+        self.stores.hold_open(&name, &store);
+        store.core()?.know(path);
+        Ok(store)
     }
 
     /// A file of `store`.

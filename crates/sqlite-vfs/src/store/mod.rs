@@ -18,6 +18,7 @@ mod copies;
 mod core;
 mod delta;
 mod device;
+mod far;
 mod file;
 mod group;
 mod growth;
@@ -233,6 +234,9 @@ pub enum StoreError {
     /// The device holds no store.
     #[error("the device holds no store")]
     NoStore,
+    /// It holds something else, and is left as it is.
+    #[error("the device holds something, and no store; it is made one only when it is empty")]
+    Taken,
     /// The device failed or refused.
     #[error(transparent)]
     Device(#[from] TxError),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use block::Bytes;
 use live::{ImageDrive, LiveError, PowerCut};
+use wire::nvme::DriveError;
 
 use super::space::EXTENT;
 use super::table::GROWING_SLOTS;
@@ -30,6 +31,9 @@ pub enum OpenError {
     /// The image cannot be opened or made.
     #[error(transparent)]
     Image(#[from] LiveError),
+    /// The namespace behind a wire cannot be had.
+    #[error(transparent)]
+    Far(#[from] DriveError),
     /// The image holds no store, or its device fails.
     #[error("{path}: {error}")]
     Store {
@@ -43,7 +47,11 @@ pub enum OpenError {
 impl OpenError {
     /// Whether another process has the store.
     pub fn is_busy(&self) -> bool {
-        matches!(self, OpenError::Image(LiveError::InUse { .. } | LiveError::Restless { .. }))
+        match self {
+            OpenError::Image(LiveError::InUse { .. } | LiveError::Restless { .. }) => true,
+            OpenError::Far(error) => matches!(error, DriveError::InUse { .. }),
+            _ => false,
+        }
     }
 }
 

@@ -150,6 +150,7 @@ impl Core {
             next_id: 1,
             error: None,
             path: String::new(),
+            known: BTreeMap::new(),
             in_image: false,
             broken: None,
             why: None,

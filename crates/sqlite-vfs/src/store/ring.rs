@@ -8,7 +8,11 @@
 //! * what is written together was durable before anything behind it is written, and says how many before it were
 //!   durable: where one of these does not count, that is damage and no power cut.
 
-use block::{CommitLog, Data, DeviceError, Lba, Request, SECTOR_BYTES, Sectors, Time};
+use std::sync::Arc;
+
+use block::{
+    CommitLog, Data, DeviceError, Lba, LogSink, Lpn, Request, SECTOR_BYTES, Sectors, Time,
+};
 use live::Damage;
 
 use super::device::Device;
@@ -234,6 +238,10 @@ impl CommitLog for OnPages<'_> {
             now = self.device.submit(now, request)?;
         }
         Ok(now)
+    }
+
+    fn log_sink(&self) -> Option<Arc<dyn LogSink>> {
+        self.device.log_on_pages(Lpn(self.first))
     }
 }
 

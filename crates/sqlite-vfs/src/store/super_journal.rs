@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use super::core::{Core, Done, Id};
+use super::far::is_far;
 use super::journal::{MAGIC, database_of};
 use super::objects::{Journal, Owner};
 use super::spool::spooled;
@@ -33,7 +34,7 @@ fn super_before(journal: &[u8]) -> Option<&[u8]> {
 
 /// Whether a suffix is one that SQLite gives the files beside a database; another store may have a
 /// name that begins as this one's.
-fn is_companion(suffix: &str) -> bool {
+pub(super) fn is_companion(suffix: &str) -> bool {
     let draw = |text: &str| text.len() == 9 && text.bytes().all(|b| b.is_ascii_hexdigit());
     matches!(suffix, "-journal" | "-wal" | "-shm") || suffix.strip_prefix("-mj").is_some_and(draw)
 }
@@ -111,6 +112,9 @@ impl Core {
 
     /// The object behind a file's full name, if it lies in this store.
     pub(super) fn object_of(&self, full: &str) -> Option<String> {
+        if is_far(&self.path) {
+            return self.known_of(full);
+        }
         let inside = full.strip_prefix(&self.path)?;
         match inside.as_bytes().first() {
             None => Some("main".to_string()),

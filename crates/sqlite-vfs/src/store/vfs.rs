@@ -10,6 +10,7 @@ use block::{Rng, TxError};
 
 use super::Store;
 use super::asked::Asked;
+use super::far::is_far;
 use super::file::StoreFile;
 use super::home::Home;
 use super::images::{Images, is_in_image, whole_name};
@@ -138,16 +139,22 @@ impl Stores {
         Ok(store.core()?.journals.contains_key(&object))
     }
 
+    /// The store of this very name.
+    pub(super) fn named(&self, name: &str) -> Option<Store> {
+        self.names().get(&clean(name)).and_then(Held::store)
+    }
+
     /// The store with the longest name that begins `path`, and the object in it.
     pub(super) fn find(&self, path: &str) -> Option<(Store, String)> {
         let stores = self.names();
         stores
             .iter()
-            .filter(|(name, _)| path.starts_with(name.as_str()))
+            .filter(|(name, _)| path.starts_with(name.as_str()) || is_far(name))
             .filter_map(|(name, held)| {
                 let store = held.store()?;
                 let object = store.core().ok()?.object_of(path)?;
-                Some((name.len(), store, object))
+                let length = if is_far(name) { path.len() } else { name.len() };
+                Some((length, store, object))
             })
             .max_by_key(|(length, _, _)| *length)
             .map(|(_, store, object)| (store, object))
@@ -234,7 +241,8 @@ impl StoreVfs {
     /// Whether a file of that name is the host's.
     fn is_ordinary(&self, name: &Name<'_>) -> bool {
         let Some(text) = name.text() else { return self.images_only };
-        if is_image(text) || self.images.find(text).is_some() {
+        if is_image(text) || self.images.find(text).is_some() || name.parameter("device").is_some()
+        {
             return false;
         }
         // Who opens his images by URIs that name the VFS means no image where none does.
@@ -261,8 +269,8 @@ impl Vfs for StoreVfs {
             _ => Asked::of(name, kind, flags).or_else(|reason| self.images.fail(reason))?,
         };
         let found = match found {
-            Some((store, _)) => Ok(store),
-            None => self.images.open(&asked),
+            Some((store, _)) if asked.place.is_none() => Ok(store),
+            _ => self.images.open(&asked),
         };
         // Held until the file that was asked for is open and keeps it.
         let store = match found {

@@ -67,6 +67,16 @@ pub mod vendor {
     pub const REMAP: u8 = 0x89;
     /// Zeroes once it is committed.
     pub const TRIM: u8 = 0x8c;
+    /// Claims a namespace, or gives it back ([`super::claim`]).
+    pub const CLAIM: u8 = 0x90;
+}
+
+/// What [`vendor::CLAIM`] does: its tenth word.
+pub mod claim {
+    /// From here on nobody else may change anything.
+    pub const TAKE: u32 = 0;
+    /// Everybody may.
+    pub const GIVE_BACK: u32 = 1;
 }
 
 /// Bit 30 of the twelfth word: durable when it is answered.

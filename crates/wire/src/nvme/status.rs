@@ -38,6 +38,8 @@ impl Status {
     pub const WRITE_PROTECTED: Status = Status(DNR | 0x20);
     /// Beyond the end.
     pub const LBA_RANGE: Status = Status(DNR | 0x80);
+    /// Another host has claimed the namespace.
+    pub const RESERVED: Status = Status(DNR | 0x83);
     /// There is no room left.
     pub const CAPACITY: Status = Status(0x81);
     /// More asynchronous events than are held.
@@ -68,6 +70,10 @@ impl Status {
     pub const TX_TOO_MANY: Status = Status(DNR | VENDOR | 0xc3);
     /// The oldest open one is too old.
     pub const TX_SPAN: Status = Status(DNR | VENDOR | 0xc4);
+    /// It cannot be claimed: another host has done so.
+    pub const CLAIMED: Status = Status(DNR | VENDOR | 0xc5);
+    /// The power has gone since this host has claimed it.
+    pub const CLAIM_VOID: Status = Status(DNR | VENDOR | 0xc6);
 
     /// Its type.
     pub fn kind(self) -> u16 {

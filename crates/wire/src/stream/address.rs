@@ -2,11 +2,11 @@
 
 use std::fmt;
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
-use super::transport::Socket;
+use super::transport::{PATIENCE, Socket};
 
 /// Where a server listens, or a client finds it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -35,6 +35,17 @@ impl Address {
         }
     }
 
+    /// The address of `HOST[:PORT]`; `port` where none is named.
+    ///
+    /// # Errors
+    /// In words: there is no such host.
+    pub fn resolve(host: &str, port: u16) -> Result<Address, String> {
+        let named = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let whole = if named { host.to_string() } else { format!("{host}:{port}") };
+        let found = whole.to_socket_addrs().map_err(|error| format!("{whole}: {error}"))?.next();
+        found.map(Address::Tcp).ok_or_else(|| format!("{whole}: no such host"))
+    }
+
     /// Connects.
     ///
     /// # Errors
@@ -42,10 +53,12 @@ impl Address {
     pub fn connect(&self) -> io::Result<Socket> {
         match self {
             Address::Unix(path) => UnixStream::connect(path).map(Socket::Unix),
-            Address::Tcp(address) => TcpStream::connect(address).and_then(|socket| {
-                socket.set_nodelay(true)?;
-                Ok(Socket::Tcp(socket))
-            }),
+            Address::Tcp(address) => {
+                TcpStream::connect_timeout(address, PATIENCE).and_then(|socket| {
+                    socket.set_nodelay(true)?;
+                    Ok(Socket::Tcp(socket))
+                })
+            }
         }
     }
 }

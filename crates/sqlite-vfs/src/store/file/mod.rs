@@ -409,6 +409,7 @@ mod tests {
         let store = Store::format(device, options).unwrap();
         let asked = Asked {
             path: "/s".to_string(),
+            place: None,
             kind: Kind::Database,
             flags: flag::CREATE | flag::READWRITE,
             capacity: Bytes(0),

@@ -10,7 +10,7 @@ use block::TxId;
 
 pub use line::{Completion, Line};
 
-use super::codec::{DEALLOCATE, FORCE, Sqe, admin, fabrics, io as command, vendor};
+use super::codec::{DEALLOCATE, FORCE, Sqe, admin, claim, fabrics, io as command, vendor};
 use super::identity::{self, DISCOVERY};
 use super::pdu::{Digests, put, u16_at, u32_at, u64_at};
 use super::status::Status;
@@ -85,6 +85,8 @@ pub struct Told {
     pub shift: u32,
     /// It may not be written.
     pub read_only: bool,
+    /// Its transactions, if it has any.
+    pub transactions: Option<identity::Limits>,
 }
 
 /// A host that is connected.
@@ -199,6 +201,23 @@ pub fn discover(address: &Address, wish: &Wish) -> Result<Vec<Listed>, Initiator
     Ok(all)
 }
 
+/// The name of the subsystem that is meant: the one that was given, else the first one that is told there.
+///
+/// # Errors
+/// [`InitiatorError`].
+pub fn name_at(
+    address: &Address,
+    given: Option<&str>,
+    wish: &Wish,
+) -> Result<String, InitiatorError> {
+    if let Some(given) = given {
+        return Ok(given.to_string());
+    }
+    let first = discover(address, wish)?.into_iter().next();
+    let none = || InitiatorError::Protocol("discovery tells of no subsystem".to_string());
+    first.map(|listed| listed.nqn).ok_or_else(none)
+}
+
 fn identify(line: &mut Line, kind: u32, nsid: u32) -> Result<Vec<u8>, InitiatorError> {
     Ok(line.done(Sqe::new(admin::IDENTIFY, nsid).word(10, kind), &[], 4096)?.data)
 }
@@ -223,7 +242,8 @@ impl Initiator {
             if !(9..=16).contains(&shift) {
                 return Err(InitiatorError::Protocol(format!("blocks of 2^{shift} bytes")));
             }
-            namespaces.push(Told { nsid, blocks: u64_at(&all, 0), shift, read_only });
+            let (blocks, transactions) = (u64_at(&all, 0), identity::limits_of(&all));
+            namespaces.push(Told { nsid, blocks, shift, read_only, transactions });
         }
         let count = u32::from(wish.queues - 1);
         let set = Sqe::new(admin::SET_FEATURES, 0).word(10, 7).word(11, count << 16 | count);
@@ -430,6 +450,20 @@ impl Initiator {
     pub fn tx_abort(&mut self, of: Told, tid: TxId) -> Result<(), InitiatorError> {
         let sqe = Sqe::new(vendor::ABORT, of.nsid).words(14, tid.0);
         self.line().done(sqe, &[], 0).map(drop)
+    }
+
+    /// Claims a namespace for this host alone, or gives it back.
+    ///
+    /// # Errors
+    /// [`InitiatorError`]: [`Status::CLAIMED`] if another host has it.
+    pub fn claim(&mut self, of: Told, take: bool) -> Result<(), InitiatorError> {
+        let what = if take { claim::TAKE } else { claim::GIVE_BACK };
+        self.line().done(Sqe::new(vendor::CLAIM, of.nsid).word(10, what), &[], 0).map(drop)
+    }
+
+    /// Whether namespaces can be claimed.
+    pub fn offers_claims(&self) -> bool {
+        identity::claims(&self.controller)
     }
 
     /// Moves blocks: (destination, source) each.

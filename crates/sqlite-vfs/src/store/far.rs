@@ -1,0 +1,124 @@
+//! Stores in a namespace behind a wire: how one is opened, and comes to be.
+//!
+//! Invariants:
+//! * a namespace is made a store only if both of its ends are empty, and only for whoever may create one;
+//! * it is claimed before anything of it is read: one process has it, readers too.
+
+use block::{BlockDevice, Bytes, Data, Lba, Request, SECTOR_BYTES, Sectors, Time, TxError};
+use wire::nvme::{Drive, Place};
+
+use super::core::Core;
+use super::device::Device;
+use super::open::{LOG_PAGE, OpenError, usual_log};
+use super::super_journal::is_companion;
+use super::table::PAGE;
+use super::{Store, StoreError, StoreOptions};
+
+/// Bytes at each end of a namespace in which others that may lie there have something of theirs.
+const ENDS: u64 = 1 << 20;
+
+/// The name under which the files of a namespace are opened: no file has such a one.
+pub(super) fn name_of(place: &Place) -> String {
+    let Place { nqn, nsid, .. } = place;
+    let address = Place { nqn: None, nsid: 1, ..place.clone() };
+    let at = address.to_string().replacen("//", "/", 1);
+    format!("{at}/{}/{nsid}", nqn.as_deref().unwrap_or("-"))
+}
+
+/// Whether a name is one of those.
+pub(super) fn is_far(name: &str) -> bool {
+    name.starts_with("nvme-tcp:/")
+}
+
+/// Whether nothing was ever written to so many pages.
+fn is_blank(device: &mut dyn Device, first: u64, count: u64) -> Result<bool, StoreError> {
+    const AT_ONCE: u64 = 32;
+    let sectors = PAGE as u64 / SECTOR_BYTES;
+    for at in (first..first + count).step_by(AT_ONCE as usize) {
+        let now = AT_ONCE.min(first + count - at);
+        let mut bytes = vec![0; (now * PAGE as u64) as usize];
+        let read = Request::read(Lba(at * sectors), Sectors(now * sectors));
+        let read = device.submit(Time::ZERO, read.with(Data::Read(&mut bytes)));
+        read.map_err(TxError::from)?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Makes a store of a namespace that has held nothing.
+fn make(mut drive: Drive, mut options: StoreOptions) -> Result<Store, StoreError> {
+    let size = Bytes(drive.capacity().0 * SECTOR_BYTES);
+    let (pages, ends) = (size.0 / PAGE as u64, ENDS / PAGE as u64);
+    let last = pages.saturating_sub(ends);
+    if !is_blank(&mut drive, 0, ends.min(pages))? || !is_blank(&mut drive, last, pages - last)? {
+        return Err(StoreError::Taken);
+    }
+    if options.delta && options.log_pages.is_none() {
+        options.log_pages = Some((usual_log(size) / LOG_PAGE) as u32);
+    }
+    // Before the header says whose they are: no page of a store of before comes back by a power cut.
+    let all = Request::discard(Lba(0), drive.capacity());
+    drive.submit(Time::ZERO, all).map_err(TxError::from)?;
+    drive.submit(Time::ZERO, Request::flush()).map_err(TxError::from)?;
+    Store::format(Box::new(drive), options)
+}
+
+impl Store {
+    /// Opens the store in a namespace; `create`: one that is empty becomes a store. One process at a time.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn open_at(place: &Place, options: StoreOptions, create: bool) -> Result<Store, OpenError> {
+        let mut drive = Drive::connect(place)?;
+        let opened = match is_blank(&mut drive, 0, 1) {
+            Ok(true) if create => make(drive, options),
+            Ok(_) => Store::mount(Box::new(drive), options),
+            Err(error) => Err(error),
+        };
+        opened.map_err(|error| OpenError::Store { path: place.to_string(), error })
+    }
+}
+
+impl Core {
+    /// A database of this store was asked for by that full name of a file: the last part of it is the object's.
+    pub(super) fn know(&mut self, full: &str) {
+        let object = full.rsplit('/').next().unwrap_or(full).to_string();
+        self.known.insert(full.to_string(), object);
+    }
+
+    /// The object of a file that was asked for, or of one beside it.
+    pub(super) fn known_of(&self, full: &str) -> Option<String> {
+        if let Some(object) = self.known.get(full) {
+            return Some(object.clone());
+        }
+        let companions = full.match_indices('-').filter(|(at, _)| is_companion(&full[*at..]));
+        let base = companions.last().map(|(at, _)| at)?;
+        let (database, beside) = full.split_at(base);
+        if let Some(object) = self.known.get(database) {
+            return Some(format!("{object}{beside}"));
+        }
+        // What binds journals is named in them, perhaps by a process that worked in another folder.
+        let object = database.rsplit('/').next().unwrap_or(database);
+        let known = beside.starts_with("-mj") && self.known.values().any(|name| name == object);
+        known.then(|| format!("{object}{beside}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_namespace_has_a_name_that_is_no_files() {
+        for (place, name) in [
+            ("nvme-tcp://127.0.0.1", "nvme-tcp:/127.0.0.1:4420/-/1"),
+            ("nvme-tcp://127.0.0.1:5/nqn.a:b?nsid=2", "nvme-tcp:/127.0.0.1:5/nqn.a:b/2"),
+        ] {
+            let place: Place = place.parse().unwrap();
+            assert_eq!(name_of(&place), name);
+            assert!(is_far(name));
+        }
+    }
+}
