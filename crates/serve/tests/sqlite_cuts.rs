@@ -200,7 +200,7 @@ fn torn(running: &Running, count: u64, seed: u64) -> (u64, u64) {
         let mode = Mode::drawn(&mut rng);
         between.left.store(i64::MAX, Ordering::SeqCst);
         let db = started(&vfs, between.at, mode);
-        between.left.store(rng.between(1, 500_000) as i64, Ordering::SeqCst);
+        between.left.store(rng.between(1, 1_000_000) as i64, Ordering::SeqCst);
         let before = ledger.floor;
         ledger.work(&db, mode, 40, &mut rng);
         hit += u64::from(ledger.floor < before + 40);

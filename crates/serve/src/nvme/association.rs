@@ -74,6 +74,8 @@ pub struct Association {
     pub cntlid: u16,
     /// Whose it is.
     pub host: Host,
+    /// Power cuts that there had been when it began.
+    pub born: u64,
     registers: Mutex<Registers>,
     features: Mutex<Features>,
     queues: Mutex<BTreeMap<u16, EndQueue>>,
@@ -103,11 +105,12 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Association {
     /// Of a host that connects.
-    pub fn new(cntlid: u16, host: Host) -> Association {
+    pub fn new(cntlid: u16, host: Host, born: u64) -> Association {
         let alive = Mutex::new(host.alive);
         Association {
             cntlid,
             host,
+            born,
             registers: Mutex::default(),
             features: Mutex::new(Features { events: 0, warm: 343 }),
             queues: Mutex::default(),

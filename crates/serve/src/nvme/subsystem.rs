@@ -109,6 +109,7 @@ impl Subsystem {
 
     /// A host connects; `None`: all numbers are taken.
     pub(super) fn begin(&self, host: Host) -> Option<Arc<Association>> {
+        let born = self.power().1;
         let mut list = self.associations();
         let (last, all) = &mut *list;
         if all.len() >= self.options.connections {
@@ -121,7 +122,7 @@ impl Subsystem {
                 break;
             }
         }
-        let association = Arc::new(Association::new(*last, host));
+        let association = Arc::new(Association::new(*last, host, born));
         all.insert(*last, Arc::clone(&association));
         Some(association)
     }
@@ -189,7 +190,9 @@ impl Subsystem {
         let news = cuts != self.known.load(Ordering::Relaxed);
         let all = || self.associations().1.values().map(Arc::clone).collect::<Vec<_>>();
         if news && self.options.vanish {
-            all().iter().for_each(|association| association.vanish());
+            // Not those that have come since: the power may have been off and on since this looked last.
+            let before = |association: &&Arc<Association>| association.born != cuts;
+            all().iter().filter(before).for_each(|association| association.vanish());
         }
         if news && on {
             self.known.store(cuts, Ordering::Relaxed);
