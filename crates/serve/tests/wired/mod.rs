@@ -73,6 +73,7 @@ const EACH: u64 = 100;
 
 /// Makes both databases.
 pub fn prepare(vfs: &str, at: SocketAddr) {
+    // Which folder it is does not matter: a store knows the last parts of names.
     let db = open(&uri(vfs, at, "one.db", "&log=256KiB")).expect("made");
     let create = format!(
         "CREATE TABLE a(id INTEGER PRIMARY KEY, b INT, pad BLOB);
@@ -85,10 +86,11 @@ pub fn prepare(vfs: &str, at: SocketAddr) {
     db.execute_batch(&create).expect("made");
 }
 
-/// Opens them for a load.
-pub fn start(vfs: &str, at: SocketAddr, mode: Mode) -> rusqlite::Result<Connection> {
+/// Opens them for a load, as somebody who works in `folder`.
+pub fn start(vfs: &str, at: SocketAddr, folder: &str, mode: Mode) -> rusqlite::Result<Connection> {
     let more = if mode.log { "" } else { "&delta=off" };
-    let db = open(&uri(vfs, at, "one.db", more))?;
+    let name = |name: &str| format!("{folder}/{name}");
+    let db = open(&uri(vfs, at, &name("one.db"), more))?;
     db.busy_timeout(std::time::Duration::from_secs(60))?;
     let set = |schema: &str| {
         format!(
@@ -99,7 +101,7 @@ pub fn start(vfs: &str, at: SocketAddr, mode: Mode) -> rusqlite::Result<Connecti
     };
     db.execute_batch(&set("main."))?;
     if mode.two {
-        db.execute_batch(&format!("ATTACH '{}' AS q;", uri(vfs, at, "two.db", "")))?;
+        db.execute_batch(&format!("ATTACH '{}' AS q;", uri(vfs, at, &name("two.db"), "")))?;
         db.execute_batch(&set("q."))?;
     }
     Ok(db)

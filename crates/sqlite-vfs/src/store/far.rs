@@ -93,16 +93,21 @@ impl Core {
         if let Some(object) = self.known.get(full) {
             return Some(object.clone());
         }
-        let companions = full.match_indices('-').filter(|(at, _)| is_companion(&full[*at..]));
-        let base = companions.last().map(|(at, _)| at)?;
+        let mut beside = full.rmatch_indices('-').map(|(at, _)| at);
+        let base = beside.find(|at| is_companion(&full[*at..]))?;
         let (database, beside) = full.split_at(base);
         if let Some(object) = self.known.get(database) {
             return Some(format!("{object}{beside}"));
         }
-        // What binds journals is named in them, perhaps by a process that worked in another folder.
-        let object = database.rsplit('/').next().unwrap_or(database);
-        let known = beside.starts_with("-mj") && self.known.values().any(|name| name == object);
-        known.then(|| format!("{object}{beside}"))
+        self.journal_by_last(full).filter(|_| beside.starts_with("-mj"))
+    }
+
+    /// The journal that was called so by a process that worked in another folder: what binds journals names them, and
+    /// is named in them, by the full names of then.
+    pub(super) fn journal_by_last(&self, full: &str) -> Option<String> {
+        let object = full.rsplit('/').next().unwrap_or(full);
+        let known = is_far(&self.path) && self.journals.contains_key(object);
+        known.then(|| object.to_string())
     }
 }
 
