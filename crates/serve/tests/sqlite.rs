@@ -45,7 +45,7 @@ fn what_is_committed_is_there_when_it_is_opened_again() {
 fn several_databases_and_connections_share_one_store() {
     let (running, vfs) = (served(), another_vfs());
     let one = open(&uri(&vfs, running.at, "one.db", "")).expect("opened");
-    let two = uri(&vfs, running.at, "folder/two.db", "");
+    let two = uri(&vfs, running.at, "two.db", "");
     one.execute_batch(&format!(
         "CREATE TABLE t(a); ATTACH '{two}' AS q; CREATE TABLE q.t(a);
          BEGIN; INSERT INTO t VALUES (1); INSERT INTO q.t VALUES (1); COMMIT;"
@@ -180,6 +180,26 @@ fn what_a_host_believed_before_a_power_cut_is_not_confirmed() {
     let planted = Options { bug: Bug::ClaimOverCut.into(), ..Options::default() };
     let (flushed, there) = flushed_after_a_cut(planted);
     assert!(flushed.is_ok() && there == [0; 4096], "the alarm of claims over a cut");
+}
+
+/// SQLite tells files by their names, so two stores of a process have none in common, and none depends on a folder.
+#[test]
+fn a_name_is_one_database_of_a_process() {
+    let ((left, right), vfs) = ((served(), served()), another_vfs());
+    let name = |at, name| uri(&vfs, at, name, "");
+    let make =
+        |uri: &str| open(uri).map(|db| db.execute_batch("CREATE TABLE t(a)").expect("written"));
+    make(&name(left.at, "a.db")).expect("made");
+    make(&name(right.at, "b.db")).expect("made");
+    let a = open(&name(left.at, "a.db")).expect("opened");
+    assert!(open(&name(right.at, "a.db")).is_err(), "a.db is of the other store");
+    make(&name(left.at, "b.db")).expect("as long as the other one is closed");
+    assert!(open(&name(right.at, "c.db")).is_err(), "both have a b.db");
+    drop(a);
+    open(&name(right.at, "c.db")).expect("the other one is closed");
+    assert!(open(&name(left.at, "folder/a.db")).is_err(), "there are no folders");
+    let relative = name(left.at, "a.db").replace("file:/", "file:");
+    assert!(open(&relative).is_err(), "it would be another name elsewhere");
 }
 
 /// A namespace is made a store only for whoever may create one, and only if it is empty.

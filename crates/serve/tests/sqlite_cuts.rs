@@ -19,10 +19,9 @@ use wired::{Ledger, Mode, another_vfs, ask, open, prepare, start, uri};
 
 /// Opens for a load; a controller that has just come up may not listen yet.
 fn started(vfs: &str, at: SocketAddr, mode: Mode) -> Connection {
-    // Whoever looks need not work in the folder of who wrote.
     let since = Instant::now();
     loop {
-        match start(vfs, at, "/looked", mode) {
+        match start(vfs, at, mode) {
             Ok(db) => return db,
             Err(error) => assert!(since.elapsed() < Duration::from_secs(60), "{error}"),
         }
@@ -30,26 +29,29 @@ fn started(vfs: &str, at: SocketAddr, mode: Mode) -> Connection {
     }
 }
 
+type Draw = fn(&mut Rng) -> Mode;
 /// How many steps were acknowledged, and what was found wrong.
 type Found = (u64, Option<String>);
 
 /// Cuts the power again and again under a load.
-fn cuts(drive: &str, count: u64, seed: u64, options: Options) -> Found {
+fn cuts(drive: &str, draw: Draw, count: u64, seed: u64, options: Options) -> Found {
     let (running, vfs) = (run(&[drive], options), another_vfs());
     prepare(&vfs, running.at);
     let (mut rng, mut ledger) = (Rng::stream(seed, "sqlite/wire"), Ledger::default());
     let power = &running.stacks[0].power;
     for cut in 0..count {
-        let mode = Mode::drawn(&mut rng);
+        let mode = draw(&mut rng);
         let at = power.state().operations + rng.between(1, 80);
         power.cut(When::Operation(at)).expect("a cut is planned");
         // It may go while the store is opened.
-        if let Ok(db) = start(&vfs, running.at, "/worked", mode) {
-            ledger.work(&db, mode, 1_000, &mut rng);
-        }
+        let ended = match start(&vfs, running.at, mode) {
+            Ok(db) => ledger.work(&db, mode, 1_000, &mut rng),
+            Err(error) => error.to_string(),
+        };
         let state = power.state();
         if state.operations + 1 < at {
-            let why = format!("cut {cut}, {mode:?}: it ended at operation {}", state.operations);
+            let now = state.operations;
+            let why = format!("cut {cut}, {mode:?}: operation {now} of {at}: {ended}");
             return (ledger.floor, Some(why));
         }
         // A drive that was about to say so may be off only now.
@@ -71,26 +73,34 @@ fn wanted(usual: u64) -> u64 {
 #[test]
 fn after_a_cut_at_any_operation_every_commit_is_there_whole_or_not_at_all() {
     let count = wanted(150);
-    let (steps, wrong) = cuts(DRIVE, count, 1, Options::default());
+    let (steps, wrong) = cuts(DRIVE, Mode::drawn, count, 1, Options::default());
     println!("{count} cuts, {steps} steps acknowledged");
     assert_eq!(wrong, None);
     assert!(steps > count, "{steps}: the load gets somewhere");
 }
 
-/// Transactions that the drive does not keep go on with journals in the store, which whoever comes next plays back.
+/// Transactions that the drive does not keep go on with journals in the store, which whoever comes next plays back. A cut
+/// may leave a super-journal that nobody names, as SQLite's documentation says, so a drive is used for some cuts only.
 #[test]
 fn transactions_that_outgrow_the_drive_are_whole_as_well() {
-    let drive = DRIVE.replace("tx.mode=nolog", "tx.mode=nolog, tx.pages=24");
-    let (steps, wrong) = cuts(&drive, 60, 3, Options::default());
-    println!("{steps} steps acknowledged");
-    assert_eq!(wrong, None);
-    assert!(steps > 20, "{steps}: the load gets somewhere");
+    const EACH: u64 = 50;
+    let drive = DRIVE.replace("tx.mode=nolog", "tx.mode=nolog, tx.pages=16");
+    let (count, mut steps) = (wanted(100), 0);
+    for life in 0..count.div_ceil(EACH) {
+        let now = EACH.min(count - life * EACH);
+        let (some, wrong) = cuts(&drive, Mode::large, now, 1_000 + life, Options::default());
+        assert_eq!(wrong, None);
+        steps += some;
+    }
+    println!("{count} cuts, {steps} steps acknowledged");
+    assert!(steps > count / 3, "{steps}: the load gets somewhere");
 }
 
 /// A drive that vanishes: nobody says that the power went, connections end.
 #[test]
 fn the_same_of_a_drive_that_vanishes() {
-    let (steps, wrong) = cuts(DRIVE, 15, 2, Options { vanish: true, ..Options::default() });
+    let (steps, wrong) =
+        cuts(DRIVE, Mode::drawn, 15, 2, Options { vanish: true, ..Options::default() });
     println!("{steps} steps acknowledged");
     assert_eq!(wrong, None);
     assert!(steps > 15, "{steps}: the load gets somewhere");
@@ -100,7 +110,7 @@ fn the_same_of_a_drive_that_vanishes() {
 fn planted_bugs_of_the_controller_are_found() {
     for bug in [Bug::FlushEarly, Bug::WriteOutside] {
         let options = || Options { bug: bug.into(), ..Options::default() };
-        let found = (1..20).find_map(|seed| cuts(DRIVE, 100, seed, options()).1);
+        let found = (1..20).find_map(|seed| cuts(DRIVE, Mode::drawn, 100, seed, options()).1);
         println!("{bug:?}: {found:?}");
         assert!(found.is_some(), "{bug:?}");
     }
@@ -213,7 +223,7 @@ fn torn(running: &Running, count: u64, seed: u64) -> (u64, u64) {
         let db = started(&vfs, between.at, mode);
         between.left.store(rng.between(1, 1_000_000) as i64, Ordering::SeqCst);
         let before = ledger.floor;
-        ledger.work(&db, mode, 40, &mut rng);
+        drop(ledger.work(&db, mode, 40, &mut rng));
         hit += u64::from(ledger.floor < before + 40);
         drop(db);
         // By itself: the controller gives up a host whose connections ended, and its transactions.

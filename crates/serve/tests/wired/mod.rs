@@ -25,7 +25,7 @@ pub fn another_vfs() -> String {
 
 /// The database `name` in the namespace at an address.
 pub fn uri(vfs: &str, at: SocketAddr, name: &str, more: &str) -> String {
-    format!("file:{name}?vfs={vfs}&device=nvme-tcp://{at}{more}")
+    format!("file:/{name}?vfs={vfs}&device=nvme-tcp://{at}{more}")
 }
 
 pub fn open(uri: &str) -> rusqlite::Result<Connection> {
@@ -57,6 +57,8 @@ pub struct Mode {
     pub log: bool,
     /// A second database, whose counter is changed by the same transactions.
     pub two: bool,
+    /// Every transaction changes all rows.
+    pub large: bool,
 }
 
 impl Mode {
@@ -64,7 +66,19 @@ impl Mode {
         const JOURNALS: [&str; 4] = ["DELETE", "TRUNCATE", "PERSIST", "WAL"];
         let journal = JOURNALS[rng.below(4) as usize];
         // What binds two write-ahead logs to one commit is nothing that SQLite has.
-        Mode { journal, log: rng.below(3) > 0, two: journal != "WAL" && rng.below(3) == 0 }
+        Mode {
+            journal,
+            log: rng.below(3) > 0,
+            two: journal != "WAL" && rng.below(3) == 0,
+            large: false,
+        }
+    }
+
+    /// Large transactions over both databases.
+    pub fn large(rng: &mut Rng) -> Mode {
+        const JOURNALS: [&str; 3] = ["DELETE", "TRUNCATE", "PERSIST"];
+        let journal = JOURNALS[rng.below(3) as usize];
+        Mode { journal, log: rng.below(2) > 0, two: true, large: true }
     }
 }
 
@@ -73,7 +87,6 @@ const EACH: u64 = 100;
 
 /// Makes both databases.
 pub fn prepare(vfs: &str, at: SocketAddr) {
-    // Which folder it is does not matter: a store knows the last parts of names.
     let db = open(&uri(vfs, at, "one.db", "&log=256KiB")).expect("made");
     let create = format!(
         "CREATE TABLE a(id INTEGER PRIMARY KEY, b INT, pad BLOB);
@@ -86,11 +99,10 @@ pub fn prepare(vfs: &str, at: SocketAddr) {
     db.execute_batch(&create).expect("made");
 }
 
-/// Opens them for a load, as somebody who works in `folder`.
-pub fn start(vfs: &str, at: SocketAddr, folder: &str, mode: Mode) -> rusqlite::Result<Connection> {
+/// Opens them for a load.
+pub fn start(vfs: &str, at: SocketAddr, mode: Mode) -> rusqlite::Result<Connection> {
     let more = if mode.log { "" } else { "&delta=off" };
-    let name = |name: &str| format!("{folder}/{name}");
-    let db = open(&uri(vfs, at, &name("one.db"), more))?;
+    let db = open(&uri(vfs, at, "one.db", more))?;
     db.busy_timeout(std::time::Duration::from_secs(60))?;
     let set = |schema: &str| {
         format!(
@@ -101,14 +113,15 @@ pub fn start(vfs: &str, at: SocketAddr, folder: &str, mode: Mode) -> rusqlite::R
     };
     db.execute_batch(&set("main."))?;
     if mode.two {
-        db.execute_batch(&format!("ATTACH '{}' AS q;", uri(vfs, at, &name("two.db"), "")))?;
+        db.execute_batch(&format!("ATTACH '{}' AS q;", uri(vfs, at, "two.db", "")))?;
         db.execute_batch(&set("q."))?;
     }
     Ok(db)
 }
 
-/// Transfers, rollbacks and changes of sizes until one fails; the last step that was acknowledged. At most `steps`.
-pub fn work(db: &Connection, mode: Mode, from: u64, steps: u64, rng: &mut Rng) -> u64 {
+/// Transfers, rollbacks and changes of sizes until one fails; the last step that was acknowledged, and why the next one
+/// was not. At most `steps`.
+pub fn work(db: &Connection, mode: Mode, from: u64, steps: u64, rng: &mut Rng) -> (u64, String) {
     for k in from + 1..=from + steps {
         let aside = match rng.below(8) {
             0 => "BEGIN; UPDATE a SET b = b + 1000, pad = randomblob(700); ROLLBACK;",
@@ -119,6 +132,7 @@ pub fn work(db: &Connection, mode: Mode, from: u64, steps: u64, rng: &mut Rng) -
             _ => "",
         };
         let more = match rng.below(8) {
+            _ if mode.large => "UPDATE a SET pad = randomblob(750);",
             0 => "UPDATE a SET pad = randomblob(750);",
             1 => "DELETE FROM a WHERE id > 1000;",
             2 => "INSERT INTO a SELECT NULL, 0, randomblob(700) FROM a WHERE id <= 20;",
@@ -132,11 +146,11 @@ pub fn work(db: &Connection, mode: Mode, from: u64, steps: u64, rng: &mut Rng) -
              UPDATE a SET b = b + 10 WHERE id = {take};
              UPDATE c SET v = {k}; {more} {other} COMMIT;"
         );
-        if db.execute_batch(&step).is_err() {
-            return k - 1;
+        if let Err(error) = db.execute_batch(&step) {
+            return (k - 1, format!("{error}: {}", ask(db, "PRAGMA varve_error")));
         }
     }
-    from + steps
+    (from + steps, "nothing failed".to_string())
 }
 
 /// What was acknowledged of a load.
@@ -151,8 +165,10 @@ pub struct Ledger {
 
 impl Ledger {
     /// Works on; see [`work`].
-    pub fn work(&mut self, db: &Connection, mode: Mode, steps: u64, rng: &mut Rng) {
-        self.floor = work(db, mode, self.floor, steps, rng);
+    pub fn work(&mut self, db: &Connection, mode: Mode, steps: u64, rng: &mut Rng) -> String {
+        let (floor, why) = work(db, mode, self.floor, steps, rng);
+        self.floor = floor;
+        why
     }
 
     /// Integrity, the sum, and as many steps as were acknowledged, or one more; both databases are at the same one if

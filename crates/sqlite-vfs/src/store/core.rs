@@ -6,7 +6,7 @@
 //! * an object's `meta` is what the device's table says, but for plain changes (`stale`);
 //! * the clock never runs backwards: every device call starts when the one before was done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar};
 
 use block::{Data, DeviceError, Lba, Lpn, Plant, Request, Sectors, Time, TxError};
@@ -67,8 +67,8 @@ pub(super) struct Core {
     pub(super) error: Option<String>,
     /// The name under which files of this store are opened.
     pub(super) path: String,
-    /// Behind a wire: the databases that were asked for here, by their files' full names.
-    pub(super) known: BTreeMap<String, String>,
+    /// Behind a wire: the databases that were asked for here.
+    pub(super) known: BTreeSet<String>,
     /// It is in an image file, which is found again by no name but its own.
     pub(super) in_image: bool,
     /// Why the device could not grow when it was last asked to.

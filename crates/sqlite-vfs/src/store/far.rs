@@ -81,33 +81,20 @@ impl Store {
     }
 }
 
+/// The object of a database that is named so, if it may be: journals name each other and their databases by full names,
+/// which therefore must not depend on where one works.
+pub(super) fn object_at(full: &str) -> Option<&str> {
+    full.strip_prefix('/').filter(|name| !name.is_empty() && !name.contains('/'))
+}
+
 impl Core {
-    /// A database of this store was asked for by that full name of a file: the last part of it is the object's.
-    pub(super) fn know(&mut self, full: &str) {
-        let object = full.rsplit('/').next().unwrap_or(full).to_string();
-        self.known.insert(full.to_string(), object);
-    }
-
-    /// The object of a file that was asked for, or of one beside it.
+    /// The object of a file, or of one beside it, if there is such a database here or one was asked for.
     pub(super) fn known_of(&self, full: &str) -> Option<String> {
-        if let Some(object) = self.known.get(full) {
-            return Some(object.clone());
-        }
-        let mut beside = full.rmatch_indices('-').map(|(at, _)| at);
-        let base = beside.find(|at| is_companion(&full[*at..]))?;
-        let (database, beside) = full.split_at(base);
-        if let Some(object) = self.known.get(database) {
-            return Some(format!("{object}{beside}"));
-        }
-        self.journal_by_last(full).filter(|_| beside.starts_with("-mj"))
-    }
-
-    /// The journal that was called so by a process that worked in another folder: what binds journals names them, and
-    /// is named in them, by the full names of then.
-    pub(super) fn journal_by_last(&self, full: &str) -> Option<String> {
-        let object = full.rsplit('/').next().unwrap_or(full);
-        let known = is_far(&self.path) && self.journals.contains_key(object);
-        known.then(|| object.to_string())
+        let name = object_at(full)?;
+        let mut beside = name.rmatch_indices('-').map(|(at, _)| at);
+        let base = beside.find(|at| is_companion(&name[*at..])).map_or(name, |at| &name[..at]);
+        let known = self.known.contains(base) || self.names.contains_key(base);
+        known.then(|| name.to_string())
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use wire::nvme::Place;
 
 use super::asked::Asked;
-use super::far::name_of;
+use super::far::{name_of, object_at};
 use super::file::StoreFile;
 use super::table::LONGEST_NAME;
 use super::vfs::Stores;
@@ -118,11 +118,13 @@ impl Images {
     /// claims it as well.
     fn open_far(&self, place: &Place, asked: &Asked) -> Answer<Store> {
         let (path, name) = (&asked.path, name_of(place));
-        if let Some((other, _)) = self.find(path)
-            && other.core()?.path != name
-        {
-            let other = other.core()?.path.clone();
-            return self.fail(format!("{path}: a database of that name is open in {other}"));
+        let Some(object) = object_at(path) else {
+            return self.fail(format!(
+                "{path}: expected a name without folders, from the root, as in file:/app.db"
+            ));
+        };
+        if let Some((other, _)) = self.find(path) {
+            return self.if_named(&name, other, path);
         }
         let store = match self.stores.named(&name) {
             Some(store) => store,
@@ -138,9 +140,26 @@ impl Images {
                 }
             }
         };
+        let all: Vec<String> = store.core()?.names.keys().map(|name| format!("/{name}")).collect();
+        for here in all {
+            if let Some((other, _)) = self.find(&here) {
+                self.if_named(&name, other, &here)?;
+            }
+        }
         self.stores.hold_open(&name, &store);
-        store.core()?.know(path);
+        store.core()?.known.insert(object.to_string());
         Ok(store)
+    }
+
+    /// A store in which a database was found, if it is the one that is meant: SQLite tells files by their names alone.
+    fn if_named(&self, name: &str, found: Store, path: &str) -> Answer<Store> {
+        let other = found.core()?.path.clone();
+        match other == name {
+            true => Ok(found),
+            false => self.fail(format!(
+                "{path}: there is a database of that name in {other}, which is open"
+            )),
+        }
     }
 
     /// A file of `store`.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing is written by finding it; the header is written last by making it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, RandomState};
 
 use block::{Bytes, DeviceError, Lba, Request, Time, TxError};
@@ -150,7 +150,7 @@ impl Core {
             next_id: 1,
             error: None,
             path: String::new(),
-            known: BTreeMap::new(),
+            known: BTreeSet::new(),
             in_image: false,
             broken: None,
             why: None,

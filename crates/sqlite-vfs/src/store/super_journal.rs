@@ -107,9 +107,7 @@ impl Core {
 
     /// The same as objects of this store; `None`: some are elsewhere, and it commits nothing here.
     pub(super) fn listed(&self, name: &str) -> Option<Vec<String>> {
-        let names = self.listed_names(name);
-        let object = |name: &String| self.object_of(name).or_else(|| self.journal_by_last(name));
-        names.iter().map(object).collect()
+        self.listed_names(name).iter().map(|name| self.object_of(name)).collect()
     }
 
     /// The object behind a file's full name, if it lies in this store.
