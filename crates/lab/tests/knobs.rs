@@ -132,6 +132,7 @@ const ROWS: &[Row] = &[
     ("plp.mode", &[], "full", "flush latency"),
     ("plp.pages", &["plp.mode=capacitor"], "40", "flush latency"),
     ("queue_depth", &[], "1", "time in the host's queue"),
+    ("sched", &[], "read-first", "read latency"),
     ("streams.count", STREAMS, "1", "erases and copies"),
     ("streams.policy", &[], "single", "erases and copies"),
     ("timing", &[], "off", "read latency"),

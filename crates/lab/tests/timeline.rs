@@ -277,10 +277,18 @@ fn a_timeline_of_the_whole_run_is_what_dies_were_busy_with() {
     let folder = Folder::new("whole");
     let path = folder.file("run.pftrace");
     // Flushes that the replay adds would come on top of what is in flight.
-    let text = SMALL.replace("flush-every = 100\n", "");
-    let value = run(&text, timeline("0s..1000s", &path, 1_000_000)).unwrap();
+    let plain = SMALL.replace("flush-every = 100\n", "");
+    for sched in ["in-order", "read-first", "read-first(suspend)"] {
+        let text = plain.replace("[workload]", &format!("sched = \"{sched}\"\n[workload]"));
+        whole_run(&path, &text);
+    }
+}
+
+/// Runs a scenario of four dies and eight requests in flight, and compares what is drawn of it.
+fn whole_run(path: &Path, text: &str) {
+    let value = run(text, timeline("0s..1000s", path, 1_000_000)).unwrap();
     let one = &value["results"][0];
-    let drawn = read(&std::fs::read(&path).unwrap());
+    let drawn = read(&std::fs::read(path).unwrap());
     let drained = one["drained_ns"].as_f64().unwrap();
     let dies: Vec<_> = drawn.of("die ").collect();
     assert_eq!(dies.len(), 4);
@@ -293,7 +301,10 @@ fn a_timeline_of_the_whole_run_is_what_dies_were_busy_with() {
     }
     let all = || dies.iter().flat_map(|(_, slices)| slices.iter());
     let pages = |name: &str| -> u64 {
-        all().filter(|slice| slice.name == name).map(|slice| slice.notes["pages"]).sum()
+        // What was interrupted is in parts.
+        let of = |slice: &Drawn| ["request", "block", "page", "pages"].map(|key| slice.notes[key]);
+        let named = all().filter(|slice| slice.name == name);
+        named.map(of).collect::<BTreeSet<_>>().into_iter().map(|[.., pages]| pages).sum()
     };
     assert_eq!(Some(pages("gc program")), one["nand"]["programs"]["gc"].as_u64());
     assert_eq!(Some(pages("host program")), one["nand"]["programs"]["host"].as_u64());

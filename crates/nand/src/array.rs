@@ -9,8 +9,8 @@ use crate::journal::Journal;
 use crate::sched::Bookings;
 use crate::trouble::Fate;
 use crate::{
-    Backing, BlockHeader, Cause, Fault, FaultPlan, Geometry, Image, Instant, NandStats, Oob,
-    OpKind, OpRecord, Payload, ReadCause, Sched, Ticket, Timing, Trail, WearTable,
+    Backing, BlockHeader, Cause, Fault, FaultPlan, Geometry, Image, Instant, Mark, NandStats, Oob,
+    OpKind, OpRecord, Order, Payload, ReadCause, Sched, Ticket, Timing, Trail, WearTable,
 };
 
 /// One slot to program.
@@ -207,6 +207,9 @@ impl Nand {
             if fate == Fate::Fails {
                 failed.get_or_insert(program.block);
             }
+            if self.timing.order == Order::ReadFirst && self.timing.enabled {
+                self.sched.holds(die, program.block, page);
+            }
             self.store(program, page, fate);
             self.powered()?;
             if !self.faults.is_empty() {
@@ -303,7 +306,7 @@ impl Nand {
         }
         let (sense, at) = self.delays(die, sense, at);
         let plane = plane % self.geometry.planes_per_die;
-        let booked = self.sched.read(&self.timing, self.now, at, die, plane, pieces, sense);
+        let booked = self.sched.read(&self.timing, self.now, at, die, plane, pages, pieces, sense);
         if self.trail.is_some() || self.sched.has_shifted() {
             self.note_moves(at, pages, pieces, sense, cause, booked);
         }
@@ -328,7 +331,7 @@ impl Nand {
     ) {
         let shift = self.sched.take_shift();
         if self.trail.is_some() {
-            self.note_read(at, pages, pieces, sense, cause, booked, shift);
+            self.note_read(at, pages, pieces, sense, cause, booked, shift.as_ref());
         }
         if let Some(shift) = shift
             && let Some(journal) = &mut self.journal
@@ -376,6 +379,15 @@ impl Nand {
     /// The timelines.
     pub fn sched(&self) -> &Sched {
         &self.sched
+    }
+    /// When the operations of `mark` have ended for certain; `end` was the latest of their ends as
+    /// booked when it was made.
+    pub fn ended_by(&self, mark: Mark, end: Time) -> Time {
+        self.sched.ended_by(&self.timing, mark, end)
+    }
+    /// Somebody relies on the ends of `mark`: they do not move any more.
+    pub fn rely(&mut self, mark: Mark) {
+        self.sched.rely(&self.timing, mark);
     }
     /// The timelines, to pin a ticket's end.
     pub fn sched_mut(&mut self) -> &mut Sched {

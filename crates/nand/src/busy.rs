@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use block::{Span, Time};
 
+use crate::shift::Shift;
+
 /// Disjoint spans that do not touch, in order; what ended before the request being served is
 /// forgotten.
 ///
@@ -36,6 +38,22 @@ impl Busy {
         }
         self.spans.insert(first, (from, to));
         new
+    }
+
+    /// Opens a gap where a read goes first: all that is later than the shift's time moves.
+    pub fn open(&mut self, shift: &Shift) {
+        let cut = |(start, _): &(Time, Time)| *start < shift.at;
+        let Some(at) = self.spans.iter().position(|(_, end)| *end > shift.at) else { return };
+        if cut(&self.spans[at]) {
+            let (start, end) = self.spans[at];
+            self.spans[at] = (shift.at, end);
+            self.spans.insert(at, (start, shift.at));
+        }
+        for (start, end) in self.spans.iter_mut().filter(|(_, end)| *end > shift.at) {
+            let delay = shift.delay(*end);
+            *start += delay;
+            *end += delay;
+        }
     }
 
     /// Moves spans: an operation that was under way is interrupted.

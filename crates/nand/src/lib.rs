@@ -11,17 +11,20 @@
 //! The array knows nothing of logical addresses beyond the spare-area (OOB) record that its
 //! caller wrote beside each slot.
 
+mod ahead;
 mod array;
 mod backing;
 mod busy;
 mod cells;
 mod cut;
+mod die;
 mod fault;
 mod geometry;
 mod image;
 mod journal;
 mod oob;
 mod sched;
+mod shift;
 mod spent;
 mod stats;
 mod timeline;
@@ -39,10 +42,10 @@ pub use geometry::Geometry;
 pub use image::{BlockImage, FoundBlock, FoundSlot, Image, PageState, Payload};
 pub use journal::{OpKind, OpRecord};
 pub use oob::{BlockHeader, Kind, NO_LPN, OOB_BYTES, Oob, OobError};
-pub use sched::{Bookings, Sched, Ticket};
+pub use sched::{Bookings, Mark, Sched, Ticket};
 pub use spent::{Breakdown, Spent, Work};
 pub use stats::{Cause, NandStats, ReadCause};
 pub use timeline::Timeline;
-pub use timing::{PageTypes, Suspend, Timing};
+pub use timing::{Order, PageTypes, Suspend, Timing};
 pub use trail::{Account, Kept, Piece, Trail, Victim};
 pub use wear::WearTable;

@@ -2,15 +2,20 @@
 //! once and its end returned; there is no event queue.
 //!
 //! State of a die: `free_from` (its array), `register` (its page register, which is what a
-//! cached operation may overlap) and, only where suspension is on, the queue of operations whose
-//! ends nobody has been told.
+//! cached operation may overlap) and, only where reads may move what is booked (suspension,
+//! [`Order::ReadFirst`]), the queue of its programs and erases.
+//!
+//! Invariants:
+//! * programs and erases of a die keep the order in which they were booked, and do not overlap;
+//! * what a read moves is in the queue, and the read says so by a `Shift`; nothing else moves;
+//! * an end that somebody was told (`tell`, a read's) never moves, nor what comes before it;
+//! * time on a bus never moves: the data of a program that is moved was sent when it was booked.
 
-use std::collections::VecDeque;
+use block::{BlockId, Span, Time};
 
-use block::{Span, Time};
-
-use crate::busy::Busy;
-use crate::{Geometry, Suspend, Timeline, Timing};
+use crate::die::{Die, Queued, Reads, position};
+use crate::shift::Shift;
+use crate::{Geometry, Order, Suspend, Timeline, Timing};
 
 /// The start of the array's work and the end of the operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,72 +46,44 @@ pub struct Ticket {
     number: u64,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Queued {
-    number: u64,
-    start: Time,
-    end: Time,
-    erase: bool,
-    suspended: u8,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Die {
-    free_from: Time,
-    register: Vec<Time>,
-    queue: VecDeque<Queued>,
-    /// Ends up to here have been told to somebody: they cannot move any more.
-    told_until: Time,
-    next_number: u64,
-    busy: Span,
-    /// When it was, where operations overlap.
-    when: Busy,
+/// Programs and erases of all dies that were booked between two moments, to ask later when they
+/// have ended for certain.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Mark {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    /// How far ends had moved when it was made.
+    moved: Span,
 }
 
 /// The timelines of an array.
 #[derive(Clone, Debug)]
 pub struct Sched {
-    buses: Vec<Timeline>,
-    dies: Vec<Die>,
-    dies_per_channel: u32,
-    planes_per_die: u32,
-    suspends: u64,
-    moved: Span,
+    pub(crate) buses: Vec<Timeline>,
+    pub(crate) dies: Vec<Die>,
+    pub(crate) dies_per_channel: u32,
+    pub(crate) planes_per_die: u32,
+    pub(crate) suspends: u64,
+    /// Programs and erases that were ever in a queue.
+    queued: u64,
+    pub(crate) moved: Span,
     /// The last move not yet asked for.
-    shifted: Option<Shift>,
-}
-
-/// What a suspension moved: every operation of a die that had not ended at a time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Shift {
-    pub die: u32,
-    pub at: Time,
-    pub delay: Span,
-}
-
-impl Shift {
-    /// The start and end of an operation of the die after the move.
-    pub fn apply(&self, start: &mut Time, end: &mut Time) {
-        if *end > self.at {
-            if *start > self.at {
-                *start += self.delay;
-            }
-            *end += self.delay;
-        }
-    }
+    pub(crate) shifted: Option<Shift>,
 }
 
 impl Sched {
     /// Idle timelines for `geometry`.
     pub fn new(geometry: &Geometry) -> Sched {
-        let die =
-            Die { register: vec![Time::ZERO; geometry.planes_per_die as usize], ..Die::default() };
+        let planes = vec![Time::ZERO; geometry.planes_per_die as usize];
+        let reads = Reads { sent: planes.clone(), ..Reads::default() };
+        let die = Die { register: planes, reads, ..Die::default() };
         Sched {
             buses: vec![Timeline::default(); geometry.channels as usize],
             dies: vec![die; geometry.dies() as usize],
             dies_per_channel: geometry.dies_per_channel,
             planes_per_die: geometry.planes_per_die,
             suspends: 0,
+            queued: 0,
             moved: Span::ZERO,
             shifted: None,
         }
@@ -114,7 +91,7 @@ impl Sched {
 
     /// Books a read of pages on one die: one sense time, then one transfer per plane in turn.
     /// `plane` is the first page's plane within its die; `pieces` are 4 KiB pieces to move for
-    /// each page; `sense` is the longest of the pages' sense times.
+    /// each page; `sense` is the longest of the pages' sense times. `pages` are the pages.
     #[expect(clippy::too_many_arguments, reason = "an operation, its place and its time")]
     pub fn read(
         &mut self,
@@ -123,11 +100,15 @@ impl Sched {
         at: Time,
         die: u32,
         plane: u32,
+        pages: &[(BlockId, u32)],
         pieces: &[u32],
         sense: Span,
     ) -> Bookings {
         if !t.enabled {
             return Bookings::nothing(at);
+        }
+        if t.order == Order::ReadFirst {
+            return self.read_ahead(t, now, at, die, plane, pages, pieces, sense);
         }
         let channel = (die / self.dies_per_channel) as usize;
         let suspended = if t.suspend.program || t.suspend.erase {
@@ -214,13 +195,7 @@ impl Sched {
         if !t.cache_ops {
             cell.register.fill(end);
         }
-        self.enqueue(
-            t,
-            now,
-            die,
-            Queued { number: 0, start, end, erase: false, suspended: 0 },
-            told,
-        );
+        self.enqueue(t, now, die, Queued { begin, start, end, ..Queued::default() }, told);
         // Data that comes in while the array works waits for the array, not for the bus.
         let ready = if t.cache_ops { ready.max(array_free.min(start)) } else { ready };
         Bookings { ready, begin, start, end }
@@ -244,18 +219,10 @@ impl Sched {
             t,
             now,
             die,
-            Queued { number: 0, start, end, erase: true, suspended: 0 },
+            Queued { begin: start, start, end, erase: true, ..Queued::default() },
             told,
         );
         Bookings { ready: at, begin: start, start, end }
-    }
-
-    /// Makes a die busy for `span` from `at` on (a slow or stuck die).
-    pub fn occupy(&mut self, at: Time, die: u32, span: Span) -> Time {
-        let cell = &mut self.dies[die as usize];
-        cell.free_from = cell.free_from.max(at) + span;
-        cell.register.fill(cell.free_from);
-        cell.free_from
     }
 
     /// A claim on the operation booked last on `die`.
@@ -311,10 +278,40 @@ impl Sched {
         self.dies[die as usize].free_from
     }
 
-    /// By how much suspensions have moved operations so far, in all: an upper bound on how far
-    /// any one end can have moved since a moment.
-    pub fn moved(&self) -> Span {
-        self.moved
+    /// How many programs and erases have been in a queue so far.
+    pub fn queued(&self) -> u64 {
+        self.queued
+    }
+    /// Those booked since there were `from`, up to now.
+    pub fn mark(&self, from: u64) -> Mark {
+        Mark { from, to: self.queued, moved: self.moved }
+    }
+    /// When all of `mark` have ended for certain, as booked now; `end` was the latest of their ends
+    /// when it was made.
+    pub fn ended_by(&self, t: &Timing, mark: Mark, end: Time) -> Time {
+        if t.order == Order::InOrder {
+            // No end moves by more than all suspensions together.
+            return end + Span::from_ps(self.moved.as_ps() - mark.moved.as_ps());
+        }
+        self.dies.iter().filter_map(|die| die.last_of(mark)).fold(end, Time::max)
+    }
+    /// Somebody relies on the ends of `mark`: they do not move any more.
+    pub fn rely(&mut self, t: &Timing, mark: Mark) {
+        if t.order == Order::InOrder {
+            self.tell_all();
+            return;
+        }
+        for die in &mut self.dies {
+            if let Some(end) = die.last_of(mark) {
+                die.told_until = die.told_until.max(end);
+            }
+        }
+    }
+    /// The program booked last on `die` holds a page.
+    #[cold]
+    pub(crate) fn holds(&mut self, die: u32, block: BlockId, page: u32) {
+        let cell = &mut self.dies[die as usize];
+        cell.reads.holds.push_back((cell.next_number, block, page));
     }
     /// Whether the last read moved anything and nobody asked what.
     #[inline(always)]
@@ -355,13 +352,12 @@ impl Sched {
     fn enqueue(&mut self, t: &Timing, now: Time, die: u32, mut op: Queued, told: bool) {
         let cell = &mut self.dies[die as usize];
         cell.next_number += 1;
-        if !(t.suspend.program || t.suspend.erase) {
+        if !t.moves() {
             return;
         }
-        while cell.queue.front().is_some_and(|first| first.end <= now) {
-            cell.queue.pop_front();
-        }
-        op.number = cell.next_number;
+        cell.forget(now);
+        self.queued += 1;
+        (op.number, op.overall) = (cell.next_number, self.queued);
         if told {
             cell.told_until = cell.told_until.max(op.end);
         }
@@ -392,7 +388,7 @@ impl Sched {
 
     /// Moves every operation of the die that has not ended at `at` by `delay`.
     fn shift(&mut self, die: u32, at: Time, delay: Span) {
-        let shift = Shift { die, at, delay };
+        let shift = Shift::new(die, at, true, delay);
         let cell = &mut self.dies[die as usize];
         for op in &mut cell.queue {
             shift.apply(&mut op.start, &mut op.end);
@@ -407,40 +403,14 @@ impl Sched {
     }
 }
 
-/// Where in a queue the operation of a number is: numbers follow each other.
-fn position(queue: &VecDeque<Queued>, number: u64) -> Option<usize> {
-    let first = queue.front()?.number;
-    usize::try_from(number.checked_sub(first)?).ok().filter(|at| *at < queue.len())
-}
-
 /// Sends the command of an operation of a die that is free at `at`; when the array may begin.
 ///
 /// Command cycles take bus time and slip in between data: they do not wait for transfers that
 /// are booked ahead. If they did, a sense would begin only when all data booked so far has left,
 /// and a busy bus would stand idle for a sense time once per round of requests.
-fn command(bus: &mut Timeline, cmd: Span, now: Time, at: Time) -> Time {
+pub(crate) fn command(bus: &mut Timeline, cmd: Span, now: Time, at: Time) -> Time {
     if cmd > Span::ZERO {
         bus.book(now, at, cmd);
     }
     at + cmd
-}
-
-impl Die {
-    /// Counts an operation. Only cached operations and planes that read on their own overlap with
-    /// others of the die; it is no busier for that.
-    fn count(&mut self, t: &Timing, now: Time, start: Time, end: Time) {
-        self.busy += match t.cache_ops || t.independent_planes {
-            true => self.when.add(now, start, end),
-            false => end - start,
-        };
-    }
-    /// When the array and every register are free: planes that read on their own may outlast the
-    /// array's last common operation.
-    fn idle_from(&self) -> Time {
-        self.register.iter().copied().fold(self.free_from, Time::max)
-    }
-    /// When programs and erases, which every plane takes part in, leave the die to reads.
-    fn queue_floor(&self) -> Time {
-        self.free_from
-    }
 }

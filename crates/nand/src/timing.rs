@@ -31,6 +31,16 @@ pub struct Suspend {
     pub to_resume: Span,
 }
 
+/// In which order a die serves what is booked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// As it was submitted.
+    #[default]
+    InOrder,
+    /// A read goes ahead of programs and erases that have not begun and whose end nobody was told.
+    ReadFirst,
+}
+
 /// Times and options of the array.
 #[derive(Clone, Debug)]
 pub struct Timing {
@@ -62,6 +72,8 @@ pub struct Timing {
     pub independent_planes: bool,
     /// All pages of a word line are programmed at once.
     pub one_shot: bool,
+    /// In which order dies serve.
+    pub order: Order,
     /// Suspension of programs and erases by reads.
     pub suspend: Suspend,
     /// False: nothing is booked, every operation ends when it is submitted (hit ratios and write
@@ -70,6 +82,12 @@ pub struct Timing {
 }
 
 impl Timing {
+    /// Whether a read may move what is booked.
+    #[inline(always)]
+    pub fn moves(&self) -> bool {
+        self.order == Order::ReadFirst || self.suspend.program || self.suspend.erase
+    }
+
     /// The type (0 = lower) of a page of a block with `pages` pages.
     #[inline]
     pub fn page_type(&self, page: u32, pages: u32) -> usize {
@@ -140,6 +158,7 @@ pub(crate) fn test_timing() -> Timing {
         t_cbsy: Span::ZERO,
         independent_planes: false,
         one_shot: false,
+        order: Order::InOrder,
         suspend: Suspend::default(),
         enabled: true,
     }

@@ -6,18 +6,18 @@
 //!
 //! Invariants:
 //! * `ends` has, for every moment after the current request's submission at which an operation
-//!   ends, the operation booked last that ends then;
+//!   of a die ends, the one booked last that ends then;
 //! * the pieces of a die are what it did, in order of their beginnings; all that end after that
 //!   submission are there. An operation that a read interrupts becomes two pieces;
-//! * what ended before is forgotten, or, if a window of pieces is kept, kept there: it cannot
-//!   change any more.
+//! * what ended before the request before that came is forgotten, or, if a window of pieces is kept,
+//!   kept there: it cannot change any more.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use block::{BlockId, Span, Time};
 
-use crate::sched::Shift;
-use crate::{Bookings, Breakdown, Cause, PageProgram, ReadCause, Spent, Work};
+use crate::shift::Shift;
+use crate::{Bookings, Breakdown, Cause, Order, PageProgram, ReadCause, Spent, Work};
 
 /// A time without interruption in which a die did one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,20 +157,26 @@ impl Account {
 #[derive(Clone, Debug)]
 pub struct Trail {
     dies: Vec<VecDeque<Piece>>,
-    ends: BTreeMap<Time, Operation>,
+    ends: BTreeMap<(Time, u32), Operation>,
+    /// A piece may have been booked after what it stands in the way of.
+    overtakes: bool,
     request: u64,
+    /// When that was submitted.
+    submitted: Time,
     operations: u64,
     victim: Option<Victim>,
     window: Option<Window>,
 }
 
 impl Trail {
-    /// Nothing noted, of so many dies.
-    pub(crate) fn new(dies: u32) -> Trail {
+    /// Nothing noted, of so many dies, where reads overtake or do not.
+    pub(crate) fn new(dies: u32, overtakes: bool) -> Trail {
         Trail {
             dies: vec![VecDeque::new(); dies as usize],
             ends: BTreeMap::new(),
+            overtakes,
             request: 0,
+            submitted: Time::ZERO,
             operations: 0,
             victim: None,
             window: None,
@@ -199,10 +205,12 @@ impl Trail {
     }
 
     /// Operations from here on are ordered by request `number`, submitted at `at`: nobody asks about
-    /// times before that any more.
+    /// times before that any more. What the drive does in the pause before it may still move what
+    /// ends then, so only what ended before the last request is over.
     pub fn begin(&mut self, number: u64, at: Time) {
         self.request = number;
-        while self.ends.first_key_value().is_some_and(|(end, _)| *end <= at) {
+        let at = std::mem::replace(&mut self.submitted, at);
+        while self.ends.first_key_value().is_some_and(|((end, _), _)| *end <= at) {
             self.ends.pop_first();
         }
         for die in &mut self.dies {
@@ -232,7 +240,7 @@ impl Trail {
             bus: b.bus,
             interrupted: Span::ZERO,
         };
-        self.ends.insert(b.end, operation);
+        self.ends.insert((b.end, b.die), operation);
         let piece = Piece {
             die: b.die,
             start: b.begin,
@@ -262,59 +270,59 @@ impl Trail {
         victim.number
     }
 
-    /// A read interrupts what its die is doing: that, and all behind it, moves.
+    /// A read goes first: what it interrupts or overtakes, and all behind it, moves.
     pub(crate) fn shift(&mut self, shift: &Shift) {
         let die = &mut self.dies[shift.die as usize];
         let moves = |piece: &Piece| piece.end > shift.at && !matches!(piece.work, Work::Read(_));
         let mut rest = Vec::new();
         for piece in die.iter_mut().filter(|piece| moves(piece)) {
+            let delay = shift.delay(piece.end);
             if piece.start < shift.at {
                 // What is left of it comes after the interruption.
-                rest.push(Piece {
-                    start: shift.at + shift.delay,
-                    end: piece.end + shift.delay,
-                    ..*piece
-                });
+                rest.push(Piece { start: shift.at + delay, end: piece.end + delay, ..*piece });
                 piece.end = shift.at;
             } else {
-                piece.start += shift.delay;
-                piece.end += shift.delay;
+                piece.start += delay;
+                piece.end += delay;
             }
         }
         rest.into_iter().for_each(|piece| insert(die, piece));
-        let later: Vec<Time> = self
-            .ends
-            .range(shift.at..)
-            .filter(|(end, o)| {
-                **end > shift.at && o.die == shift.die && !matches!(o.work, Work::Read(_))
-            })
-            .map(|(end, _)| *end)
-            .collect();
-        for end in later.into_iter().rev() {
-            let Some(mut operation) = self.ends.remove(&end) else { continue };
-            if operation.ready > shift.at {
-                operation.ready += shift.delay;
+        let of_die = |((end, die), o): &(&(Time, u32), &Operation)| {
+            *end > shift.at && *die == shift.die && !matches!(o.work, Work::Read(_))
+        };
+        let later = self.ends.range((shift.at, 0)..).filter(of_die);
+        let later: Vec<(Time, u32)> = later.map(|(key, _)| *key).collect();
+        for (end, die) in later.into_iter().rev() {
+            let Some(mut operation) = self.ends.remove(&(end, die)) else { continue };
+            let delay = shift.delay(end);
+            if shift.moves_start(operation.ready) {
+                operation.ready += delay;
             } else {
-                operation.interrupted += shift.delay;
+                operation.interrupted += delay;
             }
-            self.ends.insert(end + shift.delay, operation);
+            self.ends.insert((end + delay, die), operation);
         }
     }
 
     /// The request that ordered the operation which ends at `end`, if one does.
     pub fn ending(&self, end: Time) -> Option<u64> {
-        self.ends.get(&end).map(|operation| operation.request)
+        self.last_to_end(end).map(|operation| operation.request)
+    }
+
+    fn last_to_end(&self, end: Time) -> Option<&Operation> {
+        let at_once = self.ends.range((end, 0)..=(end, u32::MAX));
+        at_once.map(|(_, operation)| operation).max_by_key(|operation| operation.number)
     }
 
     /// The last moment before `end` at which an operation ended.
     pub fn before(&self, end: Time) -> Option<Time> {
-        self.ends.range(..end).next_back().map(|(end, _)| *end)
+        self.ends.range(..(end, 0)).next_back().map(|((end, _), _)| *end)
     }
 
     /// Accounts for the time from `from` to `end`, as far as the operation that ends then explains
     /// it; up to which moment that is.
     pub fn explain(&self, from: Time, end: Time, account: &mut Account) -> Option<Time> {
-        let operation = self.ends.get(&end)?;
+        let operation = self.last_to_end(end)?;
         let o = *operation;
         let own = o.request == self.request;
         account.waited_for(o.die, o.work, o.number);
@@ -338,7 +346,8 @@ impl Trail {
     fn stood_behind(&self, o: &Operation, from: Time, to: Time, account: &mut Account) {
         let mut at = from;
         for piece in &self.dies[o.die as usize] {
-            if piece.operation >= o.number || piece.end <= at {
+            let later = piece.operation >= o.number && !self.overtakes;
+            if later || piece.operation == o.number || piece.end <= at {
                 continue;
             }
             let until = piece.end.min(to);
@@ -375,7 +384,8 @@ fn insert(die: &mut VecDeque<Piece>, piece: Piece) {
 impl crate::Nand {
     /// From here on what operations wait for is noted; nothing that was booked before is.
     pub fn keep_trail(&mut self) {
-        self.trail = Some(Box::new(Trail::new(self.geometry.dies())));
+        let overtakes = self.timing.order == Order::ReadFirst;
+        self.trail = Some(Box::new(Trail::new(self.geometry.dies(), overtakes)));
     }
     /// What was noted, if anything is.
     pub fn trail(&self) -> Option<&Trail> {
@@ -437,10 +447,10 @@ impl crate::Nand {
         sense: Span,
         cause: ReadCause,
         booked: Bookings,
-        shift: Option<Shift>,
+        shift: Option<&Shift>,
     ) {
         if let (Some(trail), Some(shift)) = (&mut self.trail, shift) {
-            trail.shift(&shift);
+            trail.shift(shift);
         }
         let ((block, page), t) = (pages[0], &self.timing);
         let moved = pieces.iter().fold(Span::ZERO, |sum, n| sum + t.transfer[*n as usize]);

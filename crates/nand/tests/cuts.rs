@@ -2,8 +2,8 @@
 
 use block::{BlockId, Ppn, Span, Time};
 use varve_nand::{
-    BlockHeader, Cause, Cut, Geometry, Instant, Kind, Left, Nand, Oob, PageProgram, PageTypes,
-    Payload, ReadCause, SlotRead, SlotWrite, Suspend, Timing, Torn,
+    BlockHeader, Cause, Cut, Geometry, Instant, Kind, Left, Nand, Oob, Order, PageProgram,
+    PageTypes, Payload, ReadCause, SlotRead, SlotWrite, Suspend, Timing, Torn,
 };
 
 fn nand(enabled: bool, cache_ops: bool) -> Nand {
@@ -22,6 +22,7 @@ fn nand(enabled: bool, cache_ops: bool) -> Nand {
         t_cbsy: Span::ZERO,
         independent_planes: false,
         one_shot: false,
+        order: Order::InOrder,
         suspend: Suspend { program: true, erase: true, max_times: 4, ..Suspend::default() },
         enabled,
     };

@@ -42,6 +42,10 @@ pub(crate) trait Backend {
     fn through(&mut self) -> Result<Time, DeviceError>;
     /// Waits until at most `limit` pages of write-back are in flight; when that is.
     fn back_pressure(&mut self, limit: u32) -> Time;
+    /// The same for a request that does not wait: the next one that does waits for `limit` at most.
+    fn press_nobody(&mut self, limit: u32) {
+        self.back_pressure(limit);
+    }
 }
 
 impl Backend for PageFtl {
@@ -93,6 +97,9 @@ impl Backend for PageFtl {
     }
     fn back_pressure(&mut self, limit: u32) -> Time {
         PageFtl::back_pressure(self, limit)
+    }
+    fn press_nobody(&mut self, limit: u32) {
+        PageFtl::press_nobody(self, limit);
     }
 }
 

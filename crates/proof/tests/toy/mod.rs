@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use block::{BlockDevice, BlockId, Data, DeviceError, Op, Ppn, Request, Sectors, Span, Time};
 use nand::{
-    BlockHeader, Cause, Cut, Geometry, Image, Kind, Nand, Oob, OpKind, PageProgram, PageTypes,
-    Payload, ReadCause, SlotRead, SlotWrite, Suspend, Timing,
+    BlockHeader, Cause, Cut, Geometry, Image, Kind, Nand, Oob, OpKind, Order, PageProgram,
+    PageTypes, Payload, ReadCause, SlotRead, SlotWrite, Suspend, Timing,
 };
 use varve_proof::{Contract, DurableKind, Failure, PageSubject, Subject, Tolerance};
 
@@ -61,6 +61,7 @@ fn timing() -> Timing {
         t_cbsy: Span::ZERO,
         independent_planes: false,
         one_shot: false,
+        order: Order::InOrder,
         suspend: Suspend::default(),
         enabled: true,
     }

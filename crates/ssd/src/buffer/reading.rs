@@ -60,7 +60,7 @@ impl<P: Policy> Buffer<P> {
         }
         self.write_back(back, host.now)?;
         // A read does not wait for the write-back it causes: its data goes to the host at once.
-        back.back_pressure(host.staging);
+        back.press_nobody(host.staging);
         let sent = host.side.send(host.now, done, info.len.0);
         Ok(host.side.complete(sent))
     }

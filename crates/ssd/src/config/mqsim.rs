@@ -1,7 +1,8 @@
 //! Reads MQSim's `ssdconfig.xml` (github.com/CMU-SAFARI/MQSim), so that both simulators can be
 //! run on the same drive. Keys are those its README documents; what they do was read in its code.
 //!
-//! A key the file leaves out keeps MQSim's own default, which is the preset `mqsim-default`.
+//! A key the file leaves out keeps MQSim's own default, which is the preset `mqsim-default` (but for
+//! the order in which dies serve: there it is that of all presets).
 
 mod keys;
 
@@ -220,7 +221,24 @@ impl<'a> Import<'a> {
             }
             self.set("nand.erase", &format!("{n} ns"), element)?;
         }
-        self.suspension()
+        self.suspension()?;
+        self.scheduling()
+    }
+
+    /// Both of its orders put reads before programs, and those before erases; the one with
+    /// priorities does so within each class, and flows of different classes have no counterpart.
+    fn scheduling(&mut self) -> Result<(), ConfigError> {
+        let Some((element, word)) = self.word("Transaction_Scheduling_Policy") else {
+            return Ok(());
+        };
+        match word.as_str() {
+            "OUT_OF_ORDER" | "PRIORITY_OUT_OF_ORDER" => self.set("sched", "read-first", element),
+            "FLIN" => {
+                self.list(Some(element), "fairness between flows: reads go first here");
+                Ok(())
+            }
+            _ => Err(self.error(element, "OUT_OF_ORDER, PRIORITY_OUT_OF_ORDER or FLIN")),
+        }
     }
 
     /// MQSim has one time for erases and one for programs; here one serves what is switched on.
@@ -387,6 +405,8 @@ mod tests {
                 "nand.read" | "nand.program" | "nand.erase" | "nand.t_suspend"
                 | "nand.suspend_min" => parse_time(ours) == parse_time(theirs),
                 "bus.rate" | "link.rate" => block::parse_rate(ours) == block::parse_rate(theirs),
+                // Results of the preset stay what they were; a file says what it wants.
+                "sched" => (ours, theirs) == ("in-order", "read-first"),
                 "gc.start_share" => theirs == "5.0000 %",
                 "geometry.cell_bits" => theirs == "2",
                 _ => ours == theirs,
@@ -429,6 +449,8 @@ mod tests {
         assert_eq!(greedy.text("gc.victim"), "greedy");
         let both = with(">ERASE<", ">PROGRAM<").unwrap().config;
         assert_eq!(both.text("nand.t_suspend"), "100000 ns");
+        let fair = with(">PRIORITY_OUT_OF_ORDER<", ">FLIN<").unwrap();
+        assert!(fair.unmatched.iter().any(|k| k.key == "Transaction_Scheduling_Policy"));
         let new = with("<Seed>321</Seed>", "<Sed>321</Sed>").unwrap();
         assert!(new.unmatched.iter().any(|k| k.key == "Sed" && k.reason.starts_with("not a key")));
     }
@@ -439,6 +461,8 @@ mod tests {
         assert_eq!(error, "x.xml:46: `Channel_Transfer_Rate` = `fast`: expected a whole number");
         let error = with(">RGA<", ">LRU<").unwrap_err().to_string();
         assert!(error.starts_with("x.xml:34: `GC_Block_Selection_Policy` = `LRU`"), "{error}");
+        let error = with(">PRIORITY_OUT_OF_ORDER<", ">FIFO<").unwrap_err().to_string();
+        assert!(error.starts_with("x.xml:31: `Transaction_Scheduling_Policy` = `FIFO`"), "{error}");
         let error = with("</Seed>", "</Sead>").unwrap_err().to_string();
         assert!(error.starts_with("x.xml:11: "), "{error}");
         assert!(with("LSB>75000", "LSB>0").is_err());

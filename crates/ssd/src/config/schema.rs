@@ -213,7 +213,7 @@ pub const SCHEMA: &[Key] = &[
         "nand.suspend",
         Choice(&["none", "erase", "program", "both"]),
         "none",
-        "what a read may interrupt",
+        "what a read may interrupt, in whatever order dies serve",
     ),
     k("nand.suspend_max", Count(1, 255), "4", "interruptions of one operation"),
     k(
@@ -247,6 +247,14 @@ pub const SCHEMA: &[Key] = &[
     ),
     k("plp.pages", Count(0, 1 << 30), "0", "buffer entries a capacitor can save"),
     k("queue_depth", Count(1, 1 << 16), "256", "commands in flight"),
+    k(
+        "sched",
+        Choice(&["in-order", "read-first", "read-first(suspend)"]),
+        "in-order",
+        "what a die serves next: what was submitted first, or reads before programs and erases that \
+         have not begun; `(suspend)`: they interrupt those that have, as nand.suspend says (none \
+         said: both)",
+    ),
     k(
         "streams.count",
         Count(1, 8),

@@ -1,7 +1,7 @@
 //! The array a configuration describes: its shape, its plane groups and its times.
 
 use block::{Span, UNIT_BYTES};
-use nand::{Geometry, OOB_BYTES, PageTypes, Suspend, Timing};
+use nand::{Geometry, OOB_BYTES, Order, PageTypes, Suspend, Timing};
 
 use super::params::*;
 use super::resolve::clash;
@@ -196,7 +196,7 @@ pub(super) fn timing(c: &Config, s: &Shape) -> Result<Timing, ConfigError> {
             return Err(clash(key, "at least one time is needed"));
         }
     }
-    let suspend = c.text("nand.suspend");
+    let (order, suspend) = order(c)?;
     Ok(Timing {
         cell_bits: bits,
         page_types,
@@ -212,6 +212,7 @@ pub(super) fn timing(c: &Config, s: &Shape) -> Result<Timing, ConfigError> {
         t_cbsy: c.time("nand.t_cbsy"),
         independent_planes: c.flag("nand.independent_planes"),
         one_shot,
+        order,
         suspend: Suspend {
             program: suspend == "program" || suspend == "both",
             erase: suspend == "erase" || suspend == "both",
@@ -222,4 +223,19 @@ pub(super) fn timing(c: &Config, s: &Shape) -> Result<Timing, ConfigError> {
         },
         enabled: c.flag("timing"),
     })
+}
+
+/// The order in which dies serve, and what reads may interrupt.
+fn order(c: &Config) -> Result<(Order, &str), ConfigError> {
+    let suspend = c.text("nand.suspend");
+    match c.text("sched") {
+        "in-order" => Ok((Order::InOrder, suspend)),
+        "read-first(suspend)" if suspend == "none" && c.is_asked("nand.suspend") => Err(clash(
+            "sched, nand.suspend",
+            "reads are to interrupt, and nothing may be interrupted: expected nand.suspend = \
+             erase, program or both, or sched = read-first",
+        )),
+        "read-first(suspend)" if suspend == "none" => Ok((Order::ReadFirst, "both")),
+        _ => Ok((Order::ReadFirst, suspend)),
+    }
 }

@@ -7,7 +7,7 @@
 //! 2. no later program can damage one of those pages (word lines are complete);
 //! 3. all programs booked by then have ended.
 
-use block::{BlockId, DeviceError, Span, Time};
+use block::{BlockId, DeviceError, Time};
 use nand::NandError;
 
 use super::PageFtl;
@@ -24,12 +24,14 @@ impl PageFtl {
         if !self.erases.any_booked() {
             return Time::ZERO;
         }
-        let moved = self.nand.sched().moved();
-        let Some(first) = self.erases.first_end(self.now, moved, self.free.count()) else {
+        let nand = &mut self.nand;
+        let ended_by = |mark, end| nand.ended_by(mark, end);
+        let Some((first, erases)) = self.erases.first_end(self.now, self.free.count(), ended_by)
+        else {
             return Time::ZERO;
         };
         // Somebody relies on this end now: it must not move any more.
-        self.nand.sched_mut().tell_all();
+        nand.rely(erases);
         first
     }
 
@@ -66,12 +68,11 @@ impl PageFtl {
                 self.protect_pairs()?;
                 self.mark_safe();
             }
-            let Some((safe, moved)) = self.erases.front().and_then(|w| w.safe) else {
+            let Some((safe, programs)) = self.erases.front().and_then(|w| w.safe) else {
                 return Ok(());
             };
-            // A suspended program may end later than booked: the sum of all delays bounds it.
-            let safe = safe + Span::from_ps(self.nand.sched().moved().as_ps() - moved.as_ps());
-            if safe > now {
+            // A program that a read has moved ends later than booked.
+            if safe > now || self.nand.ended_by(programs, safe) > now {
                 return Ok(());
             }
             self.erases.pop();
@@ -81,7 +82,7 @@ impl PageFtl {
     }
 
     fn mark_safe(&mut self) {
-        let safe = (self.nand.programs_end(), self.nand.sched().moved());
+        let safe = (self.nand.programs_end(), self.nand.sched().mark(0));
         self.erases.set_safe(safe);
     }
 
@@ -130,7 +131,7 @@ impl PageFtl {
 
     fn erase_line(&mut self, line: u32, at: Time) -> Result<(), DeviceError> {
         let late = self.has_bug(Bug::TxRecordLate) && self.holds_evidence(line);
-        let width = self.lines.members(line).len();
+        let (width, before) = (self.lines.members(line).len(), self.nand.sched().queued());
         let mut end = at;
         for index in 0..width {
             // A spare that takes a bad member's place may have been used before: erased as well.
@@ -162,8 +163,7 @@ impl PageFtl {
             self.lines.retire(line);
         } else {
             self.release(line);
-            let moved = self.nand.sched().moved();
-            self.erases.booked(line, end, moved);
+            self.erases.booked(line, end, self.nand.sched().mark(before));
         }
         self.check_space();
         if late { self.keep_evidence_late() } else { Ok(()) }

@@ -10,7 +10,8 @@
 
 use std::collections::VecDeque;
 
-use block::{Span, Time};
+use block::Time;
+use nand::Mark;
 
 /// A line that waits for its erase.
 #[derive(Clone, Copy, Debug)]
@@ -20,8 +21,8 @@ pub(super) struct Waiting {
     pub assembly: u64,
     /// A state record says what the line proves of commits.
     pub proven: bool,
-    /// The time all programs have ended by, and how far ends had moved when it was set.
-    pub safe: Option<(Time, Span)>,
+    /// The time all programs that were booked when it was set end by, and which they are.
+    pub safe: Option<(Time, Mark)>,
 }
 
 /// A free line whose erase is booked: a power cut before its end can still find old data there.
@@ -29,8 +30,7 @@ pub(super) struct Waiting {
 struct Emptying {
     line: u32,
     end: Time,
-    /// How far ends had moved when it was booked.
-    moved: Span,
+    mark: Mark,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -61,8 +61,8 @@ impl Erases {
     pub fn push_again(&mut self, entry: Waiting) {
         self.waiting.push_back(entry);
     }
-    /// The front line is safe to erase at a time, counted from how far ends had moved then.
-    pub fn set_safe(&mut self, safe: (Time, Span)) {
+    /// The front line is safe to erase when these programs have ended.
+    pub fn set_safe(&mut self, safe: (Time, Mark)) {
         if let Some(front) = self.waiting.front_mut() {
             front.safe = Some(safe);
         }
@@ -85,9 +85,9 @@ impl Erases {
         unproven
     }
 
-    /// The erase of a line, free from now on, is booked.
-    pub fn booked(&mut self, line: u32, end: Time, moved: Span) {
-        self.emptying.push(Emptying { line, end, moved });
+    /// The erases `mark` of a line, free from now on, are booked.
+    pub fn booked(&mut self, line: u32, end: Time, mark: Mark) {
+        self.emptying.push(Emptying { line, end, mark });
     }
     /// A free line has been opened.
     pub fn opened(&mut self, line: u32) {
@@ -98,14 +98,19 @@ impl Erases {
     pub fn any_booked(&self) -> bool {
         !self.emptying.is_empty()
     }
-    /// When the first booked erase ends, if no one of `free` lines is empty at `now`. `moved` says
-    /// how far ends have moved by now.
-    pub fn first_end(&mut self, now: Time, moved: Span, free: u32) -> Option<Time> {
-        let end = |e: &Emptying| e.end + Span::from_ps(moved.as_ps() - e.moved.as_ps());
-        self.emptying.retain(|e| end(e) > now);
+    /// When the first line's booked erases end, and which they are, if no one of `free` lines is
+    /// empty at `now`. `ended_by` says when those of a mark end.
+    pub fn first_end(
+        &mut self,
+        now: Time,
+        free: u32,
+        ended_by: impl Fn(Mark, Time) -> Time,
+    ) -> Option<(Time, Mark)> {
+        self.emptying.retain(|e| ended_by(e.mark, e.end) > now);
         if free as usize > self.emptying.len() {
             return None;
         }
-        Some(self.emptying.iter().map(end).min().unwrap_or(Time::ZERO))
+        let ends = self.emptying.iter().map(|e| (ended_by(e.mark, e.end), e.mark));
+        Some(ends.min_by_key(|(end, _)| *end).unwrap_or_default())
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block::{BlockId, DeviceError, Lpn, Ppn, StreamId, Time};
-use nand::{Cause, Kind, Nand, Oob, Payload, ReadCause, SlotRead};
+use nand::{Cause, Kind, Nand, Oob, Order, Payload, ReadCause, SlotRead};
 
 use super::PageFtl;
 use super::head::Append;
@@ -410,6 +410,15 @@ impl PageFtl {
     /// ones waited for are pinned; the others may still be suspended.
     pub fn back_pressure(&mut self, limit: u32) -> Time {
         self.staging.at_most(limit, self.nand.sched_mut(), self.now)
+    }
+
+    /// The same where nobody waits, so nothing need be pinned. Where dies serve in order it is, as
+    /// it ever was: reads that interrupt find the same programs pinned.
+    pub fn press_nobody(&mut self, limit: u32) {
+        match self.nand.timing().order {
+            Order::InOrder => drop(self.back_pressure(limit)),
+            Order::ReadFirst => self.staging.let_go(limit),
+        }
     }
 }
 

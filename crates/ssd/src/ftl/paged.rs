@@ -208,7 +208,8 @@ impl PageFtl {
             // Lean runs cannot be cut: there the controller is taken to order the two without
             // keeping a die waiting.
             self.program_heads(|kind| kind != HeadKind::Map)?;
-            ready = ready.max(self.nand.programs_end());
+            let told = self.nand.sched_mut().tell_all();
+            ready = ready.max(self.nand.programs_end()).max(told);
         }
         let Some(paged) = &self.paged else { return Ok(()) };
         let (entries, old) = (paged.entries, paged.directory[tp as usize]);

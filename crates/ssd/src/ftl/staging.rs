@@ -46,6 +46,11 @@ impl Staging {
     pub fn request_done(&self, scheduler: &mut Sched, now: Time) -> Time {
         self.booked.iter().map(|ticket| scheduler.tell(*ticket)).fold(now, Time::max)
     }
+    /// Nobody waits for what is in flight beyond `limit` programs.
+    pub fn let_go(&mut self, limit: u32) {
+        let beyond = self.staged.len().saturating_sub(limit as usize);
+        self.staged.drain(..beyond);
+    }
     /// When at most `limit` programs are in flight. Only the ones waited for are pinned; the others
     /// may still be suspended.
     pub fn at_most(&mut self, limit: u32, scheduler: &mut Sched, now: Time) -> Time {

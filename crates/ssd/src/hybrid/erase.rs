@@ -4,8 +4,8 @@
 //! moved is programmed when the merge ends; a newer version written by the host, or a discard,
 //! may still be in memory, and is programmed first where that can be.
 
-use block::{BlockId, DeviceError, Span, Time};
-use nand::NandError;
+use block::{BlockId, DeviceError, Time};
+use nand::{Mark, NandError};
 
 use super::lines::{Line, NONE, Role};
 use super::{HybridFtl, RECORDS, SPARE, power};
@@ -17,14 +17,14 @@ pub(super) struct Waiting {
     line: u32,
     /// Assemblies up to this one must be programmed, and their word lines complete; 0 = none.
     assembly: u64,
-    /// The time all programs have ended by, and how far ends had moved when it was set.
-    safe: Option<(Time, Span)>,
+    /// The time all programs that were booked when it was set end by, and which they are.
+    safe: Option<(Time, Mark)>,
 }
 
 impl Waiting {
     /// A line found empty at power-on: it only has to be erased before it is used.
     pub fn after_mount(line: u32) -> Waiting {
-        Waiting { line, assembly: 0, safe: Some((Time::ZERO, Span::ZERO)) }
+        Waiting { line, assembly: 0, safe: Some((Time::ZERO, Mark::default())) }
     }
 }
 
@@ -79,8 +79,8 @@ impl HybridFtl {
         Ok(())
     }
 
-    fn programs_end(&self) -> (Time, Span) {
-        (self.nand.programs_end(), self.nand.sched().moved())
+    fn programs_end(&self) -> (Time, Mark) {
+        (self.nand.programs_end(), self.nand.sched().mark(0))
     }
 
     /// Books the erases that have become safe by `now`.
@@ -99,12 +99,11 @@ impl HybridFtl {
                     front.safe = Some(safe);
                 }
             }
-            let Some((safe, moved)) = self.waiting.front().and_then(|w| w.safe) else {
+            let Some((safe, programs)) = self.waiting.front().and_then(|w| w.safe) else {
                 return Ok(());
             };
-            // A suspended program may end later than booked: the sum of all delays bounds it.
-            let safe = safe + Span::from_ps(self.nand.sched().moved().as_ps() - moved.as_ps());
-            if safe > now {
+            // A program that a read has moved ends later than booked.
+            if safe > now || self.nand.ended_by(programs, safe) > now {
                 return Ok(());
             }
             self.waiting.pop_front();

@@ -1,7 +1,7 @@
 //! What the layer above asks of the hybrid FTL.
 
 use block::{BlockId, DeviceError, Ppn, Time};
-use nand::{Cause, Kind, Oob, Payload, ReadCause, SlotRead, SlotWrite};
+use nand::{Cause, Kind, Oob, Order, Payload, ReadCause, SlotRead, SlotWrite};
 
 use super::{HybridFtl, power};
 use crate::Bug;
@@ -237,6 +237,14 @@ impl Backend for HybridFtl {
         self.program_touched()?;
         let sched = self.nand.sched_mut();
         Ok(self.booked.iter().map(|ticket| sched.tell(*ticket)).fold(self.now, Time::max))
+    }
+    fn press_nobody(&mut self, limit: u32) {
+        if self.nand.timing().order == Order::InOrder {
+            self.back_pressure(limit);
+        } else {
+            let beyond = self.staged.len().saturating_sub(limit as usize);
+            self.staged.drain(..beyond);
+        }
     }
     fn back_pressure(&mut self, limit: u32) -> Time {
         let mut when = Time::ZERO;

@@ -34,6 +34,7 @@ pub(super) const MATCHED: &[&str] = &[
     "Queue_Fetch_Size",
     "Static_Wearleveling_Enabled",
     "Static_Wearleveling_Threshold",
+    "Transaction_Scheduling_Policy",
 ];
 
 /// Keys that are known and have no counterpart, and why, or what is done instead.
@@ -54,6 +55,5 @@ pub(super) const UNMATCHED: &[(&str, &str)] = &[
     ("ResponseTime_Logging_Period_Length", "percentiles are always kept"),
     ("SATA_Processing_Delay", "the link is its rate; see fw.read and fw.write"),
     ("Seed", "say so when running: --seed"),
-    ("Transaction_Scheduling_Policy", "dies serve in order of submission"),
     ("Use_Copyback_for_GC", "copies cross the bus: a cleaning head is rarely in the same plane"),
 ];

@@ -1,0 +1,528 @@
+//! A second opinion on who goes first on a die: what `event_reference.rs` is for a die that serves in
+//! order, with a buffer that writes back, so that there are programs nobody waits for. The event
+//! simulation shares no code with the drive. It serves a die, when it is free, from two queues: reads,
+//! and programs; where reads interrupt, it stops the program that is under way.
+//!
+//! One rule is the drive's own and is built in here too: a write that finds too many programs in
+//! flight waits for the oldest ones, and is told at once when they will end; so nothing overtakes
+//! those any more, nor what their dies do before. A second run without that rule says what it costs.
+//!
+//! One difference is left: data of a program crosses the bus where it was booked first, also if the
+//! program is moved later. On a slow bus that is where tails differ.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+
+use block::{BlockDevice, Lba, Request, Rng, Sectors, Time};
+use ssd::{Config, Drive};
+
+const PAGE_SECTORS: u64 = 8;
+const CHANNELS: u64 = 4;
+const DIES: u64 = 4;
+/// Programs in flight before a write waits.
+const STAGING: usize = 32;
+/// Nanoseconds.
+const READ: u64 = 50_000;
+const PROGRAM: u64 = 500_000;
+const TO_SUSPEND: u64 = 10_000;
+const TO_RESUME: u64 = 5_000;
+const LEAST_LEFT: u64 = 40_000;
+const INTERRUPTIONS: u8 = 3;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sched {
+    InOrder,
+    ReadFirst,
+    Suspend,
+}
+
+#[derive(Clone, Copy)]
+struct Load {
+    name: &'static str,
+    /// Requests in flight; 0 = open, with exponential gaps of `gap` nanoseconds on average.
+    depth: usize,
+    gap: u64,
+    /// Percent of requests that read.
+    reads: u64,
+    /// Bus time of a page.
+    bus: u64,
+    requests: usize,
+}
+
+#[derive(Clone, Copy)]
+struct Ask {
+    at: u64,
+    page: u64,
+    read: bool,
+}
+
+fn asks(load: &Load, logical: u64) -> Vec<Ask> {
+    let (mut rng, mut at) = (Rng::stream(23, load.name), 0);
+    let ask = |_| {
+        if load.depth == 0 {
+            at += (-(1.0 - rng.unit_f64()).ln() * load.gap as f64) as u64;
+        }
+        Ask { at, page: rng.below(logical), read: rng.below(100) < load.reads }
+    };
+    (0..load.requests).map(ask).collect()
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Event {
+    Arrive(usize),
+    /// The die of a read stands still.
+    Ready(usize),
+    Sensed(usize),
+    Moved(usize),
+    /// A program ends, unless it was interrupted meanwhile.
+    Programmed(usize, u64),
+    Resumed(usize),
+}
+
+/// What a die does for a page.
+struct Job {
+    die: usize,
+    read: bool,
+    /// Requests that wait for it.
+    waiters: Vec<usize>,
+    /// How many jobs there were when somebody was told when it ends.
+    told: Option<usize>,
+    done: bool,
+    /// Of a program: when it ends as things are, which of its ends that is, interruptions.
+    end: u64,
+    turn: u64,
+    interruptions: u8,
+}
+
+#[derive(Default)]
+struct Die {
+    reads: VecDeque<usize>,
+    programs: VecDeque<usize>,
+    /// In order of arrival, whatever they are.
+    both: VecDeque<usize>,
+    serving: Option<usize>,
+    /// The program in whose array time reads are served.
+    stopped: Option<usize>,
+    resuming: bool,
+}
+
+#[derive(Default)]
+struct Bus {
+    serving: Option<usize>,
+    waiting: VecDeque<usize>,
+}
+
+struct Reference<'a> {
+    sched: Sched,
+    /// Whoever waits for a program is told when it ends, and nothing overtakes it.
+    telling: bool,
+    load: Load,
+    asks: &'a [Ask],
+    heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
+    sequence: u64,
+    now: u64,
+    dies: Vec<Die>,
+    buses: Vec<Bus>,
+    jobs: Vec<Job>,
+    /// Pages of the buffer in the order in which they came, and whether they are dirty.
+    buffer: VecDeque<u64>,
+    dirty: BTreeMap<u64, bool>,
+    slots: usize,
+    staged: VecDeque<usize>,
+    place: BTreeMap<u64, usize>,
+    /// The last program of a page.
+    newest: BTreeMap<u64, usize>,
+    written: u64,
+    left: Vec<usize>,
+    started: Vec<u64>,
+    done: Vec<u64>,
+    next: usize,
+}
+
+impl<'a> Reference<'a> {
+    fn new(
+        (sched, telling): (Sched, bool),
+        load: &Load,
+        asks: &'a [Ask],
+        filled: u64,
+        slots: usize,
+    ) -> Reference<'a> {
+        let mut reference = Reference {
+            sched,
+            telling,
+            load: *load,
+            asks,
+            heap: BinaryHeap::new(),
+            sequence: 0,
+            now: 0,
+            dies: (0..CHANNELS * DIES).map(|_| Die::default()).collect(),
+            buses: (0..CHANNELS).map(|_| Bus::default()).collect(),
+            jobs: Vec::new(),
+            buffer: VecDeque::new(),
+            dirty: BTreeMap::new(),
+            slots,
+            staged: VecDeque::new(),
+            place: BTreeMap::new(),
+            newest: BTreeMap::new(),
+            written: 0,
+            left: vec![0; asks.len()],
+            started: vec![0; asks.len()],
+            done: vec![u64::MAX; asks.len()],
+            next: 0,
+        };
+        for page in 0..filled {
+            reference.put(page);
+        }
+        reference
+    }
+
+    fn put(&mut self, page: u64) -> usize {
+        let turn = self.written % (CHANNELS * DIES);
+        let die = (turn % CHANNELS * DIES + turn / CHANNELS) as usize;
+        self.written += 1;
+        self.place.insert(page, die);
+        die
+    }
+
+    fn at(&mut self, delay: u64, event: Event) {
+        self.sequence += 1;
+        self.heap.push(Reverse((self.now + delay, self.sequence, event)));
+    }
+
+    fn run(mut self) -> [Vec<u64>; 2] {
+        let first = if self.load.depth == 0 { self.asks.len() } else { self.load.depth };
+        for request in 0..first {
+            self.at(self.asks[request].at, Event::Arrive(request));
+        }
+        self.next = first;
+        while let Some(Reverse((now, _, event))) = self.heap.pop() {
+            self.now = now;
+            self.step(event);
+        }
+        let mut latencies = [Vec::new(), Vec::new()];
+        for (i, ask) in self.asks.iter().enumerate() {
+            assert!(self.done[i] != u64::MAX, "a request never ended");
+            latencies[usize::from(ask.read)].push(self.done[i] - self.started[i]);
+        }
+        latencies
+    }
+
+    fn step(&mut self, event: Event) {
+        match event {
+            Event::Arrive(request) => self.arrive(request),
+            Event::Ready(job) => self.at(READ, Event::Sensed(job)),
+            Event::Sensed(job) => self.want_bus(job),
+            Event::Moved(job) => {
+                let bus = self.jobs[job].die / DIES as usize;
+                self.buses[bus].serving = self.buses[bus].waiting.pop_front();
+                if let Some(next) = self.buses[bus].serving {
+                    self.at(self.load.bus, Event::Moved(next));
+                }
+                if self.jobs[job].read {
+                    self.over(job);
+                } else {
+                    self.jobs[job].end = self.now + PROGRAM;
+                    self.at(PROGRAM, Event::Programmed(job, self.jobs[job].turn));
+                    let die = self.jobs[job].die;
+                    self.interrupt(die);
+                }
+            }
+            Event::Programmed(job, turn) if self.jobs[job].turn == turn => self.over(job),
+            Event::Programmed(..) => {}
+            Event::Resumed(die) => {
+                let job = self.dies[die].stopped.take().expect("it was stopped");
+                (self.dies[die].resuming, self.dies[die].serving) = (false, Some(job));
+                let left = self.jobs[job].end;
+                self.jobs[job].end = self.now + left;
+                self.at(left, Event::Programmed(job, self.jobs[job].turn));
+                self.interrupt(die);
+            }
+        }
+    }
+
+    fn arrive(&mut self, request: usize) {
+        self.started[request] = self.now;
+        let Ask { page, read, .. } = self.asks[request];
+        if let Some(dirty) = self.dirty.get_mut(&page) {
+            *dirty |= !read;
+            return self.finish(request);
+        }
+        if read {
+            self.left[request] = 1;
+            let die = self.place[&page];
+            if let Some(job) = self.newest.get(&page).filter(|job| !self.jobs[**job].done) {
+                // It follows the program of its page: no later read goes before that.
+                let now = self.jobs.len();
+                self.jobs[*job].told.get_or_insert(now);
+            }
+            self.enqueue(die, true, vec![request]);
+        }
+        if self.buffer.len() == self.slots {
+            let old = self.buffer.pop_front().expect("slots");
+            if self.dirty.remove(&old) == Some(true) {
+                let die = self.put(old);
+                let job = self.enqueue(die, false, Vec::new());
+                self.staged.push_back(job);
+                self.newest.insert(old, job);
+            }
+        }
+        self.buffer.push_back(page);
+        self.dirty.insert(page, !read);
+        while self.staged.len() > STAGING {
+            let oldest = self.staged.pop_front().expect("more than none");
+            if !read && !self.jobs[oldest].done {
+                self.jobs[oldest].waiters.push(request);
+                let now = self.jobs.len();
+                self.jobs[oldest].told.get_or_insert(now);
+                self.left[request] += 1;
+            }
+        }
+        while self.staged.front().is_some_and(|job| self.jobs[*job].done) {
+            self.staged.pop_front();
+        }
+        if self.left[request] == 0 {
+            self.finish(request);
+        }
+    }
+
+    fn enqueue(&mut self, die: usize, read: bool, waiters: Vec<usize>) -> usize {
+        let job = self.jobs.len();
+        let fresh =
+            Job { die, read, waiters, told: None, done: false, end: 0, turn: 0, interruptions: 0 };
+        self.jobs.push(fresh);
+        let station = &mut self.dies[die];
+        station.both.push_back(job);
+        if read { &mut station.reads } else { &mut station.programs }.push_back(job);
+        if station.serving.is_none() && (station.stopped.is_none() || read && !station.resuming) {
+            self.serve(die);
+        } else {
+            self.interrupt(die);
+        }
+        job
+    }
+
+    /// Reads from this one on came after somebody was told the end of a program in line or under way,
+    /// and so may not go before that.
+    fn told(&self, die: usize) -> Option<usize> {
+        let told = |job: &usize| self.jobs[*job].told.filter(|_| self.telling);
+        let die = &self.dies[die];
+        let under_way = die.stopped.iter().chain(&die.serving);
+        die.programs.iter().chain(under_way).filter_map(told).min()
+    }
+
+    /// The die is free: who is next?
+    fn serve(&mut self, die: usize) {
+        let told = self.told(die).unwrap_or(usize::MAX);
+        let station = &mut self.dies[die];
+        let next = match self.sched {
+            Sched::InOrder => station.both.front(),
+            _ => station.reads.front().filter(|read| **read < told).or(station.programs.front()),
+        };
+        let late = station.reads.front().filter(|_| station.stopped.is_none());
+        let next = next.or(late).copied();
+        if station.stopped.is_some() && !next.is_some_and(|job| self.jobs[job].read) {
+            station.resuming = true;
+            return self.at(TO_RESUME, Event::Resumed(die));
+        }
+        let Some(job) = next else { return };
+        for queue in [&mut station.both, &mut station.reads, &mut station.programs] {
+            queue.retain(|other| *other != job);
+        }
+        station.serving = Some(job);
+        if self.jobs[job].read {
+            self.at(READ, Event::Sensed(job));
+        } else {
+            self.want_bus(job);
+        }
+    }
+
+    /// Stops the program under way if a read waits and may.
+    fn interrupt(&mut self, die: usize) {
+        let station = &self.dies[die];
+        let (Some(job), Some(read)) = (station.serving, station.reads.front().copied()) else {
+            return;
+        };
+        let told = self.told(die).is_some_and(|told| told <= read);
+        let program = &mut self.jobs[job];
+        let left = program.end.saturating_sub(self.now);
+        if self.sched != Sched::Suspend
+            || program.read
+            || told
+            || left < LEAST_LEFT
+            || program.interruptions == INTERRUPTIONS
+        {
+            return;
+        }
+        (program.end, program.turn) = (left, program.turn + 1);
+        program.interruptions += 1;
+        let station = &mut self.dies[die];
+        (station.stopped, station.serving) = (Some(job), Some(read));
+        station.reads.pop_front();
+        station.both.retain(|other| *other != read);
+        self.at(TO_SUSPEND, Event::Ready(read));
+    }
+
+    fn want_bus(&mut self, job: usize) {
+        let bus = &mut self.buses[self.jobs[job].die / DIES as usize];
+        if bus.serving.is_some() {
+            return bus.waiting.push_back(job);
+        }
+        bus.serving = Some(job);
+        self.at(self.load.bus, Event::Moved(job));
+    }
+
+    fn over(&mut self, job: usize) {
+        self.jobs[job].done = true;
+        for request in std::mem::take(&mut self.jobs[job].waiters) {
+            self.left[request] -= 1;
+            if self.left[request] == 0 {
+                self.finish(request);
+            }
+        }
+        let die = self.jobs[job].die;
+        self.dies[die].serving = None;
+        self.serve(die);
+    }
+
+    fn finish(&mut self, request: usize) {
+        self.done[request] = self.now;
+        if self.load.depth > 0 && self.next < self.asks.len() {
+            self.next += 1;
+            self.at(0, Event::Arrive(self.next - 1));
+        }
+    }
+}
+
+fn drive(load: &Load, sched: Sched) -> Drive {
+    let mut config = Config::default();
+    let sched = match sched {
+        Sched::InOrder => "in-order",
+        Sched::ReadFirst => "read-first",
+        Sched::Suspend => "read-first(suspend)",
+    };
+    for pair in [
+        format!("sched={sched}"),
+        format!("geometry.channels={CHANNELS}"),
+        format!("geometry.dies={DIES}"),
+        "geometry.blocks=64".to_string(),
+        "geometry.pages=64".to_string(),
+        "line=superblock".to_string(),
+        "op=100 %".to_string(),
+        "buffer.policy=fifo".to_string(),
+        "buffer.size=256 KiB".to_string(),
+        format!("buffer.staging={STAGING}"),
+        "dram.latency=0".to_string(),
+        "dram.rate=none".to_string(),
+        format!("nand.read={READ} ns"),
+        format!("nand.program={PROGRAM} ns"),
+        format!("nand.suspend_min={LEAST_LEFT} ns"),
+        format!("nand.suspend_max={INTERRUPTIONS}"),
+        format!("nand.t_suspend={TO_SUSPEND} ns"),
+        format!("nand.t_resume={TO_RESUME} ns"),
+        format!("bus.page_time={} ns", load.bus),
+        "bus.cmd=0".to_string(),
+        "fw.read=0".to_string(),
+        "fw.write=0".to_string(),
+        "link.rate=none".to_string(),
+    ] {
+        config.set_pair(&pair).unwrap();
+    }
+    Drive::new(&config.resolve().unwrap()).unwrap()
+}
+
+/// Fills the logical pages in order, and leaves an empty buffer.
+fn fill(drive: &mut Drive, pages: u64) {
+    drive.set_timing(false);
+    for page in 0..pages {
+        let write = Request::write(Lba(page * PAGE_SECTORS), Sectors(PAGE_SECTORS));
+        drive.submit(Time::ZERO, write).unwrap();
+    }
+    drive.submit(Time::ZERO, Request::flush()).unwrap();
+    drive.cool_buffer();
+    drive.set_timing(true);
+}
+
+fn measure(drive: &mut Drive, load: &Load, asks: &[Ask]) -> [Vec<u64>; 2] {
+    let start = drive.now().as_ns() + 1_000_000;
+    let mut flight: BinaryHeap<Reverse<Time>> = BinaryHeap::new();
+    let mut latencies = [Vec::new(), Vec::new()];
+    for ask in asks {
+        let mut at = Time::from_ns(start + ask.at);
+        if load.depth > 0 && flight.len() == load.depth {
+            at = flight.pop().unwrap().0;
+        }
+        let (lba, page) = (Lba(ask.page * PAGE_SECTORS), Sectors(PAGE_SECTORS));
+        let request = if ask.read { Request::read(lba, page) } else { Request::write(lba, page) };
+        let end = drive.submit(at, request).unwrap();
+        flight.push(Reverse(end));
+        latencies[usize::from(ask.read)].push(end.since(at).as_ns());
+    }
+    latencies
+}
+
+fn mean(of: &[u64]) -> f64 {
+    of.iter().sum::<u64>() as f64 / of.len() as f64
+}
+
+fn p99(of: &[u64]) -> f64 {
+    let mut sorted = of.to_vec();
+    sorted.sort_unstable();
+    sorted[sorted.len() * 99 / 100] as f64
+}
+
+fn loads() -> [Load; 5] {
+    let base = Load {
+        name: "70 % reads, depth 16",
+        depth: 16,
+        gap: 0,
+        reads: 70,
+        bus: 5_000,
+        requests: 40_000,
+    };
+    [
+        base,
+        Load { name: "90 % reads, depth 32", depth: 32, reads: 90, ..base },
+        Load { name: "30 % reads, depth 16", reads: 30, ..base },
+        Load { name: "open, 70 % reads, 60 % of its speed", depth: 0, gap: 21_000, ..base },
+        Load { name: "open, 70 % reads, slow bus", depth: 0, gap: 24_000, bus: 20_000, ..base },
+    ]
+}
+
+#[test]
+fn dies_that_put_reads_first_agree_with_an_event_simulation() {
+    let mut wrong = Vec::new();
+    for load in loads() {
+        for sched in [Sched::InOrder, Sched::ReadFirst, Sched::Suspend] {
+            let mut drive = drive(&load, sched);
+            let logical = drive.capacity().0 / PAGE_SECTORS / 2;
+            fill(&mut drive, logical);
+            let slots = drive.stats().buffer.slots as usize;
+            let asks = asks(&load, logical);
+            let ours = measure(&mut drive, &load, &asks);
+            let reference =
+                |telling| Reference::new((sched, telling), &load, &asks, logical, slots).run();
+            let (theirs, free) = (reference(true), reference(false));
+            assert_eq!(drive.stats().nand.erases, 0, "{}: no cleaning is modelled", load.name);
+            for (what, at) in [("write", 0), ("read", 1)] {
+                let pairs = [
+                    ("mean", mean(&ours[at]), mean(&theirs[at]), mean(&free[at]), 2.0),
+                    ("p99", p99(&ours[at]), p99(&theirs[at]), p99(&free[at]), 5.0),
+                ];
+                for (figure, ours, theirs, free, tolerance) in pairs {
+                    let percent = 100.0 * (ours / theirs - 1.0);
+                    let line = format!(
+                        "{}, {sched:?}: {what} {figure} {ours:.0} ns, reference {theirs:.0} \
+                         ({percent:+.2} %), without telling {free:.0}",
+                        load.name
+                    );
+                    println!("{line}");
+                    // A few of many writes wait at all: their mean is a few nanoseconds.
+                    if (ours - theirs).abs() > theirs * tolerance / 100.0 + 500.0 {
+                        wrong.push(line);
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
