@@ -252,7 +252,7 @@ fn metrics_are_answered_over_http_on_this_machine() {
         stream.read_to_string(&mut answer).ok()?;
         answer.starts_with("HTTP/1.0 200").then_some(())
     };
-    let came_back = (0..500).any(|_| {
+    let came_back = (0..6_000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         again().is_some()
     });

@@ -262,7 +262,17 @@ fn the_newest_flush_is_missed_as_soon_as_something_says_that_it_was_answered() {
             disk.write(lpn * BLOCK as u64, &block(lpn, 1), true).unwrap().wait();
         }
         if idle {
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            let bytes = || {
+                let mut bytes = vec![0; IMAGE];
+                ram.read(0, &mut bytes).unwrap();
+                bytes
+            };
+            // Left alone, it says what was flushed. The planted one never does.
+            let (answered, most) = (bytes(), if planted.is_some() { 20 } else { 1_000 });
+            let _said = (0..most).any(|_| {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+                bytes() != answered
+            });
         }
         drop(disk);
         let g = *remap::recover(

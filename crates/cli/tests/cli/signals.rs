@@ -51,7 +51,21 @@ fn control_c_is_130() {
         .stderr(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    std::thread::sleep(std::time::Duration::from_millis(700));
+    // Before it listens, the signal would end it as it ends any program.
+    let status = format!("/proc/{}/status", child.id());
+    let listens = || {
+        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        caught.is_some_and(|mask| {
+            u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & 2 != 0)
+        })
+    };
+    let begun = (0..6_000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        listens()
+    });
+    assert!(begun, "it never listens");
+    std::thread::sleep(std::time::Duration::from_millis(300));
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
