@@ -10,7 +10,7 @@ use controller::{DRIVE, Running, run};
 use rusqlite::Connection;
 use stack::power::When;
 use varve_serve::nvme::initiator::Wish;
-use varve_serve::nvme::{Bug, InitiatorError, Options, Status};
+use varve_serve::nvme::{Bug, Digest, InitiatorError, Options, Status};
 use wired::{another_vfs, ask, open, uri};
 
 fn served() -> Running {
@@ -75,6 +75,32 @@ fn several_databases_and_connections_share_one_store() {
     // `mode=ro` is one more connection to the store that this process has.
     let read = open(&format!("{name}&mode=ro"));
     assert_eq!(ask(&read.expect("opened"), "SELECT count(*) FROM t"), "40");
+}
+
+/// With one queue, with data that is asked for, and whatever there is of digests.
+#[test]
+fn what_a_controller_offers_is_enough() {
+    let small = Options { in_capsule: 4096, transfer: 8192, ..Options::default() };
+    for options in [
+        Options { queues: 1, ..Options::default() },
+        Options { digest: Digest::Require, ..small.clone() },
+        Options { digest: Digest::Off, ..small },
+    ] {
+        let (running, vfs) = (run(&[DRIVE], options), another_vfs());
+        let name = uri(&vfs, running.at, "app.db", "&log=1MiB");
+        let db = open(&name).expect("opened");
+        db.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (randomblob(300000))")
+            .expect("it");
+        // Commits of many pages, which the log takes: several commands, and one flush behind them.
+        for _ in 0..4 {
+            db.execute_batch("UPDATE t SET a = randomblob(300000)").expect("written");
+        }
+        let sum = ask(&db, "SELECT hex(a) FROM t");
+        drop(db);
+        let db = open(&name).expect("opened again");
+        assert_eq!(ask(&db, "SELECT hex(a) FROM t"), sum);
+        assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok");
+    }
 }
 
 /// Whether a second process can have a store that a first one has; it waits no longer than `wait`.

@@ -65,6 +65,19 @@ fn cuts(drive: &str, draw: Draw, count: u64, seed: u64, options: Options) -> Fou
     (ledger.floor, None)
 }
 
+/// So many cuts, `each` of them of one drive; the steps that were acknowledged.
+fn lives(drive: &str, draw: Draw, count: u64, each: u64, seed: u64) -> u64 {
+    let mut steps = 0;
+    for life in 0..count.div_ceil(each) {
+        let now = each.min(count - life * each);
+        let (some, wrong) = cuts(drive, draw, now, seed + life, Options::default());
+        assert_eq!(wrong, None);
+        steps += some;
+    }
+    println!("{count} cuts, {steps} steps acknowledged");
+    steps
+}
+
 /// More of them: `VARVE_WIRE_CUTS=10000`.
 fn wanted(usual: u64) -> u64 {
     std::env::var("VARVE_WIRE_CUTS").map_or(usual, |text| text.parse().expect("a number"))
@@ -73,9 +86,7 @@ fn wanted(usual: u64) -> u64 {
 #[test]
 fn after_a_cut_at_any_operation_every_commit_is_there_whole_or_not_at_all() {
     let count = wanted(150);
-    let (steps, wrong) = cuts(DRIVE, Mode::drawn, count, 1, Options::default());
-    println!("{count} cuts, {steps} steps acknowledged");
-    assert_eq!(wrong, None);
+    let steps = lives(DRIVE, Mode::drawn, count, 500, 1);
     assert!(steps > count, "{steps}: the load gets somewhere");
 }
 
@@ -83,16 +94,9 @@ fn after_a_cut_at_any_operation_every_commit_is_there_whole_or_not_at_all() {
 /// may leave a super-journal that nobody names, as SQLite's documentation says, so a drive is used for some cuts only.
 #[test]
 fn transactions_that_outgrow_the_drive_are_whole_as_well() {
-    const EACH: u64 = 50;
     let drive = DRIVE.replace("tx.mode=nolog", "tx.mode=nolog, tx.pages=16");
-    let (count, mut steps) = (wanted(100), 0);
-    for life in 0..count.div_ceil(EACH) {
-        let now = EACH.min(count - life * EACH);
-        let (some, wrong) = cuts(&drive, Mode::large, now, 1_000 + life, Options::default());
-        assert_eq!(wrong, None);
-        steps += some;
-    }
-    println!("{count} cuts, {steps} steps acknowledged");
+    let count = wanted(100);
+    let steps = lives(&drive, Mode::large, count, 50, 1_000);
     assert!(steps > count / 3, "{steps}: the load gets somewhere");
 }
 

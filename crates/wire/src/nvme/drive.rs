@@ -8,6 +8,7 @@
 //! * one command is under way at a time, so each was answered before the next one leaves.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -20,6 +21,7 @@ use block::{
 use super::codec::{Sqe, admin};
 use super::initiator::{self, Initiator, InitiatorError, Told, Wish};
 use super::log::PageLog;
+use super::pdu::Digests;
 use super::place::Place;
 use super::status::Status;
 
@@ -29,6 +31,8 @@ const PAGE: u64 = UNIT_BYTES / SECTOR_BYTES;
 const TOGETHER: usize = 256;
 /// Milliseconds after which a controller gives up a host that is not heard of.
 const ALIVE: u32 = 30_000;
+/// Pages that are read together while a store is opened.
+const AHEAD: u64 = 32;
 /// Blocks of one range that is deallocated.
 const RANGE: u64 = 1 << 31;
 
@@ -66,6 +70,8 @@ pub enum DriveError {
 pub(super) struct Wire {
     place: Place,
     lost: Mutex<Option<String>>,
+    /// Nothing was changed since the namespace was claimed.
+    fresh: AtomicBool,
 }
 
 impl Wire {
@@ -74,6 +80,15 @@ impl Wire {
         let lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         let why = lost.as_ref().map(|why| format!("{}: lost before: {why}", self.place));
         why.map_or(Ok(()), |why| Err(DeviceError::Io(why)))
+    }
+
+    /// Something is about to be changed.
+    pub(super) fn touch(&self) {
+        self.fresh.store(false, Ordering::Relaxed);
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.fresh.load(Ordering::Relaxed)
     }
 
     fn lose(&self, why: &InitiatorError) {
@@ -160,6 +175,8 @@ pub struct Drive {
     open: BTreeSet<TxId>,
     next: TxId,
     log: Option<Arc<PageLog>>,
+    /// Pages that were read ahead, and the first of them: who opens a store reads its table and its log page by page.
+    ahead: (u64, Vec<u8>),
     _alive: KeepAlive,
 }
 
@@ -171,10 +188,7 @@ impl Drive {
     pub fn connect(place: &Place) -> Result<Drive, DriveError> {
         let failed = |error| DriveError::Host { place: place.clone(), error };
         let unfit = |what| DriveError::Unfit { place: place.clone(), what };
-        let wish = Wish { queues: 2, alive: ALIVE, ..Wish::default() };
-        let name = initiator::name_at(&place.address, place.nqn.as_deref(), &wish);
-        let mut host =
-            Initiator::connect(&place.address, &name.map_err(failed)?, &wish).map_err(failed)?;
+        let mut host = host(place).map_err(failed)?;
         let of = host.namespaces.iter().find(|told| told.nsid == place.nsid).copied();
         let of = of.ok_or_else(|| unfit("the subsystem has no such namespace"))?;
         let limits = of.transactions.filter(|_| 1 << of.shift == UNIT_BYTES);
@@ -195,7 +209,11 @@ impl Drive {
             }
             Err(error) => return Err(failed(error)),
         }
-        let wire = Arc::new(Wire { place: place.clone(), lost: Mutex::default() });
+        let wire = Arc::new(Wire {
+            place: place.clone(),
+            lost: Mutex::default(),
+            fresh: AtomicBool::new(true),
+        });
         let transfer = host.transfer();
         let second = (host.queues.len() > 1).then(|| host.queues.pop()).flatten();
         let log = second.map(|line| Arc::new(PageLog::new(Arc::clone(&wire), line, of, transfer)));
@@ -203,7 +221,8 @@ impl Drive {
         let alive = KeepAlive::start(Arc::clone(&host), Arc::clone(&wire));
         let alive = alive.map_err(|error| failed(error.into()))?;
         let (open, next) = (BTreeSet::new(), TxId(0));
-        Ok(Drive { wire, host, of, limits, open, next, log, _alive: alive })
+        let ahead = (0, Vec::new());
+        Ok(Drive { wire, host, of, limits, open, next, log, ahead, _alive: alive })
     }
 
     /// Asks for something at `lba`, if the connection lives.
@@ -216,6 +235,26 @@ impl Drive {
         ask(&mut lock(&self.host), self.of).map_err(|error| self.wire.error(error, lba))
     }
 
+    /// Reads one page, and those behind it as long as nothing was changed: then they can wait here.
+    fn read_page(&mut self, page: u64, out: &mut [u8]) -> Result<(), DeviceError> {
+        let lba = Lba(page * PAGE);
+        if !self.wire.is_fresh() {
+            self.ahead = (0, Vec::new());
+            let found = self.ask(lba, |host, of| host.read(of, page, 1))?;
+            out.copy_from_slice(&found);
+            return Ok(());
+        }
+        self.wire.check()?;
+        let (first, bytes) = (self.ahead.0, self.ahead.1.len() as u64);
+        if page < first || page >= first + bytes / UNIT_BYTES {
+            let count = AHEAD.min(self.of.blocks - page);
+            self.ahead = (page, self.ask(lba, |host, of| host.read(of, page, count))?);
+        }
+        let at = ((page - self.ahead.0) * UNIT_BYTES) as usize;
+        out.copy_from_slice(&self.ahead.1[at..at + UNIT_BYTES as usize]);
+        Ok(())
+    }
+
     /// The same in a transaction.
     fn ask_in<R>(
         &mut self,
@@ -224,6 +263,7 @@ impl Drive {
         ask: impl FnOnce(&mut Initiator, Told) -> Result<R, InitiatorError>,
     ) -> Result<R, TxError> {
         self.wire.check()?;
+        self.wire.touch();
         let asked = ask(&mut lock(&self.host), self.of);
         asked.map_err(|error| self.refused(error, tid, page))
     }
@@ -264,6 +304,21 @@ impl Drop for Drive {
     }
 }
 
+/// Connects, with digests where the controller has any.
+fn host(place: &Place) -> Result<Initiator, InitiatorError> {
+    let with = |digests| {
+        let wish = Wish { queues: 2, alive: ALIVE, digests, ..Wish::default() };
+        let name = initiator::name_at(&place.address, place.nqn.as_deref(), &wish)?;
+        Initiator::connect(&place.address, &name, &wish)
+    };
+    match with(Digests::both(true)) {
+        Err(InitiatorError::Terminated(..) | InitiatorError::Protocol(_)) => {
+            with(Digests::both(false))
+        }
+        connected => connected,
+    }
+}
+
 /// Pages of a request.
 fn pages(request: &Request<'_>) -> Result<(u64, u64), DeviceError> {
     let (first, count) = (request.lba.0, request.sectors.0);
@@ -291,6 +346,9 @@ impl BlockDevice for Drive {
         }
         let (first, count) = pages(&request)?;
         let bytes = (count * UNIT_BYTES) as usize;
+        if request.op != Op::Read {
+            self.wire.touch();
+        }
         match (request.op, request.data) {
             (Op::Flush, _) => self.ask(lba, |host, of| host.flush(of))?,
             (Op::Discard, _) => {
@@ -298,6 +356,9 @@ impl BlockDevice for Drive {
                     let now = RANGE.min(first + count - from) as u32;
                     self.ask(lba, |host, of| host.deallocate(of, from, now))?;
                 }
+            }
+            (Op::Read, Data::Read(out)) if out.len() == bytes && count == 1 => {
+                self.read_page(first, out)?;
             }
             (Op::Read, Data::Read(out)) if out.len() == bytes => {
                 let found = self.ask(lba, |host, of| host.read(of, first, count))?;

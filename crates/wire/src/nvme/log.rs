@@ -69,6 +69,7 @@ impl LogSink for PageLog {
             return Err(DeviceError::Unsupported("a part of a page of a log, over a wire"));
         }
         self.wire.check()?;
+        self.wire.touch();
         let first = self.first + offset / UNIT_BYTES;
         let lba = Lba(first * (UNIT_BYTES / SECTOR_BYTES));
         self.write(first, bytes).map_err(|error| self.wire.error(error, lba))
