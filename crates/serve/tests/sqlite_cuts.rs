@@ -15,7 +15,7 @@ use controller::{DRIVE, Running, run};
 use rusqlite::Connection;
 use stack::power::When;
 use varve_serve::nvme::{Bug, Options};
-use wired::{Ledger, Mode, another_vfs, ask, open, prepare, start, uri};
+use wired::{Ledger, Mode, NOTHING_FAILED, another_vfs, ask, open, prepare, start, uri};
 
 /// Opens for a load; a controller that has just come up may not listen yet.
 fn started(vfs: &str, at: SocketAddr, mode: Mode) -> Connection {
@@ -50,9 +50,15 @@ fn cuts(drive: &str, draw: Draw, count: u64, seed: u64, options: Options) -> Fou
         };
         let state = power.state();
         if state.operations + 1 < at {
-            let now = state.operations;
-            let why = format!("cut {cut}, {mode:?}: operation {now} of {at}: {ended}");
-            return (ledger.floor, Some(why));
+            // Commits that cost the flash nothing, if they are: the power goes all the same.
+            if let Err(error) = power.cut(When::Now) {
+                return (ledger.floor, Some(format!("cut {cut}: {error}")));
+            }
+            if ended != NOTHING_FAILED {
+                let now = state.operations;
+                let why = format!("cut {cut}, {mode:?}: operation {now} of {at}: {ended}");
+                return (ledger.floor, Some(why));
+            }
         }
         // A drive that was about to say so may be off only now.
         running.until("the power is off", |running| !running.stacks[0].power.state().on);

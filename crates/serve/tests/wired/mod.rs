@@ -63,8 +63,8 @@ pub struct Mode {
 
 impl Mode {
     pub fn drawn(rng: &mut Rng) -> Mode {
-        const JOURNALS: [&str; 4] = ["DELETE", "TRUNCATE", "PERSIST", "WAL"];
-        let journal = JOURNALS[rng.below(4) as usize];
+        const JOURNALS: [&str; 5] = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "WAL"];
+        let journal = JOURNALS[rng.below(5) as usize];
         // What binds two write-ahead logs to one commit is nothing that SQLite has.
         Mode {
             journal,
@@ -82,6 +82,8 @@ impl Mode {
     }
 }
 
+/// Why a load ended that was not ended.
+pub const NOTHING_FAILED: &str = "nothing failed";
 const ROWS: u64 = 60;
 const EACH: u64 = 100;
 
@@ -150,7 +152,7 @@ pub fn work(db: &Connection, mode: Mode, from: u64, steps: u64, rng: &mut Rng) -
             return (k - 1, format!("{error}: {}", ask(db, "PRAGMA varve_error")));
         }
     }
-    (from + steps, "nothing failed".to_string())
+    (from + steps, NOTHING_FAILED.to_string())
 }
 
 /// What was acknowledged of a load.
