@@ -409,7 +409,8 @@ impl PageFtl {
     /// Waits until at most `limit` programs of host data are in flight; when that is. Only the
     /// ones waited for are pinned; the others may still be suspended.
     pub fn back_pressure(&mut self, limit: u32) -> Time {
-        self.staging.at_most(limit, self.nand.sched_mut(), self.now)
+        let order = self.nand.timing().order;
+        self.staging.at_most(limit, self.nand.sched_mut(), order, self.now)
     }
 
     /// The same where nobody waits, so nothing need be pinned. Where dies serve in order it is, as

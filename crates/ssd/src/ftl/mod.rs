@@ -39,6 +39,7 @@ pub(crate) use free::FreeLines;
 pub(crate) use head::erase_padding;
 pub(crate) use host::{POISON, SlotData, Writer, merge_pieces};
 pub use known::Known;
+pub(crate) use staging::first_to_end;
 pub use victim::{
     Choice, ClosedLine, Victim, VictimInfo, VictimSpec, add_victim, replace_victim, victims,
 };

@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use block::Time;
-use nand::{Sched, Ticket};
+use nand::{Order, Sched, Ticket};
 
 /// See above.
 #[derive(Clone, Debug, Default)]
@@ -51,9 +51,12 @@ impl Staging {
         let beyond = self.staged.len().saturating_sub(limit as usize);
         self.staged.drain(..beyond);
     }
-    /// When at most `limit` programs are in flight. Only the ones waited for are pinned; the others
-    /// may still be suspended.
-    pub fn at_most(&mut self, limit: u32, scheduler: &mut Sched, now: Time) -> Time {
+    /// When at most `limit` programs are in flight. Only the ones waited for are pinned; reads may
+    /// still move the others.
+    pub fn at_most(&mut self, limit: u32, scheduler: &mut Sched, order: Order, now: Time) -> Time {
+        if order == Order::ReadFirst {
+            return first_to_end(&mut self.staged, limit, scheduler, now);
+        }
         let mut when = Time::ZERO;
         while self.staged.len() > limit as usize {
             if let Some(ticket) = self.staged.pop_front() {
@@ -66,4 +69,27 @@ impl Staging {
         }
         when
     }
+}
+
+/// When at most `limit` of the programs in flight are left: where reads go first it is not the
+/// oldest that end first. Those that do are under way, most of them, so little is pinned with them.
+pub(crate) fn first_to_end(
+    staged: &mut VecDeque<Ticket>,
+    limit: u32,
+    scheduler: &mut Sched,
+    now: Time,
+) -> Time {
+    if staged.len() <= limit as usize {
+        return Time::ZERO;
+    }
+    staged.retain(|ticket| scheduler.peek(*ticket) > now);
+    let mut when = Time::ZERO;
+    while staged.len() > limit as usize {
+        let ends = staged.iter().enumerate().map(|(i, ticket)| (scheduler.peek(*ticket), i));
+        let Some((_, first)) = ends.min() else { break };
+        if let Some(ticket) = staged.remove(first) {
+            when = when.max(scheduler.tell(ticket));
+        }
+    }
+    when
 }

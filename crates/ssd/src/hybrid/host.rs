@@ -6,7 +6,7 @@ use nand::{Cause, Kind, Oob, Order, Payload, ReadCause, SlotRead, SlotWrite};
 use super::{HybridFtl, power};
 use crate::Bug;
 use crate::backend::Backend;
-use crate::ftl::{POISON, SlotData, Writer, merge_pieces};
+use crate::ftl::{POISON, SlotData, Writer, first_to_end, merge_pieces};
 
 const PAGE: usize = 4096;
 
@@ -247,6 +247,9 @@ impl Backend for HybridFtl {
         }
     }
     fn back_pressure(&mut self, limit: u32) -> Time {
+        if self.nand.timing().order == Order::ReadFirst {
+            return first_to_end(&mut self.staged, limit, self.nand.sched_mut(), self.now);
+        }
         let mut when = Time::ZERO;
         while self.staged.len() > limit as usize {
             if let Some(ticket) = self.staged.pop_front() {
