@@ -6,13 +6,11 @@
 //! Two rules of the drive are built in here too. A read of a page whose program is in line follows that.
 //! A write that finds too many programs in flight waits for the one that is to end first (in order: for
 //! the oldest one), and is told at once when that is: no read interrupts or overtakes it any more, nor
-//! what its die does before. A second run without the latter says what it costs: little, unless reads
-//! interrupt, and hosts are kept waiting by writes all the time.
+//! what its die does before. A second run without the latter says what it costs: little, unless writes
+//! wait all the time and reads would interrupt what they wait for.
 //!
-//! Two differences are left. Data of a program crosses the bus where it was booked first, also if the
-//! program is moved later. And where writes wait and reads interrupt, which program is to end first is a
-//! matter of microseconds, and whatever is chosen holds its die: there means may differ by 6 %, tails by
-//! 15 %, of figures that telling itself changes several times over.
+//! One difference is left: data of a program crosses the bus where it was booked first, also if the
+//! program is moved later.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -285,29 +283,26 @@ impl<'a> Reference<'a> {
 
     /// Too many programs are in flight: a write waits, a read does not.
     fn press(&mut self, request: usize, read: bool) {
+        if self.sched != Sched::InOrder && read {
+            // It does not wait: the next write does for all that is too much.
+            return;
+        }
         if self.sched != Sched::InOrder && self.telling {
-            let drop_done = !read && self.staged.len() > STAGING;
-            self.staged.retain(|job| !drop_done || !self.jobs[*job].done);
+            self.staged.retain(|job| !self.jobs[*job].done);
             while self.staged.len() > STAGING {
-                let first = if read { 0 } else { self.first_to_end() };
+                let first = self.first_to_end();
                 let job = self.staged.remove(first).expect("more than none");
-                if !read {
-                    self.jobs[job].waiters.push(request);
-                    let now = self.jobs.len();
-                    self.jobs[job].read_by.get_or_insert(now);
-                    self.left[request] += 1;
-                }
+                self.jobs[job].waiters.push(request);
+                let now = self.jobs.len();
+                self.jobs[job].read_by.get_or_insert(now);
+                self.left[request] += 1;
             }
             return;
         }
         if self.sched != Sched::InOrder {
             while self.staged.len() - self.waiting.len() > STAGING {
-                if read {
-                    self.staged.pop_front();
-                } else {
-                    self.waiting.push_back(request);
-                    self.left[request] += 1;
-                }
+                self.waiting.push_back(request);
+                self.left[request] += 1;
             }
             return;
         }
@@ -593,12 +588,10 @@ fn dies_that_put_reads_first_agree_with_an_event_simulation() {
                 |telling| Reference::new((sched, telling), &load, &asks, logical, slots).run();
             let (theirs, free) = (reference(true), reference(false));
             assert_eq!(drive.stats().nand.erases, 0, "{}: no cleaning is modelled", load.name);
-            let pressed = sched == Sched::Suspend && load.depth > 0;
-            let (of_mean, of_tail) = if pressed { (6.0, 15.0) } else { (2.0, 5.0) };
             for (what, at) in [("write", 0), ("read", 1)] {
                 let pairs = [
-                    ("mean", mean(&ours[at]), mean(&theirs[at]), mean(&free[at]), of_mean),
-                    ("p99", p99(&ours[at]), p99(&theirs[at]), p99(&free[at]), of_tail),
+                    ("mean", mean(&ours[at]), mean(&theirs[at]), mean(&free[at]), 2.0),
+                    ("p99", p99(&ours[at]), p99(&theirs[at]), p99(&free[at]), 5.0),
                 ];
                 for (figure, ours, theirs, free, tolerance) in pairs {
                     let percent = 100.0 * (ours / theirs - 1.0);
@@ -608,8 +601,8 @@ fn dies_that_put_reads_first_agree_with_an_event_simulation() {
                         load.name
                     );
                     println!("{line}");
-                    // A few of many writes wait at all: their mean is a few nanoseconds.
-                    if (ours - theirs).abs() > theirs * tolerance / 100.0 + 500.0 {
+                    // A few of many writes wait at all: their mean is below a microsecond.
+                    if (ours - theirs).abs() > theirs * tolerance / 100.0 + 1_000.0 {
                         wrong.push(line);
                     }
                 }

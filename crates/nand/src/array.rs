@@ -97,7 +97,7 @@ impl Nand {
 
     /// Power-on of an array that holds `image`. Operation numbers start from 0 again.
     pub fn from_image(geometry: Geometry, timing: Timing, image: Image) -> Nand {
-        let sched = Sched::new(&geometry);
+        let sched = Sched::new(&geometry, timing.order);
         Nand {
             sched,
             wear: WearTable::of(&image.meta),

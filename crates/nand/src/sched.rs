@@ -72,13 +72,18 @@ pub struct Sched {
 }
 
 impl Sched {
-    /// Idle timelines for `geometry`.
-    pub fn new(geometry: &Geometry) -> Sched {
+    /// Idle timelines for `geometry`, where dies serve in `order`.
+    pub fn new(geometry: &Geometry, order: Order) -> Sched {
+        // Reads that go first need the idle time before what is booked far ahead.
+        let bus = match order {
+            Order::InOrder => Timeline::default(),
+            Order::ReadFirst => Timeline::ahead(),
+        };
         let planes = vec![Time::ZERO; geometry.planes_per_die as usize];
         let reads = Reads { sent: planes.clone(), ..Reads::default() };
         let die = Die { register: planes, reads, ..Die::default() };
         Sched {
-            buses: vec![Timeline::default(); geometry.channels as usize],
+            buses: vec![bus; geometry.channels as usize],
             dies: vec![die; geometry.dies() as usize],
             dies_per_channel: geometry.dies_per_channel,
             planes_per_die: geometry.planes_per_die,

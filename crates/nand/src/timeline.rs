@@ -2,7 +2,10 @@
 
 use block::{Span, Time};
 
+/// Gaps that are remembered; the number is part of what a run comes to.
 const GAPS: usize = 32;
+/// The same where operations are booked far ahead of others that come later and go first.
+const GAPS_AHEAD: usize = 4096;
 
 /// A bus, a link, a DRAM port. A booking takes the idle time it finds from its wish on, in
 /// pieces if need be, else the end. A read books the bus after its sense time; another die may
@@ -16,7 +19,8 @@ const GAPS: usize = 32;
 #[derive(Clone, Debug)]
 pub struct Timeline {
     free_from: Time,
-    gaps: [(Time, Time); GAPS],
+    /// Places for gaps; the first `count` are taken.
+    gaps: Vec<(Time, Time)>,
     count: usize,
     busy: Span,
     dropped: u64,
@@ -24,17 +28,26 @@ pub struct Timeline {
 
 impl Default for Timeline {
     fn default() -> Self {
+        Timeline::with_gaps(GAPS)
+    }
+}
+
+impl Timeline {
+    /// One that others are booked on before those that are served first.
+    pub(crate) fn ahead() -> Timeline {
+        Timeline::with_gaps(GAPS_AHEAD)
+    }
+
+    fn with_gaps(most: usize) -> Timeline {
         Timeline {
             free_from: Time::ZERO,
-            gaps: [(Time::ZERO, Time::ZERO); GAPS],
+            gaps: vec![(Time::ZERO, Time::ZERO); most],
             count: 0,
             busy: Span::ZERO,
             dropped: 0,
         }
     }
-}
 
-impl Timeline {
     /// Books `length` not before `at`; the moment when it begins and when it is done. `now` is the
     /// time of the request being served: idle time before it can never be used again.
     #[inline]
@@ -88,7 +101,7 @@ impl Timeline {
 
     fn push_gap(&mut self, now: Time, from: Time, to: Time) {
         self.forget_before(now);
-        if self.count == GAPS {
+        if self.count == self.gaps.len() {
             self.gaps.copy_within(1.., 0);
             self.count -= 1;
             self.dropped += 1;
@@ -143,7 +156,7 @@ impl Timeline {
             (true, false) => self.gaps[i] = (from, start),
             (true, true) => {
                 self.gaps[i] = (from, start);
-                if self.count == GAPS {
+                if self.count == self.gaps.len() {
                     self.dropped += 1;
                 } else {
                     self.gaps.copy_within(i + 1..self.count, i + 2);

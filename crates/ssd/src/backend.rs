@@ -42,7 +42,7 @@ pub(crate) trait Backend {
     fn through(&mut self) -> Result<Time, DeviceError>;
     /// Waits until at most `limit` pages of write-back are in flight; when that is.
     fn back_pressure(&mut self, limit: u32) -> Time;
-    /// The same for a request that does not wait: the next one that does waits for `limit` at most.
+    /// The same for a request that does not wait.
     fn press_nobody(&mut self, limit: u32) {
         self.back_pressure(limit);
     }

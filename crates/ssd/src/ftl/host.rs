@@ -413,12 +413,12 @@ impl PageFtl {
         self.staging.at_most(limit, self.nand.sched_mut(), order, self.now)
     }
 
-    /// The same where nobody waits, so nothing need be pinned. Where dies serve in order it is, as
-    /// it ever was: reads that interrupt find the same programs pinned.
+    /// The same where nobody waits: the next write that does waits for all that is too much. Where
+    /// dies serve in order it waits for its own alone, as it ever did.
     pub fn press_nobody(&mut self, limit: u32) {
         match self.nand.timing().order {
             Order::InOrder => drop(self.back_pressure(limit)),
-            Order::ReadFirst => self.staging.let_go(limit),
+            Order::ReadFirst => self.staging.forget(self.nand.sched(), self.now),
         }
     }
 }

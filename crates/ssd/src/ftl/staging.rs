@@ -46,10 +46,11 @@ impl Staging {
     pub fn request_done(&self, scheduler: &mut Sched, now: Time) -> Time {
         self.booked.iter().map(|ticket| scheduler.tell(*ticket)).fold(now, Time::max)
     }
-    /// Nobody waits for what is in flight beyond `limit` programs.
-    pub fn let_go(&mut self, limit: u32) {
-        let beyond = self.staged.len().saturating_sub(limit as usize);
-        self.staged.drain(..beyond);
+    /// What has ended need not be remembered.
+    pub fn forget(&mut self, scheduler: &Sched, now: Time) {
+        while self.staged.front().is_some_and(|ticket| scheduler.peek(*ticket) <= now) {
+            self.staged.pop_front();
+        }
     }
     /// When at most `limit` programs are in flight. Only the ones waited for are pinned; reads may
     /// still move the others.
@@ -63,10 +64,7 @@ impl Staging {
                 when = when.max(scheduler.tell(ticket));
             }
         }
-        // What has ended need not be remembered.
-        while self.staged.front().is_some_and(|ticket| scheduler.peek(*ticket) <= now) {
-            self.staged.pop_front();
-        }
+        self.forget(scheduler, now);
         when
     }
 }

@@ -242,8 +242,7 @@ impl Backend for HybridFtl {
         if self.nand.timing().order == Order::InOrder {
             self.back_pressure(limit);
         } else {
-            let beyond = self.staged.len().saturating_sub(limit as usize);
-            self.staged.drain(..beyond);
+            self.forget_staged();
         }
     }
     fn back_pressure(&mut self, limit: u32) -> Time {
@@ -256,10 +255,16 @@ impl Backend for HybridFtl {
                 when = when.max(self.nand.sched_mut().tell(ticket));
             }
         }
-        // What has ended need not be remembered.
+        self.forget_staged();
+        when
+    }
+}
+
+impl HybridFtl {
+    /// What has ended need not be remembered.
+    fn forget_staged(&mut self) {
         while self.staged.front().is_some_and(|t| self.nand.sched().peek(*t) <= self.now) {
             self.staged.pop_front();
         }
-        when
     }
 }
