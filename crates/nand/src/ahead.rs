@@ -96,9 +96,8 @@ impl Sched {
 impl Die {
     /// When the programs of pages that are in the queue have ended.
     fn programmed(&self, pages: &[(BlockId, u32)]) -> Time {
-        let read = |(_, block, page): &&(u64, BlockId, u32)| pages.contains(&(*block, *page));
-        let last = self.reads.holds.iter().rev().find(read);
-        let at = last.and_then(|(number, ..)| position(&self.queue, *number));
+        let holder = self.reads.holder(pages);
+        let at = holder.and_then(|number| position(&self.queue, number));
         at.map_or(Time::ZERO, |at| self.queue[at].end)
     }
 

@@ -62,8 +62,32 @@ pub(crate) struct Reads {
     pub sensed: Time,
     /// The end of the last program or erase that a read was put behind.
     pub behind: Time,
-    /// Pages that programs of the queue hold, by their numbers.
-    pub holds: VecDeque<(u64, BlockId, u32)>,
+    /// Pages that programs of the queue hold, block and page in one number: every read looks for its
+    /// own among them.
+    pub pages: VecDeque<u64>,
+    /// The number of each one's program.
+    pub programs: VecDeque<u64>,
+}
+
+impl Reads {
+    fn page((block, page): (BlockId, u32)) -> u64 {
+        u64::from(block.0) << 32 | u64::from(page)
+    }
+    /// Program `number` of the queue holds a page.
+    pub fn hold(&mut self, number: u64, page: (BlockId, u32)) {
+        self.pages.push_back(Reads::page(page));
+        self.programs.push_back(number);
+    }
+    /// The number of the last program of the queue that holds one of `pages`.
+    pub fn holder(&self, pages: &[(BlockId, u32)]) -> Option<u64> {
+        let of = |page: &(BlockId, u32)| {
+            let page = Reads::page(*page);
+            let (old, new) = self.pages.as_slices();
+            let in_new = new.iter().rposition(|other| *other == page).map(|at| old.len() + at);
+            in_new.or_else(|| old.iter().rposition(|other| *other == page))
+        };
+        pages.iter().filter_map(of).max().map(|at| self.programs[at])
+    }
 }
 
 impl Die {
@@ -81,8 +105,9 @@ impl Die {
             self.queue.pop_front();
         }
         let first = self.queue.front().map_or(u64::MAX, |op| op.number);
-        while self.reads.holds.front().is_some_and(|(number, ..)| *number < first) {
-            self.reads.holds.pop_front();
+        while self.reads.programs.front().is_some_and(|number| *number < first) {
+            self.reads.programs.pop_front();
+            self.reads.pages.pop_front();
         }
     }
     /// The end of the last operation of `mark` in the queue.

@@ -313,10 +313,9 @@ impl Sched {
         }
     }
     /// The program booked last on `die` holds a page.
-    #[cold]
     pub(crate) fn holds(&mut self, die: u32, block: BlockId, page: u32) {
         let cell = &mut self.dies[die as usize];
-        cell.reads.holds.push_back((cell.next_number, block, page));
+        cell.reads.hold(cell.next_number, (block, page));
     }
     /// Whether the last read moved anything and nobody asked what.
     #[inline(always)]
