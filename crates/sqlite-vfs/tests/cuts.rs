@@ -333,6 +333,60 @@ fn an_error_then_commits(
     (operations, found, acknowledged, sound)
 }
 
+/// A power cut between a super-journal and the journals that name it leaves one that nobody would ever remove: the
+/// next one to become durable takes it away.
+#[test]
+fn super_journals_that_decide_nothing_are_taken_away() {
+    let (vfs, name, stores) = (unique("left"), unique("store"), Stores::new());
+    stores.register(&api(), &vfs, false, None).unwrap();
+    let options = StoreOptions::default();
+    let mut medium = Ram::blank();
+    medium.hold(20);
+    let store = Store::format(medium.power_on(), options).unwrap();
+    stores.add(&name, &store);
+    let connect = || {
+        let db = open(&name, &vfs).unwrap();
+        db.execute_batch(&format!("PRAGMA cache_size=8; ATTACH 'file:{name}/q' AS q")).unwrap();
+        db
+    };
+    let rows = "(k INTEGER PRIMARY KEY, v BLOB);
+        WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < 100) INSERT INTO";
+    let fill = "SELECT i, randomblob(900) FROM x";
+    let sql = format!("CREATE TABLE t{rows} t {fill}; CREATE TABLE q.u{rows} q.u {fill}");
+    connect().execute_batch(&sql).unwrap();
+    drop(store);
+    let supers = |store: &Store| {
+        let objects = store.objects();
+        objects.iter().filter(|(name, _)| name.contains("-mj")).count()
+    };
+    let both =
+        "BEGIN; UPDATE t SET v = randomblob(900); UPDATE q.u SET v = randomblob(900); COMMIT";
+    let (mut most, mut left, mut cut, mut done) = (0, 0, 1, false);
+    while !done {
+        stores.remove(&name);
+        let store = Store::mount(medium.power_on(), options).unwrap();
+        stores.add(&name, &store);
+        let before = supers(&store);
+        most = most.max(before);
+        left += usize::from(before > 0);
+        assert!(most <= 2 && cut < 2_000, "cut {cut}: {:?}", store.objects());
+        let db = connect();
+        assert_eq!(ask(&db, "SELECT count(*) FROM t"), "100");
+        assert_eq!(ask(&db, "SELECT count(*) FROM q.u"), "100");
+        let power = medium.power();
+        {
+            let mut power = power.lock().unwrap();
+            (power.operations, power.cut_at) = (0, cut);
+        }
+        done = db.execute_batch(both).is_ok();
+        cut += 1;
+        assert!(!done || supers(&store) == 0, "{:?}", store.objects());
+        let _ = medium.image();
+    }
+    println!("{cut} cuts, behind {left} of them a super-journal was there, {most} at a time");
+    assert!(left > 0, "no cut left any");
+}
+
 /// A durable journal whose removal failed is still there, and would be played back over what was
 /// committed since.
 #[test]

@@ -98,6 +98,9 @@ impl Core {
             return Ok(());
         }
         let length = journal.data.len();
+        if is_super(name) {
+            self.drop_left_supers()?;
+        }
         let copy = self.make(name);
         for at in (0..length).step_by(PIECE as usize) {
             let journal = self.journals.get(name).map(|journal| &journal.data);
@@ -140,6 +143,9 @@ impl Core {
                 let mut piece = vec![0u8; PIECE.min(size - at) as usize];
                 self.read(None, id, &mut piece, at)?;
                 data.write(&piece, at).map_err(spooled)?;
+            }
+            if is_super(&name) {
+                self.left.insert(name.clone());
             }
             self.journals.insert(name, Journal { data, durable: Some(id) });
         }

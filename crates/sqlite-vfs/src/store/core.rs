@@ -53,6 +53,8 @@ pub(super) struct Core {
     pub(super) objects: BTreeMap<Id, Object>,
     pub(super) names: BTreeMap<String, Id>,
     pub(super) journals: BTreeMap<String, Journal>,
+    /// Super-journals that were there when the power came.
+    pub(super) left: BTreeSet<String>,
     /// Memory of the journal that ended last, for the next one.
     pub(super) spare: Vec<u8>,
     pub(super) open: BTreeMap<Owner, Tx>,

@@ -139,6 +139,7 @@ impl Core {
             objects: BTreeMap::new(),
             names: BTreeMap::new(),
             journals: BTreeMap::new(),
+            left: BTreeSet::new(),
             spare: Vec::new(),
             open: BTreeMap::new(),
             group: Group::default(),

@@ -19,6 +19,12 @@ pub(super) fn is_super(name: &str) -> bool {
     crate::vfs::Kind::of_name(name) == crate::vfs::Kind::Super
 }
 
+/// Whether the full name of a super-journal is that of an object, by whatever path it was called: by the number that
+/// SQLite draws for each.
+fn is_same_super(full: &[u8], name: &str) -> bool {
+    name.rfind("-mj").is_some_and(|at| full.ends_with(&name.as_bytes()[at..]))
+}
+
 /// The super-journal that a journal's last record names.
 fn named_super(journal: &[u8]) -> Option<&[u8]> {
     super_before(journal.strip_suffix(&MAGIC)?)
@@ -74,6 +80,32 @@ impl Core {
         if self.durable(name) {
             self.sync_plain()?;
             self.drop_copy(name)?;
+        }
+        Ok(())
+    }
+
+    /// Removes super-journals that a power cut left and that decide nothing: SQLite removes one only with a journal
+    /// that names it, so each would keep its room for ever. One that lists a journal of somewhere else stays: that
+    /// one may name it. It is asked for when the next one becomes durable, so few are there at a time.
+    pub(super) fn drop_left_supers(&mut self) -> Done<()> {
+        for name in std::mem::take(&mut self.left) {
+            let decides = match self.listed(&name) {
+                Some(listed) => {
+                    let mut named = false;
+                    for journal in &listed {
+                        let by = self.journals.get(journal).map_or(Ok(None), super_of)?;
+                        named |= by.is_some_and(|full| is_same_super(&full, &name));
+                    }
+                    named
+                }
+                None => true,
+            };
+            if decides {
+                self.left.insert(name);
+            } else if self.durable(&name) {
+                self.drop_copy(&name)?;
+                self.journals.remove(&name);
+            }
         }
         Ok(())
     }
