@@ -36,6 +36,9 @@ const AHEAD: u64 = 32;
 /// Blocks of one range that is deallocated.
 const RANGE: u64 = 1 << 31;
 
+const NO_TRANSACTIONS: &str =
+    "it has no transactions (a drive of varve has them with tx.mode=nolog and nand.oob=full)";
+
 /// Why a namespace cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum DriveError {
@@ -192,7 +195,7 @@ impl Drive {
         let of = host.namespaces.iter().find(|told| told.nsid == place.nsid).copied();
         let of = of.ok_or_else(|| unfit("the subsystem has no such namespace"))?;
         let limits = of.transactions.filter(|_| 1 << of.shift == UNIT_BYTES);
-        let limits = limits.ok_or_else(|| unfit("it has no transactions"))?;
+        let limits = limits.ok_or_else(|| unfit(NO_TRANSACTIONS))?;
         if of.read_only {
             return Err(unfit("it may only be read"));
         }
@@ -205,7 +208,7 @@ impl Drive {
                 return Err(DriveError::InUse { place: place.clone(), cntlid: result });
             }
             Err(InitiatorError::Failed { status: Status::INVALID_OPCODE, .. }) => {
-                return Err(unfit("it has no transactions"));
+                return Err(unfit(NO_TRANSACTIONS));
             }
             Err(error) => return Err(failed(error)),
         }
