@@ -17,6 +17,7 @@ use super::pdu::{
     COMMON, CQE, Common, DATA_HEAD, DIGEST, Digests, Fatal, INITIALIZE, Reason, SQE, TERMINATE,
     header_digest_fits, initialize, kind, terminate, u16_at, u32_at,
 };
+use super::powered::Dark;
 use super::status::{Failure, Status};
 use super::subsystem::{Digest, Subsystem};
 use super::transfer::Transfers;
@@ -50,7 +51,10 @@ pub enum End {
 
 impl From<io::Error> for End {
     fn from(error: io::Error) -> End {
-        End::Stream(error)
+        match error.get_ref().is_some_and(|why| why.is::<Dark>()) {
+            true => End::Dark,
+            false => End::Stream(error),
+        }
     }
 }
 

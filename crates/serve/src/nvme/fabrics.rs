@@ -128,8 +128,10 @@ impl<T: Transport> Work<'_, T> {
         let same = (&association.host.nqn, association.host.id) == (&host.nqn, host.id)
             && !association.host.discovery
             && !host.discovery;
+        // What this host knows of the drive is older than a power cut that ends it.
+        let before = self.shared.options.vanish && association.born != self.out.stream().cuts();
         // A number that somebody else has is as good as none.
-        if !same {
+        if !same || before {
             return Err(invalid(16, true));
         }
         if qid > self.shared.options.queues {

@@ -8,7 +8,7 @@
 //! fabrics, admin, io, vendor     the commands      writes   those that come together
 //! claim                 who alone may write a namespace
 //! identify, logs, discovery   what they tell
-//! server                threads, power
+//! server, powered       threads, power
 //! ```
 //!
 //! Trusted are the operator and the machine; no byte of a host is. What a host may cost is fixed: one
@@ -28,6 +28,7 @@ mod io;
 mod logs;
 mod namespace;
 mod planted;
+mod powered;
 mod server;
 mod stats;
 pub mod status;

@@ -18,6 +18,7 @@ use super::connection::End;
 use super::namespace::Namespace;
 use super::pdu::{self, Digests, Part, kind};
 use super::planted::Bug;
+use super::powered::Powered;
 use super::stats::Counts;
 use super::status::{Failure, Status};
 use super::subsystem::Subsystem;
@@ -54,7 +55,7 @@ struct Wait {
 #[derive(Debug)]
 pub(super) struct Work<'a, T> {
     pub shared: &'a Arc<Subsystem>,
-    pub out: Output<T>,
+    pub out: Output<Powered<T>>,
     pub digests: Digests,
     pub queue: Option<Queue>,
     /// Where the host reached us.
@@ -70,8 +71,6 @@ pub(super) struct Work<'a, T> {
     pub last: bool,
     /// Why an answer could not be given, if one could not.
     pub ended: Option<End>,
-    /// Power cuts when it came.
-    cuts: u64,
 }
 
 impl<'a, T: Transport> Work<'a, T> {
@@ -83,7 +82,7 @@ impl<'a, T: Transport> Work<'a, T> {
     ) -> Work<'a, T> {
         Work {
             shared,
-            out: Output::new(stream),
+            out: Output::new(Powered::new(stream, shared)),
             digests: Digests::default(),
             queue: None,
             local,
@@ -94,7 +93,6 @@ impl<'a, T: Transport> Work<'a, T> {
             joins: shared.namespaces.iter().any(|one| one.stack.disk.joins_writes()),
             last: false,
             ended: None,
-            cuts: shared.cuts(),
         }
     }
 
@@ -249,9 +247,6 @@ impl<'a, T: Transport> Work<'a, T> {
 
     /// Answers leave.
     pub fn leave(&mut self) -> Result<(), End> {
-        if self.shared.cuts() != self.cuts {
-            return Err(End::Dark);
-        }
         Ok(self.out.flush()?)
     }
 
