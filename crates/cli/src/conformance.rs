@@ -5,6 +5,7 @@ use serde_json::json;
 use serve::conform::{Conformance, Line, Outcome, Target};
 
 use crate::args::ConformanceArgs;
+use crate::serve::secrets;
 use crate::{note, print, stop};
 
 fn shown(line: &Line) -> String {
@@ -22,7 +23,15 @@ fn parts(outcome: &Outcome) -> (&'static str, &str) {
 
 /// `varve conformance URI|FILE|DEVICE [--control SOCKET]`.
 pub fn conformance(args: &ConformanceArgs) -> Result<(), LabError> {
-    let target: Target = args.target.parse().map_err(LabError::Input)?;
+    let mut target: Target = args.target.parse().map_err(LabError::Input)?;
+    if let Some(path) = &args.secret {
+        let Target::Nvme(place) = target else {
+            let what = format!("--secret {}: only nvme-tcp:// has secrets", path.display());
+            return Err(LabError::Input(what));
+        };
+        let place = place.knowing(secrets(path)?).map_err(|why| LabError::Input(why.to_string()));
+        target = Target::Nvme(place?);
+    }
     if matches!(target, Target::File(_)) && !args.overwrite {
         let what = format!("{}: what it holds would be lost; --overwrite allows that", args.target);
         return Err(LabError::Input(what));

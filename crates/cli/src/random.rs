@@ -1,11 +1,7 @@
 //! Random bytes: for names that are to be nobody else's. No result depends on them.
 
-use std::fs::File;
-use std::io::Read;
-
 use lab::LabError;
-
-const SOURCE: &str = "/dev/urandom";
+use serve::random::{SOURCE, fill};
 
 /// `N` bytes.
 ///
@@ -13,6 +9,5 @@ const SOURCE: &str = "/dev/urandom";
 /// The system has none.
 pub fn random<const N: usize>() -> Result<[u8; N], LabError> {
     let mut bytes = [0; N];
-    let read = File::open(SOURCE).and_then(|mut file| file.read_exact(&mut bytes));
-    read.map(|()| bytes).map_err(|error| LabError::io(SOURCE, error))
+    fill(&mut bytes).map(|()| bytes).map_err(|error| LabError::io(SOURCE, error))
 }

@@ -95,11 +95,59 @@ fn the_checks_pass_by_name_and_by_what_the_address_tells() {
     served.ask(&["quit"]);
 }
 
+const SECRETS: [&str; 2] = [
+    "DHHC-1:00:aABrxn14+/t08ay1kONmRV0i6Hyy7pIKRFg49C/RKYXsE8aE:",
+    "DHHC-1:01:gkB8E7oiMHc9iq+02Gw2OPefK8Yb9Wxj8wmuroQiT75PEHUJ:",
+];
+
+/// A file of secrets, for the time of a test.
+struct SecretFile(PathBuf);
+
+impl SecretFile {
+    fn of(name: &str, text: &str) -> SecretFile {
+        let path = std::env::temp_dir().join(format!("varve-{name}-{}", std::process::id()));
+        std::fs::write(&path, text).expect("written");
+        SecretFile(path)
+    }
+    fn name(&self) -> &str {
+        self.0.to_str().expect("text")
+    }
+}
+
+impl Drop for SecretFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[test]
+fn only_who_knows_the_secret_is_let_in() {
+    let [own, controller] = SECRETS;
+    let both = SecretFile::of("both", &format!("{own}\ncontroller {controller}\n"));
+    let other = SecretFile::of("other", controller);
+    let options = ["--ram", "40MiB", "--secret", both.name(), "--listen-any"];
+    let served = Served::start("nvme-secret", 3, &options);
+    let uri = &served.said[0];
+    let tried = |secret: &[&str]| varve(&[&["conformance", uri], secret].concat());
+    let bare = tried(&[]);
+    assert!(text(&bare).contains("asks for a secret, and none was given"), "{}", text(&bare));
+    let wrong = tried(&["--secret", other.name()]);
+    assert!(text(&wrong).contains("another secret, or another name"), "{}", text(&wrong));
+    assert!(!bare.status.success() && !wrong.status.success());
+    let right = tried(&["--secret", both.name()]);
+    assert!(right.status.success() && text(&right).contains("17 pass"), "{}", text(&right));
+    assert!(served.ask(&["stats"])["server"]["authenticated"].as_u64() > Some(20));
+}
+
 #[test]
 fn what_cannot_be_is_said() {
+    let words = SecretFile::of("words", "this is none");
     for (options, why) in [
         (&["--ram", "4MiB", "--listen", "0.0.0.0:0"][..], "--listen-any"),
         (&["--ram", "4MiB", "--listen", "0.0.0.0:0", "--listen-any"], "--host-nqn"),
+        (&["--ram", "4MiB", "--listen", "0.0.0.0:0", "--listen-any"], "--secret"),
+        (&["--ram", "4MiB", "--secret", "/nowhere/secrets"], "/nowhere/secrets"),
+        (&["--ram", "4MiB", "--secret", words.name()], ":1: 3 words"),
         (&["--ram", "4MiB", "--mdts", "100KiB"], "a power of two"),
         (&["--ram", "4MiB", "--in-capsule", "1KiB"], "4 KiB to 512 KiB"),
         (&["--ram", "4MiB", "--nqn", "disk"], "begins with `nqn.`"),
@@ -114,4 +162,15 @@ fn what_cannot_be_is_said() {
     }
     let wrong = varve(&["conformance", "nvme-tcp://127.0.0.1:1/x?nsid=one"]);
     assert!(text(&wrong).contains("expected a number"), "{}", text(&wrong));
+    let (two, one) =
+        (SECRETS.map(|secret| format!("nqn.a:{} {secret}", &secret[7..9])), SECRETS[0]);
+    let several = SecretFile::of("several", &two.join("\n"));
+    let single = SecretFile::of("single", one);
+    for (target, secret, why) in [
+        ("nvme-tcp://127.0.0.1:1", &several, "secrets of several hosts"),
+        ("nbd://127.0.0.1:1", &single, "only nvme-tcp:// has secrets"),
+    ] {
+        let wrong = varve(&["conformance", target, "--secret", secret.name()]);
+        assert!(text(&wrong).contains(why), "{}", text(&wrong));
+    }
 }

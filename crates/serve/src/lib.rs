@@ -15,3 +15,5 @@ pub mod nvme;
 pub mod stream;
 #[cfg(feature = "vhost-user")]
 pub mod vhost;
+
+pub use wire::random;

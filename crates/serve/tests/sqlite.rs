@@ -1,16 +1,20 @@
 //! SQLite in a namespace behind the wire: what it commits is there, one process has it, and a namespace that holds
 //! something else is left alone.
 
+mod actor;
 mod controller;
 mod wired;
 
+use std::path::Path;
 use std::time::Duration;
 
+use actor::{KINDS, ONE, demanding};
 use controller::{DRIVE, Running, run};
 use rusqlite::Connection;
 use stack::power::When;
 use varve_serve::nvme::initiator::Wish;
-use varve_serve::nvme::{Bug, Digest, InitiatorError, Options, Status};
+use varve_serve::nvme::{Bug, Digest, InitiatorError, Options, Secrets, Status};
+use wire::nvme::{Drive, Place};
 use wired::{another_vfs, ask, open, uri};
 
 fn served() -> Running {
@@ -226,6 +230,44 @@ fn a_name_is_one_database_of_a_process() {
     assert!(open(&name(left.at, "folder/a.db")).is_err(), "there are no folders");
     let relative = name(left.at, "a.db").replace("file:/", "file:");
     assert!(open(&relative).is_err(), "it would be another name elsewhere");
+}
+
+/// The secret comes from a file that the URI names.
+#[test]
+fn a_store_behind_a_secret_is_opened_by_who_has_its_file() {
+    let folder = std::env::temp_dir().join(format!("varve-secrets-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = |name: &str, text: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).expect("written");
+        path.to_str().expect("a text").to_string()
+    };
+    let text = format!("{} {}\ncontroller {}\n", "nqn.a:one", KINDS[1], KINDS[2]);
+    let (right, wrong) = (file("right", &text), file("wrong", &format!("nqn.a:one {ONE}")));
+    let broken = file("broken", "nqn.a:one secret");
+    let (running, vfs) = (run(&[DRIVE], demanding(&text)), another_vfs());
+    let bare = uri(&vfs, running.at, "app.db", "");
+    let with = |path: &str| format!("{bare}&secret={path}");
+    let db = open(&with(&right)).expect("opened");
+    db.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (7)").expect("written");
+    drop(db);
+    // The admin queue and two others.
+    running.until("they are counted", |running| running.count("authenticated") == 3);
+    let beside = format!("file:/app.db?vfs={vfs}&secret={right}");
+    for uri in [bare.clone(), with(&wrong), with(&broken), with("/nowhere/secrets"), beside] {
+        assert!(open(&uri).is_err(), "{uri}");
+        let db = open(&with(&right)).expect("opened");
+        assert_eq!(ask(&db, "SELECT a FROM t"), "7");
+    }
+    // What SQLite's log is told of it.
+    let place: Place = format!("nvme-tcp://{}", running.at).parse().expect("a place");
+    let why = |place: &Place| Drive::connect(place).expect_err("it may not").to_string();
+    // A host by the usual name, of which the controller knows no secret.
+    assert!(why(&place).contains("status type 1 code 84h"), "{}", why(&place));
+    let stranger = place.knowing(Secrets::read(Path::new(&wrong)).expect("a file"));
+    let told = why(&stranger.expect("of one host"));
+    assert!(told.contains("authentication failed: another secret, or another name"), "{told}");
+    std::fs::remove_dir_all(&folder).expect("removed");
 }
 
 /// A namespace is made a store only for whoever may create one, and only if it is empty.

@@ -6,4 +6,5 @@
 //! * a host that has lost its connection is lost: nothing here connects again behind anybody's back.
 
 pub mod nvme;
+pub mod random;
 pub mod stream;

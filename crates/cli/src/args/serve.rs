@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{ArgGroup, Args as ClapArgs, Subcommand};
 use lab::LabError;
 
 use super::size;
@@ -194,14 +194,15 @@ fn told(text: &str) -> Result<(std::net::IpAddr, Option<u16>), String> {
 }
 
 #[derive(ClapArgs)]
+#[command(group = ArgGroup::new("who").args(["host_nqn", "secret"]).multiple(true))]
 pub struct ServeNvme {
     #[command(flatten)]
     pub stack: StackArgs,
     /// Listen at this address and port; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:4420")]
     pub listen: std::net::SocketAddr,
-    /// Allow an address that other machines reach, for the hosts that --host-nqn names
-    #[arg(long, requires = "host_nqn")]
+    /// Allow an address that other machines reach: for the hosts that --host-nqn names, or those that know a secret
+    #[arg(long, requires = "who")]
     pub listen_any: bool,
     /// What discovery tells hosts where we are: for hosts whose way here has other addresses, as a guest's or a
     /// container's. Without it, what they have reached as we see it
@@ -234,6 +235,11 @@ pub struct ServeNvme {
     /// A host that may connect, by its qualified name; may be given several times. Without it all may
     #[arg(long, value_name = "NQN")]
     pub host_nqn: Vec<String>,
+    /// Only hosts that know a secret may connect (DH-HMAC-CHAP). On each line of the file stands a secret as `nvme
+    /// gen-dhchap-key` prints it, of any host; behind a host's qualified name, of that host alone; or behind `controller`,
+    /// by which hosts that ask for it know us
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
     /// What hosts see of a power cut
     #[arg(long, value_enum, default_value_t = OnCut::Error)]
     pub on_cut: OnCut,
@@ -361,6 +367,10 @@ pub struct ConformanceArgs {
     /// The control socket of its server, if it is one of ours: power cuts
     #[arg(long, value_name = "SOCKET")]
     pub control: Option<PathBuf>,
+    /// What a controller is told that asks who connects: a secret as `nvme gen-dhchap-key` prints it, perhaps behind the
+    /// name that this host is to have; with a line `controller SECRET` the controller has to show that it knows that one
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
     /// A shell command that starts the server again (check 18)
     #[arg(long, value_name = "COMMAND", requires = "control")]
     pub restart: Option<String>,

@@ -23,6 +23,8 @@ use crate::args::{self, Serve, ServeFuse, ServeNbd, ServeNvme, ServeVhost, Stack
 use crate::ready::{ready, stopping};
 use crate::{background, note, print, stop};
 
+pub use nvme::secrets;
+
 /// How often it looks whether it is to stop.
 const LOOK: Duration = Duration::from_millis(50);
 

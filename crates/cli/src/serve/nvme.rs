@@ -1,10 +1,11 @@
 //! `varve serve nvme-tcp`: stacks as namespaces.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use lab::LabError;
 use serve::nbd::Address;
-use serve::nvme::{Digest, Namespace, Options, Server, Subsystem};
+use serve::nvme::{Digest, Namespace, Options, SecretError, Secrets, Server, Subsystem};
 use stack::live::Stack;
 
 use super::{close, say_timing, start, until_stopped, wrong};
@@ -27,6 +28,14 @@ fn bytes(option: &str, size: block::Bytes) -> Result<u32, LabError> {
         .map_err(|_| LabError::Input(format!("{option} {}: too much", size.human())))
 }
 
+/// A file of secrets.
+pub fn secrets(path: &Path) -> Result<Secrets, LabError> {
+    Secrets::read(path).map_err(|error| match error {
+        SecretError::Io { path, error } => LabError::io(path, error),
+        other => LabError::Input(other.to_string()),
+    })
+}
+
 fn options(args: &ServeNvme) -> Result<Options, LabError> {
     Ok(Options {
         queues: args.queues,
@@ -39,6 +48,7 @@ fn options(args: &ServeNvme) -> Result<Options, LabError> {
             args::Digest::Require => Digest::Require,
         },
         hosts: args.host_nqn.clone(),
+        secrets: args.secret.as_deref().map(secrets).transpose()?.map(Arc::new),
         told: args.traddr,
         vanish: args.on_cut == args::OnCut::Vanish,
         connections: usize::from(args.max_connections),
@@ -61,10 +71,16 @@ pub(super) fn serve_nvme(args: &ServeNvme) -> Result<(), LabError> {
                 format!("{}: other machines reach it; --listen-any allows that", args.listen);
             return Err(LabError::Input(what));
         }
-        note(
-            "varve: whoever reaches this address and knows the name of a host that may connect can read and \
-             overwrite the namespaces: there are neither passwords nor encryption here",
-        );
+        note(match args.secret {
+            None => {
+                "varve: whoever reaches this address and knows the name of a host that may connect can read and \
+                 overwrite the namespaces: names are no secrets, and nothing is encrypted"
+            }
+            Some(_) => {
+                "varve: hosts show that they know a secret when they connect; who sits on the way there can read all that \
+                 comes after that, and change it: nothing is encrypted"
+            }
+        });
     }
     let options = options(args)?;
     let (stack, control, socket) = start(&args.stack)?;

@@ -11,7 +11,7 @@ use super::stamp::SECTOR;
 use crate::nbd::Address;
 use crate::nbd::client::{ALL, Client, ClientError};
 use crate::nbd::wire::{Errno, command, flag, how, state};
-use crate::nvme::initiator::{self, Told, Wish};
+use crate::nvme::initiator::{Told, Wish};
 use crate::nvme::{Initiator, InitiatorError};
 use stack::disk::{Disk, MediumDisk};
 use wire::nvme::place::{Place, SCHEME};
@@ -21,8 +21,8 @@ use wire::nvme::place::{Place, SCHEME};
 pub enum Target {
     /// An export of an NBD server.
     Nbd(Address, String),
-    /// A namespace of an NVMe subsystem; without a name, of the one that the address tells of.
-    Nvme(Address, Option<String>, u32),
+    /// A namespace of an NVMe subsystem.
+    Nvme(Place),
     /// A file or a block device.
     File(PathBuf),
 }
@@ -43,8 +43,7 @@ impl FromStr for Target {
             return Ok(Target::Nbd(Address::resolve(host, 10809)?, name.to_string()));
         }
         if text.starts_with(SCHEME) {
-            let Place { address, nqn, nsid } = text.parse()?;
-            return Ok(Target::Nvme(address, nqn, nsid));
+            return Ok(Target::Nvme(text.parse()?));
         }
         match text.contains("://") {
             true => Err(format!(
@@ -113,13 +112,7 @@ impl Target {
             Target::Nbd(address, name) => Client::connect(address, name, ALL)
                 .map(|client| Link::Nbd(Box::new(client)))
                 .map_err(|error| format!("{address}: {error}")),
-            Target::Nvme(address, name, nsid) => {
-                let place = match address {
-                    Address::Tcp(address) => format!("nvme-tcp://{address}"),
-                    Address::Unix(path) => path.display().to_string(),
-                };
-                host(address, name.as_deref(), *nsid).map_err(|why| format!("{place}: {why}"))
-            }
+            Target::Nvme(place) => host(place).map_err(|why| format!("{place}: {why}")),
             Target::File(path) => {
                 let open = OpenOptions::new().read(true).write(true).open(path);
                 let file = open.map_err(|error| format!("{}: {error}", path.display()))?;
@@ -131,12 +124,11 @@ impl Target {
     }
 }
 
-fn host(address: &Address, name: Option<&str>, nsid: u32) -> Result<Link, String> {
-    let (wish, text) = (Wish::default(), |error: InitiatorError| error.to_string());
-    let name = initiator::name_at(address, name, &wish).map_err(text)?;
-    let host = Initiator::connect(address, &name, &wish).map_err(text)?;
-    let told = host.namespaces.iter().find(|told| told.nsid == nsid).copied();
-    let told = told.ok_or_else(|| format!("{name} has no namespace {nsid}"))?;
+fn host(place: &Place) -> Result<Link, String> {
+    let connected = place.connect(Wish::default());
+    let (host, name) = connected.map_err(|error| error.to_string())?;
+    let told = host.namespaces.iter().find(|told| told.nsid == place.nsid).copied();
+    let told = told.ok_or_else(|| format!("{name} has no namespace {}", place.nsid))?;
     Ok(Link::Nvme(Box::new(host), told))
 }
 

@@ -164,6 +164,10 @@ impl Association {
         queues.insert(qid, end);
         true
     }
+    /// Whether there is an I/O queue of this number.
+    pub fn has(&self, qid: u16) -> bool {
+        lock(&self.queues).contains_key(&qid)
+    }
     /// It has left.
     pub fn leave(&self, qid: u16) {
         lock(&self.queues).remove(&qid);

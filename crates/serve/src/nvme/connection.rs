@@ -12,6 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use wire::nvme::auth::MOST;
+
 use super::codec::{Place, Sqe};
 use super::pdu::{
     COMMON, CQE, Common, DATA_HEAD, DIGEST, Digests, Fatal, INITIALIZE, Reason, SQE, TERMINATE,
@@ -27,7 +29,7 @@ use crate::stream::output::PATIENCE;
 use crate::stream::transport::is_late;
 use crate::stream::{Input, Transport};
 
-/// From the first byte to Connect.
+/// From the first byte to Connect, and to the end of an authentication.
 pub(super) const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Bytes of data that a command of the admin queue may bring with it: the protocol's.
 pub(super) const ADMIN_DATA: usize = 8192;
@@ -45,6 +47,8 @@ pub enum End {
     Fatal(Reason, Vec<u8>),
     /// The host was silent for too long.
     Expired,
+    /// One side was not shown who the other one is.
+    Unknown,
     /// The power is off, or was: nothing more is said.
     Dark,
 }
@@ -113,7 +117,8 @@ impl<T: Transport> Connection<'_, T> {
         if let Some(queue) = self.work.queue.take() {
             match queue.qid {
                 0 => self.work.shared.end(&queue.association),
-                qid => queue.association.leave(qid),
+                qid if queue.seated => queue.association.leave(qid),
+                _ => {}
             }
         }
         self.work.shared.stats.take(&mut self.work.counts);
@@ -132,7 +137,8 @@ impl<T: Transport> Connection<'_, T> {
             match self.input.fill(self.work.out.stream(), wanted) {
                 Ok(0) => return Err(End::Closed),
                 Ok(_) => {
-                    if let Some(queue) = &self.work.queue {
+                    if let Some(queue) = self.work.queue.as_ref().filter(|one| one.tells_of_life())
+                    {
                         queue.association.hear();
                     }
                 }
@@ -286,8 +292,16 @@ impl<T: Transport> Connection<'_, T> {
             }
             // Whoever is not connected brings what little it has with the command.
             Place::Transport if self.work.queue.is_none() => Err(Status::SEQUENCE.into()),
+            Place::Transport if bytes as usize > MOST && self.is_shut() => {
+                Err(Status::AUTHENTICATION.into())
+            }
             Place::Transport => Ok(bytes),
         }
+    }
+
+    /// Whether the host has still to show who it is.
+    fn is_shut(&self) -> bool {
+        self.work.queue.as_ref().is_some_and(|queue| queue.gate.is_some())
     }
 
     fn ask(&mut self, part: Option<super::pdu::Part>) -> Result<(), End> {

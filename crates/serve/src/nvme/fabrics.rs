@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use stack::disk::Done;
+use wire::nvme::auth::REQUIRED;
 
 use super::DISCOVERY;
 use super::association::{Association, Host};
 use super::codec::{Sqe, fabrics};
+use super::gate::Gate;
 use super::pdu::{u16_at, u32_at};
 use super::stats::Counts;
 use super::status::{Failure, Status};
@@ -57,6 +59,11 @@ impl<T: Transport> Work<'_, T> {
     pub(super) fn fabrics(&mut self, sqe: &Sqe, data: &[u8]) -> Outcome {
         match sqe.0[4] {
             fabrics::CONNECT => self.connect(sqe, data),
+            fabrics::AUTH_SEND => self.auth_send(sqe, data),
+            fabrics::AUTH_RECEIVE => self.auth_receive(sqe),
+            _ if self.queue.as_ref().is_some_and(|queue| queue.gate.is_some()) => {
+                Err(Status::AUTHENTICATION.into())
+            }
             fabrics::GET => self.get_property(sqe),
             fabrics::SET => self.set_property(sqe),
             // An I/O queue leaves by closing its connection.
@@ -88,6 +95,11 @@ impl<T: Transport> Work<'_, T> {
         if !hosts.is_empty() && !hosts.iter().any(|host| host == host_name) {
             return Err(Status::CONNECT_HOST.into());
         }
+        // Who there is may be asked by strangers.
+        let secrets = self.shared.options.secrets.as_ref().filter(|_| !discovery);
+        if secrets.is_some_and(|secrets| secrets.of_host(host_name).is_none()) {
+            return Err(Status::CONNECT_HOST.into());
+        }
         let mut host = Host {
             nqn: host_name.to_string(),
             id: [0; 16],
@@ -100,13 +112,19 @@ impl<T: Transport> Work<'_, T> {
             0 => self.connect_admin(host, cntlid)?,
             _ => self.connect_queue(&host, qid, cntlid)?,
         };
-        association.hear();
         // The host does not count what we take from its queue.
         let head = (sqe.0[46] & 4 == 0).then_some(1 % size.saturating_add(1).max(2));
-        let cntlid = association.cntlid;
-        let size = size.saturating_add(1);
-        self.queue = Some(Queue { association, qid, size, head });
-        Ok(Reply::Done(u64::from(cntlid), Done::NOW))
+        let (cntlid, size) = (association.cntlid, size.saturating_add(1));
+        let gate = secrets.map(|secrets| Gate::new(secrets, host_name, subsystem));
+        let asks = if gate.is_some() { REQUIRED } else { 0 };
+        self.queue = Some(Queue { association, qid, size, head, gate, seated: false });
+        if asks == 0
+            && let Err(failure) = self.seat()
+        {
+            self.queue = None;
+            return Err(failure);
+        }
+        Ok(Reply::Done(u64::from(cntlid) | asks, Done::NOW))
     }
 
     fn connect_admin(&mut self, host: Host, cntlid: u16) -> Result<Arc<Association>, Failure> {
@@ -140,16 +158,24 @@ impl<T: Transport> Work<'_, T> {
         if !association.is_ready() {
             return Err(Status::SEQUENCE.into());
         }
-        let twin = self.out.stream().twin().map_err(|_| Failure::from(Status::INTERNAL))?;
-        match association.join(qid, Box::new(move || twin.end(false))) {
-            true => {
-                // Its association looks after it from now on.
-                let patience = crate::stream::output::PATIENCE;
-                self.out.stream().read_within(patience).map_err(|_| Status::INTERNAL)?;
-                Ok(association)
-            }
-            false => Err(invalid(42, false)),
+        if association.has(qid) {
+            return Err(invalid(42, false));
         }
+        Ok(association)
+    }
+
+    /// The association of an I/O queue, whose host is known, looks after it from now on.
+    pub(super) fn seat(&mut self) -> Result<(), Failure> {
+        let Some(queue) = &mut self.queue else { return Err(Status::SEQUENCE.into()) };
+        queue.association.hear();
+        if queue.qid == 0 {
+            return Ok(());
+        }
+        let (stream, patience) = (self.out.stream(), crate::stream::output::PATIENCE);
+        let twin = stream.read_within(patience).and_then(|()| stream.twin());
+        let twin = twin.map_err(|_| Failure::from(Status::INTERNAL))?;
+        queue.seated = queue.association.join(queue.qid, Box::new(move || twin.end(false)));
+        if queue.seated { Ok(()) } else { Err(invalid(42, false)) }
     }
 
     /// Bit 0 of the attributes: of eight bytes.

@@ -7,6 +7,7 @@
 //! subsystem, namespace  what is served      association   one host: registers, events, transactions
 //! fabrics, admin, io, vendor     the commands      writes   those that come together
 //! claim                 who alone may write a namespace
+//! authenticate, gate    who a host is
 //! identify, logs, discovery   what they tell
 //! server, powered       threads, power
 //! ```
@@ -19,10 +20,12 @@
 
 mod admin;
 mod association;
+mod authenticate;
 mod claim;
 mod connection;
 mod discovery;
 mod fabrics;
+mod gate;
 mod identify;
 mod io;
 mod logs;
@@ -46,5 +49,6 @@ pub use server::{Handle, Server};
 pub use stats::{Counts, Stats};
 pub use status::{Failure, Status};
 pub use subsystem::{Digest, Options, Subsystem};
+pub use wire::nvme::auth::{SecretError, Secrets};
 pub use wire::nvme::identity::DISCOVERY;
 pub use wire::nvme::{Initiator, InitiatorError, codec, initiator, pdu};

@@ -9,6 +9,10 @@ counters! {
     refused,
     /// Hosts that connected.
     associations,
+    /// Queues whose hosts have shown who they are.
+    authenticated,
+    /// Connections that ended because it was not shown, to us or to the host.
+    unauthenticated,
     /// Hosts that were not heard of in time.
     expired,
     /// Connections ended because of what came on them.

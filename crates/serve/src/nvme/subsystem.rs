@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::Plant;
 use stack::disk::Ask;
+use wire::nvme::auth::Secrets;
 
 use super::association::{Association, Host, Open};
 use super::claim::Claim;
@@ -43,6 +44,8 @@ pub struct Options {
     pub digest: Digest,
     /// Hosts that may connect, by their qualified names; none: all may.
     pub hosts: Vec<String>,
+    /// What hosts have to know to connect; `None`: nothing.
+    pub secrets: Option<Arc<Secrets>>,
     /// Address, and perhaps port, that discovery tells: where hosts reach us if that is not what we see of it.
     pub told: Option<(IpAddr, Option<u16>)>,
     /// While the power is off nobody is answered, and who was connected no longer is.
@@ -63,6 +66,7 @@ impl Default for Options {
             transfer: 128 << 10,
             digest: Digest::Allow,
             hosts: Vec::new(),
+            secrets: None,
             told: None,
             vanish: false,
             connections: 64,
@@ -87,11 +91,16 @@ pub struct Subsystem {
     associations: Mutex<(u16, BTreeMap<u16, Arc<Association>>)>,
     /// Power cuts that hosts know of.
     known: AtomicU64,
+    /// The last number of a challenge.
+    challenges: AtomicU32,
 }
 
 impl Subsystem {
     /// Serves namespaces under a name.
     pub fn new(nqn: &str, namespaces: Vec<Namespace>, options: Options) -> Arc<Subsystem> {
+        // Where they begin is nothing that a challenge rests on: where there are no random bytes there is none at all.
+        let mut first = [0; 4];
+        let _ = wire::random::fill(&mut first);
         Arc::new(Subsystem {
             nqn: nqn.to_string(),
             claims: namespaces.iter().map(|_| Claim::default()).collect(),
@@ -100,11 +109,22 @@ impl Subsystem {
             stats: Stats::default(),
             associations: Mutex::default(),
             known: AtomicU64::new(0),
+            challenges: AtomicU32::new(u32::from_le_bytes(first)),
         })
     }
 
     fn associations(&self) -> MutexGuard<'_, (u16, BTreeMap<u16, Arc<Association>>)> {
         self.associations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A number that no challenge has had for long, and never 0.
+    pub(super) fn next_challenge(&self) -> u32 {
+        loop {
+            let next = self.challenges.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+            if next != 0 {
+                return next;
+            }
+        }
     }
 
     /// A host connects; `None`: all numbers are taken.

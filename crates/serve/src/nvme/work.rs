@@ -15,6 +15,7 @@ use stack::disk::Done;
 use super::association::Association;
 use super::codec::{ALL, Cqe, Sqe, admin};
 use super::connection::End;
+use super::gate::Gate;
 use super::namespace::Namespace;
 use super::pdu::{self, Digests, Part, kind};
 use super::planted::Bug;
@@ -40,6 +41,21 @@ pub(super) struct Queue {
     pub size: u16,
     /// Commands taken from it, modulo its size; `None`: the host does not want to know.
     pub head: Option<u16>,
+    /// What its host has to show before anything else; `None`: nothing, or it has.
+    pub gate: Option<Gate>,
+    /// Its association knows of it. Until then another connection may become the same queue.
+    pub seated: bool,
+}
+
+impl Queue {
+    /// Whether commands other than those of fabrics may come.
+    pub fn serves(&self) -> bool {
+        self.gate.is_none() && self.association.is_ready()
+    }
+    /// Whether what comes on it shows that its host lives: of an I/O queue anybody may say whose it is.
+    pub fn tells_of_life(&self) -> bool {
+        self.qid == 0 || self.gate.is_none()
+    }
 }
 
 /// A command that waits for a flush.
@@ -119,7 +135,8 @@ impl<'a, T: Transport> Work<'a, T> {
         let done = match (&self.queue, sqe.opcode()) {
             (_, admin::FABRICS) => self.fabrics(sqe, data),
             (None, _) => Err(Status::SEQUENCE.into()),
-            (Some(queue), _) if !queue.association.is_ready() => Err(Status::SEQUENCE.into()),
+            (Some(queue), _) if queue.gate.is_some() => Err(Status::AUTHENTICATION.into()),
+            (Some(queue), _) if !queue.serves() => Err(Status::SEQUENCE.into()),
             (Some(queue), _) if queue.qid == 0 => self.admin(sqe, data),
             (Some(_), _) => self.io(sqe, data),
         };
@@ -279,6 +296,9 @@ impl<'a, T: Transport> Work<'a, T> {
             };
         };
         self.check_over()?;
+        if queue.gate.is_some() && since.elapsed() > super::connection::HANDSHAKE {
+            return Err(End::Expired);
+        }
         if queue.qid > 0 {
             return Ok(());
         }

@@ -107,7 +107,7 @@ impl<T: Transport> Connection<'_, T> {
         }
         let (_, namespace) = self.work.namespace(&sqe).ok()?;
         let span = self.work.moved(namespace, &sqe).ok()?;
-        let fits = queue.association.is_ready()
+        let fits = queue.serves()
             && sqe.data() == Ok((count as u32, Place::Capsule))
             && span.bytes == count as u64
             && writable(namespace).is_ok()

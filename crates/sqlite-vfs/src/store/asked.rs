@@ -1,10 +1,12 @@
 //! What a file of a store is to be, by its name and the parameters of its URI.
 
 use std::ffi::c_int;
+use std::path::Path;
 
 use block::{Bytes, parse_size, parse_switch};
 use live::PowerCut;
 use wire::nvme::Place;
+use wire::nvme::auth::Secrets;
 
 use super::StoreOptions;
 use super::open::{FIRST_CAPACITY, LOG_PAGE, USUAL_LIMIT};
@@ -71,11 +73,21 @@ impl Asked {
     }
 }
 
-/// The namespace that `device` names, if it is there.
+/// The namespace that `device` names, if it is there, and what its host knows by the file that `secret` names.
 fn place(name: &Name<'_>) -> Result<Option<Place>, String> {
-    name.parameter("device")
-        .map(|text| text.parse().map_err(|why| format!("device={why}")))
-        .transpose()
+    let secret = name.parameter("secret");
+    let Some(text) = name.parameter("device") else {
+        return match secret {
+            Some(_) => Err("secret: expected with device=nvme-tcp://..".to_string()),
+            None => Ok(None),
+        };
+    };
+    let place: Place = text.parse().map_err(|why| format!("device={why}"))?;
+    // Of a file: what a URI says is shown, logged and passed on.
+    let place = secret.map_or(Ok(place.clone()), |file| {
+        Secrets::read(Path::new(&*file)).and_then(|secrets| place.knowing(secrets))
+    });
+    place.map(Some).map_err(|why| format!("secret={why}"))
 }
 
 /// The whole number that parameter `key` of the URI gives, if it is there.

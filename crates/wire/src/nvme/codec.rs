@@ -31,6 +31,10 @@ pub mod fabrics {
     pub const CONNECT: u8 = 1;
     /// Asks for a property.
     pub const GET: u8 = 4;
+    /// Brings a message of an authentication.
+    pub const AUTH_SEND: u8 = 5;
+    /// Asks for one.
+    pub const AUTH_RECEIVE: u8 = 6;
 }
 
 /// Commands of I/O queues.

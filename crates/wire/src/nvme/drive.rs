@@ -19,7 +19,7 @@ use block::{
 };
 
 use super::codec::{Sqe, admin};
-use super::initiator::{self, Initiator, InitiatorError, Told, Wish};
+use super::initiator::{Initiator, InitiatorError, Told, Wish};
 use super::log::PageLog;
 use super::pdu::Digests;
 use super::place::Place;
@@ -311,8 +311,7 @@ impl Drop for Drive {
 fn host(place: &Place) -> Result<Initiator, InitiatorError> {
     let with = |digests| {
         let wish = Wish { queues: 2, alive: ALIVE, digests, ..Wish::default() };
-        let name = initiator::name_at(&place.address, place.nqn.as_deref(), &wish)?;
-        Initiator::connect(&place.address, &name, &wish)
+        place.connect(wish).map(|(host, _)| host)
     };
     match with(Digests::both(true)) {
         Err(InitiatorError::Terminated(..) | InitiatorError::Protocol(_)) => {

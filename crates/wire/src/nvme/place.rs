@@ -1,8 +1,11 @@
-//! Where a namespace is: `nvme-tcp://HOST[:PORT][/NQN][?nsid=N]`.
+//! Where a namespace is, `nvme-tcp://HOST[:PORT][/NQN][?nsid=N]`, and what who connects there knows, which no text says.
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
+use super::auth::{SecretError, Secrets};
+use super::initiator::{Initiator, InitiatorError, Wish, name_at};
 use crate::stream::Address;
 
 /// What such a name begins with.
@@ -19,6 +22,30 @@ pub struct Place {
     pub nqn: Option<String>,
     /// The namespace.
     pub nsid: u32,
+    /// What its host knows.
+    pub secrets: Option<Arc<Secrets>>,
+}
+
+impl Place {
+    /// The same for a host that knows secrets.
+    ///
+    /// # Errors
+    /// [`SecretError`]: they are of several hosts.
+    pub fn knowing(mut self, secrets: Secrets) -> Result<Place, SecretError> {
+        secrets.own()?;
+        self.secrets = Some(Arc::new(secrets));
+        Ok(self)
+    }
+
+    /// A host that is connected to the subsystem that is meant; its name is there too.
+    ///
+    /// # Errors
+    /// [`InitiatorError`].
+    pub fn connect(&self, wish: Wish) -> Result<(Initiator, String), InitiatorError> {
+        let wish = self.secrets.iter().fold(wish, Wish::knowing);
+        let name = name_at(&self.address, self.nqn.as_deref(), &wish)?;
+        Ok((Initiator::connect(&self.address, &name, &wish)?, name))
+    }
 }
 
 impl FromStr for Place {
@@ -39,7 +66,7 @@ impl FromStr for Place {
             return Err(expected());
         }
         let nqn = (!name.is_empty()).then(|| name.to_string());
-        Ok(Place { address: Address::resolve(host, PORT)?, nqn, nsid })
+        Ok(Place { address: Address::resolve(host, PORT)?, nqn, nsid, secrets: None })
     }
 }
 

@@ -56,6 +56,8 @@ impl Status {
     pub const CONNECT_INVALID: Status = Status(DNR | COMMAND | 0x82);
     /// Connect: this host is not allowed.
     pub const CONNECT_HOST: Status = Status(DNR | COMMAND | 0x84);
+    /// The host has not shown who it is.
+    pub const AUTHENTICATION: Status = Status(DNR | COMMAND | 0x91);
     /// The data there is damaged.
     pub const UNREADABLE: Status = Status(MEDIA | 0x81);
     /// What is there differs.

@@ -2,17 +2,20 @@
 //!
 //! It says what it is told, also what no good host would.
 
+pub mod authenticate;
 mod line;
+mod wish;
 
 use std::io;
 
 use block::TxId;
 
 pub use line::{Completion, Line};
+pub use wish::Wish;
 
 use super::codec::{DEALLOCATE, FORCE, Sqe, admin, claim, fabrics, io as command, vendor};
 use super::identity::{self, DISCOVERY};
-use super::pdu::{Digests, put, u16_at, u32_at, u64_at};
+use super::pdu::{put, u16_at, u32_at, u64_at};
 use super::status::Status;
 use crate::stream::Address;
 
@@ -28,6 +31,9 @@ pub enum InitiatorError {
     /// The controller ended the connection: why, and the byte of the header that it is about.
     #[error("the controller ended the connection: reason {0}, byte {1}")]
     Terminated(u16, u32),
+    /// One side does not believe who the other one is: why.
+    #[error("authentication: {0}")]
+    Authentication(&'static str),
     /// A command failed.
     #[error("command {opcode:02x}h failed: {status}, {result:#x}")]
     Failed {
@@ -38,40 +44,6 @@ pub enum InitiatorError {
         /// Words 0 and 1 of its completion.
         result: u64,
     },
-}
-
-/// Who connects, and how.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Wish {
-    /// The host's qualified name.
-    pub host: String,
-    /// Its number.
-    pub id: [u8; 16],
-    /// Digests.
-    pub digests: Digests,
-    /// I/O queues.
-    pub queues: u16,
-    /// Commands of an I/O queue.
-    pub depth: u16,
-    /// Milliseconds for which it may be silent; 0: for ever.
-    pub alive: u32,
-    /// Bytes that a command brings with it at most; `None`: as many as it may.
-    pub capsule: Option<usize>,
-}
-
-impl Default for Wish {
-    fn default() -> Wish {
-        Wish {
-            host: "nqn.2014-08.org.nvmexpress:uuid:76617276-6500-8000-8000-000000000001"
-                .to_string(),
-            id: *b"varve initiator\0",
-            digests: Digests::default(),
-            queues: 1,
-            depth: 128,
-            alive: 0,
-            capsule: None,
-        }
-    }
 }
 
 /// What a controller says of a namespace.
@@ -154,7 +126,9 @@ pub fn log(line: &mut Line, number: u8, at: u64, bytes: u32) -> Result<Vec<u8>, 
 fn begin(address: &Address, nqn: &str, wish: &Wish) -> Result<(Line, u16), InitiatorError> {
     let mut line = Line::open(address, wish.digests)?;
     let (sqe, data) = connect_command(nqn, wish, 0, 31, u16::MAX);
-    let cntlid = line.done(sqe, &data, 0)?.cqe.result as u16;
+    let answer = line.done(sqe, &data, 0)?.cqe.result;
+    let cntlid = answer as u16;
+    authenticate::authenticate(&mut line, nqn, wish, answer)?;
     let capabilities = get_property(&mut line, 0, true)?;
     if capabilities & 1 << 37 == 0 || capabilities >> 48 & 0xf != 0 {
         return Err(InitiatorError::Protocol(format!("capabilities {capabilities:#x}")));
@@ -253,7 +227,8 @@ impl Initiator {
         for qid in 1..=wish.queues.min(granted as u16 + 1) {
             let mut line = Line::open(address, wish.digests)?;
             let (sqe, data) = connect_command(nqn, wish, qid, wish.depth - 1, cntlid);
-            line.done(sqe, &data, 0)?;
+            let answer = line.done(sqe, &data, 0)?.cqe.result;
+            authenticate::authenticate(&mut line, nqn, wish, answer)?;
             line.capsule = wish.capsule.map_or(capsule, |most| most.min(capsule));
             queues.push(line);
         }
