@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ::sqlite::measure::{Wear, measure as run};
+use ::sqlite::source::{Place, Source, is_namespace};
 use ::sqlite::stacked::Volume;
 use ::sqlite::{crash, image, program};
 use clap::CommandFactory;
@@ -12,9 +13,10 @@ use report::json::{Json, Map, MapExt};
 use stack::Description;
 
 use crate::args::{
-    Args, Backup, Check, Export, Import, Measure, Resize, RunOnStack, Sqlite, StackWorld,
+    Args, Backup, Check, Export, Import, Kept, Measure, Resize, RunOnStack, Sqlite, StackWorld,
 };
 
+use crate::serve::secrets;
 use crate::{VERSION, note, print};
 
 /// What every command that writes a store says first.
@@ -126,7 +128,36 @@ fn watch(args: &Measure) -> Result<(), LabError> {
     }
 }
 
+/// The store that is meant.
+fn source(of: &Kept) -> Result<Source, LabError> {
+    if !is_namespace(&of.store) {
+        return match &of.secret {
+            None => Ok(Source::Image(of.store.clone())),
+            Some(path) => {
+                let what = format!("--secret {}: only nvme-tcp:// has secrets", path.display());
+                Err(LabError::Input(what))
+            }
+        };
+    }
+    let place: Place = of.store.to_string_lossy().parse().map_err(LabError::Input)?;
+    let Some(path) = &of.secret else { return Ok(place.into()) };
+    let place = place.knowing(secrets(path)?);
+    place.map(Source::Namespace).map_err(|why| LabError::Input(why.to_string()))
+}
+
+/// What can be done with an image alone.
+fn must_be_image(path: &Path, why: &str) -> Result<(), LabError> {
+    match is_namespace(path) {
+        true => Err(LabError::Input(format!("{}: {why}", path.display()))),
+        false => Ok(()),
+    }
+}
+
 fn import(args: &Import) -> Result<(), LabError> {
+    must_be_image(
+        &args.store,
+        "expected an image to make; a database in a namespace is filled by SQL, as in VACUUM INTO on a connection by URI",
+    )?;
     must_not_exist(&args.store);
     note(FIRST);
     let made = image::import(&args.database, &args.store, args.page_size, args.capacity)?;
@@ -145,7 +176,7 @@ fn import(args: &Import) -> Result<(), LabError> {
 
 fn export(args: &Export) -> Result<(), LabError> {
     must_not_exist(&args.database);
-    let moved = image::export(&args.store, &args.database)?;
+    let moved = image::export_named(&source(&args.from)?, args.name.as_deref(), &args.database)?;
     print(&format!(
         "{}: {} bytes in pages of {}, verified\n",
         args.database.display(),
@@ -155,6 +186,11 @@ fn export(args: &Export) -> Result<(), LabError> {
 }
 
 fn backup(args: &Backup) -> Result<(), LabError> {
+    must_be_image(
+        &args.store,
+        "expected an image; databases in a namespace are exported one by one",
+    )?;
+    must_be_image(&args.copy, "expected an image to make")?;
     must_not_exist(&args.copy);
     let made = image::backup(&args.store, &args.copy)?;
     let list: Vec<String> =
@@ -168,6 +204,10 @@ fn backup(args: &Backup) -> Result<(), LabError> {
 }
 
 fn resize(args: &Resize) -> Result<(), LabError> {
+    must_be_image(
+        &args.store,
+        "a store in a namespace has all of it from the start, and its size is the server's: it cannot be resized",
+    )?;
     let made = image::resize(&args.store, args.capacity)?;
     print(&format!(
         "{}: held {}, holds {}, verified; its image takes {}\n",
@@ -179,15 +219,26 @@ fn resize(args: &Resize) -> Result<(), LabError> {
 }
 
 fn check(args: &Check) -> Result<(), LabError> {
-    let name = args.store.display();
-    let sound = image::check(&args.store)?;
+    let (name, source) = (args.of.store.display(), source(&args.of)?);
+    if args.crash.is_some() || args.at.is_some() {
+        let why = "--crash and --at cut the power of a copy of an image; a served drive loses it by `varve ctl`";
+        must_be_image(&args.of.store, why)?;
+    }
+    let sound = image::check(source)?;
     let list: Vec<String> =
         sound.databases.iter().map(|(name, bytes)| format!("{name} ({bytes} bytes)")).collect();
+    let below = match sound.drive {
+        Some(drive) => (
+            format!("image version {}, ", drive.version),
+            format!("drive and {} pages sound", drive.pages),
+        ),
+        None => (String::new(), "the drive is its server's".to_string()),
+    };
     print(&format!(
-        "{name}: image version {}, {}; drive and {} pages sound; databases intact: {}\n",
-        sound.version,
+        "{name}: {}{}; {}; databases intact: {}\n",
+        below.0,
         sound.size(),
-        sound.pages,
+        below.1,
         if list.is_empty() { "none".to_string() } else { list.join(", ") }
     ))?;
     if let Some(blind) = sound.blind() {
@@ -211,7 +262,7 @@ fn check(args: &Check) -> Result<(), LabError> {
         workload,
         again,
     };
-    let report = crash::check(&args.store, &plan)?;
+    let report = crash::check(&args.of.store, &plan)?;
     print(&format!(
         "{} power cuts, of {} possible, in a run of {} commits: every acknowledged commit was \
          there{}; {} times the one under way was, too; nothing else\n",

@@ -139,6 +139,82 @@ fn only_who_knows_the_secret_is_let_in() {
     assert!(served.ask(&["stats"])["server"]["authenticated"].as_u64() > Some(20));
 }
 
+/// A VFS of stores in this process.
+fn register(name: &str) {
+    use rusqlite::ffi;
+    let stores = varve_sqlite_vfs::Stores::new();
+    let api = varve_sqlite_vfs::Api::new(
+        ffi::sqlite3_vfs_find,
+        ffi::sqlite3_vfs_register,
+        ffi::sqlite3_uri_parameter,
+        ffi::sqlite3_malloc,
+        ffi::sqlite3_log,
+    );
+    stores.register(&api, name, false, None).expect("registered");
+}
+
+#[test]
+fn a_store_in_a_namespace_is_checked_and_exported_as_one_in_an_image() {
+    use rusqlite::{Connection, OpenFlags};
+    let [own, _] = SECRETS;
+    let secret = SecretFile::of("kept", own);
+    let drive = "drive(mqsim-default, geometry.blocks=0, capacity=40 MiB, geometry.channels=2, \
+                 geometry.dies=1, line=plane, op=80 %, unit=4 KiB, nand.oob=full, map.mode=full, tx.mode=nolog)";
+    let served = Served::start("nvme-kept", 3, &["--stack", drive, "--secret", secret.name()]);
+    let place = served.said[0].as_str();
+    let sqlite = |words: &[&str]| varve(&[&["sqlite"], words].concat());
+    let at = ["--secret", secret.name()];
+    let kept = |what: &str| sqlite(&[what, place, at[0], at[1]]);
+    let out = std::env::temp_dir().join(format!("varve-kept-{}.db", std::process::id()));
+    let to = out.to_str().expect("text");
+    let export = |more: &[&str]| sqlite(&[&["export", place, to, at[0], at[1]], more].concat());
+    let says = |output: Output, code: i32, why: &str| {
+        assert!(text(&output).contains(why), "{why}: {}", text(&output));
+        assert_eq!(output.status.code(), Some(code), "{}", text(&output));
+    };
+    // It does not become a store by being looked at.
+    says(kept("check"), 3, "the device holds no store");
+    says(kept("check"), 3, "the device holds no store");
+    says(sqlite(&["check", place]), 1, "asks for a secret, and none was given");
+    register("kept");
+    let uri = |name: &str| format!("file:/{name}?vfs=kept&device={place}&secret={}", secret.name());
+    let one = Connection::open_with_flags(uri("one.db"), OpenFlags::default()).expect("opened");
+    one.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (7)").expect("written");
+    // One process has it.
+    says(kept("check"), 1, "a store serves one process at a time");
+    drop(one);
+    says(kept("check"), 0, "the drive is its server's; databases intact: one.db (8192 bytes)");
+    says(export(&[]), 0, "8192 bytes in pages of 4096, verified");
+    let read = |sql: &str| -> i64 {
+        let copy = Connection::open(&out).expect("a database");
+        copy.query_row(sql, [], |row| row.get(0)).expect("a row")
+    };
+    assert_eq!(read("SELECT a FROM t"), 7);
+    says(export(&[]), 2, "exists already");
+    std::fs::remove_file(&out).expect("removed");
+    // Of several the one that is named.
+    let two = Connection::open_with_flags(uri("two.db"), OpenFlags::default()).expect("opened");
+    two.execute_batch("CREATE TABLE t(a); INSERT INTO t VALUES (8)").expect("written");
+    drop(two);
+    says(export(&[]), 3, "found databases [one.db, two.db], expected `main`, or a name of one");
+    says(export(&["--name", "three.db"]), 3, "expected three.db");
+    says(export(&["--name", "two.db"]), 0, "verified");
+    assert_eq!(read("SELECT a FROM t"), 8);
+    std::fs::remove_file(&out).expect("removed");
+    for (words, code, why) in [
+        (&["resize", place, "--capacity", "1GiB"][..], 3, "it cannot be resized"),
+        (&["check", place, "--crash", "3"], 3, "cut the power of a copy of an image"),
+        (&["backup", place, to], 3, "exported one by one"),
+        (&["backup", to, place], 3, "expected an image to make"),
+        (&["import", to, place], 3, "is filled by SQL"),
+        (&["check", to, "--secret", secret.name()], 3, "only nvme-tcp:// has secrets"),
+        (&["check", "nvme-tcp://127.0.0.1:1"], 1, "nvme-tcp://127.0.0.1:1: the connection failed"),
+        (&["check", "nvme-tcp://127.0.0.1:1?nsid=x"], 3, "expected a number"),
+    ] {
+        says(sqlite(words), code, why);
+    }
+}
+
 #[test]
 fn what_cannot_be_is_said() {
     let words = SecretFile::of("words", "this is none");

@@ -1,4 +1,4 @@
-//! Databases into image files and out of them.
+//! Databases into image files and out of them, and out of other stores.
 //!
 //! Invariants: an image appears under its name only when its store was closed, opened again and
 //! found to hold what was read; nothing that exists is overwritten; a store is opened only for as
@@ -16,7 +16,10 @@ use varve_sqlite_vfs::{
     FIRST_CAPACITY, OpenError, RegisterError, Store, StoreError, StoreOptions, Stores, USUAL_LIMIT,
 };
 
+use wire::nvme::DriveError;
+
 use crate::files::api;
+use crate::source::Source;
 use crate::transfer::{self, Moved, beside, sync_folder};
 
 const VFS: &str = "varve-image";
@@ -83,7 +86,8 @@ impl Drop for Served {
 pub fn refused(error: OpenError) -> LabError {
     match error {
         OpenError::Image(error) => unusable(error),
-        OpenError::Far(error) => LabError::Input(error.to_string()),
+        OpenError::Far(error @ DriveError::Unfit { .. }) => LabError::Input(error.to_string()),
+        OpenError::Far(error) => LabError::Failed(error.to_string()),
         OpenError::Store { path, error } => not_mounted(&path, error),
     }
 }
@@ -219,20 +223,32 @@ pub fn import(
     Ok(Imported { moved, capacity, image: Bytes(image_bytes) })
 }
 
-/// Writes the database of a store to a new file, byte for byte.
+/// Writes the database of a store to a new file, byte for byte: the only one, or `main`.
 ///
 /// # Errors
-/// An image that holds no store or no database, a file that is there already or cannot be written.
-pub fn export(image: &Path, database: &Path) -> Result<Moved, LabError> {
+/// As [`export_named`].
+pub fn export(source: impl Into<Source>, database: &Path) -> Result<Moved, LabError> {
+    export_named(&source.into(), None, database)
+}
+
+/// The same of the database that is named.
+///
+/// # Errors
+/// What holds no store or no such database, a file that is there already or cannot be written.
+pub fn export_named(
+    source: &Source,
+    name: Option<&str>,
+    database: &Path,
+) -> Result<Moved, LabError> {
     if database.exists() {
         return Err(LabError::Input(format!("{}: exists already", database.display())));
     }
-    at_one_moment(image, |served| export_from(served, image, database))
+    source.with_store(|served| export_from(served, source, name, database))
 }
 
 /// Does something with the store of an image that another process may be writing, as it was at one moment; anew if
 /// the writer has reused meanwhile what was read.
-fn at_one_moment<T>(
+pub(crate) fn at_one_moment<T>(
     image: &Path,
     mut body: impl FnMut(&Served) -> Result<T, LabError>,
 ) -> Result<T, LabError> {
@@ -327,7 +343,7 @@ pub fn resize(image: &Path, capacity: Bytes) -> Result<Resized, LabError> {
     store.grow(capacity).map_err(wrong)?;
     store.flush().map_err(wrong)?;
     drop(store);
-    check(image)?;
+    check_file(image)?;
     let bytes = std::fs::metadata(image).map_err(|e| LabError::io(image, e))?.len();
     Ok(Resized { before, image: Bytes(bytes) })
 }
@@ -343,28 +359,46 @@ fn databases(store: &Store) -> Vec<(String, u64)> {
     names.iter().filter(|(name, _)| !is_log(name)).cloned().collect()
 }
 
-fn export_from(served: &Served, image: &Path, database: &Path) -> Result<Moved, LabError> {
-    if !served.store().objects().iter().any(|(name, _)| name == "main") {
-        let found: Vec<String> =
-            served.store().objects().into_iter().map(|(name, _)| name).collect();
+fn export_from(
+    served: &Served,
+    source: &Source,
+    name: Option<&str>,
+    database: &Path,
+) -> Result<Moved, LabError> {
+    let found = databases(served.store());
+    let named = |wanted: &str| found.iter().find(|(name, _)| name == wanted);
+    let meant = match (name, &found[..]) {
+        (Some(name), _) => named(name),
+        (None, [only]) => Some(only),
+        (None, _) => named("main"),
+    };
+    let Some((object, _)) = meant else {
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
         return Err(LabError::Input(format!(
-            "{}: found objects [{}], expected `main`",
-            image.display(),
-            found.join(", ")
+            "{source}: found databases [{}], expected {}",
+            names.join(", "),
+            name.unwrap_or("`main`, or a name of one of them")
         )));
-    }
-    transfer::export(&mut served.open("main")?, database)
+    };
+    transfer::export(&mut served.open(object)?, database)
 }
 
-/// What an image that is sound holds.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sound {
-    /// Databases, by object, with their bytes.
-    pub databases: Vec<(String, u64)>,
+/// The drive of an image that is sound.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SoundDrive {
     /// Pages of the drive that hold data, all read.
     pub pages: u64,
     /// Version of the image's format.
     pub version: u32,
+}
+
+/// What a store that is sound holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sound {
+    /// Databases, by object, with their bytes.
+    pub databases: Vec<(String, u64)>,
+    /// Of an image, what was looked into below the store: of a namespace that is its server's.
+    pub drive: Option<SoundDrive>,
     /// Bytes the store can hold, and those that it may hold one day.
     pub capacity: Bytes,
     /// See `capacity`.
@@ -372,7 +406,7 @@ pub struct Sound {
 }
 
 impl Sound {
-    /// What the image is, for people.
+    /// How much it holds, for people.
     pub fn size(&self) -> String {
         match self.limit > self.capacity {
             true => format!("holds {}, grows to {}", self.capacity.human(), self.limit.human()),
@@ -382,7 +416,7 @@ impl Sound {
 
     /// What a check of an image of this version cannot see.
     pub fn blind(&self) -> Option<&'static str> {
-        (self.version < 2).then_some(
+        self.drive.is_some_and(|drive| drive.version < 2).then_some(
             "image version 1: zeroes over a block's header, and damage of the newest records of a block \
              that was not full when the image was last let go, cannot be told from pages never written; export and \
              import make an image of version 2, where they can",
@@ -459,11 +493,24 @@ fn what(drive: &ImageDrive) -> (u32, Bytes, Bytes) {
     (drive.version(), drive.capacity().bytes(), drive.limit())
 }
 
-/// Checks an image file, which another process may be writing. Nothing is written to it.
+/// Checks a store. An image may be written by another process meanwhile, and nothing is written to it; a store in a
+/// namespace is opened as any program opens it, which ends what a power cut has left.
 ///
 /// # Errors
-/// A file that is no image; the first promise that does not hold.
-pub fn check(image: &Path) -> Result<Sound, LabError> {
+/// What holds no store; the first promise that does not hold.
+pub fn check(source: impl Into<Source>) -> Result<Sound, LabError> {
+    let source = source.into();
+    match &source {
+        Source::Image(image) => check_file(image),
+        Source::Namespace(_) => source.with_store(|served| {
+            let databases = check_store(served)?;
+            let capacity = served.store().with_device(|device| device.capacity().bytes());
+            Ok(Sound { databases, drive: None, capacity, limit: capacity })
+        }),
+    }
+}
+
+fn check_file(image: &Path) -> Result<Sound, LabError> {
     let drive = || {
         let mut drive = match ImageDrive::open_beside(image).map_err(unusable) {
             Ok(drive) => drive,
@@ -479,7 +526,7 @@ pub fn check(image: &Path) -> Result<Sound, LabError> {
     let restless = || Err(unusable(LiveError::Restless { path: image.to_path_buf() }));
     let (pages, (version, capacity, limit)) = patiently(drive).unwrap_or_else(restless)?;
     let databases = at_one_moment(image, check_store)?;
-    Ok(Sound { databases, pages, version, capacity, limit })
+    Ok(Sound { databases, drive: Some(SoundDrive { pages, version }), capacity, limit })
 }
 
 /// Checks the image of a drive; `name` is what it is called.
@@ -491,5 +538,5 @@ pub fn check_image(mut drive: ImageDrive, name: &str) -> Result<Sound, LabError>
     let store = Store::mount_image(drive, StoreOptions::default())
         .map_err(|error| not_mounted(name, error))?;
     let databases = check_store(&Served::new(name, store)?)?;
-    Ok(Sound { databases, pages, version, capacity, limit })
+    Ok(Sound { databases, drive: Some(SoundDrive { pages, version }), capacity, limit })
 }

@@ -11,6 +11,7 @@ pub mod image;
 pub mod measure;
 pub mod pages;
 pub mod program;
+pub mod source;
 pub mod stacked;
 pub mod transfer;
 pub mod workload;

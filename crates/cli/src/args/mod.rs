@@ -29,7 +29,9 @@ pub use serve::{
     ServeNvme, ServeVhost, StackArgs, Switch, Timing,
 };
 pub use sim::{Compare, Output, Sim};
-pub use sqlite::{Backup, Check, Export, Import, Measure, Resize, RunOnStack, Sqlite, StackWorld};
+pub use sqlite::{
+    Backup, Check, Export, Import, Kept, Measure, Resize, RunOnStack, Sqlite, StackWorld,
+};
 pub use study::{Cite, MergeParts, Points, Run};
 pub use top::Top;
 pub use torture::{Cuts, Torture};

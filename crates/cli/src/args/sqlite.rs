@@ -17,11 +17,11 @@ pub enum Sqlite {
     Run(RunOnStack),
     /// A database into a new store in an image file, verified
     Import(Import),
-    /// The database of a store to a new file, byte for byte, verified
+    /// A database of a store to a new file, byte for byte, verified
     Export(Export),
     /// All databases of an image to a new image, verified; beside the program that writes it
     Backup(Backup),
-    /// Drive and databases of an image; with --crash, after power cuts
+    /// Drive and databases of an image, or the databases in a namespace; with --crash, after power cuts
     Check(Check),
     /// More room in an image, all at once; verified
     Resize(Resize),
@@ -115,12 +115,26 @@ pub struct Import {
 
 #[derive(ClapArgs)]
 pub struct Export {
-    /// The image
-    #[arg(value_name = "STORE")]
-    pub store: PathBuf,
+    #[command(flatten)]
+    pub from: Kept,
     /// The file to make
     #[arg(value_name = "DB")]
     pub database: PathBuf,
+    /// Which database of the store; if absent, its only one, or `main`
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+}
+
+/// A store, wherever it is.
+#[derive(ClapArgs)]
+pub struct Kept {
+    /// The image, which is only read, and which another program may be writing; or nvme-tcp://HOST[:PORT][/NQN][?nsid=N],
+    /// the store in a namespace, which no program may have open
+    #[arg(value_name = "STORE")]
+    pub store: PathBuf,
+    /// What the controller of a namespace is told that asks who connects: a secret as `nvme gen-dhchap-key` prints it
+    #[arg(long, value_name = "FILE")]
+    pub secret: Option<PathBuf>,
 }
 
 #[derive(ClapArgs)]
@@ -145,9 +159,8 @@ pub struct Resize {
 
 #[derive(ClapArgs)]
 pub struct Check {
-    /// The image; it is only read, and another program may be writing it
-    #[arg(value_name = "STORE")]
-    pub store: PathBuf,
+    #[command(flatten)]
+    pub of: Kept,
     /// Run SQL and cut the power at so many places of it, at all if there are fewer
     #[arg(long, value_name = "N")]
     pub crash: Option<u64>,
