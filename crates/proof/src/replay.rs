@@ -160,9 +160,7 @@ pub fn hunt(plan: &Plan, density: Density) -> Result<HuntOutcome, PlanError> {
             false => search::<DriveSubject, PageOracle>(plan, &spec, density),
         });
     }
-    // What a fault leaves open may be one thing before a cut in recovery and another after it.
-    let nested = if plan.faults.is_empty() { density.nested } else { u64::MAX };
-    let (density, spec) = (Density { nested, ..density }, RemapSpec::of(plan)?);
+    let spec = RemapSpec::of(plan)?;
     within(plan, spec.pages())?;
     Ok(search::<HostSubject, LogOracle>(plan, &spec, density))
 }
