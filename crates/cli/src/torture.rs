@@ -1,5 +1,6 @@
 //! `varve torture`: crash testing of any program.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -240,10 +241,17 @@ fn word(expect: Expect) -> &'static str {
 fn list(as_json: bool) -> Result<(), LabError> {
     let all = recipe::all().map_err(LabError::Failed)?;
     if as_json {
+        let keys = |pairs: &[(String, String)]| pairs.iter().cloned().collect::<BTreeMap<_, _>>();
         let rows = |recipe: &Recipe| {
             let row = |row: &Row| {
                 let (expect, strict) = (word(row.expect), word(row.strict));
-                json!({ "name": row.name, "promise": row.promise, "expect": expect, "strict": strict })
+                json!({
+                    "name": row.name,
+                    "promise": row.promise,
+                    "expect": expect,
+                    "strict": strict,
+                    "set": keys(&row.set),
+                })
             };
             recipe.rows.iter().map(row).collect::<Vec<_>>()
         };
@@ -255,6 +263,7 @@ fn list(as_json: bool) -> Result<(), LabError> {
                     "about": recipe.about,
                     "why_not": recipe.why_not(),
                     "packages": recipe.packages,
+                    "keys": keys(&recipe.keys),
                     "rows": rows(recipe),
                 })
             })

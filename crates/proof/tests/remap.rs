@@ -91,6 +91,7 @@ fn damaged(seed: u64) -> (Plan, RemapSpec, u64) {
 fn what_is_verified_is_right_or_an_error() {
     let tally = search(1..30, damaged, Density::SHORT);
     assert!(tally.cuts > 5_000, "{} cuts are too few to mean anything", tally.cuts);
+    assert!(tally.nested > 1_000, "{} cuts in recoveries", tally.nested);
 }
 
 /// Bugs of the rules that find damage.
