@@ -5,6 +5,7 @@ from varve._compare import Comparison
 from varve._compiled import compiled_policy
 from varve._drive import Drive
 from varve._errors import CheckError, InternalError, PolicyError, RunError, ToleranceError
+from varve._fetch import keep
 from varve._options import Option, count, flag, share, size, word
 from varve._policy import BYPASS, BufferPolicy, CompiledPolicy, VictimPolicy
 from varve._results import Hits, Requests, Results, load
@@ -57,6 +58,7 @@ __all__ = [
     "from_arrow",
     "gen",
     "hits",
+    "keep",
     "load",
     "open",
     "run",

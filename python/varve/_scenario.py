@@ -4,6 +4,7 @@ import json
 import os
 from typing import TYPE_CHECKING, Any
 
+from varve import _fetch as _fetch  # it tells the library who fetches traces
 from varve import _varve
 from varve._policy import version
 from varve._progress import Progress, Telling

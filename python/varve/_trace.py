@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Union
 
 from varve import _varve
+from varve._fetch import is_url, keep
 from varve._files import write_whole
 from varve._progress import Progress, Telling
 from varve._text import options, text
@@ -22,7 +23,8 @@ class Trace:
     """
 
     def __init__(self, name: "str | os.PathLike[str]", **reading: object) -> None:
-        self._native = _varve.Trace(os.fspath(name), options(reading))
+        path = os.fspath(name)
+        self._native = _varve.Trace(keep(path) if is_url(path) else path, options(reading))
         self._reading = reading
         self._memory = False
         self._requests: int | None = None
@@ -103,6 +105,7 @@ class Trace:
 
 def open(name: "str | os.PathLike[str]", **reading: object) -> Trace:
     """Opens a trace in any of the formats of `varve list formats`, which is found out by content, or `@demo`.
+    A URL (`s3://..`, `https://..`) is fetched into the folder that `$VARVE_TRACES` names: see `varve.keep`.
 
     >>> varve.open("@demo")
     <varve.Trace @demo, vtr, none>

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use block::{Bytes, parse_time};
 use lab::LabError;
-use lab::input::{Fit, Origin, Workload};
+use lab::input::{Fit, Origin, TraceFile, Workload};
 use lab::scenario::{Scenario, split_list};
 use lab::trace::{document, open};
 use report::format::{grouped, significant};
@@ -14,7 +14,7 @@ use workload::info::{InfoOptions, Tally, TraceInfo, trace_info};
 use workload::read::{ReadOptions, VtrHeader, VtrWriter, file_sha256};
 use workload::{OpenTrace, Record, Source, SourceError};
 
-use crate::args::{Convert, Gen, Info, Merge, Reading, Trace};
+use crate::args::{Convert, Gen, Info, Keep, Merge, Reading, Trace};
 use crate::{VERSION, print, stop, table};
 
 /// `varve trace ..`.
@@ -24,6 +24,7 @@ pub fn trace(args: &Trace) -> Result<(), LabError> {
         Trace::Convert(args) => convert(args),
         Trace::Gen(args) => gen_trace(args),
         Trace::Merge(args) => merge(args),
+        Trace::Keep(args) => keep(args),
     }
 }
 
@@ -209,11 +210,11 @@ fn command() -> String {
 fn convert(args: &Convert) -> Result<(), LabError> {
     let options = options(&args.reading)?;
     let trace = open(&args.trace, &options)?;
-    let path = Path::new(&args.trace);
+    let path = TraceFile::parse(&args.trace, Path::new("")).map_err(LabError::Input)?.located()?;
     let header = VtrHeader {
         source: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         source_sha256: if path.is_file() {
-            file_sha256(path).map_err(|e| LabError::io(path, e))?
+            file_sha256(&path).map_err(|e| LabError::io(&path, e))?
         } else {
             String::new()
         },
@@ -231,7 +232,8 @@ fn convert(args: &Convert) -> Result<(), LabError> {
         return Err(LabError::Input("--fit wrap: expected compact or compact:SIZE".to_string()));
     }
     if let Fit::Compact(_) = fit {
-        let origin = Some(Origin::parse(&args.trace));
+        let origin = Origin::parse(&args.trace, Path::new("")).map_err(LabError::Input)?;
+        let origin = Some(origin);
         let prepared = Workload { origin, options, fit, ..Workload::default() }.prepare(1)?;
         let source = prepared.open(1, prepared.extent())?;
         let apps = prepared.survey.apps.clone();
@@ -321,4 +323,8 @@ fn merge(args: &Merge) -> Result<(), LabError> {
     };
     let mut source = prepared.open(args.seed, Bytes(u64::MAX))?;
     write_vtr(&args.output, &header, &names, &mut *source)
+}
+
+fn keep(args: &Keep) -> Result<(), LabError> {
+    print(&format!("{}\n", lab::input::pinned::keep(&args.source)?))
 }

@@ -7,12 +7,12 @@ use workload::info::{AppInfo, Counts, SizeClass, TraceInfo};
 use workload::read::{OpenTrace, ReadOptions};
 
 use crate::LabError;
-use crate::input::{DEMO_NAME, demo_trace};
+use crate::input::{DEMO_NAME, TraceFile, demo_trace};
 
 /// Name and version of [`document`].
 const SCHEMA: &str = "varve.trace/1";
 
-/// Opens a file, or `@demo`.
+/// Opens a file, by its path or its digest, or `@demo`.
 ///
 /// # Errors
 /// What of it is no trace.
@@ -21,7 +21,8 @@ pub fn open(name: &str, options: &ReadOptions) -> Result<OpenTrace, LabError> {
         let bytes = Box::new(demo_trace());
         return Ok(workload::read::open_reader(Path::new(DEMO_NAME), bytes, options)?);
     }
-    Ok(workload::read::open(Path::new(name), options)?)
+    let file = TraceFile::parse(name, Path::new("")).map_err(LabError::Input)?;
+    Ok(workload::read::open(&file.located()?, options)?)
 }
 
 fn counts_json(c: &Counts) -> Map {

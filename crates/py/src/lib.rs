@@ -20,6 +20,7 @@ mod compiled;
 mod drawing;
 mod drive;
 mod errors;
+mod fetch;
 #[allow(unsafe_code)]
 mod foreign;
 mod policy;
@@ -58,6 +59,8 @@ fn _varve(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<scenario::Scenario>()?;
     module.add_class::<trace::Batches>()?;
     module.add_class::<trace::Trace>()?;
+    module.add_function(wrap_pyfunction!(fetch::fetch_by, module)?)?;
+    module.add_function(wrap_pyfunction!(fetch::keep, module)?)?;
     module.add_function(wrap_pyfunction!(registry::add_policy, module)?)?;
     module.add_function(wrap_pyfunction!(registry::add_compiled, module)?)?;
     module.add_function(wrap_pyfunction!(registry::add_victim, module)?)?;

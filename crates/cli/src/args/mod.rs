@@ -35,7 +35,7 @@ pub use sqlite::{
 pub use study::{Cite, MergeParts, Points, Run};
 pub use top::Top;
 pub use torture::{Cuts, Torture};
-pub use trace::{Convert, Gen, Info, Merge, Reading, Trace};
+pub use trace::{Convert, Gen, Info, Keep, Merge, Reading, Trace};
 pub use view::View;
 pub use volume::{DumpVolume, Fsck, Mkfs, Mount, NewVolume, Source, Umount};
 

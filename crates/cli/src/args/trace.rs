@@ -14,6 +14,8 @@ pub enum Trace {
     Gen(Gen),
     /// Several applications to one stream
     Merge(Merge),
+    /// Puts a trace into $VARVE_TRACES, and prints the name that it has on every host: sha256:..
+    Keep(Keep),
 }
 
 /// How a trace file is read.
@@ -72,6 +74,12 @@ impl Reading {
         }
         keys
     }
+}
+
+#[derive(ClapArgs)]
+pub struct Keep {
+    /// The file, or a URL that $VARVE_FETCH fetches (called with the URL and the file to be written)
+    pub source: String,
 }
 
 #[derive(ClapArgs)]

@@ -3,10 +3,12 @@
 //! a sweep needs.
 
 mod demo;
+mod file;
+pub mod pinned;
 mod place;
 mod survey;
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use block::{Bytes, parse_size};
 use workload::generate::{parse_pass, parse_recipe};
@@ -23,6 +25,7 @@ use crate::replay::Watch;
 use report::json::{Json, Map, MapExt};
 
 pub use demo::{DEMO_NAME, demo_trace};
+pub use file::TraceFile;
 pub use place::Layout;
 pub use survey::Survey;
 
@@ -30,7 +33,7 @@ pub use survey::Survey;
 #[derive(Clone, Debug)]
 pub enum Origin {
     /// Trace files, one after the other.
-    Files(Vec<PathBuf>),
+    Files(Vec<TraceFile>),
     /// The bundled trace, `@demo`.
     Demo,
     /// A generator's recipe.
@@ -38,13 +41,16 @@ pub enum Origin {
 }
 
 impl Origin {
-    /// `@demo`, `gen:RECIPE` or a path.
-    pub fn parse(text: &str) -> Origin {
-        match text.strip_prefix("gen:") {
+    /// `@demo`, `gen:RECIPE`, `sha256:HEX` or a path as seen from a folder.
+    ///
+    /// # Errors
+    /// A digest that is none.
+    pub fn parse(text: &str, folder: &Path) -> Result<Origin, String> {
+        Ok(match text.strip_prefix("gen:") {
             Some(recipe) => Origin::Recipe(recipe.to_string()),
             None if text == DEMO_NAME => Origin::Demo,
-            None => Origin::Files(vec![PathBuf::from(text)]),
-        }
+            None => Origin::Files(vec![TraceFile::parse(text, folder)?]),
+        })
     }
 }
 
@@ -140,15 +146,16 @@ pub struct Prepared {
     pub survey: Survey,
 }
 
-fn open_trace(path: &std::path::Path, options: &ReadOptions) -> Result<OpenTrace, SourceError> {
+fn open_trace(file: &TraceFile, options: &ReadOptions) -> Result<OpenTrace, SourceError> {
+    let path = file.located()?;
     if path.as_os_str() == "-" {
         return Err(SourceError::Unusable {
-            path: path.to_path_buf(),
+            path,
             reason: "a run reads its trace more than once; expected a file, not standard input"
                 .to_string(),
         });
     }
-    open(path, options)
+    open(&path, options)
 }
 
 /// Opens one file of an origin. `Demo` and `Recipe` count as one file.
@@ -387,7 +394,7 @@ impl Prepared {
         map.put("extent_bytes", Json::Int(self.extent().0));
         let source = |origin: &Origin| match origin {
             Origin::Files(paths) => {
-                let name = |p: &PathBuf| Json::text(p.to_string_lossy());
+                let name = |file: &TraceFile| Json::text(file.to_string());
                 Json::List(paths.iter().map(name).collect())
             }
             Origin::Demo => Json::List(vec![Json::text(DEMO_NAME)]),

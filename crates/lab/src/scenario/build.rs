@@ -7,7 +7,7 @@ use ssd::{Config, Origin as ValueOrigin};
 use workload::read::{SizeUnit, TimeUnit};
 
 use super::{Base, DEFAULT_DEPTH, Entry, FIT, Scenario, Sweep};
-use crate::input::{Origin, TenantSpec};
+use crate::input::{Origin, TenantSpec, TraceFile};
 use crate::replay::Mode;
 use stack::rules::{self, Top, World};
 use stack::{Description, Layer, StackError};
@@ -170,13 +170,12 @@ impl Scenario {
         }
         match entry.values.as_slice() {
             [] => Err(entry.error("expected at least one file")),
-            [one] => Ok(match Origin::parse(one) {
-                Origin::Files(paths) => {
-                    Origin::Files(paths.iter().map(|p| self.folder.join(p)).collect())
-                }
-                other => other,
-            }),
-            many => Ok(Origin::Files(many.iter().map(|p| self.folder.join(p)).collect())),
+            [one] => Origin::parse(one, &self.folder).map_err(|what| entry.error(what)),
+            many => {
+                let files = many.iter().map(|text| TraceFile::parse(text, &self.folder));
+                let files = files.collect::<Result<_, _>>();
+                Ok(Origin::Files(files.map_err(|what| entry.error(what))?))
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::LabError;
+use crate::input::pinned::Pinned;
 
 /// Where something was said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +155,7 @@ impl Reader<'_> {
         let (mut source, mut tag, mut by) = (None, None, None);
         let (mut said, mut was) = (None, None);
         let value = match value.get_ref() {
+            DeValue::Table(table) if table.contains_key("sha256") => value,
             DeValue::Table(table) if !table.contains_key("value") => {
                 return self.table(&key, table);
             }
@@ -204,7 +206,33 @@ impl Reader<'_> {
                 let n = i64::from_str_radix(&n.as_str().replace('_', ""), n.radix());
                 n.map(|n| n.to_string()).map_err(|_| wrong())
             }
+            DeValue::Table(table) if table.contains_key("sha256") => {
+                self.pinned(key, table).map(|pinned| pinned.to_string())
+            }
             _ => Err(wrong()),
         }
+    }
+
+    /// A trace by its digest: `{ sha256 = "..", url = ".." }`.
+    fn pinned(&self, key: &str, table: &DeTable<'_>) -> Result<Pinned, LabError> {
+        let (mut sha256, mut url) = (None, None);
+        for (field, inner) in table {
+            let place = self.place(field.span().start);
+            let wanted = match field.get_ref().as_ref() {
+                "sha256" => &mut sha256,
+                "url" => &mut url,
+                other => {
+                    let what = format!("`{key}`: unknown field `{other}`; expected sha256, url");
+                    return Err(place.error(what));
+                }
+            };
+            let DeValue::String(text) = inner.get_ref() else {
+                return Err(place.error(format!("`{key}.{}`: expected a string", field.get_ref())));
+            };
+            *wanted = Some((text.to_string(), place));
+        }
+        let (sha256, place) = sha256.expect("it is there");
+        let pinned = Pinned::of(&sha256, url.as_ref().map(|(url, _)| url.as_str()));
+        pinned.map_err(|what| place.error(format!("`{key}`: {what}")))
     }
 }

@@ -15,7 +15,8 @@
 //! mode = "log"                  # off, log, paper-log; and any option of the log
 //!
 //! [workload]
-//! trace = "hm_0.csv.zst"        # or gen = "uniform,size=256MiB", or [tenant.NAME] tables
+//! trace = "hm_0.csv.zst"        # or gen = "uniform,size=256MiB", or [tenant.NAME] tables, or
+//!                               # { sha256 = "..", url = ".." }: in $VARVE_TRACES on every host
 //! fit = "exact"                 # exact, wrap, compact, compact:SIZE
 //!
 //! [replay]
@@ -41,7 +42,7 @@ use std::path::{Path, PathBuf};
 use block::Bytes;
 use ssd::{Config, Origin};
 
-use crate::input::Workload;
+use crate::input::{TraceFile, Workload};
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
 use crate::{LabError, StackConfig};
 
@@ -321,7 +322,7 @@ impl Scenario {
     }
 
     /// What is replayed, and how, as text: each trace file by the name that `name` gives it.
-    pub(crate) fn replayed(&self, name: &dyn Fn(&Path) -> String) -> String {
+    pub(crate) fn replayed(&self, name: &dyn Fn(&TraceFile) -> String) -> String {
         write::replayed(self, name)
     }
 

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::{Entry, Place, Scenario, build};
 use crate::LabError;
 use crate::input::DEMO_NAME;
+use crate::input::pinned::Pinned;
 
 /// One key and the values it takes in turn.
 #[derive(Clone, Debug)]
@@ -70,12 +71,17 @@ impl Sweep {
 
     /// Whether a value is the path of a file.
     fn is_path(&self, value: &str) -> bool {
-        let named = value == DEMO_NAME || value.starts_with("gen:");
+        let named = value == DEMO_NAME
+            || value.starts_with("gen:")
+            || matches!(Pinned::parse(value), Some(Ok(_)));
         self.key == "drive.file" || self.key == "workload.trace" && !named
     }
 
-    /// A value as results have it: of a path the name of the file.
+    /// A value as results have it: of a path the name of the file, of a digest its beginning.
     pub fn label(&self, value: &str) -> String {
+        if let ("workload.trace", Some(Ok(pinned))) = (self.key.as_str(), Pinned::parse(value)) {
+            return pinned.short();
+        }
         let name = value.rsplit('/').next().unwrap_or(value);
         if self.is_path(value) { name.to_string() } else { value.to_string() }
     }

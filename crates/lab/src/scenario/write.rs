@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Base, Entry, Scenario};
 use crate::LabError;
-use crate::input::{Fit, Origin};
+use crate::input::{Fit, Origin, TraceFile};
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
 
 /// A TOML string.
@@ -35,8 +35,16 @@ fn path_text(path: &Path) -> String {
     quoted(&absolute.to_string_lossy())
 }
 
+/// A trace file: by its path from everywhere, or as it was named.
+fn file_text(file: &TraceFile) -> String {
+    match file {
+        TraceFile::Path(path) => path_text(path),
+        TraceFile::Pinned(pinned) => quoted(&pinned.to_string()),
+    }
+}
+
 /// How a trace file is named.
-type Name<'a> = &'a dyn Fn(&Path) -> String;
+type Name<'a> = &'a dyn Fn(&TraceFile) -> String;
 
 fn origin(out: &mut String, origin: &Origin, name: Name<'_>) {
     let _ = match origin {
@@ -271,7 +279,7 @@ pub(super) fn to_toml(scenario: &Scenario) -> Result<String, LabError> {
         false => drive(&mut out, scenario)?,
     }
     stack(&mut out, scenario);
-    workload(&mut out, scenario, &path_text);
+    workload(&mut out, scenario, &file_text);
     replay(&mut out, scenario);
     if !scenario.sweeps.is_empty() {
         out.push_str("\n[sweep]\n");

@@ -8,13 +8,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 use stack::description::text_of;
+use workload::read::file_sha256;
 
-use crate::input::{DEMO_NAME, Origin, demo_trace};
+use crate::input::{DEMO_NAME, Origin, TraceFile, demo_trace};
 use crate::result::SCHEMA;
 use crate::{Experiment, LabError, Point};
 
@@ -43,22 +43,10 @@ pub(super) fn digest(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
-fn read(path: &Path) -> std::io::Result<(String, u64)> {
-    let (mut file, mut hash) = (std::fs::File::open(path)?, Sha256::new());
-    let (mut buffer, mut bytes) = (vec![0; 1 << 16], 0);
-    loop {
-        let count = file.read(&mut buffer)?;
-        if count == 0 {
-            return Ok((hex(&hash.finalize()), bytes));
-        }
-        hash.update(&buffer[..count]);
-        bytes += count as u64;
-    }
-}
-
-/// The traces of an experiment, by their paths.
+/// The traces of an experiment, by their names: what results call each, and the name of its file, which a
+/// reader may look at.
 #[derive(Debug, Default)]
-pub(super) struct Inputs(BTreeMap<PathBuf, Input>);
+pub(super) struct Inputs(BTreeMap<TraceFile, (Input, String)>);
 
 impl Inputs {
     /// Reads all of them.
@@ -80,20 +68,23 @@ impl Inputs {
             Origin::Recipe(_) => {}
             Origin::Demo => {
                 let bytes = demo_trace();
-                self.0.entry(PathBuf::from(DEMO_NAME)).or_insert_with(|| Input {
-                    path: DEMO_NAME.to_string(),
-                    sha256: hex(&Sha256::digest(bytes)),
-                    bytes: bytes.len() as u64,
+                self.0.entry(PathBuf::from(DEMO_NAME).into()).or_insert_with(|| {
+                    let sha256 = hex(&Sha256::digest(bytes));
+                    let (path, bytes) = (DEMO_NAME.to_string(), bytes.len() as u64);
+                    (Input { path, sha256, bytes }, DEMO_NAME.to_string())
                 });
             }
-            Origin::Files(paths) => {
-                for path in paths.iter() {
-                    if self.0.contains_key(path) {
+            Origin::Files(files) => {
+                for file in files {
+                    if self.0.contains_key(file) {
                         continue;
                     }
-                    let (sha256, bytes) = read(path).map_err(|e| LabError::io(path, e))?;
-                    let name = path.display().to_string();
-                    self.0.insert(path.clone(), Input { path: name, sha256, bytes });
+                    let path = file.located()?;
+                    let sha256 = file_sha256(&path).map_err(|e| LabError::io(&path, e))?;
+                    let bytes = std::fs::metadata(&path).map_err(|e| LabError::io(&path, e))?.len();
+                    let name = path.file_name().unwrap_or_default().to_string_lossy();
+                    let input = Input { path: file.to_string(), sha256, bytes };
+                    self.0.insert(file.clone(), (input, name.into_owned()));
                 }
             }
         }
@@ -102,11 +93,17 @@ impl Inputs {
 
     /// All of them, in the order of their paths.
     pub fn list(&self) -> Vec<Input> {
-        self.0.values().cloned().collect()
+        self.0.values().map(|(input, _)| input.clone()).collect()
     }
 
-    fn digest(&self, path: &Path) -> &str {
-        self.0.get(path).map_or("", |input| &input.sha256)
+    /// What an id has of a trace: the digest, and the name of the file, not its folder.
+    fn of_file(&self, file: &TraceFile) -> String {
+        let (input, name) = &self.0[file];
+        format!("{} {name:?}", input.sha256)
+    }
+
+    fn demo(&self) -> &str {
+        self.0.get(&PathBuf::from(DEMO_NAME).into()).map_or("", |(input, _)| &input.sha256)
     }
 }
 
@@ -123,11 +120,7 @@ pub(super) fn id(experiment: &Experiment, point: &Point, inputs: &Inputs, versio
         let _ = writeln!(text, "remap {key} = {value:?}");
     }
     let _ = writeln!(text, "layers {:?}", text_of(point.stack.written()));
-    let _ = writeln!(text, "demo {}", inputs.digest(DEMO_NAME.as_ref()));
-    text += &experiment.setting(point).replayed(&|path| {
-        // A reader may look at the name of a file, not at its folder.
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        format!("{} {name:?}", inputs.digest(path))
-    });
+    let _ = writeln!(text, "demo {}", inputs.demo());
+    text += &experiment.setting(point).replayed(&|file| inputs.of_file(file));
     digest(&text)[..ID_DIGITS].to_string()
 }

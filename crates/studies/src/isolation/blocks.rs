@@ -71,7 +71,7 @@ impl Cell {
         replay(&mut stack, &mut *whole.prepare(1)?.open(1, capacity)?, &plan, watch)?;
         plan.mode = Mode::Closed { depth: params.queue_depth, per_app: false };
         let load = Workload {
-            origin: Some(Origin::Files(vec![options.data.join(TRACE)])),
+            origin: Some(Origin::Files(vec![options.data.join(TRACE).into()])),
             fit: Fit::Compact(block::Bytes(1 << 20)),
             ..Workload::default()
         };

@@ -72,7 +72,7 @@ impl Cell {
 
     /// What is measured: a trace.
     pub(super) fn trace(mut self, path: std::path::PathBuf) -> Cell {
-        self.load = Some(Origin::Files(vec![path]));
+        self.load = Some(Origin::Files(vec![path.into()]));
         self
     }
 

@@ -90,7 +90,7 @@ impl Load {
 
     /// A trace, four times: the last is measured. Blocks that it never writes are left out.
     fn traced(name: &'static str, path: std::path::PathBuf) -> Result<Load, LabError> {
-        let found = blocks_of(Origin::Files(vec![path]), Fit::Compact(Bytes(1 << 20)))?;
+        let found = blocks_of(Origin::Files(vec![path.into()]), Fit::Compact(Bytes(1 << 20)))?;
         let mut names: Vec<u32> = found.clone();
         names.sort_unstable();
         names.dedup();
