@@ -248,3 +248,29 @@ fn what_a_stack_of_a_scenario_cannot_be_is_said_where_it_stands() {
         assert!(error.starts_with(begins), "{text}: {error}");
     }
 }
+
+#[test]
+fn a_trace_may_be_named_by_its_digest() {
+    let digest = "0123456789abcdef".repeat(4);
+    let with = |value: &str| {
+        let text = format!(
+            "[drive]\npreset = \"mqsim-default\"\n[workload]\nformat = \"msr\"\ntrace = {value}\n"
+        );
+        parse(&text)
+    };
+    let name = format!("sha256:{digest}@https://host/a.vtr");
+    let table = format!("{{ url = \"https://host/a.vtr\", sha256 = \"{digest}\" }}");
+    for value in [format!("\"{name}\""), table.clone(), format!("[{table}, \"b.vtr\"]")] {
+        let text = with(&value).unwrap().to_toml().unwrap();
+        assert!(text.contains(&format!("\"{name}\"")), "{text}");
+    }
+    for (value, said) in [
+        (table.replace(&digest, "12"), "`workload.trace`: `sha256:12"),
+        (table.replace("url", "uri"), "unknown field `uri`; expected sha256, url"),
+        (table.replace("\"https://host/a.vtr\"", "7"), "`workload.trace.url`: expected a string"),
+        ("\"sha256:12\"".to_string(), "expected sha256: and 64 digits"),
+    ] {
+        let error = with(&value).expect_err(&value).to_string();
+        assert!(error.starts_with("s.toml:5: ") && error.contains(said), "{error}");
+    }
+}
