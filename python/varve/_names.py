@@ -7,6 +7,7 @@ from varve._drive import Drive
 from varve._errors import CheckError, InternalError, PolicyError, RunError, ToleranceError
 from varve._fetch import keep
 from varve._options import Option, count, flag, share, size, word
+from varve._papers import Proof, Study, prove, reproduce
 from varve._policy import BYPASS, BufferPolicy, CompiledPolicy, VictimPolicy
 from varve._results import Hits, Requests, Results, load
 from varve._run import Latency, Run
@@ -37,11 +38,13 @@ __all__ = [
     "Lines",
     "Option",
     "PolicyError",
+    "Proof",
     "Requests",
     "Results",
     "Run",
     "RunError",
     "Scenario",
+    "Study",
     "Sweep",
     "Table",
     "Timeline",
@@ -61,6 +64,8 @@ __all__ = [
     "keep",
     "load",
     "open",
+    "prove",
+    "reproduce",
     "run",
     "run_unit",
     "share",

@@ -10,9 +10,7 @@ skipped with the reason.
 """
 
 import dataclasses
-import json
-import os
-import subprocess
+from varve._program import NotHere, document
 
 try:
     import pytest
@@ -22,10 +20,6 @@ except ImportError:  # the function needs none
 
 class NotKept(AssertionError):
     """A promise is lost, or there is no verdict."""
-
-
-class NotHere(Exception):
-    """This machine does not allow it, or there is no such program."""
 
 
 @dataclasses.dataclass
@@ -63,21 +57,12 @@ def run(program, check=None, *, fs="lfs", random=50, options=(), out=None, cwd=N
     program: its words; check: a line for `sh -c`; options: more words for `varve torture`; out: a folder for plans. The
     program `varve` is looked for in the variable VARVE, then on the PATH.
     """
-    words = [os.environ.get("VARVE", "varve"), "torture", "--json", "--fs", fs, "--random", str(random)]
+    words = ["torture", "--json", "--fs", fs, "--random", random]
     words += ["--out", str(out)] if out else []
     words += ["--check", check] if check else []
-    words += [*map(str, options), "--", *map(str, program)]
-    try:
-        ran = subprocess.run(words, capture_output=True, text=True, cwd=cwd, env=env)
-    except FileNotFoundError as error:
-        raise NotHere(f"{words[0]}: {error.strerror}") from error
-    try:
-        document = json.loads(ran.stdout)
-    except ValueError:
-        # Exit code 1 without a document: this machine does not allow it. Others: the words are wrong.
-        kind = NotHere if ran.returncode == 1 else ValueError
-        raise kind(ran.stderr.strip()) from None
-    return Result(document["results"]["verdict"], document)
+    # Kept, no verdict, lost: each is an answer.
+    found = document([*words, *options, "--", *program], passes=(0, 1, 4), cwd=cwd, env=env)
+    return Result(found["results"]["verdict"], found)
 
 
 def kept(*args, **more):
