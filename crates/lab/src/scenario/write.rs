@@ -52,7 +52,7 @@ fn origin(out: &mut String, origin: &Origin, name: Name<'_>) {
         Origin::Recipe(text) => writeln!(out, "gen = {}", quoted(text)),
         Origin::Files(paths) => match paths.as_slice() {
             [one] => writeln!(out, "trace = {}", name(one)),
-            many => writeln!(out, "trace = {}", list(many.iter().map(|p| name(p)))),
+            many => writeln!(out, "trace = {}", list(many.iter().map(name))),
         },
     };
 }
