@@ -76,4 +76,7 @@ where
     fn remap(&mut self, at: Time, pairs: &[(Lpn, Lpn)]) -> Result<Time, TxError> {
         self.ask(|to| to.remap(at, pairs))
     }
+    fn remap_most(&self) -> usize {
+        self.look(|to| to.remap_most())
+    }
 }

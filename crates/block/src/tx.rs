@@ -187,4 +187,9 @@ pub trait Remap: BlockDevice {
     /// # Errors
     /// [`TxError::Conflict`] for a page of an open transaction, [`TxError::Device`].
     fn remap(&mut self, at: Time, pairs: &[(Lpn, Lpn)]) -> Result<Time, TxError>;
+
+    /// Pairs that one call may have at most.
+    fn remap_most(&self) -> usize {
+        usize::MAX
+    }
 }

@@ -14,8 +14,9 @@ use rusqlite::Connection;
 use stack::power::When;
 use varve_serve::nvme::initiator::Wish;
 use varve_serve::nvme::{Bug, Digest, InitiatorError, Options, Secrets, Status};
+use varve_sqlite_vfs::{Checkpoint, Store, StoreOptions, Stores};
 use wire::nvme::{Drive, Place};
-use wired::{another_vfs, ask, open, uri};
+use wired::{another_vfs, ask, open, uri, vfs_of};
 
 fn served() -> Running {
     run(&[DRIVE], Options::default())
@@ -230,6 +231,38 @@ fn a_name_is_one_database_of_a_process() {
     assert!(open(&name(left.at, "folder/a.db")).is_err(), "there are no folders");
     let relative = name(left.at, "a.db").replace("file:/", "file:");
     assert!(open(&relative).is_err(), "it would be another name elsewhere");
+}
+
+/// A checkpoint that moves pages moves no more of them than a command carries; more are copied.
+#[test]
+fn a_checkpoint_fits_into_a_command() {
+    let running = run(&[DRIVE], Options::default());
+    let place: Place = format!("nvme-tcp://{}", running.at).parse().expect("a place");
+    let options = StoreOptions { checkpoint: Checkpoint::Remap, ..StoreOptions::default() };
+    let store = Store::open_at(&place, options, true).expect("made");
+    let stores = Stores::new();
+    stores.add("/far", &store);
+    let db = open(&format!("file:/far/app.db?vfs={}", vfs_of(&stores))).expect("opened");
+    assert_eq!(ask(&db, "PRAGMA journal_mode=WAL"), "wal");
+    db.execute_batch("PRAGMA wal_autocheckpoint=0; CREATE TABLE t(a INTEGER PRIMARY KEY, b);")
+        .expect("made");
+    assert_eq!(ask(&db, "PRAGMA wal_checkpoint(TRUNCATE)"), "0");
+    let mut moved = Vec::new();
+    for pages in [200, 300, 254, 255, 256, 257] {
+        let sql = format!(
+            "DELETE FROM t; INSERT INTO t(b) SELECT randomblob(4000) FROM \
+             (WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < {pages}) SELECT i FROM x)"
+        );
+        db.execute_batch(&sql).expect("written");
+        let sum = ask(&db, "SELECT sum(length(b)) || hex(max(b)) FROM t");
+        let before = store.stats().remapped;
+        assert_eq!(ask(&db, "PRAGMA wal_checkpoint(TRUNCATE)"), "0", "{pages}");
+        moved.push(store.stats().remapped - before);
+        assert_eq!(ask(&db, "SELECT sum(length(b)) || hex(max(b)) FROM t"), sum, "{pages}");
+        db.execute_batch("INSERT INTO t(b) VALUES (1)").expect("it still takes something");
+    }
+    assert!(moved.iter().any(|pages| *pages > 200) && moved.contains(&0), "{moved:?}");
+    assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok");
 }
 
 /// The secret comes from a file that the URI names.

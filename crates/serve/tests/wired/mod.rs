@@ -10,6 +10,11 @@ use varve_sqlite_vfs::{Api, Stores};
 
 /// The name of a VFS of stores: a set of its own, as another process would have it.
 pub fn another_vfs() -> String {
+    vfs_of(&Stores::new())
+}
+
+/// The same of stores that are there.
+pub fn vfs_of(stores: &Stores) -> String {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let name = format!("wired-{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let api = Api::new(
@@ -19,7 +24,7 @@ pub fn another_vfs() -> String {
         ffi::sqlite3_malloc,
         ffi::sqlite3_log,
     );
-    Stores::new().register(&api, &name, false, None).expect("registered");
+    stores.register(&api, &name, false, None).expect("registered");
     name
 }
 

@@ -311,7 +311,9 @@ impl Core {
         if pairs.is_empty() {
             return Ok(());
         }
-        if self.wal_newest(id)? != pairs || self.is_passed(database) {
+        // With the log's header, which goes with its pages.
+        let fits = pairs.len() < self.device.remap_most();
+        if !fits || self.wal_newest(id)? != pairs || self.is_passed(database) {
             for (page, frame) in pairs {
                 let image = self.wal(id)?.image(frame);
                 let mut bytes = vec![0u8; PAGE];

@@ -171,6 +171,10 @@ impl<D: Transactional + Remap> Remap for Ideal<D> {
         }
         Ok(end)
     }
+
+    fn remap_most(&self) -> usize {
+        self.below.remap_most()
+    }
 }
 
 impl<D: Transactional + Remap> Below for Ideal<D> {

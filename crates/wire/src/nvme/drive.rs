@@ -27,7 +27,8 @@ use super::status::Status;
 
 /// Sectors of a page.
 const PAGE: u64 = UNIT_BYTES / SECTOR_BYTES;
-/// Transactions that are committed together, and pairs that are remapped together, at most.
+/// Transactions that are committed together, and pairs that are remapped together, at most: what a command carries. No drive
+/// of ours has more transactions open.
 const TOGETHER: usize = 256;
 /// Milliseconds after which a controller gives up a host that is not heard of.
 const ALIVE: u32 = 30_000;
@@ -464,5 +465,9 @@ impl Remap for Drive {
             pairs.iter().map(|(to, from)| (u64::from(to.0), u64::from(from.0))).collect();
         self.ask_in(TxId(0), first, |host, of| host.remap(of, &pairs))?;
         Ok(at)
+    }
+
+    fn remap_most(&self) -> usize {
+        TOGETHER
     }
 }
