@@ -95,16 +95,16 @@ print(varve.prove((1, 1), "tx").violations, flush=True)
             with tempfile.TemporaryDirectory() as folder:
                 environment = {**os.environ, "TMPDIR": folder}
                 words = [sys.executable, "-c", text.format(call=call)]
-                running = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment)
-                self.assertEqual(running.stdout.readline(), "begun\n")
-                time.sleep(1)
-                began = time.monotonic()
-                running.send_signal(signal.SIGINT)
-                self.assertEqual(running.stdout.readline(), "interrupted []\n")
-                print(f"({call.split('(')[0]}: {time.monotonic() - began:.2f} s after the interruption)", end="")
-                # The next call works.
-                self.assertEqual(running.stdout.read(), "0\n")
-                self.assertEqual(running.wait(), 0)
+                with subprocess.Popen(words, stdout=subprocess.PIPE, text=True, env=environment) as running:
+                    self.assertEqual(running.stdout.readline(), "begun\n")
+                    time.sleep(1)
+                    began = time.monotonic()
+                    running.send_signal(signal.SIGINT)
+                    self.assertEqual(running.stdout.readline(), "interrupted []\n")
+                    print(f"({call.split('(')[0]}: {time.monotonic() - began:.2f} s after the interruption)", end="")
+                    # The next call works.
+                    self.assertEqual(running.stdout.read(), "0\n")
+                self.assertEqual(running.returncode, 0)
 
 
 if __name__ == "__main__":
