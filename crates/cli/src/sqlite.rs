@@ -206,7 +206,8 @@ fn backup(args: &Backup) -> Result<(), LabError> {
 fn resize(args: &Resize) -> Result<(), LabError> {
     must_be_image(
         &args.store,
-        "a store in a namespace has all of it from the start, and its size is the server's: it cannot be resized",
+        "it cannot be resized over the wire: a store has all of its namespace, whose size is the server's; where that is a \
+         drive on an image, stop the server and resize the image",
     )?;
     let made = image::resize(&args.store, args.capacity)?;
     print(&format!(

@@ -202,7 +202,7 @@ fn a_store_in_a_namespace_is_checked_and_exported_as_one_in_an_image() {
     assert_eq!(read("SELECT a FROM t"), 8);
     std::fs::remove_file(&out).expect("removed");
     for (words, code, why) in [
-        (&["resize", place, "--capacity", "1GiB"][..], 3, "it cannot be resized"),
+        (&["resize", place, "--capacity", "1GiB"][..], 3, "it cannot be resized over the wire"),
         (&["check", place, "--crash", "3"], 3, "cut the power of a copy of an image"),
         (&["backup", place, to], 3, "exported one by one"),
         (&["backup", to, place], 3, "expected an image to make"),
@@ -213,6 +213,51 @@ fn a_store_in_a_namespace_is_checked_and_exported_as_one_in_an_image() {
     ] {
         says(sqlite(words), code, why);
     }
+}
+
+/// A store has all of its namespace, and after its image was made larger while nobody served it all of that.
+#[test]
+fn a_store_grows_with_the_image_that_is_served() {
+    use rusqlite::{Connection, OpenFlags};
+    let image = std::env::temp_dir().join(format!("varve-grown-{}.img", std::process::id()));
+    let _ = std::fs::remove_file(&image);
+    let file = image.to_str().expect("text");
+    register("grown");
+    let serve = |more: &[&str]| {
+        Served::start("nvme-grown", 3, &[&["--ssd", "image", "--image", file], more].concat())
+    };
+    let holds = |served: &Served, size: &str| {
+        let checked = varve(&["sqlite", "check", &served.said[0]]);
+        let said = format!("holds {size}; the drive is its server's; databases intact: a.db");
+        assert!(text(&checked).contains(&said), "{}", text(&checked));
+    };
+    let uri = |served: &Served| format!("file:/a.db?vfs=grown&device={}", served.said[0]);
+    let open = |served: &Served| {
+        Connection::open_with_flags(uri(served), OpenFlags::default()).expect("opened")
+    };
+    // More than it holds: said, and nothing of it is there.
+    let fill = "INSERT INTO t SELECT randomblob(1000000) FROM (VALUES (1),(2),(3),(4),(5),(6)) a, \
+                (VALUES (1),(2),(3),(4),(5),(6)) b";
+    let served = serve(&["--size", "32MiB"]);
+    let db = open(&served);
+    db.execute_batch("CREATE TABLE t(a)").expect("written");
+    let full = db.execute_batch(fill).expect_err("36 MB do not fit").to_string();
+    assert!(full.contains("full"), "{full}");
+    drop(db);
+    holds(&served, "32 MiB");
+    served.ask(&["quit"]);
+    drop(served);
+    let resized = varve(&["sqlite", "resize", file, "--capacity", "128MiB"]);
+    assert!(resized.status.success(), "{}", text(&resized));
+    let served = serve(&[]);
+    holds(&served, "128 MiB");
+    let db = open(&served);
+    db.execute_batch(fill).expect("there is room");
+    drop(db);
+    holds(&served, "128 MiB");
+    served.ask(&["quit"]);
+    drop(served);
+    std::fs::remove_file(&image).expect("removed");
 }
 
 #[test]
