@@ -80,7 +80,13 @@ impl Inputs {
                         continue;
                     }
                     let path = file.located()?;
-                    let sha256 = file_sha256(&path).map_err(|e| LabError::io(&path, e))?;
+                    let sha256 = match file {
+                        // What was found has it.
+                        TraceFile::Pinned(pinned) => pinned.sha256().to_string(),
+                        TraceFile::Path(_) => {
+                            file_sha256(&path).map_err(|e| LabError::io(&path, e))?
+                        }
+                    };
                     let bytes = std::fs::metadata(&path).map_err(|e| LabError::io(&path, e))?.len();
                     let name = path.file_name().unwrap_or_default().to_string_lossy();
                     let input = Input { path: file.to_string(), sha256, bytes };
