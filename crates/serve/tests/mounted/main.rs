@@ -2,6 +2,9 @@
 //!
 //! `scripts/posix` lets programs of others judge the same mount.
 
+mod cuts;
+mod names;
+#[path = "../runner/mod.rs"]
 mod runner;
 
 use std::fs::{self, File, OpenOptions};
@@ -91,6 +94,11 @@ impl Here {
         fs.check(now()).unwrap();
         fs::remove_dir(&self.dir).unwrap();
     }
+}
+
+fn counter(here: &Here, name: &str) -> u64 {
+    let all = here.mount.as_ref().unwrap().counters()();
+    all.iter().find(|(found, _)| *found == name).unwrap_or_else(|| panic!("no counter {name}")).1
 }
 
 fn errno(result: std::io::Result<impl std::fmt::Debug>) -> Errno {
@@ -189,176 +197,6 @@ fn reads_do_not_hold_the_volume() {
         File::open(&here.dir).unwrap().sync_all().unwrap();
         assert_eq!(counter(&here, "reads_with_the_lock"), 0, "round {round}");
     }
-    here.end();
-}
-
-fn what_is_open_outlives_its_name() {
-    let mut here = Here::new(stack(None), "");
-    let free = || rustix::fs::statfs(&here.dir).unwrap().f_bfree;
-    let before = free();
-    let mut file =
-        OpenOptions::new().read(true).write(true).create_new(true).open(here.path("a")).unwrap();
-    file.write_all(&[5; 1 << 20]).unwrap();
-    fs::remove_file(here.path("a")).unwrap();
-    assert_eq!(file.metadata().unwrap().nlink(), 0);
-    file.write_all(&[6; 10]).unwrap();
-    file.sync_all().unwrap();
-    file.rewind().unwrap();
-    let mut all = Vec::new();
-    file.read_to_end(&mut all).unwrap();
-    assert_eq!(all.len(), (1 << 20) + 10);
-    assert!(free() < before - 200);
-    drop(file);
-    // The kernel forgets when it gets to it.
-    let back = (0..6_000).any(|_| {
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        free() == before
-    });
-    assert!(back, "{} blocks of {before} are free", free());
-    // A name that is replaced while somebody has it open.
-    fs::write(here.path("old"), "old").unwrap();
-    fs::write(here.path("new"), "new").unwrap();
-    let old = File::open(here.path("old")).unwrap();
-    fs::rename(here.path("new"), here.path("old")).unwrap();
-    let mut text = [0; 3];
-    old.read_exact_at(&mut text, 0).unwrap();
-    assert_eq!(&text, b"old");
-    assert_eq!(fs::read(here.path("old")).unwrap(), b"new");
-    // Unmounting with inodes that the kernel knows and nobody names.
-    drop(old);
-    here.down();
-    here.up("");
-    here.end();
-}
-
-fn names_change_places() {
-    let here = Here::new(stack(None), "");
-    fs::write(here.path("a"), "a").unwrap();
-    fs::create_dir(here.path("d")).unwrap();
-    fs::write(here.path("d/inner"), "inner").unwrap();
-    let rename = |from: &str, to: &str, how| {
-        rustix::fs::renameat_with(CWD, here.path(from), CWD, here.path(to), how)
-    };
-    assert_eq!(rename("a", "d", RenameFlags::NOREPLACE), Err(Errno::EXIST));
-    rename("a", "d/inner", RenameFlags::EXCHANGE).unwrap();
-    assert_eq!(fs::read(here.path("a")).unwrap(), b"inner");
-    assert_eq!(fs::read(here.path("d/inner")).unwrap(), b"a");
-    rename("a", "d", RenameFlags::EXCHANGE).unwrap();
-    assert_eq!(fs::read(here.path("d")).unwrap(), b"inner");
-    assert_eq!(fs::read(here.path("a/inner")).unwrap(), b"a");
-    assert_eq!(rename("d", "free", RenameFlags::EXCHANGE), Err(Errno::NOENT));
-    rename("d", "free", RenameFlags::WHITEOUT).unwrap();
-    let cover = fs::metadata(here.path("d")).unwrap();
-    assert!(cover.file_type().is_char_device() && cover.rdev() == 0);
-    let long = "x".repeat(256);
-    assert_eq!(errno(File::open(here.path(&long))), Errno::NAMETOOLONG);
-    assert_eq!(errno(fs::create_dir(here.path(&long))), Errno::NAMETOOLONG);
-    here.end();
-}
-
-/// The kernel keeps that a name names nothing: until somebody makes it, in whatever way.
-fn names_that_were_missed_are_found_once_they_are_there() {
-    let here = Here::new(stack(Some(3)), "");
-    fs::create_dir(here.path("elsewhere")).unwrap();
-    let dir = File::open(here.path("elsewhere")).unwrap();
-    let missed = |name: &str| {
-        (0..2).for_each(|_| assert_eq!(errno(fs::metadata(here.path(name))), Errno::NOENT));
-    };
-    let rename = |from: &str, to: &str, how| {
-        rustix::fs::renameat_with(CWD, here.path(from), CWD, here.path(to), how).unwrap();
-    };
-    type Way<'a> = (&'a str, Box<dyn Fn() + 'a>);
-    let at = || here.path("elsewhere/x");
-    let ways: Vec<Way<'_>> = vec![
-        ("file", Box::new(|| fs::write(at(), "x").unwrap())),
-        ("new file", Box::new(|| drop(File::create_new(at()).unwrap()))),
-        ("directory", Box::new(|| fs::create_dir(at()).unwrap())),
-        ("symlink", Box::new(|| std::os::unix::fs::symlink("nowhere", at()).unwrap())),
-        (
-            "pipe",
-            Box::new(|| {
-                let kind = rustix::fs::FileType::Fifo;
-                rustix::fs::mknodat(CWD, at(), kind, 0o600.into(), 0).unwrap();
-            }),
-        ),
-        (
-            "link",
-            Box::new(|| {
-                fs::write(here.path("other"), "x").unwrap();
-                fs::hard_link(here.path("other"), at()).unwrap();
-                fs::remove_file(here.path("other")).unwrap();
-            }),
-        ),
-        (
-            "rename",
-            Box::new(|| {
-                fs::write(here.path("other"), "x").unwrap();
-                rename("other", "elsewhere/x", RenameFlags::NOREPLACE);
-            }),
-        ),
-        (
-            "whiteout",
-            Box::new(|| {
-                fs::write(at(), "x").unwrap();
-                rename("elsewhere/x", "moved", RenameFlags::WHITEOUT);
-                fs::remove_file(here.path("moved")).unwrap();
-            }),
-        ),
-        (
-            "by a handle of the directory, and another program",
-            Box::new(|| {
-                let path = format!("/proc/{}/fd/{}/x", std::process::id(), dir.as_raw_fd());
-                let done = std::process::Command::new("touch").arg(path).status().unwrap();
-                assert!(done.success());
-            }),
-        ),
-    ];
-    for (way, make) in ways {
-        missed("elsewhere/x");
-        make();
-        let found = fs::symlink_metadata(at()).unwrap_or_else(|error| panic!("{way}: {error}"));
-        assert!(found.ino() > 3, "{way}");
-        let listed = fs::read_dir(here.path("elsewhere")).unwrap().count();
-        assert_eq!(listed, 1, "{way}");
-        match found.is_dir() {
-            true => fs::remove_dir(at()).unwrap(),
-            false => fs::remove_file(at()).unwrap(),
-        }
-    }
-    // Names that were made while others looked for them.
-    let looked = AtomicU64::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..3 {
-            scope.spawn(|| {
-                for n in 0..300 {
-                    let path = here.path(&format!("elsewhere/n{n}"));
-                    while fs::metadata(&path).is_err() {
-                        looked.fetch_add(1, Ordering::Relaxed);
-                        std::thread::yield_now();
-                    }
-                }
-            });
-        }
-        // They have begun: they look for the first one.
-        while looked.load(Ordering::Relaxed) == 0 {
-            std::thread::yield_now();
-        }
-        for n in 0..300 {
-            missed(&format!("elsewhere/n{n}"));
-            fs::write(here.path(&format!("elsewhere/n{n}")), "n").unwrap();
-        }
-    });
-    // A name that a power cut brings back.
-    fs::write(here.path("back"), "back").unwrap();
-    let root = File::open(&here.dir).unwrap();
-    root.sync_all().unwrap();
-    fs::remove_file(here.path("back")).unwrap();
-    missed("back");
-    drop((dir, root));
-    let power = here.mount.as_ref().unwrap().stack().power;
-    power.cut(When::Now).unwrap();
-    power.on().unwrap();
-    assert_eq!(fs::read(here.path("back")).unwrap(), b"back");
     here.end();
 }
 
@@ -522,177 +360,6 @@ fn counters_are_an_attribute_of_the_root() {
     here.end();
 }
 
-fn after_a_power_cut_what_was_synced_is_there() {
-    for seed in 1..5 {
-        let here = Here::new(stack(Some(seed)), "");
-        let power = here.mount.as_ref().unwrap().stack().power;
-        fs::create_dir(here.path("d")).unwrap();
-        fs::write(here.path("d/synced"), [7; 100_000]).unwrap();
-        File::open(here.path("d/synced")).unwrap().sync_all().unwrap();
-        fs::write(here.path("d/other"), [8; 100_000]).unwrap();
-        let open = File::open(here.path("d/synced")).unwrap();
-        power.cut(When::Now).unwrap();
-        assert_eq!(errno(File::create(here.path("x"))), Errno::IO);
-        assert_eq!(
-            errno(fs::read_dir(&here.dir).and_then(|mut all| all.next().unwrap())),
-            Errno::IO
-        );
-        power.on().unwrap();
-        assert_eq!(fs::read(here.path("d/synced")).unwrap(), [7; 100_000]);
-        if let Ok(other) = fs::read(here.path("d/other")) {
-            assert!(other.len() <= 100_000 && other.iter().all(|b| *b == 8 || *b == 0));
-        }
-        // What was open then belongs to a mount that is gone.
-        assert!(open.sync_all().is_err());
-        fs::write(here.path("d/after"), "after").unwrap();
-        drop(open);
-        here.end();
-    }
-}
-
-/// One block of a thread's file: every word says whose it is and which version.
-fn stamped(thread: usize, block: u64, version: u32) -> Vec<u8> {
-    let word = (thread as u64) << 56 | block << 32 | u64::from(version);
-    word.to_le_bytes().repeat(512)
-}
-
-/// What is known of a block that is written over again and again.
-#[derive(Clone, Copy, Default)]
-struct Known {
-    /// The version that was acknowledged, or found after a cut.
-    synced: u32,
-    /// The version that was asked for when the power went: it may be there or not.
-    pending: Option<u32>,
-    /// The version asked for last. No version is asked for twice: one that a cut took away must
-    /// not pass for a later one when it comes back.
-    last: u32,
-}
-
-/// Four threads write over blocks of their own files and sync each time; the ledger is what was
-/// acknowledged. The device below tears whatever is larger than a sector: before nodes carried checksums one
-/// cut in thirty lost a file. `VARVE_CUTS=all`: 300 cuts.
-fn cuts_that_tear_blocks_lose_nothing_that_was_synced() {
-    let here = Here::new(stack(Some(77)), "commit=3600");
-    cut_while_syncing(&here, cuts(30, 300));
-    here.end();
-}
-
-/// The same on volumes so full that they are cleaned, ahead of need. `VARVE_CUTS=all`: 100 cuts of each.
-fn cuts_of_a_crowded_volume_lose_nothing_that_was_synced() {
-    for cleaning in ["scj", "bl6"] {
-        let here = Here::new(stack(Some(78)), &format!("commit=3600,cleaning={cleaning},ahead=2"));
-        crowd(&here);
-        let ahead = cut_while_syncing(&here, cuts(12, 100));
-        assert!(ahead > 10, "{cleaning}: {ahead} segments cleaned ahead of need");
-        assert_eq!(counter(&here, "reads_with_the_lock"), 0, "{cleaning}");
-        here.end();
-    }
-}
-
-fn cuts(few: u64, all: u64) -> u64 {
-    if std::env::var("VARVE_CUTS").is_ok_and(|value| value == "all") { all } else { few }
-}
-
-fn counter(here: &Here, name: &str) -> u64 {
-    let all = here.mount.as_ref().unwrap().counters()();
-    all.iter().find(|(found, _)| *found == name).unwrap_or_else(|| panic!("no counter {name}")).1
-}
-
-/// Fills a volume to 88 % and takes every sixth file away again: holes everywhere.
-fn crowd(here: &Here) {
-    let blocks = counter(here, "blocks");
-    let mut made = 0;
-    while counter(here, "used_blocks") * 100 < blocks * 88 {
-        fs::write(here.path(&format!("old{made}")), [5; 16 * 4096]).unwrap();
-        made += 1;
-    }
-    for n in (0..made).step_by(6) {
-        fs::remove_file(here.path(&format!("old{n}"))).unwrap();
-    }
-    File::open(&here.dir).unwrap().sync_all().unwrap();
-}
-
-/// Cuts the power so often while threads sync; how many segments were cleaned ahead of need.
-fn cut_while_syncing(here: &Here, cuts: u64) -> u64 {
-    const THREADS: usize = 4;
-    const BLOCKS: u64 = 40;
-    let mut ahead = 0;
-    let power = here.mount.as_ref().unwrap().stack().power;
-    assert_eq!(here.stack.disk.capabilities().atomic, 512);
-    let mut ledger = [[Known::default(); BLOCKS as usize]; THREADS];
-    let acknowledged = AtomicU64::new(0);
-    for cut in 0..cuts {
-        std::thread::scope(|scope| {
-            for (thread, known) in ledger.iter_mut().enumerate() {
-                let (path, acknowledged) = (here.path(&format!("file{thread}")), &acknowledged);
-                scope.spawn(move || {
-                    let mut open = OpenOptions::new();
-                    let open = open.write(true).create(true).truncate(false);
-                    let Ok(file) = open.open(&path) else { return };
-                    let mut rng = block::Rng::stream(cut, &format!("thread {thread}"));
-                    loop {
-                        let block = rng.below(BLOCKS);
-                        let at = &mut known[block as usize];
-                        at.last += 1;
-                        at.pending = Some(at.last);
-                        let data = stamped(thread, block, at.last);
-                        if file.write_all_at(&data, block * 4096).is_err()
-                            || file.sync_all().is_err()
-                        {
-                            return;
-                        }
-                        (at.synced, at.pending) = (at.last, None);
-                        acknowledged.fetch_add(1, Ordering::Relaxed);
-                    }
-                });
-            }
-            let mut rng = block::Rng::stream(cut, "cut");
-            std::thread::sleep(std::time::Duration::from_millis(5 + rng.below(30)));
-            ahead += counter(here, "cleaned_segments_ahead");
-            let operations = power.state().operations;
-            let when = match rng.below(3) {
-                0 => When::Now,
-                1 => When::NextFlush,
-                _ => When::Operation(operations + 5 + rng.below(60)),
-            };
-            if power.cut(when).is_err() {
-                // That operation was over by then.
-                power.cut(When::Now).unwrap();
-            }
-        });
-        assert!(!power.state().on, "cut {cut}: an error came before the power went");
-        power.on().unwrap();
-        for (thread, known) in ledger.iter_mut().enumerate() {
-            let file = File::open(here.path(&format!("file{thread}")));
-            for (block, known) in (0..).zip(known.iter_mut()) {
-                let mut out = vec![0; 4096];
-                let there = match &file {
-                    Ok(file) => file.read_at(&mut out, block * 4096).unwrap(),
-                    Err(_) => 0,
-                };
-                let Known { synced, pending, .. } = *known;
-                let mut allowed = std::iter::once(synced).chain(pending);
-                let found = allowed.find(|version| match version {
-                    0 => out == [0; 4096],
-                    version => there == 4096 && out == stamped(thread, block, *version),
-                });
-                let found = found.unwrap_or_else(|| {
-                    let first = u64::from_le_bytes(out[..8].try_into().unwrap());
-                    panic!(
-                        "cut {cut}: block {block} of file {thread} begins with {first:#018x}, expected \
-                         version {synced} as acknowledged, or {pending:?} as asked for"
-                    )
-                });
-                (known.synced, known.pending) = (found, None);
-            }
-        }
-    }
-    // A cut that comes before anything was acknowledged takes nothing away.
-    let acknowledged = acknowledged.into_inner();
-    assert!(acknowledged > cuts * 10, "{acknowledged} writes acknowledged before {cuts} cuts");
-    ahead
-}
-
 fn an_image_is_mounted_once() {
     let path = std::env::temp_dir().join(format!("varve-mounted-{}.img", std::process::id()));
     let start = |above: &str| {
@@ -735,6 +402,8 @@ fn mounting_works() -> Result<(), String> {
 }
 
 fn main() -> ExitCode {
+    use cuts::*;
+    use names::*;
     let tests = runner::tests![
         what_was_made_is_there_after_a_remount: mounting_works,
         reads_do_not_hold_the_volume: mounting_works,
