@@ -50,13 +50,16 @@ fn asked(args: &Sim) -> Result<Asked, LabError> {
         ("preload", &r.preload),
         ("measure-after", &r.measure_after),
         ("flush-every", &r.flush_every),
+        ("share", &r.share),
     ];
     for (name, text) in texts {
         if let Some(text) = text {
             asked.option(name, text)?;
         }
     }
-    for (name, on) in [("per-app", r.per_app), ("drop-flushes", args.drop_flushes)] {
+    let flags =
+        [("per-app", r.per_app), ("slowdown", r.slowdown), ("drop-flushes", args.drop_flushes)];
+    for (name, on) in flags {
         if on {
             asked.option(name, "on")?;
         }

@@ -32,6 +32,7 @@ pub mod scenario;
 pub mod selfcheck;
 mod setting;
 pub mod sim;
+mod slowdown;
 pub mod study;
 pub mod trace;
 

@@ -135,6 +135,9 @@ metrics! {
     HOST_WRITE_UNITS = "host.write.units", Count;
     HOST_WRITE_BYTES = "host.write.bytes", Bytes;
     READ_UNWRITTEN = "host.read_unwritten", Count;
+    SLOWDOWN_LEAST = "slowdown.least", Ratio;
+    SLOWDOWN_MOST = "slowdown.most", Ratio, "slowdown";
+    FAIRNESS = "slowdown.fairness", Ratio, "fairness";
     WAITED_SHARE = "host_queue.waited_share", Ratio;
     OFFERED_PER_S = "host_queue.offered_per_s", PerSecond;
     SERVED_PER_S = "host_queue.served_per_s", PerSecond;

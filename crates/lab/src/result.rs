@@ -463,6 +463,10 @@ pub fn replay_json(replay: &Replay, queue_depth: u32) -> Json {
         Some(MeasureAfter::Time(span)) => map.put("measure_after_ns", Json::span(span)),
     }
     map.maybe("flush_every", replay.flush_every.map(Json::Int));
+    map.maybe("share", replay.share.as_ref().map(Json::text));
+    if replay.slowdown {
+        map.put("slowdown", Json::Bool(true));
+    }
     Json::Map(map)
 }
 

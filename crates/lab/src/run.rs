@@ -14,12 +14,16 @@ use crate::document::Document;
 use crate::explain::{Probe, Wanted};
 use crate::input::Prepared;
 use crate::points::{Impossible, Point, Points};
-use crate::replay::{Mode, ReplayPlan, Watch, precondition, preload, replay_probed};
+use crate::replay::{
+    Beside, Conditioning, Mode, ReplayPlan, Watch, precondition, preload, replay, replay_with,
+};
 use crate::result::{RunResult, SCHEMA, impossible};
 use crate::scenario::Scenario;
 use crate::setting::{Setting, heading};
+use crate::slowdown::{Only, Slowdown};
 use report::json::{Json, Map, MapExt};
-use stack::Device;
+use ssd::Params;
+use stack::{Device, Modelled};
 
 /// An experiment that was checked as a whole: nothing of it is known to be wrong.
 pub struct Experiment {
@@ -28,6 +32,12 @@ pub struct Experiment {
     points: Vec<Point>,
     impossible: Vec<Impossible>,
     wanted: Wanted,
+}
+
+/// What was written before a measured load.
+struct Before {
+    conditioning: Conditioning,
+    preloaded: Option<u64>,
 }
 
 /// Who is given the result of each point as it ends, from the thread that ran it.
@@ -220,18 +230,7 @@ impl Experiment {
             map.put("lines", lines_json(&point.config, &params));
             return Ok(Json::Map(map));
         }
-        let mut drive = point.stack.build(&params)?;
-        let capacity = drive.capacity().bytes();
-        let unit = u64::from(params.unit_pages);
-        let how = wanted.precondition;
-        let open = |pass| prepared.open_pass(pass, point.seed, capacity);
-        let conditioning = precondition(&mut drive, how, unit, point.seed, &open, watch)?;
-        let preloaded = if wanted.preload {
-            let mut source = prepared.open(point.seed, capacity)?;
-            Some(preload(&mut drive, &mut *source, watch)?)
-        } else {
-            None
-        };
+        let shares = prepared.shares(wanted)?;
         let plan = ReplayPlan {
             mode: wanted.mode,
             speed: wanted.speed,
@@ -239,23 +238,56 @@ impl Experiment {
             flush_every: wanted.flush_every,
             measure_after: wanted.measure_after,
         };
+        let (mut drive, before) = self.conditioned(point, &params, watch)?;
+        let capacity = drive.capacity().bytes();
         let mut source = prepared.open(point.seed, capacity)?;
-        let probe = Probe::new(&self.wanted)?;
-        let outcome = replay_probed(&mut drive, &mut *source, &plan, watch, probe)?;
+        let beside = Beside { shares: shares.as_ref(), probe: Probe::new(&self.wanted)? };
+        let outcome = replay_with(&mut drive, &mut *source, &plan, watch, beside)?;
         drive.end()?;
+        let alone = |app| {
+            let (mut drive, _) = self.conditioned(point, &params, watch)?;
+            let mut source = Only { source: prepared.open(point.seed, capacity)?, app };
+            replay(&mut drive, &mut source, &plan, watch)
+        };
+        let slowdown = wanted.slowdown.then(|| Slowdown::of(&outcome, alone)).transpose()?;
         let result = RunResult {
             params: &point.params,
             seed: point.seed,
             drive: &params,
             outcome: &outcome,
-            conditioning,
-            preloaded,
+            conditioning: before.conditioning,
+            preloaded: before.preloaded,
         };
         let mut json = result.to_json();
         if let Json::Map(map) = &mut json {
             map.put("lines", lines_json(&point.config, &params));
+            map.maybe("slowdown", slowdown.map(|slowdown| slowdown.to_json()));
         }
         Ok(json)
+    }
+
+    /// A drive of a point, with what is written to it before its measured load.
+    fn conditioned(
+        &self,
+        point: &Point,
+        params: &Params,
+        watch: Watch<'_>,
+    ) -> Result<(Modelled, Before), LabError> {
+        let Setting { scenario, prepared, .. } = &self.settings[point.setting];
+        let wanted = &scenario.replay;
+        let mut drive = point.stack.build(params)?;
+        let capacity = drive.capacity().bytes();
+        let unit = u64::from(params.unit_pages);
+        let open = |pass| prepared.open_pass(pass, point.seed, capacity);
+        let how = wanted.precondition;
+        let conditioning = precondition(&mut drive, how, unit, point.seed, &open, watch)?;
+        let preloaded = if wanted.preload {
+            let mut source = prepared.open(point.seed, capacity)?;
+            Some(preload(&mut drive, &mut *source, watch)?)
+        } else {
+            None
+        };
+        Ok((drive, Before { conditioning, preloaded }))
     }
 
     /// The document of some results, each with the place of its point.

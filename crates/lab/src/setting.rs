@@ -13,9 +13,9 @@ use ssd::{Config, Origin};
 use crate::LabError;
 use crate::chosen::scale_json;
 use crate::input::Prepared;
-use crate::replay::{Mode, Watch};
+use crate::replay::{Mode, ONE_QUEUE, Shares, Watch};
 use crate::result::{config_json, replay_json, stack_json};
-use crate::scenario::{Scenario, Sweep};
+use crate::scenario::{Replay, Scenario, Sweep};
 use report::json::{Json, Map, MapExt};
 use stack::description::text_of;
 
@@ -80,6 +80,7 @@ impl Setting {
         let scenario = scenario.settled(prepared.extent())?;
         let mut base = scenario.config()?;
         prepared.check_mode(scenario.replay.mode)?;
+        prepared.shares(&scenario.replay)?;
         if prepared.files().is_none() {
             size_to_workload(&mut base, prepared.extent())?;
         }
@@ -156,6 +157,12 @@ pub(crate) fn heading(settings: &[&Setting], with_replay: bool) -> Map {
 }
 
 impl Prepared {
+    /// The queues that a replay has for its applications; `None`: one for all.
+    pub(crate) fn shares(&self, replay: &Replay) -> Result<Option<Shares>, LabError> {
+        let text = replay.share.as_deref().unwrap_or(ONE_QUEUE);
+        Shares::parse(text, &self.survey.apps).map_err(LabError::Input)
+    }
+
     /// Refuses a mode the workload cannot be replayed in.
     fn check_mode(&self, mode: Mode) -> Result<(), LabError> {
         let Some(carries) = &self.survey.carries else { return Ok(()) };

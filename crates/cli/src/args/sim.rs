@@ -123,6 +123,12 @@ pub struct ReplayArgs {
     /// A flush after every N writes
     #[arg(long, value_name = "N")]
     pub flush_every: Option<String>,
+    /// A queue for each application, taken in turn by weight: A:B=3:1; fifo is one queue for all
+    #[arg(long, value_name = "NAMES=WEIGHTS")]
+    pub share: Option<String>,
+    /// Replay each application alone, too, and tell what it loses by the others
+    #[arg(long)]
+    pub slowdown: bool,
 }
 
 #[derive(ClapArgs)]

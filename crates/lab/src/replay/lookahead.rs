@@ -99,6 +99,16 @@ impl<'a> Lookahead<'a> {
         self.lanes.len()
     }
 
+    /// Applications so far, by their numbers: one more than the last of them.
+    pub(super) fn apps(&self) -> usize {
+        self.lane_of.len()
+    }
+
+    /// The lane of an application, if it has one.
+    pub(super) fn lane_of(&self, app: usize) -> Option<usize> {
+        self.lane_of.get(app).filter(|lane| **lane != NONE).map(|lane| *lane as usize)
+    }
+
     /// The next record of a lane and its number in the stream.
     pub(super) fn head(&self, lane: usize) -> Option<(u64, &Record)> {
         let slot = self.slots.get(self.lanes[lane].head as usize)?;

@@ -12,8 +12,11 @@ mod pace;
 mod player;
 mod precondition;
 mod series;
+mod share;
 mod tally;
 
+#[cfg(test)]
+mod share_tests;
 #[cfg(test)]
 mod tests;
 
@@ -30,6 +33,7 @@ use crate::{Amplification, Device, LabError, LayerCounts};
 pub use frames::Frames;
 pub use precondition::{Conditioning, Precondition, precondition, preload};
 pub use series::Series;
+pub use share::{ONE_QUEUE, Shares};
 pub use tally::{AppTally, Tally};
 
 /// When requests are submitted.
@@ -229,26 +233,39 @@ pub fn replay<D: Device>(
     plan: &ReplayPlan,
     watch: Watch<'_>,
 ) -> Result<Outcome, LabError> {
-    replay_probed(device, source, plan, watch, None)
+    replay_with(device, source, plan, watch, Beside::default())
 }
 
-/// The same, with a probe that looks at every request. What is measured is the same.
+/// What else belongs to a replay.
+#[derive(Default)]
+pub struct Beside<'a> {
+    /// A queue for each application; without, one for all.
+    pub shares: Option<&'a Shares>,
+    /// Looks at every request. What is measured is the same.
+    pub probe: Option<Probe>,
+}
+
+/// The same, with what else belongs to it.
 ///
 /// # Errors
 /// As [`replay`]; causes that do not sum to a latency.
-pub fn replay_probed<D: Device>(
+pub fn replay_with<D: Device>(
     device: &mut D,
     source: &mut dyn Source,
     plan: &ReplayPlan,
     watch: Watch<'_>,
-    probe: Option<Probe>,
+    beside: Beside<'_>,
 ) -> Result<Outcome, LabError> {
     device.set_timing(plan.mode != Mode::Untimed);
-    let mut player = player::Player::new(device, plan, watch, probe);
-    match plan.mode {
-        Mode::Open | Mode::Untimed => pace::open(&mut player, source, plan)?,
-        Mode::Closed { depth, per_app } => pace::closed(&mut player, source, depth, per_app)?,
-        Mode::Dependent => pace::dependent(&mut player, source, plan.speed)?,
+    let mut player = player::Player::new(device, plan, watch, beside.probe);
+    let turns = beside.shares.map(share::Turns::new);
+    match (plan.mode, turns) {
+        (Mode::Open, Some(turns)) => pace::shared(&mut player, source, plan.speed, turns)?,
+        (Mode::Open | Mode::Untimed, _) => pace::open(&mut player, source, plan)?,
+        (Mode::Closed { depth, per_app }, turns) => {
+            pace::closed(&mut player, source, depth, per_app, turns)?;
+        }
+        (Mode::Dependent, turns) => pace::dependent(&mut player, source, plan.speed, turns)?,
     }
     player.finish()
 }

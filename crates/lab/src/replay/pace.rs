@@ -1,5 +1,5 @@
 //! When the next request arrives: at its time, when a place is free, or when its application's
-//! previous request allows it.
+//! previous request allows it. Where each application has a queue: whose turn it is.
 
 use block::{Span, Time};
 use workload::{BLOCK_RECORDS, Record, Source, TraceOp};
@@ -7,6 +7,7 @@ use workload::{BLOCK_RECORDS, Record, Source, TraceOp};
 use super::flight::InFlight;
 use super::lookahead::Lookahead;
 use super::player::{Player, on_clock};
+use super::share::Turns;
 use super::{Mode, ReplayPlan, Speed};
 use crate::{Device, LabError};
 
@@ -50,6 +51,7 @@ pub(super) fn closed<D: Device>(
     source: &mut dyn Source,
     depth: u32,
     per_app: bool,
+    mut turns: Option<Turns>,
 ) -> Result<(), LabError> {
     let mut now = player.base();
     let mut all = InFlight::new(depth);
@@ -68,7 +70,7 @@ pub(super) fn closed<D: Device>(
             let place = gate.flight.as_ref().map_or(shared, |f| f.free_at(now));
             wait.max(place)
         };
-        let Some((lane, at)) = first(&ahead, ready) else { continue };
+        let Some((lane, at)) = next(&ahead, player, &mut turns, ready) else { continue };
         let Some(record) = ahead.pop(lane) else { continue };
         now = now.max(at);
         let end = player.play(now, &record)?;
@@ -89,6 +91,48 @@ fn first(ahead: &Lookahead<'_>, ready: impl Fn(usize, &Record) -> Time) -> Optio
         Some((ready(lane, record), number, lane))
     });
     heads.min().map(|(at, _, lane)| (lane, at))
+}
+
+/// The lane whose request the drive takes next, and when it is ready: the first to be so, or, where each application
+/// has a queue, that of which it is the turn among those with a request when the drive has a place.
+fn next<D: Device>(
+    ahead: &Lookahead<'_>,
+    player: &Player<'_, D>,
+    turns: &mut Option<Turns>,
+    ready: impl Fn(usize, &Record) -> Time,
+) -> Option<(usize, Time)> {
+    let found = first(ahead, &ready)?;
+    let Some(turns) = turns else { return Some(found) };
+    let taken = player.free_at(found.1);
+    let when = |app: usize| {
+        let lane = ahead.lane_of(app)?;
+        let (_, record) = ahead.head(lane)?;
+        Some((lane, ready(lane, record)))
+    };
+    let app = turns.next(ahead.apps(), |app| when(app).is_some_and(|(_, at)| at <= taken))?;
+    when(app)
+}
+
+/// At the workload's times, with a queue for each application.
+pub(super) fn shared<D: Device>(
+    player: &mut Player<'_, D>,
+    source: &mut dyn Source,
+    speed: Speed,
+    turns: Turns,
+) -> Result<(), LabError> {
+    let (base, mut turns) = (player.base(), Some(turns));
+    let mut ahead = Lookahead::new(source);
+    while ahead.refill()? {
+        let at = |record: &Record| base.checked_add(speed.scale(on_clock(record))?);
+        let ready = |_: usize, record: &Record| at(record).unwrap_or(Time::LIMIT);
+        let Some((lane, at)) = next(&ahead, player, &mut turns, ready) else { continue };
+        let Some(record) = ahead.pop(lane) else { continue };
+        if at >= Time::LIMIT {
+            return Err(too_late());
+        }
+        player.play(at, &record)?;
+    }
+    Ok(())
 }
 
 /// The previous request of an application, in dependent mode.
@@ -120,6 +164,7 @@ pub(super) fn dependent<D: Device>(
     player: &mut Player<'_, D>,
     source: &mut dyn Source,
     speed: Speed,
+    mut turns: Option<Turns>,
 ) -> Result<(), LabError> {
     let base = player.base();
     let mut now = base;
@@ -132,7 +177,7 @@ pub(super) fn dependent<D: Device>(
         let ready = |lane: usize, record: &Record| {
             earliest(base, speed, previous[lane], record).unwrap_or(Time::LIMIT)
         };
-        let Some((lane, at)) = first(&ahead, ready) else { continue };
+        let Some((lane, at)) = next(&ahead, player, &mut turns, ready) else { continue };
         let Some(record) = ahead.pop(lane) else { continue };
         number += 1;
         if at >= Time::LIMIT {
@@ -144,7 +189,8 @@ pub(super) fn dependent<D: Device>(
                  response times, or use open or closed"
             ))
         })?;
-        now = now.max(at);
+        // In queues of their own requests are not taken in the order in which they came.
+        now = if turns.is_some() { at } else { now.max(at) };
         let end = player.play(now, &record)?;
         previous[lane] = Some(Previous { traced: record.at, response, start: now, end });
     }

@@ -79,6 +79,11 @@ impl<'a, D: Device> Player<'a, D> {
         self.base
     }
 
+    /// The first moment from `at` on at which the drive takes a request.
+    pub(super) fn free_at(&self, at: Time) -> Time {
+        self.flight.free_at(at.max(self.last))
+    }
+
     /// Submits the request of a record that arrives at `arrival`; returns its end.
     pub(super) fn play(&mut self, arrival: Time, record: &Record) -> Result<Time, LabError> {
         if self.warm_up.is_some() {
@@ -147,7 +152,7 @@ impl<'a, D: Device> Player<'a, D> {
         let (offset, bytes) = (request.lba.bytes().0, request.sectors.bytes().0);
         // Times never fall: behind a request that waited for a place, all wait.
         let arrival_here = arrival.max(self.base);
-        let at = self.flight.free_at(arrival_here.max(self.last));
+        let at = self.free_at(arrival_here);
         if let Some(probe) = &mut self.probe {
             probe.submits(self.device, at);
         }

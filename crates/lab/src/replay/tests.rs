@@ -9,21 +9,27 @@ use workload::{BLOCK_RECORDS, Flags, Record, Source, SourceError, TraceOp};
 
 use super::*;
 
-/// Every request takes `service`; any number at a time. Remembers what it was given.
-struct Fixed {
+/// Every request takes `service`, and `more` for each page before its own; any number at a time. Remembers what it
+/// was given.
+pub(super) struct Fixed {
     service: Span,
+    more: Span,
     timing: bool,
     now: Time,
     stats: Stats,
-    log: Vec<(Time, Op, u64)>,
+    pub(super) log: Vec<(Time, Op, u64)>,
     lose: bool,
 }
 
 impl Fixed {
-    fn new(us: u64) -> Fixed {
-        let service = Span::from_us(us);
+    pub(super) fn new(us: u64) -> Fixed {
+        let (service, more) = (Span::from_us(us), Span::ZERO);
         let (stats, log) = (Stats::default(), Vec::new());
-        Fixed { service, timing: true, now: Time::ZERO, stats, log, lose: false }
+        Fixed { service, more, timing: true, now: Time::ZERO, stats, log, lose: false }
+    }
+
+    pub(super) fn by_page(us: u64) -> Fixed {
+        Fixed { more: Span::from_us(us), ..Fixed::new(1) }
     }
 }
 
@@ -45,7 +51,12 @@ impl BlockDevice for Fixed {
             self.stats.apps.resize(self.stats.apps.len().max(app + 1), AppStats::default());
             self.stats.apps[app].requests += 1;
         }
-        Ok(if self.timing { at + self.service } else { at })
+        let page = r.lba.0 / 8;
+        Ok(if self.timing {
+            at + self.service + Span::from_ps(self.more.as_ps() * page)
+        } else {
+            at
+        })
     }
 }
 
@@ -71,7 +82,7 @@ impl Device for Fixed {
     }
 }
 
-struct List(Vec<Record>, usize);
+pub(super) struct List(pub Vec<Record>, pub usize);
 
 impl Source for List {
     fn fill(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
@@ -83,7 +94,7 @@ impl Source for List {
     }
 }
 
-fn rec(us: u64, op: TraceOp, app: u16, page: u64) -> Record {
+pub(super) fn rec(us: u64, op: TraceOp, app: u16, page: u64) -> Record {
     Record {
         at: Time::from_us(us),
         offset: Bytes(page * 4096),
@@ -96,7 +107,7 @@ fn rec(us: u64, op: TraceOp, app: u16, page: u64) -> Record {
     }
 }
 
-const PLAN: ReplayPlan = ReplayPlan {
+pub(super) const PLAN: ReplayPlan = ReplayPlan {
     mode: Mode::Open,
     speed: Speed::ONE,
     queue_depth: 64,

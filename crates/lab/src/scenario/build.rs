@@ -8,7 +8,7 @@ use workload::read::{SizeUnit, TimeUnit};
 
 use super::{Base, DEFAULT_DEPTH, Entry, FIT, Scenario, Sweep};
 use crate::input::{Origin, TenantSpec, TraceFile};
-use crate::replay::Mode;
+use crate::replay::{MeasureAfter, Mode};
 use stack::rules::{self, Top, World};
 use stack::{Description, Layer, StackError};
 
@@ -35,8 +35,18 @@ const WORKLOAD_KEYS: &[&str] = &[
     "ratio",
     "end",
 ];
-const REPLAY_KEYS: &[&str] =
-    &["mode", "qd", "per-app", "speed", "precondition", "preload", "measure-after", "flush-every"];
+const REPLAY_KEYS: &[&str] = &[
+    "mode",
+    "qd",
+    "per-app",
+    "speed",
+    "precondition",
+    "preload",
+    "measure-after",
+    "flush-every",
+    "share",
+    "slowdown",
+];
 const TENANT_KEYS: &[&str] = &["trace", "gen", "stretch", "loop", "loop-discard"];
 const TOP: &[&str] =
     &["title", "seed", "drive", "remap", "stack", "workload", "tenant", "replay", "sweep"];
@@ -287,6 +297,9 @@ impl Scenario {
                 }
             },
             "measure-after" => self.replay.measure_after = Some(entry.parse()?),
+            // Whose names these are is known with the workload.
+            "share" => self.replay.share = Some(entry.one()?.to_string()),
+            "slowdown" => self.replay.slowdown = entry.flag()?,
             _ => self.replay.flush_every = Some(entry.count(1)?),
         }
         self.settle_mode();
@@ -314,6 +327,19 @@ impl Scenario {
         if !closed && (self.depth.is_some() || self.per_app) {
             return fail("`qd` and `per-app` have no effect: expected mode closed");
         }
+        if self.replay.mode == Mode::Untimed && self.replay.share.is_some() {
+            return fail("`share` has no effect: expected mode open, closed or dependent");
+        }
+        if self.replay.slowdown {
+            if self.replay.mode == Mode::Untimed {
+                return fail("`slowdown`: expected mode open, closed or dependent");
+            }
+            if let Some(MeasureAfter::Requests(_)) = self.replay.measure_after {
+                return fail(
+                    "`slowdown`: expected `measure-after` as a time, alone there are fewer requests",
+                );
+            }
+        }
         let layers = self.stack.layers();
         if self.workload.files.is_some() {
             let replay = &self.replay;
@@ -321,6 +347,8 @@ impl Scenario {
                 || replay.preload
                 || replay.measure_after.is_some()
                 || replay.flush_every.is_some()
+                || replay.share.is_some()
+                || replay.slowdown
                 || replay.precondition != crate::replay::Precondition::None;
             if replayed {
                 return fail("keys of `replay` have no effect: a load of files is no replay");

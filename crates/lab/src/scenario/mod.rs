@@ -65,6 +65,10 @@ pub struct Replay {
     pub measure_after: Option<MeasureAfter>,
     /// A flush after so many writes.
     pub flush_every: Option<u64>,
+    /// A queue for each application, and their weights, as text.
+    pub share: Option<String>,
+    /// Each application is replayed alone, too.
+    pub slowdown: bool,
 }
 
 /// The scale of a drive that is as small as its workload lets it be.
@@ -82,6 +86,8 @@ impl Default for Replay {
             preload: false,
             measure_after: None,
             flush_every: None,
+            share: None,
+            slowdown: false,
         }
     }
 }

@@ -257,6 +257,12 @@ fn replay(out: &mut String, scenario: &Scenario) {
     if let Some(n) = r.flush_every {
         let _ = writeln!(out, "flush-every = {n}");
     }
+    if let Some(text) = &r.share {
+        let _ = writeln!(out, "share = {}", quoted(text));
+    }
+    if r.slowdown {
+        out.push_str("slowdown = \"on\"\n");
+    }
 }
 
 /// What is replayed, and how: each trace file by the name that it is given here. A run's bytes

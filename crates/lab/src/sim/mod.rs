@@ -15,7 +15,7 @@ pub use hits::HitCount;
 const DEMO: &str = include_str!("../../scenarios/demo.toml");
 
 /// Options by their names, and the key of a scenario that each sets.
-const OPTIONS: [(&str, &str); 23] = [
+const OPTIONS: [(&str, &str); 25] = [
     ("scale", "drive.scale"),
     ("format", "workload.format"),
     ("time-unit", "workload.time-unit"),
@@ -37,6 +37,8 @@ const OPTIONS: [(&str, &str); 23] = [
     ("preload", "replay.preload"),
     ("measure-after", "replay.measure-after"),
     ("flush-every", "replay.flush-every"),
+    ("share", "replay.share"),
+    ("slowdown", "replay.slowdown"),
     ("per-app", "replay.per-app"),
     ("drop-flushes", "workload.drop-flushes"),
 ];
