@@ -16,7 +16,7 @@ use lab::{Document, Experiment, LabError, Point};
 
 use crate::args::{Output, Run, Sim};
 use crate::study::Wanted;
-use crate::{VERSION, cost, explained, note, parent, print, stop, study, table};
+use crate::{VERSION, cost, explained, note, parent, print, slowdown, stop, study, table};
 
 /// Where the demo leaves its report if nobody says.
 const DEMO_OUT: &str = "varve-demo";
@@ -173,6 +173,10 @@ fn execute(
     };
     if output.explain && !output.json && output.csv.as_deref() != Some("-") {
         lines.insert(0, explained::text(&document.value()).trim_end().to_string());
+    }
+    if reads {
+        let text = slowdown::text(&document.value());
+        lines.extend((!text.is_empty()).then(|| text.trim_end().to_string()));
     }
     let table = Table::of(&document, &experiment.values());
     show(&document, &table, output.json, output.csv.as_deref(), lines)

@@ -26,6 +26,7 @@ mod ready;
 mod remap;
 mod reproduce;
 mod serve;
+mod slowdown;
 mod sqlite;
 mod stop;
 mod study;

@@ -6,6 +6,8 @@ use workload::{BLOCK_RECORDS, Record, Source, SourceError};
 /// Records looked ahead at most. An application whose next request lies beyond this many of the
 /// others' is treated as having none for the moment.
 pub(super) const LOOKAHEAD: usize = 2 * BLOCK_RECORDS;
+/// Records at most where each application has a queue: all that has arrived has to be known.
+pub(super) const QUEUED: usize = 1 << 20;
 
 const NONE: u32 = u32::MAX;
 
@@ -35,6 +37,7 @@ pub(super) struct Lookahead<'a> {
     /// Lane of each application, by its number.
     lane_of: Vec<u32>,
     number: u64,
+    newest: Option<Record>,
     ended: bool,
 }
 
@@ -49,23 +52,47 @@ impl<'a> Lookahead<'a> {
             lanes: Vec::new(),
             lane_of: Vec::new(),
             number: 0,
+            newest: None,
             ended: false,
         }
     }
 
     /// Fills the window as far as whole blocks fit; true if it holds a record.
     pub(super) fn refill(&mut self) -> Result<bool, SourceError> {
-        while !self.ended && self.waiting + BLOCK_RECORDS <= LOOKAHEAD {
-            self.source.fill(&mut self.block)?;
-            self.ended = self.block.is_empty();
-            for i in 0..self.block.len() {
-                self.append(self.block[i]);
-            }
-        }
+        while self.waiting + BLOCK_RECORDS <= LOOKAHEAD && self.read_on()? {}
         Ok(self.waiting > 0)
     }
 
+    /// Reads on beyond that; false if there is nothing more, or no room.
+    pub(super) fn read_on(&mut self) -> Result<bool, SourceError> {
+        if self.ended || self.waiting + BLOCK_RECORDS > QUEUED {
+            return Ok(false);
+        }
+        self.source.fill(&mut self.block)?;
+        self.ended = self.block.is_empty();
+        for i in 0..self.block.len() {
+            self.append(self.block[i]);
+        }
+        Ok(!self.ended)
+    }
+
+    /// Whether records are left in the source that there is no room for.
+    pub(super) fn is_full(&self) -> bool {
+        !self.ended && self.waiting + BLOCK_RECORDS > QUEUED
+    }
+
+    /// Whether one of these applications has no record here.
+    pub(super) fn lacks(&self, apps: usize) -> bool {
+        (0..apps).any(|app| self.lane_of(app).is_none_or(|lane| self.head(lane).is_none()))
+    }
+
+    /// The time of the last record that was read.
+    pub(super) fn newest(&self) -> Option<&Record> {
+        self.newest.as_ref()
+    }
+
     fn append(&mut self, record: Record) {
+        self.newest = Some(record);
         let slot = Slot { record, number: self.number, next: NONE };
         self.number += 1;
         self.waiting += 1;

@@ -5,7 +5,7 @@ use block::{Span, Time};
 use workload::{BLOCK_RECORDS, Record, Source, TraceOp};
 
 use super::flight::InFlight;
-use super::lookahead::Lookahead;
+use super::lookahead::{Lookahead, QUEUED};
 use super::player::{Player, on_clock};
 use super::share::Turns;
 use super::{Mode, ReplayPlan, Speed};
@@ -58,6 +58,8 @@ pub(super) fn closed<D: Device>(
     let mut gates: Vec<Gate> = Vec::new();
     let mut ahead = Lookahead::new(source);
     while ahead.refill()? {
+        // An application that has its turn seldom must not hide the others' requests behind its own.
+        while turns.as_ref().is_some_and(|turns| ahead.lacks(turns.apps())) && ahead.read_on()? {}
         gates.resize_with(ahead.lanes(), || Gate {
             end: now,
             barrier: now,
@@ -113,6 +115,28 @@ fn next<D: Device>(
     when(app)
 }
 
+/// Whether more had to be read, because more arrives until the drive takes the next request.
+fn arrives_later<D: Device>(
+    ahead: &mut Lookahead<'_>,
+    player: &Player<'_, D>,
+    ready: impl Fn(usize, &Record) -> Time,
+    arrival: impl Fn(&Record) -> Option<Time>,
+) -> Result<bool, LabError> {
+    let Some((_, at)) = first(ahead, ready) else { return Ok(false) };
+    let taken = player.free_at(at);
+    let newest = ahead.newest().and_then(&arrival);
+    if newest.is_none_or(|newest| newest > taken) {
+        return Ok(false);
+    }
+    if ahead.is_full() {
+        return Err(LabError::Input(format!(
+            "share: {QUEUED} requests wait in the queues of the applications, and more arrive: expected a load that the \
+             drive serves, or `speed` below 1"
+        )));
+    }
+    Ok(ahead.read_on()?)
+}
+
 /// At the workload's times, with a queue for each application.
 pub(super) fn shared<D: Device>(
     player: &mut Player<'_, D>,
@@ -125,6 +149,9 @@ pub(super) fn shared<D: Device>(
     while ahead.refill()? {
         let at = |record: &Record| base.checked_add(speed.scale(on_clock(record))?);
         let ready = |_: usize, record: &Record| at(record).unwrap_or(Time::LIMIT);
+        if arrives_later(&mut ahead, player, ready, at)? {
+            continue;
+        }
         let Some((lane, at)) = next(&ahead, player, &mut turns, ready) else { continue };
         let Some(record) = ahead.pop(lane) else { continue };
         if at >= Time::LIMIT {
@@ -177,6 +204,11 @@ pub(super) fn dependent<D: Device>(
         let ready = |lane: usize, record: &Record| {
             earliest(base, speed, previous[lane], record).unwrap_or(Time::LIMIT)
         };
+        // No request comes before its time in the trace.
+        let at = |record: &Record| base.checked_add(speed.scale(on_clock(record))?);
+        if turns.is_some() && arrives_later(&mut ahead, player, ready, at)? {
+            continue;
+        }
         let Some((lane, at)) = next(&ahead, player, &mut turns, ready) else { continue };
         let Some(record) = ahead.pop(lane) else { continue };
         number += 1;

@@ -47,6 +47,11 @@ impl Shares {
         Ok(Some(Shares(all.into_iter().map(|weight| weight.unwrap_or(1)).collect())))
     }
 
+    /// Applications that are known.
+    pub(super) fn apps(&self) -> usize {
+        self.0.len()
+    }
+
     fn of(&self, app: usize) -> u32 {
         self.0.get(app).copied().unwrap_or(1)
     }
@@ -66,6 +71,11 @@ impl Turns {
     /// The first application begins.
     pub(super) fn new(shares: &Shares) -> Turns {
         Turns { shares: shares.clone(), app: 0, left: shares.of(0) }
+    }
+
+    /// Applications that take part.
+    pub(super) fn apps(&self) -> usize {
+        self.shares.apps()
     }
 
     /// The next of `apps` applications of which `waits` is true. What is left of a turn is lost with the first command

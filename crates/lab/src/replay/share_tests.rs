@@ -143,3 +143,38 @@ fn one_application_has_the_drive_as_without_queues() {
         assert_eq!(one.log, other.log, "{mode:?}");
     }
 }
+
+/// More requests than are looked ahead without queues wait before those of another application, which are taken in
+/// their turn all the same.
+#[test]
+fn a_long_queue_hides_nobody() {
+    let (mut list, mut queues) = (Vec::new(), vec![VecDeque::new(); 2]);
+    for n in 0..40_000 {
+        let (at, app) = (n / 100, u16::from(n % 100 != 0));
+        list.push(rec(at, TraceOp::Read, app, u64::from(app)));
+        queues[usize::from(app)].push_back((at, u64::from(app)));
+    }
+    let mut device = Fixed::by_page(1);
+    let plan = ReplayPlan { queue_depth: 1, ..PLAN };
+    replayed(&mut device, list.clone(), plan, Some(&shares(&[1, 1])));
+    assert_eq!(taken(&device), naive(queues, &[1, 1], 1, |page| 1 + page));
+    // All of the first application's are served among the first of the other one's.
+    let mut device = Fixed::new(10);
+    let mode = Mode::Closed { depth: 1, per_app: false };
+    let list: Vec<_> = (0..40_000).map(|n| rec(0, TraceOp::Read, (n % 2) as u16, n % 2)).collect();
+    replayed(&mut device, list, ReplayPlan { mode, ..plan }, Some(&shares(&[8, 1])));
+    let first = &taken(&device)[..22_500];
+    assert_eq!(first.iter().filter(|(_, page)| *page == 1).count(), 2_500);
+}
+
+#[test]
+fn queues_that_grow_without_end_are_an_error() {
+    let many = lookahead::QUEUED as u64 + 2 * workload::BLOCK_RECORDS as u64;
+    let list: Vec<_> = (0..many).map(|n| rec(0, TraceOp::Read, (n % 2) as u16, 0)).collect();
+    let mut device = Fixed::new(10);
+    let (of_two, plan) = (shares(&[1, 1]), ReplayPlan { queue_depth: 1, ..PLAN });
+    let beside = Beside { shares: Some(&of_two), probe: None };
+    let error = replay_with(&mut device, &mut List(list, 0), &plan, Watch::nobody(), beside);
+    let error = error.err().expect("an error").to_string();
+    assert!(error.contains("1048576 requests wait"), "{error}");
+}
