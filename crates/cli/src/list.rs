@@ -12,6 +12,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("demo.toml", include_str!("../scenarios/demo.toml")),
     ("steady-random.toml", include_str!("../scenarios/steady-random.toml")),
     ("buffer-study.toml", include_str!("../scenarios/buffer-study.toml")),
+    ("neighbours.toml", include_str!("../scenarios/neighbours.toml")),
     ("remap-log-on-log.toml", include_str!("../scenarios/remap-log-on-log.toml")),
     ("compose-isolation-remap.toml", include_str!("../scenarios/compose-isolation-remap.toml")),
 ];

@@ -121,8 +121,9 @@ impl Slowdown {
             by_app.put(&two.app.to_string(), Json::Map(one));
         }
         map.put("by_app", Json::Map(by_app));
-        if let (Some(least), Some(most)) = (self.0.iter().min_by(less), self.0.iter().max_by(less))
-        {
+        // What takes no time alone (pages that were never written) is no quotient.
+        let known = || self.0.iter().filter(|two| two.alone.mean > Span::ZERO);
+        if let (Some(least), Some(most)) = (known().min_by(less), known().max_by(less)) {
             let (((ln, ld), (mn, md)), wide) = ((ratio(least), ratio(most)), u128::from);
             map.maybe("least", Json::ratio(ln, ld));
             map.maybe("most", Json::ratio(mn, md));
@@ -146,7 +147,7 @@ mod tests {
     fn fairness_is_the_least_over_the_largest() {
         let of = |us: u64| Response { mean: Span::from_us(us), p99: Span::from_us(10 * us) };
         let two = |app, shared, alone| Two { app, shared: of(shared), alone: of(alone) };
-        let slowdown = Slowdown(vec![two(0, 300, 100), two(2, 1_000_000, 250_000)]);
+        let slowdown = Slowdown(vec![two(0, 300, 100), two(1, 0, 0), two(2, 1_000_000, 250_000)]);
         let json: serde_json::Value = serde_json::from_str(&slowdown.to_json().pretty()).unwrap();
         assert_eq!((json["least"].as_f64(), json["most"].as_f64()), (Some(3.0), Some(4.0)));
         assert_eq!(json["fairness"], 0.75);

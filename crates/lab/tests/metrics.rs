@@ -17,15 +17,17 @@ fn document(text: &str) -> Document {
     Experiment::new(&scenario).unwrap().run(1, "test", watch).unwrap()
 }
 
-/// A timed run with a buffer and flushes, and one with a log above the drive.
-fn documents() -> [Document; 2] {
+/// A timed run with a buffer and flushes, one with a log above the drive, and one of two applications.
+fn documents() -> [Document; 3] {
     let timed = "[drive]\npreset = \"paper-nolog\"\nscale = \"1/64\"\nbuffer.policy = \"lru\"\nbuffer.size = \"1 MiB\"\n\
         [workload]\ngen = \"zipf,size=64MiB,read=50,count=60k\"\n[replay]\nmode = \"closed\"\nqd = 8\nflush-every = 50\n";
     let layered = format!(
         "stack = \"drive(paper-nolog, scale=1/64)+log\"\n{}",
         timed.split_once("[workload]").map(|(_, rest)| format!("[workload]{rest}")).unwrap()
     );
-    [document(timed), document(&layered)]
+    let two = "[drive]\npreset = \"paper-nolog\"\nscale = \"1/64\"\n[tenant.a]\ngen = \"uniform,size=16MiB,read=100,count=2k,iat=20us\"\n\
+        [tenant.b]\ngen = \"uniform,size=16MiB,read=0,count=2k,iat=20us\"\n[replay]\nprecondition = \"seq\"\nshare = \"a:b=2:1\"\nslowdown = true\n";
+    [document(timed), document(&layered), document(two)]
 }
 
 fn look<'a>(run: &'a Value, id: &str) -> Option<&'a Value> {
