@@ -82,7 +82,7 @@ fn every_request_of_every_bundled_scenario_is_explained() {
     }
     timed.sort_by(|a, b| a.0.cmp(&b.0));
     let names: Vec<&str> = timed.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["demo", "isolation-latency", "remap-log-on-log"]);
+    assert_eq!(names, ["demo", "isolation-latency", "neighbours", "remap-log-on-log"]);
     assert_eq!(untimed, 3);
     for (name, value) in &timed {
         for run in value["results"].as_array().unwrap() {
