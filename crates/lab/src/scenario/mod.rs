@@ -23,6 +23,8 @@
 //! mode = "closed"               # open, closed, dependent, untimed
 //! qd = 32
 //! precondition = "steady"       # none, seq, steady, steady(workload)
+//! share = "fifo"                # or A:B=3:1: a queue for each application, taken in turn by weight
+//! slowdown = false              # each application alone, too: what it loses by the others
 //!
 //! [sweep]
 //! workload.trace = ["hm_0.csv.zst", "@demo"]  # any key of the workload and the replay, drive.preset,
