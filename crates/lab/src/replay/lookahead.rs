@@ -1,6 +1,7 @@
 //! The next records of a workload, by application: one application's wait must not hold up
 //! another's requests.
 
+use block::Time;
 use workload::{BLOCK_RECORDS, Record, Source, SourceError};
 
 /// Records looked ahead at most. An application whose next request lies beyond this many of the
@@ -37,7 +38,7 @@ pub(super) struct Lookahead<'a> {
     /// Lane of each application, by its number.
     lane_of: Vec<u32>,
     number: u64,
-    newest: Option<Record>,
+    newest: Time,
     ended: bool,
 }
 
@@ -52,7 +53,7 @@ impl<'a> Lookahead<'a> {
             lanes: Vec::new(),
             lane_of: Vec::new(),
             number: 0,
-            newest: None,
+            newest: Time::ZERO,
             ended: false,
         }
     }
@@ -87,12 +88,12 @@ impl<'a> Lookahead<'a> {
     }
 
     /// The time of the last record that was read.
-    pub(super) fn newest(&self) -> Option<&Record> {
-        self.newest.as_ref()
+    pub(super) fn newest(&self) -> Time {
+        self.newest
     }
 
     fn append(&mut self, record: Record) {
-        self.newest = Some(record);
+        self.newest = record.at;
         let slot = Slot { record, number: self.number, next: NONE };
         self.number += 1;
         self.waiting += 1;

@@ -120,12 +120,11 @@ fn arrives_later<D: Device>(
     ahead: &mut Lookahead<'_>,
     player: &Player<'_, D>,
     ready: impl Fn(usize, &Record) -> Time,
-    arrival: impl Fn(&Record) -> Option<Time>,
+    arrival: impl Fn(Time) -> Option<Time>,
 ) -> Result<bool, LabError> {
     let Some((_, at)) = first(ahead, ready) else { return Ok(false) };
     let taken = player.free_at(at);
-    let newest = ahead.newest().and_then(&arrival);
-    if newest.is_none_or(|newest| newest > taken) {
+    if arrival(ahead.newest()).is_none_or(|newest| newest > taken) {
         return Ok(false);
     }
     if ahead.is_full() {
@@ -147,8 +146,8 @@ pub(super) fn shared<D: Device>(
     let (base, mut turns) = (player.base(), Some(turns));
     let mut ahead = Lookahead::new(source);
     while ahead.refill()? {
-        let at = |record: &Record| base.checked_add(speed.scale(on_clock(record))?);
-        let ready = |_: usize, record: &Record| at(record).unwrap_or(Time::LIMIT);
+        let at = |clock: Time| base.checked_add(speed.scale(clock.since(Time::ZERO))?);
+        let ready = |_: usize, record: &Record| at(record.at).unwrap_or(Time::LIMIT);
         if arrives_later(&mut ahead, player, ready, at)? {
             continue;
         }
@@ -205,7 +204,7 @@ pub(super) fn dependent<D: Device>(
             earliest(base, speed, previous[lane], record).unwrap_or(Time::LIMIT)
         };
         // No request comes before its time in the trace.
-        let at = |record: &Record| base.checked_add(speed.scale(on_clock(record))?);
+        let at = |clock: Time| base.checked_add(speed.scale(clock.since(Time::ZERO))?);
         if turns.is_some() && arrives_later(&mut ahead, player, ready, at)? {
             continue;
         }
