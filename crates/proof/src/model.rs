@@ -5,6 +5,10 @@
 //! Per 4 KiB page it keeps the versions submitted, oldest first, from the newest one that must
 //! survive on. After a cut a page holds that one or any later one (C1, C2, C5); while the power
 //! is on it holds the last.
+//!
+//! Where it is open what a page holds (a discard of part of a unit, a write that ended in an error), a
+//! write of some of its sectors makes a version of each that is possible. These are one *group*, of one
+//! request: one of them is there, certainly, and the next write starts from them alone.
 
 use block::Time;
 
@@ -21,7 +25,8 @@ pub const ZERO: Content = [0; SECTORS];
 struct Version {
     content: Content,
     request: u32,
-    /// Certainly took effect. Not so: a discard of part of a unit, a write that ended in an error.
+    /// Certainly took effect, this or another of its group. Not so: a discard of part of a unit, a write
+    /// that ended in an error.
     firm: bool,
 }
 
@@ -150,16 +155,17 @@ impl Model {
         for page in first..=last {
             let versions = &mut self.pages[page as usize];
             // Where it is open which version the rest comes from, each is possible.
-            let from = versions.iter().rposition(|v| v.firm).unwrap_or(0);
-            let firm = from + 1 == versions.len();
-            for base in from..versions.len() {
+            let group = versions.len();
+            for base in certain(versions, u32::MAX)..group {
                 let mut content = versions[base].content;
                 for (i, token) in content.iter_mut().enumerate() {
                     if (sector..sector + count).contains(&(page * per_page + i as u32)) {
                         *token = fresh;
                     }
                 }
-                versions.push(Version { content, request, firm });
+                if versions[group..].iter().all(|v| v.content != content) {
+                    versions.push(Version { content, request, firm: true });
+                }
             }
         }
         fresh
@@ -205,8 +211,8 @@ impl Model {
             self.barriers.swap_remove(i);
             let (page, count) = barrier.only.unwrap_or((0, self.pages()));
             for versions in self.range(page, count) {
-                let floor = floor(versions, barrier.request);
-                versions.drain(..floor);
+                let from = certain(versions, barrier.request);
+                versions.drain(..from);
             }
         }
     }
@@ -216,8 +222,7 @@ impl Model {
     /// # Errors
     /// The promise broken.
     pub fn expect_last(&self, page: u32, seen: Seen) -> Result<(), Failure> {
-        let versions = &self.pages[page as usize];
-        let from = versions.iter().rposition(|v| v.firm).unwrap_or(0);
+        let from = certain(&self.pages[page as usize], u32::MAX);
         self.expect(page, seen, from, "with the power on")
     }
 
@@ -237,7 +242,7 @@ impl Model {
                 };
                 let here = barrier.only.is_none_or(|(p, n)| (p..p + n).contains(&page));
                 if counts && here {
-                    from = from.max(floor(versions, barrier.request));
+                    from = from.max(certain(versions, barrier.request));
                 }
             }
         }
@@ -304,7 +309,7 @@ impl Model {
                 Seen::Page(content) => {
                     versions.push(Version { content: *content, request: 0, firm: true });
                 }
-                _ => versions.extend(old.iter().map(|v| Version { request: 0, ..*v })),
+                _ => versions.extend(old.iter().map(|v| Version { request: 0, firm: true, ..*v })),
             }
         }
     }
@@ -314,9 +319,13 @@ impl Model {
     }
 }
 
-/// The newest certain version submitted by `request` or before.
-fn floor(versions: &[Version], request: u32) -> usize {
-    versions.iter().rposition(|v| v.firm && v.request <= request).unwrap_or(0)
+/// The first of the newest certain group submitted by `request` or before.
+fn certain(versions: &[Version], request: u32) -> usize {
+    let Some(last) = versions.iter().rposition(|v| v.firm && v.request <= request) else {
+        return 0;
+    };
+    let request = versions[last].request;
+    versions[..last].iter().rposition(|v| v.request != request).map_or(0, |before| before + 1)
 }
 
 fn short(content: &Content) -> String {

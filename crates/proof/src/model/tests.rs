@@ -114,3 +114,89 @@ fn after_a_restart_only_what_was_found_counts() {
     assert_eq!(line(model.expect_after(0, page(b), &point(0, 0, true))), Contract::C1);
     assert!(model.expect_after(1, page(b), &point(0, 0, true)).is_ok());
 }
+
+/// What a page may hold when `sectors` of it were written over `base`.
+fn over(base: u32, written: u32, sectors: std::ops::Range<usize>) -> Seen {
+    let mut content = [base; SECTORS];
+    content[sectors].fill(written);
+    Seen::Page(content)
+}
+
+#[test]
+fn a_write_over_what_is_open_is_certain_as_a_group() {
+    let mut model = Model::new(4, 4);
+    let a = model.write(1, 0, 1);
+    model.discard(2, 0, 1);
+    let b = model.write_sectors(3, 0, 2);
+    for base in [a, 0] {
+        assert!(model.expect_last(0, over(base, b, 0..2)).is_ok(), "over {base}");
+        assert!(model.expect_last(0, page(base)).is_err(), "it was written: {base}");
+        assert!(
+            model.expect_after(0, page(base), &point(9, 3, true)).is_ok(),
+            "before a flush: {base}"
+        );
+    }
+    let c = model.write_sectors(4, 0, 4);
+    for base in [a, 0] {
+        assert!(model.expect_last(0, over(base, c, 0..4)).is_ok(), "over {base}");
+        assert!(
+            model.expect_last(0, over(base, b, 0..2)).is_err(),
+            "the newer one covers it: {base}"
+        );
+    }
+    model.flushed(5, at(10));
+    for base in [a, 0] {
+        assert!(model.expect_after(0, over(base, b, 0..2), &point(9, 5, true)).is_ok());
+        let lost = model.expect_after(0, over(base, b, 0..2), &point(10, 5, true));
+        assert!(lost.is_ok(), "its own answer, at the instant of the cut");
+        assert!(model.expect_after(0, over(base, b, 0..2), &point(11, 5, true)).is_err(), "{base}");
+        assert!(model.expect_after(0, over(base, c, 0..4), &point(11, 5, true)).is_ok(), "{base}");
+    }
+    model.settle(at(10));
+    for base in [a, 0] {
+        assert!(
+            model.expect_last(0, over(base, c, 0..4)).is_ok(),
+            "both of the group are kept: {base}"
+        );
+    }
+}
+
+#[test]
+fn what_is_open_does_not_grow_with_each_write() {
+    let mut model = Model::new(4, 4);
+    model.write(1, 0, 1);
+    model.discard(2, 0, 1);
+    for request in 3..203 {
+        model.write_sectors(request, 0, 1 + request % 7);
+    }
+    assert_eq!(model.pages[0].len(), 3 + 2 * 200, "two of each write");
+    model.write_sectors(203, 0, SECTORS as u32);
+    assert_eq!(model.pages[0].len(), 3 + 2 * 200 + 1, "one over nothing of what was open");
+}
+
+#[test]
+fn a_page_that_cannot_be_read_stays_open_after_a_restart_and_closes_with_a_write() {
+    let mut model = Model::new(1, 1);
+    let a = model.write(1, 0, 1);
+    let b = model.write_sectors(2, 0, 3);
+    let mut next = Model::new(1, 1);
+    next.restart(&model, &[Seen::Unreadable]);
+    let possible = [page(0), page(a), over(a, b, 0..3)];
+    for seen in possible {
+        assert!(next.expect_last(0, seen).is_ok(), "{seen:?}");
+    }
+    next.flushed(1, at(1));
+    for seen in possible {
+        assert!(
+            next.expect_after(0, seen, &point(2, 2, true)).is_ok(),
+            "a flush says nothing of it: {seen:?}"
+        );
+    }
+    let c = next.write_sectors(2, 2, 6);
+    for seen in possible {
+        let Seen::Page(mut content) = seen else { unreachable!() };
+        assert!(next.expect_last(0, seen).is_err(), "{seen:?}");
+        content[2..].fill(c);
+        assert!(next.expect_last(0, Seen::Page(content)).is_ok(), "over {seen:?}");
+    }
+}
