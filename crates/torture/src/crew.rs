@@ -27,12 +27,24 @@ pub const WORKER: [&str; 2] = ["torture", "--worker"];
 /// What a worker may need beyond its limits: mounting, unmounting, waiting for who lingers.
 const MORE: Duration = Duration::from_secs(120);
 
-const ROOT: [&str; 6] = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
-const USER: [&str; 8] = [
+// What a worker mounts stays its own; what others unmount meanwhile is gone there, too, and not kept busy.
+const ROOT: [&str; 8] = [
+    "unshare",
+    "--mount",
+    "--propagation",
+    "slave",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
+];
+const USER: [&str; 10] = [
     "unshare",
     "--user",
     "--map-root-user",
     "--mount",
+    "--propagation",
+    "slave",
     "--pid",
     "--fork",
     "--kill-child",
