@@ -210,9 +210,17 @@ fn as_mount_calls_it() {
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_varve"), &helper).unwrap();
     ok(&["mkfs", &image, "--size", "64MiB"]);
     let words = [&image, &dir, "-n", "-o", "rw,noatime", "-t", "fuse.varve"];
-    let out = Command::new(&helper).args(words).output().unwrap();
-    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let run = |more: &[&str]| {
+        let out = Command::new(&helper).args(words).args(more).output().unwrap();
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    assert_eq!(run(&["-f"]), "");
+    ok(&["fsck", &image]);
+    assert_eq!(run(&[]), "");
     fs::write(folder.path("mounted/file"), "text").unwrap();
+    ok(&["umount", &dir]);
+    assert!(run(&["-v"]).contains("a power cut leaves"));
     ok(&["umount", &dir]);
     // A stack in memory needs no image.
     ok(&["mount", &dir, "--ram", "64MiB", "--mkfs", "--label", "memory"]);
@@ -225,6 +233,46 @@ fn as_mount_calls_it() {
     fs::write(folder.path("mounted/file"), "text").unwrap();
     ok(&["umount", &log]);
     assert!(ok(&["fsck", &log, "--remap", "log"]).contains("2 inodes"));
+}
+
+/// Whoever unmounts by umount(8) does not wait for the last checkpoint; who mounts the device next does. One that
+/// others hold is refused at once.
+fn a_device_is_mounted_again_as_soon_as_it_is_free() {
+    let folder = Folder::new();
+    let (image, dir) = (folder.path("image"), folder.path("mounted"));
+    fs::File::create(&image).unwrap().set_len(64 << 20).unwrap();
+    let run = |words: &[&str]| {
+        let out = Command::new(words[0]).args(&words[1..]).output().unwrap();
+        assert!(out.status.success(), "{words:?}: {}", String::from_utf8_lossy(&out.stderr));
+        String::from_utf8(out.stdout).unwrap()
+    };
+    let device = run(&["losetup", "--find", "--show", &image]);
+    let device = device.trim();
+    let loop_device = Detached(device.to_string());
+    ok(&["mkfs", device]);
+    for i in 0..20 {
+        ok(&["mount", device, &dir]);
+        fs::write(folder.path("mounted/file"), vec![i; 1 << 20]).unwrap();
+        run(&["umount", &dir]);
+    }
+    ok(&["fsck", device]);
+    run(&["mkfs.ext4", "-q", "-F", device]);
+    run(&["mount", device, &dir]);
+    let (since, out) = (Instant::now(), varve(&["mount", device, &dir]));
+    run(&["umount", &dir]);
+    let said = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(!out.status.success() && said.contains("busy"), "{said}");
+    assert!(since.elapsed() < Duration::from_secs(20), "it waited for nothing");
+    drop(loop_device);
+}
+
+/// A loop device that goes with its test.
+struct Detached(String);
+
+impl Drop for Detached {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["--detach", &self.0]).status();
+    }
 }
 
 /// A mount in the foreground, once it is there.
@@ -375,6 +423,16 @@ fn mounting() -> Result<(), String> {
     runner::device("/dev/fuse")
 }
 
+fn loops() -> Result<(), String> {
+    mounting()?;
+    runner::device("/dev/loop-control")?;
+    let known = fs::read_to_string("/proc/filesystems").unwrap_or_default();
+    match known.split_whitespace().any(|word| word == "ext4") {
+        true => Ok(()),
+        false => Err("this kernel has no ext4".to_string()),
+    }
+}
+
 fn main() -> ExitCode {
     let tests = runner::tests![
         a_volume_is_made_checked_and_shown: || Ok(()),
@@ -383,6 +441,7 @@ fn main() -> ExitCode {
         what_a_mount_does_is_watched: mounting,
         a_device_as_a_file_is_watched: mounting,
         as_mount_calls_it: mounting,
+        a_device_is_mounted_again_as_soon_as_it_is_free: loops,
         after_a_crash_it_is_recovered: mounting,
         a_device_that_fails_is_told_of: mounting,
     ];

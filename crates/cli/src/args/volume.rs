@@ -72,6 +72,12 @@ pub struct Mount {
     /// Do not go into the background
     #[arg(long, short)]
     pub foreground: bool,
+    /// Say only what fails, not what the mount relies on
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// What mount(8) passes on as `-f`: everything but the mount
+    #[arg(long, hide = true)]
+    pub fake: bool,
     /// Set by the program itself: it is in the background
     #[arg(long, hide = true)]
     pub detached: bool,

@@ -8,6 +8,8 @@ mod mount;
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use lab::LabError;
 use lfs::{FsError, Now};
@@ -17,11 +19,19 @@ use stack::{Base, Description, Layer, StackError};
 
 use crate::args::{self, Source};
 use crate::serve::log;
+use crate::{note, stop};
 
 pub use dump::dump;
 pub use fsck::fsck;
 pub use mkfs::mkfs;
 pub use mount::{mount, mount_arguments, umount};
+
+/// How often it looks whether it is to stop, or whether a volume is free.
+const LOOK: Duration = Duration::from_millis(50);
+/// How long an image may still be in use by the mount before.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// After so long it says that it waits.
+const TO_SAY: Duration = Duration::from_secs(1);
 
 /// The wall clock's time, for a volume that nobody waits for.
 fn now() -> Now {
@@ -48,7 +58,28 @@ fn open(from: &Source, size: Option<block::Bytes>, read_only: bool) -> Result<St
     let only_read = read_only && from.remap == args::Remap::Off;
     layers.extend(only_read.then_some(Layer::ReadOnly));
     layers.extend(log(from.remap, from.verify)?);
-    Stack::start(&Description { base, layers }).map_err(|error| wrong(&from.source, error))
+    started(&Description { base, layers }, &from.source)
+}
+
+/// The stack below; if the mount before is still writing its last checkpoint, that is waited for.
+fn started(stack: &Description, source: &Path) -> Result<Stack, LabError> {
+    let since = Instant::now();
+    let mut said = false;
+    loop {
+        let path = match Stack::start(stack) {
+            Err(StackError::InUse { path }) => path,
+            built => return built.map_err(|error| wrong(source, error)),
+        };
+        let gone = mounted_at(&path).is_none() && since.elapsed() < PATIENCE;
+        if !gone || stop::flag().load(Ordering::Relaxed) {
+            return Err(wrong(&path, StackError::InUse { path: path.clone() }));
+        }
+        if since.elapsed() > TO_SAY && !std::mem::replace(&mut said, true) {
+            let most = PATIENCE.as_secs();
+            note(&format!("varve: {}: in use: waits up to {most} s for it", path.display()));
+        }
+        std::thread::sleep(LOOK);
+    }
 }
 
 fn wrong(source: &Path, error: StackError) -> LabError {

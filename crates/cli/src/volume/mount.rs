@@ -17,42 +17,47 @@ use serve::fuse::cut_off;
 use serve::mount::{DiskDevice, FsMount, MountError, MountOptions, mounted, take_report};
 use stack::live::Stack;
 use stack::rules::{Top, World, check};
-use stack::{Description, Keys, Layer, StackError};
+use stack::{Description, Keys, Layer};
 
 use super::device::{in_use, umount_device};
 use super::mkfs::{is_blank, make};
-use super::{is_device, mounted_at, now, volume_error, wrong};
+use super::{LOOK, PATIENCE, is_device, now, started, volume_error, wrong};
 use crate::args::{Mount, Umount};
 use crate::serve::{description, fallible};
 use crate::{background, note, print, stop};
 
-/// How often it looks whether it is to stop, or whether a volume is free.
-const LOOK: Duration = Duration::from_millis(50);
-/// How long an image may still be in use by the mount before.
-const PATIENCE: Duration = Duration::from_secs(30);
 /// What the program in the background says when all is well.
 const READY: &str = "mounted";
 
 /// What `mount(8)` calls this program with, under the name `mount.fuse.varve`, as our own words.
 pub fn mount_arguments(given: &[OsString]) -> Vec<OsString> {
     let mut words = vec![OsString::from("varve"), OsString::from("mount")];
+    // Who calls mount(8) hears of what fails, as of any file system.
+    let mut quiet = true;
     let mut rest = given.iter();
     while let Some(word) = rest.next() {
         match word.to_str() {
-            // Not to be written down, to be told more, to be forgiven: nothing to us.
-            Some("-n" | "-v" | "-s" | "-f") => {}
-            Some("-t") => {
+            // Not to be written down, to be forgiven: nothing to us.
+            Some("-n" | "-s") => {}
+            Some("-v") => quiet = false,
+            Some("-f") => words.push(OsString::from("--fake")),
+            Some("-t" | "-N") => {
                 let _ = rest.next();
             }
             _ => words.push(word.clone()),
         }
     }
+    words.extend(quiet.then(|| OsString::from("--quiet")));
     words
 }
 
 /// `varve mount`.
 pub fn mount(args: &Mount) -> Result<(), LabError> {
-    if args.foreground { serve(args) } else { in_background(args) }
+    match (args.fake, args.foreground) {
+        (true, _) => Ok(()),
+        (false, true) => serve(args),
+        (false, false) => in_background(args),
+    }
 }
 
 fn in_background(args: &Mount) -> Result<(), LabError> {
@@ -60,23 +65,6 @@ fn in_background(args: &Mount) -> Result<(), LabError> {
     let mut given: Vec<OsString> = crate::words().into_iter().skip(1).collect();
     given.extend(["--foreground", "--detached"].map(OsString::from));
     background::start(&given, args.log.as_deref(), READY, "the mount")
-}
-
-/// The stack below; if the mount before is still writing its last checkpoint, that is waited for.
-fn build(stack: &Description) -> Result<Stack, LabError> {
-    let since = Instant::now();
-    loop {
-        match Stack::start(stack) {
-            Err(StackError::InUse { path }) => {
-                let gone = mounted_at(&path).is_none() && since.elapsed() < PATIENCE;
-                if !gone || stop::flag().load(Ordering::Relaxed) {
-                    return Err(wrong(&path, StackError::InUse { path: path.clone() }));
-                }
-                std::thread::sleep(LOOK);
-            }
-            built => return built.map_err(|error| wrong(Path::new(""), error)),
-        }
-    }
 }
 
 /// The stack below a volume, and the options of the file system that stand in its text.
@@ -111,7 +99,7 @@ fn serve(args: &Mount) -> Result<(), LabError> {
     };
     let (described, keys) = below(args, source.as_deref())?;
     how.fs = keys.lfs(how.fs)?;
-    let mut stack = build(&described)?;
+    let mut stack = started(&described, Path::new(""))?;
     let faults = fallible(&mut stack);
     how.read_only |= stack.disk.capabilities().read_only;
     let file = source.as_ref().or(args.stack.image.as_ref()).or(args.stack.device.as_ref());
@@ -143,7 +131,10 @@ fn serve(args: &Mount) -> Result<(), LabError> {
     let bound = bound
         .transpose()
         .and_then(|socket| if args.detached { leave().map(|()| socket) } else { Ok(socket) });
-    let relies = relies_on(&stack, &name, &dir, how_read_only);
+    let relies = match args.quiet {
+        true => String::new(),
+        false => relies_on(&stack, &name, &dir, how_read_only),
+    };
     let told = bound.and_then(|socket| print(&format!("{relies}{READY}\n")).map(|()| socket));
     if told.is_ok() {
         while !stop::flag().load(Ordering::Relaxed) && !mounted.ended() {

@@ -1,6 +1,7 @@
 //! Files and devices below a stack, which are its own while it runs.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -69,7 +70,14 @@ pub(super) fn open_device(
     options.read(true).write(!read_only);
     // The system refuses a device that is mounted.
     options.custom_flags(rustix::fs::OFlags::EXCL.bits() as i32);
-    let file = options.open(path).map_err(io)?;
+    let file = match options.open(path) {
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => {
+            // By one of us? Who waits for that one to end has to know. It may just have ended.
+            own(path, &File::open(path).map_err(io)?)?;
+            options.open(path).map_err(io)?
+        }
+        opened => opened.map_err(io)?,
+    };
     if !file.metadata().map_err(io)?.file_type().is_block_device() {
         return Err(StackError::Options(format!("{}: not a block device", path.display())));
     }
