@@ -72,6 +72,15 @@ pub trait Medium: Debug + Send + Sync {
     fn reserve(&self, at: u64, bytes: u64) -> io::Result<()> {
         write_zeroes(self, at, bytes)
     }
+    /// What lies from `at` on is gone, its room given back, where the medium can be made shorter; else nothing is done. Nobody
+    /// may rely on it after a power cut.
+    ///
+    /// # Errors
+    /// What the system said.
+    fn cut(&self, at: u64) -> io::Result<()> {
+        let _ = at;
+        Ok(())
+    }
     /// Whether [`Medium::discard`] of aligned 4 KiB blocks writes nothing.
     fn discard_is_fast(&self) -> bool {
         false

@@ -119,6 +119,9 @@ impl Medium for DirectMedium {
     fn reserve(&self, at: u64, bytes: u64) -> io::Result<()> {
         self.file.reserve(at, bytes)
     }
+    fn cut(&self, at: u64) -> io::Result<()> {
+        self.file.cut(at)
+    }
     fn discard_is_fast(&self) -> bool {
         self.file.discard_is_fast()
     }

@@ -18,6 +18,7 @@ use crate::file::{FileStats, ImageFile};
 use crate::image::{config, locked, long_enough};
 use crate::layout::{Layout, Version};
 use crate::medium::FileMedium;
+use crate::named::{Making, Named};
 use crate::planted::Planted;
 use crate::pointer::Pointer;
 use crate::power::{Powered, form, start};
@@ -42,6 +43,10 @@ pub struct ImageDrive {
     survived: Vec<Damage>,
     /// Holds the lock on the image.
     lock: Option<File>,
+    /// The file that the name meant.
+    named: Option<Named>,
+    /// Where it was made.
+    making: Option<Arc<Making>>,
     /// When it was read, beside its writer.
     moment: Option<Moment>,
     /// Whose it is: a child of fork inherits the memory, and may not write what its parent writes.
@@ -87,32 +92,39 @@ impl ImageDrive {
         limit: Bytes,
     ) -> Result<ImageDrive, LiveError> {
         let io = |error| LiveError::Io { path: path.to_path_buf(), error };
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
         // What no drive can be made for leaves no file.
         config(capacity)?.resolve()?;
-        let file = options.open(path).map_err(io)?;
+        let making = Arc::new(Making::new(path)?);
+        let file = making.file.try_clone().map_err(io)?;
         // Several processes may be here at once: the one that has the lock, and finds nothing, makes it.
         let lock = locked(path, &file)?;
         if file.metadata().map_err(io)?.len() > 0 {
             return Err(io(ErrorKind::AlreadyExists.into()));
         }
+        let named = Named::new(path, &file).map_err(io)?;
         let whole = file.try_clone().map_err(io)?;
         let made = form(path, Arc::new(FileMedium(file)), capacity, log, limit);
         let made = made.and_then(|()| {
             ImageDrive::power_on(path, Arc::new(DirectMedium::new(whole)), None, Plant::default())
         });
-        match made {
-            Ok(mut drive) => {
-                drive.lock = Some(lock);
-                Ok(drive)
-            }
-            Err(error) => {
-                // The error that led here says more than one of the removal would.
-                let _ = std::fs::remove_file(path);
-                Err(error)
+        let mut drive = made.inspect_err(|_| making.undo())?;
+        (drive.lock, drive.named, drive.making) = (Some(lock), Some(named), Some(making));
+        Ok(drive)
+    }
+
+    /// How what was made here is unmade, if what comes behind it fails.
+    pub fn unmaking(&self) -> impl FnOnce() + use<> {
+        let making = self.making.clone();
+        move || {
+            if let Some(making) = making {
+                making.undo();
             }
         }
+    }
+
+    /// The file that had the image's name when it was opened, if it has one.
+    pub fn named(&self) -> Option<Named> {
+        self.named.clone()
     }
 
     /// Powers on the drive of an image.
@@ -132,6 +144,7 @@ impl ImageDrive {
         let io = |error| LiveError::Io { path: path.to_path_buf(), error };
         let file = OpenOptions::new().read(true).write(true).open(path).map_err(io)?;
         let lock = locked(path, &file)?;
+        let named = Named::new(path, &file).map_err(io)?;
         let length = file.metadata().map_err(io)?.len();
         long_enough(path, length, 0)?;
         let mut medium: Arc<dyn Medium> = Arc::new(DirectMedium::new(file));
@@ -141,7 +154,7 @@ impl ImageDrive {
             medium = Arc::new(fickle);
         }
         let mut drive = ImageDrive::power_on(path, medium, Some(length), Plant::default())?;
-        drive.lock = Some(lock);
+        (drive.lock, drive.named) = (Some(lock), Some(named));
         Ok(drive)
     }
 
@@ -176,6 +189,7 @@ impl ImageDrive {
             Err(error) => return (Err(io(error)), true),
         };
         let length = file.metadata().map(|found| found.len());
+        let named = Named::new(path, &file).ok();
         let medium = Arc::new(BesideMedium::new(file));
         let moment = Moment(Arc::clone(&medium));
         let done = length.map_err(io).and_then(|length| {
@@ -189,7 +203,7 @@ impl ImageDrive {
         });
         let unchanged = moment.is_unchanged();
         let done = done.map(|mut drive| {
-            drive.moment = Some(moment);
+            (drive.moment, drive.named) = (Some(moment), named);
             drive
         });
         (done, unchanged)
@@ -294,6 +308,8 @@ impl ImageDrive {
             file,
             survived,
             lock: None,
+            named: None,
+            making: None,
             moment: None,
             process: std::process::id(),
             path: path.to_path_buf(),

@@ -62,12 +62,21 @@ impl ImageDrive {
         wanted.resolve()?;
         self.submit(self.drive().now(), Request::flush()).map_err(device)?;
         self.file.let_go().map_err(|text| device(DeviceError::Io(text)))?;
-        match self.pointer {
+        let before = self.below.size();
+        let done = match self.pointer {
             Some(pointer) if differ_in_size(&text_of(&wanted), &self.file.config()) => {
                 self.add_blocks(pointer, capacity)
             }
             _ => self.move_behind(capacity, log),
+        };
+        if let (Err(_), Ok(length)) = (&done, before)
+            && self.usable().is_ok()
+        {
+            // What was made behind the end is nothing to anybody, and the room is wanted. If it cannot be given back it
+            // is the next growth's.
+            let _ = self.below.cut(length);
         }
+        done
     }
 
     /// More blocks of the same size.

@@ -30,6 +30,7 @@ mod layout;
 mod load;
 mod log;
 mod medium;
+mod named;
 mod planted;
 mod pointer;
 mod power;
@@ -48,5 +49,6 @@ pub use error::LiveError;
 pub use file::FileStats;
 pub use image::is_image;
 pub use medium::FileMedium;
+pub use named::Named;
 #[doc(hidden)]
 pub use planted::Planted;

@@ -64,6 +64,12 @@ impl Medium for FileMedium {
             result => Ok(result?),
         }
     }
+    fn cut(&self, at: u64) -> io::Result<()> {
+        match self.0.metadata()?.is_file() && self.size()? > at {
+            true => self.0.set_len(at),
+            false => Ok(()),
+        }
+    }
     /// A hole beyond the end changes nothing, and is refused where there are none. (A device
     /// refuses whatever is beyond its end.)
     fn discard_is_fast(&self) -> bool {

@@ -47,6 +47,9 @@ impl Medium for Region {
     fn reserve(&self, at: u64, bytes: u64) -> io::Result<()> {
         self.inner.reserve(self.base + at, bytes)
     }
+    fn cut(&self, at: u64) -> io::Result<()> {
+        self.inner.cut(self.base + at)
+    }
     fn discard_is_fast(&self) -> bool {
         self.inner.discard_is_fast()
     }

@@ -108,7 +108,7 @@ pub struct Import {
     /// Bytes of a page in the store, such as 4096, instead of the database's
     #[arg(long, value_name = "BYTES", value_parser = page_size)]
     pub page_size: Option<u32>,
-    /// Bytes the store can hold, for good; if absent, 6 times the database and at least 64 MiB, and it grows on demand
+    /// Bytes the store can hold, for good; if absent, 6 times the database, and it grows on demand
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub capacity: Option<block::Bytes>,
 }

@@ -65,13 +65,14 @@ impl Core {
                 Err(error) => return Some(Err(OpenError::Image(error))),
             };
             let moment = drive.moment()?;
-            let annex = Some(drive.annex());
+            let (annex, named) = (Some(drive.annex()), drive.named());
             let done = Core::mount(Box::new(drive), annex, options)
                 .and_then(|core| core.ok_or(StoreError::NoStore));
             let unchanged = moment.is_unchanged();
             match done {
                 Ok(mut core) => unchanged.then(|| {
                     moment.settle(core.tail.take());
+                    core.named = named;
                     core.beside = Some(Beside { moment, image: path.to_path_buf() });
                     Ok(core)
                 }),

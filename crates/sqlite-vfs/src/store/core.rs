@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar};
 
 use block::{Data, DeviceError, Lba, Lpn, Plant, Request, Sectors, Time, TxError};
-use live::Damage;
+use live::{Damage, Named};
 
 use super::behind::Behind;
 use super::beside::Beside;
@@ -73,6 +73,8 @@ pub(super) struct Core {
     pub(super) known: BTreeSet<String>,
     /// It is in an image file, which is found again by no name but its own.
     pub(super) in_image: bool,
+    /// That file, as its name meant it when it was opened.
+    pub(super) named: Option<Named>,
     /// Why the device could not grow when it was last asked to.
     pub(super) no_growth: Option<&'static str>,
     /// It was needed, and could not be because somebody writes to the log.
@@ -92,6 +94,11 @@ pub(super) struct Core {
 }
 
 impl Core {
+    /// Whether the name of its image means another file now, or none.
+    pub(super) fn has_moved(&self) -> bool {
+        self.named.as_ref().is_some_and(Named::has_moved)
+    }
+
     pub(super) fn has_bug(&self, bug: Bug) -> bool {
         self.bug.has(bug)
     }

@@ -2,7 +2,9 @@
 //!
 //! Invariants:
 //! * an image is open once in a process, however many connections it has there, and let go with the last of them;
-//! * one that another process has is `SQLITE_BUSY`, and nothing of it was read or written.
+//! * one that another process has is `SQLITE_BUSY`, and nothing of it was read or written;
+//! * a database is opened in the file that has the name now: one that was moved away, removed or replaced since is only known to
+//!   the connections that it has.
 
 use std::ffi::c_int;
 use std::fs::File;
@@ -197,8 +199,8 @@ impl Images {
     /// The store of a file that is opened. Who writes takes the image itself.
     pub(super) fn find_for(&self, path: &str, kind: Kind, flags: c_int) -> Option<(Store, String)> {
         match kind {
-            Kind::Database if flags & flag::READONLY == 0 => self.stores.find(path),
-            Kind::Database => self.to_write(path),
+            Kind::Database if flags & flag::READONLY == 0 => self.stores.find_here(path),
+            Kind::Database => self.stores.find_here(path).or_else(|| self.beside.find_here(path)),
             Kind::Journal | Kind::Super if flags & flag::READONLY == 0 => self.to_write(path),
             _ => self.find(path),
         }

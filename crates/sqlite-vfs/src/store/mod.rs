@@ -277,8 +277,9 @@ impl Store {
     /// # Errors
     /// [`StoreError`].
     pub fn mount_image(drive: ImageDrive, options: StoreOptions) -> Result<Store, StoreError> {
-        let annex = Some(drive.annex());
-        let core = Core::mount(Box::new(drive), annex, options)?.ok_or(StoreError::NoStore)?;
+        let (annex, named) = (Some(drive.annex()), drive.named());
+        let mut core = Core::mount(Box::new(drive), annex, options)?.ok_or(StoreError::NoStore)?;
+        core.named = named;
         Ok(Store(Arc::new(Home::new(core))))
     }
 
@@ -287,8 +288,10 @@ impl Store {
     /// # Errors
     /// [`StoreError::Device`].
     pub fn format_image(drive: ImageDrive, options: StoreOptions) -> Result<Store, StoreError> {
-        let annex = Some(drive.annex());
-        Ok(Store(Arc::new(Home::new(Core::format(Box::new(drive), annex, options)?))))
+        let (annex, named) = (Some(drive.annex()), drive.named());
+        let mut core = Core::format(Box::new(drive), annex, options)?;
+        core.named = named;
+        Ok(Store(Arc::new(Home::new(core))))
     }
 
     /// What it has done.

@@ -92,9 +92,9 @@ impl Store {
         let usual = if options.delta { usual_log(capacity) } else { 0 };
         let log = options.log_pages.map_or(usual, |pages| u64::from(pages) * LOG_PAGE);
         let device = ImageDrive::create_to_grow(path, capacity, Bytes(log), limit)?;
+        let unmake = device.unmaking();
         Store::format_image(device, options).map_err(|error| {
-            // The error that led here says more than one of the removal would.
-            let _ = std::fs::remove_file(path);
+            unmake();
             OpenError::Store { path: path.display().to_string(), error }
         })
     }

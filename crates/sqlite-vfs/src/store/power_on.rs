@@ -153,6 +153,7 @@ impl Core {
             path: String::new(),
             known: BTreeSet::new(),
             in_image: false,
+            named: None,
             broken: None,
             why: None,
             damage: None,

@@ -160,6 +160,22 @@ impl Stores {
             .map(|(_, store, object)| (store, object))
     }
 
+    /// The same, if the file of its image still has that name; else the name is free.
+    pub(super) fn find_here(&self, path: &str) -> Option<(Store, String)> {
+        let (store, object) = self.find(path)?;
+        let (moved, name) = {
+            let core = store.core().ok()?;
+            (core.has_moved(), core.path.clone())
+        };
+        if !moved {
+            return Some((store, object));
+        }
+        self.names().retain(|held, of| {
+            *held != name || of.store().is_none_or(|of| !Arc::ptr_eq(&of.0, &store.0))
+        });
+        None
+    }
+
     /// Registers a VFS over these stores, as the default one if wanted. `virtually`: random
     /// numbers and time come from there, not from the host.
     ///

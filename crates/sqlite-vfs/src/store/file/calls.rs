@@ -303,7 +303,9 @@ impl File for StoreFile {
                 }
                 Ok(Reply::Done)
             }
-            Control::HasMoved | Control::MmapSize => Ok(Reply::Number(0)),
+            // SQLite writes no more then: its commits would be of a file that nobody finds by that name.
+            Control::HasMoved => Ok(Reply::Number(i64::from(core.has_moved()))),
+            Control::MmapSize => Ok(Reply::Number(0)),
             Control::SizeHint(_) => Ok(Reply::Done),
             _ => Ok(Reply::NotFound),
         })
