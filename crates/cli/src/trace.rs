@@ -168,12 +168,40 @@ impl Source for First {
 }
 
 /// Writes a source to a .vtr file: whole, or not at all.
+/// What is written takes the place of what has the name: that must be meant.
+fn writable(path: &Path) -> Result<(), LabError> {
+    let wrong = |what: &str| Err(LabError::Input(format!("{}: {what}", path.display())));
+    if path.extension() != Some("vtr".as_ref()) {
+        return wrong("a trace is written in our own format: expected a name that ends in .vtr");
+    }
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        return wrong(
+            "there is something that is no file: expected a name that is free, or a file's",
+        );
+    }
+    Ok(())
+}
+
+/// Whoever wants another form of a trace wants to keep that trace.
+fn differs(source: &Path, output: &Path) -> Result<(), LabError> {
+    let same =
+        source.canonicalize().is_ok_and(|path| output.canonicalize().is_ok_and(|o| o == path));
+    match same {
+        true => {
+            let what = format!("{}: is the trace that is read, too", output.display());
+            Err(LabError::Input(what))
+        }
+        false => Ok(()),
+    }
+}
+
 fn write_vtr(
     path: &Path,
     header: &VtrHeader,
     apps: &[String],
     source: &mut dyn Source,
 ) -> Result<(), LabError> {
+    writable(path)?;
     let mut name = path.file_name().unwrap_or_default().to_os_string();
     name.push(".part");
     let part = path.with_file_name(name);
@@ -211,6 +239,8 @@ fn convert(args: &Convert) -> Result<(), LabError> {
     let options = options(&args.reading)?;
     let trace = open(&args.trace, &options)?;
     let path = TraceFile::parse(&args.trace, Path::new("")).map_err(LabError::Input)?.located()?;
+    writable(&args.output)?;
+    differs(&path, &args.output)?;
     let header = VtrHeader {
         source: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         source_sha256: if path.is_file() {
@@ -288,7 +318,13 @@ fn merge(args: &Merge) -> Result<(), LabError> {
         names.push(name.to_string());
         match files.strip_prefix("gen:") {
             Some(recipe) => scenario.set(&format!("tenant.{name}.gen"), recipe)?,
-            None => scenario.set_list(&format!("tenant.{name}.trace"), split_list(files))?,
+            None => {
+                for file in split_list(files) {
+                    let file = TraceFile::parse(&file, Path::new("")).map_err(LabError::Input)?;
+                    differs(&file.located()?, &args.output)?;
+                }
+                scenario.set_list(&format!("tenant.{name}.trace"), split_list(files))?;
+            }
         }
     }
     for text in &args.stretch {

@@ -12,7 +12,7 @@ const MOST_PARTS: u32 = 1000;
 pub(crate) const PART: &str = ".part";
 
 /// Writes a file under a temporary name in the same folder, syncs it and renames it: whoever finds
-/// the name finds all of it.
+/// the name finds all of it. What is there and no file (`/dev/stdout`, a pipe) is written to.
 ///
 /// # Errors
 /// The system's reason; then nothing of that name was changed.
@@ -44,6 +44,11 @@ fn new_part(path: &Path) -> std::io::Result<(PathBuf, File)> {
 }
 
 fn write(path: &Path, bytes: &[u8], sync: bool) -> Result<(), LabError> {
+    // A pipe or a device takes what is written to it; another file in its place would be neither.
+    if std::fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir()) {
+        let put = || File::options().write(true).open(path)?.write_all(bytes);
+        return put().map_err(|e| LabError::io(path, e));
+    }
     let (part, mut file) = new_part(path).map_err(|e| LabError::io(path, e))?;
     let mut write = || -> std::io::Result<()> {
         file.write_all(bytes)?;
@@ -79,6 +84,10 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
         assert!(write_whole(&folder.join("no/such/folder"), b"x").is_err());
+        let link = folder.join("null");
+        std::os::unix::fs::symlink("/dev/null", &link).unwrap();
+        write_whole(&link, b"nobody reads this").unwrap();
+        assert!(link.is_symlink());
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -40,7 +40,8 @@ impl Source for Only {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Response {
     mean: Span,
-    p99: Span,
+    /// None of fewer than 1,000 requests, as everywhere.
+    p99: Option<Span>,
 }
 
 impl Response {
@@ -48,7 +49,7 @@ impl Response {
     fn of([reads, writes]: [&Histogram; 2]) -> Option<Response> {
         let mut all = reads.clone();
         all.merge(writes);
-        Some(Response { mean: all.mean()?, p99: all.percentile(9900)? })
+        Some(Response { mean: all.mean()?, p99: all.percentile(9900) })
     }
 
     fn among(tally: &Tally, app: usize) -> Option<Response> {
@@ -113,11 +114,12 @@ impl Slowdown {
         for two in &self.0 {
             let mut one = Map::new();
             one.maybe("mean", Json::ratio(two.shared.mean.as_ps(), two.alone.mean.as_ps()));
-            one.maybe("p99", Json::ratio(two.shared.p99.as_ps(), two.alone.p99.as_ps()));
+            let p99 = two.shared.p99.zip(two.alone.p99);
+            one.maybe("p99", p99.and_then(|(s, a)| Json::ratio(s.as_ps(), a.as_ps())));
             one.put("mean_ns", Json::span(two.shared.mean));
-            one.put("p99_ns", Json::span(two.shared.p99));
+            one.maybe("p99_ns", two.shared.p99.map(Json::span));
             one.put("alone_mean_ns", Json::span(two.alone.mean));
-            one.put("alone_p99_ns", Json::span(two.alone.p99));
+            one.maybe("alone_p99_ns", two.alone.p99.map(Json::span));
             by_app.put(&two.app.to_string(), Json::Map(one));
         }
         map.put("by_app", Json::Map(by_app));

@@ -36,6 +36,9 @@ pub enum TortureError {
     /// The stage, the program or the checker did what it may not.
     #[error("{0}")]
     Broken(String),
+    /// A file system was let go, and said that not all of it is on the drive.
+    #[error("unmount: {0}")]
+    NotDurable(String),
     /// Somebody asked for the end.
     #[error("interrupted")]
     Interrupted,

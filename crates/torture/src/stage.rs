@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::OFlags;
 use rustix::mount::{MountFlags, UnmountFlags};
 use serve::fuse::{Mount, Options, Patience, who_holds};
-use serve::mount::{DiskDevice, FsMount, MountOptions};
+use serve::mount::{DiskDevice, FsMount, MountError, MountOptions};
 use stack::disk::{Disk, Meter};
 use stack::live::Stack;
 use stack::power::{NoSwitch, Power};
@@ -271,14 +271,19 @@ impl Stage {
     /// Lets the file system go.
     ///
     /// # Errors
-    /// Somebody still uses it, and who.
+    /// Somebody still uses it, and who; what a drive that failed has not taken.
     pub fn unmount(&mut self) -> Result<(), TortureError> {
         let (since, root) = (Instant::now(), self.root());
         match self.mounted.take() {
             None => Ok(()),
             Some(Mounted::Lfs(mount)) => {
                 let stopped = mount.stop(|_| since.elapsed() < LINGER);
-                stopped.map_err(|error| TortureError::Broken(format!("unmount: {error}")))
+                stopped.map_err(|error| match error {
+                    MountError::Volume(_) | MountError::NotDurable(_) => {
+                        TortureError::NotDurable(error.to_string())
+                    }
+                    error => TortureError::Broken(format!("unmount: {error}")),
+                })
             }
             Some(Mounted::Laid) => {
                 let cleared = std::fs::remove_dir_all(&root);

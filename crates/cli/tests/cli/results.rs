@@ -96,6 +96,25 @@ fn the_same_run_twice_is_no_spread() {
 }
 
 #[test]
+fn what_a_count_of_hits_cannot_do_is_said() {
+    let folder = Folder::new("hits-said");
+    for (more, what) in [
+        (&["--buffer", "3"][..], "a buffer of one entry"),
+        (&["--buffer", "0%"], "a buffer of one entry"),
+        (&["--policy", "lru,none", "--buffer", "1M"], "without a buffer nothing hits"),
+        (&["--buffer", "1M", "--measure-after", "50"], "replay.measure-after = 50: of runs"),
+        (&["--buffer", "1M", "--flush-every", "2"], "replay.flush-every = 2: of runs"),
+        (&["--buffer", "1M", "--set", "buffer.write=through"], "buffer.write = through: of runs"),
+        (&["--set", "sweep.buffer.size=1M,2M"], "sweep.buffer.size = 1M,2M: of runs"),
+        (&["--buffer", "1M", "--seed", "1..3"], "--seed: --hits counts one, found 3"),
+    ] {
+        let policy = if more.contains(&"--policy") { &[][..] } else { &["--policy", "lru"] };
+        let output = folder.run(&[&["sim", RECIPE, "--hits"], policy, more].concat());
+        assert!(code(&output) == 3 && stderr(&output).contains(what), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn results_of_another_definition_are_not_compared() {
     let folder = Folder::new("schema");
     folder.file("old.json", "{\"schema\":\"varve.run/1\",\"results\":[{\"waf\":1.0}]}");

@@ -48,6 +48,21 @@ fn traces_are_made_read_and_merged() {
     assert!(!folder.0.join("x.vtr").exists());
     assert_eq!(code(&folder.run(&["trace", "convert", "none.csv", "x.vtr"])), 3);
     assert!(!folder.0.join("x.vtr").exists() && !folder.0.join("x.vtr.part").exists());
+    // What is read stays, and only our own format is written.
+    let fails = |args: &[&str], what: &str| {
+        let output = folder.run(args);
+        assert!(code(&output) == 3 && stderr(&output).contains(what), "{}", stderr(&output));
+    };
+    let before = std::fs::read(folder.0.join("m.vtr")).unwrap();
+    std::os::unix::fs::symlink("m.vtr", folder.0.join("link.vtr")).unwrap();
+    fails(&["trace", "convert", "m.vtr", "./m.vtr", "--limit", "1"], "is the trace that is read");
+    fails(&["trace", "convert", "link.vtr", "m.vtr", "--limit", "1"], "is the trace that is read");
+    fails(&["trace", "merge", "A=a.vtr,m.vtr", "-o", "m.vtr"], "is the trace that is read");
+    fails(&["trace", "convert", "m.vtr", "m.csv"], "expected a name that ends in .vtr");
+    fails(&["trace", "gen", "uniform,size=8MiB,count=5", "/dev/null"], "ends in .vtr");
+    std::os::unix::fs::symlink("/dev/null", folder.0.join("null.vtr")).unwrap();
+    fails(&["trace", "gen", "uniform,size=8MiB,count=5", "null.vtr"], "no file");
+    assert_eq!(std::fs::read(folder.0.join("m.vtr")).unwrap(), before);
 }
 
 #[test]

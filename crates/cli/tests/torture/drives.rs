@@ -47,13 +47,13 @@ pub fn a_cut_within_a_recovery_is_looked_at() {
 }
 
 /// Whoever goes on promising when fsync fails loses what he promised; who stops does not.
-pub fn a_program_whose_drive_fails_is_judged_by_what_it_goes_on_to_promise() {
+fn a_program_whose_drive_fails(fs: &str) {
     let careful = PROGRAM.replace("d\"; fi", "d\" || exit 1; fi");
     assert_ne!(careful, PROGRAM);
     for (program, code, verdict) in [(PROGRAM, 4, "lost"), (&careful, 0, "kept")] {
         let folder = Folder::new();
-        let options = ["--mode", "live", "--cuts", "9", "--out", "out", "--check", CHECK, "--"];
-        let words = [&options[..], &["sh", "-c", program, "SYNC"]].concat();
+        let options = ["--mode", "live", "--fs", fs, "--cuts", "9", "--out", "out", "--check"];
+        let words = [&options[..], &[CHECK, "--", "sh", "-c", program, "SYNC"]].concat();
         let (found, all) = torture(&folder, &words);
         let results = &all["results"];
         assert_eq!((found, results["verdict"].as_str()), (code, Some(verdict)), "{all:#}");
@@ -69,6 +69,15 @@ pub fn a_program_whose_drive_fails_is_judged_by_what_it_goes_on_to_promise() {
         }
         nothing_is_left(&folder);
     }
+}
+
+pub fn a_program_whose_drive_fails_is_judged_by_what_it_goes_on_to_promise_on_ext4() {
+    a_program_whose_drive_fails("ext4");
+}
+
+/// Its unmount says what is lost, as it should: that is no end of the test.
+pub fn a_program_whose_drive_fails_is_judged_by_what_it_goes_on_to_promise_on_lfs() {
+    a_program_whose_drive_fails("lfs");
 }
 
 /// Small, with a buffer that is lost and a log that recovers.

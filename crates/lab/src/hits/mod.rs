@@ -131,9 +131,16 @@ pub fn count(plan: &HitPlan, open: &Open<'_>, watch: Watch<'_>) -> Result<Hits, 
     let mut teams: Vec<Vec<Player>> = (0..threads).map(|_| Vec::new()).collect();
     for (place, cell) in plan.cells.iter().enumerate() {
         let entries = (cell.size.0 / UNIT_BYTES) as usize;
-        let sim = HitSim::of(&cell.policy, BufferShape { entries, pages, ..plan.shape }).map_err(
-            |reason| LabError::Input(format!("{} at {}: {reason}", cell.policy, cell.size)),
-        )?;
+        let wrong =
+            |what: &str| LabError::Input(format!("{} at {}: {what}", cell.policy, cell.size));
+        if cell.policy.info.name == "none" {
+            return Err(wrong("expected a policy with entries: without a buffer nothing hits"));
+        }
+        if entries == 0 {
+            return Err(wrong("expected 4 KiB or more, a buffer of one entry"));
+        }
+        let sim = HitSim::of(&cell.policy, BufferShape { entries, pages, ..plan.shape })
+            .map_err(|reason| wrong(&reason.to_string()))?;
         teams[place % threads].push(Player { place, cell: cell.clone(), sim });
     }
     let mut source = Pages::new(open()?, pages, plan);

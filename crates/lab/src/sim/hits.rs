@@ -7,7 +7,7 @@ use ssd::PolicySpec;
 use super::Sim;
 use crate::hits::{Cell, HitPlan, Hits, SCHEMA, Sample, count, document};
 use crate::replay::Watch;
-use crate::scenario::{share_of, twice};
+use crate::scenario::{Scenario, share_of, twice};
 use crate::{Experiment, LabError};
 
 /// A count of hits that was checked as a whole.
@@ -26,6 +26,7 @@ impl Sim {
     /// What was found and what was expected; [`LabError::Interrupted`].
     pub fn hits(&self, curve: Option<&str>, watch: Watch<'_>) -> Result<HitCount, LabError> {
         let mut scenario = self.untitled(true)?;
+        self.only_what_counts(&scenario)?;
         scenario.sweeps.clear();
         let seed = scenario.seeds.first().copied().unwrap_or(1);
         let experiment = Experiment::watched(&scenario, watch)?;
@@ -64,6 +65,30 @@ impl Sim {
             curve: curve.map(sample).transpose()?,
         };
         Ok(HitCount { experiment, plan, seed })
+    }
+}
+
+impl Sim {
+    /// What would be another number in a run, and is none here, is not passed over in silence.
+    fn only_what_counts(&self, scenario: &Scenario) -> Result<(), LabError> {
+        let options = self.options.iter().map(|(key, text)| (*key, text.as_str()));
+        let pairs = self.set.iter().filter_map(|pair| pair.split_once('='));
+        for (key, text) in options.chain(pairs.map(|(key, text)| (key.trim(), text.trim()))) {
+            let is_of_runs = match key.strip_prefix("drive.").unwrap_or(key) {
+                "replay.measure-after" | "replay.flush-every" => true,
+                "replay.slowdown" => text == "on",
+                "buffer.write" => text == "through",
+                key => key.starts_with("sweep."),
+            };
+            if is_of_runs {
+                let what = format!("{key} = {text}: of runs; --hits counts all accesses, once");
+                return Err(LabError::Input(what));
+            }
+        }
+        match scenario.seeds.len() {
+            0 | 1 => Ok(()),
+            n => Err(LabError::Input(format!("--seed: --hits counts one, found {n}"))),
+        }
     }
 }
 
