@@ -82,8 +82,8 @@ pub fn run(mut args: Args) -> Result<(), String> {
     match trace {
         Some(trace) => {
             let options = ReadOptions {
+                time_unit: (format == "ssdsim").then_some(time_unit),
                 format: Some(format),
-                time_unit: Some(time_unit),
                 ..ReadOptions::default()
             };
             let size = fold.then(|| drive.capacity().bytes());

@@ -111,6 +111,12 @@ fn shown(trace: &OpenTrace, info: &TraceInfo) -> Result<(), LabError> {
     if s.skipped > 0 {
         row("bad lines left out", grouped(s.skipped));
     }
+    if s.incomplete > 0 {
+        row("rows without operation or offset, left out", grouped(s.incomplete));
+    }
+    if s.folded_ids > 0 {
+        row("ids above 2^50, told apart by their low bits alone", grouped(s.folded_ids));
+    }
     if info.untracked_pages > 0 {
         row("page visits not tracked", grouped(info.untracked_pages));
     }

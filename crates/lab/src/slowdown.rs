@@ -147,7 +147,7 @@ mod tests {
 
     #[test]
     fn fairness_is_the_least_over_the_largest() {
-        let of = |us: u64| Response { mean: Span::from_us(us), p99: Span::from_us(10 * us) };
+        let of = |us: u64| Response { mean: Span::from_us(us), p99: Some(Span::from_us(10 * us)) };
         let two = |app, shared, alone| Two { app, shared: of(shared), alone: of(alone) };
         let slowdown = Slowdown(vec![two(0, 300, 100), two(1, 0, 0), two(2, 1_000_000, 250_000)]);
         let json: serde_json::Value = serde_json::from_str(&slowdown.to_json().pretty()).unwrap();
@@ -155,5 +155,17 @@ mod tests {
         assert_eq!(json["fairness"], 0.75);
         assert_eq!(json["by_app"]["2"]["p99"], 4.0);
         assert_eq!(json["by_app"]["0"]["alone_mean_ns"], 100_000);
+        // Too few requests for a percentile are enough for a mean.
+        let few = Two { app: 3, shared: Response { p99: None, ..of(800) }, alone: of(100) };
+        let slowdown = Slowdown(vec![two(0, 300, 100), few]);
+        let json: serde_json::Value = serde_json::from_str(&slowdown.to_json().pretty()).unwrap();
+        assert_eq!(
+            (json["by_app"]["3"]["mean"].as_f64(), json["fairness"].as_f64()),
+            (Some(8.0), Some(0.375))
+        );
+        assert!(
+            json["by_app"]["3"]["p99"].is_null()
+                && json["by_app"]["3"]["alone_p99_ns"] == 1_000_000
+        );
     }
 }

@@ -119,6 +119,40 @@ fn msr_volumes_are_apps_and_our_two_columns_are_read() {
     let by_comm = ReadOptions { app_is_comm: true, ..options("msr") };
     let (_, t) = read(text.as_bytes(), &by_comm).unwrap();
     assert_eq!(t.apps(), ["k", "a_b", ""]);
+    // Without threads nobody issued anything: two volumes are not one.
+    let error = read(b"5,a,0,Read,0,512,1\n", &by_comm).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("a thread name in column 9"), "{error}");
+}
+
+#[test]
+fn an_option_of_another_format_is_refused() {
+    let text = b"5,a,0,Read,0,512,1\n";
+    let given = |o: ReadOptions| {
+        read(text, &ReadOptions { format: Some("msr".into()), ..o }).map(|_| ()).unwrap_err()
+    };
+    let none = ReadOptions::default;
+    for (o, what) in [
+        (ReadOptions { time_unit: Some(TimeUnit::Ms), ..none() }, "--time-unit: of ssdsim"),
+        (
+            ReadOptions { size_unit: Some(SizeUnit::Page), ..none() },
+            "--size-unit: of flashsim, ids",
+        ),
+        (ReadOptions { op_map: Some("R=0".into()), ..none() }, "--op: of csv"),
+        (
+            ReadOptions { columns: Some("off=1:byte,len=2:byte".into()), ..none() },
+            "--columns: of csv",
+        ),
+    ] {
+        let error = given(o).to_string();
+        assert!(error.contains(what) && error.contains("found a trace in msr"), "{error}");
+    }
+    let csv = ReadOptions {
+        columns: Some("off=1:byte,len=2:byte".into()),
+        app_is_comm: true,
+        ..ReadOptions::default()
+    };
+    let error = read(b"0,4096\n", &csv).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("--app-is-comm: of msr"), "{error}");
 }
 
 #[test]

@@ -10,10 +10,11 @@ use varve_workload::read::{SizeUnit, TimeUnit, VtrHeader, VtrWriter, formats, op
 use varve_workload::{Flags, ReadOptions, Record, Source, TraceOp};
 
 fn options(format: Option<&str>, skip_bad: u64) -> ReadOptions {
+    let counted = ["flashsim", "ids", "arc", "u32", "oracle-general"];
     ReadOptions {
         format: format.map(String::from),
-        time_unit: Some(TimeUnit::Us),
-        size_unit: Some(SizeUnit::Page),
+        time_unit: (format == Some("ssdsim")).then_some(TimeUnit::Us),
+        size_unit: format.filter(|name| counted.contains(name)).map(|_| SizeUnit::Page),
         columns: (format == Some("csv")).then(|| "at=1:us,off=2:byte,len=3:byte".into()),
         skip_bad,
         ..ReadOptions::default()

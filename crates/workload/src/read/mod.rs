@@ -143,6 +143,12 @@ fn open_input(mut input: Input, options: &ReadOptions) -> Result<OpenTrace, Sour
         })?,
         None => registry::detect(&mut input)?,
     };
+    // What a format takes no notice of was meant for another one.
+    if let Some((option, of)) = options.of_some_formats().find(|(_, of)| !of.contains(&format.name))
+    {
+        let (name, of) = (format.name, of.join(", "));
+        return Err(input.unusable(format!("{option}: of {of}; found a trace in {name}")));
+    }
     let compression = input.compression();
     let source = (format.open)(input, options)?;
     let mut carries = source.header().map_or(format.carries, |h| h.carries);

@@ -86,6 +86,8 @@ impl LineFormat for Msr {
             if self.app_is_comm {
                 key = comm;
             }
+        } else if self.app_is_comm {
+            return Err(Bad::line(line, "a thread name in column 9, which --app-is-comm needs"));
         }
         raw.app = app_of(&mut stage.apps, key)?;
         Ok(Item::One(raw))

@@ -80,6 +80,24 @@ impl SizeUnit {
     }
 }
 
+/// An option of the command line, and the formats that it is of.
+pub(crate) type OfFormats = (&'static str, &'static [&'static str]);
+
+impl ReadOptions {
+    /// The options that are given and mean something to some formats alone.
+    pub(crate) fn of_some_formats(&self) -> impl Iterator<Item = OfFormats> {
+        let ids: &[&str] = &["flashsim", "ids", "arc", "u32", "oracle-general"];
+        let all: [(bool, OfFormats); 5] = [
+            (self.time_unit.is_some(), ("--time-unit", &["ssdsim"])),
+            (self.size_unit.is_some(), ("--size-unit", ids)),
+            (self.columns.is_some(), ("--columns", &["csv"])),
+            (self.op_map.is_some(), ("--op", &["csv"])),
+            (self.app_is_comm, ("--app-is-comm", &["msr"])),
+        ];
+        all.into_iter().filter(|(given, _)| *given).map(|(_, option)| option)
+    }
+}
+
 /// How a trace is to be read. The default detects the format and tolerates nothing.
 #[derive(Clone, Default, Debug)]
 pub struct ReadOptions {

@@ -243,7 +243,7 @@ static FORMATS: &[Format] = &[
         Carries { time: true, ..IDS },
         oracle::open,
         Probe::Head(oracle::looks_like),
-        "oracleGeneral, 24-byte records without operations",
+        "oracleGeneral, 24-byte records without operations; an object larger than a page reaches into the next ids",
     ),
     row(
         "csv",
