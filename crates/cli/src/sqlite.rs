@@ -165,7 +165,7 @@ fn import(args: &Import) -> Result<(), LabError> {
         note(&format!("pages of {} bytes: 4096 write least; see --page-size", made.moved.page));
     }
     print(&format!(
-        "{}: {} bytes in pages of {}, verified; the store holds {}, its image takes {}\n",
+        "{}: {} bytes in pages of {}, verified; the store holds {}, its image is {} long\n",
         args.store.display(),
         made.moved.bytes,
         made.moved.page,
@@ -196,7 +196,7 @@ fn backup(args: &Backup) -> Result<(), LabError> {
     let list: Vec<String> =
         made.databases.iter().map(|(name, bytes)| format!("{name} ({bytes} bytes)")).collect();
     print(&format!(
-        "{}: {}, verified; its image takes {}\n",
+        "{}: {}, verified; its image is {} long\n",
         args.copy.display(),
         if list.is_empty() { "no database".to_string() } else { list.join(", ") },
         made.image.human()
@@ -211,7 +211,7 @@ fn resize(args: &Resize) -> Result<(), LabError> {
     )?;
     let made = image::resize(&args.store, args.capacity)?;
     print(&format!(
-        "{}: held {}, holds {}, verified; its image takes {}\n",
+        "{}: held {}, holds {}, verified; its image is {} long\n",
         args.store.display(),
         made.before.human(),
         args.capacity.human(),

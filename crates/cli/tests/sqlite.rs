@@ -146,9 +146,12 @@ fn what_no_store_can_be_made_of_has_its_exit_code() {
         "no database at all, whatever its name says ".repeat(99),
     )
     .unwrap();
+    std::fs::write(folder.join("empty.db"), "").unwrap();
     for (args, code, text) in [
         (&["import", "none.db", "s"][..], 1, "none.db"),
         (&["import", "text.db", "s"], 3, "text.db: file is not a database"),
+        (&["import", "empty.db", "s"], 3, "empty.db: an empty database"),
+        (&["import", ".", "s"], 3, ".: not a file"),
         (&["import", "a.db", "s", "--capacity", "1 MiB"], 3, "expected at least"),
         (&["import", "a.db", "s", "--capacity", "much"], 2, "expected a size"),
         (&["import", "a.db", "s", "--page-size", "4000"], 2, "power of two"),
@@ -232,6 +235,14 @@ fn power_cuts_leave_what_was_acknowledged() {
     let out = varve(&folder, &args);
     assert_eq!(out.status.code(), Some(3), "{}", said(&out));
     assert!(said(&out).contains("nowhere"), "{}", said(&out));
+    // What changes nothing shows nothing.
+    std::fs::write(folder.join("w.sql"), "SELECT count(*) FROM c;").unwrap();
+    let out = varve(&folder, &args);
+    assert!(
+        out.status.code() == Some(3) && said(&out).contains("changes nothing"),
+        "{}",
+        said(&out)
+    );
     assert_eq!(std::fs::read(folder.join("a.varve")).unwrap(), before, "the image is only read");
 }
 

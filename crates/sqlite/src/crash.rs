@@ -297,6 +297,10 @@ pub fn check_with(image: &Path, plan: &Plan, planted: Plant<Planted>) -> Result<
     drop(db);
     drop(served);
     let calls = *counting.calls.lock().unwrap_or_else(PoisonError::into_inner);
+    if states.windows(2).all(|two| two[0] == two[1]) {
+        let what = "the workload changes nothing: expected one that commits something";
+        return Err(LabError::Input(what.to_string()));
+    }
 
     let mut report =
         Report { cuts: 0, calls, commits: states.len() as u64 - 1, beyond: 0, relaxed };

@@ -125,6 +125,19 @@ fn msr_volumes_are_apps_and_our_two_columns_are_read() {
 }
 
 #[test]
+fn a_mark_of_utf_8_before_the_text_is_no_part_of_it() {
+    let text = b"\xEF\xBB\xBF5,a,0,Read,0,512,1\n6,a,0,Read,512,512,1\n";
+    for format in [Some("msr".to_string()), None] {
+        let options = ReadOptions { format, ..ReadOptions::default() };
+        let (r, t) = read(text, &options).unwrap();
+        assert_eq!(
+            (t.format().name, brief(&r)),
+            ("msr", vec![(Read, 0, 0, 512), (Read, 0, 512, 512)])
+        );
+    }
+}
+
+#[test]
 fn an_option_of_another_format_is_refused() {
     let text = b"5,a,0,Read,0,512,1\n";
     let given = |o: ReadOptions| {

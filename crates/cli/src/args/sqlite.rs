@@ -29,7 +29,7 @@ pub enum Sqlite {
 
 #[derive(ClapArgs)]
 pub struct Measure {
-    /// The database; it is opened read-only and never changed
+    /// The database; it is opened read-only and never changed (of one in WAL mode SQLite makes the -wal and -shm beside it)
     #[arg(value_name = "DB", required_unless_present = "program", conflicts_with = "program")]
     pub database: Option<PathBuf>,
     /// The SQL to run

@@ -58,11 +58,11 @@ fn open(from: &Source, size: Option<block::Bytes>, read_only: bool) -> Result<St
     let only_read = read_only && from.remap == args::Remap::Off;
     layers.extend(only_read.then_some(Layer::ReadOnly));
     layers.extend(log(from.remap, from.verify)?);
-    started(&Description { base, layers }, &from.source)
+    started(&Description { base, layers }, &from.source, note)
 }
 
-/// The stack below; if the mount before is still writing its last checkpoint, that is waited for.
-fn started(stack: &Description, source: &Path) -> Result<Stack, LabError> {
+/// The stack below; if the mount before is still writing its last checkpoint, that is waited for, and said by `say`.
+fn started(stack: &Description, source: &Path, say: impl Fn(&str)) -> Result<Stack, LabError> {
     let since = Instant::now();
     let mut said = false;
     loop {
@@ -76,7 +76,7 @@ fn started(stack: &Description, source: &Path) -> Result<Stack, LabError> {
         }
         if since.elapsed() > TO_SAY && !std::mem::replace(&mut said, true) {
             let most = PATIENCE.as_secs();
-            note(&format!("varve: {}: in use: waits up to {most} s for it", path.display()));
+            say(&format!("varve: {}: in use: waits up to {most} s for it", path.display()));
         }
         std::thread::sleep(LOOK);
     }

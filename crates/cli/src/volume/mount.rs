@@ -99,7 +99,12 @@ fn serve(args: &Mount) -> Result<(), LabError> {
     };
     let (described, keys) = below(args, source.as_deref())?;
     how.fs = keys.lfs(how.fs)?;
-    let mut stack = started(&described, Path::new(""))?;
+    // Who started it in the background reads its output, and its errors when it has ended.
+    let say = |what: &str| match args.detached {
+        true => drop(print(&format!("{what}\n"))),
+        false => note(what),
+    };
+    let mut stack = started(&described, Path::new(""), say)?;
     let faults = fallible(&mut stack);
     how.read_only |= stack.disk.capabilities().read_only;
     let file = source.as_ref().or(args.stack.image.as_ref()).or(args.stack.device.as_ref());

@@ -80,9 +80,14 @@ pub fn import(
     if image.exists() {
         return Err(LabError::Input(format!("{}: exists already", image.display())));
     }
-    if !database.is_file() {
-        let missing = std::io::Error::from(std::io::ErrorKind::NotFound);
-        return Err(LabError::io(database, missing));
+    match std::fs::metadata(database) {
+        Ok(there) if there.is_file() && there.len() == 0 => {
+            let what = "an empty database, of which nothing is to be moved: a store is made by who opens it";
+            return Err(LabError::Input(format!("{}: {what}", database.display())));
+        }
+        Ok(there) if there.is_file() => {}
+        Ok(_) => return Err(LabError::Input(format!("{}: not a file", database.display()))),
+        Err(error) => return Err(LabError::io(database, error)),
     }
     let copy = page.map(|page| resized(database, image, page)).transpose()?;
     let database = copy.as_ref().map_or(database, |copy| &copy.0);

@@ -132,10 +132,21 @@ pub fn open_reader(
     open_input(Input::from_reader(name, reader)?, options)
 }
 
+/// The mark before the text that some programs write in front of UTF-8 is no part of a trace.
+fn skip_mark(input: &mut Input) -> Result<(), SourceError> {
+    const MARK: &[u8] = b"\xEF\xBB\xBF";
+    let text = |byte: &u8| matches!(byte, b' '..=b'~' | b'\t' | b'\r' | b'\n');
+    if input.peek(64)?.strip_prefix(MARK).is_some_and(|rest| rest.iter().all(text)) {
+        input.take(MARK.len())?;
+    }
+    Ok(())
+}
+
 fn open_input(mut input: Input, options: &ReadOptions) -> Result<OpenTrace, SourceError> {
     if input.peek(1)?.is_empty() {
         return Err(input.unusable("the file is empty; expected a trace"));
     }
+    skip_mark(&mut input)?;
     let chosen = options.format.as_deref().or(options.columns.as_ref().map(|_| "csv"));
     let format = match chosen {
         Some(name) => registry::by_name(name).ok_or_else(|| {
