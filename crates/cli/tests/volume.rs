@@ -235,6 +235,46 @@ fn as_mount_calls_it() {
     assert!(ok(&["fsck", &log, "--remap", "log"]).contains("2 inodes"));
 }
 
+/// The kernel keeps attributes for good: that a write took the set-user bit away, it has to be told. It went on to show the bit
+/// (and to run the file as its owner) until it forgot the file.
+fn who_writes_to_a_program_takes_its_set_user_bit_away_at_once() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = Folder::new();
+    let (image, dir) = (folder.path("image"), folder.path("mounted"));
+    // Others come here, too.
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).unwrap();
+    ok(&["mkfs", &image, "--size", "64MiB"]);
+    ok(&["mount", &image, &dir]);
+    fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
+    let file = folder.path("mounted/program");
+    let other = folder.path("mounted/other");
+    fs::write(&other, [7; 8192]).unwrap();
+    fs::write(&file, [1; 8192]).unwrap();
+    for how in [
+        "dd if=/dev/zero of=FILE bs=4096 count=1 conv=notrunc",
+        "dd if=/dev/zero of=FILE bs=4096 count=1 conv=notrunc oflag=direct",
+        "fallocate -l 16384 FILE",
+        "fallocate --punch-hole -o 0 -l 4096 FILE",
+        "truncate -s 4096 FILE",
+        "python3 -c 'import os; os.copy_file_range(os.open(\"OTHER\", 0), os.open(\"FILE\", 1), 4096)'",
+    ] {
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o6777)).unwrap();
+        let mode = || fs::metadata(&file).unwrap().permissions().mode() & 0o7777;
+        assert_eq!(mode(), 0o6777);
+        let script = how.replace("FILE", &file).replace("OTHER", &other);
+        let words = ["--reuid=7", "--regid=8", "--clear-groups", "--", "sh", "-c", &script];
+        let out = Command::new("setpriv").args(words).output().unwrap();
+        assert!(out.status.success(), "{how}: {}", String::from_utf8_lossy(&out.stderr));
+        assert_eq!(mode(), 0o777, "{how}");
+    }
+    // Who may do what he wants changes nothing of it.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o6777)).unwrap();
+    fs::write(&other, [8; 8192]).unwrap();
+    fs::OpenOptions::new().write(true).open(&file).unwrap().write_all(&[2; 4096]).unwrap();
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o6777);
+    ok(&["umount", &dir]);
+}
+
 /// Whoever unmounts by umount(8) does not wait for the last checkpoint; who mounts the device next does. One that
 /// others hold is refused at once.
 fn a_device_is_mounted_again_as_soon_as_it_is_free() {
@@ -441,6 +481,7 @@ fn main() -> ExitCode {
         what_a_mount_does_is_watched: mounting,
         a_device_as_a_file_is_watched: mounting,
         as_mount_calls_it: mounting,
+        who_writes_to_a_program_takes_its_set_user_bit_away_at_once: mounting,
         a_device_is_mounted_again_as_soon_as_it_is_free: loops,
         after_a_crash_it_is_recovered: mounting,
         a_device_that_fails_is_told_of: mounting,

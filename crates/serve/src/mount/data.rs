@@ -42,14 +42,15 @@ fn without_set(mode: u16) -> u16 {
     mode & !(SET_USER | group)
 }
 
-/// Takes the set-user and set-group bits away.
-fn unset(fs: &mut Fs<Behind>, now: Now, ino: Nid) -> Result<(), FsError> {
+/// Takes the set-user and set-group bits away; whether there were any.
+fn unset(fs: &mut Fs<Behind>, now: Now, ino: Nid) -> Result<bool, FsError> {
     let mode = fs.attributes(now, ino)?.mode;
     if without_set(mode) == mode {
-        return Ok(());
+        return Ok(false);
     }
     let permissions = Some(without_set(mode) & 0o7777);
-    fs.set_attributes(now, ino, SetAttributes { permissions, ..SetAttributes::default() })
+    fs.set_attributes(now, ino, SetAttributes { permissions, ..SetAttributes::default() })?;
+    Ok(true)
 }
 
 pub(super) fn attributes(volume: &Volume, ino: INodeNo) -> Result<Attributes, Errno> {
@@ -158,12 +159,17 @@ pub(super) fn write(
     data: &[u8],
     strip: bool,
 ) -> Result<u32, Errno> {
-    let ino = nid(ino)?;
+    let (file, ino) = (ino, nid(ino)?);
     u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
     let _away = away_with(data.len());
     let since = std::time::Instant::now();
     let done = put(volume, ino, at, data).and_then(|bytes| match strip {
-        true => volume.with(|fs, now| unset(fs, now, ino)).map(|()| bytes),
+        true => volume.with(|fs, now| unset(fs, now, ino)).map(|lost| {
+            if lost {
+                volume.lost_its_bits(file);
+            }
+            bytes
+        }),
         false => Ok(bytes),
     });
     match &done {
@@ -180,12 +186,13 @@ pub(super) fn allocate(
     (at, bytes): (u64, u64),
     mode: i32,
 ) -> Result<(), Errno> {
-    let ino = nid(ino)?;
+    let (file, ino) = (ino, nid(ino)?);
     let keep = FallocateFlags::KEEP_SIZE;
     let how = FallocateFlags::from_bits_retain(mode as u32);
     let kept = how.contains(keep);
     let (at, bytes) = (Bytes(at), Bytes(bytes));
-    volume
+    let mut lost = false;
+    let done = volume
         .with(|fs, now| {
             match how - keep {
                 flags if flags.is_empty() => fs.allocate(now, ino, at, bytes, kept)?,
@@ -197,11 +204,15 @@ pub(super) fn allocate(
                 _ => return Ok(false),
             }
             if by.uid() != 0 {
-                unset(fs, now, ino)?;
+                lost = unset(fs, now, ino)?;
             }
             Ok(true)
         })
-        .and_then(|known| if known { Ok(()) } else { Err(Errno::EOPNOTSUPP) })
+        .and_then(|known| if known { Ok(()) } else { Err(Errno::EOPNOTSUPP) });
+    if lost {
+        volume.lost_its_bits(file);
+    }
+    done
 }
 
 /// The first byte from `at` on that is data, or is not.
@@ -224,8 +235,8 @@ pub(super) fn copy(
     let mut len = volume.read(source, Bytes(from.1), &mut buffer)?;
     if len > 0 {
         len = put(volume, target, to.1, &buffer[..len])?;
-        if by.uid() != 0 {
-            volume.with(|fs, now| unset(fs, now, target))?;
+        if by.uid() != 0 && volume.with(|fs, now| unset(fs, now, target))? {
+            volume.lost_its_bits(to.0);
         }
     }
     Ok(len as u32)

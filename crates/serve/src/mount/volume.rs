@@ -29,6 +29,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use block::{Bytes, DeviceError, Time};
 use fuser::Errno;
+use fuser::{INodeNo, Notifier};
 use lfs::fs::{Attributes, Covering, DirEntry, Syncing};
 use lfs::{Fs, FsError, Mark, Nid, Now, Stamp};
 
@@ -101,6 +102,8 @@ pub(super) struct Volume {
     end: PathBuf,
     /// What was said and not durable when it failed, once it failed.
     failed: Mutex<Option<String>>,
+    /// The kernel that asks, while it is mounted.
+    kernel: Mutex<Option<Notifier>>,
 }
 
 impl fmt::Debug for Volume {
@@ -126,6 +129,22 @@ impl Volume {
             dir: dir.to_path_buf(),
             end: end::place(),
             failed: Mutex::new(None),
+            kernel: Mutex::default(),
+        }
+    }
+
+    /// Who is told of what changes by itself; nobody, when the mount ends.
+    pub(super) fn serves(&self, kernel: Option<Notifier>) {
+        *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = kernel;
+    }
+
+    /// A write took set-user and set-group bits away. The kernel keeps attributes for good, and would go on to
+    /// run the file as its owner; it asks anew. Nobody holds the file system then.
+    pub(super) fn lost_its_bits(&self, ino: INodeNo) {
+        let kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(kernel) = kernel {
+            // One that does not know the file any more keeps nothing of it.
+            let _ = kernel.inval_inode(ino, -1, 0);
         }
     }
 
