@@ -238,13 +238,19 @@ fn as_mount_calls_it() {
 /// The kernel keeps attributes for good: that a write took the set-user bit away, it has to be told. It went on to show the bit
 /// (and to run the file as its owner) until it forgot the file.
 fn who_writes_to_a_program_takes_its_set_user_bit_away_at_once() {
+    for how in ["rw", "writeback"] {
+        who_writes_takes_bits_away(how);
+    }
+}
+
+fn who_writes_takes_bits_away(options: &str) {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     let (image, dir) = (folder.path("image"), folder.path("mounted"));
     // Others come here, too.
     fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).unwrap();
     ok(&["mkfs", &image, "--size", "64MiB"]);
-    ok(&["mount", &image, &dir]);
+    ok(&["mount", &image, &dir, "-o", options]);
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
     let file = folder.path("mounted/program");
     let other = folder.path("mounted/other");
@@ -265,7 +271,7 @@ fn who_writes_to_a_program_takes_its_set_user_bit_away_at_once() {
         let words = ["--reuid=7", "--regid=8", "--clear-groups", "--", "sh", "-c", &script];
         let out = Command::new("setpriv").args(words).output().unwrap();
         assert!(out.status.success(), "{how}: {}", String::from_utf8_lossy(&out.stderr));
-        assert_eq!(mode(), 0o777, "{how}");
+        assert_eq!(mode(), 0o777, "{options}: {how}");
     }
     // Who may do what he wants changes nothing of it.
     fs::set_permissions(&file, fs::Permissions::from_mode(0o6777)).unwrap();

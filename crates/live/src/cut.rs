@@ -78,7 +78,7 @@ impl CutMedium {
         CutMedium { inner, limit: bytes / COST, state: Mutex::new(state) }
     }
 
-    /// Lets the power go at the `calls`-th write, discard or sync from here.
+    /// Lets the power go at the `calls`-th write, discard, shortening or sync from here.
     pub fn cut_after(&self, calls: u64) {
         let mut state = self.lock();
         state.armed = Some(Armed::Operation(state.operations + calls.max(1)));
@@ -233,6 +233,15 @@ impl Medium for CutMedium {
         }
         self.settle(&mut state)?;
         self.inner.discard(at, bytes)
+    }
+
+    /// It happens or does not; what lay there is nobody's.
+    fn cut(&self, at: u64) -> io::Result<()> {
+        let mut state = self.lock();
+        self.step(&mut state, false)?;
+        let gone = state.pending.split_off(&at.div_ceil(SECTOR as u64));
+        state.held -= gone.values().map(Vec::len).sum::<usize>();
+        self.inner.cut(at)
     }
 
     fn discard_is_fast(&self) -> bool {

@@ -46,7 +46,7 @@ pub struct ImageDrive {
     /// The file that the name meant.
     named: Option<Named>,
     /// Where it was made.
-    making: Option<Arc<Making>>,
+    making: Option<Making>,
     /// When it was read, beside its writer.
     moment: Option<Moment>,
     /// Whose it is: a child of fork inherits the memory, and may not write what its parent writes.
@@ -94,7 +94,7 @@ impl ImageDrive {
         let io = |error| LiveError::Io { path: path.to_path_buf(), error };
         // What no drive can be made for leaves no file.
         config(capacity)?.resolve()?;
-        let making = Arc::new(Making::new(path)?);
+        let making = Making::new(path)?;
         let file = making.file.try_clone().map_err(io)?;
         // Several processes may be here at once: the one that has the lock, and finds nothing, makes it.
         let lock = locked(path, &file)?;
@@ -113,8 +113,8 @@ impl ImageDrive {
     }
 
     /// How what was made here is unmade, if what comes behind it fails.
-    pub fn unmaking(&self) -> impl FnOnce() + use<> {
-        let making = self.making.clone();
+    pub fn unmaking(&mut self) -> impl FnOnce() + use<> {
+        let making = self.making.take();
         move || {
             if let Some(making) = making {
                 making.undo();

@@ -236,6 +236,12 @@ impl Medium for Narrow {
     fn sync(&self) -> io::Result<()> {
         self.0.sync()
     }
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+    fn cut(&self, at: u64) -> io::Result<()> {
+        self.0.cut(at)
+    }
 }
 
 #[test]
@@ -249,6 +255,8 @@ fn where_the_host_has_no_room_it_stays_what_it_was() {
         let Err(DeviceError::NoSpace(what)) = refused else { panic!("{refused:?}") };
         assert!(what.contains("no room for the image to grow"), "{what}");
         judge(&mut drive, &ledger).expect("as it was");
+        let length = below.size().expect("told");
+        assert_eq!(length, start.len() as u64, "the room is given back");
         work(&mut drive, &mut ledger, 2);
         assert!(Growth::grow(&mut drive, Time::ZERO, to, LOG).is_err());
         drop(drive);
@@ -258,6 +266,34 @@ fn where_the_host_has_no_room_it_stays_what_it_was() {
         drive.grow(to, LOG).expect("room");
         judge(&mut drive, &ledger).expect("all of it");
     }
+}
+
+/// The power may go at any time of a growth that finds no room, and while it gives back what it took.
+#[test]
+fn a_cut_in_a_growth_without_room_leaves_what_was() {
+    let (start, ledger) = small();
+    let mut cuts = 0;
+    for (to, more) in [(SAME, 1 << 19), (LARGER, 1 << 20)] {
+        for at in 1.. {
+            let below = memory(&start);
+            let medium = Arc::new(CutMedium::new(Arc::clone(&below), at));
+            let narrow = Narrow(Arc::clone(&medium) as _, start.len() as u64 + more);
+            let mut drive = ImageDrive::open_on(Arc::new(narrow)).expect("open");
+            medium.cut_after(at);
+            assert!(Growth::grow(&mut drive, Time::ZERO, to, LOG).is_err(), "at {at}");
+            let went = medium.left().is_some();
+            drop(drive);
+            if !went {
+                break;
+            }
+            cuts += 1;
+            let mut drive = ImageDrive::open_on(below).expect("open");
+            assert_eq!(drive.capacity().bytes(), SMALL, "at {at}");
+            judge(&mut drive, &ledger).unwrap_or_else(|e| panic!("at {at}: {e}"));
+        }
+    }
+    println!("{cuts} power cuts");
+    assert!(cuts > 4, "{cuts}");
 }
 
 /// An image made to stay as it is, as all were before: it opens, goes on, and grows when it is told to.

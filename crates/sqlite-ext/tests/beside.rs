@@ -3,6 +3,8 @@
 //! the image; also where the writer comes and goes with transactions that outgrow its drive, and is killed in one.
 //! `VARVE_BESIDE=600` for so many seconds.
 
+mod python;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,19 +12,9 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
-fn library() -> PathBuf {
-    let here = std::env::current_exe().unwrap();
-    here.parent().unwrap().join("libvarve_sqlite.so")
-}
-
-fn python(what: &str, image: &Path, seconds: &str) -> Child {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    Command::new("python3")
-        .arg(root.join("tests/beside.py"))
+fn started(what: &str, image: &Path, seconds: &str) -> Child {
+    python::script("beside")
         .args([what.as_ref(), image.as_os_str(), seconds.as_ref()])
-        .env("PYTHONPATH", root.join("../../python"))
-        .env("VARVE_SQLITE_LIBRARY", library())
-        .env_remove("VARVE_SQLITE_RAM_FOR_TESTS")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -49,7 +41,7 @@ fn shell(image: &Path) -> (u64, String) {
     let script = format!(
         ".load {}\n.timeout 5000\n.open file:{}?vfs=varve&mode=ro\nBEGIN; SELECT v FROM c;\n\
          SELECT count(*) FROM a JOIN b USING (k) WHERE a.v IS NOT b.v;\nCOMMIT;\n",
-        library().display(),
+        python::library().display(),
         image.display()
     );
     child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
@@ -81,7 +73,7 @@ fn folder(of: &str) -> PathBuf {
 
 /// Starts a program that writes, up to where it says `word`.
 fn writing(what: &str, image: &Path, seconds: &str, word: &str) -> (Child, impl Read + use<>) {
-    let mut writer = python(what, image, seconds);
+    let mut writer = started(what, image, seconds);
     let mut said = BufReader::new(writer.stdout.take().unwrap());
     let mut line = String::new();
     said.read_line(&mut line).unwrap();
@@ -117,7 +109,7 @@ fn readers_beside_a_writer_see_one_state_each_time_a_later_one() {
     let image = folder.join("home.varve");
     let (writer, mut said) = writing("write", &image, &seconds, "ready");
     let mut line = String::new();
-    let reader = python("read", &image, &seconds);
+    let reader = started("read", &image, &seconds);
     let end = Instant::now() + Duration::from_secs_f64(seconds.parse().unwrap());
     let (mut last, mut looks, mut longest) = (0, 0, Duration::ZERO);
     while Instant::now() < end {
@@ -179,7 +171,7 @@ fn beside_one_who_comes_and_goes_with_large_transactions_a_reader_is_told_to_wai
     let (seconds, folder) = (seconds(), folder("large"));
     let image = folder.join("home.varve");
     let (writer, mut said) = writing("large", &image, &seconds, "ready");
-    let readers = [0; 2].map(|_| python("count", &image, &seconds));
+    let readers = [0; 2].map(|_| started("count", &image, &seconds));
     let end = Instant::now() + Duration::from_secs_f64(seconds.parse().unwrap());
     let (mut last, mut looks) = (0, 0);
     while Instant::now() < end {
@@ -215,7 +207,7 @@ fn a_writer_killed_in_a_large_transaction_leaves_what_was_before_it() {
     assert_eq!(copied(&image, &folder), before, "of what the kill left");
     let shell = |mode: &str, sql: &str| {
         let options = format!("file:{}?vfs=varve{mode}", image.display());
-        let load = format!(".load {}", library().display());
+        let load = format!(".load {}", python::library().display());
         let open = format!(".open {options}");
         let mut shell = Command::new("sqlite3");
         let shell = shell.env_remove("VARVE_SQLITE_RAM_FOR_TESTS").args(["-batch", "-cmd", &load]);

@@ -4,26 +4,18 @@
 //!
 //! `VARVE_FORK_ROUNDS=100` for more rounds than the few of every day.
 
-use std::path::Path;
-use std::process::Command;
+mod python;
 
 #[test]
 fn what_is_acknowledged_around_a_fork_is_there_or_was_refused_as_busy() {
     let rounds = std::env::var("VARVE_FORK_ROUNDS").map_or(4, |text| text.parse().unwrap());
-    let here = std::env::current_exe().unwrap();
-    let library = here.parent().unwrap().join("libvarve_sqlite.so");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folder = std::env::temp_dir().join(format!("varve-fork-{}", std::process::id()));
     let (mut acknowledged, mut busy) = (0, 0);
     for round in 0..rounds {
         std::fs::create_dir_all(&folder).unwrap();
         let image = folder.join("home.varve");
-        let output = Command::new("python3")
-            .arg(root.join("tests/fork.py"))
+        let output = python::script("fork")
             .args([image.as_os_str(), format!("{round}").as_ref()])
-            .env("PYTHONPATH", root.join("../../python"))
-            .env("VARVE_SQLITE_LIBRARY", &library)
-            .env_remove("VARVE_SQLITE_RAM_FOR_TESTS")
             .output()
             .expect("this test needs python3");
         let said = String::from_utf8_lossy(&output.stdout);

@@ -3,25 +3,14 @@
 //!
 //! `VARVE_FULL_CUTS=500` for more power cuts in each journal mode than the few of every day.
 
-use std::path::Path;
-use std::process::Command;
+mod python;
 
 #[test]
 fn a_full_store_answers_deletes_and_says_why_it_takes_no_more() {
     let cuts = std::env::var("VARVE_FULL_CUTS").unwrap_or_else(|_| "12".to_string());
-    let here = std::env::current_exe().unwrap();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = std::env::temp_dir().join(format!("varve-full-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let output = Command::new("python3")
-        .arg(root.join("tests/full.py"))
-        .arg(&folder)
-        .arg(cuts)
-        .env("PYTHONPATH", root.join("../../python"))
-        .env("VARVE_SQLITE_LIBRARY", here.parent().unwrap().join("libvarve_sqlite.so"))
-        .env_remove("VARVE_SQLITE_RAM_FOR_TESTS")
-        .output()
-        .expect("this test needs python3");
+    let folder = python::folder(&std::env::temp_dir(), "full");
+    let output =
+        python::script("full").arg(&folder).arg(cuts).output().expect("this test needs python3");
     let error = String::from_utf8_lossy(&output.stderr);
     let wanted =
         ["DELETE", "TRUNCATE", "PERSIST", "WAL"].map(|m| format!("{m} power cuts: True\n"));

@@ -3,25 +3,16 @@
 //!
 //! `VARVE_KILLS=1000` for more than the few of every day.
 
-use std::path::Path;
-use std::process::Command;
+mod python;
 
 #[test]
 fn what_is_acknowledged_survives_the_programs_end_at_any_time() {
     let kills = std::env::var("VARVE_KILLS").unwrap_or_else(|_| "16".to_string());
-    let here = std::env::current_exe().unwrap();
-    let library = here.parent().unwrap().join("libvarve_sqlite.so");
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let folder = std::env::temp_dir().join(format!("varve-kills-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let folder = python::folder(&std::env::temp_dir(), "kills");
     // The second one begins with an image that grows.
     for seed in ["1", "4"] {
-        let output = Command::new("python3")
-            .arg(root.join("tests/kills.py"))
+        let output = python::script("kills")
             .args([folder.as_os_str(), kills.as_ref(), seed.as_ref()])
-            .env("PYTHONPATH", root.join("../../python"))
-            .env("VARVE_SQLITE_LIBRARY", &library)
-            .env_remove("VARVE_SQLITE_RAM_FOR_TESTS")
             .output()
             .expect("this test needs python3");
         let said = String::from_utf8_lossy(&output.stdout);

@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import sqlite3
+import subprocess
 import sys
 
 import varve.sqlite  # noqa: F401
@@ -65,6 +66,77 @@ for mode in ("DELETE", "TRUNCATE", "PERSIST"):
     assert again.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
     again.close()
     os.remove(f"{folder}/a.varve")
+
+# With a log beside each of them, which their names share: that of the old one ends with its connection, and is not the other's.
+first = made("w.varve", "A")
+first.execute("PRAGMA journal_mode=WAL")
+first.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+shutil.copyfile(f"{folder}/w.varve", f"{folder}/copy.varve")
+add(first, "B")
+os.rename(f"{folder}/copy.varve", f"{folder}/w.varve")
+second = connect("w.varve")
+assert second.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+for text in "DEF":
+    add(second, text)
+assert (rows(first), rows(second)) == ("AB", "ADEF")
+first.close()
+add(second, "G")
+third = connect("w.varve")
+assert rows(third) == "ADEFG"
+third.close()
+second.close()
+again = connect("w.varve")
+assert rows(again) == "ADEFG"
+assert again.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+again.close()
+
+# In the middle of transactions, one of them larger than its drive keeps, so that there is a journal in the store.
+for pages in (1, 3000):
+    first = made("t.varve", "A")
+    shutil.copyfile(f"{folder}/t.varve", f"{folder}/copy.varve")
+    first.execute("BEGIN")
+    first.execute("CREATE TABLE large(v)")
+    for _ in range(pages):
+        first.execute("INSERT INTO large VALUES(randomblob(4000))")
+    os.rename(f"{folder}/t.varve", f"{folder}/away.varve")
+    os.rename(f"{folder}/copy.varve", f"{folder}/t.varve")
+    second = connect("t.varve")
+    second.execute("BEGIN")
+    add(second, "D")
+    try:
+        first.execute("COMMIT")
+        kept = pages
+    except sqlite3.OperationalError:
+        kept = 0
+    second.execute("COMMIT")
+    first.close()
+    second.close()
+    second, moved = connect("t.varve"), connect("away.varve")
+    assert rows(second) == "AD", pages
+    there = moved.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'large'").fetchone()[0]
+    found = moved.execute("SELECT count(*) FROM large").fetchone()[0] if there else 0
+    assert found == kept and rows(moved) == "A", (pages, found, kept)
+    for db in (second, moved):
+        assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok", pages
+        db.close()
+    os.remove(f"{folder}/t.varve")
+    os.remove(f"{folder}/away.varve")
+
+# Another process that comes by the name has the file that has it, whoever has the other one.
+first = made("p.varve", "A")
+shutil.copyfile(f"{folder}/p.varve", f"{folder}/copy.varve")
+os.rename(f"{folder}/copy.varve", f"{folder}/p.varve")
+program = f"""
+import sqlite3, varve.sqlite
+db = sqlite3.connect("file:{folder}/p.varve?vfs=varve", uri=True, isolation_level=None)
+db.execute("INSERT INTO t VALUES('O')")
+"""
+subprocess.run([sys.executable, "-c", program], check=True)
+assert is_refused(first)
+second = connect("p.varve")
+assert (rows(first), rows(second)) == ("A", "AO")
+first.close()
+second.close()
 
 # Removed: the name is free.
 first = made("b.varve", "A")

@@ -1,6 +1,8 @@
 //! Processes that write one image in turns: SQLite's busy timeout is the time that one waits for another to let go of it.
 //! An image in use was refused when it was opened, whatever the timeout.
 
+mod python;
+
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -41,16 +43,8 @@ impl Talk {
     }
 }
 
-fn library() -> PathBuf {
-    std::env::current_exe().unwrap().parent().unwrap().join("libvarve_sqlite.so")
-}
-
-fn python(arguments: &[&str]) -> Talk {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut command = Command::new("python3");
-    command.arg(root.join("tests/turns.py")).args(arguments);
-    command.env("PYTHONPATH", root.join("../../python"));
-    Talk::start(command.env("VARVE_SQLITE_LIBRARY", library()))
+fn talk(arguments: &[&str]) -> Talk {
+    Talk::start(python::script("turns").args(arguments))
 }
 
 fn folder(name: &str) -> PathBuf {
@@ -63,12 +57,12 @@ fn folder(name: &str) -> PathBuf {
 fn the_shell_waits_as_long_as_its_timeout_says() {
     let folder = folder("shell");
     let image = folder.join("home.varve").display().to_string();
-    let mut holder = python(&["hold", &image]);
+    let mut holder = talk(&["hold", &image]);
     let ready = holder.line();
     let process = ready.strip_prefix("ready ").unwrap_or_else(|| panic!("{ready}")).to_string();
     let mut shell = Talk::start(Command::new("sqlite3").arg("-batch"));
     let open = format!(".open file:{image}?vfs=varve\n");
-    shell.say(&format!(".load {}\n.log stderr\n{open}", library().display()));
+    shell.say(&format!(".load {}\n.log stderr\n{open}", python::library().display()));
     shell.say("INSERT INTO t VALUES(7, 7);\nPRAGMA varve_error;\n");
     let reason = format!("in use by another process, {process}");
     let said = shell.line();
@@ -94,10 +88,10 @@ fn the_shell_waits_as_long_as_its_timeout_says() {
 fn who_has_no_patience_is_told_at_once_and_may_come_again() {
     let folder = folder("none");
     let image = folder.join("home.varve").display().to_string();
-    let mut holder = python(&["hold", &image]);
+    let mut holder = talk(&["hold", &image]);
     let ready = holder.line();
     let process = ready.strip_prefix("ready ").unwrap_or_else(|| panic!("{ready}")).to_string();
-    let mut other = python(&["none", &image]);
+    let mut other = talk(&["none", &image]);
     for _ in 0..2 {
         let said = other.line();
         assert!(said.starts_with("database is locked: "), "{said}");
@@ -119,7 +113,7 @@ fn processes_take_turns_from_the_first_that_makes_the_image() {
     let image = folder.join("home.varve").display().to_string();
     let (processes, rounds) = (4, 12);
     let all: Vec<Talk> = (0..processes)
-        .map(|who| python(&["take", &image, &who.to_string(), &rounds.to_string()]))
+        .map(|who| talk(&["take", &image, &who.to_string(), &rounds.to_string()]))
         .collect();
     let mut told = BTreeSet::new();
     for process in all {
@@ -127,7 +121,7 @@ fn processes_take_turns_from_the_first_that_makes_the_image() {
     }
     assert_eq!(told.len(), processes * rounds);
     let mut shell = Talk::start(Command::new("sqlite3").arg("-batch"));
-    shell.say(&format!(".load {}\n.open file:{image}?vfs=varve\n", library().display()));
+    shell.say(&format!(".load {}\n.open file:{image}?vfs=varve\n", python::library().display()));
     shell.say("SELECT who, n FROM t;\n");
     let found: BTreeSet<String> = shell.end().0.lines().map(str::to_string).collect();
     assert_eq!(found, told);

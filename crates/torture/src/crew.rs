@@ -27,29 +27,11 @@ pub const WORKER: [&str; 2] = ["torture", "--worker"];
 /// What a worker may need beyond its limits: mounting, unmounting, waiting for who lingers.
 const MORE: Duration = Duration::from_secs(120);
 
-// What a worker mounts stays its own; what others unmount meanwhile is gone there, too, and not kept busy.
-const ROOT: [&str; 8] = [
-    "unshare",
-    "--mount",
-    "--propagation",
-    "slave",
-    "--pid",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
-];
-const USER: [&str; 10] = [
-    "unshare",
-    "--user",
-    "--map-root-user",
-    "--mount",
-    "--propagation",
-    "slave",
-    "--pid",
-    "--fork",
-    "--kill-child",
-    "--mount-proc",
-];
+/// What a worker mounts stays its own; what others unmount meanwhile is gone there, too, and not kept busy.
+const APART: [&str; 7] =
+    ["--mount", "--propagation", "slave", "--pid", "--fork", "--kill-child", "--mount-proc"];
+/// For who is not root: a namespace of users around these.
+const AS_ROOT: [&str; 2] = ["--user", "--map-root-user"];
 
 /// How processes are kept apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,27 +47,24 @@ pub enum Apart {
 impl Apart {
     /// What works here.
     pub fn probe() -> Apart {
-        let works = |words: &[&str]| {
-            let mut command = Command::new(words[0]);
-            command.args(&words[1..]).args(["sh", "-c", ": <>/dev/fuse"]);
+        let works = |apart: &Apart| {
+            let mut command = apart.command(Path::new("sh"));
+            command.args(["-c", ": <>/dev/fuse"]);
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             command.status().is_ok_and(|status| status.success())
         };
-        match works(&ROOT) {
-            true => Apart::Root,
-            false if works(&USER) => Apart::User,
-            false => Apart::Not,
-        }
+        [Apart::Root, Apart::User].into_iter().find(works).unwrap_or(Apart::Not)
     }
 
     fn command(self, program: &Path) -> Command {
-        let words: &[&str] = match self {
-            Apart::Root => &ROOT,
-            Apart::User => &USER,
-            Apart::Not => return Command::new(program),
-        };
-        let mut command = Command::new(words[0]);
-        command.args(&words[1..]).arg("--").arg(program);
+        if self == Apart::Not {
+            return Command::new(program);
+        }
+        let mut command = Command::new("unshare");
+        if self == Apart::User {
+            command.args(AS_ROOT);
+        }
+        command.args(APART).arg("--").arg(program);
         command
     }
 }

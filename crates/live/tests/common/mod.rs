@@ -29,4 +29,11 @@ impl Medium for Memory {
     fn sync(&self) -> io::Result<()> {
         Ok(())
     }
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.0.lock().unwrap().len() as u64)
+    }
+    fn cut(&self, at: u64) -> io::Result<()> {
+        self.0.lock().unwrap().truncate(at as usize);
+        Ok(())
+    }
 }

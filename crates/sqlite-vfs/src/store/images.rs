@@ -16,7 +16,7 @@ use wire::nvme::Place;
 
 use super::asked::Asked;
 use super::far::{name_of, object_at};
-use super::file::StoreFile;
+use super::file::{StoreFile, works_on};
 use super::table::LONGEST_NAME;
 use super::vfs::Stores;
 use super::{OpenError, Store};
@@ -188,10 +188,11 @@ impl Images {
     /// The store of a file beside a database: where a process has an image and also reads it as it was, that of the
     /// database that SQLite works on.
     pub(super) fn find(&self, path: &str) -> Option<(Store, String)> {
+        if let Some(moved) = self.find_moved(path) {
+            return Some(moved);
+        }
         match (self.stores.find(path), self.beside.find(path)) {
-            (Some(own), Some(beside)) => {
-                Some(if super::file::reads(&beside.0) { beside } else { own })
-            }
+            (Some(own), Some(beside)) => Some(if works_on(&beside.0) { beside } else { own }),
             (own, beside) => own.or(beside),
         }
     }
@@ -208,7 +209,12 @@ impl Images {
 
     /// The store of a file that is written or deleted: who only reads does neither.
     pub(super) fn to_write(&self, path: &str) -> Option<(Store, String)> {
-        self.stores.find(path).or_else(|| self.beside.find(path))
+        let moved = self.find_moved(path);
+        moved.or_else(|| self.stores.find(path)).or_else(|| self.beside.find(path))
+    }
+
+    fn find_moved(&self, path: &str) -> Option<(Store, String)> {
+        self.stores.find_moved(path).or_else(|| self.beside.find_moved(path))
     }
 }
 

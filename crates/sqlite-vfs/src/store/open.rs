@@ -91,7 +91,7 @@ impl Store {
         let limit = options.limit.unwrap_or(capacity);
         let usual = if options.delta { usual_log(capacity) } else { 0 };
         let log = options.log_pages.map_or(usual, |pages| u64::from(pages) * LOG_PAGE);
-        let device = ImageDrive::create_to_grow(path, capacity, Bytes(log), limit)?;
+        let mut device = ImageDrive::create_to_grow(path, capacity, Bytes(log), limit)?;
         let unmake = device.unmaking();
         Store::format_image(device, options).map_err(|error| {
             unmake();

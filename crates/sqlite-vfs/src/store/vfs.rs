@@ -11,7 +11,7 @@ use block::{Rng, TxError};
 use super::Store;
 use super::asked::Asked;
 use super::far::is_far;
-use super::file::StoreFile;
+use super::file::{StoreFile, works_on};
 use super::home::Home;
 use super::images::{Images, is_in_image, whole_name};
 use super::waiting::Waiting;
@@ -25,7 +25,13 @@ use crate::vfs::{Answer, Code, File, Kind, Vfs, flag};
 #[derive(Clone, Default)]
 pub struct Stores(Arc<PerProcess<Mutex<Names>>>);
 
-type Names = BTreeMap<String, Held>;
+#[derive(Default)]
+struct Names {
+    held: BTreeMap<String, Held>,
+    /// Those whose images were moved away, removed or replaced: no name leads to them but from the connections that they
+    /// have, whose journals and logs lie in them.
+    moved: Vec<Weak<Home>>,
+}
 
 enum Held {
     Kept(Store),
@@ -75,8 +81,8 @@ impl Stores {
             core.in_image = matches!(held, Held::InUse(_));
         }
         let mut stores = self.names();
-        stores.retain(|_, held| held.store().is_some());
-        stores.insert(name, held);
+        stores.held.retain(|_, held| held.store().is_some());
+        stores.held.insert(name, held);
     }
 
     fn names(&self) -> MutexGuard<'_, Names> {
@@ -85,7 +91,7 @@ impl Stores {
 
     /// Forgets a name.
     pub fn remove(&self, name: &str) -> Option<Store> {
-        let held = self.names().remove(&clean(name));
+        let held = self.names().held.remove(&clean(name));
         held.and_then(|held| held.store())
     }
 
@@ -141,13 +147,14 @@ impl Stores {
 
     /// The store of this very name.
     pub(super) fn named(&self, name: &str) -> Option<Store> {
-        self.names().get(&clean(name)).and_then(Held::store)
+        self.names().held.get(&clean(name)).and_then(Held::store)
     }
 
     /// The store with the longest name that begins `path`, and the object in it.
     pub(super) fn find(&self, path: &str) -> Option<(Store, String)> {
         let stores = self.names();
         stores
+            .held
             .iter()
             .filter(|(name, _)| path.starts_with(name.as_str()) || is_far(name))
             .filter_map(|(name, held)| {
@@ -170,10 +177,24 @@ impl Stores {
         if !moved {
             return Some((store, object));
         }
-        self.names().retain(|held, of| {
+        let mut names = self.names();
+        names.held.retain(|held, of| {
             *held != name || of.store().is_none_or(|of| !Arc::ptr_eq(&of.0, &store.0))
         });
+        names.moved.retain(|home| home.strong_count() > 0);
+        names.moved.push(Arc::downgrade(&store.0));
         None
+    }
+
+    /// For a file beside a database: the store that this thread works on, if it has moved and such a file is its own. Its name
+    /// may be another store's by now.
+    pub(super) fn find_moved(&self, path: &str) -> Option<(Store, String)> {
+        let store = {
+            let names = self.names();
+            names.moved.iter().filter_map(Weak::upgrade).map(Store).find(works_on)?
+        };
+        let object = store.core().ok()?.object_of(path)?;
+        Some((store, object))
     }
 
     /// Registers a VFS over these stores, as the default one if wanted. `virtually`: random
@@ -349,6 +370,7 @@ impl Vfs for StoreVfs {
         let (_, start) = self.model.as_ref()?;
         let stores = self.images.stores.names();
         let latest = stores
+            .held
             .values()
             .filter_map(Held::store)
             .filter_map(|store| Some(store.core().ok()?.now.as_ns()))

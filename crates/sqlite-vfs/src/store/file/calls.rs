@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use block::DeviceError;
 
-use super::{MISSED, Place, READS, StoreFile, forget_missed};
+use super::{MISSED, Place, StoreFile, forget_missed};
 use crate::store::core::{Core, Done};
 use crate::store::home::Missed;
 use crate::store::spool::{patch, spooled};
@@ -189,9 +189,6 @@ impl File for StoreFile {
         let Place::Object(store, id) = &self.place else { return Ok(()) };
         let missed = Missed { id: *id, file: self.number, want: level };
         let home = Arc::downgrade(&store.0);
-        if level == Level::Shared && self.kind == Kind::Database {
-            READS.set(home.clone());
-        }
         self.on(Code::IOERR_LOCK, |file, core, id| {
             if level == Level::Shared {
                 core.refresh(id, file.read_only)?;

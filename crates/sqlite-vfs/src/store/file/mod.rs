@@ -27,13 +27,13 @@ use crate::vfs::{Answer, Caller, Code, Kind, Level, flag};
 thread_local! {
     /// The lock that this thread has found taken last: SQLite sleeps next, if anybody asked it to wait.
     static MISSED: RefCell<Option<(Weak<Home>, Missed)>> = const { RefCell::new(None) };
-    /// The store of the database that this thread has begun to read last: files beside a database are its own.
-    static READS: RefCell<Weak<Home>> = const { RefCell::new(Weak::new()) };
+    /// The store of the database that this thread has worked on last: files beside a database are its own.
+    static WORKS_ON: RefCell<Weak<Home>> = const { RefCell::new(Weak::new()) };
 }
 
-/// Whether this thread has begun to read a database of a store last.
-pub(super) fn reads(store: &Store) -> bool {
-    READS.with_borrow(|home| std::ptr::eq(home.as_ptr(), Arc::as_ptr(&store.0)))
+/// Whether this thread has worked on a database of a store last.
+pub(super) fn works_on(store: &Store) -> bool {
+    WORKS_ON.with_borrow(|home| std::ptr::eq(home.as_ptr(), Arc::as_ptr(&store.0)))
 }
 
 /// Takes it.
@@ -231,6 +231,9 @@ impl StoreFile {
     ) -> Answer<T> {
         let Place::Object(store, id) = &self.place else { return Err(otherwise) };
         let (store, id) = (store.clone(), *id);
+        if self.kind == Kind::Database && !works_on(&store) {
+            WORKS_ON.set(Arc::downgrade(&store.0));
+        }
         let mut core = store.core().inspect_err(|e| self.reason = Some(e.to_string()))?;
         let done = body(self, &mut core, id);
         let (mut core, done) = store.answer(core, done);
