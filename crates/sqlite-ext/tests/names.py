@@ -122,6 +122,32 @@ for pages in (1, 3000):
     os.remove(f"{folder}/t.varve")
     os.remove(f"{folder}/away.varve")
 
+# Both files of the name in turn, by one thread, each with a journal of its own.
+for begun, end in ((10, "COMMIT"), (3000, "COMMIT"), (3000, "ROLLBACK")):
+    first = made("t.varve", "A")
+    first.execute("CREATE TABLE large(v)")
+    shutil.copyfile(f"{folder}/t.varve", f"{folder}/copy.varve")
+    first.execute("BEGIN")
+    for _ in range(begun):
+        first.execute("INSERT INTO large VALUES(randomblob(4000))")
+    os.rename(f"{folder}/t.varve", f"{folder}/away.varve")
+    os.rename(f"{folder}/copy.varve", f"{folder}/t.varve")
+    second = connect("t.varve")
+    second.execute("BEGIN")
+    for _ in range(3000):
+        second.execute("INSERT INTO large VALUES(randomblob(4000))")
+        first.execute("INSERT INTO large VALUES(randomblob(4000))")
+    second.execute("COMMIT")
+    first.execute(end)
+    first.close()
+    second.close()
+    for name, kept in (("t", 3000), ("away", begun + 3000 if end == "COMMIT" else 0)):
+        db = connect(f"{name}.varve")
+        assert db.execute("SELECT count(*) FROM large").fetchone()[0] == kept, (begun, end, name)
+        assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok", (begun, end, name)
+        db.close()
+        os.remove(f"{folder}/{name}.varve")
+
 # Another process that comes by the name has the file that has it, whoever has the other one.
 first = made("p.varve", "A")
 shutil.copyfile(f"{folder}/p.varve", f"{folder}/copy.varve")
