@@ -55,7 +55,7 @@ pub use remap::{
     Clients, HostSubject, Ledger, LogKind, LogOracle, LogSubject, Promise, RemapMode, RemapSpec,
     draw_remap,
 };
-pub use replay::{HuntOutcome, ReplayOutcome, hunt, replay, replay_file, twice};
+pub use replay::{HuntOutcome, ReplayOutcome, hunt, hunt_while, replay, replay_file, twice};
 pub use shared::{Remains, disk_cut};
 pub use shrink::shrink;
 pub use stack::{Judge, StackSpec, StackSubject, draw_stack};

@@ -56,6 +56,7 @@ pub struct Prover<'a, S: Subject, O: Oracle<S>> {
     density: Density,
     trail: Vec<PowerCut>,
     spare: Vec<O>,
+    goes_on: Option<&'a dyn Fn() -> bool>,
     /// Event hash of the run without cuts.
     pub hash: u64,
     /// What was tried.
@@ -84,10 +85,20 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
             density,
             trail: Vec::new(),
             spare: Vec::new(),
+            goes_on: None,
             hash: 0,
             tally: Tally::default(),
             missed: false,
         }
+    }
+
+    /// Asks at each cut of a search whether it goes on: who asks sees that it is not stuck, and can end it.
+    pub fn while_asked(&mut self, goes_on: &'a dyn Fn() -> bool) {
+        self.goes_on = Some(goes_on);
+    }
+
+    fn is_over(&self) -> bool {
+        self.tally.cuts >= self.density.limit || self.goes_on.is_some_and(|goes_on| !goes_on())
     }
 
     /// Searches for a broken promise.
@@ -143,7 +154,7 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
             } else {
                 self.cut_all(&subject, &mut oracle, class, first)?;
             }
-            if self.tally.cuts >= self.density.limit {
+            if self.is_over() {
                 break;
             }
         }
@@ -181,6 +192,9 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
                 continue;
             }
             let Some(kind) = subject.op(op) else { continue };
+            if self.goes_on.is_some_and(|goes_on| !goes_on()) {
+                break;
+            }
             let pairs = subject.has_pairs();
             for n in 0..variants(kind, pairs) {
                 let cut = variant(kind, op, n, pairs, &mut self.rng);

@@ -140,38 +140,53 @@ pub struct HuntOutcome {
 /// # Errors
 /// If its configuration makes nothing to search.
 pub fn hunt(plan: &Plan, density: Density) -> Result<HuntOutcome, PlanError> {
+    hunt_while(plan, density, &|| true)
+}
+
+/// As [`hunt`], for as long as `goes_on` says so: it is asked at each operation that is cut. What a search that
+/// was ended so comes to is of no use.
+///
+/// # Errors
+/// As [`hunt`].
+pub fn hunt_while(
+    plan: &Plan,
+    density: Density,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<HuntOutcome, PlanError> {
     if plan.has_stack() {
         let spec = StackSpec::of(plan)?;
         return Ok(match (spec.judge(), spec.files()) {
             (Judge::Files, Some(options)) => {
-                search::<FsSubject, FsOracle>(plan, &FsSpec::over(spec, options)?, density)
+                search::<FsSubject, FsOracle>(plan, &FsSpec::over(spec, options)?, density, goes_on)
             }
-            (Judge::Pages, _) => search::<StackSubject, PageOracle>(plan, &spec, density),
-            _ => search::<StackSubject, LogOracle>(plan, &spec, density),
+            (Judge::Pages, _) => search::<StackSubject, PageOracle>(plan, &spec, density, goes_on),
+            _ => search::<StackSubject, LogOracle>(plan, &spec, density, goes_on),
         });
     }
     if plan.has_files() {
-        return Ok(search::<FsSubject, FsOracle>(plan, &FsSpec::of(plan)?, density));
+        return Ok(search::<FsSubject, FsOracle>(plan, &FsSpec::of(plan)?, density, goes_on));
     }
     if !plan.has_log() {
         let spec = DriveSpec::of(plan)?;
         return Ok(match plan.has_transactions() {
-            true => search::<DriveSubject, TxOracle>(plan, &spec, density),
-            false => search::<DriveSubject, PageOracle>(plan, &spec, density),
+            true => search::<DriveSubject, TxOracle>(plan, &spec, density, goes_on),
+            false => search::<DriveSubject, PageOracle>(plan, &spec, density, goes_on),
         });
     }
     let spec = RemapSpec::of(plan)?;
     within(plan, spec.pages())?;
-    Ok(search::<HostSubject, LogOracle>(plan, &spec, density))
+    Ok(search::<HostSubject, LogOracle>(plan, &spec, density, goes_on))
 }
 
 fn search<S: Subject, O: Oracle<S, Step = Step>>(
     plan: &Plan,
     spec: &S::Spec,
     density: Density,
+    goes_on: &dyn Fn() -> bool,
 ) -> HuntOutcome {
     let mut prover: Prover<'_, S, O> =
         Prover::new(spec, &plan.work, &plan.after, plan.seed, density);
+    prover.while_asked(goes_on);
     let broken = prover.hunt().err();
     let mut tally = std::mem::take(&mut prover.tally);
     for fault in &plan.faults {

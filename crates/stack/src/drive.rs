@@ -4,24 +4,29 @@ use ssd::{Config, ConfigError, Origin, Params};
 
 use crate::StackError;
 
-/// A preset with keys set, `scale` among them; `from` is who says so, for errors.
+/// A preset with keys set, `scale` among them; `from` is who says so, for errors. In whatever order they
+/// stand, the scale is of the preset: a key that is named here is as it is named.
 ///
 /// # Errors
-/// A preset or a key that is not there.
+/// A preset or a key that is not there, a scale that leaves no drive.
 pub fn drive_config<'a>(
     preset: &str,
     keys: impl IntoIterator<Item = (&'a str, &'a str)>,
     from: &str,
 ) -> Result<Config, ConfigError> {
     let mut config = ssd::preset(preset)?.config;
+    let (mut scale, mut named) = (None, Vec::new());
     for (key, value) in keys {
-        match key {
-            "scale" => config.scale(value, from)?,
-            _ => {
-                let origin = Origin { from: from.to_string(), source: None, tag: None };
-                config.set(key, value, origin)?;
-            }
+        if key == "scale" {
+            scale = Some(value);
+            continue;
         }
+        let origin = Origin { from: from.to_string(), source: None, tag: None };
+        config.set(key, value, origin)?;
+        named.push(key);
+    }
+    if let Some(scale) = scale {
+        config.scale_but(scale, from, &named)?;
     }
     Ok(config)
 }

@@ -11,14 +11,14 @@ use std::time::{Duration, Instant};
 
 use proof::{
     Density, Draw, Failure, Findings, LogKind, Plan, PlanError, draw_lfs, draw_remap, draw_run,
-    draw_stack, draw_tx, hunt, sequences, twice,
+    draw_stack, draw_tx, hunt, hunt_while, sequences, twice,
 };
 
 use crate::args::{Prove, Seeds};
 use crate::stop;
 
-/// A run that is not done after so much time of one processor is stuck. By the clock on the wall, a busy
-/// machine would make every long run look so.
+/// A run that has cut nothing for so much time of one processor is stuck. By the clock on the wall, a busy
+/// machine would make every long run look so; by the whole run, every long one in a slow build.
 const STUCK: Duration = Duration::from_secs(120);
 /// Ticks per second of `/proc/self/stat`: fixed at 100 by the kernel's interface.
 const TICKS: u64 = 100;
@@ -69,8 +69,10 @@ struct Shared<'a> {
     findings: Mutex<Findings>,
     broken: Mutex<BTreeMap<String, Broken>>,
     start: Instant,
-    /// Per worker: the seed at work, and the processor time used when it was begun.
-    busy: Mutex<Vec<Option<(u64, Duration)>>>,
+    /// Per worker: the seed at work.
+    busy: Mutex<Vec<Option<u64>>>,
+    /// Per worker: operations that were cut, and runs that were begun.
+    pulses: Vec<AtomicU64>,
 }
 
 fn drawn(o: &Prove, seed: u64, kind: &Draw) -> (Plan, u64) {
@@ -109,12 +111,19 @@ fn work(shared: &Shared<'_>, worker: usize) {
         if beyond || (o.sequences && !(1..=sequences()).contains(&seed)) {
             break;
         }
-        shared.busy.lock().expect("no worker panics")[worker] =
-            Some((seed, processor(shared.start)));
+        shared.busy.lock().expect("no worker panics")[worker] = Some(seed);
+        let goes_on = || {
+            shared.pulses[worker].fetch_add(1, Ordering::Relaxed);
+            !stop::flag().load(Ordering::Relaxed)
+        };
+        goes_on();
         let (mut plan, refused) = drawn(o, seed, &kind);
         plan.commit = o.commit.clone();
         plan.bug = o.bug.clone();
-        let mut outcome = hunt(&plan, density).expect("the bug's name was checked");
+        let mut outcome = hunt_while(&plan, density, &goes_on).expect("the bug's name was checked");
+        if stop::flag().load(Ordering::Relaxed) {
+            break;
+        }
         outcome.tally.refused = refused;
         if ["remap.live", "stack.live"].iter().any(|live| plan.config.contains_key(*live)) {
             outcome.tally.live = outcome.tally.cuts;
@@ -166,6 +175,8 @@ fn watch(shared: &Shared<'_>) -> bool {
     let minutes = shared.options.minutes.map(|n| n.saturating_mul(60));
     let seconds = shared.options.seconds.or(minutes).filter(|_| shared.seeds.is_none());
     let mut interrupted = false;
+    // Per worker: its pulse, and the processor time when it was first seen.
+    let mut seen = vec![(0, Duration::ZERO); shared.pulses.len()];
     loop {
         thread::sleep(Duration::from_millis(20));
         interrupted |= stop::flag().load(Ordering::Relaxed);
@@ -174,10 +185,15 @@ fn watch(shared: &Shared<'_>) -> bool {
         }
         let busy = shared.busy.lock().expect("no worker panics");
         let now = processor(shared.start);
-        let stuck = busy.iter().flatten().find(|(_, since)| now > *since + stuck_after);
-        if let Some((seed, _)) = stuck {
-            eprintln!("seed {seed}: C10: the run does not end");
-            std::process::exit(1);
+        for ((seed, pulse), (last, since)) in busy.iter().zip(&shared.pulses).zip(&mut seen) {
+            let pulse = pulse.load(Ordering::Relaxed);
+            if pulse != *last {
+                (*last, *since) = (pulse, now);
+            }
+            if let Some(seed) = seed.filter(|_| now > *since + stuck_after) {
+                eprintln!("seed {seed}: C10: the run does not end");
+                std::process::exit(1);
+            }
         }
         let ended = shared.ended.load(Ordering::Relaxed) == u64::from(shared.options.threads);
         if ended && busy.iter().all(Option::is_none) {
@@ -209,6 +225,7 @@ pub fn search(options: &Prove) -> Searched {
         findings: Mutex::new(Findings::default()),
         broken: Mutex::new(BTreeMap::new()),
         busy: Mutex::new(vec![None; usize::from(options.threads)]),
+        pulses: (0..options.threads).map(|_| AtomicU64::new(0)).collect(),
         options,
     };
     let interrupted = thread::scope(|scope| {

@@ -460,16 +460,17 @@ pub(super) fn config(scenario: &Scenario) -> Result<Config, LabError> {
              other `scale`: scale the drive that it was made from"
         )));
     }
-    if let Some((text, place)) = &scenario.scale {
-        if text == FIT {
-            return Err(place.error(format!(
-                "scale = {FIT} is settled when a workload is run: expected 1/n, such as 1/64"
-            )));
-        }
-        config.scale(text, &place.to_string())?;
+    if let Some((_, place)) = scenario.scale.as_ref().filter(|(text, _)| text == FIT) {
+        return Err(place.error(format!(
+            "scale = {FIT} is settled when a workload is run: expected 1/n, such as 1/64"
+        )));
     }
     for entry in &scenario.drive {
         config.set(&entry.key, &entry.values.join(", "), value_origin(entry))?;
+    }
+    if let Some((text, place)) = &scenario.scale {
+        let named: Vec<&str> = scenario.drive.iter().map(|entry| entry.key.as_str()).collect();
+        config.scale_but(text, &place.to_string(), &named)?;
     }
     mark_scaled(scenario, &mut config)?;
     Ok(config)

@@ -8,7 +8,9 @@
 //!
 //! Where cells hold several pages, word lines are completed before every erase: that padding does
 //! not shrink, and in short blocks it would eat the spare space. There the blocks lose fewer pages
-//! than asked and the drive loses lines instead, as long as the kind of its line stays.
+//! than asked and the drive loses lines instead, as long as the kind of its line stays: by `auto`,
+//! or, where that would take smaller lines for their number, by its name. A drive of few lines needs more
+//! spare space than a large one; where it has too little, the error says how much would do.
 //!
 //! A drive made small in any other way has few lines. With `line = auto` it would then collect one
 //! die at a time and write one die at a time: 32 pages one after the other where the drive it is
@@ -58,9 +60,16 @@ impl Config {
     /// What the command line set before is taken as it is.
     ///
     /// # Errors
-    /// A text that is not `1/n`, or an n that leaves no whole word lines; the error lists those
-    /// that do.
+    /// A text that is not `1/n`, or an n that leaves no such drive; the error says how far one can go.
     pub fn scale(&mut self, text: &str, from: &str) -> Result<(), ConfigError> {
+        self.scale_but(text, from, &[])
+    }
+
+    /// As [`Config::scale`]; the keys `kept` stay as they are, too.
+    ///
+    /// # Errors
+    /// As [`Config::scale`].
+    pub fn scale_but(&mut self, text: &str, from: &str, kept: &[&str]) -> Result<(), ConfigError> {
         let bad = |expected: String| ConfigError::BadValue {
             from: from.to_string(),
             key: "scale".to_string(),
@@ -71,26 +80,81 @@ impl Config {
         if n == 1 {
             return Ok(());
         }
-        *self = self.scaled_by(n, text, from).map_err(|why| {
-            let all: Vec<u64> = self.scales().into_iter().filter(|n| n.is_power_of_two()).collect();
-            let least = all.last().map_or(1, |n| *n);
-            bad(format!("1/n with an n that leaves a drive of the same kind, down to 1/{least} here ({why}); for a smaller one set capacity or geometry.blocks and give `line` by name"))
+        let scaled = match self.scaled_by(n, text, from, kept) {
+            // A drive that is none at any size tells so by itself.
+            Err(_) if self.resolve().is_err() => self.first_of(n, text, from, kept),
+            scaled => scaled,
+        };
+        *self = scaled.map_err(|why| {
+            let least = (1..16).rev().map(|bit| 1 << bit).find(|n| {
+                self.scaled_by(*n, text, from, kept).is_ok()
+            });
+            let more = self.spare_for(n, text, from, kept).map_or(String::new(), |percent| {
+                format!(", and down to 1/{n} with op = {percent} %")
+            });
+            bad(format!(
+                "1/n with an n that leaves a drive of the same kind, down to 1/{} here{more} ({why}); for a smaller one set capacity or geometry.blocks and give `line` by name",
+                least.unwrap_or(1)
+            ))
         })?;
         Ok(())
     }
 
     /// The drive scaled by 1/n, or why there is none.
-    fn scaled_by(&self, n: u64, text: &str, from: &str) -> Result<Config, String> {
-        let mut why =
-            format!("nothing of {} pages is divided by {n}", self.count("geometry.pages"));
-        for parts in self.parts(n) {
-            let config = self.divided(n, parts, text, from);
-            match config.and_then(|config| config.resolve().map(|_| config)) {
-                Ok(config) => return Ok(config),
-                Err(error) => why = error.to_string(),
+    fn scaled_by(&self, n: u64, text: &str, from: &str, kept: &[&str]) -> Result<Config, String> {
+        let mut why = None;
+        for line in [None, self.base.as_ref().map(|base| base.line)] {
+            for parts in self.parts(n) {
+                let config = self.divided(n, parts, text, from, kept).and_then(|mut config| {
+                    if let (Some(line), "auto") = (line, self.text("line")) {
+                        config.name_line(line, text, from)?;
+                    }
+                    config.resolve().map(|_| config)
+                });
+                match config {
+                    Ok(config) => return Ok(config),
+                    // The first of the drives that keep their kind of line is the one most like the whole.
+                    Err(error) if line.is_some() => {
+                        why.get_or_insert(error.to_string());
+                    }
+                    Err(_) => {}
+                }
             }
         }
-        Err(why)
+        Err(why.unwrap_or_else(|| self.undivided(n)))
+    }
+
+    /// The first division of the drive that keeps whole word lines, be it a drive or not.
+    fn first_of(&self, n: u64, text: &str, from: &str, kept: &[&str]) -> Result<Config, String> {
+        let divided = |part: u64| self.divided(n, part, text, from, kept);
+        let first = self.parts(n).into_iter().map(divided).find_map(Result::ok);
+        first.ok_or_else(|| self.undivided(n))
+    }
+
+    fn undivided(&self, n: u64) -> String {
+        format!("nothing of {} pages is divided by {n}", self.count("geometry.pages"))
+    }
+
+    /// Writes down what `auto` took in the whole drive.
+    fn name_line(&mut self, line: LineKind, text: &str, from: &str) -> Result<(), ConfigError> {
+        let old = self.values["line"].origin.clone();
+        let origin = Origin { from: format!("{}{MARK}{text} by {from}", old.from), ..old };
+        self.set("line", line.name(), origin)?;
+        if let Some(scaled) = &mut self.scaled {
+            scaled.changed.push(("line", "auto".to_string(), line.name().to_string()));
+        }
+        Ok(())
+    }
+
+    /// The least over-provisioning in whole percent, up to 50, with which there is a drive of 1/n.
+    fn spare_for(&self, n: u64, text: &str, from: &str, kept: &[&str]) -> Option<u64> {
+        let now = self.ppm("op") / 10_000;
+        (now + 1..=50).find(|percent| {
+            let mut roomy = self.clone();
+            let origin = self.values["op"].origin.clone();
+            roomy.set("op", &format!("{percent} %"), origin).is_ok()
+                && roomy.scaled_by(n, text, from, kept).is_ok()
+        })
     }
 
     /// Ways to divide the pages of a block so that it keeps whole word lines and all page types,
@@ -119,7 +183,14 @@ impl Config {
     }
 
     /// The drive with blocks of `part` times fewer pages, and fewer lines for the rest of n.
-    fn divided(&self, n: u64, part: u64, text: &str, from: &str) -> Result<Config, ConfigError> {
+    fn divided(
+        &self,
+        n: u64,
+        part: u64,
+        text: &str,
+        from: &str,
+        kept: &[&str],
+    ) -> Result<Config, ConfigError> {
         let (mut config, mut changed) = (self.clone(), Vec::new());
         let blocks = self.count("geometry.blocks");
         if !blocks.is_multiple_of(n / part) {
@@ -130,7 +201,7 @@ impl Config {
         }
         for (key, after) in self.scaled_values(n, part) {
             let (before, old) = (self.text(key).to_string(), self.values[key].origin.clone());
-            if after == before || old.from == "command line" {
+            if after == before || old.from == "command line" || kept.contains(&key) {
                 continue;
             }
             let origin = Origin { from: format!("{}{MARK}{text} by {from}", old.from), ..old };
@@ -181,7 +252,7 @@ impl Config {
         self.scaled.as_ref()
     }
 
-    /// Every n for which there is a drive scaled by 1/n, in order.
+    /// Every n for which the drive scaled by 1/n has enough lines for `auto` to keep their kind, in order.
     pub fn scales(&self) -> Vec<u64> {
         let divisors = |of: u64| (1..=of.min(1 << 16)).filter(move |n| of.is_multiple_of(*n));
         let blocks = self.count("geometry.blocks").max(1);
@@ -190,7 +261,10 @@ impl Config {
             .collect();
         all.sort_unstable();
         all.dedup();
-        all.retain(|n| self.scaled_by(*n, "", "").is_ok());
+        all.retain(|n| {
+            let scaled = self.scaled_by(*n, "", "", &[]);
+            scaled.is_ok_and(|config| config.text("line") == self.text("line"))
+        });
         all
     }
 
@@ -334,8 +408,41 @@ mod tests {
             assert!(fails(&text).starts_with("x.toml:2: `scale`"), "{bad}");
         }
         // Its word lines of two pages are completed before every erase: short blocks are padding.
-        let error = fails("preset = \"samsung-970pro\"\nscale = \"1/64\"");
-        assert!(error.contains("down to 1/32 here"), "{error}");
+        let error = fails("preset = \"samsung-970pro\"\nscale = \"1/256\"");
+        assert!(error.contains("down to 1/64 here, and down to 1/256 with op = 13 % ("), "{error}");
+    }
+
+    /// 128 lines are few: `auto` would take half of the dies. So the line is named, and that is said.
+    #[test]
+    fn a_drive_scaled_far_keeps_its_kind_of_line_by_name() {
+        let whole = preset("samsung-970pro").unwrap().config;
+        assert_eq!(whole.scales().last(), Some(&32), "what fits a workload keeps many lines");
+        let small = scaled("samsung-970pro", "1/64");
+        let line = small.scaled().unwrap().changed.iter().find(|c| c.0 == "line");
+        assert_eq!(line, Some(&("line", "auto".to_string(), "superblock".to_string())));
+        assert_eq!(small.resolve().unwrap().lines(), 128);
+        let mut roomy = whole.clone();
+        roomy.set_pair("op = 13 %").unwrap();
+        roomy.scale("1/256", "a test").unwrap();
+        assert_eq!((roomy.resolve().unwrap().lines(), roomy.text("line")), (128, "superblock"));
+        let mut own = whole;
+        for pair in ["line=die", "scale=1/256"] {
+            own.set_pair(pair).unwrap();
+        }
+        assert_eq!(own.resolve().unwrap().line, LineKind::Die);
+    }
+
+    #[test]
+    fn what_is_wrong_at_any_size_is_not_said_of_the_scale() {
+        let mut config = preset("samsung-970pro").unwrap().config;
+        config.set_pair("op = 0.1 %").unwrap();
+        let error = config.resolve().unwrap_err().to_string();
+        config.set_pair("scale=1/8").unwrap();
+        let scaled = config.resolve().unwrap_err().to_string();
+        assert!(
+            scaled.starts_with("op, geometry, gc.reserve: ") && error.starts_with("op, "),
+            "{scaled} {error}"
+        );
     }
 
     /// The idle read of 128 KiB that takes 1.1 ms instead of 0.2: the drive writes one die at a time.
