@@ -137,5 +137,16 @@ def narrow():
     return done
 
 
+def refused():
+    """What contradicts itself makes nothing."""
+    try:
+        connect("none.varve", "&capacity=8MiB&limit=4MiB").execute("CREATE TABLE t(k)")
+    except sqlite3.OperationalError:
+        assert not os.path.exists(f"{folder}/none.varve")
+        return
+    raise AssertionError("a capacity above the limit was taken")
+
+
+refused()
 found = small()
 print(found.st_size, found.st_blocks * 512, large(), narrow())

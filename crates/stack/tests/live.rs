@@ -140,3 +140,22 @@ fn what_is_read_only_is_not_written() {
     let second = Stack::start(&format!("image({image})").parse().unwrap()).map(drop);
     assert!(second.unwrap_err().to_string().contains("in use"));
 }
+
+/// A size was passed over where the file was there: 16 MiB were asked for, and 8 served.
+#[test]
+fn a_size_is_of_what_is_made() {
+    let folder = Folder::new();
+    for (name, unlike) in [("image", "16MiB"), ("drive-image", "16MiB"), ("drive-image", "4MiB")] {
+        let path = folder.0.join(format!("{name}-{unlike}"));
+        for size in ["8MiB", "8388608"] {
+            start(&format!("{name}({}, size={size})", path.display())).stop().expect("it ends");
+        }
+        start(&format!("{name}({})", path.display())).stop().expect("it ends");
+        let text = format!("{name}({}, size={unlike})", path.display());
+        let refused = Stack::start(&text.parse().expect("a stack")).err().expect("another size");
+        let told =
+            format!("{}: there, with 8388608 bytes; expected a size of as many", path.display());
+        assert!(refused.to_string().starts_with(&told), "{refused}");
+        start(&format!("{name}({}, size=8MiB)", path.display())).stop().expect("as it was");
+    }
+}

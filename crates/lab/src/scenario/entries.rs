@@ -126,7 +126,32 @@ pub fn entries(file: &str, text: &str) -> Result<Vec<Entry>, LabError> {
         reader.place(byte).error(error.message().trim())
     })?;
     reader.table("", table.get_ref())?;
-    Ok(reader.entries.into_values().collect())
+    let entries: Vec<Entry> = reader.entries.into_values().collect();
+    entries.iter().try_for_each(|entry| alone(entry, &entries))?;
+    Ok(entries)
+}
+
+/// Keys that say where the same thing comes from. One file has one of them: of two the last would count,
+/// and nobody would notice. A later word on the command line replaces either.
+const EITHER: [(&str, &str); 2] = [("trace", "gen"), ("drive.preset", "drive.file")];
+
+fn alone(entry: &Entry, all: &[Entry]) -> Result<(), LabError> {
+    for (one, other) in EITHER {
+        let Some(table) = entry.key.strip_suffix(other) else { continue };
+        if !table.is_empty() && !table.ends_with('.') {
+            continue;
+        }
+        let key = format!("{table}{one}");
+        if let Some(beside) = all.iter().find(|entry| entry.key == key) {
+            let later = if beside.place.line > entry.place.line { beside } else { entry };
+            let first = if std::ptr::eq(later, entry) { beside } else { entry };
+            return Err(later.place.error(format!(
+                "`{}` beside `{}` of line {}; expected one of them",
+                later.key, first.key, first.place.line
+            )));
+        }
+    }
+    Ok(())
 }
 
 impl Reader<'_> {

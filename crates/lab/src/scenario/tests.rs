@@ -56,6 +56,24 @@ fn a_whole_scenario() {
     s.check().unwrap();
 }
 
+/// The last one counted, without a word.
+#[test]
+fn a_workload_comes_from_one_place() {
+    let both = "[workload]\ngen = \"uniform,size=1MiB,count=1\"\ntrace = \"a.vtr\"";
+    let told = "s.toml:3: `workload.trace` beside `workload.gen` of line 2; expected one of them";
+    assert_eq!(fails(both), told);
+    let tenant = "[tenant.A]\ntrace = \"a.vtr\"\ngen = \"uniform,size=1MiB,count=1\"";
+    assert!(
+        fails(tenant).starts_with("s.toml:3: `tenant.A.gen` beside `tenant.A.trace` of line 2")
+    );
+    let drive = "[drive]\nfile = \"d.toml\"\npreset = \"femu-default\"";
+    assert!(fails(drive).starts_with("s.toml:3: `drive.preset` beside `drive.file` of line 2"));
+    let mut scenario = parse("[workload]\ntrace = \"a.vtr\"").unwrap();
+    scenario
+        .set_pair("workload.gen=uniform,size=1MiB,count=1")
+        .expect("the command line replaces it");
+}
+
 #[test]
 fn errors_name_file_line_and_what_was_expected() {
     for (text, wanted) in [

@@ -54,9 +54,18 @@ impl Asked {
         let mut options = options(name)?;
         // One that says what it holds stays so, unless it says what it may hold, too.
         let (capacity, limit) = (size(name, "capacity")?, size(name, "limit")?);
+        if let (Some(capacity), Some(limit)) = (capacity, limit)
+            && capacity > limit
+        {
+            return Err(format!(
+                "capacity={} with limit={}: expected a limit of as much, or more",
+                capacity.human(),
+                limit.human()
+            ));
+        }
         let most = limit.or(capacity).unwrap_or(USUAL_LIMIT);
         let capacity = capacity.unwrap_or(FIRST_CAPACITY.min(most));
-        options.limit = Some(most.max(capacity));
+        options.limit = Some(most);
         let seed = number(name, "cut_seed")?.unwrap_or(0);
         Ok(Asked {
             path: name.text().unwrap_or_default().to_string(),

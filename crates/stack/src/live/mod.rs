@@ -5,7 +5,7 @@ mod source;
 
 use std::sync::Arc;
 
-use block::Medium;
+use block::{BlockDevice, Medium};
 use live::ImageDrive;
 
 use crate::StackError;
@@ -15,7 +15,7 @@ use crate::drive::drive_params;
 use crate::power::Power;
 use crate::rules::{Top, World, check};
 use layers::Layers;
-use source::{open_device, open_file, unmake, whole};
+use source::{open_device, open_file, sized, unmake, whole};
 
 /// A stack that runs.
 #[derive(Clone, Debug)]
@@ -114,14 +114,18 @@ impl Stack {
                 layers.over(Ground::Drive(drive))?
             }
             Base::DriveImage { path, size } => {
-                if let (false, Some(size)) = (path.exists(), *size) {
+                let found = path.exists();
+                if let (false, Some(size)) = (found, *size) {
                     drop(ImageDrive::create(path, size)?);
                 }
                 let first = description.layers.first();
                 match first.is_some_and(|layer| matches!(layer, Layer::Cut(_))) {
                     false => {
-                        let drive = ModelDisk::new(ImageDrive::open(path)?, Timing::Off);
-                        let drive = Arc::new(drive);
+                        let drive = ImageDrive::open(path)?;
+                        if let (true, Some(size)) = (found, *size) {
+                            sized(path, drive.capacity().bytes(), size)?;
+                        }
+                        let drive = Arc::new(ModelDisk::new(drive, Timing::Off));
                         blocks = Some(Arc::<ModelDisk<_>>::clone(&drive));
                         layers.over(Ground::Disk(drive))?
                     }

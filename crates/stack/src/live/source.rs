@@ -47,13 +47,30 @@ pub(super) fn open_file(
         }
         _ => (options.open(path).map_err(io)?, false),
     };
-    let kind = file.metadata().map_err(io)?.file_type();
+    let found = file.metadata().map_err(io)?;
+    let kind = found.file_type();
     if !kind.is_file() {
         let hint = if kind.is_block_device() { " (a device: --device)" } else { "" };
         return Err(StackError::Options(format!("{}: not a file{hint}", path.display())));
     }
+    if let Some(size) = size {
+        sized(path, Bytes(found.len()), size)?;
+    }
     own(path, &file)?;
     Ok((named(path, file), made))
+}
+
+/// Refuses a size for what is there with another one: it is of a file that is made.
+pub(super) fn sized(path: &Path, found: Bytes, asked: Bytes) -> Result<(), StackError> {
+    if found == asked {
+        return Ok(());
+    }
+    Err(StackError::Options(format!(
+        "{}: there, with {} bytes; expected a size of as many ({} were asked for), none, or another file",
+        path.display(),
+        found.0,
+        asked.0
+    )))
 }
 
 /// A file whose failures are told by its name.
