@@ -200,6 +200,7 @@ impl Nand {
             self.note_program(at, pages, booked);
         }
         let mut failed = None;
+        let holds = self.timing.order == Order::ReadFirst && self.timing.enabled;
         for program in pages {
             let page = self.image.meta[program.block.index()].next_page;
             let fate =
@@ -207,7 +208,7 @@ impl Nand {
             if fate == Fate::Fails {
                 failed.get_or_insert(program.block);
             }
-            if self.timing.order == Order::ReadFirst && self.timing.enabled {
+            if holds {
                 self.sched.holds(die, program.block, page);
             }
             self.store(program, page, fate);

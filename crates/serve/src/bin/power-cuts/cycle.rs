@@ -48,6 +48,8 @@ pub struct Total {
     pub broken: u64,
     /// Operations under way that came out old, new, between.
     pub came: [u64; 3],
+    /// Operations under way whose file shows blocks that lay there before.
+    pub exposed: u64,
     /// Old names of renamed files that were there again beside the new ones.
     pub stale: u64,
     /// Operations that `fsync` acknowledged when the device had stopped answering, and that did not
@@ -245,6 +247,11 @@ fn cycle(
             Some(Came::Old) => total.came[0] += 1,
             Some(Came::New) => total.came[1] += 1,
             Some(Came::Between) => total.came[2] += 1,
+            Some(Came::Exposed(block, stamp)) => {
+                println!("EXPOSED: {}: block {block} under way holds {stamp:?}", ledger.folder);
+                total.came[2] += 1;
+                total.exposed += 1;
+            }
         }
     }
     machine.sync()?;

@@ -64,6 +64,9 @@ pub enum Came {
     New,
     /// Something between, as the operation allows.
     Between,
+    /// Between, and in this block lies what its place on the device held before: a whole block of another file, or
+    /// of another time. Nothing that was promised; and what a file system that orders its writes never shows.
+    Exposed(usize, Stamp),
 }
 
 /// What was found after a power cut.
@@ -224,7 +227,7 @@ impl Ledger {
         Ok(match pending {
             Pending::Create { slot, new } => match contents(&self.path(mount, *slot))? {
                 None => Ok(Came::Old),
-                // Neither its length nor its blocks were promised; but none may be another's.
+                // Neither its length nor its blocks were promised.
                 Some(bytes) => grown(&bytes, &Kept { file: new.file, blocks: vec![] }, new),
             },
             Pending::Append { slot, count, version } => {
@@ -307,13 +310,13 @@ fn exactly(path: &Path, kept: &Kept) -> io::Result<Result<(), String>> {
 }
 
 /// A file that was being made longer: the old part is as promised; behind it right blocks, or
-/// zeroes where a length was durable before the data, up to any length.
+/// zeroes where a length was durable before the data, up to any length; what lay there before is named.
 fn grown(bytes: &[u8], old: &Kept, new: &Kept) -> Result<Came, String> {
     let (least, most) = (old.blocks.len() * BLOCK, new.blocks.len() * BLOCK);
     if bytes.len() < least || bytes.len() > most {
         return Err(format!("{} bytes: expected {least} to {most}", bytes.len()));
     }
-    let mut right = 0;
+    let (mut right, mut exposed) = (0, None);
     for (i, block) in bytes.chunks(BLOCK).enumerate() {
         let whole = block.len() == BLOCK;
         if whole && is(block, new, i) {
@@ -321,8 +324,14 @@ fn grown(bytes: &[u8], old: &Kept, new: &Kept) -> Result<Came, String> {
         } else if i < old.blocks.len() {
             return Err(format!("block {i}, which was promised before, has changed"));
         } else if whole && block.iter().any(|byte| *byte != 0) {
-            return Err(format!("block {i} is neither zeroes nor its own"));
+            let Some(stamp) = Stamp::of(block) else {
+                return Err(format!("block {i} is neither zeroes nor anybody's"));
+            };
+            exposed.get_or_insert((i, stamp));
         }
+    }
+    if let Some((i, stamp)) = exposed {
+        return Ok(Came::Exposed(i, stamp));
     }
     Ok(match (bytes.len(), right) {
         (length, _) if length == least => Came::Old,

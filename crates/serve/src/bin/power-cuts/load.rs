@@ -254,6 +254,16 @@ mod tests {
         let file = OpenOptions::new().write(true).open(ledger.path(&mount, slot)).unwrap();
         put(&file, 12345, length, &[version]).unwrap();
         let verdict = came(&mut ledger);
+        let other = Stamp { file: 12345, block: length as u64, version };
+        assert_eq!(verdict.came, Some(Came::Exposed(length, other)), "{verdict:?}");
+        assert!(verdict.broken.is_empty(), "{verdict:?}");
+        // And nobody's.
+        let slot = *ledger.kept.keys().next().unwrap();
+        let length = ledger.kept[&slot].blocks.len();
+        ledger.pending = Some(Pending::Append { slot, count: 1, version });
+        let file = OpenOptions::new().write(true).open(ledger.path(&mount, slot)).unwrap();
+        file.write_all_at(&[7; BLOCK], (length * BLOCK) as u64).unwrap();
+        let verdict = came(&mut ledger);
         assert_eq!((verdict.came, verdict.broken.len()), (None, 1), "{verdict:?}");
         // A block of which one half was written: only where the device may tear it.
         for (atomic, came_of_it) in [(BLOCK, None), (512, Some(Came::Between))] {

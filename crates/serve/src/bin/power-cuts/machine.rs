@@ -29,6 +29,8 @@ pub struct Kind {
     /// Bytes that it writes over in place and takes for whole: a device that may tear them is none
     /// for it.
     pub atomic: usize,
+    /// A file that was being written may show what its blocks' places held before.
+    pub exposes: bool,
     /// A name that a renamed file had before may be there again beside the new one.
     pub stale: bool,
     /// Its `fsync` may say yes after an error that another thread met.
@@ -45,6 +47,7 @@ pub const KINDS: [Kind; 4] = [
         check: &["e2fsck", "-f", "-n"],
         // Its superblock, whose checksum lies in the second half and is looked at before the journal.
         atomic: 1024,
+        exposes: false,
         stale: false,
         late: false,
         complaint: None,
@@ -55,6 +58,7 @@ pub const KINDS: [Kind; 4] = [
         check: &["xfs_repair", "-n"],
         // Replay leaves out a block whose head is new already, however torn the rest is.
         atomic: 4096,
+        exposes: false,
         stale: false,
         late: false,
         complaint: None,
@@ -65,6 +69,7 @@ pub const KINDS: [Kind; 4] = [
         check: &["btrfs", "check", "--readonly"],
         // Its superblock, of which the copies are written together.
         atomic: 4096,
+        exposes: false,
         stale: true,
         late: false,
         complaint: None,
@@ -74,6 +79,8 @@ pub const KINDS: [Kind; 4] = [
         make: &["mkfs.f2fs", "-q", "-f"],
         check: &["fsck.f2fs", "-f", "--dry-run"],
         atomic: 512,
+        // Its fsync writes data, then the node that names it, and flushes once, behind both (`fsync_mode=posix`).
+        exposes: true,
         stale: false,
         // Once checkpoints are stopped, the sync of a folder that is on its way ends as if it had
         // been done.

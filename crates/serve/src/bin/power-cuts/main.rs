@@ -131,7 +131,7 @@ impl Total {
             "{} cycles, {} operations acknowledged by fsync, {} files compared, {} lost; \
              {} acknowledged after the device was gone and not done; {} names from before a \
              rename; \
-             {} under way: {} old, {} new, {} between; {} cuts in recovery; checker clean {} of {}; \
+             {} under way: {} old, {} new, {} between ({} with blocks of before); {} cuts in recovery; checker clean {} of {}; \
              bare device: {} of {} unflushed blocks lost, {} of {} flushed",
             self.cycles,
             self.acknowledged,
@@ -143,6 +143,7 @@ impl Total {
             came[0],
             came[1],
             came[2],
+            self.exposed,
             self.again,
             self.clean,
             self.cycles,
@@ -162,6 +163,7 @@ impl Total {
             && self.unexpected == 0
             && (self.late == 0 || kind.late)
             && (self.stale == 0 || kind.stale)
+            && (self.exposed == 0 || kind.exposes)
             && real
     }
 }
