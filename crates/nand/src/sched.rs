@@ -98,6 +98,7 @@ impl Sched {
     /// `plane` is the first page's plane within its die; `pieces` are 4 KiB pieces to move for
     /// each page; `sense` is the longest of the pages' sense times. `pages` are the pages.
     #[expect(clippy::too_many_arguments, reason = "an operation, its place and its time")]
+    #[inline(always)] // one caller, for each page that is read
     pub fn read(
         &mut self,
         t: &Timing,
@@ -162,6 +163,7 @@ impl Sched {
     /// Books a program of `pages` pages on one die (planes and word-line pages programmed
     /// together): data-in one after another, then one array time.
     #[expect(clippy::too_many_arguments, reason = "an operation, its place and its time")]
+    #[inline(always)] // one caller, for each page that is programmed
     pub fn program(
         &mut self,
         t: &Timing,

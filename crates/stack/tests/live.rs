@@ -152,7 +152,7 @@ fn a_size_is_of_what_is_made() {
         }
         start(&format!("{name}({})", path.display())).stop().expect("it ends");
         let text = format!("{name}({}, size={unlike})", path.display());
-        let refused = Stack::start(&text.parse().expect("a stack")).err().expect("another size");
+        let refused = Stack::start(&text.parse().expect("a stack")).expect_err("another size");
         let told =
             format!("{}: there, with 8388608 bytes; expected a size of as many", path.display());
         assert!(refused.to_string().starts_with(&told), "{refused}");
