@@ -53,8 +53,14 @@ pub enum Layer {
     PaperLog(Keys),
     /// The file system, with options: `lfs(OPTION=VALUE..)`. Nothing lies above it.
     Lfs(Keys),
-    /// The power of what is below can go, and what is left is drawn from the seed: `cut(SEED)`.
-    Cut(u64),
+    /// The power of what is below can go, and what is left is drawn from the seed: `cut(SEED)`. With `witness=on` it is
+    /// watched from above all layers that what was durable is there when the power is back.
+    Cut {
+        /// Of what is left.
+        seed: u64,
+        /// Whether it is watched.
+        witness: bool,
+    },
     /// A trace of what is asked of what is below is written to a new file: `record(FILE.vtr)`. With the
     /// data of everything that changes it: `record(FILE.vlog)`.
     Record(PathBuf),
@@ -274,11 +280,17 @@ impl Layer {
                 Ok(Layer::Lfs(keys))
             }
             "cut" => {
-                keys(term, &[])?;
+                keys(term, &["witness"])?;
                 let text = one(term, "SEED")?;
-                let seed = text.parse();
-                seed.map(Layer::Cut)
-                    .map_err(|_| wrong("cut", &format!("`{text}`"), "a whole number"))
+                let seed = text
+                    .parse()
+                    .map_err(|_| wrong("cut", &format!("`{text}`"), "a whole number"))?;
+                let witness = match term.keys.iter().rfind(|(key, _)| key == "witness") {
+                    None => false,
+                    Some((_, text)) => block::parse_switch(text)
+                        .map_err(|bad| wrong("cut", &format!("`witness={text}`"), &bad.expected))?,
+                };
+                Ok(Layer::Cut { seed, witness })
             }
             "record" => {
                 keys(term, &[])?;
@@ -296,7 +308,7 @@ impl Layer {
             Layer::Log(_) => "log",
             Layer::PaperLog(_) => "paper-log",
             Layer::Lfs(_) => "lfs",
-            Layer::Cut(_) => "cut",
+            Layer::Cut { .. } => "cut",
             Layer::Record(_) => "record",
             Layer::ReadOnly => "read-only",
             Layer::RealTime => "real-time",
@@ -308,7 +320,10 @@ impl Layer {
             Layer::Log(keys) | Layer::PaperLog(keys) | Layer::Lfs(keys) => {
                 (Vec::new(), keys.0.clone())
             }
-            Layer::Cut(seed) => (vec![seed.to_string()], Vec::new()),
+            Layer::Cut { seed, witness } => {
+                let watched = witness.then(|| ("witness".to_string(), "on".to_string()));
+                (vec![seed.to_string()], watched.into_iter().collect())
+            }
             Layer::Record(path) => (vec![path.display().to_string()], Vec::new()),
             Layer::ReadOnly | Layer::RealTime => (Vec::new(), Vec::new()),
         };

@@ -45,8 +45,9 @@ fn in_virtual_time(stack: &Description, world: World, _: Top) -> Result<(), Stac
     }
     let name = match &stack.base {
         Base::Ram(_) | Base::Drive { .. } => {
-            let live =
-                |layer: &&Layer| matches!(layer, Layer::Cut(_) | Layer::ReadOnly | Layer::RealTime);
+            let live = |layer: &&Layer| {
+                matches!(layer, Layer::Cut { .. } | Layer::ReadOnly | Layer::RealTime)
+            };
             stack.layers.iter().find(live).map(Layer::name)
         }
         Base::Image { .. } => Some("image"),
@@ -99,7 +100,7 @@ fn files(stack: &Description, _: World, top: Top) -> Result<(), StackError> {
 /// One switch for all.
 fn cuts(stack: &Description, _: World, _: Top) -> Result<(), StackError> {
     let mut all =
-        stack.layers.iter().enumerate().filter(|(_, layer)| matches!(layer, Layer::Cut(_)));
+        stack.layers.iter().enumerate().filter(|(_, layer)| matches!(layer, Layer::Cut { .. }));
     let Some((at, _)) = all.next() else { return Ok(()) };
     if all.next().is_some() {
         return wrong("cut: a stack has one switch");

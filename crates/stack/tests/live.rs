@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use varve_stack::disk::Done;
+use varve_stack::disk::{Disk, Done};
 use varve_stack::live::Stack;
 use varve_stack::power::When;
 
@@ -35,7 +35,7 @@ fn start(text: &str) -> Stack {
     Stack::start(&described).unwrap_or_else(|e| panic!("{text}: {e}"))
 }
 
-fn block(at: u64, version: u8) -> Vec<u8> {
+fn bytes(at: u64, version: u8) -> Vec<u8> {
     let mut bytes = vec![version; 4096];
     bytes[..8].copy_from_slice(&at.to_le_bytes());
     bytes
@@ -43,7 +43,7 @@ fn block(at: u64, version: u8) -> Vec<u8> {
 
 fn write(stack: &Stack, version: u8) {
     for at in (0..40).map(|i| i * 7 * 4096) {
-        stack.disk.write(at, &block(at, version), false).map(Done::wait).expect("written");
+        stack.disk.write(at, &bytes(at, version), false).map(Done::wait).expect("written");
     }
 }
 
@@ -157,5 +157,70 @@ fn a_size_is_of_what_is_made() {
             format!("{}: there, with 8388608 bytes; expected a size of as many", path.display());
         assert!(refused.to_string().starts_with(&told), "{refused}");
         start(&format!("{name}({}, size=8MiB)", path.display())).stop().expect("as it was");
+    }
+}
+
+/// Threads that write, trim, force and flush, and a power that goes under them: whoever watches from above finds
+/// everything durable when it is back.
+#[test]
+fn a_witness_finds_what_was_durable() {
+    for text in watched_stacks(&Folder::new()) {
+        let lost = watched(&text);
+        assert!(lost.is_empty(), "{text}: {}", lost.join("; "));
+    }
+    // The paper's log answers a flush before it is one.
+    let lost = watched("ram(24MiB)+cut(4, witness=on)+paper-log");
+    assert!(lost.iter().any(|what| what.contains("are not what was durable")), "{lost:?}");
+}
+
+fn watched_stacks(folder: &Folder) -> [String; 6] {
+    let file = |name: &str| folder.0.join(name).display().to_string();
+    [
+        format!("{DRIVE}+cut(3, witness=on)"),
+        format!("{DRIVE}+cut(3, witness=on)+log(segment=64KiB)"),
+        "ram(8MiB)+cut(4, witness=on)".to_string(),
+        "ram(24MiB)+cut(4, witness=on)+log(segment=64KiB)".to_string(),
+        format!("drive-image({}, size=8MiB)+cut(5, witness=on)", file("drive")),
+        format!("image({}, size=8MiB)+log(segment=64KiB)+cut(6, witness=on)", file("image")),
+    ]
+}
+
+/// What power-on said in some cuts.
+fn watched(text: &str) -> Vec<String> {
+    let (stack, mut lost) = (start(text), Vec::new());
+    let blocks = stack.disk.capabilities().size / 4096;
+    for cut in 0..12 {
+        std::thread::scope(|scope| {
+            for thread in 0..3 {
+                let disk = &stack.disk;
+                scope.spawn(move || changes(&**disk, cut * 3 + thread, blocks.min(64)));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(3));
+            stack.power.cut(When::Now).expect("it goes");
+        });
+        lost.extend(stack.power.on().err().map(|error| error.to_string()));
+    }
+    let known = stack.disk.counters().into_iter().find(|(name, _)| *name == "witnessed_blocks");
+    assert!(known.is_some_and(|(_, blocks)| blocks > 30), "{text}: {known:?}");
+    stack.stop().expect("it ends");
+    lost
+}
+
+/// Until the power goes.
+fn changes(disk: &dyn Disk, seed: u64, blocks: u64) {
+    let mut rng = block::Rng::new(seed);
+    for number in 0..400 {
+        let (at, version) = (rng.below(blocks) * 4096, seed as u8);
+        let did = match rng.below(12) {
+            0 => disk.flush(),
+            1 => disk.trim(at, 4096, false),
+            2 => disk.write(at, &bytes(number, version), true),
+            3 => disk.write(at + 512, &[version; 512], false),
+            _ => disk.write(at, &bytes(number, version), false),
+        };
+        match did {
+            Ok(done) => done.wait(),
+            Err(_) => break,
+        }
     }
 }

@@ -32,7 +32,7 @@ impl Below {
             };
             return Err(wrong(format!("{}: {why}", layer.name())));
         }
-        let switched = all.layers.iter().any(|layer| matches!(layer, Layer::Cut(_)));
+        let switched = all.layers.iter().any(|layer| matches!(layer, Layer::Cut { .. }));
         match &all.base {
             Base::Ram(_) if switched => {}
             Base::Ram(_) => {
@@ -43,7 +43,7 @@ impl Below {
             Base::Drive { .. } if switched => {}
             Base::Drive { .. } => {
                 let at = usize::from(all.layers.first() == Some(&Layer::RealTime));
-                all.layers.insert(at, Layer::Cut(1));
+                all.layers.insert(at, Layer::Cut { seed: 1, witness: false });
             }
             base => {
                 let what = "each run begins with a new one in memory: expected drive(PRESET) or \
@@ -61,7 +61,7 @@ impl Below {
     pub fn start(&self, seed: u64) -> Result<Stack, TortureError> {
         let mut all = self.0.clone();
         for layer in &mut all.layers {
-            if let Layer::Cut(own) = layer {
+            if let Layer::Cut { seed: own, .. } = layer {
                 *own = Rng::stream(seed, &format!("torture/stack/{own}")).next_u64();
             }
         }

@@ -27,7 +27,7 @@ pub struct StackArgs {
     /// it log(OPTION=VALUE..), paper-log(..), cut(SEED), record(FILE), read-only, real-time. The options
     /// below stand for parts of one
     #[arg(long, value_name = "STACK", group = "backing", conflicts_with_all = ["image", "size", "set", "remap",
-          "verify", "timing", "cut_seed", "read_only", "record"])]
+          "verify", "timing", "cut_seed", "witness", "read_only", "record"])]
     pub stack: Option<String>,
     /// Memory of this size
     #[arg(long, value_name = "SIZE", group = "backing", conflicts_with = "image", value_parser = size)]
@@ -60,6 +60,9 @@ pub struct StackArgs {
     /// The power can be cut (`varve ctl`); what is left of what was not flushed is drawn from this
     #[arg(long, value_name = "SEED")]
     pub cut_seed: Option<u64>,
+    /// After each power cut, look whether all blocks that were durable are there; power-on fails by name if not
+    #[arg(long, requires = "cut_seed")]
+    pub witness: bool,
     /// Refuse whatever would change it
     #[arg(long)]
     pub read_only: bool,

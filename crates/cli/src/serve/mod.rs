@@ -132,7 +132,7 @@ pub fn description(args: &StackArgs) -> Result<Description, LabError> {
     let mut layers = Vec::new();
     layers.extend((args.timing == args::Timing::Model).then_some(Layer::RealTime));
     layers.extend(args.read_only.then_some(Layer::ReadOnly));
-    layers.extend(args.cut_seed.map(Layer::Cut));
+    layers.extend(args.cut_seed.map(|seed| Layer::Cut { seed, witness: args.witness }));
     layers.extend(log(args.remap, args.verify)?);
     layers.extend(args.record.clone().map(Layer::Record));
     Ok(Description { base, layers })

@@ -17,6 +17,7 @@ mod read_only;
 mod record;
 mod record_data;
 mod transact;
+mod witness;
 
 use std::fmt::Debug;
 use std::io;
@@ -40,6 +41,7 @@ pub use remap::MediumStore;
 pub use remap::live::{Extent, Group, Halt};
 use remap::live::{LiveError, is_full};
 pub use transact::{Ask, Told, TransactError, Transactor};
+pub use witness::Witness;
 
 /// What a disk can do. Nothing is advertised that is not here, nothing here is hidden.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -58,7 +58,7 @@ impl Layers {
                     timing = Timing::Model;
                     continue;
                 }
-                Layer::Cut(drawn) => {
+                Layer::Cut { seed: drawn, .. } => {
                     seed = Some(*drawn);
                     continue;
                 }

@@ -10,7 +10,9 @@ use live::ImageDrive;
 
 use crate::StackError;
 use crate::description::{Base, Description, Layer};
-use crate::disk::{Blocks, CutDrive, Disk, Meter, Metered, ModelDisk, RamDisk, Recorder, Timing};
+use crate::disk::{
+    Blocks, CutDrive, Disk, Meter, Metered, ModelDisk, RamDisk, Recorder, Timing, Witness,
+};
 use crate::drive::drive_params;
 use crate::power::Power;
 use crate::rules::{Top, World, check};
@@ -119,7 +121,7 @@ impl Stack {
                     drop(ImageDrive::create(path, size)?);
                 }
                 let first = description.layers.first();
-                match first.is_some_and(|layer| matches!(layer, Layer::Cut(_))) {
+                match first.is_some_and(|layer| matches!(layer, Layer::Cut { .. })) {
                     false => {
                         let drive = ImageDrive::open(path)?;
                         if let (true, Some(size)) = (found, *size) {
@@ -135,6 +137,14 @@ impl Stack {
                         layers.with_drive_image().over(Ground::Medium(file))?
                     }
                 }
+            }
+        };
+        let watched = |layer: &Layer| matches!(layer, Layer::Cut { witness: true, .. });
+        let (disk, power): Served = match description.layers.iter().any(watched) {
+            false => (disk, power),
+            true => {
+                let witness = Arc::new(Witness::new(disk, power));
+                (Arc::<Witness>::clone(&witness), witness)
             }
         };
         let meter = Arc::new(Meter::default());

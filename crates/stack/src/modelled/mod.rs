@@ -116,7 +116,7 @@ impl Modelled {
                 return Err(failed(&"with data (.vlog): a run in virtual time has none"));
             }
             Layer::Record(path) => Box::new(Recorded::new(self, path, name)?),
-            Layer::Lfs(_) | Layer::Cut(_) | Layer::ReadOnly | Layer::RealTime => {
+            Layer::Lfs(_) | Layer::Cut { .. } | Layer::ReadOnly | Layer::RealTime => {
                 return Err(failed(&"no device in virtual time"));
             }
         }))
