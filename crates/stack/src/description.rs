@@ -288,7 +288,7 @@ impl Layer {
                 let witness = match term.keys.iter().rfind(|(key, _)| key == "witness") {
                     None => false,
                     Some((_, text)) => block::parse_switch(text)
-                        .map_err(|bad| wrong("cut", &format!("`witness={text}`"), &bad.expected))?,
+                        .map_err(|bad| wrong("cut", &format!("`witness={text}`"), bad.expected))?,
                 };
                 Ok(Layer::Cut { seed, witness })
             }
