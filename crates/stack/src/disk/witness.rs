@@ -194,6 +194,10 @@ impl Witness {
         let blocks: Vec<u64> = self.seen().blocks.keys().copied().collect();
         for block in blocks {
             let read = self.below.read(block * BLOCK, &mut bytes).map(Done::wait);
+            if read.is_err() && !self.power.state().on {
+                // It has gone again: the next power-on judges the rest.
+                break;
+            }
             let found = crc32c(0, &bytes);
             let mut seen = self.seen();
             let Some(kept) = seen.blocks.get_mut(&block) else { continue };
@@ -330,6 +334,8 @@ mod tests {
     use super::*;
 
     const FULL: [u8; 3] = [1, 2, 3];
+    /// A block of these is not read.
+    const UNREADABLE: u8 = 9;
 
     /// A disk in memory that loses what somebody takes from it, and a switch that does nothing.
     #[derive(Default, Debug)]
@@ -348,7 +354,7 @@ mod tests {
         }
         fn read(&self, at: u64, into: &mut [u8]) -> Result<Done, DiskError> {
             into.fill(self.0.lock().unwrap().get(&(at / BLOCK)).copied().unwrap_or(0));
-            Ok(Done::NOW)
+            if into[0] == UNREADABLE { Err(DiskError::PowerOff) } else { Ok(Done::NOW) }
         }
         fn write(&self, at: u64, from: &[u8], _: bool) -> Result<Done, DiskError> {
             self.holds(at / BLOCK, from[0]);
@@ -376,8 +382,9 @@ mod tests {
         }
     }
 
+    /// Whether it is on.
     #[derive(Debug)]
-    struct Still;
+    struct Still(bool);
 
     impl Power for Still {
         fn cut(&self, _: When) -> Result<(), PowerError> {
@@ -387,13 +394,13 @@ mod tests {
             Ok(())
         }
         fn state(&self) -> PowerState {
-            PowerState { on: true, operations: 0, cuts: 0, last: None }
+            PowerState { on: self.0, operations: 0, cuts: 0, last: None }
         }
     }
 
     fn watched() -> (Arc<Careless>, Witness) {
         let disk = Arc::new(Careless::default());
-        (Arc::clone(&disk), Witness::new(disk, Arc::new(Still)))
+        (Arc::clone(&disk), Witness::new(disk, Arc::new(Still(true))))
     }
 
     fn put(witness: &Witness, byte: u8, fua: bool) {
@@ -457,6 +464,21 @@ mod tests {
             w.on().unwrap();
         };
         assert_eq!(may_be(twice), [3]);
+    }
+
+    #[test]
+    fn what_is_not_read_is_lost_unless_the_power_has_gone_again() {
+        let (disk, witness) = watched();
+        put(&witness, 1, true);
+        disk.holds(1, UNREADABLE);
+        assert!(witness.on().unwrap_err().to_string().contains("block 1: the power is off"));
+        let disk = Arc::new(Careless::default());
+        let witness = Witness::new(Arc::<Careless>::clone(&disk), Arc::new(Still(false)));
+        put(&witness, 1, true);
+        disk.holds(1, UNREADABLE);
+        witness.on().expect("nothing is known yet");
+        disk.holds(1, 2);
+        assert!(witness.on().is_err(), "the next time it is");
     }
 
     #[test]
