@@ -29,8 +29,6 @@ pub struct Plan {
     pub longest: u64,
     /// Power cuts of the bare device before that.
     pub probes: u64,
-    /// By fdatasync even where the file system is known to lose what that acknowledged.
-    pub datasync: bool,
     /// Only the sum at the end.
     pub quiet: bool,
 }
@@ -94,9 +92,6 @@ pub fn run(machine: &mut Machine, plan: &Plan) -> Result<Total, String> {
     }
     let mut ledgers: Vec<Ledger> =
         (1..=plan.threads).map(|thread| Ledger::new(thread, atomic)).collect();
-    for ledger in &mut ledgers {
-        ledger.datasync = plan.datasync || machine.kind.datasync;
-    }
     machine.make()?;
     machine.mount(false)?;
     let folders = ledgers.iter().map(|l| l.folder.clone()).chain(["noise".to_string()]);

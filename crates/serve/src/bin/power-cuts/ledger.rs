@@ -52,8 +52,6 @@ pub struct Ledger {
     pub acknowledged: u64,
     /// Bytes that the device keeps whole: what is written over in place may be torn between them.
     pub atomic: usize,
-    /// Whether what changes no name is made durable by fdatasync, not fsync.
-    pub datasync: bool,
     numbers: u64,
 }
 
@@ -96,7 +94,6 @@ impl Ledger {
             late: false,
             acknowledged: 0,
             atomic,
-            datasync: true,
             numbers: thread << 48,
         }
     }

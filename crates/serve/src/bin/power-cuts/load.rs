@@ -91,7 +91,6 @@ fn perform(ledger: &Ledger, mount: &Path, pending: &Pending) -> io::Result<()> {
     let folder = || File::open(mount.join(&ledger.folder))?.sync_all();
     let open = |slot: u64| OpenOptions::new().write(true).open(ledger.path(mount, slot));
     let number = |slot: u64| ledger.kept.get(&slot).map_or(0, |kept| kept.file);
-    let durable = |file: &File| if ledger.datasync { file.sync_data() } else { file.sync_all() };
     match pending {
         Pending::Create { slot, new } => {
             let file = File::create_new(ledger.path(mount, *slot))?;
@@ -102,13 +101,13 @@ fn perform(ledger: &Ledger, mount: &Path, pending: &Pending) -> io::Result<()> {
         Pending::Overwrite { slot, first, count, version } => {
             let file = open(*slot)?;
             put(&file, number(*slot), *first, &vec![*version; *count])?;
-            durable(&file)
+            file.sync_data()
         }
         Pending::Append { slot, count, version } => {
             let file = open(*slot)?;
             let length = ledger.kept.get(slot).map_or(0, |kept| kept.blocks.len());
             put(&file, number(*slot), length, &vec![*version; *count])?;
-            durable(&file)
+            file.sync_data()
         }
         Pending::Replace { slot, new } => {
             let beside = ledger.beside(mount, *slot);

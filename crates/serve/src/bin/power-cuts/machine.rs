@@ -31,8 +31,6 @@ pub struct Kind {
     pub atomic: usize,
     /// A file that was being written may show what its blocks' places held before.
     pub exposes: bool,
-    /// Its `fdatasync` is to be trusted.
-    pub datasync: bool,
     /// A name that a renamed file had before may be there again beside the new one.
     pub stale: bool,
     /// Its `fsync` may say yes after an error that another thread met.
@@ -50,7 +48,6 @@ pub const KINDS: [Kind; 4] = [
         // Its superblock, whose checksum lies in the second half and is looked at before the journal.
         atomic: 1024,
         exposes: false,
-        datasync: true,
         stale: false,
         late: false,
         complaint: None,
@@ -62,7 +59,6 @@ pub const KINDS: [Kind; 4] = [
         // Replay leaves out a block whose head is new already, however torn the rest is.
         atomic: 4096,
         exposes: false,
-        datasync: true,
         stale: false,
         late: false,
         complaint: None,
@@ -74,7 +70,6 @@ pub const KINDS: [Kind; 4] = [
         // Its superblock, of which the copies are written together.
         atomic: 4096,
         exposes: false,
-        datasync: true,
         stale: true,
         late: false,
         complaint: None,
@@ -86,8 +81,6 @@ pub const KINDS: [Kind; 4] = [
         atomic: 512,
         // Its fsync writes data, then the node that names it, and flushes once, behind both (`fsync_mode=posix`).
         exposes: true,
-        // Linux 6.12 was seen to answer that of an append without a node that names the new blocks.
-        datasync: false,
         stale: false,
         // Once checkpoints are stopped, the sync of a folder that is on its way ends as if it had
         // been done.

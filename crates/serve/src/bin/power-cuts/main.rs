@@ -20,7 +20,7 @@ use crate::machine::{KINDS, Kind, Machine, Place};
 
 const USAGE: &str = "\
 power-cuts (--device DEV --control PATH | --file DISK.IMG [--control PATH]) --fs NAME --mount DIR
-           [--cycles N] [--seed N] [--threads N] [--longest MS] [--probes N] [--datasync] [--quiet]
+           [--cycles N] [--seed N] [--threads N] [--longest MS] [--probes N] [--quiet]
   Makes a file system on a served device and cuts its power N times (default 100) under load.
   --device   a block device, and --control a control socket or a serial line that leads to one
   --file     disk.img of a served directory: a loop device is made of it in each cycle
@@ -28,8 +28,6 @@ power-cuts (--device DEV --control PATH | --file DISK.IMG [--control PATH]) --fs
   --longest  milliseconds of load before the power goes at the latest (default 600)
   --probes   power cuts before that, of the bare device: unflushed writes must be lost in some
              (default 8)
-  --datasync fdatasync where no name changes, on F2FS, too: there fsync is asked for, because Linux 6.12
-             was seen to lose appends that fdatasync had acknowledged
   Exit code 0 only if nothing acknowledged was lost, every check was clean, and the cuts were real;
   77: skipped, because the device is none for that file system.";
 
@@ -46,15 +44,7 @@ struct Options {
 
 fn options() -> Result<Options, String> {
     let (mut device, mut file, mut control, mut kind, mut mount) = (None, None, None, None, None);
-    let mut plan = Plan {
-        cycles: 100,
-        seed: 1,
-        threads: 4,
-        longest: 600,
-        probes: 8,
-        quiet: false,
-        datasync: false,
-    };
+    let mut plan = Plan { cycles: 100, seed: 1, threads: 4, longest: 600, probes: 8, quiet: false };
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         let mut value = || args.next().ok_or_else(|| format!("{arg}: expected a value"));
@@ -72,7 +62,6 @@ fn options() -> Result<Options, String> {
             "--longest" => plan.longest = number(value()?)?.max(1),
             "--probes" => plan.probes = number(value()?)?,
             "--quiet" => plan.quiet = true,
-            "--datasync" => plan.datasync = true,
             "--fs" => {
                 let name = value()?;
                 let found = KINDS.iter().find(|kind| kind.name == name);
