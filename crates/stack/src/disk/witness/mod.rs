@@ -2,157 +2,22 @@
 //!
 //! Invariants:
 //! * it judges by what was asked and answered here, and by nothing that the stack below says of itself;
-//! * of a block it keeps checksums, never bytes: some 100 bytes for each block that was ever written;
+//! * of a block it keeps checksums, never bytes, and not more of them than so many;
+//! * a block is compared with nothing changing what is known of it, so those who write meanwhile alarm nobody;
 //! * what it cannot know (parts of blocks, transactions, who came first of two in flight together) it lets pass.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod seen;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use block::crc32c;
 
+use self::seen::{BLOCK, Change, Seen};
 use super::{Ask, Capabilities, Disk, DiskError, Done, Extent, Piece, Told, TransactError};
 use crate::power::{Power, PowerError, PowerState, When};
 
-const BLOCK: u64 = 4096;
-const IN_FLIGHT: u64 = u64::MAX;
 /// Blocks named in one error.
 const NAMED: usize = 4;
-
-/// A checksum; none where any bytes are right.
-type Sum = Option<u32>;
-
-/// What somebody wrote, and when: before its answer it may be there or not.
-#[derive(Clone, Copy, Debug)]
-struct Version {
-    sum: Sum,
-    begun: u64,
-    ended: u64,
-}
-
-/// A block: what it may hold, of which something is durable, and what was written since.
-#[derive(Clone, Debug)]
-struct Kept {
-    durable: Vec<Version>,
-    since: Vec<Version>,
-}
-
-impl Default for Kept {
-    fn default() -> Kept {
-        Kept { durable: vec![Version { sum: None, begun: 0, ended: 0 }], since: Vec::new() }
-    }
-}
-
-impl Kept {
-    /// A flush that was asked for at `flush` was answered.
-    fn flushed(&mut self, flush: u64) {
-        let over = |version: &&Version| version.ended < flush;
-        let there = || self.durable.iter().chain(self.since.iter().filter(over));
-        let last = there().map(|version| version.begun).max().unwrap_or(0);
-        // Those that were over when the last one began are gone; others may have come after it.
-        let durable = there().filter(|version| version.ended >= last).copied().collect();
-        self.durable = durable;
-        self.since.retain(|version| version.ended >= flush);
-    }
-
-    /// The power is back since `on`, and the block holds this.
-    fn came_back(&mut self, found: u32, on: u64) {
-        let (new, old): (Vec<Version>, Vec<Version>) =
-            self.since.drain(..).partition(|version| version.begun > on);
-        if new.is_empty() {
-            self.durable = vec![Version { sum: Some(found), begun: on, ended: on }];
-        } else {
-            // It may be the new one already, and that is not durable.
-            self.durable.extend(old.iter().map(|version| Version { ended: on, ..*version }));
-        }
-        self.since = new;
-    }
-
-    fn may_be(&self, found: u32) -> bool {
-        let any = |version: &Version| version.sum.is_none_or(|sum| sum == found);
-        self.durable.iter().any(any) || self.since.iter().any(any)
-    }
-}
-
-#[derive(Default, Debug)]
-struct Seen {
-    clock: u64,
-    blocks: BTreeMap<u64, Kept>,
-    /// Blocks with something that is not durable.
-    open: BTreeSet<u64>,
-}
-
-impl Seen {
-    fn tick(&mut self) -> u64 {
-        self.clock += 1;
-        self.clock
-    }
-
-    fn begin(&mut self, change: &Change) -> u64 {
-        let begun = self.tick();
-        for (block, sum) in &change.0 {
-            let kept = self.blocks.entry(*block).or_default();
-            kept.since.push(Version { sum: *sum, begun, ended: IN_FLIGHT });
-            self.open.insert(*block);
-        }
-        begun
-    }
-
-    /// What begun then was answered; a failed one may be there for ever after, or until something newer is.
-    fn end(&mut self, change: &Change, begun: u64, fua: bool) {
-        let ended = self.tick();
-        for (block, _) in &change.0 {
-            let Some(kept) = self.blocks.get_mut(block) else { continue };
-            for version in kept.since.iter_mut().filter(|version| version.begun == begun) {
-                version.ended = ended;
-            }
-            if fua {
-                // It alone: what came before it on this block is over, and nothing else is durable by it.
-                kept.flushed(ended + 1);
-            }
-        }
-    }
-
-    fn flushed(&mut self, flush: u64) {
-        let blocks = &mut self.blocks;
-        self.open.retain(|block| {
-            let Some(kept) = blocks.get_mut(block) else { return false };
-            kept.flushed(flush);
-            !kept.since.is_empty()
-        });
-    }
-}
-
-/// Blocks that a request changes, with what they hold then.
-struct Change(Vec<(u64, Sum)>);
-
-impl Change {
-    /// Whole blocks of these bytes, and those of which it is a part.
-    fn bytes(at: u64, from: &[u8]) -> Change {
-        Change::each(at, from.len() as u64, |start| {
-            let bytes = &from[(start - at) as usize..][..BLOCK as usize];
-            crc32c(0, bytes)
-        })
-    }
-
-    fn zeroes(at: u64, bytes: u64) -> Change {
-        let sum = crc32c(0, &[0; BLOCK as usize]);
-        Change::each(at, bytes, |_| sum)
-    }
-
-    /// Nobody knows what.
-    fn anything(at: u64, bytes: u64) -> Change {
-        let mut change = Change::each(at, bytes, |_| 0);
-        change.0.iter_mut().for_each(|(_, sum)| *sum = None);
-        change
-    }
-
-    fn each(at: u64, bytes: u64, sum: impl Fn(u64) -> u32) -> Change {
-        let blocks = at / BLOCK..(at + bytes).div_ceil(BLOCK);
-        let whole = |block: u64| block * BLOCK >= at && (block + 1) * BLOCK <= at + bytes;
-        let one = |block: u64| (block, whole(block).then(|| sum(block * BLOCK)));
-        Change(if bytes == 0 { Vec::new() } else { blocks.map(one).collect() })
-    }
-}
 
 /// A disk, with its switch, and what is known of it.
 #[derive(Debug)]
@@ -180,9 +45,7 @@ impl Witness {
     ) -> Result<R, E> {
         let begun = self.seen().begin(change);
         let result = work(&*self.below);
-        if result.is_ok() {
-            self.seen().end(change, begun, fua);
-        }
+        self.seen().end(change, begun, result.is_ok(), fua);
         result
     }
 
@@ -193,19 +56,21 @@ impl Witness {
         let (mut bytes, mut broken, mut named) = (vec![0; BLOCK as usize], 0, Vec::new());
         let blocks: Vec<u64> = self.seen().blocks.keys().copied().collect();
         for block in blocks {
+            let mut seen = self.seen();
             let read = self.below.read(block * BLOCK, &mut bytes).map(Done::wait);
             if read.is_err() && !self.power.state().on {
                 // It has gone again: the next power-on judges the rest.
                 break;
             }
-            let found = crc32c(0, &bytes);
-            let mut seen = self.seen();
             let Some(kept) = seen.blocks.get_mut(&block) else { continue };
-            // What was under way may be torn where the device tears it.
-            let fits = match &read {
-                Ok(()) => kept.may_be(found) || torn && !kept.since.is_empty(),
-                Err(_) => kept.durable.iter().any(|version| version.sum.is_none()),
+            let found = read.as_ref().ok().map(|()| crc32c(0, &bytes));
+            let fits = match found {
+                // What was under way may be torn where the device tears it.
+                Some(found) => kept.may_be(found) || torn && kept.may_be_torn(),
+                None => kept.may_be_anything(),
             };
+            kept.came_back(found, since);
+            drop(seen);
             if !fits {
                 broken += 1;
                 let how = match read {
@@ -215,7 +80,6 @@ impl Witness {
                 };
                 named.extend((named.len() < NAMED).then(|| format!("block {block}: {how}")));
             }
-            kept.came_back(found, since);
         }
         match broken {
             0 => Ok(()),
@@ -268,9 +132,8 @@ impl Disk for Witness {
             })
             .collect();
         self.below.write_each(pieces, &mut |i, result| {
-            if result.is_ok() {
-                self.seen().end(&changes[i].0, changes[i].1, false);
-            }
+            let (change, begun) = &changes[i];
+            self.seen().end(change, *begun, result.is_ok(), false);
             ended(i, result);
         });
     }
@@ -282,7 +145,8 @@ impl Disk for Witness {
     }
     fn trim(&self, at: u64, bytes: u64, fua: bool) -> Result<Done, DiskError> {
         let block = u64::from(self.below.capabilities().block).max(BLOCK);
-        let (start, end) = (at.next_multiple_of(block), (at + bytes) / block * block);
+        let start = at.checked_next_multiple_of(block).unwrap_or(at);
+        let end = at.saturating_add(bytes) / block * block;
         let change = Change::zeroes(start, end.saturating_sub(start));
         self.changed(&change, fua, |below| below.trim(at, bytes, fua))
     }
@@ -298,25 +162,15 @@ impl Disk for Witness {
     /// A commit changes blocks that are named before it: from then on anything may be in them, until they are
     /// written again.
     fn transact(&self, ask: Ask<'_>) -> Result<Told, TransactError> {
-        let changed = match &ask {
-            Ask::Write(_, first, from) => Some((first.0, from.len() as u64)),
-            Ask::Trim(_, first, count) => Some((first.0, u64::from(*count) * BLOCK)),
-            _ => None,
-        };
-        let remapped = match &ask {
-            Ask::Remap(pairs) => pairs.iter().map(|(to, _)| to.0).collect(),
+        let pages =
+            |page: block::Lpn, count: u64| Change::zeroes(u64::from(page.0) * BLOCK, count * BLOCK);
+        let forgotten = match &ask {
+            Ask::Write(_, first, from) => vec![pages(*first, (from.len() as u64).div_ceil(BLOCK))],
+            Ask::Trim(_, first, count) => vec![pages(*first, u64::from(*count))],
+            Ask::Remap(pairs) => pairs.iter().map(|(to, _)| pages(*to, 1)).collect(),
             _ => Vec::new(),
         };
-        let mut seen = self.seen();
-        let ranges = changed.into_iter().chain(remapped.into_iter().map(|page| (page, BLOCK)));
-        for (page, bytes) in ranges {
-            let change = Change::anything(u64::from(page) * BLOCK, bytes);
-            for (block, _) in change.0 {
-                seen.blocks.insert(block, Kept::default());
-                seen.open.remove(&block);
-            }
-        }
-        drop(seen);
+        forgotten.iter().for_each(|change| self.seen().forget(change));
         self.below.transact(ask)
     }
     fn close(&self) -> Result<(), DiskError> {
@@ -331,6 +185,8 @@ impl Disk for Witness {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     const FULL: [u8; 3] = [1, 2, 3];
@@ -482,47 +338,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_under_way_at_a_flush_is_not_durable_by_it() {
-        let sum = |byte: u8| crc32c(0, &[byte; BLOCK as usize]);
-        let (one, two) = (Change(vec![(1, Some(sum(1)))]), Change(vec![(1, Some(sum(2)))]));
-        let mut seen = Seen::default();
-        let first = seen.begin(&one);
-        seen.end(&one, first, false);
-        let second = seen.begin(&two);
-        let flush = seen.tick();
-        seen.end(&two, second, false);
-        seen.flushed(flush);
-        let allowed = |seen: &Seen| {
-            let kept = &seen.blocks[&1];
-            (1..=3).filter(|byte| kept.may_be(sum(*byte))).collect::<Vec<u8>>()
-        };
-        assert_eq!(allowed(&seen), [1, 2]);
-        let flush = seen.tick();
-        seen.flushed(flush);
-        assert_eq!(allowed(&seen), [2]);
-        assert!(seen.open.is_empty());
-        // Of two in flight together either may have come last.
-        let (first, second) = (seen.begin(&one), seen.begin(&two));
-        seen.end(&two, second, false);
-        seen.end(&one, first, false);
-        let flush = seen.tick();
-        seen.flushed(flush);
-        assert_eq!(allowed(&seen), [1, 2]);
-        // Nor is one that was under way when a forced one came and went.
-        let first = seen.begin(&one);
-        let forced = seen.begin(&two);
-        seen.end(&two, forced, true);
-        seen.end(&one, first, false);
-        let flush = seen.tick();
-        seen.flushed(flush);
-        assert_eq!(allowed(&seen), [1, 2]);
-        // Who writes while the power comes back is not judged by what was there.
-        let on = seen.tick();
-        let new = Change(vec![(1, Some(sum(3)))]);
-        let begun = seen.begin(&new);
-        seen.blocks.get_mut(&1).unwrap().came_back(sum(3), on);
-        assert_eq!(allowed(&seen), FULL);
-        seen.end(&new, begun, true);
-        assert_eq!(allowed(&seen), [3]);
+    fn what_was_not_read_once_is_not_known_by_what_was_read_before_it() {
+        let (disk, witness) = watched();
+        put(&witness, 1, true);
+        disk.holds(1, UNREADABLE);
+        witness.on().unwrap_err();
+        disk.holds(1, 3);
+        witness.on().expect("nothing is known of it since");
     }
 }
