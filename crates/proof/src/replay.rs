@@ -245,3 +245,32 @@ fn same(run: impl Fn() -> (u64, u64, String)) -> Result<(), Failure> {
     }
     Err(Failure::new(Contract::C9, format!("two runs differ: {first:x?} and {second:x?}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::{Draw, draw_run};
+
+    #[test]
+    fn a_search_asks_at_each_operation_whether_it_goes_on_and_ends_when_it_does_not() {
+        let (plan, _, _) = draw_run(3, &Draw::HEALTHY);
+        let asked = Cell::new(0);
+        let count = |most: u64| {
+            asked.set(0);
+            let outcome = hunt_while(&plan, Density::SHORT, &|| {
+                asked.set(asked.get() + 1);
+                asked.get() < most
+            });
+            let outcome = outcome.unwrap();
+            assert!(outcome.broken.is_none());
+            (asked.get(), outcome.tally.cuts)
+        };
+        let (all, cuts) = count(u64::MAX);
+        assert_eq!(hunt(&plan, Density::SHORT).unwrap().tally.cuts, cuts, "asking changes nothing");
+        assert!(all > 100 && cuts > all / 4, "{all} times asked, {cuts} cuts");
+        let (ended, few) = count(10);
+        assert!(ended < 20 && few < cuts / 4, "{ended} times asked, {few} of {cuts} cuts");
+    }
+}

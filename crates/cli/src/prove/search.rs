@@ -167,6 +167,27 @@ fn keep(kept: &mut BTreeMap<String, Broken>, broken: Broken) {
     }
 }
 
+/// Of each worker its pulse, and the processor time when that was first seen.
+struct Pulses(Vec<(u64, Duration)>);
+
+impl Pulses {
+    /// The workers whose pulse has stood still for longer than `most`.
+    fn still(
+        &mut self,
+        beats: impl Iterator<Item = u64>,
+        now: Duration,
+        most: Duration,
+    ) -> Vec<usize> {
+        for ((last, since), beat) in self.0.iter_mut().zip(beats) {
+            if beat != *last {
+                (*last, *since) = (beat, now);
+            }
+        }
+        let still = self.0.iter().map(|(_, since)| now > *since + most);
+        still.enumerate().filter(|(_, still)| *still).map(|(at, _)| at).collect()
+    }
+}
+
 /// Ends the search in time, and the process if a run hangs: that is a broken C10 which no
 /// exception can report. Says whether the user ended it.
 fn watch(shared: &Shared<'_>) -> bool {
@@ -175,8 +196,7 @@ fn watch(shared: &Shared<'_>) -> bool {
     let minutes = shared.options.minutes.map(|n| n.saturating_mul(60));
     let seconds = shared.options.seconds.or(minutes).filter(|_| shared.seeds.is_none());
     let mut interrupted = false;
-    // Per worker: its pulse, and the processor time when it was first seen.
-    let mut seen = vec![(0, Duration::ZERO); shared.pulses.len()];
+    let mut pulses = Pulses(vec![(0, Duration::ZERO); shared.pulses.len()]);
     loop {
         thread::sleep(Duration::from_millis(20));
         interrupted |= stop::flag().load(Ordering::Relaxed);
@@ -185,15 +205,11 @@ fn watch(shared: &Shared<'_>) -> bool {
         }
         let busy = shared.busy.lock().expect("no worker panics");
         let now = processor(shared.start);
-        for ((seed, pulse), (last, since)) in busy.iter().zip(&shared.pulses).zip(&mut seen) {
-            let pulse = pulse.load(Ordering::Relaxed);
-            if pulse != *last {
-                (*last, *since) = (pulse, now);
-            }
-            if let Some(seed) = seed.filter(|_| now > *since + stuck_after) {
-                eprintln!("seed {seed}: C10: the run does not end");
-                std::process::exit(1);
-            }
+        let beats = shared.pulses.iter().map(|pulse| pulse.load(Ordering::Relaxed));
+        let still = pulses.still(beats, now, stuck_after);
+        if let Some(seed) = still.into_iter().find_map(|worker| busy[worker]) {
+            eprintln!("seed {seed}: C10: the run does not end");
+            std::process::exit(1);
         }
         let ended = shared.ended.load(Ordering::Relaxed) == u64::from(shared.options.threads);
         if ended && busy.iter().all(Option::is_none) {
@@ -239,4 +255,25 @@ pub fn search(options: &Prove) -> Searched {
     let findings = shared.findings.into_inner().expect("no worker panics");
     let broken = shared.broken.into_inner().expect("no worker panics");
     Searched { findings, broken, wall, interrupted }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// However long a run takes: it is stuck when it cuts nothing.
+    #[test]
+    fn stuck_is_who_stands_still() {
+        let mut pulses = Pulses(vec![(0, Duration::ZERO); 2]);
+        let mut still = |second: u64, beats: [u64; 2]| -> Vec<usize> {
+            let (now, most) = (Duration::from_secs(second), Duration::from_secs(120));
+            pulses.still(beats.into_iter(), now, most)
+        };
+        for second in 0..1000 {
+            assert!(still(second, [second, second / 100]).is_empty(), "after {second} s");
+        }
+        assert_eq!(still(1110, [1110, 9]), [1]);
+        assert!(still(1111, [1110, 10]).is_empty(), "it goes on");
+        assert_eq!(still(1500, [1110, 10]), [0, 1]);
+    }
 }
