@@ -142,7 +142,7 @@ pub const BASES: &str = "ram(SIZE), image(FILE, size=SIZE), device(DEV), drive(P
                          drive-image(FILE, size=SIZE)";
 /// Layers, as help.
 pub const LAYERS: &str = "log(OPTION=VALUE..), paper-log(OPTION=VALUE..), lfs(OPTION=VALUE..), \
-                          cut(SEED), record(FILE), read-only, real-time";
+                          cut(SEED[, witness=on]), record(FILE), read-only, real-time";
 
 impl FromStr for Description {
     type Err = StackError;

@@ -145,18 +145,21 @@ fn what_is_read_only_is_not_written() {
 #[test]
 fn a_size_is_of_what_is_made() {
     let folder = Folder::new();
-    for (name, unlike) in [("image", "16MiB"), ("drive-image", "16MiB"), ("drive-image", "4MiB")] {
-        let path = folder.0.join(format!("{name}-{unlike}"));
-        for size in ["8MiB", "8388608"] {
-            start(&format!("{name}({}, size={size})", path.display())).stop().expect("it ends");
+    for name in ["image", "drive-image"] {
+        let path = folder.0.join(name).display().to_string();
+        for above in ["", "+cut(1)"] {
+            for size in ["8MiB", "8388608"] {
+                start(&format!("{name}({path}, size={size}){above}")).stop().expect("it ends");
+            }
+            start(&format!("{name}({path}){above}")).stop().expect("it ends");
+            for unlike in ["16MiB", "4MiB"] {
+                let text = format!("{name}({path}, size={unlike}){above}").parse();
+                let refused = Stack::start(&text.expect("a stack")).expect_err("another size");
+                let told = format!("{path}: there, with 8388608 bytes; expected a size of as many");
+                assert!(refused.to_string().starts_with(&told), "{refused}");
+            }
+            start(&format!("{name}({path}, size=8MiB){above}")).stop().expect("as it was");
         }
-        start(&format!("{name}({})", path.display())).stop().expect("it ends");
-        let text = format!("{name}({}, size={unlike})", path.display());
-        let refused = Stack::start(&text.parse().expect("a stack")).expect_err("another size");
-        let told =
-            format!("{}: there, with 8388608 bytes; expected a size of as many", path.display());
-        assert!(refused.to_string().starts_with(&told), "{refused}");
-        start(&format!("{name}({}, size=8MiB)", path.display())).stop().expect("as it was");
     }
 }
 

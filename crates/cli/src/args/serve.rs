@@ -24,7 +24,7 @@ pub enum Serve {
 pub struct StackArgs {
     /// A stack in one text, the lowest first: `image(disk.img, size=1GiB)+log`. What there is: ram(SIZE),
     /// image(FILE, size=SIZE), device(DEV), drive(PRESET, KEY=VALUE..), drive-image(FILE, size=SIZE); above
-    /// it log(OPTION=VALUE..), paper-log(..), cut(SEED), record(FILE), read-only, real-time. The options
+    /// it log(OPTION=VALUE..), paper-log(..), cut(SEED[, witness=on]), record(FILE), read-only, real-time. The options
     /// below stand for parts of one
     #[arg(long, value_name = "STACK", group = "backing", conflicts_with_all = ["image", "size", "set", "remap",
           "verify", "timing", "cut_seed", "witness", "read_only", "record"])]

@@ -133,6 +133,9 @@ impl Stack {
                     }
                     // The file below it loses its power, and the drive comes up from what is left.
                     true => {
+                        if let (true, Some(size)) = (found, *size) {
+                            sized(path, ImageDrive::open_beside(path)?.capacity().bytes(), size)?;
+                        }
                         let file = Arc::new(open_file(path, None, false)?.0);
                         layers.with_drive_image().over(Ground::Medium(file))?
                     }
