@@ -297,8 +297,7 @@ impl Nand {
     ) -> Result<Time, NandError> {
         self.powered()?;
         let (block, page) = pages[0];
-        let plane = self.geometry.plane_of(block);
-        let die = self.geometry.die_of_plane(plane);
+        let (die, plane) = self.geometry.die_and_plane(block);
         let total: u32 = pieces.iter().sum();
         let page_type = self.timing.page_type(page, self.geometry.pages_per_block);
         let mut sense = self.timing.read_span(page_type, total);
@@ -306,7 +305,6 @@ impl Nand {
             sense = self.read_faults(block, page, sense);
         }
         let (sense, at) = self.delays(die, sense, at);
-        let plane = plane % self.geometry.planes_per_die;
         let booked = self.sched.read(&self.timing, self.now, at, die, plane, pages, pieces, sense);
         if self.trail.is_some() || self.sched.has_shifted() {
             self.note_moves(at, pages, pieces, sense, cause, booked);
@@ -350,7 +348,7 @@ impl Nand {
     /// The die of a block.
     #[inline(always)]
     pub fn die_of(&self, block: BlockId) -> u32 {
-        self.geometry.die_of_plane(self.geometry.plane_of(block))
+        self.geometry.die_and_plane(block).0
     }
     /// Pages of a block programmed since its erase.
     #[inline(always)]

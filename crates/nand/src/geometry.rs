@@ -28,6 +28,8 @@ pub struct Geometry {
     /// Slots in a page.
     pub slots_per_page: u32,
     by_planes: Divider,
+    by_planes_of_die: Divider,
+    by_dies_of_channel: Divider,
     by_block_slots: Divider,
     by_page_slots: Divider,
 }
@@ -75,6 +77,8 @@ impl Geometry {
             slot_bytes,
             slots_per_page,
             by_planes: Divider::new(channels * dies_per_channel * planes_per_die),
+            by_planes_of_die: Divider::new(planes_per_die),
+            by_dies_of_channel: Divider::new(dies_per_channel),
             by_block_slots: Divider::new(pages_per_block * slots_per_page),
             by_page_slots: Divider::new(slots_per_page),
         })
@@ -127,12 +131,17 @@ impl Geometry {
     /// The die (0..dies) of a plane: planes of a die are neighbours.
     #[inline(always)]
     pub fn die_of_plane(&self, plane: u32) -> u32 {
-        plane / self.planes_per_die
+        self.by_planes_of_die.div(plane)
+    }
+    /// The die of a block, and which of the die's planes it lies in.
+    #[inline(always)]
+    pub fn die_and_plane(&self, block: BlockId) -> (u32, u32) {
+        self.by_planes_of_die.div_rem(self.plane_of(block))
     }
     /// The channel of a die: dies of a channel are neighbours.
     #[inline(always)]
     pub fn channel_of_die(&self, die: u32) -> u32 {
-        die / self.dies_per_channel
+        self.by_dies_of_channel.div(die)
     }
 
     /// The first slot of a page.

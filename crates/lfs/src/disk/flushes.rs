@@ -19,7 +19,7 @@ pub struct Mark(NonZeroU64);
 
 impl Mark {
     /// Behind so many blocks. One more is kept: that there is none of a file takes no room of its own.
-    fn behind(blocks: u64) -> Mark {
+    pub(crate) fn behind(blocks: u64) -> Mark {
         Mark(NonZeroU64::MIN.saturating_add(blocks))
     }
     fn blocks(self) -> u64 {

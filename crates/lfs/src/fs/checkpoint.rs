@@ -9,7 +9,6 @@ use std::collections::BTreeSet;
 use block::BlockDevice;
 
 use super::durable::{Counted, Frozen};
-use super::epoch::Epoch;
 use super::jobs::Covering;
 use super::options::Bug;
 use super::stats::{CheckpointTime, Event};
@@ -232,7 +231,7 @@ impl<D: BlockDevice> Fs<D> {
             unsaved,
         )?);
         self.hold_heads();
-        self.epoch = Epoch::default();
+        self.epoch.begin();
         Ok(())
     }
 

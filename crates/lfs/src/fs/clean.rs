@@ -212,15 +212,10 @@ impl<D: BlockDevice> Fs<D> {
 
     /// What of a victim is copied: places, and whether each is valid.
     pub(super) fn needed_of(&self, victim: SegNo) -> Vec<(BlockAddr, u32, bool)> {
-        let journals = self.journals();
-        let place = |at| {
-            let addr = self.layout.block(victim, at);
-            let valid = self.segs.is_valid(addr);
-            (valid || journals && self.segs.in_rec(addr)).then_some((addr, at, valid))
-        };
         // Room at once: a list that grows would be moved several times for each victim.
         let mut all = Vec::with_capacity(usize::from(self.segs.of(victim).needed));
-        all.extend((0..self.layout.per_seg).filter_map(place));
+        let used = self.segs.used_of(victim, self.journals());
+        all.extend(used.map(|(at, valid)| (self.layout.block(victim, at), at, valid)));
         all
     }
 

@@ -40,6 +40,15 @@ pub(super) struct Epoch {
 }
 
 impl Epoch {
+    /// A checkpoint is written: nothing happened since.
+    pub fn begin(&mut self) {
+        self.inodes.clear();
+        self.moved.clear();
+        self.wrote.forget();
+        self.synced.forget();
+        self.gained = 0;
+    }
+
     pub fn of(&mut self, ino: Nid) -> &mut Since {
         self.inodes.entry(ino).or_default()
     }

@@ -186,6 +186,11 @@ impl Segs {
 
     fn refresh(&mut self, i: u32) {
         let seg = &mut self.segs[i as usize];
+        // A head takes block after block, and none of them changes what it is.
+        let out = !seg.free && !seg.waits && seg.ticket == 0;
+        if seg.head && out && self.candidates.cost(i).is_none() {
+            return;
+        }
         let waits = seg.valid == 0 && !seg.head && !seg.copied && (seg.needed > 0 || seg.is_held());
         self.prefree = self.prefree + usize::from(waits) - usize::from(seg.waits);
         seg.waits = waits;
@@ -239,6 +244,21 @@ impl Segs {
     }
     pub(super) fn in_rec(&self, addr: BlockAddr) -> bool {
         self.at(addr).is_ok_and(|(i, at)| msb_test(&self.segs[i as usize].rec, at))
+    }
+
+    /// Blocks of a segment that are valid, or (`recovery`) that recovery needs, in their order; and whether
+    /// they are valid.
+    pub(super) fn used_of(&self, seg: SegNo, recovery: bool) -> impl Iterator<Item = (u32, bool)> {
+        let seg = &self.segs[seg.0 as usize];
+        let bytes = seg.cur.iter().zip(&seg.rec).enumerate();
+        bytes.flat_map(move |(byte, (cur, rec))| {
+            let mut left = if recovery { cur | rec } else { *cur };
+            std::iter::from_fn(move || {
+                let bit = left.leading_zeros();
+                left &= !0x80u8.checked_shr(bit)?;
+                Some((8 * byte as u32 + bit, cur & (0x80 >> bit) != 0))
+            })
+        })
     }
 
     /// The first block of a segment, from `from` on, that may be written; as many as there are

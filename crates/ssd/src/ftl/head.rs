@@ -168,16 +168,18 @@ impl PageFtl {
             }
             let line = self.heads.line(head);
             let count = self.lines.stripes(line).len() as u32;
-            let first = match self.p.placement {
-                Placement::Stripe => self.heads.stripe(head) % count,
+            let mut stripe = match self.p.placement {
+                Placement::Stripe => self.heads.stripe(head),
                 Placement::Static => lpn % count,
                 Placement::Dynamic => self.freest_stripe(line),
             };
-            for step in 0..count {
-                let stripe = (first + step) % count;
+            for _ in 0..count {
+                // In turn: a division only where a line has fewer stripes than the one before.
+                stripe = if stripe < count { stripe } else { stripe % count };
                 if self.aim_at(head, line, stripe) {
                     return Ok(());
                 }
+                stripe += 1;
             }
             self.close_head(head);
         }
@@ -188,17 +190,25 @@ impl PageFtl {
         let (start, len) = self.lines.stripes(line)[stripe as usize];
         let pages = self.g.pages_per_block;
         let members = &self.lines.members(line)[start as usize..(start + len) as usize];
-        let (nand, mut lowest) = (&self.nand, pages);
-        for member in members.iter().filter(|member| **member != NONE) {
-            lowest = lowest.min(nand.next_page(BlockId(*member)));
-        }
+        let nand = &self.nand;
         let word_line = if nand.timing().one_shot { nand.timing().cell_bits } else { 1 };
         self.heads.aim(head, stripe, |target| {
-            for offset in 0..if lowest < pages { word_line } else { 0 } {
-                for member in members {
-                    if *member != NONE && nand.next_page(BlockId(*member)) == lowest {
-                        target.push((BlockId(*member), lowest + offset));
-                    }
+            let mut lowest = pages;
+            for member in members.iter().filter(|member| **member != NONE) {
+                let next = nand.next_page(BlockId(*member));
+                if next < lowest {
+                    lowest = next;
+                    target.clear();
+                }
+                if next == lowest && next < pages {
+                    target.push((BlockId(*member), next));
+                }
+            }
+            let planes = target.len();
+            for offset in 1..word_line {
+                for at in 0..planes {
+                    let (block, first) = target[at];
+                    target.push((block, first + offset));
                 }
             }
         })
