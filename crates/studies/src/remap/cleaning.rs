@@ -3,7 +3,6 @@
 use block::Op;
 
 use super::cell::{Cell, Measured, run_all};
-use super::drives::MAPPINGS;
 use super::matrix::{blocks, stacked};
 use super::{Options, Size, section};
 use crate::text::{change, micros, rate, ratio};
@@ -25,10 +24,10 @@ const ROWS: [(&str, &str, Option<&str>); 7] = [
 /// With `cleaning` a file as large as the size says, overwritten twice before; else half as large and
 /// freshly written: half the drive is free, and nothing is cleaned before that is full.
 fn cell(size: Size, stack: &str, policy: Option<&str>, cleaning: bool, clock: &str) -> Cell {
-    let Size { mib, fill, .. } = size;
+    let Size { mib, fill, drives, .. } = size;
     let blocks = blocks(mib, if cleaning { fill } else { fill / 2 });
     let size = blocks * 4;
-    let mut cell = stacked(&MAPPINGS[0], mib, stack, fill);
+    let mut cell = stacked(&drives[0], mib, stack, fill);
     if let Some(policy) = policy {
         cell = cell.with("remap.gc.victim", policy);
     }

@@ -22,15 +22,28 @@ pub(super) struct Mapping {
     cache: Option<u64>,
 }
 
+const FULL: Mapping =
+    Mapping { name: "full map", keys: &[("drive.map.mode", "full")], cache: None };
+const CACHED: Mapping =
+    Mapping { name: "cached 1/64", keys: &[("drive.map.mode", "paged")], cache: Some(64) };
+const UNITS: Mapping =
+    Mapping { name: "16 KiB units", keys: &[("drive.unit", "16 KiB")], cache: None };
+
 /// Mappings from the largest in DRAM to the coarsest.
-pub(super) const MAPPINGS: [Mapping; 6] = [
-    Mapping { name: "full map", keys: &[("drive.map.mode", "full")], cache: None },
-    Mapping { name: "cached 1/4", keys: &[("drive.map.mode", "paged")], cache: Some(4) },
-    Mapping { name: "cached 1/16", keys: &[("drive.map.mode", "paged")], cache: Some(16) },
-    Mapping { name: "cached 1/64", keys: &[("drive.map.mode", "paged")], cache: Some(64) },
-    Mapping { name: "16 KiB units", keys: &[("drive.unit", "16 KiB")], cache: None },
+pub(super) static MAPPINGS: [Mapping; 6] = [
+    FULL,
+    Mapping { name: "cached 1/4", cache: Some(4), ..CACHED },
+    Mapping { name: "cached 1/16", cache: Some(16), ..CACHED },
+    CACHED,
+    UNITS,
     Mapping { name: "hybrid", keys: &[("drive.ftl", "hybrid-log")], cache: None },
 ];
+
+/// Drives that the paper's numbers are compared with: a drive with its map in DRAM, and one whose map is on
+/// flash.
+pub(super) static COMPARED: [Mapping; 2] = [FULL, CACHED];
+/// The first of them with a coarser map, which is in DRAM, too.
+pub(super) static COARSE: [Mapping; 1] = [Mapping { name: FULL.name, ..UNITS }];
 
 const PLANES: u64 = 16;
 const PAGE_KIB: u64 = 16;
@@ -69,7 +82,3 @@ impl Mapping {
 /// What stands above the drive.
 pub(super) const STACKS: [(&str, &str); 3] =
     [("pass-through", "off"), ("paper", "paper-log"), ("varve", "log")];
-
-/// Kinds that the paper's numbers are compared with: the first is what a drive with its map in DRAM is, the
-/// other one whose map is on flash.
-pub(super) const TWO_MAPPINGS: [usize; 2] = [0, 3];

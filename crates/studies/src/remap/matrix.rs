@@ -3,7 +3,7 @@
 use block::Op;
 
 use super::cell::{Cell, Measured, run_all};
-use super::drives::{MAPPINGS, Mapping, STACKS, TWO_MAPPINGS, line_kib};
+use super::drives::{MAPPINGS, Mapping, STACKS, line_kib};
 use super::{Options, Scale, Size, section};
 use crate::text::{change, micros, rate, ratio, share};
 use lab::LabError;
@@ -53,11 +53,8 @@ fn cell(mapping: &Mapping, mib: u64, stack: &str, fill: u64, load: &Load) -> Cel
 }
 
 /// The mappings of a condition: all for the study's own, else those that the paper is compared with.
-fn mappings(size: Size, options: &Options) -> Vec<&'static Mapping> {
-    match size.mib == options.scale.mib() {
-        true => MAPPINGS.iter().collect(),
-        false => TWO_MAPPINGS.map(|i| &MAPPINGS[i]).to_vec(),
-    }
+fn mappings(size: Size, options: &Options) -> &'static [Mapping] {
+    if size.mib == options.scale.mib() { &MAPPINGS } else { size.drives }
 }
 
 /// Fig 2: random against sequential writes, without remapping.
@@ -421,7 +418,7 @@ pub(super) fn captured(
                 path.display()
             )));
         }
-        for mapping in &mappings {
+        for mapping in mappings {
             for (stack_name, stack) in STACKS {
                 places.push([
                     (*name).to_string(),

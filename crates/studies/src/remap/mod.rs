@@ -17,6 +17,7 @@ mod reads;
 mod segments;
 
 use crate::{Options, Scale};
+use drives::{COARSE, COMPARED, Mapping};
 use lab::LabError;
 use report::study::{Condition, Rows, Section, Study, Table};
 
@@ -33,7 +34,7 @@ impl Scale {
 /// Seed of every run.
 const SEED: u64 = 1;
 
-/// How large the drive is, and how much of it the paper's files take.
+/// How large the drives are, how much of them the paper's files take, and which they are.
 #[derive(Clone, Copy)]
 struct Size {
     /// MiB of the drive.
@@ -41,24 +42,31 @@ struct Size {
     /// Per cent that is used in Figs 2, 8, 9 and 16, and in Figs 10 to 12.
     fill: u64,
     read_fill: u64,
+    /// What the paper's numbers are compared with.
+    drives: &'static [Mapping],
 }
 
 impl Size {
     /// The study's own.
     fn own(options: &Options) -> Size {
-        Size { mib: options.scale.mib(), fill: 80, read_fill: 70 }
+        Size { mib: options.scale.mib(), fill: 80, read_fill: 70, drives: &COMPARED }
     }
 
-    /// That of a condition: files about as large as a quarter of the study's own, on a drive that they fill so
-    /// far. A power of two of MiB, as lines and segments are a part of it.
+    /// That of a condition, `fillN` or `fillN-unit16`: files about as large as a quarter of the study's own, on
+    /// a drive that they fill so far. A power of two of MiB, as lines and segments are a part of it.
     fn of(condition: &Condition, options: &Options) -> Size {
         let own = Size::own(options);
-        match condition.id.strip_prefix("fill").and_then(|fill| fill.parse::<u64>().ok()) {
-            Some(fill) if fill != own.fill => {
+        let id = condition.id.strip_prefix("fill").unwrap_or_default();
+        let (fill, drives) = match id.strip_suffix("-unit16") {
+            Some(fill) => (fill, &COARSE[..]),
+            None => (id, own.drives),
+        };
+        match fill.parse::<u64>() {
+            Ok(fill) if fill != own.fill => {
                 let mib = (own.mib / 4 * own.fill / fill).next_power_of_two();
-                Size { mib, fill, read_fill: fill }
+                Size { mib, fill, read_fill: fill, drives }
             }
-            _ => own,
+            _ => Size { drives, ..own },
         }
     }
 }

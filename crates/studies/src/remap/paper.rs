@@ -21,6 +21,12 @@ pub(super) const CONDITIONS: &[Condition] = &[
         "files of 8 % of the drive, a quarter as large; nothing is ever cleaned",
         "section IV-D: 256 GB had been written before, on a PM1725b of 3.2 TB",
     ),
+    Condition::new(
+        "fill8-unit16",
+        "as fill8, on a drive whose map, in DRAM, has an entry for each 16 KiB: a write of 4 KiB costs it a \
+         read of the rest and a program of all four",
+        "not the paper's, which says nothing of the drive's map: what drives of many terabytes do",
+    ),
 ];
 
 const TWO_LOGS: &str = "a drive with its whole map in DRAM is log-structured itself: two cleaners do \

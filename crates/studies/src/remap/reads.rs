@@ -4,7 +4,7 @@
 use block::Op;
 
 use super::cell::{Cell, run_all};
-use super::drives::{MAPPINGS, STACKS, TWO_MAPPINGS};
+use super::drives::{Mapping, STACKS};
 use super::matrix::{blocks, stacked};
 use super::{Options, Size, section};
 use crate::text::{change, micros, rate};
@@ -21,21 +21,21 @@ const LOADS: [(&str, &str, &str); 5] = [
     ("Fig 12", "half reads, half overwrites, at random", "rw=randrw,rwmixread=50,norandommap=on"),
 ];
 
-fn written(size: Size, stack: &str, mapping: usize) -> (Cell, u64) {
+fn written(size: Size, stack: &str, mapping: &Mapping) -> (Cell, u64) {
     let Size { mib, read_fill: fill, .. } = size;
     let blocks = blocks(mib, fill);
     let whole = format!("rw=write,bs=1MiB,size={}KiB,count={}", blocks * 4, blocks / 256);
-    (stacked(&MAPPINGS[mapping], mib, stack, fill).after(&whole), blocks)
+    (stacked(mapping, mib, stack, fill).after(&whole), blocks)
 }
 
-fn cell(size: Size, stack: &str, recipe: &str, mapping: usize) -> Cell {
+fn cell(size: Size, stack: &str, recipe: &str, mapping: &Mapping) -> Cell {
     let (cell, blocks) = written(size, stack, mapping);
     cell.load(&format!("{recipe},bs=4KiB,size={}KiB,count={blocks}", blocks * 4))
 }
 
 /// Random overwrites of the whole file, then it is read from end to end in 128 KiB requests.
 fn after_random(size: Size, stack: &str, order: &str) -> Cell {
-    let (mut cell, blocks) = written(size, stack, 0);
+    let (mut cell, blocks) = written(size, stack, &size.drives[0]);
     if stack == "log" {
         cell = cell.with("remap.gc.order", order);
     }
@@ -53,9 +53,9 @@ pub(super) fn run(
     let mut cells = Vec::new();
     let mut names = Vec::new();
     for (figure, what, recipe) in LOADS {
-        for mapping in TWO_MAPPINGS {
+        for mapping in size.drives {
             for (name, stack) in STACKS {
-                names.push([figure, what, MAPPINGS[mapping].name, name]);
+                names.push([figure, what, mapping.name, name]);
                 cells.push(cell(size, stack, recipe, mapping));
             }
         }
@@ -83,15 +83,20 @@ pub(super) fn run(
             table.row(row);
         }
     }
-    study.sections.push(section(
-        "fig10", "Figs 10 to 12: reads, writes, and both",
-        "FFSB's operations as fio's: a file that fills 70 % of the drive, or as much as the condition says, written in order before; 4 KiB \
-         requests. Looking an address up costs no device time, so reads differ by where the blocks lie.",
-        table,
-    )
-    .plot(Plot::bars("MB/s, map in DRAM", "what", ["mb_s"]).by("stack").only("drive", "full map"))?
-    .plot(Plot::bars("MB/s, 1/64 of the map in DRAM", "what", ["mb_s"]).by("stack").only("drive", "cached 1/64"))?
-    .under(condition));
+    let mut drives = size.drives.iter().map(|mapping| mapping.name);
+    let found = drives.try_fold(
+        section(
+            "fig10", "Figs 10 to 12: reads, writes, and both",
+            "FFSB's operations as fio's: a file that fills 70 % of the drive, or as much as the condition says, written in order before; 4 KiB \
+             requests. Looking an address up costs no device time, so reads differ by where the blocks lie.",
+            table,
+        ),
+        |section, drive| {
+            let plot = Plot::bars(&format!("MB/s, {drive}"), "what", ["mb_s"]);
+            section.plot(plot.by("stack").only("drive", drive))
+        },
+    )?;
+    study.sections.push(found.under(condition));
     if size.mib == options.scale.mib() {
         study.sections.push(in_order(options)?);
     }
