@@ -162,6 +162,7 @@ impl Ledger {
             }
         }
         self.foreign(mount, touched, &mut verdict)?;
+        let late = std::mem::take(&mut self.late);
         let Some(slot) = touched else { return Ok(verdict) };
         match self.came(mount)? {
             Ok(came) => verdict.came = Some(came),
@@ -169,6 +170,7 @@ impl Ledger {
                 verdict.broken.push(format!("{}/f{slot} (under way): {what}", self.folder))
             }
         }
+        verdict.late = late && verdict.came != Some(Came::New);
         for path in [self.path(mount, slot), self.beside(mount, slot)] {
             match fs::remove_file(path) {
                 Err(e) if e.kind() != ErrorKind::NotFound => return Err(e),

@@ -229,6 +229,28 @@ mod tests {
     }
 
     #[test]
+    fn an_acknowledgement_without_the_device_is_late_only_if_it_did_not_happen() {
+        let (stop, going) = (AtomicBool::new(false), AtomicBool::new(true));
+        let mut late = Vec::new();
+        for happened in [true, false] {
+            let (mount, mut ledger, mut rng) = worked(&format!("late-{happened}"), 0);
+            let ended = work(&mut ledger, &mount, &mut rng, &stop, &going, || false);
+            assert!(ended.error.is_none() && ledger.late, "{ended:?}");
+            if !happened {
+                fs::remove_dir_all(mount.join("t3")).unwrap();
+                fs::create_dir(mount.join("t3")).unwrap();
+            }
+            let verdict = ledger.verify(&mount).unwrap();
+            assert_eq!(verdict.broken, Vec::<String>::new());
+            late.push(verdict.late);
+            // It is said of one power cut.
+            assert!(!ledger.verify(&mount).unwrap().late);
+            fs::remove_dir_all(mount).unwrap();
+        }
+        assert_eq!(late, [false, true]);
+    }
+
+    #[test]
     fn what_was_under_way_may_be_old_or_new_and_nothing_else() {
         let (mount, mut ledger, mut rng) = worked("pending", 200);
         let slot = *ledger.kept.keys().next().unwrap();
