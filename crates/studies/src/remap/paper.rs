@@ -25,12 +25,14 @@ pub(super) const CONDITIONS: &[Condition] = &[
         "fill8-unit16",
         "as fill8, on a drive whose map, in DRAM, has an entry for each 16 KiB: a write of 4 KiB costs it a \
          read of the rest and a program of all four",
-        "not the paper's, which says nothing of the drive's map: what drives of many terabytes do",
+        "not the paper's, which says nothing of the drive's map: what large drives do, whose indirection units \
+         are 16 KiB or more (kernelnewbies.org, KernelProjects/large-block-size)",
     ),
 ];
 
 const TWO_LOGS: &str = "a drive with its whole map in DRAM is log-structured itself: two cleaners do \
-    one job (section \"Log on log\")";
+    one job (section \"Log on log\"), unless what its map names is larger than a write: the log spares it \
+    the rest";
 const SPARED: &str = "agrees where random writes cost the drive translation pages: the log spares it \
     them (columns WA)";
 const IN_ORDER: &str = "writes in order are sequential without remapping; what is left is a header for \
