@@ -117,6 +117,9 @@ fn shown(trace: &OpenTrace, info: &TraceInfo) -> Result<(), LabError> {
     if s.folded_ids > 0 {
         row("ids above 2^50, told apart by their low bits alone", grouped(s.folded_ids));
     }
+    if s.wide_objects > 0 {
+        row("objects larger than a page, over the ids that follow", grouped(s.wide_objects));
+    }
     if info.untracked_pages > 0 {
         row("page visits not tracked", grouped(info.untracked_pages));
     }

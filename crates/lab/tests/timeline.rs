@@ -114,6 +114,10 @@ fn what_cannot_be_written_is_refused_before_anything_runs() {
     let path = folder.file("small.pftrace");
     let error = run(SMALL, timeline("0s..1000s", &path, 1_000)).unwrap_err();
     assert!(error.to_string().contains("more than 1000 slices"), "{error}");
+    let beyond = folder.file("beyond.pftrace");
+    let error = run(SMALL, timeline("1000s..1001s", &beyond, 1000)).unwrap_err().to_string();
+    assert!(error.contains("nothing happens from 1000 s to 1001 s"), "{error}");
+    assert!(!beyond.exists());
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0, "no file");
 }
 

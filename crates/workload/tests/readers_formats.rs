@@ -513,6 +513,9 @@ fn oracle_general_shows_itself() {
         brief(&r),
         [(Read, 0, 12_288, 4096), (Read, 0, 36_864, 512), (Read, 2000, 12_288, 4096)]
     );
+    assert_eq!(t.summary().wide_objects, 0);
+    let (_, t) = read(&[file.clone(), record(8, 1, 4097, -1)].concat(), &options("")).unwrap();
+    assert_eq!(t.summary().wide_objects, 1, "it lies over the page of id 2, too");
     let error = read(&file[..60], &options("oracleGeneral")).err().unwrap().to_string();
     assert!(error.contains("found `12 bytes`, expected a whole 24-byte record"), "{error}");
 }

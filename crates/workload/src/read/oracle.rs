@@ -2,7 +2,8 @@
 //! the next request of that id (-1 or the largest number = never).
 //!
 //! There is no operation: results carry no write information. An id stands for a page (see
-//! [`super::ids`]); the size is kept.
+//! [`super::ids`]); the size is kept, so that an object larger than a page shares pages with the ids that
+//! follow: right for block numbers, wrong for objects of a cache, and counted.
 
 use super::binary::{BinFormat, BinSource, Step};
 use super::ids::{fold, unit};
@@ -66,6 +67,7 @@ impl BinFormat for Oracle {
             // All of them are one space of ids: it is named once.
             stage.apps.id(b"ids").map_err(|e| input.unusable(e))?;
         }
+        stage.summary.wide_objects += u64::from(size > self.unit);
         let offset = fold(id, stage) * self.unit;
         let time = seconds * u128::from(TimeUnit::S.ps());
         Ok(Step::One(Raw::new(time, TraceOp::Read, offset, size)))

@@ -48,6 +48,8 @@ pub struct ReadSummary {
     pub clock_leaps: u64,
     /// Ids of more than 50 bits, of which the low 50 stand for the page.
     pub folded_ids: u64,
+    /// Objects larger than the page of their id: they share pages with the ids that follow.
+    pub wide_objects: u64,
 }
 
 /// One request as a format reads it, before order and limits.

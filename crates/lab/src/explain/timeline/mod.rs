@@ -84,6 +84,8 @@ pub(super) struct Timeline {
     before: u64,
     from: Time,
     to: Time,
+    /// When the last request was over.
+    last: Time,
     requests: Vec<Shown>,
     levels: Vec<(Time, [u64; 2])>,
     /// When there was more than may be drawn.
@@ -121,6 +123,7 @@ impl Timeline {
             before: 0,
             from: Time::ZERO,
             to: Time::ZERO,
+            last: Time::ZERO,
             requests: Vec::new(),
             levels: Vec::new(),
             full: None,
@@ -133,6 +136,7 @@ impl Timeline {
         (self.start, self.before) = (start, before);
         let end = |span| start.checked_add(span).unwrap_or(Time::LIMIT);
         (self.from, self.to) = (end(from), end(to));
+        self.last = start;
         self.requests.clear();
         self.levels.clear();
         if let Some(trail) = drive.nand_mut().trail_mut() {
@@ -148,6 +152,7 @@ impl Timeline {
         [at, end]: [Time; 2],
         operations: &[u64],
     ) {
+        self.last = self.last.max(end);
         if end <= self.from || at >= self.to {
             return;
         }
@@ -166,7 +171,7 @@ impl Timeline {
     /// Writes the file.
     ///
     /// # Errors
-    /// More slices than may be drawn; the system's.
+    /// More slices than may be drawn, or none; the system's.
     pub(super) fn finish(self, drive: &Drive) -> Result<(), LabError> {
         let kept = drive.nand().trail().map(nand::Trail::window).unwrap_or_default();
         let slices = kept.pieces.len() + self.requests.len();
@@ -179,6 +184,16 @@ impl Timeline {
                 self.wanted.most,
                 seconds(from),
                 seconds(to)
+            )));
+        }
+        if slices == 0 {
+            let Window { from, to } = self.wanted.window;
+            return Err(LabError::Input(format!(
+                "{}: nothing happens from {} s to {} s: expected a window of the measured part, which lasts {} s",
+                self.wanted.path.display(),
+                seconds(from),
+                seconds(to),
+                seconds(self.last.since(self.start))
             )));
         }
         write_whole(&self.wanted.path, &self.draw(drive, &kept))
