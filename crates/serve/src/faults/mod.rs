@@ -8,7 +8,7 @@ mod rule;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -23,6 +23,8 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub struct Faults {
     any: AtomicBool,
+    /// Bytes of the disk, once there is one.
+    size: OnceLock<u64>,
     rules: Mutex<(u64, Vec<(u64, Rule)>)>,
 }
 
@@ -53,6 +55,12 @@ impl Faults {
             match (verb, rest.trim()) {
                 ("add", rule) => {
                     let rule: Rule = rule.parse()?;
+                    let (first, size) = (rule.first_byte(), self.size.get().copied());
+                    if let Some(size) = size.filter(|size| first >= *size) {
+                        return Err(format!(
+                            "fault add {rule}: expected a range that begins below {size}, which are all bytes of the disk"
+                        ));
+                    }
                     if all.len() >= MOST {
                         return Err(format!("{MOST} rules at most"));
                     }
@@ -109,6 +117,7 @@ pub struct FaultyDisk {
 impl FaultyDisk {
     /// Over `below`.
     pub fn new(below: Arc<dyn Disk>, faults: Arc<Faults>) -> FaultyDisk {
+        faults.size.get_or_init(|| below.capabilities().size);
         FaultyDisk { below, faults }
     }
 
@@ -235,6 +244,9 @@ mod tests {
         disk.read(0, &mut out).unwrap().wait();
         assert_eq!(out, [2; 512]);
         assert_eq!(faults.command("list").unwrap(), json!([]));
+        assert!(faults.command("add eio range=1023KiB-2MiB").is_ok());
+        let beyond = faults.command("add eio range=1MiB-2MiB").unwrap_err();
+        assert!(beyond.contains("begins below 1048576"), "{beyond}");
         for wrong in ["", "add", "clear 9", "list all", "drop"] {
             assert!(faults.command(wrong).is_err(), "{wrong}");
         }

@@ -147,6 +147,11 @@ impl Rule {
         Some(())
     }
 
+    /// The first byte that it can strike.
+    pub fn first_byte(&self) -> u64 {
+        self.range.as_ref().map_or(0, |range| range.start)
+    }
+
     /// Whether it strikes this request: what becomes of it. A flush has no range, and a rule with one never
     /// strikes it.
     pub fn strikes(&mut self, asked: Asked, at: u64, bytes: u64) -> Option<Kind> {
