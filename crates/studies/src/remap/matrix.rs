@@ -52,6 +52,11 @@ fn cell(mapping: &Mapping, mib: u64, stack: &str, fill: u64, load: &Load) -> Cel
         .load(&once)
 }
 
+/// The cell of random writes.
+pub(super) fn random(mapping: &Mapping, size: Size, stack: &str) -> Cell {
+    cell(mapping, size.mib, stack, size.fill, &RANDOM)
+}
+
 /// The mappings of a condition: all for the study's own, else those that the paper is compared with.
 fn mappings(size: Size, options: &Options) -> &'static [Mapping] {
     if size.mib == options.scale.mib() { &MAPPINGS } else { size.drives }

@@ -5,6 +5,7 @@
 
 mod cell;
 mod cleaning;
+mod coarse;
 mod drives;
 mod durable;
 mod fill;
@@ -34,6 +35,9 @@ impl Scale {
 /// Seed of every run.
 const SEED: u64 = 1;
 
+/// What the name of a condition ends in whose drives have 16 KiB units.
+const UNIT16: &str = "-unit16";
+
 /// How large the drives are, how much of them the paper's files take, and which they are.
 #[derive(Clone, Copy)]
 struct Size {
@@ -57,7 +61,7 @@ impl Size {
     fn of(condition: &Condition, options: &Options) -> Size {
         let own = Size::own(options);
         let id = condition.id.strip_prefix("fill").unwrap_or_default();
-        let (fill, drives) = match id.strip_suffix("-unit16") {
+        let (fill, drives) = match id.strip_suffix(UNIT16) {
             Some(fill) => (fill, &COARSE[..]),
             None => (id, own.drives),
         };
@@ -99,6 +103,9 @@ pub fn run(options: &Options) -> Result<Study, LabError> {
         reads::run(options, condition, &mut study)?;
         cleaning::run(options, condition, &mut study)?;
         matrix::captured(options, condition, &mut study)?;
+        if condition.id.ends_with(UNIT16) {
+            coarse::run(options, condition, &mut study)?;
+        }
     }
     matrix::fills(options, &mut study)?;
     matrix::spares(options, &mut study)?;
