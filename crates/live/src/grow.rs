@@ -1,8 +1,8 @@
 //! A drive that grows.
 //!
 //! While the blocks of the larger drive are the same, and its share of spare ones, it gets more of them, behind the last.
-//! Where a drive of that size has larger ones, a whole image for it is made behind this one in the same file, and gets all that this one holds; what
-//! the old one took is given back. Either way the sector that says so is written last (`pointer`).
+//! Where a drive of that size has larger ones, or a log of commits that is half as long again, a whole image for it is
+//! made behind this one in the same file, and gets all that this one holds; what the old one took is given back. Either way the sector that says so is written last (`pointer`).
 //!
 //! Invariants:
 //! * until then nothing that the old drive relies on is written, and whatever fails leaves it as it was: it goes on;
@@ -64,7 +64,10 @@ impl ImageDrive {
         self.file.let_go().map_err(|text| device(DeviceError::Io(text)))?;
         let before = self.below.size();
         let done = match self.pointer {
-            Some(pointer) if differ_in_size(&text_of(&wanted), &self.file.config()) => {
+            Some(pointer)
+                if differ_in_size(&text_of(&wanted), &self.file.config())
+                    && !self.wants_log(log) =>
+            {
                 self.add_blocks(pointer, capacity)
             }
             _ => self.move_behind(capacity, log),
@@ -77,6 +80,12 @@ impl ImageDrive {
             let _ = self.below.cut(length);
         }
         done
+    }
+
+    /// Whether its log of commits is short beside what it is to have.
+    fn wants_log(&self, log: Bytes) -> bool {
+        let there = self.file.log().0;
+        there > 0 && there * 3 < log.0 * 2
     }
 
     /// More blocks of the same size.

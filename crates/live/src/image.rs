@@ -41,10 +41,11 @@ const KEYS: [(&str, &str); 15] = [
 /// the usual share of a small one.
 const SPARE: [&str; 8] = ["28 %", "40 %", "55 %", "70 %", "85 %", "100 %", "130 %", "160 %"];
 
-/// Pages that transactions may have on a drive, at least, where so much spare space gives them: as many as a small
-/// database has. With fewer, pages that wait for their log to be full go to the drive sooner, again and again, and an
-/// ordinary commit may outgrow the drive.
-const LEAST_TABLE: u32 = 192;
+/// Pages that transactions may have on a drive, at least, where so much spare space gives them: half of what it holds
+/// (more than a database has that lets it grow), within these. With fewer, pages that wait for their log to be full go to
+/// the drive sooner, again and again, and an ordinary commit may outgrow the drive.
+const LEAST_TABLE: u64 = 192;
+const MOST_TABLE: u64 = 1536;
 
 /// How a drive for so much data is made.
 pub(crate) fn config(capacity: Bytes) -> Result<Config, LiveError> {
@@ -58,6 +59,7 @@ pub(crate) fn config(capacity: Bytes) -> Result<Config, LiveError> {
     // image has small blocks.
     let pages = (capacity.0 / PAGE / 128).next_power_of_two().clamp(16, 512);
     config.set("geometry.pages", &pages.to_string(), origin())?;
+    let wanted = (capacity.0 / PAGE / 2).clamp(LEAST_TABLE, MOST_TABLE);
     let mut enough = SPARE[0];
     for spare in SPARE {
         config.set("op", spare, origin())?;
@@ -65,7 +67,7 @@ pub(crate) fn config(capacity: Bytes) -> Result<Config, LiveError> {
         if table.is_some() {
             enough = spare;
         }
-        if table.is_some_and(|pages| pages >= LEAST_TABLE) {
+        if table.is_some_and(|pages| u64::from(pages) >= wanted) {
             break;
         }
     }

@@ -14,15 +14,15 @@ use super::{Store, StoreError, StoreOptions};
 pub const FIRST_CAPACITY: Bytes = Bytes((2 + GROWING_SLOTS as u64 + EXTENT) * LOG_PAGE);
 /// Bytes that one may hold some day unless `?limit=` says otherwise.
 pub const USUAL_LIMIT: Bytes = Bytes(4 << 30);
-/// Bytes of a page of the log, and what a new image has of it unless `?log=` says otherwise: a quarter of what
-/// it holds, within these. The longer a log is, the more commits share a page that is written once.
+/// Bytes of a page of the log, and what a new image has of it unless `?log=` says otherwise: as much as it holds in
+/// whole MiB, within these. The longer a log is, the more commits share a page that is written once.
 pub(super) const LOG_PAGE: u64 = 4096;
 const LEAST_LOG: u64 = 1 << 20;
 const MOST_LOG: u64 = 16 << 20;
 
 /// Bytes of the log of an image that holds so many bytes.
 pub(super) fn usual_log(capacity: Bytes) -> u64 {
-    (capacity.0 / 4).clamp(LEAST_LOG, MOST_LOG).next_multiple_of(LOG_PAGE)
+    (capacity.0 / LEAST_LOG * LEAST_LOG).clamp(LEAST_LOG, MOST_LOG)
 }
 
 /// Why a name cannot be opened as a store.
@@ -81,7 +81,8 @@ impl Store {
     }
 
     /// Makes an image file for `capacity` bytes, and an empty store in it. The file takes about
-    /// a third more, and its log: a quarter of the capacity, from 1 MiB to 16 MiB, unless the options say otherwise.
+    /// a third more, a small one up to as much again, and its log: the capacity, from 1 MiB to 16 MiB, unless the options say
+    /// otherwise.
     /// It grows on demand until it holds what the options say. The fuller a store, the more its cleaning writes: see the
     /// README.
     ///
