@@ -60,7 +60,7 @@ fn a_transaction_half_done_in_the_image_is_waited_for_and_taken_back_by_who_writ
         Connection::open_with_flags_and_vfs(uri, flags, vfs.as_str()).unwrap()
     };
     let create = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE;
-    let rows = "WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < 300)
+    let rows = "WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < 700)
         INSERT INTO t SELECT randomblob(3000) FROM x";
     let first = open("w.varve", create);
     first.execute_batch(&format!("CREATE TABLE t(v BLOB); {rows}")).unwrap();
@@ -68,7 +68,7 @@ fn a_transaction_half_done_in_the_image_is_waited_for_and_taken_back_by_who_writ
     // The reader is there before the writer: else it would read the store that this process has.
     let reader = open("w.varve", OpenFlags::SQLITE_OPEN_READ_ONLY);
     let count = "SELECT count(*) FROM t";
-    assert_eq!(ask(&reader, count), "300");
+    assert_eq!(ask(&reader, count), "700");
     reader.busy_timeout(std::time::Duration::ZERO).unwrap();
     let writer = open("w.varve", create);
     writer.execute_batch("PRAGMA cache_size=10").unwrap();
@@ -87,15 +87,15 @@ fn a_transaction_half_done_in_the_image_is_waited_for_and_taken_back_by_who_writ
     // What a kill leaves now.
     std::fs::copy(folder.file("w.varve"), folder.file("killed.varve")).unwrap();
     writer.execute_batch("COMMIT").unwrap();
-    assert_eq!(ask(&reader, "SELECT count(*) FROM t WHERE length(v) = 2999"), "300");
+    assert_eq!(ask(&reader, "SELECT count(*) FROM t WHERE length(v) = 2999"), "700");
 
     let late = open("killed.varve", OpenFlags::SQLITE_OPEN_READ_ONLY);
     let hot = late.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap_err();
     assert_eq!(hot.sqlite_error_code(), Some(ErrorCode::ReadOnly), "{hot}");
     assert!(ask(&late, "PRAGMA varve_error").contains("takes it back"));
     let other = open("killed.varve", create);
-    assert_eq!(ask(&other, "SELECT count(*) FROM t WHERE length(v) = 3000"), "300");
-    assert_eq!(ask(&late, count), "300");
+    assert_eq!(ask(&other, "SELECT count(*) FROM t WHERE length(v) = 3000"), "700");
+    assert_eq!(ask(&late, count), "700");
 }
 
 /// Whoever reads an image beside its writer can ask whether that has gone on: a check that failed meanwhile says nothing.

@@ -14,17 +14,18 @@ use varve_sqlite_vfs::{FIRST_CAPACITY, Store, StoreOptions};
 const MODES: [&str; 5] = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "WAL"];
 const LOG: Bytes = Bytes(64 << 10);
 
-/// What a store holds at first, and one day.
+/// What a store holds at first, and one day, and whether its log is to stay as it is.
 #[derive(Clone, Copy)]
 struct Sizes {
     first: Bytes,
     limit: Bytes,
+    same_log: bool,
 }
 
 /// One of whom nothing is asked: each time a larger image is made behind it.
-const NEW: Sizes = Sizes { first: FIRST_CAPACITY, limit: Bytes(256 << 20) };
+const NEW: Sizes = Sizes { first: FIRST_CAPACITY, limit: Bytes(256 << 20), same_log: false };
 /// One that gets more blocks of the same size.
-const SAME: Sizes = Sizes { first: Bytes(4352 << 10), limit: Bytes(6 << 20) };
+const SAME: Sizes = Sizes { first: Bytes(4352 << 10), limit: Bytes(6 << 20), same_log: true };
 
 fn rows(count: u64) -> String {
     format!(
@@ -33,14 +34,16 @@ fn rows(count: u64) -> String {
     )
 }
 
-fn growing(Sizes { first, limit }: Sizes) -> Image {
+fn growing(Sizes { first, limit, .. }: Sizes) -> Image {
     let mut image = Image::sized_to_grow(first, LOG, limit);
     drop(Store::format_image(image.drive(), StoreOptions::default()).unwrap());
     image
 }
 
-fn opened(rig: &Rig, medium: &mut Image) -> (Store, Connection) {
-    let store = Store::mount_image(medium.drive(), StoreOptions::default()).unwrap();
+fn opened(rig: &Rig, medium: &mut Image, sizes: Sizes) -> (Store, Connection) {
+    let log_pages = sizes.same_log.then_some((LOG.0 / 4096) as u32);
+    let options = StoreOptions { log_pages, ..StoreOptions::default() };
+    let store = Store::mount_image(medium.drive(), options).unwrap();
     let db = rig.open(&store);
     (store, db)
 }
@@ -54,7 +57,7 @@ fn closed(rig: &Rig, store: Store, db: Connection) {
 /// A store with so many rows.
 fn filled(rig: &Rig, sizes: Sizes, mode: &str, count: u64) -> Vec<u8> {
     let mut medium = growing(sizes);
-    let (store, db) = opened(rig, &mut medium);
+    let (store, db) = opened(rig, &mut medium, sizes);
     assert_eq!(ask(&db, &format!("PRAGMA journal_mode={mode}")), mode.to_lowercase());
     db.execute_batch("CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB)").unwrap();
     db.execute_batch(&rows(count)).unwrap();
@@ -75,7 +78,7 @@ fn cuts(
     let (mut cut, mut cuts, mut operations, mut bad) = (0, 0, 0, Vec::new());
     loop {
         medium.restore(&start);
-        let (store, db) = opened(rig, &mut medium);
+        let (store, db) = opened(rig, &mut medium, sizes);
         // (A mode but WAL is the connection's.)
         ask(&db, &format!("PRAGMA journal_mode={mode}"));
         {
@@ -94,7 +97,7 @@ fn cuts(
         // The power is off before the connection is closed.
         let _ = medium.image();
         closed(rig, store, db);
-        let (store, db) = opened(rig, &mut medium);
+        let (store, db) = opened(rig, &mut medium, sizes);
         let found = ask(&db, "SELECT count(*) FROM t");
         let sound = ask(&db, "PRAGMA integrity_check");
         let after = (before + more).to_string();
@@ -144,7 +147,7 @@ fn an_ordinary_transaction_of_a_small_store_fits_its_drive() {
     // In WAL mode a commit is in SQLite's log.
     for mode in MODES.into_iter().filter(|mode| *mode != "WAL") {
         let mut medium = growing(NEW);
-        let (store, db) = opened(&rig, &mut medium);
+        let (store, db) = opened(&rig, &mut medium, NEW);
         ask(&db, &format!("PRAGMA journal_mode={mode}"));
         db.execute_batch("CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB)").unwrap();
         for first in (1..=100).step_by(10) {
@@ -171,7 +174,7 @@ fn one_transaction_makes_a_large_store_of_a_small_one() {
     let rig = Rig::new();
     for mode in MODES {
         let mut medium = growing(NEW);
-        let (store, db) = opened(&rig, &mut medium);
+        let (store, db) = opened(&rig, &mut medium, NEW);
         ask(&db, &format!("PRAGMA journal_mode={mode}"));
         db.execute_batch("CREATE TABLE t(k INTEGER PRIMARY KEY, v BLOB)").unwrap();
         let small = medium.drive_bytes();
@@ -186,7 +189,7 @@ fn one_transaction_makes_a_large_store_of_a_small_one() {
         assert!(store.stats().growths >= 3, "{mode}: {:?}", store.stats());
         closed(&rig, store, db);
         let _ = medium.image();
-        let (store, db) = opened(&rig, &mut medium);
+        let (store, db) = opened(&rig, &mut medium, NEW);
         assert_eq!(ask(&db, "SELECT count(*) FROM t"), "8000", "{mode}");
         db.execute_batch("DELETE FROM t").unwrap();
         assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok", "{mode}");
@@ -219,7 +222,7 @@ fn a_host_without_room_costs_nothing_that_was_there() {
     let (mut cut, mut grown) = (1, 0);
     loop {
         medium.restore(&start);
-        let (store, db) = opened(&rig, &mut medium);
+        let (store, db) = opened(&rig, &mut medium, NEW);
         let power = medium.power();
         {
             let mut power = power.lock().unwrap();
@@ -246,7 +249,7 @@ fn a_host_without_room_costs_nothing_that_was_there() {
         grown += u64::from(done.is_ok());
         closed(&rig, store, db);
         let _ = medium.image();
-        let (store, db) = opened(&rig, &mut medium);
+        let (store, db) = opened(&rig, &mut medium, NEW);
         assert_eq!(ask(&db, "PRAGMA integrity_check"), "ok", "{cut}");
         assert_eq!(ask(&db, "SELECT count(*) FROM t"), expected.to_string(), "{cut}");
         closed(&rig, store, db);

@@ -87,10 +87,7 @@ fn killed_with_a_journal(rig: &Rig, medium: &mut Image) -> (Vec<u8>, usize) {
             let mut power = power.lock().unwrap();
             (power.operations, power.cut_at) = (0, cut);
         }
-        assert!(
-            db.execute_batch("DELETE FROM t WHERE k % 10 = 0").is_err(),
-            "no cut met a journal"
-        );
+        assert!(db.execute_batch("DELETE FROM t WHERE k % 4 = 0").is_err(), "no cut met a journal");
         let bytes = medium.image();
         drop(db);
         rig.stores.remove(&rig.name);

@@ -185,7 +185,7 @@ fn killed_full(journal: &str) -> (Vec<u8>, usize) {
     while db.execute_batch(some).is_ok() {}
     let left_open = match journal {
         "WAL" => "PRAGMA journal_mode = WAL; DELETE FROM t WHERE a % 40 = 0",
-        _ => "BEGIN; DELETE FROM t WHERE a % 10 = 0",
+        _ => "BEGIN; DELETE FROM t WHERE a % 3 = 0",
     };
     db.execute_batch(left_open).unwrap();
     let killed = std::fs::read(&path).unwrap();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use lab::LabError;
 use lab::files::write_whole;
 use report::json::{Json, Map, MapExt};
-use report::study::{Study, Table, Value, Verdict, book};
+use report::study::{Study, book, counts};
 
 use super::{STUDIES, command, name, study};
 use crate::args::{Paper, Reproduce};
@@ -128,21 +128,9 @@ fn finish(args: &Reproduce, folder: &Path, found: &[(String, Study)]) -> Result<
     if args.json {
         return print(&document);
     }
-    let columns = ["study", "numbers", "agree", "differ", "not repeated"];
-    let mut table = Table::new(columns.map(|name| (name, name)));
-    for (name, study) in found {
-        let of = |verdict| study.claims.iter().filter(|c| c.verdict == verdict).count();
-        let counts = [
-            study.claims.len(),
-            of(Verdict::Agrees),
-            of(Verdict::Differs),
-            of(Verdict::NotRepeated),
-        ];
-        table.row(std::iter::once(Value::from(name)).chain(counts.map(Value::from)));
-    }
     print(&format!(
         "{title}\n{scale}\n\n{}\nwrote {}\nreproduce: {}\n",
-        table.text(),
+        counts(found).text(),
         page.display(),
         command(args, Paper::All)
     ))

@@ -6,33 +6,14 @@
 
 use std::fmt::Write;
 
+use super::outcome::Outcome;
 use super::{Bounds, Claim, Study, Verdict};
 use crate::format::escape;
 
 /// Room left and right of the outermost mark, in per cent of a row's scale.
 const MARGIN: i64 = 10;
 
-/// How a number came out, over all conditions.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    /// Under the study's own condition, or the only one.
-    Agrees,
-    /// Under another one.
-    Elsewhere,
-    Differs,
-    NotRepeated,
-}
-
 impl Outcome {
-    fn of(claim: &Claim) -> Outcome {
-        let any = |verdict| claim.under.iter().any(|answer| answer.verdict == verdict);
-        match claim.verdict {
-            Verdict::Agrees => Outcome::Agrees,
-            _ if any(Verdict::Agrees) => Outcome::Elsewhere,
-            Verdict::NotRepeated if !any(Verdict::Differs) => Outcome::NotRepeated,
-            _ => Outcome::Differs,
-        }
-    }
     /// Its class in the page's styles, and a mark that needs no colour.
     fn marks(self) -> (&'static str, &'static str) {
         match self {
@@ -159,10 +140,8 @@ impl Study {
 
     /// How many of its numbers come out, and under which conditions.
     fn score(&self) -> String {
-        let out =
-            |claim: &&Claim| matches!(Outcome::of(claim), Outcome::Agrees | Outcome::Elsewhere);
-        let mut text =
-            format!("{} of {} come out", self.claims.iter().filter(out).count(), self.claims.len());
+        let out = self.count(Outcome::Agrees) + self.count(Outcome::Elsewhere);
+        let mut text = format!("{out} of {} come out", self.claims.len());
         let of = |id: &str| {
             let agrees = |claim: &&Claim| {
                 claim.under.iter().any(|a| a.condition == id && a.verdict == Verdict::Agrees)

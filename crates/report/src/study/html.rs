@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::dumbbell::{LEGEND, id_of};
-use super::{Study, Table, Value};
+use super::{Study, Table, counts};
 use crate::format::escape;
 
 impl Table {
@@ -90,15 +90,9 @@ pub fn book(
     let numbers: String = studies.iter().map(|(name, study)| study.dumbbells(name)).collect();
     let mut body =
         format!("<div class=\"all-numbers\">{numbers}</div>{LEGEND}<p>{}</p>", escape(note));
-    let counted = ["study", "numbers", "agree", "differ", "not repeated", "command"];
-    let mut counts = Table::new(counted.map(|name| (name, name)));
     let columns = ["study", "figure", "what", "paper", "here", "verdict", "comes out under", "why"];
     let mut table = Table::new(columns.map(|name| (name, name)));
     for (name, study) in studies {
-        let of = |name: &str| study.claims.iter().filter(|c| c.verdict.name() == name).count();
-        let found = [study.claims.len(), of("agrees"), of("differs"), of("not repeated")];
-        let (title, found) = (Value::from(&study.title), found.map(Value::from));
-        counts.row(std::iter::once(title).chain(found).chain([Value::from(&study.command)]));
         for c in &study.claims {
             let under = if c.under.is_empty() { "-".to_string() } else { c.comes_out() };
             let verdict = c.verdict.name();
@@ -109,7 +103,7 @@ pub fn book(
         body,
         "<details class=\"page\" id=\"all\"><summary><h2>Number by number, with the reasons</h2></summary>{}\
          <p>Verdicts are those under each study's own condition.</p>{}</details>",
-        counts.html(),
+        counts(studies).html(),
         table.html()
     );
     for (name, study) in studies {
