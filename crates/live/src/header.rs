@@ -144,6 +144,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_set_holds_the_pages_that_were_inserted() {
+        let mut set = PageSet::default();
+        let there = [0, 1, 63, 64, 70, MOST_PAGES - 1];
+        there.iter().for_each(|page| set.insert(*page));
+        let found: Vec<u32> = (0..2 * MOST_PAGES).filter(|page| set.contains(*page)).collect();
+        assert_eq!(found, there);
+    }
+
+    #[test]
     fn every_flipped_bit_is_seen_and_so_is_a_header_of_another_block() {
         let header = BlockHeader { line: 3, opened: 77, epoch: 9 };
         let mut state =

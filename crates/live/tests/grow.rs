@@ -8,7 +8,8 @@ use std::io;
 use std::sync::Arc;
 
 use block::{
-    BlockDevice, Bytes, Data, DeviceError, Growth, Lba, Medium, Request, Rng, Sectors, Time,
+    BlockDevice, Bytes, CommitLog, Data, DeviceError, Growth, Lba, Medium, Request, Rng, Sectors,
+    Time,
 };
 use common::Memory;
 use varve_live::{CutMedium, ImageDrive, Left, LiveError, Planted};
@@ -182,13 +183,31 @@ fn cuts(start: &(Vec<u8>, Ledger), to: Bytes) -> (u64, Vec<String>) {
 fn blocks_are_added_or_a_larger_image_is_made_behind() {
     let (start, ledger) = small();
     for (to, added) in [(SAME, true), (LARGER, false)] {
-        let mut drive = ImageDrive::open_on(memory(&start)).expect("open");
+        let below = memory(&start);
+        let mut drive = ImageDrive::open_on(Arc::clone(&below)).expect("open");
         let before = drive.end();
         drive.grow(to, LOG).expect("grown");
         judge(&mut drive, &ledger).expect("all of it");
+        let end = drive.end();
+        drop(drive);
+        let mut drive = ImageDrive::open_on(below).expect("open");
+        judge(&mut drive, &ledger).expect("all of it, opened again");
+        assert_eq!((drive.end(), drive.capacity().bytes()), (end, to), "what it has grown to");
         // A whole image for more than this one held is longer than it was.
         let by = drive.end().0 - before.0;
         assert_eq!(by < before.0, added, "{} by {by} to {}", before.human(), to.human());
+    }
+}
+
+/// A log that is to be longer is made with a whole image, also where blocks would do; one that is a little short stays.
+#[test]
+fn its_log_grows_with_it() {
+    let (start, ledger) = small();
+    for (asked, found) in [(LOG.0, LOG.0), (LOG.0 * 5 / 4, LOG.0), (LOG.0 * 4, LOG.0 * 4)] {
+        let mut drive = ImageDrive::open_on(memory(&start)).expect("open");
+        drive.grow(SAME, Bytes(asked)).expect("grown");
+        judge(&mut drive, &ledger).expect("all of it");
+        assert_eq!(drive.log_bytes(), found, "asked for {asked}");
     }
 }
 

@@ -277,6 +277,16 @@ impl LogOptions {
 mod tests {
     use super::*;
 
+    /// It decides what stands in the superblock, and so who may read the log.
+    #[test]
+    fn a_log_of_two_heads_without_a_buffer_is_plain() {
+        let plain =
+            |pairs: &[(&str, &str)]| LogOptions::from_pairs(pairs.iter().copied()).unwrap().plain();
+        assert!(plain(&[("placement", "two"), ("ack", "device")]));
+        assert!(!plain(&[("placement", "sepbit"), ("ack", "device")]));
+        assert!(!plain(&[("placement", "two"), ("ack", "buffer")]));
+    }
+
     #[test]
     fn every_default_in_the_table_is_the_default() {
         let mut set = LogOptions::default();
