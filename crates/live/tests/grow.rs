@@ -196,6 +196,11 @@ fn blocks_are_added_or_a_larger_image_is_made_behind() {
         // A whole image for more than this one held is longer than it was.
         let by = drive.end().0 - before.0;
         assert_eq!(by < before.0, added, "{} by {by} to {}", before.human(), to.human());
+        // And again, which counts on from what this one was.
+        let more = Bytes(to.0 + (256 << 10));
+        drive.grow(more, LOG).expect("grown again");
+        judge(&mut drive, &ledger).expect("all of it, grown twice");
+        assert_eq!(drive.capacity().bytes(), more);
     }
 }
 
