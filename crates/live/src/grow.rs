@@ -25,6 +25,8 @@ use crate::pointer::{BEFORE, Pointer};
 use crate::power::{Powered, start_at};
 use crate::region::Region;
 
+/// A drive that holds so much is not copied for a longer log: its blocks are as large as they get, too.
+const LEFT_ALONE: Bytes = Bytes(256 << 20);
 /// Sectors of a page.
 const PAGE: Sectors = Sectors(UNIT_BYTES / 512);
 
@@ -63,29 +65,34 @@ impl ImageDrive {
         self.submit(self.drive().now(), Request::flush()).map_err(device)?;
         self.file.let_go().map_err(|text| device(DeviceError::Io(text)))?;
         let before = self.below.size();
-        let done = match self.pointer {
-            Some(pointer)
-                if differ_in_size(&text_of(&wanted), &self.file.config())
-                    && !self.wants_log(log) =>
-            {
-                self.add_blocks(pointer, capacity)
-            }
+        let same = differ_in_size(&text_of(&wanted), &self.file.config());
+        let short = is_short(self.file.log().0, log.0, self.capacity().bytes());
+        let mut done = match self.pointer {
+            Some(pointer) if same && !short => self.add_blocks(pointer, capacity),
             _ => self.move_behind(capacity, log),
         };
-        if let (Err(_), Ok(length)) = (&done, before)
+        self.give_back(&done, &before);
+        if let (Err(LiveError::Io { error, .. }), Some(pointer)) = (&done, self.pointer)
+            && is_full(error.kind())
+            && same
+            && short
             && self.usable().is_ok()
         {
-            // What was made behind the end is nothing to anybody, and the room is wanted. If it cannot be given back it
-            // is the next growth's.
-            let _ = self.below.cut(length);
+            // There may be room for blocks, if not for a longer log.
+            done = self.add_blocks(pointer, capacity);
+            self.give_back(&done, &before);
         }
         done
     }
 
-    /// Whether its log of commits is short beside what it is to have.
-    fn wants_log(&self, log: Bytes) -> bool {
-        let there = self.file.log().0;
-        there > 0 && there * 3 < log.0 * 2
+    /// After a growth that failed: what was made behind the end is nothing to anybody, and the room is wanted. If it cannot
+    /// be given back it is the next growth's.
+    fn give_back(&self, done: &Result<(), LiveError>, before: &std::io::Result<u64>) {
+        if let (Err(_), Ok(length)) = (done, before)
+            && self.usable().is_ok()
+        {
+            let _ = self.below.cut(*length);
+        }
     }
 
     /// More blocks of the same size.
@@ -217,6 +224,27 @@ impl Growth for ImageDrive {
     }
 }
 
+/// Whether a log of `there` bytes is worth a copy of what the drive holds, `capacity` at most, for one of `asked`.
+fn is_short(there: u64, asked: u64, capacity: Bytes) -> bool {
+    there > 0 && there * 3 < asked * 2 && capacity < LEFT_ALONE
+}
+
 fn is_full(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_drive_is_copied_for_a_log_half_as_long_again() {
+        let (mib, small) = (1 << 20, Bytes(8 << 20));
+        assert!(is_short(mib, 2 * mib, small));
+        assert!(!is_short(2 * mib, 3 * mib, small));
+        // One without a log gets none, and a large one is not copied.
+        assert!(!is_short(0, 16 * mib, small));
+        assert!(is_short(mib, 16 * mib, Bytes(LEFT_ALONE.0 - 1)));
+        assert!(!is_short(mib, 16 * mib, LEFT_ALONE));
+    }
 }

@@ -292,6 +292,39 @@ fn where_the_host_has_no_room_it_stays_what_it_was() {
     }
 }
 
+/// Where there is room for more blocks, but not for a longer log and all that goes with it, it gets the blocks; and the
+/// power may go at any time of that.
+#[test]
+fn where_there_is_no_room_for_a_longer_log_it_gets_blocks() {
+    let (start, ledger) = small();
+    let room = start.len() as u64 + (4 << 20);
+    let longer = Bytes(LOG.0 * 4);
+    let mut last = 0;
+    for at in 1.. {
+        let below = memory(&start);
+        let medium = Arc::new(CutMedium::new(Arc::clone(&below), at));
+        let narrow = Narrow(Arc::clone(&medium) as _, room);
+        let mut drive = ImageDrive::open_on(Arc::new(narrow)).expect("open");
+        medium.cut_after(at);
+        let grown = drive.grow(SAME, longer).is_ok();
+        let went = medium.left().is_some();
+        if !went {
+            assert!(grown, "at {at}");
+            assert_eq!((drive.capacity().bytes(), drive.log_bytes()), (SAME, LOG.0));
+            assert!(below.size().expect("told") <= room);
+        }
+        drop(drive);
+        let mut drive = ImageDrive::open_on(below).expect("open");
+        assert!([SMALL, SAME].contains(&drive.capacity().bytes()), "at {at}");
+        judge(&mut drive, &ledger).unwrap_or_else(|e| panic!("at {at}: {e}"));
+        last = at;
+        if !went {
+            break;
+        }
+    }
+    assert!(last > 20, "{last}");
+}
+
 /// The power may go at any time of a growth that finds no room, and while it gives back what it took.
 #[test]
 fn a_cut_in_a_growth_without_room_leaves_what_was() {
