@@ -20,7 +20,7 @@ import time
 import varve.sqlite  # noqa: F401
 
 WRITERS = 2
-ROWS = 300
+ROWS = 700
 
 
 def connect(image, more, timeout=30):

@@ -9,7 +9,7 @@ use wire::nvme::{Drive, Place};
 
 use super::core::Core;
 use super::device::Device;
-use super::open::{LOG_PAGE, OpenError, usual_log};
+use super::open::{LOG_PAGE, OpenError, log_within};
 use super::super_journal::is_companion;
 use super::table::PAGE;
 use super::{Store, StoreError, StoreOptions};
@@ -56,7 +56,7 @@ fn make(mut drive: Drive, mut options: StoreOptions) -> Result<Store, StoreError
         return Err(StoreError::Taken);
     }
     if options.delta && options.log_pages.is_none() {
-        options.log_pages = Some((usual_log(size) / LOG_PAGE) as u32);
+        options.log_pages = Some((log_within(size) / LOG_PAGE) as u32);
     }
     // Before the header says whose they are: no page of a store of before comes back by a power cut.
     let all = Request::discard(Lba(0), drive.capacity());

@@ -25,6 +25,11 @@ pub(super) fn usual_log(capacity: Bytes) -> u64 {
     (capacity.0 / LEAST_LOG * LEAST_LOG).clamp(LEAST_LOG, MOST_LOG)
 }
 
+/// The same where it takes room of what the device holds: a quarter of that at most.
+pub(super) fn log_within(capacity: Bytes) -> u64 {
+    usual_log(Bytes(capacity.0 / 4))
+}
+
 /// Why a name cannot be opened as a store.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
