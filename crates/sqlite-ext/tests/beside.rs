@@ -176,7 +176,7 @@ fn beside_one_who_comes_and_goes_with_large_transactions_a_reader_is_told_to_wai
     let (mut last, mut looks) = (0, 0);
     while Instant::now() < end {
         for (rows, low, high) in copied(&image, &folder) {
-            assert!((rows, low) == (300, high) && low >= last, "{rows} of {low} to {high}, {last}");
+            assert!((rows, low) == (700, high) && low >= last, "{rows} of {low} to {high}, {last}");
             (last, looks) = (low, looks + 1);
         }
     }
@@ -199,7 +199,7 @@ fn a_writer_killed_in_a_large_transaction_leaves_what_was_before_it() {
     let folder = folder("killed");
     let image = folder.join("home.varve");
     let (mut writer, _said) = writing("half", &image, "0", "half");
-    let before = [(300, 0, 0); 2];
+    let before = [(700, 0, 0); 2];
     assert_eq!(copied(&image, &folder), before, "beside the writer");
     writer.kill().unwrap();
     writer.wait().unwrap();
@@ -219,7 +219,7 @@ fn a_writer_killed_in_a_large_transaction_leaves_what_was_before_it() {
     let told = shell("&mode=ro", asked);
     assert!(told.contains("readonly"), "{told}");
     assert_eq!(std::fs::read(&image).unwrap(), bytes, "who reads has written");
-    assert_eq!(shell("", asked), "300|0|0");
-    assert_eq!(shell("&mode=ro", asked), "300|0|0");
+    assert_eq!(shell("", asked), "700|0|0");
+    assert_eq!(shell("&mode=ro", asked), "700|0|0");
     std::fs::remove_dir_all(&folder).unwrap();
 }

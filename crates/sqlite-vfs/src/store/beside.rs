@@ -199,7 +199,7 @@ mod tests {
         let db = db.expect("a database");
         db.execute_batch(
             "CREATE TABLE t(v BLOB);
-             WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < 300)
+             WITH RECURSIVE x(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM x WHERE i < 700)
              INSERT INTO t SELECT randomblob(3000) FROM x;
              PRAGMA cache_size=10; BEGIN; UPDATE t SET v = randomblob(3000);",
         )
