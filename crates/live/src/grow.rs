@@ -1,8 +1,9 @@
 //! A drive that grows.
 //!
 //! While the blocks of the larger drive are the same, and its share of spare ones, it gets more of them, behind the last.
-//! Where a drive of that size has larger ones, or a log of commits that is half as long again, a whole image for it is
-//! made behind this one in the same file, and gets all that this one holds; what the old one took is given back. Either way the sector that says so is written last (`pointer`).
+//! Where a drive of that size has larger ones, or is to have a log of commits that is more than half as long again, a whole
+//! image for it is made behind this one in the same file, and gets all that this one holds; what the old one took is given
+//! back. Either way the sector that says so is written last (`pointer`).
 //!
 //! Invariants:
 //! * until then nothing that the old drive relies on is written, and whatever fails leaves it as it was: it goes on;

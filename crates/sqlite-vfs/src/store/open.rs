@@ -86,9 +86,8 @@ impl Store {
     }
 
     /// Makes an image file for `capacity` bytes, and an empty store in it. The file takes about
-    /// a third more, a small one up to as much again, and its log: the capacity, from 1 MiB to 16 MiB, unless the options say
-    /// otherwise.
-    /// It grows on demand until it holds what the options say. The fuller a store, the more its cleaning writes: see the
+    /// a third more, one for less than 48 MiB up to three times as much, and its log: the capacity, from 1 MiB to 16 MiB,
+    /// unless the options say otherwise. It grows on demand until it holds what the options say. The fuller a store, the more its cleaning writes: see the
     /// README.
     ///
     /// # Errors
