@@ -205,6 +205,16 @@ class Explained(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "expected both"):
             demo(timeline="0s..1s")
 
+    def test_a_file_that_cannot_be_written_costs_no_results(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder, "beyond.pftrace")
+            with self.assertRaisesRegex(varve.UnwrittenError, "nothing happens from 9000 s") as caught:
+                demo(timeline="9000s..9001s", timeline_out=path)
+            self.assertEqual(caught.exception.results[0].waf, demo()[0].waf)
+            self.assertFalse(path.exists())
+            with self.assertRaises(OSError):
+                demo(timeline="0s..1s", timeline_out=path / "no")
+
 
 class Timelines(unittest.TestCase):
     def test_as_the_program_writes_them(self):

@@ -6,8 +6,9 @@ from varve._varve import CheckError, InternalError, PolicyError, RunError
 
 if TYPE_CHECKING:
     from varve._compare import Comparison
+    from varve._results import Results
 
-__all__ = ["CheckError", "InternalError", "PolicyError", "RunError", "ToleranceError"]
+__all__ = ["CheckError", "InternalError", "PolicyError", "RunError", "ToleranceError", "UnwrittenError"]
 
 
 class ToleranceError(RuntimeError):
@@ -16,3 +17,11 @@ class ToleranceError(RuntimeError):
     def __init__(self, text: str, comparison: "Comparison") -> None:
         super().__init__(text)
         self.comparison = comparison
+
+
+class UnwrittenError(RuntimeError):
+    """A file beside the results of a run could not be written; `results` has all that the run measured."""
+
+    def __init__(self, text: str, results: "Results") -> None:
+        super().__init__(text)
+        self.results = results

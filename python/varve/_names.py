@@ -4,7 +4,7 @@ from varve._check import check
 from varve._compare import Comparison
 from varve._compiled import compiled_policy
 from varve._drive import Drive
-from varve._errors import CheckError, InternalError, PolicyError, RunError, ToleranceError
+from varve._errors import CheckError, InternalError, PolicyError, RunError, ToleranceError, UnwrittenError
 from varve._fetch import keep
 from varve._options import Option, count, flag, share, size, word
 from varve._papers import Proof, Study, prove, reproduce
@@ -52,6 +52,7 @@ __all__ = [
     "Trace",
     "Twin",
     "Unit",
+    "UnwrittenError",
     "VictimPolicy",
     "__version__",
     "check",

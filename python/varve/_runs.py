@@ -6,6 +6,7 @@ from typing import Union
 
 from varve import _varve
 from varve._cost import Stopwatch
+from varve._errors import UnwrittenError
 from varve._looks import Looks, looks
 from varve._policy import BufferPolicy, CompiledPolicy
 from varve._policy import version as of_policies
@@ -40,7 +41,10 @@ def _execute(scenario: Scenario, threads: int | None, wanted: Looks, progress: P
     watch = Stopwatch()
     with Telling(progress) as telling:
         native = _varve.run(scenario._native, of_policies, _threads(threads), wanted, telling.call)
-    return Results(native, watch.cost())
+    results = Results(native, watch.cost())
+    if native.unwritten:
+        raise UnwrittenError("; ".join(native.unwritten), results)
+    return results
 
 
 def sim(

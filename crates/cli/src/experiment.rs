@@ -5,7 +5,7 @@ use std::path::Path;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lab::explain::{self, TimelineWanted, Window};
-use lab::files::write_whole;
+use lab::files::{can_write, write_whole};
 use lab::folder::{Folder, REPORT, RESULTS};
 use lab::input::DEMO_NAME;
 use lab::replay::Watch;
@@ -144,15 +144,18 @@ fn execute(
                 .to_string(),
         ));
     }
-    experiment.explain(explanation)?;
     let reads = !output.json && output.csv.is_none();
+    let default_out = (demo && reads).then_some(Path::new(DEMO_OUT));
+    // Whatever is written after the runs is known to take it before they begin; files beside the results
+    // may lie in their folder.
+    let out = output.out.as_deref().or(default_out).map(Folder::prepare).transpose()?;
+    csv_can_be_written(output.csv.as_deref())?;
+    experiment.explain(explanation)?;
     // The page of the demo answers what slow requests waited for, unless it is changed to one in
     // which they wait for nothing.
     let causes = explain::Wanted { causes: true, ..explain::Wanted::default() };
     let of_demo = demo && reads && !asked && !wanted.is_some();
     let explained = asked || of_demo && experiment.explain(causes).is_ok();
-    let default_out = (demo && reads).then_some(Path::new(DEMO_OUT));
-    let out = output.out.as_deref().or(default_out).map(Folder::prepare).transpose()?;
     let several = experiment.points().len() + experiment.impossible().len() > 1;
     if let Some(out) = out.as_ref().filter(|_| !explained && (several || wanted.is_some())) {
         return study::run(Study::of(experiment, VERSION)?, out, output, wanted, &clock);
@@ -167,10 +170,15 @@ fn execute(
     if !output.deterministic {
         document = document.with_cost(clock.cost());
     }
-    let mut lines = match &out {
-        Some(out) => write_out(out, &experiment.scenario().to_toml()?, &document)?,
-        None => Vec::new(),
-    };
+    // What cannot be written costs nothing of what can.
+    let mut failed = experiment.unwritten();
+    let toml = experiment.scenario().to_toml()?;
+    let mut lines = Vec::new();
+    match out.as_ref().map(|out| write_out(out, &toml, &document)) {
+        Some(Ok(written)) => lines = written,
+        Some(Err(error)) => failed.push(error),
+        None => {}
+    }
     if output.explain && !output.json && output.csv.as_deref() != Some("-") {
         lines.insert(0, explained::text(&document.value()).trim_end().to_string());
     }
@@ -179,7 +187,15 @@ fn execute(
         lines.extend((!text.is_empty()).then(|| text.trim_end().to_string()));
     }
     let table = Table::of(&document, &experiment.values());
-    show(&document, &table, output.json, output.csv.as_deref(), lines)
+    failed.extend(show(&document, &table, output.json, output.csv.as_deref(), lines).err());
+    let Some(last) = failed.pop() else { return Ok(()) };
+    failed.iter().for_each(|error| note(&format!("varve: {error}")));
+    Err(last)
+}
+
+/// Looks whether `--csv` has a file that takes it.
+fn csv_can_be_written(csv: Option<&str>) -> Result<(), LabError> {
+    csv.filter(|path| *path != "-").map_or(Ok(()), |path| can_write(Path::new(path)))
 }
 
 /// Standard output takes one document.
@@ -192,7 +208,10 @@ pub fn only_one_on_stdout(json: bool, csv: Option<&str>) -> Result<(), LabError>
 }
 
 /// Shows a document as it was asked for: one document on standard output, or a table; `lines` after
-/// it, of where the rest is.
+/// it, of where the rest is. A file of columns that cannot be written keeps nobody from the document.
+///
+/// # Errors
+/// What could not be written.
 pub fn show(
     document: &Document,
     columns: &Table,
@@ -200,6 +219,7 @@ pub fn show(
     csv: Option<&str>,
     mut lines: Vec<String>,
 ) -> Result<(), LabError> {
+    let mut written = Ok(());
     match csv {
         Some("-") => {
             print(&columns.csv())?;
@@ -207,22 +227,23 @@ pub fn show(
             return Ok(());
         }
         Some(path) => {
-            write_whole(Path::new(path), columns.csv().as_bytes())?;
-            lines.push(format!("wrote {path}"));
+            written = write_whole(Path::new(path), columns.csv().as_bytes());
+            lines.extend(written.is_ok().then(|| format!("wrote {path}")));
         }
         None => {}
     }
     if json {
         print(&document.text())?;
         lines.iter().for_each(|line| note(line));
-        return Ok(());
+        return written;
     }
     let mut shown = table::results(&document.value());
     for line in lines {
         shown.push_str(&line);
         shown.push('\n');
     }
-    print(&shown)
+    print(&shown)?;
+    written
 }
 
 /// What is to be found out about requests.

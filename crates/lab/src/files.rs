@@ -20,6 +20,22 @@ pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
     write(path, bytes, true)
 }
 
+/// Looks whether [`write_whole`] could write a file of that name, before the work whose result it is to
+/// hold: a file is made beside it and removed.
+///
+/// # Errors
+/// The system's reason.
+pub fn can_write(path: &Path) -> Result<(), LabError> {
+    let probe = || match std::fs::metadata(path) {
+        Ok(there) if there.is_dir() => Err(std::io::ErrorKind::IsADirectory.into()),
+        // Opening a pipe to see whether it can be would wait for its reader, or take it away.
+        Ok(there) if !there.is_file() => Ok(()),
+        _ if path.file_name().is_none() => Err(std::io::ErrorKind::InvalidFilename.into()),
+        _ => new_part(path).and_then(|(part, _)| std::fs::remove_file(part)),
+    };
+    probe().map_err(|e: std::io::Error| LabError::io(path, e))
+}
+
 /// As [`write_whole`], for what is checked when it is read and can be made again: a program that is
 /// killed leaves all of it or nothing, a power cut may leave anything.
 pub(crate) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
@@ -84,6 +100,12 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
         assert!(write_whole(&folder.join("no/such/folder"), b"x").is_err());
+        for (name, can) in [("x.json", true), ("new", true), ("no/such", false), ("..", false)] {
+            assert_eq!(can_write(&folder.join(name)).is_ok(), can, "{name}");
+        }
+        assert!(can_write(&folder).is_err(), "a folder is no file");
+        assert_eq!(std::fs::read(&path).unwrap(), b"two");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "nothing stays of a look");
         let link = folder.join("null");
         std::os::unix::fs::symlink("/dev/null", &link).unwrap();
         write_whole(&link, b"nobody reads this").unwrap();

@@ -32,6 +32,8 @@ pub struct Experiment {
     points: Vec<Point>,
     impossible: Vec<Impossible>,
     wanted: Wanted,
+    /// Why files that are wanted beside the results are not there.
+    unwritten: Mutex<Vec<LabError>>,
 }
 
 /// What was written before a measured load.
@@ -63,7 +65,8 @@ impl Experiment {
             _ => scenario.clone(),
         };
         let wanted = Wanted::default();
-        Ok(Experiment { scenario, settings, points, impossible, wanted })
+        let unwritten = Mutex::default();
+        Ok(Experiment { scenario, settings, points, impossible, wanted, unwritten })
     }
 
     /// Finds out more about the requests of each run.
@@ -89,6 +92,13 @@ impl Experiment {
         wanted.check()?;
         self.wanted = wanted;
         Ok(())
+    }
+
+    /// Why files of [`Experiment::explain`] were not written, of the runs since this was asked last. Only a
+    /// run can tell that a timeline would have too many slices, or a disk no room; its results are there
+    /// nevertheless, and whoever shows them shows this after them.
+    pub fn unwritten(&self) -> Vec<LabError> {
+        std::mem::take(&mut self.unwritten.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The runs, in the order of the results.
@@ -241,8 +251,11 @@ impl Experiment {
         let (mut drive, before) = self.conditioned(point, &params, watch)?;
         let capacity = drive.capacity().bytes();
         let mut source = prepared.open(point.seed, capacity)?;
-        let beside = Beside { shares: shares.as_ref(), probe: Probe::new(&self.wanted)? };
-        let outcome = replay_with(&mut drive, &mut *source, &plan, watch, beside)?;
+        let beside = Beside { shares: shares.as_ref(), probe: Probe::new(&self.wanted) };
+        let mut outcome = replay_with(&mut drive, &mut *source, &plan, watch, beside)?;
+        let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        unwritten.append(&mut outcome.unwritten);
+        drop(unwritten);
         drive.end()?;
         let alone = |app| {
             let (mut drive, _) = self.conditioned(point, &params, watch)?;

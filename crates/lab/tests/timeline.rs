@@ -43,7 +43,8 @@ fn run(text: &str, wanted: Wanted) -> Result<Value, LabError> {
     let watch = Watch { stop: &stop, progress: &nobody };
     let mut experiment = Experiment::new(&scenario)?;
     experiment.explain(wanted)?;
-    Ok(experiment.run(1, "test", watch)?.value())
+    let value = experiment.run(1, "test", watch)?.value();
+    experiment.unwritten().pop().map_or(Ok(value), Err)
 }
 
 fn log(path: &Path) -> Wanted {
@@ -108,6 +109,14 @@ fn what_cannot_be_written_is_refused_before_anything_runs() {
     assert!(error.to_string().contains("of one run, and this is 2"), "{error}");
     let error = run(SMALL, log(&folder.file("no/such/folder/requests.csv"))).unwrap_err();
     assert_eq!(error.exit_code(), LabError::io("x", std::io::Error::other("x")).exit_code());
+    let error = run(SMALL, timeline("0s..1ms", &folder.file("no/such.pftrace"), 9)).unwrap_err();
+    assert_eq!(error.exit_code(), 1, "{error}");
+    let twice = folder.file("both.csv");
+    let error = Wanted { timeline: timeline("0s..1ms", &twice, 9).timeline, ..log(&twice) };
+    let error = run(SMALL, error).unwrap_err().to_string();
+    assert!(error.contains("expected two names"), "{error}");
+    let error = run(SMALL, timeline("0s..1ms", &folder.file("x.pftrace"), 0)).unwrap_err();
+    assert!(error.to_string().contains("at least one slice"), "{error}");
     for text in ["5s", "5s..5s", "2s..1s", "1..2", "a..b"] {
         assert!(text.parse::<Window>().unwrap_err().contains("expected two times"), "{text}");
     }
@@ -119,6 +128,32 @@ fn what_cannot_be_written_is_refused_before_anything_runs() {
     assert!(error.contains("nothing happens from 1000 s to 1001 s"), "{error}");
     assert!(!beyond.exists());
     assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 0, "no file");
+}
+
+/// Only the end of a run tells that nothing happened in a window, or that there was no room for a log: by
+/// then the run is measured, and it is the same as without either.
+#[test]
+fn a_run_whose_files_cannot_be_written_has_its_results() {
+    let folder = Folder::new("late");
+    let plain = run(SMALL, Wanted { causes: true, ..Wanted::default() }).unwrap();
+    let scenario = Scenario::from_text("test", SMALL, PathBuf::new()).unwrap();
+    let mut experiment = Experiment::new(&scenario).unwrap();
+    let beyond = folder.file("beyond.pftrace");
+    // A name that takes a file before the run, and none after it.
+    let place = folder.file("gone");
+    std::fs::create_dir(&place).unwrap();
+    let wanted =
+        Wanted { requests: Some(place.join("requests.csv")), ..timeline("900s..901s", &beyond, 9) };
+    experiment.explain(wanted).unwrap();
+    std::fs::remove_dir(&place).unwrap();
+    let (stop, nobody) = (AtomicBool::new(false), |_| ());
+    let watch = Watch { stop: &stop, progress: &nobody };
+    let document = experiment.run(1, "test", watch).unwrap();
+    assert_eq!(document.value(), plain);
+    let told: Vec<String> = experiment.unwritten().iter().map(LabError::to_string).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].contains("requests.csv: ") && told[1].contains("nothing happens"), "{told:?}");
+    assert!(experiment.unwritten().is_empty() && !beyond.exists());
 }
 
 /// The fields of a protobuf message: number, and a number or bytes.

@@ -29,11 +29,13 @@ pub struct Results {
     scenario: Option<String>,
     /// If it was asked for, of the only run.
     requests: Option<Arc<Requests>>,
+    /// Why files that were asked for beside it are not there.
+    unwritten: Vec<String>,
 }
 
 impl Results {
     pub fn new(document: Document, values: Vec<Map>, scenario: Option<String>) -> Results {
-        Results { document, values, scenario, requests: None }
+        Results { document, values, scenario, requests: None, unwritten: Vec::new() }
     }
 
     /// The document as a reader of its text has it.
@@ -100,6 +102,12 @@ impl Results {
     /// The log of its requests, if it was asked for.
     fn requests(&self) -> Option<Requests> {
         self.requests.as_deref().map(Requests::same)
+    }
+
+    /// Why files that were asked for beside it could not be written, once they were known to.
+    #[getter]
+    fn unwritten(&self) -> Vec<String> {
+        self.unwritten.clone()
     }
 
     /// Writes the folder that `varve run --out` does, with what the runs cost if that is said.
@@ -172,7 +180,8 @@ pub fn run(
         let document =
             experiment.run(registry::threads(&text, threads), &says(&version, &text)?, watch)?;
         let results = Results::new(document, experiment.values(), Some(text));
-        Ok(Results { requests, ..results })
+        let unwritten = experiment.unwritten().iter().map(LabError::to_string).collect();
+        Ok(Results { requests, unwritten, ..results })
     })
 }
 

@@ -156,3 +156,36 @@ fn hit_counts_are_written_where_out_says() {
     let both = ["--policy", "lru", "--set", "buffer.policy=fifo"];
     assert_eq!(code(&folder.run(&[&["sim", RECIPE, "--hits"], &both[..]].concat())), 3);
 }
+
+/// A window that lies beyond the run is known only once it is over: an hour's run was lost to it.
+#[test]
+fn what_cannot_be_written_costs_no_results() {
+    let folder = Folder::new("unwritten");
+    let late = ["--timeline", "900s..901s", "--timeline-out", "a/x.pftrace", "--out", "a"];
+    let output = folder.run(&sim(RECIPE, &[&late[..], &["--csv", "a/x.csv"]].concat()));
+    assert_eq!(code(&output), 3, "{}", stderr(&output));
+    let said = "varve: a/x.pftrace: nothing happens from 900 s to 901 s";
+    assert!(stderr(&output).contains(said), "{}", stderr(&output));
+    assert!(stdout(&output).contains("WAF by cause"), "{}", stdout(&output));
+    let names = ["results.json", "report.html", "run.toml", "x.csv"];
+    assert!(names.iter().all(|name| folder.0.join("a").join(name).is_file()));
+    assert!(!folder.0.join("a/x.pftrace").exists());
+    let json = folder.run(&sim(RECIPE, &[&late[..], &["--json"]].concat()));
+    assert_eq!(code(&json), 3);
+    let document: Value = serde_json::from_slice(&json.stdout).expect("the document");
+    assert_eq!(document["results"].as_array().unwrap().len(), 1);
+    // What can be known before the run is: nothing is run, and no folder is left behind.
+    for (more, exit) in [
+        (&["--timeline", "0s..1s", "--timeline-out", "no/x.pftrace"][..], 1),
+        (&["--timeline", "0s..1s", "--timeline-out", "."], 1),
+        (&["--timeline", "2s..1s", "--timeline-out", "x.pftrace"], 3),
+        (&["--timeline", "0s..1s", "--timeline-out", "x.pftrace", "--timeline-max", "0"], 3),
+        (&["--requests-out", "no/x.csv"], 1),
+        (&["--csv", "no/x.csv"], 1),
+    ] {
+        let endless = "gen:uniform,size=32MiB,count=4G,read=30,iat=40us";
+        let output = folder.run(&sim(endless, &[more, &["--out", "b"]].concat()));
+        assert_eq!(code(&output), exit, "{more:?}: {}", stderr(&output));
+        assert!(output.stdout.is_empty() && !folder.0.join("b").exists(), "{more:?}");
+    }
+}

@@ -18,6 +18,7 @@ pub use nand::{Account, Breakdown, Spent, Work};
 use requests::RequestLog;
 use timeline::Timeline;
 
+use crate::files::can_write;
 use crate::{Device, LabError};
 
 pub use causes::Causes;
@@ -64,9 +65,20 @@ impl Wanted {
     /// Looks whether files can be written under the names given, before anything runs.
     ///
     /// # Errors
-    /// A name of no known kind.
+    /// A name of no known kind, or that is given twice; the system's.
     pub(crate) fn check(&self) -> Result<(), LabError> {
-        self.requests.as_deref().map_or(Ok(()), |path| requests::is_compressed(path).map(|_| ()))
+        if let Some(path) = &self.requests {
+            requests::is_compressed(path)?;
+            can_write(path)?;
+        }
+        let Some(timeline) = &self.timeline else { return Ok(()) };
+        timeline.check()?;
+        if self.requests.as_ref() == Some(&timeline.path) {
+            let path = timeline.path.display();
+            let what = format!("{path}: a log and a timeline; expected two names");
+            return Err(LabError::Input(what));
+        }
+        can_write(&timeline.path)
     }
 }
 
@@ -125,16 +137,13 @@ pub(crate) struct Over {
 
 impl Probe {
     /// A probe for what is wanted; none if that is nothing.
-    ///
-    /// # Errors
-    /// A file that cannot be made.
-    pub fn new(wanted: &Wanted) -> Result<Option<Probe>, LabError> {
+    pub fn new(wanted: &Wanted) -> Option<Probe> {
         if wanted.is_nothing() {
-            return Ok(None);
+            return None;
         }
-        Ok(Some(Probe {
+        Some(Probe {
             causes: wanted.causes.then(Causes::default),
-            log: wanted.requests.as_deref().map(RequestLog::create).transpose()?,
+            log: wanted.requests.as_deref().map(RequestLog::create),
             listener: wanted.listener.clone(),
             timeline: wanted.timeline.as_ref().map(Timeline::new),
             measuring: false,
@@ -142,7 +151,7 @@ impl Probe {
             start: Time::ZERO,
             number: 0,
             submitted: 0,
-        }))
+        })
     }
 
     /// The replay begins at `start`; with a warm-up, the measured part later.
@@ -208,7 +217,7 @@ impl Probe {
             causes.add(&request);
         }
         if let Some(log) = &mut self.log {
-            log.push(&request)?;
+            log.push(&request);
         }
         if let Some(Listener(told)) = &self.listener {
             told(&request);
@@ -219,17 +228,15 @@ impl Probe {
         Ok(())
     }
 
-    /// The run is over: files are written. What it found of causes, if it was asked.
-    ///
-    /// # Errors
-    /// A file that cannot be written, a timeline that is too long.
-    pub(crate) fn finish<D: Device>(self, device: &mut D) -> Result<Option<Causes>, LabError> {
-        if let Some(log) = self.log {
-            log.finish()?;
-        }
-        if let (Some(timeline), Some(drive)) = (self.timeline, device.drive_mut()) {
-            timeline.finish(drive)?;
-        }
-        Ok(self.causes)
+    /// The run is over: files are written. What it found of causes, if it was asked, and why a file was
+    /// not written: what the run measured is no less true.
+    pub(crate) fn finish<D: Device>(self, device: &mut D) -> (Option<Causes>, Vec<LabError>) {
+        let log = self.log.map(RequestLog::finish);
+        let timeline = match (self.timeline, device.drive_mut()) {
+            (Some(timeline), Some(drive)) => Some(timeline.finish(drive)),
+            _ => None,
+        };
+        let unwritten = [log, timeline].into_iter().flatten().filter_map(Result::err);
+        (self.causes, unwritten.collect())
     }
 }

@@ -41,8 +41,10 @@ impl Out {
 pub(super) struct RequestLog {
     path: PathBuf,
     part: PathBuf,
-    /// None once it is finished.
+    /// None once it is finished, or cannot be gone on with.
     out: Option<Out>,
+    /// Why it could not: the run goes on, and what it measures does not depend on its log.
+    broken: Option<io::Error>,
     line: String,
 }
 
@@ -70,42 +72,44 @@ pub(super) fn is_compressed(path: &Path) -> Result<bool, LabError> {
 }
 
 impl RequestLog {
-    /// Begins a log that will be called `path`.
-    ///
-    /// # Errors
-    /// A name of no known kind; the system's.
-    pub fn create(path: &Path) -> Result<RequestLog, LabError> {
-        let compressed = is_compressed(path)?;
+    /// Begins a log that will be called `path`: of a name that was looked at before.
+    pub fn create(path: &Path) -> RequestLog {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(format!(".{}.part", std::process::id()));
         let part = path.with_file_name(name);
         let open = || -> io::Result<Out> {
+            let compressed = is_compressed(path).map_err(io::Error::other)?;
             let file = BufWriter::with_capacity(1 << 16, File::create(&part)?);
             Ok(match compressed {
                 true => Out::Zstd(zstd::stream::write::Encoder::new(file, 3)?),
                 false => Out::Plain(file),
             })
         };
-        let out = open().map_err(|e| LabError::io(path, e))?;
+        let (out, broken) = match open() {
+            Ok(out) => (Some(out), None),
+            Err(error) => (None, Some(error)),
+        };
         let mut log =
-            RequestLog { path: path.to_path_buf(), part, out: Some(out), line: String::new() };
+            RequestLog { path: path.to_path_buf(), part, out, broken, line: String::new() };
         let mut heading = FIRST.to_string();
         for cause in Spent::ALL {
             heading += ",";
             heading += &column(cause);
         }
         heading += "\n";
-        log.put(heading.as_bytes())?;
-        Ok(log)
+        log.put(heading.as_bytes());
+        log
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<(), LabError> {
-        let Some(out) = &mut self.out else { return Ok(()) };
-        out.write().write_all(bytes).map_err(|e| LabError::io(&self.path, e))
+    fn put(&mut self, bytes: &[u8]) {
+        let Some(out) = &mut self.out else { return };
+        if let Err(error) = out.write().write_all(bytes) {
+            (self.out, self.broken) = (None, Some(error));
+        }
     }
 
     /// Adds a request. Times are whole nanoseconds, and sum to the latency.
-    pub fn push(&mut self, request: &Explained) -> Result<(), LabError> {
+    pub fn push(&mut self, request: &Explained) {
         use std::fmt::Write as _;
         let mut line = std::mem::take(&mut self.line);
         line.clear();
@@ -121,16 +125,18 @@ impl RequestLog {
             let _ = write!(line, ",{ns}");
         }
         line.push('\n');
-        let result = self.put(line.as_bytes());
+        self.put(line.as_bytes());
         self.line = line;
-        result
     }
 
     /// Ends the log: now it has its name.
     ///
     /// # Errors
-    /// The system's.
+    /// The system's, now or when it was written.
     pub fn finish(mut self) -> Result<(), LabError> {
+        if let Some(error) = self.broken.take() {
+            return Err(LabError::io(&self.path, error));
+        }
         let Some(out) = self.out.take() else { return Ok(()) };
         let end = || -> io::Result<()> {
             let file = match out {

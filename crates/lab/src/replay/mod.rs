@@ -211,6 +211,8 @@ pub struct Outcome {
     pub frames: Frames,
     /// What the latencies went to, if somebody asked.
     pub causes: Option<Causes>,
+    /// Why a file was not written that somebody asked for.
+    pub unwritten: Vec<LabError>,
 }
 
 /// Blocks that a result lists at most.

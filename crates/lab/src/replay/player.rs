@@ -238,10 +238,10 @@ impl<'a, D: Device> Player<'a, D> {
         self.device.check()?;
         let (layers, tally) = (self.device.layers(), self.tally);
         let (series, frames, requests) = (self.series, self.frames, self.requests);
-        let probe = self.probe.map(|probe| probe.finish(self.device)).transpose()?;
-        let causes = probe.flatten();
+        let probe = self.probe.map(|probe| probe.finish(self.device));
+        let (causes, unwritten) = probe.unwrap_or_default();
         let blocks = self.device.drive_mut().and_then(|drive| drive.blocks(MOST_BLOCKS));
-        Ok(Outcome { stats, layers, tally, series, requests, blocks, frames, causes })
+        Ok(Outcome { stats, layers, tally, series, requests, blocks, frames, causes, unwritten })
     }
 }
 

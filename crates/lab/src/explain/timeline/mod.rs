@@ -65,6 +65,29 @@ pub struct TimelineWanted {
     pub most: usize,
 }
 
+impl TimelineWanted {
+    /// What can be told before the run.
+    ///
+    /// # Errors
+    /// A window or a number that no timeline can have.
+    pub(super) fn check(&self) -> Result<(), LabError> {
+        let Window { from, to } = self.window;
+        if self.most == 0 {
+            let what = "--timeline-max 0: expected at least one slice";
+            return Err(LabError::Input(what.to_string()));
+        }
+        if from >= to {
+            return Err(LabError::Input(format!(
+                "{}: the window ends at {} s and begins at {} s; expected a later end",
+                self.path.display(),
+                seconds(to),
+                seconds(from)
+            )));
+        }
+        Ok(())
+    }
+}
+
 /// A request as it is drawn.
 #[derive(Debug)]
 struct Shown {
