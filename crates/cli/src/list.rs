@@ -124,6 +124,7 @@ fn rows(what: What) -> Result<Rows, LabError> {
         }
         What::Columns => {
             let row = |m: &lab::metric::Metric| vec![m.id().into(), m.unit().name().into()];
+            // Before them: what is swept, `seed`, `impossible`, `scaled`.
             (&["column", "unit"], lab::metric::ALL.iter().map(row).collect())
         }
     })

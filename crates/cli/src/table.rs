@@ -156,6 +156,9 @@ pub fn results(document: &Value) -> String {
     out
 }
 
+/// Ways of what drives came to that are shown.
+const SHOWN: usize = 3;
+
 /// What the drives of a document came to: their lines, and what scaling made smaller.
 fn chosen(document: &Value) -> String {
     let mut out = String::new();
@@ -178,20 +181,43 @@ fn chosen(document: &Value) -> String {
             seen.push(text);
         }
     }
-    const SHOWN: usize = 3;
     for text in seen.iter().take(SHOWN) {
         out.push_str(&format!("{text}\n"));
     }
     if seen.len() > SHOWN {
         out.push_str(&format!("lines: {} other ways, in the JSON\n", seen.len() - SHOWN));
     }
-    if let Some(by) = document["scale"]["by"].as_str() {
-        let changed = document["scale"]["changed"].as_object().into_iter().flatten();
-        let text = |v: &Value| v.as_str().unwrap_or_default().to_string();
-        let parts: Vec<String> = changed
+    out.push_str(&scaled(document));
+    out
+}
+
+/// What scaling made of the drive of all runs, or of those of some settings: the first of them is named.
+fn scaled(document: &Value) -> String {
+    let mut ways: Vec<(&Value, String, usize)> = Vec::new();
+    for part in lab::report::parts(document) {
+        let scale = &part["scale"];
+        match ways.iter_mut().find(|(known, ..)| *known == scale) {
+            _ if !scale["by"].is_string() => {}
+            Some((.., more)) => *more += 1,
+            None => ways.push((scale, lab::report::setting_name(part), 0)),
+        }
+    }
+    let text = |v: &Value| v.as_str().unwrap_or_default().to_string();
+    let mut out = String::new();
+    for (scale, setting, more) in ways.iter().take(SHOWN) {
+        let changed = scale["changed"].as_object().into_iter().flatten();
+        let changed: Vec<String> = changed
             .map(|(key, v)| format!("{key} {} for {}", text(&v["to"]), text(&v["from"])))
             .collect();
-        out.push_str(&format!("scaled {by}: {}\n", parts.join(", ")));
+        let of = match (setting.as_str(), *more) {
+            ("", _) => String::new(),
+            (one, 0) => format!(" ({one})"),
+            (one, more) => format!(" ({one} and {more} more)"),
+        };
+        out += &format!("scaled {}{of}: {}\n", text(&scale["by"]), changed.join(", "));
+    }
+    if ways.len() > SHOWN {
+        out += &format!("scaled: {} other ways, in the JSON\n", ways.len() - SHOWN);
     }
     out
 }

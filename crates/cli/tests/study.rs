@@ -506,6 +506,18 @@ fn presets_replays_and_traces_are_swept() {
     // The table has the keys, and the report names the settings.
     let table = folder.ok(&args(&["run", "o/run.toml"], &[]));
     assert!(table.contains("mqsim-default") && table.contains("replays differ"), "{table}");
+    // What each drive was scaled by, as a run alone says it.
+    let one = ["--set", "sweep.preset=femu-default", "--set", "sweep.replay.qd=1"];
+    let one = folder.ok(&args(&["run", "s.toml"], &one));
+    let line = one.lines().find(|line| line.starts_with("scaled 1/16: capacity ")).unwrap();
+    let of = "1/16 (drive.preset=femu-default replay.qd=1 and 1 more):";
+    assert!(table.contains(&line.replacen("1/16:", of, 1)), "{table}\n{line}");
+    let csv = folder.ok(&args(&["run", "s.toml", "--csv", "-"], &[]));
+    let column = csv.split('\n').next().unwrap().split(',').position(|name| name == "scaled");
+    let scaled = |row: &str| row.split(',').nth(column.unwrap()).unwrap().to_string();
+    let scaled: Vec<String> = csv.lines().skip(1).map(scaled).collect();
+    let by = |setting: &Value| setting["scale"]["by"].as_str().unwrap().to_string();
+    assert_eq!(scaled, settings.iter().flat_map(|s| [by(s), by(s)]).collect::<Vec<_>>());
     let html = String::from_utf8(folder.read("o/report.html")).unwrap();
     assert!(html.contains("<h3>drive.preset=femu-default replay.qd=1</h3>"));
     // What differs is seen by a comparison.

@@ -85,6 +85,13 @@ impl Document {
         self
     }
 
+    /// What the document says beside its results, as a reader of its text has it.
+    pub(crate) fn heading(&self) -> serde_json::Value {
+        let mut heading = self.map.clone();
+        heading.remove("results");
+        (&Json::Map(heading)).into()
+    }
+
     pub(crate) fn results(&self) -> impl Iterator<Item = &Map> {
         let all = match self.map.get("results") {
             Some(Json::List(results)) => &results[..],

@@ -25,7 +25,7 @@ use crate::metric;
 use view::View;
 
 pub use live::live_html;
-pub use settings::{config_text, impossible, parts, setting_name, setting_of};
+pub use settings::{config_text, impossible, parts, scaled_by, setting_name, setting_of};
 pub use tables::CAUSES;
 pub use timeline::{MOST_SHOWN, timeline_html};
 pub use view::{Shown, best, mean_ci};

@@ -17,6 +17,12 @@ pub fn config_text<'a>(document: &'a Value, run: &Value, key: &str) -> Option<&'
     value(document).or_else(|| value(setting_of(document, run)?))
 }
 
+/// By what the drive of a run was scaled, if it was.
+pub fn scaled_by<'a>(document: &'a Value, run: &Value) -> Option<&'a str> {
+    let by = |of: &'a Value| of["scale"]["by"].as_str();
+    by(document).or_else(|| by(setting_of(document, run)?))
+}
+
 /// The document, or each of its settings if it has several: whoever has a workload and a replay.
 pub fn parts(document: &Value) -> Vec<&Value> {
     let settings = document["settings"].as_array().into_iter().flatten();

@@ -307,7 +307,10 @@ impl Scenario {
                 "scale = {FIT}: {what}; expected a larger drive, or a workload laid out with `fit`"
             )));
         }
-        for n in whole.config()?.scales().into_iter().rev() {
+        let config = whole.config()?;
+        // What is swept may be what makes a drive of it: a size of the buffer without its policy is none.
+        let config = if config.resolve().is_ok() { config } else { without_buffer(config)? };
+        for n in config.scales().into_iter().rev() {
             let smaller = with(n);
             if capacity(&smaller).is_ok_and(|bytes| bytes >= extent.0) {
                 return Ok(smaller);

@@ -164,7 +164,11 @@ mod tests {
             sim.option("scale", "fit").unwrap();
             sim.policies = Some(policies.iter().map(|text| text.to_string()).collect());
             sim.buffers = Some(vec![size.to_string()]);
-            Ok::<_, LabError>(crate::Experiment::new(&sim.scenario()?)?.points().len())
+            let experiment = crate::Experiment::new(&sim.scenario()?)?;
+            let by = |point: &crate::Point| point.config.scaled().map(|scaled| scaled.by.clone());
+            let by: Vec<_> = experiment.points().iter().map(by).collect();
+            assert!(by.iter().all(|by| *by == Some("1/512".to_string())), "{by:?}");
+            Ok::<_, LabError>(by.len())
         };
         assert_eq!(points(&["lru", "fifo"], "1M").unwrap(), 2);
         assert_eq!(points(&["lru"], "10%").unwrap(), 1);

@@ -2,8 +2,8 @@
 //! what came out. What is not known is an empty cell, never 0.
 //!
 //! First the swept keys as texts, each with its value as a number where it has a unit
-//! (`buffer.size.bytes`), then the seed, then why a run cannot be, then every number of
-//! [`metric::ALL`] under its id.
+//! (`buffer.size.bytes`), then the seed, then why a run cannot be, then by what its drive was scaled, then
+//! every number of [`metric::ALL`] under its id.
 
 use std::collections::BTreeSet;
 
@@ -11,6 +11,7 @@ use report::json::{Json, Map};
 
 use crate::document::{Document, find};
 use crate::metric::{self, Unit};
+use crate::report::scaled_by;
 
 /// What the cells of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +31,9 @@ impl Kind {
         }
     }
 }
+
+/// The column of the scale of each run's drive.
+const SCALED: &str = "scaled";
 
 /// Results as columns.
 #[derive(Clone, Debug)]
@@ -68,12 +72,21 @@ impl Table {
         }
         columns.push(("seed".to_string(), Kind::Number(Unit::Count)));
         columns.push(("impossible".to_string(), Kind::Text));
+        columns.push((SCALED.to_string(), Kind::Text));
         let metrics = metric::ALL.iter();
         columns.extend(metrics.map(|m| (m.id().to_string(), Kind::Number(m.unit()))));
-        let none = Map::new();
+        let (none, heading) = (Map::new(), document.heading());
+        let scaled = |params: &Map| {
+            let run = serde_json::json!({ "params": serde_json::Value::from(&Json::Map(params.clone())) });
+            scaled_by(&heading, &run).map(Json::text)
+        };
         let row = |(at, run): (usize, &Map)| {
             let (params, values) = (params(run), values.get(at).unwrap_or(&none));
+            let scaled = scaled(&params).filter(|_| !run.contains_key("impossible"));
             let cell = |(name, _): &(String, Kind)| {
+                if name == SCALED {
+                    return scaled.clone().unwrap_or(Json::Null);
+                }
                 let known = params.get(name).or_else(|| values.get(name));
                 known.or_else(|| find(run, name)).cloned().unwrap_or(Json::Null)
             };
@@ -144,19 +157,23 @@ mod tests {
         };
         let results =
             vec![(1, run("cflru(window=0.5,x=1)", None)), (0, run("lru", Some(2_500_000)))];
-        let document = Document::of(Map::new(), results, 2);
+        let mut scale = Map::new();
+        scale.put("by", Json::text("1/8"));
+        let mut heading = Map::new();
+        heading.put("scale", Json::Map(scale));
+        let document = Document::of(heading, results, 2);
         let mut values = Map::new();
         values.int("buffer.size.bytes", 1 << 20);
         let table = Table::of(&document, &[values.clone(), values]);
         let names: Vec<&str> = table.columns().iter().map(|(name, _)| name.as_str()).collect();
         let first = ["buffer.policy", "buffer.size", "buffer.size.bytes", "seed", "impossible"];
         assert_eq!(names[..5], first);
-        assert_eq!(names.len(), 5 + metric::ALL.len());
+        assert_eq!(names.len(), 6 + metric::ALL.len());
         assert_eq!(table.columns()[2].1.name(), "bytes");
         let csv = table.csv();
         let lines: Vec<&str> = csv.lines().collect();
         assert_eq!(lines.len(), 3);
-        assert!(lines[1].starts_with("lru,1 MiB,1048576,3,,"), "{csv}");
+        assert!(lines[1].starts_with("lru,1 MiB,1048576,3,,1/8,"), "{csv}");
         assert!(lines[1].contains(",2.500000,"), "{csv}");
         let second = "\"cflru(window=0.5,x=1)\",1 MiB,1048576,3,\"no \"\"room\"\", none\",,";
         assert!(lines[2].starts_with(second), "{csv}");
