@@ -358,6 +358,16 @@ fn merge(args: &Merge) -> Result<(), LabError> {
     for (key, text) in args.reading.keys() {
         scenario.set(&format!("workload.{key}"), &text)?;
     }
+    for pair in &args.set {
+        // Another name would be another application, of which nothing is known.
+        let of = |name: &String| pair.trim().starts_with(&format!("tenant.{name}."));
+        if !names.iter().any(of) {
+            let names = names.join(", ");
+            let what = format!("--set {pair}: expected tenant.NAME.KEY=VALUE with one of {names}");
+            return Err(LabError::Input(what));
+        }
+        scenario.set_pair(pair)?;
+    }
     scenario.workload.drop_flushes = args.drop_flushes;
     let prepared = scenario.workload.prepare(args.seed)?;
     let header = VtrHeader {

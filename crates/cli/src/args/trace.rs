@@ -136,6 +136,10 @@ pub struct Merge {
     pub output: PathBuf,
     #[command(flatten)]
     pub reading: Reading,
+    /// Set how the traces of one application are read: tenant.NAME.KEY=VALUE, with a key of a scenario's
+    /// workload (format, app, time-unit, columns, ..)
+    #[arg(long = "set", value_name = "tenant.NAME.KEY=VALUE")]
+    pub set: Vec<String>,
     /// Address map: partition, identity, modulo:SIZE
     #[arg(long, value_name = "MAP")]
     pub map: Option<String>,

@@ -189,3 +189,41 @@ fn what_cannot_be_written_costs_no_results() {
         assert!(output.stdout.is_empty() && !folder.0.join("b").exists(), "{more:?}");
     }
 }
+
+/// Paths of a scenario are as seen from its own folder, those of a command line from where it is given.
+/// What is left behind repeats the run from everywhere.
+#[test]
+fn what_is_left_of_a_run_repeats_it_from_every_folder() {
+    let folder = Folder::new("anywhere");
+    for name in ["study", "else/where"] {
+        std::fs::create_dir_all(folder.0.join(name)).unwrap();
+    }
+    for (seed, name) in [("1", "study/a.vtr"), ("2", "study/b.vtr")] {
+        let recipe = "uniform,size=8MiB,count=500,read=50";
+        let made = folder.run(&["trace", "gen", recipe, name, "--seed", seed]);
+        assert_eq!(code(&made), 0, "{}", stderr(&made));
+    }
+    let drive = "capacity = '32 MiB'\nop = '28 %'\n";
+    folder.file("study/drive.toml", drive);
+    let scenarios = [
+        "[drive]\nfile = 'drive.toml'\n[workload]\ntrace = ['a.vtr', 'b.vtr']\n",
+        "[drive]\nfile = 'drive.toml'\n[tenant.A]\ntrace = 'a.vtr'\n[tenant.B]\ntrace = 'b.vtr'\n",
+        "[drive]\nfile = 'drive.toml'\n[sweep]\nworkload.trace = ['a.vtr', 'b.vtr']\n",
+        "[workload]\ntrace = 'a.vtr'\n[sweep]\ndrive.file = ['drive.toml']\n",
+    ];
+    for (at, scenario) in scenarios.iter().enumerate() {
+        folder.file("study/s.toml", &format!("{scenario}[replay]\nmode = 'closed'\n"));
+        let out = format!("out{at}");
+        let first =
+            folder.run(&["run", "study/s.toml", "--json", "--deterministic", "--out", &out]);
+        assert_eq!(code(&first), 0, "{}", stderr(&first));
+        let first: Value = serde_json::from_slice(&first.stdout).unwrap();
+        let mut again = Command::new(env!("CARGO_BIN_EXE_varve"));
+        again.current_dir(folder.0.join("else/where"));
+        again.args(["run", &format!("../../{out}/run.toml"), "--json", "--deterministic"]);
+        let again = again.output().unwrap();
+        assert_eq!(code(&again), 0, "{scenario}: {}", stderr(&again));
+        let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+        assert_eq!(again["results"], first["results"], "{scenario}");
+    }
+}

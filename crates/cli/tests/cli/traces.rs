@@ -65,6 +65,107 @@ fn traces_are_made_read_and_merged() {
     assert_eq!(std::fs::read(folder.0.join("m.vtr")).unwrap(), before);
 }
 
+/// Rows of MSR Cambridge with three volumes, of SSDsim, and of a table whose columns are told.
+fn three_formats(folder: &Folder) {
+    let rows = |row: &dyn Fn(u64) -> String| (1..=60).map(row).collect::<String>();
+    let msr =
+        |i| format!("{},src1,{},Write,{},4096,100\n", 128166372 + i * 10_000, i % 3, i * 8192);
+    folder.file("msr.csv", &rows(&msr));
+    folder.file("ssd.trace", &rows(&|i| format!("{} 0 {} 8 {}\n", i * 1000, i * 16, i % 2)));
+    folder.file("table.txt", &rows(&|i| format!("{};{};8;put\n", i * 7, i * 16)));
+}
+
+/// Of three formats each refused what was said of the others.
+#[test]
+fn an_option_is_for_the_traces_of_a_merge_that_know_it() {
+    let folder = Folder::new("merge-options");
+    three_formats(&folder);
+    let merge = |more: &[&str]| folder.run(&[&["trace", "merge", "-o", "m.vtr"], more].concat());
+    let table = ["--columns", "at=1:us,off=2:sector,len=3:sector,op=4", "--op", "W=put"];
+    let own = ["--set", "tenant.M.app=src1_1", "--set", "tenant.S.format=ssdsim"];
+    let all = ["M=msr.csv", "S=ssd.trace", "T=table.txt", "--end", "longest", "--time-unit", "us"];
+    let told = ["--set", "tenant.M.format=msr"];
+    let output = merge(&[&all[..], &table, &own, &told].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let info = |name: &str, more: &[&str]| -> Value {
+        let output = folder.run(&[&["trace", "info", name, "--json"], more].concat());
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    let merged = info("m.vtr", &[]);
+    // Each tenant is what its trace is by itself, with the same words.
+    let alone = [
+        info("msr.csv", &["--app", "src1_1"]),
+        info("ssd.trace", &["--format", "ssdsim", "--time-unit", "us"]),
+        info("table.txt", &table),
+    ];
+    for (at, alone) in alone.iter().enumerate() {
+        let (tenant, alone) = (&merged["results"]["apps"][at], &alone["results"]);
+        for what in ["requests", "footprint_pages", "written_pages", "sequential"] {
+            assert_eq!(tenant[what], alone[what], "tenant {at}: {what}");
+        }
+    }
+    assert_eq!(merged["results"]["apps"][0]["requests"], 20);
+    assert_eq!(merged["results"]["requests"], 140);
+    // What none of them knows is refused, with what was asked and what was found.
+    for (more, what) in [
+        (
+            &["M=msr.csv", "G=gen:uniform,size=1MiB,count=9", "--time-unit", "us"][..],
+            "--time-unit: of ssdsim; found msr.csv in msr",
+        ),
+        (&["G=gen:uniform,size=1MiB,count=9", "--op", "R=0"], "--op: of csv; found no trace"),
+        (
+            &["M=msr.csv", "--set", "tenant.M.time-unit=us"],
+            "tenant M: --time-unit: of ssdsim; found",
+        ),
+        (&["M=msr.csv", "N=msr.csv", "--app-is-comm", "--size-unit", "page"], "--size-unit: of"),
+        (&["M=msr.csv", "--set", "tenant.N.app=x"], "with one of M"),
+        (&["M=msr.csv", "--set", "tenant.M.app=x"], "no request of `x`"),
+        (&["M=msr.csv", "--set", "tenant.M.skip-bad=x"], "tenant.M.skip-bad"),
+        // Rows that are like a format's may be a table's: nobody guesses.
+        (
+            &["M=msr.csv", "T=table.txt", table[0], table[1]],
+            "fits msr, and columns of a table are told",
+        ),
+        (
+            &["M=msr.csv", "S=ssd.trace", "--time-unit", "us"],
+            "fit several formats: disksim, ssdsim",
+        ),
+    ] {
+        let output = merge(more);
+        assert!(code(&output) == 3 && stderr(&output).contains(what), "{}", stderr(&output));
+    }
+}
+
+/// Tenants took the only volume of a trace, or none.
+#[test]
+fn a_tenant_is_one_volume_of_a_trace() {
+    let folder = Folder::new("volumes");
+    three_formats(&folder);
+    folder.file(
+        "s.toml",
+        "[drive]\ncapacity = '32 MiB'\nop = '28 %'\n[replay]\nmode = 'closed'\n\
+         [tenant.one]\ntrace = 'msr.csv'\napp = 'src1_1'\n[tenant.two]\ntrace = 'msr.csv'\napp = 'src1_2'\n",
+    );
+    let output = folder.run(&["run", "s.toml", "--json", "--deterministic", "--out", "o"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(document["workload"]["tenants"][1]["app"], "src1_2");
+    assert_eq!(document["workload"]["requests"], 40);
+    let count =
+        |app: &str| document["results"][0]["latency_ns"]["by_app"][app]["write"]["count"].clone();
+    assert_eq!((count("0"), count("1")), (20.into(), 20.into()));
+    let again = folder.run(&["run", "o/run.toml", "--json", "--deterministic"]);
+    let again: Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(again["results"], document["results"]);
+    let without = folder.run(&["run", "s.toml", "--set", "tenant.one.app=nobody"]);
+    assert!(
+        stderr(&without).contains("no request of `nobody`; the 3 found"),
+        "{}",
+        stderr(&without)
+    );
+}
+
 #[test]
 fn a_plan_replays_and_a_broken_promise_is_4() {
     let folder = Folder::new("plan");

@@ -6,6 +6,7 @@ mod demo;
 mod file;
 pub mod pinned;
 mod place;
+mod reading;
 mod survey;
 
 use std::path::Path;
@@ -27,6 +28,7 @@ use report::json::{Json, Map, MapExt};
 pub use demo::{DEMO_NAME, demo_trace};
 pub use file::TraceFile;
 pub use place::Layout;
+pub use reading::{READING_KEYS, set as set_reading, texts as reading_texts};
 pub use survey::Survey;
 
 /// Where records come from.
@@ -61,6 +63,9 @@ pub struct TenantSpec {
     pub name: String,
     /// Where its records come from.
     pub origin: Origin,
+    /// How its trace files are read, where that is not how those of the whole workload are: keys of
+    /// [`READING_KEYS`] and their texts.
+    pub reading: Vec<(String, String)>,
     /// By what its times are multiplied, as text.
     pub stretch: Option<String>,
     /// How often it is repeated.
@@ -175,6 +180,15 @@ fn open_one(
     })
 }
 
+/// Sets what a tenant says of its traces.
+fn own_reading(options: &mut ReadOptions, spec: &TenantSpec) -> Result<(), LabError> {
+    for (key, text) in &spec.reading {
+        let wrong = |what| LabError::Input(format!("tenant {}: `{key}`: {what}", spec.name));
+        reading::set(options, key, text).map_err(wrong)?;
+    }
+    Ok(())
+}
+
 fn files(origin: &Origin) -> usize {
     if let Origin::Files(paths) = origin { paths.len() } else { 1 }
 }
@@ -195,6 +209,7 @@ impl Workload {
             return vec![TenantSpec {
                 name: "trace".to_string(),
                 origin: origin.clone(),
+                reading: Vec::new(),
                 stretch: None,
                 rounds: 1,
                 round_discard: true,
@@ -203,13 +218,48 @@ impl Workload {
         self.tenants.clone()
     }
 
+    /// How the files of a tenant are read.
+    fn reading(&self, spec: &TenantSpec) -> Result<ReadOptions, LabError> {
+        let mut options = ReadOptions { for_several: true, ..self.options.clone() };
+        own_reading(&mut options, spec)?;
+        let named = |key| spec.reading.iter().any(|(own, _)| own == key);
+        // Columns that are told of files of one source are those of each of them.
+        let told = named("columns") && !named("format");
+        if told || self.tenants.is_empty() && options.columns.is_some() && options.format.is_none()
+        {
+            options.format = Some("csv".to_string());
+        }
+        Ok(options)
+    }
+
+    /// Refuses an option that no trace of the workload, or of the tenant that says it, is in a format for.
+    fn check_reading(&self) -> Result<(), LabError> {
+        let mut all = Vec::new();
+        for spec in self.specs() {
+            let (mut own, mut read) = (ReadOptions::default(), Vec::new());
+            own_reading(&mut own, &spec)?;
+            let asked = self.options.of_some_formats().chain(own.of_some_formats()).next();
+            if let (Origin::Files(files), Some(_)) = (&spec.origin, asked) {
+                let options = self.reading(&spec)?;
+                for file in files {
+                    read.push((file.to_string(), open_trace(file, &options)?.format().name));
+                }
+            }
+            let wrong = |what| LabError::Input(format!("tenant {}: {what}", spec.name));
+            reading::refuse_unknown(&own, &read).map_err(wrong)?;
+            all.extend(read);
+        }
+        reading::refuse_unknown(&self.options, &all).map_err(LabError::Input)
+    }
+
     fn tenant(&self, spec: &TenantSpec, seed: u64) -> Result<Tenant, LabError> {
         let mut tenant = Tenant::new(spec.name.clone());
+        let options = self.reading(spec)?;
+        let shared = matches!(spec.origin, Origin::Recipe(_)) || options.app_is_comm;
         for file in 0..files(&spec.origin) {
-            let (origin, options) = (spec.origin.clone(), self.options.clone());
+            let (origin, options) = (spec.origin.clone(), options.clone());
             tenant = tenant.file(move || open_one(&origin, file, &options, seed));
         }
-        let shared = matches!(spec.origin, Origin::Recipe(_)) || self.options.app_is_comm;
         if shared {
             tenant = tenant.volumes(Volumes::Shared);
         }
@@ -270,6 +320,7 @@ impl Workload {
         let mut prepared =
             Prepared { workload: self.clone(), extents: Vec::new(), survey: Survey::default() };
         if self.is_merged() {
+            self.check_reading()?;
             let specs = self.specs();
             for spec in &specs {
                 let tenant = self.tenant(spec, seed)?.scan_extent()?;
@@ -408,6 +459,9 @@ impl Prepared {
                 let mut map = Map::new();
                 map.put("name", Json::text(&spec.name));
                 map.put("source", source(&spec.origin));
+                for (key, text) in &spec.reading {
+                    map.put(key, Json::text(text));
+                }
                 map.maybe("stretch", spec.stretch.as_ref().map(Json::text));
                 map.int("rounds", spec.rounds);
                 Json::Map(map)

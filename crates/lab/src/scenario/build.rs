@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use block::{Bytes, parse_time};
+use block::Bytes;
 use ssd::{Config, Origin as ValueOrigin};
-use workload::read::{SizeUnit, TimeUnit};
+use workload::read::ReadOptions;
 
 use super::{Base, DEFAULT_DEPTH, Entry, FIT, Scenario, Sweep};
-use crate::input::{Origin, TenantSpec, TraceFile};
+use crate::input::{Origin, READING_KEYS, TenantSpec, TraceFile, set_reading};
 use crate::replay::{MeasureAfter, Mode};
 use stack::rules::{self, Top, World};
 use stack::{Description, Layer, StackError};
@@ -15,26 +15,8 @@ use stack::{Description, Layer, StackError};
 use crate::fileload::FilesSpec;
 use crate::{LabError, StackConfig};
 
-const WORKLOAD_KEYS: &[&str] = &[
-    "trace",
-    "gen",
-    "files",
-    "format",
-    "time-unit",
-    "size-unit",
-    "columns",
-    "op-map",
-    "skip-bad",
-    "app",
-    "app-is-comm",
-    "align-shift",
-    "sort-window",
-    "fit",
-    "drop-flushes",
-    "map",
-    "ratio",
-    "end",
-];
+const WORKLOAD_KEYS: &[&str] =
+    &["trace", "gen", "files", "fit", "drop-flushes", "map", "ratio", "end"];
 const REPLAY_KEYS: &[&str] = &[
     "mode",
     "qd",
@@ -54,6 +36,11 @@ const TOP: &[&str] =
 /// Whether a key is the scenario's own: every other one belongs to the drive.
 pub(super) fn is_scenario_key(key: &str) -> bool {
     TOP.contains(&key.split('.').next().unwrap_or(key))
+}
+
+/// Keys of a workload or a tenant, with those of how its traces are read.
+fn with_reading(keys: &[&'static str]) -> Vec<&'static str> {
+    [keys, &READING_KEYS].concat()
 }
 
 /// `found` among `known`, or the error that lists them.
@@ -132,8 +119,10 @@ impl Scenario {
                 self.stack.set(key, entry.one()?).map_err(|what| entry.error(what))?;
             }
             ("stack", "") => self.stack_text(&entry)?,
-            ("workload", key) if WORKLOAD_KEYS.contains(&key) => self.workload_key(&entry, key)?,
-            ("workload", key) => return Err(unknown(&entry, key, WORKLOAD_KEYS)),
+            ("workload", key) if with_reading(WORKLOAD_KEYS).contains(&key) => {
+                self.workload_key(&entry, key)?;
+            }
+            ("workload", key) => return Err(unknown(&entry, key, &with_reading(WORKLOAD_KEYS))),
             ("tenant", rest) => self.tenant_key(&entry, rest)?,
             ("replay", key) if REPLAY_KEYS.contains(&key) => self.replay_key(&entry, key)?,
             ("replay", key) => return Err(unknown(&entry, key, REPLAY_KEYS)),
@@ -205,34 +194,9 @@ impl Scenario {
             "end" => self.workload.end = Some(text()?),
             _ => {}
         }
-        let options = &mut self.workload.options;
-        match key {
-            "format" => options.format = Some(text()?),
-            "columns" => options.columns = Some(text()?),
-            "op-map" => options.op_map = Some(text()?),
-            "app" => options.app = Some(text()?),
-            "skip-bad" => options.skip_bad = entry.count(0)?,
-            "app-is-comm" => options.app_is_comm = entry.flag()?,
-            "time-unit" => {
-                let unit = TimeUnit::parse(entry.one()?);
-                let expected = || entry.error("expected ps, ns, 100ns, us, ms or s");
-                options.time_unit = Some(unit.ok_or_else(expected)?);
-            }
-            "size-unit" => {
-                let unit = SizeUnit::parse(entry.one()?);
-                let expected = || entry.error("expected byte, sector, kib or page");
-                options.size_unit = Some(unit.ok_or_else(expected)?);
-            }
-            "align-shift" => {
-                let shift = entry.one()?.parse();
-                let expected = |_| entry.error("expected a whole number of bytes");
-                options.align_shift = shift.map_err(expected)?;
-            }
-            "sort-window" => {
-                let span = parse_time(entry.one()?).map_err(|e| entry.error(e))?;
-                options.sort_window = Some(span);
-            }
-            _ => {}
+        if READING_KEYS.contains(&key) {
+            let read = set_reading(&mut self.workload.options, key, entry.one()?);
+            read.map_err(|what| entry.error(what))?;
         }
         Ok(())
     }
@@ -241,8 +205,9 @@ impl Scenario {
         let Some((name, key)) = rest.rsplit_once('.') else {
             return Err(entry.place.error("expected tables `[tenant.NAME]`"));
         };
-        if !TENANT_KEYS.contains(&key) {
-            return Err(unknown(entry, key, TENANT_KEYS));
+        let known = with_reading(TENANT_KEYS);
+        if !known.contains(&key) {
+            return Err(unknown(entry, key, &known));
         }
         let origin = match key {
             "trace" | "gen" => Some(self.origin(entry, key == "gen")?),
@@ -254,6 +219,7 @@ impl Scenario {
                 self.workload.tenants.push(TenantSpec {
                     name: name.to_string(),
                     origin: Origin::Files(Vec::new()),
+                    reading: Vec::new(),
                     stretch: None,
                     rounds: 1,
                     round_discard: true,
@@ -266,6 +232,13 @@ impl Scenario {
             "stretch" => tenant.stretch = Some(entry.one()?.to_string()),
             "loop" => tenant.rounds = entry.count(1)?,
             "loop-discard" => tenant.round_discard = entry.flag()?,
+            key if READING_KEYS.contains(&key) => {
+                let text = entry.one()?;
+                let tried = set_reading(&mut ReadOptions::default(), key, text);
+                tried.map_err(|what| entry.error(what))?;
+                tenant.reading.retain(|(known, _)| known != key);
+                tenant.reading.push((key.to_string(), text.to_string()));
+            }
             _ => tenant.origin = origin.unwrap_or_else(|| tenant.origin.clone()),
         }
         Ok(())

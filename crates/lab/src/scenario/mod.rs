@@ -19,6 +19,9 @@
 //!                               # { sha256 = "..", url = ".." }: in $VARVE_TRACES on every host
 //! fit = "exact"                 # exact, wrap, compact, compact:SIZE
 //!
+//! # [tenant.NAME]               # trace or gen, stretch, loop, loop-discard, and how its traces are read, as in
+//! # app = "src1_1"              # [workload]: format, app (one volume of several), time-unit, columns ..
+//!
 //! [replay]
 //! mode = "closed"               # open, closed, dependent, untimed
 //! qd = 32

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::{Base, Entry, Scenario};
 use crate::LabError;
-use crate::input::{Fit, Origin, TraceFile};
+use crate::input::{Fit, Origin, TraceFile, reading_texts};
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
 
 /// A TOML string.
@@ -170,46 +170,20 @@ fn workload(out: &mut String, scenario: &Scenario, name: Name<'_>) {
     if w.drop_flushes {
         out.push_str("drop-flushes = \"on\"\n");
     }
-    let o = &w.options;
-    let texts = [
-        ("format", &o.format),
-        ("columns", &o.columns),
-        ("op-map", &o.op_map),
-        ("app", &o.app),
-        ("map", &w.map),
-        ("ratio", &w.ratio),
-        ("end", &w.end),
-    ];
-    for (key, text) in texts {
+    for (key, text) in reading_texts(&w.options) {
+        let _ = writeln!(out, "{key} = {}", quoted(&text));
+    }
+    for (key, text) in [("map", &w.map), ("ratio", &w.ratio), ("end", &w.end)] {
         if let Some(text) = text {
             let _ = writeln!(out, "{key} = {}", quoted(text));
         }
     }
-    if o.skip_bad > 0 {
-        let _ = writeln!(out, "skip-bad = {}", o.skip_bad);
-    }
-    if o.align_shift != 0 {
-        let _ = writeln!(out, "align-shift = {}", quoted(&o.align_shift.to_string()));
-    }
-    if o.app_is_comm {
-        out.push_str("app-is-comm = \"on\"\n");
-    }
-    if let Some(unit) = o.time_unit {
-        let names = ["ps", "ns", "100ns", "us", "ms", "s"];
-        let name = names.iter().find(|n| workload::read::TimeUnit::parse(n) == Some(unit));
-        let _ = writeln!(out, "time-unit = {}", quoted(name.unwrap_or(&"ps")));
-    }
-    if let Some(unit) = o.size_unit {
-        let names = ["byte", "sector", "kib", "page"];
-        let name = names.iter().find(|n| workload::read::SizeUnit::parse(n) == Some(unit));
-        let _ = writeln!(out, "size-unit = {}", quoted(name.unwrap_or(&"byte")));
-    }
-    if let Some(window) = o.sort_window {
-        let _ = writeln!(out, "sort-window = {}", quoted(&format!("{} ps", window.as_ps())));
-    }
     for tenant in &w.tenants {
         let _ = writeln!(out, "\n[tenant.{}]", quoted(&tenant.name));
         origin(out, &tenant.origin, name);
+        for (key, text) in &tenant.reading {
+            let _ = writeln!(out, "{key} = {}", quoted(text));
+        }
         if let Some(text) = &tenant.stretch {
             let _ = writeln!(out, "stretch = {}", quoted(text));
         }

@@ -38,7 +38,7 @@ use std::io::Read;
 use std::path::Path;
 
 pub use input::Compression;
-pub use options::{ReadOptions, SizeUnit, TimeUnit};
+pub use options::{OfFormats, ReadOptions, SizeUnit, TimeUnit};
 pub use registry::{Carries, Format, formats};
 pub use rows::{Row, RowApp, Rows};
 pub use stage::ReadSummary;
@@ -147,16 +147,18 @@ fn open_input(mut input: Input, options: &ReadOptions) -> Result<OpenTrace, Sour
         return Err(input.unusable("the file is empty; expected a trace"));
     }
     skip_mark(&mut input)?;
-    let chosen = options.format.as_deref().or(options.columns.as_ref().map(|_| "csv"));
+    let table = options.columns.is_some();
+    let chosen = options.format.as_deref().or((table && !options.for_several).then_some("csv"));
     let format = match chosen {
         Some(name) => registry::by_name(name).ok_or_else(|| {
             input.unusable(format!("no format `{name}`; expected one of: {}", registry::names()))
         })?,
+        None if table => registry::detect_beside_tables(&mut input)?,
         None => registry::detect(&mut input)?,
     };
     // What a format takes no notice of was meant for another one.
-    if let Some((option, of)) = options.of_some_formats().find(|(_, of)| !of.contains(&format.name))
-    {
+    let mut unknown = options.of_some_formats().filter(|(_, of)| !of.contains(&format.name));
+    if let (Some((option, of)), false) = (unknown.next(), options.for_several) {
         let (name, of) = (format.name, of.join(", "));
         return Err(input.unusable(format!("{option}: of {of}; found a trace in {name}")));
     }

@@ -81,11 +81,11 @@ impl SizeUnit {
 }
 
 /// An option of the command line, and the formats that it is of.
-pub(crate) type OfFormats = (&'static str, &'static [&'static str]);
+pub type OfFormats = (&'static str, &'static [&'static str]);
 
 impl ReadOptions {
     /// The options that are given and mean something to some formats alone.
-    pub(crate) fn of_some_formats(&self) -> impl Iterator<Item = OfFormats> {
+    pub fn of_some_formats(&self) -> impl Iterator<Item = OfFormats> {
         let ids: &[&str] = &["flashsim", "ids", "arc", "u32", "oracle-general"];
         let all: [(bool, OfFormats); 5] = [
             (self.time_unit.is_some(), ("--time-unit", &["ssdsim"])),
@@ -120,6 +120,9 @@ pub struct ReadOptions {
     pub app_is_comm: bool,
     /// Bytes added to every offset, e.g. to move an old partition start onto a page boundary.
     pub align_shift: i64,
+    /// The options are those of several traces: one of another format than this trace's is for the others,
+    /// and whoever opens them all looks that somebody knows it.
+    pub for_several: bool,
     /// Sort within this span of time instead of refusing a time that falls.
     pub sort_window: Option<Span>,
 }

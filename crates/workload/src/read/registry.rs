@@ -286,47 +286,75 @@ fn count<F: LineFormat>(mut format: F, lines: &[&[u8]]) -> (usize, usize) {
     (good, bad)
 }
 
-/// The one format `input` is in.
-pub(crate) fn detect(input: &mut Input) -> Result<&'static Format, SourceError> {
+/// What the beginning of `input` looks like: formats by their leading bytes, or by their lines, and the
+/// first line.
+struct Looks {
+    by_head: Vec<&'static Format>,
+    by_lines: Vec<&'static Format>,
+    first: String,
+}
+
+fn looks(input: &mut Input) -> Result<Looks, SourceError> {
     let whole = input.peek(HEAD + 1)?.len() <= HEAD;
     let head = input.peek(HEAD)?;
     if head.is_empty() {
         return Err(input.unusable("the file is empty; expected a trace"));
     }
-    let mut found: Vec<&'static Format> = Vec::new();
-    let by_head = |f: &&Format| matches!(f.probe, Probe::Head(is) if is(head));
-    found.extend(FORMATS.iter().filter(by_head));
-    if found.is_empty() {
-        if head.len() > 262 && &head[257..262] == b"ustar" {
-            let reason = "this is a tar archive; expected one trace file out of it";
-            return Err(input.unusable(reason));
-        }
-        let mut lines: Vec<&[u8]> = head.split(|b| *b == b'\n').collect();
-        if !whole && lines.len() > 1 {
-            lines.pop(); // cut in the middle
-        }
-        lines.iter_mut().for_each(|l| *l = l.strip_suffix(b"\r").unwrap_or(l));
-        lines.retain(|l| !l.is_empty());
-        lines.truncate(LOOKED);
-        found = by_lines(&lines);
-        if found.is_empty() {
-            let first = lines.first().map_or(String::new(), |l| shown(l));
-            return Err(input.unusable(format!(
-                "the first lines fit none of the formats that show themselves (first line `{first}`); \
-                 expected one of them, or the option `--format` with one of: {}",
-                names()
-            )));
-        }
+    let is_head = |f: &&Format| matches!(f.probe, Probe::Head(is) if is(head));
+    let by_head: Vec<&'static Format> = FORMATS.iter().filter(is_head).collect();
+    if !by_head.is_empty() {
+        return Ok(Looks { by_head, by_lines: Vec::new(), first: String::new() });
     }
-    match found[..] {
+    if head.len() > 262 && &head[257..262] == b"ustar" {
+        let reason = "this is a tar archive; expected one trace file out of it";
+        return Err(input.unusable(reason));
+    }
+    let mut lines: Vec<&[u8]> = head.split(|b| *b == b'\n').collect();
+    if !whole && lines.len() > 1 {
+        lines.pop(); // cut in the middle
+    }
+    lines.iter_mut().for_each(|l| *l = l.strip_suffix(b"\r").unwrap_or(l));
+    lines.retain(|l| !l.is_empty());
+    lines.truncate(LOOKED);
+    let first = lines.first().map_or(String::new(), |l| shown(l));
+    Ok(Looks { by_head, by_lines: by_lines(&lines), first })
+}
+
+/// The one format `input` is in.
+pub(crate) fn detect(input: &mut Input) -> Result<&'static Format, SourceError> {
+    let Looks { by_head, by_lines, first } = looks(input)?;
+    match [by_head, by_lines].concat()[..] {
+        [] => Err(input.unusable(format!(
+            "the first lines fit none of the formats that show themselves (first line `{first}`); \
+             expected one of them, or the option `--format` with one of: {}",
+            names()
+        ))),
         [one] => Ok(one),
-        _ => {
-            let names: Vec<&str> = found.iter().map(|f| f.name).collect();
-            Err(input.unusable(format!(
-                "the first lines fit several formats: {}; expected the option `--format` with one of them",
-                names.join(", ")
-            )))
-        }
+        ref several => Err(input.unusable(format!(
+            "the first lines fit several formats: {}; expected the option `--format` with one of them (for one trace of a merge: \
+             `tenant.NAME.format`)",
+            listed(several)
+        ))),
+    }
+}
+
+fn listed(formats: &[&Format]) -> String {
+    formats.iter().map(|f| f.name).collect::<Vec<_>>().join(", ")
+}
+
+/// The format of one of several traces, some of which are tables whose columns are told: what no other
+/// format is like is a table. Lines that fit another format may be either, and nobody guesses.
+pub(crate) fn detect_beside_tables(input: &mut Input) -> Result<&'static Format, SourceError> {
+    let Looks { by_head, by_lines, first } = looks(input)?;
+    match (&by_head[..], &by_lines[..]) {
+        ([one], _) => Ok(one),
+        ([], []) => by_name("csv").ok_or_else(|| input.unusable("no format `csv`")),
+        _ => Err(input.unusable(format!(
+            "the first line `{first}` fits {}, and columns of a table are told: expected `format` of \
+             this trace alone, csv or another (`[tenant.NAME]` of a scenario, `--set \
+             tenant.NAME.format=..` of a merge)",
+            listed(&[by_head, by_lines].concat())
+        ))),
     }
 }
 

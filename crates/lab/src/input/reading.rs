@@ -1,0 +1,134 @@
+//! How traces are read, as keys and texts: those of a whole workload, and those of one tenant beside them.
+//!
+//! A key means the same wherever it stands. A tenant's own value counts before the workload's; what the
+//! workload says of several traces is for those whose format knows it, and refused where none does.
+
+use block::{parse_switch, parse_time};
+use workload::read::{OfFormats, ReadOptions, SizeUnit, TimeUnit};
+
+/// The keys, in the order in which they are written down.
+pub const READING_KEYS: [&str; 10] = [
+    "format",
+    "columns",
+    "op-map",
+    "app",
+    "skip-bad",
+    "align-shift",
+    "app-is-comm",
+    "time-unit",
+    "size-unit",
+    "sort-window",
+];
+
+const TIME_UNITS: [&str; 6] = ["ps", "ns", "100ns", "us", "ms", "s"];
+const SIZE_UNITS: [&str; 4] = ["byte", "sector", "kib", "page"];
+
+/// Sets a key of [`READING_KEYS`].
+///
+/// # Errors
+/// What was expected of its value, or that there is no such key.
+pub fn set(options: &mut ReadOptions, key: &str, text: &str) -> Result<(), String> {
+    let own = || Some(text.to_string());
+    match key {
+        "format" => options.format = own(),
+        "columns" => options.columns = own(),
+        "op-map" => options.op_map = own(),
+        "app" => options.app = own(),
+        "skip-bad" => {
+            let count = text.replace('_', "").parse().ok();
+            options.skip_bad = count
+                .ok_or_else(|| format!("found `{text}`, expected a whole number of at least 0"))?;
+        }
+        "app-is-comm" => {
+            let wrong =
+                |e: block::ParseUnitError| format!("found `{text}`, expected {}", e.expected);
+            options.app_is_comm = parse_switch(text).map_err(wrong)?;
+        }
+        "time-unit" => {
+            let unit = TimeUnit::parse(text);
+            options.time_unit = Some(unit.ok_or("expected ps, ns, 100ns, us, ms or s")?);
+        }
+        "size-unit" => {
+            let unit = SizeUnit::parse(text);
+            options.size_unit = Some(unit.ok_or("expected byte, sector, kib or page")?);
+        }
+        "align-shift" => {
+            options.align_shift =
+                text.parse().map_err(|_| "expected a whole number of bytes".to_string())?;
+        }
+        "sort-window" => {
+            options.sort_window = Some(parse_time(text).map_err(|e| e.to_string())?);
+        }
+        _ => return Err(format!("expected one of {}", READING_KEYS.join(", "))),
+    }
+    Ok(())
+}
+
+/// The keys that are set, with texts that set the same.
+pub fn texts(options: &ReadOptions) -> Vec<(&'static str, String)> {
+    let o = options;
+    let time = |unit| TIME_UNITS.iter().find(|name| TimeUnit::parse(name) == Some(unit));
+    let size = |unit| SIZE_UNITS.iter().find(|name| SizeUnit::parse(name) == Some(unit));
+    let of = |key: &str| match key {
+        "format" => o.format.clone(),
+        "columns" => o.columns.clone(),
+        "op-map" => o.op_map.clone(),
+        "app" => o.app.clone(),
+        "skip-bad" => (o.skip_bad > 0).then(|| o.skip_bad.to_string()),
+        "align-shift" => (o.align_shift != 0).then(|| o.align_shift.to_string()),
+        "app-is-comm" => o.app_is_comm.then(|| "on".to_string()),
+        "time-unit" => o.time_unit.and_then(time).map(|name| name.to_string()),
+        "size-unit" => o.size_unit.and_then(size).map(|name| name.to_string()),
+        _ => o.sort_window.map(|window| format!("{} ps", window.as_ps())),
+    };
+    READING_KEYS.into_iter().filter_map(|key| Some((key, of(key)?))).collect()
+}
+
+/// A trace of a merge: what it is called, and its format.
+pub(super) type Read = (String, &'static str);
+
+/// Refuses an option of some formats that none of the traces is in.
+pub(super) fn refuse_unknown(options: &ReadOptions, traces: &[Read]) -> Result<(), String> {
+    let known = |(_, of): &OfFormats| traces.iter().any(|(_, format)| of.contains(format));
+    let Some((option, of)) = options.of_some_formats().find(|option| !known(option)) else {
+        return Ok(());
+    };
+    let found: Vec<String> =
+        traces.iter().map(|(name, format)| format!("{name} in {format}")).collect();
+    let found = if found.is_empty() { "no trace".to_string() } else { found.join(", ") };
+    Err(format!("{option}: of {}; found {found}", of.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_is_written_down_and_sets_the_same_again() {
+        let given = [
+            ("format", "csv"),
+            ("columns", "off=1:byte,len=2:byte"),
+            ("op-map", "R=0"),
+            ("app", "a b"),
+            ("skip-bad", "1000"),
+            ("align-shift", "-512"),
+            ("app-is-comm", "on"),
+            ("time-unit", "100ns"),
+            ("size-unit", "kib"),
+            ("sort-window", "7000 ps"),
+        ];
+        let mut options = ReadOptions::default();
+        assert!(texts(&options).is_empty());
+        for (key, text) in given {
+            set(&mut options, key, text).unwrap();
+        }
+        let written = texts(&options);
+        let written: Vec<_> = written.iter().map(|(key, text)| (*key, text.as_str())).collect();
+        assert_eq!(written, given);
+        for (key, text) in
+            [("skip-bad", "-1"), ("app-is-comm", "yes!"), ("size-unit", "x"), ("x", "")]
+        {
+            assert!(set(&mut options, key, text).unwrap_err().contains("expected"), "{key}");
+        }
+    }
+}
