@@ -316,4 +316,13 @@ mod tests {
         shm.lock(2, 3, 1, exclusive).unwrap();
         assert_eq!(shm.lock(1, 3, 1, flag::SHM_LOCK | flag::SHM_SHARED), Err(Code::BUSY));
     }
+
+    #[test]
+    fn shared_memory_is_forgotten_when_it_is_cleared() {
+        let mut shm = Shm::default();
+        shm.regions.push([3, 0, 5].map(AtomicU64::new).into());
+        shm.clear();
+        let left = shm.regions[0].iter().map(|word| word.load(Ordering::SeqCst));
+        assert_eq!(left.collect::<Vec<_>>(), [0; 3]);
+    }
 }

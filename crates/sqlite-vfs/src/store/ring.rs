@@ -303,6 +303,39 @@ mod tests {
     const COMMITS: [(u64, usize); 4] = [(1, 30), (2, 9_000), (3, 500), (4, 2_000)];
 
     #[test]
+    fn a_sealed_ring_is_of_the_next_epoch_and_holds_nothing() {
+        let (log, mut ring) = filled(Grain::Page, &COMMITS);
+        let epoch = ring.epoch;
+        ring.seal();
+        assert_eq!(
+            (ring.epoch, ring.records(), ring.used(), ring.is_open()),
+            (epoch + 1, 0, 0, false)
+        );
+        let voided = scan(&log, 0, 77, ring.epoch, Blind::default()).unwrap();
+        assert!(voided.records.is_empty());
+    }
+
+    #[test]
+    fn a_record_is_packed_where_that_saves_a_grain() {
+        let flags = |bytes: usize, grain: Grain| {
+            let mut body = Body::default();
+            let (old, mut new) = (vec![0; PAGE], vec![0; PAGE]);
+            new[..bytes].fill(9);
+            body.page(3, 0, Some(&old), &new);
+            let (_, bytes) = Ring::found(77, 4, BYTES as u64, grain)
+                .append(body.finish(grain, &mut Packer::default()), 0);
+            assert!(bytes.len().is_multiple_of(grain as usize));
+            (bytes.len() / grain as usize, u16::from_le_bytes([bytes[46], bytes[47]]) & 1)
+        };
+        // All but the header and a range of 12 bytes.
+        let fits = |grain: Grain| grain as usize - HEADER - 12;
+        for grain in [Grain::Sector, Grain::Page] {
+            assert_eq!(flags(fits(grain), grain), (1, 0), "one grain already");
+            assert_eq!(flags(fits(grain) + 1, grain), (1, 1), "two without");
+        }
+    }
+
+    #[test]
     fn what_was_appended_is_found() {
         for grain in [Grain::Sector, Grain::Page] {
             let (log, ring) = filled(grain, &COMMITS);

@@ -173,6 +173,25 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_folder_without_room_is_no_broken_disk() {
+        use std::io::ErrorKind::{FileTooLarge, Other, QuotaExceeded, StorageFull};
+        for kind in [StorageFull, QuotaExceeded, FileTooLarge] {
+            assert!(matches!(spooled(kind.into()), DeviceError::NoSpace(_)), "{kind}");
+        }
+        assert!(matches!(spooled(Other.into()), DeviceError::Io(_)));
+    }
+
+    #[test]
+    fn what_is_left_out_reads_as_zeroes() {
+        let mut spool = Spool::default();
+        for (at, byte) in [(40, 1), (60, 2), (50, 3), (20, 4)] {
+            spool.write(&[byte; 10], at).unwrap();
+        }
+        let wanted = [0, 0, 4, 0, 1, 3, 2].map(|byte| [byte; 10]).concat();
+        assert_eq!(spool.part(0, u64::MAX).unwrap(), wanted);
+    }
+
+    #[test]
     fn it_is_what_memory_would_be() {
         let mut rng = Rng::new(5);
         for round in 0..6 {
