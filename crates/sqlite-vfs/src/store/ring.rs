@@ -317,21 +317,28 @@ mod tests {
 
     #[test]
     fn a_record_is_packed_where_that_saves_a_grain() {
-        let flags = |bytes: usize, grain: Grain| {
-            let mut body = Body::default();
-            let (old, mut new) = (vec![0; PAGE], vec![0; PAGE]);
-            new[..bytes].fill(9);
-            body.page(3, 0, Some(&old), &new);
-            let (_, bytes) = Ring::found(77, 4, BYTES as u64, grain)
-                .append(body.finish(grain, &mut Packer::default()), 0);
-            assert!(bytes.len().is_multiple_of(grain as usize));
-            (bytes.len() / grain as usize, u16::from_le_bytes([bytes[46], bytes[47]]) & 1)
+        // Grains that a record takes with a body of so many bytes, each range of which has a head of 12.
+        let grains = |body: usize, grain: Grain| {
+            let (mut record, mut left) = (Body::default(), body);
+            for page in 0.. {
+                let range = left.min(1_012);
+                let (old, mut new) = (vec![0; PAGE], vec![0; PAGE]);
+                new[..range - 12].fill(9);
+                record.page(3, page, Some(&old), &new);
+                left -= range;
+                if left == 0 {
+                    break;
+                }
+            }
+            let draft = record.finish(grain, &mut Packer::default());
+            let (_, bytes) = Ring::found(77, 4, BYTES as u64, grain).append(draft, 0);
+            let packed = u16::from_le_bytes([bytes[46], bytes[47]]) & 1 == 1;
+            (bytes.len() as f64 / f64::from(grain as u32), packed)
         };
-        // All but the header and a range of 12 bytes.
-        let fits = |grain: Grain| grain as usize - HEADER - 12;
         for grain in [Grain::Sector, Grain::Page] {
-            assert_eq!(flags(fits(grain), grain), (1, 0), "one grain already");
-            assert_eq!(flags(fits(grain) + 1, grain), (1, 1), "two without");
+            let fits = grain as usize - HEADER;
+            assert_eq!(grains(fits, grain), (1.0, false), "one grain already");
+            assert_eq!(grains(fits + 1, grain), (1.0, true), "two without");
         }
     }
 
