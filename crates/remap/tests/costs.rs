@@ -109,6 +109,14 @@ const LOADS: &[Load] = &[
     // A write waits for room, and cleaning lets go of the part of the map that it needs.
     (24_000, &[SMALL, ("map_memory", "64 KiB"), ("verify", "read"), ("gc.victim", "greedy")]),
     (6_000, &[("segment", "128 KiB"), COUNTED, ROOMY, ("placement", "known"), ("ack", "buffer")]),
+    // A small buffer, and classes with little room or a part of the map.
+    (
+        3_000,
+        &[SMALL, ("ack", "buffer"), ("buffer", "8 KiB"), ("verify", "read"), ("discard", "off")],
+    ),
+    (6_000, &[SMALL, ("reserve", "20"), ("placement", "sepbit"), ("gc.start", "20")]),
+    (12_000, &[SMALL, COUNTED, ROOMY, ("placement", "auto"), ("gc.victim", "greedy")]),
+    (24_000, &[SMALL, ("map_memory", "96 KiB"), ("gc.order", "lba"), ("gc.batch", "3"), ROOMY]),
 ];
 
 const PAPER: &[&[(&str, &str)]] = &[

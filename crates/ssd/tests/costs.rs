@@ -92,6 +92,31 @@ const TRANSACTIONAL: &[&[&str]] = &[
     &["tx.mode=nolog", "tx.lock=ignore", "buffer.policy=none", "buffer.size=0"],
     &["tx.mode=nolog", "tx.pairs=3", "tx.losers=4", "tx.max_open=4", "tx.pages=60", "op=200 %"],
     &["tx.mode=nolog", "geometry.page=16 KiB", "capacity=2 MiB"],
+    &["tx.mode=nolog", "wl.mode=dynamic+static", "wl.delta=2", "wl.period=10", "op=60 %"],
+    &["tx.mode=nolog", "streams.policy=hotcold", "streams.count=2", "op=150 %"],
+    &["tx.mode=nolog", "streams.policy=lifetime", "gc.victim=cost-benefit", "op=150 %"],
+    &["tx.mode=nolog", "nand.one_shot=on", "geometry.cell_bits=2", "capacity=2 MiB", "op=100 %"],
+];
+/// The same on an array that fails now and then.
+const FAILING_TRANSACTIONS: &[&[&str]] = &[
+    &["tx.mode=nolog", "bad.reserve=30 %", "op=180 %"],
+    &[
+        "tx.mode=nolog",
+        "bad.reserve=30 %",
+        "op=180 %",
+        "tx.pairs=3",
+        "tx.losers=4",
+        "tx.max_open=4",
+        "geometry.page=8 KiB",
+    ],
+    &[
+        "tx.mode=nolog",
+        "bad.reserve=30 %",
+        "op=200 %",
+        "line=superblock",
+        "buffer.policy=none",
+        "buffer.size=0",
+    ],
 ];
 /// The paper's literal rules: a cut may break them, so there is none but behind a clean stop.
 const PAPER: &[&str] = &["tx.mode=paper"];
@@ -108,6 +133,8 @@ struct Load {
     open: Vec<TxId>,
     paper: bool,
     failing: bool,
+    /// Transactions discard, too.
+    discards: bool,
     /// What transactions saw of their own pages.
     seen: u64,
 }
@@ -140,14 +167,15 @@ impl Load {
         let params = config.resolve().unwrap_or_else(|e| panic!("{pairs:?}: {e}"));
         let pages = params.logical_pages as u64;
         let name = if pairs.is_empty() { "as it comes".to_string() } else { pairs.join(", ") };
-        let failing = FAILING.contains(&pairs);
+        let failing = FAILING.contains(&pairs) || FAILING_TRANSACTIONS.contains(&pairs);
         let faults = if failing { self::failing() } else { FaultPlan::none() };
         let drive = Drive::with_faults(&params, &faults).unwrap();
         let (rng, paper) = (Rng::new(seed), pairs == PAPER);
+        let discards = seed > 105 && !paper;
         let (at, open, seen) = (Time::ZERO, Vec::new(), 0);
         // Of a large drive a part is never written.
         let pages = if pages > 4_096 { pages / 8 } else { pages };
-        Load { name, drive, at, rng, hot: pages / 8, pages, open, paper, failing, seen }
+        Load { name, drive, at, rng, hot: pages / 8, pages, open, paper, failing, discards, seen }
     }
 
     fn page(&mut self) -> u64 {
@@ -187,7 +215,11 @@ impl Load {
         let tid = self.drive.tx_begin()?;
         for _ in 0..self.rng.between(1, 6) {
             let (page, stamp) = (Lpn(self.page() as u32), [self.rng.next_u64() | 1]);
-            match self.drive.tx_write(self.at, tid, page, Data::WriteStamps(&stamp)) {
+            let done = match self.discards && self.rng.ratio(1, 8) {
+                true => self.drive.tx_trim(self.at, tid, page, 1),
+                false => self.drive.tx_write(self.at, tid, page, Data::WriteStamps(&stamp)),
+            };
+            match done {
                 Ok(done) => self.at = self.at.max(done),
                 Err(TxError::Conflict { .. }) => {}
                 Err(error) => return Err(error),
@@ -350,7 +382,7 @@ fn transactional(load: &mut Load) {
 fn a_fixed_load_costs_what_it_did() {
     let plain = PLAIN.iter().chain(FAILING);
     let plain = (1..).zip(plain).flat_map(|(seed, pairs)| run(pairs, seed, Load::plain));
-    let all = TRANSACTIONAL.iter().chain(std::iter::once(&PAPER));
+    let all = TRANSACTIONAL.iter().chain(FAILING_TRANSACTIONS).chain(std::iter::once(&PAPER));
     let tagged = (100..).zip(all).flat_map(|(seed, pairs)| run(pairs, seed, transactional));
     let found: Vec<String> = plain.chain(tagged).collect();
     println!("{}", found.join("\n"));

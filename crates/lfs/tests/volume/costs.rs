@@ -79,6 +79,20 @@ const LOADS: &[&[(&str, &str)]] = &[
     &[("cleaning", "scj"), ("cached_nodes", "64"), ("threshold", "100"), ("slots", "8")],
 ];
 
+/// The same where the volume is full most of the time, and names come and go.
+const FULL: Mix = Mix { write: 64, fsync: 5, clean: 1, sync: 1, blocks: 90, names: 60 };
+
+const FULL_LOADS: &[&[(&str, &str)]] = &[
+    &[],
+    &[("cleaning", "bl415"), ("discard", "on")],
+    &[("ahead", "2"), ("depth", "2"), ("threaded", "on")],
+    &[("ahead", "4"), ("depth", "1"), ("cached_nodes", "64")],
+    &[("cleaning", "scj"), ("slots", "16"), ("threshold", "200")],
+    &[("cleaning", "scj"), ("slots", "64"), ("ahead", "4"), ("depth", "3")],
+    &[("cleaning", "scj"), ("slots", "200"), ("count_needed", "off"), ("drain", "on")],
+    &[("gc.victim", "cost-benefit"), ("ahead", "16"), ("depth", "3"), ("prefree", "2")],
+];
+
 fn moment(at: Time) -> Now {
     let seconds = 1_600_000_000 + at.as_ns() / 1_000_000_000;
     Now { at, wall: Stamp { seconds, nanos: 7 } }
@@ -94,11 +108,12 @@ fn costs(fs: &Fs<Timed>) -> String {
 }
 
 /// A load, the end of the process in the middle of it, and a clean stop.
-fn run(seed: u64, pairs: &[(&str, &str)]) -> Vec<String> {
+fn run(seed: u64, mix: Mix, pairs: &[(&str, &str)]) -> Vec<String> {
     let mut options = FsOptions { dirty: 24, ..FsOptions::default() };
     pairs.iter().for_each(|(key, value)| options.set(key, value).unwrap());
     let name: Vec<String> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let name = if name.is_empty() { "as it comes".to_string() } else { name.join(", ") };
+    let name = if mix.names == FULL.names { format!("full, {name}") } else { name };
     let format = MkfsOptions { log_blocks_per_seg: 4, ..MkfsOptions::new([3; 16], 9) };
     let device = Timed {
         below: RamDevice::new(Sectors(1_500 * 8)),
@@ -110,7 +125,7 @@ fn run(seed: u64, pairs: &[(&str, &str)]) -> Vec<String> {
     let mut fs = Fs::mount(device, options, moment(Time::from_us(1))).unwrap();
     let (mut tree, mut rng, mut found) = (fresh(), Rng::stream(seed, "costs"), Vec::new());
     for step in 0..600 {
-        let op = draw(&mut rng, &tree, MIX);
+        let op = draw(&mut rng, &tree, mix);
         // Seconds pass now and then, and nobody asks for anything.
         let pause = if rng.ratio(1, 40) { 40_000_000 } else { rng.below(400) };
         let at = fs.ready() + Span::from_us(pause);
@@ -142,7 +157,10 @@ fn run(seed: u64, pairs: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn a_fixed_load_costs_what_it_did() {
-    let found: Vec<String> = (0..).zip(LOADS).flat_map(|(seed, pairs)| run(seed, pairs)).collect();
+    let loads = LOADS.iter().map(|pairs| (MIX, pairs));
+    let loads = loads.chain(FULL_LOADS.iter().map(|pairs| (FULL, pairs)));
+    let found: Vec<String> =
+        (0..).zip(loads).flat_map(|(seed, (mix, pairs))| run(seed, mix, pairs)).collect();
     println!("{}", found.join("\n"));
     for (found, wanted) in found.iter().zip(WANTED.lines()) {
         assert_eq!(found, wanted);
