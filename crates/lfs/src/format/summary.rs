@@ -162,3 +162,32 @@ impl<'a> CompactReader<'a> {
         Some(Origin::read(&bytes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As many entries as a block has room for behind the journals, or from its beginning, and the next block after that.
+    #[test]
+    fn compact_entries_leave_the_last_bytes_of_a_block() {
+        let first = (super::super::BLOCK_BYTES - 5 - 2 * JOURNAL_BYTES) / ENTRY_BYTES;
+        let others = (super::super::BLOCK_BYTES - 5) / ENTRY_BYTES;
+        let origin = |i: usize| Origin { nid: Nid(i as u32), version: i as u8, slot: i as u16 };
+        let mut blocks = Vec::new();
+        let mut next = 0;
+        for (from, count) in [(2 * JOURNAL_BYTES, first), (0, others), (0, others)] {
+            // What no entry may be read from.
+            let mut block = Box::new([0xEE; super::super::BLOCK_BYTES]);
+            for at in (from..).step_by(ENTRY_BYTES).take(count) {
+                origin(next).write(&mut block[at..]);
+                next += 1;
+            }
+            blocks.push(block);
+        }
+        let mut reader = CompactReader::new(&blocks);
+        for i in 0..next {
+            assert_eq!(reader.entry(), Some(origin(i)), "{i} of {next}");
+        }
+        assert_eq!(reader.entry(), None);
+    }
+}

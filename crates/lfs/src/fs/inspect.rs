@@ -167,5 +167,9 @@ mod tests {
         let moved = NatEntry { addr: BlockAddr(root.addr.0 + 9), ..root };
         durable.pack.nat = vec![(Nid(99), root), (Nid::ROOT, moved)];
         assert_eq!(durable.nat(Nid::ROOT).unwrap(), (moved, None));
+        // Who dumps a checkpoint reads its pack where it says.
+        let at = durable.pack_at();
+        let pack = read(&mut durable.disk, at).unwrap();
+        assert_eq!(Checkpoint::decode(&pack).unwrap(), durable.pack.cp);
     }
 }
