@@ -313,3 +313,34 @@ impl Map {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page of a checkpoint is written as it was when that began, whatever changes meanwhile; one of zeroes is not.
+    #[test]
+    fn a_checkpoint_writes_pages_as_they_were_when_it_began() {
+        let mut map = Map::new(vec![PageAt::default(); 4]);
+        // Full, changed while it waits; full, and left alone; emptied again; emptied, and filled while it waits.
+        for page in 0..4 {
+            (0..PAGE_WORDS)
+                .for_each(|at| map.set(page * PAGE_WORDS + at, if page < 2 { at + 1 } else { 0 }));
+        }
+        map.freeze();
+        map.set(0, 77);
+        (0..PAGE_WORDS).for_each(|at| map.set(3 * PAGE_WORDS + at, 5));
+        let (mut bytes, mut pages) = (Vec::new(), Vec::new());
+        while map.left_to_write() > 0 {
+            let (page, _) = map.write_next(Pba(100 + pages.len() as u32), &mut bytes).unwrap();
+            pages.push(page);
+        }
+        assert_eq!(pages, [0, 1]);
+        let word = |at: u32| u32::from_le_bytes(bytes[at as usize * 4..][..4].try_into().unwrap());
+        assert_eq!((word(0), word(PAGE_WORDS), word(PAGE_WORDS - 1)), (1, 1, PAGE_WORDS));
+        map.commit(|_| panic!("nothing was there before"));
+        assert_eq!((map.get(0), map.get(3 * PAGE_WORDS), map.dirty_pages()), (77, 5, 2));
+        let places: Vec<u32> = map.directory().iter().map(|at| at.pba.0).collect();
+        assert_eq!(places, [100, 101, 0, 0]);
+    }
+}

@@ -3,9 +3,10 @@
 //! worse. The figures of the documents stand on it. Whoever changes a cost on purpose changes `costs.txt` with
 //! it; a failing test prints the lines as they are now.
 
-use crate::tools::model::{Mix, apply, draw, fresh, perform};
+use crate::tools::model::{Body, Mix, Node, Tree, apply, draw, fresh, perform};
 use block::{
-    BlockDevice, Data, DeviceError, Op as Asked, RamDevice, Request, Rng, Sectors, Span, Time,
+    BlockDevice, Bytes, Data, DeviceError, Op as Asked, RamDevice, Request, Rng, Sectors, Span,
+    Time,
 };
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Now, Stamp, mkfs};
 
@@ -107,6 +108,19 @@ fn costs(fs: &Fs<Timed>) -> String {
     format!("{}, discarded {discarded}, at {now} ns, asks {asks:016x}", named.join(", "))
 }
 
+/// Now and then some of a file, from anywhere in it.
+fn read(fs: &mut Fs<Timed>, tree: &Tree, rng: &mut Rng) {
+    let is_file = |node: &Node| matches!(&node.body, Body::File(bytes) if !bytes.is_empty());
+    let files: Vec<_> =
+        tree.iter().filter(|(_, node)| is_file(node)).map(|(ino, _)| *ino).collect();
+    if rng.ratio(1, 5) && !files.is_empty() {
+        let ino = files[rng.below(files.len() as u64) as usize];
+        let (from, mut out) = (rng.below(200_000), vec![0; rng.between(1, 60_000) as usize]);
+        let at = fs.ready();
+        fs.read(moment(at), ino, Bytes(from), &mut out).unwrap();
+    }
+}
+
 /// A load, the end of the process in the middle of it, and a clean stop.
 fn run(seed: u64, mix: Mix, pairs: &[(&str, &str)]) -> Vec<String> {
     let mut options = FsOptions { dirty: 24, ..FsOptions::default() };
@@ -140,6 +154,7 @@ fn run(seed: u64, mix: Mix, pairs: &[(&str, &str)]) -> Vec<String> {
                 let _ = apply(&mut tree, &op, real.as_ref().ok().copied().flatten());
             }
         }
+        read(&mut fs, &tree, &mut rng);
         if step == 400 {
             found.push(format!("{name}: {}", costs(&fs)));
             let at = fs.done();

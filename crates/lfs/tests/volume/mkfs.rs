@@ -103,6 +103,11 @@ fn what_cannot_be_is_refused() {
     let mut moved = sb.clone();
     moved.places[3].0 += 512;
     assert!(matches!(Layout::of(&moved, 32_768), Err(FsError::Corrupt(_))));
+    // The main area ends where the volume does, or before it.
+    let end = u64::from(sb.places[5].0) + u64::from(sb.segments[4]) * 512;
+    let ending = |at| varve_lfs::format::Superblock { block_count: at, ..sb.clone() };
+    assert!(Layout::of(&ending(end), 32_768).is_ok());
+    assert!(matches!(Layout::of(&ending(end - 1), 32_768), Err(FsError::Corrupt(_))));
 }
 
 /// Whoever asks for too little is told what is enough.

@@ -141,6 +141,27 @@ fn long_files_and_large_directories_reach_every_level() {
 }
 
 #[test]
+fn the_last_one_to_let_go_frees_what_has_no_name() {
+    use crate::tools::model::NEW;
+    use block::Bytes;
+    let mut fs = Fs::mount(volume(64), FsOptions::default(), now(1)).unwrap();
+    let file = varve_lfs::format::FileType::File;
+    let before = fs.usage(now(1)).unwrap();
+    let ino = fs.create(now(2), varve_lfs::Nid::ROOT, b"f", file, NEW, (0, 0)).unwrap();
+    fs.write(now(3), ino, Bytes(0), &[7; 40_960]).unwrap();
+    (0..2).for_each(|_| fs.hold(now(4), ino).unwrap());
+    fs.unlink(now(5), varve_lfs::Nid::ROOT, b"f").unwrap();
+    fs.release(now(6), ino).unwrap();
+    let mut bytes = [0; 10];
+    fs.read(now(7), ino, Bytes(0), &mut bytes).unwrap();
+    assert_eq!((bytes, fs.release(now(8), ino)), ([7; 10], Ok(())));
+    assert_eq!(fs.attributes(now(9), ino), Err(FsError::NotFound));
+    assert_eq!(fs.usage(now(9)).unwrap(), before);
+    assert!(matches!(fs.release(now(9), ino), Err(FsError::Invalid(_))));
+    fs.check(now(10)).unwrap();
+}
+
+#[test]
 fn what_is_held_outlives_its_name() {
     use crate::tools::model::NEW;
     use block::Bytes;

@@ -229,9 +229,4 @@ impl Engine {
             false => self.counters.quarantined += 1,
         }
     }
-
-    /// Map pages of a segment of blocks, for a driver that keeps part of the map in memory.
-    pub fn page_of(lpn: Lpn) -> u32 {
-        lpn.0 / PAGE_WORDS
-    }
 }

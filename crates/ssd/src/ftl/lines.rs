@@ -461,4 +461,17 @@ mod tests {
         assert_eq!((table.line_of(first), table.line_of(other)), (1, 0));
         assert_eq!([table.members(0)[0], table.members(1)[0]], [other.0, first.0]);
     }
+
+    #[test]
+    fn a_line_without_blocks_has_no_room_for_data() {
+        let params = crate::preset("paper-nolog").unwrap().config.resolve().unwrap();
+        let mut table = LineTable::new(&params.geometry, &params.groups, 2);
+        let all = table.data_slots();
+        table.retire(1);
+        assert_eq!(table.get(1).state, LineState::Retired);
+        assert_eq!(table.data_slots(), all - u64::from(table.capacity(1)));
+        // Once is enough.
+        table.retire(1);
+        assert_eq!(table.data_slots(), all - u64::from(table.capacity(1)));
+    }
 }
