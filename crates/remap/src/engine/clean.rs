@@ -5,7 +5,7 @@ use block::Lpn;
 use super::head::Head;
 use super::placement::SHORT;
 use super::{Engine, HeadKind, POISONED, Place, Sink};
-use crate::geometry::{PAGE_WORDS, Pba, Seg};
+use crate::geometry::{Pba, Seg};
 use crate::planted::Planted;
 use crate::record::{Entry, Form};
 use crate::segment::Segment;
