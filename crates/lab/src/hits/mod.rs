@@ -9,6 +9,7 @@ mod curve;
 mod document;
 mod future;
 mod pages;
+mod stack;
 mod table;
 #[cfg(test)]
 mod tests;
