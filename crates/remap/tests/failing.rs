@@ -1,0 +1,186 @@
+//! A device that fails under a log: what was flushed is read as it is, what was not is an error and never an older
+//! version, nothing is taken any more, and whoever opens the log again finds each block as one of its versions. In both shells.
+
+mod common;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use block::{BlockDevice, Data, DeviceError, Medium, Op, Request, Sectors, Time};
+use common::{BLOCK, lba, sectors, small};
+use varve_remap::live::{Around, LiveError};
+use varve_remap::{HostLog, LiveLog, LogOptions};
+
+const BLOCKS: usize = 1_200;
+
+/// What a disk no longer does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fails {
+    Nothing,
+    Flushes,
+    Writes,
+}
+
+#[derive(Clone, Debug)]
+struct Disk(Arc<Mutex<(Vec<u8>, Fails)>>);
+
+impl Disk {
+    fn new() -> Disk {
+        Disk(Arc::new(Mutex::new((vec![0; BLOCKS * BLOCK], Fails::Nothing))))
+    }
+    fn fail(&self, fails: Fails) {
+        self.0.lock().unwrap().1 = fails;
+    }
+    /// One request; `false`: it fails.
+    fn ask(&self, op: Op, at: usize, data: Data<'_>) -> bool {
+        let mut held = self.0.lock().unwrap();
+        let (bytes, fails) = &mut *held;
+        match (op, data) {
+            (Op::Write, _) if *fails == Fails::Writes => return false,
+            (Op::Flush, _) if *fails == Fails::Flushes => return false,
+            (Op::Write, Data::Write(data)) => bytes[at..at + data.len()].copy_from_slice(data),
+            (Op::Read, Data::Read(out)) => out.copy_from_slice(&bytes[at..][..out.len()]),
+            _ => {}
+        }
+        true
+    }
+    fn answer(&self, op: Op, at: u64, data: Data<'_>) -> io::Result<()> {
+        self.ask(op, at as usize, data).then_some(()).ok_or_else(|| io::Error::other("it failed"))
+    }
+}
+
+impl Medium for Disk {
+    fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
+        self.answer(Op::Read, at, Data::Read(out))
+    }
+    fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.answer(Op::Write, at, Data::Write(bytes))
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.answer(Op::Flush, 0, Data::None)
+    }
+    fn size(&self) -> io::Result<u64> {
+        Ok((BLOCKS * BLOCK) as u64)
+    }
+    fn discard(&self, _: u64, _: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl BlockDevice for Disk {
+    fn capacity(&self) -> Sectors {
+        sectors(BLOCKS as u32)
+    }
+    fn submit(&mut self, at: Time, request: Request<'_>) -> Result<Time, DeviceError> {
+        let done = self.ask(request.op, request.lba.0 as usize * 512, request.data);
+        done.then_some(at).ok_or(DeviceError::Io("it failed".to_string()))
+    }
+}
+
+/// Both shells as one.
+enum Log {
+    Modelled(Box<HostLog<Disk>>),
+    Live(LiveLog),
+}
+
+fn around() -> Around {
+    Around { say: |_| {}, turns: None }
+}
+
+impl Log {
+    fn format(live: bool, disk: &Disk, options: &LogOptions) -> Log {
+        match live {
+            false => Log::Modelled(Box::new(HostLog::format(disk.clone(), options).unwrap())),
+            true => Log::Live(LiveLog::format(Arc::new(disk.clone()), options, around()).unwrap()),
+        }
+    }
+    fn open(live: bool, disk: &Disk, options: &LogOptions) -> Log {
+        match live {
+            false => {
+                let log = HostLog::open(disk.clone(), Time::ZERO, options);
+                Log::Modelled(Box::new(log.unwrap()))
+            }
+            true => Log::Live(LiveLog::open(Arc::new(disk.clone()), options, around()).unwrap()),
+        }
+    }
+    fn write(&mut self, block: u32, byte: u8) -> bool {
+        let bytes = [byte; BLOCK];
+        match self {
+            Log::Modelled(log) => {
+                let write = Request::write(lba(block), sectors(1)).with(Data::Write(&bytes));
+                log.submit(log.now(), write).is_ok()
+            }
+            Log::Live(log) => log.write(u64::from(block) * BLOCK as u64, &bytes).is_ok(),
+        }
+    }
+    fn flush(&mut self) -> bool {
+        match self {
+            Log::Modelled(log) => log.submit(log.now(), Request::flush()).is_ok(),
+            Log::Live(log) => log.flush().is_ok(),
+        }
+    }
+    /// The byte of a block; none if it cannot be read.
+    fn read(&mut self, block: u32) -> Option<u8> {
+        let mut out = [0xEE; BLOCK];
+        let there = match self {
+            Log::Modelled(log) => {
+                let read = Request::read(lba(block), sectors(1)).with(Data::Read(&mut out));
+                match log.submit(log.now(), read) {
+                    Ok(_) => true,
+                    Err(DeviceError::Unreadable(at)) if at == lba(block) => false,
+                    Err(error) => panic!("block {block}: {error}"),
+                }
+            }
+            Log::Live(log) => match log.read(u64::from(block) * BLOCK as u64, &mut out) {
+                Ok(()) => true,
+                Err(LiveError::Damaged(_)) => false,
+                Err(error) => panic!("block {block}: {error}"),
+            },
+        };
+        there.then_some(out[0])
+    }
+}
+
+#[test]
+fn what_was_not_flushed_is_an_error_and_never_what_was_there_before() {
+    for live in [false, true] {
+        for (pairs, fails) in [
+            (&[][..], Fails::Flushes),
+            (&[("ack", "buffer")], Fails::Flushes),
+            (&[("ack", "buffer")], Fails::Writes),
+        ] {
+            let what = format!("live {live}, {pairs:?}, {fails:?}");
+            let (disk, options) = (Disk::new(), small(pairs));
+            let mut log = Log::format(live, &disk, &options);
+            assert!((0..20).all(|block| log.write(block, 1)) && log.flush(), "{what}");
+            // Some of a later record are durable before the device fails.
+            assert!((0..3).all(|block| log.write(block, 2)) && log.flush(), "{what}");
+            assert!((5..10).all(|block| log.write(block, 3)), "{what}");
+            disk.fail(fails);
+            assert!(!log.flush(), "{what}");
+            for block in 0..20 {
+                let wanted = match block {
+                    0..3 => Some(2),
+                    5..10 => None,
+                    _ => Some(1),
+                };
+                assert_eq!(log.read(block), wanted, "{what}: block {block}");
+            }
+            assert!(!log.write(15, 4) && !log.flush(), "{what}: it takes no more");
+            assert_eq!(log.read(15), Some(1), "{what}");
+            drop(log);
+            disk.fail(Fails::Nothing);
+            let mut log = Log::open(live, &disk, &options);
+            for block in 0..20 {
+                let found = log.read(block);
+                let may = match block {
+                    0..3 => found == Some(2),
+                    5..10 => found == Some(1) || found == Some(3),
+                    _ => found == Some(1),
+                };
+                assert!(may, "{what}: block {block} is {found:?} when it is opened again");
+            }
+            assert!(log.write(15, 5) && log.flush() && log.read(15) == Some(5), "{what}");
+        }
+    }
+}
