@@ -184,3 +184,32 @@ fn what_was_not_flushed_is_an_error_and_never_what_was_there_before() {
         }
     }
 }
+
+/// The device fails while blocks are taken: some are acknowledged before the log knows.
+#[test]
+fn what_was_acknowledged_before_the_log_knew_is_an_error_too() {
+    for live in [false, true] {
+        let mut acknowledged = 0;
+        for pairs in [
+            &[][..],
+            &[("ack", "buffer"), ("buffer", "32 KiB")],
+            &[("ack", "buffer"), ("buffer", "128 KiB")],
+        ] {
+            let what = format!("live {live}, {pairs:?}");
+            let (disk, options) = (Disk::new(), small(pairs));
+            let mut log = Log::format(live, &disk, &options);
+            assert!((0..40).all(|block| log.write(block, 1)) && log.flush(), "{what}");
+            disk.fail(Fails::Writes);
+            let taken: Vec<bool> = (0..30).map(|block| log.write(block, 2)).collect();
+            assert!(!log.flush(), "{what}");
+            for (block, taken) in (0..40).zip(taken.into_iter().chain([false; 10])) {
+                let found = log.read(block);
+                let may = if taken { found.is_none() } else { found.is_none() || found == Some(1) };
+                assert!(may, "{what}: block {block}, acknowledged {taken}: {found:?}");
+                acknowledged += u32::from(taken);
+            }
+            assert_eq!(log.read(35), Some(1), "{what}");
+        }
+        assert!(acknowledged > 10, "live {live}: {acknowledged}");
+    }
+}
