@@ -113,7 +113,10 @@ fn an_option_is_for_the_traces_of_a_merge_that_know_it() {
             &["M=msr.csv", "G=gen:uniform,size=1MiB,count=9", "--time-unit", "us"][..],
             "--time-unit: of ssdsim; found msr.csv in msr",
         ),
-        (&["G=gen:uniform,size=1MiB,count=9", "--op", "R=0"], "--op: of csv; found no trace"),
+        (
+            &["G=gen:uniform,size=1MiB,count=9", "--op", "R=0"],
+            "`op-map`: of trace files; found gen:",
+        ),
         (
             &["M=msr.csv", "--set", "tenant.M.time-unit=us"],
             "tenant M: --time-unit: of ssdsim; found",
@@ -138,6 +141,20 @@ fn an_option_is_for_the_traces_of_a_merge_that_know_it() {
 }
 
 /// Tenants took the only volume of a trace, or none.
+#[test]
+fn how_a_trace_is_read_is_refused_where_none_is() {
+    let folder = Folder::new("unread");
+    for (source, more, wanted) in [
+        ("@demo", ["--app", "db"], "`app`: of trace files; found @demo"),
+        ("gen:uniform,count=9", ["--format", "msr"], "`format`: of trace files; found gen:uniform"),
+        ("@demo", ["--set", "workload.time-unit=us"], "`time-unit`: of trace files"),
+    ] {
+        let output = folder.run(&sim(source, &[&more[..], &["--fit-drive"]].concat()));
+        assert_eq!(code(&output), 3, "{source} {more:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(wanted), "{source} {more:?}: {}", stderr(&output));
+    }
+}
+
 #[test]
 fn a_tenant_is_one_volume_of_a_trace() {
     let folder = Folder::new("volumes");

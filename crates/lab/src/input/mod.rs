@@ -54,6 +54,15 @@ impl Origin {
             None => Origin::Files(vec![TraceFile::parse(text, folder)?]),
         })
     }
+
+    /// What has no file that could be read in one way or another; none for files.
+    fn unread(&self) -> Option<String> {
+        match self {
+            Origin::Files(_) => None,
+            Origin::Demo => Some(DEMO_NAME.to_string()),
+            Origin::Recipe(recipe) => Some(format!("gen:{recipe}")),
+        }
+    }
 }
 
 /// One application of a workload of several.
@@ -232,6 +241,25 @@ impl Workload {
         Ok(options)
     }
 
+    /// Refuses to be told how something is read that no file is read for.
+    fn check_that_files_are_read(&self) -> Result<(), LabError> {
+        let specs = self.specs();
+        for spec in &specs {
+            if let (Some(found), Some((key, _))) = (spec.origin.unread(), spec.reading.first()) {
+                let what = format!("tenant {}: `{key}`: of trace files; found {found}", spec.name);
+                return Err(LabError::Input(what));
+            }
+        }
+        let found: Option<Vec<String>> = specs.iter().map(|spec| spec.origin.unread()).collect();
+        match (found, reading::texts(&self.options).first()) {
+            (Some(found), Some((key, _))) if !found.is_empty() => {
+                let what = format!("`{key}`: of trace files; found {}", found.join(", "));
+                Err(LabError::Input(what))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Refuses an option that no trace of the workload, or of the tenant that says it, is in a format for.
     fn check_reading(&self) -> Result<(), LabError> {
         let mut all = Vec::new();
@@ -317,6 +345,7 @@ impl Workload {
                     .to_string(),
             ));
         }
+        self.check_that_files_are_read()?;
         let mut prepared =
             Prepared { workload: self.clone(), extents: Vec::new(), survey: Survey::default() };
         if self.is_merged() {

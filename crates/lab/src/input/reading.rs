@@ -95,8 +95,7 @@ pub(super) fn refuse_unknown(options: &ReadOptions, traces: &[Read]) -> Result<(
     };
     let found: Vec<String> =
         traces.iter().map(|(name, format)| format!("{name} in {format}")).collect();
-    let found = if found.is_empty() { "no trace".to_string() } else { found.join(", ") };
-    Err(format!("{option}: of {}; found {found}", of.join(", ")))
+    Err(format!("{option}: of {}; found {}", of.join(", "), found.join(", ")))
 }
 
 #[cfg(test)]
