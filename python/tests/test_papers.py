@@ -14,6 +14,11 @@ import varve
 from common import ROOT, varve as program
 
 
+def setUpModule():
+    """A shell lets what it runs in the background ignore Control-C, and all that is started from there."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Papers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

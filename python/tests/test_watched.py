@@ -15,6 +15,11 @@ LONG = "gen:zipf,size=128MiB,read=50,count=300M"
 SOON = 2.0
 
 
+def setUpModule():
+    """A shell lets what it runs in the background ignore Control-C, and all that is started from there."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 class Watched(unittest.TestCase):
     def interrupted(self, work):
         """How long after the signal `work` ended."""
