@@ -7,9 +7,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use block::{BlockDevice, Data, DeviceError, Medium, Op, Request, Sectors, Time};
-use common::{BLOCK, lba, sectors, small};
-use varve_remap::live::{Around, LiveError};
-use varve_remap::{HostLog, LiveLog, LogOptions};
+use common::both::Log;
+use common::{BLOCK, sectors, small};
 
 const BLOCKS: usize = 1_200;
 
@@ -77,70 +76,6 @@ impl BlockDevice for Disk {
     }
 }
 
-/// Both shells as one.
-enum Log {
-    Modelled(Box<HostLog<Disk>>),
-    Live(LiveLog),
-}
-
-fn around() -> Around {
-    Around { say: |_| {}, turns: None }
-}
-
-impl Log {
-    fn format(live: bool, disk: &Disk, options: &LogOptions) -> Log {
-        match live {
-            false => Log::Modelled(Box::new(HostLog::format(disk.clone(), options).unwrap())),
-            true => Log::Live(LiveLog::format(Arc::new(disk.clone()), options, around()).unwrap()),
-        }
-    }
-    fn open(live: bool, disk: &Disk, options: &LogOptions) -> Log {
-        match live {
-            false => {
-                let log = HostLog::open(disk.clone(), Time::ZERO, options);
-                Log::Modelled(Box::new(log.unwrap()))
-            }
-            true => Log::Live(LiveLog::open(Arc::new(disk.clone()), options, around()).unwrap()),
-        }
-    }
-    fn write(&mut self, block: u32, byte: u8) -> bool {
-        let bytes = [byte; BLOCK];
-        match self {
-            Log::Modelled(log) => {
-                let write = Request::write(lba(block), sectors(1)).with(Data::Write(&bytes));
-                log.submit(log.now(), write).is_ok()
-            }
-            Log::Live(log) => log.write(u64::from(block) * BLOCK as u64, &bytes).is_ok(),
-        }
-    }
-    fn flush(&mut self) -> bool {
-        match self {
-            Log::Modelled(log) => log.submit(log.now(), Request::flush()).is_ok(),
-            Log::Live(log) => log.flush().is_ok(),
-        }
-    }
-    /// The byte of a block; none if it cannot be read.
-    fn read(&mut self, block: u32) -> Option<u8> {
-        let mut out = [0xEE; BLOCK];
-        let there = match self {
-            Log::Modelled(log) => {
-                let read = Request::read(lba(block), sectors(1)).with(Data::Read(&mut out));
-                match log.submit(log.now(), read) {
-                    Ok(_) => true,
-                    Err(DeviceError::Unreadable(at)) if at == lba(block) => false,
-                    Err(error) => panic!("block {block}: {error}"),
-                }
-            }
-            Log::Live(log) => match log.read(u64::from(block) * BLOCK as u64, &mut out) {
-                Ok(()) => true,
-                Err(LiveError::Damaged(_)) => false,
-                Err(error) => panic!("block {block}: {error}"),
-            },
-        };
-        there.then_some(out[0])
-    }
-}
-
 #[test]
 fn what_was_not_flushed_is_an_error_and_never_what_was_there_before() {
     for live in [false, true] {
@@ -152,12 +87,12 @@ fn what_was_not_flushed_is_an_error_and_never_what_was_there_before() {
             let what = format!("live {live}, {pairs:?}, {fails:?}");
             let (disk, options) = (Disk::new(), small(pairs));
             let mut log = Log::format(live, &disk, &options);
-            assert!((0..20).all(|block| log.write(block, 1)) && log.flush(), "{what}");
+            assert!((0..20).all(|block| log.try_write(block, 1)) && log.try_flush(), "{what}");
             // Some of a later record are durable before the device fails.
-            assert!((0..3).all(|block| log.write(block, 2)) && log.flush(), "{what}");
-            assert!((5..10).all(|block| log.write(block, 3)), "{what}");
+            assert!((0..3).all(|block| log.try_write(block, 2)) && log.try_flush(), "{what}");
+            assert!((5..10).all(|block| log.try_write(block, 3)), "{what}");
             disk.fail(fails);
-            assert!(!log.flush(), "{what}");
+            assert!(!log.try_flush(), "{what}");
             for block in 0..20 {
                 let wanted = match block {
                     0..3 => Some(2),
@@ -166,11 +101,10 @@ fn what_was_not_flushed_is_an_error_and_never_what_was_there_before() {
                 };
                 assert_eq!(log.read(block), wanted, "{what}: block {block}");
             }
-            assert!(!log.write(15, 4) && !log.flush(), "{what}: it takes no more");
+            assert!(!log.try_write(15, 4) && !log.try_flush(), "{what}: it takes no more");
             assert_eq!(log.read(15), Some(1), "{what}");
-            drop(log);
             disk.fail(Fails::Nothing);
-            let mut log = Log::open(live, &disk, &options);
+            let mut log = log.again(&disk, &options);
             for block in 0..20 {
                 let found = log.read(block);
                 let may = match block {
@@ -180,7 +114,7 @@ fn what_was_not_flushed_is_an_error_and_never_what_was_there_before() {
                 };
                 assert!(may, "{what}: block {block} is {found:?} when it is opened again");
             }
-            assert!(log.write(15, 5) && log.flush() && log.read(15) == Some(5), "{what}");
+            assert!(log.try_write(15, 5) && log.try_flush() && log.read(15) == Some(5), "{what}");
         }
     }
 }
@@ -198,10 +132,10 @@ fn what_was_acknowledged_before_the_log_knew_is_an_error_too() {
             let what = format!("live {live}, {pairs:?}");
             let (disk, options) = (Disk::new(), small(pairs));
             let mut log = Log::format(live, &disk, &options);
-            assert!((0..40).all(|block| log.write(block, 1)) && log.flush(), "{what}");
+            assert!((0..40).all(|block| log.try_write(block, 1)) && log.try_flush(), "{what}");
             disk.fail(Fails::Writes);
-            let taken: Vec<bool> = (0..30).map(|block| log.write(block, 2)).collect();
-            assert!(!log.flush(), "{what}");
+            let taken: Vec<bool> = (0..30).map(|block| log.try_write(block, 2)).collect();
+            assert!(!log.try_flush(), "{what}");
             for (block, taken) in (0..40).zip(taken.into_iter().chain([false; 10])) {
                 let found = log.read(block);
                 let may = if taken { found.is_none() } else { found.is_none() || found == Some(1) };

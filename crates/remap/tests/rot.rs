@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex};
 
 use block::{BlockDevice, Data, DeviceError, Lpn, Medium, Request, Rng, Sectors, Time};
 use common::{BLOCK, lba, sectors, small};
-use varve_remap::live::{Around, LiveError};
-use varve_remap::{HostLog, LiveLog, LogOptions, Pba, Place};
+use varve_remap::live::LiveError;
+use varve_remap::{HostLog, LogOptions, Pba, Place};
 
 const BLOCKS: usize = 1_200;
 
@@ -97,64 +97,13 @@ impl BlockDevice for Disk {
     }
 }
 
-/// What a shell says of a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Said {
-    /// All its bytes are this one.
-    Byte(u8),
-    Damaged,
-}
-
-/// Both shells as one.
-enum Log {
-    Modelled(Box<HostLog<Disk>>),
-    Live(LiveLog),
-}
-
-fn around() -> Around {
-    Around { say: |_| {}, turns: None }
-}
+type Log = common::both::Log<Disk>;
 
 impl Log {
-    fn format(live: bool, disk: &Disk, options: &LogOptions) -> Log {
-        match live {
-            false => Log::Modelled(Box::new(HostLog::format(disk.clone(), options).unwrap())),
-            true => Log::Live(LiveLog::format(Arc::new(disk.clone()), options, around()).unwrap()),
-        }
-    }
-    /// The process ended; another one opens what is there.
-    fn again(self, disk: &Disk, options: &LogOptions) -> Log {
-        match self {
-            Log::Modelled(log) => {
-                let (at, device) = (log.now(), log.into_device());
-                Log::Modelled(Box::new(HostLog::open(device, at, options).unwrap()))
-            }
-            Log::Live(log) => {
-                drop(log);
-                Log::Live(LiveLog::open(Arc::new(disk.clone()), options, around()).unwrap())
-            }
-        }
-    }
-    fn look<T>(&self, look: impl FnOnce(&varve_remap::Engine) -> T) -> T {
-        match self {
-            Log::Modelled(log) => look(log.engine()),
-            Log::Live(log) => log.with_engine(look),
-        }
-    }
     fn place(&self, block: u32) -> Pba {
         match self.look(|engine| engine.lookup(Lpn(block))) {
             Place::At(pba) => pba,
             other => panic!("block {block} is {other:?}"),
-        }
-    }
-    fn write(&mut self, block: u32, byte: u8) {
-        let bytes = [byte; BLOCK];
-        match self {
-            Log::Modelled(log) => {
-                let write = Request::write(lba(block), sectors(1)).with(Data::Write(&bytes));
-                log.submit(log.now(), write).unwrap();
-            }
-            Log::Live(log) => log.write(u64::from(block) * BLOCK as u64, &bytes).unwrap(),
         }
     }
     /// A part of a block is written; whether that was done.
@@ -174,47 +123,12 @@ impl Log {
             }
         }
     }
-    fn read(&mut self, block: u32) -> Said {
-        let mut out = [0xEE; BLOCK];
-        let damaged = match self {
-            Log::Modelled(log) => {
-                let read = Request::read(lba(block), sectors(1)).with(Data::Read(&mut out));
-                match log.submit(log.now(), read) {
-                    Ok(_) => false,
-                    Err(DeviceError::Unreadable(at)) => {
-                        assert_eq!(at, lba(block));
-                        true
-                    }
-                    Err(error) => panic!("{error}"),
-                }
-            }
-            Log::Live(log) => match log.read(u64::from(block) * BLOCK as u64, &mut out) {
-                Ok(()) => false,
-                Err(LiveError::Damaged(what)) => {
-                    assert!(what.contains(&format!("block {block}")), "{what}");
-                    true
-                }
-                Err(error) => panic!("{error}"),
-            },
-        };
-        assert!(
-            damaged || out.iter().all(|byte| *byte == out[0]),
-            "block {block} is of two writes"
-        );
-        if damaged { Said::Damaged } else { Said::Byte(out[0]) }
-    }
     fn trim(&mut self, block: u32) {
         match self {
             Log::Modelled(log) => {
                 log.submit(log.now(), Request::discard(lba(block), sectors(1))).map(drop).unwrap();
             }
             Log::Live(log) => log.trim(u64::from(block) * BLOCK as u64, BLOCK as u64).unwrap(),
-        }
-    }
-    fn flush(&mut self) {
-        match self {
-            Log::Modelled(log) => log.submit(log.now(), Request::flush()).map(drop).unwrap(),
-            Log::Live(log) => log.flush().unwrap(),
         }
     }
     fn check(&self) {
@@ -274,8 +188,8 @@ fn full(live: bool, options: &LogOptions) -> (Disk, Log) {
 fn all_but(log: &mut Log, damaged: &[u32]) {
     for block in (0..log.blocks()).filter(|block| stays(*block)) {
         let wanted = match damaged.contains(&block) {
-            true => Said::Damaged,
-            false => Said::Byte(first(block)),
+            true => None,
+            false => Some(first(block)),
         };
         assert_eq!(log.read(block), wanted, "block {block}");
     }
@@ -307,7 +221,7 @@ fn what_cleaning_finds_damaged_is_an_error_until_it_is_written_again() {
             // What is written again, or trimmed, is sound.
             log.write(3, first(3));
             log.trim(11);
-            assert_eq!(log.read(11), Said::Byte(0), "{ways}");
+            assert_eq!(log.read(11), Some(0), "{ways}");
             log.write(11, first(11));
             all_but(&mut log, &[403]);
             log.flush();
@@ -392,11 +306,8 @@ fn what_lies_under_a_damaged_header_stays_where_it_is() {
 fn the_counters_of_a_live_log_say_what_was_met() {
     let (disk, mut log) = full(true, &small(&[("verify", "read")]));
     [3, 11].iter().for_each(|block| disk.damage(log.place(*block)));
-    assert_eq!(
-        [3, 11, 19].map(|block| log.read(block)),
-        [Said::Damaged, Said::Damaged, Said::Byte(first(19))]
-    );
-    assert_eq!(log.read(3), Said::Damaged);
+    assert_eq!([3, 11, 19].map(|block| log.read(block)), [None, None, Some(first(19))]);
+    assert_eq!(log.read(3), None);
     log.trim(11);
     log.flush();
     let Log::Live(log) = &log else { unreachable!("a live log") };

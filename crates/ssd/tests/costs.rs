@@ -133,8 +133,6 @@ struct Load {
     open: Vec<TxId>,
     paper: bool,
     failing: bool,
-    /// Transactions discard, too.
-    discards: bool,
     /// What transactions saw of their own pages.
     seen: u64,
 }
@@ -171,11 +169,10 @@ impl Load {
         let faults = if failing { self::failing() } else { FaultPlan::none() };
         let drive = Drive::with_faults(&params, &faults).unwrap();
         let (rng, paper) = (Rng::new(seed), pairs == PAPER);
-        let discards = seed > 105 && !paper;
         let (at, open, seen) = (Time::ZERO, Vec::new(), 0);
         // Of a large drive a part is never written.
         let pages = if pages > 4_096 { pages / 8 } else { pages };
-        Load { name, drive, at, rng, hot: pages / 8, pages, open, paper, failing, discards, seen }
+        Load { name, drive, at, rng, hot: pages / 8, pages, open, paper, failing, seen }
     }
 
     fn page(&mut self) -> u64 {
@@ -215,7 +212,7 @@ impl Load {
         let tid = self.drive.tx_begin()?;
         for _ in 0..self.rng.between(1, 6) {
             let (page, stamp) = (Lpn(self.page() as u32), [self.rng.next_u64() | 1]);
-            let done = match self.discards && self.rng.ratio(1, 8) {
+            let done = match !self.paper && self.rng.ratio(1, 8) {
                 true => self.drive.tx_trim(self.at, tid, page, 1),
                 false => self.drive.tx_write(self.at, tid, page, Data::WriteStamps(&stamp)),
             };

@@ -1,6 +1,8 @@
 //! A device that loses what is not flushed, and an oracle that knows what was submitted.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod both;
+
 use block::{BlockDevice, Data, DeviceError, Lba, Op, Request, Rng, Sectors, Time};
 use varve_remap::{HostLog, LogError, LogOptions, Placed, Planted};
 
