@@ -189,15 +189,6 @@ fn open_one(
     })
 }
 
-/// Sets what a tenant says of its traces.
-fn own_reading(options: &mut ReadOptions, spec: &TenantSpec) -> Result<(), LabError> {
-    for (key, text) in &spec.reading {
-        let wrong = |what| LabError::Input(format!("tenant {}: `{key}`: {what}", spec.name));
-        reading::set(options, key, text).map_err(wrong)?;
-    }
-    Ok(())
-}
-
 fn files(origin: &Origin) -> usize {
     if let Origin::Files(paths) = origin { paths.len() } else { 1 }
 }
@@ -225,59 +216,6 @@ impl Workload {
             }];
         }
         self.tenants.clone()
-    }
-
-    /// How the files of a tenant are read.
-    fn reading(&self, spec: &TenantSpec) -> Result<ReadOptions, LabError> {
-        let mut options = ReadOptions { for_several: true, ..self.options.clone() };
-        own_reading(&mut options, spec)?;
-        let named = |key| spec.reading.iter().any(|(own, _)| own == key);
-        // Columns that are told of files of one source are those of each of them.
-        let told = named("columns") && !named("format");
-        if told || self.tenants.is_empty() && options.columns.is_some() && options.format.is_none()
-        {
-            options.format = Some("csv".to_string());
-        }
-        Ok(options)
-    }
-
-    /// Refuses to be told how something is read that no file is read for.
-    fn check_that_files_are_read(&self) -> Result<(), LabError> {
-        let specs = self.specs();
-        for spec in &specs {
-            if let (Some(found), Some((key, _))) = (spec.origin.unread(), spec.reading.first()) {
-                let what = format!("tenant {}: `{key}`: of trace files; found {found}", spec.name);
-                return Err(LabError::Input(what));
-            }
-        }
-        let found: Option<Vec<String>> = specs.iter().map(|spec| spec.origin.unread()).collect();
-        match (found, reading::texts(&self.options).first()) {
-            (Some(found), Some((key, _))) if !found.is_empty() => {
-                let what = format!("`{key}`: of trace files; found {}", found.join(", "));
-                Err(LabError::Input(what))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses an option that no trace of the workload, or of the tenant that says it, is in a format for.
-    fn check_reading(&self) -> Result<(), LabError> {
-        let mut all = Vec::new();
-        for spec in self.specs() {
-            let (mut own, mut read) = (ReadOptions::default(), Vec::new());
-            own_reading(&mut own, &spec)?;
-            let asked = self.options.of_some_formats().chain(own.of_some_formats()).next();
-            if let (Origin::Files(files), Some(_)) = (&spec.origin, asked) {
-                let options = self.reading(&spec)?;
-                for file in files {
-                    read.push((file.to_string(), open_trace(file, &options)?.format().name));
-                }
-            }
-            let wrong = |what| LabError::Input(format!("tenant {}: {what}", spec.name));
-            reading::refuse_unknown(&own, &read).map_err(wrong)?;
-            all.extend(read);
-        }
-        reading::refuse_unknown(&self.options, &all).map_err(LabError::Input)
     }
 
     fn tenant(&self, spec: &TenantSpec, seed: u64) -> Result<Tenant, LabError> {

@@ -6,6 +6,9 @@
 use block::{parse_switch, parse_time};
 use workload::read::{OfFormats, ReadOptions, SizeUnit, TimeUnit};
 
+use super::{Origin, TenantSpec, Workload, open_trace};
+use crate::LabError;
+
 /// The keys, in the order in which they are written down.
 pub const READING_KEYS: [&str; 10] = [
     "format",
@@ -85,10 +88,10 @@ pub fn texts(options: &ReadOptions) -> Vec<(&'static str, String)> {
 }
 
 /// A trace of a merge: what it is called, and its format.
-pub(super) type Read = (String, &'static str);
+type Read = (String, &'static str);
 
 /// Refuses an option of some formats that none of the traces is in.
-pub(super) fn refuse_unknown(options: &ReadOptions, traces: &[Read]) -> Result<(), String> {
+fn refuse_unknown(options: &ReadOptions, traces: &[Read]) -> Result<(), String> {
     let known = |(_, of): &OfFormats| traces.iter().any(|(_, format)| of.contains(format));
     let Some((option, of)) = options.of_some_formats().find(|option| !known(option)) else {
         return Ok(());
@@ -96,6 +99,70 @@ pub(super) fn refuse_unknown(options: &ReadOptions, traces: &[Read]) -> Result<(
     let found: Vec<String> =
         traces.iter().map(|(name, format)| format!("{name} in {format}")).collect();
     Err(format!("{option}: of {}; found {}", of.join(", "), found.join(", ")))
+}
+
+/// Sets what a tenant says of its traces.
+fn own_reading(options: &mut ReadOptions, spec: &TenantSpec) -> Result<(), LabError> {
+    for (key, text) in &spec.reading {
+        let wrong = |what| LabError::Input(format!("tenant {}: `{key}`: {what}", spec.name));
+        set(options, key, text).map_err(wrong)?;
+    }
+    Ok(())
+}
+
+impl Workload {
+    /// How the files of a tenant are read.
+    pub(super) fn reading(&self, spec: &TenantSpec) -> Result<ReadOptions, LabError> {
+        let mut options = ReadOptions { for_several: true, ..self.options.clone() };
+        own_reading(&mut options, spec)?;
+        let named = |key| spec.reading.iter().any(|(own, _)| own == key);
+        // Columns that are told of files of one source are those of each of them.
+        let told = named("columns") && !named("format");
+        if told || self.tenants.is_empty() && options.columns.is_some() && options.format.is_none()
+        {
+            options.format = Some("csv".to_string());
+        }
+        Ok(options)
+    }
+
+    /// Refuses to be told how something is read that no file is read for.
+    pub(super) fn check_that_files_are_read(&self) -> Result<(), LabError> {
+        let specs = self.specs();
+        for spec in &specs {
+            if let (Some(found), Some((key, _))) = (spec.origin.unread(), spec.reading.first()) {
+                let what = format!("tenant {}: `{key}`: of trace files; found {found}", spec.name);
+                return Err(LabError::Input(what));
+            }
+        }
+        let found: Option<Vec<String>> = specs.iter().map(|spec| spec.origin.unread()).collect();
+        match (found, texts(&self.options).first()) {
+            (Some(found), Some((key, _))) if !found.is_empty() => {
+                let what = format!("`{key}`: of trace files; found {}", found.join(", "));
+                Err(LabError::Input(what))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses an option that no trace of the workload, or of the tenant that says it, is in a format for.
+    pub(super) fn check_reading(&self) -> Result<(), LabError> {
+        let mut all = Vec::new();
+        for spec in self.specs() {
+            let (mut own, mut read) = (ReadOptions::default(), Vec::new());
+            own_reading(&mut own, &spec)?;
+            let asked = self.options.of_some_formats().chain(own.of_some_formats()).next();
+            if let (Origin::Files(files), Some(_)) = (&spec.origin, asked) {
+                let options = self.reading(&spec)?;
+                for file in files {
+                    read.push((file.to_string(), open_trace(file, &options)?.format().name));
+                }
+            }
+            let wrong = |what| LabError::Input(format!("tenant {}: {what}", spec.name));
+            refuse_unknown(&own, &read).map_err(wrong)?;
+            all.extend(read);
+        }
+        refuse_unknown(&self.options, &all).map_err(LabError::Input)
+    }
 }
 
 #[cfg(test)]

@@ -284,3 +284,34 @@ impl Record {
         self.parts().unwrap_or_default().1
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_packed_where_that_saves_a_grain() {
+        // Grains that a record takes with a body of so many bytes, each range of which has a head of 12.
+        let grains = |body: usize, grain: Grain| {
+            let (mut record, mut left) = (Body::default(), body);
+            for page in 0.. {
+                let range = left.min(1_012);
+                let (old, mut new) = (vec![0; PAGE], vec![0; PAGE]);
+                new[..range - 12].fill(9);
+                record.page(3, page, Some(&old), &new);
+                left -= range;
+                if left == 0 {
+                    break;
+                }
+            }
+            let draft = record.finish(grain, &mut Packer::default());
+            let packed = u16::from_le_bytes([draft.bytes[46], draft.bytes[47]]) & PACKED != 0;
+            (draft.takes() as f64 / f64::from(grain as u32), packed)
+        };
+        for grain in [Grain::Sector, Grain::Page] {
+            let fits = grain as usize - HEADER;
+            assert_eq!(grains(fits, grain), (1.0, false), "one grain already");
+            assert_eq!(grains(fits + 1, grain), (1.0, true), "two without");
+        }
+    }
+}
