@@ -1,94 +1,17 @@
 //! Sweeps that stop and go on, in parts and in one: whatever is killed, and wherever the points were run,
 //! the results have the bytes of one machine. Real processes, and real kills.
 
+mod rig;
+
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use lab::study::{Finished, Index};
 use report::json::{Json, MapExt};
+use rig::{Folder, code, signal, stderr, until};
 use serde_json::Value;
-
-/// A folder of one test's own, removed at its end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("varve-study-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        std::fs::create_dir_all(&path).unwrap();
-        Folder(path)
-    }
-    fn write(&self, name: &str, text: &str) {
-        std::fs::write(self.0.join(name), text).unwrap();
-    }
-    fn read(&self, name: &str) -> Vec<u8> {
-        std::fs::read(self.0.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"))
-    }
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_varve"));
-        command.current_dir(&self.0).args(args);
-        command
-    }
-    fn run(&self, args: &[&str]) -> Output {
-        self.command(args).output().unwrap()
-    }
-    fn ok(&self, args: &[&str]) -> String {
-        let output = self.run(args);
-        assert_eq!(code(&output), 0, "{args:?}: {}", stderr(&output));
-        String::from_utf8(output.stdout).unwrap()
-    }
-    fn fails(&self, args: &[&str], with: i32, said: &str) {
-        let output = self.run(args);
-        assert_eq!(code(&output), with, "{args:?}: {}", stderr(&output));
-        assert!(stderr(&output).contains(said), "{args:?}: {}", stderr(&output));
-    }
-    fn start(&self, args: &[&str]) -> Child {
-        let mut command = self.command(args);
-        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
-    }
-    /// Names of the files in a folder; none if there is no folder.
-    fn names(&self, folder: &str) -> BTreeSet<String> {
-        let entries = std::fs::read_dir(self.0.join(folder)).into_iter().flatten();
-        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
-    }
-    /// Ids of the points whose results are in a folder.
-    fn there(&self, folder: &str) -> BTreeSet<String> {
-        let names = self.names(&format!("{folder}/points"));
-        names.iter().filter_map(|name| name.strip_suffix(".json")).map(str::to_string).collect()
-    }
-    fn parts(&self, folder: &str) -> Vec<String> {
-        let all = self.names(folder).into_iter().chain(self.names(&format!("{folder}/points")));
-        all.filter(|name| name.ends_with(".part")).collect()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-fn signal(name: &str, pid: u32) {
-    let sent = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).status().unwrap();
-    assert!(sent.success());
-}
-
-/// Waits until something is so.
-fn until(what: &str, mut so: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !so() {
-        assert!(start.elapsed() < Duration::from_secs(120), "{what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
 
 const DRIVE: &str = "[drive]\ncapacity = '32 MiB'\nop = '12.5 %'\ngeometry.channels = 2\n\
     geometry.dies = 2\ngeometry.pages = 64\n[replay]\nmode = 'closed'\nqd = 4\n";
