@@ -130,6 +130,12 @@ fn an_image_gets_more_room_by_order() {
         assert!(out.status.success() && said(&out).contains("main ("), "{}", said(&out));
         assert!(said(&out).contains(&format!("version 3, holds {size};")), "{}", said(&out));
     }
+    let out = resize("99 TiB");
+    assert!(
+        out.status.code() == Some(3) && said(&out).contains("less than 16 TiB"),
+        "{}",
+        said(&out)
+    );
     let out = varve(&folder, &["sqlite", "export", "a.varve", "b.db"]);
     assert!(out.status.success(), "{}", said(&out));
     let ask = "SELECT count(*), sum(length(v)) FROM p";
@@ -159,6 +165,10 @@ fn what_no_store_can_be_made_of_has_its_exit_code() {
         (&["export", "text.db", "b.db"], 3, "varveimg"),
         (&["check", "text.db"], 3, "varveimg"),
         (&["check", "none"], 1, "none"),
+        (&["check", "."], 3, "a directory: expected an image"),
+        (&["import", "a.db", "s", "--capacity", "20 TiB"], 3, "less than 16 TiB"),
+        (&["check", "a.db", "--crash", "0"], 2, "1.."),
+        (&["check", "a.db", "--workload", "text.db"], 2, "--crash <N>|--at <N>"),
     ] {
         let out = varve(&folder, &[&["sqlite"], args].concat());
         assert_eq!(out.status.code(), Some(code), "{args:?}: {}", said(&out));
@@ -230,6 +240,10 @@ fn power_cuts_leave_what_was_acknowledged() {
     std::fs::write(folder.join("w.sql"), "PRAGMA journal_mode=WAL; DELETE FROM c;").unwrap();
     let out = varve(&folder, &["sqlite", "check", "a.varve", "--at", "3", "--workload", "w.sql"]);
     assert!(out.status.success() && said(&out).contains("\n1 power cuts"), "{}", said(&out));
+    // A cut that never comes shows nothing.
+    let out = varve(&folder, &["sqlite", "check", "a.varve", "--at", "999999"]);
+    let told = "no cut 999999: the workload has ";
+    assert!(out.status.code() == Some(3) && said(&out).contains(told), "{}", said(&out));
     std::fs::write(folder.join("w.sql"), "INSERT INTO nowhere VALUES (1);").unwrap();
     let args = ["sqlite", "check", "a.varve", "--crash", "3", "--workload", "w.sql"];
     let out = varve(&folder, &args);

@@ -453,6 +453,8 @@ fn a_server_killed_beside_writers_loses_nothing_that_was_synced() {
                 synced.extend(client.join().unwrap());
             }
         });
+        let told = refused(&["mount", &image, &dir], 1);
+        assert!(told.contains(&format!("a dead mount is there: varve umount {dir}")), "{told}");
         ok(&["umount", &dir]);
         ok(&["mount", &image, &dir]);
         for (name, len) in &synced {

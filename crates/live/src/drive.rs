@@ -15,7 +15,7 @@ use crate::damage::Damage;
 use crate::direct::DirectMedium;
 use crate::error::LiveError;
 use crate::file::{FileStats, ImageFile};
-use crate::image::{config, locked, long_enough};
+use crate::image::{locked, long_enough, made_for};
 use crate::layout::{Layout, Version};
 use crate::medium::FileMedium;
 use crate::named::{Making, Named};
@@ -93,7 +93,7 @@ impl ImageDrive {
     ) -> Result<ImageDrive, LiveError> {
         let io = |error| LiveError::Io { path: path.to_path_buf(), error };
         // What no drive can be made for leaves no file.
-        config(capacity)?.resolve()?;
+        made_for(capacity)?;
         let making = Making::new(path)?;
         let file = making.file.try_clone().map_err(io)?;
         // Several processes may be here at once: the one that has the lock, and finds nothing, makes it.
@@ -273,7 +273,7 @@ impl ImageDrive {
     /// # Errors
     /// A capacity no drive can be made for.
     pub fn image_bytes(capacity: Bytes) -> Result<Bytes, LiveError> {
-        let params = config(capacity)?.resolve()?;
+        let (_, params) = made_for(capacity)?;
         Ok(Bytes(Layout::with_log(&params.geometry, 0).bytes()))
     }
 

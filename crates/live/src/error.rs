@@ -5,7 +5,13 @@ use std::path::PathBuf;
 use crate::damage::{Damage, in_short};
 
 fn named(holder: Option<u32>) -> String {
-    holder.map_or(String::new(), |process| format!(", {process}"))
+    match holder {
+        Some(process) if process == std::process::id() => {
+            format!("this process, {process}, by another name")
+        }
+        Some(process) => format!("another process, {process}"),
+        None => "another process".to_string(),
+    }
 }
 
 /// What is wrong with an image, or with where it should be.
@@ -36,8 +42,8 @@ pub enum LiveError {
         /// All that was found.
         damage: Vec<Damage>,
     },
-    /// Another process has it open for writing.
-    #[error("{}: in use by another process{}", path.display(), named(*holder))]
+    /// Another process has it open for writing, or this one, by another name.
+    #[error("{}: in use by {}", path.display(), named(*holder))]
     InUse {
         /// The image.
         path: PathBuf,
@@ -52,6 +58,12 @@ pub enum LiveError {
     Restless {
         /// The image.
         path: PathBuf,
+    },
+    /// No drive can be made for so many bytes.
+    #[error("{}: no drive can be made for that: expected 512 KiB or more, and less than 16 TiB", capacity.human())]
+    Capacity {
+        /// What it should hold.
+        capacity: block::Bytes,
     },
     /// No drive can be made of this configuration.
     #[error("{0}")]

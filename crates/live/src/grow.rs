@@ -19,7 +19,7 @@ use block::{
 
 use crate::drive::ImageDrive;
 use crate::error::LiveError;
-use crate::image::{config, differ_in_size, format, recognise, text_of, write_headers};
+use crate::image::{differ_in_size, format, made_for, recognise, text_of, write_headers};
 use crate::layout::Version;
 use crate::planted::Planted;
 use crate::pointer::{BEFORE, Pointer};
@@ -61,8 +61,7 @@ impl ImageDrive {
             let what = "an image does not become smaller: expected more than it holds";
             return Err(device(DeviceError::Unsupported(what)));
         }
-        let wanted = config(capacity)?;
-        wanted.resolve()?;
+        let (wanted, _) = made_for(capacity)?;
         self.submit(self.drive().now(), Request::flush()).map_err(device)?;
         self.file.let_go().map_err(|text| device(DeviceError::Io(text)))?;
         let before = self.below.size();
@@ -130,8 +129,7 @@ impl ImageDrive {
         let io = |error| LiveError::Io { path: path.clone(), error };
         let base = self.end().0;
         let region = Region::of(Arc::clone(&self.below), base);
-        let config = config(capacity)?;
-        let params = config.resolve()?;
+        let (config, params) = made_for(capacity)?;
         let log = if self.file.log().0 == 0 { 0 } else { log.0.max(self.file.log().0) };
         format(&*region, &params, &config, log).map_err(io)?;
         let below = Arc::clone(&self.below);

@@ -48,7 +48,7 @@ const LEAST_TABLE: u64 = 192;
 const MOST_TABLE: u64 = 1536;
 
 /// How a drive for so much data is made.
-pub(crate) fn config(capacity: Bytes) -> Result<Config, LiveError> {
+fn config(capacity: Bytes) -> Result<Config, LiveError> {
     let mut config = Config::default();
     let origin = || Origin { from: "image".to_string(), source: None, tag: None };
     for (key, text) in KEYS {
@@ -75,6 +75,16 @@ pub(crate) fn config(capacity: Bytes) -> Result<Config, LiveError> {
     Ok(config)
 }
 
+/// The same, and what it comes to.
+///
+/// # Errors
+/// [`LiveError::Capacity`]: so little leaves no room for transactions, or so much has no addresses.
+pub(crate) fn made_for(capacity: Bytes) -> Result<(Config, Params), LiveError> {
+    let config = config(capacity)?;
+    let params = config.resolve().map_err(|_| LiveError::Capacity { capacity })?;
+    Ok((config, params))
+}
+
 /// A configuration as the superblock has it.
 pub(crate) fn text_of(config: &Config) -> String {
     let mut text = String::new();
@@ -96,8 +106,9 @@ pub(crate) fn differ_in_size(one: &str, other: &str) -> bool {
 /// Whether a file of `length` bytes can be an image, of which `expected` are the drive's.
 pub(crate) fn long_enough(path: &Path, length: u64, expected: u64) -> Result<(), LiveError> {
     let what = match length {
+        _ if path.is_dir() => "a directory: expected an image".to_string(),
         short if short < 2 * PAGE => {
-            format!("{short} bytes: expected an image, which begins with `varveimg`")
+            format!("{short} bytes: expected an image, which begins with `varveimg` or `varveptr`")
         }
         short if short < expected => {
             format!("{short} bytes: expected {expected}; its end is missing")

@@ -9,7 +9,7 @@ use ssd::Drive;
 use crate::damage::Damage;
 use crate::error::LiveError;
 use crate::file::ImageFile;
-use crate::image::{Found, config, format, long_enough, recognise};
+use crate::image::{Found, format, long_enough, made_for, recognise};
 use crate::load::load;
 use crate::planted::Planted;
 use crate::pointer::{BEFORE, Place, Pointer};
@@ -31,8 +31,7 @@ pub(crate) fn form(
     limit: Bytes,
 ) -> Result<(), LiveError> {
     let io = |error| LiveError::Io { path: path.to_path_buf(), error };
-    let config = config(capacity)?;
-    let params = config.resolve()?;
+    let (config, params) = made_for(capacity)?;
     let base = if limit > capacity { BEFORE } else { 0 };
     let medium = Region::of(Arc::clone(&below), base);
     format(&*medium, &params, &config, log.0).map_err(io)?;

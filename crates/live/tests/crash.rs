@@ -213,7 +213,12 @@ fn a_file_that_is_no_image_says_so() {
     assert!(error.to_string().contains("varveimg"), "{error}");
     let path = folder.join("y");
     let mut drive = ImageDrive::create(&path, CAPACITY).expect("an image");
-    assert!(matches!(ImageDrive::open(&path), Err(varve_live::LiveError::InUse { .. })));
+    let link = folder.join("z");
+    std::fs::hard_link(&path, &link).expect("a link");
+    let error = ImageDrive::open(&link).expect_err("it is open");
+    let told = format!("in use by this process, {}, by another name", std::process::id());
+    assert!(matches!(error, varve_live::LiveError::InUse { .. }), "{error}");
+    assert!(error.to_string().contains(&told), "{error}");
     let tid = drive.tx_begin().expect("open");
     let data = content(3, 9);
     drive.tx_write(Time::ZERO, tid, Lpn(3), Data::Write(&data)).expect("written");

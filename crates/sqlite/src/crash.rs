@@ -302,6 +302,11 @@ pub fn check_with(image: &Path, plan: &Plan, planted: Plant<Planted>) -> Result<
         return Err(LabError::Input(what.to_string()));
     }
 
+    if let Some(at) = plan.only.filter(|at| *at > calls) {
+        let what = format!("no cut {at}: the workload has {calls} writes and syncs of the image");
+        return Err(LabError::Input(what));
+    }
+
     let mut report =
         Report { cuts: 0, calls, commits: states.len() as u64 - 1, beyond: 0, relaxed };
     for at in cuts(plan, calls) {

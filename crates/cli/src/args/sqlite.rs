@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args as ClapArgs, Subcommand};
+use clap::{ArgGroup, Args as ClapArgs, Subcommand};
 
 use super::size;
 use ::sqlite::measure::At;
@@ -158,20 +158,21 @@ pub struct Resize {
 }
 
 #[derive(ClapArgs)]
+#[command(group(ArgGroup::new("cut").args(["crash", "at"])))]
 pub struct Check {
     #[command(flatten)]
     pub of: Kept,
     /// Run SQL and cut the power at so many places of it, at all if there are fewer
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub crash: Option<u64>,
     /// Draws the places, and what a cut leaves of what was not synced
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
     /// The SQL, which must do the same each time; one of our own if absent
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "cut")]
     pub workload: Option<PathBuf>,
     /// Cut at this write or sync of the image only
-    #[arg(long, value_name = "N", conflicts_with = "crash", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub at: Option<u64>,
 }
 

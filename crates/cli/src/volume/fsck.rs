@@ -82,7 +82,9 @@ fn checked(args: &Fsck) -> Result<Verdict, LabError> {
     let failed = |error: FsError| volume_error(path, &error);
     let stack = open(&args.source, None, !args.recover)?;
     let found = Durable::open(device(&stack.disk)).map_err(failed)?;
-    let unclean = found.is_live() || !found.checkpoint().flags.any(Flags::UMOUNT);
+    let headless = found.has_lost_its_head();
+    let unclean = headless || found.is_live() || !found.checkpoint().flags.any(Flags::UMOUNT);
+    let pack = found.pack_at().0;
     drop(found);
     let read_only = !(unclean && args.recover);
     // Without a journal of its own: what is recovered is plain afterwards.
@@ -113,6 +115,15 @@ fn checked(args: &Fsck) -> Result<Verdict, LabError> {
                 code: CORRECTED,
             }
         }
+        (true, false) if headless => Verdict {
+            state: "damaged",
+            what: format!(
+                "{}: block {pack}, the first one of the newest checkpoint pack, is damaged; the last one, which says the \
+                 same, serves ({held}); --recover writes it anew; a kernel would take the state before",
+                path.display()
+            ),
+            code: LEFT,
+        },
         (true, false) => Verdict {
             state: "not unmounted",
             what: format!(

@@ -67,6 +67,11 @@ impl<D: BlockDevice> Durable<D> {
     pub fn pack_at(&self) -> BlockAddr {
         self.layout.pack(self.pack.which)
     }
+    /// The first block of that is damaged; the last one, which says the same, serves. Kernels take the pack before, with
+    /// an older state.
+    pub fn has_lost_its_head(&self) -> bool {
+        self.pack.headless
+    }
     /// Inodes that nothing names.
     pub fn orphans(&self) -> &BTreeSet<Nid> {
         &self.pack.orphans

@@ -39,6 +39,8 @@ const READABLE: u32 = WRITABLE | 0x8 | 0x10 | 0x20 | 0x40 | 0x80 | 0x100;
 pub(super) struct Pack {
     pub(super) which: usize,
     pub(super) cp: Checkpoint,
+    /// Its first block is damaged: this is what its last one says.
+    pub(super) headless: bool,
     crc: u32,
     /// Hot, warm, cold data; nodes if they are there.
     summaries: Vec<Summary>,
@@ -94,35 +96,72 @@ pub(super) fn check_payload(superblock: &Superblock) -> Result<(), FsError> {
     Ok(())
 }
 
-/// Both ends of a pack, if they agree.
-fn pack_ends<D: BlockDevice>(
-    disk: &mut Disk<D>,
-    layout: &Layout,
-    which: usize,
-) -> Option<(Checkpoint, u32)> {
+/// A pack whose last block is there.
+struct Ends {
+    cp: Checkpoint,
+    /// Of the last block.
+    crc: u32,
+    /// The first one is damaged.
+    headless: bool,
+}
+
+/// Both ends of a pack, if they agree; or the last one, if the first is damaged.
+fn pack_ends<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout, which: usize) -> Option<Ends> {
     let start = layout.pack(which);
-    let first = read(disk, start).ok()?;
-    let cp = Checkpoint::decode(&first)?;
+    let first = read(disk, start).ok();
+    let Some(cp) = first.as_deref().and_then(Checkpoint::decode) else {
+        // A new volume's other pack was never written.
+        let blank = first.is_some_and(|first| first == zeroed());
+        return if blank { None } else { pack_end(disk, layout, which) };
+    };
     if !(3..=layout.pack_room()).contains(&cp.pack_blocks) {
         return None;
     }
     let last = read(disk, BlockAddr(start.0 + cp.pack_blocks - 1)).ok()?;
     let same = Checkpoint::decode(&last).is_some_and(|end| end.version == cp.version);
-    same.then(|| (cp, u32_at(&last[..], 4092)))
+    same.then(|| Ends { cp, crc: u32_at(&last[..], 4092), headless: false })
+}
+
+/// The last block of a pack without the first. Both say the same, and the last one is written when all others are durable:
+/// where it is whole and nothing newer was begun, the pack was, too.
+fn pack_end<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout, which: usize) -> Option<Ends> {
+    let start = layout.pack(which).0;
+    let ends = (2..layout.pack_room()).filter_map(|i| {
+        let block = read(disk, BlockAddr(start + i)).ok()?;
+        let cp = Checkpoint::decode(&block)?;
+        let crc = u32_at(&block[..], 4092);
+        (cp.pack_blocks == i + 1).then_some(Ends { cp, crc, headless: true })
+    });
+    // Those of older packs, which were longer, may be there still.
+    ends.max_by_key(|ends| ends.cp.version)
+}
+
+/// The pack that counts.
+fn newest<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout) -> Option<(usize, Ends)> {
+    let found = [0, 1].map(|which| pack_ends(disk, layout, which));
+    let versions = found.each_ref().map(|ends| ends.as_ref().map(|ends| ends.cp.version));
+    // Without its first block a pack counts only if it is the other one's next: else its own next but one may have been
+    // begun in its place.
+    let follows = |which: usize| {
+        versions[1 - which].zip(versions[which]).is_some_and(|(other, own)| other + 1 == own)
+    };
+    // Of two with one version the first counts: `mkfs.f2fs` makes such, and `sload.f2fs` rewrites it.
+    found
+        .into_iter()
+        .enumerate()
+        .rev()
+        .filter_map(|(which, ends)| Some((which, ends?)))
+        .filter(|(which, ends)| !ends.headless || follows(*which))
+        .max_by_key(|(_, ends)| ends.cp.version)
 }
 
 pub(super) fn read_pack<D: BlockDevice>(
     disk: &mut Disk<D>,
     layout: &Layout,
 ) -> Result<Pack, FsError> {
-    let found = [0, 1].map(|which| (which, pack_ends(disk, layout, which)));
-    // Of two with one version the first counts: `mkfs.f2fs` makes such, and `sload.f2fs` rewrites it.
-    let newest = found
-        .into_iter()
-        .rev()
-        .filter_map(|(which, ends)| Some((which, ends?)))
-        .max_by_key(|(_, (cp, _))| cp.version);
-    let (which, (cp, crc)) = newest.ok_or(FsError::Corrupt("neither checkpoint pack is whole"))?;
+    let newest = newest(disk, layout);
+    let (which, Ends { cp, crc, headless }) =
+        newest.ok_or(FsError::Corrupt("neither checkpoint pack is whole"))?;
     let bad = FsError::Corrupt("a pack's parts do not fit");
     let with_nodes = cp.flags.any(Flags::UMOUNT.with(Flags::FASTBOOT));
     let compact = cp.flags.any(Flags::COMPACT);
@@ -133,7 +172,8 @@ pub(super) fn read_pack<D: BlockDevice>(
     }
     let mut blocks = Vec::new();
     for i in 0..cp.pack_blocks {
-        blocks.push(read(disk, BlockAddr(start + i))?);
+        let lost = headless && i == 0;
+        blocks.push(if lost { zeroed() } else { read(disk, BlockAddr(start + i))? });
     }
     let total = blocks.len();
     let node_summaries = if with_nodes { &blocks[total - 4..total - 1] } else { &[] };
@@ -159,7 +199,7 @@ pub(super) fn read_pack<D: BlockDevice>(
             orphans.extend(OrphanBlock::decode(block)?.inos);
         }
     }
-    Ok(Pack { which, cp, crc, summaries, nat, sit, orphans })
+    Ok(Pack { which, cp, headless, crc, summaries, nat, sit, orphans })
 }
 
 /// Orphan blocks end where the summaries begin; the first says how many there are.

@@ -1,12 +1,12 @@
 //! Damaged volumes: any bytes are an answer or a typed error, never a panic, and end in time.
 
 use crate::tools::crash::{Plan, volume, work};
-use crate::tools::model::{Mix, draw, fresh, perform};
+use crate::tools::model::{Mix, difference, draw, fresh, perform, read_tree};
 use crate::tools::now;
-use block::{BlockDevice, CutDevice, Data, Lba, Request, Rng, Sectors, Time};
-use varve_lfs::fs::{Cleaning, Scj};
+use block::{BlockDevice, CutDevice, Data, DiskImage, Lba, Request, Rng, Sectors, Time};
+use varve_lfs::fs::{Cleaning, Durable, Scj};
 use varve_lfs::scj::{STATE_AT, State};
-use varve_lfs::{Fs, FsError, FsOptions};
+use varve_lfs::{BlockAddr, Fs, FsError, FsOptions};
 
 const MIX: Mix = Mix { write: 40, fsync: 10, clean: 0, sync: 2, blocks: 30, names: 30 };
 
@@ -108,4 +108,62 @@ fn a_journal_that_leaves_its_gap_is_refused() {
             Err(error) => assert!(!fits && matches!(error, FsError::Corrupt(_)), "{error}"),
         }
     }
+}
+
+/// Both ends of a pack say the same, and the last one is written when all others are durable: where the first one rots, no
+/// older state is served.
+#[test]
+fn a_pack_that_loses_its_first_block_loses_nothing() {
+    let plan = Plan {
+        seed: 1,
+        per_seg: 4,
+        blocks: 2_000,
+        options: FsOptions::default(),
+        mix: MIX,
+        steps: 120,
+        torn: false,
+        slow: 0,
+    };
+    let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(1));
+    let late = now(1 << 20);
+    let image = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng).device.image();
+    let unmounted = |image: DiskImage| {
+        let mut fs = Fs::mount(CutDevice::power_on(image), plan.options, late).unwrap();
+        let tree = read_tree(&mut fs, late).unwrap();
+        (tree, fs.unmount(late).unwrap().image())
+    };
+    let (tree, image) = unmounted(image);
+    assert!(tree.len() > 3, "{} files and directories", tree.len());
+    let durable = |image: &DiskImage| Durable::open(CutDevice::power_on(image.clone())).unwrap();
+    let found = durable(&image);
+    let (newest, version) = (found.pack_at(), found.checkpoint().version);
+    let other = [0, 1].map(|which| found.layout().pack(which)).into_iter().find(|at| *at != newest);
+    let hit = |image: &DiskImage, block: BlockAddr, byte: usize| {
+        let (mut device, at) = (CutDevice::power_on(image.clone()), Lba(u64::from(block.0) * 8));
+        let mut bytes = [0; 4096];
+        let read = Request::read(at, Sectors(8)).with(Data::Read(&mut bytes));
+        device.submit(Time::ZERO, read).unwrap();
+        bytes[byte] ^= 4;
+        let write = Request::write(at, Sectors(8)).with(Data::Write(&bytes));
+        device.submit(Time::ZERO, write).unwrap();
+        device.image()
+    };
+    for byte in [0, 16, 132, 136, 164, 200, 3_000, 4_092] {
+        let one = hit(&image, newest, byte);
+        for image in [hit(&one, other.unwrap(), 7), one] {
+            let found = durable(&image);
+            assert_eq!((found.checkpoint().version, found.pack_at()), (version, newest));
+            assert!(found.has_lost_its_head(), "byte {byte}");
+            let (there, after) = unmounted(image);
+            assert_eq!(difference(&there, &tree), None, "byte {byte}");
+            assert!(!durable(&after).has_lost_its_head(), "it was written anew");
+        }
+    }
+    // The last block alone may be what a cut left of a pack: the one before counts.
+    let last = BlockAddr(newest.0 + durable(&image).checkpoint().pack_blocks - 1);
+    let found = durable(&hit(&image, last, 0));
+    assert!(found.checkpoint().version == version - 1 && !found.has_lost_its_head());
+    // A pack of which nobody knows that its next was not begun: neither counts.
+    let lost = hit(&hit(&hit(&image, newest, 0), last, 0), other.unwrap(), 0);
+    assert!(Durable::open(CutDevice::power_on(lost)).is_err());
 }

@@ -89,7 +89,9 @@ fn hint(source: &io::Error, dir: &std::path::Path) -> String {
         Some(rustix::io::Errno::NOTCONN) => {
             format!(" (a dead mount is there: varve umount {dir})")
         }
-        Some(rustix::io::Errno::NOENT) => " (or there is no /dev/fuse: modprobe fuse)".to_string(),
+        Some(rustix::io::Errno::NOENT) if !std::path::Path::new("/dev/fuse").exists() => {
+            " (there is no /dev/fuse: modprobe fuse)".to_string()
+        }
         Some(rustix::io::Errno::PERM) => {
             " (needs root, or fusermount3 of the package fuse3)".to_string()
         }

@@ -26,7 +26,7 @@ use super::syncs::Syncs;
 use super::table::KIND;
 use super::takers::Takers;
 use super::volume::Volume;
-use crate::fuse::{FuseError, unmount};
+use crate::fuse::{FuseError, is_dead, unmount};
 use stack::disk::{DiskError, Meter};
 use stack::live::Stack;
 use stack::power::{Power, PowerError, PowerState, When};
@@ -250,6 +250,9 @@ impl FsMount {
         options: MountOptions,
     ) -> Result<FsMount, MountError> {
         let failed = |source| FuseError::Mount { dir: dir.to_path_buf(), source };
+        if is_dead(dir) {
+            return Err(FuseError::Dead { dir: dir.to_path_buf() }.into());
+        }
         let dir = dir.canonicalize().map_err(failed)?;
         if !dir.is_dir() {
             return Err(failed(std::io::ErrorKind::NotADirectory.into()).into());

@@ -224,6 +224,8 @@ pub fn resize(image: &Path, capacity: Bytes) -> Result<Resized, LabError> {
             before.human()
         )));
     }
+    // Whether there can be such a drive at all.
+    ImageDrive::image_bytes(capacity).map_err(unusable)?;
     let wrong = |error: StoreError| LabError::Failed(format!("{}: {error}", image.display()));
     store.grow(capacity).map_err(wrong)?;
     store.flush().map_err(wrong)?;

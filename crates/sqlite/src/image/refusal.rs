@@ -29,7 +29,9 @@ pub fn unusable(error: LiveError) -> LabError {
     match error {
         LiveError::Io { path, error } => LabError::Io { path, source: error },
         LiveError::Config(error) => LabError::Config(error),
-        error @ LiveError::NotAnImage { .. } => LabError::Input(error.to_string()),
+        error @ (LiveError::NotAnImage { .. } | LiveError::Capacity { .. }) => {
+            LabError::Input(error.to_string())
+        }
         error @ LiveError::Damaged { .. } => {
             LabError::Check { contract: "C6".to_string(), what: error.to_string() }
         }
