@@ -81,10 +81,10 @@ fn checked(args: &Fsck) -> Result<Verdict, LabError> {
     let path = &args.source.source;
     let failed = |error: FsError| volume_error(path, &error);
     let stack = open(&args.source, None, !args.recover)?;
-    let found = Durable::open(device(&stack.disk)).map_err(failed)?;
+    let mut found = Durable::open(device(&stack.disk)).map_err(failed)?;
     let headless = found.has_lost_its_head();
     let unclean = headless || found.is_live() || !found.checkpoint().flags.any(Flags::UMOUNT);
-    let pack = found.pack_at().0;
+    let (pack, begun) = (found.pack_at().0, found.begun());
     drop(found);
     let read_only = !(unclean && args.recover);
     // Without a journal of its own: what is recovered is plain afterwards.
@@ -127,9 +127,12 @@ fn checked(args: &Fsck) -> Result<Verdict, LabError> {
         (true, false) => Verdict {
             state: "not unmounted",
             what: format!(
-                "{}: was not unmounted; what recovery would make of it is sound ({held}); --recover \
+                "{}: was not unmounted{}; what recovery would make of it is sound ({held}); --recover \
                  does it",
-                path.display()
+                path.display(),
+                begun.map_or(String::new(), |at| format!(
+                    " (the checkpoint that begins at block {} has no end: a cut left it so, or it is damaged; the one before serves)", at.0
+                ))
             ),
             code: LEFT,
         },

@@ -72,6 +72,13 @@ impl<D: BlockDevice> Durable<D> {
     pub fn has_lost_its_head(&self) -> bool {
         self.pack.headless
     }
+    /// Where a newer pack begins that has no end: a cut left it so, or its last block is damaged, which nobody can tell apart.
+    pub fn begun(&mut self) -> Option<BlockAddr> {
+        let at = self.layout.pack(1 - self.pack.which);
+        let first = read(&mut self.disk, at).ok()?;
+        let newer = Checkpoint::decode(&first)?.version > self.pack.cp.version;
+        newer.then_some(at)
+    }
     /// Inodes that nothing names.
     pub fn orphans(&self) -> &BTreeSet<Nid> {
         &self.pack.orphans

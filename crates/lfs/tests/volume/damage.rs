@@ -161,7 +161,9 @@ fn a_pack_that_loses_its_first_block_loses_nothing() {
     }
     // The last block alone may be what a cut left of a pack: the one before counts.
     let last = BlockAddr(newest.0 + durable(&image).checkpoint().pack_blocks - 1);
-    let found = durable(&hit(&image, last, 0));
+    let mut found = durable(&hit(&image, last, 0));
+    assert_eq!(found.begun(), Some(newest));
+    assert_eq!(durable(&image).begun(), None);
     assert!(found.checkpoint().version == version - 1 && !found.has_lost_its_head());
     // A pack of which nobody knows that its next was not begun: neither counts.
     let lost = hit(&hit(&hit(&image, newest, 0), last, 0), other.unwrap(), 0);
