@@ -182,9 +182,7 @@ impl Lines {
         match self {
             Lines::Greedy => &[("gc.victim", "greedy")],
             Lines::CostBenefit => &[("gc.victim", "cost-benefit")],
-            Lines::Lifetime => {
-                &[("gc.victim", "cost-benefit"), ("drive.streams.policy", "lifetime")]
-            }
+            Lines::Lifetime => &[("gc.victim", "cost-benefit"), ("streams.policy", "lifetime")],
             Lines::Hinted => &[
                 ("gc.victim", "cost-benefit"),
                 ("streams.policy", "hint"),
@@ -394,6 +392,16 @@ mod tests {
 
     fn run(inputs: &Inputs, bits: usize) -> Measured {
         cell(bits).run(inputs).unwrap()
+    }
+
+    /// The quick study has one of them alone.
+    #[test]
+    fn every_way_to_clean_is_one_that_the_drive_has() {
+        let inputs = small();
+        for lines in Lines::ALL {
+            let made = Cell { lines, ..cell(0) }.make(inputs.size, 64 << 10);
+            assert!(made.is_ok(), "{}: {:?}", lines.name(), made.err());
+        }
     }
 
     #[test]
