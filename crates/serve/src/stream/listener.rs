@@ -3,7 +3,7 @@
 use std::io;
 use std::net::TcpListener;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,8 @@ use wire::stream::{Address, Socket};
 
 #[derive(Debug)]
 enum Kind {
-    Unix(UnixListener, PathBuf),
+    /// The socket, its path, and the file that is at it.
+    Unix(UnixListener, PathBuf, Option<(u64, u64)>),
     Tcp(TcpListener),
 }
 
@@ -35,6 +36,11 @@ fn clear(path: &Path) -> io::Result<()> {
     }
 }
 
+/// Device and inode of the file at a path.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    std::fs::symlink_metadata(path).ok().map(|found| (found.dev(), found.ino()))
+}
+
 impl Listener {
     /// Listens.
     ///
@@ -46,7 +52,7 @@ impl Listener {
                 clear(path)?;
                 let listener = UnixListener::bind(path)?;
                 listener.set_nonblocking(true)?;
-                Kind::Unix(listener, path.clone())
+                Kind::Unix(listener, path.clone(), file_at(path))
             }
             Address::Tcp(address) => {
                 let listener = TcpListener::bind(address)?;
@@ -63,14 +69,14 @@ impl Listener {
     /// What the system said.
     pub fn address(&self) -> io::Result<Address> {
         match &self.0 {
-            Kind::Unix(_, path) => Ok(Address::Unix(path.clone())),
+            Kind::Unix(_, path, _) => Ok(Address::Unix(path.clone())),
             Kind::Tcp(listener) => listener.local_addr().map(Address::Tcp),
         }
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
         match &self.0 {
-            Kind::Unix(listener, _) => listener.as_fd(),
+            Kind::Unix(listener, ..) => listener.as_fd(),
             Kind::Tcp(listener) => listener.as_fd(),
         }
     }
@@ -79,7 +85,7 @@ impl Listener {
     #[cfg(feature = "vhost-user")]
     pub(crate) fn unix(&self) -> Option<io::Result<UnixListener>> {
         match &self.0 {
-            Kind::Unix(listener, _) => Some(listener.try_clone()),
+            Kind::Unix(listener, ..) => Some(listener.try_clone()),
             Kind::Tcp(_) => None,
         }
     }
@@ -107,7 +113,7 @@ impl Listener {
             return Ok(None);
         }
         let accepted = match &self.0 {
-            Kind::Unix(listener, _) => listener.accept().map(|(socket, _)| Socket::Unix(socket)),
+            Kind::Unix(listener, ..) => listener.accept().map(|(socket, _)| Socket::Unix(socket)),
             Kind::Tcp(listener) => listener.accept().and_then(|(socket, _)| {
                 socket.set_nodelay(true)?;
                 Ok(Socket::Tcp(socket))
@@ -121,11 +127,33 @@ impl Listener {
     }
 }
 
-/// The socket of a server that stopped would only be in the way.
+/// The socket of a server that stopped would only be in the way; one that another server has put there since is not its.
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Kind::Unix(_, path) = &self.0 {
+        if let Kind::Unix(_, path, file) = &self.0
+            && file_at(path) == *file
+        {
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_takes_away_its_own_socket_and_no_other() {
+        let path = std::env::temp_dir().join(format!("varve-listener-{}", std::process::id()));
+        let address = Address::Unix(path.clone());
+        let first = Listener::bind(&address).unwrap();
+        assert!(Listener::bind(&address).is_err(), "somebody listens there");
+        // As a user does who stops one server and begins the next.
+        std::fs::remove_file(&path).unwrap();
+        let second = Listener::bind(&address).unwrap();
+        drop(first);
+        assert!(UnixStream::connect(&path).is_ok(), "the second one's socket is there");
+        drop(second);
+        assert!(!path.exists());
     }
 }
