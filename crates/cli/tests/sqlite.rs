@@ -132,7 +132,7 @@ fn an_image_gets_more_room_by_order() {
     }
     let out = resize("99 TiB");
     assert!(
-        out.status.code() == Some(3) && said(&out).contains("less than 16 TiB"),
+        out.status.code() == Some(3) && said(&out).contains("512 KiB to 12 TiB"),
         "{}",
         said(&out)
     );
@@ -166,7 +166,7 @@ fn what_no_store_can_be_made_of_has_its_exit_code() {
         (&["check", "text.db"], 3, "varveimg"),
         (&["check", "none"], 1, "none"),
         (&["check", "."], 3, "a directory: expected an image"),
-        (&["import", "a.db", "s", "--capacity", "20 TiB"], 3, "less than 16 TiB"),
+        (&["import", "a.db", "s", "--capacity", "20 TiB"], 3, "512 KiB to 12 TiB"),
         (&["check", "a.db", "--crash", "0"], 2, "1.."),
         (&["check", "a.db", "--workload", "text.db"], 2, "--crash <N>|--at <N>"),
     ] {

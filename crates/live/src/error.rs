@@ -60,7 +60,7 @@ pub enum LiveError {
         path: PathBuf,
     },
     /// No drive can be made for so many bytes.
-    #[error("{}: no drive can be made for that: expected 512 KiB or more, and less than 16 TiB", capacity.human())]
+    #[error("{}: no drive can be made for that: expected 512 KiB to 12 TiB", capacity.human())]
     Capacity {
         /// What it should hold.
         capacity: block::Bytes,

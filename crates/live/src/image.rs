@@ -255,3 +255,25 @@ pub(crate) fn recognise(
     }
     Ok((params, Found { superblock, layout, damage }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What the error of a capacity says.
+    #[test]
+    fn from_half_a_mib_to_twelve_tib_there_is_a_drive() {
+        let capacities = [
+            (1, false),
+            (256, false),
+            (512, true),
+            (1 << 20, true),
+            (12 << 30, true),
+            (1 << 34, false),
+        ];
+        for (kib, made) in capacities {
+            let found = made_for(Bytes(kib << 10));
+            assert_eq!(found.is_ok(), made, "{kib} KiB: {:?}", found.err());
+        }
+    }
+}

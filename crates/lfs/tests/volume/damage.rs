@@ -10,9 +10,9 @@ use varve_lfs::{BlockAddr, Fs, FsError, FsOptions};
 
 const MIX: Mix = Mix { write: 40, fsync: 10, clean: 0, sync: 2, blocks: 30, names: 30 };
 
-#[test]
-fn damage_is_an_error_and_no_panic() {
-    let plan = Plan {
+/// A volume with files, with which something was done.
+fn worked() -> Plan {
+    Plan {
         seed: 1,
         per_seg: 4,
         blocks: 2_000,
@@ -21,7 +21,12 @@ fn damage_is_an_error_and_no_panic() {
         steps: 120,
         torn: false,
         slow: 0,
-    };
+    }
+}
+
+#[test]
+fn damage_is_an_error_and_no_panic() {
+    let plan = worked();
     let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(1));
     let run = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng);
     let image = run.device.image();
@@ -114,16 +119,7 @@ fn a_journal_that_leaves_its_gap_is_refused() {
 /// older state is served.
 #[test]
 fn a_pack_that_loses_its_first_block_loses_nothing() {
-    let plan = Plan {
-        seed: 1,
-        per_seg: 4,
-        blocks: 2_000,
-        options: FsOptions::default(),
-        mix: MIX,
-        steps: 120,
-        torn: false,
-        slow: 0,
-    };
+    let plan = worked();
     let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(1));
     let late = now(1 << 20);
     let image = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng).device.image();
