@@ -178,8 +178,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     pub(super) fn write_contents(&mut self, ino: Nid, at: u64, data: &[u8]) -> Result<(), FsError> {
-        let blocks = (data.len() as u64).div_ceil(BLOCK) + 1;
-        self.room(blocks + 6, 6)?;
+        self.room_to_write(ino, at, data.len() as u64)?;
         self.prepare_write(ino, at, data.len() as u64)?;
         self.unfold_data(ino)?;
         let (mut place, mut rest) = (at, data);

@@ -363,13 +363,16 @@ impl<D: BlockDevice> Fs<D> {
         self.settle_live()
     }
 
-    /// Replaces heads that cannot be appended to: those that were filled hole by hole, or all.
-    pub(super) fn renew_heads(&mut self, all: bool) -> Result<(), FsError> {
+    /// Replaces heads that cannot be appended to: those that were filled hole by hole, and those that fsyncs wrote to
+    /// since the checkpoint; after a cut that of the chain, which is read again if power fails now. The others go on as
+    /// they were: what is behind their end was written by nobody whose work counts, and a volume that is nearly full may
+    /// have no six free segments when power returns.
+    fn renew_heads(&mut self, chain: bool) -> Result<(), FsError> {
         for kind in LogKind::ALL {
             let log = &self.logs[kind as usize];
             let (seg, from, to) = (log.seg, log.offset, self.layout.per_seg);
-            let used = (from..to).any(|at| self.segs.is_valid(self.layout.block(seg, at)));
-            if all || used {
+            let used = (from..to).any(|at| self.segs.is_needed(self.layout.block(seg, at)));
+            if used || chain && kind == LogKind::WarmNode {
                 let fresh = self.open_log(kind)?;
                 let old = std::mem::replace(&mut self.logs[kind as usize], fresh);
                 self.write_summary(seg, &old.summary)?;

@@ -124,7 +124,7 @@ impl<D: BlockDevice> Fs<D> {
             return Err(FsError::NameTooLong);
         }
         self.change(now, |fs| {
-            fs.room(ENTRY_COST + 10, 12)?;
+            fs.room_to_add(ENTRY_COST + 10, 12)?;
             let ino = fs.make(dir, name, FileType::Symlink, new)?;
             fs.write_contents(ino, 0, target)?;
             Ok(ino)
@@ -149,7 +149,7 @@ impl<D: BlockDevice> Fs<D> {
             if fs.find_entry(dir, name)?.is_some() {
                 return Err(FsError::Exists);
             }
-            fs.room(ENTRY_COST, ENTRY_COST)?;
+            fs.room_to_add(ENTRY_COST, ENTRY_COST)?;
             let kind = FileType::of_mode(fs.inode(ino)?.mode());
             fs.prepare_entry(dir, name)?;
             fs.add_entry(dir, name, ino, kind)?;
@@ -224,7 +224,7 @@ impl<D: BlockDevice> Fs<D> {
         if self.find_entry(dir, name)?.is_some() {
             return Err(FsError::Exists);
         }
-        self.room(ENTRY_COST + 2, ENTRY_COST + 1)?;
+        self.room_to_add(ENTRY_COST + 2, ENTRY_COST + 1)?;
         self.prepare_entry(dir, name)?;
         let ino = self.nat.find_free(&mut self.disk, &self.layout)?.ok_or(FsError::NoSpace)?;
         self.new_node_at(ino, ino, 0, true)?;

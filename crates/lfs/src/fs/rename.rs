@@ -150,7 +150,7 @@ impl<D: BlockDevice> Fs<D> {
     ) -> Result<(), FsError> {
         self.change(now, |fs| {
             // All room is looked at before the first change.
-            fs.room(3 * ENTRY_COST + 2, 3 * ENTRY_COST + 1)?;
+            fs.room_to_add(3 * ENTRY_COST + 2, 3 * ENTRY_COST + 1)?;
             let target = fs.find_entry(to.0, to.1)?.map(|found| found.ino);
             if target == Some(fs.named(from)?.2) {
                 return Ok(());

@@ -38,7 +38,7 @@ impl<D: BlockDevice> Fs<D> {
             fs.unfold_data(ino)?;
             let missing = fs.holes(ino, next, last)?;
             // Nodes on the way to them are counted, too.
-            fs.room(missing + missing / ADDRS_PER_BLOCK as u64 + 6, 6)?;
+            fs.room_to_add(missing + missing / ADDRS_PER_BLOCK as u64 + 6, 6)?;
             if keep && end > fs.inode(ino)?.size() {
                 let inode = fs.node_mut(ino)?;
                 inode.set_advise(inode.advise() | KEEP_SIZE);
@@ -63,7 +63,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     fn reserve(&mut self, ino: Nid, from: u64, to: u64) -> Result<(), FsError> {
-        self.room(to - from + 6, 6)?;
+        self.room_to_add(to - from + 6, 6)?;
         self.prepare_pointers(ino, from, to)?;
         for index in from..to {
             let at = self.make_pointer(ino, index, None)?;
@@ -75,7 +75,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     /// Blocks of a range that are holes; more than the volume has at most.
-    fn holes(&mut self, ino: Nid, from: u64, to: u64) -> Result<u64, FsError> {
+    pub(super) fn holes(&mut self, ino: Nid, from: u64, to: u64) -> Result<u64, FsError> {
         let (mut index, mut count) = (from, 0);
         while index < to && count <= self.cp().user_blocks {
             match self.pointer_or_next(ino, index)? {

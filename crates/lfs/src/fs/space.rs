@@ -2,10 +2,16 @@
 
 use block::BlockDevice;
 
+use super::file::BLOCK;
+use super::names::ENTRY_COST;
 use super::options::Cleaning;
 use super::{Fs, LogKind, Trigger};
 use crate::disk::For;
-use crate::{FsError, Now};
+use crate::{FsError, Nid, Now};
+
+/// Blocks, and node numbers, that nothing new gets: a full volume still renames, and lets two names
+/// change places, which needs them for a moment or for a directory that grows.
+const KEPT: u64 = 4 * ENTRY_COST;
 
 /// What a volume holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,6 +20,8 @@ pub struct Usage {
     pub blocks: u64,
     /// Of them, blocks in use.
     pub used_blocks: u64,
+    /// Of the others, blocks that new data and new names may have: a few are kept for renames.
+    pub available_blocks: u64,
     /// Node numbers.
     pub nodes: u64,
     /// Of them, those in use.
@@ -31,9 +39,11 @@ impl<D: BlockDevice> Fs<D> {
     /// None today.
     pub fn usage(&mut self, now: Now) -> Result<Usage, FsError> {
         self.look(now, |fs| {
+            let (blocks, used_blocks) = (fs.cp().user_blocks, fs.counts.blocks());
             Ok(Usage {
-                blocks: fs.cp().user_blocks,
-                used_blocks: fs.counts.blocks(),
+                blocks,
+                used_blocks,
+                available_blocks: blocks.saturating_sub(used_blocks + KEPT),
                 nodes: u64::from(fs.layout.nids()),
                 used_nodes: fs.counts.nodes(),
                 inodes: fs.counts.inodes(),
@@ -49,6 +59,23 @@ impl<D: BlockDevice> Fs<D> {
             Ok(())
         } else {
             Err(FsError::NoSpace)
+        }
+    }
+
+    /// The same before something new is added, which leaves what is kept.
+    pub(super) fn room_to_add(&mut self, blocks: u64, nodes: u64) -> Result<(), FsError> {
+        self.room(blocks + KEPT, nodes + KEPT)
+    }
+
+    /// Refuses a write that has no room: blocks that the file has, set apart or written, need none.
+    pub(super) fn room_to_write(&mut self, ino: Nid, at: u64, len: u64) -> Result<(), FsError> {
+        let added = self.room_to_add(len.div_ceil(BLOCK) + 7, 6);
+        if added.is_ok() || self.inode(ino)?.is_inline_data() {
+            return added;
+        }
+        match self.holes(ino, at / BLOCK, (at + len).div_ceil(BLOCK))? {
+            0 => Ok(()),
+            missing => self.room_to_add(missing + 6, 6),
         }
     }
 

@@ -105,7 +105,7 @@ impl<D: BlockDevice> Fs<D> {
             self.nat_entry(old)?;
         }
         if node && old == Nid::NONE {
-            self.room(2, 1)?;
+            self.room_to_add(2, 1)?;
             let nid = self.new_node(Some(ino), XATTR_OFFSET)?;
             self.node_mut(ino)?.set_xattr_nid(nid.0);
         }

@@ -103,6 +103,52 @@ fn the_largest_file_ends_where_its_pointers_do() {
 }
 
 #[test]
+fn a_volume_full_to_its_last_block_still_writes_over_fills_what_it_set_apart_and_renames() {
+    let mut fs = mounted(ram(64), FsOptions::default());
+    let (apart, there) = (create(&mut fs, Nid::ROOT, "a").unwrap(), "there");
+    fs.allocate(now(2), apart, Bytes(0), Bytes(3_000 * 4096), false).unwrap();
+    let dir = fs.mkdir(now(2), Nid::ROOT, b"dir", NEW).unwrap();
+    let ino = create(&mut fs, Nid::ROOT, there).unwrap();
+    fs.write(now(2), ino, Bytes(0), &[1; 40 * 4096]).unwrap();
+    for n in 0..100 {
+        create(&mut fs, Nid::ROOT, &format!("empty {n}")).unwrap();
+    }
+    // Large writes, one block each, and files without any: each takes what the one before left.
+    let big = create(&mut fs, Nid::ROOT, "big").unwrap();
+    for len in [1 << 20, 4096] {
+        let mut at = 0;
+        while fs.write(now(3), big, Bytes(at), &vec![7; len]).is_ok() {
+            at += len as u64;
+        }
+    }
+    let more = (0..).take_while(|n| create(&mut fs, dir, &format!("more {n}")).is_ok()).count();
+    assert!(more < 10, "{more}");
+    let usage = fs.usage(now(3)).unwrap();
+    assert!(usage.available_blocks < 10 && usage.used_blocks < usage.blocks, "{usage:?}");
+    fs.sync(now(3)).unwrap();
+    let usage = fs.usage(now(3)).unwrap();
+    for at in 0..3_000 {
+        fs.write(now(4), apart, Bytes(at * 4096), &[at as u8; 4096]).unwrap();
+    }
+    fs.write(now(4), ino, Bytes(5_000), &[2; 30 * 4096]).unwrap();
+    assert_eq!(fs.write(now(4), ino, Bytes(39 * 4096 + 1), &[2; 4096]), Err(FsError::NoSpace));
+    assert_eq!(fs.usage(now(4)).unwrap().used_blocks, usage.used_blocks);
+    for n in 0..100 {
+        let (old, new) = (format!("empty {n}"), format!("renamed {n}"));
+        fs.rename(now(5), (Nid::ROOT, old.as_bytes()), (dir, new.as_bytes())).unwrap();
+    }
+    fs.rename(now(5), (Nid::ROOT, b"big"), (Nid::ROOT, b"larger")).unwrap();
+    fs.exchange(now(5), (Nid::ROOT, b"larger"), (dir, b"renamed 0")).unwrap();
+    fs.sync(now(6)).unwrap();
+    let mut fs = content(fs);
+    let mut bytes = [0; 4096];
+    fs.read(now(1_007), apart, Bytes(2_999 * 4096), &mut bytes).unwrap();
+    assert_eq!(bytes, [2_999_u32 as u8; 4096]);
+    fs.read(now(1_007), ino, Bytes(30 * 4096), &mut bytes).unwrap();
+    assert_eq!(bytes, [2; 4096]);
+}
+
+#[test]
 fn a_full_volume_refuses_more_keeps_all_and_works_on_when_something_goes() {
     let scj = Cleaning::Scj(Scj { slots: 16, threshold: Some(500), count_needed: true, batch: 1 });
     for cleaning in [Cleaning::Bl415, Cleaning::Bl6, scj] {

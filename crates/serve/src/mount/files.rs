@@ -367,8 +367,9 @@ impl Filesystem for Files {
             Ok(of) => {
                 let free = of.blocks.saturating_sub(of.used_blocks);
                 // A file needs a number, and a block for its inode.
-                let files = of.nodes.saturating_sub(of.used_nodes).min(free);
-                reply.statfs(of.blocks, free, free, of.inodes + files, files, 4096, 255, 4096);
+                let available = of.available_blocks;
+                let files = of.nodes.saturating_sub(of.used_nodes).min(available);
+                reply.statfs(of.blocks, free, available, of.inodes + files, files, 4096, 255, 4096);
             }
             Err(error) => reply.error(error),
         }
