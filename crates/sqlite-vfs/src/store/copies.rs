@@ -147,7 +147,7 @@ impl Core {
             if is_super(&name) {
                 self.left.insert(name.clone());
             }
-            self.journals.insert(name, Journal { data, durable: Some(id) });
+            self.journals.insert(name, Journal { data, durable: Some(id), asked: false });
         }
         Ok(())
     }

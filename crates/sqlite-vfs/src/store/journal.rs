@@ -28,7 +28,7 @@ impl Core {
     /// A journal, empty as yet.
     pub(super) fn new_journal(&mut self, name: &str) -> &mut Journal {
         let data = Spool::over(std::mem::take(&mut self.spare));
-        self.journals.entry(name.to_string()).or_insert(Journal { data, durable: None })
+        self.journals.entry(name.to_string()).or_insert(Journal { data, ..Journal::default() })
     }
 
     /// Whether the journal of that name is live.
@@ -60,6 +60,8 @@ impl Core {
             Some(journal) => journal,
             None => self.new_journal(name),
         };
+        // The magic of one that is not live yet is written between two syncs.
+        journal.asked &= live || at > 0;
         journal.data.write(data, at).map_err(spooled)?;
         match journal.durable {
             Some(copy) => {
@@ -72,9 +74,12 @@ impl Core {
     }
 
     /// Before the database of a journal is written plainly, what that says must be durable, if it is: SQLite
-    /// sees to that itself, but not with `synchronous=OFF`.
+    /// sees to that itself, but not with `synchronous=OFF`. Where it does, what it has journalled since is of other
+    /// pages: a flush for each of them would be a thousand for one large transaction.
     pub(super) fn journal_first(&mut self, name: &str) -> Done<()> {
-        let needed = self.unsynced_copy && self.journal_durable(name);
+        let asked = self.journals.get(name).is_some_and(|journal| journal.asked);
+        let trusted = asked || self.has_bug(Bug::JournalTrusted);
+        let needed = self.unsynced_copy && !trusted && self.journal_durable(name);
         if needed { self.sync_plain() } else { Ok(()) }
     }
 
@@ -98,7 +103,13 @@ impl Core {
                 return self.make_durable(&listed);
             }
         }
-        if self.durable(name) { self.sync_plain() } else { Ok(()) }
+        if self.durable(name) {
+            self.sync_plain()?;
+        }
+        if let Some(journal) = self.journals.get_mut(name) {
+            journal.asked = true;
+        }
+        Ok(())
     }
 
     /// Deletes a journal or a super-journal, whose full name is `full`.
@@ -134,6 +145,9 @@ impl Core {
 
     /// A journal is finalised: by the life of the journal that is the commit.
     fn journal_over(&mut self, name: &str) -> Done<()> {
+        if let Some(journal) = self.journals.get_mut(name) {
+            journal.asked = false;
+        }
         if self.durable(name) {
             // Even with `synchronous=OFF`: the copy may not go before the database is there.
             self.sync_plain()?;

@@ -196,6 +196,7 @@ pub enum Bug {
     HalfGroup,
     CheckpointTagged,
     JournalLeft,
+    JournalTrusted,
     BehindUnchecked,
     CopyForgotten,
     ChainDropped,

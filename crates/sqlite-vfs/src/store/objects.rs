@@ -74,6 +74,9 @@ pub(super) struct Journal {
     pub(super) data: Spool,
     /// The object that holds a durable copy, after the device had no room for a transaction.
     pub(super) durable: Option<Id>,
+    /// SQLite has asked for it to be durable since it began: then it does so before each page that
+    /// the journal must undo.
+    pub(super) asked: bool,
 }
 
 impl Core {

@@ -113,6 +113,7 @@ fn a_transaction_that_outgrows_the_device() {
             for locking in LOCKINGS {
                 for (two, sync, once) in [
                     (false, "FULL", false),
+                    (false, "NORMAL", false),
                     (false, "OFF", false),
                     (true, "FULL", false),
                     (true, "FULL", true),
@@ -216,6 +217,7 @@ fn planted_bugs_are_found() {
         (Bug::HalfGroup, Case { group: 20, ..PLAIN }),
         (Bug::CheckpointTagged, Case { journal: "WAL", locking: "EXCLUSIVE", ..PLAIN }),
         (Bug::SuperWithoutNames, Case { journal_faults: true, ..two }),
+        (Bug::JournalTrusted, Case { journal: "DELETE", sync: "OFF", pages: 20, ..PLAIN }),
     ];
     let mut missed = Vec::new();
     for (bug, case) in planted {
