@@ -176,6 +176,9 @@ fn import(args: &Import) -> Result<(), LabError> {
 
 fn export(args: &Export) -> Result<(), LabError> {
     must_not_exist(&args.database);
+    if args.salvage {
+        return salvage(args);
+    }
     let moved = image::export_named(&source(&args.from)?, args.name.as_deref(), &args.database)?;
     print(&format!(
         "{}: {} bytes in pages of {}, verified\n",
@@ -183,6 +186,39 @@ fn export(args: &Export) -> Result<(), LabError> {
         moved.bytes,
         moved.page
     ))
+}
+
+/// A damaged database, as far as it can be read.
+fn salvage(args: &Export) -> Result<(), LabError> {
+    let saved = image::salvage(&source(&args.from)?, args.name.as_deref(), &args.database)?;
+    let name = args.database.display();
+    let mut text =
+        format!("{name}: {} bytes in pages of {}, not verified", saved.bytes, saved.page);
+    for (path, _) in &saved.beside {
+        text += &format!("; {}", path.display());
+    }
+    print(&format!("{text}\n"))?;
+    let Some(why) = saved.why else { return Ok(()) };
+    let pages = saved.lost.iter().map(|range| match range.start() == range.end() {
+        true => range.start().to_string(),
+        false => format!("{} to {}", range.start(), range.end()),
+    });
+    let pages: Vec<String> = pages.collect();
+    let mut lost = format!("pages {} of the database", pages.join(", "));
+    if pages.is_empty() {
+        lost = "all of the database is there, not all of what lies beside it".to_string();
+    }
+    for (path, bytes) in saved.beside.iter().filter(|(_, bytes)| *bytes > 0) {
+        lost += &format!("; {bytes} bytes of {}", path.display());
+    }
+    Err(LabError::Check {
+        contract: "C6".to_string(),
+        what: format!(
+            "{}: could not be read, and are zeroes in {name}: {lost} ({why}); `sqlite3 {name} .recover` shows the rows of \
+             the others",
+            args.from.store.display()
+        ),
+    })
 }
 
 fn backup(args: &Backup) -> Result<(), LabError> {

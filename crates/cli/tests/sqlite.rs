@@ -112,6 +112,43 @@ fn a_database_goes_into_an_image_and_comes_out() {
 }
 
 #[test]
+fn a_damaged_store_gives_away_what_can_be_read_of_it() {
+    let folder = folder("salvage");
+    let rows = "WITH n(a) AS (SELECT 1 UNION ALL SELECT a + 1 FROM n WHERE a < 400) \
+                SELECT a, printf('mark %04d', a) || hex(zeroblob(1400)) FROM n";
+    let sql = format!("CREATE TABLE t(a INTEGER PRIMARY KEY, b); INSERT INTO t {rows}");
+    database(&folder, "a.db", &sql);
+    assert!(varve(&folder, &["sqlite", "import", "a.db", "a.varve"]).status.success());
+    let (image, mark) = (folder.join("a.varve"), b"mark 0123");
+    let mut bytes = std::fs::read(&image).unwrap();
+    let found = bytes.windows(mark.len()).position(|window| window == mark).unwrap();
+    bytes[found] ^= 1;
+    std::fs::write(&image, bytes).unwrap();
+    let tried: [(&[&str], &str); 3] = [
+        (&["check", "a.varve"], "1 of its pages cannot be read"),
+        (&["export", "a.varve", "b.db"], "the store: "),
+        (&["backup", "a.varve", "b.varve"], "the store: "),
+    ];
+    for (args, named) in tried {
+        let out = varve(&folder, &[&["sqlite"], args].concat());
+        assert!(!out.status.success() && said(&out).contains(named), "{}", said(&out));
+    }
+    let out = varve(&folder, &["sqlite", "export", "--salvage", "a.varve", "c.db"]);
+    assert_eq!(out.status.code(), Some(4), "{}", said(&out));
+    assert!(
+        said(&out).contains("a.varve: could not be read, and are zeroes in c.db: pages "),
+        "{}",
+        said(&out)
+    );
+    // `.recover` of some shells fails on any database, so rows before and behind the page are asked for.
+    let ask = "SELECT count(*) FROM t WHERE a <= 120; SELECT count(*) FROM t WHERE a > 126";
+    let answer = Command::new("sqlite3").current_dir(&folder).args(["c.db", ask]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&answer.stdout), "120\n274\n", "{answer:?}");
+    let out = varve(&folder, &["sqlite", "export", "--salvage", "a.varve", "c.db"]);
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+}
+
+#[test]
 fn an_image_gets_more_room_by_order() {
     let folder = folder("resize");
     database(&folder, "a.db", ROWS);

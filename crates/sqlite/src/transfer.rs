@@ -100,8 +100,13 @@ pub fn copy(from: &mut Connection, into: &mut Connection) -> Result<(), LabError
     from.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0))
         .map_err(input("the store"))?;
     let work = Backup::new(&*from, into).map_err(input("the copy"))?;
-    work.step(-1).map_err(input("the copy"))?;
+    let copied = work.step(-1);
     drop(work);
+    if let Err(error) = copied {
+        // SQLite does not say which of the two it is.
+        intact(from, "the store")?;
+        return Err(input("the copy")(error));
+    }
     into.query_row("PRAGMA journal_mode=DELETE", [], |_| Ok(())).map_err(input("the copy"))?;
     let page = page_size(from).map_err(input("the store"))?;
     let read = from.serialize("main").map_err(input("the store"))?;

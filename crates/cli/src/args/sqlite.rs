@@ -123,6 +123,10 @@ pub struct Export {
     /// Which database of the store; if absent, its only one, or `main`
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// What can be read of a damaged one, not verified: pages that cannot be read are zeroes and are named, and the exit
+    /// code is 4; `sqlite3 DB .recover` makes a database of the others
+    #[arg(long)]
+    pub salvage: bool,
 }
 
 /// A store, wherever it is.

@@ -58,6 +58,7 @@ pub(crate) use self::file::forget_missed;
 
 use self::core::{Core, Done};
 use self::home::Home;
+use self::objects::Owner;
 
 /// How a store learns that a transaction is over.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -343,6 +344,21 @@ impl Store {
     pub fn objects(&self) -> Vec<(String, u64)> {
         let core = self.here();
         core.names.iter().map(|(name, id)| (name.clone(), core.size_of(None, *id))).collect()
+    }
+
+    /// Reads of an object as it is committed; how many bytes there were. For who saves what can be read of a damaged
+    /// one: SQLite gives up at the first page that cannot be.
+    ///
+    /// # Errors
+    /// [`StoreError::Device`]; no such object is one of no bytes.
+    pub fn read(&self, name: &str, at: u64, out: &mut [u8]) -> Result<usize, StoreError> {
+        let mut core = self.core()?;
+        let Some(id) = core.id_of(name) else { return Ok(0) };
+        let database = name.strip_suffix("-wal").and_then(|database| core.id_of(database));
+        Ok(match database {
+            Some(_) => core.wal_read(id, database, out, at)?,
+            None => core.read(Some(Owner::Object(id)), id, out, at)?,
+        })
     }
 
     /// Plants a bug.

@@ -6,11 +6,13 @@
 
 mod moved;
 mod refusal;
+mod salvage;
 mod served;
 mod sound;
 
 pub use moved::{Copied, Imported, Resized, backup, export, export_named, import, resize};
 pub use refusal::{refused, unusable};
+pub use salvage::{Saved, salvage};
 pub use served::Served;
 pub(crate) use served::at_one_moment;
 pub use sound::{Sound, SoundDrive, check, check_drive, check_image, check_store};

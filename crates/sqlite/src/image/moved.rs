@@ -21,7 +21,7 @@ const ROOM: u64 = 6;
 const GRAIN: u64 = 1 << 20;
 
 /// Removes a file that did not become what it should, whatever happens to whoever made it.
-struct Temporary(PathBuf);
+pub(super) struct Temporary(pub(super) PathBuf);
 
 impl Drop for Temporary {
     fn drop(&mut self) {
@@ -241,6 +241,15 @@ fn export_from(
     name: Option<&str>,
     database: &Path,
 ) -> Result<Moved, LabError> {
+    transfer::export(&mut served.open(&meant(served, source, name)?)?, database)
+}
+
+/// The database of a store that is meant: the one of that name, the only one, or `main`.
+pub(super) fn meant(
+    served: &Served,
+    source: &Source,
+    name: Option<&str>,
+) -> Result<String, LabError> {
     let found = databases(served.store());
     let named = |wanted: &str| found.iter().find(|(name, _)| name == wanted);
     let meant = match (name, &found[..]) {
@@ -256,5 +265,5 @@ fn export_from(
             name.unwrap_or("`main`, or a name of one of them")
         )));
     };
-    transfer::export(&mut served.open(object)?, database)
+    Ok(object.clone())
 }

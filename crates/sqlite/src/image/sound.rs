@@ -12,6 +12,9 @@ use super::served::databases;
 use super::{Served, at_one_moment, unusable};
 use crate::source::Source;
 
+/// Pages that cannot be read which an error names.
+const NAMED: usize = 20;
+
 /// The drive of an image that is sound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SoundDrive {
@@ -71,16 +74,31 @@ pub fn check_drive(drive: &mut ImageDrive) -> Result<u64, LabError> {
             ),
         });
     }
-    let mut page = [0; 4096];
+    let (mut page, mut lost, mut first) = ([0; 4096], Vec::new(), String::new());
     for number in 0..drive.capacity().0 / 8 {
         let at = drive.drive().now();
         let read = Request::read(Lba(8 * number), Sectors(8)).with(Data::Read(&mut page));
-        drive.submit(at, read).map_err(|error| LabError::Check {
-            contract: "C6".to_string(),
-            what: format!("page {number} of the drive: {error}; expected what was written there"),
-        })?;
+        if let Err(error) = drive.submit(at, read) {
+            if lost.is_empty() {
+                first =
+                    format!("page {number} of the drive: {error}; expected what was written there");
+            }
+            lost.push(number.to_string());
+        }
     }
-    Ok(drive.drive().stats().valid_units)
+    if lost.is_empty() {
+        return Ok(drive.drive().stats().valid_units);
+    }
+    let more = lost.len().saturating_sub(NAMED);
+    let all =
+        format!("{}{}", lost[..lost.len() - more].join(", "), if more > 0 { ", .." } else { "" });
+    Err(LabError::Check {
+        contract: "C6".to_string(),
+        what: format!(
+            "{first}; {} of its pages cannot be read ({all}); `varve sqlite export --salvage` saves the others",
+            lost.len()
+        ),
+    })
 }
 
 /// Checks the databases of a store: integrity and foreign keys.

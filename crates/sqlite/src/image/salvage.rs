@@ -1,0 +1,155 @@
+//! What can be read of a damaged database.
+//!
+//! Invariants: a file appears under its name only when it is whole and durable; what could not be read is zeroes and
+//! is named; nothing that exists is overwritten.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use lab::LabError;
+
+use super::Served;
+use super::moved::{Temporary, meant};
+use crate::source::Source;
+use crate::transfer::{beside, sync_folder};
+
+/// What is read at a time: a page of the drive.
+const PIECE: usize = 4096;
+
+/// A database that was saved as far as it can be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Saved {
+    /// Its bytes.
+    pub bytes: u64,
+    /// Its pages' bytes; 4096 where the first page is lost, which says so.
+    pub page: u64,
+    /// Pages of the database, from 1, that could not be read, and hold zeroes where they could not.
+    pub lost: Vec<RangeInclusive<u64>>,
+    /// Why, of the first.
+    pub why: Option<String>,
+    /// Files beside it: its journal or its write-ahead log, and the bytes of it that could not be read.
+    pub beside: Vec<(PathBuf, u64)>,
+}
+
+/// Writes what can be read of a database to a new file, with the journal or write-ahead log that it has: what cannot
+/// be is zeroes. SQLite's `.recover` makes a database of that.
+///
+/// # Errors
+/// What holds no store that can be mounted, or no such database; a file that is there already or cannot be written.
+pub fn salvage(source: &Source, name: Option<&str>, database: &Path) -> Result<Saved, LabError> {
+    let ends = ["", "-journal", "-wal"];
+    let paths = ends.map(|end| with(database, end));
+    if let Some(there) = paths.iter().find(|path| path.exists()) {
+        return Err(LabError::Input(format!("{}: exists already", there.display())));
+    }
+    let copies = source.with_store(|served| {
+        let object = meant(served, source, name)?;
+        let mut copies = Vec::new();
+        for (end, to) in ends.iter().zip(&paths) {
+            let from = format!("{object}{end}");
+            let objects = served.store().objects();
+            let there = objects.iter().find(|(name, bytes)| *name == from && *bytes > 0);
+            if let Some((_, bytes)) = there {
+                copies.push((to.clone(), copy(served, (&from, *bytes), to)?));
+            }
+        }
+        let lost = copies.iter().any(|(_, copy)| !copy.lost.is_empty());
+        if lost && !served.store().is_unchanged() {
+            // What could not be read may have been written over: anew.
+            return Err(LabError::Failed(format!("{source}: it is being written")));
+        }
+        Ok(copies)
+    })?;
+    let page = match copies.first() {
+        Some((_, copy)) => page_size(&copy.file.0)?,
+        None => PIECE as u64,
+    };
+    let mut saved = Saved { bytes: 0, page, lost: Vec::new(), why: None, beside: Vec::new() };
+    for (path, copy) in copies {
+        std::fs::rename(&copy.file.0, &path).map_err(|e| LabError::io(&path, e))?;
+        saved.why = saved.why.or(copy.why);
+        if path == database {
+            (saved.bytes, saved.lost) = (copy.bytes, pages(&copy.lost, page));
+        } else {
+            saved.beside.push((path, (copy.lost.len() * PIECE) as u64));
+        }
+    }
+    sync_folder(database)?;
+    Ok(saved)
+}
+
+struct Copy {
+    file: Temporary,
+    bytes: u64,
+    /// Where pieces were lost.
+    lost: Vec<u64>,
+    why: Option<String>,
+}
+
+fn copy(served: &Served, (object, size): (&str, u64), to: &Path) -> Result<Copy, LabError> {
+    let mut done = Copy { file: Temporary(beside(to)), bytes: 0, lost: Vec::new(), why: None };
+    let path = done.file.0.clone();
+    let wrong = |e| LabError::io(&path, e);
+    let mut file = File::create(&path).map_err(wrong)?;
+    while done.bytes < size {
+        let mut piece = [0; PIECE];
+        let there = (size - done.bytes).min(PIECE as u64) as usize;
+        if let Err(error) = served.store().read(object, done.bytes, &mut piece[..there]) {
+            piece.fill(0);
+            done.why.get_or_insert_with(|| error.to_string());
+            done.lost.push(done.bytes);
+        }
+        file.write_all(&piece[..there]).map_err(wrong)?;
+        done.bytes += there as u64;
+    }
+    file.sync_all().map_err(wrong)?;
+    Ok(done)
+}
+
+/// As the first page says; what SQLite and this store take by default where it says nothing.
+fn page_size(database: &Path) -> Result<u64, LabError> {
+    let read = || {
+        let (mut file, mut bytes) = (File::open(database)?, Vec::new());
+        file.seek(SeekFrom::Start(16))?;
+        file.take(2).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    let bytes = read().map_err(|e| LabError::io(database, e))?;
+    let said = bytes.iter().fold(0, |so_far, byte| so_far << 8 | u64::from(*byte));
+    let size = if said == 1 { 1 << 16 } else { said };
+    Ok(if size.is_power_of_two() && size >= 512 { size } else { PIECE as u64 })
+}
+
+/// Pages of a database that bytes of these pieces lie in.
+fn pages(lost: &[u64], page: u64) -> Vec<RangeInclusive<u64>> {
+    let mut all: Vec<RangeInclusive<u64>> = Vec::new();
+    for at in lost {
+        let (first, last) = (at / page + 1, (at + PIECE as u64 - 1) / page + 1);
+        match all.last_mut() {
+            Some(range) if *range.end() + 1 >= first => *range = *range.start()..=last,
+            _ => all.push(first..=last),
+        }
+    }
+    all
+}
+
+fn with(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_os_string();
+    name.push(end);
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_the_pages_that_they_touch() {
+        assert_eq!(pages(&[], 4096), []);
+        assert_eq!(pages(&[0, 4096, 12_288], 4096), [1..=2, 4..=4]);
+        assert_eq!(pages(&[4096], 1024), [5..=8]);
+        assert_eq!(pages(&[4096, 8192, 65_536], 65_536), [1..=2]);
+    }
+}
