@@ -4,7 +4,7 @@ use std::path::Path;
 
 use lab::LabError;
 use serde_json::{Value, json};
-use serve::control::{ask, follow};
+use serve::control::{ask, ask_to_end, follow};
 
 use crate::args::{Ctl, CtlCommand};
 use crate::{print, show};
@@ -21,7 +21,10 @@ pub fn ctl(args: &Ctl) -> Result<(), LabError> {
         CtlCommand::Fault { words } => json!({ "command": "fault", "rule": words.join(" ") }),
         CtlCommand::Quit => json!({ "command": "quit" }),
     };
-    let text = serde_json::to_string_pretty(&result(&args.socket, &line.to_string())?);
+    let ask = if matches!(args.command, CtlCommand::Quit) { ask_to_end } else { ask };
+    let answer = ask(&args.socket, &line.to_string());
+    let answer = answer.map_err(|error| LabError::io(&args.socket, error))?;
+    let text = serde_json::to_string_pretty(&result_of(&args.socket, &answer)?);
     print(&(text.map_err(|error| LabError::Failed(error.to_string()))? + "\n"))
 }
 

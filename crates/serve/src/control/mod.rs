@@ -16,7 +16,7 @@ use stack::disk::Meter;
 use stack::live::Stack;
 use stack::power::{PowerState, When};
 
-pub use socket::{ControlSocket, ask, follow};
+pub use socket::{ControlSocket, ask, ask_to_end, follow};
 
 /// Counters of a front-end.
 pub type Counters = dyn Fn() -> Vec<(&'static str, u64)> + Send + Sync;

@@ -166,15 +166,35 @@ fn watch(out: &mut UnixStream, control: &Control, every: Duration) -> io::Result
 /// # Errors
 /// What the system said.
 pub fn ask(path: &Path, line: &str) -> io::Result<String> {
+    asked(path, line).map(|(answer, _)| answer)
+}
+
+/// The same of a line that ends the server: answers when its process is gone, and with it what it held of its image
+/// and its sockets, so that another one may be started.
+///
+/// # Errors
+/// What the system said; [`ErrorKind::TimedOut`] if it goes on.
+pub fn ask_to_end(path: &Path, line: &str) -> io::Result<String> {
+    let (answer, mut stream) = asked(path, line)?;
+    // Nobody closes the stream there but the system, when the process ends.
+    match stream.read(&mut [0; 1]) {
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            Err(io::Error::new(ErrorKind::TimedOut, "it was told to end, and is still there"))
+        }
+        _ => Ok(answer),
+    }
+}
+
+fn asked(path: &Path, line: &str) -> io::Result<(String, UnixStream)> {
     let mut stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.write_all(line.as_bytes())?;
     stream.write_all(b"\n")?;
     let mut answer = String::new();
-    BufReader::new(stream).take(16 << 20).read_line(&mut answer)?;
+    BufReader::new(&stream).take(16 << 20).read_line(&mut answer)?;
     match answer.is_empty() {
         true => Err(io::ErrorKind::UnexpectedEof.into()),
-        false => Ok(answer.trim().to_string()),
+        false => Ok((answer.trim().to_string(), stream)),
     }
 }
 
