@@ -7,6 +7,8 @@ A module with an SQLite of its own has to be told apart:
 
     varve.sqlite.register("pysqlite3")
 
+`varve.sqlite.error()` is the store's own reason where SQLite says that it cannot open a database.
+
 Needs neither a patched SQLite nor `enable_load_extension`. The library is looked for under the
 name in the environment variable VARVE_SQLITE_LIBRARY, beside this file, and where the system looks
 for libraries.
@@ -17,7 +19,7 @@ import importlib
 import os
 import pathlib
 
-__all__ = ["register"]
+__all__ = ["error", "register"]
 
 _LIBRARY = "libvarve_sqlite.so"
 _SQLITE = "libsqlite3.so.0"
@@ -73,6 +75,16 @@ def register(name="sqlite3"):
     raise ImportError(
         f"the module {name} has its SQLite where this cannot reach it; the FUSE mount can"
     )
+
+
+def error():
+    """The store's own reason for the last error in this process, or None: `sqlite3` says `unable to open database file`."""
+    call = _library().varve_sqlite_error
+    call.argtypes = [ctypes.c_char_p, ctypes.c_int]
+    call.restype = ctypes.c_int
+    text = ctypes.create_string_buffer(call(None, 0) + 1)
+    call(text, len(text))
+    return text.value.decode(errors="replace") or None
 
 
 register()

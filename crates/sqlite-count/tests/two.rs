@@ -140,6 +140,7 @@ fn the_library_of_a_store_exports_its_entry_points_only() {
             "sqlite3_extension_init",
             "sqlite3_varve_default",
             "sqlite3_varvesqlite_init",
+            "varve_sqlite_error",
             "varve_sqlite_register"
         ]
     );

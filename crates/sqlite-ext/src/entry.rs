@@ -1,5 +1,7 @@
 //! The symbols a host looks for: the only module with unsafe code.
 
+mod function;
+
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::catch_unwind;
 
@@ -17,8 +19,11 @@ type Any = Option<unsafe extern "C" fn()>;
 /// Places in SQLite's table of functions for extensions. New functions are added at its end, so
 /// these hold for every version that has them; the last one came with SQLite 3.7.16.
 mod place {
+    pub(super) const CREATE_FUNCTION: usize = 45;
     pub(super) const LIBVERSION_NUMBER: usize = 67;
     pub(super) const MALLOC: usize = 68;
+    pub(super) const RESULT_NULL: usize = 84;
+    pub(super) const RESULT_TEXT: usize = 85;
     pub(super) const VFS_FIND: usize = 141;
     pub(super) const VFS_REGISTER: usize = 142;
     pub(super) const LOG: usize = 167;
@@ -61,11 +66,18 @@ unsafe fn api_of(table: *const Any) -> Result<(Api, usize), String> {
 
 /// # Safety
 /// As SQLite promises for the entry point of an extension.
-unsafe fn load(error: *mut *mut c_char, table: *const Any, default: bool) -> c_int {
+unsafe fn load(
+    db: *mut c_void,
+    error: *mut *mut c_char,
+    table: *const Any,
+    default: bool,
+) -> c_int {
     let done = catch_unwind(|| {
         // SAFETY: by the promise above.
         let (api, host) = unsafe { api_of(table) }?;
-        start(&api, host, default)
+        start(&api, host, default)?;
+        // SAFETY: the same.
+        unsafe { function::offer(db, table) }
     });
     let reason = match done {
         Ok(Ok(())) => return OK_LOAD_PERMANENTLY,
@@ -94,12 +106,12 @@ unsafe fn load(error: *mut *mut c_char, table: *const Any, default: bool) -> c_i
 // SAFETY: no other library in a process that loads extensions resolves this name through us.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_extension_init(
-    _db: *mut c_void,
+    db: *mut c_void,
     error: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
     // SAFETY: SQLite's promise for entry points.
-    unsafe { load(error, table.cast(), false) }
+    unsafe { load(db, error, table.cast(), false) }
 }
 
 /// The entry point SQLite makes from the name of the library.
@@ -109,12 +121,12 @@ pub unsafe extern "C" fn sqlite3_extension_init(
 // SAFETY: the name is ours alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_varvesqlite_init(
-    _db: *mut c_void,
+    db: *mut c_void,
     error: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
     // SAFETY: SQLite's promise for entry points.
-    unsafe { load(error, table.cast(), false) }
+    unsafe { load(db, error, table.cast(), false) }
 }
 
 /// The entry point for programs that name files and nothing else: from here on names that end in `.varve` are images
@@ -125,12 +137,12 @@ pub unsafe extern "C" fn sqlite3_varvesqlite_init(
 // SAFETY: the name is ours alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_varve_default(
-    _db: *mut c_void,
+    db: *mut c_void,
     error: *mut *mut c_char,
     table: *const c_void,
 ) -> c_int {
     // SAFETY: SQLite's promise for entry points.
-    unsafe { load(error, table.cast(), true) }
+    unsafe { load(db, error, table.cast(), true) }
 }
 
 /// For hosts that cannot load extensions: registers the VFS with the SQLite whose functions these
@@ -161,4 +173,25 @@ pub unsafe extern "C" fn varve_sqlite_register(
         start(&api, find as usize, false)
     });
     c_int::from(!matches!(done, Ok(Ok(()))))
+}
+
+/// The store's last reason in this process, for hosts whose SQLite gives them no error log and no functions: as much
+/// of it as `room` bytes hold, NUL-ended. Its length in bytes, whatever the room; 0 if there is none.
+///
+/// # Safety
+/// `out` is a place of `room` bytes, or `room` is 0.
+// SAFETY: the name is ours alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn varve_sqlite_error(out: *mut c_char, room: c_int) -> c_int {
+    let reason = catch_unwind(varve_sqlite_vfs::last_reason).unwrap_or_default();
+    let (reason, room) = (reason.unwrap_or_default(), usize::try_from(room).unwrap_or(0));
+    if !out.is_null() && room > 0 {
+        let taken = reason.len().min(room - 1);
+        // SAFETY: by the promise above, there are `room` bytes.
+        unsafe {
+            std::ptr::copy_nonoverlapping(reason.as_ptr(), out.cast(), taken);
+            out.add(taken).write(0);
+        }
+    }
+    c_int::try_from(reason.len()).unwrap_or(c_int::MAX)
 }

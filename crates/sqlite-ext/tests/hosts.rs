@@ -253,6 +253,19 @@ print(named.execute('SELECT a FROM t').fetchone()[0])
     assert_eq!(out, "7\n1\n7\n", "{err}");
 }
 
+/// Most languages give no way to SQLite's error log: the connection that loaded the library can be asked.
+#[test]
+fn the_connection_that_loaded_the_library_says_why_another_one_could_not_be_opened() {
+    let script = format!(
+        ".bail off\n.load {}\nSELECT varve_error() IS NULL;\nATTACH 'file:/none/a?vfs=varve' AS a;\nSELECT varve_error();",
+        library().display()
+    );
+    let (out, err) = texts(&shell(&script, None));
+    let (first, second) = out.trim().split_once('\n').expect("two answers");
+    assert_eq!(first, "1", "{err}");
+    assert!(second.contains("/none/a: No such file or directory"), "{out}{err}");
+}
+
 /// A program whose URI names the VFS names it for each image: a name without is a file as ever.
 #[test]
 fn vacuum_into_makes_an_ordinary_file_unless_the_name_is_an_images() {

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 
-import varve.sqlite  # noqa: F401
+import varve.sqlite
 
 folder = sys.argv[1]
 
@@ -217,4 +217,13 @@ except sqlite3.OperationalError:
     assert os.path.getsize(f"{folder}/empty.varve") == 0
 made("empty.varve", "A").close()
 assert rows(connect("empty.varve")) == "A"
+# A name that cannot be opened: SQLite does not say why, the store does.
+for more, why in (("", "No such file or directory"), ("&limit=1", "no drive can be made for that"), ("&delta=maybe", "expected on or off")):
+    try:
+        connect("none/a.varve" if not more else "none.varve", more)
+        raise AssertionError(more)
+    except sqlite3.OperationalError as error:
+        assert "unable to open" in str(error), error
+    assert why in varve.sqlite.error(), varve.sqlite.error()
+
 print("done")

@@ -17,7 +17,7 @@ pub mod store;
 pub mod tally;
 pub mod vfs;
 
-pub use abi::{Api, Host, Name, PerProcess, RegisterError, register};
+pub use abi::{Api, Host, Name, PerProcess, RegisterError, last_reason, register};
 pub use counts::{Counter, Counts, KindCounts};
 pub use passthrough::register_observed;
 pub use store::{

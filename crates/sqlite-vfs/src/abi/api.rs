@@ -2,7 +2,17 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
+use std::sync::{Mutex, PoisonError};
+
 use super::ffi::sqlite3_vfs;
+
+/// What was written to the error log last. Most languages give a program no way to read that log.
+static LAST: Mutex<Option<String>> = Mutex::new(None);
+
+/// The last reason that a VFS of this crate gave in this process, whichever connection it was for.
+pub fn last_reason() -> Option<String> {
+    LAST.lock().unwrap_or_else(PoisonError::into_inner).clone()
+}
 
 /// Functions of one SQLite: a bundled one, or the host's through an extension's table. This crate
 /// links to none of its own.
@@ -46,6 +56,7 @@ impl Api {
 
     /// Writes a line to SQLite's error log (the shell shows it after `.log stderr`).
     pub(crate) fn log(&self, code: c_int, text: &str) {
+        *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(text.to_string());
         let Ok(text) = CString::new(text) else { return };
         // SAFETY: the format takes one string, and one NUL-ended string follows.
         unsafe { (self.log)(code, c"%s".as_ptr(), text.as_ptr()) }

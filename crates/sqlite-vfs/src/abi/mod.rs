@@ -17,7 +17,7 @@ mod name;
 mod process;
 mod register;
 
-pub use api::Api;
+pub use api::{Api, last_reason};
 pub use host::{Host, HostFile};
 pub use name::Name;
 pub use process::{PerProcess, here};
