@@ -370,6 +370,31 @@ fn a_device_that_fails_is_told_of() {
     assert!(Command::new("umount").arg(&small).status().unwrap().success());
 }
 
+fn damage_that_a_reader_meets_is_in_the_log() {
+    use std::os::unix::fs::{FileExt, MetadataExt};
+    let folder = Folder::new();
+    let (image, dir) = (folder.path("image"), folder.path("mounted"));
+    let (log, file) = (folder.path("log"), folder.path("mounted/file"));
+    ok(&["mkfs", &image, "--size", "64MiB"]);
+    ok(&["mount", &image, &dir]);
+    fs::write(&file, vec![7; 50_000]).unwrap();
+    let ino = fs::metadata(&file).unwrap().ino().to_string();
+    ok(&["umount", &dir]);
+    let node = dump(&image, &["--inode", &ino]);
+    let block = node[&format!("node {ino}")]["block"].as_u64().unwrap();
+    // The number of the node in its footer.
+    let device = fs::OpenOptions::new().write(true).open(&image).unwrap();
+    device.write_all_at(&[0xee], (block + 1) * 4096 - 24).unwrap();
+    ok(&["mount", &image, &dir, "--log", &log]);
+    for _ in 0..3 {
+        assert!(fs::read(&file).is_err());
+    }
+    ok(&["umount", &dir]);
+    let said = fs::read_to_string(&log).unwrap();
+    assert_eq!(said.matches("could not be read").count(), 1, "{said}");
+    assert!(said.contains("varve fsck"), "{said}");
+}
+
 fn after_a_crash_it_is_recovered() {
     let folder = Folder::new();
     let (image, dir) = (folder.path("image"), folder.path("mounted"));
@@ -488,6 +513,7 @@ fn main() -> ExitCode {
         who_writes_to_a_program_takes_its_set_user_bit_away_at_once: mounting,
         a_device_is_mounted_again_as_soon_as_it_is_free: loops,
         after_a_crash_it_is_recovered: mounting,
+        damage_that_a_reader_meets_is_in_the_log: mounting,
         a_device_that_fails_is_told_of: mounting,
     ];
     runner::run("volume", &tests)

@@ -20,7 +20,7 @@
 //! but the device. A thread that panics on the way is as an error of the device: nothing is changed any more,
 //! and nobody waits for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,6 +49,8 @@ const DAY: u64 = 86_400;
 const PART: usize = 256;
 /// How often something is done anew before it waits for the device with the lock held.
 const PATIENCE: u32 = 256;
+/// Texts that are said of errors of reading, at most.
+const MET: usize = 32;
 
 /// How often the kernel was told of an inode.
 type Known = BTreeMap<Nid, u64>;
@@ -102,6 +104,8 @@ pub(super) struct Volume {
     end: PathBuf,
     /// What was said and not durable when it failed, once it failed.
     failed: Mutex<Option<String>>,
+    /// Errors that were met by who only reads, and said.
+    met: Mutex<BTreeSet<String>>,
     /// The kernel that asks, while it is mounted.
     kernel: Mutex<Option<Notifier>>,
 }
@@ -129,6 +133,7 @@ impl Volume {
             dir: dir.to_path_buf(),
             end: end::place(),
             failed: Mutex::new(None),
+            met: Mutex::default(),
             kernel: Mutex::default(),
         }
     }
@@ -278,8 +283,29 @@ impl Volume {
                     let next = self.bring(inner)?;
                     (inner, tries) = (next.0, tries + next.1);
                 }
+                Err(error) => {
+                    if fs.cause().is_none() {
+                        self.meet(&error);
+                    }
+                    return Err(errno(&error));
+                }
                 done => return done.map_err(|error| errno(&error)),
             }
+        }
+    }
+
+    /// What a program is told by a number is said once in words: damage, and errors of the device.
+    fn meet(&self, error: &FsError) {
+        let damage = match error {
+            FsError::Corrupt(_) => "; `varve fsck` says more",
+            FsError::Device(DeviceError::NoSpace(_)) => return,
+            FsError::Device(_) => "",
+            _ => return,
+        };
+        let text = error.to_string();
+        let mut met = self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        if met.len() < MET && met.insert(text.clone()) {
+            end::say(&self.dir, &format!("what was asked for could not be read: {text}{damage}"));
         }
     }
 
@@ -313,7 +339,11 @@ impl Volume {
                 None => return Err(Errno::EIO),
             };
             drop(inner);
-            done.map_err(|error| errno(&FsError::Device(error)))?;
+            done.map_err(|error| {
+                let error = FsError::Device(error);
+                self.meet(&error);
+                errno(&error)
+            })?;
             if counts {
                 return Ok(bytes);
             }
