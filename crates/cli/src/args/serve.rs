@@ -135,11 +135,12 @@ pub struct Background {
 }
 
 #[derive(ClapArgs)]
+#[command(group(clap::ArgGroup::new("listen").required(true).args(["socket", "tcp"])))]
 pub struct ServeNbd {
     #[command(flatten)]
     pub stack: StackArgs,
     /// Listen at this unix socket
-    #[arg(long, value_name = "PATH", required_unless_present = "tcp", conflicts_with = "tcp")]
+    #[arg(long, value_name = "PATH")]
     pub socket: Option<PathBuf>,
     /// Listen at this address and port; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT")]

@@ -1,7 +1,7 @@
 //! Files and devices below a stack, which are its own while it runs.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::ErrorKind;
+use std::io::{Error, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -44,6 +44,10 @@ pub(super) fn open_file(
                 return Err(io(error));
             }
             (file, true)
+        }
+        (false, None) if !read_only => {
+            let text = "no such file; one is made if a size is given";
+            return Err(io(Error::new(ErrorKind::NotFound, text)));
         }
         _ => (options.open(path).map_err(io)?, false),
     };
