@@ -77,7 +77,8 @@ unsafe fn load(
         let (api, host) = unsafe { api_of(table) }?;
         start(&api, host, default)?;
         // SAFETY: the same.
-        unsafe { function::offer(db, table) }
+        unsafe { function::offer(db, table) };
+        Ok::<(), String>(())
     });
     let reason = match done {
         Ok(Ok(())) => return OK_LOAD_PERMANENTLY,

@@ -3,9 +3,11 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
+use block::Bytes;
 use rusqlite::Connection;
-use varve_sqlite_host::image::{check, export, import, salvage};
+use varve_sqlite_host::image::{Served, check, export, import, salvage};
 use varve_sqlite_host::source::Source;
+use varve_sqlite_vfs::{Store, StoreOptions};
 
 const PAGE: usize = 4096;
 const ROWS: i64 = 300;
@@ -101,4 +103,37 @@ fn what_can_be_read_is_saved_and_the_rest_is_named_and_zeroes() {
         let left = std::fs::read_dir(&folder.0).unwrap().count();
         assert_eq!(left, 5);
     }
+}
+
+/// What a program that was killed had committed to its write-ahead log, and nobody has moved to the database since.
+#[test]
+fn a_write_ahead_log_is_saved_with_its_database() {
+    let folder = Folder::new("wal");
+    let (image, killed) = (folder.at("live.varve"), folder.at("killed.varve"));
+    let store = Store::create(&image, Bytes(4 << 20), StoreOptions::default()).unwrap();
+    let served = Served::new("salvage-wal", store).unwrap();
+    let db = served.open("main").unwrap();
+    db.execute_batch(
+        "PRAGMA journal_mode=WAL; PRAGMA wal_autocheckpoint=0; CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT)",
+    )
+    .unwrap();
+    for a in 1..=60 {
+        let text = format!("mark {a:04} ").repeat(250);
+        db.execute("INSERT INTO t VALUES(?1, ?2)", (a, text)).unwrap();
+        if a == 30 {
+            db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+        }
+    }
+    std::fs::copy(&image, &killed).unwrap();
+    let count = |path: &Path| {
+        let db = Connection::open(path).unwrap();
+        db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let saved = salvage(&Source::Image(killed), None, &folder.at("saved.db")).unwrap();
+    assert_eq!((saved.why, &saved.lost[..]), (None, &[][..]));
+    let log = folder.at("saved.db-wal");
+    assert_eq!(saved.beside, [(log.clone(), 0)]);
+    let bytes = std::fs::metadata(&log).unwrap().len();
+    assert!(bytes > 32 && (bytes - 32).is_multiple_of(24 + 4096), "{bytes}");
+    assert_eq!(count(&folder.at("saved.db")), 60);
 }

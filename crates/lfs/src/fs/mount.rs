@@ -357,22 +357,24 @@ impl<D: BlockDevice> Fs<D> {
         }
         gained.write(self)?;
         let as_left = clean && chain.nodes.is_empty();
-        self.renew_heads(!as_left)?;
+        self.renew_heads(&gained, !as_left)?;
         self.hold_heads();
         self.write_checkpoint(if as_left { Trigger::Mount } else { Trigger::Recovery })?;
         self.settle_live()
     }
 
-    /// Replaces heads that cannot be appended to: those that were filled hole by hole, and those that fsyncs wrote to
-    /// since the checkpoint; after a cut that of the chain, which is read again if power fails now. The others go on as
-    /// they were: what is behind their end was written by nobody whose work counts, and a volume that is nearly full may
-    /// have no six free segments when power returns.
-    fn renew_heads(&mut self, chain: bool) -> Result<(), FsError> {
+    /// Replaces heads that cannot be appended to: those that were filled hole by hole, and those whose segment is not what
+    /// it was at the checkpoint (with a journal another log may have had it since): recovery made blocks of it valid, or
+    /// the chain lies in it, which is read again if power fails now. After a cut that of the chain, in any case. The others
+    /// go on as they were: what is behind their end was written by nobody whose work counts, and a volume that is nearly
+    /// full may have no six free segments when power returns.
+    fn renew_heads(&mut self, gained: &Gained, cut: bool) -> Result<(), FsError> {
         for kind in LogKind::ALL {
             let log = &self.logs[kind as usize];
             let (seg, from, to) = (log.seg, log.offset, self.layout.per_seg);
             let used = (from..to).any(|at| self.segs.is_needed(self.layout.block(seg, at)));
-            if used || chain && kind == LogKind::WarmNode {
+            let other = gained.has(seg) || self.segs.of(seg).is_held();
+            if used || other || cut && kind == LogKind::WarmNode {
                 let fresh = self.open_log(kind)?;
                 let old = std::mem::replace(&mut self.logs[kind as usize], fresh);
                 self.write_summary(seg, &old.summary)?;

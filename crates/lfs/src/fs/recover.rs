@@ -267,9 +267,12 @@ impl<D: BlockDevice> Fs<D> {
     }
 }
 
-/// Summaries of segments in which recovery made blocks valid.
+/// Segments in which recovery made blocks valid, and the summaries of those that are no heads.
 #[derive(Default)]
-pub(super) struct Gained(BTreeMap<SegNo, Summary>);
+pub(super) struct Gained {
+    summaries: BTreeMap<SegNo, Summary>,
+    segments: BTreeSet<SegNo>,
+}
 
 impl Gained {
     pub(super) fn add<D: BlockDevice>(
@@ -281,6 +284,7 @@ impl Gained {
     ) -> Result<(), FsError> {
         let (seg, at) =
             fs.layout.place(addr).ok_or(FsError::Corrupt("an address outside the main area"))?;
+        self.segments.insert(seg);
         if nodes != (fs.segs.of(seg).kind >= LogKind::HotNode as u8) {
             // It was another log's at the checkpoint.
             let kind = if nodes { LogKind::ColdNode } else { LogKind::WarmData };
@@ -291,7 +295,7 @@ impl Gained {
         let own = fs.logs.iter().position(|log| log.seg == seg);
         let summary = match own {
             Some(log) => &mut fs.logs[log].summary,
-            None => match self.0.entry(seg) {
+            None => match self.summaries.entry(seg) {
                 Entry::Occupied(there) => there.into_mut(),
                 Entry::Vacant(place) if threaded => {
                     place.insert(Summary::decode(&*fs.read_summary(seg)?))
@@ -309,9 +313,14 @@ impl Gained {
 
     /// Writes them.
     pub(super) fn write<D: BlockDevice>(&self, fs: &mut Fs<D>) -> Result<(), FsError> {
-        for (seg, summary) in &self.0 {
+        for (seg, summary) in &self.summaries {
             fs.write_summary(*seg, summary)?;
         }
         Ok(())
+    }
+
+    /// Whether recovery made a block of it valid, whatever became of that.
+    pub(super) fn has(&self, seg: SegNo) -> bool {
+        self.segments.contains(&seg)
     }
 }

@@ -63,8 +63,13 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     fn reserve(&mut self, ino: Nid, from: u64, to: u64) -> Result<(), FsError> {
-        self.room_to_add(to - from + 6, 6)?;
         self.prepare_pointers(ino, from, to)?;
+        // What is there already needs no room.
+        let missing = self.holes(ino, from, to)?;
+        if missing == 0 {
+            return Ok(());
+        }
+        self.room_to_add(missing + 6, 6)?;
         for index in from..to {
             let at = self.make_pointer(ino, index, None)?;
             if self.pointed(at)? == BlockAddr::HOLE {

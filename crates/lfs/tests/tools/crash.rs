@@ -207,3 +207,27 @@ pub fn first_wrong(plan: Plan, stride: u64) -> Option<String> {
         })
     })
 }
+
+/// The same, and after each cut the work goes on, and is cut at every `again`th operation, those of the mount first: what
+/// a recovery has written by then may have nothing that the next one needs, and what it left must be worked on.
+pub fn first_wrong_twice(plan: Plan, stride: u64, again: u64) -> Option<String> {
+    let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(plan.seed));
+    let run = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng);
+    let from = rng.below(stride);
+    (from..run.device.ops()).step_by(stride as usize).find_map(|op| {
+        let first = &run.cuts(op)[op as usize % 3];
+        let (image, _) = run.device.image_at_cut(first)?;
+        let told = |wrong| Some(format!("seed {}, {first:?}{wrong}", plan.seed));
+        let (mut found, mut clock) = match run.judge_image(image.clone(), op) {
+            Ok((_, found)) => (found, 1 << 31),
+            Err(wrong) => return told(format!(": {wrong}")),
+        };
+        let mut rng = Rng::new(plan.seed ^ op);
+        let next = work(Plan { steps: 60, ..plan }, image, &mut found, &mut clock, &mut rng);
+        let from = rng.below(again);
+        (from..next.device.ops()).step_by(again as usize).find_map(|op| {
+            let second = &next.cuts(op)[op as usize % 3];
+            told(format!(", then {second:?}: {}", next.judge(second).err()?))
+        })
+    })
+}

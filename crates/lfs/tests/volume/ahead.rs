@@ -1,7 +1,7 @@
 //! Power cuts while cleaning goes on ahead of need, on a disk that answers late and whose flushes cover
 //! what was answered, and nothing else.
 
-use crate::tools::crash::{Plan, Run, first_wrong, volume, work};
+use crate::tools::crash::{Plan, Run, first_wrong, first_wrong_twice, volume, work};
 use crate::tools::model::{Mix, fresh};
 use block::Rng;
 use varve_lfs::FsOptions;
@@ -60,6 +60,16 @@ fn no_cut_breaks_what_was_promised() {
         assert!(sum.ahead > 500 && sum.stale > 0, "{cleaning:?}: {sum:?}");
         let (journalled, recorded) = (cleaning != Cleaning::Bl6, sum.records > 0 && sum.waits > 0);
         assert!(recorded || !journalled, "{cleaning:?}: {sum:?}");
+    }
+}
+
+#[test]
+fn no_cut_of_what_a_recovery_went_on_with_breaks_it_either() {
+    let seeds = std::env::var("VARVE_LFS_TWICE").map_or(4, |n| n.parse().expect("a number"));
+    for cleaning in [journalled(), Cleaning::Bl6] {
+        for plan in (0..seeds).flat_map(|i| [plan(i, cleaning), late(i, cleaning)]) {
+            assert_eq!(first_wrong_twice(plan, 61, 7), None, "{cleaning:?}");
+        }
     }
 }
 

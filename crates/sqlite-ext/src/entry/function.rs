@@ -35,33 +35,36 @@ struct Answers {
 
 static ANSWERS: OnceLock<Answers> = OnceLock::new();
 
-/// Gives the connection the function.
+/// Gives the connection the function, if it takes it: one that has it already does not while a statement runs, as
+/// `SELECT load_extension(..)` does.
 ///
 /// # Safety
-/// As SQLite promises for the entry point of an extension: its connection, its table of functions.
-pub(super) unsafe fn offer(db: *mut c_void, table: *const Any) -> Result<(), String> {
+/// As SQLite promises for the entry point of an extension: its connection, or null, and its table of functions.
+pub(super) unsafe fn offer(db: *mut c_void, table: *const Any) {
     // SAFETY: each place holds the function of that name, in every version that loads extensions.
     let (create, text, null) = unsafe {
-        let get = |place: usize| (*table.add(place)).ok_or("the host lacks a function".to_string());
+        let get = |place: usize| *table.add(place);
+        let (Some(create), Some(text), Some(null)) =
+            (get(place::CREATE_FUNCTION), get(place::RESULT_TEXT), get(place::RESULT_NULL))
+        else {
+            return;
+        };
         (
-            std::mem::transmute::<unsafe extern "C" fn(), Create>(get(place::CREATE_FUNCTION)?),
-            std::mem::transmute::<unsafe extern "C" fn(), Text>(get(place::RESULT_TEXT)?),
-            std::mem::transmute::<unsafe extern "C" fn(), Null>(get(place::RESULT_NULL)?),
+            std::mem::transmute::<unsafe extern "C" fn(), Create>(create),
+            std::mem::transmute::<unsafe extern "C" fn(), Text>(text),
+            std::mem::transmute::<unsafe extern "C" fn(), Null>(null),
         )
     };
     let answers = ANSWERS.get_or_init(|| Answers { create, text, null });
-    if answers.create as usize != create as usize {
-        return Ok(());
+    if db.is_null() || answers.create as usize != create as usize {
+        return;
     }
-    // SAFETY: the connection is SQLite's, and the body lives as long as the library, which is for good.
-    let done = unsafe {
+    // SAFETY: the connection is SQLite's, and the body lives as long as the library, which is for good: by now the VFS
+    // is registered, and the load ends well whatever is answered here.
+    let _refused = unsafe {
         let none = std::ptr::null_mut();
         create(db, c"varve_error".as_ptr(), 0, UTF8, none, Some(answer), None, None)
     };
-    match done {
-        0 => Ok(()),
-        code => Err(format!("varve_error() was refused with {code}")),
-    }
 }
 
 unsafe extern "C" fn answer(context: *mut c_void, _: c_int, _: *mut *mut c_void) {

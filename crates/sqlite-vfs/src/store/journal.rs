@@ -83,6 +83,12 @@ impl Core {
         if needed { self.sync_plain() } else { Ok(()) }
     }
 
+    /// Somebody may sync otherwise from here on: SQLite takes that in the midst of a transaction that is one statement.
+    /// What was asked of its journal before says nothing then.
+    pub(super) fn journals_unasked(&mut self) {
+        self.journals.values_mut().for_each(|journal| journal.asked = false);
+    }
+
     pub(super) fn journal_truncate(&mut self, name: &str, size: u64) -> Done<()> {
         if size == 0 {
             self.journal_over(name)?;

@@ -346,19 +346,34 @@ impl Store {
         core.names.iter().map(|(name, id)| (name.clone(), core.size_of(None, *id))).collect()
     }
 
+    /// Bytes of an object, as SQLite sees it: of a write-ahead log those that are laid out otherwise here.
+    ///
+    /// # Errors
+    /// [`StoreError::Device`]; no such object is one of no bytes.
+    pub fn bytes(&self, name: &str) -> Result<u64, StoreError> {
+        let mut core = self.core()?;
+        let Some(id) = core.id_of(name) else { return Ok(0) };
+        if core.log_of(name).is_none() {
+            return Ok(core.size_of(Some(Owner::Object(id)), id));
+        }
+        core.wal_open(id)?;
+        Ok(core.wal_size(id)?)
+    }
+
     /// Reads of an object as it is committed; how many bytes there were. For who saves what can be read of a damaged
     /// one: SQLite gives up at the first page that cannot be.
     ///
     /// # Errors
-    /// [`StoreError::Device`]; no such object is one of no bytes.
+    /// As [`Store::bytes`].
     pub fn read(&self, name: &str, at: u64, out: &mut [u8]) -> Result<usize, StoreError> {
         let mut core = self.core()?;
         let Some(id) = core.id_of(name) else { return Ok(0) };
-        let database = name.strip_suffix("-wal").and_then(|database| core.id_of(database));
-        Ok(match database {
-            Some(_) => core.wal_read(id, database, out, at)?,
-            None => core.read(Some(Owner::Object(id)), id, out, at)?,
-        })
+        let database = core.log_of(name);
+        if database.is_none() {
+            return Ok(core.read(Some(Owner::Object(id)), id, out, at)?);
+        }
+        core.wal_open(id)?;
+        Ok(core.wal_read(id, database, out, at)?)
     }
 
     /// Plants a bug.

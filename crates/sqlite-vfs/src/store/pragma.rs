@@ -35,6 +35,9 @@ pub(super) fn answer(store: &Store, name: &str, value: Option<&str>) -> Reply {
     if let Some(refused) = refused(name, value) {
         return refused;
     }
+    if is("synchronous") && value.is_some() {
+        core.journals_unasked();
+    }
     if is("varve_group") {
         if let Some(value) = value {
             let Ok(pages) = value.parse() else {

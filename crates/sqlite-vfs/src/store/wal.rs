@@ -94,6 +94,11 @@ impl Core {
         self.objects.get_mut(&id).and_then(|o| o.wal.as_mut()).ok_or(none.into())
     }
 
+    /// The database whose write-ahead log has this name.
+    pub(super) fn log_of(&self, name: &str) -> Option<Id> {
+        name.strip_suffix("-wal").and_then(|database| self.id_of(database))
+    }
+
     /// Opens an object as a log, once for all its files.
     pub(super) fn wal_open(&mut self, id: Id) -> Done<()> {
         if self.objects.get(&id).is_some_and(|o| o.wal.is_some()) {
@@ -113,6 +118,11 @@ impl Core {
             object.wal = Some(wal);
         }
         Ok(())
+    }
+
+    /// Bytes of an open log, as SQLite sees it.
+    pub(super) fn wal_size(&mut self, id: Id) -> Done<u64> {
+        self.wal(id).map(|wal| wal.size)
     }
 
     fn wal_page(&mut self, id: Id, page: u64, out: &mut [u8]) -> Done<()> {

@@ -12,6 +12,8 @@ use lab::LabError;
 
 use super::Served;
 use super::moved::{Temporary, meant};
+use varve_sqlite_vfs::StoreError;
+
 use crate::source::Source;
 use crate::transfer::{beside, sync_folder};
 
@@ -46,13 +48,21 @@ pub fn salvage(source: &Source, name: Option<&str>, database: &Path) -> Result<S
     }
     let copies = source.with_store(|served| {
         let object = meant(served, source, name)?;
+        let objects = served.store().objects();
+        if objects.iter().any(|(name, _)| name.contains("-mj")) {
+            // Its journals would be taken for stale without it, and half a transaction for a whole one.
+            return Err(LabError::Failed(format!(
+                "{source}: a transaction over several databases was cut off: open one of them for writing, \
+                 which takes it back or ends it"
+            )));
+        }
         let mut copies = Vec::new();
         for (end, to) in ends.iter().zip(&paths) {
             let from = format!("{object}{end}");
-            let objects = served.store().objects();
-            let there = objects.iter().find(|(name, bytes)| *name == from && *bytes > 0);
-            if let Some((_, bytes)) = there {
-                copies.push((to.clone(), copy(served, (&from, *bytes), to)?));
+            let wrong = |error: StoreError| LabError::Failed(format!("{source}: {from}: {error}"));
+            let bytes = served.store().bytes(&from).map_err(wrong)?;
+            if bytes > 0 || end.is_empty() {
+                copies.push((to.clone(), copy(served, (&from, bytes), to)?));
             }
         }
         let lost = copies.iter().any(|(_, copy)| !copy.lost.is_empty());
@@ -67,11 +77,12 @@ pub fn salvage(source: &Source, name: Option<&str>, database: &Path) -> Result<S
         None => PIECE as u64,
     };
     let mut saved = Saved { bytes: 0, page, lost: Vec::new(), why: None, beside: Vec::new() };
-    for (path, copy) in copies {
+    // The database comes last: without its journal or its log it would look whole.
+    for (path, copy) in copies.into_iter().rev() {
         std::fs::rename(&copy.file.0, &path).map_err(|e| LabError::io(&path, e))?;
-        saved.why = saved.why.or(copy.why);
+        saved.why = copy.why.or(saved.why);
         if path == database {
-            (saved.bytes, saved.lost) = (copy.bytes, pages(&copy.lost, page));
+            (saved.bytes, saved.lost) = (copy.bytes, pages(&copy.lost, page, copy.bytes));
         } else {
             saved.beside.push((path, (copy.lost.len() * PIECE) as u64));
         }
@@ -96,9 +107,14 @@ fn copy(served: &Served, (object, size): (&str, u64), to: &Path) -> Result<Copy,
     while done.bytes < size {
         let mut piece = [0; PIECE];
         let there = (size - done.bytes).min(PIECE as u64) as usize;
-        if let Err(error) = served.store().read(object, done.bytes, &mut piece[..there]) {
+        let why = match served.store().read(object, done.bytes, &mut piece[..there]) {
+            Ok(read) if read == there => None,
+            Ok(read) => Some(format!("{read} of {there} bytes at {} of {object}", done.bytes)),
+            Err(error) => Some(error.to_string()),
+        };
+        if let Some(why) = why {
             piece.fill(0);
-            done.why.get_or_insert_with(|| error.to_string());
+            done.why.get_or_insert(why);
             done.lost.push(done.bytes);
         }
         file.write_all(&piece[..there]).map_err(wrong)?;
@@ -122,11 +138,11 @@ fn page_size(database: &Path) -> Result<u64, LabError> {
     Ok(if size.is_power_of_two() && size >= 512 { size } else { PIECE as u64 })
 }
 
-/// Pages of a database that bytes of these pieces lie in.
-fn pages(lost: &[u64], page: u64) -> Vec<RangeInclusive<u64>> {
+/// Pages of a database of so many bytes that bytes of these pieces lie in.
+fn pages(lost: &[u64], page: u64, bytes: u64) -> Vec<RangeInclusive<u64>> {
     let mut all: Vec<RangeInclusive<u64>> = Vec::new();
     for at in lost {
-        let (first, last) = (at / page + 1, (at + PIECE as u64 - 1) / page + 1);
+        let (first, last) = (at / page + 1, (at + PIECE as u64).min(bytes).div_ceil(page));
         match all.last_mut() {
             Some(range) if *range.end() + 1 >= first => *range = *range.start()..=last,
             _ => all.push(first..=last),
@@ -147,9 +163,10 @@ mod tests {
 
     #[test]
     fn pieces_are_the_pages_that_they_touch() {
-        assert_eq!(pages(&[], 4096), []);
-        assert_eq!(pages(&[0, 4096, 12_288], 4096), [1..=2, 4..=4]);
-        assert_eq!(pages(&[4096], 1024), [5..=8]);
-        assert_eq!(pages(&[4096, 8192, 65_536], 65_536), [1..=2]);
+        assert_eq!(pages(&[], 4096, 1 << 20), []);
+        assert_eq!(pages(&[0, 4096, 12_288], 4096, 1 << 20), [1..=2, 4..=4]);
+        assert_eq!(pages(&[4096], 1024, 1 << 20), [5..=8]);
+        assert_eq!(pages(&[4096], 1024, 5 * 1024), [5..=5]);
+        assert_eq!(pages(&[4096, 8192, 65_536], 65_536, 1 << 20), [1..=2]);
     }
 }
