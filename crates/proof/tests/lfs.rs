@@ -98,6 +98,7 @@ fn planted_bugs_of_longer_runs_are_caught() {
 #[test]
 fn each_planted_bug_is_some_tests() {
     let elsewhere = [
+        Bug::HeadKept,
         Bug::RecoveryInChain,
         Bug::FsyncJ,
         Bug::Trans,

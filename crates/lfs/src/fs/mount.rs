@@ -373,7 +373,8 @@ impl<D: BlockDevice> Fs<D> {
             let log = &self.logs[kind as usize];
             let (seg, from, to) = (log.seg, log.offset, self.layout.per_seg);
             let used = (from..to).any(|at| self.segs.is_needed(self.layout.block(seg, at)));
-            let other = gained.has(seg) || self.segs.of(seg).is_held();
+            let other = (gained.has(seg) || self.segs.of(seg).is_held())
+                && !self.options.bug.has(Bug::HeadKept);
             if used || other || cut && kind == LogKind::WarmNode {
                 let fresh = self.open_log(kind)?;
                 let old = std::mem::replace(&mut self.logs[kind as usize], fresh);

@@ -90,6 +90,8 @@ pub enum Bug {
     CopyInChain,
     /// Recovery writes where the chain would go on.
     RecoveryInChain,
+    /// Recovery goes on with heads whose segments other logs have had since the checkpoint.
+    HeadKept,
     /// The seals of nodes are not looked at.
     SealUnchecked,
     /// A node that is written again in the same epoch keeps the seal that it had.
@@ -128,7 +130,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Bug; 37] = [
+    pub const ALL: [Bug; 38] = [
         Bug::Ssa,
         Bug::FsyncJ,
         Bug::Trans,
@@ -149,6 +151,7 @@ impl Bug {
         Bug::BatchEarly,
         Bug::CopyInChain,
         Bug::RecoveryInChain,
+        Bug::HeadKept,
         Bug::SealUnchecked,
         Bug::SealKept,
         Bug::PastTorn,

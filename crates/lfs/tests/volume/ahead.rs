@@ -13,6 +13,10 @@ const CHAINS: Mix = Mix { write: 56, fsync: 34, sync: 0, clean: 6, blocks: 30, n
 /// Much is removed and made durable: what is read of a victim is soon worth nothing.
 const REMOVALS: Mix = Mix { write: 40, fsync: 5, sync: 6, clean: 0, blocks: 16, names: 40 };
 
+/// Many files of a block or two: nodes are cleaned as often as data, and each take the segments of the others, with no
+/// checkpoint between.
+const NODES: Mix = Mix { write: 34, fsync: 40, sync: 0, clean: 18, blocks: 2, names: 60 };
+
 fn journalled() -> Cleaning {
     Cleaning::Scj(Scj { slots: 200, threshold: Some(600), count_needed: true, batch: 1 })
 }
@@ -37,6 +41,11 @@ fn late(seed: u64, cleaning: Cleaning) -> Plan {
         slow: 3_000,
         ..plan(seed, cleaning)
     }
+}
+
+fn nodes(seed: u64, cleaning: Cleaning) -> Plan {
+    let plan = plan(seed, cleaning);
+    Plan { per_seg: 3, blocks: 1_000, mix: NODES, steps: 900, slow: 0, torn: false, ..plan }
 }
 
 fn run(plan: Plan) -> Run {
@@ -70,7 +79,17 @@ fn no_cut_of_what_a_recovery_went_on_with_breaks_it_either() {
         for plan in (0..seeds).flat_map(|i| [plan(i, cleaning), late(i, cleaning)]) {
             assert_eq!(first_wrong_twice(plan, 61, 7), None, "{cleaning:?}");
         }
+        for plan in (0..seeds).map(|i| nodes(i, cleaning)) {
+            assert_eq!(first_wrong_twice(plan, 41, 13), None, "{cleaning:?}");
+        }
     }
+    let caught = (0..12).find(|seed| {
+        let mut plan = nodes(*seed, journalled());
+        plan.options.bug = Bug::HeadKept.into();
+        let found = std::panic::catch_unwind(|| first_wrong_twice(plan, 41, 13).is_some());
+        found.unwrap_or(true)
+    });
+    assert!(caught.is_some(), "a head whose segment another log had");
 }
 
 /// Those of cleaning ahead of need, and those of all journalled cleaning that it must not hide.
