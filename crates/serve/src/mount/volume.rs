@@ -284,7 +284,10 @@ impl Volume {
                     (inner, tries) = (next.0, tries + next.1);
                 }
                 Err(error) => {
-                    if fs.cause().is_none() {
+                    let known = fs.cause().is_some();
+                    // Whoever writes the log may need the volume: it may lie on it.
+                    drop(inner);
+                    if !known {
                         self.meet(&error);
                     }
                     return Err(errno(&error));
