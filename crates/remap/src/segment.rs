@@ -77,6 +77,8 @@ pub struct Segments {
     undurable: VecDeque<u32>,
     /// Wait for a checkpoint.
     unchecked: Vec<u32>,
+    /// Are read: as long as that lasts neither a flush nor a checkpoint frees them.
+    held: Vec<u32>,
     closed: u32,
 }
 
@@ -89,6 +91,7 @@ impl Segments {
             free: VecDeque::new(),
             undurable: VecDeque::new(),
             unchecked: Vec::new(),
+            held: Vec::new(),
             closed: 0,
         }
     }
@@ -112,6 +115,11 @@ impl Segments {
     /// Pending segments that a flush, and those that a checkpoint would free.
     pub fn pending(&self) -> (u32, u32) {
         (self.undurable.len() as u32, self.unchecked.len() as u32)
+    }
+
+    /// Pending segments that wait for their readers first.
+    pub fn held(&self) -> u32 {
+        self.held.len() as u32
     }
 
     /// Takes the segment that has been free longest.
@@ -228,26 +236,26 @@ impl Segments {
     /// Frees what may be used again: durable up to `durable`, checkpoint at `checkpoint`. Calls
     /// `freed` with each.
     pub fn reclaim(&mut self, durable: u64, checkpoint: u64, mut freed: impl FnMut(Seg)) {
+        let mut waiting = std::mem::take(&mut self.unchecked);
+        waiting.append(&mut self.held);
         for _ in 0..self.undurable.len() {
             let Some(seg) = self.undurable.pop_front() else { break };
-            let s = self.all[seg as usize];
-            if s.emptied > durable || s.holds > 0 {
-                self.undurable.push_back(seg);
-            } else {
-                self.unchecked.push(seg);
+            match self.all[seg as usize].emptied > durable {
+                true => self.undurable.push_back(seg),
+                false => waiting.push(seg),
             }
         }
-        let mut waiting = std::mem::take(&mut self.unchecked);
-        waiting.retain(|seg| {
-            let s = self.all[*seg as usize];
-            let wait = s.last > checkpoint || s.holds > 0;
-            if !wait {
-                self.release(Seg(*seg));
-                freed(Seg(*seg));
+        for seg in waiting {
+            let s = self.all[seg as usize];
+            match (s.holds > 0, s.last > checkpoint) {
+                (true, _) => self.held.push(seg),
+                (false, true) => self.unchecked.push(seg),
+                (false, false) => {
+                    self.release(Seg(seg));
+                    freed(Seg(seg));
+                }
             }
-            wait
-        });
-        self.unchecked = waiting;
+        }
     }
 
     /// The closed segment with the fewest live blocks; of those the oldest, then the lowest number
@@ -305,7 +313,7 @@ impl Segments {
             }
         }
         let count = |state| self.all.iter().filter(|s| s.state == state).count();
-        let pending = self.undurable.len() + self.unchecked.len();
+        let pending = self.undurable.len() + self.unchecked.len() + self.held.len();
         if linked != count(State::Closed) || linked != self.closed as usize {
             return Err(format!("{linked} in buckets, {} closed", count(State::Closed)));
         }
@@ -342,7 +350,7 @@ mod tests {
         for readers in [2, 1] {
             all.get_mut(seg).holds = readers;
             assert_eq!(reclaimed(&mut all, 7, 6), 0);
-            assert_eq!(all.pending().1, 0, "a checkpoint would free nothing");
+            assert_eq!((all.pending(), all.held()), ((0, 0), 1), "neither would free anything");
         }
         all.get_mut(seg).holds = 0;
         assert_eq!(reclaimed(&mut all, 7, 6), 0);
@@ -350,6 +358,7 @@ mod tests {
         // A reader that came while it waited for that.
         all.get_mut(seg).holds = 1;
         assert_eq!(reclaimed(&mut all, 7, 7), 0);
+        assert_eq!((all.pending(), all.held()), ((0, 0), 1));
         all.get_mut(seg).holds = 0;
         assert_eq!((reclaimed(&mut all, 7, 7), all.free()), (1, 1));
     }

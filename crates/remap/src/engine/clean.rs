@@ -59,7 +59,7 @@ impl Engine {
 
     /// Free segments that heads enter, at most, until `live` copies and a checkpoint after them are
     /// durable. After a recovery there may be few, and heads that have theirs before them.
-    fn taken_by(&self, live: u32) -> u32 {
+    pub(super) fn taken_by(&self, live: u32) -> u32 {
         let segment = self.geometry.segment;
         // The segment after it is entered when less than a header and a block are left.
         let fits = |head: &Head, blocks: u32| head.offset + blocks + 2 <= segment;

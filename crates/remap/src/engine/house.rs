@@ -168,7 +168,9 @@ impl Engine {
             return self.next_of_checkpoint(true).unwrap_or(Work::Checkpoint);
         }
         match self.house.victim {
-            Some(victim) => return Work::Copy(self.batch(victim.left)),
+            Some(victim) if self.copies_fit(victim) => return Work::Copy(self.batch(victim.left)),
+            // What follows makes room for them.
+            Some(_) => {}
             None if self.house.barren != Some(self.state()) => return Work::Victim,
             None => {}
         }
@@ -177,8 +179,7 @@ impl Engine {
             Some(work) => work,
             None if checkpoint > 0 => Work::Checkpoint,
             None if self.batch_holds_room() => Work::Batch,
-            // What waits for a flush, and is durable, is held by a reader.
-            None if flush > 0 => Work::Wait,
+            None if flush > 0 || self.segments.held() > 0 => Work::Wait,
             None => Work::Full,
         }
     }
@@ -205,13 +206,19 @@ impl Engine {
         } else {
             self.book_nothing();
         }
-        let victim = self.house.victim?;
+        let victim = self.house.victim.filter(|victim| self.copies_fit(*victim))?;
         let due = victim.due / victim.gain.max(1);
         let copies = match occasion {
             Occasion::Request => due.min(self.house.quota).min(victim.left) as u32,
             Occasion::Pause | Occasion::Room(_) => self.batch(due.min(victim.left)),
         };
         (copies > 0).then_some(Work::Copy(copies))
+    }
+
+    /// Whether the next copies leave a checkpoint its segments. There were enough for all when the victim was chosen,
+    /// but each flush that comes between two copies ends their record, and the next one has a header of its own.
+    fn copies_fit(&self, victim: Victim) -> bool {
+        self.segments.free() >= self.taken_by(self.batch(victim.left))
     }
 
     /// Of so many copies those that are made before anything else is asked for.
@@ -276,10 +283,15 @@ impl Engine {
         4 * flush >= marks.float() || self.is_short(marks)
     }
 
-    /// Whether cleaning should run: what a flush or a checkpoint will free is as good as free.
-    fn wants_cleaning(&self) -> bool {
+    /// Segments that a flush, a checkpoint, or a reader who lets go of them will free.
+    fn coming(&self) -> u32 {
         let (flush, checkpoint) = self.waiting();
-        self.segments.free() + flush + checkpoint < self.gc_start()
+        flush + checkpoint + self.segments.held()
+    }
+
+    /// Whether cleaning should run: what is coming is as good as free.
+    fn wants_cleaning(&self) -> bool {
+        self.segments.free() + self.coming() < self.gc_start()
     }
 
     /// Whether free segments are about to run out: fewer are left than a quarter of those between
@@ -305,8 +317,7 @@ impl Engine {
     /// How much faster than what is written needs it cleaning should run, as a fraction: the more,
     /// the further free segments have fallen below where it starts.
     fn hurry(&self, marks: Marks) -> (u64, u64) {
-        let (flush, checkpoint) = self.waiting();
-        let free = self.segments.free() + flush + checkpoint;
+        let free = self.segments.free() + self.coming();
         let (float, missing) =
             (u64::from(marks.float()), u64::from(marks.start.saturating_sub(free)));
         (float + 2 * missing, float)

@@ -1,6 +1,7 @@
 //! House-keeping by one thread in the background: it does what [`crate::Engine::next`] says, a piece at a
 //! time. Requests go on beside it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::MutexGuard;
 use std::time::Duration;
 
@@ -15,7 +16,14 @@ use crate::options::Ack;
 /// How long the keeper rests while a reader holds what it wants.
 const REST: Duration = Duration::from_millis(1);
 
-/// The keeper's thread.
+/// The keeper's thread. If it panics the log writes nothing any more, and whoever waits for room is told.
+pub(super) fn keep_or_stop(shared: &Shared) {
+    if catch_unwind(AssertUnwindSafe(|| keep(shared))).is_err() {
+        let why = "the thread that keeps house panicked".to_string();
+        shared.fail(&mut shared.lock(), Halt { why, full: false });
+    }
+}
+
 pub(super) fn keep(shared: &Shared) {
     let nap = Duration::from_nanos(shared.options.seal_after.as_ps() / 1000);
     loop {

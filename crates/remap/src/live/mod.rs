@@ -133,7 +133,7 @@ impl LiveLog {
             false => {
                 let shared = shared.clone();
                 let thread = std::thread::Builder::new().name("host-log".to_string());
-                let spawned = thread.spawn(move || house::keep(&shared));
+                let spawned = thread.spawn(move || house::keep_or_stop(&shared));
                 Some(spawned.map_err(|e| DeviceError::Io(e.to_string()))?)
             }
         };
