@@ -22,7 +22,7 @@ use varve_sqlite_vfs::{Counter, Store, StoreOptions};
 
 use crate::files::{Memory, Settings, Stage, Synchronous};
 use crate::image::{Served, check_drive, check_store, unusable};
-use crate::transfer::serialized;
+use crate::transfer;
 
 const SECTOR: u64 = 512;
 const NAME: &str = "crash";
@@ -215,16 +215,9 @@ fn digest(db: &Connection) -> rusqlite::Result<u64> {
 }
 
 /// Stock SQLite over a copy of the database: what it says at first and after each commit.
-fn expected(image: &[u8], sql: &str) -> Result<Vec<u64>, LabError> {
+fn expected(start: &Memory, sql: &str) -> Result<Vec<u64>, LabError> {
     let wrong = |error: rusqlite::Error| LabError::Input(format!("the workload: {error}"));
-    let files = Memory::new(1);
-    if !image.is_empty() {
-        files.put("main", image);
-    }
-    let failed = |error: crate::files::StageError| LabError::Failed(error.to_string());
-    let stage = Stage::new(&files, Arc::new(Counter::default())).map_err(failed)?;
-    let settings = Settings::new("delete", Synchronous::Full);
-    let db = stage.open("main", &settings).map_err(failed)?;
+    let (_stage, db) = stock(&start.fork())?;
     let mut states = vec![digest(&db).map_err(wrong)?];
     run(&db, sql, &mut |db| {
         states.push(digest(db)?);
@@ -235,6 +228,28 @@ fn expected(image: &[u8], sql: &str) -> Result<Vec<u64>, LabError> {
         return Err(LabError::Input("the workload ends inside a transaction".to_string()));
     }
     Ok(states)
+}
+
+/// Stock SQLite over files in memory.
+fn stock(files: &Memory) -> Result<(Stage, Connection), LabError> {
+    let failed = |error: crate::files::StageError| LabError::Failed(error.to_string());
+    let stage = Stage::new(files, Arc::new(Counter::default())).map_err(failed)?;
+    let settings = Settings::new("delete", Synchronous::Full);
+    let db = stage.open("main", &settings).map_err(failed)?;
+    Ok((stage, db))
+}
+
+/// What the database of a store holds before anything is done to it, in files for stock SQLite.
+fn start(db: &Connection) -> Result<Memory, LabError> {
+    let files = Memory::new(1);
+    let pages: u64 = db
+        .query_row("PRAGMA page_count", [], |row| row.get(0))
+        .map_err(|error| LabError::Input(format!("the store: {error}")))?;
+    if pages > 0 {
+        let (_stage, mut copy) = stock(&files)?;
+        transfer::copy((db, "the store"), (&mut copy, "a copy in memory"))?;
+    }
+    Ok(files)
 }
 
 fn mount(medium: Arc<dyn Medium>, planted: Plant<Planted>) -> Result<Served, LabError> {
@@ -273,8 +288,8 @@ pub fn check_with(image: &Path, plan: &Plan, planted: Plant<Planted>) -> Result<
     // The whole run without a cut: how many there can be, and whether all goes as with SQLite.
     let counting = Arc::new(Counting { inner: overlay()?, calls: Mutex::default() });
     let served = mount(Arc::clone(&counting) as _, planted)?;
-    let mut db = served.open("main")?;
-    let start = serialized(&mut db, "the store").unwrap_or_default();
+    let db = served.open("main")?;
+    let start = start(&db)?;
     let states = expected(&start, &plan.workload)?;
     let mut found = vec![digest(&db).map_err(wrong)?];
     run(&db, &plan.workload, &mut |db| {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use block::{RamDevice, Sectors};
 use rusqlite::{Connection, OpenFlags};
 use varve_sqlite_host::files::api;
-use varve_sqlite_host::transfer::{export, import};
+use varve_sqlite_host::transfer::{Moved, export, import};
 use varve_sqlite_vfs::{Store, StoreOptions, Stores};
 
 fn path(name: &str) -> PathBuf {
@@ -57,14 +57,14 @@ fn a_database_goes_into_a_store_and_comes_out_as_it_was() {
         let from = source(&format!("{name}.db"), journal, page);
         let before = std::fs::read(&from).unwrap();
         let mut kept = store(&name);
-        let moved = import(&from, &mut kept).unwrap();
+        let moved = Moved::from(&import(&from, &mut kept).unwrap());
         assert_eq!((moved.bytes, moved.page), (before.len() as u64, u64::from(page)), "{name}");
         assert_eq!(std::fs::read(&from).unwrap(), before, "{name}: the source was changed");
         let mode: String = kept.query_row("PRAGMA journal_mode", [], |row| row.get(0)).unwrap();
         assert_eq!(mode, "delete", "{name}");
 
         let to = path(&format!("{name}-out.db"));
-        assert_eq!(export(&mut kept, &to).unwrap(), moved, "{name}");
+        assert_eq!(export(&kept, &to).unwrap(), moved, "{name}");
         let out = Connection::open(&to).unwrap();
         assert_eq!(rows(&out), rows(&Connection::open(&from).unwrap()), "{name}");
         assert_eq!(rows(&out).len(), 2000 + 428, "{name}");
@@ -81,7 +81,7 @@ fn nothing_is_overwritten() {
     let again = import(&from, &mut kept).unwrap_err().to_string();
     assert!(again.contains("already"), "{again}");
     let before = std::fs::read(&from).unwrap();
-    let over = export(&mut kept, &from).unwrap_err().to_string();
+    let over = export(&kept, &from).unwrap_err().to_string();
     assert!(over.contains("exists already"), "{over}");
     assert_eq!(std::fs::read(&from).unwrap(), before);
     let missing = path("transfer-missing.db");

@@ -17,7 +17,7 @@ pub enum Sqlite {
     Run(RunOnStack),
     /// A database into a new store in an image file, verified
     Import(Import),
-    /// A database of a store to a new file, byte for byte, verified
+    /// A database of a store to a new file, page for page, verified
     Export(Export),
     /// All databases of an image to a new image, verified; beside the program that writes it
     Backup(Backup),

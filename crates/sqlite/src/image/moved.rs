@@ -11,6 +11,7 @@ use varve_sqlite_vfs::{FIRST_CAPACITY, Store, StoreError, StoreOptions, USUAL_LI
 use super::served::databases;
 use super::sound::check_file;
 use super::{Served, at_one_moment, refused, unusable};
+use crate::files::Sums;
 use crate::source::Source;
 use crate::transfer::{self, Moved, beside, sync_folder};
 
@@ -110,16 +111,15 @@ pub fn import(
     let store = Store::create(&temporary.0, capacity, options).map_err(refused)?;
     let served = Served::new(&name, store)?;
     let mut into = served.open("main")?;
-    let moved = transfer::import(database, &mut into)?;
-    let written = transfer::serialized(&mut into, "the store")?;
+    let written = transfer::import(database, &mut into)?;
     into.close().map_err(|(_, error)| LabError::Failed(error.to_string()))?;
     served.store().flush().map_err(|error| LabError::Failed(error.to_string()))?;
     drop(served);
     // What counts is what the next one to open it finds.
     let store = Store::open(&temporary.0, StoreOptions::default()).map_err(refused)?;
     let served = Served::new(&name, store)?;
-    let mut again = served.open("main")?;
-    if transfer::serialized(&mut again, "the store")? != written {
+    let again = served.open("main")?;
+    if Sums::of(&again, "the store")? != written {
         let what = "the store holds another database when it is opened again".to_string();
         return Err(LabError::Check { contract: "served".to_string(), what });
     }
@@ -131,10 +131,11 @@ pub fn import(
     let image_bytes = file.metadata().map_err(|e| LabError::io(&temporary.0, e))?.len();
     std::fs::rename(&temporary.0, image).map_err(|e| LabError::io(image, e))?;
     sync_folder(image)?;
+    let moved = Moved::from(&written);
     Ok(Imported { moved, capacity, image: Bytes(image_bytes) })
 }
 
-/// Writes the database of a store to a new file, byte for byte: the only one, or `main`.
+/// Writes the database of a store to a new file, page for page: the only one, or `main`.
 ///
 /// # Errors
 /// As [`export_named`].
@@ -186,9 +187,8 @@ pub fn backup(image: &Path, copy: &Path) -> Result<Copied, LabError> {
         let made = Served::new(&temporary.0.display().to_string(), store)?;
         let databases = databases(served.store());
         for (name, _) in &databases {
-            let mut from = served.open(name)?;
-            let mut into = made.open(name)?;
-            transfer::copy(&mut from, &mut into)?;
+            let (from, mut into) = (served.open(name)?, made.open(name)?);
+            transfer::copy((&from, "the store"), (&mut into, "the copy"))?;
         }
         made.store().flush().map_err(|error| LabError::Failed(error.to_string()))?;
         Ok(databases)
@@ -241,7 +241,7 @@ fn export_from(
     name: Option<&str>,
     database: &Path,
 ) -> Result<Moved, LabError> {
-    transfer::export(&mut served.open(&meant(served, source, name)?)?, database)
+    transfer::export(&served.open(&meant(served, source, name)?)?, database)
 }
 
 /// The database of a store that is meant: the one of that name, the only one, or `main`.
