@@ -237,6 +237,22 @@ SELECT a FROM t; PRAGMA integrity_check;",
     let begins = |path: &str, with: &[u8]| std::fs::read(path).unwrap().starts_with(with);
     assert!(begins(&image, b"varve") && begins(&second, b"varve"));
     assert!(begins(&file, b"SQLite format 3") && begins(&copy, b"SQLite format 3"));
+    // Memory beside a log that a reader may only read is memory all the same.
+    let program = "
+import os, sqlite3, sys
+os.environ['VARVE_SQLITE_DEFAULT'] = '1'
+import varve.sqlite
+writer = sqlite3.connect(sys.argv[1])
+writer.execute('INSERT INTO p VALUES(2)')
+writer.commit()
+reader = sqlite3.connect(f'file:{sys.argv[1]}?mode=ro&readonly_shm=1', uri=True)
+print(reader.execute('SELECT sum(a) FROM p').fetchone()[0])
+writer.execute('DELETE FROM p WHERE a = 2')
+writer.commit()
+print(reader.execute('SELECT sum(a) FROM p').fetchone()[0])
+";
+    let (out, err) = texts(&python(program, &[&file], None));
+    assert_eq!(out, "3\n1\n", "{err}");
     // The same by the environment, in Python.
     let program = "
 import os, sqlite3, sys

@@ -2,10 +2,10 @@
 //!
 //! Invariant: a call on such a file is the host's call, with what SQLite gave.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use crate::abi::HostFile;
-use crate::vfs::{Answer, Caller, Control, File, Level, Raw, Reply};
+use crate::vfs::{Answer, Caller, Control, File, Level, Raw, Region, Reply};
 
 /// The end of names that are images.
 const IMAGE: &str = ".varve";
@@ -83,7 +83,7 @@ impl File for Ordinary {
     fn has_shm(&self) -> bool {
         self.shm
     }
-    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<*mut c_void> {
+    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<Region> {
         self.file.shm_map(region, bytes, extend)
     }
     fn shm_lock(&mut self, first: usize, count: usize, flags: c_int) -> Answer<()> {

@@ -3,12 +3,12 @@
 //! With `batch` it claims BATCH_ATOMIC and keeps the pages of a batch in memory until its commit:
 //! that counts what a build with batches would write, but is not crash safe. Only for measuring.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::Arc;
 
 use crate::abi::{Api, Host, HostFile, Name, RegisterError, register};
 use crate::event::{Call, Event, Observer};
-use crate::vfs::{Answer, Caller, Code, Control, File, Kind, Level, Raw, Reply, Vfs, flag};
+use crate::vfs::{Answer, Caller, Code, Control, File, Kind, Level, Raw, Region, Reply, Vfs, flag};
 
 /// Registers a pass-through VFS under `name`, over the VFS that is the default now.
 ///
@@ -190,7 +190,7 @@ impl File for Watched {
         self.shm
     }
 
-    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<*mut c_void> {
+    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<Region> {
         self.inner.shm_map(region, bytes, extend)
     }
 

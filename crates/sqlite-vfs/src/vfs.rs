@@ -175,6 +175,21 @@ pub struct Raw {
     pub(crate) argument: *mut c_void,
 }
 
+/// A region of shared memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    /// Where it is: null if it is not there and not to be made.
+    pub at: *mut c_void,
+    /// What SQLite is told beside: `SQLITE_READONLY` of one that may only be read.
+    pub code: Option<Code>,
+}
+
+impl From<*mut c_void> for Region {
+    fn from(at: *mut c_void) -> Region {
+        Region { at, code: None }
+    }
+}
+
 /// A result with SQLite's code as its error.
 pub type Answer<T> = Result<T, Code>;
 
@@ -261,9 +276,8 @@ pub trait File: Send {
     fn has_shm(&self) -> bool {
         false
     }
-    /// The address of a region of shared memory, null if it is not there and not to be made. It
-    /// stays valid until this file's [`File::shm_unmap`].
-    fn shm_map(&mut self, _region: usize, _bytes: usize, _extend: bool) -> Answer<*mut c_void> {
+    /// A region of shared memory. It stays valid until this file's [`File::shm_unmap`].
+    fn shm_map(&mut self, _region: usize, _bytes: usize, _extend: bool) -> Answer<Region> {
         Err(Code::IOERR_SHMOPEN)
     }
     /// Takes or leaves locks `first .. first + count` of the shared memory.

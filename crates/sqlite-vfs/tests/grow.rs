@@ -9,6 +9,7 @@ use common::cut::Medium;
 use common::full::Rig;
 use common::image::Image;
 use rusqlite::{Connection, ErrorCode};
+use varve_sqlite_vfs::store::Bug;
 use varve_sqlite_vfs::{FIRST_CAPACITY, Store, StoreOptions};
 
 const MODES: [&str; 5] = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "WAL"];
@@ -214,6 +215,40 @@ fn at_its_limit_it_is_full_and_says_so() {
 
 /// The host has no room at one write of a statement that lets the store grow: it is done or refused, with the reason,
 /// and nothing is lost.
+/// Its table of objects stays as it is: a database too many is refused when it commits, and nothing else is.
+#[test]
+fn a_database_too_many_is_refused_and_the_others_go_on() {
+    let rig = Rig::new();
+    let mut medium = growing(NEW);
+    let (store, main) = opened(&rig, &mut medium, NEW);
+    main.execute_batch("CREATE TABLE t(v)").unwrap();
+    let named = |n: u32| common::open(&format!("{}/d{n}", rig.name), rig.vfs()).unwrap();
+    let made =
+        (1..100).take_while(|n| named(*n).execute_batch("CREATE TABLE t(v)").is_ok()).count();
+    assert!((50..70).contains(&made), "{made}");
+    let more = named(100);
+    let refused = more.execute_batch("CREATE TABLE t(v)").unwrap_err();
+    assert_eq!(refused.sqlite_error_code(), Some(ErrorCode::DiskFull), "{refused}");
+    assert!(ask(&main, "PRAGMA varve_error").contains("object table is full"));
+    drop(more);
+    main.execute_batch("INSERT INTO t VALUES(1)").unwrap();
+    store.flush().unwrap();
+    named(1).execute_batch("INSERT INTO t VALUES(1)").unwrap();
+    closed(&rig, store, main);
+    let (store, main) = opened(&rig, &mut medium, NEW);
+    assert_eq!(ask(&main, "SELECT count(*) FROM t"), "1");
+    assert_eq!(ask(&named(made as u32), "SELECT count(*) FROM t"), "0");
+    // Who does not count learns it too late.
+    store.plant(Bug::SlotsUncounted.into());
+    // The first two commits go as pages.
+    for _ in 0..3 {
+        main.execute_batch("INSERT INTO t VALUES(2)").unwrap();
+    }
+    assert!(named(100).execute_batch("CREATE TABLE t(v)").is_ok());
+    assert!(store.flush().is_err());
+    closed(&rig, store, main);
+}
+
 #[test]
 fn a_host_without_room_costs_nothing_that_was_there() {
     let rig = Rig::new();

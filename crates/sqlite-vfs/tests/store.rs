@@ -129,7 +129,9 @@ fn an_image_with_a_log_commits_by_records() {
         assert_eq!(version(&other), version_of, "{more}");
         std::fs::remove_file(&other).unwrap();
     }
-    for wrong in ["delta=maybe", "delta=on&log=5000", "delta=on&log_grain=100"] {
+    for wrong in
+        ["delta=maybe", "delta=on&log=5000", "delta=on&log_grain=100", "nolock=1", "immutable=yes"]
+    {
         let image = folder.file("wrong.varve");
         assert!(open(&format!("file:{image}?capacity=4MiB&{wrong}"), &vfs).is_err(), "{wrong}");
     }
@@ -218,6 +220,52 @@ fn a_second_database_of_an_image_opens_whether_or_not_the_image_is_open() {
     let other = folder.file("other.db");
     std::fs::write(&other, b"SQLite format 3\0").unwrap();
     assert!(open(&format!("{other}/second"), &vfs).is_err());
+}
+
+/// With a shared cache SQLite writes pages of whoever writes when another connection reads and needs the room.
+#[test]
+fn a_page_that_a_reader_presses_out_is_the_writers() {
+    let rig = rig(StoreOptions::default());
+    let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE
+        | rusqlite::OpenFlags::SQLITE_OPEN_CREATE
+        | rusqlite::OpenFlags::SQLITE_OPEN_URI
+        | rusqlite::OpenFlags::SQLITE_OPEN_SHARED_CACHE;
+    let connect = || {
+        let db =
+            rusqlite::Connection::open_with_flags_and_vfs(&rig.name, flags, &*rig.vfs).unwrap();
+        db.execute_batch("PRAGMA cache_size=10").unwrap();
+        db
+    };
+    let (writer, reader) = (connect(), connect());
+    let rows =
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200) INSERT INTO";
+    for table in ["t", "u"] {
+        let sql = format!(
+            "CREATE TABLE {table}(k INTEGER PRIMARY KEY, n INT, v BLOB);
+             {rows} {table} SELECT i, 0, randomblob(3000) FROM n"
+        );
+        writer.execute_batch(&sql).unwrap();
+    }
+    for round in 1..=20 {
+        writer.execute_batch("BEGIN").unwrap();
+        for row in 1..=200 {
+            let change = format!("UPDATE t SET n = {round}, v = randomblob(3000) WHERE k = {row}");
+            writer.execute_batch(&change).unwrap();
+            if row % 5 == 0 {
+                assert_eq!(ask(&reader, "SELECT sum(length(v)) FROM u"), "600000");
+            }
+        }
+        match round % 4 {
+            0 => writer.execute_batch("ROLLBACK").unwrap(),
+            _ => writer.execute_batch("COMMIT").unwrap(),
+        }
+        let there = if round % 4 == 0 { round - 1 } else { round };
+        drop(rig.store.flush());
+        let other = open(&rig.name, &rig.vfs).unwrap();
+        assert_eq!(ask(&other, "PRAGMA integrity_check"), "ok", "round {round}");
+        let found = ask(&other, "SELECT min(n) || ' ' || max(n) FROM t");
+        assert_eq!(found, format!("{there} {there}"), "round {round}");
+    }
 }
 
 /// What a database gives up is given up to the drive, which else would go on copying it.

@@ -39,7 +39,8 @@ impl Backing for ImageFile {
             Payload::Bytes(bytes) if bytes.len() <= PAGE as usize => {
                 self.append(s, at, &slot.oob, Some(bytes))
             }
-            Payload::Stored(from) => match self.fetch(s, *from) {
+            // An error is not damage: what cannot be read now may be read later, where it is.
+            Payload::Stored(from) => match self.fetch(s, *from)? {
                 Some(bytes) => self.append(s, at, &slot.oob, Some(&bytes)),
                 // The copy says that what it stands for was lost.
                 None => {
@@ -76,6 +77,6 @@ impl Backing for ImageFile {
 
     fn read(&self, at: Ppn) -> Option<Arc<[u8]>> {
         let s = self.lock();
-        self.fetch(&s, at).map(Arc::from)
+        self.fetch(&s, at).ok().flatten().map(Arc::from)
     }
 }

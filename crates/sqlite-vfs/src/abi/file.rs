@@ -292,8 +292,9 @@ unsafe extern "C" fn shm_map(
     unsafe {
         *out = std::ptr::null_mut();
         with(place, |file, _| {
-            *out = file.shm_map(region as usize, bytes as usize, extend != 0)?;
-            Ok(())
+            let region = file.shm_map(region as usize, bytes as usize, extend != 0)?;
+            *out = region.at;
+            region.code.map_or(Ok(()), Err)
         })
     }
 }

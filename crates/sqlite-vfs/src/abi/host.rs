@@ -1,10 +1,10 @@
 //! The process's default VFS and its files, behind safe methods.
 
-use std::ffi::{CString, c_int, c_void};
+use std::ffi::{CString, c_int};
 
 use super::ffi::{sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
 use super::{Api, Name};
-use crate::vfs::{Answer, Code, Level, Raw, Reply};
+use crate::vfs::{Answer, Code, Level, Raw, Region, Reply};
 
 /// The VFS that was the default when ours was registered. SQLite never frees it.
 #[derive(Clone, Copy)]
@@ -214,21 +214,18 @@ impl HostFile {
         self.methods().is_ok_and(|m| m.iVersion >= 2 && m.xShmMap.is_some())
     }
 
-    pub(crate) fn shm_map(
-        &mut self,
-        region: usize,
-        bytes: usize,
-        extend: bool,
-    ) -> Answer<*mut c_void> {
+    pub(crate) fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<Region> {
         let map = self.methods()?.xShmMap.ok_or(Code::IOERR_SHMOPEN)?;
         let mut out = std::ptr::null_mut();
         // SAFETY: the file is open, has shared memory (`has_shm`), and `out` is for the answer.
         let done = unsafe {
             map(self.place(), region as c_int, bytes as c_int, c_int::from(extend), &raw mut out)
         };
-        // READONLY still comes with memory; SQLite is told the code as it is.
-        ok(done)?;
-        Ok(out)
+        match ok(done) {
+            // Memory that this process may only read comes with READONLY.
+            Err(code) if !out.is_null() => Ok(Region { at: out, code: Some(code) }),
+            done => done.map(|()| Region::from(out)),
+        }
     }
 
     pub(crate) fn shm_lock(&mut self, first: usize, count: usize, flags: c_int) -> Answer<()> {

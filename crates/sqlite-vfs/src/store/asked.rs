@@ -51,6 +51,7 @@ impl Asked {
 
     /// As the parameters say; the error says which one is wrong.
     pub(super) fn of(name: &Name<'_>, kind: Kind, flags: c_int) -> Result<Asked, String> {
+        locks(name)?;
         let mut options = options(name)?;
         // One that says what it holds stays so, unless it says what it may hold, too.
         let (capacity, limit) = (size(name, "capacity")?, size(name, "limit")?);
@@ -80,6 +81,20 @@ impl Asked {
             by_uri: name.parameter("vfs").is_some(),
         })
     }
+}
+
+/// SQLite leaves the locks of a database alone with these, and a store knows by them what belongs together, and who may read.
+fn locks(name: &Name<'_>) -> Result<(), String> {
+    for (key, instead) in [
+        ("nolock", "a store in an image is locked as a whole, by its process"),
+        ("immutable", "mode=ro reads an image, also beside the program that writes it"),
+    ] {
+        let Some(text) = name.parameter(key) else { continue };
+        if !["0", "no", "off", "false"].contains(&text.to_lowercase().as_str()) {
+            return Err(format!("{key}={text}: expected without it: {instead}"));
+        }
+    }
+    Ok(())
 }
 
 /// The namespace that `device` names, if it is there, and what its host knows by the file that `secret` names.

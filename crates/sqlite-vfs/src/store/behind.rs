@@ -217,7 +217,7 @@ impl Core {
             match self.take_extent(id) {
                 Ok(extent) => fresh.push(extent),
                 Err(error) => {
-                    self.space.give(fresh);
+                    self.space.give_back(fresh);
                     return Err(error);
                 }
             }
@@ -234,16 +234,20 @@ impl Core {
             _ => false,
         };
         if !aside || self.behind.is_none() {
+            self.blank()?;
             return self.space.extent();
         }
         self.make_extent()?;
+        if !self.space.is_tight() {
+            self.blank()?;
+        }
         let extent = self.space.side_extent()?;
         if self.space.is_behind(extent)
             && let Some(behind) = &mut self.behind
             && let Err(error) = behind.clear(id, self.layout.extent(extent))
         {
             self.failed_behind(&error);
-            self.space.give([extent]);
+            self.space.give_back([extent]);
             return Err(error);
         }
         Ok(extent)
@@ -258,7 +262,7 @@ impl Core {
         }
         self.make_room_for(owner, id, wanted)?;
         let own = self.extents_of(owner, id) as u64 * EXTENT;
-        let free = self.space.extents.len() as u64 * EXTENT + own;
+        let free = self.space.free() * EXTENT + own;
         let (kept, pages) = (self.space.kept(), self.space.pages());
         if free >= wanted + kept || self.frees(owner, id)? {
             return Ok(());

@@ -107,7 +107,7 @@ impl Core {
             let data = journal.map_or(Ok(Vec::new()), |data| data.part(at, at + PIECE));
             let written = data.map_err(|error| spooled(error).into());
             if let Err(error) = written.and_then(|data| self.write_plain(copy, &data, at)) {
-                self.forget(copy);
+                self.forget(copy)?;
                 return Err(error);
             }
         }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar};
 
-use block::{Data, DeviceError, Lba, Lpn, Plant, Request, Sectors, Time, TxError};
+use block::{Data, DeviceError, Lba, Lpn, Plant, Request, Sectors, Time, TxError, TxId};
 use live::{Damage, Named};
 
 use super::behind::Behind;
@@ -162,8 +162,22 @@ impl Core {
     pub(super) fn flush_device(&mut self) -> Done<()> {
         self.now = self.device.submit(self.now, Request::flush())?;
         self.unflushed = false;
+        self.space.flushed();
         self.stats.flushes += 1;
         Ok(())
+    }
+
+    /// Sees to it that a free extent reads as zeroes, durably.
+    pub(super) fn blank(&mut self) -> Done<()> {
+        let Some(some) = self.space.next_discards() else { return Ok(()) };
+        if !self.has_bug(Bug::ExtentNotDiscarded) {
+            self.discard_extents(&some)?;
+        }
+        if self.has_bug(Bug::ExtentNotFlushed) {
+            self.space.flushed();
+            return Ok(());
+        }
+        self.flush_device()
     }
 
     pub(super) fn discard_extents(&mut self, extents: &[u32]) -> Done<()> {
@@ -372,7 +386,8 @@ impl Core {
         self.write_stale()
     }
 
-    /// Writes the records that plain changes have left behind, with plain writes.
+    /// Writes the records that plain changes have left behind, with plain writes, or, where one has several parts, in
+    /// a transaction: a table with some of them is damaged.
     pub(super) fn write_stale(&mut self) -> Done<()> {
         let stale: Vec<Id> =
             self.objects.iter().filter(|(_, o)| o.stale).map(|(id, _)| *id).collect();
@@ -382,21 +397,35 @@ impl Core {
             while meta.slots.len() < meta.parts() {
                 meta.slots.push(self.space.slot()?);
             }
-            // A part that is no longer needed is overwritten before the first one says so: a
-            // record of too many parts would be a damaged table.
+            let gone = meta.slots.split_off(meta.parts());
+            let whole = meta.slots.len() + gone.len() > 1 && !self.has_bug(Bug::PartsApart);
+            let tid = if whole { Some(self.device.tx_begin()?) } else { None };
             for part in 0..meta.parts() {
-                self.write_lpn(self.layout.slot(meta.slots[part]), &meta.encode(id, &name, part))?;
+                let (slot, page) = (meta.slots[part], meta.encode(id, &name, part));
+                self.write_record(tid, slot, &page)?;
                 self.stats.table += 1;
             }
-            for slot in meta.slots.split_off(meta.parts()) {
-                self.write_lpn(self.layout.slot(slot), &[0; PAGE])?;
-                self.space.slots.insert(slot);
+            for slot in &gone {
+                self.write_record(tid, *slot, &[0; PAGE])?;
             }
+            if let Some(tid) = tid {
+                self.commit_tids(&[tid])?;
+            }
+            self.space.slots.extend(gone);
             if let Some(object) = self.objects.get_mut(&id) {
                 object.meta = meta;
                 object.stale = false;
             }
         }
+        Ok(())
+    }
+
+    /// One part of a record, in a transaction or plainly.
+    fn write_record(&mut self, tid: Option<TxId>, slot: u32, page: &[u8]) -> Done<()> {
+        let lpn = self.layout.slot(slot);
+        let Some(tid) = tid else { return self.write_lpn(lpn, page) };
+        let written = self.device.tx_write(self.now, tid, Lpn(lpn), Data::Write(page));
+        self.now = written.inspect_err(|error| self.break_off(error))?;
         Ok(())
     }
 
@@ -411,9 +440,9 @@ impl Core {
         self.write_stale()?;
         if self.unflushed {
             self.flush_device()?;
-            let free = std::mem::take(&mut self.space.limbo);
-            self.let_go(&free)?;
         }
+        let free = std::mem::take(&mut self.space.limbo);
+        self.let_go(&free)?;
         self.unsynced_copy = false;
         Ok(())
     }

@@ -63,7 +63,7 @@ impl Core {
         let old = self.group.metas.insert(id, fitted.clone()).unwrap_or_default().extents;
         let given_up = meta.extents.iter().chain(&old);
         let named = |e: &u32| durable.contains(e) || fitted.extents.contains(e);
-        self.space.give(given_up.filter(|e| !named(e)).copied());
+        self.space.give_back(given_up.filter(|e| !named(e)).copied());
     }
 
     /// The group has given objects their places in the table: who has begun to change one goes on with

@@ -120,16 +120,19 @@ impl Home {
         }
     }
 
+    /// The store, when nobody writes to the log.
+    pub(super) fn quiet(&self) -> Result<MutexGuard<'_, Core>, Inherited> {
+        let core = self.lock()?;
+        let changed = core.queue.changed();
+        let quiet = changed.wait_while(core, |core| core.queue.is_writing());
+        Ok(quiet.unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// After a change that found no room because the device cannot grow while somebody writes to the log: waits until
     /// nobody does. `false`: it is full.
     pub(super) fn has_grown_quiet(&self) -> bool {
-        let Ok(mut core) = self.lock() else { return false };
-        if !std::mem::take(&mut core.wants_growth) {
-            return false;
-        }
-        let changed = core.queue.changed();
-        drop(changed.wait_while(core, |core| core.queue.is_writing()));
-        true
+        let wanted = self.lock().is_ok_and(|mut core| std::mem::take(&mut core.wants_growth));
+        wanted && self.quiet().is_ok()
     }
 
     /// Sleeps until a lock that was missed can be had, at most for `limit`. `false`: this is no store to wait for.

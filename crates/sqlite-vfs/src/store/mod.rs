@@ -219,6 +219,10 @@ pub enum Bug {
     PastForgotten,
     ReaderAhead,
     NobodyWoken,
+    ExtentNotDiscarded,
+    ExtentNotFlushed,
+    PartsApart,
+    SlotsUncounted,
 }
 
 impl Bug {
@@ -332,7 +336,7 @@ impl Store {
     /// # Errors
     /// [`StoreError::Device`]; where there is no room for that, everything is as it was.
     pub fn grow(&self, capacity: Bytes) -> Result<(), StoreError> {
-        let mut core = self.core()?;
+        let mut core = self.0.quiet()?;
         let done = core.grow_by_order(capacity);
         done.map_err(|error| match core.why.take() {
             Some(why) => TxError::from(block::DeviceError::Io(why)).into(),

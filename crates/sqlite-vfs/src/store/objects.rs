@@ -92,14 +92,15 @@ impl Core {
         id
     }
 
-    /// Drops an object that no record names yet.
-    pub(super) fn forget(&mut self, id: Id) {
+    /// Drops an object that no record names yet, with what was written of it.
+    pub(super) fn forget(&mut self, id: Id) -> Done<()> {
         if self.objects.get(&id).is_some_and(|object| object.meta.slots.is_empty())
             && let Some(object) = self.objects.remove(&id)
         {
             self.names.remove(&object.name);
-            self.space.give(object.meta.extents);
+            return self.let_go(&object.meta.extents);
         }
+        Ok(())
     }
 
     /// Removes an object with its record, in a transaction of its own.

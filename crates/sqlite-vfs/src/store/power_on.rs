@@ -77,6 +77,7 @@ impl Core {
         if !header.sealed {
             core.replay()?;
         }
+        core.space.was_found();
         if let Err(error) = core.load_durable_journals() {
             return Err(core.damage.take().map_or(error.into(), StoreError::Damaged));
         }
@@ -185,5 +186,79 @@ impl Core {
             }
         };
         Ok(Some(Ring::found(header.store, header.epoch, bytes, grain)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::Bytes;
+    use live::{ImageDrive, PowerCut};
+
+    use super::super::Bug;
+    use super::super::space::EXTENT;
+    use super::*;
+
+    /// Bytes of an object whose record is in one page, to the last.
+    const MOST: u64 = 900 * EXTENT * PAGE_BYTES;
+
+    /// An object begins a second part of its record, or gives it up, and the power goes at a write or sync: what a
+    /// mount says then, or `None` if all was done before.
+    fn cut_at(
+        path: &std::path::Path,
+        cut: PowerCut,
+        (from, to): (u64, u64),
+        bug: Option<Bug>,
+    ) -> Option<Result<(), String>> {
+        let _ = std::fs::remove_file(path);
+        let drive = ImageDrive::create(path, Bytes(1 << 30)).unwrap();
+        let mut core = Core::format(Box::new(drive), None, StoreOptions::default()).unwrap();
+        let id = core.make("main");
+        let grown = core.write_plain(id, &[1; PAGE], from - PAGE_BYTES);
+        grown.and_then(|()| core.sync_plain()).unwrap();
+        drop(core);
+        let drive = ImageDrive::open_until(path, Some(cut)).unwrap();
+        let mut core =
+            Core::mount(Box::new(drive), None, StoreOptions::default()).unwrap().expect("a store");
+        if let Some(bug) = bug {
+            core.bug = bug.into();
+        }
+        let changed = match to > from {
+            true => core.write_plain(id, &[2; PAGE], to - PAGE_BYTES),
+            false => core.truncate_plain(id, to),
+        };
+        let done = changed.and_then(|()| core.sync_plain());
+        drop(core);
+        let drive = ImageDrive::open(path).unwrap();
+        let found = Core::mount(Box::new(drive), None, StoreOptions::default());
+        let judged = found.map_err(|error| error.to_string()).map(|core| {
+            let size = core.expect("a store").size_of(None, id);
+            assert!([from, to].contains(&size), "{size}");
+        });
+        if done.is_ok() {
+            judged.map_or_else(|wrong| Some(Err(wrong)), |()| None)
+        } else {
+            Some(judged)
+        }
+    }
+
+    /// The first that is wrong, of cuts at all operations.
+    fn wrong(name: &str, seeds: u64, bug: Option<Bug>) -> Option<String> {
+        let path = std::env::temp_dir().join(format!("varve-parts-{name}-{}", std::process::id()));
+        let sizes = [(MOST, MOST + PAGE_BYTES), (MOST + PAGE_BYTES, MOST)];
+        let draws = (0..seeds).flat_map(|seed| sizes.map(|sizes| (seed, sizes)));
+        let mut cuts = draws.flat_map(|(seed, sizes)| {
+            let path = &path;
+            (1..).map_while(move |at| cut_at(path, PowerCut { at, seed }, sizes, bug))
+        });
+        let wrong = cuts.find_map(Result::err);
+        let _ = std::fs::remove_file(&path);
+        wrong
+    }
+
+    #[test]
+    fn a_record_of_two_parts_is_the_old_one_or_the_new_one() {
+        assert_eq!(wrong("whole", 1, None), None);
+        let found = wrong("apart", 20, Some(Bug::PartsApart));
+        assert!(found.is_some_and(|wrong| wrong.contains("table is damaged")));
     }
 }

@@ -3,6 +3,9 @@
 //! Invariants:
 //! * an extent is free, or belongs to the committed or a newer version of exactly one object, or
 //!   waits in `limbo` until no record on flash can name it any more;
+//! * one of the device that is taken reads as zeroes whatever happens: pages of it that are never written are read (SQLite
+//!   leaves out those that it has freed), and a power cut may keep the record that names it and lose what was
+//!   written there, and then no journal or log of before may be found. A discard is durable with a flush that follows it;
 //! * extents from `behind` on are not on the device but in the image's annex, and hold journals and
 //!   logs only: they are what a full store deletes with;
 //! * the first `MOST_BEHIND` of these numbers are of stores made before what lies there was sealed:
@@ -22,9 +25,16 @@ pub(super) const MOST_BEHIND: u32 = 1 << 18;
 /// The least that is kept for statements that free pages, and its share of the pages: one in 50.
 const LEAST_KEPT: u64 = 64;
 const KEPT_SHARE: u64 = 50;
+/// Extents that are discarded before one of them is taken.
+const AT_ONCE: usize = 64;
 
 pub(super) struct Space {
-    pub(super) extents: BTreeSet<u32>,
+    /// Free, and zeroes.
+    blank: BTreeSet<u32>,
+    /// Free and discarded, and zeroes after the next flush.
+    discarded: BTreeSet<u32>,
+    /// Free, with whatever lies there: those that a mount has found.
+    unknown: BTreeSet<u32>,
     pub(super) slots: BTreeSet<u32>,
     /// Freed by a plain change: reusable once the table page that drops them is durable.
     pub(super) limbo: Vec<u32>,
@@ -41,7 +51,9 @@ pub(super) struct Space {
 impl Space {
     pub(super) fn new(extents: u32, slots: u32) -> Space {
         Space {
-            extents: (0..extents).collect(),
+            blank: (0..extents).collect(),
+            discarded: BTreeSet::new(),
+            unknown: BTreeSet::new(),
             slots: (0..slots).collect(),
             limbo: Vec::new(),
             behind: extents,
@@ -68,8 +80,9 @@ impl Space {
 
     /// Extents of the device that are free, and all of them.
     pub(super) fn free(&self) -> u64 {
-        self.extents.len() as u64
+        (self.blank.len() + self.discarded.len() + self.unknown.len()) as u64
     }
+
     pub(super) fn extents_there(&self) -> u32 {
         self.behind
     }
@@ -86,7 +99,7 @@ impl Space {
 
     /// The device has so many extents. Nothing may lie behind it.
     pub(super) fn grow_to(&mut self, extents: u32) {
-        self.extents.extend(self.behind..extents);
+        self.blank.extend(self.behind..extents);
         self.behind = self.behind.max(extents);
         (self.taken, self.covered) = (0, 0);
         self.free_behind.clear();
@@ -126,7 +139,7 @@ impl Space {
     /// Takes an extent that a record names; `false` if it is taken, or cannot be there.
     pub(super) fn claim(&mut self, extent: u32, annex: bool) -> bool {
         if extent < self.behind {
-            return self.extents.remove(&extent);
+            return self.blank.remove(&extent) || self.unknown.remove(&extent);
         }
         let number = extent - self.behind;
         if !annex || number >= 2 * MOST_BEHIND {
@@ -141,26 +154,65 @@ impl Space {
         self.free_behind.remove(&extent)
     }
 
-    /// Extents that are free again.
-    pub(super) fn give(&mut self, extents: impl IntoIterator<Item = u32>) {
+    /// What is free lay there before: who knows what it holds.
+    pub(super) fn was_found(&mut self) {
+        self.unknown.append(&mut self.blank);
+    }
+
+    /// Extents that are free again, and of which nothing was written to the device.
+    pub(super) fn give_back(&mut self, extents: impl IntoIterator<Item = u32>) {
         for extent in extents {
             if extent < self.behind {
-                self.extents.insert(extent);
+                self.blank.insert(extent);
             } else if extent >= self.sealed() {
                 self.free_behind.insert(extent);
             }
         }
     }
 
+    /// Extents that are free again; those of the device are being discarded.
+    pub(super) fn give(&mut self, extents: impl IntoIterator<Item = u32>) {
+        for extent in extents {
+            if extent < self.behind {
+                self.discarded.insert(extent);
+            } else {
+                self.give_back([extent]);
+            }
+        }
+    }
+
+    /// The device was flushed.
+    pub(super) fn flushed(&mut self) {
+        self.blank.append(&mut self.discarded);
+    }
+
+    /// What is to be discarded, some at once, and flushed before an extent can be taken; `None`: one can, or
+    /// there is none.
+    pub(super) fn next_discards(&mut self) -> Option<Vec<u32>> {
+        if !self.blank.is_empty() || self.free() == 0 {
+            return None;
+        }
+        let some: Vec<u32> = self.unknown.iter().copied().take(AT_ONCE).collect();
+        for extent in &some {
+            self.unknown.remove(extent);
+            self.discarded.insert(*extent);
+        }
+        Some(some)
+    }
+
+    /// One of [`Space::next_discards`] was asked for before.
     pub(super) fn extent(&mut self) -> Result<u32, TxError> {
         let full = DeviceError::NoSpace("every extent of the store is in use");
-        self.extents.pop_first().ok_or(TxError::Device(full))
+        self.blank.pop_first().ok_or(TxError::Device(full))
     }
 
     pub(super) fn slot(&mut self) -> Result<u32, TxError> {
-        let full = DeviceError::NoSpace("the store's object table is full");
-        self.slots.pop_first().ok_or(TxError::Device(full))
+        self.slots.pop_first().ok_or_else(table_is_full)
     }
+}
+
+pub(super) fn table_is_full() -> TxError {
+    TxError::Device(DeviceError::NoSpace("the store's object table is full"))
 }
 
 #[cfg(test)]
@@ -173,9 +225,9 @@ mod tests {
         let taken: Vec<u32> = (0..6).map(|_| space.side_extent().unwrap()).collect();
         let sealed = 4 + MOST_BEHIND;
         assert_eq!(taken, [0, 1, 2, sealed, sealed + 1, sealed + 2]);
-        assert_eq!(space.extents.len(), 1, "left for databases");
+        assert_eq!(space.free(), 1, "left for databases");
         space.give(taken);
-        assert_eq!((space.extents.len(), space.free_behind.len()), (4, 3));
+        assert_eq!((space.free(), space.free_behind.len()), (4, 3));
     }
 
     #[test]
@@ -193,6 +245,24 @@ mod tests {
         let mut old = Space::new(1, 16);
         old.claim(1 + 8, true);
         assert!(old.is_used_behind(), "what is not sealed is never free");
+    }
+
+    #[test]
+    fn an_extent_is_taken_when_it_is_blank() {
+        let mut space = Space::new(3, 16);
+        assert_eq!((space.next_discards(), space.extent()), (None, Ok(0)));
+        space.was_found();
+        assert_eq!((space.free(), space.extent().is_err()), (2, true));
+        assert_eq!(space.next_discards(), Some(vec![1, 2]));
+        assert!(space.extent().is_err(), "not durable yet");
+        space.flushed();
+        assert_eq!(space.extent(), Ok(1));
+        space.give([0]);
+        space.give_back([1]);
+        assert_eq!((space.free(), space.extent(), space.extent()), (3, Ok(1), Ok(2)));
+        assert_eq!(space.next_discards(), Some(vec![]), "a flush is all that it wants");
+        space.flushed();
+        assert_eq!((space.extent(), space.next_discards()), (Ok(0), None));
     }
 
     #[test]

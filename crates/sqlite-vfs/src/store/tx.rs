@@ -5,13 +5,14 @@
 //!   whose size or place they changed;
 //! * a transaction that SQLite wants durable waits in the group only if the log has it (`commit`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use block::{Data, DeviceError, Lpn, TxError, TxId};
 
 use super::Bug;
 use super::core::{Core, Done, Id, PAGE_BYTES};
 use super::objects::{Owner, Tx};
+use super::space::table_is_full;
 use super::table::{Meta, PAGE};
 
 /// Pages of the device's table of open transactions that only records may take.
@@ -109,6 +110,7 @@ impl Core {
         self.may_grow(Some(owner), id, end)?;
         let wanted = Meta::extents_for(end);
         while self.change(owner, id).extents.len() < wanted {
+            self.blank()?;
             let extent = self.space.extent()?;
             self.change(owner, id).extents.push(extent);
         }
@@ -234,6 +236,7 @@ impl Core {
         let collected = there.iter().all(|owner| self.open[owner].tid.is_none());
         let lazy = self.options.group > 0 || there.iter().all(|owner| !self.open[owner].synced);
         let kept = self.keep_before(&there);
+        let kept = kept.and_then(|()| self.have_slots(&there));
         let done = kept.and_then(|()| match collected && !whole {
             true if lazy => self.join_group(&there),
             true if self.is_logging() => self.commit_to_log(&there),
@@ -245,6 +248,25 @@ impl Core {
             }
         }
         done
+    }
+
+    /// Whether the table has pages for the records of these transactions beside those that the group needs: one that
+    /// is answered must find its own when the group goes to the device.
+    fn have_slots(&self, owners: &[Owner]) -> Done<()> {
+        if self.has_bug(Bug::SlotsUncounted) {
+            return Ok(());
+        }
+        let mut metas: BTreeMap<Id, &Meta> =
+            self.group.metas.iter().map(|(id, m)| (*id, m)).collect();
+        for owner in owners {
+            metas.extend(self.open[owner].metas.iter().map(|(id, meta)| (*id, meta)));
+        }
+        let short = |(id, meta): (&Id, &&Meta)| {
+            let there = self.objects.get(id).map_or(0, |object| object.meta.slots.len());
+            meta.fitted().parts().saturating_sub(meta.slots.len().max(there))
+        };
+        let wanted: usize = metas.iter().map(short).sum();
+        if wanted > self.space.slots.len() { Err(table_is_full()) } else { Ok(()) }
     }
 
     pub(super) fn commit_now(&mut self, owners: &[Owner]) -> Done<()> {
@@ -367,7 +389,7 @@ impl Core {
             let fresh = |mine: &[u32], old: &[u32]| -> Vec<u32> {
                 mine.iter().copied().filter(|place| !old.contains(place)).collect()
             };
-            self.space.give(fresh(&meta.extents, &shared.extents));
+            self.space.give_back(fresh(&meta.extents, &shared.extents));
             self.space.slots.extend(fresh(&meta.slots, &shared.slots));
         }
         tx.tid.map_or(Ok(()), |tid| self.abort_tid(tid))

@@ -7,7 +7,7 @@
 //!   lock;
 //! * from then on every call is the store's file's.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::Arc;
 
 use super::asked::Asked;
@@ -15,7 +15,7 @@ use super::file::{StoreFile, forget_missed};
 use super::home::Inherited;
 use super::images::Images;
 use super::pragma;
-use crate::vfs::{Answer, Caller, Code, Control, File, Level, Raw, Reply, flag};
+use crate::vfs::{Answer, Caller, Code, Control, File, Level, Raw, Region, Reply, flag};
 
 pub(super) struct Waiting {
     images: Arc<Images>,
@@ -148,7 +148,7 @@ impl File for Waiting {
     fn has_shm(&self) -> bool {
         true
     }
-    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<*mut c_void> {
+    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<Region> {
         self.file.as_mut().ok_or(Code::IOERR_SHMOPEN)?.shm_map(region, bytes, extend)
     }
     fn shm_lock(&mut self, first: usize, count: usize, flags: c_int) -> Answer<()> {

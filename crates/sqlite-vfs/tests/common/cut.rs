@@ -1,6 +1,6 @@
 //! A device that loses its power at a chosen operation.
 //!
-//! Plain writes since the last flush are in a cache: a power cut keeps a part of them, drawn from a
+//! Plain writes and discards since the last flush are in a cache: a power cut keeps a part of them, drawn from a
 //! seed. Transactions are those of the device below, whose committed bytes outlive it.
 
 #![allow(dead_code)] // Each test uses its part.
@@ -48,10 +48,13 @@ pub trait Medium {
 
 const SECTORS: Sectors = Sectors(8 * 2_048);
 
+/// Pages that were written plainly and no flush has followed; `None`: discarded.
+type Cache = BTreeMap<u64, Option<Vec<u8>>>;
+
 /// RAM below a cache that a power cut loses.
 pub struct Ram {
     inner: Arc<Mutex<RamDevice>>,
-    cache: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
+    cache: Arc<Mutex<Cache>>,
     power: Arc<Mutex<Power>>,
     touched: Arc<Mutex<BTreeSet<u64>>>,
     seed: u64,
@@ -130,7 +133,7 @@ impl Medium for Ram {
         self.power.lock().unwrap().off = true;
         let mut device = self.device();
         for (page, bytes) in image {
-            write_through(&mut device, *page, bytes);
+            write_through(&mut device, *page, Some(bytes));
         }
         self.touched = Arc::new(Mutex::new(image.keys().copied().collect()));
         self.inner = Arc::new(Mutex::new(device));
@@ -142,24 +145,27 @@ impl Medium for Ram {
 pub struct CutDevice<D> {
     inner: Arc<Mutex<D>>,
     power: Arc<Mutex<Power>>,
-    /// Plain writes that no flush has followed, by page.
-    cache: Arc<Mutex<BTreeMap<u64, Vec<u8>>>>,
+    cache: Arc<Mutex<Cache>>,
     touched: Arc<Mutex<BTreeSet<u64>>>,
     seed: u64,
 }
 
 /// The power goes: each page of the cache is kept or not.
-fn lose<D: BlockDevice>(device: &mut D, cache: &mut BTreeMap<u64, Vec<u8>>, seed: u64) {
+fn lose<D: BlockDevice>(device: &mut D, cache: &mut Cache, seed: u64) {
     let mut rng = Rng::new(seed);
     for (page, bytes) in std::mem::take(cache) {
         if rng.ratio(1, 2) {
-            write_through(device, page, &bytes);
+            write_through(device, page, bytes.as_deref());
         }
     }
 }
 
-fn write_through<D: BlockDevice>(device: &mut D, page: u64, bytes: &[u8]) {
-    let request = Request::write(Lba(page * 8), Sectors(8)).with(Data::Write(bytes));
+fn write_through<D: BlockDevice>(device: &mut D, page: u64, bytes: Option<&[u8]>) {
+    let (lba, sectors) = (Lba(page * 8), Sectors(8));
+    let request = match bytes {
+        Some(bytes) => Request::write(lba, sectors).with(Data::Write(bytes)),
+        None => Request::discard(lba, sectors),
+    };
     device.submit(Time::ZERO, request).unwrap();
 }
 
@@ -190,7 +196,7 @@ impl<D: Transactional + Remap> CutDevice<D> {
     /// A page that goes into a transaction leaves the cache: its plain version is the older one.
     fn cache_out(&self, inner: &mut D, page: Lpn) {
         if let Some(bytes) = self.cache.lock().unwrap().remove(&u64::from(page.0)) {
-            write_through(inner, u64::from(page.0), &bytes);
+            write_through(inner, u64::from(page.0), bytes.as_deref());
         }
     }
 }
@@ -207,25 +213,31 @@ impl<D: Transactional + Remap> BlockDevice for CutDevice<D> {
                 let inner = self.mutate()?;
                 assert_eq!(bytes.len(), 4_096);
                 self.touched.lock().unwrap().insert(page);
-                self.cache.lock().unwrap().insert(page, bytes.to_vec());
+                self.cache.lock().unwrap().insert(page, Some(bytes.to_vec()));
                 drop(inner);
             }
             (Op::Flush, _) => {
                 let mut inner = self.mutate()?;
                 for (page, bytes) in std::mem::take(&mut *self.cache.lock().unwrap()) {
-                    write_through(&mut *inner, page, &bytes);
+                    write_through(&mut *inner, page, bytes.as_deref());
                 }
             }
             (Op::Discard, _) => {
-                let mut inner = self.mutate()?;
+                let inner = self.mutate()?;
                 let pages = page..page + request.sectors.0 / 8;
-                self.cache.lock().unwrap().retain(|page, _| !pages.contains(page));
-                inner.submit(at, Request::discard(request.lba, request.sectors))?;
+                let (mut cache, touched) = (self.cache.lock().unwrap(), &self.touched);
+                // What was never written reads as zeroes with and without it.
+                let there = touched.lock().unwrap();
+                cache.extend(there.range(pages).map(|page| (*page, None)));
+                drop(inner);
             }
             (_, Data::Read(out)) => {
                 let mut inner = self.alive()?;
                 if let Some(bytes) = self.cache.lock().unwrap().get(&page) {
-                    out.copy_from_slice(bytes);
+                    match bytes {
+                        Some(bytes) => out.copy_from_slice(bytes),
+                        None => out.fill(0),
+                    }
                     return Ok(at);
                 }
                 let read = Request::read(request.lba, request.sectors).with(Data::Read(out));

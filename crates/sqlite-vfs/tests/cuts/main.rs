@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 mod errors;
+mod reuse;
 mod stores;
 
 use common::crash::{Case, Harness, Outcome, PLAIN};

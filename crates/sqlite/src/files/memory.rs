@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use block::Rng;
 use varve_sqlite_vfs::Name;
 use varve_sqlite_vfs::vfs::{
-    Answer, Caller, Code, Control, File, Kind, Level, Raw, Reply, Vfs, flag,
+    Answer, Caller, Code, Control, File, Kind, Level, Raw, Region, Reply, Vfs, flag,
 };
 
 const PAGE: usize = 4096;
@@ -328,14 +328,14 @@ impl File for MemoryFile {
         true
     }
 
-    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<*mut c_void> {
+    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<Region> {
         if region >= self.shared.len() && !extend {
-            return Ok(std::ptr::null_mut());
+            return Ok(Region::from(std::ptr::null_mut()));
         }
         while region >= self.shared.len() {
             self.shared.push(vec![0; bytes.div_ceil(8)].into());
         }
-        Ok(self.shared[region].as_mut_ptr().cast())
+        Ok(Region::from(self.shared[region].as_mut_ptr().cast::<c_void>()))
     }
 
     fn shm_lock(&mut self, _first: usize, _count: usize, _flags: c_int) -> Answer<()> {

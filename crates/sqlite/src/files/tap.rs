@@ -2,12 +2,12 @@
 //!
 //! A call is told after it has succeeded below.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use varve_sqlite_vfs::Name;
 use varve_sqlite_vfs::event::{Call, Event, Observer};
-use varve_sqlite_vfs::vfs::{Answer, Caller, Control, File, Kind, Level, Raw, Reply, Vfs};
+use varve_sqlite_vfs::vfs::{Answer, Caller, Control, File, Kind, Level, Raw, Region, Reply, Vfs};
 
 /// Who listens, and changes by what it hears.
 pub trait Tap: Send {
@@ -200,7 +200,7 @@ impl File for WatchedFile {
         self.below.has_shm()
     }
 
-    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<*mut c_void> {
+    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<Region> {
         self.below.shm_map(region, bytes, extend)
     }
 

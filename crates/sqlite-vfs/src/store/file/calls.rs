@@ -10,7 +10,7 @@ use crate::store::core::{Core, Done};
 use crate::store::home::Missed;
 use crate::store::spool::{patch, spooled};
 use crate::store::{Bug, Checkpoint, Way, pragma};
-use crate::vfs::{Answer, Caller, Code, Control, File, Kind, Level, Raw, Reply, flag};
+use crate::vfs::{Answer, Caller, Code, Control, File, Kind, Level, Raw, Region, Reply, flag};
 
 const TWO_FILES: &str = "one COMMIT cannot bind a database of this store and one outside of it: a \
      power cut could leave one half. Commit them one after the other, or keep them in one store, as \
@@ -185,7 +185,7 @@ impl File for StoreFile {
         }
     }
 
-    fn lock(&mut self, _: Caller, level: Level) -> Answer<()> {
+    fn lock(&mut self, caller: Caller, level: Level) -> Answer<()> {
         let Place::Object(store, id) = &self.place else { return Ok(()) };
         let missed = Missed { id: *id, file: self.number, want: level };
         let home = Arc::downgrade(&store.0);
@@ -210,6 +210,9 @@ impl File for StoreFile {
             Ok(locked)
         })??;
         self.level = self.level.max(level);
+        if level > Level::Shared {
+            self.writer = self.writer.or(caller);
+        }
         Ok(())
     }
 
@@ -235,6 +238,9 @@ impl File for StoreFile {
             core.forget_past(id);
             core.wake();
             file.level = file.level.min(level);
+            if level <= Level::Shared {
+                file.writer = None;
+            }
             done
         });
         if passable {
@@ -364,7 +370,7 @@ impl File for StoreFile {
         self.kind == Kind::Database
     }
 
-    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<*mut c_void> {
+    fn shm_map(&mut self, region: usize, bytes: usize, extend: bool) -> Answer<Region> {
         let Place::Object(..) = &self.place else { return Err(Code::IOERR_SHMOPEN) };
         self.on(Code::IOERR_SHMOPEN, |file, core, id| {
             let Some(object) = core.objects.get_mut(&id) else {
@@ -379,8 +385,9 @@ impl File for StoreFile {
                 }
                 shm.regions.push((0..bytes.div_ceil(8)).map(|_| Default::default()).collect());
             }
-            Ok(Ok(shm.regions[region].as_ptr().cast_mut().cast()))
+            Ok(Ok(shm.regions[region].as_ptr().cast_mut().cast::<c_void>()))
         })?
+        .map(Region::from)
     }
 
     fn shm_lock(&mut self, first: usize, count: usize, flags: c_int) -> Answer<()> {

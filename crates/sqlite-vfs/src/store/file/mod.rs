@@ -69,6 +69,9 @@ pub(super) struct StoreFile {
     /// Number among the files of its store.
     number: u64,
     level: Level,
+    /// The connection that has begun to write. With a shared cache another one, which only reads, may make
+    /// SQLite write a page of it.
+    writer: Caller,
     batch: bool,
     in_batch: bool,
     read_only: bool,
@@ -121,6 +124,7 @@ impl StoreFile {
             full: String::new(),
             number: 0,
             level: Level::None,
+            writer: None,
             batch: false,
             in_batch: false,
             read_only: false,
@@ -267,7 +271,7 @@ impl StoreFile {
     }
 
     fn owner(&self, core: &Core, caller: Caller, id: Id) -> Owner {
-        match (core.options.way, caller) {
+        match (core.options.way, self.writer.or(caller)) {
             (Way::Controls, Some(connection)) if !core.has_bug(Bug::PhaseTwoPerFile) => {
                 Owner::Connection(connection)
             }
