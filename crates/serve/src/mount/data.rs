@@ -7,7 +7,7 @@
 use std::time::SystemTime;
 
 use block::Bytes;
-use fuser::{Errno, INodeNo, ReplyData, Request, TimeOrNow};
+use fuser::{Errno, INodeNo, ReplyData, Request, TimeOrNow, WriteFlags};
 use lfs::fs::{Attributes, SetAttributes};
 use lfs::{Fs, FsError, Nid, Now, format};
 use rustix::fs::FallocateFlags;
@@ -132,15 +132,15 @@ pub(super) fn target(volume: &Volume, ino: INodeNo) -> Result<Vec<u8>, Errno> {
 }
 
 /// Writes, a part at a time: others come in between. How many bytes were written, if any were: who asks for
-/// the others meets the error.
-fn put(volume: &Volume, ino: Nid, at: u64, data: &[u8]) -> Result<usize, Errno> {
+/// the others meets the error. Nobody does if all are wanted (`all`): the error is the answer then.
+fn put(volume: &Volume, ino: Nid, at: u64, data: &[u8], all: bool) -> Result<usize, Errno> {
     let mut done = 0;
     loop {
         let (at, rest) = (at + done as u64, &data[done..]);
         let part = &rest[..rest.len().min(PART - (at % PART as u64) as usize)];
         volume.admit();
         match volume.with(|fs, now| fs.write(now, ino, Bytes(at), part)) {
-            Err(_) if done > 0 => return Ok(done),
+            Err(_) if done > 0 && !all => return Ok(done),
             written => written?,
         }
         done += part.len();
@@ -151,19 +151,22 @@ fn put(volume: &Volume, ino: Nid, at: u64, data: &[u8]) -> Result<usize, Errno> 
     }
 }
 
-/// Writes.
+/// Writes. What the kernel writes out of its pages it takes for written, as long as there is no error: it does not
+/// look at how much was.
 pub(super) fn write(
     volume: &Volume,
     ino: INodeNo,
     at: u64,
     data: &[u8],
-    strip: bool,
+    how: WriteFlags,
 ) -> Result<u32, Errno> {
     let (file, ino) = (ino, nid(ino)?);
     u32::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
     let _away = away_with(data.len());
     let since = std::time::Instant::now();
-    let done = put(volume, ino, at, data).and_then(|bytes| match strip {
+    let strip = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+    let pages = how.contains(WriteFlags::FUSE_WRITE_CACHE);
+    let done = put(volume, ino, at, data, pages).and_then(|bytes| match strip {
         true => volume.with(|fs, now| unset(fs, now, ino)).map(|lost| {
             if lost {
                 volume.lost_its_bits(file);
@@ -234,7 +237,7 @@ pub(super) fn copy(
     let mut buffer = vec![0; usize::try_from(bytes).unwrap_or(COPY).min(COPY)];
     let mut len = volume.read(source, Bytes(from.1), &mut buffer)?;
     if len > 0 {
-        len = put(volume, target, to.1, &buffer[..len])?;
+        len = put(volume, target, to.1, &buffer[..len], false)?;
         if by.uid() != 0 && volume.with(|fs, now| unset(fs, now, target))? {
             volume.lost_its_bits(to.0);
         }
@@ -306,14 +309,48 @@ mod tests {
         (medium, disk, volume)
     }
 
+    fn made(volume: &Volume, name: &str) -> INodeNo {
+        let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
+        let kind = format::FileType::File;
+        let made =
+            volume.with(|fs, now| fs.create(now, Nid::ROOT, name.as_bytes(), kind, new, (0, 0)));
+        number(made.expect("created"))
+    }
+
+    /// Fills the volume, but for so many blocks.
+    fn fill(volume: &Volume, but: u64) {
+        let ino = made(volume, "filler");
+        let left = volume.with(|fs, now| Ok(fs.usage(now)?.available_blocks)).expect("usage");
+        let bytes = (left - left / 1000 - but) * 4096;
+        let apart = volume.with(|fs, now| {
+            fs.allocate(now, nid(ino).expect("a number"), Bytes(0), Bytes(bytes), false)
+        });
+        assert_eq!(apart, Ok(()));
+    }
+
+    /// A short count is a success to who writes pages: he would take all of them for written.
+    #[test]
+    fn pages_for_which_there_is_no_room_are_an_error() {
+        let (_, _, volume) = served();
+        let (plain, paged) = (made(&volume, "a"), made(&volume, "b"));
+        fill(&volume, 150);
+        let data = vec![5; 1 << 20];
+        let pages = WriteFlags::FUSE_WRITE_CACHE;
+        assert_eq!(write(&volume, paged, 0, &data, pages), Err(Errno::ENOSPC));
+        let change = volume.with(|fs, now| fs.truncate(now, nid(paged).expect("one"), Bytes(0)));
+        assert_eq!(change, Ok(()));
+        let short = write(&volume, plain, 0, &data, WriteFlags::empty()).expect("a part of it");
+        assert!(short > 0 && (short as usize) < data.len(), "{short}");
+        let rest = &data[short as usize..];
+        let more = write(&volume, plain, u64::from(short), rest, WriteFlags::empty());
+        assert_eq!(more, Err(Errno::ENOSPC));
+    }
+
     /// What was begun when a volume is taken is ended then: with an error it must not seem to be.
     #[test]
     fn an_error_of_what_is_done_at_the_end_is_known() {
         let (medium, _, volume) = served();
-        let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
-        let kind = format::FileType::File;
-        let made = volume.with(|fs, now| fs.create(now, Nid::ROOT, b"a", kind, new, (0, 0)));
-        made.expect("created");
+        made(&volume, "a");
         let begun = volume.with(|fs, now| match fs.sync(now) {
             Err(FsError::Again) => Ok(true),
             other => other.map(|()| false),
@@ -327,11 +364,8 @@ mod tests {
     #[test]
     fn after_an_error_nothing_is_said_to_be_durable() {
         let (medium, disk, volume) = served();
-        let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
-        let kind = format::FileType::File;
-        let made = volume.with(|fs, now| fs.create(now, Nid::ROOT, b"a", kind, new, (0, 0)));
-        let (ino, root) = (number(made.expect("created")), INodeNo::ROOT);
-        write(&volume, ino, 0, &[7; 9000], false).expect("written");
+        let (ino, root) = (made(&volume, "a"), INodeNo::ROOT);
+        write(&volume, ino, 0, &[7; 9000], WriteFlags::empty()).expect("written");
         let fsync = |ino: INodeNo| {
             let (syncs, (told, answer)) = (Syncs::new(&volume).expect("a thread"), mpsc::channel());
             syncs.ask(nid(ino).expect("an inode"), move |result| told.send(result).expect("heard"));

@@ -277,8 +277,7 @@ impl Filesystem for Files {
         reply: ReplyWrite,
     ) {
         let _turn = self.takers.take();
-        let strip = write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-        let done = data::write(&self.volume, ino, offset, data, strip);
+        let done = data::write(&self.volume, ino, offset, data, write_flags);
         let (bytes, ino) = match done.and_then(|bytes| Ok((bytes, nid(ino)?))) {
             Ok(written) => written,
             Err(error) => return reply.error(error),
