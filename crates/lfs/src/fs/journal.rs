@@ -79,11 +79,15 @@ fn slot_addr(slot: u32) -> BlockAddr {
     BlockAddr(FIRST_SLOT + slot * RECORD_BLOCKS)
 }
 
-fn read_pair<D: BlockDevice>(disk: &mut Disk<D>, slot: u32) -> Option<(Box<Block>, Box<Block>)> {
+/// What cannot be read may be a record that was relied on: that is no record that is missing.
+fn read_pair<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    slot: u32,
+) -> Result<(Box<Block>, Box<Block>), FsError> {
     let (mut journal, mut summary) = (zeroed(), zeroed());
-    disk.read(slot_addr(slot), &mut journal).ok()?;
-    disk.read(BlockAddr(slot_addr(slot).0 + 1), &mut summary).ok()?;
-    Some((journal, summary))
+    disk.read(slot_addr(slot), &mut journal)?;
+    disk.read(BlockAddr(slot_addr(slot).0 + 1), &mut summary)?;
+    Ok((journal, summary))
 }
 
 /// How the journal of a volume is laid out. Where the block that says so is torn, the power went while
@@ -92,16 +96,15 @@ pub(super) fn read_state<D: BlockDevice>(
     disk: &mut Disk<D>,
     uuid: &[u8; 16],
 ) -> Result<State, FsError> {
-    let mut first = None;
     for at in [STATE_AT, STATE_COPY_AT] {
         let mut block = zeroed();
-        match disk.read(at, &mut block).map(|()| State::decode(&block)) {
-            Ok(Some(state)) if state.uuid == *uuid => return Ok(state),
-            Ok(_) => {}
-            Err(error) => first = first.or(Some(error)),
+        // The copy does not stand for a block that cannot be read: it may be of an older mount.
+        disk.read(at, &mut block)?;
+        if let Some(state) = State::decode(&block).filter(|state| state.uuid == *uuid) {
+            return Ok(state);
         }
     }
-    Err(first.map_or(FsError::Corrupt("the state block of the journal"), FsError::from))
+    Err(FsError::Corrupt("the state block of the journal"))
 }
 
 impl<D: BlockDevice> Fs<D> {
@@ -222,12 +225,11 @@ impl<D: BlockDevice> Fs<D> {
         for slot in 0..state.slots {
             let identity = self.identity(slot);
             let back = if self.options.bug.has(Bug::VersionIgnored) { 30 } else { 0 };
-            let pair = read_pair(&mut self.disk, slot);
-            let found = pair.and_then(|(journal, summary)| {
-                let (behind, moves) = (0..=back).find_map(|ago| {
-                    let version = identity.version.saturating_sub(ago);
-                    decode(&Identity { version, ..identity }, &journal, &summary)
-                })?;
+            let (journal, summary) = read_pair(&mut self.disk, slot)?;
+            let found = (0..=back).find_map(|ago| {
+                let version = identity.version.saturating_sub(ago);
+                let record = decode(&Identity { version, ..identity }, &journal, &summary);
+                let (behind, moves) = record?;
                 Some((slot.saturating_sub(behind), moves, Summary::decode(&summary)))
             });
             match (found, missing) {

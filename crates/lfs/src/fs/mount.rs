@@ -1,6 +1,7 @@
 //! Mounting: superblock, newest pack, tables, journals, heads.
 //!
-//! Invariants: nothing is written before everything was read and understood. A read-write mount
+//! Invariants: nothing is written before everything was read and understood. What cannot be read is not
+//! taken for what was never written: an older state is served only where the media say so. A read-write mount
 //! makes a checkpoint of its own before anything else, so that no block written before it carries
 //! the version that blocks written from now on will carry.
 
@@ -96,49 +97,69 @@ pub(super) fn check_payload(superblock: &Superblock) -> Result<(), FsError> {
     Ok(())
 }
 
-/// A pack whose last block is there.
+/// A pack that has an end.
 struct Ends {
     cp: Checkpoint,
-    /// Of the last block.
-    crc: u32,
+    /// Of the last block; or why that could not be read.
+    crc: Result<u32, FsError>,
     /// The first one is damaged.
     headless: bool,
 }
 
-/// Both ends of a pack, if they agree; or the last one, if the first is damaged.
-fn pack_ends<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout, which: usize) -> Option<Ends> {
+/// Both ends of a pack, if they agree; or the last one, if the first is damaged or cannot be read.
+fn pack_ends<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    layout: &Layout,
+    which: usize,
+) -> Result<Option<Ends>, FsError> {
     let start = layout.pack(which);
     let first = read(disk, start).ok();
     let Some(cp) = first.as_deref().and_then(Checkpoint::decode) else {
         // A new volume's other pack was never written.
         let blank = first.is_some_and(|first| first == zeroed());
-        return if blank { None } else { pack_end(disk, layout, which) };
+        return if blank { Ok(None) } else { pack_end(disk, layout, which) };
     };
     if !(3..=layout.pack_room()).contains(&cp.pack_blocks) {
-        return None;
+        return Ok(None);
     }
-    let last = read(disk, BlockAddr(start.0 + cp.pack_blocks - 1)).ok()?;
-    let same = Checkpoint::decode(&last).is_some_and(|end| end.version == cp.version);
-    same.then(|| Ends { cp, crc: u32_at(&last[..], 4092), headless: false })
+    let crc = match read(disk, BlockAddr(start.0 + cp.pack_blocks - 1)) {
+        Ok(last) if Checkpoint::decode(&last).is_none_or(|end| end.version != cp.version) => {
+            return Ok(None);
+        }
+        last => last.map(|last| u32_at(&last[..], 4092)),
+    };
+    Ok(Some(Ends { cp, crc, headless: false }))
 }
 
 /// The last block of a pack without the first. Both say the same, and the last one is written when all others are durable:
-/// where it is whole and nothing newer was begun, the pack was, too.
-fn pack_end<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout, which: usize) -> Option<Ends> {
+/// where it is whole and nothing newer was begun, the pack was, too. A block that cannot be read may be the last one of the
+/// newest.
+fn pack_end<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    layout: &Layout,
+    which: usize,
+) -> Result<Option<Ends>, FsError> {
     let start = layout.pack(which).0;
-    let ends = (2..layout.pack_room()).filter_map(|i| {
-        let block = read(disk, BlockAddr(start + i)).ok()?;
-        let cp = Checkpoint::decode(&block)?;
-        let crc = u32_at(&block[..], 4092);
-        (cp.pack_blocks == i + 1).then_some(Ends { cp, crc, headless: true })
-    });
-    // Those of older packs, which were longer, may be there still.
-    ends.max_by_key(|ends| ends.cp.version)
+    let mut newest: Option<Ends> = None;
+    for i in 2..layout.pack_room() {
+        let block = read(disk, BlockAddr(start + i))?;
+        let Some(cp) = Checkpoint::decode(&block) else { continue };
+        // Those of older packs, which were longer, may be there still.
+        let older = newest.as_ref().is_some_and(|newest| newest.cp.version > cp.version);
+        if cp.pack_blocks == i + 1 && !older {
+            newest = Some(Ends { cp, crc: Ok(u32_at(&block[..], 4092)), headless: true });
+        }
+    }
+    Ok(newest)
 }
 
-/// The pack that counts.
-fn newest<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout) -> Option<(usize, Ends)> {
-    let found = [0, 1].map(|which| pack_ends(disk, layout, which));
+/// The pack that counts. Where it cannot be seen which one that is, or the one that counts cannot be read to its end, that
+/// is the answer: blocks of the state before may be others' by now.
+fn newest<D: BlockDevice>(
+    disk: &mut Disk<D>,
+    layout: &Layout,
+) -> Result<Option<(usize, Ends)>, FsError> {
+    let found = [pack_ends(disk, layout, 0)?, pack_ends(disk, layout, 1)?];
     let versions = found.each_ref().map(|ends| ends.as_ref().map(|ends| ends.cp.version));
     // Without its first block a pack counts only if it is the other one's next: else its own next but one may have been
     // begun in its place.
@@ -146,22 +167,23 @@ fn newest<D: BlockDevice>(disk: &mut Disk<D>, layout: &Layout) -> Option<(usize,
         versions[1 - which].zip(versions[which]).is_some_and(|(other, own)| other + 1 == own)
     };
     // Of two with one version the first counts: `mkfs.f2fs` makes such, and `sload.f2fs` rewrites it.
-    found
+    Ok(found
         .into_iter()
         .enumerate()
         .rev()
         .filter_map(|(which, ends)| Some((which, ends?)))
         .filter(|(which, ends)| !ends.headless || follows(*which))
-        .max_by_key(|(_, ends)| ends.cp.version)
+        .max_by_key(|(_, ends)| ends.cp.version))
 }
 
 pub(super) fn read_pack<D: BlockDevice>(
     disk: &mut Disk<D>,
     layout: &Layout,
 ) -> Result<Pack, FsError> {
-    let newest = newest(disk, layout);
+    let newest = newest(disk, layout)?;
     let (which, Ends { cp, crc, headless }) =
         newest.ok_or(FsError::Corrupt("neither checkpoint pack is whole"))?;
+    let crc = crc?;
     let bad = FsError::Corrupt("a pack's parts do not fit");
     let with_nodes = cp.flags.any(Flags::UMOUNT.with(Flags::FASTBOOT));
     let compact = cp.flags.any(Flags::COMPACT);

@@ -47,10 +47,9 @@ impl<D: BlockDevice> Fs<D> {
                 break;
             }
             let mut block = crate::format::zeroed();
-            if self.disk.read(chain.end, &mut block).is_err() {
-                // Torn by the cut: nothing behind it counts.
-                break;
-            }
+            // What a cut has torn is read, and its seal does not hold. What cannot be read may be an fsync that
+            // was answered: nothing was written yet, and the next mount may read it.
+            self.disk.read(chain.end, &mut block)?;
             let node = NodeBlock(block);
             let next = node.next();
             if node.nid().0 < Nid::ROOT.0 || !self.is_after(&node) {

@@ -1,12 +1,18 @@
-//! A device that fails for a while: what it did not take is never said to be durable, and never read.
+//! A device that fails for a while: what it did not take is never said to be durable, and never read; and what it cannot
+//! read is never taken for what was never written.
 
 use std::cell::Cell;
 use std::rc::Rc;
 
-use crate::tools::model::NEW;
+use crate::tools::crash::{Plan, volume, work};
+use crate::tools::model::{Mix, NEW, difference, fresh, read_tree};
 use crate::tools::now;
-use block::{BlockDevice, Bytes, DeviceError, Op, RamDevice, Request, Sectors, Time};
+use block::{
+    BlockDevice, Bytes, CutDevice, DeviceError, DiskFault, Op, RamDevice, Request, Rng, Sectors,
+    Time,
+};
 use varve_lfs::format::FileType;
+use varve_lfs::fs::{Cleaning, Durable, Scj};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};
 
 /// Takes no writes while it is full.
@@ -52,4 +58,45 @@ fn a_write_that_failed_while_somebody_read_is_not_forgotten() {
     let mut fs = Fs::mount(fs.abandon(), FsOptions::default(), now(10)).unwrap();
     assert_eq!(fs.read(now(11), file, Bytes(0), &mut out), Ok(4096));
     assert_eq!(out, [1; 4096], "as the last fsync left it");
+}
+
+/// A mount that meets one error says so, or finds what it finds without: of packs, records of cleaning and the chain of
+/// fsyncs the newest part may be the one that cannot be read.
+#[test]
+fn a_read_error_at_a_mount_brings_no_older_state_back() {
+    let scj = Scj { slots: 24, threshold: Some(160), count_needed: true, batch: 1 };
+    let options = FsOptions { dirty: 60, cleaning: Cleaning::Scj(scj), ..FsOptions::default() };
+    let mix = Mix { write: 66, fsync: 24, clean: 0, sync: 1, blocks: 56, names: 14 };
+    let late = now(1 << 30);
+    let (mut recorded, mut refused) = (0, 0);
+    for seed in 0..6 {
+        let (blocks, steps, torn) = (1_500, 300 + seed * 7, seed % 2 == 1);
+        let plan = Plan { seed, per_seg: 4, blocks, options, mix, steps, torn, slow: 0 };
+        let (mut tree, mut clock, mut rng) = (fresh(), 1, Rng::new(seed));
+        let run = work(plan, volume(&plan), &mut tree, &mut clock, &mut rng);
+        let image = run.device.image();
+        let journal = Durable::open(CutDevice::power_on(image.clone())).unwrap().journal();
+        recorded += journal.unwrap().map_or(0, |journal| journal.records.len());
+        for read_only in [false, true] {
+            let options = FsOptions { read_only, ..options };
+            let mount = |faults: Vec<DiskFault>| {
+                let device = CutDevice::power_on(image.clone()).with_faults(faults);
+                Fs::mount(device, options, late)
+            };
+            let mut whole = mount(Vec::new()).unwrap();
+            let reads = whole.device().reads();
+            let expected = read_tree(&mut whole, late).unwrap();
+            for read in 0..reads {
+                match mount(vec![DiskFault::Read { read }]) {
+                    Ok(mut fs) => {
+                        let found = read_tree(&mut fs, late).unwrap();
+                        assert_eq!(difference(&found, &expected), None, "seed {seed}, read {read}");
+                    }
+                    Err(FsError::Device(DeviceError::Io(_))) => refused += 1,
+                    Err(error) => panic!("seed {seed}, read {read}: {error}"),
+                }
+            }
+        }
+    }
+    assert!(recorded > 0 && refused > 100, "{recorded} records, {refused} refused");
 }
