@@ -44,8 +44,7 @@ impl<D: BlockDevice> Fs<D> {
         let mut nid = ino;
         for (i, (slot, offset)) in reach.steps().iter().enumerate() {
             let slot = usize::from(*slot);
-            let node = self.node(nid)?;
-            let mut child = if nid == ino { node.child(slot) } else { Nid(node.word(slot)) };
+            let mut child = self.child(ino, nid, (i, slot))?;
             if child == Nid::NONE {
                 child = match leaf.filter(|_| i + 1 == reach.steps().len()) {
                     Some(leaf) => {
@@ -55,7 +54,7 @@ impl<D: BlockDevice> Fs<D> {
                     None => self.new_node(Some(ino), *offset)?,
                 };
                 let node = self.node_mut(nid)?;
-                if nid == ino {
+                if i == 0 {
                     node.set_child(slot, child);
                 } else {
                     node.set_word(slot, child.0);
@@ -64,6 +63,20 @@ impl<D: BlockDevice> Fs<D> {
             nid = child;
         }
         Ok(Pointer { nid, slot: reach.slot })
+    }
+
+    /// The node that a node on the way names, the inode being the first of them.
+    fn child(&mut self, ino: Nid, nid: Nid, (i, slot): (usize, usize)) -> Result<Nid, FsError> {
+        let node = self.node(nid)?;
+        let child = match i {
+            0 => node.child(slot),
+            _ if node.is_indirect() => Nid(node.word(slot)),
+            _ => return Err(FsError::Corrupt("a file's tree holds a node of another level")),
+        };
+        match child == ino {
+            true => Err(FsError::Corrupt("an inode is a node of its own tree")),
+            false => Ok(child),
+        }
     }
 
     pub(super) fn pointed(&mut self, pointer: Pointer) -> Result<BlockAddr, FsError> {
@@ -132,7 +145,8 @@ impl<D: BlockDevice> Fs<D> {
         base: u64,
         first: u64,
     ) -> Result<bool, FsError> {
-        if self.node(nid)?.ino() != ino || self.node(nid)?.is_indirect() != (level > 0) {
+        let node = self.node(nid)?;
+        if nid == ino || node.ino() != ino || node.is_indirect() != (level > 0) {
             return Err(FsError::Corrupt("a file's tree holds a node that does not belong there"));
         }
         let span = (ADDRS_PER_BLOCK as u64).pow(level);
@@ -216,9 +230,7 @@ impl<D: BlockDevice> Fs<D> {
         let base = own + [0, 0, 2 * per, 2 * per + 2 * per * per][reach.steps().len()];
         let mut nid = ino;
         for (i, (slot, _)) in reach.steps().iter().enumerate() {
-            let slot = usize::from(*slot);
-            let node = self.node(nid)?;
-            nid = if nid == ino { node.child(slot) } else { Nid(node.word(slot)) };
+            nid = self.child(ino, nid, (i, usize::from(*slot)))?;
             if nid == Nid::NONE {
                 let span = per.pow((reach.steps().len() - i) as u32);
                 return Ok(Err(base + ((index - base) / span + 1) * span));

@@ -1,12 +1,13 @@
 //! Damaged volumes: any bytes are an answer or a typed error, never a panic, and end in time.
 
 use crate::tools::crash::{Plan, volume, work};
-use crate::tools::model::{Mix, difference, draw, fresh, perform, read_tree};
+use crate::tools::model::{Mix, NEW, difference, draw, fresh, perform, read_tree};
 use crate::tools::now;
-use block::{BlockDevice, CutDevice, Data, DiskImage, Lba, Request, Rng, Sectors, Time};
+use block::{BlockDevice, Bytes, CutDevice, Data, DiskImage, Lba, Request, Rng, Sectors, Time};
+use varve_lfs::format::{FileType, NodeBlock};
 use varve_lfs::fs::{Cleaning, Durable, Scj};
 use varve_lfs::scj::{STATE_AT, State};
-use varve_lfs::{BlockAddr, Fs, FsError, FsOptions};
+use varve_lfs::{BlockAddr, Fs, FsError, FsOptions, MkfsOptions, Nid, mkfs};
 
 const MIX: Mix = Mix { write: 40, fsync: 10, clean: 0, sync: 2, blocks: 30, names: 30 };
 
@@ -68,7 +69,7 @@ fn damage_is_an_error_and_no_panic() {
             let (late, mut bytes) = (now(1 << 20), [0; 70_000]);
             let _ = fs.attributes(late, *ino);
             let _ = fs.readdir(late, *ino);
-            let _ = fs.read(late, *ino, block::Bytes(5), &mut bytes);
+            let _ = fs.read(late, *ino, Bytes(5), &mut bytes);
             let _ = fs.xattrs(late, *ino);
         }
         let _ = fs.check(now(1 << 20));
@@ -164,4 +165,48 @@ fn a_pack_that_loses_its_first_block_loses_nothing() {
     // A pack of which nobody knows that its next was not begun: neither counts.
     let lost = hit(&hit(&hit(&image, newest, 0), last, 0), other.unwrap(), 0);
     assert!(Durable::open(CutDevice::power_on(lost)).is_err());
+}
+
+/// The number of the inode where one of its nodes should be: as a node of addresses, of numbers, and of numbers of these.
+#[test]
+fn an_inode_that_is_a_node_of_its_own_tree_is_damage() {
+    let late = now(1 << 20);
+    for which in 0..5 {
+        let device = block::RamDevice::new(Sectors(64 << 11));
+        let device = mkfs(device, &MkfsOptions::new([5; 16], 9), now(0)).unwrap().0;
+        let mut fs = Fs::mount(device, FsOptions::default(), now(1)).unwrap();
+        let ino = fs.create(now(2), Nid::ROOT, b"a", FileType::File, NEW, (0, 0)).unwrap();
+        let (per, own) = (1018, 923);
+        let first = [0, per, 2 * per, 2 * per + per * per, 2 * per + 2 * per * per][which];
+        let places = [own + first + 100, own + first + 11 * per + 950];
+        fs.write(now(3), ino, Bytes(0), &[1; 5_000]).unwrap();
+        fs.truncate(now(4), ino, Bytes((places[1] + 1) * 4096)).unwrap();
+        let mut device = fs.unmount(now(5)).unwrap();
+        let at = Durable::open(device.clone()).unwrap().node(ino).unwrap().1;
+        let mut node = NodeBlock(Box::new([0; 4096]));
+        let at = Lba(u64::from(at.0) * 8);
+        let read = Request::read(at, Sectors(8)).with(Data::Read(&mut node.0[..]));
+        device.submit(Time::LIMIT, read).unwrap();
+        node.set_child(which, ino);
+        let write = Request::write(at, Sectors(8)).with(Data::Write(&node.0[..]));
+        device.submit(Time::LIMIT, write).unwrap();
+        let (clock, mut out) = (late, [0; 4096]);
+        let mounted = || Fs::mount(device.clone(), FsOptions::default(), clock).unwrap();
+        for place in places.map(|block| Bytes(block * 4096)) {
+            // Behind what the first two children reach lies the next one's.
+            let beside = which < 2 && place.0 > (own + first + per) * 4096;
+            let found = [
+                mounted().read(late, ino, place, &mut out).map(drop),
+                mounted().write(late, ino, place, &[1; 100]),
+                mounted().allocate(late, ino, place, Bytes(9_000), false),
+                mounted().punch(late, ino, place, Bytes(4096)),
+                mounted().seek(late, ino, place, false).map(drop),
+            ];
+            for done in found {
+                assert_eq!(matches!(done, Err(FsError::Corrupt(_))), !beside, "{which}: {done:?}");
+            }
+        }
+        let gone = mounted().unlink(late, Nid::ROOT, b"a");
+        assert!(matches!(gone, Err(FsError::Corrupt(_))), "{which}: {gone:?}");
+    }
 }
