@@ -190,7 +190,16 @@ impl<D: BlockDevice> Fs<D> {
 
     /// The first part (see `jobs`): everything is handed over as it is.
     pub(super) fn freeze_checkpoint(&mut self, trigger: Trigger) -> Result<(), FsError> {
+        self.writable()?;
         self.prepare_checkpoint()?;
+        match self.hand_over_all(trigger) {
+            // Who gets less refused for want of room would go on.
+            Err(FsError::NoSpace) => Err(self.health.end_for_room()),
+            handed => handed,
+        }
+    }
+
+    fn hand_over_all(&mut self, trigger: Trigger) -> Result<(), FsError> {
         let (dirty, before) = (self.dirty_blocks(), self.disk.written_all());
         let unsaved = if self.disk.is_outside() { self.unsaved() } else { BTreeSet::new() };
         let mut time = CheckpointTime::default();
@@ -332,5 +341,40 @@ impl<D: BlockDevice> Fs<D> {
         blocks.extend(summaries.map(|log| log.summary.encode(&Journal::Empty)));
         blocks.push(cp.encode());
         blocks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use block::{RamDevice, Sectors, Time};
+
+    use super::*;
+    use crate::format::FileType;
+    use crate::fs::{FsOptions, NewInode};
+    use crate::{MkfsOptions, Stamp, mkfs};
+
+    /// What was handed over by then is half a checkpoint: whoever goes on would write over it.
+    #[test]
+    fn a_checkpoint_that_finds_no_segment_ends_all_changes() {
+        let now = |us| Now { at: Time::from_us(us), wall: Stamp { seconds: 1, nanos: 2 } };
+        let device = RamDevice::new(Sectors(64 << 11));
+        let small = MkfsOptions { log_blocks_per_seg: 2, gap: 512, ..MkfsOptions::new([5; 16], 9) };
+        let device = mkfs(device, &small, now(0)).unwrap().0;
+        let mut fs = Fs::mount(device, FsOptions::default(), now(1)).unwrap();
+        let new = NewInode { permissions: 0o644, uid: 0, gid: 0 };
+        for n in 0..60 {
+            let name = format!("file {n}");
+            let made = fs.create(now(2), Nid::ROOT, name.as_bytes(), FileType::File, new, (0, 0));
+            made.unwrap();
+        }
+        while fs.segs.open(LogKind::WarmData as u8, false).is_ok() {}
+        let unsaved = fs.unsaved().len();
+        let ended = FsError::ReadOnly("since a checkpoint found no free segment");
+        assert_eq!(fs.write_checkpoint(Trigger::Sync), Err(ended.clone()));
+        assert_eq!(fs.write_checkpoint(Trigger::Sync), Err(ended.clone()));
+        assert_eq!((fs.sync(now(3)), fs.cause()), (Err(ended), Some(&FsError::NoSpace)));
+        assert!(fs.unsaved().len() > unsaved / 2, "what is lost is known");
+        let mut fs = Fs::mount(fs.abandon(), FsOptions::default(), now(4)).unwrap();
+        assert_eq!(fs.readdir(now(5), Nid::ROOT).unwrap().len(), 2, "the checkpoint before");
     }
 }

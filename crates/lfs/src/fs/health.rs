@@ -31,6 +31,14 @@ impl Health {
         self.closed = Some(why);
         self.cause = Some(error.clone());
     }
+    /// A checkpoint ended in its middle, for there was no segment to go on in: what it had handed over by then is no
+    /// state that anybody may go on from. The error that says so.
+    pub fn end_for_room(&mut self) -> FsError {
+        let why = "since a checkpoint found no free segment";
+        self.closed = Some(why);
+        self.cause = Some(FsError::NoSpace);
+        FsError::ReadOnly(why)
+    }
     /// Why it takes no changes, if it does not.
     pub fn closed(&self) -> Option<&'static str> {
         self.closed

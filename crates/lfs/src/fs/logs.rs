@@ -1,8 +1,8 @@
 //! Six logs: appended to, or (option `threaded`, when free segments run low) threaded through the
 //! holes of segments that hold something.
 //!
-//! Invariants: the heads are six different segments, each with room for a block (a full one is
-//! closed at once, and the next one opened); a closed segment's summary is in the SSA; so behind
+//! Invariants: the heads are six different segments, each with room for a block (the next one is opened before the
+//! last block of one is taken, and that is closed at once); a closed segment's summary is in the SSA; so behind
 //! the last block of the warm node log its next one is known before it is written.
 
 use block::BlockDevice;
@@ -58,13 +58,14 @@ pub(super) struct Log {
 impl<D: BlockDevice> Fs<D> {
     /// The next block of a log, for `origin`. It is valid from now on.
     pub(super) fn alloc(&mut self, kind: LogKind, origin: Origin) -> Result<BlockAddr, FsError> {
-        let addr = self.append(kind, origin)?;
+        let fresh = self.prepare_log(kind)?;
+        let addr = self.append(kind, origin);
         self.segs.mark(addr, self.elapsed())?;
         if self.options.threaded {
             // Fsync may have named what is not valid any more: no hole before the next checkpoint.
             self.segs.need(addr)?;
         }
-        self.finish_if_full(kind)?;
+        self.finish(kind, fresh)?;
         Ok(addr)
     }
 
@@ -74,39 +75,53 @@ impl<D: BlockDevice> Fs<D> {
         kind: LogKind,
         origin: Origin,
     ) -> Result<BlockAddr, FsError> {
-        let addr = self.append(kind, origin)?;
+        let fresh = self.prepare_log(kind)?;
+        let addr = self.append(kind, origin);
         self.segs.need(addr)?;
-        self.finish_if_full(kind)?;
+        self.finish(kind, fresh)?;
         Ok(addr)
     }
 
-    fn append(&mut self, kind: LogKind, origin: Origin) -> Result<BlockAddr, FsError> {
+    /// What a log goes on in if its next block is the last one of its segment. Where there is nothing, that block is not
+    /// taken: no log is ever full.
+    fn prepare_log(&mut self, kind: LogKind) -> Result<Option<Log>, FsError> {
         self.disk.begun();
-        let log = &mut self.logs[kind as usize];
-        let addr = self.layout.block(log.seg, log.offset);
-        if self.segs.is_needed(addr) {
+        let log = &self.logs[kind as usize];
+        if self.segs.is_needed(self.layout.block(log.seg, log.offset)) {
             return Err(FsError::Corrupt("a log would write over a block that is needed"));
         }
-        log.summary.origins[log.offset as usize] = origin;
-        log.offset += 1;
-        if log.threaded {
-            log.offset = self.segs.hole(log.seg, log.offset);
+        if self.behind(kind) < self.layout.per_seg {
+            return Ok(None);
         }
-        Ok(addr)
+        match self.thread_log(kind)? {
+            Some(log) => Ok(Some(log)),
+            None => self.open_log(kind).map(Some),
+        }
     }
 
-    fn finish_if_full(&mut self, kind: LogKind) -> Result<(), FsError> {
-        if self.logs[kind as usize].offset < self.layout.per_seg {
-            return Ok(());
+    /// Where a log goes on behind its next block.
+    fn behind(&self, kind: LogKind) -> u32 {
+        let log = &self.logs[kind as usize];
+        match log.threaded {
+            true => self.segs.hole(log.seg, log.offset + 1),
+            false => log.offset + 1,
         }
-        let full = self.logs[kind as usize].seg;
-        let fresh = match self.thread_log(kind)? {
-            Some(log) => log,
-            None => self.open_log(kind)?,
-        };
+    }
+
+    fn append(&mut self, kind: LogKind, origin: Origin) -> BlockAddr {
+        let behind = self.behind(kind);
+        let log = &mut self.logs[kind as usize];
+        let addr = self.layout.block(log.seg, log.offset);
+        log.summary.origins[log.offset as usize] = origin;
+        log.offset = behind;
+        addr
+    }
+
+    fn finish(&mut self, kind: LogKind, fresh: Option<Log>) -> Result<(), FsError> {
+        let Some(fresh) = fresh else { return Ok(()) };
         let old = std::mem::replace(&mut self.logs[kind as usize], fresh);
-        self.write_summary(full, &old.summary)?;
-        self.segs.close(full);
+        self.write_summary(old.seg, &old.summary)?;
+        self.segs.close(old.seg);
         Ok(())
     }
 

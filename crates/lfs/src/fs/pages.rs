@@ -119,7 +119,7 @@ impl<D: BlockDevice> Fs<D> {
 
     /// Writes every dirty block.
     pub(super) fn write_pages(&mut self) -> Result<(), FsError> {
-        for (dir, index) in std::mem::take(&mut self.pages.dirty) {
+        for (dir, index) in self.pages.all_dirty() {
             let at = self.make_pointer(dir, index, None)?;
             let origin = self.origin(at)?;
             let addr = self.alloc(LogKind::HotData, origin)?;
@@ -127,6 +127,7 @@ impl<D: BlockDevice> Fs<D> {
             let block = self.pages.slab.peek(place).ok_or(GONE)?;
             self.disk.write(addr, block, Cause::Dentry)?;
             self.pages.slab.set_dirty(place, false);
+            self.pages.dirty.remove(&(dir, index));
             self.aim(dir, at, addr)?;
         }
         Ok(())
