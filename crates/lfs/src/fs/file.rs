@@ -286,7 +286,7 @@ impl<D: BlockDevice> Fs<D> {
     }
 
     /// Zeroes bytes of one block, if it is there.
-    fn zero(&mut self, ino: Nid, from: u64, to: u64) -> Result<(), FsError> {
+    pub(super) fn zero(&mut self, ino: Nid, from: u64, to: u64) -> Result<(), FsError> {
         if from >= to || self.block_at(ino, from / BLOCK)? == BlockAddr::HOLE {
             return Ok(());
         }
@@ -295,37 +295,5 @@ impl<D: BlockDevice> Fs<D> {
         let skip = (from % BLOCK) as usize;
         block[skip..skip + (to - from) as usize].fill(0);
         self.put_block(ino, from / BLOCK, &block)
-    }
-
-    /// Makes a range of a regular file zeroes and gives its whole blocks back; the size stays.
-    ///
-    /// # Errors
-    /// As [`Fs::write`].
-    pub fn punch(&mut self, now: Now, ino: Nid, at: Bytes, len: Bytes) -> Result<(), FsError> {
-        let end = at.0.checked_add(len.0).ok_or(FsError::TooLarge)?;
-        self.lessen(now, |fs| {
-            fs.expect_contents(ino)?;
-            fs.unfold_data(ino)?;
-            let inode = fs.inode(ino)?;
-            let kept = inode.advise() & KEEP_SIZE != 0;
-            let last = if kept { LARGEST } else { inode.size().next_multiple_of(BLOCK) };
-            let end = end.min(last);
-            let (first, last) = (at.0.div_ceil(BLOCK), end / BLOCK);
-            if at.0 < end {
-                fs.prepare_write(ino, at.0, end - at.0)?;
-            }
-            if first > last {
-                fs.zero(ino, at.0, end)?;
-            } else if at.0 < end {
-                fs.zero(ino, at.0, first * BLOCK)?;
-                fs.punch_blocks(ino, first, last)?;
-                fs.zero(ino, last * BLOCK, end)?;
-            }
-            let stamp = fs.now.wall;
-            let inode = fs.node_mut(ino)?;
-            inode.set_time(1, stamp);
-            inode.set_time(2, stamp);
-            Ok(())
-        })
     }
 }

@@ -46,6 +46,7 @@ mod seal;
 mod segs;
 mod space;
 mod stats;
+mod stretch;
 mod summaries;
 mod tree;
 mod victim;
@@ -69,6 +70,7 @@ pub use options::{Bug, Cleaning, FsOptions, OPTIONS, Scj, Victim};
 pub use outside::ReadPlan;
 pub use space::Usage;
 pub use stats::{CheckpointTime, CleaningTime, Event, LogStats, Stats};
+pub use stretch::Stretch;
 
 use crate::disk::{Cause, Disk};
 use crate::format::{Checkpoint, Inode as _, Superblock};

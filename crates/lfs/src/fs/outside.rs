@@ -233,7 +233,8 @@ impl<D: BlockDevice> Fs<D> {
                 Ok(at) => {
                     let entry = self.nat_entry(at.nid);
                     gather.note(entry)?;
-                    index += 1;
+                    // Its other pointers need the same.
+                    index += self.pointers_from(at)?;
                 }
                 Err(next) => {
                     let free = self.nat.prepare_free(&mut self.disk, &self.layout);
@@ -241,6 +242,25 @@ impl<D: BlockDevice> Fs<D> {
                     index = next;
                 }
             }
+        }
+        gather.end()
+    }
+
+    /// Goes on if the nodes are in memory that are there on the way to blocks from `from` to `to`: to look at pointers, or
+    /// to take them away.
+    pub(super) fn prepare_nodes(&mut self, ino: Nid, from: u64, to: u64) -> Result<(), FsError> {
+        if !self.disk.is_outside() {
+            return Ok(());
+        }
+        let mut gather = Gather::default();
+        let mut index = from;
+        while index < to {
+            let found = self.pointer_or_next(ino, index);
+            index = match gather.note(found)? {
+                Some(Ok(at)) => index + self.pointers_from(at)?,
+                Some(Err(next)) => next,
+                None => index.saturating_add(ADDRS_PER_BLOCK as u64),
+            };
         }
         gather.end()
     }

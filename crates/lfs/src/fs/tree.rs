@@ -87,6 +87,12 @@ impl<D: BlockDevice> Fs<D> {
         Ok(BlockAddr(node.word(pointer.slot)))
     }
 
+    /// Pointers of its node from this one on.
+    pub(super) fn pointers_from(&mut self, pointer: Pointer) -> Result<u64, FsError> {
+        let slots = self.node(pointer.nid)?.slots();
+        Ok(slots.saturating_sub(pointer.slot).max(1) as u64)
+    }
+
     /// Where a block lies.
     pub(super) fn block_at(&mut self, ino: Nid, index: u64) -> Result<BlockAddr, FsError> {
         match self.find_pointer(ino, index)? {
@@ -194,26 +200,31 @@ impl<D: BlockDevice> Fs<D> {
         Ok(())
     }
 
-    fn drop_pointer(&mut self, ino: Nid, at: Pointer) -> Result<(), FsError> {
-        if self.pointed(at)? != BlockAddr::HOLE {
-            self.aim(ino, at, BlockAddr::HOLE)?;
-        }
-        Ok(())
-    }
-
-    /// Frees blocks `from..to`; nodes stay.
-    pub(super) fn punch_blocks(&mut self, ino: Nid, from: u64, to: u64) -> Result<(), FsError> {
-        let mut index = from;
+    /// Frees blocks `from..to`, those that so many nodes name; nodes stay. Where it is to go on: at `to` or behind it,
+    /// if nothing is left.
+    pub(super) fn punch_blocks(
+        &mut self,
+        ino: Nid,
+        (from, to): (u64, u64),
+        most: usize,
+    ) -> Result<u64, FsError> {
+        let (mut index, mut nodes, mut last) = (from, 0, Nid::NONE);
         while index < to {
             match self.pointer_or_next(ino, index)? {
                 Ok(at) => {
-                    self.drop_pointer(ino, at)?;
+                    if self.pointed(at)? != BlockAddr::HOLE {
+                        if at.nid != last && nodes == most {
+                            break;
+                        }
+                        (nodes, last) = (nodes + usize::from(at.nid != last), at.nid);
+                        self.aim(ino, at, BlockAddr::HOLE)?;
+                    }
                     index += 1;
                 }
                 Err(next) => index = next,
             }
         }
-        Ok(())
+        Ok(index)
     }
 
     /// The pointer of a block; or, if a node on the way is not there, the first block behind

@@ -10,6 +10,7 @@ use crate::tools::model::NEW;
 use crate::tools::now;
 use block::{BlockDevice, Bytes, DeviceError, Op, RamDevice, Request, Rng, Sectors, Time};
 use varve_lfs::format::FileType;
+use varve_lfs::fs::Stretch;
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, Now, mkfs};
 
 const BLOCK: u64 = 4096;
@@ -253,7 +254,11 @@ fn step(volume: &mut Volume, ino: Nid, model: &mut Model, rng: &mut Rng) {
         5 | 6 => {
             // A few bytes, or up to the next boundary and beyond.
             let len = if rng.ratio(1, 2) { len } else { place(rng).saturating_sub(at).max(1) };
-            volume.run(|fs, now| fs.punch(now, ino, Bytes(at), Bytes(len)));
+            let mut how = Stretch::new(Bytes(at), Bytes(len)).unwrap();
+            volume.run(|fs, now| {
+                while !fs.punch_on(now, ino, &mut how)? {}
+                Ok(())
+            });
             model.punch(at, len);
         }
         _ => {

@@ -148,6 +148,30 @@ fn a_volume_full_to_its_last_block_still_writes_over_fills_what_it_set_apart_and
     assert_eq!(bytes, [2; 4096]);
 }
 
+/// A block in each leaf of the tree: all of them change, and a checkpoint writes them anew, into segments that are free.
+#[test]
+fn a_punch_changes_no_more_nodes_at_once_than_there_is_room_for() {
+    let options = MkfsOptions { log_blocks_per_seg: 2, gap: 512, ..MkfsOptions::new([4; 16], 9) };
+    let device = mkfs(ram(48), &options, now(0)).unwrap().0;
+    let mut fs = Fs::mount(device, FsOptions::default(), now(1)).unwrap();
+    let ino = create(&mut fs, Nid::ROOT, "f").unwrap();
+    let place = |n: u64| Bytes((923 + n * 1018) * 4096);
+    let leaves = (0..).take_while(|n| fs.write(now(2), ino, place(*n), &[1; 4096]).is_ok()).count();
+    assert!(leaves > 1_000, "{leaves} leaves");
+    fs.sync(now(3)).unwrap();
+    let before = fs.usage(now(3)).unwrap();
+    fs.punch(now(4), ino, Bytes(0), Bytes(LARGEST)).unwrap();
+    fs.sync(now(5)).unwrap();
+    assert_eq!((fs.failed(), fs.seek(now(5), ino, Bytes(0), false)), (None, Ok(None)));
+    let after = fs.usage(now(5)).unwrap();
+    assert_eq!(before.used_blocks - after.used_blocks, leaves as u64);
+    fs.check(now(6)).unwrap();
+    let device = fs.unmount(now(7)).unwrap();
+    let mut fs = Fs::mount(device, FsOptions::default(), now(8)).unwrap();
+    assert_eq!(fs.seek(now(9), ino, Bytes(0), false), Ok(None));
+    fs.check(now(9)).unwrap();
+}
+
 #[test]
 fn a_full_volume_refuses_more_keeps_all_and_works_on_when_something_goes() {
     let scj = Cleaning::Scj(Scj { slots: 16, threshold: Some(500), count_needed: true, batch: 1 });
