@@ -24,6 +24,9 @@ pub struct Stretch {
     pub(super) end: u64,
     /// The block to go on with; none: nothing was changed yet.
     pub(super) next: Option<u64>,
+    /// What was looked at before anything is changed: up to which block, and how many holes there were.
+    pub(super) looked: u64,
+    pub(super) holes: u64,
 }
 
 impl Stretch {
@@ -33,7 +36,7 @@ impl Stretch {
     /// [`FsError::TooLarge`] where nothing has an end.
     pub fn new(at: Bytes, len: Bytes) -> Result<Stretch, FsError> {
         let end = at.0.checked_add(len.0).ok_or(FsError::TooLarge)?;
-        Ok(Stretch { at: at.0, end, next: None })
+        Ok(Stretch { at: at.0, end, next: None, looked: at.0 / BLOCK, holes: 0 })
     }
 }
 
@@ -53,7 +56,7 @@ impl<D: BlockDevice> Fs<D> {
     /// # Errors
     /// Those of [`Fs::punch`]; [`FsError::Again`].
     pub fn punch_on(&mut self, now: Now, ino: Nid, how: &mut Stretch) -> Result<bool, FsError> {
-        let Stretch { at, end, next } = *how;
+        let Stretch { at, end, next, .. } = *how;
         let (next, done) = self.lessen(now, |fs| {
             fs.expect_contents(ino)?;
             fs.unfold_data(ino)?;
@@ -97,6 +100,15 @@ impl<D: BlockDevice> Fs<D> {
             gather.note(there)?;
         }
         gather.end()
+    }
+
+    /// Makes the bytes of a range zeroes that lie in blocks of which others stay.
+    pub(super) fn zero_edges(&mut self, ino: Nid, at: u64, end: u64) -> Result<(), FsError> {
+        self.prepare_edges(ino, edges(at, end))?;
+        for (from, to) in edges(at, end) {
+            self.zero(ino, from, to)?;
+        }
+        Ok(())
     }
 }
 

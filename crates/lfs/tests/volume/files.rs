@@ -51,6 +51,7 @@ struct Volume {
     held: Rc<Cell<bool>>,
     waited: Rc<Cell<u64>>,
     outside: bool,
+    options: FsOptions,
     clock: u64,
 }
 
@@ -62,17 +63,21 @@ fn options(outside: bool) -> FsOptions {
 
 impl Volume {
     fn new(outside: bool) -> Volume {
+        Volume::of(64, outside, options(outside))
+    }
+
+    fn of(mib: u64, outside: bool, options: FsOptions) -> Volume {
         let (held, waited) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
-        let below = RamDevice::new(Sectors(64 << 11));
+        let below = RamDevice::new(Sectors(mib << 11));
         let device = Watched { below, held: held.clone(), waited: waited.clone() };
         let device = mkfs(device, &MkfsOptions::new([3; 16], 9), now(0)).unwrap().0;
-        let mut volume = Volume { fs: None, held, waited, outside, clock: 1 };
+        let mut volume = Volume { fs: None, held, waited, outside, options, clock: 1 };
         volume.mount(device);
         volume
     }
 
     fn mount(&mut self, device: Watched) {
-        let mut fs = Fs::mount(device, options(self.outside), now(self.clock)).unwrap();
+        let mut fs = Fs::mount(device, self.options, now(self.clock)).unwrap();
         fs.read_outside(now(self.clock), self.outside);
         self.fs = Some(fs);
     }
@@ -183,6 +188,11 @@ impl Model {
         }
     }
 
+    fn zero(&mut self, at: u64, len: u64, keep: bool) {
+        self.clear(at, at + len);
+        self.allocate(at, len, keep);
+    }
+
     fn truncate(&mut self, size: u64) {
         if size < self.size {
             self.kept = false;
@@ -247,9 +257,12 @@ fn step(volume: &mut Volume, ino: Nid, model: &mut Model, rng: &mut Rng) {
             model.write(at, &data);
         }
         4 => {
-            let keep = rng.ratio(1, 2);
-            volume.run(|fs, now| fs.allocate(now, ino, Bytes(at), Bytes(len), keep));
-            model.allocate(at, len, keep);
+            let (keep, zero) = (rng.ratio(1, 2), rng.ratio(1, 2));
+            volume.run(|fs, now| match zero {
+                true => fs.zero_range(now, ino, Bytes(at), Bytes(len), keep),
+                false => fs.allocate(now, ino, Bytes(at), Bytes(len), keep),
+            });
+            if zero { model.zero(at, len, keep) } else { model.allocate(at, len, keep) }
         }
         5 | 6 => {
             // A few bytes, or up to the next boundary and beyond.
@@ -326,6 +339,22 @@ fn and_nobody_waits_for_the_device_who_has_the_volume() {
     for seed in 20..28 {
         assert_eq!(work(seed, true), 0, "seed {seed}: reads with the volume");
     }
+}
+
+/// Who comes again for a checkpoint that is on its way finds what he did before.
+#[test]
+fn zeroes_over_more_nodes_than_may_be_dirty_come_to_an_end() {
+    let mut volume = Volume::of(256, true, FsOptions { dirty: 2, ..options(true) });
+    let ino = volume.run(|fs, now| fs.create(now, Nid::ROOT, b"a", FileType::File, NEW, (0, 0)));
+    let len = 12 * PER * BLOCK;
+    volume.run(|fs, now| fs.zero_range(now, ino, Bytes(0), Bytes(len), false));
+    for index in (0..12 * PER).step_by(100) {
+        volume.run(|fs, now| fs.write(now, ino, Bytes(index * BLOCK), &[1; 5_000]));
+    }
+    volume.run(|fs, now| fs.zero_range(now, ino, Bytes(0), Bytes(len), false));
+    assert_eq!(volume.run(|fs, now| fs.seek(now, ino, Bytes(0), false)), None);
+    assert!(volume.run(|fs, now| fs.attributes(now, ino)).blocks > 12 * PER);
+    assert_eq!(volume.waited.get(), 0, "reads with the volume");
 }
 
 /// Blocks of a directory that hold no entry any more are given back.

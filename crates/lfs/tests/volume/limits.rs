@@ -172,6 +172,40 @@ fn a_punch_changes_no_more_nodes_at_once_than_there_is_room_for() {
     fs.check(now(9)).unwrap();
 }
 
+/// Zeroes take the places of what is there: nobody is refused for want of room, and nobody else gets it.
+#[test]
+fn a_full_volume_still_zeroes_and_keeps_what_it_cannot() {
+    let mut fs = mounted(ram(64), FsOptions::default());
+    let ino = create(&mut fs, Nid::ROOT, "a").unwrap();
+    fs.write(now(2), ino, Bytes(0), &[3; 3_000 * 4096]).unwrap();
+    let big = create(&mut fs, Nid::ROOT, "big").unwrap();
+    for len in [1 << 20, 4096] {
+        let mut at = 0;
+        while fs.write(now(3), big, Bytes(at), &vec![7; len]).is_ok() {
+            at += len as u64;
+        }
+    }
+    let usage = fs.usage(now(4)).unwrap();
+    let refused = fs.zero_range(now(4), ino, Bytes(4096), Bytes(4_000 * 4096), false);
+    assert_eq!(refused, Err(FsError::NoSpace));
+    let mut bytes = [0; 4096];
+    for at in [0, 1, 2_999] {
+        fs.read(now(4), ino, Bytes(at * 4096), &mut bytes).unwrap();
+        assert_eq!(bytes, [3; 4096], "block {at}: nothing is lost where there is no room");
+    }
+    fs.zero_range(now(5), ino, Bytes(5_000), Bytes(2_999 * 4096 - 5_000), false).unwrap();
+    assert_eq!(fs.usage(now(5)).unwrap().used_blocks, usage.used_blocks);
+    fs.sync(now(5)).unwrap();
+    let mut all = vec![9; 3_000 * 4096];
+    fs.read(now(6), ino, Bytes(0), &mut all).unwrap();
+    let kept = |at: usize| !(5_000..2_999 * 4096).contains(&at);
+    assert!(all.iter().enumerate().all(|(at, byte)| *byte == if kept(at) { 3 } else { 0 }));
+    for at in 2..2_999 {
+        fs.write(now(7), ino, Bytes(at * 4096), &[4; 4096]).unwrap();
+    }
+    content(fs);
+}
+
 #[test]
 fn a_full_volume_refuses_more_keeps_all_and_works_on_when_something_goes() {
     let scj = Cleaning::Scj(Scj { slots: 16, threshold: Some(500), count_needed: true, batch: 1 });

@@ -8,12 +8,13 @@ use std::time::SystemTime;
 
 use block::Bytes;
 use fuser::{Errno, INodeNo, ReplyData, Request, TimeOrNow, WriteFlags};
-use lfs::fs::{Attributes, SetAttributes};
+use lfs::fs::{Attributes, SetAttributes, Stretch};
 use lfs::{Fs, FsError, Nid, Now, format};
 use rustix::fs::FallocateFlags;
 
 use super::attributes::{nid, stamp};
 use super::behind::Behind;
+use super::errors::errno;
 use super::takers::away_with;
 use super::volume::Volume;
 use crate::kernel;
@@ -182,6 +183,7 @@ pub(super) fn write(
     Ok(done? as u32)
 }
 
+/// Sets space apart, punches or zeroes, a part at a time: others come in between.
 pub(super) fn allocate(
     volume: &Volume,
     by: &Request,
@@ -193,29 +195,25 @@ pub(super) fn allocate(
     let keep = FallocateFlags::KEEP_SIZE;
     let how = FallocateFlags::from_bits_retain(mode as u32);
     let kept = how.contains(keep);
-    let (at, bytes) = (Bytes(at), Bytes(bytes));
-    let mut lost = false;
-    let done = volume
-        .with(|fs, now| {
-            match how - keep {
-                flags if flags.is_empty() => fs.allocate(now, ino, at, bytes, kept)?,
-                FallocateFlags::PUNCH_HOLE => fs.punch(now, ino, at, bytes)?,
-                FallocateFlags::ZERO_RANGE => {
-                    fs.punch(now, ino, at, bytes)?;
-                    fs.allocate(now, ino, at, bytes, kept)?;
-                }
-                _ => return Ok(false),
-            }
-            if by.uid() != 0 {
-                lost = unset(fs, now, ino)?;
-            }
-            Ok(true)
-        })
-        .and_then(|known| if known { Ok(()) } else { Err(Errno::EOPNOTSUPP) });
-    if lost {
+    let what = how - keep;
+    let known = [FallocateFlags::empty(), FallocateFlags::PUNCH_HOLE, FallocateFlags::ZERO_RANGE];
+    if !known.contains(&what) {
+        return Err(Errno::EOPNOTSUPP);
+    }
+    // Before the first part: it may be the only one that there is room for.
+    if by.uid() != 0 && volume.with(|fs, now| unset(fs, now, ino))? {
         volume.lost_its_bits(file);
     }
-    done
+    let mut how = Stretch::new(Bytes(at), Bytes(bytes)).map_err(|error| errno(&error))?;
+    let mut part = |fs: &mut Fs<Behind>, now| match what {
+        FallocateFlags::PUNCH_HOLE => fs.punch_on(now, ino, &mut how),
+        FallocateFlags::ZERO_RANGE => fs.zero_range_on(now, ino, &mut how, kept),
+        _ => fs.allocate_on(now, ino, &mut how, kept),
+    };
+    while !volume.with(&mut part)? {
+        volume.give_way();
+    }
+    Ok(())
 }
 
 /// The first byte from `at` on that is data, or is not.
