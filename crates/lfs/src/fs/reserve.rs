@@ -1,4 +1,4 @@
-//! Space that is set apart before it is written, and where a file has data.
+//! Space that is set apart before it is written.
 //!
 //! Invariants: a reserved block is counted, has no place and reads as zeroes; a file with blocks
 //! behind its size carries the mark that says so, until it is cut.
@@ -211,42 +211,5 @@ impl<D: BlockDevice> Fs<D> {
             }
         }
         Ok(count)
-    }
-
-    /// The first byte from `at` on that is data (or, with `hole`, is not); none behind the end.
-    /// There is a hole behind the last byte of every file. Reserved space is a hole.
-    ///
-    /// # Errors
-    /// As [`Fs::read`].
-    pub fn seek(
-        &mut self,
-        now: Now,
-        ino: Nid,
-        at: Bytes,
-        hole: bool,
-    ) -> Result<Option<Bytes>, FsError> {
-        self.look(now, |fs| {
-            fs.expect_contents(ino)?;
-            let inode = fs.inode(ino)?;
-            let (size, inline) = (inode.size(), inode.is_inline_data());
-            if at.0 >= size {
-                return Ok(None);
-            }
-            if inline {
-                return Ok(Some(Bytes(if hole { size } else { at.0 })));
-            }
-            let (mut index, last) = (at.0 / BLOCK, size.div_ceil(BLOCK));
-            while index < last {
-                index = match fs.pointer_or_next(ino, index)? {
-                    Ok(pointer) if fs.pointed(pointer)?.is_place() != hole => {
-                        return Ok(Some(Bytes((index * BLOCK).max(at.0))));
-                    }
-                    Ok(_) => index + 1,
-                    Err(_) if hole => return Ok(Some(Bytes((index * BLOCK).max(at.0)))),
-                    Err(next) => next,
-                };
-            }
-            Ok(hole.then_some(Bytes(size)))
-        })
     }
 }

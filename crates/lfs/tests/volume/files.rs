@@ -10,7 +10,7 @@ use crate::tools::model::NEW;
 use crate::tools::now;
 use block::{BlockDevice, Bytes, DeviceError, Op, RamDevice, Request, Rng, Sectors, Time};
 use varve_lfs::format::FileType;
-use varve_lfs::fs::Stretch;
+use varve_lfs::fs::{Seeking, Stretch};
 use varve_lfs::{Fs, FsError, FsOptions, MkfsOptions, Nid, Now, mkfs};
 
 const BLOCK: u64 = 4096;
@@ -354,6 +354,40 @@ fn zeroes_over_more_nodes_than_may_be_dirty_come_to_an_end() {
     volume.run(|fs, now| fs.zero_range(now, ino, Bytes(0), Bytes(len), false));
     assert_eq!(volume.run(|fs, now| fs.seek(now, ino, Bytes(0), false)), None);
     assert!(volume.run(|fs, now| fs.attributes(now, ino)).blocks > 12 * PER);
+    assert_eq!(volume.waited.get(), 0, "reads with the volume");
+}
+
+/// A search, and a look for room, over nodes that are all to be read.
+#[test]
+fn who_looks_at_many_nodes_asks_for_many_at_once() {
+    let mut volume = Volume::of(256, true, options(true));
+    let ino = volume.run(|fs, now| fs.create(now, Nid::ROOT, b"a", FileType::File, NEW, (0, 0)));
+    let place = |n: u64| Bytes((OWN + n * PER) * BLOCK);
+    for n in 0..700 {
+        volume.run(|fs, now| fs.write(now, ino, place(n), &[1; 100]));
+    }
+    let end = volume.run(|fs, now| fs.attributes(now, ino)).size;
+    volume.run(|fs, now| fs.punch(now, ino, Bytes(0), Bytes(1 << 40)));
+    volume.again(true);
+    let (mut how, mut rounds) = (Seeking::new(Bytes(0), false), 0);
+    let found = volume.run(|fs, now| {
+        rounds += 1;
+        fs.seek_on(now, ino, &mut how)
+    });
+    assert_eq!(found, None);
+    assert!(rounds < 20, "{rounds} rounds");
+    volume.again(true);
+    let (mut how, mut rounds) = (Stretch::new(Bytes(0), end).unwrap(), 0);
+    let refused = volume.run(|fs, now| {
+        rounds += 1;
+        match fs.allocate_on(now, ino, &mut how, false) {
+            Ok(false) => Err(FsError::Again),
+            Ok(true) => Ok(false),
+            Err(FsError::NoSpace) => Ok(true),
+            Err(error) => Err(error),
+        }
+    });
+    assert!(refused && rounds < 20, "{rounds} rounds");
     assert_eq!(volume.waited.get(), 0, "reads with the volume");
 }
 

@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use block::Bytes;
 use fuser::{Errno, INodeNo, ReplyData, Request, TimeOrNow, WriteFlags};
-use lfs::fs::{Attributes, SetAttributes, Stretch};
+use lfs::fs::{Attributes, Seeking, SetAttributes, Stretch};
 use lfs::{Fs, FsError, Nid, Now, format};
 use rustix::fs::FallocateFlags;
 
@@ -218,8 +218,8 @@ pub(super) fn allocate(
 
 /// The first byte from `at` on that is data, or is not.
 pub(super) fn seek(volume: &Volume, ino: INodeNo, at: u64, hole: bool) -> Result<u64, Errno> {
-    let ino = nid(ino)?;
-    let found = volume.with(|fs, now| fs.seek(now, ino, Bytes(at), hole))?;
+    let (ino, mut how) = (nid(ino)?, Seeking::new(Bytes(at), hole));
+    let found = volume.with(|fs, now| fs.seek_on(now, ino, &mut how))?;
     found.map(|at| at.0).ok_or(Errno::ENXIO)
 }
 
