@@ -193,7 +193,7 @@ impl<D: BlockDevice> Fs<D> {
         self.writable()?;
         self.prepare_checkpoint()?;
         match self.hand_over_all(trigger) {
-            // Who gets less refused for want of room would go on.
+            // A want of room is an answer elsewhere, and some try again with less.
             Err(FsError::NoSpace) => Err(self.health.end_for_room()),
             handed => handed,
         }

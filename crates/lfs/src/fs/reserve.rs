@@ -103,7 +103,11 @@ impl<D: BlockDevice> Fs<D> {
         if next < last {
             let stop = last.min(next + CHUNK);
             let whole = if zeroes { how.at.div_ceil(BLOCK)..how.end / BLOCK } else { 0..0 };
-            self.apart(now, zeroes, |fs| fs.reserve(ino, next..stop, whole))?;
+            let beyond = keep.then_some(how.end);
+            self.apart(now, zeroes, |fs| {
+                fs.reserve(ino, next..stop, whole)?;
+                fs.mark_beyond(ino, beyond)
+            })?;
             how.next = Some(stop);
             return Ok(false);
         }
@@ -170,13 +174,19 @@ impl<D: BlockDevice> Fs<D> {
             if zeroes {
                 fs.zero_edges(ino, at, end)?;
             }
-            if keep && end > fs.inode(ino)?.size() {
-                let inode = fs.node_mut(ino)?;
-                inode.set_advise(inode.advise() | KEEP_SIZE);
-            }
-            Ok(())
+            fs.mark_beyond(ino, keep.then_some(end))
         })?;
         how.next = Some(at / BLOCK);
+        Ok(())
+    }
+
+    /// Blocks up to this byte are meant, if it lies behind the size.
+    fn mark_beyond(&mut self, ino: Nid, end: Option<u64>) -> Result<(), FsError> {
+        let inode = self.inode(ino)?;
+        let (size, advise) = (inode.size(), inode.advise());
+        if end.is_some_and(|end| end > size) && advise & KEEP_SIZE == 0 {
+            self.node_mut(ino)?.set_advise(advise | KEEP_SIZE);
+        }
         Ok(())
     }
 

@@ -344,6 +344,42 @@ fn writes_that_the_kernel_gathers_arrive() {
     here.end();
 }
 
+/// The kernel looks at errors only when it writes its pages, not at how much was written.
+fn pages_without_room_are_an_error_of_the_sync() {
+    let here = Here::new(stack(None), "writeback");
+    let left = || rustix::fs::statvfs(&here.dir).unwrap().f_bavail;
+    let filler = File::create(here.path("filler")).unwrap();
+    let apart = (left() - left() / 1000 - 100) * 4096;
+    rustix::fs::fallocate(&filler, FallocateFlags::KEEP_SIZE, 0, apart).unwrap();
+    assert!((60..128).contains(&left()), "{} blocks are left", left());
+    let file = File::create(here.path("a")).unwrap();
+    file.write_all_at(&[1; 512 << 10], 0).unwrap();
+    let refused = file.sync_all().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::StorageFull, "{refused}");
+    drop((filler, file));
+    here.end();
+}
+
+/// More nodes than may be dirty: the request comes again behind each checkpoint, and goes on where it was.
+fn large_ranges_are_zeroed_and_punched() {
+    let here = Here::new(stack(None), "dirty=16");
+    let file =
+        OpenOptions::new().read(true).write(true).create_new(true).open(here.path("a")).unwrap();
+    let zeroes = FallocateFlags::ZERO_RANGE;
+    let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    for n in 0..200 {
+        file.write_all_at(&[1; 4096], n << 23).unwrap();
+    }
+    rustix::fs::fallocate(&file, zeroes, 100, 60 << 20).unwrap();
+    let room = rustix::fs::fallocate(&file, zeroes, 0, 1 << 30);
+    assert_eq!(room, Err(Errno::NOSPC));
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(4096)), Ok(64 << 20), "nothing else went");
+    rustix::fs::fallocate(&file, punch, 0, 1 << 40).unwrap();
+    assert_eq!(rustix::fs::seek(&file, SeekFrom::Data(0)), Err(Errno::NXIO));
+    drop(file);
+    here.end();
+}
+
 fn counters_are_an_attribute_of_the_root() {
     let here = Here::new(stack(None), "");
     fs::write(here.path("a"), [1; 4096]).unwrap();
@@ -415,6 +451,8 @@ fn main() -> ExitCode {
         large_directories_are_listed_and_removed: mounting_works,
         times_of_access_follow_the_option: mounting_works,
         writes_that_the_kernel_gathers_arrive: mounting_works,
+        pages_without_room_are_an_error_of_the_sync: mounting_works,
+        large_ranges_are_zeroed_and_punched: mounting_works,
         counters_are_an_attribute_of_the_root: mounting_works,
         after_a_power_cut_what_was_synced_is_there: mounting_works,
         cuts_that_tear_blocks_lose_nothing_that_was_synced: mounting_works,
