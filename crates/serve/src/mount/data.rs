@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use block::Bytes;
 use fuser::{Errno, INodeNo, ReplyData, Request, TimeOrNow, WriteFlags};
-use lfs::fs::{Attributes, Seeking, SetAttributes, Stretch};
+use lfs::fs::{Attributes, SetAttributes, Stretch};
 use lfs::{Fs, FsError, Nid, Now, format};
 use rustix::fs::FallocateFlags;
 
@@ -170,7 +170,7 @@ pub(super) fn write(
     let done = put(volume, ino, at, data, pages).and_then(|bytes| match strip {
         true => volume.with(|fs, now| unset(fs, now, ino)).map(|lost| {
             if lost {
-                volume.lost_its_bits(file);
+                volume.kernel.lost_its_bits(file);
             }
             bytes
         }),
@@ -202,7 +202,7 @@ pub(super) fn allocate(
     }
     // Before the first part: it may be the only one that there is room for.
     if by.uid() != 0 && volume.with(|fs, now| unset(fs, now, ino))? {
-        volume.lost_its_bits(file);
+        volume.kernel.lost_its_bits(file);
     }
     let mut how = Stretch::new(Bytes(at), Bytes(bytes)).map_err(|error| errno(&error))?;
     let mut part = |fs: &mut Fs<Behind>, now| match what {
@@ -214,13 +214,6 @@ pub(super) fn allocate(
         volume.give_way();
     }
     Ok(())
-}
-
-/// The first byte from `at` on that is data, or is not.
-pub(super) fn seek(volume: &Volume, ino: INodeNo, at: u64, hole: bool) -> Result<u64, Errno> {
-    let (ino, mut how) = (nid(ino)?, Seeking::new(Bytes(at), hole));
-    let found = volume.with(|fs, now| fs.seek_on(now, ino, &mut how))?;
-    found.map(|at| at.0).ok_or(Errno::ENXIO)
 }
 
 /// Copies a piece of a file; how many bytes there were.
@@ -237,7 +230,7 @@ pub(super) fn copy(
     if len > 0 {
         len = put(volume, target, to.1, &buffer[..len], false)?;
         if by.uid() != 0 && volume.with(|fs, now| unset(fs, now, target))? {
-            volume.lost_its_bits(to.0);
+            volume.kernel.lost_its_bits(to.0);
         }
     }
     Ok(len as u32)

@@ -27,7 +27,7 @@ use super::stats::{STATS, document};
 use super::syncs::Syncs;
 use super::takers::Takers;
 use super::volume::Volume;
-use super::{names, xattrs};
+use super::{holes, names, xattrs};
 use crate::kernel::{self, LARGEST, finish, refused};
 use stack::live::Stack;
 
@@ -463,9 +463,10 @@ impl Filesystem for Files {
         if self.writeback {
             return reply.error(Errno::ENOSYS);
         }
-        let sought = kernel::sought(offset, whence);
-        let found = sought.and_then(|(at, hole)| data::seek(&self.volume, ino, at, hole));
-        kernel::answer_offset(found, reply);
+        match kernel::sought(offset, whence) {
+            Ok(asked) => holes::answer(&self.volume, ino, asked, reply),
+            Err(error) => reply.error(error),
+        }
     }
 
     fn copy_file_range(

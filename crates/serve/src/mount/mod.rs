@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   files, names, data, xattrs   what the kernel asks for, one answer each
+//!   holes                        where a file has none, with what the kernel has not written yet
 //!   volume                       the file system behind its lock, the clock, who is looked up
 //!   syncs                        fsyncs that share flushes, without the lock
 //!   beside, cleaner              reads and jobs without the lock; a thread that does those nobody waits for
 //!   takers                       which threads take requests
+//!   told                         the kernel, which is told of what it cannot know
 //!   behind, held                 writes without the lock; who holds it, and waits for the device all the same
 //!   session                      mount, periodic checkpoints, power cuts, unmount
 //!   end                          what is said when it fails, and to the one who unmounts
@@ -39,6 +41,7 @@ mod end;
 mod errors;
 mod files;
 mod held;
+mod holes;
 mod names;
 mod options;
 mod session;
@@ -46,6 +49,7 @@ mod stats;
 mod syncs;
 mod table;
 mod takers;
+mod told;
 mod volume;
 mod xattrs;
 

@@ -168,7 +168,7 @@ impl Shared {
         };
         match self.attach(files) {
             Ok(started) => {
-                self.volume.serves(Some(started.notifier()));
+                self.volume.kernel.serves(Some(started.notifier()));
                 *session = Some(started);
                 Ok(())
             }
@@ -181,7 +181,7 @@ impl Shared {
 
     /// Unmounts the volume. One that failed says so once more: not all that was written is there.
     fn close(&self) -> Result<(), MountError> {
-        self.volume.serves(None);
+        self.volume.kernel.serves(None);
         let Some(mut fs) = self.volume.take() else { return Ok(()) };
         if !self.stack.power.state().on {
             return Ok(());
@@ -202,7 +202,7 @@ impl Shared {
     fn boot(&self) -> Result<(), PowerError> {
         let mut session = lock(&self.session);
         let failed = |error: String| PowerError::Disk(DiskError::Io(std::io::Error::other(error)));
-        self.volume.serves(None);
+        self.volume.kernel.serves(None);
         if let Some(old) = session.take() {
             // Forced: whoever has a file open there is told that it is lost.
             let flags = UnmountFlags::FORCE | UnmountFlags::DETACH;

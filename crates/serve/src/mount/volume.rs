@@ -29,7 +29,6 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use block::{Bytes, DeviceError, Time};
 use fuser::Errno;
-use fuser::{INodeNo, Notifier};
 use lfs::fs::{Attributes, Covering, DirEntry, Syncing};
 use lfs::{Fs, FsError, Mark, Nid, Now, Stamp};
 
@@ -40,6 +39,7 @@ use super::errors::errno;
 use super::held::{Held, Lock};
 use super::options::Atime;
 use super::takers::away;
+use super::told::Told;
 use stack::disk::Meter;
 use stack::power::Power;
 
@@ -106,8 +106,7 @@ pub(super) struct Volume {
     failed: Mutex<Option<String>>,
     /// Errors that were met by who only reads, and said.
     met: Mutex<BTreeSet<String>>,
-    /// The kernel that asks, while it is mounted.
-    kernel: Mutex<Option<Notifier>>,
+    pub(super) kernel: Told,
 }
 
 impl fmt::Debug for Volume {
@@ -134,22 +133,7 @@ impl Volume {
             end: end::place(),
             failed: Mutex::new(None),
             met: Mutex::default(),
-            kernel: Mutex::default(),
-        }
-    }
-
-    /// Who is told of what changes by itself; nobody, when the mount ends.
-    pub(super) fn serves(&self, kernel: Option<Notifier>) {
-        *self.kernel.lock().unwrap_or_else(PoisonError::into_inner) = kernel;
-    }
-
-    /// A write took set-user and set-group bits away. The kernel keeps attributes for good, and would go on to
-    /// run the file as its owner; it asks anew. Nobody holds the file system then.
-    pub(super) fn lost_its_bits(&self, ino: INodeNo) {
-        let kernel = self.kernel.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(kernel) = kernel {
-            // One that does not know the file any more keeps nothing of it.
-            let _ = kernel.inval_inode(ino, -1, 0);
+            kernel: Told::default(),
         }
     }
 

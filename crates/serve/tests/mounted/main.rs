@@ -12,7 +12,7 @@ use std::io::{ErrorKind, Read, Seek, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, CWD, FallocateFlags, RenameFlags, SeekFrom, XattrFlags};
@@ -344,6 +344,33 @@ fn writes_that_the_kernel_gathers_arrive() {
     here.end();
 }
 
+/// What is written into a mapping is nowhere but in the kernel's pages, and is data all the same.
+fn pages_of_a_mapping_are_no_holes() {
+    let here = Here::new(stack(None), "threads=1");
+    let code = "import mmap, os, sys\n\
+        pages = mmap.mmap(os.open(sys.argv[1], os.O_RDWR), 0)\n\
+        pages[70000:70010], pages[500000:500010] = b'x' * 10, b'y' * 10\n\
+        print('done', flush=True)\n\
+        sys.stdin.read()";
+    let path = here.path("a");
+    File::create(&path).unwrap().set_len(1 << 20).unwrap();
+    let mut maps = Command::new("python3");
+    maps.args(["-c", code]).arg(&path).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut maps = maps.spawn().unwrap();
+    maps.stdout.as_mut().unwrap().read_exact(&mut [0; 4]).unwrap();
+    let file = File::open(&path).unwrap();
+    let place = |how: SeekFrom| rustix::fs::seek(&file, how);
+    assert_eq!(place(SeekFrom::Hole(70_000)), Ok(73_728));
+    assert_eq!(place(SeekFrom::Data(0)), Ok(69_632));
+    assert_eq!(place(SeekFrom::Data(73_728)), Ok(499_712));
+    assert_eq!(place(SeekFrom::Data(503_808)), Err(Errno::NXIO));
+    assert_eq!(place(SeekFrom::Hole(1 << 20)), Err(Errno::NXIO));
+    drop(maps.stdin.take());
+    assert!(maps.wait().unwrap().success());
+    drop(file);
+    here.end();
+}
+
 /// The kernel looks at errors only when it writes its pages, not at how much was written.
 fn pages_without_room_are_an_error_of_the_sync() {
     let here = Here::new(stack(None), "writeback");
@@ -451,6 +478,7 @@ fn main() -> ExitCode {
         large_directories_are_listed_and_removed: mounting_works,
         times_of_access_follow_the_option: mounting_works,
         writes_that_the_kernel_gathers_arrive: mounting_works,
+        pages_of_a_mapping_are_no_holes: mounting_works,
         pages_without_room_are_an_error_of_the_sync: mounting_works,
         large_ranges_are_zeroed_and_punched: mounting_works,
         counters_are_an_attribute_of_the_root: mounting_works,
