@@ -443,22 +443,6 @@ impl ImageFile {
         Claims { own, other: other.filter(|_| !self.has(Planted::OthersNotClaimed)) }
     }
 
-    /// What is stored at a place; `None`: something else than was written there.
-    fn fetch(&self, s: &State, at: Ppn) -> Result<Option<Vec<u8>>, String> {
-        let (block, page) = self.layout.split(at);
-        let check = s.checks[at.index()];
-        let bytes = match s.run.page(block, page) {
-            Some(bytes) => bytes.to_vec(),
-            None => {
-                let mut bytes = vec![0; PAGE as usize];
-                let read = self.medium.read(self.layout.page(block, page), &mut bytes);
-                read.map_err(|error| format!("page {page} of block {block}: {error}"))?;
-                bytes
-            }
-        };
-        Ok((check.sound && crc32c(0, &bytes) == check.crc).then_some(bytes))
-    }
-
     fn append(
         &self,
         s: &mut State,

@@ -2,14 +2,32 @@
 
 use std::sync::Arc;
 
-use block::{BlockId, Ppn};
+use block::{BlockId, Ppn, crc32c};
 use nand::{Backing, Oob, PageProgram, Payload};
 
-use super::{Held, ImageFile, Open};
+use super::{Held, ImageFile, Open, State};
 use crate::header::BlockState;
 use crate::layout::PAGE;
 use crate::planted::Planted;
 use crate::record::{LOST, closes_others};
+
+impl ImageFile {
+    /// What is stored at a place; `None`: something else than was written there.
+    fn fetch(&self, s: &State, at: Ppn) -> Result<Option<Vec<u8>>, String> {
+        let (block, page) = self.layout.split(at);
+        let check = s.checks[at.index()];
+        let bytes = match s.run.page(block, page) {
+            Some(bytes) => bytes.to_vec(),
+            None => {
+                let mut bytes = vec![0; PAGE as usize];
+                let read = self.medium.read(self.layout.page(block, page), &mut bytes);
+                read.map_err(|error| format!("page {page} of block {block}: {error}"))?;
+                bytes
+            }
+        };
+        Ok((check.sound && crc32c(0, &bytes) == check.crc).then_some(bytes))
+    }
+}
 
 impl Backing for ImageFile {
     fn program(&self, program: &PageProgram<'_>, page: u32, erases: u32) -> Result<(), String> {
