@@ -1,12 +1,13 @@
 //! Databases into images and out of stores, images into larger ones and into copies.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use block::{BlockDevice, Bytes};
 use lab::LabError;
-use live::ImageDrive;
+use live::{ImageDrive, LiveError};
 use rusqlite::{Connection, OpenFlags};
-use varve_sqlite_vfs::{FIRST_CAPACITY, Store, StoreError, StoreOptions, USUAL_LIMIT};
+use varve_sqlite_vfs::{FIRST_CAPACITY, OpenError, Store, StoreError, StoreOptions, USUAL_LIMIT};
 
 use super::served::databases;
 use super::sound::check_file;
@@ -94,7 +95,7 @@ pub fn import(
     let database = copy.as_ref().map_or(database, |copy| &copy.0);
     let bytes = bytes_of(database)?;
     // One that is told how large it is stays so.
-    let limit = capacity.is_none().then_some(USUAL_LIMIT);
+    let (limit, usual) = (capacity.is_none().then_some(USUAL_LIMIT), capacity.is_none());
     let capacity =
         capacity.unwrap_or(Bytes((ROOM * bytes).next_multiple_of(GRAIN).max(FIRST_CAPACITY.0)));
     if capacity.0 < bytes {
@@ -108,7 +109,20 @@ pub fn import(
     let name = temporary.0.display().to_string();
     let options =
         StoreOptions { limit: limit.map(|limit| limit.max(capacity)), ..StoreOptions::default() };
-    let store = Store::create(&temporary.0, capacity, options).map_err(refused)?;
+    let store = Store::create(&temporary.0, capacity, options).map_err(|error| match error {
+        OpenError::Image(LiveError::Io { error, .. })
+            if usual && error.kind() == ErrorKind::StorageFull =>
+        {
+            LabError::Input(format!(
+                "{}: the file system has no room for an image that holds {}, {ROOM} times the database: \
+                 --capacity {} or more takes less, and writes more later",
+                image.display(),
+                capacity.human(),
+                Bytes((2 * bytes).next_multiple_of(GRAIN)).human()
+            ))
+        }
+        error => refused(error),
+    })?;
     let served = Served::new(&name, store)?;
     let mut into = served.open("main")?;
     let written = transfer::import(database, &mut into)?;
