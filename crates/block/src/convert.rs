@@ -143,6 +143,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_time_is_read_as_it_is_written() {
+        let text = |ps| Span::from_ps(ps).human();
+        assert_eq!(text(963_311_900_000), "963.3119 ms");
+        assert_eq!((text(69_000_000_000_000), text(10)), ("69 s".to_string(), "10 ps".to_string()));
+        for ps in [0, 1, 999, 1000, 100_500, 7_000_001, 1_000_000_000_001, u64::MAX] {
+            assert_eq!(parse_time(&text(ps)).unwrap(), Span::from_ps(ps), "{}", text(ps));
+        }
+    }
+
+    #[test]
     fn units_are_read_and_never_guessed() {
         assert_eq!(parse_size("8M").unwrap(), Bytes(8 << 20));
         assert_eq!(parse_size("1.5 KiB").unwrap(), Bytes(1536));

@@ -75,6 +75,20 @@ impl Span {
     pub const fn as_ps(self) -> u64 {
         self.0
     }
+    /// As people read times, exactly: `963.3 ms`, `20 s`; [`crate::parse_time`] reads it.
+    pub fn human(self) -> String {
+        let units = [(PS_PER_SECOND as u64, "s"), (1_000 * PS_PER_US, "ms"), (PS_PER_US, "us")];
+        // Nine decimals are read at most.
+        let exact = |(scale, _): &(u64, &str)| {
+            self.0 >= *scale && self.0.is_multiple_of((scale / 1_000_000_000).max(1))
+        };
+        let unit = units.into_iter().chain([(PS_PER_NS, "ns")]).find(exact);
+        let (scale, name) = unit.unwrap_or((1, "ps"));
+        let digits = scale.ilog10() as usize;
+        let part = format!("{:0digits$}", self.0 % scale);
+        let text = format!("{}.{}", self.0 / scale, if digits == 0 { "" } else { &part });
+        format!("{} {name}", text.trim_end_matches('0').trim_end_matches('.'))
+    }
     /// Whole nanoseconds.
     pub const fn as_ns(self) -> u64 {
         self.0 / PS_PER_NS

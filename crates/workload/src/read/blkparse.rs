@@ -13,16 +13,21 @@ use super::{Input, ReadOptions, TraceSource};
 use crate::SourceError;
 use crate::record::{Flags, TraceOp};
 
-/// Lines are sorted within one second ..
-pub(crate) const SORT: u128 = 1_000_000_000_000;
-/// .. and an issue waits ten for its completion.
-pub(crate) const HOLD: u128 = 10 * SORT;
+/// Lines are sorted within one second, if no other time is asked for ..
+const SORT: u128 = 1_000_000_000_000;
+/// .. and an issue waits nine more for its completion.
+const HOLD: u128 = 9 * SORT;
+
+/// The order of events of several CPUs, in text and in binary.
+pub(crate) fn order(o: &ReadOptions) -> Order {
+    let sort = o.sort_window.map_or(SORT, |s| u128::from(s.as_ps()));
+    Order::Window(Window::new(sort, sort + HOLD))
+}
 
 pub(crate) struct Blkparse;
 
 pub(crate) fn open(input: Input, o: &ReadOptions) -> Result<Box<dyn TraceSource>, SourceError> {
-    let order = Order::Window(Window::new(SORT, HOLD));
-    Ok(Box::new(TextSource::new(input, Blkparse, order, None, o)))
+    Ok(Box::new(TextSource::new(input, Blkparse, order(o), None, o)))
 }
 
 /// Operation and flags of an rwbs field; `None` for a request without direction (`N`).

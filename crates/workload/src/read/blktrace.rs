@@ -8,9 +8,8 @@
 use std::path::{Path, PathBuf};
 
 use super::binary::{BinFormat, BinSource, Step};
-use super::blkparse::{HOLD, SORT};
-use super::stage::{Done, Order, Raw, Stage};
-use super::window::Window;
+use super::blkparse::order;
+use super::stage::{Done, Raw, Stage};
 use super::{Input, ReadOptions, TraceSource};
 use crate::SourceError;
 use crate::record::{Flags, TraceOp};
@@ -82,8 +81,7 @@ pub(crate) fn open(input: Input, o: &ReadOptions) -> Result<Box<dyn TraceSource>
     }
     let heads = (0..=others.len()).map(|_| None).collect();
     let format = Blktrace { others, heads, swapped: None };
-    let order = Order::Window(Window::new(SORT, HOLD));
-    Ok(Box::new(BinSource::new(input, format, order, o)))
+    Ok(Box::new(BinSource::new(input, format, order(o), o)))
 }
 
 /// The files of the other CPUs beside `NAME.blktrace.N`, in order of their names.

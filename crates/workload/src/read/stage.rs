@@ -40,8 +40,6 @@ pub struct ReadSummary {
     pub filtered: u64,
     /// Requests whose time lay before an earlier line's and that were sorted into place.
     pub sorted: u64,
-    /// Requests too late even for the sorting window; they follow at the time of the one before.
-    pub out_of_window: u64,
     /// Completions without an issue in the trace.
     pub orphan_completions: u64,
     /// Times the traced machine's clock was set while tracing; the gap is left out.
@@ -265,10 +263,7 @@ impl Stage {
                 Ok(())
             }
             Order::Window(window) => window.push(raw, &mut self.summary),
-            Order::Spread(spread) => {
-                spread.push(raw, &mut self.summary);
-                Ok(())
-            }
+            Order::Spread(spread) => spread.push(raw, &mut self.summary),
             Order::Untimed => {
                 block.push(rebase(&mut self.base, &Raw { at: 0, ..raw })?);
                 self.summary.records += 1;
@@ -357,10 +352,15 @@ const RANGE: Cow<'static, str> = Cow::Borrowed("an offset and length inside 2^63
 
 #[cold]
 fn falls(by: u128) -> Cow<'static, str> {
+    let by = span_of(by).human();
     Cow::Owned(format!(
-        "a time not before the line above's ({} ps before; sort with a window if this is no damage)",
-        by
+        "a time not before the line above's ({by} before; `--sort-window '{by}'` takes this line, if it is no damage)"
     ))
+}
+
+/// A length of a trace's own clock, for texts.
+pub(super) fn span_of(ps: u128) -> Span {
+    Span::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
 }
 
 /// The record, with its time counted from the first one.

@@ -4,6 +4,8 @@
 //! Whole seconds, and not even those in order: the requests of a second are spread evenly over it,
 //! in file order. Volumes are apps.
 
+use block::Span;
+
 use super::field::{Bad, Cols};
 use super::stage::{Order, Raw, Stage};
 use super::text::{Item, LineFormat, TextSource, app_of};
@@ -18,7 +20,8 @@ const LATE: u64 = 4;
 pub(crate) struct Tencent;
 
 pub(crate) fn open(input: Input, o: &ReadOptions) -> Result<Box<dyn TraceSource>, SourceError> {
-    let order = Order::Spread(Spread::new(LATE));
+    let seconds = |window: Span| window.as_ps().div_ceil(Span::from_us(1_000_000).as_ps());
+    let order = Order::Spread(Spread::new(o.sort_window.map_or(LATE, seconds)));
     Ok(Box::new(TextSource::new(input, Tencent, order, None, o)))
 }
 

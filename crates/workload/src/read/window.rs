@@ -7,13 +7,30 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use block::Span;
 
-use super::stage::{Done, Raw, ReadSummary};
+use super::stage::{Done, Raw, ReadSummary, span_of};
 use crate::record::TraceOp;
 
 /// Requests held at most; beyond it the oldest leaves whatever its time.
 const HELD: usize = 1 << 20;
 /// A clock that jumps by more than this between two lines is broken.
 const LEAP_PS: u128 = 10 * 86_400 * 1_000_000_000_000;
+
+/// A request whose place in the order was handed out before it came. To move it would be to make up a
+/// time, so it is an error in every format: none of those with a window of their own is known to need a
+/// larger one, and whoever has such a trace can ask for it.
+#[cold]
+fn late(by: u128, window: u128) -> Cow<'static, str> {
+    if by <= window {
+        return Cow::Owned(format!(
+            "at most {HELD} requests between a time and an earlier one that follows: more are not held to be \
+             sorted; expected a trace in order of time"
+        ));
+    }
+    let (by, window) = (span_of(by).human(), span_of(window).human());
+    Cow::Owned(format!(
+        "a time at most {window} before the latest above ({by} before: `--sort-window '{by}'` takes this line)"
+    ))
+}
 
 /// Sorts requests by time within a window.
 pub(crate) struct Window {
@@ -53,17 +70,15 @@ impl Window {
     }
 
     /// Takes one request.
-    pub fn push(&mut self, mut raw: Raw, sum: &mut ReadSummary) -> Result<(), Cow<'static, str>> {
+    pub fn push(&mut self, raw: Raw, sum: &mut ReadSummary) -> Result<(), Cow<'static, str>> {
         if let Some(newest) = self.newest {
             if raw.at.abs_diff(newest) > LEAP_PS {
                 return Err(Cow::Borrowed("a time within 10 days of the lines before it"));
             }
             if raw.at < self.sent {
-                sum.out_of_window += 1;
-                raw.at = self.sent;
-            } else if raw.at < newest {
-                sum.sorted += 1;
+                return Err(late(newest - raw.at, self.sort));
             }
+            sum.sorted += u64::from(raw.at < newest);
         }
         self.newest = self.newest.max(Some(raw.at));
         let slot = match self.free.pop() {
@@ -144,7 +159,6 @@ pub(crate) struct Spread {
     held: usize,
     seconds: BTreeMap<u64, Vec<Raw>>,
     ready: VecDeque<Raw>,
-    last: u128,
 }
 
 const SECOND_PS: u128 = 1_000_000_000_000;
@@ -159,23 +173,21 @@ impl Spread {
             held: 0,
             seconds: BTreeMap::new(),
             ready: VecDeque::new(),
-            last: 0,
         }
     }
 
     /// Takes one request whose time is a whole second.
-    pub fn push(&mut self, mut raw: Raw, sum: &mut ReadSummary) {
+    pub fn push(&mut self, raw: Raw, sum: &mut ReadSummary) -> Result<(), Cow<'static, str>> {
         let second = (raw.at / SECOND_PS).min(u128::from(u64::MAX)) as u64;
         if second < self.sent {
-            sum.out_of_window += 1;
-            raw.at = self.ready.back().map_or(self.last, |r| r.at);
-            self.ready.push_back(raw);
-            return;
+            let ps = |seconds: u64| u128::from(seconds) * SECOND_PS;
+            return Err(late(ps(self.newest - second), ps(self.late)));
         }
         sum.sorted += u64::from(second < self.newest);
         self.newest = self.newest.max(second);
         self.seconds.entry(second).or_default().push(raw);
         self.held += 1;
+        Ok(())
     }
 
     /// The next request whose place is settled.
@@ -194,8 +206,6 @@ impl Spread {
                 self.ready.push_back(raw);
             }
         }
-        let raw = self.ready.pop_front()?;
-        self.last = raw.at;
-        Some(raw)
+        self.ready.pop_front()
     }
 }

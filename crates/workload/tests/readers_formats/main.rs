@@ -178,7 +178,12 @@ fn a_time_that_falls_is_an_error_naming_the_line_unless_sorted() {
     let sorting = ReadOptions { sort_window: Some(Span::from_us(1)), ..options("msr") };
     let (r, t) = read(text.as_bytes(), &sorting).unwrap();
     assert_eq!(r.iter().map(|r| r.at.as_ns()).collect::<Vec<_>>(), [0, 100, 200]);
-    assert_eq!((t.summary().sorted, t.summary().out_of_window), (1, 0));
+    assert_eq!(t.summary().sorted, 1);
+    let less = ReadOptions { sort_window: Some(Span::from_ps(99_999)), ..options("msr") };
+    let text =
+        "10,a,0,Read,0,512,1\n12,a,0,Read,0,512,1\n14,a,0,Read,0,512,1\n11,a,0,Read,0,512,1\n";
+    let error = read(text.as_bytes(), &less).map(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("sample:4:1:") && error.contains("`--sort-window '300 ns'`"), "{error}");
 }
 
 #[test]
@@ -268,14 +273,36 @@ fn fiu_names_hold_blanks_and_padding_ends_it() {
 #[test]
 fn systor_is_sorted_and_its_gaps_are_counted() {
     let text = "Timestamp,Response,IOType,LUN,Offset,Size\n100.5,0.1,R,1,0,512\n100.2,0.1,W,1,512,512\n\
-                101.0,0.1,,1,0,512\n101.0,0.1,R,1,,\n120.0,,R,2,0,512\n100.1,0.1,R,1,1024,512\n";
+                101.0,0.1,,1,0,512\n101.0,0.1,R,1,,\n120.0,,R,2,0,512\n";
     let (r, t) = good(text, "");
     assert_eq!(brief(&r)[..2], [(Write, 0, 512, 512), (Read, 300, 0, 512)]);
     let s = t.summary();
-    // The last line lies 20 s back: outside the window, it is placed and counted.
-    assert_eq!((s.incomplete, s.sorted, s.out_of_window, s.records), (2, 1, 1, 4));
+    assert_eq!((s.incomplete, s.sorted, s.records), (2, 1, 3));
     assert!(r.is_sorted_by_key(|r| r.at));
-    assert_eq!(r[3].response, None);
+    assert_eq!(r[2].response, None);
+}
+
+#[test]
+fn a_time_beyond_the_window_is_an_error_that_says_which_window_takes_it() {
+    let window = |us| ReadOptions { sort_window: Some(Span::from_us(us)), ..options("") };
+    let times = |r: Vec<Record>| r.iter().map(|r| r.at.as_ns() / 1_000_000_000).collect::<Vec<_>>();
+    let row = |format: &str, second: u64| match format {
+        "systor" => format!("{second}.0,0.1,R,1,0,512\n"),
+        "tencent" => format!("{second},0,8,0,5\n"),
+        _ => format!("8,0 0 1 {second}.0 9 D R 8 + 8 [a]\n"),
+    };
+    for (format, own) in [("systor", "10 s"), ("tencent", "4 s"), ("blkparse", "1 s")] {
+        let text: String = [100, 150, 170, 101, 102, 200].map(|s| row(format, s)).concat();
+        let error = bad(&text, "");
+        assert!(error.starts_with("sample:4:1: found `"), "{error}");
+        assert!(error.contains(&format!("at most {own} before")), "{error}");
+        assert!(error.contains("(69 s before: `--sort-window '69 s'` takes"), "{error}");
+        let (r, t) = read(text.as_bytes(), &window(70_000_000)).unwrap();
+        assert_eq!(t.format().name, format);
+        assert_eq!((times(r), t.summary().sorted), (vec![0, 1, 2, 50, 70, 100], 2));
+        // What is asked for instead is as exact.
+        assert!(read(text.as_bytes(), &window(1)).is_err());
+    }
 }
 
 #[test]
