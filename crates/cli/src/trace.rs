@@ -15,7 +15,7 @@ use workload::read::{ReadOptions, VtrHeader, VtrWriter, file_sha256};
 use workload::{OpenTrace, Record, Source, SourceError};
 
 use crate::args::{Convert, Gen, Info, Keep, Merge, Reading, Trace};
-use crate::{VERSION, print, stop, table};
+use crate::{VERSION, note, print, stop, table};
 
 /// `varve trace ..`.
 pub fn trace(args: &Trace) -> Result<(), LabError> {
@@ -324,6 +324,12 @@ fn merge(args: &Merge) -> Result<(), LabError> {
         let Some((name, files)) = app.split_once('=') else {
             return Err(LabError::Input(format!("`{app}`: expected NAME=FILE[,FILE..]")));
         };
+        if names.iter().any(|known| known == name) {
+            let what = format!(
+                "`{app}`: there is a {name} already; expected a name of its own for each application"
+            );
+            return Err(LabError::Input(what));
+        }
         names.push(name.to_string());
         match files.strip_prefix("gen:") {
             Some(recipe) => scenario.set(&format!("tenant.{name}.gen"), recipe)?,
@@ -376,6 +382,7 @@ fn merge(args: &Merge) -> Result<(), LabError> {
         commands: vec![command()],
         ..VtrHeader::default()
     };
+    prepared.unused().iter().for_each(|line| note(line));
     let mut source = prepared.open(args.seed, Bytes(u64::MAX))?;
     write_vtr(&args.output, &header, &names, &mut *source)
 }

@@ -137,14 +137,14 @@ impl Experiment {
     }
 
     /// What the user should know before a run: values of imported configurations that have no
-    /// counterpart here.
+    /// counterpart here, and tenants of which a part is left out.
     ///
     /// # Errors
     /// A configuration that cannot be read.
     pub fn notes(&self) -> Result<Vec<String>, LabError> {
         let mut notes: Vec<String> = Vec::new();
         for setting in &self.settings {
-            let new = setting.scenario.notes()?.into_iter();
+            let new = setting.scenario.notes()?.into_iter().chain(setting.prepared.unused());
             let new: Vec<String> = new.filter(|note| !notes.contains(note)).collect();
             notes.extend(new);
         }

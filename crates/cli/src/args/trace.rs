@@ -152,7 +152,7 @@ pub struct Merge {
     /// Discard an application's area between rounds: on, off
     #[arg(long, value_name = "on|off")]
     pub loop_discard: Option<String>,
-    /// shortest, longest, first:NAME
+    /// With whose last request the stream ends: shortest (default), longest, first:NAME
     #[arg(long, value_name = "END")]
     pub end: Option<String>,
     /// Instead of clocks: A:B=1:60

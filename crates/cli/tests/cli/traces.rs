@@ -65,6 +65,52 @@ fn traces_are_made_read_and_merged() {
     assert_eq!(std::fs::read(folder.0.join("m.vtr")).unwrap(), before);
 }
 
+/// A merged stream ends with the shortest of its tenants: how much of the others that leaves is said, and two
+/// of one name are not one.
+#[test]
+fn what_a_merged_stream_leaves_of_a_tenant_is_said() {
+    let folder = Folder::new("merge-unused");
+    let recipe = |count: u64| format!("gen:uniform,size=1MiB,read=0,iat=10us,count={count}");
+    let (a, b) = (format!("A={}", recipe(1000)), format!("B={}", recipe(100)));
+    let merge = |more: &[&str]| {
+        let output = folder.run(&[&["trace", "merge", &a, &b, "-o", "m.vtr"], more].concat());
+        assert!(output.status.success(), "{}", stderr(&output));
+        stderr(&output)
+    };
+    let said = merge(&[]);
+    let used = "A: 100 of 1000 requests used, because the stream ends with the shortest";
+    assert!(said.contains(used) && said.contains("longest or first:A uses all"), "{said}");
+    assert!(!said.contains("B:"), "{said}");
+    // A second round has no effect where the first does not end; a discard stands between them.
+    assert!(merge(&["--loop", "A=2"]).contains("A: 100 of 2001 requests in 2 rounds used"));
+    assert_eq!(merge(&["--end", "longest"]), "");
+    let twice = folder.run(&["trace", "merge", &a, &a, "-o", "m.vtr"]);
+    assert_eq!(code(&twice), 3);
+    assert!(stderr(&twice).contains("there is a A already"), "{}", stderr(&twice));
+    folder.file(
+        "t.toml",
+        &format!(
+            "[tenant.A]\n{}\n[tenant.B]\n{}\n[replay]\nmode = \"closed\"\n",
+            as_key(&a),
+            as_key(&b)
+        ),
+    );
+    let run = folder.run(&["run", "t.toml", "--json"]);
+    assert!(stderr(&run).contains(used), "{}", stderr(&run));
+    let document: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let tenants = &document["workload"]["tenants"];
+    assert_eq!(
+        (&tenants[0]["requests"], &tenants[0]["requests_used"]),
+        (&1000.into(), &100.into())
+    );
+    assert_eq!((&tenants[1]["requests"], &tenants[1]["requests_used"]), (&100.into(), &100.into()));
+}
+
+/// The recipe of an application of a merge, as a key of a tenant.
+fn as_key(app: &str) -> String {
+    format!("gen = \"{}\"", app.split_once("gen:").unwrap().1)
+}
+
 /// Rows of MSR Cambridge with three volumes, of SSDsim, and of a table whose columns are told.
 fn three_formats(folder: &Folder) {
     let rows = |row: &dyn Fn(u64) -> String| (1..=60).map(row).collect::<String>();

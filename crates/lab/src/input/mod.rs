@@ -150,12 +150,23 @@ pub struct Workload {
     pub files: Option<FilesSpec>,
 }
 
+/// What a merged stream takes of a tenant before it ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Part {
+    /// Requests that it takes.
+    used: u64,
+    /// Requests that the tenant has, in all of its rounds.
+    all: u64,
+}
+
 /// A workload that was looked at once.
 #[derive(Clone, Debug)]
 pub struct Prepared {
     workload: Workload,
     /// Extents of the tenants, found by reading them.
     extents: Vec<Bytes>,
+    /// What the tenants' part of the merged stream is.
+    parts: Vec<Part>,
     /// What it holds.
     pub survey: Survey,
 }
@@ -274,8 +285,7 @@ impl Workload {
                 let what = "`files` and a source of requests: expected one of the two";
                 return Err(LabError::Input(what.to_string()));
             }
-            let (extents, survey) = (Vec::new(), Survey::default());
-            return Ok(Prepared { workload: self.clone(), extents, survey });
+            return Ok(Prepared::unread(self));
         }
         if self.origin.is_some() != self.tenants.is_empty() {
             return Err(LabError::Input(
@@ -284,14 +294,15 @@ impl Workload {
             ));
         }
         self.check_that_files_are_read()?;
-        let mut prepared =
-            Prepared { workload: self.clone(), extents: Vec::new(), survey: Survey::default() };
+        let mut prepared = Prepared::unread(self);
         if self.is_merged() {
             self.check_reading()?;
             let specs = self.specs();
             for spec in &specs {
                 let tenant = self.tenant(spec, seed)?.scan_extent()?;
                 prepared.extents.push(tenant.known_extent().unwrap_or_default());
+                let all = tenant.known_records().unwrap_or_default();
+                prepared.parts.push(Part { used: 0, all });
             }
             prepared.survey.apps = specs.into_iter().map(|spec| spec.name).collect();
         }
@@ -310,16 +321,19 @@ impl Workload {
                 prepared.survey = match trace {
                     Some(trace) => Survey::of_trace(trace, !shared, chunk, watch)?,
                     None => {
-                        let source = open_one(origin, 0, &self.options, seed)?;
-                        Survey::of_source(source, chunk, watch)?
+                        let mut source = open_one(origin, 0, &self.options, seed)?;
+                        Survey::of_source(&mut *source, chunk, watch)?
                     }
                 };
             }
             _ => {
                 let apps = std::mem::take(&mut prepared.survey.apps);
-                let source = prepared.merged(seed)?;
-                prepared.survey = Survey::of_source(source, chunk, watch)?;
+                let mut source = prepared.merged(seed)?;
+                prepared.survey = Survey::of_source(&mut source, chunk, watch)?;
                 prepared.survey.apps = apps;
+                for (part, stats) in prepared.parts.iter_mut().zip(source.stats()) {
+                    part.used = stats.records;
+                }
             }
         }
         Ok(prepared)
@@ -327,14 +341,19 @@ impl Workload {
 }
 
 impl Prepared {
-    fn merged(&self, seed: u64) -> Result<Box<dyn Source>, LabError> {
+    fn unread(workload: &Workload) -> Prepared {
+        let (extents, parts, survey) = (Vec::new(), Vec::new(), Survey::default());
+        Prepared { workload: workload.clone(), extents, parts, survey }
+    }
+
+    fn merged(&self, seed: u64) -> Result<Merge, LabError> {
         let specs = self.workload.specs();
         let config = self.workload.merge_config(&specs)?;
         let mut tenants = Vec::new();
         for (spec, extent) in specs.iter().zip(&self.extents) {
             tenants.push(self.workload.tenant(spec, seed)?.extent(*extent));
         }
-        Ok(Box::new(Merge::new(tenants, config)?))
+        Ok(Merge::new(tenants, config)?)
     }
 
     /// Opens the workload at its first record, its addresses laid out for a drive of `capacity`.
@@ -350,7 +369,7 @@ impl Prepared {
             Some(origin) if !self.workload.is_merged() => {
                 open_one(origin, 0, &self.workload.options, seed)?
             }
-            _ => self.merged(seed)?,
+            _ => Box::new(self.merged(seed)?),
         };
         let layout = self.survey.layout(self.workload.fit, capacity)?;
         let drop = self.workload.drop_flushes && !self.workload.is_merged();
@@ -402,6 +421,27 @@ impl Prepared {
         (self.survey.records > 0).then_some(self.survey.records)
     }
 
+    /// Of each tenant that the merged stream ends without, how much of it is used: a line for people. The
+    /// shortest ends it where nobody says otherwise, and what is measured is then of a few requests.
+    pub fn unused(&self) -> Vec<String> {
+        let end = self.workload.end.as_deref().unwrap_or("shortest");
+        let line = |(spec, part): (&TenantSpec, &Part)| {
+            let Part { used, all } = part;
+            let rounds = match spec.rounds {
+                1 => String::new(),
+                rounds => format!(" in {rounds} rounds"),
+            };
+            let name = &spec.name;
+            (used < all).then(|| {
+                format!(
+                    "{name}: {used} of {all} requests{rounds} used, because the stream ends with the {end}; \
+                     `end` longest or first:{name} uses all"
+                )
+            })
+        };
+        self.workload.tenants.iter().zip(&self.parts).filter_map(line).collect()
+    }
+
     /// What a result document says about the workload.
     pub fn to_json(&self) -> Json {
         let mut map = self.survey.to_json();
@@ -422,7 +462,7 @@ impl Prepared {
         map.put("fit", Json::text(self.workload.fit.to_string()));
         map.put("drop_flushes", Json::Bool(self.workload.drop_flushes));
         if !self.workload.tenants.is_empty() {
-            let tenant = |spec: &TenantSpec| {
+            let tenant = |(at, spec): (usize, &TenantSpec)| {
                 let mut map = Map::new();
                 map.put("name", Json::text(&spec.name));
                 map.put("source", source(&spec.origin));
@@ -431,9 +471,12 @@ impl Prepared {
                 }
                 map.maybe("stretch", spec.stretch.as_ref().map(Json::text));
                 map.int("rounds", spec.rounds);
+                let part = self.parts.get(at);
+                map.maybe("requests", part.map(|part| Json::Int(part.all)));
+                map.maybe("requests_used", part.map(|part| Json::Int(part.used)));
                 Json::Map(map)
             };
-            let tenants = self.workload.tenants.iter().map(tenant).collect();
+            let tenants = self.workload.tenants.iter().enumerate().map(tenant).collect();
             map.put("tenants", Json::List(tenants));
         }
         let (map_text, ratio, end) = (&self.workload.map, &self.workload.ratio, &self.workload.end);

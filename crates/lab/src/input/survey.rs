@@ -58,12 +58,12 @@ impl Survey {
 
     /// Of any source with one address space.
     pub(super) fn of_source(
-        mut source: Box<dyn Source>,
+        source: &mut dyn Source,
         chunk: Option<Bytes>,
         watch: Watch<'_>,
     ) -> Result<Survey, LabError> {
         let mut survey = Survey::default();
-        survey.read(&mut *source, chunk, watch)?;
+        survey.read(source, chunk, watch)?;
         Ok(survey)
     }
 

@@ -98,6 +98,8 @@ pub struct Tenant {
     name: String,
     files: Vec<Open>,
     extent: Option<Bytes>,
+    /// Records of one round.
+    records: Option<u64>,
     stretch: Factor,
     rounds: u64,
     round_discard: bool,
@@ -114,6 +116,7 @@ impl Tenant {
             name: name.into(),
             files: Vec::new(),
             extent: None,
+            records: None,
             stretch: Factor::ONE,
             rounds: 1,
             round_discard: true,
@@ -189,17 +192,18 @@ impl Tenant {
         &self.name
     }
 
-    /// Reads its files once, finds how far it reaches (its highest 4 KiB page, in bytes) and
-    /// remembers that as its extent.
+    /// Reads its files once, finds how far it reaches (its highest 4 KiB page, in bytes) and how many records
+    /// it has, and remembers both.
     ///
     /// # Errors
     /// Those of its files, and a tenant without any record.
     pub fn scan_extent(mut self) -> Result<Tenant, SourceError> {
         let rounds = std::mem::replace(&mut self.rounds, 1);
         let mut stream = Stream::new(self)?;
-        let mut end = 0;
+        let (mut end, mut records) = (0, 0);
         while let Some(record) = stream.next()? {
             end = end.max(stream.unit_end(&record)?);
+            records += 1;
         }
         if stream.is_empty() {
             return Err(stream.no_records());
@@ -207,7 +211,15 @@ impl Tenant {
         let mut tenant = stream.into_tenant();
         tenant.rounds = rounds;
         tenant.extent = Some(Bytes(end));
+        tenant.records = Some(records);
         Ok(tenant)
+    }
+
+    /// Records of all its rounds and of the discards between them, once it was scanned: what a merge that
+    /// ends with the longest hands out.
+    pub fn known_records(&self) -> Option<u64> {
+        let discards = if self.round_discard { self.rounds - 1 } else { 0 };
+        self.records?.checked_mul(self.rounds)?.checked_add(discards)
     }
 
     /// Its extent, if given or scanned.
