@@ -1,14 +1,15 @@
 //! `varve sim` and `varve run`: a scenario is made, checked, run, shown and written down.
 
 use std::io::IsTerminal;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use lab::explain::{self, TimelineWanted, Window};
-use lab::files::{can_write, write_whole};
-use lab::folder::{Folder, REPORT, RESULTS};
+use lab::files::{Reads, can_write, keeps, write_whole};
+use lab::folder::{self, Folder, REPORT, RESULTS};
 use lab::input::DEMO_NAME;
 use lab::replay::Watch;
+use lab::result::SCHEMA;
 use lab::scenario::{FIT, Scenario, split_list};
 use lab::sim::{Sim as Asked, named};
 use lab::study::{Study, Table};
@@ -71,8 +72,9 @@ fn asked(args: &Sim) -> Result<Asked, LabError> {
 pub fn sim(args: &Sim) -> Result<(), LabError> {
     let asked = asked(args)?;
     if !args.hits {
-        let demo = args.trace == DEMO_NAME;
-        return execute(&asked.scenario()?, &args.output, demo, &Wanted::default());
+        let scenario = asked.scenario()?;
+        let (demo, reads) = (args.trace == DEMO_NAME, scenario.reads());
+        return execute(&scenario, &args.output, demo, &reads, &Wanted::default());
     }
     if !explanation(&args.output)?.is_nothing() {
         return Err(LabError::Input(
@@ -91,7 +93,13 @@ pub fn run(args: &Run) -> Result<(), LabError> {
     let shard = args.shard.as_deref();
     let wanted = Wanted { resume: args.resume, points: &args.point, shard };
     let demo = args.scenario == DEMO_NAME;
-    execute(&named(&args.scenario, &args.set)?, &args.output, demo, &wanted)
+    let scenario = named(&args.scenario, &args.set)?;
+    let mut reads = scenario.reads();
+    // What a run wrote there it may write again.
+    if !folder::is_written(Path::new(&args.scenario)) {
+        reads.push(("scenario", args.scenario.clone().into()));
+    }
+    execute(&scenario, &args.output, demo, &reads, &wanted)
 }
 
 /// How far these points are.
@@ -126,6 +134,7 @@ fn execute(
     scenario: &Scenario,
     output: &Output,
     demo: bool,
+    read: &[Reads],
     wanted: &Wanted<'_>,
 ) -> Result<(), LabError> {
     let clock = cost::Watch::start();
@@ -149,7 +158,14 @@ fn execute(
     // Whatever is written after the runs is known to take it before they begin; files beside the results
     // may lie in their folder.
     let out = output.out.as_deref().or(default_out).map(Folder::prepare).transpose()?;
+    keeps(read, &writes(output, out.as_ref()))?;
     csv_can_be_written(output.csv.as_deref())?;
+    let toml = experiment.scenario().to_toml()?;
+    if let Some(out) = out.as_ref().filter(|_| !wanted.is_part())
+        && let Some(line) = out.replaces(Some(&toml), SCHEMA)?
+    {
+        note(&line);
+    }
     experiment.explain(explanation)?;
     // The page of the demo answers what slow requests waited for, unless it is changed to one in
     // which they wait for nothing.
@@ -172,7 +188,6 @@ fn execute(
     }
     // What cannot be written costs nothing of what can.
     let mut failed = experiment.unwritten();
-    let toml = experiment.scenario().to_toml()?;
     let mut lines = Vec::new();
     match out.as_ref().map(|out| write_out(out, &toml, &document)) {
         Some(Ok(written)) => lines = written,
@@ -191,6 +206,13 @@ fn execute(
     let Some(last) = failed.pop() else { return Ok(()) };
     failed.iter().for_each(|error| note(&format!("varve: {error}")));
     Err(last)
+}
+
+/// Every file that a command is asked to write.
+pub fn writes(output: &Output, out: Option<&Folder>) -> Vec<PathBuf> {
+    let csv = output.csv.as_deref().filter(|path| *path != "-").map(PathBuf::from);
+    let options = [csv, output.requests_out.clone(), output.timeline_out.clone()];
+    options.into_iter().flatten().chain(out.into_iter().flat_map(Folder::files)).collect()
 }
 
 /// Looks whether `--csv` has a file that takes it.

@@ -1,9 +1,9 @@
 //! `varve sim --hits`: hit ratios alone, of many policies and sizes over one decoding.
 
 use lab::LabError;
-use lab::files::write_whole;
+use lab::files::{keeps, write_whole};
 use lab::folder::{Folder, RESULTS};
-use lab::hits::{Hits, Sample};
+use lab::hits::{Hits, SCHEMA, Sample};
 use lab::replay::Watch;
 use lab::sim::Sim as Asked;
 
@@ -19,6 +19,10 @@ pub fn hits(asked: &Asked, args: &Sim) -> Result<(), LabError> {
     let watch = Watch { stop: stop::flag(), progress: &|_| () };
     let asked = asked.hits(args.curve.as_deref(), watch)?;
     let out = args.output.out.as_deref().map(Folder::prepare).transpose()?;
+    if let Some(out) = &out {
+        keeps(&asked.reads(), &[out.path(RESULTS)])?;
+        out.replaces(None, SCHEMA)?.iter().for_each(|line| note(line));
+    }
     let found = asked.count(threads(&args.output), watch)?;
     let document = asked.document(&found, VERSION).pretty();
     let line = match out.as_ref().map(|out| out.path(RESULTS)) {

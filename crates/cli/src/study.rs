@@ -1,13 +1,14 @@
 //! Sweeps in parts: `varve run` into a folder of points, `varve points`, `varve merge`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lab::LabError;
+use lab::files::keeps;
 use lab::folder::Folder;
 use lab::replay::Watch;
 use lab::result::SCHEMA;
 use lab::sim::named;
-use lab::study::{ENGINE, Merged, POINT, POINTS, Part, Store, Study, Table};
+use lab::study::{ENGINE, INDEX, Merged, POINT, POINTS, Part, Store, Study, Table};
 use report::json::{Json, Map, MapExt};
 
 use crate::args::{MergeParts, Output, Points};
@@ -31,7 +32,8 @@ impl Wanted<'_> {
         self.resume || self.is_part()
     }
 
-    fn is_part(&self) -> bool {
+    /// Whether it is less than a whole study, and ends without results.
+    pub fn is_part(&self) -> bool {
         self.shard.is_some() || !self.points.is_empty()
     }
 
@@ -163,9 +165,17 @@ pub fn points(args: &Points) -> Result<(), LabError> {
 pub fn merge(args: &MergeParts) -> Result<(), LabError> {
     only_one_on_stdout(args.json, args.csv.as_deref())?;
     let out = args.out.as_deref().map(Folder::prepare).transpose()?;
+    let csv = args.csv.iter().filter(|path| *path != "-").map(PathBuf::from);
+    let writes: Vec<PathBuf> = csv.chain(out.iter().flat_map(Folder::files)).collect();
+    let part =
+        |path: &PathBuf| ("part", if path.is_dir() { path.join(INDEX) } else { path.clone() });
+    keeps(&args.parts.iter().map(part).collect::<Vec<_>>(), &writes)?;
     let merged = Merged::read(&args.parts)?;
     if !args.partial {
         merged.whole()?;
+    }
+    if let Some(out) = &out {
+        out.replaces(Some(&merged.index.scenario), SCHEMA)?.iter().for_each(|line| note(line));
     }
     let document = merged.document();
     let lines = match &out {

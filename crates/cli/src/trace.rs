@@ -5,6 +5,7 @@ use std::path::Path;
 
 use block::{Bytes, parse_time};
 use lab::LabError;
+use lab::files::keeps;
 use lab::input::{Fit, Origin, TraceFile, Workload};
 use lab::scenario::{Scenario, split_list};
 use lab::trace::{document, open};
@@ -191,19 +192,6 @@ fn writable(path: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Whoever wants another form of a trace wants to keep that trace.
-fn differs(source: &Path, output: &Path) -> Result<(), LabError> {
-    let same =
-        source.canonicalize().is_ok_and(|path| output.canonicalize().is_ok_and(|o| o == path));
-    match same {
-        true => {
-            let what = format!("{}: is the trace that is read, too", output.display());
-            Err(LabError::Input(what))
-        }
-        false => Ok(()),
-    }
-}
-
 fn write_vtr(
     path: &Path,
     header: &VtrHeader,
@@ -249,7 +237,7 @@ fn convert(args: &Convert) -> Result<(), LabError> {
     let trace = open(&args.trace, &options)?;
     let path = TraceFile::parse(&args.trace, Path::new("")).map_err(LabError::Input)?.located()?;
     writable(&args.output)?;
-    differs(&path, &args.output)?;
+    keeps(&[("trace", path.clone())], std::slice::from_ref(&args.output))?;
     let header = VtrHeader {
         source: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         source_sha256: if path.is_file() {
@@ -336,7 +324,7 @@ fn merge(args: &Merge) -> Result<(), LabError> {
             None => {
                 for file in split_list(files) {
                     let file = TraceFile::parse(&file, Path::new("")).map_err(LabError::Input)?;
-                    differs(&file.located()?, &args.output)?;
+                    keeps(&[("trace", file.located()?)], std::slice::from_ref(&args.output))?;
                 }
                 scenario.set_list(&format!("tenant.{name}.trace"), split_list(files))?;
             }

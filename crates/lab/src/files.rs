@@ -36,6 +36,39 @@ pub fn can_write(path: &Path) -> Result<(), LabError> {
     probe().map_err(|e: std::io::Error| LabError::io(path, e))
 }
 
+/// A file that is read: what it is, and where.
+pub type Reads = (&'static str, PathBuf);
+
+/// Refuses to write over what is read, or two things under one name, before anything is written: whoever
+/// wants something out of a file wants to keep that file.
+///
+/// # Errors
+/// The name that would be written.
+pub fn keeps(reads: &[Reads], writes: &[PathBuf]) -> Result<(), LabError> {
+    let places: Vec<PathBuf> = writes.iter().map(|path| place(path)).collect();
+    for (at, (path, place)) in writes.iter().zip(&places).enumerate() {
+        let wrong = |what: String| Err(LabError::Input(format!("{}: {what}", path.display())));
+        if let Some((what, _)) = reads.iter().find(|(_, read)| self::place(read) == *place) {
+            return wrong(format!("is the {what} that is read, too"));
+        }
+        // A pipe or a device takes more than one.
+        if places[..at].contains(place)
+            && !std::fs::metadata(path).is_ok_and(|there| !there.is_file())
+        {
+            return wrong("is written for two options; expected two names".to_string());
+        }
+    }
+    Ok(())
+}
+
+/// Where a name leads, whether anything is there or not.
+fn place(path: &Path) -> PathBuf {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let in_folder =
+        || Some(parent.unwrap_or(Path::new(".")).canonicalize().ok()?.join(path.file_name()?));
+    path.canonicalize().ok().or_else(in_folder).unwrap_or_else(|| path.to_path_buf())
+}
+
 /// As [`write_whole`], for what is checked when it is read and can be made again: a program that is
 /// killed leaves all of it or nothing, a power cut may leave anything.
 pub(crate) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<(), LabError> {
@@ -89,6 +122,26 @@ fn write(path: &Path, bytes: &[u8], sync: bool) -> Result<(), LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_read_is_not_written_over_by_any_name() {
+        let folder = std::env::temp_dir().join(format!("varve-keeps-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let path = |name: &str| folder.join(name);
+        std::fs::write(path("t.csv"), b"a trace").unwrap();
+        std::os::unix::fs::symlink("t.csv", path("link")).unwrap();
+        let reads = [("trace", path("t.csv"))];
+        std::fs::create_dir(path("below")).unwrap();
+        for name in ["t.csv", "link", "below/../t.csv"] {
+            let error = keeps(&reads, &[path("new"), path(name)]).unwrap_err().to_string();
+            assert!(error.contains("is the trace that is read, too"), "{error}");
+        }
+        let twice = keeps(&reads, &[path("new"), folder.join(".").join("new")]).unwrap_err();
+        assert!(twice.to_string().contains("two options"), "{twice}");
+        keeps(&reads, &[path("new"), path("other"), "/dev/null".into(), "/dev/null".into()])
+            .unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 
     #[test]
     fn a_file_is_replaced_whole_and_no_part_stays() {

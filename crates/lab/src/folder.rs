@@ -16,6 +16,9 @@ pub const REPORT: &str = "report.html";
 /// The scenario that repeats the runs of a folder.
 const SCENARIO: &str = "run.toml";
 
+/// What each scenario that a run writes begins with.
+pub(crate) const WRITTEN: &str = "# Written by varve";
+
 /// A folder that takes files.
 pub struct Folder {
     path: PathBuf,
@@ -41,6 +44,46 @@ impl Folder {
         Ok(Folder { path: path.to_path_buf(), made })
     }
 
+    /// What the results of a scenario would take the place of here, before they are made: those of the same one
+    /// are nothing, those of another one a line for people. A study that is changed and run again replaces its
+    /// own, so that is no error; what is not ours is. Results without a scenario (hits) replace their kind.
+    ///
+    /// # Errors
+    /// A file that no run wrote.
+    pub fn replaces(
+        &self,
+        scenario: Option<&str>,
+        schema: &str,
+    ) -> Result<Option<String>, LabError> {
+        let foreign = |name: &str| {
+            let path = self.path(name);
+            let what = "a file that no run wrote is there; expected another folder for --out";
+            Err(LabError::Input(format!("{}: {what}", path.display())))
+        };
+        let there = std::fs::read_to_string(self.path(SCENARIO)).ok();
+        if scenario.is_some() && there.as_ref().is_some_and(|text| !text.starts_with(WRITTEN)) {
+            return foreign(SCENARIO);
+        }
+        let Ok(bytes) = std::fs::read(self.path(RESULTS)) else { return Ok(None) };
+        let document: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let Some(found) = document["schema"].as_str().filter(|name| name.starts_with("varve."))
+        else {
+            return foreign(RESULTS);
+        };
+        if (scenario.is_none() || there.as_deref() == scenario) && found == schema {
+            return Ok(None);
+        }
+        let title =
+            document["title"].as_str().map(|title| format!(" ({title})")).unwrap_or_default();
+        let path = self.path(RESULTS);
+        Ok(Some(format!("{}: results of another study{title} are replaced", path.display())))
+    }
+
+    /// The names of what a run writes here.
+    pub fn files(&self) -> Vec<PathBuf> {
+        [RESULTS, REPORT, SCENARIO].map(|name| self.path(name)).to_vec()
+    }
+
     /// Its path.
     pub fn here(&self) -> &Path {
         &self.path
@@ -64,6 +107,11 @@ impl Folder {
         write_whole(&self.path(RESULTS), document.text().as_bytes())?;
         Ok(command)
     }
+}
+
+/// Whether a file is a scenario as a run writes it.
+pub fn is_written(path: &Path) -> bool {
+    std::fs::read_to_string(path).is_ok_and(|text| text.starts_with(WRITTEN))
 }
 
 /// The scenario of the runs of a folder, if it holds it.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lab::LabError;
 use lab::compare::{Loaded, load};
 use lab::explain::Drawing;
-use lab::files::write_whole;
+use lab::files::{keeps, write_whole};
 use lab::folder;
 use lab::report::{Beside, MOST_SHOWN, Shown, html_beside, timeline_html};
 
@@ -33,6 +33,10 @@ pub fn view(args: &View) -> Result<(), LabError> {
     // What cannot be shown is said now, not in a browser.
     let first = page_of(&args.runs, false)?;
     if let Some(path) = &args.save {
+        let read = |run: &PathBuf| {
+            ("run", if run.is_dir() { run.join(folder::RESULTS) } else { run.clone() })
+        };
+        keeps(&args.runs.iter().map(read).collect::<Vec<_>>(), std::slice::from_ref(path))?;
         write_whole(path, first.as_bytes())?;
         return print(&format!("wrote {}\n", path.display()));
     }

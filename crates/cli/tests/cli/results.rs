@@ -190,6 +190,80 @@ fn what_cannot_be_written_costs_no_results() {
     }
 }
 
+/// A command that overwrote its trace had nothing left to be repeated on.
+#[test]
+fn no_output_takes_the_place_of_what_is_read() {
+    let folder = Folder::new("keeps");
+    let made = folder.run(&["trace", "gen", "uniform,size=8MiB,count=500,read=50", "t.vtr"]);
+    assert_eq!(code(&made), 0, "{}", stderr(&made));
+    std::fs::copy(folder.0.join("t.vtr"), folder.0.join("t.csv")).unwrap();
+    let drive = "capacity = '32 MiB'\nop = '28 %'\n";
+    folder.file("drive.toml", drive);
+    let scenario =
+        "[drive]\nfile = 'drive.toml'\n[workload]\ntrace = 't.vtr'\n[replay]\nmode = 'closed'\n";
+    std::fs::create_dir_all(folder.0.join("mine")).unwrap();
+    folder.file("s.toml", scenario);
+    folder.file("mine/run.toml", &scenario.replace("'drive", "'../drive").replace("'t.", "'../t."));
+    folder.file("mine/x.csv", "");
+    let trace = |more: &[&'static str]| [&["sim", "t.csv", "--mode", "closed"], more].concat();
+    for (args, what) in [
+        (trace(&["--csv", "./t.csv"]), "./t.csv: is the trace that is read, too"),
+        (trace(&["--requests-out", "t.csv"]), "t.csv: is the trace"),
+        (trace(&["--timeline", "0s..1s", "--timeline-out", "t.csv"]), "t.csv: is the trace"),
+        (
+            trace(&["--csv", "x.csv", "--requests-out", "x.csv"]),
+            "x.csv: is written for two options",
+        ),
+        (vec!["run", "s.toml", "--csv", "s.toml"], "s.toml: is the scenario that is read"),
+        (vec!["run", "s.toml", "--csv", "drive.toml"], "drive.toml: is the drive that is read"),
+        (vec!["run", "s.toml", "--csv", "t.vtr"], "t.vtr: is the trace that is read"),
+        (
+            vec!["run", "s.toml", "--set", "sweep.workload.trace=t.csv", "--csv", "t.csv"],
+            "is the trace",
+        ),
+        (
+            vec!["run", "mine/run.toml", "--out", "mine"],
+            "mine/run.toml: is the scenario that is read",
+        ),
+        (
+            vec!["run", "s.toml", "--out", "mine"],
+            "mine/run.toml: a file that no run wrote is there",
+        ),
+    ] {
+        let output = folder.run(&args);
+        assert_eq!(code(&output), 3, "{args:?}");
+        assert!(stderr(&output).contains(what), "{args:?}: {}", stderr(&output));
+    }
+    assert_eq!(
+        std::fs::read(folder.0.join("t.csv")).unwrap(),
+        std::fs::read(folder.0.join("t.vtr")).unwrap()
+    );
+    assert_eq!(std::fs::read_to_string(folder.0.join("drive.toml")).unwrap(), drive);
+}
+
+/// A study that is changed runs into its own folder again, and says what it replaces.
+#[test]
+fn results_of_another_study_are_replaced_with_a_word() {
+    let folder = Folder::new("replaces");
+    let run = |more: &[&str]| {
+        let output =
+            folder.run(&sim(RECIPE, &[&["--out", "o", "--title", "first"], more].concat()));
+        (code(&output), stderr(&output))
+    };
+    assert_eq!(run(&[]), (0, String::new()));
+    assert_eq!(run(&[]), (0, String::new()));
+    let said = "o/results.json: results of another study (first) are replaced\n";
+    assert_eq!(run(&["--seed", "2"]), (0, said.to_string()));
+    assert_eq!(run(&["--hits"]), (0, said.to_string()));
+    assert_eq!(run(&["--hits"]), (0, String::new()));
+    folder.file("o/results.json", "{ \"mine\": 1 }");
+    let (exit, said) = run(&[]);
+    assert!(
+        exit == 3 && said.contains("o/results.json: a file that no run wrote is there"),
+        "{said}"
+    );
+}
+
 /// Paths of a scenario are as seen from its own folder, those of a command line from where it is given.
 /// What is left behind repeats the run from everywhere.
 #[test]

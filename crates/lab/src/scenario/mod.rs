@@ -45,9 +45,10 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use block::Bytes;
-use ssd::{Config, Origin};
+use ssd::Config;
 
-use crate::input::{TraceFile, Workload};
+use crate::files::Reads;
+use crate::input::{Origin, TraceFile, Workload};
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
 use crate::{LabError, StackConfig};
 
@@ -278,6 +279,31 @@ impl Scenario {
         build::notes(self)
     }
 
+    /// The files that it names: drives and traces, the swept ones too.
+    pub fn reads(&self) -> Vec<Reads> {
+        let files = |origin: &Origin| match origin {
+            Origin::Files(files) => files.clone(),
+            Origin::Demo | Origin::Recipe(_) => Vec::new(),
+        };
+        let mut traces: Vec<TraceFile> = self.workload.origins().flat_map(files).collect();
+        let mut reads = Vec::new();
+        if let Some((Base::File(path), _)) = &self.base {
+            reads.push(("drive", path.clone()));
+        }
+        for sweep in &self.sweeps {
+            for file in sweep.values.iter().filter_map(|value| sweep.file(value)) {
+                match sweep.key.as_str() {
+                    "drive.file" => reads.push(("drive", file)),
+                    _ => traces.push(file.into()),
+                }
+            }
+        }
+        // One that is not there is read by nobody.
+        let traces = traces.iter().filter_map(|trace| trace.located().ok());
+        reads.extend(traces.map(|path| ("trace", path)));
+        reads
+    }
+
     /// Whether the workload decides how large the drive is.
     pub(crate) fn fits_drive(&self) -> bool {
         self.scale.as_ref().is_some_and(|(text, _)| text == FIT)
@@ -352,8 +378,8 @@ impl Scenario {
 /// The same drive as far as its size goes, which the buffer has no part in: its policy may be swept, and
 /// what the scenario says beside that fit none but the swept ones.
 fn without_buffer(mut config: Config) -> Result<Config, LabError> {
-    let origin =
-        || Origin { from: "sized without its buffer".to_string(), source: None, tag: None };
+    let from = "sized without its buffer".to_string();
+    let origin = || ssd::Origin { from: from.clone(), source: None, tag: None };
     if config.is_asked("buffer.size") {
         config.set("buffer.size", "0", origin())?;
     }

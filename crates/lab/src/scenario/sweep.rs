@@ -86,12 +86,14 @@ impl Sweep {
         if self.is_path(value) { name.to_string() } else { value.to_string() }
     }
 
+    /// The file that a value names by its path.
+    pub(super) fn file(&self, value: &str) -> Option<PathBuf> {
+        self.is_path(value).then(|| self.folder.join(value))
+    }
+
     /// A value that means the same from every folder.
     pub(super) fn anywhere(&self, value: &str) -> String {
-        if !self.is_path(value) {
-            return value.to_string();
-        }
-        let path = self.folder.join(value);
+        let Some(path) = self.file(value) else { return value.to_string() };
         std::path::absolute(&path).unwrap_or(path).to_string_lossy().into_owned()
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::{Base, Entry, Scenario};
 use crate::LabError;
+use crate::folder::WRITTEN;
 use crate::input::{Fit, Origin, TraceFile, reading_texts};
 use crate::replay::{MeasureAfter, Mode, Precondition, Speed};
 
@@ -249,7 +250,7 @@ pub(super) fn replayed(scenario: &Scenario, name: Name<'_>) -> String {
 }
 
 pub(super) fn to_toml(scenario: &Scenario) -> Result<String, LabError> {
-    let mut out = String::from("# Written by varve: `varve run` on this file repeats the run.\n");
+    let mut out = format!("{WRITTEN}: `varve run` on this file repeats the run.\n");
     let _ = writeln!(out, "title = {}", quoted(&scenario.title));
     let seeds = scenario.seeds.iter().map(|s| quoted(&s.to_string()));
     let _ = writeln!(out, "seed = {}", list(seeds));

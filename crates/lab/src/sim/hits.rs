@@ -5,6 +5,7 @@ use report::json::Json;
 use ssd::PolicySpec;
 
 use super::Sim;
+use crate::files::Reads;
 use crate::hits::{Cell, HitPlan, Hits, SCHEMA, Sample, count, document};
 use crate::replay::Watch;
 use crate::scenario::{Scenario, share_of, twice};
@@ -93,6 +94,11 @@ impl Sim {
 }
 
 impl HitCount {
+    /// The files that it reads.
+    pub fn reads(&self) -> Vec<Reads> {
+        self.experiment.scenario().reads()
+    }
+
     /// Requests that the workload has, if that is known.
     pub fn requests(&self) -> Option<u64> {
         self.experiment.workload(&self.experiment.points()[0]).requests()

@@ -28,7 +28,7 @@ pub use identity::{ENGINE, ID_DIGITS, Input};
 pub use index::{Entry, Index, POINTS};
 pub use merge::Merged;
 pub use part::Part;
-pub use store::{Found, Store};
+pub use store::{Found, INDEX, Store};
 pub use table::{Kind, Table};
 
 /// A study: an experiment whose points have names.

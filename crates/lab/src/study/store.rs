@@ -14,7 +14,7 @@ use crate::LabError;
 use crate::files::{PART, write_unsynced, write_whole};
 
 /// The index of a store.
-const INDEX: &str = "points.json";
+pub const INDEX: &str = "points.json";
 /// The folder of its results.
 const POINTS: &str = "points";
 
