@@ -237,6 +237,32 @@ fn the_beginning_of_a_block_in_order_is_merged_in_part() {
     }
 }
 
+/// Pages that leave a buffer one by one, each to another block, wait in memory in a log line until that is
+/// merged. They are programs of the host all the same: counted as such, and waited for.
+#[test]
+fn what_a_merge_writes_for_the_first_time_is_no_copy() {
+    let shape = ["geometry.page=16 KiB", "capacity=1 MiB", "op=150 %", "hybrid.assoc=block"];
+    let params = params(SMALL, &[&shape[..], &["buffer.staging=2"]].concat());
+    let mut drive = Drive::new(&params).unwrap();
+    let pages = u64::from(params.logical_pages);
+    let (mut rng, mut at) = (Rng::new(5), Time::ZERO);
+    for _ in 0..2000 {
+        let request = Request::write(Lba(rng.below(pages) * 8), Sectors(8));
+        at = drive.submit(at, request).unwrap();
+    }
+    let acknowledged = at;
+    at = drive.submit(at, Request::flush()).unwrap();
+    audit(&drive, "scattered");
+    let stats = drive.stats();
+    let left = stats.buffer.dirty_evictions + stats.buffer.flushed;
+    let [host, gc] = [nand::Cause::Host, nand::Cause::Gc].map(|c| stats.nand.programs[c as usize]);
+    assert_eq!((host, gc), (left, stats.gc.pages), "{left} pages left the buffer");
+    // Two programs in flight are two merges of a block, and a flush is one of each of eight pages.
+    let behind = at.since(acknowledged).as_ps();
+    assert!(behind * 50 < at.as_ps(), "{behind} of {} ps", at.as_ps());
+    assert!(stats.gc.stall <= at.since(Time::ZERO), "{:?}", stats.gc.stall);
+}
+
 /// Ten drive writes at random in odd shapes, with flushes that pad.
 #[test]
 fn endurance_in_small_and_odd_shapes() {

@@ -53,6 +53,7 @@ impl HybridFtl {
     /// Opens a log line, merging others while there are too many.
     fn open_log(&mut self, owner: u32) -> Result<u32, DeviceError> {
         let mut merged = false;
+        let before = self.nand.programs_end().max(self.now);
         while self.logs.len() >= self.log_limit as usize {
             let victim = self.log_victim();
             self.gc_stats.foreground += 1;
@@ -66,7 +67,8 @@ impl HybridFtl {
             // waits for merges, and they may not be put off any more.
             let told = self.nand.sched_mut().tell_all();
             floor = self.nand.programs_end().max(told);
-            self.stall(floor.since(self.now));
+            // What was booked before is not their doing.
+            self.stall(floor.since(before));
         }
         let line = self.open_line(Role::Log, owner)?;
         self.lines[line as usize].floor = floor;
@@ -249,15 +251,15 @@ impl HybridFtl {
                 self.append(to, padding(), self.now)?;
             } else {
                 let at = Ppn(entry - 1);
-                let ready = match self.assembled(at) {
-                    Some((line, _)) => self.lines[line as usize].ready,
-                    None => self.read_source(at, first + last, slot, &mut read)?,
+                let (ready, cause) = match self.assembled(at) {
+                    Some((line, index)) => self.taken_along(line, index),
+                    None => (self.read_source(at, first + last, slot, &mut read)?, Cause::Gc),
                 };
                 let (oob, payload) = self.record_of(at, slot);
-                let planted = self.has_bug(Bug::GcCountedAsHost);
-                let cause = if planted { Cause::Host } else { Cause::Gc };
                 self.clear_valid(at);
-                self.gc_stats.pages += 1;
+                self.gc_stats.pages += u64::from(cause == Cause::Gc);
+                let planted = self.has_bug(Bug::GcCountedAsHost);
+                let cause = if planted { Cause::Host } else { cause };
                 self.append(to, SlotWrite { oob, cause, payload }, ready)?;
             }
             if self.lines[to as usize].hurt {
@@ -265,6 +267,16 @@ impl HybridFtl {
             }
         }
         Ok(true)
+    }
+
+    /// What a merge takes along from memory: when it is there, and whose program it is. Data of the host that
+    /// was never programmed is written here for the first time, and is no copy; whoever waits for the host's
+    /// programs waits for this one.
+    fn taken_along(&self, line: u32, index: usize) -> (Time, Cause) {
+        let entry = &self.lines[line as usize];
+        // Behind a failed program it is moved, as what the same line holds on flash is.
+        let cause = if entry.hurt { Cause::Gc } else { entry.slots[index].cause };
+        (entry.ready, cause)
     }
 
     /// Reads the page of a source, and with it the slots that follow from the same page.
