@@ -57,7 +57,7 @@ fn fill(drive: &mut Drive, bytes: u64) {
         drive.submit(drive.now(), request(false, first, LARGE.min(bytes - first))).unwrap();
     }
     drive.submit(drive.now(), Request::flush()).unwrap();
-    drive.cool_buffer();
+    drive.cool_buffer().unwrap();
     drive.set_timing(true);
 }
 

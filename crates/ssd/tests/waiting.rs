@@ -65,10 +65,10 @@ fn with_page_7_waiting() -> Bench {
     bench.write(7 * 8, &[1; PAGE]).unwrap();
     bench.write(101 * 8, &[9; PAGE]).unwrap();
     bench.flush();
-    bench.drive.cool_buffer();
+    bench.drive.cool_buffer().unwrap();
     // From this read on, page 101 cannot be read.
     bench.read(101, 1).unwrap();
-    bench.drive.cool_buffer();
+    bench.drive.cool_buffer().unwrap();
     bench.write(7 * 8, &[2; PAGE]).unwrap();
     for page in 20..27 {
         bench.write(page * 8, &[3; PAGE]).unwrap();
@@ -90,7 +90,7 @@ fn a_part_written_over_a_waiting_page_keeps_its_other_parts() {
     expected[3 * 512..4 * 512].fill(4);
     assert!(bench.read(7, 1).unwrap() == expected, "from the buffer");
     bench.flush();
-    bench.drive.cool_buffer();
+    bench.drive.cool_buffer().unwrap();
     assert!(bench.read(7, 1).unwrap() == expected, "from flash");
 }
 
@@ -109,11 +109,11 @@ fn a_waiting_page_is_flushed_and_a_whole_write_replaces_it() {
     let mut bench = with_page_7_waiting();
     let mut other = Bench { drive: bench.drive.clone(), at: bench.at };
     bench.flush();
-    bench.drive.cool_buffer();
+    bench.drive.cool_buffer().unwrap();
     assert!(bench.read(7, 1).unwrap() == [2; PAGE], "after a flush");
     other.write(7 * 8, &[5; PAGE]).unwrap();
     other.flush();
-    other.drive.cool_buffer();
+    other.drive.cool_buffer().unwrap();
     assert!(other.read(7, 1).unwrap() == [5; PAGE], "after a whole write");
 }
 

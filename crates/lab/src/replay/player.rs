@@ -226,6 +226,17 @@ impl<'a, D: Device> Player<'a, D> {
         // no part of the run.
         self.tally.submitted[Op::Flush as usize] += 1;
         self.tally.added_flushes += 1;
+        if self.device.stats().buffer.dirty != 0
+            && let Some(drive) = self.device.drive_mut()
+        {
+            // A flush leaves a protected buffer as it is. What is in it is programmed sometime, and counted
+            // here, as that of every other drive is.
+            drive.drain().map_err(|source| LabError::Device {
+                request: self.requests + 1,
+                at: end,
+                source,
+            })?;
+        }
         let stats = self.device.stats();
         if stats.buffer.dirty != 0 {
             return Err(LabError::Check {

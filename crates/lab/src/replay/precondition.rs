@@ -114,7 +114,11 @@ pub fn precondition<D: Device>(
             settle(spare, || passes(device, filled / 2, &mut pass, workload, watch))?
         }
     };
-    flush(device)?;
+    match how {
+        // Its steady state is that of the load's own, in the buffer too.
+        Precondition::Workload => flush(device)?,
+        _ => empty(device)?,
+    }
     done.written += filled;
     Ok(done)
 }
@@ -197,6 +201,15 @@ fn flush<D: Device>(device: &mut D) -> Result<(), LabError> {
     submit(device, Request::flush())
 }
 
+/// What was written lies on flash, and the buffer begins with nothing: neither pages nor what its policy would
+/// remember of writes that are no part of the load.
+fn empty<D: Device>(device: &mut D) -> Result<(), LabError> {
+    flush(device)?;
+    device.cool_buffer().map_err(|source| {
+        LabError::Failed(format!("preconditioning: the drive fails to empty its buffer: {source}"))
+    })
+}
+
 fn submit<D: Device>(device: &mut D, request: Request<'_>) -> Result<(), LabError> {
     let at = device.now();
     let op = request.op;
@@ -266,14 +279,43 @@ pub fn preload<D: Device>(
         write(device, first, unit - first)?;
         count += unit - first;
     }
-    flush(device)?;
-    device.cool_buffer();
+    empty(device)?;
     Ok(count)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{is_steady, settle};
+    use crate::replay::Watch;
+    use crate::{Experiment, sim::Sim};
+
+    /// The share of hits with a policy, on a drive that was prepared in a way.
+    fn hits(policy: &str, how: (&str, &str), set: &[&str]) -> serde_json::Value {
+        let mut sim = Sim::new("gen:zipf,size=16MiB,read=50,count=5k");
+        for (name, text) in [("mode", "closed"), how] {
+            sim.option(name, text).unwrap();
+        }
+        sim.policies = Some(vec![policy.to_string()]);
+        sim.buffers = Some(vec!["2M".to_string()]);
+        let drive = ["capacity=16 MiB", "op=28 %", "geometry.channels=2", "geometry.dies=1"];
+        sim.set = drive.iter().chain(set).map(|pair| pair.to_string()).collect();
+        let experiment = Experiment::new(&sim.scenario().unwrap()).unwrap();
+        let document = experiment.run(1, "test", Watch::nobody()).unwrap().value();
+        document["results"][0]["hit_ratio"]["total"].clone()
+    }
+
+    /// Who remembers what left the buffer learned that a fill is read once, and applied it to the load.
+    #[test]
+    fn what_is_written_before_a_load_is_no_evidence_for_a_policy() {
+        for policy in ["lirs", "arc", "aoi(chunk=64KiB)", "lru"] {
+            let fresh = hits(policy, ("precondition", "none"), &[]);
+            for how in [("precondition", "seq"), ("preload", "reads")] {
+                assert_eq!(hits(policy, how, &[]), fresh, "{policy}, {how:?}");
+                // A flush leaves a protected buffer as it is: it is emptied all the same.
+                assert_eq!(hits(policy, how, &["plp.mode=full"]), fresh, "{policy}, {how:?}");
+            }
+        }
+    }
 
     /// With twice the flash that the data needs, nothing is cleaned at first: 1.0 twice is no
     /// steady state.

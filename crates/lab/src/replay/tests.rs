@@ -73,7 +73,9 @@ impl Device for Fixed {
     fn check(&self) -> Result<(), StackError> {
         Ok(())
     }
-    fn cool_buffer(&mut self) {}
+    fn cool_buffer(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
     fn slots_per_page(&self) -> u32 {
         1
     }

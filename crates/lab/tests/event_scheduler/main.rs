@@ -117,7 +117,7 @@ fn fill(drive: &mut Drive, pages: u64) {
         drive.submit(Time::ZERO, write).unwrap();
     }
     drive.submit(Time::ZERO, Request::flush()).unwrap();
-    drive.cool_buffer();
+    drive.cool_buffer().unwrap();
     drive.set_timing(true);
 }
 

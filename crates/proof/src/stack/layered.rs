@@ -185,7 +185,9 @@ impl Device for SharedDisk {
             what: failure.what,
         })
     }
-    fn cool_buffer(&mut self) {}
+    fn cool_buffer(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
     fn slots_per_page(&self) -> u32 {
         1
     }

@@ -231,8 +231,8 @@ impl<L: Log> Device for Above<L> {
             .map_err(|what| StackError::Broken { contract: "C8".to_string(), what })?;
         self.layer.below().check()
     }
-    fn cool_buffer(&mut self) {
-        self.layer.below_mut().cool_buffer();
+    fn cool_buffer(&mut self) -> Result<(), DeviceError> {
+        self.layer.below_mut().cool_buffer()
     }
     fn slots_per_page(&self) -> u32 {
         self.layer.below().slots_per_page()

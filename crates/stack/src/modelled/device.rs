@@ -29,8 +29,12 @@ pub trait Device: BlockDevice {
     /// [`StackError::Broken`] with what was found.
     fn check(&self) -> Result<(), StackError>;
 
-    /// Forgets what a flushed buffer holds: preloading must not count as hits later.
-    fn cool_buffer(&mut self);
+    /// Empties the drive's buffer, and its policy's memory of what passed it: what is written before a
+    /// measured load must not count as hits later, nor as evidence.
+    ///
+    /// # Errors
+    /// The device's.
+    fn cool_buffer(&mut self) -> Result<(), DeviceError>;
 
     /// Slots (mapping units, at most a page) in a NAND page.
     fn slots_per_page(&self) -> u32;
@@ -77,8 +81,8 @@ impl Device for Drive {
         if sweep { Drive::check(self) } else { Drive::check_counts(self) }
             .map_err(|v| StackError::Broken { contract: v.contract.to_string(), what: v.what })
     }
-    fn cool_buffer(&mut self) {
-        Drive::cool_buffer(self);
+    fn cool_buffer(&mut self) -> Result<(), DeviceError> {
+        Drive::cool_buffer(self)
     }
     fn slots_per_page(&self) -> u32 {
         self.params().geometry.slots_per_page

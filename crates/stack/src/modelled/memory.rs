@@ -45,7 +45,9 @@ impl Device for Memory {
     fn check(&self) -> Result<(), StackError> {
         Ok(())
     }
-    fn cool_buffer(&mut self) {}
+    fn cool_buffer(&mut self) -> Result<(), DeviceError> {
+        Ok(())
+    }
     fn slots_per_page(&self) -> u32 {
         1
     }

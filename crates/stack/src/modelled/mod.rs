@@ -149,8 +149,8 @@ impl Device for Modelled {
     fn check(&self) -> Result<(), StackError> {
         self.0.check()
     }
-    fn cool_buffer(&mut self) {
-        self.0.cool_buffer();
+    fn cool_buffer(&mut self) -> Result<(), DeviceError> {
+        self.0.cool_buffer()
     }
     fn slots_per_page(&self) -> u32 {
         self.0.slots_per_page()

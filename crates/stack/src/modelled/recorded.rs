@@ -106,8 +106,8 @@ impl Device for Recorded {
     fn check(&self) -> Result<(), StackError> {
         self.below.check()
     }
-    fn cool_buffer(&mut self) {
-        self.below.cool_buffer();
+    fn cool_buffer(&mut self) -> Result<(), DeviceError> {
+        self.below.cool_buffer()
     }
     fn slots_per_page(&self) -> u32 {
         self.below.slots_per_page()
