@@ -22,6 +22,7 @@ pub mod hits;
 pub mod input;
 mod layers;
 pub mod lockstep;
+mod memory;
 pub mod metric;
 mod points;
 pub mod replay;

@@ -8,7 +8,7 @@
 use report::json::{Json, Map};
 use ssd::{Config, KeyKind, Origin};
 
-use crate::replay::Watch;
+use crate::replay::{Precondition, Watch};
 use crate::scenario::{Scenario, Sweep, share_of};
 use crate::setting::{Setting, Workloads, capacity};
 use crate::{LabError, StackConfig};
@@ -225,6 +225,8 @@ impl Point {
             }
         }
         let params = self.config.resolve()?;
+        let filled = setting.scenario.replay.precondition != Precondition::None;
+        crate::memory::check(&params, filled)?;
         setting.queue_depth = params.queue_depth;
         let capacity = self.stack.capacity(&params)?;
         match setting.prepared.files() {

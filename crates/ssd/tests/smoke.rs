@@ -137,3 +137,20 @@ fn keeps_what_it_is_told() {
         exercise(pairs, 77 + i as u64);
     }
 }
+
+#[test]
+fn a_key_of_entries_is_refused_where_there_are_none() {
+    let resolve = |policy: &str, subunit: &str| {
+        let mut config = Config::default();
+        for pair in ["capacity=64 MiB", "op=28 %", policy, subunit] {
+            config.set_pair(pair).unwrap();
+        }
+        config.resolve().map(|_| ()).map_err(|e| e.to_string())
+    };
+    let error = resolve("buffer.policy=none", "buffer.subunit=mask").unwrap_err();
+    assert!(
+        error.contains("buffer.policy, buffer.subunit: policy `none` has no entries"),
+        "{error}"
+    );
+    resolve("buffer.policy=lru", "buffer.subunit=mask").unwrap();
+}

@@ -92,8 +92,11 @@ pub(super) fn resolve(c: &Config) -> Result<Params, ConfigError> {
     let params = Params { tx: super::tx::params(c, &params)?, ..params };
     check_streams(c, &params)?;
     check_lines(&params)?;
-    // A policy may need more entries than there are.
-    let made = params.buffer.policy.build(params.buffer_shape());
+    // A policy may need more entries than there are. Those of 16 GiB are enough for each, and more might be
+    // more than this machine has memory for.
+    let shape = params.buffer_shape();
+    let entries = shape.entries.min(1 << 22);
+    let made = params.buffer.policy.build(crate::BufferShape { entries, ..shape });
     made.map_err(|reason| clash("buffer.policy, buffer.size", reason))?;
     Ok(params)
 }
@@ -257,6 +260,12 @@ fn buffer_params(c: &Config, g: &Geometry, map_bytes: u64) -> Result<BufferParam
         ));
     }
     let size = buffer_size(c, c.text("buffer.policy"), map_bytes)?;
+    if policy.info.name == "none" && c.text("buffer.subunit") == "mask" {
+        return Err(clash(
+            "buffer.policy, buffer.subunit",
+            "policy `none` has no entries that could hold parts of a page: set a policy too (`--policy lru`)",
+        ));
+    }
     let staging = match c.count("buffer.staging") {
         0 => 2 * g.planes(),
         n => n as u32,
