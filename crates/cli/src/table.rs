@@ -56,6 +56,13 @@ fn groups(document: &Value) -> Vec<Group<'_>> {
 }
 
 impl Group<'_> {
+    /// Whether all seeds came to the same operations of the array, at the same times.
+    fn is_one_run(&self) -> bool {
+        let [first, others @ ..] = self.runs.as_slice() else { return false };
+        let same = |run: &&Value| run["event_hash"] == first["event_hash"];
+        first["event_hash"].is_string() && !others.is_empty() && others.iter().all(same)
+    }
+
     fn mean(&self, metric: Metric) -> Option<(f64, Option<f64>)> {
         let values: Vec<f64> = self.runs.iter().filter_map(|run| metric.of(run)).collect();
         mean_ci(&values)
@@ -230,7 +237,12 @@ fn footnotes(document: &Value, groups: &[Group<'_>], stars: usize) -> String {
         n => notes.push(format!("* best WAF: {n} rows tie")),
     }
     let seeds = groups.iter().map(|g| g.runs.len()).max().unwrap_or(1);
-    if seeds > 1 {
+    if seeds > 1 && groups.iter().all(Group::is_one_run) {
+        // An interval of nothing would say that it was measured well.
+        notes.push(format!(
+            "the {seeds} seeds are one run, and no means: nothing in it is drawn from the run's seed"
+        ));
+    } else if seeds > 1 {
         notes.push(format!("means of {seeds} seeds, ± half of the 95 % confidence interval"));
     }
     let replay = &document["replay"];

@@ -107,6 +107,9 @@ fn what_a_count_of_hits_cannot_do_is_said() {
         (&["--buffer", "1M", "--set", "buffer.write=through"], "buffer.write = through: of runs"),
         (&["--set", "sweep.buffer.size=1M,2M"], "sweep.buffer.size = 1M,2M: of runs"),
         (&["--buffer", "1M", "--seed", "1..3"], "--seed: --hits counts one, found 3"),
+        (&["--buffer", "1M", "--mode", "closed"], "replay.mode = closed: of runs"),
+        (&["--buffer", "1M", "--qd", "4"], "replay.qd = 4: of runs"),
+        (&["--buffer", "1M", "--precondition", "seq"], "replay.precondition = seq: of runs"),
     ] {
         let policy = if more.contains(&"--policy") { &[][..] } else { &["--policy", "lru"] };
         let output = folder.run(&[&["sim", RECIPE, "--hits"], policy, more].concat());
@@ -239,6 +242,19 @@ fn no_output_takes_the_place_of_what_is_read() {
         std::fs::read(folder.0.join("t.vtr")).unwrap()
     );
     assert_eq!(std::fs::read_to_string(folder.0.join("drive.toml")).unwrap(), drive);
+}
+
+/// Three runs of one trace are one run: an interval of zero would say that it was measured well.
+#[test]
+fn seeds_that_change_nothing_are_no_means() {
+    let folder = Folder::new("seeds");
+    let note = |recipe: &str| {
+        let output = folder.run(&sim(recipe, &["--seed", "1..3"]));
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        stdout(&output).contains("the 3 seeds are one run")
+    };
+    let fixed = format!("{RECIPE},seed=7");
+    assert_eq!((note(&fixed), note(RECIPE)), (true, false));
 }
 
 /// A study that is changed runs into its own folder again, and says what it replaces.

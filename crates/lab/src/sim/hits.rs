@@ -31,7 +31,9 @@ impl Sim {
         scenario.sweeps.clear();
         let seed = scenario.seeds.first().copied().unwrap_or(1);
         let experiment = Experiment::watched(&scenario, watch)?;
-        let params = experiment.points()[0].config.resolve()?;
+        let mut params = experiment.points()[0].config.resolve()?;
+        // Policies draw as they do in a run of that seed.
+        params.seed = seed;
         let capacity = Bytes(u64::from(params.logical_pages) * 4096);
         let policies = match &self.policies {
             Some(policies) => policies.clone(),
@@ -76,8 +78,9 @@ impl Sim {
         let pairs = self.set.iter().filter_map(|pair| pair.split_once('='));
         for (key, text) in options.chain(pairs.map(|(key, text)| (key.trim(), text.trim()))) {
             let is_of_runs = match key.strip_prefix("drive.").unwrap_or(key) {
-                "replay.measure-after" | "replay.flush-every" => true,
-                "replay.slowdown" => text == "on",
+                // The order of accesses is all that counts, and the buffer begins empty.
+                "replay.slowdown" | "replay.per-app" => text == "on",
+                key if key.starts_with("replay.") => true,
                 "buffer.write" => text == "through",
                 key => key.starts_with("sweep."),
             };

@@ -176,6 +176,30 @@ mod tests {
         assert!(wrong.contains("policy `none` has no buffer"), "{wrong}");
     }
 
+    /// A policy that draws has the hits of its run: of the run's seed, not of none.
+    #[test]
+    fn hits_of_a_policy_that_draws_are_those_of_the_runs_seed() {
+        let hits = |seed: &str| {
+            let mut sim = Sim::new("gen:zipf,size=8MiB,read=0,seed=5,count=5k");
+            sim.option("seed", seed).unwrap();
+            sim.policies = Some(vec!["pt-lru".to_string()]);
+            sim.buffers = Some(vec!["1M".to_string()]);
+            let nobody = crate::replay::Watch::nobody();
+            let alone = sim.hits(None, nobody).unwrap().count(1, nobody).unwrap();
+            sim.option("mode", "closed").unwrap();
+            let experiment = crate::Experiment::new(&sim.scenario().unwrap()).unwrap();
+            let run = experiment.run(1, "test", nobody).unwrap().value();
+            let (units, hits) = alone.rows[0].accesses(None);
+            let total = run["results"][0]["hit_ratio"]["total"].as_f64().unwrap();
+            assert!(
+                (hits as f64 / units as f64 - total).abs() < 1e-6,
+                "{hits} of {units}, {total}"
+            );
+            hits
+        };
+        assert_ne!(hits("1"), hits("2"));
+    }
+
     #[test]
     fn every_option_sets_a_key_that_there_is() {
         let mut sim = Sim::new("@demo");
