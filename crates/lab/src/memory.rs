@@ -6,7 +6,7 @@ use ssd::Params;
 use crate::LabError;
 
 /// Bytes that an entry of the buffer takes at least: its frame, and its place in the index.
-const ENTRY: u64 = 21;
+const ENTRY: u64 = 24;
 /// Bytes of a 4 KiB page of the drive that are there from the start, and those of one that holds data.
 const PAGE: u64 = 1;
 const FILLED: u64 = 8;
@@ -32,15 +32,22 @@ fn fits(params: &Params, filled: bool, have: u64) -> Result<(), LabError> {
         false => ("capacity", block::Bytes(u64::from(params.logical_pages) * 4096)),
     };
     Err(LabError::Input(format!(
-        "{key} = {}: its tables take {} GB of memory or more, and this machine has {}; expected less",
+        "{key} = {}: its tables take {} GB of memory or more, and there are {}; expected less",
         size.human(),
         (pages + entries).div_ceil(1_000_000_000),
         have / 1_000_000_000
     )))
 }
 
-/// Bytes of memory and of swap.
+/// Bytes of memory and of swap, or fewer, if this process may not have as many.
 fn machine() -> Option<u64> {
+    let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    let limit = limits.lines().find_map(|line| line.strip_prefix("Max address space"));
+    let limit = limit.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    Some(memory()?.min(limit.unwrap_or(u64::MAX)))
+}
+
+fn memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let of = |name: &str| -> Option<u64> {
         let line = text.lines().find_map(|line| line.strip_prefix(name))?;
