@@ -247,7 +247,10 @@ fn footnotes(document: &Value, groups: &[Group<'_>], stars: usize) -> String {
     }
     let replay = &document["replay"];
     notes.push(match (replay["mode"].as_str(), replay["qd"].as_u64()) {
-        (Some("closed"), Some(qd)) => format!("closed loop, {qd} in flight"),
+        (Some("closed"), Some(qd)) => {
+            let of = if replay["per_app"] == true { " of each application" } else { "" };
+            format!("closed loop, {qd} in flight{of}")
+        }
         (Some("open"), _) => "open loop".to_string(),
         (None, _) if document["settings"].is_array() => "replays differ".to_string(),
         (mode, _) => mode.unwrap_or_default().to_string(),

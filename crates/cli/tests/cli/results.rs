@@ -87,6 +87,7 @@ fn the_same_run_twice_is_no_spread() {
         &["--policy", "lru,lru"][..],
         &["--seed", "1,2,1"],
         &["--set", "sweep.op=28 %,28 %"],
+        &["--set", "sweep.buffer.size=1M,1024K"],
         &["--hits", "--policy", "lru,lru"],
     ] {
         let output = folder.run(&sim(RECIPE, twice));

@@ -120,10 +120,14 @@ impl Survey {
             let bits = &mut self.touched[area];
             let words = (last / 64) as usize + 1;
             if words > MOST_WORDS {
+                let enough = Bytes(end.div_ceil(MOST_WORDS as u64 * 64).next_power_of_two());
                 return Err(LabError::Input(format!(
-                    "request {}: byte {} is beyond what pieces of {} bytes can compact; expected \
-                     larger pieces (`fit = compact:64MiB`)",
-                    self.records, record.offset, self.chunk
+                    "request {}: byte {} is beyond what pieces of {} can compact; expected \
+                     larger pieces (`fit = compact:{}`)",
+                    self.records,
+                    record.offset,
+                    Bytes(self.chunk).human(),
+                    enough.human().replace(' ', "")
                 )));
             }
             if bits.len() < words {
@@ -206,3 +210,30 @@ impl Survey {
 
 /// Words of a bitmap of pieces at most: 64 MiB, 2^29 pieces.
 const MOST_WORDS: usize = 8 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// It named 64 MiB, whatever was too small: also those.
+    #[test]
+    fn pieces_that_are_too_small_are_told_the_size_that_is_enough() {
+        let record = Record {
+            at: block::Time::ZERO,
+            offset: Bytes((1 << 62) - 4096),
+            len: Bytes(4096),
+            response: None,
+            app: block::AppId(0),
+            op: TraceOp::Write,
+            flags: workload::Flags::default(),
+            hint: 0,
+        };
+        let note = |chunk: u64| Survey { chunk, ..Survey::default() }.note(&record);
+        let error = note(64 << 20).unwrap_err().to_string();
+        let size = error.rsplit("compact:").next().and_then(|text| text.split('`').next()).unwrap();
+        let Ok(Fit::Compact(enough)) = format!("compact:{size}").parse() else { panic!("{error}") };
+        assert!(enough.0 > 64 << 20, "{error}");
+        assert!(note(enough.0 / 2).is_err(), "{error}");
+        note(enough.0).unwrap();
+    }
+}

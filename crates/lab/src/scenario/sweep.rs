@@ -55,8 +55,15 @@ impl Sweep {
         } else {
             build::check_swept(entry, key)?;
         }
-        let labels: Vec<String> = sweep.values.iter().map(|value| sweep.label(value)).collect();
-        if let Some(value) = super::twice(&labels) {
+        // `1M` and `1024K` are one size: what a value is counts, not how it is written.
+        let same = |value: &String| match crate::points::value(&sweep.key, value) {
+            Some((_, number)) => number.pretty(),
+            None => sweep.label(value),
+        };
+        let labels: Vec<String> = sweep.values.iter().map(same).collect();
+        if let Some(twice) = super::twice(&labels) {
+            let at = labels.iter().rposition(|label| label == twice).unwrap_or(0);
+            let value = sweep.label(&sweep.values[at]);
             return Err(entry.error(format!(
                 "`{value}` is there twice: its runs are the same, and a mean of them would not be one"
             )));
