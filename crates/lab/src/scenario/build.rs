@@ -6,7 +6,7 @@ use block::Bytes;
 use ssd::{Config, Origin as ValueOrigin};
 use workload::read::ReadOptions;
 
-use super::{Base, DEFAULT_DEPTH, Entry, FIT, Scenario, Sweep};
+use super::{Base, DEFAULT_DEPTH, Entry, FIT, Place, Scenario, Sweep};
 use crate::input::{Origin, READING_KEYS, TenantSpec, TraceFile, set_reading};
 use crate::replay::{MeasureAfter, Mode};
 use stack::rules::{self, Top, World};
@@ -442,11 +442,23 @@ pub(super) fn config(scenario: &Scenario) -> Result<Config, LabError> {
         config.set(&entry.key, &entry.values.join(", "), value_origin(entry))?;
     }
     if let Some((text, place)) = &scenario.scale {
+        has_size(&config, text, place)?;
         let named: Vec<&str> = scenario.drive.iter().map(|entry| entry.key.as_str()).collect();
         config.scale_but(text, &place.to_string(), &named)?;
     }
     mark_scaled(scenario, &mut config)?;
     Ok(config)
+}
+
+/// A drive that takes the size of its workload has none of its own to be made smaller.
+pub(super) fn has_size(config: &Config, scale: &str, place: &Place) -> Result<(), LabError> {
+    match config.text("capacity") == "0" && config.text("geometry.blocks") == "0" {
+        true => Err(place.error(format!(
+            "scale = {scale}: the drive takes the size of its workload, which leaves nothing to scale; expected a \
+             drive of a size (`--ssd PRESET`, or `capacity`)"
+        ))),
+        false => Ok(()),
+    }
 }
 
 /// A drive whose values were written down after it was scaled says so again.

@@ -328,6 +328,7 @@ impl Scenario {
             Ok(scenario.stack.capacity(&params)?.0)
         };
         let whole = with(1);
+        build::has_size(&whole.config()?, FIT, place)?;
         let most = capacity(&whole)?;
         if most < extent.0 {
             let extent = extent.human();

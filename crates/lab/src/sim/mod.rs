@@ -176,6 +176,24 @@ mod tests {
         assert!(wrong.contains("policy `none` has no buffer"), "{wrong}");
     }
 
+    #[test]
+    fn a_drive_as_large_as_its_workload_is_not_scaled() {
+        for scale in ["fit", "1/4"] {
+            let scaled = |set: &[&str]| {
+                let mut sim = Sim::new("gen:zipf,size=8MiB,count=2k");
+                sim.option("scale", scale).unwrap();
+                sim.set = set.iter().map(|pair| pair.to_string()).collect();
+                crate::Experiment::new(&sim.scenario()?).map(|_| ())
+            };
+            let error = scaled(&[]).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("scale = {scale}")) && error.contains("--ssd"),
+                "{error}"
+            );
+            scaled(&["capacity=1 GiB"]).unwrap();
+        }
+    }
+
     /// A policy that draws has the hits of its run: of the run's seed, not of none.
     #[test]
     fn hits_of_a_policy_that_draws_are_those_of_the_runs_seed() {
