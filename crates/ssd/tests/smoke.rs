@@ -154,3 +154,22 @@ fn a_key_of_entries_is_refused_where_there_are_none() {
     );
     resolve("buffer.policy=lru", "buffer.subunit=mask").unwrap();
 }
+
+#[test]
+fn a_part_of_the_buffer_is_no_more_than_all_of_it() {
+    let build = |policy: &str| {
+        let mut config = Config::default();
+        for pair in ["capacity=64 MiB", "op=28 %", "buffer.size=1 MiB", policy] {
+            config.set_pair(pair).unwrap();
+        }
+        config.resolve().map(|_| ()).map_err(|e| e.to_string())
+    };
+    for (policy, part) in
+        [("s3-fifo", "small"), ("2q", "in"), ("lirs", "hir"), ("w-tinylfu", "window")]
+    {
+        let error = build(&format!("buffer.policy={policy}({part}=200 %)")).unwrap_err();
+        assert!(error.contains(part) && error.contains("100 %"), "{policy}: {error}");
+    }
+    // What ghosts remember is no part of it.
+    build("buffer.policy=s3-fifo(ghost=200 %)").unwrap();
+}

@@ -227,6 +227,19 @@ impl Setup<'_> {
     pub fn share_of_entries(&self, name: &str) -> usize {
         (self.shape.entries as u64 * self.share(name) / 1_000_000) as usize
     }
+    /// That share of all entries, of which it is a part.
+    ///
+    /// # Errors
+    /// A share of more than all.
+    ///
+    /// # Panics
+    /// If the policy lists no such option.
+    pub fn part_of_entries(&self, name: &str) -> Result<usize, String> {
+        match self.share(name) > 1_000_000 {
+            true => Err(format!("`{name}` = {}: expected at most 100 %", self.text(name))),
+            false => Ok(self.share_of_entries(name)),
+        }
+    }
     /// A word.
     ///
     /// # Panics

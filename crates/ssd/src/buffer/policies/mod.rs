@@ -147,7 +147,7 @@ const REGISTRY: &[PolicyInfo] = &[
         ],
         clairvoyant: false,
         make: |setup| {
-            let (new, out) = (setup.share_of_entries("in"), setup.share_of_entries("out"));
+            let (new, out) = (setup.part_of_entries("in")?, setup.share_of_entries("out"));
             setup.buffer(two_q::TwoQ::new(new, out, setup.shape.pages))
         },
     },
@@ -173,7 +173,7 @@ const REGISTRY: &[PolicyInfo] = &[
         }],
         clairvoyant: false,
         make: |setup| {
-            let hir = setup.share_of_entries("hir");
+            let hir = setup.part_of_entries("hir")?;
             setup.buffer(lirs::Lirs::new(setup.shape.entries, hir, setup.shape.pages))
         },
     },
@@ -204,7 +204,7 @@ const REGISTRY: &[PolicyInfo] = &[
         ],
         clairvoyant: false,
         make: |setup| {
-            let small = setup.share_of_entries("small").clamp(1, setup.shape.entries.max(1));
+            let small = setup.part_of_entries("small")?.clamp(1, setup.shape.entries.max(1));
             let limits = s3_fifo::Limits {
                 small,
                 main: setup.shape.entries.saturating_sub(small),
@@ -227,7 +227,7 @@ const REGISTRY: &[PolicyInfo] = &[
         }],
         clairvoyant: false,
         make: |setup| {
-            let window = setup.share_of_entries("window");
+            let window = setup.part_of_entries("window")?;
             setup.buffer(w_tinylfu::WTinyLfu::new(setup.shape.entries, window))
         },
     },
