@@ -44,6 +44,11 @@ impl Sweep {
         if entry.values.is_empty() {
             return Err(entry.error("expected at least one value"));
         }
+        if key == "seed" || key == "seeds" {
+            return Err(entry.error(
+                "seeds stand above all tables: expected `seed = [1, 2]` there, or --seed 1,2",
+            ));
+        }
         let (values, place) = (entry.values.clone(), entry.place.clone());
         let folder = scenario.folder.clone();
         let sweep = Sweep { key: self::key(key), values, place, folder };

@@ -88,6 +88,7 @@ fn errors_name_file_line_and_what_was_expected() {
         ("[workload]\ngen = \"nope\"", "s.toml:2: `workload.gen`: "),
         ("[sweep]\ngc.victm = [\"a\"]", "s.toml:2: unknown key `gc.victm`"),
         ("[sweep]\nbuffer.size = [\"big\"]", "s.toml:2: `buffer.size` = `big`: expected a size"),
+        ("[sweep]\nseed = [1, 2]", "s.toml:2: `sweep.seed`: seeds stand above all tables"),
         ("seed = [\"5..1\"]", "s.toml:1: `seed`: found `5..1`"),
         ("seed = 1.5", "s.toml:1: `seed`: expected a string, a whole number"),
         ("a = ", "s.toml:1: "),
