@@ -46,6 +46,10 @@ impl Sim {
         if sizes.is_empty() {
             sizes.push(params.buffer.size);
         }
+        // None of them is in the scenario that was checked.
+        let mut largest = params.clone();
+        largest.buffer.size = sizes.iter().copied().max().unwrap_or(largest.buffer.size);
+        crate::memory::check(&largest, false)?;
         if let Some(policy) = twice(&policies) {
             return Err(LabError::Input(format!("--policy {policy}: it is there twice")));
         }
