@@ -143,7 +143,7 @@ fn ten_ranges_one_of_them_killed_and_repeated_are_the_whole() {
     let found = json(&whole);
     let digest = found["digest"].as_str().unwrap();
     assert!(
-        said.contains("seeds 1..200, 0 violations, digest sum1:") && said.contains(digest),
+        said.contains("seeds 1..200, 0 violations, digest sum2:") && said.contains(digest),
         "{said}"
     );
     // What was merged can be merged.
@@ -176,7 +176,7 @@ fn what_does_not_fit_together_is_refused() {
         ("\"last\": 4", "\"last\": 5", "4 runs, expected 5 of 1..5"),
         ("\"last\": 4", "\"last\": 0", "expected A..B"),
         ("varve.prove/1", "varve.prove/9", "schema `varve.prove/9`, expected `varve.prove/1`"),
-        ("sum1:", "sum2:", "`digest`: found `sum2:"),
+        ("sum2:", "sum1:", "`digest`: found `sum1:"),
         ("\"steps\"", "\"stops\"", "`tally.steps`: expected a whole number"),
     ];
     for (was, is, said) in damaged {
@@ -256,7 +256,7 @@ fn the_page_of_the_record_says_what_its_data_do() {
             assert_eq!(count(0), next, "{name}: {range}");
             next = count(1) + 1;
             all += count(2);
-            sum.merge(&format!("sum1:{}", range[3].as_str().unwrap()).parse().unwrap());
+            sum.merge(&format!("sum2:{}", range[3].as_str().unwrap()).parse().unwrap());
         }
         assert_eq!(search["digest"], sum.to_string(), "{name}");
         assert!(page.contains(&format!("| 1..{} | **{}** |", next - 1, grouped(all))), "{name}");

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use sha2::{Digest, Sha256};
 
 /// The name of a digest's layout: what is digested of a run, and how they are added.
-const LAYOUT: &str = "sum1";
+const LAYOUT: &str = "sum2";
 const BYTES: usize = 32;
 
 /// The sum of the digests of some runs.
@@ -101,7 +101,7 @@ mod tests {
         assert_eq!(sum.to_string().parse(), Ok(sum));
         let text = sum.to_string();
         for wrong in
-            ["", "sum1:", &text[..text.len() - 1], &text[5..], &format!("{text}0"), "sum2:00"]
+            ["", "sum2:", &text[..text.len() - 1], &text[5..], &format!("{text}0"), "sum1:00"]
         {
             assert!(wrong.parse::<RunsDigest>().is_err(), "{wrong}");
         }

@@ -27,10 +27,13 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Adds a run: its seed, what was tried, the event hash of what it did, and what broke.
-    pub fn add(&mut self, seed: u64, tally: &Tally, hash: u64, failure: Option<&Failure>) {
+    /// Adds a run: its seed, what was tried, the event hashes of what it did and of what all its recoveries did, and
+    /// what broke.
+    pub fn add(&mut self, seed: u64, tally: &Tally, hashes: [u64; 2], failure: Option<&Failure>) {
         let verdict = failure.map(ToString::to_string).unwrap_or_default();
-        let mut run = format!("seed {seed}\nhash {hash:016x}\nverdict {verdict:?}\n");
+        let [hash, recoveries] = hashes;
+        let mut run = format!("seed {seed}\nhash {hash:016x}\nrecoveries {recoveries:016x}\n");
+        let _ = writeln!(run, "verdict {verdict:?}");
         for (name, count) in tally.counts() {
             let _ = writeln!(run, "{name} {count}");
         }
@@ -76,7 +79,7 @@ mod tests {
         (0..seed % 7).for_each(|n| tally.cut(Class::Mount, n as u8, 0, false));
         tally.media.insert(format!("fault-{}", seed % 3), 1);
         let failure = seed.is_multiple_of(2).then(|| Failure::new(Contract::C1, format!("{seed}")));
-        into.add(seed, &tally, seed * seed, failure.as_ref());
+        into.add(seed, &tally, [seed * seed, !seed], failure.as_ref());
     }
 
     fn of(seeds: impl Iterator<Item = u64>) -> Findings {
@@ -103,20 +106,22 @@ mod tests {
     #[test]
     fn a_run_that_differs_in_anything_has_another_digest() {
         let base = of(1..=9).digest;
-        let differs = |change: &dyn Fn(&mut Tally, &mut u64, &mut Option<Failure>)| {
+        type Change<'a> = &'a dyn Fn(&mut Tally, &mut [u64; 2], &mut Option<Failure>);
+        let differs = |change: Change<'_>| {
             let mut all = of(1..=8);
             let mut one = Findings::default();
             run(&mut one, 9);
-            let (mut tally, mut hash, mut failure) = (one.tally, 81, None);
-            change(&mut tally, &mut hash, &mut failure);
-            all.add(9, &tally, hash, failure.as_ref());
+            let (mut tally, mut hashes, mut failure) = (one.tally, [81, !9], None);
+            change(&mut tally, &mut hashes, &mut failure);
+            all.add(9, &tally, hashes, failure.as_ref());
             all.digest != base
         };
         assert!(!differs(&|_, _, _| ()));
         assert!(differs(&|tally, _, _| tally.steps += 1));
         assert!(differs(&|tally, _, _| tally.cut(Class::Mount, 19, 3, true)));
         assert!(differs(&|tally, _, _| *tally.media.get_mut("fault-0").unwrap() += 1));
-        assert!(differs(&|_, hash, _| *hash += 1));
+        assert!(differs(&|_, hashes, _| hashes[0] += 1));
+        assert!(differs(&|_, hashes, _| hashes[1] -= 1));
         assert!(differs(&|_, _, failure| *failure = Some(Failure::new(Contract::C1, ""))));
     }
 }

@@ -6,7 +6,7 @@
 //! cuts, which is what a plan file holds. Both go through the same few functions, so what one
 //! finds the other finds again.
 
-use block::{Rng, Time};
+use block::{EventHash, Rng, Time};
 use nand::{Cut, Instant};
 
 use crate::catch;
@@ -59,6 +59,8 @@ pub struct Prover<'a, S: Subject, O: Oracle<S>> {
     goes_on: Option<&'a dyn Fn() -> bool>,
     /// Event hash of the run without cuts.
     pub hash: u64,
+    /// Of all that was powered on again, in order: what recovery, and the work after it, did.
+    pub recoveries: EventHash,
     /// What was tried.
     pub tally: Tally,
     /// A walk did not come to an operation that a cut names.
@@ -87,6 +89,7 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
             spare: Vec::new(),
             goes_on: None,
             hash: 0,
+            recoveries: EventHash::default(),
             tally: Tally::default(),
             missed: false,
         }
@@ -244,6 +247,7 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
             _ => oracle.recovered(&mut subject, point)?,
         }
         subject.check()?;
+        self.recoveries.add(subject.event_hash());
         if booked > 0
             && depth < DEPTH
             && !subject.saves_itself()
@@ -320,9 +324,10 @@ impl<'a, S: Subject, O: Oracle<S>> Prover<'a, S, O> {
     }
 
     /// A clean stop and a last power-on.
-    fn finish(&self, subject: &mut S, oracle: &mut O) -> Result<(), Failure> {
+    fn finish(&mut self, subject: &mut S, oracle: &mut O) -> Result<(), Failure> {
         oracle.shutdown(subject)?;
         subject.check()?;
+        self.recoveries.add(subject.event_hash());
         let mut last = S::mount(self.spec, subject.image()?)?;
         oracle.recovered(&mut last, &END)?;
         last.check()

@@ -128,8 +128,10 @@ pub fn replay_file(path: &Path) -> Result<ReplayOutcome, PlanError> {
 pub struct HuntOutcome {
     /// What was tried.
     pub tally: Tally,
-    /// Event hash of the whole run.
+    /// Event hash of the whole run, without cuts.
     pub hash: u64,
+    /// Hash of what all that was powered on again did.
+    pub recoveries: u64,
     /// The first broken promise, and how to get there.
     pub broken: Option<Broken>,
 }
@@ -194,7 +196,7 @@ fn search<S: Subject, O: Oracle<S, Step = Step>>(
             format!("{}:{}", crate::atlas::name(fault), crate::atlas::worst(&[*fault]).letter());
         *tally.media.entry(key).or_default() += 1;
     }
-    HuntOutcome { tally, hash: prover.hash, broken }
+    HuntOutcome { tally, hash: prover.hash, recoveries: prover.recoveries.value(), broken }
 }
 
 fn digest<S: Subject, O: Oracle<S, Step = Step>>(

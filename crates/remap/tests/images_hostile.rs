@@ -17,20 +17,23 @@ const MOST: usize = 200 << 20;
 fn a_damaged_log_is_refused_or_serves_what_was_written() {
     let samples = samples();
     let mut count = [0u64; 3];
+    let mut pins = rounds::Pins::default();
     let rounds = rounds::rounds(1500);
     for round in 0..rounds {
         let (bytes, region) = (rounds::bytes(round, "remap/hostile"), Region::new(HEAP));
         let tried = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             look(&samples[round as usize % samples.len()], &bytes)
         }));
-        let outcome = tried.unwrap_or_else(|_| panic!("round {round}"));
+        let (outcome, answers) = tried.unwrap_or_else(|_| panic!("round {round}"));
         let taken = region.change().bytes_allocated;
         assert!(taken < MOST, "round {round} allocated {taken} bytes");
         count[outcome as usize] += 1;
+        pins.add(answers.value());
     }
     let [refused, read_only, worked] = count;
     println!("{refused} refused, {read_only} read-only, {worked} worked");
     assert_eq!(Outcome::Worked as usize, 2);
     // A test that only ever met one of them would look at nothing.
     assert!(count.iter().all(|count| *count > rounds / 50), "{count:?}");
+    pins.compare(include_str!("hostile/pins.txt"));
 }

@@ -139,7 +139,7 @@ fn work(shared: &Shared<'_>, worker: usize) {
             failure = twice(&plan).err();
         }
         let mut findings = shared.findings.lock().expect("no worker panics");
-        findings.add(seed, &outcome.tally, outcome.hash, failure.as_ref());
+        findings.add(seed, &outcome.tally, [outcome.hash, outcome.recoveries], failure.as_ref());
         drop(findings);
         let broke = failure.is_some();
         if let Some(failure) = failure {

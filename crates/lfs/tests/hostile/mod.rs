@@ -4,11 +4,14 @@
 //! checkpoints, of the journal's state and of its records is reached. F2FS has no checksum of data, tables and (unless
 //! a device tears blocks) nodes, so what is read is not judged: panics, memory and time are.
 
+#[path = "../../../../fuzz/src/answers.rs"]
+mod answers;
 #[path = "../../../../fuzz/src/draws.rs"]
 mod draws;
 #[path = "../tools/mod.rs"]
 mod tools;
 
+use answers::Answers;
 use block::{BlockDevice, CutDevice, Data, DiskImage, Lba, Request, Rng, Sectors, Time, crc32c};
 use draws::Draws;
 use tools::crash::{Plan, volume, work};
@@ -139,8 +142,9 @@ fn seal(sample: &Sample, device: &mut CutDevice, at: u64) {
     put(device, at, &bytes);
 }
 
-/// Damages a sample as the bytes say, and looks at what comes of it.
-pub fn look(sample: &Sample, bytes: &[u8]) -> Outcome {
+/// Damages a sample as the bytes say, and looks at what comes of it, and what was answered.
+pub fn look(sample: &Sample, bytes: &[u8]) -> (Outcome, Answers) {
+    let mut answers = Answers::default();
     let mut draws = Draws::new(bytes);
     let mut device = CutDevice::power_on(sample.image.clone());
     let forged = draws.half();
@@ -157,20 +161,27 @@ pub fn look(sample: &Sample, bytes: &[u8]) -> Outcome {
         }
     }
     let late = now(1 << 20);
-    let Ok(mut fs) = Fs::mount(device, sample.plan.options, late) else { return Outcome::Refused };
+    let mut fs = match Fs::mount(device, sample.plan.options, late) {
+        Ok(fs) => fs,
+        Err(error) => {
+            answers.say(&error);
+            return (Outcome::Refused, answers);
+        }
+    };
     let mut bytes = vec![0; 70_000];
     for ino in sample.tree.keys() {
-        let _ = fs.attributes(late, *ino);
-        let _ = fs.readdir(late, *ino);
-        let _ = fs.read(late, *ino, block::Bytes(5), &mut bytes);
-        let _ = fs.xattrs(late, *ino);
+        answers.say(&fs.attributes(late, *ino));
+        answers.say(&fs.readdir(late, *ino));
+        answers.say(&fs.read(late, *ino, block::Bytes(5), &mut bytes));
+        answers.bytes(&bytes);
+        answers.say(&fs.xattrs(late, *ino));
     }
-    let _ = fs.check(late);
+    answers.say(&fs.check(late));
     let mut rng = Rng::new(u64::from(draws.byte()));
     for _ in 0..20 {
         let op = draw(&mut rng, &sample.tree, MIX);
-        let _ = perform(&mut fs, late, &op);
+        answers.say(&perform(&mut fs, late, &op));
     }
-    let _ = fs.unmount(late);
-    Outcome::Worked
+    answers.say(&fs.unmount(late).map(drop));
+    (Outcome::Worked, answers)
 }

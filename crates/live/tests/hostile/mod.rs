@@ -4,12 +4,15 @@
 //! is an error. Damage that is sealed with the right checksum is a forgery: there only panics and
 //! memory count. The image is read by what docs/formats.md says, not with the code under test.
 
+#[path = "../../../../fuzz/src/answers.rs"]
+mod answers;
 #[path = "../../../../fuzz/src/draws.rs"]
 mod draws;
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
+use answers::Answers;
 use block::{
     BlockDevice, Bytes, Data, Lba, Lpn, Medium, Request, Rng, Sectors, Time, Transactional, crc32c,
 };
@@ -185,8 +188,9 @@ fn seal(bytes: &mut [u8], structure: &Structure) {
     }
 }
 
-/// Damages a sample as the bytes say, and looks at what comes of it.
-pub fn look(sample: &Sample, bytes: &[u8]) -> Outcome {
+/// Damages a sample as the bytes say, and looks at what comes of it, and what was answered.
+pub fn look(sample: &Sample, bytes: &[u8]) -> (Outcome, Answers) {
+    let mut answers = Answers::default();
     let mut draws = Draws::new(bytes);
     let mut image = sample.bytes.clone();
     let forged = draws.half();
@@ -206,18 +210,30 @@ pub fn look(sample: &Sample, bytes: &[u8]) -> Outcome {
             seal(&mut image, structure);
         }
     }
-    let Ok(mut drive) = ImageDrive::open_on(memory(&image)) else { return Outcome::Refused };
+    let mut drive = match ImageDrive::open_on(memory(&image)) {
+        Ok(drive) => drive,
+        Err(error) => {
+            answers.say(&error);
+            return (Outcome::Refused, answers);
+        }
+    };
     let mut errors = 0;
     for (page, expected) in (0..).zip(&sample.pages) {
         match read(&mut drive, page) {
-            Ok(found) => assert!(forged || found == *expected, "page {page} has changed"),
-            Err(_) => errors += 1,
+            Ok(found) => {
+                assert!(forged || found == *expected, "page {page} has changed");
+                answers.bytes(&found);
+            }
+            Err(error) => {
+                answers.say(&error);
+                errors += 1;
+            }
         }
     }
     for page in [0, 1, PAGES / 2, PAGES - 1] {
-        let _ = write(&mut drive, page, &content(page, 1 << 20));
-        let _ = drive.submit(Time::ZERO, Request::flush());
+        answers.say(&write(&mut drive, page, &content(page, 1 << 20)));
+        answers.say(&drive.submit(Time::ZERO, Request::flush()));
     }
-    let _ = drive.close();
-    if errors > 0 { Outcome::Errors } else { Outcome::Worked }
+    answers.say(&drive.close());
+    (if errors > 0 { Outcome::Errors } else { Outcome::Worked }, answers)
 }

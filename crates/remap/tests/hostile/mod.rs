@@ -6,9 +6,12 @@
 //! memory count. The body of a root is sealed again by both headers of the root. Not drawn: forged map pages, whose
 //! checksums stand in that body.
 
+#[path = "../../../../fuzz/src/answers.rs"]
+mod answers;
 #[path = "../../../../fuzz/src/draws.rs"]
 mod draws;
 
+use answers::Answers;
 use block::{BlockDevice, CutDevice, Data, DiskImage, Lba, Request, Rng, Sectors, Time, crc32c};
 use draws::Draws;
 use varve_remap::{HostLog, LogOptions};
@@ -168,8 +171,9 @@ fn seal_body(device: &mut CutDevice, sample: &Sample, at: u64) {
     }
 }
 
-/// Damages a sample as the bytes say, and looks at what comes of it.
-pub fn look(sample: &Sample, bytes: &[u8]) -> Outcome {
+/// Damages a sample as the bytes say, and looks at what comes of it, and what was answered.
+pub fn look(sample: &Sample, bytes: &[u8]) -> (Outcome, Answers) {
+    let mut answers = Answers::default();
     let mut draws = Draws::new(bytes);
     let mut device = CutDevice::power_on(sample.image.clone());
     let forged = draws.half();
@@ -195,9 +199,14 @@ pub fn look(sample: &Sample, bytes: &[u8]) -> Outcome {
             seal_body(&mut device, sample, at);
         }
     }
-    let Ok(mut log) = HostLog::open(device, Time::ZERO, &options()) else {
-        return Outcome::Refused;
+    let mut log = match HostLog::open(device, Time::ZERO, &options()) {
+        Ok(log) => log,
+        Err(error) => {
+            answers.say(&error);
+            return (Outcome::Refused, answers);
+        }
     };
+    answers.say(&log.read_only());
     let read_only = log.read_only().is_some();
     let exact = sample.closed && !forged && !read_only;
     let blocks = (log.capacity().0 / 8).min(2 * sample.versions.len() as u64);
@@ -205,7 +214,10 @@ pub fn look(sample: &Sample, bytes: &[u8]) -> Outcome {
     for lpn in 0..blocks {
         let at = log.now();
         let read = Request::read(Lba(lpn * 8), Sectors(8)).with(Data::Read(&mut out));
-        if log.submit(at, read).is_err() || forged {
+        let answer = log.submit(at, read);
+        answers.say(&answer);
+        answers.bytes(&out);
+        if answer.is_err() || forged {
             continue;
         }
         let version = if out == [0; BLOCK] { 0 } else { word(&out, 8) };
@@ -218,14 +230,15 @@ pub fn look(sample: &Sample, bytes: &[u8]) -> Outcome {
             "block {lpn}: version {version}"
         );
     }
-    let _ = log.check_media();
+    answers.say(&log.check_media());
     for lpn in [0, blocks / 2, blocks.saturating_sub(1)] {
         let (at, bytes) = (log.now(), content(lpn, 1 << 30));
-        let _ = log.submit(at, Request::write(Lba(lpn * 8), Sectors(8)).with(Data::Write(&bytes)));
+        let write = Request::write(Lba(lpn * 8), Sectors(8)).with(Data::Write(&bytes));
+        answers.say(&log.submit(at, write));
         let at = log.now();
-        let _ = log.submit(at, Request::flush());
+        answers.say(&log.submit(at, Request::flush()));
     }
     let at = log.now();
-    let _ = log.close(at);
-    if read_only { Outcome::ReadOnly } else { Outcome::Worked }
+    answers.say(&log.close(at).map(drop));
+    (if read_only { Outcome::ReadOnly } else { Outcome::Worked }, answers)
 }
