@@ -18,6 +18,7 @@ use serve::nvme::initiator::{self, Initiator, blocks};
 use serve::nvme::pdu::{self, Digests};
 use serve::nvme::{Namespace, Options, Subsystem};
 use serve::stream::Socket;
+use stack::disk::Done;
 use stack::live::Stack;
 
 use crate::args::Args;
@@ -179,7 +180,11 @@ fn memory() -> Result<Stack, String> {
     let stack = Stack::start(&SIZE.parse().map_err(|_| "a stack")?).map_err(text)?;
     // Memory that was never written costs nothing to read.
     for page in 0..PAGES {
-        stack.disk.write(page * PAGE as u64, &[7; PAGE], false).map_err(text)?.wait();
+        stack
+            .disk
+            .write(page * PAGE as u64, &[7; PAGE], false)
+            .and_then(Done::wait)
+            .map_err(text)?;
     }
     Ok(stack)
 }

@@ -89,29 +89,29 @@ fn like_an_array(disk: &dyn Disk, seed: u64, steps: u64) {
         match rng.below(10) {
             0..=3 => {
                 let data: Vec<u8> = (0..bytes).map(|i| (step * 31 + i) as u8).collect();
-                disk.write(at, &data, rng.below(8) == 0).expect("written").wait();
+                disk.write(at, &data, rng.below(8) == 0).expect("written").wait().unwrap();
                 model[from..to].copy_from_slice(&data);
             }
             4..=6 => {
                 let mut data = vec![0xAA; bytes as usize];
-                disk.read(at, &mut data).expect("read").wait();
+                disk.read(at, &mut data).expect("read").wait().unwrap();
                 assert!(data == model[from..to], "step {step}: {bytes} bytes at {at}");
             }
             7 => {
                 let keep = rng.below(2) == 0;
-                disk.zero(at, bytes, keep, rng.below(8) == 0).expect("zeroed").wait();
+                disk.zero(at, bytes, keep, rng.below(8) == 0).expect("zeroed").wait().unwrap();
                 model[from..to].fill(0);
             }
             8 => {
-                disk.trim(at, bytes, rng.below(8) == 0).expect("trimmed").wait();
+                disk.trim(at, bytes, rng.below(8) == 0).expect("trimmed").wait().unwrap();
                 let mut after = vec![0xAA; bytes as usize];
-                disk.read(at, &mut after).expect("read").wait();
+                disk.read(at, &mut after).expect("read").wait().unwrap();
                 for (new, old) in after.iter().zip(&mut model[from..to]) {
                     assert!(*new == *old || *new == 0, "step {step}");
                     *old = *new;
                 }
             }
-            _ => disk.flush().expect("flushed").wait(),
+            _ => disk.flush().and_then(Done::wait).expect("flushed"),
         }
         if step % 50 == 0 {
             check_extents(disk, &model);
@@ -143,16 +143,16 @@ fn the_papers_log_forgets_what_a_flush_acknowledged() {
     let switch = Switch::of_medium(ram, 1, Box::new(open)).expect("a stack");
     let found = || {
         let mut block = [0xAA; 4096];
-        switch.read(8192, &mut block).expect("read").wait();
+        switch.read(8192, &mut block).expect("read").wait().unwrap();
         block[0]
     };
-    switch.write(8192, &[7; 4096], false).expect("written").wait();
-    switch.flush().expect("flushed").wait();
+    switch.write(8192, &[7; 4096], false).expect("written").wait().unwrap();
+    switch.flush().expect("flushed").wait().unwrap();
     assert_eq!(found(), 7);
     switch.cut(When::Now).expect("cut");
     switch.on().expect("on");
     assert_eq!(found(), 0, "the map entry was in memory only");
-    switch.write(8192, &[8; 4096], false).expect("written").wait();
+    switch.write(8192, &[8; 4096], false).expect("written").wait().unwrap();
     switch.close().expect("a clean stop commits");
     switch.cut(When::Now).expect("cut");
     switch.on().expect("on");
@@ -172,10 +172,10 @@ fn refuses_what_is_outside(disk: &dyn Disk) {
     range(disk.zero(5, u64::MAX, false, false));
     assert!(matches!(disk.extents(1, u64::MAX, 9), Err(DiskError::Range { .. })));
     for at in [0, 1, size] {
-        disk.read(at, &mut []).expect("nothing").wait();
-        disk.write(at, &[], true).expect("nothing").wait();
-        disk.trim(at, 0, true).expect("nothing").wait();
-        disk.zero(at, 0, true, true).expect("nothing").wait();
+        disk.read(at, &mut []).expect("nothing").wait().unwrap();
+        disk.write(at, &[], true).expect("nothing").wait().unwrap();
+        disk.trim(at, 0, true).expect("nothing").wait().unwrap();
+        disk.zero(at, 0, true, true).expect("nothing").wait().unwrap();
     }
 }
 
@@ -206,9 +206,9 @@ fn every_disk_is_an_array_of_bytes() {
 #[test]
 fn ram_takes_memory_for_what_is_written_only() {
     let ram = RamDisk::new(1 << 40).expect("a table");
-    ram.write(1 << 39, &[1; 5000], false).expect("written").wait();
+    ram.write(1 << 39, &[1; 5000], false).expect("written").wait().unwrap();
     assert!(ram.taken() <= 128 << 10);
-    ram.zero(0, 1 << 40, false, false).expect("zeroed").wait();
+    ram.zero(0, 1 << 40, false, false).expect("zeroed").wait().unwrap();
     assert_eq!(ram.taken(), 0);
     assert!(RamDisk::new(u64::MAX).is_err());
 }
@@ -221,17 +221,17 @@ fn a_recorded_disk_yields_a_trace_of_what_was_asked() {
     assert_eq!(again.kind(), std::io::ErrorKind::AlreadyExists);
     let ram = Arc::new(RamDisk::new(1 << 20).expect("a disk"));
     let disk = Recorded::new(ram, Arc::clone(&recorder));
-    disk.write(4096, &[7; 512], true).expect("written").wait();
+    disk.write(4096, &[7; 512], true).expect("written").wait().unwrap();
     disk.write_each(&[Piece { at: 0, bytes: &[1; 100] }; 2], &mut |_, result| {
         assert!(result.is_ok())
     });
-    disk.read(0, &mut [0; 8192]).expect("read").wait();
-    disk.flush().expect("flushed").wait();
-    disk.trim(4096, 8192, false).expect("trimmed").wait();
-    disk.zero(0, 4096, true, false).expect("zeroed").wait();
+    disk.read(0, &mut [0; 8192]).expect("read").wait().unwrap();
+    disk.flush().expect("flushed").wait().unwrap();
+    disk.trim(4096, 8192, false).expect("trimmed").wait().unwrap();
+    disk.zero(0, 4096, true, false).expect("zeroed").wait().unwrap();
     assert!(disk.read(1 << 20, &mut [0]).is_err(), "beyond the end");
     assert_eq!(recorder.finish().expect("written").expect("totals").by_op, [2, 3, 1, 1, 1]);
-    disk.flush().expect("flushed").wait();
+    disk.flush().expect("flushed").wait().unwrap();
     assert_eq!(recorder.finish().expect("nothing more"), None);
     let mut trace = workload::open(&path, &workload::ReadOptions::default()).expect("a trace");
     let mut block = Vec::new();
@@ -258,11 +258,11 @@ fn a_recorded_disk_yields_a_trace_of_what_was_asked() {
 fn memory_used_again_shows_nothing_of_its_first_owner() {
     const CHUNK: usize = 64 << 10;
     let ram = RamDisk::new(16 * CHUNK as u64).expect("a table");
-    ram.write(0, &[7; 2 * CHUNK], false).expect("written").wait();
-    ram.trim(0, 2 * CHUNK as u64, false).expect("trimmed").wait();
-    ram.write(4 * CHUNK as u64 + 100, &[1; 10], false).expect("written").wait();
+    ram.write(0, &[7; 2 * CHUNK], false).expect("written").wait().unwrap();
+    ram.trim(0, 2 * CHUNK as u64, false).expect("trimmed").wait().unwrap();
+    ram.write(4 * CHUNK as u64 + 100, &[1; 10], false).expect("written").wait().unwrap();
     let mut read = vec![9; 16 * CHUNK];
-    ram.read(0, &mut read).expect("read").wait();
+    ram.read(0, &mut read).expect("read").wait().unwrap();
     let wrong = |(at, byte): (usize, &u8)| {
         let written = (4 * CHUNK + 100..4 * CHUNK + 110).contains(&at);
         (*byte != u8::from(written)).then_some(at)
@@ -277,7 +277,7 @@ fn cut_and_judge(disk: &dyn Disk, power: &dyn Power, rng: &mut Rng, grain: usize
     let page = |version: u8| vec![version; 4096];
     let mut old = vec![page(0); PAGES as usize];
     for at in 0..PAGES {
-        disk.read(at * 4096, &mut old[at as usize]).expect("read").wait();
+        disk.read(at * 4096, &mut old[at as usize]).expect("read").wait().unwrap();
     }
     let mut written: Vec<Vec<u8>> = vec![Vec::new(); PAGES as usize];
     let when = rng.below(3);
@@ -293,8 +293,8 @@ fn cut_and_judge(disk: &dyn Disk, power: &dyn Power, rng: &mut Rng, grain: usize
         let (at, version) = (rng.below(PAGES), 1 + rng.below(250) as u8);
         written[at as usize].push(version);
         let fua = rng.below(16) == 0;
-        match disk.write(at * 4096, &page(version), fua) {
-            Ok(done) => done.wait(),
+        match disk.write(at * 4096, &page(version), fua).and_then(Done::wait) {
+            Ok(()) => {}
             Err(DiskError::PowerOff) => break,
             Err(other) => panic!("{other}"),
         }
@@ -303,8 +303,8 @@ fn cut_and_judge(disk: &dyn Disk, power: &dyn Power, rng: &mut Rng, grain: usize
             written[at as usize].clear();
         }
         if rng.below(60) == 0 {
-            match disk.flush() {
-                Ok(done) => done.wait(),
+            match disk.flush().and_then(Done::wait) {
+                Ok(()) => {}
                 Err(DiskError::PowerOff) => break,
                 Err(other) => panic!("{other}"),
             }
@@ -327,7 +327,7 @@ fn cut_and_judge(disk: &dyn Disk, power: &dyn Power, rng: &mut Rng, grain: usize
     let mut lost = 0;
     for at in 0..PAGES {
         let mut found = page(0);
-        disk.read(at * 4096, &mut found).expect("read").wait();
+        disk.read(at * 4096, &mut found).expect("read").wait().unwrap();
         let (old, versions) = (&old[at as usize], &written[at as usize]);
         for (i, piece) in found.chunks(grain).enumerate() {
             let same = |byte: u8| piece.iter().all(|b| *b == byte);
@@ -383,24 +383,24 @@ impl block::Medium for FailsOnce {
 fn after_a_sync_that_failed_nothing_is_written() {
     let medium = FailsOnce(RamDisk::new(SIZE).expect("memory"), AtomicBool::new(false));
     let disk = MediumDisk::new(Arc::new(medium)).expect("a disk");
-    disk.write(0, &[1; 512], false).expect("written").wait();
+    disk.write(0, &[1; 512], false).expect("written").wait().unwrap();
     for _ in 0..2 {
         assert!(matches!(disk.flush(), Err(DiskError::Stopped(_))));
         assert!(matches!(disk.write(0, &[2; 512], false), Err(DiskError::Stopped(_))));
         assert!(matches!(disk.zero(0, 512, true, false), Err(DiskError::Stopped(_))));
     }
     let mut found = [0; 512];
-    disk.read(0, &mut found).expect("reads work").wait();
+    disk.read(0, &mut found).expect("reads work").wait().unwrap();
     assert_eq!(found, [1; 512]);
 }
 
 #[test]
 fn an_operation_that_is_over_cannot_be_cut() {
     let disk = switch(1);
-    disk.write(0, &[1; 4096], true).expect("written").wait();
+    disk.write(0, &[1; 4096], true).expect("written").wait().unwrap();
     assert!(matches!(disk.cut(When::Operation(1)), Err(PowerError::Passed { asked: 1, now: 2 })));
     disk.cut(When::Operation(4)).expect("armed");
-    disk.write(0, &[2; 4096], false).expect("the third").wait();
+    disk.write(0, &[2; 4096], false).expect("the third").wait().unwrap();
     assert!(matches!(disk.write(0, &[3; 4096], false), Err(DiskError::PowerOff)));
     assert_eq!(disk.state().last.map(|cut| cut.operation), Some(4));
 }

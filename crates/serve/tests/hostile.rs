@@ -28,7 +28,7 @@ fn filled(byte: u8) -> Arc<RamDisk> {
 }
 
 fn disk_write(disk: &dyn Disk, at: u64, bytes: &[u8]) {
-    disk.write(at, bytes, false).expect("written").wait();
+    disk.write(at, bytes, false).expect("written").wait().unwrap();
 }
 
 /// A disk that fails now and then, or answers late.
@@ -214,7 +214,7 @@ fn a_stream_cut_at_every_byte_leaves_old_or_new() {
             judge(&bytes[..cut], agreed, &got).unwrap_or_else(|why| panic!("cut at {cut}: {why}"));
         }
         let mut found = vec![0; SIZE as usize];
-        Disk::read(&*disk, 0, &mut found).expect("read").wait();
+        Disk::read(&*disk, 0, &mut found).expect("read").wait().unwrap();
         for (number, block) in found.chunks(4096).enumerate() {
             let one = block[0];
             let known = [0, WRITTEN, BEFORE].contains(&one);

@@ -126,7 +126,7 @@ fn many_threads_read_what_they_wrote_while_segments_are_cleaned() {
     assert_eq!(disk.summary().records, 0);
     let mut out = vec![0; BLOCK];
     for (lpn, (newest, _)) in (0..).zip(&state) {
-        disk.read(lpn * BLOCK as u64, &mut out).unwrap().wait();
+        disk.read(lpn * BLOCK as u64, &mut out).unwrap().wait().unwrap();
         assert_eq!(version(lpn, &out), *newest);
     }
 }
@@ -143,7 +143,7 @@ fn after_a_power_cut_each_block_holds_what_was_flushed_or_something_newer() {
         disk.check().unwrap();
         let mut out = vec![0; BLOCK];
         for (lpn, (newest, durable)) in (0..).zip(&mut known) {
-            disk.read(lpn * BLOCK as u64, &mut out).unwrap().wait();
+            disk.read(lpn * BLOCK as u64, &mut out).unwrap().wait().unwrap();
             let found = version(lpn, &out);
             assert!((*durable..=*newest).contains(&found), "round {round}, block {lpn}: {found}");
             (*newest, *durable) = (found, found);
@@ -172,9 +172,9 @@ fn sectors_of_one_block(planted: Option<Planted>) -> bool {
                 scope.spawn(move || {
                     (1..=250u8).all(|n| {
                         let at = 5 * BLOCK as u64 + sector * 512;
-                        disk.write(at, &[n; 512], false).unwrap().wait();
+                        disk.write(at, &[n; 512], false).unwrap().wait().unwrap();
                         let mut back = [0; 512];
-                        disk.read(at, &mut back).unwrap().wait();
+                        disk.read(at, &mut back).unwrap().wait().unwrap();
                         back == [n; 512]
                     })
                 })
@@ -229,7 +229,7 @@ fn what_cleaning_cannot_read_stays_where_it_is() {
     let disk = LogDisk::format(Arc::clone(&medium) as _, &options(&[])).unwrap();
     let blocks = disk.capabilities().size / BLOCK as u64;
     let write = |lpn: u64, version: u64| {
-        disk.write(lpn * BLOCK as u64, &block(lpn, version), false).unwrap().wait();
+        disk.write(lpn * BLOCK as u64, &block(lpn, version), false).unwrap().wait().unwrap();
     };
     (0..blocks).for_each(|lpn| write(lpn, 1));
     let mut rng = Rng::new(1);
@@ -237,7 +237,7 @@ fn what_cleaning_cannot_read_stays_where_it_is() {
         let lpn = rng.below(blocks);
         write(if lpn == COLD { COLD + 1 } else { lpn }, 2 + step);
     }
-    disk.flush().unwrap().wait();
+    disk.flush().unwrap().wait().unwrap();
     let counter = |disk: &LogDisk, name: &str| {
         disk.counters().into_iter().find(|(found, _)| *found == name).map(|(_, count)| count)
     };
@@ -246,7 +246,7 @@ fn what_cleaning_cannot_read_stays_where_it_is() {
     let mut out = vec![0; BLOCK];
     assert!(disk.read(COLD * BLOCK as u64, &mut out).is_err());
     medium.mended.store(true, Ordering::SeqCst);
-    disk.read(COLD * BLOCK as u64, &mut out).unwrap().wait();
+    disk.read(COLD * BLOCK as u64, &mut out).unwrap().wait().unwrap();
     assert_eq!(version(COLD, &out), 1);
 }
 
@@ -254,11 +254,11 @@ fn what_cleaning_cannot_read_stays_where_it_is() {
 fn zeroes_trims_and_holes() {
     let disk = LogDisk::format(memory(8), &options(&[])).unwrap();
     let at = |block: u64| block * BLOCK as u64;
-    disk.write(at(4), &[7; 8 * BLOCK], false).unwrap().wait();
-    disk.trim(at(5) + 1, 3 * BLOCK as u64, false).unwrap().wait();
-    disk.zero(at(10) + 100, BLOCK as u64, false, true).unwrap().wait();
+    disk.write(at(4), &[7; 8 * BLOCK], false).unwrap().wait().unwrap();
+    disk.trim(at(5) + 1, 3 * BLOCK as u64, false).unwrap().wait().unwrap();
+    disk.zero(at(10) + 100, BLOCK as u64, false, true).unwrap().wait().unwrap();
     let mut out = vec![1; 8 * BLOCK];
-    disk.read(at(4), &mut out).unwrap().wait();
+    disk.read(at(4), &mut out).unwrap().wait().unwrap();
     let expected = |i: usize| match i {
         i if (2 * BLOCK..4 * BLOCK).contains(&i) => 0,
         i if (6 * BLOCK + 100..7 * BLOCK + 100).contains(&i) => 0,
@@ -282,18 +282,18 @@ fn the_map_is_paged_under_its_cap() {
     let mut known = std::collections::BTreeMap::new();
     for number in 1..4000 {
         let lpn = rng.below(blocks);
-        disk.write(lpn * BLOCK as u64, &block(lpn, number), false).unwrap().wait();
+        disk.write(lpn * BLOCK as u64, &block(lpn, number), false).unwrap().wait().unwrap();
         known.insert(lpn, number);
     }
     let check = |disk: &LogDisk| {
         let mut out = vec![0; BLOCK];
         for (lpn, number) in &known {
-            disk.read(lpn * BLOCK as u64, &mut out).unwrap().wait();
+            disk.read(lpn * BLOCK as u64, &mut out).unwrap().wait().unwrap();
             assert_eq!(version(*lpn, &out), *number);
         }
     };
     check(&disk);
-    disk.flush().unwrap().wait();
+    disk.flush().unwrap().wait().unwrap();
     drop(disk);
     let disk = LogDisk::open(medium, &opts).unwrap();
     check(&disk);
@@ -306,11 +306,11 @@ fn what_may_be_somebodys_is_not_formatted() {
     assert!(LogDisk::open_or_format(medium, &Keys::default()).is_err());
     let medium = memory(16);
     let disk = LogDisk::open_or_format(medium.clone(), &Keys::default()).unwrap();
-    disk.write(0, &block(0, 7), true).unwrap().wait();
+    disk.write(0, &block(0, 7), true).unwrap().wait().unwrap();
     drop(disk);
     let disk = LogDisk::open_or_format(medium, &Keys::default()).unwrap();
     let mut out = vec![0; BLOCK];
-    disk.read(0, &mut out).unwrap().wait();
+    disk.read(0, &mut out).unwrap().wait().unwrap();
     assert_eq!(version(0, &out), 7);
 }
 
@@ -354,7 +354,7 @@ fn pieces_given_together_end_as_one_by_one() {
             });
             assert!(told.iter().all(|n| *n == 1), "{told:?}");
             let mut found = vec![0; SHARE as usize];
-            disk.read(base, &mut found).unwrap().wait();
+            disk.read(base, &mut found).unwrap().wait().unwrap();
             assert!(found == model, "thread {thread}, round {round}");
         }
     };

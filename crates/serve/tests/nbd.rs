@@ -137,7 +137,7 @@ fn two_exports_are_two() {
 #[test]
 fn a_read_only_export_refuses_every_kind_of_write() {
     let disk = ram(MIB);
-    disk.write(0, &[7; 4096], false).expect("written").wait();
+    disk.write(0, &[7; 4096], false).expect("written").wait().unwrap();
     let server = one(Arc::new(ReadOnly(disk)));
     let mut c = client(&server);
     assert!(c.can(flag::READ_ONLY) && !c.can(flag::TRIM | flag::WRITE_ZEROES));

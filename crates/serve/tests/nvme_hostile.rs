@@ -139,7 +139,7 @@ fn what_breaks_the_protocol_ends_the_connection_and_says_why() {
         assert_eq!(status(&mut host.admin), Status::OK);
     }
     let mut there = vec![0; SIZE as usize];
-    running.stacks[0].disk.read(0, &mut there).expect("read").wait();
+    running.stacks[0].disk.read(0, &mut there).expect("read").wait().unwrap();
     assert!(there.iter().all(|byte| *byte == BEFORE), "something was written");
     assert_eq!(running.count("terminated"), 7 + 16);
 }
@@ -199,7 +199,7 @@ fn what_is_wrong_in_a_command_fails_the_command() {
     admin.send(&capsule(Sqe::new(admin::KEEP_ALIVE, 0).numbered(12), &[]));
     assert_eq!(status(admin), Status::ID_CONFLICT);
     let mut there = vec![0; SIZE as usize];
-    running.stacks[0].disk.read(0, &mut there).expect("read").wait();
+    running.stacks[0].disk.read(0, &mut there).expect("read").wait().unwrap();
     assert!(there.iter().all(|byte| *byte == BEFORE), "something was written");
 }
 
@@ -308,7 +308,7 @@ fn a_host_that_leaves_at_any_byte_leaves_nothing_behind() {
         judge(&out, OTHERS).expect("PDUs");
         // A block is old or new.
         let mut there = vec![0; 16384];
-        running.stacks[0].disk.read(0, &mut there).expect("read").wait();
+        running.stacks[0].disk.read(0, &mut there).expect("read").wait().unwrap();
         for block in there.chunks(4096) {
             assert!(block.iter().all(|byte| *byte == block[0]), "torn at {end}");
         }

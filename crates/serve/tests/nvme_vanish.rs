@@ -51,7 +51,7 @@ fn off_and_on(stack: &Stack) {
     stack.power.cut(When::Now).expect("cut");
     stack.power.on().expect("on");
     let mut there = vec![1; 4096];
-    stack.disk.read(3 * 4096, &mut there).expect("read").wait();
+    stack.disk.read(3 * 4096, &mut there).expect("read").wait().unwrap();
     assert!(there.iter().all(|byte| *byte == 0), "what is lost makes the test");
 }
 

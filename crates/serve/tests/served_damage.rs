@@ -54,14 +54,14 @@ fn image(closed: bool) -> (Vec<u8>, Contents) {
         let lpn = if step < blocks { step } else { rng.below(blocks) };
         let at = lpn * BLOCK as u64;
         if step >= blocks && rng.ratio(1, 20) {
-            disk.trim(at, BLOCK as u64, false).unwrap().wait();
+            disk.trim(at, BLOCK as u64, false).unwrap().wait().unwrap();
             known.insert(lpn, None);
         } else {
-            disk.write(at, &block(lpn, step), false).unwrap().wait();
+            disk.write(at, &block(lpn, step), false).unwrap().wait().unwrap();
             known.insert(lpn, Some(step));
         }
     }
-    disk.flush().unwrap().wait();
+    disk.flush().unwrap().wait().unwrap();
     match closed {
         true => disk.close().unwrap(),
         // Left alone, it says what was flushed; then the process is gone.
@@ -259,7 +259,7 @@ fn the_newest_flush_is_missed_as_soon_as_something_says_that_it_was_answered() {
         }
         let disk = LogDisk::format_with(Arc::clone(&ram), &options, planted.into()).unwrap();
         for lpn in 0..3 {
-            disk.write(lpn * BLOCK as u64, &block(lpn, 1), true).unwrap().wait();
+            disk.write(lpn * BLOCK as u64, &block(lpn, 1), true).unwrap().wait().unwrap();
         }
         if idle {
             let bytes = || {
@@ -301,13 +301,13 @@ fn a_part_of_a_damaged_block_is_refused_even_where_reads_are_not_verified() {
     let ram: Arc<dyn Medium> = Arc::new(RamDisk::new(IMAGE as u64).unwrap());
     let disk = LogDisk::format(Arc::clone(&ram), &options()).unwrap();
     disk.verify_reads(false);
-    disk.write(0, &block(0, 1), true).unwrap().wait();
+    disk.write(0, &block(0, 1), true).unwrap().wait().unwrap();
     let mut image = vec![0; IMAGE];
     ram.read(0, &mut image).unwrap();
     let place = image.windows(16).position(|bytes| bytes == &block(0, 1)[..16]).unwrap();
     ram.write(place as u64 + 2000, &[0x55; 9]).unwrap();
     let part = disk.write(512, &[1; 512], false).map(|_| ());
     assert!(matches!(part, Err(stack::disk::DiskError::Damaged(_))), "{part:?}");
-    disk.write(0, &block(0, 2), false).unwrap().wait();
-    disk.write(512, &[1; 512], false).unwrap().wait();
+    disk.write(0, &block(0, 2), false).unwrap().wait().unwrap();
+    disk.write(512, &[1; 512], false).unwrap().wait().unwrap();
 }

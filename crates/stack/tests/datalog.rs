@@ -22,15 +22,15 @@ impl Write for Kept {
 
 fn recorded() -> (Vec<u8>, Arc<DataRecorded>) {
     let ram = Arc::new(RamDisk::new(1 << 20).unwrap());
-    ram.write(8192, &[9; 4096], false).unwrap().wait();
+    ram.write(8192, &[9; 4096], false).unwrap().wait().unwrap();
     let kept = Kept::default();
     let disk = DataRecorded::new(ram, Box::new(kept.clone()), "a test").unwrap();
-    disk.write(4096, &[1; 512], false).unwrap().wait();
-    disk.write(1000, &[2; 100], true).unwrap().wait();
+    disk.write(4096, &[1; 512], false).unwrap().wait().unwrap();
+    disk.write(1000, &[2; 100], true).unwrap().wait().unwrap();
     disk.mark("17", false).unwrap();
-    disk.flush().unwrap().wait();
-    disk.trim(4096, 10_000, false).unwrap().wait();
-    disk.zero(8192, 4096, false, false).unwrap().wait();
+    disk.flush().unwrap().wait().unwrap();
+    disk.trim(4096, 10_000, false).unwrap().wait().unwrap();
+    disk.zero(8192, 4096, false, false).unwrap().wait().unwrap();
     disk.mark("ready", true).unwrap();
     disk.finish().unwrap();
     let bytes = kept.0.lock().unwrap().clone();
@@ -98,7 +98,7 @@ fn a_stack_records_with_data_by_the_name_of_the_file() {
     let path = std::env::temp_dir().join(format!("varve-{}.vlog", std::process::id()));
     let text = format!("ram(1MiB)+record({})", path.display());
     let stack = varve_stack::live::Stack::start(&text.parse().unwrap()).unwrap();
-    stack.disk.write(0, &[5; 4096], false).unwrap().wait();
+    stack.disk.write(0, &[5; 4096], false).unwrap().wait().unwrap();
     stack.stop().unwrap();
     let log = Log::load(&path).unwrap();
     std::fs::remove_file(&path).unwrap();

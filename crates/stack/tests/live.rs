@@ -43,14 +43,14 @@ fn bytes(at: u64, version: u8) -> Vec<u8> {
 
 fn write(stack: &Stack, version: u8) {
     for at in (0..40).map(|i| i * 7 * 4096) {
-        stack.disk.write(at, &bytes(at, version), false).map(Done::wait).expect("written");
+        stack.disk.write(at, &bytes(at, version), false).and_then(Done::wait).expect("written");
     }
 }
 
 /// The version of each sector of the block at `at`, which holds nothing else.
 fn versions(stack: &Stack, at: u64) -> Vec<u8> {
     let mut bytes = vec![0; 4096];
-    stack.disk.read(at, &mut bytes).map(Done::wait).expect("read");
+    stack.disk.read(at, &mut bytes).and_then(Done::wait).expect("read");
     assert_eq!(bytes[..8], at.to_le_bytes(), "another block, or none");
     let sectors: Vec<u8> = bytes.chunks(512).map(|sector| sector[100]).collect();
     for (sector, version) in bytes.chunks(512).zip(&sectors) {
@@ -85,7 +85,7 @@ fn what_was_flushed_is_there_after_a_cut_through_every_stack() {
         let stack = start(text);
         for round in 1..4 {
             write(&stack, 2 * round);
-            stack.disk.flush().map(Done::wait).expect("flushed");
+            stack.disk.flush().and_then(Done::wait).expect("flushed");
             write(&stack, 2 * round + 1);
             stack.power.cut(When::Now).unwrap_or_else(|e| panic!("{text}: {e}"));
             assert!(!stack.power.state().on, "{text}");
@@ -221,9 +221,8 @@ fn changes(disk: &dyn Disk, seed: u64, blocks: u64) {
             3 => disk.write(at + 512, &[version; 512], false),
             _ => disk.write(at, &bytes(number, version), false),
         };
-        match did {
-            Ok(done) => done.wait(),
-            Err(_) => break,
+        if did.and_then(Done::wait).is_err() {
+            break;
         }
     }
 }

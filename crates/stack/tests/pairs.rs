@@ -94,13 +94,17 @@ fn live(text: &str) -> Result<(), String> {
 
 fn serves(text: &str, stack: &Stack) -> Result<(), String> {
     let (mut read, bytes) = (vec![0; 4096], vec![7; 4096]);
-    let write = stack.disk.write(28672, &bytes, false).map(Done::wait);
+    let write = stack.disk.write(28672, &bytes, false).and_then(Done::wait);
     if text.contains("read-only") {
         assert!(write.is_err(), "{text}: written");
     } else {
         write.unwrap_or_else(|e| panic!("{text}: {e}"));
-        stack.disk.flush().map(Done::wait).unwrap_or_else(|e| panic!("{text}: {e}"));
-        stack.disk.read(28672, &mut read).map(Done::wait).unwrap_or_else(|e| panic!("{text}: {e}"));
+        stack.disk.flush().and_then(Done::wait).unwrap_or_else(|e| panic!("{text}: {e}"));
+        stack
+            .disk
+            .read(28672, &mut read)
+            .and_then(Done::wait)
+            .unwrap_or_else(|e| panic!("{text}: {e}"));
         assert!(read == bytes, "{text}: another block came back");
     }
     stack.stop().map_err(|e| panic!("{text}: {e}"))

@@ -111,14 +111,14 @@ mod tests {
             let left = |seed: u64| {
                 let stack = below.start(seed).unwrap();
                 for at in 0..64 {
-                    stack.disk.write(at * 65536, &[7; 4096], false).unwrap().wait();
+                    stack.disk.write(at * 65536, &[7; 4096], false).unwrap().wait().unwrap();
                 }
                 stack.power.cut(stack::power::When::Now).unwrap();
                 stack.power.on().unwrap();
                 let mut bytes = [0; 1];
                 let mut there = Vec::new();
                 for at in 0..64 {
-                    stack.disk.read(at * 65536, &mut bytes).unwrap().wait();
+                    stack.disk.read(at * 65536, &mut bytes).unwrap().wait().unwrap();
                     there.push(bytes[0]);
                 }
                 assert!(there.iter().all(|byte| [0, 7].contains(byte)), "{text}: {there:?}");

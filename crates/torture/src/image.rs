@@ -22,7 +22,7 @@ pub fn write(disk: &dyn Disk, path: &Path) -> Result<(), TortureError> {
     let mut piece = vec![0; PIECE as usize];
     for at in (0..size).step_by(PIECE as usize) {
         let bytes = &mut piece[..PIECE.min(size - at) as usize];
-        disk.read(at, bytes)?.wait();
+        disk.read(at, bytes)?.wait()?;
         if bytes.iter().any(|byte| *byte != 0) {
             file.write_all_at(bytes, at).map_err(TortureError::io(path))?;
         }

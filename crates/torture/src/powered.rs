@@ -164,8 +164,8 @@ fn keep(
     let ram = Arc::new(RamDisk::new(disk.capabilities().size)?);
     let source = format!("what a stack came up with, {}", subject.setup.kind);
     let log = DataRecorded::create(ram, state, &source)?;
-    disk.dump(&mut |at, bytes| log.write(at, bytes, false).map(stack::disk::Done::wait))?;
-    log.flush()?.wait();
+    disk.dump(&mut |at, bytes| log.write(at, bytes, false).and_then(stack::disk::Done::wait))?;
+    log.flush()?.wait()?;
     let mark = |text: &str, ours| log.mark(text, ours).map_err(TortureError::Broken);
     words.promised.iter().try_for_each(|what| mark(what, false))?;
     words.begun.iter().try_for_each(|what| mark(&format!("begin {what}"), false))?;

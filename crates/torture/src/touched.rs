@@ -77,7 +77,7 @@ impl Touched {
         for block in blocks {
             let at = block * BLOCK;
             let piece = &mut bytes[..BLOCK.min(size - at) as usize];
-            self.below.read(at, piece)?.wait();
+            self.below.read(at, piece)?.wait()?;
             if piece.iter().any(|byte| *byte != 0) {
                 hear(at, piece)?;
             }
@@ -170,9 +170,9 @@ mod tests {
         let (disk, _) = stack();
         let whole = |most| disk.extents(0, 1 << 20, most).unwrap();
         assert_eq!(whole(9), [Extent { bytes: 1 << 20, hole: true }]);
-        disk.write(8000, &[7; 1000], false).unwrap().wait();
-        disk.write(1 << 19, &[0; 4096], false).unwrap().wait();
-        disk.flush().unwrap().wait();
+        disk.write(8000, &[7; 1000], false).unwrap().wait().unwrap();
+        disk.write(1 << 19, &[0; 4096], false).unwrap().wait().unwrap();
+        disk.flush().unwrap().wait().unwrap();
         let told = [(4096, true), (8192, false), ((1 << 19) - 12288, true), (4096, false)];
         let told = told.map(|(bytes, hole)| Extent { bytes, hole });
         assert_eq!(whole(4), told);
@@ -194,7 +194,7 @@ mod tests {
     fn the_power_goes_before_the_request() {
         let (disk, power) = stack();
         disk.cut_before(2);
-        disk.write(0, &[7; 512], true).unwrap().wait();
+        disk.write(0, &[7; 512], true).unwrap().wait().unwrap();
         assert!(power.state().on);
         assert!(matches!(disk.flush(), Err(DiskError::PowerOff)));
         assert!(!power.state().on);

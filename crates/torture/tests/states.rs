@@ -237,21 +237,21 @@ fn the_drive_of_a_state_keeps_what_is_written_apart() {
     for at in [all.len(), all.len() / 2] {
         let state = states.at(&Cut { at, left: Left::All }).state;
         disk.put(state.sectors.clone());
-        disk.read(0, &mut read).unwrap().wait();
+        disk.read(0, &mut read).unwrap().wait().unwrap();
         let before = drive_of(&history, &state.sectors);
         assert!((0..SECTORS).all(|i| read[i * 512 + 7] == before[i]));
-        disk.write(1000, &[0xEE; 9000], false).unwrap().wait();
-        disk.zero(1100, 50, false, false).unwrap().wait();
-        disk.trim(4000, 5000, false).unwrap().wait();
+        disk.write(1000, &[0xEE; 9000], false).unwrap().wait().unwrap();
+        disk.zero(1100, 50, false, false).unwrap().wait().unwrap();
+        disk.trim(4000, 5000, false).unwrap().wait().unwrap();
         let mut expected = read.clone();
         expected[1000..10_000].fill(0xEE);
         expected[1100..1150].fill(0);
         expected[4096..8192].fill(0);
-        disk.read(0, &mut read).unwrap().wait();
+        disk.read(0, &mut read).unwrap().wait().unwrap();
         assert!(read == expected);
         assert!(disk.write(SIZE - 1, &[1; 2], false).is_err());
         disk.put(state.sectors.clone());
-        disk.read(0, &mut read).unwrap().wait();
+        disk.read(0, &mut read).unwrap().wait().unwrap();
         assert!((0..SECTORS).all(|i| read[i * 512 + 7] == before[i]), "what was written is gone");
     }
 }

@@ -9,7 +9,7 @@ use ::remap::LogOptions;
 use block::Medium;
 use block::{Rng, parse_size};
 use live::FileMedium;
-use stack::disk::{Disk, LogDisk, RamDisk};
+use stack::disk::{Disk, Done, LogDisk, RamDisk};
 
 use super::text;
 use crate::args::Args;
@@ -68,17 +68,19 @@ fn one(medium: Arc<dyn Medium>, way: Way, seed: u64, count: u64) -> Result<Found
     for _ in 0..count {
         write(rng.below(blocks))?;
     }
-    disk.flush().map_err(text)?.wait();
+    disk.flush().and_then(Done::wait).map_err(text)?;
     let writes = count as f64 / start.elapsed().as_secs_f64();
     let start = Instant::now();
     for _ in 0..count {
-        disk.read(rng.below(blocks) * BLOCK as u64, &mut block).map_err(text)?.wait();
+        disk.read(rng.below(blocks) * BLOCK as u64, &mut block)
+            .and_then(Done::wait)
+            .map_err(text)?;
     }
     let reads = count as f64 / start.elapsed().as_secs_f64();
     let (mut long, runs) = (vec![0; LONG], blocks * BLOCK as u64 / LONG as u64);
     let start = Instant::now();
     for run in 0..runs {
-        disk.read(run * LONG as u64, &mut long).map_err(text)?.wait();
+        disk.read(run * LONG as u64, &mut long).and_then(Done::wait).map_err(text)?;
     }
     let bytes = runs as f64 * LONG as f64 / start.elapsed().as_secs_f64();
     let counters = disk.counters();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lab::LabError;
 use lfs::MkfsOptions;
 use serve::mount::DiskDevice;
-use stack::disk::Disk;
+use stack::disk::{Disk, Done};
 
 use super::{now, open, volume_error};
 use crate::args::{Mkfs, NewVolume};
@@ -76,7 +76,8 @@ pub fn make(disk: &Arc<dyn Disk>, path: &Path, new: &NewVolume) -> Result<(), La
     if can.trim {
         // What lay there is of no use to anybody, and a sparse image becomes sparse again.
         let done = disk.trim(0, can.size, false);
-        done.map_err(|error| LabError::Failed(format!("{}: {error}", path.display())))?.wait();
+        done.and_then(Done::wait)
+            .map_err(|error| LabError::Failed(format!("{}: {error}", path.display())))?;
     }
     let made = lfs::mkfs(DiskDevice(Arc::clone(disk)), &options, now());
     made.map(|_| ()).map_err(|error| volume_error(path, &error))
@@ -87,6 +88,7 @@ pub fn is_blank(disk: &Arc<dyn Disk>, path: &Path) -> Result<bool, LabError> {
     let bytes = disk.capabilities().size.min(LOOKED_AT);
     let mut begin = vec![0; bytes as usize];
     let done = disk.read(0, &mut begin);
-    done.map_err(|error| LabError::Failed(format!("{}: {error}", path.display())))?.wait();
+    done.and_then(Done::wait)
+        .map_err(|error| LabError::Failed(format!("{}: {error}", path.display())))?;
     Ok(begin.iter().all(|byte| *byte == 0))
 }

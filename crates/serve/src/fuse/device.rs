@@ -51,7 +51,7 @@ impl DeviceFile {
 
     /// Waits until the answer of the disk may leave.
     fn answered(&self, answer: Result<Done, DiskError>, beyond: Errno) -> Result<(), Errno> {
-        answer.map(Done::wait).map_err(|e| self.refused(&e, beyond))
+        answer.and_then(Done::wait).map_err(|e| self.refused(&e, beyond))
     }
 
     /// Whether all of a range lies inside.
@@ -67,12 +67,11 @@ impl DeviceFile {
         if bytes == 0 {
             return reply.data(&[]);
         }
-        kernel::with_buffer(bytes, |buffer| match self.disk.read(at, buffer) {
-            Ok(done) => {
-                done.wait();
-                reply.data(buffer);
+        kernel::with_buffer(bytes, |buffer| {
+            match self.answered(self.disk.read(at, buffer), Errno::EIO) {
+                Ok(()) => reply.data(buffer),
+                Err(errno) => reply.error(errno),
             }
-            Err(e) => reply.error(self.refused(&e, Errno::EIO)),
         });
     }
 

@@ -37,6 +37,9 @@ const EXTENTS: usize = 4096;
 /// Commands that wait for a shared flush.
 const WAITING: usize = 1024;
 
+/// What is said of a request whose answer was not due when the power went: as of one that comes then.
+const POWER_OFF: u32 = Errno::Io as u32;
+
 /// Why a session ends.
 #[derive(Debug)]
 pub enum End {
@@ -207,18 +210,21 @@ impl<'a, T: Transport> Session<'a, T> {
         inside(request.at, bytes, self.size).map_err(|error| errno(&error, request.kind))
     }
 
+    /// The answer to a request that is refused.
+    fn refusal(&self, request: &Request, errno: Errno) -> Vec<u8> {
+        let structured = matches!(request.kind, command::READ | command::BLOCK_STATUS);
+        if !structured || !self.agreed.structured {
+            return simple(errno as u32, request.cookie).to_vec();
+        }
+        let head = chunk_head(true, chunk::ERROR, request.cookie, 6);
+        [&head[..], &(errno as u32).to_be_bytes(), &[0, 0]].concat()
+    }
+
     pub(super) fn refuse(&mut self, request: &Request, errno: Errno) -> Result<(), End> {
         self.counts.errors += 1;
         self.out.begin()?;
-        let structured = matches!(request.kind, command::READ | command::BLOCK_STATUS);
-        if structured && self.agreed.structured {
-            self.out.put(&chunk_head(true, chunk::ERROR, request.cookie, 6));
-            self.out.put(&(errno as u32).to_be_bytes());
-            self.out.put(&[0, 0]);
-        } else {
-            self.out.put(&simple(errno as u32, request.cookie));
-        }
-        Ok(self.out.end(Done::NOW)?)
+        self.out.put(&self.refusal(request, errno));
+        Ok(self.out.end_now()?)
     }
 
     pub(super) fn fail(&mut self, request: &Request, error: &DiskError) -> Result<(), End> {
@@ -228,7 +234,7 @@ impl<'a, T: Transport> Session<'a, T> {
     pub(super) fn succeed(&mut self, cookie: u64, done: Done) -> Result<(), End> {
         self.out.begin()?;
         self.out.put(&simple(0, cookie));
-        Ok(self.out.end(done)?)
+        Ok(self.out.end(done, &simple(POWER_OFF, cookie))?)
     }
 
     pub(super) fn wait_for_flush(&mut self, cookie: u64, done: Done) -> Result<(), End> {
@@ -245,12 +251,12 @@ impl<'a, T: Transport> Session<'a, T> {
         let result = self.disk.flush();
         for (cookie, done) in std::mem::take(&mut self.waiting) {
             match &result {
-                Ok(flushed) => self.succeed(cookie, done.and(*flushed))?,
+                Ok(flushed) => self.succeed(cookie, done.and(flushed.clone()))?,
                 Err(error) => {
                     self.counts.errors += 1;
                     self.out.begin()?;
                     self.out.put(&simple(errno(error, command::FLUSH) as u32, cookie));
-                    self.out.end(Done::NOW)?;
+                    self.out.end_now()?;
                 }
             }
         }
@@ -305,7 +311,7 @@ impl<'a, T: Transport> Session<'a, T> {
             self.out.put(&length.to_be_bytes());
             self.out.put(&flags.to_be_bytes());
         }
-        Ok(self.out.end(Done::NOW)?)
+        Ok(self.out.end_now()?)
     }
 
     fn read(&mut self, request: &Request) -> Result<(), End> {
@@ -324,7 +330,11 @@ impl<'a, T: Transport> Session<'a, T> {
             Ok(done) => {
                 self.counts.reads += 1;
                 self.counts.read_bytes += u64::from(request.bytes);
-                Ok(self.out.end(done)?)
+                let refusal = match done.due() {
+                    Some(_) => self.refusal(request, Errno::Io),
+                    None => Vec::new(),
+                };
+                Ok(self.out.end(done, &refusal)?)
             }
             Err(error) => {
                 self.out.forget();
@@ -395,11 +405,8 @@ impl<'a, T: Transport> Session<'a, T> {
                 true => self.put_data(at, bytes),
                 false => self.put_chunks(request, at, bytes, last),
             };
-            match result {
-                Ok(done) => {
-                    done.wait();
-                    self.out.flush()?;
-                }
+            match result.and_then(Done::wait) {
+                Ok(()) => self.out.flush()?,
                 Err(error) => {
                     self.out.forget();
                     // Nothing can be said any more once data was promised.

@@ -193,7 +193,7 @@ impl<T: Transport> Connection<'_, T> {
         self.input.used(INITIALIZE);
         self.work.out.begin()?;
         self.work.out.put(&initialize(kind::INITIALIZE_RESPONSE, digests, HOST_DATA));
-        self.work.out.end(stack::disk::Done::NOW)?;
+        self.work.out.end_now()?;
         self.work.digests = digests;
         Ok(())
     }
@@ -309,7 +309,7 @@ impl<T: Transport> Connection<'_, T> {
         let (bytes, count) = part.ready(self.work.digests);
         self.work.out.begin()?;
         self.work.out.put(&bytes[..count]);
-        Ok(self.work.out.end(stack::disk::Done::NOW)?)
+        Ok(self.work.out.end_now()?)
     }
 
     /// A part of a transfer, whose PDU is there.

@@ -61,7 +61,7 @@ impl<T: Transport> Work<'_, T> {
             vendor::WRITE => {
                 let span = self.moved(namespace, sqe)?;
                 if self.shared.options.bug.has(Bug::WriteOutside) {
-                    namespace.stack.disk.write(span.at, data, false)?.wait();
+                    namespace.stack.disk.write(span.at, data, false)?.wait()?;
                     return Ok(Reply::OK);
                 }
                 let ask = Ask::Write(tid, page(span.at)?, data);
@@ -156,7 +156,7 @@ impl<T: Transport> Work<'_, T> {
             }
             if self.shared.options.bug.has(Bug::CommitOneByOne) {
                 for tid in tids {
-                    done(disk.transact(Ask::Commit(&[*tid])))?.wait();
+                    done(disk.transact(Ask::Commit(&[*tid])))?.wait()?;
                     open.remove(&(index, *tid));
                 }
                 return Ok(Done::NOW);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use stack::disk::Done;
+use stack::disk::{DiskError, Done};
 
 use super::association::Association;
 use super::codec::{ALL, Cqe, Sqe, admin};
@@ -174,12 +174,23 @@ impl<'a, T: Transport> Work<'a, T> {
         result: u64,
         done: Done,
     ) -> Result<(), End> {
-        let head = self.queue.as_ref().map_or(1, |queue| queue.head.unwrap_or(u16::MAX));
-        let (bytes, count) =
-            pdu::response(&Cqe { result, head, cid, status }.encode(), self.digests);
+        let (bytes, count) = self.response(cid, status, result);
+        let (refusal, length) = self.dark(cid);
         self.out.begin()?;
         self.out.put(&bytes[..count]);
-        Ok(self.out.end(done)?)
+        Ok(self.out.end(done, &refusal[..length])?)
+    }
+
+    /// The completion of a command.
+    fn response(&self, cid: u16, status: Status, result: u64) -> pdu::Head {
+        let head = self.queue.as_ref().map_or(1, |queue| queue.head.unwrap_or(u16::MAX));
+        pdu::response(&Cqe { result, head, cid, status }.encode(), self.digests)
+    }
+
+    /// The completion of a command whose answer was not due when the power went: as of one that comes then.
+    fn dark(&self, cid: u16) -> pdu::Head {
+        let failure = Failure::from(DiskError::PowerOff);
+        self.response(cid, failure.status, failure.result)
     }
 
     /// A command has failed. While the power is off a drive would say nothing.
@@ -215,11 +226,10 @@ impl<'a, T: Transport> Work<'a, T> {
                 if digest {
                     self.out.put(&crc.to_le_bytes());
                 }
-                let head = self.queue.as_ref().map_or(1, |queue| queue.head.unwrap_or(u16::MAX));
-                let cqe = Cqe { result: 0, head, cid: sqe.cid(), status: Status::OK };
-                let (bytes, count) = pdu::response(&cqe.encode(), self.digests);
+                let (bytes, count) = self.response(sqe.cid(), Status::OK, 0);
                 self.out.put(&bytes[..count]);
-                Ok(self.out.end(done)?)
+                let (refusal, length) = self.dark(sqe.cid());
+                Ok(self.out.end(done, &refusal[..length])?)
             }
             Err(failure) => {
                 self.out.forget();
@@ -250,7 +260,7 @@ impl<'a, T: Transport> Work<'a, T> {
                     }
                     shared.namespaces[index].stack.disk.flush().map_err(Failure::from)
                 });
-                result = result.and_then(|done: Done| one.map(|flush| done.and(flush)));
+                result = result.and_then(|done: Done| one.clone().map(|flush| done.and(flush)));
                 // What it is about was written in the life of the drive that it ended in.
                 result = result.and_then(|done| shared.believes(index, cntlid).map(|()| done));
             }

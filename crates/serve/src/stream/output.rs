@@ -1,7 +1,6 @@
 //! Answers on their way out: gathered in one buffer of fixed size and written together.
 
 use std::io;
-use std::time::Instant;
 
 use stack::disk::Done;
 pub use wire::stream::{PATIENCE, Transport, write_all};
@@ -21,7 +20,8 @@ pub struct Output<T> {
     used: usize,
     /// Where the answer being put together begins.
     mark: usize,
-    delay: Option<Delay<Vec<u8>>>,
+    /// Answers that are late, each with what is said if the power goes before.
+    delay: Option<Delay<(Vec<u8>, Vec<u8>)>>,
 }
 
 impl<T: Transport> Output<T> {
@@ -73,11 +73,11 @@ impl<T: Transport> Output<T> {
         self.used = self.mark;
     }
 
-    /// The answer is whole, and leaves when `done` says so.
+    /// The answer is whole, and leaves when `done` says so; `refusal` in its place if the power goes before.
     ///
     /// # Errors
     /// What the stream said.
-    pub fn end(&mut self, done: Done) -> io::Result<()> {
+    pub fn end(&mut self, done: Done, refusal: &[u8]) -> io::Result<()> {
         if done.due().is_none() && self.delay.is_none() {
             return Ok(());
         }
@@ -86,16 +86,26 @@ impl<T: Transport> Output<T> {
         if self.delay.is_none() {
             self.flush()?;
             let mut twin = self.stream.twin()?;
-            let leave = move |answer: Vec<u8>| write_all(&mut twin, &answer);
+            let leave = move |(answer, refusal): (Vec<u8>, Vec<u8>), stands: bool| {
+                write_all(&mut twin, if stands { &answer } else { &refusal })
+            };
             self.delay = Some(Delay::start(leave)?);
         }
         match &self.delay {
             Some(delay) => {
-                let bytes = answer.len();
-                delay.push(done.due().unwrap_or_else(Instant::now), answer, bytes)
+                let bytes = answer.len() + refusal.len();
+                delay.push(done, (answer, refusal.to_vec()), bytes)
             }
             None => Ok(()),
         }
+    }
+
+    /// The answer is whole, and true whatever happens.
+    ///
+    /// # Errors
+    /// What the stream said.
+    pub fn end_now(&mut self) -> io::Result<()> {
+        self.end(Done::NOW, &[])
     }
 
     /// Everything leaves, what is late too: afterwards this is the only writer.

@@ -4,9 +4,8 @@ use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use std::time::Instant;
 
-use stack::disk::Disk;
+use stack::disk::{Disk, Done};
 use vhost::vhost_user::message::VhostUserProtocolFeatures;
 use vhost_user_backend::{VhostUserBackend, VringMutex, VringT};
 use virtio_queue::QueueOwnedT;
@@ -17,7 +16,7 @@ use vmm_sys_util::event::{
 };
 
 use super::config::{CONFIG_BYTES, WRITEBACK_AT, feature, features, space};
-use super::request::{Chain, Target};
+use super::request::{Chain, Target, failed};
 use super::server::Options;
 use super::stats::{Counts, Stats};
 use crate::stream::{Delay, REPLIES};
@@ -49,7 +48,7 @@ impl Ring {
 }
 
 /// A chain, and the bytes written into it.
-type Used = (Ring, u16, u32);
+type Used = (Ring, Chain, u32);
 
 /// What belongs to a queue.
 #[derive(Default)]
@@ -61,17 +60,18 @@ struct Queue {
 
 impl Queue {
     /// Hands a chain back when it is due.
-    fn hand_back_at(&self, due: Instant, used: Used) -> io::Result<()> {
+    fn hand_back_at(&self, done: Done, used: Used) -> io::Result<()> {
         let mut late = self.late.lock().unwrap_or_else(PoisonError::into_inner);
         let delay = match &mut *late {
             Some(delay) => delay,
-            none => none.insert(Delay::start(|(ring, head, written): Used| {
+            none => none.insert(Delay::start(|(ring, chain, written): Used, stands| {
+                let written = if stands { written } else { failed(chain.memory(), &chain) };
                 // A ring that takes nothing back is one whose memory is gone, and its machine with it.
-                let _ = ring.hand_back(head, written).and_then(|()| ring.call());
+                let _ = ring.hand_back(chain.head_index(), written).and_then(|()| ring.call());
                 Ok(())
             })?),
         };
-        delay.push(due, used, 0)
+        delay.push(done, used, 0)
     }
 
     /// Returns when all were handed back.
@@ -148,9 +148,7 @@ impl Device {
                     ring.hand_back(chain.head_index(), written)?;
                     back = true;
                 }
-                Some(due) => {
-                    queue.hand_back_at(due, (ring.clone(), chain.head_index(), written))?
-                }
+                Some(_) => queue.hand_back_at(done, (ring.clone(), chain.clone(), written))?,
             }
         }
         self.stats.take(&mut counts);
@@ -212,7 +210,7 @@ impl VhostUserBackend for Device {
                 *writeback = *cache != 0;
                 if !*writeback {
                     // What was answered from the cache before is to be durable, too.
-                    self.disk.flush().map_err(io::Error::other)?.wait();
+                    self.disk.flush().and_then(Done::wait).map_err(io::Error::other)?;
                 }
                 Ok(())
             }

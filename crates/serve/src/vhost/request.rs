@@ -50,6 +50,17 @@ fn copied(result: std::io::Result<()>) -> Result<(), Status> {
 /// A chain of a queue.
 pub type Chain = DescriptorChain<GuestMemoryLoadGuard<GuestMemoryMmap>>;
 
+/// Writes into a chain that was served that its request failed; bytes that are there then.
+pub fn failed(memory: &GuestMemoryMmap, chain: &Chain) -> u32 {
+    let place = chain
+        .clone()
+        .writer(memory)
+        .ok()
+        .and_then(|mut writer| writer.split_at(writer.available_bytes().checked_sub(1)?).ok());
+    let written = place.map(|mut place| place.write_all(&[Status::Error as u8]));
+    u32::from(matches!(written, Some(Ok(()))))
+}
+
 /// What is served, and how.
 #[derive(Debug)]
 pub struct Target<'a> {

@@ -12,7 +12,7 @@ use vm_memory::{Bytes, GuestAddress, GuestAddressSpace, GuestMemoryAtomic, Guest
 
 use super::config::{WRITEBACK_AT, feature};
 use super::device::Device;
-use super::request::{Chain, Target};
+use super::request::{Chain, Target, failed};
 use super::server::Options;
 use super::stats::Counts;
 
@@ -51,8 +51,8 @@ impl Driver {
         }
     }
 
-    /// Serves all chains that these descriptors begin, one at each of the `heads`: what each was given back with.
-    fn serve(&mut self, all: &[RawDescriptor], heads: &[u16]) -> Vec<(u32, Done)> {
+    /// The chains that these descriptors begin, one at each of the `heads`.
+    fn chains(&self, all: &[RawDescriptor], heads: &[u16]) -> Vec<Chain> {
         let memory = self.memory.memory();
         let ring = MockSplitQueue::create(&*memory, GuestAddress(0), RING);
         for (i, one) in (0..).zip(all) {
@@ -65,8 +65,12 @@ impl Driver {
         let mut queue: Queue = ring.create_queue().unwrap();
         queue.set_ready(true);
         // A ring that makes no sense is not walked at all.
-        let chains: Vec<Chain> =
-            queue.iter(memory.clone()).map(Iterator::collect).unwrap_or_default();
+        queue.iter(memory).map(Iterator::collect).unwrap_or_default()
+    }
+
+    /// Serves the chains: what each was given back with.
+    fn serve(&mut self, all: &[RawDescriptor], heads: &[u16]) -> Vec<(u32, Done)> {
+        let (memory, chains) = (self.memory.memory(), self.chains(all, heads));
         let target = Target { disk: &*self.disk, block: self.block, forced: self.forced };
         let mut served = Vec::new();
         for chain in &chains {
@@ -115,7 +119,7 @@ fn ram() -> Arc<RamDisk> {
 
 fn contents(disk: &dyn Disk) -> Vec<u8> {
     let mut all = vec![0; DISK as usize];
-    disk.read(0, &mut all).unwrap().wait();
+    disk.read(0, &mut all).unwrap().wait().unwrap();
     all
 }
 
@@ -167,7 +171,7 @@ fn requests_are_done_and_answered() {
 #[test]
 fn what_cannot_be_done_is_refused_and_changes_nothing() {
     let disk = ram();
-    disk.write(0, &vec![0xa5; DISK as usize], false).unwrap().wait();
+    disk.write(0, &vec![0xa5; DISK as usize], false).unwrap().wait().unwrap();
     let before = contents(&*disk);
     let mut driver = Driver::new(Arc::clone(&disk) as _);
     let end = DISK / 512;
@@ -204,12 +208,31 @@ fn what_cannot_be_done_is_refused_and_changes_nothing() {
     // A chain without a place for its status is handed back as it is; one of which the rest is in no memory has one.
     let head = driver.header(1, 0);
     let word = |flags, at, bytes| RawDescriptor::from(Descriptor::new(at, bytes, flags, 1));
-    assert_eq!(driver.serve(&[word(0, head.0, 16)], &[0]), [(0, Done::NOW)]);
+    let back = driver.serve(&[word(0, head.0, 16)], &[0]);
+    assert!(matches!(&back[..], [(0, done)] if done.due().is_none()), "{back:?}");
     assert_eq!(driver.serve(&[word(NEXT, head.0, 16), word(WRITE, MEMORY, 1)], &[0])[0].0, 0);
     assert_eq!(driver.counts.broken, 2);
     assert_eq!(driver.ask(&[(MEMORY, 16, false), STATUS]), (1, 1));
     // A header that is too short has a status.
     assert_eq!(driver.ask(&[(head.0, 15, false), STATUS]), (1, 1));
+}
+
+/// The power went before its answer was due: nothing of it is to be believed.
+#[test]
+fn a_chain_that_was_served_is_made_one_that_failed() {
+    let mut driver = Driver::new(ram());
+    let (at, bytes, _) = driver.header(0, 0);
+    let one = |at, bytes, flags, next| RawDescriptor::from(Descriptor::new(at, bytes, flags, next));
+    let all =
+        [one(at, bytes, NEXT, 1), one(DATA, 512, NEXT | WRITE, 2), one(STATUS.0, 1, WRITE, 0)];
+    assert_eq!(driver.serve(&all, &[0])[0].0, 513);
+    assert_eq!(driver.get(STATUS.0, 1), [0]);
+    let chains = driver.chains(&all, &[0]);
+    assert_eq!(failed(chains[0].memory(), &chains[0]), 1);
+    assert_eq!(driver.get(STATUS.0, 1), [1]);
+    // One without a place for its status has none.
+    let none = driver.chains(&[one(at, bytes, 0, 0)], &[0]);
+    assert_eq!(failed(none[0].memory(), &none[0]), 0);
 }
 
 /// Says how it was asked to write.

@@ -11,7 +11,7 @@ pub const SIZE: u64 = 1 << 20;
 
 pub fn filled(byte: u8) -> Stack {
     let stack = stack("ram(1MiB)");
-    stack.disk.write(0, &vec![byte; SIZE as usize], false).expect("written").wait();
+    stack.disk.write(0, &vec![byte; SIZE as usize], false).expect("written").wait().unwrap();
     stack
 }
 

@@ -45,19 +45,19 @@ fn told(error: DiskError) -> io::Error {
 
 impl Medium for DiskMedium {
     fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
-        self.ask(|disk| disk.read(at, out).map(super::Done::wait))
+        self.ask(|disk| disk.read(at, out).and_then(super::Done::wait))
     }
     fn write(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.ask(|disk| disk.write(at, bytes, false).map(super::Done::wait))
+        self.ask(|disk| disk.write(at, bytes, false).and_then(super::Done::wait))
     }
     fn sync(&self) -> io::Result<()> {
-        self.ask(|disk| disk.flush().map(super::Done::wait))
+        self.ask(|disk| disk.flush().and_then(super::Done::wait))
     }
     fn size(&self) -> io::Result<u64> {
         Ok(self.size)
     }
     fn discard(&self, at: u64, bytes: u64) -> io::Result<()> {
-        self.ask(|disk| disk.zero(at, bytes, false, false).map(super::Done::wait))
+        self.ask(|disk| disk.zero(at, bytes, false, false).and_then(super::Done::wait))
     }
     fn discard_is_fast(&self) -> bool {
         self.ask(|disk| Ok(disk.zero_is_fast(0, 4096, false))).unwrap_or(false)
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(medium.size().unwrap(), 1 << 20);
         medium.let_go();
         assert_eq!(medium.write(0, &[1]).unwrap_err().to_string(), "the power is off");
-        Disk::read(&*disk, 0, &mut out).unwrap().wait();
+        Disk::read(&*disk, 0, &mut out).unwrap().wait().unwrap();
         assert_eq!(out[0], 0);
     }
 }

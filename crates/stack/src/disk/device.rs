@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use block::{BlockDevice, Data, DeviceError, Lba, Op, Request, SECTOR_BYTES, Sectors, Time};
 
-use super::{Disk, DiskError};
+use super::{Disk, DiskError, Done};
 
 /// A disk as a block device. Time does not pass in it: a request is done when it returns.
 #[derive(Clone, Debug)]
@@ -44,7 +44,7 @@ impl BlockDevice for DiskDevice {
             (Op::Discard, _) => self.0.trim(byte, bytes, request.fua),
             _ => return Err(DeviceError::Unsupported("a request without its data")),
         };
-        done.map_err(|error| refused(error, lba, sectors))?.wait();
+        done.and_then(Done::wait).map_err(|error| refused(error, lba, sectors))?;
         Ok(at)
     }
 }

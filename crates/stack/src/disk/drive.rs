@@ -226,6 +226,9 @@ impl Modelled for CutDrive {
             State::Off(_) => None,
         }
     }
+    fn cuts(&self) -> Option<u64> {
+        Some(self.cuts)
+    }
     fn transactor(&mut self) -> Option<&mut dyn Transactor> {
         Some(self)
     }

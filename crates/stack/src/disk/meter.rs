@@ -271,9 +271,9 @@ mod tests {
         let ram = super::super::RamDisk::new(1 << 20).expect("a disk");
         let disk = Metered::new(Arc::new(ram), Arc::clone(&meter));
         for _ in 0..3 {
-            disk.write(4096, &[7; 512], false).expect("written").wait();
+            disk.write(4096, &[7; 512], false).expect("written").wait().unwrap();
         }
-        disk.read(0, &mut [0; 8192]).expect("read").wait();
+        disk.read(0, &mut [0; 8192]).expect("read").wait().unwrap();
         assert!(disk.write(1 << 20, &[7], false).is_err());
         let pieces = [Piece { at: 0, bytes: &[1; 100] }, Piece { at: 1 << 20, bytes: &[1] }];
         disk.write_each(&pieces, &mut |i, result| assert_eq!(result.is_ok(), i == 0));

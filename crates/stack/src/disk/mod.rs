@@ -25,7 +25,7 @@ use std::io;
 pub use below::DiskMedium;
 pub use blocks::Blocks;
 pub use device::DiskDevice;
-pub use done::Done;
+pub use done::{Done, Lives};
 pub use drive::CutDrive;
 pub use log::LogDisk;
 pub use medium::MediumDisk;
@@ -233,7 +233,7 @@ pub trait Disk: Debug + Send + Sync {
     /// # Errors
     /// As a flush.
     fn close(&self) -> Result<(), DiskError> {
-        self.flush().map(Done::wait)
+        self.flush().and_then(Done::wait)
     }
 
     /// Counters of the stack, one name and number each, for people and for `stats`.

@@ -5,7 +5,7 @@
 //! when the drive says; with [`Timing::Off`] virtual time runs from request to request.
 
 use std::fmt::Debug;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use block::{
@@ -14,8 +14,8 @@ use block::{
 use ssd::BlocksNow;
 
 use super::{
-    Ask, Blocks, Capabilities, Disk, DiskError, Done, Extent, Told, TransactError, Transactor,
-    inside,
+    Ask, Blocks, Capabilities, Disk, DiskError, Done, Extent, Lives, Told, TransactError,
+    Transactor, inside,
 };
 
 /// Bytes of a page of a transaction.
@@ -33,7 +33,7 @@ pub enum Timing {
 }
 
 /// A block device that a [`ModelDisk`] serves.
-pub trait Modelled: BlockDevice + Debug + Send {
+pub trait Modelled: BlockDevice + Debug + Send + 'static {
     /// Bytes that are old or new after a power cut, and are trimmed together; a power of two.
     fn unit(&self) -> u32;
     /// Bytes that requests must be multiples of, in place and length.
@@ -52,6 +52,10 @@ pub trait Modelled: BlockDevice + Debug + Send {
     /// Every block of its flash; `None` without any, if they are more than `most`, or with the power off.
     fn blocks(&self, most: u32) -> Option<BlocksNow> {
         let _ = most;
+        None
+    }
+    /// How often its power has gone; `None`: it does not go.
+    fn cuts(&self) -> Option<u64> {
         None
     }
     /// Its transactions, if it has any.
@@ -77,7 +81,7 @@ pub struct ModelDisk<D> {
     timing: Timing,
     size: u64,
     unit: u32,
-    state: Mutex<State<D>>,
+    state: Arc<Mutex<State<D>>>,
 }
 
 impl From<DeviceError> for DiskError {
@@ -117,7 +121,8 @@ impl<D: Modelled> State<D> {
         match timing {
             Timing::Off => Done::NOW,
             Timing::Model => {
-                let ahead = done.as_ns().saturating_sub(self.epoch.as_ns());
+                // Never before it is done: what a cut at that moment takes back was not answered.
+                let ahead = done.as_ps().div_ceil(1000).saturating_sub(self.epoch.as_ns());
                 Done::at(self.start + Duration::from_nanos(ahead))
             }
         }
@@ -172,6 +177,13 @@ impl<D: Modelled> State<D> {
     }
 }
 
+/// A power cut takes its moment while it has the drive: whoever was due before has asked by then, or asks after it.
+impl<D: Modelled> Lives for Mutex<State<D>> {
+    fn life(&self) -> u64 {
+        self.lock().unwrap_or_else(PoisonError::into_inner).drive.cuts().unwrap_or(0)
+    }
+}
+
 fn place(at: u64, bytes: u64) -> (Lba, Sectors) {
     (Lba(at / SECTOR_BYTES), Sectors(bytes / SECTOR_BYTES))
 }
@@ -193,7 +205,7 @@ impl<D: Modelled> ModelDisk<D> {
         let (unit, epoch) = (drive.unit(), drive.now());
         let start = Instant::now();
         let state = State { drive, start, epoch, last: epoch, done: epoch };
-        ModelDisk { timing, size, unit, state: Mutex::new(state) }
+        ModelDisk { timing, size, unit, state: Arc::new(Mutex::new(state)) }
     }
 
     /// Works with the drive itself, at this moment of virtual time. If that moves the drive in time
@@ -207,6 +219,23 @@ impl<D: Modelled> ModelDisk<D> {
             (s.start, s.epoch, s.last, s.done) = (Instant::now(), after, after, after);
         }
         result
+    }
+
+    /// Asks the drive. What it answers later is true as long as its power stays on.
+    fn ask(
+        &self,
+        ask: impl FnOnce(&mut State<D>) -> Result<Done, DiskError>,
+    ) -> Result<Done, DiskError> {
+        let mut s = self.lock();
+        let done = ask(&mut s)?;
+        Ok(self.living(&s, done))
+    }
+
+    fn living(&self, s: &State<D>, done: Done) -> Done {
+        match s.drive.cuts().filter(|_| done.due().is_some()) {
+            Some(cuts) => done.within(Arc::clone(&self.state) as _, cuts),
+            None => done,
+        }
     }
 
     /// A panic in the drive is a broken rule: whoever comes next sees it again.
@@ -269,25 +298,26 @@ impl<D: Modelled> Disk for ModelDisk<D> {
         if into.is_empty() {
             return Ok(Done::NOW);
         }
-        let mut s = self.lock();
-        if whole(at, into.len(), s.drive.grain()) {
-            return s.read(self.timing, at, into);
-        }
-        let (start, length) = around(at, into.len(), s.drive.grain());
-        let mut bytes = vec![0; length];
-        let done = s.read(self.timing, start, &mut bytes)?;
-        into.copy_from_slice(&bytes[(at - start) as usize..][..into.len()]);
-        Ok(done)
+        self.ask(|s| {
+            if whole(at, into.len(), s.drive.grain()) {
+                return s.read(self.timing, at, into);
+            }
+            let (start, length) = around(at, into.len(), s.drive.grain());
+            let mut bytes = vec![0; length];
+            let done = s.read(self.timing, start, &mut bytes)?;
+            into.copy_from_slice(&bytes[(at - start) as usize..][..into.len()]);
+            Ok(done)
+        })
     }
     fn write(&self, at: u64, from: &[u8], fua: bool) -> Result<Done, DiskError> {
         inside(at, from.len() as u64, self.size)?;
         if from.is_empty() {
             return Ok(Done::NOW);
         }
-        self.put(&mut self.lock(), at, from, fua)
+        self.ask(|s| self.put(s, at, from, fua))
     }
     fn flush(&self) -> Result<Done, DiskError> {
-        self.lock().submit(self.timing, Request::flush())
+        self.ask(|s| s.submit(self.timing, Request::flush()))
     }
     fn trim(&self, at: u64, bytes: u64, fua: bool) -> Result<Done, DiskError> {
         inside(at, bytes, self.size)?;
@@ -295,9 +325,10 @@ impl<D: Modelled> Disk for ModelDisk<D> {
         if start >= end {
             return Ok(Done::NOW);
         }
-        let mut s = self.lock();
-        let done = self.discard(&mut s, start, end)?;
-        Ok(if fua { done.and(s.submit(self.timing, Request::flush())?) } else { done })
+        self.ask(|s| {
+            let done = self.discard(s, start, end)?;
+            Ok(if fua { done.and(s.submit(self.timing, Request::flush())?) } else { done })
+        })
     }
     fn zero(&self, at: u64, bytes: u64, keep: bool, fua: bool) -> Result<Done, DiskError> {
         inside(at, bytes, self.size)?;
@@ -305,14 +336,15 @@ impl<D: Modelled> Disk for ModelDisk<D> {
             return Ok(Done::NOW);
         }
         let (first, last) = self.units(at, bytes);
-        let mut s = self.lock();
-        if keep || first >= last {
-            return self.zeroes(&mut s, at, bytes, fua);
-        }
-        let mut done = self.zeroes(&mut s, at, first - at, false)?;
-        done = done.and(self.discard(&mut s, first, last)?);
-        done = done.and(self.zeroes(&mut s, last, at + bytes - last, false)?);
-        Ok(if fua { done.and(s.submit(self.timing, Request::flush())?) } else { done })
+        self.ask(|s| {
+            if keep || first >= last {
+                return self.zeroes(s, at, bytes, fua);
+            }
+            let mut done = self.zeroes(s, at, first - at, false)?;
+            done = done.and(self.discard(s, first, last)?);
+            done = done.and(self.zeroes(s, last, at + bytes - last, false)?);
+            Ok(if fua { done.and(s.submit(self.timing, Request::flush())?) } else { done })
+        })
     }
     fn zero_is_fast(&self, at: u64, bytes: u64, keep: bool) -> bool {
         let unit = u64::from(self.unit);
@@ -324,7 +356,11 @@ impl<D: Modelled> Disk for ModelDisk<D> {
         Ok(vec![Extent { bytes, hole: false }])
     }
     fn transact(&self, ask: Ask<'_>) -> Result<Told, TransactError> {
-        self.lock().transact(self.timing, ask)
+        let mut s = self.lock();
+        Ok(match s.transact(self.timing, ask)? {
+            Told::Done(done) => Told::Done(self.living(&s, done)),
+            other => other,
+        })
     }
     fn close(&self) -> Result<(), DiskError> {
         Ok(self.lock().drive.stop()?)

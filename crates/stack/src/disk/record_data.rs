@@ -91,7 +91,7 @@ impl DataRecorded {
                 while left > 0 && !extent.hole {
                     let count = left.min(1 << 20);
                     let mut bytes = vec![0; count as usize];
-                    self.below.read(at, &mut bytes)?.wait();
+                    self.below.read(at, &mut bytes)?.wait()?;
                     self.push(&mut state, event(Op::Write, at, count, false), &bytes)?;
                     (at, left, any) = (at + count, left - count, true);
                 }
@@ -102,7 +102,7 @@ impl DataRecorded {
             }
         }
         drop(state);
-        if any { self.flush().map(Done::wait) } else { Ok(()) }
+        if any { self.flush().and_then(Done::wait) } else { Ok(()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -182,7 +182,7 @@ impl DataRecorded {
                 let mut at = start;
                 while at < end {
                     let mut piece = vec![0; (end - at).min(1 << 20) as usize];
-                    self.below.read(at, &mut piece)?.wait();
+                    self.below.read(at, &mut piece)?.wait()?;
                     let bytes = piece.len() as u64;
                     let written = Event { op: Op::Write, at, bytes, ..event };
                     self.push(&mut state, written, &piece)?;
@@ -252,7 +252,7 @@ impl Disk for DataRecorded {
         self.below.extents(at, bytes, most)
     }
     fn close(&self) -> Result<(), DiskError> {
-        self.flush()?.wait();
+        self.flush()?.wait()?;
         self.finish()?;
         self.below.close()
     }

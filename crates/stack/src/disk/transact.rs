@@ -29,7 +29,7 @@ pub enum Ask<'a> {
 }
 
 /// What it answers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub enum Told {
     /// To [`Ask::Limits`].
     Limits(TxLimits),

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt, fchown, lchown, symlink};
 use std::path::{Path, PathBuf};
 
 use stack::datalog::{Op, SECTOR};
-use stack::disk::Disk;
+use stack::disk::{Disk, Done};
 
 use super::names::{Object, names_of, rights_of, size_of};
 use super::{PAGE, ROOT, Rights, What};
@@ -91,7 +91,7 @@ struct Laying<'a> {
 
 fn block(disk: &dyn Disk, number: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; PAGE as usize];
-    disk.read(number * PAGE, &mut bytes).map_err(io::Error::other)?.wait();
+    disk.read(number * PAGE, &mut bytes).and_then(Done::wait).map_err(io::Error::other)?;
     Ok(bytes)
 }
 

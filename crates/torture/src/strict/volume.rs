@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use block::Plant;
-use stack::disk::Disk;
+use stack::disk::{Disk, Done};
 
 use super::names::{Change, Object, What, names_block, rights_block, size_block};
 use super::{PAGE, ROOT, Rights, rights};
@@ -193,9 +193,8 @@ impl Volume {
     }
 
     fn put(&self, block: u64, bytes: &[u8], forced: bool) -> Result<(), Why> {
-        let done = self.disk.write(block * PAGE, bytes, forced).map_err(|_| Why::IO)?;
-        done.wait();
-        Ok(())
+        let done = self.disk.write(block * PAGE, bytes, forced);
+        done.and_then(Done::wait).map_err(|_| Why::IO)
     }
 
     fn put_page(&mut self, node: u64, page: u64, forced: bool) -> Result<(), Why> {

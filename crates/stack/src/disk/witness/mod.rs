@@ -19,6 +19,11 @@ use crate::power::{Power, PowerError, PowerState, When};
 /// Blocks named in one error.
 const NAMED: usize = 4;
 
+/// What is durable when it is answered is not before: a drive in real time has still to do it.
+fn over(done: Done) -> Result<Done, DiskError> {
+    done.wait().map(|()| Done::NOW)
+}
+
 /// A disk, with its switch, and what is known of it.
 #[derive(Debug)]
 pub struct Witness {
@@ -37,14 +42,15 @@ impl Witness {
         self.seen.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn changed<R, E>(
+    fn changed(
         &self,
         change: &Change,
         fua: bool,
-        work: impl FnOnce(&dyn Disk) -> Result<R, E>,
-    ) -> Result<R, E> {
+        work: impl FnOnce(&dyn Disk) -> Result<Done, DiskError>,
+    ) -> Result<Done, DiskError> {
         let begun = self.seen().begin(change);
         let result = work(&*self.below);
+        let result = if fua { result.and_then(over) } else { result };
         self.seen().end(change, begun, result.is_ok(), fua);
         result
     }
@@ -57,7 +63,7 @@ impl Witness {
         let blocks: Vec<u64> = self.seen().blocks.keys().copied().collect();
         for block in blocks {
             let mut seen = self.seen();
-            let read = self.below.read(block * BLOCK, &mut bytes).map(Done::wait);
+            let read = self.below.read(block * BLOCK, &mut bytes).and_then(Done::wait);
             if read.is_err() && !self.power.state().on {
                 // It has gone again: the next power-on judges the rest.
                 break;
@@ -139,7 +145,7 @@ impl Disk for Witness {
     }
     fn flush(&self) -> Result<Done, DiskError> {
         let flush = self.seen().tick();
-        let done = self.below.flush()?;
+        let done = self.below.flush().and_then(over)?;
         self.seen().flushed(flush);
         Ok(done)
     }
@@ -260,7 +266,7 @@ mod tests {
     }
 
     fn put(witness: &Witness, byte: u8, fua: bool) {
-        witness.write(BLOCK, &[byte; BLOCK as usize], fua).unwrap().wait();
+        witness.write(BLOCK, &[byte; BLOCK as usize], fua).unwrap().wait().unwrap();
     }
 
     /// Which of the bytes 0 to 3 may be in block 1 when the power is back.
@@ -276,7 +282,7 @@ mod tests {
 
     #[test]
     fn what_was_durable_is_there_and_what_was_not_may_be() {
-        let flush = |witness: &Witness| witness.flush().unwrap().wait();
+        let flush = |witness: &Witness| witness.flush().unwrap().wait().unwrap();
         assert_eq!(
             may_be(|w| put(w, 1, false)),
             [0, 1, 2, 3],
@@ -301,7 +307,7 @@ mod tests {
         assert_eq!(may_be(forced), [2], "what a forced write came after is gone");
         let trimmed = |w: &Witness| {
             durable(w);
-            w.trim(BLOCK, BLOCK, false).unwrap().wait();
+            w.trim(BLOCK, BLOCK, false).unwrap().wait().unwrap();
         };
         assert_eq!(may_be(trimmed), [0, 1]);
         let forgotten = |w: &Witness| {
@@ -311,7 +317,7 @@ mod tests {
         assert_eq!(may_be(forgotten), [0]);
         let part = |w: &Witness| {
             durable(w);
-            w.zero(BLOCK + 512, 512, false, false).unwrap().wait();
+            w.zero(BLOCK + 512, 512, false, false).unwrap().wait().unwrap();
         };
         assert_eq!(may_be(part), [0, 1, 2, 3], "parts of blocks are let pass");
         // What came back stays.
