@@ -3,8 +3,8 @@
 //! With everything lost that is not durable, the drive changes only when something becomes durable: at the
 //! end of a flush, or at a forced change. Just before each of these the program has promised the most for
 //! what is there: these are all the worst cases, and there are no others. Cuts between leave the same drive
-//! and fewer promises. Beside them any number of states is drawn, anywhere, with any part of what is
-//! pending.
+//! and fewer promises. A forced change of several blocks is cut within as well: two cases stand for all of these.
+//! Beside them any number of states is drawn, anywhere, with any part of what is pending.
 
 use std::collections::BTreeSet;
 
@@ -30,9 +30,7 @@ pub struct Cuts {
     pub worst: Vec<Cut>,
     /// Drawn ones, in the order in which they are built.
     pub drawn: Vec<Cut>,
-    /// Worst cases whose drive and promises are those of another.
-    pub same: usize,
-    /// Blocks that were pending at one of them.
+    /// Something could be lost at one of the places where something becomes durable.
     pub pending: bool,
     /// The record from which on the power may go.
     pub first: usize,
@@ -86,12 +84,22 @@ pub fn choose(
     for at in (first..last).filter(changes).chain([last]) {
         builder.forward(at);
         cuts.pending |= builder.pending().next().is_some();
+        // What is not looked at here is not known: it may be drawn.
         let key = (builder.durable().0, builder.promised().len(), builder.begun().to_vec());
-        if !seen.insert(key) {
-            cuts.same += 1;
-        } else if all {
+        if !all {
+            continue;
+        }
+        if seen.insert(key) {
             cuts.worst.push(Cut { at, left: Left::Worst });
             cuts.hashes.push(builder.durable());
+        }
+        for left in torn(&builder) {
+            let hash = builder.state(&left).hash;
+            let key = (hash.0, builder.promised().len(), builder.begun().to_vec());
+            if seen.insert(key) {
+                cuts.worst.push(Cut { at, left });
+                cuts.hashes.push(hash);
+            }
         }
     }
     let found = draw(history, atomic, (first, last), drawn, seed, &mut seen);
@@ -100,6 +108,14 @@ pub fn choose(
         cuts.hashes.push(hash);
     }
     cuts
+}
+
+/// A forced change of several blocks that is cut within, with everything else lost: every other block of it is there, from
+/// the first on or from the second.
+fn torn(builder: &Builder<'_>) -> Vec<Left> {
+    let blocks: Vec<(u64, u32)> = builder.under_way().collect();
+    let from = |first: usize| Left::Keep(blocks.iter().skip(first).step_by(2).copied().collect());
+    if blocks.is_empty() { Vec::new() } else { vec![from(0), from(1)] }
 }
 
 fn draw(

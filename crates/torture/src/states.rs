@@ -6,6 +6,7 @@
 //! * Whatever is not durable may be there or not, each block by itself, in any of the versions that were
 //!   written since it was durable last: a drive writes its buffer back in an order of its own. A block has
 //!   the size that is atomic for the drive: 512 or 4096 bytes.
+//! * A forced change of several blocks is not one of them: cut before it was answered, each block is old or new.
 //! * After a discard that is not durable: the old data, or zeroes.
 
 use std::collections::BTreeMap;
@@ -154,7 +155,34 @@ impl<'a> Builder<'a> {
 
     /// Blocks that are not durable, with their versions: from the block's number how many.
     pub fn pending(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
-        self.pending.iter().map(|(block, versions)| (*block, versions.len() as u32))
+        self.open().into_iter().map(|(block, versions)| (block, versions.len() as u32))
+    }
+
+    /// The forced change that comes next, as versions of its blocks: a cut before its answer may be one within it. A change
+    /// of one block is there or not, and either is another cut; any other is there in part as what is pending then.
+    pub fn under_way(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
+        self.next_forced()
+            .map(|(block, _)| (block, self.pending.get(&block).map_or(0, Vec::len) as u32 + 1))
+    }
+
+    fn next_forced(&self) -> impl Iterator<Item = (u64, Version)> + use<'a> {
+        let record = self.history.records().get(self.next);
+        let changes = |r: &&Record| matches!(r.op, Op::Write | Op::Trim | Op::Zero);
+        let forced = record.filter(changes).filter(|record| self.is_forced(record));
+        let number = self.next;
+        let parts: Vec<_> = forced.map(|record| self.parts(record)).into_iter().flatten().collect();
+        let several = parts.len() > 1;
+        let version = move |(block, sectors)| (block, Version { record: number, sectors });
+        parts.into_iter().filter(move |_| several).map(version)
+    }
+
+    /// All that is not durable, of the change that is under way too.
+    fn open(&self) -> BTreeMap<u64, Vec<Version>> {
+        let mut open = self.pending.clone();
+        for (block, version) in self.next_forced() {
+            open.entry(block).or_default().push(version);
+        }
+        open
     }
 
     /// Lets everything before record `at` happen. Never goes back.
@@ -232,14 +260,24 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn change(&mut self, number: usize, record: &Record) {
+    fn is_forced(&self, record: &Record) -> bool {
+        record.fua && !self.bug.has(Planted::FuaAsWrite)
+    }
+
+    /// The blocks of a change, and which sectors of each it writes.
+    fn parts(&self, record: &Record) -> impl Iterator<Item = (u64, u8)> + use<> {
         let (first, end) = (record.at / SECTOR, (record.at + record.bytes) / SECTOR);
+        let size = self.block;
+        (first / size..end.div_ceil(size)).map(move |block| {
+            let within = (0..size).filter(|i| (first..end).contains(&(block * size + i)));
+            (block, within.fold(0u8, |all, i| all | 1 << i))
+        })
+    }
+
+    fn change(&mut self, number: usize, record: &Record) {
         let early = self.bug.has(Planted::TrimEarly) && record.op == Op::Trim;
-        let forced = (record.fua && !self.bug.has(Planted::FuaAsWrite)) || early;
-        for block in first / self.block..end.div_ceil(self.block) {
-            let from = block * self.block;
-            let within = (0..self.block).filter(|i| (first..end).contains(&(from + i)));
-            let sectors = within.fold(0u8, |all, i| all | 1 << i);
+        let forced = self.is_forced(record) || early;
+        for (block, sectors) in self.parts(record) {
             if !forced {
                 let versions = self.pending.entry(block).or_default();
                 versions.push(Version { record: number, sectors });
@@ -261,11 +299,12 @@ impl<'a> Builder<'a> {
 
     /// The drive, if the power goes now. ([`Left::Lying`] is for whoever goes to that record first.)
     pub fn state(&self, left: &Left) -> State {
+        let open = self.open();
         let mut state = State {
             sectors: self.durable.clone(),
             hash: StateHash(self.hash),
-            pending: self.pending.len(),
-            lost: self.pending.len(),
+            pending: open.len(),
+            lost: open.len(),
         };
         let keep: BTreeMap<u64, u32> = match left {
             Left::Worst | Left::Lying(_) => return state,
@@ -279,7 +318,7 @@ impl<'a> Builder<'a> {
             }
         };
         let mut hash = self.hash;
-        for (block, versions) in &self.pending {
+        for (block, versions) in &open {
             let count = keep.get(block).map_or(0, |count| *count as usize).min(versions.len());
             state.lost -= usize::from(count == versions.len());
             for version in &versions[..count] {

@@ -98,9 +98,11 @@ fn twin(all: &[Did], at: usize, atomic: usize) -> (Drive, Versions, Vec<String>)
         }
     }
     let mut versions = Versions::new();
-    for (number, did) in all[..at].iter().enumerate() {
+    for (number, did) in all[..=at.min(all.len() - 1)].iter().enumerate() {
         let Did::Change { fua, first, values } = did else { continue };
-        if durable(number, *fua) {
+        // What comes next may have been begun: what is forced is in parts then.
+        let begun = number == at;
+        if begun && !fua || !begun && durable(number, *fua) {
             continue;
         }
         let mut blocks: BTreeMap<u64, Vec<(usize, u8)>> = BTreeMap::new();
@@ -109,6 +111,9 @@ fn twin(all: &[Did], at: usize, atomic: usize) -> (Drive, Versions, Vec<String>)
                 let block = ((first + i) * 512 / atomic) as u64;
                 blocks.entry(block).or_default().push((first + i, *value));
             }
+        }
+        if begun && blocks.len() < 2 {
+            continue;
         }
         for (block, wrote) in blocks {
             versions.entry(block).or_default().push(wrote);
@@ -213,6 +218,53 @@ fn the_worst_cases_are_all_there_are() {
             assert!(covered, "{seed}: a cut before {at} leaves what no worst case has");
         }
     }
+}
+
+/// A drive of one forced write of so many blocks, before which nothing happened.
+fn forced(blocks: usize) -> History {
+    let mut writer = Writer::new(Vec::new(), SIZE, "forced").unwrap();
+    let data = vec![7; blocks * 4096];
+    let (bytes, fua, ours, ns, at) = (data.len() as u64, true, false, 0, 4096);
+    writer.push(&Entry { op: Op::Write, fua, ours, ns, at, bytes, data: &data }).unwrap();
+    History::new(Log::read(writer.finish().unwrap()).unwrap()).unwrap()
+}
+
+#[test]
+fn a_forced_write_of_several_blocks_is_cut_within() {
+    let kept = |history: &History, left: Left| -> Vec<bool> {
+        let drive =
+            drive_of(history, &States::new(history, 4096).at(&Cut { at: 0, left }).state.sectors);
+        (1..5).map(|block| drive[block * 8] == 7).collect()
+    };
+    let history = forced(4);
+    let found: std::collections::BTreeSet<Vec<bool>> =
+        (0..200).map(|seed| kept(&history, Left::Seed(seed))).collect();
+    assert_eq!(found.len(), 16, "each block by itself");
+    // The worst cases: nothing, every other block, all.
+    let cuts = choose(&history, 4096, From::Init, true, 0, 1);
+    let mut states = States::new(&history, 4096);
+    let worst: Vec<Vec<bool>> = cuts
+        .worst
+        .iter()
+        .map(|cut| {
+            let drive = drive_of(&history, &states.at(cut).state.sectors);
+            (1..5).map(|block| drive[block * 8] == 7).collect()
+        })
+        .collect();
+    let (on, off) = (true, false);
+    assert_eq!(worst, [[off; 4], [on, off, on, off], [off, on, off, on], [on; 4]]);
+    assert!(cuts.pending);
+    // One block is there or not.
+    let one = forced(1);
+    let cuts = choose(&one, 4096, From::Init, true, 100, 1);
+    assert_eq!((cuts.worst.len(), cuts.drawn.len(), cuts.pending), (2, 0, false));
+}
+
+#[test]
+fn without_worst_cases_what_equals_one_is_drawn() {
+    let history = forced(1);
+    let drawn = choose(&history, 4096, From::Init, false, 50, 1);
+    assert_eq!((drawn.worst.len(), drawn.drawn.len()), (0, 2));
 }
 
 #[test]
