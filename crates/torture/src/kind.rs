@@ -70,6 +70,16 @@ impl Kind {
         }
     }
 
+    /// Bytes that it counts on a drive to leave whole when the power goes: of less, states that do not mount are its own
+    /// affair.
+    pub fn whole(self) -> u64 {
+        match self {
+            // It seals what a drive of 512 bytes may tear.
+            Kind::Lfs => 512,
+            Kind::Ext4 | Kind::Xfs | Kind::Btrfs | Kind::F2fs | Kind::Strict => 4096,
+        }
+    }
+
     /// It is one of this kernel, on a loop device.
     pub fn is_of_kernel(self) -> bool {
         self.maker().is_some()

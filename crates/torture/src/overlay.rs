@@ -19,6 +19,7 @@ const HEAD: u64 = 128 << 10;
 #[derive(Debug)]
 pub struct StateDisk {
     history: Arc<History>,
+    atomic: u64,
     now: RwLock<Now>,
     /// The head of this state was read.
     read: AtomicBool,
@@ -33,11 +34,11 @@ struct Now {
 }
 
 impl StateDisk {
-    /// A blank drive.
-    pub fn new(history: Arc<History>) -> StateDisk {
+    /// A blank drive that keeps so many bytes whole.
+    pub fn new(history: Arc<History>, atomic: u64) -> StateDisk {
         let sectors = vec![0; (history.size() / SECTOR) as usize];
         let now = RwLock::new(Now { sectors, ..Now::default() });
-        StateDisk { history, now, read: AtomicBool::new(false) }
+        StateDisk { history, atomic, now, read: AtomicBool::new(false) }
     }
 
     /// Puts another state in; what was written to the last is gone.
@@ -111,11 +112,12 @@ impl StateDisk {
 }
 
 impl Disk for StateDisk {
+    /// Those of the drive that was recorded: a file system that was made on that one is mounted on this one.
     fn capabilities(&self) -> Capabilities {
         Capabilities {
             size: self.history.size(),
-            block: 4096,
-            atomic: 4096,
+            block: 1,
+            atomic: self.atomic as u32,
             volatile: true,
             trim: true,
             read_only: false,

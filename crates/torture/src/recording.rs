@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use serve::faults::{Faults, FaultyDisk};
-use stack::disk::{DataRecorded, Disk, RamDisk};
+use stack::disk::{DataRecorded, Disk};
 
 use crate::error::TortureError;
 use crate::history::{ENDED, READY, STARTED, Said, said};
@@ -191,7 +191,7 @@ pub fn record(
     (log, trees): (&Path, &Path),
     fault: &Faulty,
 ) -> Result<Value, TortureError> {
-    let ram: Arc<dyn Disk> = Arc::new(RamDisk::new(size)?);
+    let ram: Arc<dyn Disk> = Arc::new(subject.drive(size)?);
     recorded(subject, scratch, (log, trees), (ram, None), fault).map(|ran| ran.document())
 }
 

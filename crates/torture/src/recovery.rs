@@ -57,7 +57,7 @@ pub fn record(
     let history =
         History::load(&log).map_err(|error| TortureError::Log { path: log.clone(), error })?;
     let history = Arc::new(history);
-    let disk = Arc::new(StateDisk::new(Arc::clone(&history)));
+    let disk = Arc::new(StateDisk::new(Arc::clone(&history), subject.atomic));
     let mut states = States::new(&history, subject.atomic);
     let moment = states.at(&job.cut);
     disk.put(moment.state.sectors.clone());

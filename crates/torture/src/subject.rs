@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use stack::disk::{DiskError, RamDisk};
+
+#[cfg(doc)]
+use crate::overlay::StateDisk;
 use crate::stage::Setup;
 
 /// What is tested.
@@ -75,6 +79,20 @@ impl Subject {
             run_limit: time("run_limit_ms")?,
             limit: time("limit_ms")?,
         })
+    }
+
+    /// A blank drive for a program to be recorded on. What it says of itself a [`StateDisk`] says of its states.
+    ///
+    /// # Errors
+    /// It is too large.
+    pub fn drive(&self, size: u64) -> Result<RamDisk, DiskError> {
+        Ok(RamDisk::new(size)?.tearing(self.atomic as u32))
+    }
+
+    /// Whether a state that does not mount is a promise that was not kept: not where the drive leaves less whole than the
+    /// file system counts on.
+    pub fn must_mount(&self) -> bool {
+        self.atomic >= self.setup.kind.whole()
     }
 
     /// The words that judge a state.

@@ -174,7 +174,7 @@ fn explore(
         let history =
             History::load(&log).map_err(|error| TortureError::Log { path: log.clone(), error })?;
         let history = Arc::new(history);
-        let disk = Arc::new(StateDisk::new(Arc::clone(&history)));
+        let disk = Arc::new(StateDisk::new(Arc::clone(&history), subject.atomic));
         let below: Arc<dyn Disk> = Arc::clone(&disk) as _;
         let mut stage = Stage::new(below, &scratch.0, &subject.setup, None)?;
         stage.told_as(Strict::States(Arc::new(Blocks::of(&history))));

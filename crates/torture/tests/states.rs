@@ -283,7 +283,7 @@ fn choosing_twice_is_choosing_the_same() {
 fn the_drive_of_a_state_keeps_what_is_written_apart() {
     let (history, all) = draw(9);
     let history = Arc::new(history);
-    let disk = StateDisk::new(Arc::clone(&history));
+    let disk = StateDisk::new(Arc::clone(&history), 4096);
     let mut states = States::new(&history, 4096);
     let mut read = vec![0; SIZE as usize];
     for at in [all.len(), all.len() / 2] {

@@ -172,7 +172,7 @@ fn differs(seed: u64, folder: &Path, bug: Plant<Planted>) -> Option<String> {
         [(Left::Worst, &names.durable, false), (Left::All, &names.now, true)]
     {
         let state = states.at(&Cut { at, left }).state;
-        let drive = StateDisk::new(Arc::clone(&history));
+        let drive = StateDisk::new(Arc::clone(&history), 4096);
         drive.put(state.sectors);
         let root = folder.join(format!("{whole}"));
         std::fs::create_dir(&root).unwrap();
@@ -249,7 +249,7 @@ fn a_file_that_was_synced_has_no_name_until_its_folder_is() {
     let pending: Vec<u64> = builder.pending().map(|(block, _)| block).collect();
     let all = states.at(&Cut { at, left: Left::All }).state;
     assert_eq!(told(&history, &all.sectors, &pending), ["names: +/it"]);
-    let drive = StateDisk::new(Arc::clone(&history));
+    let drive = StateDisk::new(Arc::clone(&history), 4096);
     let it = ("it".into(), (b"kept".to_vec(), (0o600, us().0, us().1)));
     for (left, expected) in [(Left::Worst, vec![]), (Left::All, vec![it])] {
         drive.put(states.at(&Cut { at, left: left.clone() }).state.sectors);
@@ -303,7 +303,7 @@ fn mode_and_owner_of_a_folder_go_with_it_and_those_of_a_link_with_its_folder() {
     // A link has no mode of its own.
     let of_link = |rights: (u32, u32)| (0o777, rights.1);
     let mut states = States::new(&history, 4096);
-    let drive = StateDisk::new(Arc::clone(&history));
+    let drive = StateDisk::new(Arc::clone(&history), 4096);
     let pending: Vec<u64> = states.builder(cuts[0]).pending().map(|(block, _)| block).collect();
     let all = states.at(&Cut { at: cuts[0], left: Left::All }).state;
     let said = told(&history, &all.sectors, &pending);

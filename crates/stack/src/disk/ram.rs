@@ -28,6 +28,8 @@ type Chunk = Box<[u8; CHUNK]>;
 /// A disk in memory. Nothing is ever lost of it while the process lives.
 pub struct RamDisk {
     size: u64,
+    /// What it says that a power cut leaves whole.
+    atomic: u32,
     /// Chunk `n` is number `n / SHARDS` of shard `n % SHARDS`.
     shards: Box<[Mutex<Vec<Option<Chunk>>>]>,
     /// Chunks nobody has, with old bytes in them. Its lock is taken inside a shard's, never around.
@@ -57,7 +59,13 @@ impl RamDisk {
             return Err(DiskError::NoSpace(format!("{size} bytes; a RAM disk has at most {MOST}")));
         }
         let shards = (0..SHARDS).map(|_| Mutex::default()).collect();
-        Ok(RamDisk { size, shards, spare: Mutex::default() })
+        Ok(RamDisk { size, atomic: 4096, shards, spare: Mutex::default() })
+    }
+
+    /// It says that a power cut leaves so many bytes of a write whole: a stand-in for a drive of which that is so.
+    #[must_use]
+    pub fn tearing(self, atomic: u32) -> RamDisk {
+        RamDisk { atomic, ..self }
     }
 
     /// Bytes of memory that content takes.
@@ -161,7 +169,7 @@ impl Disk for RamDisk {
         Capabilities {
             size: self.size,
             block: 1,
-            atomic: 4096,
+            atomic: self.atomic,
             volatile: false,
             trim: true,
             read_only: false,
