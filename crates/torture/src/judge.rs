@@ -68,9 +68,14 @@ impl Judge {
         let unmounted = self.stage.unmount();
         let cleared = self.clear();
         let found = judged?;
-        unmounted?;
-        cleared?;
-        Ok(found)
+        match unmounted.and(cleared) {
+            Ok(()) => Ok(found),
+            // What the checker found is found, whatever comes behind it.
+            Err(why) if found.0 == Fate::Lost => {
+                Ok((Fate::Lost, format!("{}; then: {why}", found.1)))
+            }
+            Err(why) => Err(why),
+        }
     }
 
     /// The program and the checker leave nothing.

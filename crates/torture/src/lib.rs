@@ -11,6 +11,8 @@ pub mod crew;
 mod cut_text;
 pub mod cuts;
 mod error;
+#[cfg(test)]
+mod fake;
 pub mod history;
 mod image;
 mod judge;

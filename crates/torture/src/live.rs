@@ -109,16 +109,20 @@ pub fn live(
         if stop.load(Ordering::Relaxed) {
             return Err(TortureError::Interrupted);
         }
-        let crew = Crew { log: crew.folder.join(format!("live-{number}.vlog")), ..crew.clone() };
+        let crew = &Crew { log: crew.folder.join(format!("live-{number}.vlog")), ..crew.clone() };
         let trees = crew.folder.join("trees-live");
         let fault = Faulty { rule: Some(rule.clone()), from_ready };
-        let answer = crew.record(wanted.size, &trees, &fault, None)?;
+        let answer = crew.record(wanted.size, &trees, &fault, None);
+        let Some(answer) = report.in_spite_of(answer)? else { break };
         live.runs += 1;
         if answer["struck"] == true {
             live.struck += 1;
             live.complained += u64::from(answer["complaint"].is_string());
             live.after += answer["promises_after"].as_u64().unwrap_or(0);
-            after(wanted, &crew, number, &rule, report)?;
+            let looked = after(wanted, crew, number, &rule, report);
+            if report.in_spite_of(looked)?.is_none() {
+                break;
+            }
         }
         let _ = std::fs::remove_file(&crew.log);
     }

@@ -39,7 +39,9 @@ pub struct Recovery {
     pub of: Cut,
     /// Changes and flushes of the recovery.
     pub writes: u64,
-    /// States looked at within it.
+    /// States there are to look at within it.
+    pub planned: usize,
+    /// States looked at.
     pub states: usize,
     /// Those that failed.
     pub failed: Vec<Checked>,
@@ -94,7 +96,7 @@ fn spread(report: &Report, count: usize) -> Vec<Cut> {
 /// [`TortureError`].
 pub fn within(
     wanted: &Wanted,
-    crew: &Crew,
+    all: &Crew,
     budget: Duration,
     stop: &AtomicBool,
     report: &mut Report,
@@ -108,15 +110,11 @@ pub fn within(
             report.notes.push(format!("{count} recoveries were not looked at"));
             break;
         }
-        let log = crew.folder.join(format!("recovery-{number}.vlog"));
-        let answer = crew.recover(&Job::check(of.clone()), &log)?;
-        if answer["fate"] != Fate::Kept.name() {
-            let what = format!("before record {}: kept once, and then: {answer}", of.at);
-            return Err(TortureError::Broken(what));
-        }
-        let crew = Crew { log, ..crew.clone() };
+        let log = all.folder.join(format!("recovery-{number}.vlog"));
+        let crew = Crew { log, ..all.clone() };
         let wanted = Wanted { budget: left, ..wanted.clone() };
-        let found = one(&wanted, &crew, of, stop, report)?;
+        let found = recovered(all, &crew, of).and_then(|()| one(&wanted, &crew, of, stop, report));
+        let Some(found) = report.in_spite_of(found)? else { break };
         report.recoveries.push(found);
     }
     report.ms += u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -124,6 +122,18 @@ pub fn within(
         report.verdict = Verdict::Lost;
     }
     Ok(())
+}
+
+/// Has the recovery of a state recorded, in the log of a crew.
+fn recovered(of_state: &Crew, crew: &Crew, of: &Cut) -> Result<(), TortureError> {
+    let answer = of_state.recover(&Job::check(of.clone()), &crew.log)?;
+    match answer["fate"] == Fate::Kept.name() {
+        true => Ok(()),
+        false => {
+            let what = format!("before record {}: kept once, and then: {answer}", of.at);
+            Err(TortureError::Broken(what))
+        }
+    }
 }
 
 fn one(
@@ -137,10 +147,13 @@ fn one(
     let history = History::load(&crew.log).map_err(bad)?;
     let cuts = choose(&history, wanted.subject.atomic, From::Init, true, DRAWN, wanted.seed);
     let mut inner = empty(wanted);
-    explore(wanted, crew, &cuts, stop, &mut inner)?;
+    let explored = explore(wanted, crew, &cuts, stop, &mut inner);
     if stop.load(Ordering::Relaxed) {
         return Err(TortureError::Interrupted);
     }
+    inner.in_spite_of(explored)?;
+    let within = |note| format!("within the recovery before record {}: {note}", of.at);
+    report.notes.extend(std::mem::take(&mut inner.notes).into_iter().map(within));
     if let Some(broken) = inner.checked.iter().find(|checked| checked.fate == Fate::Broken) {
         let what = format!("within the recovery before record {}: {}", of.at, broken.reason);
         report.verdict = Verdict::Broken(what);
@@ -153,5 +166,28 @@ fn one(
         report.plans.append(&mut keep.plans);
     }
     let writes = (cuts.last - cuts.first) as u64;
-    Ok(Recovery { of: of.clone(), writes, states: inner.checked.len(), failed })
+    let (planned, states) = (cuts.hashes.len(), inner.checked.len());
+    Ok(Recovery { of: of.clone(), writes, planned, states, failed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use crate::states::Left;
+
+    #[test]
+    fn what_was_not_looked_at_within_a_recovery_is_said() {
+        let mut fake = Fake::new(&["kept"; 30]);
+        fake.wanted.budget = Duration::ZERO;
+        let mut report = empty(&fake.wanted);
+        let (of, stop) = (Cut { at: 7, left: Left::Worst }, AtomicBool::new(false));
+        let found = one(&fake.wanted, &fake.crew, &of, &stop, &mut report).unwrap();
+        assert!(found.states == 1 && found.planned > 4, "{found:?}");
+        let expected = format!(
+            "within the recovery before record 7: {} states were not looked at",
+            found.planned - 1
+        );
+        assert_eq!(report.notes, [expected]);
+    }
 }

@@ -145,27 +145,29 @@ pub fn run(
             let spent = answer.as_ref().and_then(|answer| Place::of(&answer["spent"]));
             let all = (spent.unwrap_or_default(), ready);
             stacked(wanted, &crew, (stack, runs), all, stop, &mut report)?;
-            return match report.verdict {
-                Verdict::Kept => self_check(wanted, &crew, &history, &cuts, &mut report),
-                _ => Ok(()),
-            }
-            .map(|()| report);
+        } else {
+            let changes = report.recorded.writes + report.recorded.flushes;
+            crate::live::live(wanted, &crew, (runs, changes, ready), stop, &mut report)?;
         }
-        let changes = report.recorded.writes + report.recorded.flushes;
-        crate::live::live(wanted, &crew, (runs, changes, ready), stop, &mut report)?;
+        if report.verdict == Verdict::Kept {
+            looked_at(wanted, &crew, &history, &cuts, &mut report)?;
+        }
         return Ok(report);
     }
     let since = Instant::now();
-    explore(wanted, &crew, &cuts, stop, &mut report)?;
+    let explored = explore(wanted, &crew, &cuts, stop, &mut report);
     if stop.load(Ordering::Relaxed) {
         return Err(TortureError::Interrupted);
     }
+    report.in_spite_of(explored)?;
     judge(wanted, &crew, &history, &cuts, &mut report)?;
     if report.verdict == Verdict::Lost {
         let trees = Trees::load(&trees);
-        report.blame = blamed(wanted, &crew, &history, &trees, &report)?;
+        let blame = blamed(wanted, &crew, &history, &trees, &report);
+        report.blame = report.in_spite_of(blame)?.flatten();
         if let Some(out) = &wanted.out {
-            report.plans = leave(wanted, &history, &report, out)?;
+            let plans = leave(wanted, &history, &report, out);
+            report.plans = report.in_spite_of(plans)?.unwrap_or_default();
         }
     }
     if report.verdict == Verdict::Kept && wanted.recoveries > 0 {
@@ -183,8 +185,7 @@ pub(crate) fn empty(wanted: &Wanted) -> Report {
         planned: (0, 0),
         states: String::new(),
         checked: Vec::new(),
-        // Half a block of the file system's own is what a drive of 512 bytes may leave it.
-        unmountable_counts: wanted.subject.atomic == 4096,
+        unmountable_counts: wanted.subject.must_mount(),
         recoveries: Vec::new(),
         live: None,
         stacked: None,
@@ -309,6 +310,8 @@ pub(crate) fn explore(
     report.checked = found.into_values().collect();
     let odd = odd.into_inner().unwrap_or_else(PoisonError::into_inner);
     if let Some(what) = odd {
+        // Nothing that was found is to be believed.
+        report.checked.clear();
         return Err(TortureError::Broken(format!("two processes built different states: {what}")));
     }
     let left = jobs.len() - report.checked.len();
@@ -345,6 +348,30 @@ fn judge(
         report.verdict = Verdict::Broken(says);
         return Ok(());
     }
+    if !cuts.pending && report.checked.iter().all(|checked| checked.pending == 0) {
+        let why = "nothing was ever pending at a cut: the drive had nothing to lose";
+        report.verdict = Verdict::NotMeasured(why.to_string());
+        return Ok(());
+    }
+    looked_at(wanted, crew, history, cuts, report)
+}
+
+/// Nothing has failed: whether anybody looked, and whoever does complains of a drive that lies.
+fn looked_at(
+    wanted: &Wanted,
+    crew: &Crew,
+    history: &History,
+    cuts: &Cuts,
+    report: &mut Report,
+) -> Result<(), TortureError> {
+    if report.checked.iter().all(|checked| checked.fate == Fate::Unmountable) {
+        let why = match report.checked.first() {
+            Some(first) => format!("no state was mounted, and nothing looked at: {}", first.reason),
+            None => "no state was looked at".to_string(),
+        };
+        report.verdict = Verdict::NotMeasured(why);
+        return Ok(());
+    }
     self_check(wanted, crew, history, cuts, report)
 }
 
@@ -368,7 +395,14 @@ fn self_check(
     let lied = checked(&answer, &cut, false)
         .ok_or_else(|| TortureError::Broken(format!("a worker's answer is not whole: {answer}")))?;
     match lied.fate {
-        Fate::Lost | Fate::Unmountable => {}
+        Fate::Lost => {}
+        Fate::Unmountable => {
+            report.verdict = Verdict::NotMeasured(format!(
+                "a drive that forgot everything since record {} does not mount: the checker has not shown that it \
+                 complains of one: {}",
+                cuts.first, lied.reason
+            ));
+        }
         Fate::Kept => {
             report.verdict = Verdict::NotMeasured(format!(
                 "the checker is content with a drive that forgot everything since record {} of {}",
@@ -433,3 +467,6 @@ fn leave(
     }
     Ok(keep.plans)
 }
+
+#[cfg(test)]
+mod tests;

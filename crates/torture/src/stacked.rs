@@ -115,16 +115,18 @@ pub fn stacked(
 ) -> Result<(), TortureError> {
     let since = Instant::now();
     let moments = moments(runs, all, wanted.seed);
-    let came = every(wanted, crew, stack, &moments, from_ready, stop, report)?;
+    let (came, failed) = every(wanted, crew, stack, &moments, from_ready, stop, report)?;
     report.ms = u64::try_from(since.elapsed().as_millis()).unwrap_or(u64::MAX);
     let mut sum = Stacked { stack: stack.to_string(), all, ..Stacked::default() };
     for (number, came) in &came {
         sum.runs += 1;
         sum.within += u64::from(came.within);
-        let found = looked_at(wanted, crew, (*number, came), report)?;
+        let (found, again) = looked_at(wanted, crew, (*number, came), report)?;
         sum.failed += u64::from(report.is_failure(&found));
         report.checked.push(found);
+        report.in_spite_of(again)?;
     }
+    report.in_spite_of(failed.map_or(Ok(()), Err))?;
     if sum.runs < runs {
         report.notes.push(format!("{} runs were not made", runs - sum.runs));
     }
@@ -140,7 +142,10 @@ pub fn stacked(
     Ok(())
 }
 
-/// Makes the runs, several at a time: what came of each that was made, by its number.
+/// Runs that came to an end, by their numbers, and why no more did.
+type Made = (BTreeMap<usize, Came>, Option<TortureError>);
+
+/// Makes the runs, several at a time: what came of each that was made.
 fn every(
     wanted: &Wanted,
     crew: &Crew,
@@ -149,7 +154,7 @@ fn every(
     from_ready: bool,
     stop: &AtomicBool,
     report: &Report,
-) -> Result<BTreeMap<usize, Came>, TortureError> {
+) -> Result<Made, TortureError> {
     let since = Instant::now();
     let next = Mutex::new(0..moments.len());
     let found: Mutex<BTreeMap<usize, Came>> = Mutex::default();
@@ -213,9 +218,11 @@ fn every(
         return Err(TortureError::Broken(what));
     }
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
-    failed.map_or(Ok(()), Err)?;
-    Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
+    Ok((found.into_inner().unwrap_or_else(PoisonError::into_inner), failed))
 }
+
+/// A run as what was looked at, and whether it could be looked at again.
+type Looked = (Checked, Result<(), TortureError>);
 
 /// A run as what was looked at. Of one that failed the state is looked at again, from its log alone, and left
 /// with a plan.
@@ -224,7 +231,7 @@ fn looked_at(
     crew: &Crew,
     (number, came): (usize, &Came),
     report: &mut Report,
-) -> Result<Checked, TortureError> {
+) -> Result<Looked, TortureError> {
     let when = match came.within {
         true => format!("with operation {}", came.spent.operations),
         false => "when the program had ended".to_string(),
@@ -241,13 +248,25 @@ fn looked_at(
         us: came.us,
     };
     let Some(state) = came.state.as_ref().filter(|_| report.is_failure(&found)) else {
-        return Ok(found);
+        return Ok((found, Ok(())));
     };
     let bad = |error| TortureError::Log { path: state.clone(), error };
     let history = History::load(state).map_err(bad)?;
     found.cut.at = range(&history, From::Init).1;
     found.hash = States::new(&history, wanted.subject.atomic).at(&found.cut).state.hash;
-    let crew = Crew { log: state.clone(), ..crew.clone() };
+    let again = again(wanted, crew, (number, state, &history), &found, report);
+    Ok((found, again))
+}
+
+/// Looks at the state of a run that failed again.
+fn again(
+    wanted: &Wanted,
+    crew: &Crew,
+    (number, state, history): (usize, &Path, &History),
+    found: &Checked,
+    report: &mut Report,
+) -> Result<(), TortureError> {
+    let crew = Crew { log: state.to_path_buf(), ..crew.clone() };
     let mut worker = crew.worker("again")?;
     let answer = worker.ask(&Job::check(found.cut.clone()));
     worker.end();
@@ -271,7 +290,7 @@ fn looked_at(
         keep.plan(&log, &again, &found.cut, found.hash.to_string())?;
         report.plans.append(&mut keep.plans);
     }
-    Ok(found)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::blame::Blame;
 use crate::cut_text::left_text;
+use crate::error::TortureError;
 use crate::live::Live;
 use crate::recovery::Recovery;
 use crate::stacked::Stacked;
@@ -127,6 +128,29 @@ pub struct Report {
 }
 
 impl Report {
+    /// What came of something that is of no use for a failure that was found already: an error is only noted then.
+    ///
+    /// # Errors
+    /// The same error, if nothing has failed.
+    pub(crate) fn in_spite_of<R>(
+        &mut self,
+        result: Result<R, TortureError>,
+    ) -> Result<Option<R>, TortureError> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(TortureError::Interrupted) => Err(TortureError::Interrupted),
+            Err(error) if self.has_failed() => {
+                self.notes.push(format!("it did not come to its end: {error}"));
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn has_failed(&self) -> bool {
+        self.failed().next().is_some() || self.within().1 > 0
+    }
+
     /// States that are a failure.
     pub fn failed(&self) -> impl Iterator<Item = &Checked> {
         self.checked.iter().filter(|checked| self.is_failure(checked))
@@ -171,6 +195,7 @@ impl Report {
                 json!({
                     "of": { "cut": one.of.at, "left": left_text(&one.of.left) },
                     "writes": one.writes,
+                    "states": one.planned,
                     "looked_at": one.states,
                     "failed": one.failed.len(),
                     "failures": one.failed.iter().take(10).map(failure).collect::<Vec<_>>(),
@@ -268,8 +293,13 @@ impl fmt::Display for Report {
         }
         if !self.recoveries.is_empty() {
             let (states, failed) = self.within();
-            let count = self.recoveries.len();
-            writeln!(f, "cut again within {count} recoveries: {states} states, {failed} failed")?;
+            let (count, planned) =
+                (self.recoveries.len(), self.recoveries.iter().map(|one| one.planned));
+            let planned: usize = planned.sum();
+            writeln!(
+                f,
+                "cut again within {count} recoveries: {states} of {planned} states, {failed} failed"
+            )?;
             for one in self.recoveries.iter().filter(|one| !one.failed.is_empty()).take(3) {
                 let first = &one.failed[0];
                 writeln!(

@@ -239,8 +239,10 @@ impl Checker<'_> {
         let read = || self.disk.was_read();
         let (fate, reason) = match self.judge.looked(said, job, &read, &mut answer) {
             Ok(found) => found,
-            Err(TortureError::Broken(why)) => (Fate::Broken, why),
-            Err(other) => return Err(other),
+            // What another state meets, too.
+            Err(other @ (TortureError::Input(_) | TortureError::Machine(_))) => return Err(other),
+            // What this one led to says nothing of others.
+            Err(other) => (Fate::Broken, other.to_string()),
         };
         let us = |time: std::time::Duration| json!(time.as_micros() as u64);
         for (name, value) in [

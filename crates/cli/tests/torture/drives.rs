@@ -133,3 +133,38 @@ pub fn a_stack_that_loses_what_it_acknowledged_is_caught() {
     assert_eq!((code, all["results"]["verdict"].as_str()), (1, Some("not measured")), "{all:#}");
     nothing_is_left(&folder);
 }
+
+/// A checker that is content with everything measures no drive that fails either.
+pub fn a_checker_that_sees_nothing_measures_no_failing_drive() {
+    let folder = Folder::new();
+    let careful = PROGRAM.replace("d\"; fi", "d\" || exit 1; fi");
+    let options = ["--mode", "live", "--fs", "lfs", "--cuts", "4", "--check", "true"];
+    let words = [&options[..], &["--", "sh", "-c", &careful, "SYNC"]].concat();
+    let (code, all) = torture(&folder, &words);
+    let results = &all["results"];
+    assert_eq!((code, results["verdict"].as_str()), (1, Some("not measured")), "{all:#}");
+    assert!(results["live"]["struck"].as_u64() > Some(0), "{all:#}");
+    let why = results["why"].as_str().unwrap_or_default();
+    assert!(why.contains("content with a drive that forgot"), "{why}");
+    nothing_is_left(&folder);
+}
+
+/// What is asked of a drive by one that recorded it is asked of each of its states.
+fn all_states_mount(options: &[&str]) {
+    let folder = Folder::new();
+    let check = ["--random", "12", "--check", CHECK, "--", "sh", "-c", PROGRAM, "SYNC"];
+    let (code, all) = torture(&folder, &[options, &check].concat());
+    let results = &all["results"];
+    assert_eq!((code, results["verdict"].as_str()), (0, Some("kept")), "{all:#}");
+    assert_eq!(results["unmountable"], 0, "{all:#}");
+    nothing_is_left(&folder);
+}
+
+pub fn a_file_system_of_small_blocks_mounts_on_the_states_of_its_drive() {
+    all_states_mount(&["--mkfs", "-b 1024"]);
+}
+
+/// It seals what such a drive tears, if it knows of it.
+pub fn lfs_comes_up_on_a_drive_that_tears_its_blocks() {
+    all_states_mount(&["--fs", "lfs", "--sector", "512"]);
+}
