@@ -34,6 +34,7 @@ mod named;
 mod planted;
 mod pointer;
 mod power;
+mod ranges;
 mod record;
 mod region;
 mod run;

@@ -30,6 +30,12 @@ impl Model {
             self.versions[sector].push(version);
         }
     }
+    /// What was written there is durable, and nothing else.
+    fn settle(&mut self, at: usize, len: usize) {
+        for all in &mut self.versions[at / SECTOR..(at + len).div_ceil(SECTOR)] {
+            all.drain(..all.len() - 1);
+        }
+    }
     fn sync(&mut self) {
         self.versions.iter_mut().for_each(|all| drop(all.drain(..all.len() - 1)));
     }
@@ -53,13 +59,20 @@ fn a_cut_leaves_of_each_sector_one_of_its_versions() {
             calls += 1;
             let at = rng.below((SECTORS * SECTOR - 1) as u64) as usize;
             let len = (rng.between(1, 1_500) as usize).min(SECTORS * SECTOR - at);
-            let kind = rng.below(12);
+            let kind = rng.below(14);
             let bytes = vec![if kind == 1 { 0 } else { rng.next_u64() as u8 | 1 }; len];
             let done = match kind {
                 0 => medium.sync(),
                 1 => medium.discard(at as u64, len as u64),
+                2 | 3 => medium.write_durable(at as u64, &bytes),
                 _ => medium.write(at as u64, &bytes),
             };
+            // A durable write is two calls: the power may go with the second.
+            let second = matches!(kind, 2 | 3) && medium.operations() > calls;
+            calls += u64::from(second);
+            if second && done.is_err() {
+                model.write(at, &bytes);
+            }
             if done.is_err() {
                 break medium.left().expect("the power is off");
             }
@@ -67,6 +80,9 @@ fn a_cut_leaves_of_each_sector_one_of_its_versions() {
             match kind {
                 0 => model.sync(),
                 _ => model.write(at, &bytes),
+            }
+            if second {
+                model.settle(at, len);
             }
             let mut out = vec![0xEE; 700];
             let from = rng.below((SECTORS * SECTOR - 700) as u64) as usize;
@@ -181,4 +197,78 @@ fn data_that_is_held_back_is_data() {
     medium.sync().unwrap();
     assert_eq!(from(0), Some(4_096..8_192), "the medium has it now");
     assert_eq!((medium.size().unwrap(), medium.discard_is_fast()), (1 << 20, true));
+}
+
+#[test]
+fn a_durable_write_makes_nothing_else_durable() {
+    let mut others = BTreeSet::new();
+    for seed in 0..40 {
+        let below = Arc::new(Memory::default());
+        let medium = CutMedium::new(below.clone(), seed);
+        medium.write(0, &[1; 4096]).unwrap();
+        medium.sync().unwrap();
+        medium.write(0, &[2; 512]).unwrap();
+        medium.write(2048, &[2; 512]).unwrap();
+        medium.write_durable(1000, &[3; 600]).unwrap();
+        medium.cut_now().unwrap();
+        let mut found = [0; 4096];
+        below.read(0, &mut found).unwrap();
+        assert!(found[1000..1600] == [3; 600] && found[1600..2048] == [1; 448], "{seed}");
+        others.insert((found[0], found[2048]));
+    }
+    assert_eq!(others.len(), 4, "what was written before is drawn: {others:?}");
+}
+
+#[test]
+fn a_long_discard_is_pending_as_any_write_is() {
+    const BYTES: usize = 4 << 20;
+    let (from, len) = (100, 3 << 20);
+    let mut kinds = BTreeSet::new();
+    for seed in 0..40 {
+        let below = Arc::new(Memory::default());
+        let medium = CutMedium::new(below.clone(), seed);
+        medium.write(0, &vec![1; BYTES]).unwrap();
+        medium.sync().unwrap();
+        let there = || below.0.lock().unwrap().clone();
+        let before = there();
+        medium.write(8192, &[2; 512]).unwrap();
+        medium.discard(from as u64, len as u64).unwrap();
+        medium.write(16384, &[3; 512]).unwrap();
+        medium.write(20_000, &[4; 8]).unwrap();
+        assert!(there() == before, "nothing reaches the medium");
+        let mut now = vec![0; BYTES];
+        medium.read(0, &mut now).unwrap();
+        let mut expected = vec![1; BYTES];
+        expected[from..from + len].fill(0);
+        expected[16384..16896].fill(3);
+        expected[20_000..20_008].fill(4);
+        assert!(now == expected, "what was discarded reads as zeroes");
+        let mut tail = [9; 1024];
+        medium.read((from + len - 512) as u64, &mut tail).unwrap();
+        assert!(tail[..512] == [0; 512] && tail[512..] == [1; 512]);
+        if seed == 0 {
+            medium.write_durable(32_768, &[5; 512]).unwrap();
+            assert_eq!(there()[32_768..33_280], [5; 512]);
+            medium.sync().unwrap();
+            expected[32_768..33_280].fill(5);
+            assert!(there() == expected);
+            continue;
+        }
+        medium.cut_now().unwrap();
+        let left = medium.left().unwrap();
+        assert_eq!(left.pending, ((from + len).div_ceil(SECTOR) - from / SECTOR) as u64);
+        let found = there();
+        for (number, sector) in found.chunks(SECTOR).enumerate() {
+            let at = number * SECTOR;
+            let is = |range: std::ops::Range<usize>| sector == &expected[range];
+            let old = sector.iter().all(|byte| *byte == 1);
+            let zero = sector.iter().all(|byte| *byte == 0);
+            let two = at == 8192 && sector == [2; SECTOR];
+            assert!(old || zero || two || is(at..at + SECTOR), "{seed}: at {at}");
+        }
+        let zeroes = found[4096 * 16..len].iter().filter(|byte| **byte == 0).count();
+        kinds.insert((zeroes == 0, zeroes == len - 4096 * 16));
+        assert!(left.lost < left.pending || found == before, "{seed}: all of it is lost");
+    }
+    assert_eq!(kinds.len(), 3, "all of it, nothing, and some: {kinds:?}");
 }
