@@ -8,12 +8,16 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 /// What is kept of what a program says.
 const SAID: usize = 16 << 10;
+/// How long what a program said is waited for when it has ended: somebody who left its box may still hold the pipe.
+const LINGER: Duration = Duration::from_secs(2);
 /// How often a program is looked after.
 const LOOK: Duration = Duration::from_micros(500);
 
@@ -134,11 +138,12 @@ impl Boxes {
         command.envs(env.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().map_err(|error| named(&words[0], error))?;
-        let out = child.stdout.take().map(tail);
-        let err = child.stderr.take().map(tail);
+        let out = child.stdout.take().map(Tail::of);
+        let err = child.stderr.take().map(Tail::of);
         let (status, ended) = self.wait(&mut child, limit, stop)?;
-        let text = |thread: Option<std::thread::JoinHandle<Vec<u8>>>| {
-            let bytes = thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let until = Instant::now() + LINGER;
+        let text = |tail: Option<Tail>| {
+            let bytes = tail.map(|tail| tail.end(until)).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
         let code = || status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
@@ -212,21 +217,39 @@ fn named(word: &OsStr, error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{}: {error}", word.to_string_lossy()))
 }
 
-/// Reads all, and keeps the end.
-fn tail(mut from: impl Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
-    std::thread::spawn(move || {
-        let (mut kept, mut piece) = (Vec::new(), [0; 4096]);
-        while let Ok(count) = from.read(&mut piece) {
-            if count == 0 {
-                break;
+/// The end of what somebody says, read by a thread.
+struct Tail {
+    kept: Arc<Mutex<Vec<u8>>>,
+    /// Closed when nobody can say any more.
+    over: Receiver<()>,
+}
+
+impl Tail {
+    /// Reads all.
+    fn of(mut from: impl Read + Send + 'static) -> Tail {
+        let kept: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let (into, (tell, over)) = (Arc::clone(&kept), channel());
+        std::thread::spawn(move || {
+            let _open: Sender<()> = tell;
+            let mut piece = [0; 4096];
+            while let Ok(count @ 1..) = from.read(&mut piece) {
+                let mut kept = into.lock().unwrap_or_else(PoisonError::into_inner);
+                kept.extend_from_slice(&piece[..count]);
+                if kept.len() > 2 * SAID {
+                    let more = kept.len() - SAID;
+                    kept.drain(..more);
+                }
             }
-            kept.extend_from_slice(&piece[..count]);
-            if kept.len() > 2 * SAID {
-                kept.drain(..kept.len() - SAID);
-            }
-        }
-        kept
-    })
+        });
+        Tail { kept, over }
+    }
+
+    /// What was said, when nobody can say more. Whoever left the box holds the pipe for as long as it likes: it is not
+    /// listened to for longer than `until`.
+    fn end(self, until: Instant) -> Vec<u8> {
+        let _ = self.over.recv_timeout(until.saturating_duration_since(Instant::now()));
+        std::mem::take(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 #[cfg(test)]
@@ -248,6 +271,15 @@ mod tests {
         let out = run("yes | head -c 1000000; echo last", long);
         assert_eq!(out.last_line(), Some("last"));
         assert!(out.out.len() <= 2 * SAID);
+    }
+
+    #[test]
+    fn who_leaves_a_group_is_not_waited_for() {
+        let since = Instant::now();
+        let words = ["sh", "-c", "setsid sleep 30 & echo gone"].map(OsString::from);
+        let out = Boxes::Group.run(&words, &[], Duration::from_secs(20), &|| false).unwrap();
+        assert_eq!((out.ended, out.last_line()), (Ended::Code(0), Some("gone")));
+        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", since.elapsed());
     }
 
     #[test]
