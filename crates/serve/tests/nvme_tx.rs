@@ -3,10 +3,10 @@
 mod controller;
 
 use block::{Rng, TxId};
-use controller::{DRIVE, Running, run};
+use controller::{DRIVE, NQN, Running, run};
 use stack::power::When;
-use varve_serve::nvme::codec::{Sqe, vendor};
-use varve_serve::nvme::initiator::{Told, Wish, blocks};
+use varve_serve::nvme::codec::{Sqe, admin, vendor};
+use varve_serve::nvme::initiator::{Line, Told, Wish, blocks, configure, connect_command};
 use varve_serve::nvme::{Bug, Initiator, InitiatorError, Options, Status};
 
 fn page(version: u64, place: u64) -> Vec<u8> {
@@ -331,4 +331,33 @@ fn planted_bugs_of_transactions_are_found() {
         println!("{bug:?}: {found:?}");
         assert!(found.is_some(), "{bug:?}");
     }
+}
+
+/// As a driver does that has lost track: nothing of before is the host's, or in anybody's way.
+#[test]
+fn a_controller_that_was_reset_has_nothing_of_before() {
+    let running = run(&[DRIVE], Options::default());
+    let wish = Wish::default();
+    let (mut one, of) = running.host(&wish);
+    one.claim(of, true).expect("claimed");
+    let tid = one.tx_begin(of).expect("begun");
+    one.tx_write(of, tid, 3, &page(1, 3)).expect("written");
+    // An event that is waited for takes no part in what follows.
+    one.admin.send(Sqe::new(admin::ASYNC_EVENT, 0), &[], 0).expect("sent");
+    configure(&mut one.admin, 0x0046_0000).expect("reset");
+    let gone = one.read(of, 3, 1);
+    assert!(matches!(gone, Err(InitiatorError::Io(_))), "its queue has ended: {gone:?}");
+    let (mut two, _) = running.host(&wish);
+    two.write(of, 3, &page(2, 3), true).expect("nobody has the page, or the namespace");
+    // The host begins anew on the queue that it has, with the same numbers.
+    configure(&mut one.admin, 0x0046_0001).expect("enabled");
+    let cntlid = u16::from_le_bytes([one.controller[78], one.controller[79]]);
+    let mut line = Line::open(&running.address(), wish.digests).expect("a socket");
+    let (sqe, data) = connect_command(NQN, &wish, 1, wish.depth - 1, cntlid);
+    line.done(sqe, &data, 0).expect("the same queue again");
+    line.capsule = 4096;
+    one.queues = vec![line];
+    assert_eq!(one.read(of, 3, 1).expect("read"), page(2, 3));
+    assert_eq!(status(one.tx_commit(of, &[tid])).0, Status::TX_UNKNOWN);
+    two.claim(of, true).expect("nobody's");
 }

@@ -16,6 +16,7 @@ use block::TxId;
 use super::codec::Sqe;
 use super::pdu::put;
 use super::status::Status;
+use crate::stream::output::PATIENCE;
 
 /// Failed commands that are remembered.
 pub const ERRORS: usize = 64;
@@ -51,6 +52,12 @@ pub struct Features {
     pub events: u32,
     /// Kelvin from which on it is too warm; it never is.
     pub warm: u32,
+}
+
+impl Default for Features {
+    fn default() -> Features {
+        Features { events: 0, warm: 343 }
+    }
 }
 
 /// Whether an event was told.
@@ -112,7 +119,7 @@ impl Association {
             host,
             born,
             registers: Mutex::default(),
-            features: Mutex::new(Features { events: 0, warm: 343 }),
+            features: Mutex::default(),
             queues: Mutex::default(),
             changed: Mutex::default(),
             errors: Mutex::default(),
@@ -177,6 +184,18 @@ impl Association {
         let queues = lock(&self.queues);
         self.over.store(true, Ordering::SeqCst);
         queues.values().for_each(|end| end());
+    }
+    /// The controller is reset: all I/O queues end, and what they had begun is over when this returns. What is not
+    /// kept elsewhere is as at the beginning.
+    pub fn reset_queues(&self) {
+        lock(&self.queues).values().for_each(|end| end());
+        let since = Instant::now();
+        // Each leaves by itself when its last command is done; a drive in real time takes its time.
+        while !lock(&self.queues).is_empty() && since.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        *self.features() = Features::default();
+        lock(&self.changed).0 = News::None;
     }
     /// Whether it is over.
     pub fn is_over(&self) -> bool {
@@ -259,6 +278,10 @@ impl Association {
     /// Whether a namespace has lost its power so often when this is asked for the first time.
     pub fn is_new_life(&self, namespace: usize, cuts: u64) -> bool {
         lock(&self.lives).insert(namespace, cuts) != Some(cuts)
+    }
+    /// Those that were open; others may follow.
+    pub fn reset_transactions(&self) -> Open {
+        lock(&self.transactions).as_mut().map(std::mem::take).unwrap_or_default()
     }
     /// Those that were open; no others will be.
     pub fn end_transactions(&self) -> Open {

@@ -216,13 +216,18 @@ impl<T: Transport> Work<'_, T> {
                 done = done.and(namespace.stack.disk.flush()?);
             }
         }
-        configure(&queue.association, value);
+        let association = Arc::clone(&queue.association);
+        if configure(&association, value) {
+            // Events that were waited for are not answered any more.
+            self.held.clear();
+            self.shared.reset(&association);
+        }
         Ok(Reply::Done(0, done))
     }
 }
 
-/// Sets CC; CSTS follows at once.
-fn configure(association: &Association, value: u32) {
+/// Sets CC; CSTS follows at once. Whether the controller was reset: what was open in the life before is over.
+fn configure(association: &Association, value: u32) -> bool {
     let mut registers = association.registers();
     let enabled = registers.configuration & 1 != 0;
     registers.configuration = value;
@@ -236,8 +241,9 @@ fn configure(association: &Association, value: u32) {
             let fits = value & 0x00ff_3f80 == 0x0046_0000 && matches!(value >> 4 & 7, 0 | 6);
             registers.status = if fits { 1 } else { FAILED };
         }
-        // What was open in the life before is over: the host begins anew.
+        // The host begins anew.
         (true, false) => registers.status = 0,
         _ => {}
     }
+    enabled && value & 1 == 0
 }

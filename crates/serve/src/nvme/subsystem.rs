@@ -177,7 +177,20 @@ impl Subsystem {
     /// A host is gone: its queues end, its transactions are aborted.
     pub(super) fn end(&self, association: &Association) {
         association.end_queues();
-        let mut open = association.end_transactions();
+        let open = association.end_transactions();
+        self.give_up(association, open);
+        self.associations().1.remove(&association.cntlid);
+    }
+
+    /// A host resets its controller: as if it were gone, and it begins anew on the admin queue that it has.
+    pub(super) fn reset(&self, association: &Association) {
+        association.reset_queues();
+        let open = association.reset_transactions();
+        self.give_up(association, open);
+    }
+
+    /// What a host had is nobody's any more.
+    fn give_up(&self, association: &Association, mut open: Open) {
         self.forget_cut(association, &mut open);
         let mut counts = Counts { aborts: open.len() as u64, ..Counts::default() };
         for (index, tid) in open {
@@ -190,7 +203,6 @@ impl Subsystem {
         // Whoever claims what this one had finds no page of its transactions.
         self.end_claims(association.cntlid);
         self.stats.take(&mut counts);
-        self.associations().1.remove(&association.cntlid);
     }
 
     /// Whether all the power is on, and cuts so far.
