@@ -38,6 +38,21 @@ fn recorded() -> (Vec<u8>, Arc<DataRecorded>) {
 }
 
 #[test]
+fn a_trim_forgets_what_the_log_says_and_no_more() {
+    // This one would forget single bytes.
+    let ram = Arc::new(RamDisk::new(1 << 20).unwrap());
+    let disk = DataRecorded::new(ram, Box::new(Kept::default()), "a test").unwrap();
+    disk.write(0, &[5; 16_384], false).unwrap().wait().unwrap();
+    disk.trim(1000, 9000, false).unwrap().wait().unwrap();
+    disk.trim(9000, 1000, false).unwrap().wait().unwrap();
+    let mut found = [1; 16_384];
+    disk.read(0, &mut found).unwrap().wait().unwrap();
+    let zeroes: Vec<usize> = (0..4).filter(|block| found[block * 4096] == 0).collect();
+    assert_eq!(zeroes, [1]);
+    assert_eq!(found.iter().filter(|byte| **byte == 0).count(), 4096, "whole blocks");
+}
+
+#[test]
 fn what_was_recorded_is_read() {
     let (bytes, disk) = recorded();
     for bytes in [bytes.clone(), pack(&bytes).unwrap()] {

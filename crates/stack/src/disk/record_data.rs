@@ -233,13 +233,14 @@ impl Disk for DataRecorded {
         Ok(done)
     }
     fn trim(&self, at: u64, bytes: u64, fua: bool) -> Result<Done, DiskError> {
-        // A disk forgets whole blocks: what lies inside the range, and those alone.
+        // Whole blocks inside the range, and those alone: what is written down is what is forgotten, also where the disk would
+        // forget more than that.
         let block = u64::from(self.below.capabilities().block.max(4096));
-        let (start, end) = (at.next_multiple_of(block), (at.saturating_add(bytes)) / block * block);
         inside(at, bytes, self.size)?;
-        let inner = end.saturating_sub(start);
-        let trimmed = event(Op::Trim, start.min(self.size), inner, fua);
-        self.change(trimmed, None, || self.below.trim(at, bytes, fua))
+        let (start, end) = (at.next_multiple_of(block), (at + bytes) / block * block);
+        let (start, inner) = (start.min(self.size), end.saturating_sub(start));
+        let trimmed = event(Op::Trim, start, inner, fua);
+        self.change(trimmed, None, || self.below.trim(start, inner, fua))
     }
     fn zero(&self, at: u64, bytes: u64, keep: bool, fua: bool) -> Result<Done, DiskError> {
         let zeroed = event(Op::Zero, at, bytes, fua);
