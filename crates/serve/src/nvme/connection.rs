@@ -70,6 +70,23 @@ pub(super) struct Connection<'a, T> {
     began: Instant,
 }
 
+/// A PDU of which a part is there: since when the rest is waited for.
+#[derive(Default)]
+struct Half(Option<Instant>);
+
+impl Half {
+    fn look(&mut self, half: bool, now: Instant) {
+        if half {
+            self.0.get_or_insert(now);
+        }
+    }
+
+    /// A read may give up a little before its time is over: nobody waits as long once more for that.
+    fn is_late(&self, now: Instant) -> bool {
+        self.0.is_some_and(|since| now.saturating_duration_since(since) + LOOK >= PATIENCE)
+    }
+}
+
 /// Serves one connection until it ends. What was admitted is finished and answered.
 pub fn serve<T: Transport>(
     shared: &Arc<Subsystem>,
@@ -128,12 +145,13 @@ impl<T: Transport> Connection<'_, T> {
     /// Returns when at least `wanted` bytes are there, of a PDU that has `begun` or of the next one.
     /// Before it waits for them, answers leave.
     fn await_input(&mut self, wanted: usize, begun: bool) -> Result<(), End> {
-        let mut late = None;
+        let mut half = Half::default();
         while self.input.bytes().len() < wanted {
             self.work.settle()?;
             self.work.check_life(self.began)?;
             self.work.leave()?;
             self.work.shared.stats.take(&mut self.work.counts);
+            half.look(begun || !self.input.bytes().is_empty(), Instant::now());
             match self.input.fill(self.work.out.stream(), wanted) {
                 Ok(0) => return Err(End::Closed),
                 Ok(_) => {
@@ -147,8 +165,7 @@ impl<T: Transport> Connection<'_, T> {
                     if self.work.is_stopping() {
                         return Err(End::Closed);
                     }
-                    let half = begun || !self.input.bytes().is_empty();
-                    if half && late.get_or_insert_with(Instant::now).elapsed() > PATIENCE {
+                    if half.is_late(Instant::now()) {
                         return Err(End::Stream(error));
                     }
                 }
@@ -336,3 +353,20 @@ const _: () = assert!(
         && super::server::MOST_TRANSFER as usize + DATA_HEAD + COMMON + CQE + 3 * DIGEST
             <= crate::stream::output::ANSWER
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The reads of an I/O queue end once in [`PATIENCE`].
+    #[test]
+    fn half_a_pdu_is_waited_for_once() {
+        let (mut half, begun) = (Half::default(), Instant::now());
+        half.look(false, begun);
+        assert!(!half.is_late(begun + 10 * PATIENCE), "between PDUs a host may rest");
+        half.look(true, begun);
+        half.look(true, begun + PATIENCE / 2);
+        assert!(!half.is_late(begun + PATIENCE / 2));
+        assert!(half.is_late(begun + PATIENCE));
+    }
+}
