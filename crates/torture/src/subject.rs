@@ -119,3 +119,30 @@ impl Scratch {
         self.0.parent().unwrap_or(&self.0).join("shared")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use stack::datalog::{Log, Writer};
+    use stack::disk::{DataRecorded, Disk};
+
+    use crate::fake::Fake;
+    use crate::history::History;
+    use crate::overlay::StateDisk;
+
+    #[test]
+    fn a_state_says_of_itself_what_the_drive_said_that_was_recorded() {
+        let mut subject = Fake::new(&[]).wanted.subject;
+        for atomic in [512, 4096] {
+            subject.atomic = atomic;
+            let drive = Arc::new(subject.drive(1 << 20).unwrap());
+            let recorded = DataRecorded::new(drive, Box::new(std::io::sink()), "a test").unwrap();
+            let log = Writer::new(Vec::new(), 1 << 20, "a test").unwrap().finish().unwrap();
+            let history = History::new(Log::read(log).unwrap()).unwrap();
+            let state = StateDisk::new(Arc::new(history), atomic);
+            assert_eq!(recorded.capabilities(), state.capabilities());
+            assert_eq!(u64::from(state.capabilities().atomic), atomic);
+        }
+    }
+}
