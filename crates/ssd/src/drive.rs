@@ -209,7 +209,8 @@ impl Drive {
     /// # Errors
     /// As a flush.
     pub fn cool_buffer(&mut self) -> Result<(), DeviceError> {
-        if self.front.stats().0.dirty > 0 {
+        // What waits since a request that failed is dirty as well.
+        if !self.front.dirty(1).is_empty() {
             self.drain()?;
         }
         self.front = new_front(&self.p);

@@ -3,7 +3,10 @@
 
 use block::{BlockDevice, Data, DeviceError, Lba, Request, Rng, Sectors, Time};
 use nand::{Fault, FaultPlan};
-use varve_ssd::{Config, Drive, Params};
+use varve_ssd::{
+    Access, Admission, Batches, Config, Drive, Frame, List, Params, Policy, PolicyInfo, Pool,
+    Stream, add_policy,
+};
 
 const PAGE: usize = 4096;
 
@@ -117,6 +120,92 @@ fn a_waiting_page_is_flushed_and_a_whole_write_replaces_it() {
     assert!(other.read(7, 1).unwrap() == [5; PAGE], "after a whole write");
 }
 
+#[test]
+fn a_waiting_page_survives_an_emptied_buffer_that_holds_nothing_dirty() {
+    let mut bench = with_page_7_waiting();
+    // All that is dirty beside it.
+    bench.discard(20, 7).unwrap();
+    assert_eq!(bench.drive.stats().buffer.dirty, 0);
+    bench.drive.cool_buffer().unwrap();
+    assert!(bench.read(7, 1).unwrap() == [2; PAGE]);
+}
+
+#[test]
+fn what_a_failed_write_gathered_is_no_part_of_the_next() {
+    let faults = FaultPlan { faults: vec![Fault::ReadUncorrectable { read: 0 }] };
+    let params = params(&["buffer.policy=none", "buffer.size=0"]);
+    let drive = Drive::with_faults(&params, &faults).unwrap();
+    let mut bench = Bench { drive, at: Time::ZERO };
+    bench.write(11 * 8, &[1; PAGE]).unwrap();
+    bench.flush();
+    // Page 10 whole, and a part of page 11, the rest of which cannot be read.
+    let failed = bench.write(10 * 8, &[2; PAGE + 512]).unwrap_err();
+    assert!(matches!(failed, DeviceError::Unreadable(Lba(88))), "{failed}");
+    bench.write(20 * 8, &[3; PAGE]).unwrap();
+    assert!(bench.read(20, 1).unwrap() == [3; PAGE]);
+}
+
+/// Admits the odd pages of a buffer, first in first out, and lets the even ones pass by.
+#[derive(Clone, Debug, Default)]
+struct Half(List);
+
+impl Policy for Half {
+    fn hit(&mut self, _: &mut Pool, _: Frame, _: &Access<'_>) {}
+    fn admit(&mut self, pool: &mut Pool, a: &Access<'_>, out: &mut Batches) -> Admission {
+        if a.page.0.is_multiple_of(2) {
+            return Admission::Bypass;
+        }
+        if pool.free() == 0
+            && let Some(oldest) = self.0.back()
+        {
+            pool.unlink(&mut self.0, oldest);
+            out.evict(oldest, Stream::Other);
+        }
+        Admission::Admit(0)
+    }
+    fn inserted(&mut self, pool: &mut Pool, frame: Frame, _: &Access<'_>) {
+        pool.push_front(&mut self.0, frame);
+    }
+    fn removed(&mut self, pool: &mut Pool, frame: Frame) {
+        pool.unlink(&mut self.0, frame);
+    }
+    fn cleaned(&mut self, _: &mut Pool, _: Frame) {}
+    fn check(&self, pool: &Pool) -> Result<(), String> {
+        (self.0.len() == pool.resident()).then_some(()).ok_or_else(|| "lists".to_string())
+    }
+}
+
+fn add_half() {
+    static HALF: PolicyInfo = PolicyInfo {
+        name: "half",
+        aliases: &[],
+        doc: "odd pages only",
+        source: "a test",
+        options: &[],
+        clairvoyant: false,
+        make: |setup| setup.buffer(Half::default()),
+    };
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| add_policy(&HALF).unwrap());
+}
+
+#[test]
+fn pages_that_pass_by_and_pages_that_push_others_out_do_not_mix() {
+    add_half();
+    for pairs in [&["buffer.policy=half"][..], &UNITS_OF_FOUR] {
+        let drive = Drive::new(&params(pairs)).unwrap();
+        let mut bench = Bench { drive, at: Time::ZERO };
+        let bytes: Vec<u8> = (1..=64).flat_map(|page| [page; PAGE]).collect();
+        for page in (0..64).step_by(4) {
+            bench.write(page * 8, &bytes[page as usize * PAGE..][..4 * PAGE]).unwrap();
+        }
+        assert!(bench.read(0, 64).unwrap() == bytes, "{pairs:?}");
+    }
+}
+
+const UNITS_OF_FOUR: [&str; 4] =
+    ["buffer.policy=half", "geometry.page=16 KiB", "unit=16 KiB", "capacity=2 MiB"];
+
 /// What each page may hold: a request that failed may have had its effect or not.
 struct Model(Vec<Vec<Vec<u8>>>);
 
@@ -209,8 +298,19 @@ fn nothing_else_is_read_than_was_written_whatever_fails() {
         &["buffer.policy=fab", "buffer.size=128 KiB"],
         &["buffer.policy=aoi", "buffer.size=64 KiB"],
         &["buffer.write=through"],
+        &["buffer.policy=none", "buffer.size=0"],
+        &[
+            "buffer.policy=none",
+            "buffer.size=0",
+            "geometry.page=16 KiB",
+            "unit=16 KiB",
+            "capacity=2 MiB",
+        ],
+        &["buffer.policy=half"],
+        &UNITS_OF_FOUR,
         &["ftl=hybrid-log", "op=150 %"],
     ];
+    add_half();
     for pairs in variants {
         let (mut served, mut failed) = (0, 0);
         for seed in 1..=4 {

@@ -79,7 +79,10 @@ pub(super) struct Buffer<P> {
     pub(super) evicted: Vec<Evicted>,
     /// Pages to be written with what was evicted.
     pub(super) pads: Vec<std::ops::Range<u32>>,
+    /// Memory for the payloads of a mapping unit that leaves the buffer; those of pages that pass
+    /// it by, which are gathered meanwhile, have their own.
     pub(super) pieces: Vec<Payload>,
+    pub(super) bypassed: Vec<Payload>,
     pub(super) apps: Vec<AppStats>,
     pub(super) stats: BufferStats,
     pub(super) read_unwritten: u64,
@@ -96,6 +99,7 @@ impl<P: Clone> Clone for Buffer<P> {
             evicted: self.evicted.clone(),
             pads: self.pads.clone(),
             pieces: Vec::new(),
+            bypassed: Vec::new(),
             apps: self.apps.clone(),
             ..*self
         }
@@ -111,6 +115,7 @@ pub(super) fn boxed<P: Policy>(policy: P, pool: Pool, mask: bool) -> Box<dyn Fro
         evicted: Vec::with_capacity(256),
         pads: Vec::new(),
         pieces: Vec::with_capacity(16),
+        bypassed: Vec::with_capacity(16),
         apps: vec![AppStats::default()],
         stats: BufferStats::default(),
         read_unwritten: 0,

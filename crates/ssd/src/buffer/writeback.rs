@@ -144,6 +144,8 @@ impl<P: Policy> Buffer<P> {
         let unit = self.pool.page(frame).0 / host.unit_pages;
         let (app, hint) = (self.pool.app(frame), self.pool.stream(frame));
         let (mut mask, mut ready) = (0u32, host.now);
+        // Left from a read below that failed.
+        self.pieces.clear();
         for i in 0..host.unit_pages {
             let page = unit * host.unit_pages + i;
             let Some(frame) = self.pool.find(Lpn(page)) else { continue };

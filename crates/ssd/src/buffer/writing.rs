@@ -8,6 +8,45 @@ use super::policy::{Access, Admission, Policy, ReqInfo};
 use crate::backend::Backend;
 use crate::ftl::{SlotData, Writer};
 
+/// Pages of a request that the policy refuses: they go to flash with their neighbours of the same
+/// mapping unit.
+struct Bypassed {
+    unit: u32,
+    /// Bit i: page i of the unit.
+    mask: u32,
+    /// The payloads of those pages, in ascending order.
+    pieces: Vec<Payload>,
+}
+
+impl Bypassed {
+    /// Nothing yet; `pieces` is memory to use.
+    fn with(mut pieces: Vec<Payload>) -> Bypassed {
+        pieces.clear();
+        Bypassed { unit: 0, mask: 0, pieces }
+    }
+    /// The page `bit` of `unit`, behind those of the same unit.
+    fn add(&mut self, unit: u32, bit: u32, payload: Payload) {
+        self.unit = unit;
+        self.mask |= bit;
+        self.pieces.push(payload);
+    }
+    /// Hands on what is gathered, if anything is.
+    fn write<B: Backend>(
+        &mut self,
+        back: &mut B,
+        ready: Time,
+        info: &ReqInfo,
+    ) -> Result<(), DeviceError> {
+        if self.mask != 0 {
+            let writer = Writer { app: info.app.0, hint: info.hint, batch: 0 };
+            back.write(ready, self.unit, self.mask, &self.pieces, writer)?;
+            self.mask = 0;
+            self.pieces.clear();
+        }
+        Ok(())
+    }
+}
+
 impl<P: Policy> Buffer<P> {
     pub(super) fn write<B: Backend>(
         &mut self,
@@ -24,7 +63,10 @@ impl<P: Policy> Buffer<P> {
         let received = host.side.receive(host.now, start, info.len.0);
         let mut done = received;
         let (first, last) = (offset / PAGE, end.div_ceil(PAGE));
-        let (mut hits, mut admitted, mut bypassed) = (0, 0u64, None::<(u32, u32)>);
+        let unit_pages = host.unit_pages;
+        let (mut hits, mut admitted) = (0, 0u64);
+        // It belongs to this request: what is gathered when it fails is gone with it.
+        let mut bypassed = Bypassed::with(std::mem::take(&mut self.bypassed));
         for page in first..last {
             let bits = sectors_of(page, offset, end);
             self.stats.partial_units += u64::from(bits != 0xFF);
@@ -52,15 +94,12 @@ impl<P: Policy> Buffer<P> {
                     let Admission::Admit(class) =
                         self.policy.admit(&mut self.pool, &access, &mut self.out)
                     else {
-                        self.bypass(
-                            back,
-                            &host,
-                            page as u32,
-                            payload,
-                            &info,
-                            received,
-                            &mut bypassed,
-                        )?;
+                        let (unit, bit) =
+                            (page as u32 / unit_pages, 1 << (page as u32 % unit_pages));
+                        if bypassed.unit != unit {
+                            bypassed.write(back, received, &info)?;
+                        }
+                        bypassed.add(unit, bit, payload);
                         continue;
                     };
                     self.take_evictions();
@@ -77,9 +116,8 @@ impl<P: Policy> Buffer<P> {
             self.pool.add_mask(frame, if matches!(request.data, Data::None) { bits } else { 0xFF });
             self.pool.set_payload(frame, payload);
         }
-        if let Some((unit, mask)) = bypassed {
-            self.write_pieces(back, received, unit, mask, &info)?;
-        }
+        bypassed.write(back, received, &info)?;
+        self.bypassed = bypassed.pieces;
         let app = self.app(info.app);
         app.write_units += last - first;
         app.write_hits += hits;
@@ -92,46 +130,6 @@ impl<P: Policy> Buffer<P> {
             done = done.max(self.write_through(back, &host, first, last, request.fua)?);
         }
         Ok(host.side.complete(done))
-    }
-
-    /// A page that the policy refuses goes to flash with its neighbours of the same mapping unit.
-    #[expect(clippy::too_many_arguments, reason = "the state of the loop it is part of")]
-    pub(super) fn bypass<B: Backend>(
-        &mut self,
-        back: &mut B,
-        host: &Host<'_>,
-        page: u32,
-        payload: Payload,
-        info: &ReqInfo,
-        ready: Time,
-        gathered: &mut Option<(u32, u32)>,
-    ) -> Result<(), DeviceError> {
-        let (unit, bit) = (page / host.unit_pages, 1 << (page % host.unit_pages));
-        match gathered {
-            Some((same, mask)) if *same == unit => *mask |= bit,
-            _ => {
-                if let Some((unit, mask)) = gathered.take() {
-                    self.write_pieces(back, ready, unit, mask, info)?;
-                }
-                *gathered = Some((unit, bit));
-            }
-        }
-        self.pieces.push(payload);
-        Ok(())
-    }
-
-    fn write_pieces<B: Backend>(
-        &mut self,
-        back: &mut B,
-        ready: Time,
-        unit: u32,
-        mask: u32,
-        info: &ReqInfo,
-    ) -> Result<(), DeviceError> {
-        let writer = Writer { app: info.app.0, hint: info.hint, batch: 0 };
-        let result = back.write(ready, unit, mask, &self.pieces, writer);
-        self.pieces.clear();
-        result
     }
 
     /// Programs the request's pages and waits for them.
