@@ -130,7 +130,7 @@ const ROWS: &[Row] = &[
     ("order", &["line=superblock"], "PWCD", "read latency"),
     ("placement", &["line=superblock"], "dynamic", "read latency"),
     ("plp.mode", &[], "full", "flush latency"),
-    ("plp.pages", &["plp.mode=capacitor"], "40", "flush latency"),
+    ("plp.pages", &["plp.mode=capacitor", "plp.pages=1"], "40", "flush latency"),
     ("queue_depth", &[], "1", "time in the host's queue"),
     ("sched", &[], "read-first", "read latency"),
     ("streams.count", STREAMS, "1", "erases and copies"),

@@ -156,6 +156,27 @@ fn a_key_of_entries_is_refused_where_there_are_none() {
 }
 
 #[test]
+fn a_share_that_leaves_nothing_is_refused() {
+    let resolve = |pairs: &[&str]| {
+        let mut config = Config::default();
+        for pair in pairs {
+            config.set_pair(pair).unwrap();
+        }
+        config.resolve().map(|_| ()).map_err(|e| e.to_string())
+    };
+    for sized in ["capacity=64 MiB", "geometry.blocks=64"] {
+        let error = resolve(&[sized, "op=28 %", "bad.reserve=100 %"]).unwrap_err();
+        assert_eq!(error, "bad.reserve: 100 % of all blocks as spares leave none for data");
+    }
+    resolve(&["capacity=64 MiB", "op=28 %", "bad.reserve=99 %"]).unwrap();
+    // A capacitor of no entries would answer flushes at once, and save nothing.
+    let capacitor = ["capacity=64 MiB", "op=28 %", "plp.mode=capacitor"];
+    let error = resolve(&capacitor).unwrap_err();
+    assert!(error.starts_with("plp.mode, plp.pages: a capacitor that saves 0 entries"), "{error}");
+    resolve(&[&capacitor[..], &["plp.pages=1"]].concat()).unwrap();
+}
+
+#[test]
 fn a_part_of_the_buffer_is_no_more_than_all_of_it() {
     let build = |policy: &str| {
         let mut config = Config::default();
@@ -172,4 +193,39 @@ fn a_part_of_the_buffer_is_no_more_than_all_of_it() {
     }
     // What ghosts remember is no part of it.
     build("buffer.policy=s3-fifo(ghost=200 %)").unwrap();
+}
+
+/// Two heads of the host and four of cleaning, and hardly a line more than one victim needs.
+#[test]
+fn a_reserve_for_every_head_that_a_victim_is_copied_to_is_the_least() {
+    let pairs = [
+        "capacity=2 MiB",
+        "geometry.page=4 KiB",
+        "unit=4 KiB",
+        "op=60 %",
+        "streams.policy=lifetime",
+        "gc.reserve=1",
+        "gc.start=2",
+        "gc.victim=random",
+        "timing=off",
+    ];
+    let params = config(&pairs).resolve().unwrap_or_else(|e| panic!("{e}"));
+    for seed in 1..=8 {
+        let mut drive = Drive::new(&params).unwrap();
+        let pages = drive.capacity().0 / 8;
+        let (mut rng, mut model) = (Rng::new(seed), vec![0u64; pages as usize]);
+        for stamp in 1..=12_000u64 {
+            let below = if rng.ratio(rng.clone().below(4), 4) { pages / 8 } else { pages };
+            let page = rng.below(below);
+            let stamps = [stamp];
+            let write = Request::write(Lba(page * 8), Sectors(8)).with(Data::WriteStamps(&stamps));
+            drive.submit(Time::ZERO, write).unwrap_or_else(|e| panic!("{seed}, {stamp}: {e}"));
+            model[page as usize] = stamp;
+        }
+        drive.check().unwrap();
+        let mut got = vec![0; pages as usize];
+        let read = Request::read(Lba(0), Sectors(pages * 8)).with(Data::ReadStamps(&mut got));
+        drive.submit(Time::ZERO, read).unwrap();
+        assert_eq!(got, model, "seed {seed}");
+    }
 }

@@ -124,6 +124,12 @@ struct Sizes {
 fn sizes(c: &Config, s: &Shape, groups: &[PlaneGroup]) -> Result<Sizes, ConfigError> {
     let (capacity, blocks) = (c.size("capacity").0, c.count("geometry.blocks"));
     let planes = u64::from(s.all_planes());
+    if c.ppm("bad.reserve") >= 1_000_000 {
+        return Err(clash(
+            "bad.reserve",
+            format!("{} of all blocks as spares leave none for data", c.text("bad.reserve")),
+        ));
+    }
     let per_row = planes * s.slots_per_block();
     let unit = u64::from(s.unit_pages) * UNIT_BYTES;
     let unit_slots = unit / u64::from(s.slot);
@@ -144,8 +150,17 @@ fn sizes(c: &Config, s: &Shape, groups: &[PlaneGroup]) -> Result<Sizes, ConfigEr
         (0, capacity) => {
             let logical = capacity.div_ceil(unit) * unit_slots;
             let wanted = (u128::from(logical) * u128::from(1_000_000 + op)).div_ceil(1_000_000);
-            let mut blocks = (wanted as u64).div_ceil(per_row);
-            while data(blocks, logical).is_none_or(|have| u128::from(have) < wanted) {
+            // What is not spare holds it, at the least.
+            let rows = wanted.div_ceil(u128::from(per_row));
+            let kept = u128::from(1_000_000 - c.ppm("bad.reserve"));
+            let mut blocks = (rows * 1_000_000).div_ceil(kept).min(u128::from(u64::MAX)) as u64;
+            loop {
+                if blocks > u64::from(u32::MAX) {
+                    return Err(clash("geometry.blocks", "too many blocks"));
+                }
+                if data(blocks, logical).is_some_and(|have| u128::from(have) >= wanted) {
+                    break;
+                }
                 blocks += 1;
             }
             (blocks, logical)
@@ -271,6 +286,12 @@ fn buffer_params(c: &Config, g: &Geometry, map_bytes: u64) -> Result<BufferParam
         n => n as u32,
     };
     let pages = c.count("plp.pages") as u32;
+    if c.text("plp.mode") == "capacitor" && pages == 0 {
+        return Err(clash(
+            "plp.mode, plp.pages",
+            "a capacitor that saves 0 entries protects nothing: say how many with plp.pages, or set plp.mode = none",
+        ));
+    }
     Ok(BufferParams {
         policy,
         size: Bytes(size),
