@@ -118,13 +118,18 @@ impl PageFtl {
 
     /// Cleaning met a trim record: its live entries are written again.
     pub(super) fn move_trim_record(&mut self, from: Ppn, ready: Time) -> Result<(), DeviceError> {
+        let head = self.heads.of_cleaning().0;
+        let said = self.trims.entries(from);
+        if said.iter().any(|entry| self.is_live(entry)) && !self.has_bug(Bug::TxTrimDropped) {
+            self.find_place(head, NO_LPN)?;
+        }
         self.clear_valid(from);
         let Some(mut entries) = self.trims.take(from) else { return Ok(()) };
         entries.retain(|entry| self.is_live(entry));
         if entries.is_empty() || self.has_bug(Bug::TxTrimDropped) {
             return Ok(());
         }
-        self.write_trim_record(self.heads.of_cleaning().0, entries, ready)
+        self.write_trim_record(head, entries, ready)
     }
 
     /// Whether a slot of an entry is still unmapped.

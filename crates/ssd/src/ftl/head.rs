@@ -29,9 +29,7 @@ impl PageFtl {
     /// the place; the slot is valid from here on. Programs the group when it is full.
     pub(super) fn append(&mut self, head: usize, slot: Append) -> Result<Ppn, DeviceError> {
         let lpn = slot.oob.lpn;
-        if self.heads.is_aimless(head) {
-            self.aim(head, lpn)?;
-        }
+        self.find_place(head, lpn)?;
         let (kind, tid, first_of_map) = (slot.oob.kind, slot.oob.tid, slot.oob.n == 0);
         let placed = self.heads.push(head, slot, self.g.slots_per_page);
         let ppn = Ppn(self.g.ppn(placed.block, placed.page).0 + placed.slot);
@@ -66,6 +64,13 @@ impl PageFtl {
             self.program_head(head)?;
         }
         Ok(ppn)
+    }
+
+    /// Sees to it that the next slot of a head has a place. What moves calls it before anything of the
+    /// old place changes: there may be no line to open, and then the slot must still count there.
+    #[inline]
+    pub(super) fn find_place(&mut self, head: usize, lpn: u32) -> Result<(), DeviceError> {
+        if self.heads.is_aimless(head) { self.aim(head, lpn) } else { Ok(()) }
     }
 
     /// Programs what a head has assembled, padded to whole pages (one-shot: whole word lines).

@@ -177,8 +177,9 @@ impl PageFtl {
             ready = self.map_touch(ready, slot, true)?;
         }
         let head = self.stream_of(slot, writer);
-        self.invalidate(slot);
         let seq = self.clock.next_seq();
+        self.find_place(head, slot)?;
+        self.invalidate(slot);
         self.lifetime.wrote(slot, seq);
         let oob = Oob { kind: Kind::Data, flags, lpn: slot, seq, ..Oob::default() };
         self.append(head, Append { oob, cause: self.host_cause(), payload, ready })?;

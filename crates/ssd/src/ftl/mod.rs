@@ -70,14 +70,17 @@ pub(crate) fn head_count(p: &Params) -> u32 {
     if p.ftl == FtlKind::HybridLog {
         return 2;
     }
-    let host = host_streams(p);
-    let gc = match p.streams {
+    host_streams(p) + cleaning_heads(p) + u32::from(p.map.cache.is_some())
+}
+
+/// Heads that only cleaning writes through.
+fn cleaning_heads(p: &Params) -> u32 {
+    match p.streams {
         Streams::Single => 0,
         Streams::Lifetime => lifetime::CLEANING,
-        _ if p.gc.per_stream => host,
+        _ if p.gc.per_stream => host_streams(p),
         _ => 1,
-    };
-    host + gc + u32::from(p.map.cache.is_some())
+    }
 }
 
 fn host_streams(p: &Params) -> u32 {
@@ -91,13 +94,23 @@ fn host_streams(p: &Params) -> u32 {
 /// Free lines only cleaning may use.
 pub(crate) fn gc_reserve(p: &Params) -> u32 {
     let least = least_reserve(p).iter().map(|part| part.0).sum();
-    if p.gc.reserve > 0 { p.gc.reserve.max(least) } else { head_count(p) + least }
+    if p.gc.reserve > 0 {
+        return p.gc.reserve.max(least);
+    }
+    // A line for each head, in the least there can be or beside it.
+    head_count(p) + least - (collected_into(p) - 1)
+}
+
+/// Lines that the copies of one victim may open: its slots go to any head of cleaning, and each of
+/// these may have come to the end of its line.
+fn collected_into(p: &Params) -> u32 {
+    cleaning_heads(p).max(1)
 }
 
 /// The least reserve there can be, part by part.
 fn least_reserve(p: &Params) -> [(u32, &'static str); 4] {
     [
-        (1, "to collect into"),
+        (collected_into(p), "to collect into"),
         (1, "for discards that must be on flash before an erase"),
         // Moving one victim of a paged map can rewrite a translation page for each of its slots.
         (

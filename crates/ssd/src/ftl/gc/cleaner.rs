@@ -162,6 +162,11 @@ impl Cleaner {
         self.touched -= 1;
         Some(next)
     }
+    /// The page taken last could not be copied: it is still the next.
+    pub(super) fn unread(&mut self, first: Ppn, ready: Time) {
+        self.read.push_front((first, ready));
+        self.touched += 1;
+    }
 
     /// A line was erased: static wear levelling may be due.
     pub(in crate::ftl) fn count_erase(&mut self, p: &Params) {

@@ -22,14 +22,21 @@ impl PageFtl {
     ) -> Result<u32, DeviceError> {
         let slots = self.g.slots_per_page;
         if self.lines.get(cursor.line).kind == LineKind::Map {
-            self.move_map_page(first, ready)?;
+            if let Err(error) = self.move_map_page(first, ready) {
+                self.cleaner.unread(first, ready);
+                return Err(error);
+            }
             return Ok(slots);
         }
         let mut copied = 0;
         for from in (0..slots).map(|slot| Ppn(first.0 + slot)) {
             // What the host wrote again since it was read is not copied.
             if self.is_valid(from) {
-                self.copy_slot(from, ready, cursor.wear)?;
+                if let Err(error) = self.copy_slot(from, ready, cursor.wear) {
+                    // What is left of the page is to be copied as long as it is not anywhere else.
+                    self.cleaner.unread(first, ready);
+                    return Err(error);
+                }
                 copied += 1;
             }
         }
@@ -90,8 +97,9 @@ impl PageFtl {
         if self.paged.is_some() {
             self.map_moved(oob.lpn);
         }
-        self.clear_valid(from);
         let head = self.gc_head(from, oob.lpn, oob.seq);
+        self.find_place(head, oob.lpn)?;
+        self.clear_valid(from);
         let cause = if self.has_bug(Bug::GcCountedAsHost) { Cause::Host } else { Cause::Gc };
         if self.tx.is_some() {
             oob = self.copied_record(oob);

@@ -323,6 +323,9 @@ impl PageFtl {
         let Some(tx) = &mut self.tx else { return Ok(()) };
         let Some(pairs) = tx.remaps.records.get(&from.0).cloned() else { return Ok(()) };
         let kept = self.sift(pairs);
+        if !kept.is_empty() {
+            self.find_place(0, NO_LPN)?;
+        }
         self.clear_valid(from);
         let Some(tx) = &mut self.tx else { return Ok(()) };
         tx.remaps.records.remove(&from.0);
