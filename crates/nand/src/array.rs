@@ -242,7 +242,8 @@ impl Nand {
         self.powered()?;
         assert!(!self.image.meta[block.index()].bad, "erase of bad block {block}");
         let die = self.die_of(block);
-        let booked = self.sched.erase(&self.timing, self.now, at, die, told);
+        let (span, at) = self.delays(die, self.timing.t_erase, at);
+        let booked = self.sched.erase(&self.timing, self.now, at, die, span, told);
         if self.trail.is_some() {
             self.note_erase(at, block, booked);
         }

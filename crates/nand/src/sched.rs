@@ -208,8 +208,16 @@ impl Sched {
         Bookings { ready, begin, start, end }
     }
 
-    /// Books an erase of one block of each of `planes` planes of a die.
-    pub fn erase(&mut self, t: &Timing, now: Time, at: Time, die: u32, told: bool) -> Bookings {
+    /// Books an erase of a block of a die, which takes `array`.
+    pub fn erase(
+        &mut self,
+        t: &Timing,
+        now: Time,
+        at: Time,
+        die: u32,
+        array: Span,
+        told: bool,
+    ) -> Bookings {
         if !t.enabled {
             return Bookings::nothing(at);
         }
@@ -218,7 +226,7 @@ impl Sched {
         let at = at.max(cell.idle_from());
         let start = command(&mut self.buses[channel], t.cmd, now, at);
         let cell = &mut self.dies[die as usize];
-        let end = start + t.t_erase;
+        let end = start + array;
         cell.count(t, now, start, end);
         cell.free_from = end;
         cell.register.fill(end);
