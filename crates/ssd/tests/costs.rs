@@ -84,6 +84,13 @@ const FAILING: &[&[&str]] = &[
     &["bad.reserve=12 %", "wl.mode=dynamic+static", "wl.delta=2", "wl.period=10", "op=60 %"],
 ];
 
+/// Cleaning at once, with what must be moved whatever it gains; the last on an array that fails.
+const BURSTS: &[&[&str]] = &[
+    &["gc.pace=burst", "wl.mode=dynamic+static", "wl.delta=2", "wl.period=10", "op=60 %"],
+    &["gc.pace=burst", "wl.mode=dynamic+static", "wl.delta=1", "wl.period=1", "op=30 %"],
+    &["gc.pace=burst", "bad.reserve=12 %", "op=100 %"],
+];
+
 /// Loads of transactions.
 const TRANSACTIONAL: &[&[&str]] = &[
     &["tx.mode=nolog"],
@@ -165,7 +172,9 @@ impl Load {
         let params = config.resolve().unwrap_or_else(|e| panic!("{pairs:?}: {e}"));
         let pages = params.logical_pages as u64;
         let name = if pairs.is_empty() { "as it comes".to_string() } else { pairs.join(", ") };
-        let failing = FAILING.contains(&pairs) || FAILING_TRANSACTIONS.contains(&pairs);
+        let failing = FAILING.contains(&pairs)
+            || FAILING_TRANSACTIONS.contains(&pairs)
+            || BURSTS.last() == Some(&pairs);
         let faults = if failing { self::failing() } else { FaultPlan::none() };
         let drive = Drive::with_faults(&params, &faults).unwrap();
         let (rng, paper) = (Rng::new(seed), pairs == PAPER);
@@ -377,7 +386,7 @@ fn transactional(load: &mut Load) {
 
 #[test]
 fn a_fixed_load_costs_what_it_did() {
-    let plain = PLAIN.iter().chain(FAILING);
+    let plain = PLAIN.iter().chain(FAILING).chain(BURSTS);
     let plain = (1..).zip(plain).flat_map(|(seed, pairs)| run(pairs, seed, Load::plain));
     let all = TRANSACTIONAL.iter().chain(FAILING_TRANSACTIONS).chain(std::iter::once(&PAPER));
     let tagged = (100..).zip(all).flat_map(|(seed, pairs)| run(pairs, seed, transactional));

@@ -229,3 +229,33 @@ fn a_reserve_for_every_head_that_a_victim_is_copied_to_is_the_least() {
         assert_eq!(got, model, "seed {seed}");
     }
 }
+
+/// Whatever the pace of cleaning, cold lines are moved to worn blocks.
+#[test]
+fn wear_is_levelled_at_either_pace() {
+    for pace in ["gc.pace=credit", "gc.pace=burst"] {
+        let pairs = ["wl.mode=dynamic+static", "wl.delta=2", "wl.period=4", pace, "timing=off"];
+        let mut drive = Drive::new(&config(&pairs).resolve().unwrap()).unwrap();
+        let pages = drive.capacity().0 / 8;
+        let mut rng = Rng::new(5);
+        for i in 0..8_000 {
+            let page = if i < pages { i } else { rng.below(pages / 8) };
+            drive.submit(Time::ZERO, Request::write(Lba(page * 8), Sectors(8))).unwrap();
+        }
+        drive.check().unwrap();
+        let (moved, wear) = (drive.stats().gc.wl_pages, drive.stats().wear);
+        assert!(moved > 0, "{pace}");
+        assert!(wear.max - wear.min <= 12, "{pace}: {} to {} erases", wear.min, wear.max);
+    }
+}
+
+#[test]
+fn a_drive_without_time_gets_none_by_being_timed_again() {
+    let mut drive = Drive::new(&config(&["timing=off"]).resolve().unwrap()).unwrap();
+    drive.set_timing(false);
+    drive.set_timing(true);
+    let at = Time::from_us(5);
+    for request in [Request::write(Lba(0), Sectors(8)), Request::flush()] {
+        assert_eq!(drive.submit(at, request).unwrap(), at);
+    }
+}
