@@ -182,6 +182,9 @@ impl Experiment {
         watch: Watch<'_>,
         each: Each<'_>,
     ) -> Result<(), LabError> {
+        for point in points {
+            self.check_timed(point)?;
+        }
         let next = AtomicUsize::new(0);
         let failed = AtomicBool::new(false);
         let first: Mutex<Option<(usize, LabError)>> = Mutex::new(None);
@@ -213,6 +216,20 @@ impl Experiment {
             Some((_, error)) => Err(error),
             None => Ok(()),
         }
+    }
+
+    /// Refuses to measure times of a drive that has none.
+    fn check_timed(&self, point: &Point) -> Result<(), LabError> {
+        let (scenario, prepared) = (self.setting(point), self.workload(point));
+        let timed = prepared.files().is_some() || scenario.replay.mode != Mode::Untimed;
+        if !timed || point.config.text("timing") == "on" {
+            return Ok(());
+        }
+        let of = if prepared.files().is_some() { "files" } else { "requests" };
+        Err(LabError::Input(format!(
+            "drive.timing = off: a drive without time, where times of {of} are measured: \
+             expected on, or replay.mode = untimed"
+        )))
     }
 
     /// Runs one point: the member of `results`. A drive that runs out of room in the course of one

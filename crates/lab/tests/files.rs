@@ -53,6 +53,13 @@ fn what_does_not_go_with_a_load_of_files_is_refused() {
     let short = "stack = \"drive(paper-nolog)\"\n[workload]\nfiles = \"fio\"\n";
     let error = run(&format!("{short}[replay]\nmode = \"closed\"\n"), 1).unwrap_err().to_string();
     assert!(error.contains("keys of `replay` have no effect"), "{error}");
+    let untimed = "[drive]\npreset = \"paper-nolog\"\ntiming = \"off\"\n[workload]\n";
+    for load in ["files = \"fio\"", "gen = \"uniform,size=1MiB,count=9\""] {
+        let error = run(&format!("{untimed}{load}\n"), 1).unwrap_err().to_string();
+        assert!(error.starts_with("drive.timing = off: a drive without time"), "{error}");
+    }
+    let load = "gen = \"uniform,size=1MiB,count=9\"\n[replay]\nmode = \"untimed\"\n";
+    run(&format!("{untimed}{load}"), 1).unwrap();
     let both = "[workload]\nfiles = \"fio\"\ngen = \"uniform,size=1MiB,count=9\"\n";
     let error = run(both, 1).unwrap_err().to_string();
     assert!(error.contains("expected one of the two"), "{error}");

@@ -198,8 +198,10 @@ impl Drive {
         let no = DeviceError::Unsupported("a drive with a map of blocks has no streams");
         self.ftl.page_mut().ok_or(no)?.know(known)
     }
-    /// Switches timing on or off: a precondition needs none.
+    /// Switches timing on or off: a precondition needs none. It stays off where the drive has none
+    /// (`timing = off`).
     pub fn set_timing(&mut self, on: bool) {
+        let on = on && self.p.timing.enabled;
         self.ftl.nand_mut().set_timing(on);
         self.side.set_timing(on);
     }

@@ -365,3 +365,19 @@ fn knobs_of_the_other_ftl_are_refused_by_name() {
     let said = refused(&["hybrid.log_blocks=60 %", "ftl=hybrid-log"]);
     assert!(said.contains("hybrid.log_blocks"), "{said}");
 }
+
+#[test]
+fn a_slot_of_several_pages_is_read_once() {
+    let units = ["geometry.page=16 KiB", "unit=16 KiB", "capacity=2 MiB", "buffer.policy=none"];
+    let base: Vec<&str> =
+        SMALL.iter().filter(|pair| !pair.starts_with("buffer")).copied().collect();
+    for (slot, pairs) in [(4, &units[..]), (2, &[&units[..], &["unit=8 KiB"]].concat())] {
+        let mut drive = Drive::new(&params(&base, pairs)).unwrap();
+        let mut at = drive.submit(Time::ZERO, Request::write(Lba(0), Sectors(64))).unwrap();
+        at = at.max(drive.submit(at, Request::flush()).unwrap());
+        drive.reset_stats();
+        drive.submit(at, Request::read(Lba(0), Sectors(64))).unwrap();
+        let stats = drive.stats();
+        assert_eq!(stats.nand.reads_total(), 8 / slot, "{pairs:?}");
+    }
+}

@@ -345,7 +345,8 @@ impl<'a> Import<'a> {
             (true, false) => "dynamic",
             (false, false) => "none",
         };
-        if let Some(element) = self.find("Dynamic_Wearleveling_Enabled") {
+        let keys = ["Dynamic_Wearleveling_Enabled", "Static_Wearleveling_Enabled"];
+        if let Some(element) = keys.iter().find_map(|key| self.find(key)) {
             self.set("wl.mode", mode, element)?;
         }
         self.copy("Static_Wearleveling_Threshold", "wl.delta")
@@ -449,6 +450,19 @@ mod tests {
         assert_eq!(greedy.text("gc.victim"), "greedy");
         let both = with(">ERASE<", ">PROGRAM<").unwrap().config;
         assert_eq!(both.text("nand.t_suspend"), "100000 ns");
+        // Levelling is what either key says of it, also where the other is missing.
+        let without = |key: &str| -> String {
+            SHIPPED.lines().filter(|line| !line.contains(key)).map(|l| format!("{l}\n")).collect()
+        };
+        let text = without("Dynamic_Wearleveling_Enabled");
+        let only = "<Static_Wearleveling_Enabled>";
+        let text = text.replace(&format!("{only}true"), &format!("{only}false"));
+        assert!(text.contains(&format!("{only}false")));
+        let config = load_mqsim_text("x.xml", &text).unwrap().config;
+        assert_eq!(config.text("wl.mode"), "dynamic");
+        let text = text.replace(&format!("{only}false"), &format!("{only}true"));
+        let config = load_mqsim_text("x.xml", &text).unwrap().config;
+        assert_eq!(config.text("wl.mode"), "dynamic+static");
         let fair = with(">PRIORITY_OUT_OF_ORDER<", ">FLIN<").unwrap();
         assert!(fair.unmatched.iter().any(|k| k.key == "Transaction_Scheduling_Policy"));
         let new = with("<Seed>321</Seed>", "<Sed>321</Sed>").unwrap();

@@ -16,6 +16,8 @@ pub(super) struct Gather {
     pages: Vec<(BlockId, u32)>,
     pieces: Vec<u32>,
     slots: u32,
+    /// The slot added last: its other 4 KiB pages are no further slot.
+    last: u32,
     cause: Option<ReadCause>,
     at: Time,
     end: Time,
@@ -93,7 +95,8 @@ impl HybridFtl {
         }
         if let Some((last, last_page)) = self.reading.pages.last().copied() {
             if (last, last_page) == (block, page) {
-                self.reading.slots += 1;
+                self.reading.slots += u32::from(self.reading.last != slot);
+                self.reading.last = slot;
                 if let Some(last) = self.reading.pieces.last_mut() {
                     *last += pieces;
                 }
@@ -109,6 +112,7 @@ impl HybridFtl {
         batch.pages.push((block, page));
         batch.pieces.push(pieces);
         batch.slots += 1;
+        batch.last = slot;
         batch.cause = Some(cause);
         batch.at = at;
         Ok(())
