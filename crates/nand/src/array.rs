@@ -387,7 +387,7 @@ impl Nand {
     }
     /// Somebody relies on the ends of `mark`: they do not move any more.
     pub fn rely(&mut self, mark: Mark) {
-        self.sched.rely(&self.timing, mark);
+        self.sched.rely(mark);
     }
     /// The timelines, to pin a ticket's end.
     pub fn sched_mut(&mut self) -> &mut Sched {

@@ -264,11 +264,12 @@ impl Sched {
         }
     }
 
-    /// Pins every operation in every queue and returns the latest end among them (zero if none).
-    pub fn tell_all(&mut self) -> Time {
+    /// Pins every program in every queue, and what its die does before it; the latest end among
+    /// them (zero if none). Erases booked behind them may still be moved.
+    pub fn tell_programs(&mut self) -> Time {
         let mut last = Time::ZERO;
         for die in &mut self.dies {
-            if let Some(op) = die.queue.back() {
+            if let Some(op) = die.queue.iter().rfind(|op| !op.erase) {
                 die.told_until = die.told_until.max(op.end);
                 last = last.max(op.end);
             }
@@ -311,11 +312,7 @@ impl Sched {
         self.dies.iter().filter_map(|die| die.last_of(mark)).fold(end, Time::max)
     }
     /// Somebody relies on the ends of `mark`: they do not move any more.
-    pub fn rely(&mut self, t: &Timing, mark: Mark) {
-        if t.order == Order::InOrder {
-            self.tell_all();
-            return;
-        }
+    pub fn rely(&mut self, mark: Mark) {
         for die in &mut self.dies {
             if let Some(end) = die.last_of(mark) {
                 die.told_until = die.told_until.max(end);

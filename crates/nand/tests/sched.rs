@@ -101,7 +101,7 @@ fn run(timing: Timing, seed: u64) -> Ran {
                 told.push((ticket, end));
             }
             7 if rng.below(30) == 0 => {
-                nand.sched_mut().tell_all();
+                nand.sched_mut().tell_programs();
             }
             _ if next < PAGES => tickets.push(program(&mut nand, at, block)),
             _ => {}

@@ -249,6 +249,70 @@ fn wear_is_levelled_at_either_pace() {
     }
 }
 
+/// Nothing is read, so nothing is moved: that something might be changes no time.
+#[test]
+fn a_flush_waits_for_the_same_whatever_reads_may_move() {
+    let orders: [&[&str]; 6] = [
+        &[],
+        &["nand.suspend=erase"],
+        &["nand.suspend=program"],
+        &["nand.suspend=both"],
+        &["sched=read-first"],
+        &["sched=read-first(suspend)"],
+    ];
+    let kinds: [&[&str]; 3] = [
+        &[],
+        &["geometry.cell_bits=2", "nand.page_types=lsb-msb", "op=150 %", "geometry.pages=16"],
+        &["ftl=hybrid-log", "op=150 %"],
+    ];
+    for kind in kinds {
+        let ends = orders.map(|order| {
+            let pairs = [kind, order].concat();
+            let mut drive = Drive::new(&config(&pairs).resolve().unwrap()).unwrap();
+            let pages = drive.capacity().0 / 8;
+            let (mut at, mut ends) = (Time::ZERO, Vec::new());
+            for i in 0..6 * pages {
+                // In order, so that what is cleaned holds nothing.
+                let write = Request::write(Lba(i % pages * 8), Sectors(8));
+                let write = if i % 17 == 0 { write.with_fua() } else { write };
+                at = at.max(drive.submit(at, write).unwrap());
+                if i % 5 == 0 {
+                    at = at.max(drive.submit(at, Request::flush()).unwrap());
+                }
+                ends.push(at);
+            }
+            let stats = drive.stats();
+            assert!(stats.nand.erases > 20 && stats.nand.suspends == 0, "{pairs:?}");
+            ends
+        });
+        for (other, order) in ends.iter().zip(orders).skip(1) {
+            let first = other.iter().zip(&ends[0]).position(|(a, b)| a != b);
+            assert_eq!(first, None, "{kind:?} {order:?}");
+        }
+    }
+}
+
+/// An erase that cleaning booked is none of a flush's business: a read may still interrupt it.
+#[test]
+fn a_read_interrupts_an_erase_after_a_flush() {
+    for order in ["nand.suspend=erase", "sched=read-first(suspend)"] {
+        let pairs = ["nand.t_suspend=5 us", "geometry.channels=1", order];
+        let mut drive = Drive::new(&config(&pairs).resolve().unwrap()).unwrap();
+        let pages = drive.capacity().0 / 8;
+        let mut at = Time::ZERO;
+        for i in 0..6 * pages {
+            let write = Request::write(Lba(i % pages * 8), Sectors(8));
+            at = at.max(drive.submit(at, write).unwrap());
+            if i % 4 == 3 {
+                at = at.max(drive.submit(at, Request::flush()).unwrap());
+                let read = Request::read(Lba((i + pages / 2) % pages * 8), Sectors(8));
+                at = at.max(drive.submit(at, read).unwrap());
+            }
+        }
+        assert!(drive.stats().nand.suspends > 10, "{order}: {}", drive.stats().nand.suspends);
+    }
+}
+
 #[test]
 fn a_drive_without_time_gets_none_by_being_timed_again() {
     let mut drive = Drive::new(&config(&["timing=off"]).resolve().unwrap()).unwrap();

@@ -117,7 +117,7 @@ impl PageFtl {
         }
         self.program_heads(|_| true)?;
         self.protect_pairs()?;
-        let told = self.nand.sched_mut().tell_all();
+        let told = self.nand.sched_mut().tell_programs();
         let durable = self.now.max(self.nand.programs_end()).max(told);
         let Some(state) = &mut self.checkpoint else { return Ok(self.now) };
         state.id += 1;
@@ -149,7 +149,7 @@ impl PageFtl {
         }
         self.forget_trims();
         // A flush that follows relies on it for the discards it covers.
-        self.staging.relies_on(end);
+        self.staging.ends(end);
         Ok(end)
     }
 

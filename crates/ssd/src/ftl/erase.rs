@@ -101,7 +101,7 @@ impl PageFtl {
             self.protect_pairs()?;
         }
         // The end of every program is asked for, so none of them may be moved any more.
-        let told = self.nand.sched_mut().tell_all();
+        let told = self.nand.sched_mut().tell_programs();
         let safe = self.nand.programs_end().max(told).max(self.now);
         self.erases.pop();
         self.erase_line(front.line, safe)
@@ -145,7 +145,7 @@ impl PageFtl {
                 match self.nand.erase(at, block, false) {
                     Ok(done) => {
                         end = end.max(done.end);
-                        self.uncommitted_erased(&tids, done.end);
+                        self.uncommitted_erased(&tids, &done);
                         self.forget_aliases(block);
                         self.cleaner.count_erase(&self.p);
                         break;

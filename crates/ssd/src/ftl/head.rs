@@ -6,7 +6,7 @@
 
 use block::{BlockId, DeviceError, Ppn, Time};
 use nand::{
-    BlockHeader, Cause, Done, Kind, NO_LPN, NandError, Oob, PageProgram, Payload, SlotWrite,
+    BlockHeader, Cause, Done, Kind, NO_LPN, NandError, Oob, PageProgram, Payload, SlotWrite, Ticket,
 };
 
 use super::PageFtl;
@@ -322,10 +322,11 @@ impl PageFtl {
             let header = self.header(line);
             let page = [PageProgram { block, slots: &slots, header }];
             match self.nand.program(self.now, &page, false) {
-                Ok(done) => self.staging.relies_on(done.end),
+                Ok(done) => self.protected(done.ticket, done.end),
                 Err(NandError::ProgramFailed(_, known)) => {
                     // Until it has failed it can still damage the page it was to protect.
-                    self.staging.relies_on(known);
+                    let ticket = self.nand.sched().ticket(self.nand.die_of(block), known);
+                    self.protected(ticket, known);
                     return self.retire_in_open_line(block);
                 }
                 Err(error) => return Err(PageFtl::power(error)),
@@ -334,6 +335,11 @@ impl PageFtl {
             self.lines.programmed(line, spp as u32);
         }
         Ok(())
+    }
+
+    /// A program that a flush relies on, though it holds nothing.
+    fn protected(&mut self, ticket: Ticket, end: Time) {
+        self.staging.relies_on(ticket, end, self.nand.sched(), self.now);
     }
 
     fn holds_something(&self, block: BlockId, page: u32) -> bool {

@@ -403,8 +403,7 @@ impl PageFtl {
         if self.has_bug(Bug::AckBeforeDrain) {
             return Ok(self.now);
         }
-        let told = self.nand.sched_mut().tell_all();
-        Ok(self.now.max(self.staging.end()).max(told))
+        Ok(self.now.max(self.staging.all_done(self.nand.sched_mut())))
     }
 
     /// Waits until at most `limit` programs of host data are in flight; when that is. Only the

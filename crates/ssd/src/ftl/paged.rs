@@ -208,7 +208,7 @@ impl PageFtl {
             // Lean runs cannot be cut: there the controller is taken to order the two without
             // keeping a die waiting.
             self.program_heads(|kind| kind != HeadKind::Map)?;
-            let told = self.nand.sched_mut().tell_all();
+            let told = self.nand.sched_mut().tell_programs();
             ready = ready.max(self.nand.programs_end()).max(told);
         }
         let Some(paged) = &self.paged else { return Ok(()) };

@@ -2,9 +2,10 @@
 //!
 //! | what | promise |
 //! | --- | --- |
-//! | `end` | the latest end of a program of a host head, or of what a flush relies on |
+//! | `end` | the latest end, as booked or told, of a program of a host head, or of what a flush relies on |
 //! | `booked` | programs that the request being served has booked; a new request has none |
 //! | `staged` | programs in flight, oldest first: what back-pressure counts |
+//! | `relied` | what else a flush relies on and a read may still move |
 
 use std::collections::VecDeque;
 
@@ -17,6 +18,7 @@ pub(super) struct Staging {
     end: Time,
     booked: Vec<Ticket>,
     staged: VecDeque<Ticket>,
+    relied: Vec<Ticket>,
 }
 
 impl Staging {
@@ -30,16 +32,28 @@ impl Staging {
     }
     /// A program of a host head is booked.
     pub fn programmed(&mut self, ticket: Ticket, end: Time) {
-        self.relies_on(end);
+        self.ends(end);
         self.staged.push_back(ticket);
         self.booked.push(ticket);
     }
-    /// A flush is not over before this.
-    pub fn relies_on(&mut self, end: Time) {
+    /// A flush is not over before this, which does not move.
+    pub fn ends(&mut self, end: Time) {
         self.end = self.end.max(end);
     }
-    /// The latest end of all these programs, as booked.
-    pub fn end(&self) -> Time {
+    /// A flush is not over before this operation.
+    pub fn relies_on(&mut self, ticket: Ticket, end: Time, scheduler: &Sched, now: Time) {
+        self.ends(end);
+        if self.relied.len() % 64 == 63 {
+            self.relied.retain(|ticket| scheduler.peek(*ticket) > now);
+        }
+        self.relied.push(ticket);
+    }
+    /// When all of it has ended. None of it may be moved any more; what a flush does not rely on,
+    /// erases and copies, still may.
+    pub fn all_done(&mut self, scheduler: &mut Sched) -> Time {
+        let relied = self.relied.drain(..);
+        let told = self.staged.iter().copied().chain(relied).map(|ticket| scheduler.tell(ticket));
+        self.end = told.fold(self.end, Time::max);
         self.end
     }
     /// When what the request being served has booked is done, `now` at the earliest.
@@ -56,7 +70,9 @@ impl Staging {
     /// still move the others.
     pub fn at_most(&mut self, limit: u32, scheduler: &mut Sched, order: Order, now: Time) -> Time {
         if order == Order::ReadFirst {
-            return first_to_end(&mut self.staged, limit, scheduler, now);
+            let when = first_to_end(&mut self.staged, limit, scheduler, now);
+            self.ends(when);
+            return when;
         }
         let mut when = Time::ZERO;
         while self.staged.len() > limit as usize {
@@ -64,6 +80,7 @@ impl Staging {
                 when = when.max(scheduler.tell(ticket));
             }
         }
+        self.ends(when);
         self.forget(scheduler, now);
         when
     }

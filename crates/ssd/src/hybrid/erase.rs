@@ -134,7 +134,7 @@ impl HybridFtl {
             }
         }
         // The end of every program is asked for, so none of them may be moved any more.
-        let told = self.nand.sched_mut().tell_all();
+        let told = self.nand.sched_mut().tell_programs();
         let safe = self.nand.programs_end().max(told).max(self.now);
         self.erase_line(waiting.line, safe)
     }

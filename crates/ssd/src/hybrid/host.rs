@@ -232,7 +232,7 @@ impl Backend for HybridFtl {
         if self.has_bug(Bug::AckBeforeDrain) {
             return Ok(self.now);
         }
-        let told = self.nand.sched_mut().tell_all();
+        let told = self.nand.sched_mut().tell_programs();
         Ok(self.now.max(self.nand.programs_end()).max(told))
     }
     /// Programs what the request being served has written; when that, and what it was moved with,

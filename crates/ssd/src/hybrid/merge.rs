@@ -65,7 +65,7 @@ impl HybridFtl {
             // What the merges gathered must be on flash before its place in the log is written
             // again: else a power cut could leave more lines in use than there are. So the host
             // waits for merges, and they may not be put off any more.
-            let told = self.nand.sched_mut().tell_all();
+            let told = self.nand.sched_mut().tell_programs();
             floor = self.nand.programs_end().max(told);
             // What was booked before is not their doing.
             self.stall(floor.since(before));

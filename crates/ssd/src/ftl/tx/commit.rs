@@ -159,7 +159,7 @@ impl PageFtl {
         }
         self.program_head(head)?;
         self.protect_pairs()?;
-        let told = self.nand.sched_mut().tell_all();
+        let told = self.nand.sched_mut().tell_programs();
         let done = self.now.max(self.nand.programs_end()).max(told);
         for tid in tids {
             self.tx_publish(*tid, done);
@@ -177,7 +177,7 @@ impl PageFtl {
         }
         if self.has_pairs() {
             self.protect_pairs()?;
-            let told = self.nand.sched_mut().tell_all();
+            let told = self.nand.sched_mut().tell_programs();
             return Ok(self.now.max(self.nand.programs_end()).max(told));
         }
         let mut done = self.now;

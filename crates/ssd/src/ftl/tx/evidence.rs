@@ -5,7 +5,7 @@
 //! and the erase waits for it as it waits for copies.
 
 use block::{BlockId, DeviceError, Ppn, Time};
-use nand::{Cause, Kind, NO_LPN, Oob, SlotRead};
+use nand::{Cause, Done, Kind, NO_LPN, Oob, SlotRead};
 
 use super::record::Record;
 use super::{END, PageFtl};
@@ -138,9 +138,9 @@ impl PageFtl {
         }
     }
 
-    /// The erase of a block that held slots of these ends at `end`. Losers without any left are
+    /// The erase of a block that held slots of these is booked. Losers without any left are
     /// forgotten.
-    pub(in crate::ftl) fn uncommitted_erased(&mut self, tids: &[u64], end: Time) {
+    pub(in crate::ftl) fn uncommitted_erased(&mut self, tids: &[u64], erase: &Done) {
         let Some(tx) = self.tx.as_mut().filter(|_| !tids.is_empty()) else { return };
         for tid in tids {
             let loser = tx.losers.get_mut(tid);
@@ -148,14 +148,14 @@ impl PageFtl {
                 continue;
             };
             left.slots -= 1;
-            left.until = left.until.max(end);
+            left.until = left.until.max(erase.end);
             let left = *left;
             if left.slots == 0 && tx.losers.remove(tid).is_some() {
                 tx.fading.push(left.until);
             }
         }
         // Somebody relies on this end: it must not move any more.
-        self.nand.sched_mut().tell_all();
+        self.nand.sched_mut().tell(erase.ticket);
     }
 
     /// A program failed at a place that was given to a slot of a transaction: unless the cells

@@ -158,7 +158,7 @@ impl PageFtl {
         // What gets a new name is on flash first, where no later program can damage it.
         self.program_heads(|_| true)?;
         self.protect_pairs()?;
-        let told = self.nand.sched_mut().tell_all();
+        let told = self.nand.sched_mut().tell_programs();
         let open = self.tx.as_ref().and_then(|tx| tx.open.get(&tid));
         let after = open.map_or(Time::ZERO, |open| open.after);
         let ready = self.now.max(self.nand.programs_end()).max(told).max(after);
@@ -185,7 +185,7 @@ impl PageFtl {
             let mut ready = ready;
             if last {
                 self.program_head(0)?;
-                let told = self.nand.sched_mut().tell_all();
+                let told = self.nand.sched_mut().tell_programs();
                 ready = ready.max(self.nand.programs_end()).max(told);
             }
             let oob = if last { end } else { Oob::default() };
@@ -193,7 +193,7 @@ impl PageFtl {
         }
         self.program_head(0)?;
         self.protect_pairs()?;
-        let told = self.nand.sched_mut().tell_all();
+        let told = self.nand.sched_mut().tell_programs();
         let done = self.now.max(self.nand.programs_end()).max(told);
         // A page that only changed its name stays valid.
         let kept: BTreeSet<u32> = names.values().map(|(mapped, _)| *mapped).collect();
