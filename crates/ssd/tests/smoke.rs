@@ -313,6 +313,41 @@ fn a_read_interrupts_an_erase_after_a_flush() {
     }
 }
 
+/// A drive that is a third full: the first requests after power-on find dies that are not erasing
+/// all the rest.
+#[test]
+fn after_power_on_lines_are_erased_as_they_are_needed() {
+    let params = config(&["capacity=4 MiB", "op=40 %"]).resolve().unwrap();
+    let mut drive = Drive::new(&params).unwrap();
+    let pages = drive.capacity().0 / 8;
+    let mut at = Time::ZERO;
+    for page in 0..pages / 3 {
+        at = at.max(drive.submit(at, Request::write(Lba(page * 8), Sectors(8))).unwrap());
+    }
+    drive.submit(at, Request::flush()).unwrap();
+    for round in 0..3 {
+        let image = drive.power_cut().0;
+        drive = Drive::mount(&params, image).unwrap();
+        let at = drive.now();
+        let stamps = [round + 1];
+        let write = Request::write(Lba(8 * round), Sectors(8)).with(Data::WriteStamps(&stamps));
+        let done = drive.submit(at, write).unwrap();
+        let done = done.max(drive.submit(at, Request::flush()).unwrap());
+        let read = drive.submit(done, Request::read(Lba(160), Sectors(8))).unwrap();
+        let erases = drive.stats().nand.erases;
+        assert!(erases < 12, "{erases} erases at once");
+        assert!(read.since(done) < params.timing.t_erase.times(2), "round {round}");
+        drive.check().unwrap();
+    }
+    // The rest is there when it is wanted.
+    let mut at = drive.now();
+    for page in 0..3 * pages {
+        let write = Request::write(Lba(page % pages * 8), Sectors(8));
+        at = at.max(drive.submit(at, write).unwrap());
+    }
+    drive.check().unwrap();
+}
+
 #[test]
 fn a_drive_without_time_gets_none_by_being_timed_again() {
     let mut drive = Drive::new(&config(&["timing=off"]).resolve().unwrap()).unwrap();

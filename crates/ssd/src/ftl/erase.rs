@@ -53,6 +53,13 @@ impl PageFtl {
     /// Books the erases that have become safe by `now`.
     pub(super) fn settle_erases(&mut self, now: Time) -> Result<(), DeviceError> {
         while let Some(front) = self.erases.front() {
+            // Lines that power-on found empty are erased as they are needed: all at once, they would
+            // keep every die from the first requests. A power cut finds them as this power-on did:
+            // whatever outdates their slots is on flash, and stays there, or in what is written
+            // next, like that of any outdated slot of a line in use.
+            if front.found && self.free.count() > self.thresholds().start {
+                return Ok(());
+            }
             if !front.proven {
                 self.prove_waiting()?;
                 continue;

@@ -21,6 +21,8 @@ pub(super) struct Waiting {
     pub assembly: u64,
     /// A state record says what the line proves of commits.
     pub proven: bool,
+    /// Power-on found it empty: it waits until it is needed.
+    pub found: bool,
     /// The time all programs that were booked when it was set end by, and which they are.
     pub safe: Option<(Time, Mark)>,
 }
@@ -37,6 +39,8 @@ struct Emptying {
 pub(super) struct Erases {
     waiting: VecDeque<Waiting>,
     emptying: Vec<Emptying>,
+    /// Of those that wait, lines that power-on found empty.
+    found: u32,
 }
 
 impl Erases {
@@ -55,7 +59,16 @@ impl Erases {
     }
     /// A line waits until assemblies up to `assembly` are programmed.
     pub fn push(&mut self, line: u32, assembly: u64) {
-        self.waiting.push_back(Waiting { line, assembly, proven: true, safe: None });
+        let entry = Waiting { line, assembly, proven: true, found: false, safe: None };
+        self.waiting.push_back(entry);
+    }
+    /// Power-on found a line that holds nothing that counts.
+    pub fn found(&mut self, line: u32) {
+        self.push(line, 0);
+        if let Some(entry) = self.waiting.back_mut() {
+            entry.found = true;
+            self.found += 1;
+        }
     }
     /// A line waits again, with what is known of it now.
     pub fn push_again(&mut self, entry: Waiting) {
@@ -69,7 +82,12 @@ impl Erases {
     }
     /// The front line is about to be erased.
     pub fn pop(&mut self) {
-        self.waiting.pop_front();
+        let entry = self.waiting.pop_front();
+        self.found -= u32::from(entry.is_some_and(|entry| entry.found));
+    }
+    /// Lines that wait since power-on, until they are needed.
+    pub fn left_from_power_on(&self) -> u32 {
+        self.found
     }
     /// Lines of which `proven` is false go behind the others, and wait for a state record.
     pub fn sort(&mut self, proven: impl Fn(u32) -> bool) {

@@ -250,7 +250,7 @@ impl PageFtl {
         let holds = if kind == HeadKind::Map { LineKind::Map } else { LineKind::Data };
         self.lines.open(line, head as u8, holds, seq, epoch);
         self.heads.open(head, line);
-        self.cleaner.saw_free(self.free.count());
+        self.cleaner.saw_free(self.unused_lines());
         Ok(())
     }
 

@@ -316,11 +316,15 @@ impl PageFtl {
     pub fn effective_slots(&self) -> u64 {
         let line = u128::from(self.lines.full_slots());
         let free = self.cleaner.mean_free_slots(line);
-        let free = free.unwrap_or_else(|| u128::from(self.free.count()) * line);
+        let free = free.unwrap_or_else(|| u128::from(self.unused_lines()) * line);
         // A head's line is half filled on average.
         let heads = line * self.heads.lines().count() as u128 / 2;
         let free = free + heads;
         self.data_slots().saturating_sub(free as u64)
+    }
+    /// Lines that hold nothing: free ones, and those that power-on found so.
+    fn unused_lines(&self) -> u32 {
+        self.free.count() + self.erases.left_from_power_on()
     }
     /// Restarts the counters; the state stays.
     pub fn reset_stats(&mut self) {

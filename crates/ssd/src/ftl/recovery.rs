@@ -409,7 +409,7 @@ impl PageFtl {
             } else {
                 self.lines.emptied(line);
                 // It only has to be erased before it is used.
-                self.erases.push(line, 0);
+                self.erases.found(line);
             }
         }
         if self.tx.is_some() {
