@@ -381,3 +381,32 @@ fn a_slot_of_several_pages_is_read_once() {
         assert_eq!(stats.nand.reads_total(), 8 / slot, "{pairs:?}");
     }
 }
+
+/// Block policies give up what the map merges, from its first page to its last: written so, a log
+/// line takes the place of its block, and nothing is copied.
+#[test]
+fn blocks_that_a_policy_gives_up_whole_are_switched() {
+    for policy in ["buffer.policy=bplru", "buffer.policy=fab"] {
+        let pairs = ["line=superblock", "buffer.size=256 KiB", "capacity=2 MiB", policy];
+        let mut drive = Drive::new(&params(SMALL, &pairs)).unwrap();
+        let pages = drive.capacity().0 / 8;
+        let line = drive.params().buffer_shape().block_pages as u64;
+        assert_eq!(line, 16, "two blocks of eight pages");
+        let mut at = Time::ZERO;
+        let mut rng = Rng::new(9);
+        for round in 0..2 * pages / line {
+            // All of a block, not in order.
+            let mut order: Vec<u64> = (0..line).collect();
+            for last in (1..order.len()).rev() {
+                order.swap(last, rng.below(last as u64 + 1) as usize);
+            }
+            for page in order {
+                let lba = Lba((round * line % pages + page) * 8);
+                at = at.max(drive.submit(at, Request::write(lba, Sectors(8))).unwrap());
+            }
+        }
+        let stats = drive.stats();
+        assert_eq!(stats.gc.pages, 0, "{policy}: copied");
+        assert!(stats.merges.switch > 8, "{policy}: {:?}", stats.merges);
+    }
+}

@@ -85,6 +85,12 @@ impl Batches {
         self.frames.push((frame, stream));
     }
 
+    /// The entries given up since there were `from` go in the order of their pages: they are one
+    /// block, which flash takes best as a whole from its first page on.
+    pub(crate) fn sort_by_page(&mut self, pool: &Pool, from: usize) {
+        self.frames[from..].sort_unstable_by_key(|(frame, _)| pool.page(*frame));
+    }
+
     /// Entries given up so far.
     pub fn len(&self) -> usize {
         self.frames.len()

@@ -50,7 +50,7 @@ pub struct BufferShape {
     pub planes: u32,
     /// Entries in a flash page.
     pub page_entries: u32,
-    /// 4 KiB pages in an erase block.
+    /// 4 KiB pages in an erase block; on a drive with a map of blocks, in a logical block of it.
     pub block_pages: u32,
 }
 

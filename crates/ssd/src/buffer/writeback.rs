@@ -36,8 +36,8 @@ impl<P: Policy> Buffer<P> {
     }
 
     /// Adds what a policy wants written with the entries it gave up: the other pages of a range,
-    /// read from flash; when they are there. What is dirty in the buffer, or unreadable, stays as
-    /// it is.
+    /// read from flash, in the order of the pages; when they are there. What is dirty in the
+    /// buffer, or unreadable, stays as it is.
     pub(super) fn fill_pads<B: Backend>(
         &mut self,
         back: &mut B,
@@ -48,9 +48,18 @@ impl<P: Policy> Buffer<P> {
             let Some((stream, app, hint)) = given.map(|e| (e.stream, e.app, e.hint)) else {
                 continue;
             };
+            // (A stable sort: of two versions of a page the older one stays first.)
+            self.evicted.sort_by_key(|e| pages.contains(&e.page).then_some(e.page));
+            let first = self.evicted.partition_point(|e| !pages.contains(&e.page));
+            let given = self.evicted.len();
+            let mut next = first;
             for page in pages {
+                while next < given && self.evicted[next].page < page {
+                    next += 1;
+                }
+                let evicted = next < given && self.evicted[next].page == page;
                 let dirty = self.pool.find(Lpn(page)).is_some_and(|f| self.pool.is_dirty(f));
-                if dirty || !back.mapped(page) || self.evicted.iter().any(|e| e.page == page) {
+                if dirty || evicted || !back.mapped(page) {
                     continue;
                 }
                 back.read(at, page, ReadCause::Rmw)?;
@@ -60,6 +69,7 @@ impl<P: Policy> Buffer<P> {
                     self.evicted.push(Evicted { page, stream, mask: 0xFF, app, hint, payload });
                 }
             }
+            self.evicted[first..].sort_by_key(|e| e.page);
         }
         Ok(back.read_end()?.max(at))
     }

@@ -287,6 +287,11 @@ impl Params {
     /// The buffer as its policy sees it.
     pub fn buffer_shape(&self) -> BufferShape {
         let g = &self.geometry;
+        // What flash takes best as a whole: an erase block, or what a map of blocks merges at once.
+        let block = match self.ftl {
+            FtlKind::Page => g.pages_per_block * g.slots_per_page,
+            FtlKind::HybridLog => g.slots() / g.blocks_per_plane / self.groups.len() as u32,
+        };
         BufferShape {
             entries: (self.buffer.size.0 / 4096) as usize,
             pages: self.logical_pages,
@@ -294,7 +299,7 @@ impl Params {
             seed: self.seed,
             planes: g.planes(),
             page_entries: g.page_bytes / 4096,
-            block_pages: g.pages_per_block * (g.page_bytes / 4096),
+            block_pages: block * (g.slot_bytes / 4096),
         }
     }
 }

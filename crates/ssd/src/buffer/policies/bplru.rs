@@ -74,9 +74,11 @@ impl Policy for Bplru {
         if pool.free() == 0
             && let Some(victim) = self.queue.back()
         {
+            let given = out.len();
             while let Some(frame) = self.blocks.pop(pool, victim) {
                 out.evict(frame, Stream::Other);
             }
+            out.sort_by_page(pool, given);
             let first = self.blocks.first_page(victim);
             out.pad(first..first.saturating_add(self.width).min(self.pages));
             self.blocks.unlink(&mut self.queue, victim);

@@ -78,9 +78,11 @@ impl Policy for Fab {
             && let Some(victim) = self.buckets[self.most].back()
         {
             let before = self.blocks.len(victim);
+            let given = out.len();
             while let Some(frame) = self.blocks.pop(pool, victim) {
                 out.evict(frame, Stream::Other);
             }
+            out.sort_by_page(pool, given);
             self.changed(victim, before);
         }
         Admission::Admit(0)
