@@ -10,6 +10,8 @@
 //! Callers read a line ([`LineTable::get`]) and name what happened to it; only this file writes
 //! its fields, so that lists and sums change with them.
 
+use std::collections::BTreeSet;
+
 use block::BlockId;
 use nand::Geometry;
 
@@ -63,8 +65,6 @@ pub(crate) struct Line {
     pub opened_epoch: u64,
     /// Number of the head that opened it last; [`u8::MAX`]: power-on found it.
     pub head: u8,
-    /// Its data must be moved soon: a block of it has failed.
-    pub evacuate: bool,
     bucket_prev: u32,
     bucket_next: u32,
     fifo_prev: u32,
@@ -81,7 +81,6 @@ const FRESH: Line = Line {
     opened: 0,
     opened_epoch: 0,
     head: u8::MAX,
-    evacuate: false,
     bucket_prev: NONE,
     bucket_next: NONE,
     fifo_prev: NONE,
@@ -107,6 +106,8 @@ pub(crate) struct LineTable {
     fifo_head: u32,
     fifo_tail: u32,
     dense: Vec<u32>,
+    /// Lines with a failed block, which must be moved soon.
+    hurt: BTreeSet<u32>,
     /// Slots of the lines that data may be written to, on live members.
     data_slots: u64,
 }
@@ -163,6 +164,7 @@ impl LineTable {
             fifo_head: NONE,
             fifo_tail: NONE,
             dense: Vec::with_capacity(count as usize),
+            hurt: BTreeSet::new(),
             data_slots: u64::from(count) * u64::from(full_slots),
         }
     }
@@ -225,6 +227,7 @@ impl LineTable {
     /// No block of the line is left.
     pub fn retire(&mut self, line: u32) {
         self.with_share(line, |table| table.lines[line as usize].state = LineState::Retired);
+        self.hurt.remove(&line);
     }
     /// Nothing of the line is wanted; it waits for its erase.
     pub fn emptied(&mut self, line: u32) {
@@ -236,7 +239,7 @@ impl LineTable {
         debug_assert_eq!(entry.valid, 0);
         entry.state = LineState::Free;
         entry.used = 0;
-        entry.evacuate = false;
+        self.hurt.remove(&line);
     }
     /// A head writes to the line from now on.
     pub fn open(&mut self, line: u32, head: u8, kind: LineKind, seq: u64, epoch: u64) {
@@ -259,7 +262,11 @@ impl LineTable {
     }
     /// A block of the line has failed: its data must be moved soon.
     pub fn evacuate(&mut self, line: u32) {
-        self.lines[line as usize].evacuate = true;
+        self.hurt.insert(line);
+    }
+    /// The first closed line with a failed block.
+    pub fn first_hurt(&self) -> Option<u32> {
+        self.hurt.iter().copied().find(|line| self.get(*line).state == LineState::Closed)
     }
 
     /// Puts `block` (or nothing, [`NONE`]) in the place of member `old`.
@@ -388,6 +395,18 @@ impl LineTable {
             at = self.get(at).bucket_next;
         }
         Some(best)
+    }
+
+    /// Closed lines from the emptiest on, of equally full ones the first first: bucket after
+    /// bucket, each sorted when its turn comes.
+    pub fn by_valid(&self) -> impl Iterator<Item = u32> {
+        let lowest = (self.lowest as usize).min(self.heads.len());
+        self.heads[lowest..].iter().filter(|head| **head != NONE).flat_map(|head| {
+            let next = |at: &u32| Some(self.get(*at).bucket_next).filter(|next| *next != NONE);
+            let mut lines: Vec<u32> = std::iter::successors(Some(*head), next).collect();
+            lines.sort_unstable_by_key(|line| (self.get(*line).valid, *line));
+            lines
+        })
     }
 
     fn link_bucket(&mut self, line: u32, bucket: u32) {

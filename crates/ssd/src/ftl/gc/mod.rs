@@ -12,31 +12,35 @@ use nand::{Cause, ReadCause};
 use super::PageFtl;
 use super::lifetime::HOT;
 use super::lines::{Line, LineState, NONE};
-use crate::config::Streams;
+use crate::config::{Params, Streams};
 use cleaner::Cursor;
 
 /// Draws of a victim before the emptiest line is taken instead.
 const REDRAWS: u32 = 32;
 
 /// The free-line thresholds of a drive.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Thresholds {
     pub start: u32,
     pub stop: u32,
     pub reserve: u32,
 }
 
-impl PageFtl {
-    pub(super) fn thresholds(&self) -> Thresholds {
-        let heads = self.heads.len() as u32;
-        let reserve = super::gc_reserve(&self.p);
+impl Thresholds {
+    pub fn of(p: &Params) -> Thresholds {
+        let reserve = super::gc_reserve(p);
         // Between the start and the reserve the pace of cleaning works: at least two lines.
-        let start = match self.p.gc.start {
-            0 => (2 + heads).max(reserve + 1),
+        let start = match p.gc.start {
+            0 => (2 + super::head_count(p)).max(reserve + 1),
             n => n.max(reserve + 1),
         };
-        let stop = self.p.gc.stop.max(start + 1);
-        Thresholds { start, stop, reserve }
+        Thresholds { start, stop: p.gc.stop.max(start + 1), reserve }
+    }
+}
+
+impl PageFtl {
+    pub(super) fn thresholds(&self) -> Thresholds {
+        self.thresholds
     }
 
     /// Lines that are free or will be once their erases are booked.
@@ -47,7 +51,7 @@ impl PageFtl {
     /// Sees to it that the slot about to be written has room: starts and stops cleaning, and
     /// cleans whole victims while only the reserve is left.
     pub(super) fn make_room(&mut self) -> Result<(), DeviceError> {
-        let limits = self.thresholds_cached();
+        let limits = self.thresholds;
         let free = self.free_soon();
         if free >= limits.start && !self.cleaner.is_active() {
             return Ok(());
@@ -99,10 +103,6 @@ impl PageFtl {
             self.cleaner.stalled(after.since(before.max(self.now)));
         }
         Ok(())
-    }
-
-    fn thresholds_cached(&self) -> Thresholds {
-        self.thresholds()
     }
 
     /// After a host slot: copies what it owes of the current victim.
@@ -272,12 +272,8 @@ impl PageFtl {
 
     /// A line that must be moved whatever the policy says, and whether for wear.
     fn forced_victim(&mut self, urgent: bool) -> Option<(u32, bool)> {
-        if self.spares.bad() > 0 && !urgent {
-            let hurt =
-                self.lines.closed().iter().copied().filter(|l| self.lines.get(*l).evacuate).min();
-            if let Some(line) = hurt {
-                return Some((line, false));
-            }
+        if !urgent && let Some(line) = self.lines.first_hurt() {
+            return Some((line, false));
         }
         if urgent || !self.cleaner.wants_cold() {
             return None;

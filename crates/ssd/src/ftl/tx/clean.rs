@@ -23,12 +23,13 @@ impl PageFtl {
         let cost = erase_cost(&self.p);
         let gains =
             |line: u32| self.lines.get(line).valid + cost < self.lines.capacity(line).max(1);
-        let mut lines: Vec<u32> =
-            self.lines.closed().iter().copied().filter(|line| gains(*line)).collect();
-        lines.sort_unstable_by_key(|line| (self.lines.get(*line).valid, *line));
         let mut skipped = 1;
         let mut found = None;
-        for line in lines.into_iter().filter(|line| *line != choice) {
+        // From here on none gains, whatever blocks it lacks.
+        let full =
+            |line: &u32| self.lines.get(*line).valid + cost >= self.lines.full_slots().max(1);
+        let lines = self.lines.by_valid().take_while(|line| !full(line));
+        for line in lines.filter(|line| *line != choice && gains(*line)) {
             if tx.locks[line as usize] == 0 {
                 found = Some(line);
                 break;
