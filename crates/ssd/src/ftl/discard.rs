@@ -21,8 +21,11 @@ impl PageFtl {
             && last.first + last.count == first
         {
             // Neighbours join; the later number covers both, as nothing was written in between
-            // to either that the earlier one would have to spare.
-            let mut joined = last.first..first + count;
+            // to either that the earlier one would have to spare. If no number was taken between the
+            // two, nothing can have been.
+            let owned = self.tx.as_ref().is_some_and(|tx| tx.owns_any());
+            let from = if seq == last.seq + 1 && !owned { first } else { last.first };
+            let mut joined = from..first + count;
             let gone = |slot| self.map.entry(slot) == 0 && self.tx_owner(slot).is_none();
             if joined.all(gone) {
                 self.trims.extend_last(count, seq);
@@ -68,12 +71,27 @@ impl PageFtl {
         let mut next = 0;
         let owned = self.tx.as_ref().is_some_and(|tx| tx.owns_any());
         for entry in &all {
-            for slot in entry.first.max(next)..entry.first + entry.count {
-                next = slot + 1;
+            let end = entry.first + entry.count;
+            let mut from = entry.first.max(next);
+            next = end.max(next);
+            while !owned && from < end {
+                from += self.map.run(from..end, true);
+                let empty = self.map.run(from..end, false);
+                if empty > 0 {
+                    match self.trims.last() {
+                        Some(last) if last.first + last.count == from && last.seq == seq => {
+                            self.trims.extend_last(empty, seq);
+                        }
+                        _ => self.trims.wait(TrimEntry { first: from, count: empty, seq }),
+                    }
+                }
+                from += empty;
+            }
+            for slot in from..end {
                 if self.map.entry(slot) != 0 {
                     continue;
                 }
-                if owned && self.tx_owner(slot).is_some() {
+                if self.tx_owner(slot).is_some() {
                     // The transaction's version is newer than the discard, and must stay so.
                     let here = all.iter().filter(|e| (e.first..e.first + e.count).contains(&slot));
                     let seq = here.map(|e| e.seq).max().unwrap_or(entry.seq);

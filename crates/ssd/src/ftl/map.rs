@@ -51,6 +51,23 @@ impl SlotMap {
     pub fn lacks_any(&self, slots: Range<u32>) -> bool {
         self.entries[slots.start as usize..slots.end as usize].contains(&0)
     }
+    /// How many of some slots, from the first on, are mapped, or are not.
+    pub fn run(&self, slots: Range<u32>, mapped: bool) -> u32 {
+        let entries = &self.entries[slots.start as usize..slots.end as usize];
+        let (mut count, mut chunks) = (0, entries.chunks_exact(64));
+        for chunk in &mut chunks {
+            // (All of them at once: long runs are what this is for.)
+            let whole = match mapped {
+                true => chunk.iter().fold(true, |all, entry| all & (*entry != 0)),
+                false => chunk.iter().fold(0, |any, entry| any | entry) == 0,
+            };
+            if !whole {
+                return count + chunk.iter().take_while(|e| (**e != 0) == mapped).count() as u32;
+            }
+            count += 64;
+        }
+        count + chunks.remainder().iter().take_while(|e| (**e != 0) == mapped).count() as u32
+    }
     /// The slot that is mapped to a place: a scan.
     pub fn slot_at(&self, at: Ppn) -> Option<u32> {
         self.entries.iter().position(|entry| *entry == at.0 + 1).map(|slot| slot as u32)
@@ -98,5 +115,26 @@ impl SlotMap {
     /// The set bits, counted again.
     pub fn count_valid(&self) -> u64 {
         self.valid.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_end_where_they_end_whatever_their_length() {
+        for (first, length) in [(0, 0), (3, 1), (0, 64), (1, 63), (5, 64), (7, 200), (0, 300)] {
+            for mapped in [false, true] {
+                let mut map = SlotMap::new(300, 300);
+                (0..300).for_each(|slot| map.set(slot, u32::from(!mapped)));
+                (first..first + length).for_each(|slot| map.set(slot, u32::from(mapped)));
+                let all = 300.min(first + length) - first;
+                assert_eq!(map.run(first..300, mapped), all, "{first}, {length}");
+                assert_eq!(map.run(first..first + length / 2, mapped), length / 2);
+                let rest = if length > 0 { 0 } else { 300 - first };
+                assert_eq!(map.run(first..300, !mapped), rest, "{first}, {length}");
+            }
+        }
     }
 }

@@ -32,8 +32,10 @@ impl HybridFtl {
         if let Some(last) = self.trims.pending.last_mut()
             && last.first + last.count == first
         {
-            // Neighbours join if nothing was written to either in between.
-            let mut joined = last.first..first + count;
+            // Neighbours join if nothing was written to either in between: surely not if no number
+            // was taken.
+            let from = if seq == last.seq + 1 { first } else { last.first };
+            let mut joined = from..first + count;
             if joined.all(|slot| self.map[slot as usize] == 0) {
                 last.count += count;
                 last.seq = seq;
