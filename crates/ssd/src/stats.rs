@@ -36,7 +36,7 @@ pub struct AppStats {
 pub struct GcStats {
     /// Lines collected.
     pub victims: u64,
-    /// Of them while a host request waited for space.
+    /// Of them for host writes: paced by these, or while one waited for space.
     pub foreground: u64,
     /// Of them when idle.
     pub background: u64,
@@ -48,7 +48,8 @@ pub struct GcStats {
     pub lock_pages: u64,
     /// Valid slots of all victims when chosen.
     pub valid_at_choice: u64,
-    /// Time host writes waited for a free line.
+    /// By how much cleaning put off the last program booked while host writes found no free line but
+    /// the reserve: what they wait for by then, not how long each waited.
     pub stall: Span,
 }
 
@@ -57,7 +58,7 @@ pub struct GcStats {
 pub struct MapStats {
     /// Look-ups answered by the cache.
     pub hits: u64,
-    /// Look-ups that read a translation page.
+    /// Look-ups of translation pages that are not in the cache; of them, those written before are read.
     pub misses: u64,
     /// Dirty translation pages evicted.
     pub dirty_evictions: u64,

@@ -162,7 +162,7 @@ pub enum OobMode {
 pub enum Plp {
     /// The buffer is lost.
     None,
-    /// So many of the newest dirty entries are saved.
+    /// So many of the oldest dirty entries are saved.
     Capacitor(u32),
     /// All dirty entries are saved.
     Full,

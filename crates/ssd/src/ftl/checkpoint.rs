@@ -49,7 +49,7 @@ impl State {
     }
 }
 
-/// Lines that one area needs (two checkpoints' worth, so that appending is possible).
+/// Lines that one area needs: a whole checkpoint, in whole lines.
 pub(crate) fn area_lines(
     paged: bool,
     logical_slots: u64,
