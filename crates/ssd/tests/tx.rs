@@ -1,7 +1,8 @@
 //! Transactions of the drive: what they promise with the power on, and after a power cycle.
 
 use block::{
-    BlockDevice, Data, DeviceError, Lba, Lpn, Request, Sectors, Time, Transactional, TxError, TxId,
+    BlockDevice, Data, DeviceError, Lba, Lpn, Remap, Request, Sectors, Time, Transactional,
+    TxError, TxId,
 };
 use nand::{Fault, FaultPlan};
 use varve_ssd::{Config, Drive, Origin, Params};
@@ -316,4 +317,20 @@ fn pages_in_a_block_that_no_line_has_any_more_tell_who_has_not_committed() {
         }
     }
     assert!(retired >= 20, "{retired} blocks failed");
+}
+
+#[test]
+fn a_remap_of_several_records_is_a_transaction_that_commits() {
+    let mut host = Host::new(&[("tx.pairs", "3")]);
+    for page in 0..20 {
+        host.plain(page, 100 + u64::from(page)).expect("a write");
+    }
+    for round in 0..5 {
+        let (to, from) = if round % 2 == 0 { (0, 10) } else { (10, 0) };
+        let pairs: Vec<_> = (0..10).map(|page| (Lpn(to + page), Lpn(from + page))).collect();
+        host.at = host.drive.remap(host.at, &pairs).expect("a remap");
+    }
+    let stats = host.drive.tx_stats().expect("transactions");
+    assert_eq!((stats.begun, stats.committed), (5, 5));
+    assert_eq!(host.read(3), 113);
 }

@@ -80,8 +80,7 @@ impl PageFtl {
             tx.stats.committed += 1;
         }
         tx.stats.together += u64::from(work.len() > 1);
-        let floor = tx.oldest();
-        tx.committed = tx.committed.split_off(&floor);
+        tx.forget_committed();
         self.pay_debt()?;
         Ok(done)
     }

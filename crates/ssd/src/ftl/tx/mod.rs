@@ -180,6 +180,11 @@ impl Tx {
     fn oldest(&self) -> u64 {
         self.open.keys().next().copied().unwrap_or(self.next)
     }
+    /// Below the oldest that is open all are committed, or losers: none need be remembered.
+    fn forget_committed(&mut self) {
+        let floor = self.oldest();
+        self.committed = self.committed.split_off(&floor);
+    }
     /// Whether a transaction of which a page is on flash is committed.
     fn is_committed(&self, tid: u64) -> bool {
         tid < self.next && !self.open.contains_key(&tid) && !self.losers.contains_key(&tid)

@@ -213,6 +213,8 @@ impl PageFtl {
             tx.open.remove(&tid);
             tx.committed.insert(tid);
             tx.fading.push(done);
+            tx.stats.committed += 1;
+            tx.forget_committed();
         }
         tx.proven = tx.proven.max(done);
         tx.stats.remapped += pairs.len() as u64;
