@@ -358,3 +358,36 @@ fn a_drive_without_time_gets_none_by_being_timed_again() {
         assert_eq!(drive.submit(at, request).unwrap(), at);
     }
 }
+
+/// A page of a small request and three of a large one, programmed by a flush or at once.
+#[test]
+fn what_a_flush_writes_goes_to_the_stream_of_its_entry() {
+    for write in ["buffer.write=back", "buffer.write=through"] {
+        let programs = |streams: &str| {
+            let pairs = [
+                "geometry.page=16 KiB",
+                "capacity=4 MiB",
+                "buffer.policy=vbbms",
+                "buffer.size=256 KiB",
+                streams,
+                write,
+            ];
+            let more: &[&str] =
+                if streams.ends_with("buffer") { &["streams.count=2"] } else { &[] };
+            let params = config(&[&pairs[..], more].concat()).resolve().unwrap();
+            let mut drive = Drive::new(&params).unwrap();
+            let mut at = drive.submit(Time::ZERO, Request::write(Lba(0), Sectors(24))).unwrap();
+            at = at.max(drive.submit(at, Request::write(Lba(800), Sectors(8))).unwrap());
+            at = at.max(drive.submit(at, Request::write(Lba(80), Sectors(24))).unwrap());
+            drive.submit(at, Request::flush()).unwrap();
+            drive.check().unwrap();
+            drive.stats().nand.page_programs
+        };
+        // Seven pages in slots of 4 KiB: the one of the small request is alone.
+        let (one, two) = (programs("streams.policy=user+gc"), programs("streams.policy=buffer"));
+        match write {
+            "buffer.write=back" => assert_eq!((one, two), (2, 3)),
+            _ => assert_eq!((one, two), (3, 3)),
+        }
+    }
+}

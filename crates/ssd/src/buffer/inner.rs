@@ -3,7 +3,7 @@
 use block::Bytes;
 use std::ops::Range;
 
-use super::policy::{Access, Admission, Batches, Policy};
+use super::policy::{Access, Admission, Batches, Policy, Stream};
 use super::pool::{Frame, Pool};
 
 /// A [`Policy`] whose type is not known; its contract is that of [`Policy`].
@@ -14,6 +14,7 @@ pub(crate) trait Inner: std::fmt::Debug + Send {
     fn inserted(&mut self, pool: &mut Pool, frame: Frame, access: &Access<'_>);
     fn removed(&mut self, pool: &mut Pool, frame: Frame);
     fn cleaned(&mut self, pool: &mut Pool, frame: Frame);
+    fn stream(&self, pool: &Pool, frame: Frame) -> Stream;
     fn forget(&mut self, pages: Range<u32>, written: &dyn Fn(u32) -> bool);
     fn occupancy(&self, each: &mut dyn FnMut(&'static str, usize));
     fn overhead(&self) -> Bytes;
@@ -40,6 +41,9 @@ impl<P: Policy> Inner for P {
     }
     fn cleaned(&mut self, pool: &mut Pool, frame: Frame) {
         Policy::cleaned(self, pool, frame);
+    }
+    fn stream(&self, pool: &Pool, frame: Frame) -> Stream {
+        Policy::stream(self, pool, frame)
     }
     fn forget(&mut self, pages: Range<u32>, written: &dyn Fn(u32) -> bool) {
         Policy::forget(self, pages, written);

@@ -140,6 +140,12 @@ pub trait Policy: std::fmt::Debug + Clone + Send + 'static {
     fn removed(&mut self, pool: &mut Pool, frame: Frame);
     /// The entry was programmed by a flush and stays, clean.
     fn cleaned(&mut self, pool: &mut Pool, frame: Frame);
+    /// Where an entry goes that is programmed while it stays (a flush, a write through): where it
+    /// would if it were given up now.
+    fn stream(&self, pool: &Pool, frame: Frame) -> Stream {
+        let _ = (pool, frame);
+        Stream::Other
+    }
     /// Pages were discarded; their entries have left. What the policy remembers of them beside
     /// the entries goes as well. `written` says of any page whether it still holds data.
     fn forget(&mut self, pages: std::ops::Range<u32>, written: &dyn Fn(u32) -> bool) {

@@ -153,6 +153,7 @@ impl<P: Policy> Buffer<P> {
     ) -> Result<(), DeviceError> {
         let unit = self.pool.page(frame).0 / host.unit_pages;
         let (app, hint) = (self.pool.app(frame), self.pool.stream(frame));
+        let batch = self.policy.stream(&self.pool, frame).number();
         let (mut mask, mut ready) = (0u32, host.now);
         // Left from a read below that failed.
         self.pieces.clear();
@@ -170,7 +171,7 @@ impl<P: Policy> Buffer<P> {
             mask |= 1 << i;
             self.pieces.push(self.pool.payload(frame).clone());
         }
-        let writer = Writer { app, hint, batch: 0 };
+        let writer = Writer { app, hint, batch };
         let result = back.write(ready, unit, mask, &self.pieces, writer);
         self.pieces.clear();
         result?;

@@ -132,7 +132,7 @@ pub const SCHEMA: &[Key] = &[
         "gc.per_stream",
         Flag,
         "off",
-        "one cleaning head per host stream: with hints by stream, else by age of the line",
+        "one cleaning head per host stream: what the host kept apart stays apart; with hotcold by age of the line",
     ),
     k("gc.reserve", Count(0, 1 << 20), "0", "free lines only cleaning may use; 0 = heads + 2"),
     k("gc.start", Count(0, 1 << 20), "0", "free lines below which cleaning starts; 0 = 2 + heads"),

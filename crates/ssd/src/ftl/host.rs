@@ -213,9 +213,8 @@ impl PageFtl {
             Streams::Lifetime => self.lifetime.of_host(self.age_of(slot)),
             Streams::Buffer => (writer.batch as usize).min(n - 1),
             Streams::HotCold => {
-                let quarter = self.clock.slots() / u64::from((self.slots() / 4).max(1));
                 let known = self.map.entry(slot) != 0;
-                usize::from(self.heat.write(slot, quarter) && known)
+                usize::from(self.heat.write(slot) && known)
             }
             Streams::Single | Streams::UserGc => 0,
         }

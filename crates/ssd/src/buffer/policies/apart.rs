@@ -163,6 +163,10 @@ impl Apart {
         }
     }
 
+    pub fn stream(&self, pool: &Pool, frame: Frame) -> Stream {
+        if pool.class(frame) < APART { self.inner.stream(pool, frame) } else { Stream::Append }
+    }
+
     /// The queue against the pool; how many entries it has.
     pub fn check(&self, pool: &Pool) -> Result<usize, String> {
         let walked = pool.iter(&self.queue).filter(|f| pool.class(*f) >= APART).count();

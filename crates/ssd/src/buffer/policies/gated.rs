@@ -11,7 +11,7 @@ use super::gate::{self, Gate, Rules};
 use crate::buffer::inner::Inner;
 use crate::buffer::lat::{Lat, WriteMiss};
 use crate::buffer::spec::Setup;
-use crate::buffer::{Access, Admission, Batches, Buffer, BufferShape, Frame, Policy, Pool};
+use crate::buffer::{Access, Admission, Batches, Buffer, BufferShape, Frame, Policy, Pool, Stream};
 
 /// See above.
 #[derive(Clone, Debug)]
@@ -133,6 +133,9 @@ impl Policy for Gated {
         if let Some(gate) = &mut self.gate {
             gate.cleaned(pool.page(frame));
         }
+    }
+    fn stream(&self, pool: &Pool, frame: Frame) -> Stream {
+        self.cache.stream(pool, frame)
     }
     fn forget(&mut self, pages: std::ops::Range<u32>, written: &dyn Fn(u32) -> bool) {
         self.lat.forget(pages.clone(), written);

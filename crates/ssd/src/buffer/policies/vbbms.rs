@@ -184,6 +184,9 @@ impl Policy for Vbbms {
     fn removed(&mut self, pool: &mut Pool, frame: Frame) {
         self.region(pool.class(frame)).leave(pool, frame);
     }
+    fn stream(&self, pool: &Pool, frame: Frame) -> Stream {
+        Stream::Region(pool.class(frame))
+    }
     fn cleaned(&mut self, _: &mut Pool, _: Frame) {}
     fn occupancy(&self, each: &mut dyn FnMut(&'static str, usize)) {
         each("random", self.random.held);

@@ -137,14 +137,14 @@ impl PageFtl {
                 return first + self.lifetime.of_copy(head == HOT, age);
             }
             // What the host kept apart stays apart, as long as it is known.
-            Streams::Hint => {
+            Streams::Hint | Streams::App | Streams::Buffer => {
                 let head = usize::from(head);
                 let stream = if head < first { head } else { head - first };
                 return first + stream.min(count - 1);
             }
             _ => {}
         }
-        // One cleaning head per stream: hot and cold copies stay apart by the age of their line.
+        // Hot and cold copies stay apart by the age of their line.
         let age = self.clock.slots() - self.lines.get(line).closed_at;
         let old = age > u64::from(self.slots());
         first + if old { 0 } else { 1.min(count - 1) }
