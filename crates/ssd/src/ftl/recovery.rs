@@ -240,8 +240,8 @@ impl PageFtl {
                         open.reached.get(index).copied().unwrap_or(0)
                     }
                     (Some(_), _) => {
-                        // Settled before the checkpoint: its header was read, no more.
-                        scan.pages_read += 1;
+                        // Settled before the checkpoint: its header is read, no more.
+                        self.read_page(block, 0, scan)?;
                         scan.used[line as usize] = true;
                         continue;
                     }
