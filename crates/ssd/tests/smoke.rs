@@ -262,7 +262,7 @@ fn a_flush_waits_for_the_same_whatever_reads_may_move() {
     ];
     for kind in kinds {
         let ends = orders.map(|order| {
-            let pairs = [kind, order].concat();
+            let pairs = [&["buffer.policy=none", "buffer.size=0"][..], kind, order].concat();
             let mut drive = Drive::new(&config(&pairs).resolve().unwrap()).unwrap();
             let pages = drive.capacity().0 / 8;
             let (mut at, mut ends) = (Time::ZERO, Vec::new());
@@ -284,27 +284,6 @@ fn a_flush_waits_for_the_same_whatever_reads_may_move() {
             let first = other.iter().zip(&ends[0]).position(|(a, b)| a != b);
             assert_eq!(first, None, "{kind:?} {order:?}");
         }
-    }
-}
-
-/// An erase that cleaning booked is none of a flush's business: a read may still interrupt it.
-#[test]
-fn a_read_interrupts_an_erase_after_a_flush() {
-    for order in ["nand.suspend=erase", "sched=read-first(suspend)"] {
-        let pairs = ["nand.t_suspend=5 us", "geometry.channels=1", order];
-        let mut drive = Drive::new(&config(&pairs).resolve().unwrap()).unwrap();
-        let pages = drive.capacity().0 / 8;
-        let mut at = Time::ZERO;
-        for i in 0..6 * pages {
-            let write = Request::write(Lba(i % pages * 8), Sectors(8));
-            at = at.max(drive.submit(at, write).unwrap());
-            if i % 4 == 3 {
-                at = at.max(drive.submit(at, Request::flush()).unwrap());
-                let read = Request::read(Lba((i + pages / 2) % pages * 8), Sectors(8));
-                at = at.max(drive.submit(at, read).unwrap());
-            }
-        }
-        assert!(drive.stats().nand.suspends > 10, "{order}: {}", drive.stats().nand.suspends);
     }
 }
 
