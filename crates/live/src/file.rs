@@ -182,6 +182,11 @@ impl ImageFile {
         self.lock().failed.get_or_insert_with(|| text.to_string());
     }
 
+    /// Whether nothing is written any more.
+    pub fn has_failed(&self) -> bool {
+        self.lock().failed.is_some()
+    }
+
     /// The first byte behind the drive.
     pub fn end(&self) -> u64 {
         self.layout.bytes()

@@ -76,7 +76,7 @@ impl ImageDrive {
             && is_full(error.kind())
             && same
             && short
-            && self.usable().is_ok()
+            && self.stands()
         {
             // There may be room for blocks, if not for a longer log.
             done = self.add_blocks(pointer, capacity);
@@ -86,13 +86,19 @@ impl ImageDrive {
     }
 
     /// After a growth that failed: what was made behind the end is nothing to anybody, and the room is wanted. If it cannot
-    /// be given back it is the next growth's.
+    /// be given back it is the next growth's. Where the pointer was being written it may name what lies there.
     fn give_back(&self, done: &Result<(), LiveError>, before: &std::io::Result<u64>) {
+        let stands = self.stands() || self.file.has(Planted::NamedGivenBack);
         if let (Err(_), Ok(length)) = (done, before)
-            && self.usable().is_ok()
+            && stands
         {
             let _ = self.below.cut(*length);
         }
+    }
+
+    /// Whether it goes on as it was: no pointer was written that may name another image.
+    fn stands(&self) -> bool {
+        self.usable().is_ok() && !self.file.has_failed()
     }
 
     /// More blocks of the same size.
@@ -213,8 +219,10 @@ impl Growth for ImageDrive {
         self.limit()
     }
     fn grow(&mut self, at: Time, capacity: Bytes, log: Bytes) -> Result<Time, DeviceError> {
-        ImageDrive::grow(self, capacity, log).map(|()| at).map_err(|error| match error {
-            LiveError::Io { error, .. } if is_full(error.kind()) => {
+        let done = ImageDrive::grow(self, capacity, log);
+        let stands = self.stands();
+        done.map(|()| at).map_err(|error| match error {
+            LiveError::Io { error, .. } if is_full(error.kind()) && stands => {
                 DeviceError::NoSpace("the file system has no room for the image to grow")
             }
             LiveError::Device { error, .. } => error,

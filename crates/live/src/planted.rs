@@ -39,6 +39,8 @@ pub enum Planted {
     PointerEarly,
     /// The place of the smaller image is given back before the larger one is named.
     OldGivenEarly,
+    /// The place of the larger image is given back after an error of what names it.
+    NamedGivenBack,
 }
 
 impl Planted {

@@ -12,8 +12,9 @@ pub struct Memory(pub Mutex<Vec<u8>>);
 impl Medium for Memory {
     fn read(&self, at: u64, out: &mut [u8]) -> io::Result<()> {
         let bytes = self.0.lock().unwrap();
-        let there = bytes.len().saturating_sub(at as usize).min(out.len());
-        out[..there].copy_from_slice(&bytes[at as usize..at as usize + there]);
+        let from = bytes.len().min(at as usize);
+        let there = (bytes.len() - from).min(out.len());
+        out[..there].copy_from_slice(&bytes[from..from + there]);
         out[there..].fill(0);
         Ok(())
     }

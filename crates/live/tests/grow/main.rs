@@ -1,7 +1,9 @@
 //! A drive that grows: whatever a power cut leaves while it does is the drive as it was, or the larger one, with all
 //! that was durable.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod errors;
 
 use std::collections::BTreeMap;
 use std::io;
