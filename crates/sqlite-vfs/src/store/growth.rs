@@ -137,7 +137,7 @@ impl Core {
     }
 
     /// Takes the pages that a transaction has on the device into memory; it has no number then.
-    fn take_back(&mut self, owner: Owner) -> Done<()> {
+    pub(super) fn take_back(&mut self, owner: Owner) -> Done<()> {
         let Some(tid) = self.open.get(&owner).and_then(|tx| tx.tid) else { return Ok(()) };
         let places: Vec<(Id, u64)> = self.open[&owner].pages.iter().copied().collect();
         for (id, page) in places {

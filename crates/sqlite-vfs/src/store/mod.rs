@@ -223,6 +223,7 @@ pub enum Bug {
     ExtentNotFlushed,
     PartsApart,
     SlotsUncounted,
+    BatchTakesAll,
 }
 
 impl Bug {

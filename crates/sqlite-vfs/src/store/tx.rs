@@ -385,14 +385,30 @@ impl Core {
         let Some(tx) = self.open.remove(&owner) else { return Ok(()) };
         self.stats.aborts += 1;
         for (id, meta) in &tx.metas {
-            let shared = self.shared_meta(*id);
-            let fresh = |mine: &[u32], old: &[u32]| -> Vec<u32> {
-                mine.iter().copied().filter(|place| !old.contains(place)).collect()
-            };
-            self.space.give_back(fresh(&meta.extents, &shared.extents));
-            self.space.slots.extend(fresh(&meta.slots, &shared.slots));
+            self.meta_back(*id, meta);
         }
         tx.tid.map_or(Ok(()), |tid| self.abort_tid(tid))
+    }
+
+    /// Takes back what a transaction has changed of one object.
+    pub(super) fn take_back_of(&mut self, owner: Owner, id: Id) -> Done<()> {
+        self.take_back(owner)?;
+        let Some(tx) = self.open.get_mut(&owner) else { return Ok(()) };
+        tx.kept.retain(|(object, _), _| *object != id);
+        if let Some(meta) = tx.metas.remove(&id) {
+            self.meta_back(id, &meta);
+        }
+        Ok(())
+    }
+
+    /// A transaction's version of an object's size and place is gone.
+    fn meta_back(&mut self, id: Id, meta: &Meta) {
+        let shared = self.shared_meta(id);
+        let fresh = |mine: &[u32], old: &[u32]| -> Vec<u32> {
+            mine.iter().copied().filter(|place| !old.contains(place)).collect()
+        };
+        self.space.give_back(fresh(&meta.extents, &shared.extents));
+        self.space.slots.extend(fresh(&meta.slots, &shared.slots));
     }
 
     /// Takes a transaction of the device back. What one that could not be taken back holds is of no use to anybody:

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use block::DeviceError;
 
+use super::batch::Batch;
 use super::{MISSED, Place, StoreFile, forget_missed};
 use crate::store::core::{Core, Done};
 use crate::store::home::Missed;
@@ -110,6 +111,9 @@ impl File for StoreFile {
                 while done == Err(Code::FULL) && store.0.has_grown_quiet() {
                     self.reason = None;
                     done = self.write_object(caller, data, at);
+                }
+                if let (Err(code), Some(batch)) = (done, &mut self.in_batch) {
+                    batch.told(code);
                 }
                 done
             }
@@ -279,19 +283,20 @@ impl File for StoreFile {
             }
             Control::CommitPhaseTwo => file.commit(core, caller, id).map(|()| Reply::Done),
             Control::BatchBegin if file.batch && core.options.way == Way::Controls => {
-                file.in_batch = true;
+                let owner = file.owner(core, caller, id);
+                file.in_batch = Some(Batch::begin(core, owner, id));
                 Ok(Reply::Done)
             }
-            Control::BatchCommit if file.in_batch => {
+            Control::BatchCommit if file.in_batch.is_some() => {
                 // Durable at COMMIT_PHASETWO, which follows: in mode MEMORY SQLite also makes one
                 // batch for each of several files, and those are to commit together.
-                file.in_batch = false;
+                file.in_batch = None;
                 Ok(Reply::Done)
             }
-            Control::BatchRollback if file.in_batch => {
-                file.in_batch = false;
+            Control::BatchRollback if file.in_batch.is_some() => {
                 let owner = file.owner(core, caller, id);
-                core.abort(owner).map(|()| Reply::Done)
+                let batch = file.in_batch.take();
+                batch.map_or(Ok(()), |batch| batch.back(core, owner, id)).map(|()| Reply::Done)
             }
             Control::CheckpointStart => {
                 file.checkpoint = true;

@@ -8,6 +8,7 @@
 //! * no call answers before what it has committed is durable, but for a commit whose lock SQLite lowers next: that
 //!   call waits, after it has lowered the lock.
 
+mod batch;
 mod calls;
 
 use std::cell::RefCell;
@@ -15,6 +16,7 @@ use std::sync::{Arc, Weak};
 
 use block::{DeviceError, TxError};
 
+use self::batch::Batch;
 use super::asked::Asked;
 use super::core::{Core, Done, Id};
 use super::device::code;
@@ -73,7 +75,7 @@ pub(super) struct StoreFile {
     /// SQLite write a page of it.
     writer: Caller,
     batch: bool,
-    in_batch: bool,
+    in_batch: Option<Batch>,
     read_only: bool,
     delete_on_close: bool,
     /// Inside a checkpoint.
@@ -126,7 +128,7 @@ impl StoreFile {
             level: Level::None,
             writer: None,
             batch: false,
-            in_batch: false,
+            in_batch: None,
             read_only: false,
             delete_on_close: false,
             checkpoint: false,
@@ -329,7 +331,7 @@ impl StoreFile {
         }
         match done {
             Err(TxError::Full(most)) => {
-                if self.in_batch {
+                if self.in_batch.is_some() {
                     // SQLite takes an I/O error, but not FULL, for a reason to do it with a journal.
                     return Err(DeviceError::Unsupported("a batch this large").into());
                 }
