@@ -3,13 +3,16 @@
 //! Invariants:
 //! * what is written durably goes past the system's cache where the file lets it, and waits for its own
 //!   bytes only: what else was written waits for the next sync, as ever;
-//! * where the file or the system cannot do that, it is a write and a sync.
+//! * where the file or the system cannot do that, it is a write and a sync;
+//! * who waits by the file that is synced waits alone: the system tells an error once, and who has met one there may have been
+//!   told of what others wrote. No later sync succeeds then.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::{Mutex, PoisonError};
 
 use block::Medium;
 use rustix::fs::OFlags;
@@ -26,7 +29,30 @@ const ALIGNED: usize = PAGE as usize;
 pub(crate) struct DirectMedium {
     file: FileMedium,
     direct: Option<File>,
+    turn: Turn,
     grain: u32,
+}
+
+/// Whose turn it is to wait by a file, and the error that one met who did not sync it all.
+#[derive(Debug, Default)]
+struct Turn(Mutex<Option<(io::ErrorKind, String)>>);
+
+impl Turn {
+    /// Waits for all that was written.
+    fn sync(&self, sync: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        let met = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*met {
+            Some((kind, text)) => Err(io::Error::new(*kind, text.clone())),
+            None => sync(),
+        }
+    }
+
+    /// Waits for some bytes.
+    fn part<T>(&self, write: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+        let mut met = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = write();
+        done.inspect_err(|error| *met = Some((error.kind(), error.to_string())))
+    }
 }
 
 /// Memory for so many bytes behind what is in it, which begin at an aligned place.
@@ -56,7 +82,7 @@ impl DirectMedium {
         let direct = direct.filter(|direct| reads(direct, 0, PAGE as usize));
         let fine = direct.as_ref().is_some_and(|direct| reads(direct, SECTOR as u64, SECTOR));
         let grain = if fine { SECTOR as u32 } else { PAGE as u32 };
-        DirectMedium { file, direct, grain }
+        DirectMedium { file, direct, turn: Turn::default(), grain }
     }
 }
 
@@ -87,25 +113,26 @@ impl Medium for DirectMedium {
         self.file.write_parts(at, parts)
     }
     fn sync(&self) -> io::Result<()> {
-        self.file.sync()
+        self.turn.sync(|| self.file.sync())
     }
     fn write_durable(&self, at: u64, bytes: &[u8]) -> io::Result<()> {
         let grain = u64::from(self.grain);
         let fits = at.is_multiple_of(grain) && (bytes.len() as u64).is_multiple_of(grain);
-        let done = match self.direct.as_ref().filter(|_| fits) {
-            Some(direct) => {
-                let mut memory = aligned(bytes.len());
-                let start = memory.len();
-                memory.extend_from_slice(bytes);
-                write_waiting(direct, at, &memory[start..])?
+        if let Some(direct) = self.direct.as_ref().filter(|_| fits) {
+            let mut memory = aligned(bytes.len());
+            let start = memory.len();
+            memory.extend_from_slice(bytes);
+            if write_waiting(direct, at, &memory[start..])? {
+                return Ok(());
             }
-            None => write_waiting(&self.file.0, at, bytes)?,
-        };
-        if done {
-            return Ok(());
         }
-        self.file.write(at, bytes)?;
-        self.file.sync()
+        self.turn.part(|| {
+            if write_waiting(&self.file.0, at, bytes)? {
+                return Ok(());
+            }
+            self.file.write(at, bytes)?;
+            self.file.sync()
+        })
     }
     fn grain(&self) -> u32 {
         self.grain
@@ -132,6 +159,9 @@ impl Medium for DirectMedium {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
+
     use super::*;
 
     fn file(name: &str, bytes: usize) -> (File, FileMedium) {
@@ -155,6 +185,39 @@ mod tests {
         for (at, bytes) in [(end, 1), (end, page), (end - 1, 2), (0, 3 * page + 1)] {
             assert!(!reads(&file, at, bytes), "{bytes} bytes at {at} end behind the file");
         }
+    }
+
+    /// The error of what the cache could not write goes to the first who asks: here to one who waits for bytes of his own, while
+    /// another one syncs, or before.
+    #[test]
+    fn who_waits_for_his_own_bytes_does_not_take_the_error_of_a_sync() {
+        let (turn, untold, inside) =
+            (Turn::default(), AtomicBool::new(true), AtomicBool::new(false));
+        let asked = || match untold.swap(false, Ordering::SeqCst) {
+            true => Err(io::Error::other("lost")),
+            false => Ok(()),
+        };
+        let synced = std::thread::scope(|scope| {
+            let part = scope.spawn(|| {
+                turn.part(|| {
+                    inside.store(true, Ordering::SeqCst);
+                    std::thread::sleep(Duration::from_millis(50));
+                    asked()
+                })
+            });
+            while !inside.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            let synced = turn.sync(|| {
+                assert!(!untold.load(Ordering::SeqCst), "one waits at a time");
+                asked()
+            });
+            assert!(part.join().expect("no panic").is_err());
+            synced
+        });
+        assert_eq!(synced.expect_err("nothing is known").to_string(), "lost");
+        assert!(turn.sync(asked).is_err(), "from here on");
+        assert!(turn.part(asked).is_ok(), "its own bytes are known");
     }
 
     #[test]

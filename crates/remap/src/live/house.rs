@@ -177,8 +177,11 @@ impl Shared {
                 inner = self.see_off(inner, |flight| flight.all_ended(last))?;
                 inner.engine.root_flush_begin();
                 drop(inner);
-                self.medium.sync()?;
+                let synced = self.sync();
                 inner = self.lock();
+                if let Err(why) = synced {
+                    return Err(self.fail(&mut inner, why));
+                }
                 let Inner { engine, freed, .. } = &mut *inner;
                 engine.root_flush_end(freed);
                 self.discard_freed(&mut inner)

@@ -57,6 +57,8 @@ pub(super) struct Shared {
     /// Held by whoever writes a part of a block, by its number.
     pub(super) parts: Vec<Mutex<()>>,
     pub(super) group: Group,
+    /// Held by whoever makes the medium sync; the error of one that failed.
+    syncs: Mutex<Option<Halt>>,
     pub(super) damage: Damage,
     pub(super) say: fn(&str),
     pub(super) waits: Waits,
@@ -94,6 +96,7 @@ impl Shared {
             house: Mutex::default(),
             parts: (0..PARTS).map(|_| Mutex::new(())).collect(),
             group: Group::among(turns.clone()),
+            syncs: Mutex::default(),
             damage: Damage::new(say),
             say,
             waits: Waits::new(turns.clone()),
@@ -231,14 +234,24 @@ impl Shared {
         let inner = self.see_off(inner, |flight| flight.all_ended(last))?;
         let sync = !inner.engine.has(Planted::AckBeforeFlush);
         drop(inner);
-        let synced = if sync { self.medium.sync() } else { Ok(()) };
+        let synced = if sync { self.sync() } else { Ok(()) };
         let mut inner = self.lock();
-        if let Err(error) = synced {
-            return Err(self.fail(&mut inner, Halt::from(&error)));
+        if let Err(why) = synced {
+            return Err(self.fail(&mut inner, why));
         }
         let Inner { engine, freed, .. } = &mut *inner;
         engine.flush_end(seq, freed);
         self.discard_freed(&mut inner)
+    }
+
+    /// Makes the medium sync, one at a time: a system tells the error of what it could not write to the first who asks, and
+    /// to nobody else. After that no sync says anything of what was written before.
+    pub(super) fn sync(&self) -> Result<(), Halt> {
+        let mut failed = self.waits.lock_long(&self.syncs);
+        if let Some(why) = &*failed {
+            return Err(why.clone());
+        }
+        self.medium.sync().map_err(|error| failed.insert(Halt::from(&error)).clone())
     }
 
     /// Discards what became free, before anybody can take it: the lock is held.

@@ -69,10 +69,15 @@ impl Disk for MediumDisk {
     }
     fn flush(&self) -> Result<Done, DiskError> {
         self.admit(0, 0)?;
-        let result = self.group.flush(|| self.medium.sync().map_err(|error| Halt::from(&error)));
-        result
-            .map(|()| Done::NOW)
-            .map_err(|why| DiskError::Stopped(self.failed.get_or_init(|| why).clone()))
+        let result = self.group.flush(|| {
+            // Another one may have been told of the error since this was admitted: nobody is told twice.
+            if let Some(why) = self.failed.get() {
+                return Err(why.clone());
+            }
+            let failed = |error| self.failed.get_or_init(|| Halt::from(&error)).clone();
+            self.medium.sync().map_err(failed)
+        });
+        result.map(|()| Done::NOW).map_err(DiskError::Stopped)
     }
     fn trim(&self, at: u64, bytes: u64, fua: bool) -> Result<Done, DiskError> {
         self.admit(at, bytes)?;

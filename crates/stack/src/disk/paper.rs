@@ -20,6 +20,17 @@ const BLOCK: u64 = 4096;
 pub struct MediumDevice {
     medium: Arc<dyn Medium>,
     size: u64,
+    /// Why a sync failed: a later one says nothing of what was written before.
+    failed: Option<DeviceError>,
+}
+
+impl MediumDevice {
+    fn sync(&mut self) -> Result<(), DeviceError> {
+        if let Some(failed) = &self.failed {
+            return Err(failed.clone());
+        }
+        self.medium.sync().map_err(|error| self.failed.insert(io(error)).clone())
+    }
 }
 
 fn io(error: std::io::Error) -> DeviceError {
@@ -36,11 +47,11 @@ impl BlockDevice for MediumDevice {
             (Op::Read, Data::Read(into)) => self.medium.read(first, into).map_err(io)?,
             (Op::Write, Data::Write(from)) => self.medium.write(first, from).map_err(io)?,
             (Op::Discard, _) => self.medium.discard(first, bytes).map_err(io)?,
-            (Op::Flush, _) => self.medium.sync().map_err(io)?,
+            (Op::Flush, _) => self.sync()?,
             _ => return Err(DeviceError::Unsupported("a medium reads and writes bytes")),
         }
         if request.fua {
-            self.medium.sync().map_err(io)?;
+            self.sync()?;
         }
         Ok(at)
     }
@@ -88,7 +99,7 @@ impl PaperDisk {
         let size = medium.size().map_err(io)? / BLOCK * BLOCK;
         let mut first = vec![0; size.min(1 << 20) as usize];
         medium.read(0, &mut first).map_err(io)?;
-        let device = MediumDevice { medium, size };
+        let device = MediumDevice { medium, size, failed: None };
         let options = PaperOptions { trim: TrimRule::Invalidate, ..PaperOptions::default() };
         let mut options = keys.paper(options).map_err(|e| DeviceError::Io(e.to_string()))?;
         let log = if first.iter().any(|b| *b != 0) {
