@@ -399,7 +399,7 @@ impl Core {
             }
             let gone = meta.slots.split_off(meta.parts());
             let whole = meta.slots.len() + gone.len() > 1 && !self.has_bug(Bug::PartsApart);
-            let tid = if whole { Some(self.device.tx_begin()?) } else { None };
+            let tid = if whole { Some(self.begin_tid()?) } else { None };
             for part in 0..meta.parts() {
                 let (slot, page) = (meta.slots[part], meta.encode(id, &name, part));
                 self.write_record(tid, slot, &page)?;

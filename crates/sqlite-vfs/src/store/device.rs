@@ -17,3 +17,11 @@ pub(super) fn code(error: &TxError, otherwise: Code) -> Code {
         TxError::Unknown(_) | TxError::Device(_) => otherwise,
     }
 }
+
+/// The same where something ends: after BUSY there SQLite would try again, and find it ended.
+pub(super) fn last_code(error: &TxError, otherwise: Code) -> Code {
+    match code(error, otherwise) {
+        Code::BUSY => otherwise,
+        code => code,
+    }
+}

@@ -90,7 +90,7 @@ impl Core {
         }
         self.usable()?;
         let owner = GROUP;
-        let tid = self.device.tx_begin()?;
+        let tid = self.begin_tid()?;
         let group = std::mem::take(&mut self.group);
         let metas = group.metas.clone();
         self.open.insert(owner, Tx { tid: Some(tid), metas, ..Tx::default() });

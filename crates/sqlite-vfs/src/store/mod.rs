@@ -224,6 +224,7 @@ pub enum Bug {
     PartsApart,
     SlotsUncounted,
     BatchTakesAll,
+    LimitsTold,
 }
 
 impl Bug {

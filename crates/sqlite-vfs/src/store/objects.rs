@@ -55,6 +55,13 @@ pub(super) struct Tx {
     pub(super) unlocks: bool,
 }
 
+impl Tx {
+    /// Whether all of it is on the device.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.tid.is_some() && self.kept.is_empty()
+    }
+}
+
 /// Whole transactions that wait to become one.
 #[derive(Default)]
 pub(super) struct Group {
@@ -112,7 +119,7 @@ impl Core {
         let Some(object) = self.objects.get(&id) else { return Ok(()) };
         let meta: Meta = object.meta.clone();
         if !meta.slots.is_empty() {
-            let tid = self.device.tx_begin()?;
+            let tid = self.begin_tid()?;
             let erased = self.erase_records(tid, &meta).and_then(|()| self.commit_tids(&[tid]));
             if let Err(error) = erased {
                 if self.broken.is_none() {

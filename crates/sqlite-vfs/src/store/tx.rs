@@ -92,11 +92,27 @@ impl Core {
             let mut tx = Tx::default();
             if !group {
                 self.flush_group()?;
-                tx.tid = Some(self.device.tx_begin()?);
+                tx.tid = Some(self.begin_tid()?);
             }
             self.open.insert(owner, tx);
         }
         Ok(())
+    }
+
+    /// The next transaction of the device. Where those that are open are too many, or the oldest one is too far behind, that
+    /// goes on in memory: whoever commits meanwhile could do nothing about it.
+    pub(super) fn begin_tid(&mut self) -> Done<TxId> {
+        loop {
+            let error = match self.device.tx_begin() {
+                Err(error @ (TxError::Span { .. } | TxError::TooManyOpen(_))) => error,
+                done => return done,
+            };
+            let oldest = self.open.iter().filter_map(|(owner, tx)| Some((tx.tid?, *owner))).min();
+            match oldest.filter(|_| !self.has_bug(Bug::LimitsTold)) {
+                Some((_, owner)) => self.take_back(owner)?,
+                None => return Err(error),
+            }
+        }
     }
 
     /// The transaction's own version of an object's size and place.
@@ -166,12 +182,18 @@ impl Core {
 
     /// One page to the device, in a transaction that has a number.
     pub(super) fn send(&mut self, owner: Owner, id: Id, page: u64, bytes: &[u8]) -> Done<()> {
-        let tid = self.open.get(&owner).and_then(|tx| tx.tid);
-        let tid = tid.ok_or(TxError::Unknown(TxId(0)))?;
         if !self.group.pages.is_empty() && self.is_beset(1) {
             // It must find room whenever it has to go.
             self.flush_group()?;
         }
+        let tid = match self.open.get(&owner).and_then(|tx| tx.tid) {
+            Some(tid) => tid,
+            None => {
+                let tid = self.begin_tid()?;
+                self.open.entry(owner).or_default().tid = Some(tid);
+                tid
+            }
+        };
         let held = self.held();
         let most = self.device.tx_limits().pages;
         // Room is left for the records, or what is full could not even be committed as it is.
@@ -192,7 +214,7 @@ impl Core {
     fn hand_over(&mut self, owner: Owner) -> Done<()> {
         self.flush_group()?;
         if self.open.get(&owner).is_some_and(|tx| tx.tid.is_none()) {
-            let tid = self.device.tx_begin()?;
+            let tid = self.begin_tid()?;
             self.open.entry(owner).or_default().tid = Some(tid);
         }
         while let Some(((id, page), bytes)) =
@@ -247,7 +269,13 @@ impl Core {
                 self.abort(owner)?;
             }
         }
-        done
+        // It is taken back: to wait and to try again would commit nothing.
+        done.map_err(|error| match error {
+            limit @ (TxError::Conflict { .. } | TxError::TooManyOpen(_) | TxError::Span { .. }) => {
+                DeviceError::Io(limit.to_string()).into()
+            }
+            error => error,
+        })
     }
 
     /// Whether the table has pages for the records of these transactions beside those that the group needs: one that
@@ -276,8 +304,11 @@ impl Core {
     /// Commits on the device; `begins`: with the next epoch of the log.
     pub(super) fn commit_pages(&mut self, owners: &[Owner], begins: bool) -> Done<()> {
         self.flush_group()?;
-        for owner in owners {
-            self.hand_over(*owner)?;
+        // The first of several may be the oldest one that is open.
+        while owners.iter().any(|owner| !self.open[owner].is_handed_over()) {
+            for owner in owners {
+                self.hand_over(*owner)?;
+            }
         }
         let mut tids = Vec::new();
         let late = self.has_bug(Bug::SizeOutsideTransaction);

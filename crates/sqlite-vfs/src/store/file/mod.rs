@@ -19,7 +19,7 @@ use block::{DeviceError, TxError};
 use self::batch::Batch;
 use super::asked::Asked;
 use super::core::{Core, Done, Id};
-use super::device::code;
+use super::device::{code, last_code};
 use super::home::{Home, Missed};
 use super::journal::journal_of;
 use super::objects::Owner;
@@ -202,7 +202,7 @@ impl StoreFile {
 
     pub(super) fn delete(store: &Store, object: &str, full: &str) -> Answer<()> {
         let mut core = store.core()?;
-        let failed = |e: TxError| code(&e, Code::IOERR_DELETE);
+        let failed = |e: TxError| last_code(&e, Code::IOERR_DELETE);
         if core.journals.contains_key(object) {
             let done = core.journal_delete(object, full);
             let (mut core, done) = store.answer(core, done);
@@ -257,7 +257,11 @@ impl StoreFile {
         let mut core = store.core().inspect_err(|e| self.reason = Some(e.to_string()))?;
         let done = body(&mut core, &name);
         let (mut core, done) = store.answer(core, done);
-        done.map_err(|error| self.failed(&mut core, &error, otherwise))
+        // Its last steps end a transaction.
+        done.map_err(|error| {
+            let code = self.failed(&mut core, &error, otherwise);
+            if code == Code::BUSY { otherwise } else { code }
+        })
     }
 
     fn failed(&mut self, core: &mut Core, error: &TxError, otherwise: Code) -> Code {
