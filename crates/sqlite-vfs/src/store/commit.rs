@@ -70,11 +70,11 @@ impl Core {
             return Ok(());
         };
         let pages: usize = owners.iter().map(|owner| self.open[owner].kept.len()).sum();
-        let fits = self.ring.is_some_and(|ring| ring.takes(draft.takes()));
+        let fits = self.ring.is_some_and(|ring| ring.takes(&draft));
         if !fits || pages > self.most_grouped() {
             return self.commit_now(owners);
         }
-        self.make_room(pages, draft.takes())?;
+        self.make_room(pages, &draft)?;
         self.open_epoch()?;
         let number = self.enqueue(draft);
         self.owed = Some(number);
@@ -155,9 +155,9 @@ impl Core {
     }
 
     /// Makes room in the log, and in memory for so many pages more.
-    fn make_room(&mut self, pages: usize, bytes: u64) -> Done<()> {
+    fn make_room(&mut self, pages: usize, draft: &Draft) -> Done<()> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
-        let full = !ring.has_room(bytes);
+        let full = !ring.has_room(draft);
         if full && self.bug.has(Bug::RingReusedEarly) {
             ring.wrap();
             return Ok(());

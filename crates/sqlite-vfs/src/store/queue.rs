@@ -96,7 +96,7 @@ impl Core {
     /// Lets a record wait for the next write; answers the commit's number.
     pub(super) fn enqueue(&mut self, draft: Draft) -> u64 {
         if let Some(ring) = &mut self.ring {
-            ring.reserve(draft.takes());
+            ring.reserve(&draft);
         }
         self.stats.log_bytes += draft.takes();
         self.queue.waiting.push(draft);

@@ -4,7 +4,8 @@
 //! Invariants:
 //! * a record counts only at its place: store, epoch, number, and the checksum of the one before it;
 //! * any flipped bit, any missing part of one is seen, and nothing of it is used then;
-//! * what a record says was durable (`settled`) was durable before it was written.
+//! * what a record says was durable (`settled`) was durable before it was written;
+//! * none is made that unpacks to more than [`MOST`] bytes: it would not be read.
 
 use block::crc32c;
 
@@ -122,7 +123,7 @@ impl Body {
         bytes[46..48].copy_from_slice(&flags.to_le_bytes());
         bytes[60..64].copy_from_slice(&(raw as u32).to_le_bytes());
         bytes.resize(bytes.len().next_multiple_of(grain as usize), 0);
-        Draft { bytes, length: length as usize }
+        Draft { bytes, length: length as usize, raw: raw as u64 }
     }
 }
 
@@ -154,12 +155,18 @@ impl Packer {
 pub(super) struct Draft {
     bytes: Vec<u8>,
     length: usize,
+    raw: u64,
 }
 
 impl Draft {
     /// Bytes it takes in the log.
     pub(super) fn takes(&self) -> u64 {
         self.bytes.len() as u64
+    }
+
+    /// Bytes of memory that whoever reads it needs.
+    pub(super) fn raw(&self) -> u64 {
+        self.raw
     }
 
     /// The bytes at a place, and the checksum; `settled`: the number of the last record that is durable.
@@ -188,7 +195,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }
 
-/// A record as it was found: whole, wherever it belongs.
+/// A record as it was found: whole, wherever it belongs. What it says is still packed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Record {
     pub(super) place: Place,
@@ -197,7 +204,17 @@ pub(super) struct Record {
     pub(super) crc: u32,
     /// Bytes it takes in the log.
     pub(super) takes: usize,
-    body: Vec<u8>,
+    /// Those of them that count.
+    length: usize,
+    raw: usize,
+    packed: bool,
+    ranges: u32,
+    metas: u16,
+}
+
+/// What a record says.
+pub(super) struct Said {
+    bytes: Vec<u8>,
     ranges: u32,
     metas: u16,
 }
@@ -209,6 +226,9 @@ pub(super) struct Change<'a> {
     pub(super) at: usize,
     pub(super) bytes: &'a [u8],
 }
+
+/// Pages that were changed; objects, and pages of their records in the table.
+pub(super) type Parts<'a> = (Vec<Change<'a>>, Vec<(u32, &'a [u8])>);
 
 impl Record {
     /// Reads the record at the beginning of `log`; `None` if there is none that is whole.
@@ -223,14 +243,9 @@ impl Record {
         if crc != sum && !unchecked {
             return None;
         }
-        let (flags, raw) = (u16_at(header, 46), u32_at(header, 60) as usize);
-        let body = match flags & PACKED {
-            0 => bytes[HEADER..].to_vec(),
-            _ if raw > MOST => return None,
-            _ => zstd::bulk::decompress(&bytes[HEADER..], raw).ok()?,
-        };
+        let flags = u16_at(header, 46);
         let grain = if flags & FINE == 0 { Grain::Page } else { Grain::Sector };
-        let record = Record {
+        Some(Record {
             place: Place {
                 store: u64_at(header, 8),
                 epoch: u64_at(header, 16),
@@ -240,18 +255,31 @@ impl Record {
             settled: u64_at(header, 52),
             crc,
             takes: length.next_multiple_of(grain as usize),
-            body,
+            length,
+            raw: u32_at(header, 60) as usize,
+            packed: flags & PACKED != 0,
             ranges: u32_at(header, 40),
             metas: u16_at(header, 44),
-        };
-        let whole = record.body.len() == raw && record.parts().is_some();
-        whole.then_some(record)
+        })
     }
 
-    /// Its ranges and metas, if they fill the body exactly.
-    #[allow(clippy::type_complexity)]
-    fn parts(&self) -> Option<(Vec<Change<'_>>, Vec<(u32, &[u8])>)> {
-        let (mut changes, mut metas, mut rest) = (Vec::new(), Vec::new(), &self.body[..]);
+    /// What it says, from the bytes that it was read from; `None`: nothing that was written by the rules.
+    pub(super) fn said(&self, log: &[u8]) -> Option<Said> {
+        let body = log.get(HEADER..self.length)?;
+        let bytes = match self.packed {
+            false => body.to_vec(),
+            true if self.raw > MOST => return None,
+            true => zstd::bulk::decompress(body, self.raw).ok()?,
+        };
+        let said = Said { bytes, ranges: self.ranges, metas: self.metas };
+        (said.bytes.len() == self.raw).then_some(said)
+    }
+}
+
+impl Said {
+    /// Its ranges and metas, if they fill it exactly.
+    pub(super) fn parts(&self) -> Option<Parts<'_>> {
+        let (mut changes, mut metas, mut rest) = (Vec::new(), Vec::new(), &self.bytes[..]);
         for _ in 0..self.ranges {
             let (head, tail) = rest.split_at_checked(RANGE)?;
             let (at, length) = (usize::from(u16_at(head, 8)), usize::from(u16_at(head, 10)) + 1);
@@ -272,16 +300,6 @@ impl Record {
             rest = tail;
         }
         rest.is_empty().then_some((changes, metas))
-    }
-
-    /// What it has changed of pages.
-    pub(super) fn changes(&self) -> Vec<Change<'_>> {
-        self.parts().unwrap_or_default().0
-    }
-
-    /// Objects, and pages of their records in the table.
-    pub(super) fn metas(&self) -> Vec<(u32, &[u8])> {
-        self.parts().unwrap_or_default().1
     }
 }
 

@@ -2,9 +2,12 @@
 //!
 //! Invariants:
 //! * records are applied in their order, over the pages of the commit of the device that began the epoch;
+//! * one record at a time is unpacked: many small ones may say much;
 //! * nothing is written: what was found waits in memory, and goes to the device before anything else does;
 //! * a log whose epoch was sealed by the last close is not read: nothing was appended to it;
 //! * a record that cannot be applied is damage: none that was written by the rules is one.
+
+use std::collections::BTreeSet;
 
 use block::TxError;
 use live::Damage;
@@ -35,8 +38,7 @@ impl Core {
         let next = (found.end as usize).min(bytes.len());
         let head = next..(next + HEADER).min(bytes.len());
         self.tail = Some((start + found.end, bytes[head].to_vec()));
-        drop(bytes);
-        self.apply(&found, start)?;
+        self.apply(&found, &bytes, start)?;
         if self.has_bug(Bug::AppendBehindTorn)
             && let Some(ring) = &mut self.ring
         {
@@ -45,15 +47,16 @@ impl Core {
         Ok(())
     }
 
-    fn apply(&mut self, found: &Scan, start: u64) -> Result<(), StoreError> {
-        let mut records: Vec<&Record> = found.records.iter().collect();
+    fn apply(&mut self, found: &Scan, log: &[u8], start: u64) -> Result<(), StoreError> {
+        let mut records: Vec<(&Record, usize)> =
+            found.records.iter().zip(found.starts.iter().copied()).collect();
         if self.has_bug(Bug::ReplayReversed) {
             records.reverse();
         }
-        for record in records {
-            self.apply_one(record).map_err(|wrong| match wrong {
+        for (record, at) in records {
+            self.apply_one(record, &log[at..]).map_err(|wrong| match wrong {
                 Wrong::Not(what) => StoreError::Damaged(Damage {
-                    at: start,
+                    at: start + at as u64,
                     what: format!(
                         "commit {} of epoch {} in the log of commits {what}",
                         record.place.number, record.place.epoch
@@ -68,8 +71,13 @@ impl Core {
         Ok(())
     }
 
-    fn apply_one(&mut self, record: &Record) -> Result<(), Wrong> {
-        for change in record.changes() {
+    fn apply_one(&mut self, record: &Record, log: &[u8]) -> Result<(), Wrong> {
+        let said = record.said(log);
+        let (changes, metas) = said.as_ref().and_then(|said| said.parts()).ok_or_else(|| {
+            Wrong::Not("cannot be read: expected ranges and records of objects".to_string())
+        })?;
+        let mut touched = BTreeSet::new();
+        for change in &changes {
             let place = (change.object, u64::from(change.page));
             if !self.group.pages.contains_key(&place) {
                 let mut page = vec![0; PAGE];
@@ -85,12 +93,13 @@ impl Core {
                     self.read_page(None, place.0, place.1, &mut page)?;
                 }
                 self.group.pages.insert(place, page.into());
+                touched.insert(place);
             }
             if let Some(page) = self.group.pages.get_mut(&place) {
                 page[change.at..change.at + change.bytes.len()].copy_from_slice(change.bytes);
             }
         }
-        for (id, bytes) in record.metas() {
+        for (id, bytes) in metas {
             let meta = self.meta_of(id, bytes)?;
             let before = self.shared_meta(id).extents;
             for extent in meta.extents.iter().filter(|extent| !before.contains(extent)) {
@@ -101,7 +110,17 @@ impl Core {
             }
             self.regroup(id, meta);
         }
-        Ok(())
+        let (most, pages) = (self.device.tx_limits().pages as usize, self.group.pages.len());
+        if pages > most {
+            let what = format!("and those before it change {pages} pages: expected {most} at most");
+            return Err(Wrong::Not(what));
+        }
+        match touched.into_iter().find(|(id, page)| self.place(None, *id, *page).is_none()) {
+            None => Ok(()),
+            Some((id, page)) => {
+                Err(Wrong::Not(format!("changes page {page} of object {id}, which has no place")))
+            }
+        }
     }
 
     /// An object's size and place as a record has them; the object is made if it is not there.
