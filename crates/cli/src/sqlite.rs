@@ -278,8 +278,8 @@ fn check(args: &Check) -> Result<(), LabError> {
         below.1,
         if list.is_empty() { "none".to_string() } else { list.join(", ") }
     ))?;
-    if let Some(blind) = sound.blind() {
-        note(blind);
+    for said in [sound.left(), sound.blind()].into_iter().flatten() {
+        note(said);
     }
     if args.crash.is_none() && args.at.is_none() {
         return Ok(());

@@ -149,6 +149,7 @@ impl Core {
             }
             self.journals.insert(name, Journal { data, durable: Some(id), asked: false });
         }
+        self.was_called = self.name_before()?;
         Ok(())
     }
 }

@@ -69,6 +69,8 @@ pub(super) struct Core {
     pub(super) error: Option<String>,
     /// The name under which files of this store are opened.
     pub(super) path: String,
+    /// The one that it had when a COMMIT over several of its databases was cut off.
+    pub(super) was_called: Option<String>,
     /// Behind a wire: the databases that were asked for here.
     pub(super) known: BTreeSet<String>,
     /// It is in an image file, which is found again by no name but its own.

@@ -152,6 +152,7 @@ impl Core {
             next_id: 1,
             error: None,
             path: String::new(),
+            was_called: None,
             known: BTreeSet::new(),
             in_image: false,
             named: None,

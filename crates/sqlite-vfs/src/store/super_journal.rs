@@ -11,12 +11,13 @@ use super::journal::{MAGIC, database_of};
 use super::objects::{Journal, Owner};
 use super::spool::spooled;
 use super::{Bug, Way};
+use crate::vfs::Kind;
 
 /// Bytes at the end of a journal in which the name of its super-journal lies, if it has one.
 const TAIL: u64 = 16 << 10;
 
 pub(super) fn is_super(name: &str) -> bool {
-    crate::vfs::Kind::of_name(name) == crate::vfs::Kind::Super
+    Kind::of_name(name) == Kind::Super
 }
 
 /// Whether the full name of a super-journal is that of an object, by whatever path it was called: by the number that
@@ -147,13 +148,45 @@ impl Core {
         if is_far(&self.path) {
             return self.known_of(full);
         }
-        let inside = full.strip_prefix(&self.path)?;
-        match inside.as_bytes().first() {
-            None => Some("main".to_string()),
-            Some(b'/') if inside.len() > 1 => Some(inside[1..].to_string()),
-            Some(b'-') if is_companion(inside) => Some(format!("main{inside}")),
-            _ => None,
+        object_in(&self.path, full).or_else(|| self.object_before(full))
+    }
+
+    /// The same by the name that the store had when a COMMIT over several databases was cut off: its journals tell that one,
+    /// and would be taken for those of a COMMIT that is over where the image is called otherwise now.
+    pub(super) fn object_before(&self, full: &str) -> Option<String> {
+        let object = object_in(self.was_called.as_ref()?, full)?;
+        matches!(Kind::of_name(&object), Kind::Journal | Kind::Super).then_some(object)
+    }
+
+    /// The name that the store had then, if there is such a COMMIT.
+    pub(super) fn name_before(&self) -> Done<Option<String>> {
+        for (name, journal) in &self.journals {
+            if is_super(name) {
+                continue;
+            }
+            let Some(full) = super_of(journal)? else { continue };
+            let Some(here) = self.left.iter().find(|left| is_same_super(&full, left)) else {
+                continue;
+            };
+            let full = String::from_utf8_lossy(&full);
+            let beside = here.strip_prefix("main").and_then(|end| full.strip_suffix(end));
+            let inside = || full.strip_suffix(here.as_str())?.strip_suffix('/');
+            if let Some(before) = beside.or_else(inside) {
+                return Ok(Some(before.to_string()));
+            }
         }
+        Ok(None)
+    }
+}
+
+/// The object of a store of that name behind a file's full name.
+fn object_in(store: &str, full: &str) -> Option<String> {
+    let inside = full.strip_prefix(store)?;
+    match inside.as_bytes().first() {
+        None => Some("main".to_string()),
+        Some(b'/') if inside.len() > 1 => Some(inside[1..].to_string()),
+        Some(b'-') if is_companion(inside) => Some(format!("main{inside}")),
+        _ => None,
     }
 }
 

@@ -186,14 +186,19 @@ impl Stores {
         None
     }
 
-    /// For a file beside a database: the store that this thread works on, if it has moved and such a file is its own. Its name
-    /// may be another store's by now.
+    /// For a file beside a database: the store that this thread works on, if it has moved, or has journals from when it was
+    /// called otherwise, and such a file is its own. Its name may be another store's by now.
     pub(super) fn find_moved(&self, path: &str) -> Option<(Store, String)> {
-        let store = {
+        let (store, moved) = {
             let names = self.names();
-            names.moved.iter().filter_map(Weak::upgrade).map(Store).find(works_on)?
+            let moved = names.moved.iter().filter_map(Weak::upgrade).map(Store).find(works_on);
+            let is_moved = moved.is_some();
+            let held = || names.held.values().filter_map(Held::store).find(works_on);
+            (moved.or_else(held)?, is_moved)
         };
-        let object = store.core().ok()?.object_of(path)?;
+        let core = store.core().ok()?;
+        let object = if moved { core.object_of(path) } else { core.object_before(path) }?;
+        drop(core);
         Some((store, object))
     }
 

@@ -12,7 +12,7 @@ use lab::LabError;
 
 use super::Served;
 use super::moved::{Temporary, meant};
-use varve_sqlite_vfs::StoreError;
+use varve_sqlite_vfs::{Store, StoreError};
 
 use crate::source::Source;
 use crate::transfer::{beside, sync_folder};
@@ -48,19 +48,16 @@ pub fn salvage(source: &Source, name: Option<&str>, database: &Path) -> Result<S
     }
     let copies = source.with_store(|served| {
         let object = meant(served, source, name)?;
-        let objects = served.store().objects();
-        if objects.iter().any(|(name, _)| name.contains("-mj")) {
-            // Its journals would be taken for stale without it, and half a transaction for a whole one.
-            return Err(LabError::Failed(format!(
-                "{source}: a transaction over several databases was cut off: open one of them for writing, \
-                 which takes it back or ends it"
-            )));
-        }
         let mut copies = Vec::new();
         for (end, to) in ends.iter().zip(&paths) {
             let from = format!("{object}{end}");
             let wrong = |error: StoreError| LabError::Failed(format!("{source}: {from}: {error}"));
-            let bytes = served.store().bytes(&from).map_err(wrong)?;
+            let mut bytes = served.store().bytes(&from).map_err(wrong)?;
+            if *end == "-journal" && is_undecided(served.store(), &from, bytes).map_err(wrong)? {
+                // Its super-journal has another name than the copy would look for, and the journal would be taken for that of
+                // a COMMIT that is over. Without its mark it is one of its own: what was cut off is taken back.
+                bytes -= MARK.len() as u64;
+            }
             if bytes > 0 || end.is_empty() {
                 copies.push((to.clone(), copy(served, (&from, bytes), to)?));
             }
@@ -89,6 +86,25 @@ pub fn salvage(source: &Source, name: Option<&str>, database: &Path) -> Result<S
     }
     sync_folder(database)?;
     Ok(saved)
+}
+
+/// What ends the name of a super-journal in a journal.
+const MARK: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+/// Bytes behind that name: its length, its sum and the mark.
+const BEHIND: usize = 16;
+/// Bytes at the end of such a name that are its own: `-mj` and nine digits.
+const OWN: usize = 12;
+
+/// Whether a journal of so many bytes names a super-journal that is there: its COMMIT was cut off.
+fn is_undecided(store: &Store, journal: &str, bytes: u64) -> Result<bool, StoreError> {
+    let mut tail = [0; OWN + BEHIND];
+    if bytes < tail.len() as u64 {
+        return Ok(false);
+    }
+    let read = store.read(journal, bytes - tail.len() as u64, &mut tail)?;
+    let (own, behind) = tail.split_at(OWN);
+    let named = read == tail.len() && behind.ends_with(&MARK);
+    Ok(named && store.objects().iter().any(|(name, _)| name.as_bytes().ends_with(own)))
 }
 
 struct Copy {

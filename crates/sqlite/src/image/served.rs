@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lab::LabError;
 use live::{LiveError, patiently};
 use rusqlite::{Connection, OpenFlags};
+use varve_sqlite_vfs::vfs::Kind;
 use varve_sqlite_vfs::{RegisterError, Store, StoreOptions, Stores};
 
 use super::{refused, unusable};
@@ -101,5 +102,15 @@ pub(super) fn databases(store: &Store) -> Vec<(String, u64)> {
             name.strip_suffix(end).is_some_and(|base| names.iter().any(|(name, _)| name == base))
         })
     };
-    names.iter().filter(|(name, _)| !is_log(name)).cloned().collect()
+    names.iter().filter(|(name, _)| !is_log(name) && !is_super(name)).cloned().collect()
+}
+
+/// Whether an object binds the journals of several databases to one COMMIT.
+fn is_super(name: &str) -> bool {
+    Kind::of_name(name) == Kind::Super
+}
+
+/// Whether a COMMIT over several databases was cut off: whoever opens them for writing takes it back or ends it.
+pub(super) fn is_cut_off(store: &Store) -> bool {
+    store.objects().iter().any(|(name, bytes)| is_super(name) && *bytes > 0)
 }

@@ -8,7 +8,7 @@ use live::{ImageDrive, LiveError, patiently};
 use varve_sqlite_vfs::{Store, StoreOptions};
 
 use super::refusal::not_mounted;
-use super::served::databases;
+use super::served::{databases, is_cut_off};
 use super::{Served, at_one_moment, unusable};
 use crate::source::Source;
 
@@ -29,6 +29,8 @@ pub struct SoundDrive {
 pub struct Sound {
     /// Databases, by object, with their bytes.
     pub databases: Vec<(String, u64)>,
+    /// A COMMIT over several of them was cut off, and is to be taken back or ended by who opens them for writing.
+    pub cut_off: bool,
     /// Of an image, what was looked into below the store: of a namespace that is its server's.
     pub drive: Option<SoundDrive>,
     /// Bytes the store can hold, and those that it may hold one day.
@@ -44,6 +46,14 @@ impl Sound {
             true => format!("holds {}, grows to {}", self.capacity.human(), self.limit.human()),
             false => format!("holds {}", self.capacity.human()),
         }
+    }
+
+    /// What somebody has left to be done by whoever opens it.
+    pub fn left(&self) -> Option<&'static str> {
+        self.cut_off.then_some(
+            "a COMMIT over several databases was cut off: whoever opens them for writing takes it back or ends it; they \
+             were checked as they are then",
+        )
     }
 
     /// What a check of an image of this version cannot see.
@@ -149,9 +159,10 @@ pub fn check(source: impl Into<Source>) -> Result<Sound, LabError> {
     match &source {
         Source::Image(image) => check_file(image),
         Source::Namespace(_) => source.with_store(|served| {
+            let cut_off = is_cut_off(served.store());
             let databases = check_store(served)?;
             let capacity = served.store().with_device(|device| device.capacity().bytes());
-            Ok(Sound { databases, drive: None, capacity, limit: capacity })
+            Ok(Sound { databases, cut_off, drive: None, capacity, limit: capacity })
         }),
     }
 }
@@ -171,8 +182,11 @@ pub(super) fn check_file(image: &Path) -> Result<Sound, LabError> {
     };
     let restless = || Err(unusable(LiveError::Restless { path: image.to_path_buf() }));
     let (pages, (version, capacity, limit)) = patiently(drive).unwrap_or_else(restless)?;
-    let databases = at_one_moment(image, check_store)?;
-    Ok(Sound { databases, drive: Some(SoundDrive { pages, version }), capacity, limit })
+    let (cut_off, databases) = at_one_moment(image, |served| {
+        let cut_off = is_cut_off(served.store());
+        Ok((cut_off, check_store(served)?))
+    })?;
+    Ok(Sound { databases, cut_off, drive: Some(SoundDrive { pages, version }), capacity, limit })
 }
 
 /// Checks the image of a drive; `name` is what it is called.
@@ -183,6 +197,7 @@ pub fn check_image(mut drive: ImageDrive, name: &str) -> Result<Sound, LabError>
     let (pages, (version, capacity, limit)) = (check_drive(&mut drive)?, what(&drive));
     let store = Store::mount_image(drive, StoreOptions::default())
         .map_err(|error| not_mounted(name, error))?;
+    let cut_off = is_cut_off(&store);
     let databases = check_store(&Served::new(name, store)?)?;
-    Ok(Sound { databases, drive: Some(SoundDrive { pages, version }), capacity, limit })
+    Ok(Sound { databases, cut_off, drive: Some(SoundDrive { pages, version }), capacity, limit })
 }
