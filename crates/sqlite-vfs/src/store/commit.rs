@@ -66,7 +66,11 @@ impl Core {
             return self.commit_pages(owners, begins);
         }
         let Some(draft) = self.draft(owners)? else {
-            owners.iter().for_each(|owner| drop(self.open.remove(owner)));
+            for owner in owners {
+                let tx = self.open.remove(owner).unwrap_or_default();
+                // It may have grown and shrunk again.
+                tx.metas.iter().for_each(|(id, meta)| self.meta_back(*id, meta));
+            }
             return Ok(());
         };
         let pages: usize = owners.iter().map(|owner| self.open[owner].kept.len()).sum();
@@ -229,4 +233,30 @@ impl Core {
 fn owners_objects(core: &Core, owners: &[Owner]) -> usize {
     let kept = owners.iter().filter_map(|owner| core.open.get(owner)).flat_map(|tx| tx.kept.keys());
     kept.map(|(id, _)| *id).collect::<BTreeSet<Id>>().len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::StoreOptions;
+    use super::*;
+
+    #[test]
+    fn a_commit_that_changes_nothing_keeps_no_room() {
+        let device = Box::new(block::RamDevice::new(block::Sectors(64 * 2048)));
+        let options = StoreOptions { log_pages: Some(64), ..StoreOptions::default() };
+        let mut core = Core::format(device, None, options).unwrap();
+        let (id, owner) = (core.make("main"), Owner::Connection(8));
+        for fill in 1..4 {
+            core.write_tagged(owner, true, id, &[fill; PAGE], 0).unwrap();
+            core.is_wanted(owner);
+            core.commit(&[owner]).unwrap();
+        }
+        let free = core.space.free();
+        core.write_tagged(owner, true, id, &[9; PAGE], 700 * PAGE_BYTES).unwrap();
+        assert!(core.space.free() < free);
+        core.truncate_tagged(owner, true, id, PAGE_BYTES).unwrap();
+        core.is_wanted(owner);
+        core.commit(&[owner]).unwrap();
+        assert_eq!((core.space.free(), core.stats.logged), (free, 1), "{:?}", core.stats);
+    }
 }

@@ -433,7 +433,7 @@ impl Core {
     }
 
     /// A transaction's version of an object's size and place is gone.
-    fn meta_back(&mut self, id: Id, meta: &Meta) {
+    pub(super) fn meta_back(&mut self, id: Id, meta: &Meta) {
         let shared = self.shared_meta(id);
         let fresh = |mine: &[u32], old: &[u32]| -> Vec<u32> {
             mine.iter().copied().filter(|place| !old.contains(place)).collect()
