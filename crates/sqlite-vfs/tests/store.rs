@@ -5,7 +5,7 @@ mod common;
 use block::{Bytes, Data, Lba, RamDevice, Request, Sectors, Time, Transactional, TxLimits};
 use common::full::Rig as Full;
 use common::image::Image;
-use common::{api, ask, open, unique};
+use common::{Folder, api, ask, open, unique};
 use varve_sqlite_vfs::{Store, StoreOptions, Stores};
 
 struct Rig {
@@ -336,4 +336,17 @@ fn an_image_that_cannot_grow_keeps_no_room_as_if_it_could() {
     let (name, bytes) = store.objects().swap_remove(0);
     assert!(bytes > 3 * 256 * 4096, "{name} has {bytes} bytes");
     full.stores.remove(&full.name);
+}
+
+#[test]
+fn a_limit_that_no_drive_has_is_refused() {
+    let (folder, vfs, stores) = (Folder::new(), unique("limit"), Stores::new());
+    stores.register(&api(), &vfs, false, None).unwrap();
+    for (limit, fits) in [("99TiB", false), ("64GiB", true)] {
+        let name = folder.file(&format!("{limit}.varve"));
+        let made = open(&format!("file:{name}?limit={limit}"), &vfs)
+            .and_then(|db| db.execute_batch("CREATE TABLE t(v)"));
+        assert_eq!(made.is_ok(), fits, "{limit}: {made:?}");
+        assert_eq!(std::path::Path::new(&name).exists(), fits, "{limit}");
+    }
 }

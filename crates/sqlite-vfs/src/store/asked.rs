@@ -4,7 +4,7 @@ use std::ffi::c_int;
 use std::path::Path;
 
 use block::{Bytes, parse_size, parse_switch};
-use live::PowerCut;
+use live::{ImageDrive, PowerCut};
 use wire::nvme::Place;
 use wire::nvme::auth::Secrets;
 
@@ -63,6 +63,9 @@ impl Asked {
                 capacity.human(),
                 limit.human()
             ));
+        }
+        if let Some(limit) = limit {
+            ImageDrive::image_bytes(limit).map_err(|why| format!("limit={why}"))?;
         }
         let most = limit.or(capacity).unwrap_or(USUAL_LIMIT);
         let capacity = capacity.unwrap_or(FIRST_CAPACITY.min(most));
