@@ -46,7 +46,7 @@ fn ask(db: &Connection, sql: &str) -> String {
 
 /// Versions of the rows of both databases.
 fn versions(ask: impl Fn(&str) -> String) -> String {
-    ["main", "two"].map(|name| ask(name)).join(" ")
+    ["main", "two"].map(ask).join(" ")
 }
 
 fn objects(image: &Path) -> Vec<String> {

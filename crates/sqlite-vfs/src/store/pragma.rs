@@ -3,6 +3,8 @@
 use super::Store;
 use crate::vfs::Reply;
 
+/// SQLite asks the file of the schema that a PRAGMA names, and of `main` where it names none: of a store that is attached
+/// to something else it is not refused then. (A store cannot tell OFF from MEMORY by what is written.)
 fn refused(name: &str, value: Option<&str>) -> Option<Reply> {
     let off = value.is_some_and(|value| value.eq_ignore_ascii_case("off"));
     (off && name.eq_ignore_ascii_case("journal_mode")).then(|| {
