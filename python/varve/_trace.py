@@ -87,7 +87,9 @@ class Trace:
         return True
 
     def save(self, path: "str | os.PathLike[str]", progress: Progress = None) -> "Trace":
-        """Writes a `.vtr` file, whole or not at all, and opens it. What is to be written is held in memory first, packed."""
+        """Writes a `.vtr` file, whole or not at all, and opens it. What is to be written is held in memory first, packed.
+        A file that the trace is read from is not written over."""
+        self._native.keeps(os.fspath(path))
         with Telling(progress) as telling:
             data = self._native.vtr(telling.call)
         write_whole(path, data)
@@ -142,6 +144,7 @@ def from_arrow(
     app: str | None = None,
     response: str | None = None,
     op_map: str | None = None,
+    shared: bool = False,
     name: str = "table",
     progress: Progress = None,
 ) -> Trace:
@@ -152,11 +155,12 @@ def from_arrow(
     those that `varve.open` gives, so that a trace may be filtered and come back.
 
     at: None: the requests have no times. op: None: all are reads. app: a column of numbers or of names. response: how
-    long the traced device took. op_map: the texts of operations, such as `"R=0,W=1"`. name: of the table, in errors
+    long the traced device took. op_map: the texts of operations, such as `"R=0,W=1"`. shared: applications share one address space, as those of a
+    generator or of a merge do; else each is a volume with one of its own. name: of the table, in errors
     and documents. Rows are in the order of time; the first is at 0. The table is copied, packed as a `.vtr` file.
     """
-    asked = {"at": at, "op": op, "offset": offset, "length": length, "app": app, "response": response}
-    asked |= {"flags": None, "hint": None, "op_map": op_map}
+    asked: dict[str, Any] = {"at": at, "op": op, "offset": offset, "length": length, "app": app, "response": response}
+    asked |= {"flags": None, "hint": None, "op_map": op_map, "shared": shared}
     # Who names no column has ours.
     if (at, op, offset, length) == ("at_ns:ns", "op", "offset:byte", "length:byte"):
         there = _names(table)

@@ -1,14 +1,14 @@
 //! `varve trace`: look at, convert, make and merge traces.
 
 use std::io::BufWriter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use block::{Bytes, parse_time};
 use lab::LabError;
-use lab::files::keeps;
-use lab::input::{Fit, Origin, TraceFile, Workload};
+use lab::files::{keeps, new_part};
+use lab::input::{Fit, Origin, Workload};
 use lab::scenario::{Scenario, split_list};
-use lab::trace::{document, open};
+use lab::trace::{document, files, open};
 use report::format::{grouped, significant};
 use workload::generate::parse_recipe;
 use workload::info::{InfoOptions, Tally, TraceInfo, trace_info};
@@ -60,7 +60,12 @@ fn percent(part: u64, whole: u64) -> String {
 }
 
 fn mb(bytes: u64) -> String {
-    format!("{:.1} MB", bytes as f64 / 1e6)
+    match bytes {
+        0..100_000 => format!("{} B", grouped(bytes)),
+        100_000..10_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        10_000_000_000..10_000_000_000_000 => format!("{:.1} GB", bytes as f64 / 1e9),
+        _ => format!("{:.1} TB", bytes as f64 / 1e12),
+    }
 }
 
 fn shown(trace: &OpenTrace, info: &TraceInfo) -> Result<(), LabError> {
@@ -160,12 +165,12 @@ fn sizes_and_apps(trace: &OpenTrace, info: &TraceInfo) -> String {
 }
 
 /// The first so many records of a source.
-struct First {
-    source: Box<dyn Source>,
+struct First<'a, S: ?Sized> {
+    source: &'a mut S,
     left: u64,
 }
 
-impl Source for First {
+impl<S: Source + ?Sized> Source for First<'_, S> {
     fn fill(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
         block.clear();
         if self.left > 0 {
@@ -177,7 +182,6 @@ impl Source for First {
     }
 }
 
-/// Writes a source to a .vtr file: whole, or not at all.
 /// What is written takes the place of what has the name: that must be meant.
 fn writable(path: &Path) -> Result<(), LabError> {
     let wrong = |what: &str| Err(LabError::Input(format!("{}: {what}", path.display())));
@@ -192,22 +196,21 @@ fn writable(path: &Path) -> Result<(), LabError> {
     Ok(())
 }
 
-fn write_vtr(
+/// Writes a source to a .vtr file: whole, or not at all. Names of applications are asked for after the last
+/// record: some traces know them only then.
+fn write_vtr<S: Source + ?Sized>(
     path: &Path,
     header: &VtrHeader,
-    apps: &[String],
-    source: &mut dyn Source,
+    source: &mut S,
+    apps: impl FnOnce(&mut S) -> Vec<String>,
 ) -> Result<(), LabError> {
     writable(path)?;
-    let mut name = path.file_name().unwrap_or_default().to_os_string();
-    name.push(".part");
-    let part = path.with_file_name(name);
     let io = |e| LabError::io(path, e);
-    let mut write = || -> Result<(), LabError> {
-        let file = std::fs::File::create(&part).map_err(io)?;
+    let (part, file) = new_part(path).map_err(io)?;
+    let write = || -> Result<(), LabError> {
         let mut out = VtrWriter::new(BufWriter::new(file), header).map_err(io)?;
         let records = out.copy(source, path)?;
-        let (buffer, totals) = out.finish(apps).map_err(io)?;
+        let (buffer, totals) = out.finish(&apps(source)).map_err(io)?;
         let file = buffer.into_inner().map_err(|e| io(e.into_error()))?;
         file.sync_all().map_err(io)?;
         std::fs::rename(&part, path).map_err(io)?;
@@ -232,64 +235,95 @@ fn command() -> String {
     std::env::args().map(short).collect::<Vec<_>>().join(" ")
 }
 
+/// The files of a trace, none of which is the one to be written.
+fn stays(trace: &str, output: &PathBuf) -> Result<Vec<PathBuf>, LabError> {
+    let files = files(trace)?;
+    let reads: Vec<_> = files.iter().map(|file| ("trace", file.clone())).collect();
+    keeps(&reads, std::slice::from_ref(output))?;
+    Ok(files)
+}
+
+/// The names of files without their folders, and the digests of their bytes: a trace may lie in several.
+fn origin(trace: &str, files: &[PathBuf]) -> Result<(String, String), LabError> {
+    if files.is_empty() {
+        return Ok((trace.to_string(), String::new()));
+    }
+    let (mut names, mut digests) = (Vec::new(), Vec::new());
+    for file in files {
+        names.push(file.file_name().unwrap_or_default().to_string_lossy().into_owned());
+        if file.is_file() {
+            digests.push(file_sha256(file).map_err(|e| LabError::io(file, e))?);
+        }
+    }
+    Ok((names.join(" "), digests.join(" ")))
+}
+
 fn convert(args: &Convert) -> Result<(), LabError> {
     let options = options(&args.reading)?;
-    let trace = open(&args.trace, &options)?;
-    let path = TraceFile::parse(&args.trace, Path::new("")).map_err(LabError::Input)?.located()?;
-    writable(&args.output)?;
-    keeps(&[("trace", path.clone())], std::slice::from_ref(&args.output))?;
-    let header = VtrHeader {
-        source: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
-        source_sha256: if path.is_file() {
-            file_sha256(&path).map_err(|e| LabError::io(&path, e))?
-        } else {
-            String::new()
-        },
-        format: trace.format().name.to_string(),
-        commands: vec![command()],
-        licence: args.licence.clone(),
-        ..VtrHeader::default()
-    };
     let fit: Fit = match &args.fit {
         Some(text) => text.parse().map_err(LabError::Input)?,
         None => Fit::Exact,
     };
-    let left = args.limit.unwrap_or(u64::MAX);
     if let Fit::Wrap = fit {
         return Err(LabError::Input("--fit wrap: expected compact or compact:SIZE".to_string()));
     }
-    if let Fit::Compact(_) = fit {
+    writable(&args.output)?;
+    let files = stays(&args.trace, &args.output)?;
+    let mut trace = open(&args.trace, &options)?;
+    let (source, source_sha256) = origin(&args.trace, &files)?;
+    let before = trace.header().cloned().unwrap_or_default();
+    let header = VtrHeader {
+        source,
+        source_sha256,
+        format: trace.format().name.to_string(),
+        commands: vec![command()],
+        licence: if args.licence.is_empty() { before.licence } else { args.licence.clone() },
+        synthetic: before.synthetic,
+        // What is made compact lies one behind the other.
+        shared: trace.is_shared() || fit != Fit::Exact,
+        carries: trace.carries(),
+        ..VtrHeader::default()
+    };
+    let left = args.limit.unwrap_or(u64::MAX);
+    if fit != Fit::Exact {
         let origin = Origin::parse(&args.trace, Path::new("")).map_err(LabError::Input)?;
         let origin = Some(origin);
         let prepared = Workload { origin, options, fit, ..Workload::default() }.prepare(1)?;
-        let source = prepared.open(1, prepared.extent())?;
+        let mut source = prepared.open(1, prepared.extent())?;
         let apps = prepared.survey.apps.clone();
-        return write_vtr(&args.output, &header, &apps, &mut First { source, left });
+        let mut first = First { source: &mut *source, left };
+        return write_vtr(&args.output, &header, &mut first, |_| apps);
     }
-    // Names of applications are known only at the end: they are asked for after the last record.
-    let mut names = open(&args.trace, &options)?;
+    let mut first = First { source: &mut trace, left };
+    write_vtr(&args.output, &header, &mut first, |first| names(first.source))
+}
+
+/// The names of applications, once the requests that are wanted were read. Those of a packed `.vtr` stand at its
+/// end, whatever lies between.
+fn names(trace: &mut OpenTrace) -> Vec<String> {
     let mut block = Vec::new();
-    loop {
-        names.fill(&mut block)?;
-        if block.is_empty() {
+    while trace.apps().is_empty() && trace.format().name == "vtr" {
+        if trace.fill(&mut block).is_err() || block.is_empty() {
             break;
         }
     }
-    let apps = names.apps().to_vec();
-    write_vtr(&args.output, &header, &apps, &mut First { source: Box::new(trace), left })
+    trace.apps().to_vec()
 }
 
 fn gen_trace(args: &Gen) -> Result<(), LabError> {
-    let recipe = parse_recipe(&args.recipe, args.seed)?;
+    // As scenarios and `sim` call it.
+    let recipe_text = args.recipe.strip_prefix("gen:").unwrap_or(&args.recipe);
+    let recipe = parse_recipe(recipe_text, args.seed)?;
     let described = recipe.describe().into_iter().map(|(k, v)| format!("{k}={v}"));
     let header = VtrHeader {
-        source: format!("gen:{}", args.recipe),
+        source: format!("gen:{recipe_text}"),
         format: "recipe".to_string(),
         commands: vec![command(), described.collect::<Vec<_>>().join(" ")],
         synthetic: true,
+        shared: true,
         ..VtrHeader::default()
     };
-    write_vtr(&args.output, &header, &[], &mut *recipe.open())
+    write_vtr(&args.output, &header, &mut *recipe.open(), |_| Vec::new())
 }
 
 /// `NAME=VALUE` for one of the applications.
@@ -323,8 +357,7 @@ fn merge(args: &Merge) -> Result<(), LabError> {
             Some(recipe) => scenario.set(&format!("tenant.{name}.gen"), recipe)?,
             None => {
                 for file in split_list(files) {
-                    let file = TraceFile::parse(&file, Path::new("")).map_err(LabError::Input)?;
-                    keeps(&[("trace", file.located()?)], std::slice::from_ref(&args.output))?;
+                    stays(&file, &args.output)?;
                 }
                 scenario.set_list(&format!("tenant.{name}.trace"), split_list(files))?;
             }
@@ -368,11 +401,13 @@ fn merge(args: &Merge) -> Result<(), LabError> {
         source: args.apps.join(" "),
         format: "merge".to_string(),
         commands: vec![command()],
+        shared: true,
+        carries: prepared.carries(),
         ..VtrHeader::default()
     };
     prepared.unused().iter().for_each(|line| note(line));
     let mut source = prepared.open(args.seed, Bytes(u64::MAX))?;
-    write_vtr(&args.output, &header, &names, &mut *source)
+    write_vtr(&args.output, &header, &mut *source, |_| names)
 }
 
 fn keep(args: &Keep) -> Result<(), LabError> {

@@ -75,9 +75,12 @@ pub(crate) fn write_unsynced(path: &Path, bytes: &[u8]) -> Result<(), LabError> 
     write(path, bytes, false)
 }
 
-/// A new file beside `path`. Of two programs that write the same name, on one machine or on two,
-/// each has its own.
-fn new_part(path: &Path) -> std::io::Result<(PathBuf, File)> {
+/// A new file beside `path`, to be renamed to it once it is whole. Of two programs that write the same name,
+/// on one machine or on two, each has its own.
+///
+/// # Errors
+/// The system's reason.
+pub fn new_part(path: &Path) -> std::io::Result<(PathBuf, File)> {
     let mut number = 0;
     loop {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
@@ -98,7 +101,17 @@ fn write(path: &Path, bytes: &[u8], sync: bool) -> Result<(), LabError> {
         let put = || File::options().write(true).open(path)?.write_all(bytes);
         return put().map_err(|e| LabError::io(path, e));
     }
-    let (part, mut file) = new_part(path).map_err(|e| LabError::io(path, e))?;
+    let mut result = put(path, bytes, sync);
+    // Who cleans the folder from another machine cannot see that this program runs.
+    if result.as_ref().is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
+        result = put(path, bytes, sync);
+    }
+    result.map_err(|e| LabError::io(path, e))
+}
+
+/// Writes a file by a part of its own.
+fn put(path: &Path, bytes: &[u8], sync: bool) -> std::io::Result<()> {
+    let (part, mut file) = new_part(path)?;
     let mut write = || -> std::io::Result<()> {
         file.write_all(bytes)?;
         if sync {
@@ -112,10 +125,9 @@ fn write(path: &Path, bytes: &[u8], sync: bool) -> Result<(), LabError> {
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty());
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     };
-    write().map_err(|e| {
+    write().inspect_err(|_| {
         // The first error counts; a part that cannot be removed does no harm.
         let _ = std::fs::remove_file(&part);
-        LabError::io(path, e)
     })
 }
 

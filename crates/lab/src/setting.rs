@@ -165,12 +165,9 @@ impl Prepared {
 
     /// Refuses a mode the workload cannot be replayed in.
     fn check_mode(&self, mode: Mode) -> Result<(), LabError> {
-        let Some(carries) = &self.survey.carries else { return Ok(()) };
-        if !carries.time && matches!(mode, Mode::Open | Mode::Dependent) {
-            return Err(LabError::Input(format!(
-                "a trace of format {} has no times: expected mode closed or untimed",
-                self.survey.format.unwrap_or("unknown")
-            )));
+        if let (Mode::Open | Mode::Dependent, Some(what)) = (mode, self.untimed()?) {
+            let what = format!("{what} has no times: expected mode closed or untimed");
+            return Err(LabError::Input(what));
         }
         Ok(())
     }

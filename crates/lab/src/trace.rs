@@ -1,6 +1,6 @@
 //! A trace by itself: opened by its name, and what it holds as a document.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use report::json::{Json, Map, MapExt};
 use workload::info::{AppInfo, Counts, SizeClass, TraceInfo};
@@ -23,6 +23,18 @@ pub fn open(name: &str, options: &ReadOptions) -> Result<OpenTrace, LabError> {
     }
     let file = TraceFile::parse(name, Path::new("")).map_err(LabError::Input)?;
     Ok(workload::read::open(&file.located()?, options)?)
+}
+
+/// The files that [`open`] reads for a name: none for the demo.
+///
+/// # Errors
+/// A digest that cannot be had, a folder that cannot be read.
+pub fn files(name: &str) -> Result<Vec<PathBuf>, LabError> {
+    if name == DEMO_NAME {
+        return Ok(Vec::new());
+    }
+    let file = TraceFile::parse(name, Path::new("")).map_err(LabError::Input)?;
+    Ok(workload::read::files(&file.located()?)?)
 }
 
 fn counts_json(c: &Counts) -> Map {

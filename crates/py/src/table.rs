@@ -30,6 +30,7 @@ pub struct Asked {
     flags: Option<String>,
     hint: Option<String>,
     op_map: Option<String>,
+    shared: bool,
 }
 
 fn wrong(text: String) -> LabError {
@@ -303,6 +304,7 @@ pub fn read(
         let header = VtrHeader {
             source: name.to_string(),
             format: "arrow".to_string(),
+            shared: asked.shared,
             carries: Carries {
                 time: asked.at.is_some(),
                 op: asked.op.is_some(),

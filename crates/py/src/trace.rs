@@ -2,12 +2,14 @@
 
 use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow_array::RecordBatch;
 use arrow_array::RecordBatchReader;
 use arrow_schema::{ArrowError, SchemaRef};
 use lab::LabError;
+use lab::files::{Reads, keeps};
 use lab::replay::Watch;
 use lab::scenario::Scenario;
 use lab::trace::About;
@@ -193,6 +195,18 @@ impl Trace {
         Ok(Trace { name, origin, format: "vtr", compression: "none" })
     }
 
+    /// Refuses to be written over what it is read from.
+    fn keeps(&self, path: PathBuf) -> PyResult<()> {
+        guarded(|| {
+            let reads = match self.origin {
+                Origin::File(_) => lab::trace::files(&self.name)?,
+                Origin::Recipe(_) | Origin::Memory(_) => Vec::new(),
+            };
+            let reads: Vec<Reads> = reads.into_iter().map(|file| ("trace", file)).collect();
+            keeps(&reads, &[path])
+        })
+    }
+
     /// The bytes of a `.vtr` file.
     #[pyo3(signature = (progress = None))]
     fn vtr<'py>(
@@ -306,12 +320,14 @@ impl Trace {
                     format: self.format.to_string(),
                     commands: vec![described.collect::<Vec<_>>().join(" ")],
                     synthetic: true,
+                    shared: true,
                     ..VtrHeader::default()
                 }
             }
             (_, Opened::Trace(trace)) => trace.header().cloned().unwrap_or_else(|| VtrHeader {
                 source: file.to_string(),
                 format: self.format.to_string(),
+                shared: trace.is_shared(),
                 carries: trace.carries(),
                 ..VtrHeader::default()
             }),

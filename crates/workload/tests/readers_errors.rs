@@ -3,8 +3,9 @@
 use std::io::{Cursor, Read, Write};
 use std::path::Path;
 
+use block::{AppId, Bytes, Time};
 use varve_workload::read::{Compression, VtrHeader, VtrWriter, formats, open_reader};
-use varve_workload::{OpenTrace, ReadOptions, Record, Source, SourceError, open};
+use varve_workload::{Flags, OpenTrace, ReadOptions, Record, Source, SourceError, TraceOp, open};
 
 fn drain(trace: &mut OpenTrace) -> Result<Vec<Record>, SourceError> {
     let (mut all, mut block) = (Vec::new(), Vec::new());
@@ -301,4 +302,54 @@ fn a_vtr_says_where_it_comes_from_and_what_it_does_not_know() {
     let sum = varve_workload::read::file_sha256(&path).unwrap();
     assert_eq!(sum.len(), 64);
     std::fs::remove_file(&path).unwrap();
+}
+
+/// A number was taken for the place of an application, although another one is called so.
+#[test]
+fn a_number_is_a_place_only_where_there_are_no_names() {
+    let write = |names: &[&str]| {
+        let mut out = VtrWriter::new(Vec::new(), &VtrHeader::default()).unwrap();
+        for app in [0, 1, 1] {
+            let record = Record {
+                at: Time::ZERO,
+                offset: Bytes(0),
+                len: Bytes(4096),
+                response: None,
+                app: AppId(app),
+                op: TraceOp::Read,
+                flags: Flags::default(),
+                hint: 0,
+            };
+            out.push(&record).unwrap();
+        }
+        let names: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+        out.finish(&names).unwrap().0
+    };
+    let folder = std::env::temp_dir().join(format!("varve-app-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let count = |bytes: &[u8], app: &str, as_file: bool| -> Result<usize, String> {
+        let options = ReadOptions { app: Some(app.to_string()), ..ReadOptions::default() };
+        let opened = match as_file {
+            true => {
+                let path = folder.join("x.vtr");
+                std::fs::write(&path, bytes).unwrap();
+                open(&path, &options)
+            }
+            false => {
+                open_reader(Path::new("pipe"), Box::new(Cursor::new(bytes.to_vec())), &options)
+            }
+        };
+        drain(&mut opened.unwrap()).map(|records| records.len()).map_err(|e| e.to_string())
+    };
+    let named = write(&["3", "9"]);
+    assert_eq!(count(&named, "9", true), Ok(2));
+    assert!(count(&named, "1", true).unwrap_err().contains("the file names: 3 9"));
+    // In a pipe names come after all requests: what was chosen by a number is looked at there.
+    let late = count(&named, "1", false).unwrap_err();
+    assert!(late.contains("number 1 is `9`"), "{late}");
+    assert!(count(&named, "x", false).unwrap_err().contains("expected a number"));
+    let unnamed = write(&[]);
+    assert_eq!(count(&unnamed, "1", true), Ok(2));
+    assert_eq!(count(&unnamed, "1", false), Ok(2));
+    std::fs::remove_dir_all(&folder).unwrap();
 }

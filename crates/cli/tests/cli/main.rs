@@ -1,6 +1,7 @@
 //! The command line as scripts see it: exit codes, one JSON document, errors with file and line,
 //! the same bytes from equal runs.
 
+mod carried;
 mod input;
 mod results;
 mod runs;

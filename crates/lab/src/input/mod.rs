@@ -4,6 +4,7 @@
 
 mod demo;
 mod file;
+mod fit;
 pub mod pinned;
 mod place;
 mod reading;
@@ -11,9 +12,9 @@ mod survey;
 
 use std::path::Path;
 
-use block::{Bytes, parse_size};
+use block::Bytes;
 use workload::generate::{parse_pass, parse_recipe};
-use workload::read::{OpenTrace, ReadOptions, open, open_reader};
+use workload::read::{Carries, OpenTrace, ReadOptions, open, open_reader};
 use workload::tenant::{
     AddressMap, Factor, Merge, MergeConfig, Order, Tenant, Volumes, parse_end, parse_map,
     parse_share,
@@ -27,6 +28,7 @@ use report::json::{Json, Map, MapExt};
 
 pub use demo::{DEMO_NAME, demo_trace};
 pub use file::TraceFile;
+pub use fit::Fit;
 pub use place::Layout;
 pub use reading::{READING_KEYS, set as set_reading, texts as reading_texts};
 pub use survey::Survey;
@@ -83,50 +85,6 @@ pub struct TenantSpec {
     pub round_discard: bool,
 }
 
-/// What to do with addresses that do not suit the drive.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fit {
-    /// Refuse a workload that reaches beyond the drive.
-    #[default]
-    Exact,
-    /// Addresses modulo the size of the drive.
-    Wrap,
-    /// Leave out what is never touched: pieces of this size move together, in order.
-    Compact(Bytes),
-}
-
-impl std::str::FromStr for Fit {
-    type Err = String;
-
-    /// `exact`, `wrap`, `compact` (pieces of 1 MiB) or `compact:SIZE`.
-    fn from_str(text: &str) -> Result<Fit, String> {
-        let expected = || {
-            format!("fit `{text}`: expected exact, wrap, compact or compact:SIZE (4 KiB or more)")
-        };
-        match text {
-            "exact" => Ok(Fit::Exact),
-            "wrap" => Ok(Fit::Wrap),
-            "compact" => Ok(Fit::Compact(Bytes(1 << 20))),
-            _ => {
-                let size = text.strip_prefix("compact:").ok_or_else(expected)?;
-                let size = parse_size(size).map_err(|_| expected())?;
-                let valid = size.0.is_power_of_two() && size.0 >= 4096;
-                valid.then_some(Fit::Compact(size)).ok_or_else(expected)
-            }
-        }
-    }
-}
-
-impl std::fmt::Display for Fit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Fit::Exact => f.write_str("exact"),
-            Fit::Wrap => f.write_str("wrap"),
-            Fit::Compact(size) => write!(f, "compact:{}", size.human()),
-        }
-    }
-}
-
 /// A workload, as described by a scenario or a command line.
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
@@ -157,6 +115,8 @@ struct Part {
     used: u64,
     /// Requests that the tenant has, in all of its rounds.
     all: u64,
+    /// What is known of each.
+    carries: Carries,
 }
 
 /// A workload that was looked at once.
@@ -232,7 +192,7 @@ impl Workload {
     fn tenant(&self, spec: &TenantSpec, seed: u64) -> Result<Tenant, LabError> {
         let mut tenant = Tenant::new(spec.name.clone());
         let options = self.reading(spec)?;
-        let shared = matches!(spec.origin, Origin::Recipe(_)) || options.app_is_comm;
+        let shared = reading::known(&spec.origin, &options)?.0;
         for file in 0..files(&spec.origin) {
             let (origin, options) = (spec.origin.clone(), options.clone());
             tenant = tenant.file(move || open_one(&origin, file, &options, seed));
@@ -302,7 +262,8 @@ impl Workload {
                 let tenant = self.tenant(spec, seed)?.scan_extent()?;
                 prepared.extents.push(tenant.known_extent().unwrap_or_default());
                 let all = tenant.known_records().unwrap_or_default();
-                prepared.parts.push(Part { used: 0, all });
+                let (_, carries) = reading::known(&spec.origin, &self.reading(spec)?)?;
+                prepared.parts.push(Part { used: 0, all, carries });
             }
             prepared.survey.apps = specs.into_iter().map(|spec| spec.name).collect();
         }
@@ -313,13 +274,12 @@ impl Workload {
                 prepared.survey.of_recipe(recipe.extent(), recipe.describe());
             }
             Some(origin) if !self.is_merged() => {
-                let shared = matches!(origin, Origin::Recipe(_)) || self.options.app_is_comm;
                 let trace = match origin {
                     Origin::Files(paths) => Some(open_trace(&paths[0], &self.options)?),
                     _ => None,
                 };
                 prepared.survey = match trace {
-                    Some(trace) => Survey::of_trace(trace, !shared, chunk, watch)?,
+                    Some(trace) => Survey::of_trace(trace, chunk, watch)?,
                     None => {
                         let mut source = open_one(origin, 0, &self.options, seed)?;
                         Survey::of_source(&mut *source, chunk, watch)?
@@ -426,7 +386,7 @@ impl Prepared {
     pub fn unused(&self) -> Vec<String> {
         let end = self.workload.end.as_deref().unwrap_or("shortest");
         let line = |(spec, part): (&TenantSpec, &Part)| {
-            let Part { used, all } = part;
+            let Part { used, all, .. } = part;
             let rounds = match spec.rounds {
                 1 => String::new(),
                 rounds => format!(" in {rounds} rounds"),

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 
 use workload::SourceError;
-use workload::read::file_sha256;
+use workload::read::{file_sha256, files};
 
 use crate::LabError;
 use crate::files::PART;
@@ -186,14 +186,29 @@ pub fn keep(source: &str) -> Result<Pinned, LabError> {
     let (sha256, part) = match is_url {
         true => fetched(source, &folder).map_err(wrong)?,
         false => {
+            let files = files(Path::new(source))?.len();
+            if files > 1 {
+                let what = format!(
+                    "is one of {files} files of a trace, and a digest is of one file; expected one file: `varve trace \
+                     convert` makes it"
+                );
+                return Err(wrong(what));
+            }
             let part = new_part(&folder);
             let copied = std::fs::copy(source, &part).and_then(|_| file_sha256(&part));
-            let digest = copied.map_err(|error| LabError::io(source, error))?;
+            let digest = copied.map_err(|error| {
+                // The first error counts; a part that cannot be removed does no harm.
+                let _ = std::fs::remove_file(&part);
+                LabError::io(source, error)
+            })?;
             (digest, part)
         }
     };
     let path = folder.join(format!("{sha256}{}", endings(source)));
-    std::fs::rename(&part, &path).map_err(|error| LabError::io(&path, error))?;
+    std::fs::rename(&part, &path).map_err(|error| {
+        let _ = std::fs::remove_file(&part);
+        LabError::io(&path, error)
+    })?;
     Ok(Pinned { sha256, url: is_url.then(|| source.to_string()) })
 }
 

@@ -4,9 +4,11 @@
 //! workload says of several traces is for those whose format knows it, and refused where none does.
 
 use block::{parse_switch, parse_time};
-use workload::read::{OfFormats, ReadOptions, SizeUnit, TimeUnit};
+use workload::SourceError;
+use workload::read::{Carries, OfFormats, ReadOptions, SizeUnit, TimeUnit};
+use workload::tenant::Order;
 
-use super::{Origin, TenantSpec, Workload, open_trace};
+use super::{Origin, Prepared, TenantSpec, Workload, open_trace};
 use crate::LabError;
 
 /// The keys, in the order in which they are written down.
@@ -90,6 +92,25 @@ pub fn texts(options: &ReadOptions) -> Vec<(&'static str, String)> {
 /// A trace of a merge: what it is called, and its format.
 type Read = (String, &'static str);
 
+/// What the traces of one source say of their requests: whether their applications share one address space,
+/// and what is known of each request.
+pub(super) fn known(
+    origin: &Origin,
+    options: &ReadOptions,
+) -> Result<(bool, Carries), SourceError> {
+    let all = Carries::default();
+    let Origin::Files(files) = origin else {
+        return Ok((matches!(origin, Origin::Recipe(_)), all));
+    };
+    let (mut shared, mut carries) = (true, all);
+    for file in files {
+        let trace = open_trace(file, options)?;
+        shared &= trace.is_shared();
+        carries = carries.and(trace.carries());
+    }
+    Ok((shared, carries))
+}
+
 /// Refuses an option of some formats that none of the traces is in.
 fn refuse_unknown(options: &ReadOptions, traces: &[Read]) -> Result<(), String> {
     let known = |(_, of): &OfFormats| traces.iter().any(|(_, format)| of.contains(format));
@@ -162,6 +183,36 @@ impl Workload {
             all.extend(read);
         }
         refuse_unknown(&self.options, &all).map_err(LabError::Input)
+    }
+}
+
+impl Prepared {
+    /// What is known of each request: of several applications, what is known of those of all.
+    pub fn carries(&self) -> Carries {
+        let first = self.survey.carries.unwrap_or_default();
+        self.parts.iter().fold(first, |all, part| all.and(part.carries))
+    }
+
+    /// The trace whose requests have no times although they need some, for people. Where tenants take turns
+    /// by a ratio, the times are those of the first.
+    pub(crate) fn untimed(&self) -> Result<Option<String>, LabError> {
+        if let Some(Carries { time: false, .. }) = self.survey.carries {
+            let format = self.survey.format.unwrap_or("unknown");
+            return Ok(Some(format!("a trace of format {format}")));
+        }
+        let specs = self.workload.specs();
+        let leader = match self.workload.merge_config(&specs)?.order {
+            Order::Ratio(share) => Some(share.leader),
+            Order::Clock => None,
+        };
+        let mut parts = specs.iter().zip(&self.parts).enumerate();
+        let untimed = parts.find(|(at, (_, part))| {
+            !part.carries.time && leader.is_none_or(|leader| leader == *at)
+        });
+        Ok(untimed.map(|(_, (spec, _))| match self.workload.tenants.is_empty() {
+            true => "a trace".to_string(),
+            false => format!("tenant {}: its trace", spec.name),
+        }))
     }
 }
 

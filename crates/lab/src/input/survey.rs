@@ -43,15 +43,14 @@ impl Survey {
     /// Of a trace file. Unless they share one, each volume has an address space of its own.
     pub(super) fn of_trace(
         mut trace: OpenTrace,
-        volumes: bool,
         chunk: Option<Bytes>,
         watch: Watch<'_>,
     ) -> Result<Survey, LabError> {
-        let mut survey = Survey { volumes, ..Survey::default() };
+        let mut survey = Survey { volumes: !trace.is_shared(), ..Survey::default() };
         survey.read(&mut trace, chunk, watch)?;
         survey.apps = trace.apps().to_vec();
         survey.format = Some(trace.format().name);
-        survey.carries = Some(trace.format().carries);
+        survey.carries = Some(trace.carries());
         survey.skipped = trace.summary().skipped;
         Ok(survey)
     }

@@ -46,6 +46,7 @@ use std::path::{Path, PathBuf};
 
 use block::Bytes;
 use ssd::Config;
+use workload::read::files as files_of;
 
 use crate::files::Reads;
 use crate::input::{Origin, TraceFile, Workload};
@@ -300,6 +301,7 @@ impl Scenario {
         }
         // One that is not there is read by nobody.
         let traces = traces.iter().filter_map(|trace| trace.located().ok());
+        let traces = traces.flat_map(|path| files_of(&path).unwrap_or_else(|_| vec![path]));
         reads.extend(traces.map(|path| ("trace", path)));
         reads
     }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
 use stack::description::text_of;
-use workload::read::file_sha256;
+use workload::read::{file_sha256, files};
 
 use crate::input::{DEMO_NAME, Origin, TraceFile, demo_trace};
 use crate::result::SCHEMA;
@@ -43,10 +43,12 @@ pub(super) fn digest(text: &str) -> String {
     hex(&Sha256::digest(text.as_bytes()))
 }
 
-/// The traces of an experiment, by their names: what results call each, and the name of its file, which a
-/// reader may look at.
-#[derive(Debug, Default)]
-pub(super) struct Inputs(BTreeMap<TraceFile, (Input, String)>);
+/// The files of a trace, each with its name, which a reader may look at.
+type Files = Vec<(Input, String)>;
+
+/// The traces of an experiment, by their names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Inputs(BTreeMap<TraceFile, Files>);
 
 impl Inputs {
     /// Reads all of them.
@@ -71,45 +73,54 @@ impl Inputs {
                 self.0.entry(PathBuf::from(DEMO_NAME).into()).or_insert_with(|| {
                     let sha256 = hex(&Sha256::digest(bytes));
                     let (path, bytes) = (DEMO_NAME.to_string(), bytes.len() as u64);
-                    (Input { path, sha256, bytes }, DEMO_NAME.to_string())
+                    vec![(Input { path, sha256, bytes }, DEMO_NAME.to_string())]
                 });
             }
             Origin::Files(files) => {
                 for file in files {
-                    if self.0.contains_key(file) {
-                        continue;
+                    if !self.0.contains_key(file) {
+                        self.0.insert(file.clone(), read(file)?);
                     }
-                    let path = file.located()?;
-                    let sha256 = match file {
-                        // What was found has it.
-                        TraceFile::Pinned(pinned) => pinned.sha256().to_string(),
-                        TraceFile::Path(_) => {
-                            file_sha256(&path).map_err(|e| LabError::io(&path, e))?
-                        }
-                    };
-                    let bytes = std::fs::metadata(&path).map_err(|e| LabError::io(&path, e))?.len();
-                    let name = path.file_name().unwrap_or_default().to_string_lossy();
-                    let input = Input { path: file.to_string(), sha256, bytes };
-                    self.0.insert(file.clone(), (input, name.into_owned()));
                 }
             }
         }
         Ok(())
     }
 
-    /// All of them, in the order of their paths.
+    /// All files, in the order of the paths of their traces.
     pub fn list(&self) -> Vec<Input> {
-        self.0.values().map(|(input, _)| input.clone()).collect()
+        self.0.values().flatten().map(|(input, _)| input.clone()).collect()
     }
 
-    /// What an id has of a trace: the digest, and the name of the file, not its folder.
+    /// What an id has of a trace: the digest and the name of each file, not its folder.
     fn of_file(&self, file: &TraceFile) -> String {
-        let (input, name) = &self.0[file];
-        format!("{} {name:?}", input.sha256)
+        let of = |(input, name): &(Input, String)| format!("{} {name:?}", input.sha256);
+        self.0[file].iter().map(of).collect::<Vec<_>>().join(" ")
     }
 
     fn demo(&self) -> &str {
-        self.0.get(&PathBuf::from(DEMO_NAME).into()).map_or("", |(input, _)| &input.sha256)
+        let demo = self.0.get(&PathBuf::from(DEMO_NAME).into());
+        demo.and_then(|files| files.first()).map_or("", |(input, _)| &input.sha256)
+    }
+}
+
+/// Reads the files of a trace.
+fn read(file: &TraceFile) -> Result<Files, LabError> {
+    let first = file.located()?;
+    let one = |path: PathBuf| {
+        let sha256 = match file {
+            // What was found has it.
+            TraceFile::Pinned(pinned) => pinned.sha256().to_string(),
+            TraceFile::Path(_) => file_sha256(&path).map_err(|e| LabError::io(&path, e))?,
+        };
+        let bytes = std::fs::metadata(&path).map_err(|e| LabError::io(&path, e))?.len();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let named = if path == first { file.to_string() } else { path.display().to_string() };
+        Ok((Input { path: named, sha256, bytes }, name))
+    };
+    match file {
+        TraceFile::Pinned(_) => Ok(vec![one(first.clone())?]),
+        TraceFile::Path(_) => files(&first)?.into_iter().map(one).collect(),
     }
 }
 

@@ -47,6 +47,7 @@ impl Recorder {
         let header = VtrHeader {
             source: source.to_string(),
             format: "recorded by the server".to_string(),
+            shared: true,
             carries: Carries { time: true, op: true, response: false, flush: true },
             ..VtrHeader::default()
         };

@@ -32,6 +32,7 @@ impl Recorded {
         let header = VtrHeader {
             source: source.to_string(),
             format: "recorded in virtual time".to_string(),
+            shared: true,
             carries: Carries { time: true, op: true, response: false, flush: true },
             ..VtrHeader::default()
         };

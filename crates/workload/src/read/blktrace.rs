@@ -84,8 +84,14 @@ pub(crate) fn open(input: Input, o: &ReadOptions) -> Result<Box<dyn TraceSource>
     Ok(Box::new(BinSource::new(input, format, order(o), o)))
 }
 
+/// Whether a file is called `NAME.blktrace.N`, so that it may be one of several.
+pub(crate) fn is_named(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.and_then(|name| name.rsplit_once('.')).is_some_and(|(stem, n)| part_of(stem, n))
+}
+
 /// The files of the other CPUs beside `NAME.blktrace.N`, in order of their names.
-fn siblings(path: &Path) -> Result<Vec<PathBuf>, SourceError> {
+pub(crate) fn siblings(path: &Path) -> Result<Vec<PathBuf>, SourceError> {
     let Some(name) = path.file_name().and_then(|n| n.to_str()) else { return Ok(Vec::new()) };
     let Some((stem, _)) = name.rsplit_once('.').filter(|(s, n)| part_of(s, n)) else {
         return Ok(Vec::new());

@@ -35,7 +35,7 @@ mod vtr_read;
 mod window;
 
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use input::Compression;
 pub use options::{OfFormats, ReadOptions, SizeUnit, TimeUnit};
@@ -64,6 +64,7 @@ pub struct OpenTrace {
     format: &'static Format,
     compression: Compression,
     carries: Carries,
+    shared: bool,
     source: Box<dyn TraceSource>,
 }
 
@@ -80,6 +81,11 @@ impl OpenTrace {
     /// or of the file a `.vtr` was made from.
     pub fn carries(&self) -> Carries {
         self.carries
+    }
+    /// Whether its apps share one address space: issuing threads do, and what a `.vtr` was made from may.
+    /// Else each is a volume with an address space of its own.
+    pub fn is_shared(&self) -> bool {
+        self.shared
     }
     /// What a `.vtr` file says about itself; `None` for other formats.
     pub fn header(&self) -> Option<&VtrHeader> {
@@ -118,6 +124,22 @@ impl Source for OpenTrace {
 /// is missing.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<OpenTrace, SourceError> {
     open_input(Input::open(path)?, options)
+}
+
+/// The files that [`open`] reads where it is given this one, in the order in which it looks at them: all that
+/// a trace of blktrace has, else the one. Who keeps, digests or protects a trace does so with all of them.
+///
+/// # Errors
+/// The folder or the file cannot be read.
+pub fn files(path: &Path) -> Result<Vec<PathBuf>, SourceError> {
+    let mut files = vec![path.to_path_buf()];
+    if blktrace::is_named(path) && path.is_file() {
+        let mut input = Input::open(path)?;
+        if blktrace::looks_like(input.peek(64)?) {
+            files.extend(blktrace::siblings(path)?);
+        }
+    }
+    Ok(files)
 }
 
 /// The same over any reader; `name` stands in messages.
@@ -168,5 +190,7 @@ fn open_input(mut input: Input, options: &ReadOptions) -> Result<OpenTrace, Sour
     if let Some(columns) = options.columns.as_deref().filter(|_| format.name == "csv") {
         carries = csv::carries(columns);
     }
-    Ok(OpenTrace { format, compression, carries, source })
+    let by_thread = options.app_is_comm && format.name == "msr";
+    let shared = by_thread || source.header().is_some_and(|header| header.shared);
+    Ok(OpenTrace { format, compression, carries, shared, source })
 }

@@ -30,6 +30,18 @@ pub struct Carries {
     pub flush: bool,
 }
 
+impl Carries {
+    /// What both know.
+    pub const fn and(self, other: Carries) -> Carries {
+        Carries {
+            time: self.time && other.time,
+            op: self.op && other.op,
+            response: self.response && other.response,
+            flush: self.flush && other.flush,
+        }
+    }
+}
+
 impl Default for Carries {
     /// Everything.
     fn default() -> Self {

@@ -68,13 +68,15 @@ pub struct VtrHeader {
     pub licence: String,
     /// Made by a generator, not captured.
     pub synthetic: bool,
+    /// Its apps share one address space; else each has one of its own, as volumes have.
+    pub shared: bool,
     /// What the source knew of each request; results must not claim more.
     pub carries: Carries,
 }
 
 impl VtrHeader {
     fn json(&self) -> Value {
-        json!({
+        let mut json = json!({
             "schema": "varve-trace",
             "version": 1,
             "source": self.source,
@@ -90,7 +92,12 @@ impl VtrHeader {
                 "response": self.carries.response,
                 "flush": self.carries.flush,
             },
-        })
+        });
+        // Where it is not said it is not so: what has volumes is written as it always was.
+        if self.shared {
+            json["shared"] = Value::Bool(true);
+        }
+        json
     }
 
     /// Out of a file; what is missing keeps its default.
@@ -105,6 +112,7 @@ impl VtrHeader {
             apps: names(&json["apps"]),
             licence: text("licence"),
             synthetic: json["synthetic"].as_bool().unwrap_or(false),
+            shared: json["shared"].as_bool().unwrap_or(false),
             carries: Carries {
                 time: carries("time"),
                 op: carries("op"),

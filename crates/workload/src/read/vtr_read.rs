@@ -288,6 +288,17 @@ impl VtrSource {
         if !apps.is_empty() {
             self.apps = apps;
         }
+        // Taken for a number because no names were known yet: the file may call another one so.
+        if let (Some(name), Some(id)) = (&self.filter, self.filter_id)
+            && self.apps.get(usize::from(id)).is_some_and(|own| own != name)
+        {
+            let own = &self.apps[usize::from(id)];
+            let reason = format!(
+                "app `{name}`: the file has names, which stand at its end, and number {name} is `{own}`; expected a file \
+                 that is not packed, whose names are known before"
+            );
+            return Err(self.input.unusable(reason));
+        }
         let start = self.block_at;
         let tail = self.input.take(17)?;
         if tail.len() != 16 || u64_at(tail, 0) != Some(start) || &tail[8..] != END_MAGIC {
@@ -345,11 +356,13 @@ impl VtrSource {
         }
         let Some(name) = &self.filter else { return Ok(()) };
         if self.filter_id.is_none() {
-            let known = self.apps.iter().position(|n| n == name).map(|i| i as u16);
-            self.filter_id = known.or_else(|| name.parse().ok());
+            // A number is meant only where there are no names: `1` may be one of them.
+            self.filter_id = match self.apps.is_empty() {
+                true => name.parse().ok(),
+                false => self.apps.iter().position(|n| n == name).map(|i| i as u16),
+            };
             if self.filter_id.is_none() {
-                let reason = format!("no app `{name}`; the file names: {}", self.apps.join(" "));
-                return Err(self.input.unusable(reason));
+                return Err(self.input.unusable(self.no_app(name)));
             }
         }
         let (wanted, mut kept) = (self.filter_id, from);
@@ -362,6 +375,16 @@ impl VtrSource {
         self.summary.filtered += (block.len() - kept) as u64;
         block.truncate(kept);
         Ok(())
+    }
+
+    fn no_app(&self, name: &str) -> String {
+        match self.apps.is_empty() {
+            true => format!(
+                "no app `{name}`: the file has no names, or they stand at its end, which cannot be looked at in a \
+                 packed file or a pipe; expected a number, or a file that is not packed"
+            ),
+            false => format!("no app `{name}`; the file names: {}", self.apps.join(" ")),
+        }
     }
 
     fn produce(&mut self, block: &mut Vec<Record>) -> Result<(), SourceError> {
