@@ -2,7 +2,7 @@
 //! `at=1:us,op=2,off=3:sector,len=4:byte[,app=5][,resp=6:us]`, columns from 1, units always given.
 //!
 //! Cells are separated by commas, semicolons or tabs, or by blanks, whichever of these the first
-//! line holds. A first line without numbers is a header.
+//! line holds. A first line without numbers is a header, unless it is a flush at a time.
 
 use block::Span;
 
@@ -111,6 +111,15 @@ pub(crate) fn carries(text: &str) -> Carries {
 }
 
 impl Csv {
+    fn is_flush(&self, cells: &[Field<'_>]) -> bool {
+        let said = |column: usize| cells[column - 1].bytes;
+        let flush = |(text, op): &(Box<[u8]>, TraceOp)| {
+            *op == TraceOp::Flush && self.columns.op.is_some_and(|n| **text == *said(n))
+        };
+        let timed = |(n, _): (usize, u64)| said(n).iter().any(u8::is_ascii_digit);
+        self.ops.iter().any(flush) && self.columns.at.is_none_or(timed)
+    }
+
     fn cells<'a>(&self, line: &'a [u8]) -> Result<[Field<'a>; MOST], Bad> {
         const EXPECTED: &str = "as many columns as the option `columns` names";
         let mut cells = [Field { at: 0, bytes: &line[..0] }; MOST];
@@ -165,7 +174,9 @@ impl LineFormat for Csv {
         let cells = self.cells(line)?;
         if first {
             let place = self.columns.off.map_or(0, |(n, _)| n - 1);
-            if !cells[place].bytes.iter().any(u8::is_ascii_digit) {
+            let headed = !cells[place].bytes.iter().any(u8::is_ascii_digit);
+            // A flush says nowhere where it is.
+            if headed && !self.is_flush(&cells) {
                 return Ok(Item::NotRequest);
             }
         }

@@ -288,8 +288,15 @@ impl Stage {
         }
     }
 
-    /// Matches a completion with its issue; only a window can.
-    pub fn complete(&mut self, done: Done) {
+    /// Matches a completion with its issue, which was left out or moved as is said; only a window can.
+    pub fn complete(&mut self, mut done: Done) {
+        if self.filter.is_some() && !self.wanted(done.app) {
+            return;
+        }
+        if done.op != TraceOp::Flush {
+            // What cannot be moved so far was no request.
+            done.offset = done.offset.checked_add_signed(self.shift).unwrap_or(u64::MAX);
+        }
         if let Order::Window(window) = &mut self.order {
             window.complete(done, &mut self.summary);
         }

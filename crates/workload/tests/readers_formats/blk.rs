@@ -20,6 +20,18 @@ fn blkparse_takes_issues_once_and_stops_at_the_statistics() {
     assert_eq!(t.apps(), ["8,0"]);
 }
 
+/// Only the issue was moved, and completions of what was left out were counted as those of nobody.
+#[test]
+fn blkparse_pairs_what_is_moved_or_left_out() {
+    let text = "8,0 0 1 0.000001000 9 D R 16 + 8 [a]\n8,16 0 2 0.000002000 9 D R 8 + 8 [a]\n\
+                8,16 0 3 0.000050000 9 C R 8 + 8 [0]\n8,0 0 4 0.000101000 9 C R 16 + 8 [0]\n";
+    let moved = ReadOptions { align_shift: -4096, app: Some("8,0".into()), ..options("") };
+    let (r, t) = read(text.as_bytes(), &moved).unwrap();
+    assert_eq!(brief(&r), [(Read, 0, 4096, 4096)]);
+    assert_eq!(r[0].response, Some(Span::from_us(100)));
+    assert_eq!((t.summary().filtered, t.summary().orphan_completions), (1, 0));
+}
+
 #[test]
 fn blkparse_rwbs() {
     let line =

@@ -427,6 +427,13 @@ fn any_table_by_its_columns() {
     assert_eq!(r[1].response, Some(Span::from_ns(8500)));
     assert!(t.carries().time && t.carries().response);
     assert_eq!(t.apps(), ["x", "y"]);
+    // A table without a heading may begin with a flush, which is nowhere.
+    for place in ["-", ""] {
+        let text = format!("F,1.5,{place},{place},x,7\nW,2.5,512,16,y,8\n");
+        let o = ReadOptions { op_map: Some("F=F,W=W".into()), ..o.clone() };
+        let (r, _) = read(text.as_bytes(), &o).unwrap();
+        assert_eq!(brief(&r), [(Flush, 0, 0, 0), (Write, 1, 8192, 512)], "{place}");
+    }
     for columns in [
         "off=1:byte",
         "at=1,off=2:byte,len=3:byte",
@@ -438,4 +445,13 @@ fn any_table_by_its_columns() {
         assert!(read(text.as_bytes(), &o).is_err(), "{columns}");
     }
     assert!(bad(text, "csv").contains("--columns"));
+}
+
+#[test]
+fn names_of_columns_are_no_request_of_msr() {
+    let text = "Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\n\
+                128166372003061629,hm,0,Read,4096,4096,100\n";
+    let (r, t) = good(text, "");
+    assert_eq!((t.format().name, brief(&r)), ("msr", vec![(Read, 0, 4096, 4096)]));
+    assert_eq!(t.summary().not_requests, 1);
 }
