@@ -60,6 +60,40 @@ class Named(unittest.TestCase):
         self.assertIn("python.halves.py-lru.", runs.document()["version"])
         self.assertNotIn("python", varve.run(scenario, set={"buffer.policy": ["lru"]}).document()["version"])
 
+    def test_a_version_says_what_a_policy_does(self):
+        """Of a class it was its own source alone: with another base results that were kept went on to be taken."""
+
+        def made(step, base=varve.BufferPolicy, default=1):
+            class Made(base):
+                hint = step
+
+                def admit(self, page, full, by=default):
+                    return [page - step for _ in range(by)] if full else None
+
+            return Made
+
+        def version(policy):
+            return varve.hits("gen:zipf,size=1MiB,count=9", policies=["lru"], set={"buffer.policy": policy}).document()["version"]
+
+        first = version(made(1))
+        self.assertIn("+python.made." if "+" not in varve.__version__ else ".python.made.", first)
+        self.assertEqual(version(made(1)), first)
+        self.assertNotEqual(version(made(2)), first)
+        self.assertNotEqual(version(made(1, default=2)), first)
+        bases = [made(n) for n in (1, 2, 1)]
+        found = [version(made(1, base)) for base in bases]
+        self.assertNotEqual(found[0], found[1])
+        self.assertEqual(found[0], found[2])
+        # What has no source is told by its code; a function inside another had its address there.
+        text = "class Typed(varve.BufferPolicy):\n    def admit(self, page, full):\n        return (lambda: {one})()\n"
+        typed = []
+        for one in (1, 1, 2):
+            names = {"varve": varve, "__name__": "typed"}
+            exec(text.format(one=one), names)
+            typed.append(version(names["Typed"]))
+        self.assertEqual(typed[0], typed[1])
+        self.assertNotEqual(typed[0], typed[2])
+
     def test_options(self):
         found = varve.hits("@demo", policies=[Halves, Halves(window="10 %", n=5, writes=False)], buffers="8M").rows()
         self.assertEqual(found[1]["policy"], "halves(window=10 %, n=5, writes=off)")

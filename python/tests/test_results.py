@@ -28,6 +28,41 @@ class Folders(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
+    def test_what_is_read_or_written_by_others_stays(self):
+        """The program refuses all of these."""
+        mine = self.folder / "mine"
+        mine.mkdir()
+        (mine / "run.toml").write_text("# by hand\n")
+        with self.assertRaisesRegex(ValueError, "a file that no run wrote is there"):
+            demo().save(mine)
+        self.assertEqual((mine / "run.toml").read_text(), "# by hand\n")
+        self.assertEqual(os.listdir(mine), ["run.toml"])
+        rows = "".join(f"{128166372 + n * 10},hm,0,Write,{n * 4096},4096,100\n" for n in range(500))
+        trace = self.folder / "hm_0.csv"
+        trace.write_text(rows)
+        with self.assertRaisesRegex(ValueError, "is the trace that is read"):
+            varve.open(trace).save(trace)
+        scenario = self.folder / "s.toml"
+        scenario.write_text(f'[drive]\ncapacity = "32 MiB"\nop = "28 %"\n[workload]\ntrace = "{trace}"\n')
+        for name in (trace, scenario):
+            for asked in ({"requests_out": name}, {"timeline": "0s..1s", "timeline_out": name}):
+                before = name.read_text()
+                with self.subTest(asked), self.assertRaisesRegex(ValueError, "that is read, too"):
+                    varve.run(scenario, **asked)
+                self.assertEqual(name.read_text(), before)
+        with self.assertRaisesRegex(ValueError, "is the trace that is read"):
+            varve.sim(trace, set={"capacity": "32 MiB", "op": "28 %"}, requests_out=trace)
+
+    def test_a_scenario_is_that_of_its_results(self):
+        demo().save(self.folder / "kept")
+        self.assertIn("seed", varve.load(self.folder / "kept" / "results.json").scenario)
+        (self.folder / "kept" / "other.json").write_text(demo().json())
+        with self.assertRaisesRegex(ValueError, "of a document alone"):
+            varve.load(self.folder / "kept" / "other.json").scenario
+        (self.folder / "kept" / "run.toml").write_text("# by hand\n")
+        with self.assertRaisesRegex(ValueError, "of a document alone"):
+            varve.load(self.folder / "kept").scenario
+
     def test_a_folder_is_that_of_the_program(self):
         runs = varve.sim("@demo", policy=["lru", "fifo"], buffer=["2M", "8M"])
         runs.save(self.folder / "ours", deterministic=True)

@@ -119,6 +119,8 @@ class Refused(unittest.TestCase):
             (lambda: varve.sim("@demo", ssd="zzz"), ("sim", "@demo", "--ssd", "zzz")),
             (lambda: varve.sim("@demo", set={"op": "x"}), ("sim", "@demo", "--set", "op=x")),
             (lambda: varve.hits("@demo", curve="x"), ("sim", "@demo", "--hits", "--curve", "x")),
+            (lambda: varve.hits("@demo", mode="closed"), ("sim", "@demo", "--hits", "--mode", "closed")),
+            (lambda: varve.hits("@demo", set={"remap.mode": "log"}), ("sim", "@demo", "--hits", "--set", "remap.mode=log")),
             (lambda: varve.run("nowhere.toml"), ("run", "nowhere.toml")),
             (lambda: varve.open(ROOT / "LICENSE-MIT"), ("trace", "info", ROOT / "LICENSE-MIT")),
         ]

@@ -100,7 +100,7 @@ class Parts(unittest.TestCase):
             self.assertEqual({file.name: file.stat().st_ino for file in (store / "points").iterdir()}, {n: s.st_ino for n, s in kept.items()})
             damaged = store / "points" / f"{again[1].id}.json"
             damaged.write_bytes(damaged.read_bytes()[:100])
-            (store / "points" / f"{again[4].id}.json.1.0.part").write_text("{")
+            (store / "points" / f"{again[4].id}.json.999999999.0.part").write_text("{")
             self.assertEqual([unit.n for unit in again.missing()], [1, 3, 4, 5])
             for unit in again.missing():
                 unit()
@@ -118,6 +118,19 @@ class Parts(unittest.TestCase):
         for work, kind in ((without.missing, ValueError), (without.merge, TypeError)):
             with self.assertRaisesRegex(kind, "store"):
                 work()
+
+    def test_a_worker_sees_that_a_trace_was_changed(self):
+        """It kept the study of the trace of before, and gave its results."""
+        with tempfile.TemporaryDirectory() as folder:
+            trace = pathlib.Path(folder, "t.vtr")
+            scenario = varve.Scenario({"workload.trace": str(trace), "drive.preset": "femu-default", "drive.scale": "fit"})
+            scenario.update({"replay.mode": "closed", "buffer.policy": ["lru"]})
+            found = []
+            for count in ("2k", "3k"):
+                varve.gen("zipf", size="16MiB", count=count).save(trace)
+                sweep = varve.sweep(scenario)
+                found.append(sweep.merge([unit() for unit in sweep]).document()["workload"]["requests"])
+            self.assertEqual(found, [2000, 3000])
 
     def test_what_does_not_fit_is_refused(self):
         sweep = varve.sweep(scenario())

@@ -26,6 +26,7 @@ import functools
 import hashlib
 import inspect
 import re
+import types
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -231,13 +232,66 @@ def of_text(text: str) -> "list[type[Named]]":
     return [kind for name, kind in sorted(_named.items()) if name in words]
 
 
-def _digest(kind: type) -> bytes:
-    """Of what a class does, as far as it can be seen: its source, else its code."""
+# What Python puts into a class, and what says only where it stands.
+_ABOUT = frozenset(
+    "__dict__ __weakref__ __doc__ __module__ __qualname__ __firstlineno__ __static_attributes__ __annotations__ "
+    "__annotate__ __annotate_func__ __annotations_cache__ __abstractmethods__ __parameters__ __orig_bases__ "
+    "__type_params__ _abc_impl".split()
+)
+
+
+def _source(of: Any) -> str:
     try:
-        return inspect.getsource(kind).encode()
+        return inspect.getsource(of)
     except (OSError, TypeError):
-        codes = [of.__code__ for of in vars(kind).values() if inspect.isfunction(of)]
-        return repr([(code.co_name, code.co_code, code.co_names, repr(code.co_consts)) for code in codes]).encode()
+        return ""
+
+
+def _said(value: object, known: bool = False, seen: frozenset[int] = frozenset()) -> str:
+    """A value as a text that says no address, and is the same in each process; known: what the source of a function
+    says is said elsewhere."""
+    if id(value) in seen:
+        return "again"
+    seen = seen | {id(value)}
+    if isinstance(value, types.CodeType):
+        consts = [_said(const, False, seen) for const in value.co_consts]
+        return repr((value.co_name, value.co_code, value.co_names, value.co_varnames, value.co_freevars, consts))
+    if isinstance(value, types.FunctionType):
+        # A cell may be empty as yet.
+        cells = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
+        held = [_said(one, False, seen) for one in (value.__defaults__, value.__kwdefaults__, cells)]
+        return repr(held if known else (_source(value) or _said(value.__code__, False, seen), held))
+    if isinstance(value, (staticmethod, classmethod)):
+        return f"{type(value).__name__} {_said(value.__func__, known, seen)}"
+    if isinstance(value, property):
+        return repr([_said(one, known, seen) for one in (value.fget, value.fset, value.fdel)])
+    if isinstance(value, type):
+        return f"{value.__module__}.{value.__qualname__}"
+    if isinstance(value, (set, frozenset)):
+        return repr(sorted(_said(one, False, seen) for one in value))
+    if isinstance(value, (list, tuple)):
+        return repr([_said(one, False, seen) for one in value])
+    if isinstance(value, dict):
+        return repr([(_said(key, False, seen), _said(one, False, seen)) for key, one in value.items()])
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, Option)):
+        return repr(value)
+    # Of what else there is, only what it is.
+    return type(value).__qualname__
+
+
+def _digest(kind: type) -> bytes:
+    """Of what a class does, as far as it can be seen: its source and its values, and those of the classes it is made of
+    but for ours."""
+    said = []
+    for one in kind.__mro__:
+        if one is object or one.__module__.partition(".")[0] == "varve":
+            continue
+        source = _source(one)
+        said.append(source)
+        # One source may make several classes: values it takes from outside are no part of it.
+        values = sorted((pair for pair in vars(one).items() if pair[0] not in _ABOUT), key=lambda pair: pair[0])
+        said += [f"{name} = {_said(value, bool(source))}" for name, value in values]
+    return "\0".join(said).encode()
 
 
 def version(text: str) -> str:

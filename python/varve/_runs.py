@@ -132,12 +132,19 @@ def hits(
     lru 16.7
     sieve 29.6
 
-    curve: the miss-ratio curve of LRU too: "exact", or of a sample such as "1/100". The rest is as for `sim`.
+    curve: the miss-ratio curve of LRU too: "exact", or of a sample such as "1/100". ssd, set and more: as for `sim`,
+    but for what only a run has: one seed, no sweeps, nothing above the drive, and of the replay nothing (mode, qd,
+    per_app, speed, precondition, preload, measure_after, flush_every, share, slowdown).
+
+    >>> varve.hits("@demo", mode="closed")
+    Traceback (most recent call last):
+    ...
+    ValueError: replay.mode = closed: of runs; --hits counts all accesses, once
     """
     drive = None if ssd is None else os.fspath(ssd)
     lists = (_members(policies), _members(buffers))
     name, more = load(trace, more)
     asked = (name, drive, *lists, pairs(set), options(more), curve)
     with Telling(progress) as telling:
-        version = of_policies(" ".join(lists[0] or []))
+        version = of_policies(" ".join([*(lists[0] or []), *asked[4]]))
         return Hits(_varve.hits(*asked, version, _threads(threads), telling.call))

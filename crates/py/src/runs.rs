@@ -5,8 +5,10 @@ use std::sync::Arc;
 
 use lab::compare::{Loaded, read};
 use lab::explain::{Listener, TimelineWanted, Wanted};
-use lab::folder::{self, Folder};
+use lab::files::keeps;
+use lab::folder::{self, Folder, RESULTS};
 use lab::report::{Shown, html};
+use lab::result::SCHEMA;
 use lab::study::{Kind, Table};
 use lab::{Document, Experiment, HostCost, LabError};
 use pyo3::IntoPyObjectExt;
@@ -54,6 +56,12 @@ pub struct Looks {
 }
 
 impl Looks {
+    /// The files that it asks for.
+    fn writes(&self) -> Vec<PathBuf> {
+        let timeline = self.timeline.as_ref().map(|(_, path, _)| path.clone());
+        self.requests_out.clone().into_iter().chain(timeline).collect()
+    }
+
     fn wanted(self) -> Result<(Wanted, Option<Arc<Requests>>), LabError> {
         let requests = self.requests.then(|| Arc::new(Requests::default()));
         let listener = requests.as_ref().map(|log| {
@@ -122,7 +130,15 @@ impl Results {
             None => document,
         };
         py.detach(|| {
-            guarded(|| Folder::prepare(&folder)?.write(scenario, &document).map(|_command| ()))
+            guarded(|| {
+                let out = Folder::prepare(&folder)?;
+                // The scenario names what it reads from any folder.
+                let of = lab::scenario::Scenario::from_text("run.toml", scenario, PathBuf::new())?;
+                keeps(&of.reads(), &out.files())?;
+                // Results of another study make room, as they do for the program, which says so.
+                out.replaces(Some(scenario), SCHEMA)?;
+                out.write(scenario, &document).map(|_command| ())
+            })
         })
     }
 
@@ -171,8 +187,12 @@ pub fn run(
     looks: Looks,
     progress: Option<Py<PyAny>>,
 ) -> PyResult<Results> {
-    let scenario = &scenario.0;
+    let (scenario, named) = (&scenario.0, scenario.1.clone());
     watched(py, progress.as_ref(), |watch| {
+        let mut reads = scenario.reads();
+        // What a run wrote there it may write again.
+        reads.extend(named.filter(|path| !folder::is_written(path)).map(|path| ("scenario", path)));
+        keeps(&reads, &looks.writes())?;
         let mut experiment = Experiment::watched(scenario, watch)?;
         let (wanted, requests) = looks.wanted()?;
         experiment.explain(wanted)?;
@@ -191,7 +211,10 @@ pub fn load(py: Python<'_>, path: PathBuf) -> PyResult<Results> {
     py.detach(|| {
         guarded(|| {
             let (_, document) = read(&path)?;
+            // The scenario beside it is that of results of its own name.
+            let named = path.file_name().is_some_and(|name| name == RESULTS);
             let folder = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
+            let folder = folder.filter(|_| path.is_dir() || named);
             let scenario = folder.and_then(folder::scenario).map(|path| {
                 std::fs::read_to_string(&path).map_err(|error| LabError::io(&path, error))
             });

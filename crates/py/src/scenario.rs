@@ -1,6 +1,6 @@
 //! A scenario, made and changed by texts as the command line does.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use lab::LabError;
 use lab::scenario::split_list;
@@ -12,10 +12,10 @@ use crate::errors::guarded;
 use crate::runs::says;
 use crate::watched::watched;
 
-/// A whole experiment: what `varve run` is given.
+/// A whole experiment: what `varve run` is given, and the file that it was read from.
 #[pyclass(module = "varve._varve")]
 #[derive(Clone)]
-pub struct Scenario(pub lab::scenario::Scenario);
+pub struct Scenario(pub lab::scenario::Scenario, pub Option<PathBuf>);
 
 /// What `varve sim` is asked, by its options.
 pub fn asked(
@@ -48,7 +48,7 @@ pub fn sim_scenario(
     options: Vec<(String, String)>,
 ) -> PyResult<Scenario> {
     let lists = (policies, buffers);
-    guarded(|| Ok(Scenario(asked(trace, ssd, lists, set, &options)?.scenario()?)))
+    guarded(|| Ok(Scenario(asked(trace, ssd, lists, set, &options)?.scenario()?, None)))
 }
 
 #[pymethods]
@@ -56,20 +56,20 @@ impl Scenario {
     /// One without anything set.
     #[new]
     fn new() -> Scenario {
-        Scenario(lab::scenario::Scenario::default())
+        Scenario(lab::scenario::Scenario::default(), None)
     }
 
     /// That of a file, or the demo's.
     #[staticmethod]
     fn load(name: &str) -> PyResult<Scenario> {
-        guarded(|| Ok(Scenario(named(name, &[])?)))
+        guarded(|| Ok(Scenario(named(name, &[])?, Some(PathBuf::from(name)))))
     }
 
     /// That of a text; paths in it start from `folder`.
     #[staticmethod]
     fn from_toml(name: &str, text: &str, folder: &str) -> PyResult<Scenario> {
         let folder = Path::new(folder).to_path_buf();
-        guarded(|| Ok(Scenario(lab::scenario::Scenario::from_text(name, text, folder)?)))
+        guarded(|| Ok(Scenario(lab::scenario::Scenario::from_text(name, text, folder)?, None)))
     }
 
     fn copy(&self) -> Scenario {

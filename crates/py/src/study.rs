@@ -1,7 +1,8 @@
 //! Points of a sweep that are run one by one, wherever, and what their results make together.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
 
 use lab::study::{Finished, Found, Index, Merged, Store, Study};
 use lab::{Experiment, LabError};
@@ -11,9 +12,18 @@ use crate::errors::guarded;
 use crate::runs::{Results, says};
 use crate::watched::watched;
 
-/// The study that was last worked at, by the text of its scenario and its version: a worker is given one point
-/// of it after another, and reads its traces once.
-static LAST: Mutex<Option<(String, String, Arc<Study>)>> = Mutex::new(None);
+/// A study by the text of its scenario, its version, and what the system says of the files that it reads.
+type Known = (String, String, Vec<(PathBuf, Option<(u64, SystemTime)>)>);
+
+/// The study that was last worked at: a worker is given one point of it after another, and reads its traces
+/// once, unless one was changed.
+static LAST: Mutex<Option<(Known, Arc<Study>)>> = Mutex::new(None);
+
+/// The length of a file, and when it was changed.
+fn seen(path: &Path) -> Option<(u64, SystemTime)> {
+    let found = std::fs::metadata(path).ok()?;
+    Some((found.len(), found.modified().ok()?))
+}
 
 /// Runs the point of an id; `text` is the scenario of its index, with the paths of its traces. What is in the store is
 /// not run again, and what is run is put there.
@@ -35,19 +45,20 @@ pub fn finish(
             return Ok(there.text());
         }
         let version = says(&version, text)?;
+        let scenario = lab::scenario::Scenario::from_text("sweep", text, Default::default())?;
+        let reads = scenario.reads().into_iter().map(|(_, path)| (path.clone(), seen(&path)));
+        let asked: Known = (text.to_string(), version.clone(), reads.collect());
         let known = {
             let last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-            let same = last.as_ref().filter(|(of, by, _)| of == text && *by == version);
-            same.map(|(_, _, study)| Arc::clone(study))
+            let same = last.as_ref().filter(|(of, _)| *of == asked);
+            same.map(|(_, study)| Arc::clone(study))
         };
         let study = match known {
             Some(study) => study,
             None => {
-                let scenario =
-                    lab::scenario::Scenario::from_text("sweep", text, Default::default())?;
                 let experiment = Experiment::watched(&scenario, watch)?;
                 let study = Arc::new(Study::of(experiment, &version)?);
-                let last = (text.to_string(), version, Arc::clone(&study));
+                let last = (asked, Arc::clone(&study));
                 *LAST.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
                 study
             }
@@ -109,7 +120,7 @@ pub fn merge(
             merged.whole()?;
         }
         if let Some(store) = store.filter(|_| merged.missing.is_empty()) {
-            store.clean()?;
+            store.clean(&merged.index)?;
         }
         let (values, scenario) = (merged.values(), merged.index.scenario.clone());
         Ok(Results::new(merged.document(), values, Some(scenario)))
