@@ -90,7 +90,7 @@ pub fn run(
         document = document.with_cost(clock.cost());
     }
     let mut lines = write_out(out, &study.index().scenario, &document)?;
-    store.clean()?;
+    store.clean(study.index())?;
     if there > 0 {
         lines.insert(0, format!("{there} of {} points were there", all.len()));
     }
@@ -184,7 +184,7 @@ pub fn merge(args: &MergeParts) -> Result<(), LabError> {
     };
     if merged.missing.is_empty() {
         for folder in args.parts.iter().filter(|path| Path::is_dir(path)) {
-            Store::new(folder).clean()?;
+            Store::new(folder).clean(&merged.index)?;
         }
     }
     let columns = Table::of(&document, &merged.values());

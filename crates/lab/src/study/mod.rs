@@ -5,7 +5,7 @@
 //! * Each result is written down as its point ends ([`store`]): who is killed loses the points under
 //!   way, and no other.
 //! * Results that were made in any order, in any number of places, become the bytes that one
-//!   machine would have written ([`merge`]).
+//!   machine would have written ([`merge`]); title and paths are those of the first place.
 
 mod finished;
 mod identity;

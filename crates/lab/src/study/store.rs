@@ -7,6 +7,7 @@
 //!   the same bytes.
 //! * Results of other studies may lie in the same folder; nobody looks at them.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use super::{Finished, Index};
@@ -105,18 +106,25 @@ impl Store {
         write_unsynced(&self.path(&result.id), result.text().as_bytes())
     }
 
-    /// Removes what killed programs left half-written. Only for a study whose results are all there:
-    /// nobody writes any of them then.
+    /// Removes what killed programs left half-written of a study whose results are all there. A program that runs
+    /// here may be writing one of them again, or one of another study: its parts stay. One on another machine
+    /// that loses a part writes it again.
     ///
     /// # Errors
     /// The system's reason.
-    pub fn clean(&self) -> Result<(), LabError> {
+    pub fn clean(&self, index: &Index) -> Result<(), LabError> {
+        let ids: BTreeSet<&str> = index.ids().map(|(_, id)| id).collect();
+        let of_study = |name: &str| match name.split_once(".json.") {
+            Some(("points", _)) => true,
+            Some((id, _)) => ids.contains(id),
+            None => false,
+        };
         for folder in [self.folder.clone(), self.folder.join(POINTS)] {
             let wrong = |e| LabError::io(&folder, e);
             for entry in std::fs::read_dir(&folder).map_err(wrong)? {
                 let path = entry.map_err(wrong)?.path();
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                if name.ends_with(PART) && name.contains(".json.") {
+                if name.ends_with(PART) && of_study(&name) && is_left(&name) {
                     match std::fs::remove_file(&path) {
                         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(wrong(e)),
                         _ => {}
@@ -125,5 +133,44 @@ impl Store {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether no program of this machine writes a part, whose name ends in `.PID.N.part`.
+fn is_left(name: &str) -> bool {
+    let pid = name.rsplit('.').nth(2).and_then(|pid| pid.parse::<u32>().ok());
+    pid.is_none_or(|pid| !Path::new(&format!("/proc/{pid}")).exists())
+}
+
+#[cfg(test)]
+mod tests {
+    use report::json::Map;
+
+    use super::super::Entry;
+    use super::*;
+
+    /// It removed all of them: also those that were being written.
+    #[test]
+    fn only_parts_of_the_study_that_nobody_writes_are_removed() {
+        let folder = std::env::temp_dir().join(format!("varve-clean-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join(POINTS)).unwrap();
+        let index = Index {
+            version: String::new(),
+            engine: String::new(),
+            heading: Map::new(),
+            scenario: String::new(),
+            inputs: Vec::new(),
+            entries: vec![Entry::new(Map::new(), Map::new(), Ok("ab12".to_string()))],
+        };
+        let own = format!("points/ab12.json.{}.0.part", std::process::id());
+        let stay = [&own, "points/cd34.json.999999999.0.part", "mine.json.999999999.0.part"];
+        let left = ["points/ab12.json.999999999.0.part", "points.json.999999999.0.part"];
+        for name in stay.iter().chain(&left) {
+            std::fs::write(folder.join(name), "{").unwrap();
+        }
+        Store::new(&folder).clean(&index).unwrap();
+        assert!(stay.iter().all(|name| folder.join(name).exists()));
+        assert!(!left.iter().any(|name| folder.join(name).exists()));
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
