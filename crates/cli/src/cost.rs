@@ -1,4 +1,4 @@
-//! What a run cost on this machine. The only clock of the whole program.
+//! What a run cost on this machine: a clock that no result depends on.
 
 use std::time::Instant;
 

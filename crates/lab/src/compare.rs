@@ -243,6 +243,11 @@ pub fn compare(documents: &[Loaded], extra: &[Tolerance]) -> Comparison {
 }
 
 impl Comparison {
+    /// Whether some run is in every document.
+    fn is_matched(&self) -> bool {
+        !self.rows.is_empty() || self.unmatched.is_empty()
+    }
+
     /// Checks the tolerances against the first document.
     ///
     /// # Errors
@@ -252,7 +257,8 @@ impl Comparison {
         let mut outside = Vec::new();
         for tolerance in tolerances {
             let rows: Vec<_> = self.rows.iter().filter(|r| r.metric == tolerance.metric).collect();
-            if rows.is_empty() {
+            // Runs that have no counterpart are outside whatever their metrics are.
+            if rows.is_empty() && self.is_matched() {
                 return Err(LabError::Input(format!(
                     "--fail-over {}: no run has this metric; expected one of {} or a path such \
                      as `nand.reads.total`",
@@ -323,6 +329,23 @@ mod tests {
         let c = compare(&[doc(2.0, "greedy"), other], &[]);
         assert_eq!(c.unmatched, vec![("seed=2".to_string(), vec![0])]);
         assert_eq!(c.check(&["waf=1".parse().unwrap()]).unwrap_err().exit_code(), 5);
+    }
+
+    /// It was a metric that no run has, and wrong input.
+    #[test]
+    fn no_common_run_at_all_is_outside() {
+        let run = |seed: u64| {
+            let mut loaded = doc(2.0, "greedy");
+            let runs = loaded.document["results"].as_array_mut().unwrap();
+            runs.push(runs[0].clone());
+            for (at, run) in runs.iter_mut().enumerate() {
+                run["name"] = json!(format!("seed={}", seed + at as u64));
+            }
+            loaded
+        };
+        let error = compare(&[run(1), run(3)], &[]).check(&["waf=1".parse().unwrap()]).unwrap_err();
+        assert_eq!(error.exit_code(), 5);
+        assert_eq!(error.to_string().matches("not in every document").count(), 4, "{error}");
     }
 
     #[test]

@@ -114,9 +114,10 @@ pub fn is_written(path: &Path) -> bool {
     std::fs::read_to_string(path).is_ok_and(|text| text.starts_with(WRITTEN))
 }
 
-/// The scenario of the runs of a folder, if it holds it.
+/// The scenario of the runs of a folder, if it holds it: what somebody else wrote under its name repeats
+/// something else.
 pub fn scenario(folder: &Path) -> Option<PathBuf> {
-    Some(folder.join(SCENARIO)).filter(|path| path.is_file())
+    Some(folder.join(SCENARIO)).filter(|path| is_written(path))
 }
 
 /// What repeats the runs of a folder, if it holds their scenario.

@@ -17,6 +17,9 @@ use crate::args::{Prove, Seeds};
 /// Name and version of the document's layout.
 pub const SCHEMA: &str = "varve.prove/1";
 
+/// Letters of a stack in the name of a file.
+const SHOWN: usize = 40;
+
 /// A search, apart from its seeds.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Search {
@@ -183,9 +186,16 @@ impl Range {
         Ok(Range { search, seeds, findings })
     }
 
-    /// The name of its file in a folder.
+    /// The name of its file in a folder: a stack is told by its text, and by a digest of it, because a name
+    /// takes only some of its letters.
     pub fn file(&self) -> String {
-        format!("{}-{}-{}.json", self.search.name(), self.seeds.first, self.seeds.last)
+        let stack = self.search.stack.as_ref().map_or(String::new(), |stack| {
+            let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+            let words: String = stack.chars().map(plain).take(SHOWN).collect();
+            format!("-{}-{:08x}", words.trim_matches('-'), block::crc32c(0, stack.as_bytes()))
+        });
+        let (first, last) = (self.seeds.first, self.seeds.last);
+        format!("{}{stack}-{first}-{last}.json", self.search.name())
     }
 
     /// What it came to in one line.

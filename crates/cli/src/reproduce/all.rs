@@ -80,7 +80,23 @@ fn stamp(args: &Reproduce) -> Result<String, LabError> {
     let program = std::env::current_exe().map_err(|e| LabError::io("this program", e))?;
     let bytes = std::fs::read(&program).map_err(|e| LabError::io(&program, e))?;
     let crc = block::crc32c(0, &bytes);
-    Ok(format!("{VERSION} {crc:08x} {}\n", command(args, Paper::All)))
+    let folders = [Some(&args.data), args.msr.as_ref()].into_iter().flatten();
+    let read: String = folders.map(|folder| there(folder)).collect();
+    Ok(format!("{VERSION} {crc:08x} {}\n{read}", command(args, Paper::All)))
+}
+
+/// Where a folder of traces is, and how long each file in it: the same words may mean another one.
+fn there(folder: &Path) -> String {
+    let path = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
+    let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
+    let mut files: Vec<String> = entries
+        .filter_map(|entry| {
+            let length = std::fs::metadata(entry.path()).ok()?.len();
+            Some(format!("{:?} {length}", entry.file_name()))
+        })
+        .collect();
+    files.sort();
+    format!("{} {:08x}\n", path.display(), block::crc32c(0, files.join("\n").as_bytes()))
 }
 
 /// Makes the folder ready: results that something else made are removed.

@@ -2,6 +2,8 @@
 
 mod all;
 
+use std::path::Path;
+
 use lab::LabError;
 use lab::fileload::FilesSpec;
 use lab::files::write_whole;
@@ -10,6 +12,9 @@ use studies::{Options, Scale, compose, isolation, nolog, remap, scj};
 
 use crate::args::{Paper, Reproduce};
 use crate::{VERSION, note, print, stop};
+
+/// Where captured traces are unless `--data` names another folder.
+const DATA: &str = "data";
 
 /// `varve reproduce`.
 pub fn reproduce(args: &Reproduce) -> Result<(), LabError> {
@@ -93,6 +98,10 @@ fn command(args: &Reproduce, paper: Paper) -> String {
     }
     if let Some(seeds) = args.seeds {
         words.push(format!("--seeds {seeds}"));
+    }
+    let reads = matches!(paper, Paper::Remap | Paper::Isolation | Paper::Compose | Paper::All);
+    if reads && args.data != Path::new(DATA) {
+        words.push(format!("--data {}", args.data.display()));
     }
     if !matches!(paper, Paper::Isolation | Paper::All) {
         return words.join(" ");

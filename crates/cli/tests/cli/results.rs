@@ -96,9 +96,35 @@ fn the_same_run_twice_is_no_spread() {
     }
 }
 
+/// Two files of one name were one that is there twice, and results had one name for both.
+#[test]
+fn two_traces_of_one_name_are_told_apart() {
+    let folder = Folder::new("one-name");
+    for (at, name) in ["a", "b"].iter().enumerate() {
+        std::fs::create_dir(folder.0.join(name)).unwrap();
+        let (recipe, file) =
+            (format!("uniform,size=1MiB,count={}", 30 + at), format!("{name}/t.vtr"));
+        let output = folder.run(&["trace", "gen", &recipe, &file]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+    }
+    let drive = "[drive]\ncapacity = '32 MiB'\nop = '28 %'\n[replay]\nmode = 'closed'\n[sweep]\n";
+    let traces = |list: &str| folder.file("s.toml", &format!("{drive}workload.trace = [{list}]\n"));
+    traces("'a/t.vtr', 'b/t.vtr'");
+    let output = folder.run(&["run", "s.toml", "--json"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let names: Vec<&str> = (0..2)
+        .map(|at| document["results"][at]["params"]["workload.trace"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["a/t.vtr", "b/t.vtr"]);
+    traces("'a/t.vtr', './a/t.vtr'");
+    assert!(stderr(&folder.run(&["run", "s.toml"])).contains("is there twice"));
+}
+
 #[test]
 fn what_a_count_of_hits_cannot_do_is_said() {
     let folder = Folder::new("hits-said");
+    folder.file("through.toml", "[buffer]\nwrite = \"through\"\n");
     for (more, what) in [
         (&["--buffer", "3"][..], "a buffer of one entry"),
         (&["--buffer", "0%"], "a buffer of one entry"),
@@ -111,6 +137,10 @@ fn what_a_count_of_hits_cannot_do_is_said() {
         (&["--buffer", "1M", "--mode", "closed"], "replay.mode = closed: of runs"),
         (&["--buffer", "1M", "--qd", "4"], "replay.qd = 4: of runs"),
         (&["--buffer", "1M", "--precondition", "seq"], "replay.precondition = seq: of runs"),
+        // They changed nothing, and nobody said so.
+        (&["--buffer", "1M", "--set", "remap.mode=log"], "stack = log: of runs"),
+        (&["--buffer", "1M", "--set", "stack=+log"], "stack = log: of runs"),
+        (&["--buffer", "1M", "--ssd", "./through.toml"], "buffer.write = through: of runs"),
     ] {
         let policy = if more.contains(&"--policy") { &[][..] } else { &["--policy", "lru"] };
         let output = folder.run(&[&["sim", RECIPE, "--hits"], policy, more].concat());

@@ -63,7 +63,11 @@ impl Sweep {
         // `1M` and `1024K` are one size: what a value is counts, not how it is written.
         let same = |value: &String| match crate::points::value(&sweep.key, value) {
             Some((_, number)) => number.pretty(),
-            None => sweep.label(value),
+            // Two files of one name are two.
+            None => sweep.file(value).map_or_else(
+                || sweep.label(value),
+                |path| path.canonicalize().unwrap_or(path).display().to_string(),
+            ),
         };
         let labels: Vec<String> = sweep.values.iter().map(same).collect();
         if let Some(twice) = super::twice(&labels) {
@@ -94,8 +98,18 @@ impl Sweep {
         if let ("workload.trace", Some(Ok(pinned))) = (self.key.as_str(), Pinned::parse(value)) {
             return pinned.short();
         }
-        let name = value.rsplit('/').next().unwrap_or(value);
-        if self.is_path(value) { name.to_string() } else { value.to_string() }
+        if !self.is_path(value) {
+            return value.to_string();
+        }
+        // As much of a path as tells it from the others.
+        let end = |path: &str, parts: usize| {
+            let start = path.rmatch_indices('/').nth(parts - 1).map_or(0, |(at, _)| at + 1);
+            path[start..].to_string()
+        };
+        let others = || self.values.iter().filter(|other| *other != value && self.is_path(other));
+        let deepest = value.matches('/').count() + 1;
+        let told = |parts: &usize| others().all(|other| end(other, *parts) != end(value, *parts));
+        end(value, (1..deepest).find(told).unwrap_or(deepest))
     }
 
     /// The file that a value names by its path.

@@ -3,6 +3,7 @@
 use block::Bytes;
 use report::json::Json;
 use ssd::PolicySpec;
+use stack::description::text_of;
 
 use super::Sim;
 use crate::files::Reads;
@@ -32,6 +33,10 @@ impl Sim {
         let seed = scenario.seeds.first().copied().unwrap_or(1);
         let experiment = Experiment::watched(&scenario, watch)?;
         let mut params = experiment.points()[0].config.resolve()?;
+        // A drive may say it, too.
+        if params.buffer.write_through {
+            return Err(of_runs("buffer.write", "through"));
+        }
         // Policies draw as they do in a run of that seed.
         params.seed = seed;
         let capacity = Bytes(u64::from(params.logical_pages) * 4096);
@@ -89,15 +94,23 @@ impl Sim {
                 key => key.starts_with("sweep."),
             };
             if is_of_runs {
-                let what = format!("{key} = {text}: of runs; --hits counts all accesses, once");
-                return Err(LabError::Input(what));
+                return Err(of_runs(key, text));
             }
+        }
+        // What is above the drive asks it for other blocks.
+        let layers = scenario.stack.layers();
+        if !layers.is_empty() {
+            return Err(of_runs("stack", &text_of(&layers)));
         }
         match scenario.seeds.len() {
             0 | 1 => Ok(()),
             n => Err(LabError::Input(format!("--seed: --hits counts one, found {n}"))),
         }
     }
+}
+
+fn of_runs(key: &str, text: &str) -> LabError {
+    LabError::Input(format!("{key} = {text}: of runs; --hits counts all accesses, once"))
 }
 
 impl HitCount {
