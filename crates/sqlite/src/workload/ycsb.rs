@@ -215,7 +215,7 @@ mod tests {
                 _ => assert!(near(done.reads, reads), "{workload:?} {done:?}"),
             }
             assert_eq!(done.reads + done.scans + done.updates + done.inserts, 1000);
-            // Every read finds its record: only workload E asks for keys not inserted yet.
+            // Every read finds its record.
             assert_eq!(done.found, done.reads, "{workload:?}");
         }
         let (f, _) = run(Workload::F);

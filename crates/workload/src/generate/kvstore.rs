@@ -121,12 +121,8 @@ impl Source for HeapSource {
                     block.push(record(TraceOp::Write, key, key));
                 }
                 KvOp::Scan(key, records) => {
-                    // A key beyond the records finds nothing and reads nothing.
-                    let end = self.operations.records();
-                    if key < end {
-                        let last = (key + records).min(end) - 1;
-                        block.push(record(TraceOp::Read, key, last));
-                    }
+                    let last = (key + records).min(self.operations.records()) - 1;
+                    block.push(record(TraceOp::Read, key, last));
                 }
             }
         }
@@ -159,6 +155,7 @@ mod tests {
         let expected: Vec<u64> = (0..inserts.len() as u64).map(|n| (1000 + n) / 4).collect();
         assert_eq!(inserts, expected);
         let reads: Vec<&Record> = all.iter().filter(|r| r.op == TraceOp::Read).collect();
+        assert_eq!(reads.len() + inserts.len(), 5000, "every scan finds its first record");
         assert!(reads.iter().all(|r| (1..=26).contains(&(r.len.0 / 4096))));
         let mean = reads.iter().map(|r| r.len.0 / 4096).sum::<u64>() as f64 / reads.len() as f64;
         assert!((12.0..14.5).contains(&mean), "{mean}");
