@@ -20,10 +20,10 @@ fn ok(folder: &Folder, args: &[&str]) -> String {
     stdout(&output)
 }
 
-/// Four volumes of 32 MiB each, written evenly over a part of them.
+/// Four volumes of 8 MiB each, of which every second piece of 64 KiB is written.
 fn volumes(folder: &Folder) {
     let row = |i: u64| {
-        format!("{},s,{},Write,{},4096,9\n", 128166372 + i * 10, i % 4, (i * 37 % 512) * 8192)
+        format!("{},s,{},Write,{},4096,9\n", 128166372 + i * 10, i % 4, (i / 4 * 37 % 64) * 131_072)
     };
     folder.file("v.csv", &(0..2000).map(row).collect::<String>());
 }
@@ -50,12 +50,14 @@ fn applications_of_one_address_space_share_it_when_they_are_read_back() {
     // Volumes of a trace are not; made compact they are.
     volumes(&folder);
     let apart = replayed(&folder, "v.csv", &[]);
-    assert_eq!(apart.0, 4 * (4 << 20));
+    assert_eq!(apart.0, 32 << 20);
     ok(&folder, &["trace", "convert", "v.csv", "v.vtr"]);
     assert_eq!(replayed(&folder, "v.vtr", &[]), apart);
     let compact = replayed(&folder, "v.csv", &["--fit", "compact:64KiB"]);
     ok(&folder, &["trace", "convert", "v.csv", "c.vtr", "--fit", "compact:64KiB"]);
-    assert_eq!(replayed(&folder, "c.vtr", &[]), compact);
+    let (reaches, hits) = replayed(&folder, "c.vtr", &[]);
+    assert_eq!((reaches.next_multiple_of(64 << 10), hits), compact);
+    assert_eq!(compact.0, 16 << 20);
 }
 
 /// All requests were at time 0.
