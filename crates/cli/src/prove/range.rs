@@ -284,3 +284,40 @@ pub fn merge(paths: &[PathBuf]) -> Result<Range, LabError> {
     }
     Ok(whole)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// All stacks had one name, and the second took the place of the first.
+    #[test]
+    fn each_stack_has_a_file_of_its_own() {
+        let file = |stack: Option<&str>| {
+            let search = Search {
+                kind: "stack".to_string(),
+                stack: stack.map(str::to_string),
+                flags: Vec::new(),
+                version: String::new(),
+                commit: String::new(),
+            };
+            let seeds = Seeds { first: 1, last: 9 };
+            Range { search, seeds, findings: Findings::default() }.file()
+        };
+        let long = "drive(capacity=64MiB)+log(window=16,verify=off,chunk=4096)";
+        let names: Vec<String> = ["drive+log", "drive log", long, &format!("{long}+cut(7)")]
+            .map(|stack| file(Some(stack)))
+            .into();
+        assert!(
+            names[0].starts_with("stack-drive-log-") && names[0].ends_with("-1-9.json"),
+            "{names:?}"
+        );
+        for (at, name) in names.iter().enumerate() {
+            assert!(!names[..at].contains(name), "{names:?}");
+            assert!(
+                name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b)),
+                "{name}"
+            );
+        }
+        assert_eq!(file(None), "stack-1-9.json");
+    }
+}

@@ -151,3 +151,37 @@ fn finish(args: &Reproduce, folder: &Path, found: &[(String, Study)]) -> Result<
         command(args, Paper::All)
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Asked {
+        #[command(flatten)]
+        args: Reproduce,
+    }
+
+    /// They were taken for those of the folder that is asked for.
+    #[test]
+    fn results_of_other_traces_are_those_of_another_program() {
+        let folder = std::env::temp_dir().join(format!("varve-stamp-{}", std::process::id()));
+        for name in ["a", "b"] {
+            std::fs::create_dir_all(folder.join(name)).unwrap();
+            std::fs::write(folder.join(name).join("t.csv"), "1").unwrap();
+        }
+        let of = |name: &str| {
+            let path = folder.join(name).display().to_string();
+            let asked = Asked::try_parse_from(["reproduce", "all", "--data", &path]).ok().unwrap();
+            stamp(&asked.args).unwrap()
+        };
+        let first = of("a");
+        assert_eq!(of("a"), first);
+        assert_ne!(of("b"), first);
+        std::fs::write(folder.join("a").join("t.csv"), "12").unwrap();
+        assert_ne!(of("a"), first);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+}
