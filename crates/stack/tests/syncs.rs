@@ -111,7 +111,7 @@ fn a_log_that_keeps_house_beside_a_flush_answers_none_of_what_was_lost() {
 fn a_disk_answers_no_flush_that_waited_for_one_that_failed() {
     let medium = medium(64 << 10);
     let disk = MediumDisk::new(Arc::clone(&medium) as _).unwrap();
-    disk.write(0, &[1; 4096], false).map(Done::wait).unwrap();
+    disk.write(0, &[1; 4096], false).unwrap().wait().unwrap();
     medium.breaks();
     let answers = std::thread::scope(|scope| {
         let first = scope.spawn(|| disk.flush().is_ok());
