@@ -8,7 +8,7 @@ use std::time::Duration;
 use block::Medium;
 use remap::LogOptions;
 use remap::live::{Around, LiveLog};
-use varve_stack::disk::{Disk, Done, MediumDisk};
+use varve_stack::disk::{Disk, MediumDisk};
 
 /// Longer than two threads take to come to the same place.
 const WHILE: Duration = Duration::from_millis(400);
