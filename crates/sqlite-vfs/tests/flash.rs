@@ -151,9 +151,16 @@ fn planted_bugs_are_found_at_the_flash() {
     let mut missed = Vec::new();
     for (bug, drive, case) in planted {
         let density = Density { operations: 1, nested: 50, seed: seed(), bug: drive };
-        let tally = run(&harness, Case { bug, ..case }, DRIVES[1], density);
-        let (cuts, bad) = (tally.cuts, tally.bad.len());
-        println!("{bug:?} {drive:?}: {bad} of {cuts}: {:?}", tally.bad.first());
+        let (mut cuts, mut bad) = (0, 0);
+        // Which drive erases what a bug needs to be gone is the drive's affair.
+        for on in [DRIVES[1], NARROW].into_iter().chain(DRIVES) {
+            let tally = run(&harness, Case { bug, ..case }, on, density);
+            (cuts, bad) = (cuts + tally.cuts, bad + tally.bad.len());
+            println!("{bug:?} {drive:?}: {bad} of {cuts}: {:?} {on:?}", tally.bad.first());
+            if bad >= 5 {
+                break;
+            }
+        }
         if bad < 5 {
             missed.push((bug, drive, bad, cuts));
         }

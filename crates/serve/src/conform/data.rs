@@ -68,6 +68,10 @@ pub fn unmapped(c: &mut Check<'_>) -> Verdict {
     link.write(0, &stamp(c.fresh(), 0, u64::from(bytes)), false)?;
     link.zero(0, bytes, false)?;
     must(link.read(0, bytes)?.iter().all(|b| *b == 0), || "zeroes do not read as zero".into())?;
+    // What a disk holds back until then may be told as data.
+    if link.can(flag::FLUSH) {
+        link.flush()?;
+    }
     let Some(extents) = link.extents(0, bytes)? else { return absent("no block status") };
     match extents.iter().filter(|(_, zero)| *zero).map(|(bytes, _)| bytes).sum::<u64>() {
         0 => absent("nothing is ever told to be unmapped"),

@@ -133,7 +133,7 @@ pub(super) fn section(options: &Options) -> Result<Section, LabError> {
         "Beyond the paper: policies of blocks, on drives with a map of blocks",
         format!(
             "{TRACE} on a hybrid FTL (preset, scaled {SCALE}), filled in order before; requests as fast as \
-             the queue takes them. FAB and BPLRU evict a whole erase block at a time, so that log blocks are \
+             the queue takes them. FAB and BPLRU evict a whole block of the map at a time, so that log blocks are \
              merged with less copying."
         ),
         table,

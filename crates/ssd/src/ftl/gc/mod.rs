@@ -170,8 +170,9 @@ impl PageFtl {
 
     /// Collects one victim from start to end; false if there is none worth it.
     pub(super) fn collect_whole(&mut self, foreground: bool) -> Result<bool, DeviceError> {
-        // Lines that gain nothing are moved only while no line of the reserve is gone.
-        let urgent = self.free.count() < self.thresholds().reserve;
+        // By credit, what is collected whole is what was left too long. In bursts all is: there lines that gain nothing are
+        // moved, too, while no line of the reserve is gone.
+        let urgent = self.p.gc.credit || self.free.count() < self.thresholds().reserve;
         if self.cleaner.victim().is_none() && !self.choose(urgent)? {
             return Ok(false);
         }
