@@ -198,6 +198,12 @@ impl CutMedium {
     /// Writes the newest version of all that is held back.
     fn settle(&self, state: &mut State) -> io::Result<()> {
         for (from, to) in std::mem::take(&mut state.discarded).runs() {
+            // What was discarded last is discarded below, too, and not a sector of zeroes there.
+            let last = |versions: &Vec<_>| versions.last() == Some(&[0; SECTOR]);
+            let gone = state.pending.range(from..to).filter(|(_, versions)| last(versions));
+            for number in gone.map(|(number, _)| *number).collect::<Vec<u64>>() {
+                state.pending.remove(&number);
+            }
             self.forget(state, from, to)?;
         }
         state.held = 0;

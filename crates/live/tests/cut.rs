@@ -5,6 +5,7 @@ mod common;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use block::{Medium, Rng};
 use common::Memory;
@@ -271,4 +272,47 @@ fn a_long_discard_is_pending_as_any_write_is() {
         assert!(left.lost < left.pending || found == before, "{seed}: all of it is lost");
     }
     assert_eq!(kinds.len(), 3, "all of it, nothing, and some: {kinds:?}");
+}
+
+/// Memory that counts the bytes that are written to it.
+#[derive(Default, Debug)]
+struct Counted(Memory, AtomicUsize);
+
+impl Medium for Counted {
+    fn read(&self, at: u64, out: &mut [u8]) -> std::io::Result<()> {
+        self.0.read(at, out)
+    }
+    fn write(&self, at: u64, bytes: &[u8]) -> std::io::Result<()> {
+        self.1.fetch_add(bytes.len(), Ordering::Relaxed);
+        self.0.write(at, bytes)
+    }
+    fn sync(&self) -> std::io::Result<()> {
+        self.0.sync()
+    }
+    fn size(&self) -> std::io::Result<u64> {
+        self.0.size()
+    }
+    fn discard(&self, at: u64, bytes: u64) -> std::io::Result<()> {
+        self.0.discard(at, bytes)
+    }
+}
+
+/// The medium has a hole afterwards, as it would have without the cut between.
+#[test]
+fn what_was_written_and_then_discarded_is_discarded_below() {
+    const BYTES: usize = 4 << 20;
+    let below = Arc::new(Counted::default());
+    below.0.write(0, &vec![1; BYTES]).unwrap();
+    let medium = CutMedium::new(below.clone(), 1);
+    medium.write(0, &vec![2; BYTES]).unwrap();
+    medium.discard(0, BYTES as u64).unwrap();
+    medium.write(8192, &[3; 512]).unwrap();
+    medium.sync().unwrap();
+    assert_eq!(below.1.load(Ordering::Relaxed), 512, "one sector was written since");
+    let mut found = vec![9; BYTES];
+    below.read(0, &mut found).unwrap();
+    assert!(
+        found[8192..8704] == [3; 512] && found.iter().filter(|byte| **byte == 3).count() == 512
+    );
+    assert!(found.iter().all(|byte| [0, 3].contains(byte)));
 }
