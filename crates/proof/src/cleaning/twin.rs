@@ -99,10 +99,11 @@ impl Twin {
             self.collect_whole()?;
         }
         let head = self.host_head(page);
-        self.forget(page);
         self.writes += 1;
         self.born[page] = Some(self.writes);
-        self.program(head, page)?;
+        self.find_place(head)?;
+        self.forget(page);
+        self.program(head, page);
         if !self.active || self.victim.is_none() && !self.choose() {
             return Ok(());
         }
@@ -147,8 +148,9 @@ impl Twin {
             self.victim = Some(victim);
             if here {
                 let head = self.copy_head(victim.line, page);
+                self.find_place(head)?;
                 self.forget(page);
-                self.program(head, page)?;
+                self.program(head, page);
                 return Ok(true);
             }
         }
@@ -191,7 +193,8 @@ impl Twin {
         }
     }
 
-    fn program(&mut self, head: usize, page: usize) -> Result<(), String> {
+    /// What is written has a place before its old one is given up: there may be none.
+    fn find_place(&mut self, head: usize) -> Result<(), String> {
         // A line is closed when its head needs the next one.
         if let Some(line) = self.open[head].filter(|line| self.lines[*line].slots.len() == WIDTH) {
             self.events += 1;
@@ -199,22 +202,23 @@ impl Twin {
             self.closed.push(line);
             self.open[head] = None;
         }
-        let line = match self.open[head] {
-            Some(line) => line,
-            None => {
-                let line = self.free.pop().ok_or("every line is full")?;
-                (self.lines[line].head, self.lines[line].opened) = (head, self.writes);
-                line
-            }
-        };
-        self.open[head] = Some(line);
+        if self.open[head].is_none() {
+            let line = self.free.pop().ok_or("every line is full")?;
+            (self.lines[line].head, self.lines[line].opened) = (head, self.writes);
+            self.open[head] = Some(line);
+        }
+        Ok(())
+    }
+
+    /// Writes to the place that was found.
+    fn program(&mut self, head: usize, page: usize) {
+        let line = self.open[head].expect("it has a place");
         self.programs += 1;
         self.events += 1;
         let of = &mut self.lines[line];
         self.place[page] = Some((line, of.slots.len()));
         of.slots.push(page);
         of.valid += 1;
-        Ok(())
     }
 
     fn valid(&self, line: usize) -> usize {
