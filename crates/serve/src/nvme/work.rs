@@ -175,10 +175,9 @@ impl<'a, T: Transport> Work<'a, T> {
         done: Done,
     ) -> Result<(), End> {
         let (bytes, count) = self.response(cid, status, result);
-        let (refusal, length) = self.dark(cid);
         self.out.begin()?;
         self.out.put(&bytes[..count]);
-        Ok(self.out.end(done, &refusal[..length])?)
+        self.answer(cid, done)
     }
 
     /// The completion of a command.
@@ -187,10 +186,14 @@ impl<'a, T: Transport> Work<'a, T> {
         pdu::response(&Cqe { result, head, cid, status }.encode(), self.digests)
     }
 
-    /// The completion of a command whose answer was not due when the power went: as of one that comes then.
-    fn dark(&self, cid: u16) -> pdu::Head {
+    /// The completion leaves when its command is done. If the power goes before, it says what one that comes then is told.
+    fn answer(&mut self, cid: u16, done: Done) -> Result<(), End> {
+        if done.due().is_none() {
+            return Ok(self.out.end_now()?);
+        }
         let failure = Failure::from(DiskError::PowerOff);
-        self.response(cid, failure.status, failure.result)
+        let (bytes, count) = self.response(cid, failure.status, failure.result);
+        Ok(self.out.end(done, &bytes[..count])?)
     }
 
     /// A command has failed. While the power is off a drive would say nothing.
@@ -228,8 +231,7 @@ impl<'a, T: Transport> Work<'a, T> {
                 }
                 let (bytes, count) = self.response(sqe.cid(), Status::OK, 0);
                 self.out.put(&bytes[..count]);
-                let (refusal, length) = self.dark(sqe.cid());
-                Ok(self.out.end(done, &refusal[..length])?)
+                self.answer(sqe.cid(), done)
             }
             Err(failure) => {
                 self.out.forget();
